@@ -1,0 +1,49 @@
+// Error codes, and reasons written for people.
+//
+// A function that can fail returns enum base_error and is marked BASE_CHECK. On error nothing that the
+// caller can see has changed. Where a person will read about it, the function also takes a
+// struct base_reason and fills it once, where the error arises: what was found, what was expected, where,
+// what to do. Our own bugs are not errors: BASE_ASSERT stops the process, in release builds too.
+//
+// Any thread; no shared state.
+#ifndef BASE_ERROR_H
+#define BASE_ERROR_H
+
+#include <stddef.h>
+
+enum base_error {
+    BASE_OK = 0,
+    BASE_ENOMEM = -1,    // out of memory
+    BASE_EINVAL = -2,    // an argument or a configuration value that can't be
+    BASE_EFORMAT = -3,   // bytes that break their format (files, packets, messages)
+    BASE_ELIMIT = -4,    // well formed, but over a limit of base/limits.h or of the model's schema
+    BASE_EIO = -5,       // the environment failed: files, sockets, clocks
+    BASE_EAUTH = -6,     // a key, a tag or a secret that does not fit
+    BASE_EMISMATCH = -7, // well formed, but of another model, version or cluster
+    BASE_ENOTFOUND = -8, // named, but not there
+    BASE_ESTATE = -9,    // not possible now (a busy peer, a closed session)
+};
+
+#define BASE_CHECK           __attribute__((warn_unused_result))
+#define BASE_PRINTF(fmt, va) __attribute__((format(printf, fmt, va)))
+
+// Text of a failure; empty after success. Owned by the caller, usually on its stack.
+struct base_reason {
+    char text[512];
+};
+
+// Fills *why (may be NULL) and returns `code`: `return base_fail(why, BASE_EFORMAT, "...");`
+enum base_error base_fail(struct base_reason *why, enum base_error code, const char *format, ...) BASE_PRINTF(3, 4);
+
+// Puts "context: " before a reason that is already there; returns `code`.
+enum base_error base_fail_context(struct base_reason *why, enum base_error code, const char *format, ...)
+    BASE_PRINTF(3, 4);
+
+// A short constant name: "out of memory", "wrong format", ...
+const char *base_error_name(enum base_error code);
+
+_Noreturn void base_assert_failed(const char *expression, const char *file, int line);
+#define BASE_ASSERT(expression)                                                                                        \
+    ((expression) ? (void)0 : base_assert_failed(#expression, __FILE__, __LINE__))
+
+#endif

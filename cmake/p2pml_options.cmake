@@ -1,0 +1,35 @@
+# Compiler rules that hold for every file of the project.
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug or Release" FORCE)
+endif()
+
+set(P2PML_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread; empty for none")
+option(P2PML_FUZZ "Build the libFuzzer targets of test/fuzz (needs clang)" OFF)
+set(P2PML_CUDA "auto" CACHE STRING "CUDA backend: auto (where nvcc is found), on (or fail), off")
+set_property(CACHE P2PML_CUDA PROPERTY STRINGS auto on off)
+
+add_compile_definitions(_GNU_SOURCE)
+# The language filter keeps nvcc, which takes other flags, out of it.
+add_compile_options(
+  "$<$<COMPILE_LANGUAGE:C>:-Wall;-Wextra;-Wshadow;-Wconversion;-Wstrict-prototypes;-Wvla;-Werror>"
+  # Both ends of an edge must compute the same bits: no fused multiply-add, no fast-math, anywhere.
+  "$<$<COMPILE_LANGUAGE:C>:-ffp-contract=off;-fno-math-errno>")
+set(CMAKE_C_FLAGS_RELEASE "-O3 -g")
+set(CMAKE_C_FLAGS_DEBUG "-O1 -g -fno-omit-frame-pointer")
+
+if(P2PML_SANITIZE)
+  add_compile_options("$<$<COMPILE_LANGUAGE:C>:-fsanitize=${P2PML_SANITIZE};-fno-sanitize-recover=all>")
+  add_link_options(-fsanitize=${P2PML_SANITIZE})
+endif()
+if(P2PML_FUZZ)
+  if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "P2PML_FUZZ needs clang, found ${CMAKE_C_COMPILER_ID}: use the preset 'fuzz'")
+  endif()
+  add_compile_options("$<$<COMPILE_LANGUAGE:C>:-fsanitize=fuzzer-no-link>")
+endif()

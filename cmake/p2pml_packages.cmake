@@ -1,0 +1,40 @@
+# Outside libraries. Each is linked PRIVATE by the one folder that may use it, so that a call from
+# anywhere else does not build. test/lint holds the same table for includes.
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(ZLIB REQUIRED)
+
+function(p2pml_package name module debian)
+  pkg_check_modules(${name} IMPORTED_TARGET GLOBAL ${module})
+  if(NOT ${name}_FOUND)
+    message(FATAL_ERROR "${module} was not found by pkg-config. On Debian and Ubuntu: apt-get install ${debian} "
+                        "(or run ./setup.sh, which installs all that is missing)")
+  endif()
+endfunction()
+
+p2pml_package(SODIUM   libsodium         libsodium-dev)
+p2pml_package(EVENT    libevent          libevent-dev)
+p2pml_package(YAML     yaml-0.1          libyaml-dev)
+p2pml_package(JANSSON  jansson           libjansson-dev)
+p2pml_package(OPENBLAS openblas          libopenblas-dev)
+
+# msgpack-c changed both its module and its package name in version 6.
+pkg_search_module(MSGPACK IMPORTED_TARGET GLOBAL msgpack-c msgpack)
+if(NOT MSGPACK_FOUND)
+  message(FATAL_ERROR "msgpack-c was not found by pkg-config. On Debian and Ubuntu: apt-get install libmsgpack-dev "
+                      "(libmsgpack-c-dev from Debian 13 on), or run ./setup.sh")
+endif()
+
+if(NOT P2PML_CUDA STREQUAL "off")
+  include(CheckLanguage)
+  check_language(CUDA)
+endif()
+if(P2PML_CUDA STREQUAL "on" AND NOT CMAKE_CUDA_COMPILER)
+  message(FATAL_ERROR "P2PML_CUDA=on, but no nvcc was found. Install the CUDA toolkit or use P2PML_CUDA=auto.")
+endif()
+if(CMAKE_CUDA_COMPILER AND NOT P2PML_CUDA STREQUAL "off")
+  set(P2PML_HAVE_CUDA TRUE)
+else()
+  set(P2PML_HAVE_CUDA FALSE)
+endif()
+message(STATUS "CUDA backend: ${P2PML_HAVE_CUDA}")

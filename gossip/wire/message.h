@@ -1,0 +1,90 @@
+// What nodes say to each other after the handshake. A message is a msgpack array (the header) and, raw behind it, up
+// to two payloads whose lengths the header names. Vectors are never msgpack elements. Layout: gossip/README.md.
+//
+// Parsing is strict: known kind, exact number of fields, right types, no byte left over. Pure functions; any thread.
+#ifndef GOSSIP_WIRE_MESSAGE_H
+#define GOSSIP_WIRE_MESSAGE_H
+
+#include "base/error.h"
+#include "base/limits.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#define GOSSIP_PROTOCOL 1 // raised by every change that older nodes can't follow
+
+enum gossip_message_kind {
+    GOSSIP_GREETING = 1, // first message of both ends: do we train the same thing?
+    GOSSIP_HELLO = 2,    // state of the edge between sender and receiver
+    GOSSIP_XCHG = 3,     // an exchange is asked for, with q of the initiator
+    GOSSIP_XACK = 4,     // the answer, with q of the responder
+    GOSSIP_BUSY = 5,     // not now: nothing was changed
+    GOSSIP_BYE = 6,      // the sender leaves on purpose
+};
+
+struct gossip_greeting {
+    uint32_t protocol;
+    char version[32];                    // program version, for people
+    char name[LIMIT_NODE_NAME_BYTES];    // node.name; valid: [A-Za-z0-9._-]{1,63}
+    char model[LIMIT_TENSOR_NAME_BYTES]; // for people: "mlp 784-256-10"
+    uint64_t schema;                     // fingerprint of the tensor table
+    uint64_t parameters;                 // length of the model vector
+    uint64_t start;                      // base_hash_vector of the initial model
+    uint64_t rules;                      // fingerprint of settings both ends must share (drift, moments, ...)
+};
+
+struct gossip_hello {
+    uint64_t epoch;    // counts BOOTs of this edge
+    uint64_t sequence; // committed exchanges in this epoch
+    uint64_t reference_hash, correction_hash;
+    uint64_t booted;   // elements of the model that BOOT has covered; = parameters when live
+    uint8_t answer;    // 1: the receiver should answer with its own HELLO
+};
+
+enum gossip_delta_form {
+    GOSSIP_DELTA_SPARSE = 0, // payload: compress packet over the whole vector
+    GOSSIP_DELTA_BLOCK = 1,  // payload: compress dense block at `offset` (BOOT)
+};
+
+struct gossip_exchange_message { // XCHG and XACK
+    uint64_t epoch, sequence;
+    uint64_t clock;          // sender's round
+    float step_scale;        // learning rate x local steps of the sender's round (DESIGN: drift correction)
+    uint8_t form;            // enum gossip_delta_form
+    uint64_t offset;         // of a block, in elements; 0 for sparse
+    const uint8_t *delta;    // payload, borrowed
+    uint32_t delta_bytes;
+    const uint8_t *moment;   // second-moment slice (log8), borrowed; NULL if none
+    uint32_t moment_bytes;
+};
+
+struct gossip_busy {
+    uint64_t epoch, sequence;
+};
+
+struct gossip_bye {
+    char reason[64];
+};
+
+struct gossip_message {
+    enum gossip_message_kind kind;
+    union {
+        struct gossip_greeting greeting;
+        struct gossip_hello hello;
+        struct gossip_exchange_message exchange; // XCHG, XACK
+        struct gossip_busy busy;
+        struct gossip_bye bye;
+    } as;
+};
+
+// Writes the header only, at most LIMIT_MESSAGE_HEADER_BYTES; the payloads follow it on the wire in the order delta,
+// moment. BASE_ELIMIT when it does not fit `capacity`.
+enum base_error gossip_message_encode_header(const struct gossip_message *message, uint8_t *header, size_t capacity,
+                                             size_t *header_bytes) BASE_CHECK;
+
+// Payload pointers point into `bytes`. Text fields are checked (length, characters) and terminated. Non-finite or negative
+// step_scale, a delta longer than what is left, trailing bytes: BASE_EFORMAT.
+enum base_error gossip_message_decode(const uint8_t *bytes, size_t count, struct gossip_message *message) BASE_CHECK;
+
+const char *gossip_message_kind_name(enum gossip_message_kind kind);
+
+#endif

@@ -1,0 +1,72 @@
+// The table of vector and matrix operations that training stands on. One struct of functions per backend; the
+// registry (kernels/registry.c) is the only file that knows which backends were built.
+//
+// Vectors handed to these functions live in the backend's memory (alloc); upload and download are the only
+// crossings. On the CPU that is ordinary memory, 64-byte aligned. Matrices are row-major fp32. All calls are
+// asynchronous in principle: results are valid after `download`, `loss` outputs included, or `wait`.
+//
+// A table is immutable and shared. A vector has one owner at a time; calls on distinct vectors may run in
+// different threads.
+#ifndef KERNELS_KERNELS_H
+#define KERNELS_KERNELS_H
+
+#include "base/error.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Decoupled weight decay and the bias corrections of Adam (Kingma, Ba 2015; Loshchilov, Hutter 2019).
+struct kernels_adamw {
+    float rate, beta1, beta2, epsilon, weight_decay;
+    float correction1, correction2; // 1 - beta1^t and 1 - beta2^t for step t (from 1)
+};
+
+struct kernels_sgd {
+    float rate, momentum, weight_decay; // heavy ball: m = momentum*m + g + weight_decay*x
+};
+
+// What one batch gave.
+struct kernels_loss {
+    double loss_sum; // sum over rows of the cross entropy, natural logarithm
+    size_t correct;  // rows whose largest logit is the label (lowest index wins ties)
+};
+
+struct kernels {
+    const char *name; // "cpu" or "cuda"
+
+    void *(*alloc)(size_t bytes); // zeroed; NULL when out of memory
+    void (*release)(void *memory);
+    void (*upload)(void *to_device, const void *from_host, size_t bytes);
+    void (*download)(void *to_host, const void *from_device, size_t bytes);
+    void (*wait)(void);
+
+    // C[m,n] = alpha * op(A)[m,k] op(B)[k,n] + beta * C; op transposes where told. Leading dimensions are those of
+    // the stored matrices: A is [m,k] or, transposed, [k,m].
+    void (*gemm)(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha, const float *a,
+                 const float *b, float beta, float *c);
+    void (*bias_add)(size_t rows, size_t cols, const float *bias, float *z);      // z[r,c] += bias[c]
+    void (*bias_add_relu)(size_t rows, size_t cols, const float *bias, float *z); // z = max(z + bias, 0)
+    // grad[i] = activation[i] > 0 ? grad[i] : 0
+    void (*relu_backward)(size_t count, const float *activation, float *grad);
+    void (*column_sum)(size_t rows, size_t cols, const float *z, float *sum); // sum[c] = sum over r of z[r,c]
+    // logits[rows,cols] become (softmax(logits) - onehot(labels)) * scale, in place; *loss (host memory) is filled.
+    void (*softmax_cross_entropy)(size_t rows, size_t cols, float *logits, const uint32_t *labels, float scale,
+                                  struct kernels_loss *loss);
+    // One step of the optimiser with the drift correction outside it (DESIGN: drift correction):
+    // x -= rate * (direction - correction). `correction` may be NULL. `m`, `v`: state, same length as x.
+    void (*sgd_step)(size_t count, const struct kernels_sgd *options, const float *grad, const float *correction,
+                     float *m, float *x); // m may be NULL where momentum is 0
+    void (*adamw_step)(size_t count, const struct kernels_adamw *options, const float *grad, const float *correction,
+                       float *m, float *v, float *x);
+};
+
+// device: "cpu", "cuda" or "auto" (CUDA where it was built in and a device answers, else the CPU).
+// `threads`: how many threads BLAS may use, >= 1. BASE_EINVAL for an unknown name, BASE_ENOTFOUND where it is not to be
+// had, with the reason. Call once, before other threads start.
+enum base_error kernels_open(const char *device, unsigned threads, const struct kernels **table,
+                             struct base_reason *why) BASE_CHECK;
+
+// One line for the log at start: backend, BLAS and its core, threads ("cpu: OpenBLAS 0.3.21 SkylakeX, 1 thread").
+const char *kernels_describe(const struct kernels *table);
+
+#endif

@@ -1,0 +1,54 @@
+// Models as one flat fp32 vector with a table of named tensors; forward and backward written out over the kernel table.
+// Softmax regression is the MLP without hidden layers. A model object holds the shape and a workspace for one batch:
+// one owner, one thread at a time.
+#ifndef TRAIN_MODEL_H
+#define TRAIN_MODEL_H
+
+#include "base/error.h"
+#include "base/limits.h"
+#include "kernels/kernels.h"
+#include <stddef.h>
+#include <stdint.h>
+
+enum train_model_kind { TRAIN_SOFTMAX, TRAIN_MLP };
+
+struct train_model_spec {
+    enum train_model_kind kind;
+    size_t inputs, classes;
+    size_t hidden[LIMIT_LAYERS], n_hidden; // MLP only; ReLU between layers
+};
+
+struct train_tensor {
+    char name[LIMIT_TENSOR_NAME_BYTES]; // "layers.0.weight", "layers.0.bias"
+    size_t shape[2], n_dims;            // weight: [inputs, outputs]; bias: [outputs]
+    size_t offset, count;               // in elements of the flat vector
+};
+
+struct train_model;
+
+// BASE_EINVAL with the reason for shapes that can't be (no classes, an MLP without hidden layers, over LIMIT_PARAMETERS).
+enum base_error train_model_create(const struct train_model_spec *spec, const struct kernels *kernels,
+                                   size_t max_batch, struct train_model **model, struct base_reason *why) BASE_CHECK;
+void train_model_destroy(struct train_model *model);
+
+const struct train_model_spec *train_model_spec(const struct train_model *model);
+const struct kernels *train_model_kernels(const struct train_model *model);
+size_t train_model_parameters(const struct train_model *model);
+const struct train_tensor *train_model_tensors(const struct train_model *model, size_t *count);
+uint64_t train_model_schema(const struct train_model *model); // fingerprint of kind, names, shapes, offsets
+void train_model_describe(const struct train_model *model, char *text, size_t capacity); // "mlp 784-256-10"
+
+// He-normal weights (He et al. 2015), zero biases, into host memory; the same for a seed on every machine.
+void train_model_initialise(const struct train_model *model, uint64_t seed, float *parameters);
+
+// One batch: x [rows, inputs], labels [rows] < classes, rows <= max_batch; x, labels, parameters and gradient in the
+// kernels' memory. gradient [parameters] becomes the mean over rows of d loss / d parameters.
+void train_model_gradient(struct train_model *model, const float *parameters, const float *x, const uint32_t *labels,
+                          size_t rows, float *gradient, struct kernels_loss *loss);
+
+struct train_dataset;
+// Mean loss and accuracy over a whole data set, in batches of max_batch; parameters in the kernels' memory.
+void train_model_evaluate(struct train_model *model, const float *parameters, const struct train_dataset *data,
+                          double *loss, double *accuracy);
+
+#endif
