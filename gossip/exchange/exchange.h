@@ -25,6 +25,7 @@ struct gossip_exchange_options {
     struct gossip_id self;
     size_t parameters;             // d
     const float *start;            // [d] the seed model, borrowed for life: r of an edge that both ends begin from it
+    const float *model;            // [d] what is published before the first round; copied; NULL: start
     float ratio;                   // kept entries / d, in (0, 1]
     enum compress_values values;
     bool sync;                     // a round ends after its own exchange (or its deadline), else at once
@@ -127,7 +128,7 @@ struct gossip_edge_record {
 };
 enum base_error gossip_exchange_export(struct gossip_exchange *exchange, size_t edge,
                                        struct gossip_edge_record *record) BASE_CHECK;
-// Before the first event. Copies. BASE_EFORMAT when the record is damaged: the edge is then left out (it will BOOT).
+// Before the first event. Copies. The published model must be the one of the same checkpoint (options.model). BASE_EFORMAT when the record is damaged: the edge is then left out (it will BOOT).
 enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
                                        const struct gossip_edge_record *record) BASE_CHECK;
 

@@ -1,0 +1,95 @@
+// The configuration of one node. Keys, types, defaults and meanings: the table in node/config.c, printed by
+// `p2pml-node --help`. Immutable once threads run.
+#ifndef NODE_CONFIG_H
+#define NODE_CONFIG_H
+
+#include "node/schema.h"
+
+enum node_model { NODE_MODEL_SOFTMAX, NODE_MODEL_MLP };
+enum node_data { NODE_DATA_DIGITS, NODE_DATA_IDX, NODE_DATA_LIBSVM };
+enum node_partition { NODE_PARTITION_IID, NODE_PARTITION_DIRICHLET };
+enum node_optimizer { NODE_OPTIMIZER_SGD, NODE_OPTIMIZER_ADAMW };
+enum node_mode { NODE_MODE_SYNC, NODE_MODE_ASYNC };
+
+struct node_config {
+    struct node_origins origins;
+    struct { // node.*
+        char *name;        // "" : first 8 hex digits of the id
+        char *dir;         // state: identity, checkpoints, metrics.jsonl
+        char *listen;      // host:port of the peer port; port 0: any
+        char *http;        // host:port, "" for none
+        char *identity;    // file; "" : <dir>/identity
+        uint64_t start_timeout_ns; // how long to wait for listed peers before training begins
+        uint64_t linger_ns;        // how long to answer neighbours after the last step
+    } node;
+    struct { // cluster.*
+        char *name;
+        char *secret_file; // "" : none
+        char *allow_file;  // "" : none
+    } cluster;
+    struct node_texts peers; // host:port
+    struct { // model.*
+        int kind; // enum node_model
+        struct node_integers hidden;
+        uint64_t seed;
+    } model;
+    struct { // data.*
+        int kind; // enum node_data
+        char *train_images, *train_labels, *test_images, *test_labels; // idx
+        char *train_file, *test_file;                                  // libsvm
+        uint64_t features, classes;
+        uint64_t train_first, train_count, test_first, test_count; // count 0: to the end (digits: must be > 0)
+        int partition; // enum node_partition
+        double alpha;
+        uint64_t shard, shards; // this node trains on shard `shard` of `shards`
+        uint64_t seed;
+    } data;
+    struct { // train.*
+        uint64_t steps, batch;
+        int optimizer; // enum node_optimizer
+        double rate, momentum, weight_decay, beta1, beta2, epsilon;
+        struct node_texts schedule; // "0.6:0.3": from 60% of the steps on, 0.3 x rate
+        uint64_t seed;
+        uint64_t eval_rounds; // measure accuracy on the test set every so many rounds (and at the end); 0: only at the end
+    } train;
+    struct { // average.*
+        int mode; // enum node_mode
+        uint64_t local_steps;
+        double ratio;
+        int values; // enum compress_values: fp32|fp16|int8
+        bool drift_correction;
+        double drift_gain, drift_limit;
+        uint64_t share_second_moment; // rounds; AdamW only; 0: never
+        double outer_momentum;        // 0: off; below 0.8
+        uint64_t deadline_floor_ns, deadline_ceiling_ns;
+        uint64_t forget_after_ns;     // a peer unreachable for so long leaves the graph
+    } average;
+    struct { // topology.*
+        int kind; // enum topology_kind: ring|butterfly
+        uint64_t seed;
+    } topology;
+    struct { // checkpoint.*
+        uint64_t every_ns; // 0: only at the end
+        uint64_t keep;     // generations
+    } checkpoint;
+    struct { // device.*
+        int kind; // 0 cpu, 1 cuda, 2 auto
+        uint64_t threads;
+    } device;
+    struct { // log.*
+        int level, format; // enum base_log_level (debug|info|warn|error), enum base_log_format (text|json)
+    } log;
+};
+
+extern const struct node_schema node_config_schema;
+
+// All checks that span keys (a loopback bind or a secret; dirichlet needs alpha; files of the chosen data kind; shard < shards;
+// rate of the schedule parsable and ascending; local_steps <= steps; peers well formed: host:port, no duplicates), each
+// naming file, line and key through its origin. Duplicate peers and such that are harmless are warnings in the log, not errors.
+enum base_error node_config_check(const struct node_config *config, struct base_reason *why) BASE_CHECK;
+
+// "host:port", "[v6]:port" -> parts. host[LIMIT_HOST_BYTES]. BASE_EINVAL with the reason.
+enum base_error node_address_parse(const char *text, char *host, uint16_t *port, struct base_reason *why) BASE_CHECK;
+bool node_address_is_loopback(const char *host);
+
+#endif

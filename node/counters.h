@@ -1,0 +1,14 @@
+// The few numbers that one thread counts and others read. Each has one writer.
+#ifndef NODE_COUNTERS_H
+#define NODE_COUNTERS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct node_counters {
+    _Atomic uint64_t bytes_sent, bytes_received; // on peer sockets, all framing included; writer: loop
+    atomic_bool stop;                            // asked to finish early; writer: loop
+};
+
+#endif

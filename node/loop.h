@@ -1,0 +1,38 @@
+// The event loop's thread: links (dial, accept, handshake, greet), the roster of a static peer list, HTTP, signals. It
+// never computes on model vectors and never waits for the other threads. Runs on the thread that calls node_loop_run.
+#ifndef NODE_LOOP_H
+#define NODE_LOOP_H
+
+#include "gossip/session/identity.h"
+#include "gossip/wire/message.h"
+#include "node/config.h"
+#include "node/counters.h"
+#include "node/mailbox.h"
+
+struct node_loop;
+
+struct node_loop_options {
+    const struct node_config *config;      // borrowed, as all below
+    const struct gossip_identity *identity;
+    const char *name;                      // node.name, or what stands for it
+    uint8_t psk[32];
+    bool has_secret;                       // a cluster secret was configured
+    struct gossip_allow_list *allow;       // NULL: anybody with the secret; reloaded on SIGHUP
+    struct gossip_greeting greeting;       // ours, complete
+    size_t message_limit;                  // largest message of a peer, from the model's schema
+    struct node_mailbox *inbox;            // to the loop
+    struct node_mailbox *worker, *learner; // from the loop
+    struct node_counters *counters;
+};
+
+// Binds both ports. BASE_EIO with the reason (a port in use: which, and what to do); BASE_EAUTH when a bind that is not
+// loopback has neither secret nor allow-list.
+enum base_error node_loop_create(const struct node_loop_options *options, struct node_loop **loop,
+                                 struct base_reason *why) BASE_CHECK;
+// Until NODE_MAIL_LEFT was handled; returns its status. SIGTERM and SIGINT set counters->stop (a second one ends at once).
+int node_loop_run(struct node_loop *loop);
+void node_loop_destroy(struct node_loop *loop);
+uint16_t node_loop_port(const struct node_loop *loop);      // the bound peer port
+uint16_t node_loop_http_port(const struct node_loop *loop); // 0: none
+
+#endif

@@ -1,0 +1,75 @@
+// What the three threads tell each other. Loop: owns links, sessions, the roster and HTTP. Worker: owns the exchange
+// object. Learner: owns the trainer. Every mail is malloc'ed, has one owner and is freed by node_mail_free.
+#ifndef NODE_MAIL_H
+#define NODE_MAIL_H
+
+#include "gossip/exchange/exchange.h"
+#include "gossip/id.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum node_mail_kind {
+    // loop -> worker
+    NODE_MAIL_LINK_UP,   // peer
+    NODE_MAIL_LINK_DOWN, // peer
+    NODE_MAIL_FORGET,    // peer
+    NODE_MAIL_MESSAGE,   // peer, bytes: one plaintext message (HELLO, XCHG, XACK, BUSY)
+    NODE_MAIL_VIEW,      // bytes: struct gossip_id[] in topology order, this node included
+    NODE_MAIL_STOP,      // finish the thread
+    // learner -> worker
+    NODE_MAIL_ROUND,     // round: borrowed from the learner until it is answered
+    // worker -> learner
+    NODE_MAIL_ROUND_DONE,
+    // worker -> loop
+    NODE_MAIL_SEND,      // peer, bytes: one plaintext message, header and payloads
+    NODE_MAIL_CLOSE,     // peer, text: its bytes broke the protocol; end the link
+    NODE_MAIL_EDGES,     // bytes: struct node_edge_status[]; totals
+    // learner -> loop
+    NODE_MAIL_PROGRESS,  // progress
+    NODE_MAIL_FINISHED,  // last step done: tell the peers, answer them until they are done too or linger has passed
+    NODE_MAIL_LEFT,      // final checkpoint written: say BYE, flush and end the loop. status: exit status
+    // loop -> learner
+    NODE_MAIL_START,     // peers are there, or start_timeout has passed
+    NODE_MAIL_LEAVE,     // after FINISHED: the peers are done, or linger has passed
+};
+
+struct node_edge_status {
+    struct gossip_id peer;
+    int state; // enum gossip_edge_state
+    uint64_t epoch, sequence, exchanges, boots, replays, busy, timeouts, mismatches, answer_median_ns;
+};
+
+struct node_progress {
+    uint64_t round, step, exchanges;
+    double loss, accuracy, consensus; // NAN: not measured; accuracy is the latest measured
+    double rate;
+    const char *state; // constant: "waiting", "training", "lingering", "stopping"
+};
+
+struct node_round { // one rendezvous of learner and worker
+    uint64_t round;
+    bool meets;                 // false: only take in pending corrections (the last round)
+    float step_scale;
+    float *model, *second_moment, *correction;
+    bool checkpoint;            // write one while everything stands still
+    struct gossip_exchange_totals totals; // out
+    int checkpoint_error;                 // out: enum base_error
+};
+
+struct node_mail {
+    enum node_mail_kind kind;
+    struct gossip_id peer;
+    uint8_t *bytes; // owned
+    size_t n_bytes;
+    char text[256];
+    int status;
+    struct node_round *round; // borrowed
+    struct node_progress progress;
+    struct gossip_exchange_totals totals;
+};
+
+struct node_mail *node_mail_new(enum node_mail_kind kind); // aborts when out of memory: a mail is < 1 KiB
+void node_mail_free(void *mail);
+
+#endif
