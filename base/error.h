@@ -33,7 +33,8 @@ struct base_reason {
 };
 
 // Fills *why (may be NULL) and returns `code`: `return base_fail(why, BASE_EFORMAT, "...");`
-enum base_error base_fail(struct base_reason *why, enum base_error code, const char *format, ...) BASE_PRINTF(3, 4);
+enum base_error base_fail(struct base_reason *why, enum base_error code, const char *format, ...)
+    BASE_PRINTF(3, 4);
 
 // Puts "context: " before a reason that is already there; returns `code`.
 enum base_error base_fail_context(struct base_reason *why, enum base_error code, const char *format, ...)
@@ -43,7 +44,6 @@ enum base_error base_fail_context(struct base_reason *why, enum base_error code,
 const char *base_error_name(enum base_error code);
 
 _Noreturn void base_assert_failed(const char *expression, const char *file, int line);
-#define BASE_ASSERT(expression)                                                                                        \
-    ((expression) ? (void)0 : base_assert_failed(#expression, __FILE__, __LINE__))
+#define BASE_ASSERT(expression) ((expression) ? (void)0 : base_assert_failed(#expression, __FILE__, __LINE__))
 
 #endif

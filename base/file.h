@@ -12,15 +12,16 @@ struct base_span {
     size_t bytes;
 };
 
-// Reads a whole file of at most `limit` bytes. *data is malloc'ed, with a zero behind its end that *bytes does not
-// count; the caller frees it. BASE_ENOTFOUND, BASE_ELIMIT, BASE_EIO, BASE_ENOMEM.
+// Reads a whole file of at most `limit` bytes. *data is malloc'ed, with a zero behind its end that *bytes
+// does not count; the caller frees it. BASE_ENOTFOUND, BASE_ELIMIT, BASE_EIO, BASE_ENOMEM.
 enum base_error base_file_read(const char *path, size_t limit, uint8_t **data, size_t *bytes,
                                struct base_reason *why) BASE_CHECK;
 
-// Writes the spans, in order, as the new contents of `path`: temp file in the same directory (mode `mode`), fsync,
-// rename, fsync of the directory. On error (a full disk, say) the old file is untouched and the temp file gone.
-enum base_error base_file_write(const char *path, unsigned mode, const struct base_span *spans, size_t n_spans,
-                                struct base_reason *why) BASE_CHECK;
+// Writes the spans, in order, as the new contents of `path`: temp file in the same directory (mode `mode`),
+// fsync, rename, fsync of the directory. On error (a full disk, say) the old file is untouched and the temp
+// file gone.
+enum base_error base_file_write(const char *path, unsigned mode, const struct base_span *spans,
+                                size_t n_spans, struct base_reason *why) BASE_CHECK;
 
 // Makes a directory and its parents where they are missing, and checks that it can be written to.
 enum base_error base_directory_make(const char *path, struct base_reason *why) BASE_CHECK;

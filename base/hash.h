@@ -28,7 +28,8 @@ static inline uint64_t base_hash_element(size_t index, float value)
         float f;
         uint32_t u;
     } bits = {.f = value};
-    return base_hash_mix(((uint64_t)index << 32 ^ (uint64_t)index >> 32) + 0x9e3779b97f4a7c15ull * (bits.u + 1ull));
+    return base_hash_mix(((uint64_t)index << 32 ^ (uint64_t)index >> 32) +
+                         0x9e3779b97f4a7c15ull * (bits.u + 1ull));
 }
 
 uint64_t base_hash_vector(const float *values, size_t count);

@@ -3,30 +3,30 @@
 #ifndef BASE_LIMITS_H
 #define BASE_LIMITS_H
 
-#define LIMIT_NODE_NAME_BYTES    64u          // node and cluster names, terminating zero included
-#define LIMIT_PEERS              1024u        // entries of a peer list; members of a static cluster
-#define LIMIT_HOST_BYTES         256u         // a DNS name, terminating zero included
-#define LIMIT_LAYERS             32u          // hidden layers of an MLP
-#define LIMIT_TENSORS            128u         // named tensors of a model
-#define LIMIT_TENSOR_NAME_BYTES  96u          // terminating zero included
-#define LIMIT_PARAMETERS         (1u << 30)   // elements of the flat model vector
-#define LIMIT_CLASSES            65536u       // labels of a data set
-#define LIMIT_DATASET_VALUES     (1ull << 31) // dense feature values of a data set in memory
-#define LIMIT_BATCH              65536u       // examples of one step
-#define LIMIT_TEXT_LINE_BYTES    (1u << 20)   // one line of a text data file
+#define LIMIT_NODE_NAME_BYTES   64u          // node and cluster names, terminating zero included
+#define LIMIT_PEERS             1024u        // entries of a peer list; members of a static cluster
+#define LIMIT_HOST_BYTES        256u         // a DNS name, terminating zero included
+#define LIMIT_LAYERS            32u          // hidden layers of an MLP
+#define LIMIT_TENSORS           128u         // named tensors of a model
+#define LIMIT_TENSOR_NAME_BYTES 96u          // terminating zero included
+#define LIMIT_PARAMETERS        (1u << 30)   // elements of the flat model vector
+#define LIMIT_CLASSES           65536u       // labels of a data set
+#define LIMIT_DATASET_VALUES    (1ull << 31) // dense feature values of a data set in memory
+#define LIMIT_BATCH             65536u       // examples of one step
+#define LIMIT_TEXT_LINE_BYTES   (1u << 20)   // one line of a text data file
 
-#define LIMIT_RECORD_BYTES       65535u       // one sealed record on a stream, tag included (Noise section 3)
-#define LIMIT_HANDSHAKE_BYTES    256u         // one handshake message: all that a stranger may send
-#define LIMIT_HANDSHAKE_NS       3000000000ull // time a stranger has for it
-#define LIMIT_HALF_OPEN          64u          // accepted connections not yet authenticated
-#define LIMIT_HALF_OPEN_ADDRESS  16u          // the same from one address
-#define LIMIT_MESSAGE_HEADER_BYTES 1024u      // msgpack header of one message
-#define LIMIT_BOOT_BLOCK         65536u       // elements of one BOOT block (256 KiB as fp32)
-#define LIMIT_REKEY_RECORDS      65536u       // records under one key (Noise section 11.3)
-#define LIMIT_MAILBOX            1024u        // messages waiting between two threads
+#define LIMIT_RECORD_BYTES         65535u // one sealed record on a stream, tag included (Noise section 3)
+#define LIMIT_HANDSHAKE_BYTES      256u   // one handshake message: all that a stranger may send
+#define LIMIT_HANDSHAKE_NS         3000000000ull // time a stranger has for it
+#define LIMIT_HALF_OPEN            64u           // accepted connections not yet authenticated
+#define LIMIT_HALF_OPEN_ADDRESS    16u           // the same from one address
+#define LIMIT_MESSAGE_HEADER_BYTES 1024u         // msgpack header of one message
+#define LIMIT_BOOT_BLOCK           65536u        // elements of one BOOT block (256 KiB as fp32)
+#define LIMIT_REKEY_RECORDS        65536u        // records under one key (Noise section 11.3)
+#define LIMIT_MAILBOX              1024u         // messages waiting between two threads
 
-#define LIMIT_CONFIG_BYTES       (1u << 20)   // one configuration file
+#define LIMIT_CONFIG_BYTES            (1u << 20) // one configuration file
 #define LIMIT_CHECKPOINT_HEADER_BYTES (1u << 20) // JSON header of a safetensors file
-#define LIMIT_HTTP_REQUEST_BYTES 8192u        // one HTTP request, headers included
+#define LIMIT_HTTP_REQUEST_BYTES      8192u      // one HTTP request, headers included
 
 #endif

@@ -1,0 +1,198 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static enum base_error failed(struct base_reason *why, const char *verb, const char *path)
+{
+    enum base_error code = errno == ENOENT || errno == ENOTDIR ? BASE_ENOTFOUND : BASE_EIO;
+    return base_fail(why, code, "cannot %s '%s': %s", verb, path, strerror(errno));
+}
+
+static enum base_error too_large(struct base_reason *why, const char *path, size_t limit)
+{
+    return base_fail(why, BASE_ELIMIT, "'%s' is larger than %zu bytes, the most that is read here", path,
+                     limit);
+}
+
+// Reads to the end of `file`; what fstat said is a first guess only (/proc says 0, files grow).
+static enum base_error read_all(int file, const char *path, size_t guess, size_t limit, uint8_t **data,
+                                size_t *bytes, struct base_reason *why)
+{
+    enum base_error error = BASE_OK;
+    size_t used = 0, capacity = guess < limit ? guess : limit;
+    uint8_t *content = malloc(capacity + 1); // one more, to see the end of the file and to put the zero
+    for (;;) {
+        if (!content) {
+            error = base_fail(why, BASE_ENOMEM, "no memory to read '%s' (%zu bytes)", path, capacity + 1);
+            goto out;
+        }
+        ssize_t got = read(file, content + used, capacity + 1 - used);
+        if (got == 0)
+            break;
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            error = failed(why, "read", path);
+            goto out;
+        }
+        used += (size_t)got;
+        if (used <= capacity)
+            continue;
+        if (capacity >= limit) {
+            error = too_large(why, path, limit);
+            goto out;
+        }
+        capacity = capacity > limit / 2 ? limit : 2 * capacity + 1 < limit ? 2 * capacity + 1 : limit;
+        uint8_t *larger = realloc(content, capacity + 1);
+        if (!larger)
+            free(content);
+        content = larger;
+    }
+    content[used] = 0;
+    *data = content;
+    *bytes = used;
+    content = NULL;
+out:
+    free(content);
+    return error;
+}
+
+enum base_error base_file_read(const char *path, size_t limit, uint8_t **data, size_t *bytes,
+                               struct base_reason *why)
+{
+    BASE_ASSERT(limit < SIZE_MAX);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return failed(why, "open", path);
+    struct stat status;
+    enum base_error error;
+    if (fstat(file, &status))
+        error = failed(why, "examine", path);
+    else if (S_ISDIR(status.st_mode))
+        error = base_fail(why, BASE_EIO, "cannot read '%s': it is a directory, expected a file", path);
+    else if (status.st_size > 0 && (uintmax_t)status.st_size > limit)
+        error = too_large(why, path, limit);
+    else
+        error =
+            read_all(file, path, status.st_size > 0 ? (size_t)status.st_size : 4096, limit, data, bytes, why);
+    close(file);
+    return error;
+}
+
+static bool write_spans(int file, const struct base_span *spans, size_t n_spans)
+{
+    for (size_t i = 0; i < n_spans; i++) {
+        const char *at = spans[i].data;
+        size_t left = spans[i].bytes;
+        while (left) {
+            ssize_t put = write(file, at, left);
+            if (put < 0 && errno == EINTR)
+                continue;
+            if (put < 0)
+                return false;
+            at += put;
+            left -= (size_t)put;
+        }
+    }
+    return true;
+}
+
+static int open_parent(const char *path)
+{
+    char *copy = strdup(path); // dirname() writes into its argument
+    if (!copy)
+        return -1;
+    int directory = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int saved = errno;
+    free(copy);
+    errno = saved;
+    return directory;
+}
+
+// The file is complete and on disk under its temporary name when this returns true.
+static bool fill(int file, unsigned mode, const struct base_span *spans, size_t n_spans)
+{
+    return fchmod(file, (mode_t)mode) == 0 && write_spans(file, spans, n_spans) && fsync(file) == 0;
+}
+
+enum base_error base_file_write(const char *path, unsigned mode, const struct base_span *spans,
+                                size_t n_spans, struct base_reason *why)
+{
+    enum base_error error = BASE_OK;
+    char *temporary = NULL;
+    int file = -1;
+    // Opened first, so that nothing can fail between the rename and its fsync but the disk.
+    int directory = open_parent(path);
+    if (directory < 0)
+        return failed(why, "open the directory of", path);
+    if (asprintf(&temporary, "%s.tmp-XXXXXX", path) < 0) {
+        temporary = NULL;
+        error = base_fail(why, BASE_ENOMEM, "no memory to write '%s'", path);
+        goto out;
+    }
+    file = mkostemp(temporary, O_CLOEXEC);
+    if (file < 0) {
+        error = failed(why, "create a temporary file beside", path);
+        goto out;
+    }
+    bool whole = fill(file, mode, spans, n_spans);
+    // Some file systems report a full disk only here.
+    int filled = errno, closed = close(file);
+    if (!whole)
+        errno = filled;
+    if (!whole || closed || rename(temporary, path)) {
+        error = failed(why, "write", path);
+        unlink(temporary);
+        goto out;
+    }
+    // EINVAL: a file system that cannot sync directories, and has its own way of keeping them.
+    if (fsync(directory) && errno != EINVAL)
+        error = failed(why, "make durable (the new file is in place)", path);
+out:
+    free(temporary);
+    close(directory);
+    return error;
+}
+
+static enum base_error make_one(const char *path, struct base_reason *why)
+{
+    if (mkdir(path, 0777) == 0 || errno == EEXIST || errno == EISDIR)
+        return BASE_OK;
+    return failed(why, "make the directory", path);
+}
+
+enum base_error base_directory_make(const char *path, struct base_reason *why)
+{
+    if (!path[0])
+        return base_fail(why, BASE_EINVAL, "an empty path is no directory");
+    char *copy = strdup(path);
+    if (!copy)
+        return base_fail(why, BASE_ENOMEM, "no memory to make the directory '%s'", path);
+    enum base_error error = BASE_OK;
+    struct stat status;
+    for (char *slash = copy + 1; *slash && !error; slash++) {
+        if (*slash != '/')
+            continue;
+        *slash = 0;
+        error = make_one(copy, why);
+        *slash = '/';
+    }
+    if (!error)
+        error = make_one(path, why);
+    if (!error && stat(path, &status))
+        error = failed(why, "examine", path);
+    if (!error && !S_ISDIR(status.st_mode))
+        error = base_fail(why, BASE_EIO, "'%s' is a file, expected a directory or nothing", path);
+    if (!error && faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS))
+        error = failed(why, "write in the directory", path);
+    free(copy);
+    return error;
+}

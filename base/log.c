@@ -1,0 +1,146 @@
+#include "base/log.h"
+#include "base/limits.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINE_BYTES 1024u // newline included
+
+// Written by base_log_configure before the first thread starts, read-only from then on.
+static struct {
+    enum base_log_level least;
+    enum base_log_format format;
+    char node[LIMIT_NODE_NAME_BYTES];
+} settings = {.least = BASE_LOG_INFO, .format = BASE_LOG_TEXT};
+
+struct line {
+    char bytes[LINE_BYTES];
+    size_t used, most; // what closes the line stands behind `most`
+};
+
+void base_log_configure(enum base_log_level least, enum base_log_format format, const char *node)
+{
+    settings.least = least;
+    settings.format = format;
+    snprintf(settings.node, sizeof settings.node, "%s", node);
+}
+
+// Length of the printable UTF-8 sequence at `text`; 0 for a control character (C0, DEL, C1) or broken bytes.
+static size_t printable(const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    if (s[0] < 0x80)
+        return s[0] >= 0x20 && s[0] != 0x7f;
+    size_t more = s[0] >= 0xf0 ? 3 : s[0] >= 0xe0 ? 2 : 1;
+    if (s[0] < 0xc2 || s[0] > 0xf4)
+        return 0;
+    for (size_t i = 1; i <= more; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    bool control = s[0] == 0xc2 && s[1] < 0xa0;
+    bool overlong = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90);
+    bool outside = (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf4 && s[1] > 0x8f);
+    return control || overlong || outside ? 0 : more + 1;
+}
+
+static void put_raw(struct line *line, const char *text)
+{
+    size_t bytes = strlen(text);
+    if (bytes > line->most - line->used)
+        bytes = line->most - line->used;
+    memcpy(line->bytes + line->used, text, bytes);
+    line->used += bytes;
+}
+
+// Text from anywhere: '?' for what is not printable, whole characters only, escaped where the line is JSON.
+static void put_text(struct line *line, const char *text, bool json)
+{
+    while (*text) {
+        size_t bytes = printable(text);
+        bool escape = json && (*text == '"' || *text == '\\');
+        if (line->used + (bytes ? bytes : 1) + escape > line->most)
+            return;
+        if (escape)
+            line->bytes[line->used++] = '\\';
+        memcpy(line->bytes + line->used, bytes ? text : "?", bytes ? bytes : 1);
+        line->used += bytes ? bytes : 1;
+        text += bytes ? bytes : 1;
+    }
+}
+
+static void put_time(struct line *line)
+{
+    struct timespec now;
+    struct tm utc;
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    char seconds[32], text[48];
+    strftime(seconds, sizeof seconds, "%Y-%m-%dT%H:%M:%S", &utc);
+    snprintf(text, sizeof text, "%s.%03dZ", seconds, (int)(now.tv_nsec / 1000000));
+    put_raw(line, text);
+}
+
+static void put_json(struct line *line, enum base_log_level level, const char *event, const char *message)
+{
+    static const char *const names[] = {"debug", "info", "warn", "error"};
+    put_raw(line, "{\"time\":\"");
+    put_time(line);
+    put_raw(line, "\",\"level\":\"");
+    put_raw(line, names[level]);
+    if (settings.node[0]) {
+        put_raw(line, "\",\"node\":\"");
+        put_text(line, settings.node, true);
+    }
+    put_raw(line, "\",\"event\":\"");
+    put_text(line, event, true);
+    put_raw(line, "\",\"text\":\"");
+    put_text(line, message, true);
+    line->most = LINE_BYTES;
+    put_raw(line, "\"}\n");
+}
+
+static void put_plain(struct line *line, enum base_log_level level, const char *event, const char *message)
+{
+    static const char *const names[] = {" debug ", " info  ", " warn  ", " error "};
+    put_time(line);
+    put_raw(line, names[level]);
+    if (settings.node[0]) {
+        put_text(line, settings.node, false);
+        put_raw(line, " ");
+    }
+    put_text(line, event, false);
+    if (message[0])
+        put_raw(line, " ");
+    put_text(line, message, false);
+    line->most = LINE_BYTES;
+    put_raw(line, "\n");
+}
+
+void base_log(enum base_log_level level, const char *event, const char *format, ...)
+{
+    if (level < settings.least)
+        return;
+    int saved = errno;
+    char message[LINE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    if (vsnprintf(message, sizeof message, format, arguments) < 0)
+        message[0] = 0;
+    va_end(arguments);
+    struct line line = {.most = LINE_BYTES - sizeof "\"}\n"};
+    if (settings.format == BASE_LOG_JSON)
+        put_json(&line, level, event, message);
+    else
+        put_plain(&line, level, event, message);
+    // One write a line, so that threads do not mix. A line that stderr refuses is lost: there is nowhere to
+    // say so.
+    while (write(STDERR_FILENO, line.bytes, line.used) < 0 && errno == EINTR)
+        ;
+    errno = saved;
+}
