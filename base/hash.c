@@ -16,7 +16,7 @@ static uint64_t word(const uint8_t *at, size_t bytes)
 uint64_t base_hash_bytes(uint64_t seed, const void *data, size_t bytes)
 {
     const uint8_t *at = data;
-    uint64_t state = base_hash_mix(seed + golden) ^ base_hash_mix(golden * ((uint64_t)bytes + 1));
+    uint64_t state = base_hash_mix(base_hash_mix(seed + golden) ^ (uint64_t)bytes);
     for (; bytes >= 8; bytes -= 8, at += 8)
         state = base_hash_mix(state ^ word(at, 8)) + golden;
     if (bytes)
