@@ -27,7 +27,7 @@ static enum base_error grow(struct base_buffer *buffer, size_t needed, size_t li
         capacity = capacity > SIZE_MAX / 2 ? needed : capacity * 2;
     if (capacity > limit)
         capacity = limit;
-    uint8_t *data = malloc(capacity);
+    uint8_t *data = capacity <= PTRDIFF_MAX ? malloc(capacity) : NULL;
     if (!data)
         return BASE_ENOMEM;
     size_t length = base_buffer_length(buffer);

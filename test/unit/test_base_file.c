@@ -1,0 +1,227 @@
+// Whole files: read within a limit, replaced as a whole or not at all.
+#include "base/file.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char directory[256];
+
+// Good until the fourth call from here.
+static const char *in_directory(const char *name)
+{
+    static char paths[4][512];
+    static size_t next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", directory, name);
+    return path;
+}
+
+static int make_directory(void **state)
+{
+    (void)state;
+    const char *base = getenv("TMPDIR");
+    snprintf(directory, sizeof directory, "%.200s/p2pml-file-XXXXXX", base ? base : "/tmp");
+    return mkdtemp(directory) ? 0 : -1;
+}
+
+static int remove_directory(void **state)
+{
+    (void)state;
+    char command[512];
+    snprintf(command, sizeof command, "rm -rf '%s'", directory);
+    return system(command);
+}
+
+static size_t entries(void)
+{
+    size_t count = 0;
+    DIR *open = opendir(directory);
+    assert_non_null(open);
+    for (struct dirent *entry; (entry = readdir(open));)
+        count += entry->d_name[0] != '.';
+    closedir(open);
+    return count;
+}
+
+static enum base_error put(const char *path, const char *text, struct base_reason *why)
+{
+    const struct base_span span = {text, strlen(text)};
+    return base_file_write(path, 0644, &span, 1, why);
+}
+
+static void assert_content(const char *path, const char *expected)
+{
+    uint8_t *data;
+    size_t bytes;
+    assert_int_equal(base_file_read(path, 1000, &data, &bytes, NULL), BASE_OK);
+    assert_int_equal(bytes, strlen(expected));
+    assert_string_equal((char *)data, expected);
+    free(data);
+}
+
+static void spans_are_written_in_order_with_the_mode(void **state)
+{
+    (void)state;
+    const char *path = in_directory("key");
+    const struct base_span spans[] = {{"one ", 4}, {NULL, 0}, {"two", 3}};
+    struct base_reason why = {0};
+    mode_t mask = umask(0);
+    assert_int_equal(base_file_write(path, 0600, spans, 3, &why), BASE_OK);
+    struct stat status;
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0600);
+    umask(mask);
+    assert_content(path, "one two");
+    assert_int_equal(put(path, "", &why), BASE_OK);
+    assert_content(path, "");
+    assert_string_equal(why.text, "");
+    assert_int_equal(entries(), 1);
+    unlink(path);
+}
+
+static void a_name_without_a_directory_is_beside_us(void **state)
+{
+    (void)state;
+    char before[512];
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(directory), 0);
+    assert_int_equal(put("plain", "x", NULL), BASE_OK);
+    assert_int_equal(chdir(before), 0);
+    assert_content(in_directory("plain"), "x");
+    unlink(in_directory("plain"));
+}
+
+// RLIMIT_FSIZE makes the kernel refuse the bytes half-way, as a full disk does.
+static void a_full_disk_leaves_the_old_file_and_nothing_else(void **state)
+{
+    (void)state;
+    const char *path = in_directory("model");
+    assert_int_equal(put(path, "old", NULL), BASE_OK);
+    struct rlimit before, small;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = before;
+    small.rlim_cur = 100000;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    void *large = calloc(1, 300000);
+    const struct base_span span = {large, 300000};
+    struct base_reason why = {0};
+    enum base_error error = base_file_write(path, 0644, &span, 1, &why);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    free(large);
+    assert_int_equal(error, BASE_EIO);
+    assert_non_null(strstr(why.text, path));
+    assert_non_null(strstr(why.text, "File too large"));
+    assert_content(path, "old");
+    assert_int_equal(entries(), 1);
+    unlink(path);
+}
+
+static void a_failed_rename_leaves_no_temporary_file(void **state)
+{
+    (void)state;
+    struct base_reason why = {0};
+    const char *path = in_directory("taken");
+    assert_int_equal(mkdir(path, 0755), 0);
+    assert_int_equal(put(path, "x", &why), BASE_EIO);
+    assert_non_null(strstr(why.text, "Is a directory"));
+    assert_int_equal(entries(), 1);
+    rmdir(path);
+}
+
+static void a_missing_directory_is_named(void **state)
+{
+    (void)state;
+    struct base_reason why = {0};
+    assert_int_equal(put(in_directory("no/such"), "x", &why), BASE_ENOTFOUND);
+    assert_non_null(strstr(why.text, in_directory("no/such")));
+    assert_non_null(strstr(why.text, "No such file or directory"));
+}
+
+static void reading_keeps_to_its_limit(void **state)
+{
+    (void)state;
+    const char *path = in_directory("five");
+    uint8_t *data = NULL;
+    size_t bytes = 77;
+    struct base_reason why = {0};
+    assert_int_equal(put(path, "12345", NULL), BASE_OK);
+    assert_int_equal(base_file_read(path, 4, &data, &bytes, &why), BASE_ELIMIT);
+    assert_non_null(strstr(why.text, path));
+    assert_int_equal(base_file_read("/dev/zero", 100000, &data, &bytes, NULL), BASE_ELIMIT);
+    assert_int_equal(base_file_read(in_directory("none"), 4, &data, &bytes, &why), BASE_ENOTFOUND);
+    assert_int_equal(base_file_read(directory, 4, &data, &bytes, &why), BASE_EIO);
+    assert_non_null(strstr(why.text, "directory"));
+    assert_null(data);
+    assert_int_equal(bytes, 77);
+    assert_int_equal(base_file_read(path, 5, &data, &bytes, NULL), BASE_OK);
+    assert_int_equal(bytes, 5);
+    free(data);
+    assert_int_equal(base_file_read("/dev/null", 0, &data, &bytes, NULL), BASE_OK);
+    assert_int_equal(bytes, 0);
+    assert_int_equal(data[0], 0);
+    free(data);
+    unlink(path);
+}
+
+// A pipe has no size to trust, and gives its bytes in pieces.
+static void a_file_of_unknown_size_is_read_to_its_end(void **state)
+{
+    (void)state;
+    int ends[2];
+    char path[64], content[30000];
+    assert_int_equal(pipe(ends), 0);
+    memset(content, 'z', sizeof content);
+    assert_int_equal(write(ends[1], content, sizeof content), sizeof content);
+    close(ends[1]);
+    snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
+    uint8_t *data;
+    size_t bytes;
+    assert_int_equal(base_file_read(path, 40000, &data, &bytes, NULL), BASE_OK);
+    assert_int_equal(bytes, sizeof content);
+    assert_memory_equal(data, content, sizeof content);
+    free(data);
+    close(ends[0]);
+}
+
+static void directories_are_made_with_their_parents(void **state)
+{
+    (void)state;
+    struct base_reason why = {0};
+    assert_int_equal(base_directory_make(in_directory("a//b/c/"), &why), BASE_OK);
+    assert_int_equal(base_directory_make(in_directory("a/b/c"), &why), BASE_OK);
+    assert_int_equal(put(in_directory("a/b/c/file"), "x", &why), BASE_OK);
+    assert_int_equal(base_directory_make("", &why), BASE_EINVAL);
+    assert_int_equal(base_directory_make(in_directory("a/b/c/file"), &why), BASE_EIO);
+    assert_non_null(strstr(why.text, "is a file"));
+    assert_int_equal(base_directory_make(in_directory("a/b/c/file/d"), &why), BASE_ENOTFOUND);
+    assert_non_null(strstr(why.text, "Not a directory"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(spans_are_written_in_order_with_the_mode),
+        cmocka_unit_test(a_name_without_a_directory_is_beside_us),
+        cmocka_unit_test(a_full_disk_leaves_the_old_file_and_nothing_else),
+        cmocka_unit_test(a_failed_rename_leaves_no_temporary_file),
+        cmocka_unit_test(a_missing_directory_is_named),
+        cmocka_unit_test(reading_keeps_to_its_limit),
+        cmocka_unit_test(a_file_of_unknown_size_is_read_to_its_end),
+        cmocka_unit_test(directories_are_made_with_their_parents),
+    };
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}
