@@ -13,49 +13,61 @@
 
 static const enum topology_kind kinds[] = {TOPOLOGY_RING, TOPOLOGY_BUTTERFLY};
 
-#define FOR_EACH_SCHEDULE(kind, n)                                                                           \
-    for (size_t k_ = 0; k_ < 2; k_++)                                                                        \
-        for (size_t n = 1, kind = kinds[k_]; n <= MOST; n++)
-
-static void a_meeting_is_mutual(void **state)
+static void for_each_schedule(void (*check)(enum topology_kind kind, size_t n))
 {
-    (void)state;
-    FOR_EACH_SCHEDULE(kind, n)
-    for (uint64_t round = 0; round < 2 * topology_period((enum topology_kind)kind, n); round++)
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
+        for (size_t n = 1; n <= MOST; n++)
+            check(kinds[k], n);
+}
+
+static void check_mutual(enum topology_kind kind, size_t n)
+{
+    for (uint64_t round = 0; round < 2 * topology_period(kind, n); round++)
         for (size_t self = 0; self < n; self++) {
-            size_t partner = topology_partner((enum topology_kind)kind, n, self, round);
+            size_t partner = topology_partner(kind, n, self, round);
             if (partner == TOPOLOGY_NOBODY)
                 continue;
             assert_true(partner < n);
             assert_int_not_equal(partner, self);
-            assert_int_equal(topology_partner((enum topology_kind)kind, n, partner, round), self);
+            assert_int_equal(topology_partner(kind, n, partner, round), self);
         }
+}
+
+static void a_meeting_is_mutual(void **state)
+{
+    (void)state;
+    for_each_schedule(check_mutual);
+}
+
+static void check_rests(enum topology_kind kind, size_t n)
+{
+    for (uint64_t round = 0; round < topology_period(kind, n); round++) {
+        size_t resting = 0;
+        for (size_t self = 0; self < n; self++)
+            resting += topology_partner(kind, n, self, round) == TOPOLOGY_NOBODY;
+        assert_int_equal(resting, n % 2);
+    }
 }
 
 static void one_rests_where_the_members_are_odd(void **state)
 {
     (void)state;
-    FOR_EACH_SCHEDULE(kind, n)
-    for (uint64_t round = 0; round < topology_period((enum topology_kind)kind, n); round++) {
-        size_t resting = 0;
+    for_each_schedule(check_rests);
+}
+
+static void check_period(enum topology_kind kind, size_t n)
+{
+    uint64_t period = topology_period(kind, n);
+    for (uint64_t round = 0; round < period; round++)
         for (size_t self = 0; self < n; self++)
-            resting += topology_partner((enum topology_kind)kind, n, self, round) == TOPOLOGY_NOBODY;
-        assert_int_equal(resting, n % 2);
-    }
+            assert_int_equal(topology_partner(kind, n, self, round),
+                             topology_partner(kind, n, self, round + 1000003 * period));
 }
 
 static void the_schedule_repeats_after_its_period(void **state)
 {
     (void)state;
-    FOR_EACH_SCHEDULE(kind, n)
-    {
-        uint64_t period = topology_period((enum topology_kind)kind, n);
-        for (uint64_t round = 0; round < period; round++)
-            for (size_t self = 0; self < n; self++)
-                assert_int_equal(
-                    topology_partner((enum topology_kind)kind, n, self, round),
-                    topology_partner((enum topology_kind)kind, n, self, round + 1000003 * period));
-    }
+    for_each_schedule(check_period);
 }
 
 static void a_ring_meets_successor_and_predecessor_and_rests_once(void **state)
@@ -109,21 +121,19 @@ static void a_butterfly_follows_its_definition(void **state)
     }
 }
 
-static void neighbours_are_those_met_in_a_period(void **state)
+static void check_neighbours(enum topology_kind kind, size_t n)
 {
-    (void)state;
-    FOR_EACH_SCHEDULE(kind, n)
     for (size_t self = 0; self < n; self++) {
         bool met[MOST] = {false};
         size_t distinct = 0, peers[MOST];
-        for (uint64_t round = 0; round < topology_period((enum topology_kind)kind, n); round++) {
-            size_t partner = topology_partner((enum topology_kind)kind, n, self, round);
+        for (uint64_t round = 0; round < topology_period(kind, n); round++) {
+            size_t partner = topology_partner(kind, n, self, round);
             if (partner != TOPOLOGY_NOBODY && !met[partner]) {
                 met[partner] = true;
                 distinct++;
             }
         }
-        assert_int_equal(topology_neighbours((enum topology_kind)kind, n, self, peers, MOST), distinct);
+        assert_int_equal(topology_neighbours(kind, n, self, peers, MOST), distinct);
         for (size_t i = 0; i < distinct; i++) {
             assert_true(met[peers[i]]);
             assert_true(i == 0 || peers[i - 1] < peers[i]);
@@ -131,23 +141,31 @@ static void neighbours_are_those_met_in_a_period(void **state)
     }
 }
 
+static void neighbours_are_those_met_in_a_period(void **state)
+{
+    (void)state;
+    for_each_schedule(check_neighbours);
+}
+
+static void check_connected(enum topology_kind kind, size_t n)
+{
+    size_t reached[MOST] = {0}, count = 1, peers[MOST];
+    bool seen[MOST] = {true};
+    for (size_t i = 0; i < count; i++) {
+        size_t met = topology_neighbours(kind, n, reached[i], peers, MOST);
+        for (size_t p = 0; p < met; p++)
+            if (!seen[peers[p]]) {
+                seen[peers[p]] = true;
+                reached[count++] = peers[p];
+            }
+    }
+    assert_int_equal(count, n);
+}
+
 static void the_union_of_all_rounds_is_connected(void **state)
 {
     (void)state;
-    FOR_EACH_SCHEDULE(kind, n)
-    {
-        size_t reached[MOST] = {0}, count = 1, peers[MOST];
-        bool seen[MOST] = {true};
-        for (size_t i = 0; i < count; i++) {
-            size_t met = topology_neighbours((enum topology_kind)kind, n, reached[i], peers, MOST);
-            for (size_t p = 0; p < met; p++)
-                if (!seen[peers[p]]) {
-                    seen[peers[p]] = true;
-                    reached[count++] = peers[p];
-                }
-        }
-        assert_int_equal(count, n);
-    }
+    for_each_schedule(check_connected);
 }
 
 int main(void)
