@@ -1,13 +1,15 @@
-// Pairwise averaging over an edge reference (DESIGN: averaging). One object per node holds the published model, every
-// edge's reference r and drift correction c, and runs the exchanges as a state machine: time comes in with the event,
-// messages and round ends go out as actions. The same object serves the daemon, the simulator and the fuzzer.
+// Pairwise averaging over an edge reference (DESIGN: averaging). One object per node holds the published
+// model, every edge's reference r and drift correction c, and runs the exchanges as a state machine: time
+// comes in with the event, messages and round ends go out as actions. The same object serves the daemon, the
+// simulator and the fuzzer.
 //
 // Rule of one exchange, C = top-k, quantised:
 //     q_i = C(x_i - r)            q_j = C(x_j - r)
 //     x_i += (q_j - q_i)/2        r += (q_i + q_j)/2        seq += 1
 //     c_i += beta/s * (q_j - q_i)/2   beta = min(gain*k/d, limit), s = mean step scale, k = mean entries
 //
-// One owner (the worker thread). Memory: 3 vectors of d floats and 2 more an edge, plus scratch of 2.
+// One owner (the worker thread). Memory: 4 vectors of d floats (2 more where second moments are shared) and 2
+// an edge, one of them only with drift correction.
 #ifndef GOSSIP_EXCHANGE_EXCHANGE_H
 #define GOSSIP_EXCHANGE_EXCHANGE_H
 
@@ -23,17 +25,17 @@ struct gossip_exchange;
 
 struct gossip_exchange_options {
     struct gossip_id self;
-    size_t parameters;             // d
-    const float *start;            // [d] the seed model, borrowed for life: r of an edge that both ends begin from it
-    const float *model;            // [d] what is published before the first round; copied; NULL: start
-    float ratio;                   // kept entries / d, in (0, 1]
+    size_t parameters;  // d
+    const float *start; // [d] the seed model, borrowed for life: r of an edge that both ends begin from it
+    const float *model; // [d] what is published before the first round; copied; NULL: start
+    float ratio;        // kept entries / d, in (0, 1]
     enum compress_values values;
-    bool sync;                     // a round ends after its own exchange (or its deadline), else at once
+    bool sync; // a round ends after its own exchange (or its deadline), else at once
     bool drift_correction;
     float drift_gain, drift_limit; // 2 and 0.25
     unsigned share_second_moment;  // rounds in which every second moment has travelled once; 0: never
     uint64_t deadline_floor_ns, deadline_ceiling_ns;
-    bool mutate_ignore_sequence;   // tests only: accept any sequence number (consensus must then stall)
+    bool mutate_ignore_sequence; // tests only: accept any sequence number (consensus must then stall)
 };
 
 enum gossip_exchange_event_kind {
@@ -50,13 +52,13 @@ struct gossip_exchange_event {
     struct gossip_id peer;                // all but ROUND and TIMER
     const struct gossip_message *message; // MESSAGE
     struct {                              // ROUND; vectors are borrowed until ROUND_DONE
-        uint64_t round;
-        bool meets;             // the schedule names a partner: `partner`
+        uint64_t round;                   // >= 1, growing
+        bool meets;                       // the schedule names a partner: `partner`
         struct gossip_id partner;
-        float step_scale;       // learning rate x local steps of this round
-        float *model;           // [d] in: the trainer's x; out (ROUND_DONE): x with all corrections
-        float *second_moment;   // [d] the same for Adam's v, or NULL
-        float *correction;      // [d] out: sum over edges of c_e, or NULL
+        float step_scale;     // learning rate x local steps of this round
+        float *model;         // [d] in: the trainer's x; out (ROUND_DONE): x with all corrections
+        float *second_moment; // [d] the same for Adam's v, or NULL
+        float *correction;    // [d] out: sum over edges of c_e, or NULL
     } round;
 };
 
@@ -79,9 +81,10 @@ enum base_error gossip_exchange_create(const struct gossip_exchange_options *opt
                                        struct gossip_exchange **exchange, struct base_reason *why) BASE_CHECK;
 void gossip_exchange_destroy(struct gossip_exchange *exchange);
 
-// Takes one event; *actions is overwritten. BASE_EFORMAT: the peer's payload broke the codec or the protocol (close its
-// link; nothing has changed). BASE_ENOMEM: nothing has changed.
-enum base_error gossip_exchange_step(struct gossip_exchange *exchange, const struct gossip_exchange_event *event,
+// Takes one event; *actions is overwritten. BASE_EFORMAT: the peer's payload broke the codec or the protocol
+// (close its link; nothing has changed). BASE_ENOMEM: nothing has changed.
+enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
+                                     const struct gossip_exchange_event *event,
                                      struct gossip_exchange_actions *actions) BASE_CHECK;
 
 // When to send TIMER next (monotonic ns), UINT64_MAX for never.
@@ -105,19 +108,21 @@ struct gossip_edge_info {
     const float *reference, *correction; // [d], borrowed until the next step; correction may be NULL
 };
 size_t gossip_exchange_edges(const struct gossip_exchange *exchange);
-void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t edge, struct gossip_edge_info *info);
+void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t edge,
+                               struct gossip_edge_info *info);
 
 struct gossip_exchange_totals {
     uint64_t exchanges;       // committed, sparse
     uint64_t delta_bytes_out; // packets sent, payload only
     uint64_t dense_bytes_out; // what the same exchanges would have sent as dense fp32
+    uint64_t not_finite;      // exchanges refused because this node's own model holds NaN or Inf
     double consensus;         // |x - r| / |x| after the latest exchange, NAN before the first
 };
 void gossip_exchange_totals(const struct gossip_exchange *exchange, struct gossip_exchange_totals *totals);
 const float *gossip_exchange_model(const struct gossip_exchange *exchange); // [d] the published model
 
-// State of one edge for a checkpoint. Taken between ROUND_DONE and the next step; pointers are borrowed until then.
-// An exchange of which this node does not know the end travels along and is settled after the restart.
+// State of one edge for a checkpoint. Taken between ROUND_DONE and the next step; pointers are borrowed until
+// then. An exchange of which this node does not know the end travels along and is settled after the restart.
 struct gossip_edge_record {
     struct gossip_id peer;
     uint64_t epoch, sequence, booted, clock;
@@ -128,7 +133,8 @@ struct gossip_edge_record {
 };
 enum base_error gossip_exchange_export(struct gossip_exchange *exchange, size_t edge,
                                        struct gossip_edge_record *record) BASE_CHECK;
-// Before the first event. Copies. The published model must be the one of the same checkpoint (options.model). BASE_EFORMAT when the record is damaged: the edge is then left out (it will BOOT).
+// Before the first event. Copies. The published model must be the one of the same checkpoint (options.model).
+// BASE_EFORMAT when the record is damaged: the edge is then left out (it will BOOT).
 enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
                                        const struct gossip_edge_record *record) BASE_CHECK;
 

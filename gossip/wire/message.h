@@ -37,7 +37,7 @@ struct gossip_hello {
     uint64_t sequence; // committed exchanges in this epoch
     uint64_t reference_hash, correction_hash;
     uint64_t booted;   // elements of the model that BOOT has covered; = parameters when live
-    uint8_t answer;    // 1: the receiver should answer with its own HELLO
+    uint8_t answer;    // 0: neither; 1..127: question number, please answer; 128 + n: the answer to question n
 };
 
 enum gossip_delta_form {

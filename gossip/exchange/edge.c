@@ -1,0 +1,124 @@
+#include "gossip/exchange/state.h"
+
+#include "base/hash.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct gossip_edge *gossip_edge_find(const struct gossip_exchange *exchange, const struct gossip_id *peer)
+{
+    for (size_t i = 0; i < exchange->n_edges; i++)
+        if (gossip_id_compare(&exchange->edges[i]->peer, peer) == 0)
+            return exchange->edges[i];
+    return NULL;
+}
+
+void gossip_edge_free(struct gossip_edge *edge)
+{
+    if (!edge)
+        return;
+    free(edge->reference);
+    free(edge->correction);
+    free(edge->stored);
+    gossip_packet_free(&edge->request);
+    gossip_packet_free(&edge->answer);
+    gossip_packet_free(&edge->parked);
+    free(edge);
+}
+
+enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct gossip_id *peer,
+                                struct gossip_edge **edge)
+{
+    size_t count = exchange->options.parameters;
+    struct gossip_edge *fresh = calloc(1, sizeof *fresh);
+
+    if (!fresh)
+        goto out;
+    fresh->peer = *peer;
+    fresh->booted = count; // both ends may begin at the same seed model: the first HELLO tells
+    fresh->reference_hash = exchange->start_hash;
+    fresh->reference = malloc(count * sizeof *fresh->reference);
+    if (exchange->options.drift_correction)
+        fresh->correction = calloc(count, sizeof *fresh->correction);
+    if (!fresh->reference || (exchange->options.drift_correction && !fresh->correction))
+        goto out;
+    struct gossip_edge **edges = realloc(exchange->edges, (exchange->n_edges + 1) * sizeof *edges);
+    if (!edges)
+        goto out;
+    memcpy(fresh->reference, exchange->options.start, count * sizeof *fresh->reference);
+    exchange->edges = edges;
+    exchange->edges[exchange->n_edges++] = fresh;
+    *edge = fresh;
+    return BASE_OK;
+out:
+    gossip_edge_free(fresh);
+    return BASE_ENOMEM;
+}
+
+void gossip_edge_remove(struct gossip_exchange *exchange, struct gossip_edge *edge)
+{
+    gossip_edge_drop_correction(exchange, edge);
+    gossip_edge_drop_request(exchange, edge);
+    for (size_t i = 0; i < exchange->n_edges; i++)
+        if (exchange->edges[i] == edge) {
+            exchange->edges[i] = exchange->edges[--exchange->n_edges];
+            break;
+        }
+    gossip_edge_free(edge);
+}
+
+void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip_edge *edge)
+{
+    size_t count = exchange->options.parameters;
+
+    if (!edge->correction)
+        return;
+    // Summed anew instead of subtracted: no rounding error of the dropped edge stays behind.
+    memset(edge->correction, 0, count * sizeof *edge->correction);
+    memset(exchange->correction_sum, 0, count * sizeof *exchange->correction_sum);
+    for (size_t e = 0; e < exchange->n_edges; e++)
+        for (size_t i = 0; i < count; i++)
+            exchange->correction_sum[i] += exchange->edges[e]->correction[i];
+}
+
+void gossip_edge_drop_request(struct gossip_exchange *exchange, struct gossip_edge *edge)
+{
+    edge->request.held = false;
+    if (exchange->active == edge)
+        exchange->active = NULL;
+}
+
+void gossip_edge_boot(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t epoch)
+{
+    size_t count = exchange->options.parameters;
+
+    gossip_edge_drop_correction(exchange, edge);
+    gossip_edge_drop_request(exchange, edge);
+    edge->answer.held = false;
+    edge->parked.held = false;
+    edge->epoch = epoch;
+    edge->sequence = 0;
+    edge->booted = 0;
+    memset(edge->reference, 0, count * sizeof *edge->reference);
+    edge->reference_hash = base_hash_vector(edge->reference, count);
+    edge->alarm_ns = 0;
+    edge->boots++;
+    edge->state = GOSSIP_EDGE_BOOT;
+}
+
+void gossip_edge_settle(const struct gossip_exchange *exchange, struct gossip_edge *edge)
+{
+    edge->state = edge->booted == exchange->options.parameters ? GOSSIP_EDGE_LIVE : GOSSIP_EDGE_BOOT;
+}
+
+uint64_t gossip_edge_patience(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return gossip_deadline_after(&edge->answers, exchange->options.deadline_floor_ns,
+                                 exchange->options.deadline_ceiling_ns);
+}
+
+const char *gossip_edge_state_name(enum gossip_edge_state state)
+{
+    static const char *const names[] = {"down", "hello", "live", "boot", "in_doubt"};
+
+    return names[state];
+}

@@ -1,0 +1,553 @@
+// Who talks when. Every step takes one event, lets it change the edge it concerns, then starts what may be
+// started and ends the trainer's round if it may end.
+#include "gossip/exchange/state.h"
+
+#include "base/hash.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PARK_AHEAD                                                                                           \
+    16u // rounds that a neighbour in step can be ahead (sync); further ahead it is answered at once
+#define RETRY_FIRST_NS 1000000u // after BUSY: 1 ms, doubling
+#define RETRY_DOUBLES  6u
+
+void gossip_exchange_send(struct gossip_exchange_actions *actions, const struct gossip_edge *edge,
+                          const struct gossip_message *message)
+{
+    BASE_ASSERT(actions->count < GOSSIP_EXCHANGE_ACTIONS);
+    actions->list[actions->count++] = (struct gossip_exchange_action){
+        .kind = GOSSIP_EXCHANGE_SEND, .peer = edge->peer, .message = *message};
+}
+
+static void send_busy(const struct gossip_edge *edge, uint64_t epoch, uint64_t sequence,
+                      struct gossip_exchange_actions *actions)
+{
+    struct gossip_message message = {.kind = GOSSIP_BUSY, .as.busy = {.epoch = epoch, .sequence = sequence}};
+
+    gossip_exchange_send(actions, edge, &message);
+}
+
+static bool edge_leads(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return gossip_id_compare(&exchange->options.self, &edge->peer) < 0;
+}
+
+static bool is_partner(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return exchange->round.wanted && gossip_id_compare(&exchange->round.partner, &edge->peer) == 0;
+}
+
+// The edge has met for `clock`; with that our own exchange of this round may be done. Where the trainer waits
+// for this very neighbour, any meeting will do: a neighbour that restarted counts its rounds anew.
+static void note_meeting(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t clock)
+{
+    if (clock > edge->clock)
+        edge->clock = clock;
+    bool waits = exchange->options.sync && exchange->round.open;
+    if (is_partner(exchange, edge) && (waits || edge->clock >= exchange->clock)) {
+        if (waits)
+            gossip_deadline_learn(&edge->answers, exchange->now_ns - exchange->round.started_ns);
+        exchange->round.wanted = false;
+    }
+}
+
+static enum base_error start_request(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                     struct gossip_exchange_actions *actions)
+{
+    enum gossip_delta_form form = edge->state == GOSSIP_EDGE_BOOT ? GOSSIP_DELTA_BLOCK : GOSSIP_DELTA_SPARSE;
+    enum base_error error = gossip_averaging_prepare(exchange, edge, form, exchange->clock, &edge->request);
+
+    if (error == BASE_ESTATE)
+        exchange->totals.not_finite++;
+    if (error)
+        return error == BASE_ESTATE ? BASE_OK : error;
+    edge->sent_ns = exchange->now_ns;
+    edge->alarm_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
+    exchange->active = edge;
+    struct gossip_message message = gossip_packet_message(&edge->request, GOSSIP_XCHG);
+    gossip_exchange_send(actions, edge, &message);
+    return BASE_OK;
+}
+
+// Starts at most one exchange of our own: that of the round first, else the next block of a BOOT.
+static enum base_error pump(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
+{
+    if (exchange->active)
+        return BASE_OK;
+    if (exchange->round.wanted && exchange->now_ns >= exchange->round.retry_ns) {
+        struct gossip_edge *edge = gossip_edge_find(exchange, &exchange->round.partner);
+        bool ours = edge && edge->state == GOSSIP_EDGE_LIVE &&
+                    (!exchange->options.sync || edge_leads(exchange, edge));
+        if (ours) {
+            enum base_error error = start_request(exchange, edge, actions);
+            if (error || exchange->active)
+                return error;
+            exchange->round.wanted = false; // our model is not finite: nothing to offer
+        }
+    }
+    for (size_t i = 0; i < exchange->n_edges; i++) {
+        struct gossip_edge *edge = exchange->edges[i];
+        if (edge->state == GOSSIP_EDGE_BOOT && edge_leads(exchange, edge) &&
+            exchange->now_ns >= edge->alarm_ns) {
+            edge->alarm_ns =
+                exchange->now_ns + exchange->options.deadline_floor_ns; // if our model is not finite
+            return start_request(exchange, edge, actions);
+        }
+    }
+    return BASE_OK;
+}
+
+static bool same_transaction(const struct gossip_edge *edge, uint64_t epoch, uint64_t sequence)
+{
+    return edge->epoch == epoch && edge->sequence == sequence;
+}
+
+static enum base_error answer_request(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                      const struct gossip_exchange_message *theirs,
+                                      struct gossip_exchange_actions *actions)
+{
+    enum gossip_delta_form form = (enum gossip_delta_form)theirs->form;
+    bool booting = edge->booted < exchange->options.parameters;
+
+    if (booting != (form == GOSSIP_DELTA_BLOCK))
+        return BASE_EFORMAT;
+    enum base_error error = gossip_averaging_prepare(exchange, edge, form, theirs->clock, &edge->answer);
+    if (error == BASE_ESTATE) {
+        exchange->totals.not_finite++;
+        send_busy(edge, theirs->epoch, theirs->sequence, actions);
+        return BASE_OK;
+    }
+    if (!error)
+        error = gossip_averaging_commit(exchange, edge, &edge->answer, theirs, theirs->clock);
+    if (error) {
+        edge->answer.held = false;
+        return error;
+    }
+    gossip_edge_settle(exchange, edge);
+    if (form == GOSSIP_DELTA_SPARSE)
+        note_meeting(exchange, edge, theirs->clock);
+    struct gossip_message message = gossip_packet_message(&edge->answer, GOSSIP_XACK);
+    gossip_exchange_send(actions, edge, &message);
+    return BASE_OK;
+}
+
+// Both ends asked at once: the lower id's request stands, the higher id takes its own back and answers.
+static bool loses_tie(struct gossip_exchange *exchange, struct gossip_edge *edge)
+{
+    if (!edge->request.held)
+        return false;
+    if (edge_leads(exchange, edge)) {
+        edge->busy++;
+        return true;
+    }
+    gossip_edge_drop_request(exchange, edge);
+    return false;
+}
+
+static bool is_ahead_of_us(const struct gossip_exchange *exchange,
+                           const struct gossip_exchange_message *theirs)
+{
+    return exchange->options.sync && theirs->form == GOSSIP_DELTA_SPARSE && theirs->clock > exchange->clock &&
+           theirs->clock <= exchange->clock + PARK_AHEAD;
+}
+
+static enum base_error on_request(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                  const struct gossip_exchange_message *theirs,
+                                  struct gossip_exchange_actions *actions)
+{
+    bool replayed =
+        edge->answer.held && edge->answer.epoch == theirs->epoch && edge->answer.sequence == theirs->sequence;
+
+    if (edge->state == GOSSIP_EDGE_HELLO) {
+        send_busy(edge, theirs->epoch, theirs->sequence, actions);
+        return BASE_OK;
+    }
+    if (!same_transaction(edge, theirs->epoch, theirs->sequence) &&
+        !exchange->options.mutate_ignore_sequence) {
+        if (replayed) {
+            struct gossip_message message = gossip_packet_message(&edge->answer, GOSSIP_XACK);
+            edge->replays++;
+            gossip_exchange_send(actions, edge, &message);
+        } else {
+            send_busy(edge, theirs->epoch, theirs->sequence, actions);
+            gossip_settle_ask(exchange, edge, actions);
+        }
+        return BASE_OK;
+    }
+    if (loses_tie(exchange, edge))
+        return BASE_OK;
+    if (edge->state == GOSSIP_EDGE_IN_DOUBT)
+        gossip_edge_settle(exchange, edge);
+    if (is_ahead_of_us(exchange, theirs))
+        return gossip_packet_keep(&edge->parked, theirs);
+    if (exchange->active) {
+        edge->busy++;
+        send_busy(edge, theirs->epoch, theirs->sequence, actions);
+        return BASE_OK;
+    }
+    return answer_request(exchange, edge, theirs, actions);
+}
+
+// Requests that waited for our round, or for the end of our own exchange with somebody else.
+static enum base_error answer_parked(struct gossip_exchange *exchange,
+                                     struct gossip_exchange_actions *actions)
+{
+    for (size_t i = 0; i < exchange->n_edges && actions->count < GOSSIP_EXCHANGE_ACTIONS / 2; i++) {
+        struct gossip_edge *edge = exchange->edges[i];
+        if (!edge->parked.held || edge->parked.clock > exchange->clock || exchange->active)
+            continue;
+        struct gossip_message message = gossip_packet_message(&edge->parked, GOSSIP_XCHG);
+        edge->parked.held = false;
+        enum base_error error = on_request(exchange, edge, &message.as.exchange, actions);
+        if (error == BASE_EFORMAT)
+            edge->mismatches++; // not the fault of whom this step is about: its sender gets no answer and
+                                // asks
+        else if (error)
+            return error;
+    }
+    return BASE_OK;
+}
+
+static enum base_error on_answer(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                 const struct gossip_exchange_message *theirs)
+{
+    const struct gossip_packet *request = &edge->request;
+    bool ours =
+        request->held && ((theirs->epoch == request->epoch && theirs->sequence == request->sequence) ||
+                          exchange->options.mutate_ignore_sequence);
+
+    if (!ours || edge->state == GOSSIP_EDGE_HELLO)
+        return BASE_OK; // an answer that was replayed once more than needed
+    if (theirs->form != (uint8_t)request->form)
+        return BASE_EFORMAT;
+    enum base_error error = gossip_averaging_commit(exchange, edge, request, theirs, request->clock);
+    if (error)
+        return error;
+    uint64_t clock = request->clock;
+    if (exchange->active == edge)
+        gossip_deadline_learn(&edge->answers, exchange->now_ns - edge->sent_ns);
+    gossip_edge_drop_request(exchange, edge);
+    gossip_edge_settle(exchange, edge);
+    edge->alarm_ns = 0;
+    if (theirs->form == GOSSIP_DELTA_SPARSE)
+        note_meeting(exchange, edge, clock);
+    return BASE_OK;
+}
+
+static uint64_t retry_delay(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
+                            unsigned retries)
+{
+    uint64_t base = (uint64_t)RETRY_FIRST_NS << (retries < RETRY_DOUBLES ? retries : RETRY_DOUBLES);
+    uint64_t salt;
+
+    memcpy(&salt, exchange->options.self.bytes,
+           sizeof salt); // two nodes that met must not meet again in step
+    return base + base_hash_mix(salt ^ edge->sequence ^ retries) % base;
+}
+
+static void on_busy(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                    const struct gossip_busy *theirs)
+{
+    const struct gossip_packet *request = &edge->request;
+
+    if (!request->held || request->epoch != theirs->epoch || request->sequence != theirs->sequence)
+        return;
+    gossip_edge_drop_request(exchange, edge);
+    edge->busy++;
+    if (edge->state == GOSSIP_EDGE_IN_DOUBT)
+        gossip_edge_settle(exchange, edge);
+    edge->alarm_ns = exchange->now_ns + retry_delay(exchange, edge, 2);
+    if (is_partner(exchange, edge))
+        exchange->round.retry_ns = exchange->now_ns + retry_delay(exchange, edge, exchange->round.retries++);
+}
+
+static enum base_error on_message(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                  const struct gossip_message *message,
+                                  struct gossip_exchange_actions *actions)
+{
+    if (!edge || edge->state == GOSSIP_EDGE_DOWN)
+        return BASE_OK; // it crossed the end of its link
+    edge->silent = false;
+    switch (message->kind) {
+    case GOSSIP_HELLO:
+        if (message->as.hello.booted > exchange->options.parameters)
+            return BASE_EFORMAT;
+        gossip_settle_hello(exchange, edge, &message->as.hello, actions);
+        return BASE_OK;
+    case GOSSIP_XCHG:
+        return on_request(exchange, edge, &message->as.exchange, actions);
+    case GOSSIP_XACK:
+        return on_answer(exchange, edge, &message->as.exchange);
+    case GOSSIP_BUSY:
+        on_busy(exchange, edge, &message->as.busy);
+        return BASE_OK;
+    case GOSSIP_GREETING:
+    case GOSSIP_BYE:
+        break;
+    }
+    return BASE_EFORMAT;
+}
+
+static enum base_error on_link_up(struct gossip_exchange *exchange, const struct gossip_id *peer,
+                                  struct gossip_exchange_actions *actions)
+{
+    struct gossip_edge *edge = gossip_edge_find(exchange, peer);
+
+    if (!edge) {
+        enum base_error error = gossip_edge_add(exchange, peer, &edge);
+        if (error)
+            return error;
+    }
+    if (exchange->active == edge)
+        exchange->active = NULL; // sent over the old link: in doubt until the peer's HELLO
+    edge->parked.held = false;
+    edge->silent = false;
+    gossip_settle_greet(exchange, edge, actions);
+    return BASE_OK;
+}
+
+static void on_link_down(struct gossip_exchange *exchange, struct gossip_edge *edge)
+{
+    if (!edge)
+        return;
+    edge->state = GOSSIP_EDGE_DOWN;
+    edge->parked.held = false;
+    if (exchange->active == edge)
+        exchange->active = NULL;
+}
+
+// Takes the corrections of the last round's local steps into the trainer's vectors and publishes the sum.
+static void publish(struct gossip_exchange *exchange, const float *model, const float *second_moment)
+{
+    size_t count = exchange->options.parameters;
+
+    for (size_t i = 0; i < count; i++)
+        exchange->model[i] = model[i] + exchange->pending[i];
+    if (exchange->second && second_moment) {
+        for (size_t i = 0; i < count; i++) {
+            float sum = second_moment[i] + exchange->pending_second[i];
+            exchange->second[i] = sum > 0 ? sum : 0;
+        }
+        exchange->second_known = true;
+    }
+}
+
+static void hand_back(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
+{
+    size_t bytes = exchange->options.parameters * sizeof(float);
+
+    memcpy(exchange->round.model, exchange->model, bytes);
+    if (exchange->second && exchange->round.second_moment) {
+        memcpy(exchange->round.second_moment, exchange->second, bytes);
+        memset(exchange->pending_second, 0, bytes);
+    }
+    if (exchange->correction_sum && exchange->round.correction)
+        memcpy(exchange->round.correction, exchange->correction_sum, bytes);
+    if (exchange->pending_any)
+        memset(exchange->pending, 0, bytes);
+    exchange->pending_any = false;
+    exchange->round.open = false;
+    BASE_ASSERT(actions->count < GOSSIP_EXCHANGE_ACTIONS);
+    actions->list[actions->count++] = (struct gossip_exchange_action){.kind = GOSSIP_EXCHANGE_ROUND_DONE};
+}
+
+static void on_round(struct gossip_exchange *exchange, const struct gossip_exchange_event *event)
+{
+    BASE_ASSERT(!exchange->round.open && event->round.model && event->round.round >= 1);
+    publish(exchange, event->round.model, event->round.second_moment);
+    exchange->clock = event->round.round;
+    exchange->step_scale = event->round.step_scale;
+    exchange->round.open = true;
+    exchange->round.model = event->round.model;
+    exchange->round.second_moment = event->round.second_moment;
+    exchange->round.correction = event->round.correction;
+    exchange->round.partner = event->round.partner;
+    exchange->round.started_ns = exchange->now_ns;
+    exchange->round.retry_ns = 0;
+    exchange->round.retries = 0;
+
+    struct gossip_edge *edge = event->round.meets ? gossip_edge_find(exchange, &event->round.partner) : NULL;
+    exchange->round.wanted =
+        edge && edge->state == GOSSIP_EDGE_LIVE && !edge->silent && edge->clock < exchange->clock;
+    if (edge)
+        exchange->round.deadline_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
+}
+
+// A sync round ends with its exchange, when its partner can't be met any more, or at its deadline.
+static void end_round(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
+{
+    if (!exchange->round.open)
+        return;
+    if (exchange->options.sync && exchange->round.wanted) {
+        struct gossip_edge *edge = gossip_edge_find(exchange, &exchange->round.partner);
+        bool possible = edge && edge->state == GOSSIP_EDGE_LIVE;
+        if (possible && exchange->now_ns < exchange->round.deadline_ns)
+            return;
+        if (possible) {
+            edge->silent = !edge_leads(exchange, edge);
+            edge->timeouts += edge->silent;
+        }
+        exchange->round.wanted = false;
+    }
+    hand_back(exchange, actions);
+}
+
+static void on_timer(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
+{
+    struct gossip_edge *active = exchange->active;
+
+    if (active && exchange->now_ns >= active->alarm_ns) {
+        exchange->active = NULL;
+        active->timeouts++;
+        active->state = GOSSIP_EDGE_IN_DOUBT;
+        if (is_partner(exchange, active))
+            exchange->round.wanted = false;
+        gossip_settle_ask(exchange, active, actions);
+    }
+    for (size_t i = 0; i < exchange->n_edges && actions->count < GOSSIP_EXCHANGE_ACTIONS / 2; i++) {
+        struct gossip_edge *edge = exchange->edges[i];
+        if (edge->state == GOSSIP_EDGE_IN_DOUBT && exchange->now_ns >= edge->alarm_ns)
+            gossip_settle_ask(exchange, edge, actions);
+    }
+}
+
+enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
+                                     const struct gossip_exchange_event *event,
+                                     struct gossip_exchange_actions *actions)
+{
+    struct gossip_edge *edge = gossip_edge_find(exchange, &event->peer);
+    enum base_error error = BASE_OK;
+
+    actions->count = 0;
+    exchange->now_ns = event->now_ns;
+    switch (event->kind) {
+    case GOSSIP_EXCHANGE_LINK_UP:
+        error = on_link_up(exchange, &event->peer, actions);
+        break;
+    case GOSSIP_EXCHANGE_LINK_DOWN:
+        on_link_down(exchange, edge);
+        break;
+    case GOSSIP_EXCHANGE_FORGET:
+        if (edge)
+            gossip_edge_remove(exchange, edge);
+        break;
+    case GOSSIP_EXCHANGE_MESSAGE:
+        error = on_message(exchange, edge, event->message, actions);
+        break;
+    case GOSSIP_EXCHANGE_ROUND:
+        on_round(exchange, event);
+        break;
+    case GOSSIP_EXCHANGE_TIMER:
+        on_timer(exchange, actions);
+        break;
+    }
+    if (!error)
+        error = answer_parked(exchange, actions);
+    if (!error)
+        error = pump(exchange, actions);
+    end_round(exchange, actions);
+    return error;
+}
+
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange)
+{
+    uint64_t next = UINT64_MAX;
+
+    if (exchange->active)
+        next = sooner(next, exchange->active->alarm_ns);
+    if (exchange->round.wanted && exchange->options.sync && exchange->round.open)
+        next = sooner(next, exchange->round.deadline_ns);
+    if (exchange->round.wanted && exchange->round.retries && !exchange->active)
+        next = sooner(next, exchange->round.retry_ns);
+    for (size_t i = 0; i < exchange->n_edges; i++) {
+        const struct gossip_edge *edge = exchange->edges[i];
+        bool boots = edge->state == GOSSIP_EDGE_BOOT && edge_leads(exchange, edge) && !exchange->active;
+        if (edge->state == GOSSIP_EDGE_IN_DOUBT || boots)
+            next = sooner(next, edge->alarm_ns);
+    }
+    return next;
+}
+
+static enum base_error allocate(struct gossip_exchange *exchange)
+{
+    size_t count = exchange->options.parameters;
+    size_t slices = exchange->options.share_second_moment;
+    size_t slice = slices ? (count + slices - 1) / slices : 0;
+
+    exchange->run_capacity = slice > LIMIT_BOOT_BLOCK ? slice : LIMIT_BOOT_BLOCK;
+    exchange->model = malloc(count * sizeof(float));
+    exchange->pending = calloc(count, sizeof(float));
+    exchange->difference = malloc(count * sizeof(float));
+    exchange->run_mine = malloc(exchange->run_capacity * sizeof(float));
+    exchange->run_theirs = malloc(exchange->run_capacity * sizeof(float));
+    bool short_of_memory = !exchange->model || !exchange->pending || !exchange->difference ||
+                           !exchange->run_mine || !exchange->run_theirs;
+    if (exchange->options.drift_correction) {
+        exchange->correction_sum = calloc(count, sizeof(float));
+        short_of_memory |= !exchange->correction_sum;
+    }
+    if (slices) {
+        exchange->second = calloc(count, sizeof(float));
+        exchange->pending_second = calloc(count, sizeof(float));
+        short_of_memory |= !exchange->second || !exchange->pending_second;
+    }
+    if (short_of_memory || compress_sparse_create(exchange->entries, &exchange->mine) ||
+        compress_sparse_create(exchange->entries, &exchange->theirs))
+        return BASE_ENOMEM;
+    return BASE_OK;
+}
+
+enum base_error gossip_exchange_create(const struct gossip_exchange_options *options,
+                                       struct gossip_exchange **exchange, struct base_reason *why)
+{
+    if (!(options->ratio > 0 && options->ratio <= 1) || options->parameters == 0 ||
+        options->parameters > LIMIT_PARAMETERS || options->deadline_ceiling_ns < options->deadline_floor_ns)
+        return base_fail(
+            why, BASE_EINVAL,
+            "exchange: found ratio %g, %zu parameters; expected a ratio in (0, 1], 1 to %u parameters and a "
+            "deadline ceiling that is not below the floor",
+            (double)options->ratio, options->parameters, LIMIT_PARAMETERS);
+    struct gossip_exchange *fresh = calloc(1, sizeof *fresh);
+    if (!fresh)
+        return base_fail(why, BASE_ENOMEM, "exchange: out of memory");
+    fresh->options = *options;
+    fresh->entries = (size_t)((double)options->ratio * (double)options->parameters + 0.5);
+    if (fresh->entries == 0)
+        fresh->entries = 1;
+    fresh->start_hash = base_hash_vector(options->start, options->parameters);
+    fresh->totals.consensus = (double)NAN;
+    if (allocate(fresh)) {
+        gossip_exchange_destroy(fresh);
+        return base_fail(why, BASE_ENOMEM, "exchange: out of memory for %zu parameters", options->parameters);
+    }
+    memcpy(fresh->model, options->model ? options->model : options->start,
+           options->parameters * sizeof(float));
+    *exchange = fresh;
+    return BASE_OK;
+}
+
+void gossip_exchange_destroy(struct gossip_exchange *exchange)
+{
+    if (!exchange)
+        return;
+    for (size_t i = 0; i < exchange->n_edges; i++)
+        gossip_edge_free(exchange->edges[i]);
+    free(exchange->edges);
+    free(exchange->model);
+    free(exchange->pending);
+    free(exchange->second);
+    free(exchange->pending_second);
+    free(exchange->correction_sum);
+    free(exchange->difference);
+    free(exchange->run_mine);
+    free(exchange->run_theirs);
+    compress_sparse_destroy(&exchange->mine);
+    compress_sparse_destroy(&exchange->theirs);
+    free(exchange);
+}

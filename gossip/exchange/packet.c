@@ -1,0 +1,117 @@
+#include "gossip/exchange/packet.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void gossip_packet_free(struct gossip_packet *packet)
+{
+    free(packet->bytes);
+    memset(packet, 0, sizeof *packet);
+}
+
+enum base_error gossip_packet_reserve(struct gossip_packet *packet, size_t capacity)
+{
+    if (capacity <= packet->capacity)
+        return BASE_OK;
+    uint8_t *bytes = malloc(capacity);
+    if (!bytes)
+        return BASE_ENOMEM;
+    free(packet->bytes);
+    packet->bytes = bytes;
+    packet->capacity = capacity;
+    return BASE_OK;
+}
+
+enum base_error gossip_packet_keep(struct gossip_packet *packet,
+                                   const struct gossip_exchange_message *message)
+{
+    size_t delta_bytes = message->delta_bytes, moment_bytes = message->moment_bytes;
+    enum base_error error = gossip_packet_reserve(packet, delta_bytes + moment_bytes);
+
+    if (error)
+        return error;
+    packet->held = true;
+    packet->epoch = message->epoch;
+    packet->sequence = message->sequence;
+    packet->clock = message->clock;
+    packet->step_scale = message->step_scale;
+    packet->form = (enum gossip_delta_form)message->form;
+    packet->offset = message->offset;
+    packet->delta_bytes = delta_bytes;
+    packet->moment_bytes = moment_bytes;
+    if (delta_bytes)
+        memcpy(packet->bytes, message->delta, delta_bytes);
+    if (moment_bytes)
+        memcpy(packet->bytes + delta_bytes, message->moment, moment_bytes);
+    return BASE_OK;
+}
+
+struct gossip_message gossip_packet_message(const struct gossip_packet *packet, enum gossip_message_kind kind)
+{
+    struct gossip_message message = {.kind = kind};
+
+    message.as.exchange = (struct gossip_exchange_message){
+        .epoch = packet->epoch,
+        .sequence = packet->sequence,
+        .clock = packet->clock,
+        .step_scale = packet->step_scale,
+        .form = (uint8_t)packet->form,
+        .offset = packet->offset,
+        .delta = packet->bytes,
+        .delta_bytes = (uint32_t)packet->delta_bytes,
+        .moment = packet->moment_bytes ? packet->bytes + packet->delta_bytes : NULL,
+        .moment_bytes = (uint32_t)packet->moment_bytes,
+    };
+    return message;
+}
+
+size_t gossip_packet_stored_bytes(const struct gossip_packet *packet)
+{
+    return packet->held ? 1 + 3 * 8 + 4 + 1 + 8 + 2 * 4 + packet->delta_bytes + packet->moment_bytes : 1;
+}
+
+void gossip_packet_store(const struct gossip_packet *packet, struct base_writer *writer)
+{
+    base_write_u8(writer, packet->held);
+    if (!packet->held)
+        return;
+    base_write_u64(writer, packet->epoch);
+    base_write_u64(writer, packet->sequence);
+    base_write_u64(writer, packet->clock);
+    base_write_f32(writer, packet->step_scale);
+    base_write_u8(writer, (uint8_t)packet->form);
+    base_write_u64(writer, packet->offset);
+    base_write_u32(writer, (uint32_t)packet->delta_bytes);
+    base_write_u32(writer, (uint32_t)packet->moment_bytes);
+    base_write_bytes(writer, packet->bytes, packet->delta_bytes + packet->moment_bytes);
+}
+
+enum base_error gossip_packet_restore(struct gossip_packet *packet, struct base_reader *reader, size_t limit)
+{
+    struct gossip_exchange_message message = {0};
+    uint8_t held = base_read_u8(reader);
+
+    if (reader->failed || held > 1)
+        return BASE_EFORMAT;
+    if (!held) {
+        packet->held = false;
+        return BASE_OK;
+    }
+    message.epoch = base_read_u64(reader);
+    message.sequence = base_read_u64(reader);
+    message.clock = base_read_u64(reader);
+    message.step_scale = base_read_f32(reader);
+    message.form = base_read_u8(reader);
+    message.offset = base_read_u64(reader);
+    message.delta_bytes = base_read_u32(reader);
+    message.moment_bytes = base_read_u32(reader);
+    if (reader->failed || message.form > GOSSIP_DELTA_BLOCK || !isfinite(message.step_scale) ||
+        (size_t)message.delta_bytes + message.moment_bytes > limit)
+        return BASE_EFORMAT;
+    message.delta = base_read_bytes(reader, message.delta_bytes);
+    message.moment = base_read_bytes(reader, message.moment_bytes);
+    if (reader->failed)
+        return BASE_EFORMAT;
+    return gossip_packet_keep(packet, &message);
+}

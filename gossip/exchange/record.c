@@ -1,0 +1,130 @@
+// Edges in and out of checkpoints, and what the outside may look at.
+#include "gossip/exchange/state.h"
+
+#include "base/hash.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+size_t gossip_exchange_edges(const struct gossip_exchange *exchange)
+{
+    return exchange->n_edges;
+}
+
+void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t at,
+                               struct gossip_edge_info *info)
+{
+    const struct gossip_edge *edge = exchange->edges[at];
+
+    *info = (struct gossip_edge_info){
+        .peer = edge->peer,
+        .state = edge->state,
+        .epoch = edge->epoch,
+        .sequence = edge->sequence,
+        .clock = edge->clock,
+        .exchanges = edge->exchanges,
+        .boots = edge->boots,
+        .replays = edge->replays,
+        .discards = edge->discards,
+        .busy = edge->busy,
+        .timeouts = edge->timeouts,
+        .mismatches = edge->mismatches,
+        .answer_median_ns = gossip_deadline_median(&edge->answers),
+        .deadline_ns = gossip_edge_patience(exchange, edge),
+        .reference = edge->reference,
+        .correction = edge->correction,
+    };
+}
+
+void gossip_exchange_totals(const struct gossip_exchange *exchange, struct gossip_exchange_totals *totals)
+{
+    *totals = exchange->totals;
+}
+
+const float *gossip_exchange_model(const struct gossip_exchange *exchange)
+{
+    return exchange->model;
+}
+
+enum base_error gossip_exchange_export(struct gossip_exchange *exchange, size_t at,
+                                       struct gossip_edge_record *record)
+{
+    struct gossip_edge *edge = exchange->edges[at];
+    size_t bytes = gossip_packet_stored_bytes(&edge->request) + gossip_packet_stored_bytes(&edge->answer);
+    uint8_t *stored = malloc(bytes);
+
+    if (!stored)
+        return BASE_ENOMEM;
+    struct base_writer writer = base_writer_of(stored, bytes);
+    gossip_packet_store(&edge->request, &writer);
+    gossip_packet_store(&edge->answer, &writer);
+    BASE_ASSERT(!writer.failed && base_writer_used(&writer) == bytes);
+    free(edge->stored);
+    edge->stored = stored;
+    *record = (struct gossip_edge_record){
+        .peer = edge->peer,
+        .epoch = edge->epoch,
+        .sequence = edge->sequence,
+        .booted = edge->booted,
+        .clock = edge->clock,
+        .reference = edge->reference,
+        .correction = edge->correction,
+        .transactions = stored,
+        .transactions_bytes = bytes,
+    };
+    return BASE_OK;
+}
+
+static bool all_finite(const float *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(values[i]))
+            return false;
+    return true;
+}
+
+static enum base_error restore_transactions(const struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                            const struct gossip_edge_record *record)
+{
+    struct base_reader reader = base_reader_of(record->transactions, record->transactions_bytes);
+    size_t limit = 16 * exchange->options.parameters + 65536; // any packet and any moment slice, generously
+
+    enum base_error error = gossip_packet_restore(&edge->request, &reader, limit);
+    if (!error)
+        error = gossip_packet_restore(&edge->answer, &reader, limit);
+    if (!error && base_reader_left(&reader) != 0)
+        error = BASE_EFORMAT;
+    return error;
+}
+
+enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
+                                       const struct gossip_edge_record *record)
+{
+    size_t count = exchange->options.parameters;
+    struct gossip_edge *edge;
+
+    if (record->booted > count || !all_finite(record->reference, count) ||
+        (record->correction && !all_finite(record->correction, count)) ||
+        gossip_edge_find(exchange, &record->peer))
+        return BASE_EFORMAT;
+    enum base_error error = gossip_edge_add(exchange, &record->peer, &edge);
+    if (error)
+        return error;
+    edge->epoch = record->epoch;
+    edge->sequence = record->sequence;
+    edge->booted = record->booted;
+    edge->clock = record->clock;
+    memcpy(edge->reference, record->reference, count * sizeof *edge->reference);
+    edge->reference_hash = base_hash_vector(edge->reference, count);
+    error = restore_transactions(exchange, edge, record);
+    if (error) {
+        gossip_edge_remove(exchange, edge);
+        return error;
+    }
+    if (edge->correction && record->correction)
+        for (size_t i = 0; i < count; i++) {
+            edge->correction[i] = record->correction[i];
+            exchange->correction_sum[i] += record->correction[i];
+        }
+    return BASE_OK;
+}

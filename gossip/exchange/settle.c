@@ -1,0 +1,146 @@
+// HELLO: the two ends of an edge compare epoch, sequence and hashes, and settle what a broken link or a
+// missing answer left open. One of four things follows: they agree, one replays its last answer, the other
+// waits for that replay, or the edge BOOTs.
+#include "gossip/exchange/state.h"
+
+#include "base/hash.h"
+#include <math.h>
+
+#define QUESTION_MOST 127u // 1..127 ask, 128 + n answers question n
+#define ANSWER_FLAG   128u
+
+// The corrections of the two ends are opposite, so their hash leaves the sign out.
+static uint64_t correction_hash(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    uint64_t hash = 0;
+
+    if (!edge->correction)
+        return 0;
+    for (size_t i = 0; i < exchange->options.parameters; i++)
+        hash += base_hash_element(i, fabsf(edge->correction[i]));
+    return hash;
+}
+
+static void send_hello(const struct gossip_exchange *exchange, struct gossip_edge *edge, uint8_t answer,
+                       struct gossip_exchange_actions *actions)
+{
+    struct gossip_message message = {.kind = GOSSIP_HELLO};
+
+    message.as.hello = (struct gossip_hello){
+        .epoch = edge->epoch,
+        .sequence = edge->sequence,
+        .reference_hash = edge->reference_hash,
+        .correction_hash = correction_hash(exchange, edge),
+        .booted = edge->booted,
+        .answer = answer,
+    };
+    gossip_exchange_send(actions, edge, &message);
+}
+
+void gossip_settle_greet(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                         struct gossip_exchange_actions *actions)
+{
+    edge->state = GOSSIP_EDGE_HELLO;
+    send_hello(exchange, edge, 0, actions);
+}
+
+void gossip_settle_ask(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                       struct gossip_exchange_actions *actions)
+{
+    edge->question = (uint8_t)(edge->question % QUESTION_MOST + 1);
+    edge->alarm_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
+    send_hello(exchange, edge, edge->question, actions);
+}
+
+static bool packet_is(const struct gossip_packet *packet, uint64_t epoch, uint64_t sequence)
+{
+    return packet->held && packet->epoch == epoch && packet->sequence == sequence;
+}
+
+static bool same_place(const struct gossip_edge *edge, const struct gossip_hello *theirs)
+{
+    return theirs->epoch == edge->epoch && theirs->sequence == edge->sequence &&
+           theirs->booted == edge->booted && theirs->reference_hash == edge->reference_hash;
+}
+
+// They stand where we stand: an open request of ours was never committed there.
+static void agree(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                  const struct gossip_hello *theirs)
+{
+    if (edge->request.held) {
+        gossip_edge_drop_request(exchange, edge);
+        edge->discards++;
+    }
+    if (theirs->correction_hash != correction_hash(exchange, edge))
+        gossip_edge_drop_correction(exchange, edge); // both ends see the difference and drop theirs
+    gossip_edge_settle(exchange, edge);
+}
+
+static void boot(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                 const struct gossip_hello *theirs, struct gossip_exchange_actions *actions)
+{
+    uint64_t highest = theirs->epoch > edge->epoch ? theirs->epoch : edge->epoch;
+
+    edge->mismatches++;
+    gossip_edge_boot(exchange, edge, highest + 1);
+    send_hello(exchange, edge, 0, actions);
+}
+
+static void replay_answer(struct gossip_edge *edge, struct gossip_exchange_actions *actions)
+{
+    struct gossip_message message = gossip_packet_message(&edge->answer, GOSSIP_XACK);
+
+    edge->replays++;
+    gossip_exchange_send(actions, edge, &message);
+}
+
+static void compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                    const struct gossip_hello *theirs, bool settles, struct gossip_exchange_actions *actions)
+{
+    bool same_epoch = theirs->epoch == edge->epoch;
+
+    if (theirs->epoch > edge->epoch && theirs->sequence == 0 && theirs->booted == 0) {
+        gossip_edge_boot(exchange, edge, theirs->epoch); // they decided to BOOT
+    } else if (theirs->epoch < edge->epoch && edge->sequence == 0 && edge->booted == 0) {
+        // We decided to BOOT and told them; this HELLO is from before they heard it.
+        if (edge->state == GOSSIP_EDGE_HELLO)
+            gossip_edge_settle(exchange, edge);
+    } else if (same_place(edge, theirs)) {
+        if (settles)
+            agree(exchange, edge, theirs);
+    } else if (same_epoch && theirs->sequence == edge->sequence + 1 &&
+               packet_is(&edge->request, edge->epoch, edge->sequence)) {
+        if (exchange->active == edge)
+            exchange->active = NULL;
+        edge->state = GOSSIP_EDGE_IN_DOUBT; // they committed it and will replay their answer
+        edge->alarm_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
+    } else if (same_epoch && theirs->sequence + 1 == edge->sequence &&
+               packet_is(&edge->answer, theirs->epoch, theirs->sequence)) {
+        replay_answer(edge, actions);
+        gossip_edge_settle(exchange, edge);
+    } else {
+        boot(exchange, edge, theirs, actions);
+    }
+}
+
+void gossip_settle_hello(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                         const struct gossip_hello *theirs, struct gossip_exchange_actions *actions)
+{
+    bool asks = theirs->answer >= 1 && theirs->answer <= QUESTION_MOST;
+    // Only the first HELLO of a link and the answer to our latest question tell about an open request of
+    // ours: any other HELLO may have been sent before the request arrived.
+    bool settles = edge->state == GOSSIP_EDGE_HELLO ||
+                   (edge->state == GOSSIP_EDGE_IN_DOUBT && theirs->answer == (ANSWER_FLAG | edge->question));
+
+    edge->parked.held = false; // the peer has given up waiting for it
+    if (exchange->options.mutate_ignore_sequence) {
+        gossip_edge_drop_request(exchange, edge);
+        edge->sequence = theirs->sequence;
+        gossip_edge_settle(exchange, edge);
+        asks = false;
+    } else {
+        compare(exchange, edge, theirs, settles, actions);
+    }
+    if (asks)
+        send_hello(exchange, edge, (uint8_t)(ANSWER_FLAG | theirs->answer), actions);
+}
