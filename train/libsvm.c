@@ -1,0 +1,384 @@
+// LIBSVM text. Two passes over the bytes: the first checks every line and learns how labels are numbered, the
+// second fills the rows that were asked for, so that nothing is allocated for a file that turns out to be
+// wrong.
+#include "base/file.h"
+#include "base/limits.h"
+#include "train/loaders.h"
+#include <float.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_LIMIT       (2 * (size_t)LIMIT_DATASET_VALUES)
+#define TOKEN_SHOWN      32u // characters of an offending token in a message
+#define LABEL_DIGITS     6u  // LIMIT_CLASSES has five
+#define INDEX_DIGITS     10u // LIMIT_DATASET_VALUES has ten
+#define MANTISSA_DIGITS  18u // as many as a uint64 holds for sure
+#define EXPONENT_LARGEST 9999
+
+struct token {
+    const char *at, *end;
+};
+
+// Where a parser stands: a line of a file, and what goes on reading it.
+struct line {
+    const char *name;
+    size_t number;     // from 1
+    struct token rest; // not read yet
+};
+
+// The labels of a whole file, from which follows where they start.
+struct label_range {
+    int32_t least, largest;
+    bool has_zero;
+};
+
+struct shown {
+    char text[TOKEN_SHOWN + 4];
+};
+
+// A token as a message may print it: cut, and without control characters.
+static struct shown show(struct token token)
+{
+    struct shown shown = {{0}};
+    size_t length = (size_t)(token.end - token.at);
+    size_t kept = length < TOKEN_SHOWN ? length : TOKEN_SHOWN;
+    for (size_t i = 0; i < kept; i++)
+        shown.text[i] = token.at[i] >= ' ' && token.at[i] <= '~' ? token.at[i] : '?';
+    if (kept < length)
+        memcpy(shown.text + kept, "...", 3);
+    return shown;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+// The next run of characters that are not blank; empty at the end of the line.
+static struct token next_token(struct line *line)
+{
+    const char *at = line->rest.at, *end = line->rest.end;
+    while (at < end && is_blank(*at))
+        at++;
+    struct token token = {at, at};
+    while (token.end < end && !is_blank(*token.end))
+        token.end++;
+    line->rest.at = token.end;
+    return token;
+}
+
+// Digits only, at most `most` of them.
+static bool parse_digits(struct token token, size_t most, size_t *value)
+{
+    size_t sum = 0, length = (size_t)(token.end - token.at);
+    if (length == 0 || length > most)
+        return false;
+    for (const char *at = token.at; at < token.end; at++) {
+        if (!is_digit(*at))
+            return false;
+        sum = 10 * sum + (size_t)(*at - '0');
+    }
+    *value = sum;
+    return true;
+}
+
+static enum base_error parse_label(const struct line *line, struct token token, int32_t *label,
+                                   struct base_reason *why)
+{
+    struct token digits = token;
+    bool negative = token.at < token.end && *token.at == '-';
+    if (negative || (token.at < token.end && *token.at == '+'))
+        digits.at++;
+    size_t value;
+    if (!parse_digits(digits, LABEL_DIGITS, &value))
+        return base_fail(why, BASE_EFORMAT, "%s:%zu: label \"%s\" is not a whole number of a class",
+                         line->name, line->number, show(token).text);
+    *label = negative ? -(int32_t)value : (int32_t)value;
+    return BASE_OK;
+}
+
+// 10^exponent by repeated squaring, in an order that never changes: the same double everywhere.
+static double power_of_ten(int exponent)
+{
+    double power = 1, base = 10;
+    for (int left = exponent; left > 0; left >>= 1) {
+        if (left & 1)
+            power *= base;
+        base *= base;
+    }
+    return power;
+}
+
+static double scale(uint64_t mantissa, int exponent)
+{
+    double value = (double)mantissa;
+    if (mantissa == 0)
+        return 0;
+    if (exponent > 400)
+        return (double)INFINITY;
+    if (exponent >= 0)
+        return value * power_of_ten(exponent);
+    if (exponent < -400)
+        return 0;
+    if (exponent < -200) // 10^308 is the largest that a double holds
+        return value / power_of_ten(200) / power_of_ten(-exponent - 200);
+    return value / power_of_ten(-exponent);
+}
+
+struct decimal {
+    uint64_t mantissa;
+    size_t digits, kept; // seen at all; in the mantissa without leading zeros
+    int exponent;
+};
+
+// Digits up to the first other character. `after_point`: each makes the value ten times smaller.
+static const char *read_digits(const char *at, const char *end, bool after_point, struct decimal *decimal)
+{
+    for (; at < end && is_digit(*at); at++) {
+        decimal->digits++;
+        bool keeps = decimal->kept < MANTISSA_DIGITS;
+        if (keeps) {
+            decimal->mantissa = 10 * decimal->mantissa + (uint64_t)(*at - '0');
+            decimal->kept += decimal->mantissa != 0;
+        }
+        decimal->exponent += (keeps ? 0 : 1) - (after_point ? 1 : 0);
+    }
+    return at;
+}
+
+// [+-]digits[.digits][e[+-]digits], with a digit before or after the point. No locale, no "nan", "inf" or
+// hexadecimal. Within one unit in the last place of a float, and the same bits on every machine. Overflow is
+// infinity.
+static bool parse_decimal(struct token token, float *value)
+{
+    const char *at = token.at, *end = token.end;
+    bool negative = at < end && *at == '-';
+    at += at < end && (*at == '-' || *at == '+');
+    struct decimal decimal = {0};
+    at = read_digits(at, end, false, &decimal);
+    if (at < end && *at == '.')
+        at = read_digits(at + 1, end, true, &decimal);
+    if (decimal.digits == 0)
+        return false;
+    if (at < end && (*at == 'e' || *at == 'E')) {
+        bool small = ++at < end && *at == '-';
+        at += at < end && (*at == '-' || *at == '+');
+        if (at == end)
+            return false;
+        int exponent = 0;
+        for (; at < end && is_digit(*at); at++)
+            exponent = exponent < EXPONENT_LARGEST ? 10 * exponent + (*at - '0') : exponent;
+        decimal.exponent += small ? -exponent : exponent;
+    }
+    if (at != end)
+        return false;
+    double found = scale(decimal.mantissa, decimal.exponent);
+    *value = found > (double)FLT_MAX ? INFINITY : (float)found;
+    if (negative)
+        *value = -*value;
+    return true;
+}
+
+static enum base_error parse_index(const struct line *line, struct token token, size_t features, size_t last,
+                                   size_t *index, struct base_reason *why)
+{
+    size_t found = 0;
+    if (!parse_digits(token, INDEX_DIGITS, &found))
+        return base_fail(why, BASE_EFORMAT, "%s:%zu: index \"%s\" is not a whole number from 1 to %zu",
+                         line->name, line->number, show(token).text, features);
+    if (found == 0)
+        return base_fail(why, BASE_EFORMAT, "%s:%zu: index 0, but indices count from 1", line->name,
+                         line->number);
+    if (found > features)
+        return base_fail(why, BASE_ELIMIT,
+                         "%s:%zu: index %zu, but the data set was said to have %zu features", line->name,
+                         line->number, found, features);
+    if (found <= last)
+        return base_fail(why, BASE_EFORMAT, "%s:%zu: index %zu behind index %zu, expected ascending indices",
+                         line->name, line->number, found, last);
+    *index = found;
+    return BASE_OK;
+}
+
+// One "index:value"; `last` is the index before it, 0 at first.
+static enum base_error parse_pair(const struct line *line, struct token token, size_t features, size_t last,
+                                  size_t *index, float *value, struct base_reason *why)
+{
+    const char *colon = memchr(token.at, ':', (size_t)(token.end - token.at));
+    if (colon == NULL)
+        return base_fail(why, BASE_EFORMAT, "%s:%zu: \"%s\" where index:value was expected", line->name,
+                         line->number, show(token).text);
+    size_t found = 0;
+    struct token number = {colon + 1, token.end};
+    enum base_error error = parse_index(line, (struct token){token.at, colon}, features, last, &found, why);
+    if (error != BASE_OK)
+        return error;
+    float parsed;
+    if (!parse_decimal(number, &parsed))
+        return base_fail(why, BASE_EFORMAT,
+                         "%s:%zu: value \"%s\" of index %zu is not a finite decimal number", line->name,
+                         line->number, show(number).text, found);
+    if (isinf(parsed))
+        return base_fail(why, BASE_EFORMAT,
+                         "%s:%zu: value \"%s\" of index %zu is too large for a 32-bit float", line->name,
+                         line->number, show(number).text, found);
+    *index = found;
+    *value = parsed;
+    return BASE_OK;
+}
+
+// `row` [features], zeroed, or NULL to check only.
+static enum base_error parse_line(struct line *line, size_t features, int32_t *label, float *row,
+                                  struct base_reason *why)
+{
+    struct token token = next_token(line);
+    if (token.at == token.end)
+        return base_fail(why, BASE_EFORMAT, "%s:%zu: an empty line, expected \"label index:value ...\"",
+                         line->name, line->number);
+    enum base_error error = parse_label(line, token, label, why);
+    size_t index = 0;
+    while (error == BASE_OK) {
+        token = next_token(line);
+        if (token.at == token.end)
+            break;
+        float value = 0;
+        error = parse_pair(line, token, features, index, &index, &value, why);
+        if (error == BASE_OK && row != NULL)
+            row[index - 1] = value;
+    }
+    return error;
+}
+
+// Takes the next line off `text`; its end may be \n, \r\n or the end of the file.
+static bool next_line(struct token *text, struct line *line)
+{
+    if (text->at == text->end)
+        return false;
+    const char *newline = memchr(text->at, '\n', (size_t)(text->end - text->at));
+    const char *end = newline != NULL ? newline : text->end;
+    line->number++;
+    line->rest = (struct token){text->at, end};
+    if (end > text->at && end[-1] == '\r')
+        line->rest.end--;
+    text->at = newline != NULL ? newline + 1 : end;
+    return true;
+}
+
+static enum base_error check_text(const char *name, struct token text, size_t features, size_t *rows,
+                                  struct label_range *range, struct base_reason *why)
+{
+    struct line line = {.name = name};
+    struct label_range seen = {INT32_MAX, INT32_MIN, false};
+    while (next_line(&text, &line)) {
+        if ((size_t)(line.rest.end - line.rest.at) > LIMIT_TEXT_LINE_BYTES)
+            return base_fail(why, BASE_ELIMIT, "%s:%zu: the line is longer than %u bytes", name, line.number,
+                             LIMIT_TEXT_LINE_BYTES);
+        int32_t label;
+        enum base_error error = parse_line(&line, features, &label, NULL, why);
+        if (error != BASE_OK)
+            return error;
+        seen.least = label < seen.least ? label : seen.least;
+        seen.largest = label > seen.largest ? label : seen.largest;
+        seen.has_zero |= label == 0;
+    }
+    if (line.number == 0)
+        return base_fail(why, BASE_EFORMAT,
+                         "%s: the file is empty, expected lines of \"label index:value ...\"", name);
+    *rows = line.number;
+    *range = seen;
+    return BASE_OK;
+}
+
+// How labels become 0 .. classes-1. A file that shows neither its first nor its last class could mean two
+// things.
+static enum base_error choose_numbering(const char *name, const struct label_range *range, size_t classes,
+                                        int32_t *first_label, struct base_reason *why)
+{
+    int32_t last = (int32_t)classes;
+    if (range->least < 0) {
+        if (classes == 2 && range->least == -1 && range->largest <= 1 && !range->has_zero)
+            *first_label = -1;
+        else
+            return base_fail(
+                why, BASE_EFORMAT,
+                "%s: labels from %d to %d%s, but a negative label is only known from -1/+1 of 2 classes",
+                name, range->least, range->largest, range->has_zero ? " with 0 among them" : "");
+    } else if (range->largest > last || (range->largest == last && range->has_zero)) {
+        return base_fail(why, BASE_EFORMAT,
+                         "%s: labels from %d to %d, expected 0 to %zu or 1 to %zu (%zu classes)", name,
+                         range->least, range->largest, classes - 1, classes, classes);
+    } else if (range->largest == last) {
+        *first_label = 1;
+    } else if (range->has_zero || classes == 2) { // of two classes, a lone 1 is +1 or 1: the second in both
+        *first_label = 0;
+    } else {
+        return base_fail(
+            why, BASE_EFORMAT,
+            "%s: labels from %d to %d, neither 0 nor %d among them: with %zu classes they could count "
+            "from 0 or from 1",
+            name, range->least, range->largest, last, classes);
+    }
+    return BASE_OK;
+}
+
+// Every line was checked before.
+static void fill(struct token text, size_t first, int32_t first_label, struct train_dataset *data)
+{
+    struct line line = {.name = ""};
+    for (size_t i = 0; next_line(&text, &line) && i < first + data->examples; i++) {
+        if (i < first)
+            continue;
+        int32_t label;
+        enum base_error error =
+            parse_line(&line, data->features, &label, data->x + (i - first) * data->features, NULL);
+        BASE_ASSERT(error == BASE_OK);
+        data->labels[i - first] = first_label < 0 ? label > 0 : (uint32_t)(label - first_label);
+    }
+}
+
+enum base_error train_libsvm_parse(const struct train_bytes *text, size_t features, size_t classes,
+                                   size_t first, size_t count, struct train_dataset *data,
+                                   struct base_reason *why)
+{
+    if (classes == 0 || classes > LIMIT_CLASSES || features == 0 || features > LIMIT_DATASET_VALUES)
+        return base_fail(why, BASE_EINVAL, "%zu features and %zu classes, expected 1 to %llu and 1 to %u",
+                         features, classes, LIMIT_DATASET_VALUES, LIMIT_CLASSES);
+    struct token all = {(const char *)text->data, (const char *)text->data + text->bytes};
+    size_t rows = 0;
+    struct label_range range = {0};
+    enum base_error error = check_text(text->name, all, features, &rows, &range, why);
+    int32_t first_label = 0;
+    if (error == BASE_OK)
+        error = choose_numbering(text->name, &range, classes, &first_label, why);
+    if (error == BASE_OK)
+        error = train_dataset_range(text->name, rows, first, count, &count, why);
+    struct train_dataset filled;
+    if (error == BASE_OK)
+        error = train_dataset_allocate(count, features, classes, &filled, why);
+    if (error != BASE_OK)
+        return error;
+    fill(all, first, first_label, &filled);
+    *data = filled;
+    return BASE_OK;
+}
+
+enum base_error train_dataset_load_libsvm(const char *path, size_t features, size_t classes, size_t first,
+                                          size_t count, struct train_dataset *data, struct base_reason *why)
+{
+    uint8_t *bytes = NULL;
+    struct train_bytes text = {.name = path};
+    enum base_error error = base_file_read(path, FILE_LIMIT, &bytes, &text.bytes, why);
+    if (error != BASE_OK)
+        return error;
+    text.data = bytes;
+    error = train_libsvm_parse(&text, features, classes, first, count, data, why);
+    free(bytes);
+    return error;
+}

@@ -1,0 +1,39 @@
+// What the loaders share inside the folder: allocation of a data set, and their entries on bytes in memory,
+// which the fuzzers drive. Nobody outside train/ and its tests includes this. Pure functions; any thread.
+#ifndef TRAIN_LOADERS_H
+#define TRAIN_LOADERS_H
+
+#include "base/error.h"
+#include "train/dataset.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#define TRAIN_IDX_IMAGES_HEADER_BYTES 16u // magic, count, rows, columns
+#define TRAIN_IDX_LABELS_HEADER_BYTES 8u  // magic, count
+
+// Zeroed x and labels. BASE_ELIMIT over LIMIT_DATASET_VALUES or 2^32-1 examples, BASE_ENOMEM; BASE_EINVAL for
+// nothing.
+enum base_error train_dataset_allocate(size_t examples, size_t features, size_t classes,
+                                       struct train_dataset *data, struct base_reason *why) BASE_CHECK;
+
+// Holds first and count against the `examples` that `name` has. *taken: how many that is. BASE_EINVAL.
+enum base_error train_dataset_range(const char *name, size_t examples, size_t first, size_t count,
+                                    size_t *taken, struct base_reason *why) BASE_CHECK;
+
+// A file's bytes, borrowed, and the name that messages call it by.
+struct train_bytes {
+    const char *name;
+    const uint8_t *data;
+    size_t bytes;
+};
+
+// Each of the two plain or gzip, told apart by their first bytes.
+enum base_error train_idx_parse(const struct train_bytes *images, const struct train_bytes *labels,
+                                size_t first, size_t count, size_t classes, struct train_dataset *data,
+                                struct base_reason *why) BASE_CHECK;
+
+enum base_error train_libsvm_parse(const struct train_bytes *text, size_t features, size_t classes,
+                                   size_t first, size_t count, struct train_dataset *data,
+                                   struct base_reason *why) BASE_CHECK;
+
+#endif
