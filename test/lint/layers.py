@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""The house rules that no compiler checks.
+
+    layers.py [ROOT]            includes, outside headers, CMake links, backend switches
+    layers.py --format [ROOT]   clang-format, in the one version whose result is agreed on
+
+Prints a line for each broken rule, file:line: what was found and what is expected, and exits 1. Exits 77
+where --format has no clang-format of the right version: another version formats the same code differently.
+The floors are those of cmake/p2pml_folder.cmake; the table of outside libraries is below.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+CLANG_FORMAT_VERSION = 14
+
+# Library: how its headers and its CMake targets begin, and the folders that may use it.
+OUTSIDE = {
+    "OpenBLAS": (r"(cblas|f77blas|lapack|openblas)", r"(PkgConfig::OPENBLAS|OPENBLAS_|-?l?(open|c)?blas)", ["kernels/cpu"]),
+    "CUDA": (r"(cuda|cublas|curand|cusparse|nccl|nvml|nvToolsExt)", r"(CUDA::|CUDA_|-?l?cu(da|blas))", ["kernels/cuda"]),
+    "libsodium": (r"sodium", r"(PkgConfig::SODIUM|SODIUM_|-?l?sodium)", ["gossip/session"]),
+    "msgpack-c": (r"msgpack", r"(PkgConfig::MSGPACK|MSGPACK_|-?l?msgpack)", ["gossip/wire"]),
+    "zlib": (r"(zlib|zconf)\.h", r"(ZLIB::|ZLIB_|-?l?z(lib)?$)", ["train"]),
+    "libevent": (r"(event2/|event\.h|evhttp|evutil|evdns)", r"(PkgConfig::EVENT|EVENT_|-?l?event)", ["node"]),
+    "libyaml": (r"(yaml|cyaml)", r"(PkgConfig::YAML|YAML_|-?l?c?yaml)", ["node"]),
+    "jansson": (r"jansson", r"(PkgConfig::JANSSON|JANSSON_|-?l?jansson)", ["node", "lab"]),
+    "cmocka": (r"cmocka", r"(PkgConfig::CMOCKA|CMOCKA_|-?l?cmocka)", ["test"]),
+    "SIMD intrinsics": (r"(immintrin|x86intrin|arm_neon|arm_sve|cpuid)\.h", r"(?!)", ["kernels/cpu"]),
+}
+
+# libc, its Linux parts and what the compiler brings: allowed anywhere.
+LIBC = re.compile(
+    r"(sys|net|netinet|arpa|linux|asm|bits)/[a-z0-9_/.-]+\.h|"
+    r"(assert|complex|ctype|errno|fenv|float|inttypes|iso646|limits|locale|math|setjmp|signal|stdalign|stdarg|"
+    r"stdatomic|stdbool|stddef|stdint|stdio|stdlib|stdnoreturn|string|tgmath|threads|time|uchar|wchar|wctype|"
+    r"dirent|dlfcn|endian|byteswap|err|execinfo|fcntl|fnmatch|ftw|getopt|glob|grp|ifaddrs|langinfo|libgen|malloc|"
+    r"netdb|poll|pthread|pwd|regex|sched|semaphore|spawn|strings|sysexits|syslog|termios|ucontext|unistd|utime|"
+    r"wordexp)\.h")
+
+REGISTRY = "kernels/registry.c"  # the one place that may ask which backends were built
+SOURCES = (".c", ".h", ".cu", ".cuh")
+COMMENT_OR_STRING = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.S)
+
+
+def repository_files(root):
+    """Files that git tracks or would track; outside of a checkout, all but hidden and built ones."""
+    listed = subprocess.run(["git", "-C", root, "ls-files", "-z", "-co", "--exclude-standard"],
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) if (root / ".git").exists() else None
+    if listed is not None and listed.returncode == 0:
+        names = listed.stdout.decode().split("\0")
+        return sorted(Path(n) for n in names if n and (root / n).is_file())
+    found = []
+    for directory, below, names in os.walk(root):
+        below[:] = [b for b in below if not b.startswith(".") and b not in ("build", "run")]
+        found += [Path(directory, n).relative_to(root) for n in names]
+    return sorted(found)
+
+
+def read_floors(root):
+    text = (root / "cmake/p2pml_folder.cmake").read_text()
+    return {name: int(floor) for name, floor in re.findall(r"set\(P2PML_FLOOR_(\w+)\s+(\d+)\)", text)}
+
+
+def directives(text):
+    """(line number, preprocessor directive), comments taken out, continued lines joined."""
+    def blank(match):
+        return match[0] if match[0][0] in "\"'" else " " + "\n" * match[0].count("\n")
+    lines = COMMENT_OR_STRING.sub(blank, text.replace("\\\n", "\\\v")).replace("\\\v", "  \f").split("\n")
+    number = 1
+    for line in lines:
+        if re.match(r"\s*#", line):
+            yield number, line.replace("\f", " ").strip()
+        number += 1 + line.count("\f")
+
+
+def is_inside(path, folders):
+    return any(path.as_posix().startswith(folder + "/") for folder in folders)
+
+
+def check_folder_include(path, name, floors):
+    own, other = path.parts[0], name.split("/")[0]
+    if own == "test" or own == other or floors[other] < floors[own]:
+        return None
+    return (f"{own}/ (floor {floors[own]}) includes \"{name}\" of {other}/ (floor {floors[other]}); "
+            "expected only its own folder and those on lower floors")
+
+
+def check_outside_include(path, name):
+    for library, (headers, _, folders) in OUTSIDE.items():
+        if re.match(headers, name):
+            if is_inside(path, folders):
+                return None
+            return f"<{name}> belongs to {library}, which only {' and '.join(f + '/' for f in folders)} may use"
+    if LIBC.fullmatch(name):
+        return None
+    return (f"<{name}> is neither libc nor a library of the project; includes of the project are written "
+            "from the root, a new library goes into the table of test/lint/layers.py")
+
+
+def check_include(root, path, directive, floors):
+    match = re.match(r"#\s*include(?:_next)?\s*([<\"])([^>\"]+)[>\"]", directive)
+    if not match:
+        return f"an include that cannot be checked: {directive}"
+    quote, name = match.groups()
+    if ".." in name.split("/"):
+        return f"\"{name}\" climbs out of its folder; write it from the root"
+    if name.split("/")[0] in floors and "/" in name:
+        return check_folder_include(path, name, floors)
+    # Tests may share helpers with those beside them.
+    if quote == '"' and path.parts[0] == "test" and ((root / path).parent / name).is_file():
+        return None
+    return check_outside_include(path, name)
+
+
+def check_source(root, path, floors):
+    top = path.parts[0]
+    if top != "test" and (top not in floors or len(path.parts) < 2):
+        yield 1, f"{path} stands on no floor; add its folder to cmake/p2pml_folder.cmake or move it"
+        return
+    found = list(directives((root / path).read_text(encoding="utf-8", errors="replace")))
+    for i, (line, directive) in enumerate(found):
+        if re.match(r"#\s*include", directive):
+            problem = check_include(root, path, directive, floors)
+            if problem:
+                yield line, problem
+        switch = re.match(r"#\s*(?:el)?if\w*\b(.*(?:CUDA|BLAS).*)", directive)
+        if switch and path.as_posix() != REGISTRY:
+            guard = re.fullmatch(r"#\s*ifndef\s+(\w+)", directive)
+            after = found[i + 1][1] if i + 1 < len(found) else ""
+            if not (guard and re.fullmatch(r"#\s*define\s+" + guard[1], after)):
+                yield line, f"a preprocessor switch for a backend ({switch[1].strip()}); only {REGISTRY} asks that"
+
+
+def cmake_calls(text):
+    """(line number, command, arguments) of each call, comments taken out."""
+    text = re.sub(r"#[^\n]*", "", text)
+    for match in re.finditer(r"(\w+)\s*\(([^()]*)\)", text):
+        yield text.count("\n", 0, match.start()) + 1, match[1].lower(), match[2].replace('"', " ").split()
+
+
+def check_links(folder, names, floors):
+    for name in names:
+        other = re.sub(r"^p2pml_", "", name)
+        if name in (folder, f"p2pml_{folder}"):
+            continue
+        if other in floors and floors[other] >= floors[folder]:
+            yield (f"{folder}/ (floor {floors[folder]}) links {other}/ (floor {floors[other]}); "
+                   "expected only folders on lower floors")
+        for library, (_, targets, folders) in OUTSIDE.items():
+            if re.match(r"(\$\{)?" + targets, name) and folder not in [f.split("/")[0] for f in folders]:
+                yield f"{folder}/ links {name}; {library} is only for {' and '.join(f + '/' for f in folders)}"
+
+
+def check_cmake(root, path, floors):
+    folder = path.parts[0]
+    if folder not in floors:
+        return
+    for line, command, arguments in cmake_calls((root / path).read_text()):
+        problems = []
+        if command == "p2pml_folder" and arguments:
+            if arguments[0] != folder:
+                problems.append(f"p2pml_folder({arguments[0]}) stands in {folder}/; expected p2pml_folder({folder})")
+            cut = [i for i, a in enumerate(arguments) if a in ("BELOW", "PRIVATE")]
+            problems += check_links(folder, [a for a in arguments[min(cut, default=len(arguments)):]], floors)
+            below = arguments[arguments.index("BELOW") + 1:] if "BELOW" in arguments else []
+            if folder in below:
+                problems.append(f"{folder}/ links itself")
+        elif command in ("target_link_libraries", "link_libraries", "target_link_options"):
+            problems += check_links(folder, arguments[command.startswith("target"):], floors)
+        for problem in problems:
+            yield line, problem
+
+
+def check_layers(root):
+    floors = read_floors(root)
+    files = repository_files(root)
+    sources = [p for p in files if p.suffix in SOURCES]
+    if not floors or not sources:
+        return [f"{root}: found {len(floors)} floors and {len(sources)} sources; expected the root of the project"]
+    problems = []
+    for path in files:
+        if path.suffix in SOURCES:
+            problems += [f"{path}:{line}: {text}" for line, text in check_source(root, path, floors)]
+        elif path.name == "CMakeLists.txt" or path.suffix == ".cmake":
+            problems += [f"{path}:{line}: {text}" for line, text in check_cmake(root, path, floors)]
+    return problems
+
+
+def find_clang_format():
+    """The tool in the agreed version, or None and the reason."""
+    seen = []
+    for name in (f"clang-format-{CLANG_FORMAT_VERSION}", "clang-format"):
+        tool = shutil.which(name)
+        if not tool:
+            continue
+        version = subprocess.run([tool, "--version"], stdout=subprocess.PIPE, text=True).stdout.strip()
+        if re.search(rf"version {CLANG_FORMAT_VERSION}\.", version):
+            return tool, ""
+        seen.append(version)
+    return None, f"clang-format {CLANG_FORMAT_VERSION} is needed, found {', '.join(seen) or 'none'}"
+
+
+def check_format(root, tool):
+    sources = [str(p) for p in repository_files(root) if p.suffix in SOURCES]
+    if not sources:
+        return [f"{root}: no sources found"]
+    run = subprocess.run([tool, "--dry-run", "-Werror", "--ferror-limit=0", *sources], cwd=root,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    first = {}
+    for path, line in re.findall(r"^(.+?):(\d+):\d+: error:", run.stdout, re.M):
+        first.setdefault(path, line)
+    problems = [f"{path}:{line}: not formatted; run clang-format -i {path}" for path, line in first.items()]
+    return problems or ([run.stdout] if run.returncode else [])
+
+
+def main(arguments):
+    formatting = "--format" in arguments
+    roots = [a for a in arguments if a != "--format"]
+    root = Path(roots[0] if roots else Path(__file__).resolve().parents[2])
+    if formatting:
+        tool, reason = find_clang_format()
+        if not tool:
+            print(f"skipped: {reason}")
+            return 77
+        problems = check_format(root, tool)
+    else:
+        problems = check_layers(root)
+    print("\n".join(problems) if problems else "no rule is broken")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

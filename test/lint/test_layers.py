@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Each rule of layers.py fires on a bad sample, names its file and line, and lets good ones pass."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import layers
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+GOOD = {
+    "base/base.h": "#ifndef BASE_H\n#define BASE_H\n#include <stddef.h>\n#endif\n",
+    "base/CMakeLists.txt": "p2pml_folder(base SOURCES base.c)\ntarget_link_libraries(p2pml_base PRIVATE m)\n",
+    "kernels/cpu/cpu.c": '#include "base/base.h"\n#include <cblas.h>\n#include <immintrin.h>\n',
+    "kernels/cuda/cuda.h": "#ifndef KERNELS_CUDA_H\n#define KERNELS_CUDA_H\n#include <cuda_runtime.h>\n#endif\n",
+    "kernels/registry.c": "#ifdef P2PML_HAVE_CUDA\n#endif\n#if USE_BLAS\n#endif\n",
+    "kernels/CMakeLists.txt": "p2pml_folder(kernels SOURCES registry.c BELOW base PRIVATE PkgConfig::OPENBLAS m)\n",
+    "gossip/session/noise.c": "#include <sodium.h>\n",
+    "gossip/wire/message.c": "#include <msgpack.h>\n#include <sys/socket.h>\n",
+    "train/idx.c": '#include <zlib.h>\n#include "kernels/kernels.h"\n',
+    "node/loop.c": '#include <event2/event.h>\n#include <yaml.h>\n#include <jansson.h>\n#include "gossip/id.h"\n',
+    "node/CMakeLists.txt": "# links p2pml_lab? no\nadd_executable(p2pml-node main.c)\n"
+                           "target_link_libraries(p2pml-node PRIVATE p2pml_node p2pml_gossip PkgConfig::EVENT)\n",
+    "lab/report.c": '#include <jansson.h>\n/* #include <zlib.h>\n#include <yaml.h> */ // #include <event.h>\n'
+                    'const char *glob = "/*";\n',
+    "test/unit/test_base_x.c": '#include "node/config.h"\n#include "helper.h"\n#include <cmocka.h>\n',
+    "test/unit/helper.h": "#include <math.h>\n",
+}
+
+# Name of the rule: file, content, line at fault, part of what is said.
+BAD = {
+    "an upper floor": ("base/bad.c", '\n#include "gossip/id.h"\n', 2, "floor 3"),
+    "the same floor, another folder": ("train/bad.c", '#include "gossip/id.h"\n', 1, "floor 3"),
+    "an upper floor in angle brackets": ("base/bad.c", "#include <node/config.h>\n", 1, "floor 4"),
+    "an upper floor behind a string with a comment in it":
+        ("base/bad.c", 'char *s = "/*";\n#include "node/config.h"\nchar *t = "*/";\n', 2, "floor 4"),
+    "an upper floor behind a continued line": ("base/bad.c", '#define A \\\n 1\n#include "node/x.h"\n', 3, "floor 4"),
+    "an include that is computed": ("base/bad.c", "#include HEADER\n", 1, "cannot be checked"),
+    "a relative include": ("gossip/session/bad.c", '#include "../wire/message.h"\n', 1, "from the root"),
+    "an include beside us": ("gossip/session/bad.c", '#include "noise.h"\n', 1, "from the root"),
+    "OpenBLAS outside kernels/cpu": ("kernels/bad.c", "#include <cblas.h>\n", 1, "kernels/cpu/"),
+    "CUDA outside kernels/cuda": ("kernels/cpu/bad.c", "#include <cuda_runtime.h>\n", 1, "kernels/cuda/"),
+    "cuBLAS outside kernels/cuda": ("train/bad.c", "#include <cublas_v2.h>\n", 1, "kernels/cuda/"),
+    "libsodium outside gossip/session": ("gossip/wire/bad.c", "#include <sodium/crypto_box.h>\n", 1, "gossip/session/"),
+    "msgpack outside gossip/wire": ("gossip/session/bad.c", "#include <msgpack.h>\n", 1, "gossip/wire/"),
+    "zlib outside train": ("node/bad.c", "#include <zlib.h>\n", 1, "train/"),
+    "libevent outside node": ("gossip/exchange/bad.c", "#include <event2/event.h>\n", 1, "node/"),
+    "libyaml outside node": ("lab/bad.c", "#include <yaml.h>\n", 1, "node/"),
+    "jansson outside node and lab": ("train/bad.c", '#include "jansson.h"\n', 1, "node/ and lab/"),
+    "cmocka outside test": ("base/bad.c", "#include <cmocka.h>\n", 1, "test/"),
+    "intrinsics outside kernels/cpu": ("compress/bad.c", "#include <immintrin.h>\n", 1, "kernels/cpu/"),
+    "a library that is nobody's": ("node/bad.c", "#include <curl/curl.h>\n", 1, "neither libc"),
+    "a folder without a floor": ("tools/bad.c", "int x;\n", 1, "no floor"),
+    "a source in the root": ("bad.c", "int x;\n", 1, "no floor"),
+    "a backend switch": ("train/bad.c", "#ifdef P2PML_HAVE_CUDA\n#endif\n", 1, "backend"),
+    "a backend switch in an elif": ("kernels/cpu/bad.c", "#if A\n# elif defined(USE_OPENBLAS)\n#endif\n", 2, "backend"),
+    "a backend switch over two lines": ("test/bad.c", "#if A && \\\n CUDA\n#endif\n", 1, "backend"),
+    "a switch that looks like a guard": ("train/bad.h", "#ifndef CUDA\n#define OTHER\n#endif\n", 1, "backend"),
+    "BELOW an upper floor": ("kernels/CMakeLists.txt", "p2pml_folder(kernels\n BELOW base gossip)\n", 1, "floor 3"),
+    "BELOW the same floor": ("train/CMakeLists.txt", "\np2pml_folder(train BELOW gossip)\n", 2, "floor 3"),
+    "a direct link to an upper floor":
+        ("base/CMakeLists.txt", "target_link_libraries(p2pml_base PUBLIC p2pml_node)\n", 1, "floor 4"),
+    "a folder that links itself": ("base/CMakeLists.txt", "p2pml_folder(base BELOW base)\n", 1, "itself"),
+    "a library of another folder":
+        ("train/CMakeLists.txt", "p2pml_folder(train BELOW base PRIVATE PkgConfig::SODIUM)\n", 1, "gossip/session/"),
+    "a library by its file name":
+        ("lab/CMakeLists.txt", "target_link_libraries(p2pml_lab PRIVATE z)\n", 1, "train/"),
+    "a folder of another name": ("lab/CMakeLists.txt", "p2pml_folder(node SOURCES x.c)\n", 1, "p2pml_folder(lab)"),
+}
+
+
+class Sample:
+    """A small project in a temporary directory."""
+
+    def __init__(self, files):
+        self.holder = tempfile.TemporaryDirectory()
+        self.root = Path(self.holder.name)
+        for name, content in files.items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+        (self.root / "cmake").mkdir(exist_ok=True)
+        shutil.copy(PROJECT / "cmake/p2pml_folder.cmake", self.root / "cmake")
+
+    def __enter__(self):
+        return self.root
+
+    def __exit__(self, *error):
+        self.holder.cleanup()
+
+
+class Layers(unittest.TestCase):
+    def test_floors_are_those_of_the_build(self):
+        floors = layers.read_floors(PROJECT)
+        self.assertEqual(floors["base"], 0)
+        self.assertLess(floors["gossip"], floors["node"])
+
+    def test_good_samples_pass(self):
+        with Sample(GOOD) as root:
+            self.assertEqual(layers.check_layers(root), [])
+
+    def test_every_rule_fires(self):
+        for rule, (name, content, line, said) in BAD.items():
+            with self.subTest(rule), Sample({**GOOD, name: content}) as root:
+                problems = layers.check_layers(root)
+                self.assertEqual(len(problems), 1, problems)
+                self.assertTrue(problems[0].startswith(f"{name}:{line}: "), problems[0])
+                self.assertIn(said, problems[0])
+
+    def test_nothing_to_check_is_an_error(self):
+        with Sample({}) as root:
+            self.assertEqual(len(layers.check_layers(root)), 1)
+
+    def test_exit_status(self):
+        script = str(Path(layers.__file__).resolve())
+        with Sample(GOOD) as root:
+            self.assertEqual(subprocess.call([sys.executable, script, root], stdout=subprocess.DEVNULL), 0)
+            (root / "base/bad.c").write_text("#include <zlib.h>\n")
+            self.assertEqual(subprocess.call([sys.executable, script, root], stdout=subprocess.DEVNULL), 1)
+
+
+class Formatting(unittest.TestCase):
+    def test_a_difference_is_named(self):
+        tool, reason = layers.find_clang_format()
+        if not tool:
+            self.skipTest(reason)
+        with Sample({"base/good.c": "int f(void);\n", "base/bad.c": "int a;\nint  f( void );\n"}) as root:
+            shutil.copy(PROJECT / ".clang-format", root)
+            problems = layers.check_format(root, tool)
+            self.assertEqual(len(problems), 1, problems)
+            self.assertTrue(problems[0].startswith("base/bad.c:2: not formatted"), problems)
+            (root / "base/bad.c").unlink()
+            self.assertEqual(layers.check_format(root, tool), [])
+
+
+class Build(unittest.TestCase):
+    """CMake itself refuses a link that does not go down."""
+
+    def configure(self, below):
+        with Sample({}) as root:
+            (root / "CMakeLists.txt").write_text(
+                "cmake_minimum_required(VERSION 3.22)\nproject(sample LANGUAGES C)\n"
+                "include(cmake/p2pml_folder.cmake)\n"
+                "p2pml_folder(base SOURCES a.c)\np2pml_folder(gossip SOURCES a.c BELOW base)\n"
+                f"p2pml_folder(train SOURCES a.c BELOW {below})\n")
+            (root / "a.c").write_text("int a;\n")
+            cmake = os.environ.get("CMAKE_COMMAND", "cmake")
+            return subprocess.run([cmake, "-S", root, "-B", root / "build"], stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True)
+
+    def test_down_is_allowed(self):
+        run = self.configure("base")
+        self.assertEqual(run.returncode, 0, run.stdout)
+
+    def test_the_same_floor_is_refused(self):
+        run = self.configure("base gossip")
+        self.assertNotEqual(run.returncode, 0)
+        self.assertIn("may not link gossip/", " ".join(run.stdout.split()))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
