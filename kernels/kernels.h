@@ -33,6 +33,7 @@ struct kernels_loss {
 
 struct kernels {
     const char *name; // "cpu" or "cuda"
+    bool shares_host; // alloc gives ordinary memory: upload and download are copies that nobody needs
 
     void *(*alloc)(size_t bytes); // zeroed; NULL when out of memory
     void (*release)(void *memory);

@@ -1,0 +1,131 @@
+// Memory, OpenBLAS and the choice of the path for the CPU backend.
+#include "kernels/cpu/cpu.h"
+
+#include <cblas.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALIGNMENT 64u // one cache line, one AVX-512 register
+
+void *kernels_cpu_alloc(size_t bytes)
+{
+    if (bytes > SIZE_MAX - ALIGNMENT) {
+        return NULL;
+    }
+    size_t rounded = bytes == 0 ? ALIGNMENT : (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    void *memory = aligned_alloc(ALIGNMENT, rounded);
+    if (memory != NULL) {
+        memset(memory, 0, rounded);
+    }
+    return memory;
+}
+
+void kernels_cpu_release(void *memory)
+{
+    free(memory);
+}
+
+void kernels_cpu_copy(void *to, const void *from, size_t bytes)
+{
+    if (bytes > 0 && to != from) {
+        memcpy(to, from, bytes);
+    }
+}
+
+void kernels_cpu_wait(void)
+{
+}
+
+static blasint blas_int(size_t value)
+{
+    BASE_ASSERT(value <= INT_MAX);
+    return (blasint)value;
+}
+
+static blasint leading(size_t columns)
+{
+    return blas_int(columns > 0 ? columns : 1);
+}
+
+void kernels_cpu_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
+                      const float *a, const float *b, float beta, float *c)
+{
+    if (m == 0 || n == 0) {
+        return;
+    }
+    cblas_sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans,
+                transpose_b ? CblasTrans : CblasNoTrans, blas_int(m), blas_int(n), blas_int(k), alpha, a,
+                leading(transpose_a ? m : k), b, leading(transpose_b ? k : n), beta, c, leading(n));
+}
+
+static bool has_avx2(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx2");
+#else
+    return false;
+#endif
+}
+
+static bool has_avx512(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#else
+    return false;
+#endif
+}
+
+struct path {
+    const char *name;
+    const struct kernels *table;
+    bool (*available)(void);
+};
+
+static bool always(void)
+{
+    return true;
+}
+
+// Best first.
+static const struct path paths[] = {
+#if defined(__x86_64__)
+    {"avx512", &kernels_cpu_avx512, has_avx512},
+    {"avx2", &kernels_cpu_avx2, has_avx2},
+#endif
+    {"scalar", &kernels_cpu_scalar, always},
+};
+
+const struct kernels *kernels_cpu_table(const char *name)
+{
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        if ((name == NULL || strcmp(name, paths[i].name) == 0) && paths[i].available()) {
+            return paths[i].table;
+        }
+    }
+    return NULL;
+}
+
+void kernels_cpu_set_threads(unsigned threads)
+{
+    openblas_set_num_threads((int)threads);
+}
+
+void kernels_cpu_describe(const struct kernels *table, char *text, size_t capacity)
+{
+    // The configuration reads "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ... SkylakeX ...": keep the two first
+    // words.
+    const char *config = openblas_get_config();
+    size_t words = strcspn(config, " ");
+    words += config[words] == ' ' ? 1 + strcspn(config + words + 1, " ") : 0;
+    const char *path = "";
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        path = paths[i].table == table ? paths[i].name : path;
+    }
+    int threads = openblas_get_num_threads();
+    (void)snprintf(text, capacity, "cpu: %.*s %s, %d thread%s, %s loops", (int)words, config,
+                   openblas_get_corename(), threads, threads == 1 ? "" : "s", path);
+}

@@ -1,0 +1,25 @@
+// The CPU backend inside kernels/: one constant table per instruction set, all of the same source
+// (loops_body.h) and all with the same results bit for bit, and the functions of OpenBLAS and of memory that
+// they share.
+#ifndef KERNELS_CPU_CPU_H
+#define KERNELS_CPU_CPU_H
+
+#include "kernels/kernels.h"
+
+// "scalar", "avx2" or "avx512"; NULL for the best that this processor has. Returns NULL for a path that this
+// processor or build lacks.
+const struct kernels *kernels_cpu_table(const char *path);
+void kernels_cpu_set_threads(unsigned threads);
+void kernels_cpu_describe(const struct kernels *table, char *text, size_t capacity);
+
+extern const struct kernels kernels_cpu_scalar, kernels_cpu_avx2, kernels_cpu_avx512;
+
+// Members of the table that do not depend on the path.
+void *kernels_cpu_alloc(size_t bytes);
+void kernels_cpu_release(void *memory);
+void kernels_cpu_copy(void *to, const void *from, size_t bytes);
+void kernels_cpu_wait(void);
+void kernels_cpu_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
+                      const float *a, const float *b, float beta, float *c);
+
+#endif

@@ -1,0 +1,3 @@
+// The loops for processors with AVX2; CMake gives this file its flags.
+#define KERNELS_TABLE kernels_cpu_avx2
+#include "kernels/cpu/loops_body.h"

@@ -1,0 +1,254 @@
+// The loops of the CPU backend: plain C that gcc and clang vectorise, compiled once for each instruction set
+// by the file that includes it and names KERNELS_TABLE. Without fused multiply-add and with partial sums of a
+// fixed width, every path gives the same bits.
+#include "kernels/cpu/cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+#define LANES 16u // partial results of a reduction: one AVX-512 register, two of AVX2
+
+static void bias_add(size_t rows, size_t cols, const float *restrict bias, float *restrict z)
+{
+    for (size_t r = 0; r < rows; r++, z += cols) {
+        for (size_t c = 0; c < cols; c++) {
+            z[c] += bias[c];
+        }
+    }
+}
+
+static void bias_add_relu(size_t rows, size_t cols, const float *restrict bias, float *restrict z)
+{
+    for (size_t r = 0; r < rows; r++, z += cols) {
+        for (size_t c = 0; c < cols; c++) {
+            float value = z[c] + bias[c];
+            z[c] = 0.0f > value ? 0.0f : value; // in this order NaN stays NaN, so that divergence shows
+        }
+    }
+}
+
+static void relu_backward(size_t count, const float *restrict activation, float *restrict grad)
+{
+    for (size_t i = 0; i < count; i++) {
+        grad[i] = activation[i] > 0.0f ? grad[i] : 0.0f;
+    }
+}
+
+static void column_sum(size_t rows, size_t cols, const float *restrict z, float *restrict sum)
+{
+    memset(sum, 0, cols * sizeof *sum);
+    for (size_t r = 0; r < rows; r++, z += cols) {
+        for (size_t c = 0; c < cols; c++) {
+            sum[c] += z[c];
+        }
+    }
+}
+
+static float row_max(size_t count, const float *z)
+{
+    float lane[LANES];
+    for (size_t l = 0; l < LANES; l++) {
+        lane[l] = z[0];
+    }
+    size_t i = 0;
+    for (; i + LANES <= count; i += LANES) {
+        for (size_t l = 0; l < LANES; l++) {
+            lane[l] = z[i + l] > lane[l] ? z[i + l] : lane[l];
+        }
+    }
+    float max = z[0];
+    for (; i < count; i++) {
+        max = z[i] > max ? z[i] : max;
+    }
+    for (size_t l = 0; l < LANES; l++) {
+        max = lane[l] > max ? lane[l] : max;
+    }
+    return max;
+}
+
+static float row_sum(size_t count, const float *z)
+{
+    float lane[LANES] = {0.0f}, rest = 0.0f;
+    size_t i = 0;
+    for (; i + LANES <= count; i += LANES) {
+        for (size_t l = 0; l < LANES; l++) {
+            lane[l] += z[i + l];
+        }
+    }
+    for (; i < count; i++) {
+        rest += z[i];
+    }
+    for (size_t width = LANES / 2; width > 0; width /= 2) {
+        for (size_t l = 0; l < width; l++) {
+            lane[l] += lane[l + width];
+        }
+    }
+    return lane[0] + rest;
+}
+
+// exp(x) for x <= 0 within 2e-7 relative; below the smallest normal number 0; NaN for NaN.
+// x = n*ln2 + r with |r| <= ln2/2, then the Taylor series of e^r to the 7th power (error r^8/8! < 6e-9) times
+// 2^n.
+static inline float exp_nonpositive(float x)
+{
+    const float lowest = -87.3f;
+    const float round_to_integer = 12582912.0f; // 1.5 * 2^23: adding it leaves n in the lowest bits
+    const float ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f; // n * ln2_high is exact for |n| <= 2^14
+    float bounded = x < lowest ? lowest : x;
+    union {
+        float f;
+        uint32_t u;
+    } n = {.f = bounded * 1.44269504f + round_to_integer};
+    float integer = n.f - round_to_integer;
+    float r = (bounded - integer * ln2_high) - integer * ln2_low;
+    float p = 1.0f / 5040.0f;
+    p = p * r + 1.0f / 720.0f;
+    p = p * r + 1.0f / 120.0f;
+    p = p * r + 1.0f / 24.0f;
+    p = p * r + 1.0f / 6.0f;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    n.u = (n.u << 23) + 0x3f800000u; // the biased exponent: the constant's own bits are shifted out
+    float value = p * n.f;
+    return x < lowest ? 0.0f : value;
+}
+
+// Subtracts each row's largest logit, adds what the row takes off the loss, counts the right ones.
+static void shift_rows(size_t rows, size_t cols, float *restrict z, const uint32_t *restrict labels,
+                       struct kernels_loss *loss)
+{
+    for (size_t r = 0; r < rows; r++, z += cols) {
+        const size_t label = labels[r];
+        const float max = row_max(cols, z);
+        bool correct = z[label] == max;
+        for (size_t c = 0; correct && c < label; c++) {
+            correct = z[c] < max;
+        }
+        loss->correct += correct;
+        for (size_t c = 0; c < cols; c++) {
+            z[c] -= max;
+        }
+        loss->loss_sum -= (double)z[label];
+    }
+}
+
+static void exp_all(size_t count, float *z)
+{
+    for (size_t i = 0; i < count; i++) {
+        z[i] = exp_nonpositive(z[i]);
+    }
+}
+
+static void normalise_rows(size_t rows, size_t cols, float *restrict z, const uint32_t *restrict labels,
+                           float scale, struct kernels_loss *loss)
+{
+    for (size_t r = 0; r < rows; r++, z += cols) {
+        const float sum = row_sum(cols, z);
+        const float factor = scale / sum;
+        loss->loss_sum += log((double)sum);
+        for (size_t c = 0; c < cols; c++) {
+            z[c] *= factor;
+        }
+        z[labels[r]] -= scale;
+    }
+}
+
+static void softmax_cross_entropy(size_t rows, size_t cols, float *logits, const uint32_t *labels,
+                                  float scale, struct kernels_loss *loss)
+{
+    *loss = (struct kernels_loss){0};
+    const size_t block =
+        cols < 2048 ? 2048 / cols : 1; // rows that stay in the first cache; exp runs across their ends
+    for (size_t done = 0; done < rows; done += block) {
+        const size_t now = rows - done < block ? rows - done : block;
+        float *z = logits + done * cols;
+        shift_rows(now, cols, z, labels + done, loss);
+        exp_all(now * cols, z);
+        normalise_rows(now, cols, z, labels + done, scale, loss);
+    }
+}
+
+// The flags are constants where this is called, so that each call becomes a loop that reads only what it
+// needs.
+static inline __attribute__((always_inline)) void
+sgd_loop(size_t count, const struct kernels_sgd *options, const float *restrict grad,
+         const float *restrict correction, float *restrict m, float *restrict x, bool heavy, bool corrected)
+{
+    const float rate = options->rate, momentum = options->momentum, decay = options->weight_decay;
+    for (size_t i = 0; i < count; i++) {
+        float direction = grad[i] + decay * x[i];
+        if (heavy) {
+            direction = momentum * m[i] + direction;
+            m[i] = direction;
+        }
+        if (corrected) {
+            direction -= correction[i];
+        }
+        x[i] -= rate * direction;
+    }
+}
+
+static void sgd_step(size_t count, const struct kernels_sgd *options, const float *grad,
+                     const float *correction, float *m, float *x)
+{
+    const bool heavy = m != NULL;
+    BASE_ASSERT(heavy || options->momentum == 0.0f);
+    if (heavy && correction != NULL) {
+        sgd_loop(count, options, grad, correction, m, x, true, true);
+    } else if (heavy) {
+        sgd_loop(count, options, grad, NULL, m, x, true, false);
+    } else if (correction != NULL) {
+        sgd_loop(count, options, grad, correction, NULL, x, false, true);
+    } else {
+        sgd_loop(count, options, grad, NULL, NULL, x, false, false);
+    }
+}
+
+static inline __attribute__((always_inline)) void
+adamw_loop(size_t count, const struct kernels_adamw *options, const float *restrict grad,
+           const float *restrict correction, float *restrict m, float *restrict v, float *restrict x,
+           bool corrected)
+{
+    const struct kernels_adamw o = *options;
+    const float unbias1 = 1.0f / o.correction1, unbias2 = 1.0f / o.correction2;
+    const float rest1 = 1.0f - o.beta1, rest2 = 1.0f - o.beta2;
+    for (size_t i = 0; i < count; i++) {
+        const float g = grad[i];
+        m[i] = o.beta1 * m[i] + rest1 * g;
+        v[i] = o.beta2 * v[i] + rest2 * (g * g);
+        float direction = (m[i] * unbias1) / (sqrtf(v[i] * unbias2) + o.epsilon) + o.weight_decay * x[i];
+        if (corrected) {
+            direction -= correction[i];
+        }
+        x[i] -= o.rate * direction;
+    }
+}
+
+static void adamw_step(size_t count, const struct kernels_adamw *options, const float *grad,
+                       const float *correction, float *m, float *v, float *x)
+{
+    if (correction != NULL) {
+        adamw_loop(count, options, grad, correction, m, v, x, true);
+    } else {
+        adamw_loop(count, options, grad, NULL, m, v, x, false);
+    }
+}
+
+const struct kernels KERNELS_TABLE = {
+    .name = "cpu",
+    .shares_host = true,
+    .alloc = kernels_cpu_alloc,
+    .release = kernels_cpu_release,
+    .upload = kernels_cpu_copy,
+    .download = kernels_cpu_copy,
+    .wait = kernels_cpu_wait,
+    .gemm = kernels_cpu_gemm,
+    .bias_add = bias_add,
+    .bias_add_relu = bias_add_relu,
+    .relu_backward = relu_backward,
+    .column_sum = column_sum,
+    .softmax_cross_entropy = softmax_cross_entropy,
+    .sgd_step = sgd_step,
+    .adamw_step = adamw_step,
+};
