@@ -34,6 +34,7 @@ void train_model_destroy(struct train_model *model);
 const struct train_model_spec *train_model_spec(const struct train_model *model);
 const struct kernels *train_model_kernels(const struct train_model *model);
 size_t train_model_parameters(const struct train_model *model);
+size_t train_model_max_batch(const struct train_model *model);
 const struct train_tensor *train_model_tensors(const struct train_model *model, size_t *count);
 uint64_t train_model_schema(const struct train_model *model); // fingerprint of kind, names, shapes, offsets
 void train_model_describe(const struct train_model *model, char *text, size_t capacity); // "mlp 784-256-10"

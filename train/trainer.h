@@ -45,7 +45,7 @@ uint64_t train_trainer_steps_done(const struct train_trainer *trainer);
 double train_trainer_rate(const struct train_trainer *trainer); // learning rate of the next step
 
 // The vectors, each [parameters], in host memory. On a device backend, `fetch` brings model and second moment to the host
-// copy and `store` takes them back (both no-ops on the CPU, where these are the vectors themselves).
+// copy and `store` takes them and the correction back (no-ops on the CPU, where these are the vectors themselves).
 float *train_trainer_model(struct train_trainer *trainer);
 float *train_trainer_second_moment(struct train_trainer *trainer); // NULL unless adamw
 float *train_trainer_correction(struct train_trainer *trainer);    // zero at start; written by the caller

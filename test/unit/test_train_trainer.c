@@ -1,0 +1,479 @@
+// The training loop: order of the data, schedule, optimisers, correction, seek, and that it learns.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct kernels *kernels;
+static uint64_t seed = 20260131u;
+
+static const struct train_options sgd = {
+    .optimizer = TRAIN_SGD, .rate = 0.1, .steps = 100, .batch = 7, .seed = 3};
+static const struct train_options momentum = {.optimizer = TRAIN_SGD,
+                                              .rate = 0.05,
+                                              .momentum = 0.9,
+                                              .weight_decay = 1e-3,
+                                              .steps = 100,
+                                              .batch = 7,
+                                              .seed = 3};
+static const struct train_options adamw = {.optimizer = TRAIN_ADAMW,
+                                           .rate = 0.01,
+                                           .weight_decay = 0.01,
+                                           .beta1 = 0.9,
+                                           .beta2 = 0.999,
+                                           .epsilon = 1e-8,
+                                           .schedule = {.count = 1, .at = {0.2}, .factor = {0.5}},
+                                           .steps = 100,
+                                           .batch = 7,
+                                           .seed = 3};
+static const struct train_options *const optimisers[] = {&sgd, &momentum, &adamw};
+
+// One data set, one model, one trainer.
+struct setup {
+    struct train_dataset data;
+    struct train_model *model;
+    struct train_trainer *trainer;
+    float *start;
+    size_t count;
+};
+
+static void *get(size_t bytes)
+{
+    void *memory = calloc(1, bytes);
+    assert_non_null(memory);
+    return memory;
+}
+
+// `classes` clusters of Gaussian points around corners 8 apart: separable.
+static struct train_dataset clusters(size_t examples, size_t features, size_t classes)
+{
+    struct base_rng rng;
+    base_rng_seed(&rng, seed);
+    struct train_dataset data = {.examples = examples, .features = features, .classes = classes};
+    data.x = get(examples * features * sizeof *data.x);
+    data.labels = get(examples * sizeof *data.labels);
+    for (size_t i = 0; i < examples; i++) {
+        data.labels[i] = (uint32_t)(i % classes);
+        for (size_t f = 0; f < features; f++) {
+            data.x[i * features + f] = (float)(base_rng_normal(&rng) + (f == i % classes ? 6.0 : 0.0));
+        }
+    }
+    return data;
+}
+
+static struct train_trainer *make_trainer(const struct setup *s, const struct train_options *options)
+{
+    struct train_trainer *trainer = NULL;
+    struct base_reason why;
+    if (train_trainer_create(options, s->model, &s->data, s->start, &trainer, &why) != BASE_OK) {
+        fail_msg("%s", why.text);
+    }
+    return trainer;
+}
+
+// The trainer borrows s->data: *s must stay where it is.
+static void open_setup(struct setup *s, struct train_dataset data, size_t hidden,
+                       const struct train_options *options)
+{
+    *s = (struct setup){.data = data};
+    const struct train_model_spec spec = {.kind = hidden > 0 ? TRAIN_MLP : TRAIN_SOFTMAX,
+                                          .inputs = data.features,
+                                          .classes = data.classes,
+                                          .hidden = {hidden},
+                                          .n_hidden = hidden > 0};
+    struct base_reason why;
+    if (train_model_create(&spec, kernels, 32, &s->model, &why) != BASE_OK) {
+        fail_msg("%s", why.text);
+    }
+    s->count = train_model_parameters(s->model);
+    s->start = get(s->count * sizeof *s->start);
+    train_model_initialise(s->model, seed, s->start);
+    s->trainer = make_trainer(s, options);
+}
+
+static void close_setup(struct setup *s)
+{
+    train_trainer_destroy(s->trainer);
+    train_model_destroy(s->model);
+    free(s->start);
+    free(s->data.x);
+    free(s->data.labels);
+}
+
+static double run(struct train_trainer *trainer, size_t steps)
+{
+    struct kernels_loss loss = {0};
+    size_t rows = 1;
+    for (size_t i = 0; i < steps; i++) {
+        train_trainer_step(trainer, false, &loss, &rows);
+    }
+    return loss.loss_sum / (double)rows;
+}
+
+static void assert_same_model(struct train_trainer *a, struct train_trainer *b, size_t count)
+{
+    assert_memory_equal(train_trainer_model(a), train_trainer_model(b), count * sizeof(float));
+}
+
+static void deterministic(void **state)
+{
+    (void)state;
+    for (size_t o = 0; o < 3; o++) {
+        struct setup s;
+        open_setup(&s, clusters(40, 6, 3), 9, optimisers[o]);
+        struct train_options other_order = *optimisers[o];
+        other_order.seed++;
+        struct train_trainer *twin = make_trainer(&s, optimisers[o]), *other = make_trainer(&s, &other_order);
+        (void)run(s.trainer, 50);
+        (void)run(twin, 50);
+        (void)run(other, 50);
+        assert_same_model(s.trainer, twin, s.count);
+        assert_memory_not_equal(train_trainer_model(s.trainer), train_trainer_model(other),
+                                s.count * sizeof(float));
+        train_trainer_destroy(twin);
+        train_trainer_destroy(other);
+        close_setup(&s);
+    }
+}
+
+// What a checkpoint does: model, state vectors and cursor into a new trainer.
+static struct train_trainer *restored(const struct setup *s, const struct train_options *options)
+{
+    struct train_trainer *copy = make_trainer(s, options);
+    struct train_state_vector from[4], to[4];
+    const size_t vectors = train_trainer_state_vectors(s->trainer, from);
+    assert_int_equal(train_trainer_state_vectors(copy, to), vectors);
+    memcpy(train_trainer_model(copy), train_trainer_model(s->trainer), s->count * sizeof(float));
+    for (size_t i = 0; i < vectors; i++) {
+        assert_string_equal(from[i].name, to[i].name);
+        memcpy(to[i].values, from[i].values, s->count * sizeof(float));
+    }
+    const struct train_cursor cursor = train_trainer_cursor(s->trainer);
+    assert_int_equal(train_trainer_seek(copy, &cursor), BASE_OK);
+    return copy;
+}
+
+static void seek_continues_bit_for_bit(void **state)
+{
+    (void)state;
+    for (size_t o = 0; o < 3; o++) {
+        struct setup s;
+        open_setup(&s, clusters(21, 6, 3), 9, optimisers[o]); // an epoch is exactly three batches
+        for (size_t stop = 0; stop < 8; stop++) {
+            struct train_trainer *copy = restored(&s, optimisers[o]);
+            assert_int_equal(train_trainer_steps_done(copy), train_trainer_steps_done(s.trainer));
+            (void)run(s.trainer, 23);
+            (void)run(copy, 23);
+            assert_same_model(s.trainer, copy, s.count);
+            train_trainer_destroy(copy);
+        }
+        close_setup(&s);
+    }
+}
+
+static void seek_refuses_strange_cursors(void **state)
+{
+    (void)state;
+    struct setup s;
+    open_setup(&s, clusters(40, 6, 3), 0, &sgd);
+    struct train_trainer *twin = make_trainer(&s, &sgd);
+    const struct train_cursor bad[] = {{.step = 3, .position = 41, .seed = 3},
+                                       {.step = 3, .position = 4, .seed = 4}};
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(train_trainer_seek(s.trainer, &bad[i]), BASE_EINVAL);
+    }
+    (void)run(s.trainer, 9); // nothing has changed
+    (void)run(twin, 9);
+    assert_same_model(s.trainer, twin, s.count);
+    train_trainer_destroy(twin);
+    close_setup(&s);
+}
+
+// Example i has the single feature i, so that a step of SGD changes the weights of exactly the rows it saw.
+static void epochs_show_every_example_once(void **state)
+{
+    (void)state;
+    enum { EXAMPLES = 23, CLASSES = 3, EPOCHS = 7 };
+    struct train_dataset data = clusters(EXAMPLES, EXAMPLES, CLASSES);
+    for (size_t i = 0; i < EXAMPLES * EXAMPLES; i++) {
+        data.x[i] = i / EXAMPLES == i % EXAMPLES ? 1.0f : 0.0f;
+    }
+    struct train_options options = sgd;
+    options.batch = 1;
+    struct setup s;
+    open_setup(&s, data, 0, &options);
+    unsigned first[EXAMPLES] = {0}, moved = 0;
+    for (size_t epoch = 0; epoch < EPOCHS; epoch++) {
+        unsigned seen[EXAMPLES] = {0};
+        for (size_t step = 0; step < EXAMPLES; step++) {
+            float before[EXAMPLES * CLASSES];
+            memcpy(before, train_trainer_model(s.trainer), sizeof before);
+            (void)run(s.trainer, 1);
+            for (size_t i = 0; i < EXAMPLES; i++) {
+                if (memcmp(before + i * CLASSES, train_trainer_model(s.trainer) + i * CLASSES, CLASSES * 4) !=
+                    0) {
+                    seen[i]++;
+                    moved += epoch > 0 && first[step] != i;
+                    first[step] = epoch == 0 ? (unsigned)i : first[step];
+                }
+            }
+        }
+        for (size_t i = 0; i < EXAMPLES; i++) {
+            assert_int_equal(seen[i], 1);
+        }
+    }
+    assert_true(moved > EXAMPLES); // each epoch has an order of its own
+    close_setup(&s);
+}
+
+static void batches_are_full_and_cross_epochs(void **state)
+{
+    (void)state;
+    struct setup s;
+    open_setup(&s, clusters(10, 6, 3), 0, &sgd);
+    for (uint64_t step = 1; step <= 30; step++) {
+        struct kernels_loss loss;
+        size_t rows;
+        train_trainer_step(s.trainer, false, &loss, &rows);
+        const struct train_cursor cursor = train_trainer_cursor(s.trainer);
+        assert_int_equal(rows, 7);
+        assert_int_equal(cursor.step, step);
+        assert_int_equal(cursor.epoch * 10 + cursor.position, step * 7);
+    }
+    close_setup(&s);
+    struct setup small;
+    open_setup(&small, clusters(5, 6, 3), 0, &sgd); // a batch larger than the shard is cut to it
+    struct kernels_loss loss;
+    size_t rows;
+    train_trainer_step(small.trainer, false, &loss, &rows);
+    assert_int_equal(rows, 5);
+    close_setup(&small);
+}
+
+static void schedule_counts_steps(void **state)
+{
+    (void)state;
+    struct train_options options = sgd;
+    options.steps = 20;
+    options.schedule = (struct train_schedule){.count = 2, .at = {0.6, 0.85}, .factor = {0.3, 0.1}};
+    struct setup s;
+    open_setup(&s, clusters(10, 6, 3), 0, &options);
+    for (size_t step = 0; step < 25; step++) {
+        const double expected = step < 12 ? 0.1 : step < 17 ? 0.03 : 0.01;
+        assert_true(fabs(train_trainer_rate(s.trainer) - expected) < 1e-15);
+        (void)run(s.trainer, 1);
+    }
+    close_setup(&s);
+}
+
+// x' = x - rate * (step - c): against a twin without c, the model moves by rate * c and the optimiser's state
+// not at all.
+static void correction_acts_outside_the_optimiser(void **state)
+{
+    (void)state;
+    for (size_t o = 0; o < 3; o++) {
+        struct setup s;
+        open_setup(&s, clusters(40, 6, 3), 9, optimisers[o]);
+        (void)run(s.trainer, 11);
+        struct train_trainer *twin = restored(&s, optimisers[o]), *ignoring = restored(&s, optimisers[o]);
+        float *correction = train_trainer_correction(s.trainer);
+        for (size_t i = 0; i < s.count; i++) {
+            assert_true(correction[i] == 0.0f);
+            correction[i] = (float)i * 0.01f - 0.3f;
+            train_trainer_correction(ignoring)[i] = correction[i];
+        }
+        train_trainer_store(s.trainer);
+        const double rate = train_trainer_rate(s.trainer);
+        struct kernels_loss loss;
+        size_t rows;
+        train_trainer_step(s.trainer, true, &loss, &rows);
+        (void)run(twin, 1);
+        (void)run(ignoring, 1);
+        assert_same_model(twin, ignoring, s.count);
+        for (size_t i = 0; i < s.count; i++) {
+            const double x = (double)train_trainer_model(twin)[i], moved = rate * (double)correction[i];
+            const double found = (double)train_trainer_model(s.trainer)[i];
+            assert_true(fabs(found - (x + moved)) < 1e-6 * (1.0 + fabs(x) + fabs(moved))); // a few roundings
+        }
+        struct train_state_vector a[4], b[4];
+        const size_t vectors = train_trainer_state_vectors(s.trainer, a);
+        assert_int_equal(train_trainer_state_vectors(twin, b), vectors);
+        for (size_t i = 0; i < vectors; i++) {
+            assert_memory_equal(a[i].values, b[i].values, s.count * sizeof(float));
+        }
+        train_trainer_destroy(twin);
+        train_trainer_destroy(ignoring);
+        close_setup(&s);
+    }
+}
+
+// The trainer's rule over many steps against the same rule in double, on the gradients the model gives on the
+// way.
+static void optimisers_follow_their_rule(void **state)
+{
+    (void)state;
+    for (size_t o = 0; o < 3; o++) {
+        const struct train_options *options = optimisers[o];
+        struct train_options all = *options; // one batch is the whole shard: its order only permutes a sum
+        all.batch = 20;
+        struct setup s;
+        open_setup(&s, clusters(20, 6, 3), 0, &all); // no kinks: rounding stays small
+        double *m = get(s.count * sizeof *m), *v = get(s.count * sizeof *v), *x = get(s.count * sizeof *x);
+        float *g = get(s.count * sizeof *g), *x32 = get(s.count * sizeof *x32);
+        for (size_t i = 0; i < s.count; i++) {
+            x[i] = (double)s.start[i];
+        }
+        for (int t = 1; t <= 40; t++) {
+            const double rate = train_trainer_rate(s.trainer);
+            struct kernels_loss loss;
+            for (size_t i = 0; i < s.count; i++) {
+                x32[i] = (float)x[i];
+            }
+            train_model_gradient(s.model, x32, s.data.x, s.data.labels, 20, g, &loss);
+            for (size_t i = 0; i < s.count; i++) {
+                const double gi = (double)g[i];
+                if (options->optimizer == TRAIN_SGD) {
+                    m[i] = options->momentum * m[i] + gi + options->weight_decay * x[i];
+                    x[i] -= rate * m[i];
+                } else {
+                    m[i] = options->beta1 * m[i] + (1.0 - options->beta1) * gi;
+                    v[i] = options->beta2 * v[i] + (1.0 - options->beta2) * gi * gi;
+                    const double mean = m[i] / (1.0 - pow(options->beta1, t));
+                    const double square = v[i] / (1.0 - pow(options->beta2, t));
+                    x[i] -= rate * (mean / (sqrt(square) + options->epsilon) + options->weight_decay * x[i]);
+                }
+            }
+            (void)run(s.trainer, 1);
+        }
+        // Rounding of 40 steps fed back through the gradient: measured below 2e-6; a wrong rule differs by
+        // 1e-2.
+        for (size_t i = 0; i < s.count; i++) {
+            assert_true(fabs((double)train_trainer_model(s.trainer)[i] - x[i]) < 2e-4);
+        }
+        free(m);
+        free(v);
+        free(x);
+        free(g);
+        free(x32);
+        close_setup(&s);
+    }
+}
+
+static void learns_what_is_separable(void **state)
+{
+    (void)state;
+    for (size_t o = 0; o < 3; o++) {
+        for (size_t hidden = 0; hidden <= 16; hidden += 16) {
+            struct train_options options = *optimisers[o];
+            options.batch = 32;
+            options.rate = options.optimizer == TRAIN_ADAMW ? 0.02 : options.rate;
+            struct setup s;
+            open_setup(&s, clusters(600, 8, 4), hidden, &options);
+            double before, after, accuracy;
+            train_model_evaluate(s.model, train_trainer_model(s.trainer), &s.data, &before, &accuracy);
+            assert_true(before > 0.5);
+            (void)run(s.trainer, 400);
+            train_model_evaluate(s.model, train_trainer_model(s.trainer), &s.data, &after, &accuracy);
+            assert_true(after < 0.05);
+            assert_true(accuracy > 0.98);
+            close_setup(&s);
+        }
+    }
+}
+
+static void second_moment_only_with_adamw(void **state)
+{
+    (void)state;
+    static const char *const names[3][2] = {{NULL, NULL}, {"sgd.momentum", NULL}, {"adamw.m", "adamw.v"}};
+    for (size_t o = 0; o < 3; o++) {
+        struct setup s;
+        open_setup(&s, clusters(40, 6, 3), 0, optimisers[o]);
+        struct train_state_vector vectors[4];
+        const size_t count = train_trainer_state_vectors(s.trainer, vectors);
+        assert_int_equal(count, o);
+        for (size_t i = 0; i < count; i++) {
+            assert_string_equal(vectors[i].name, names[o][i]);
+        }
+        assert_ptr_equal(train_trainer_second_moment(s.trainer), o == 2 ? vectors[1].values : NULL);
+        close_setup(&s);
+    }
+}
+
+static void refuses_what_cannot_be(void **state)
+{
+    (void)state;
+    struct setup s;
+    open_setup(&s, clusters(40, 6, 3), 0, &sgd);
+    struct train_options bad[12];
+    for (size_t i = 0; i < 12; i++) {
+        bad[i] = i < 8 ? sgd : adamw;
+    }
+    bad[0].rate = NAN;
+    bad[1].momentum = 1.0;
+    bad[2].weight_decay = -1.0;
+    bad[3].batch = 0;
+    bad[4].batch = 33; // the model was made for 32
+    bad[5].schedule.count = TRAIN_SCHEDULE_STEPS + 1;
+    bad[6].schedule = (struct train_schedule){.count = 2, .at = {0.5, 0.4}, .factor = {1.0, 1.0}};
+    bad[7].schedule = (struct train_schedule){.count = 1, .at = {0.5}, .factor = {NAN}};
+    bad[8].beta1 = 1.0;
+    bad[9].beta2 = -0.1;
+    bad[10].epsilon = 0.0;
+    bad[11].steps = 0;
+    for (size_t i = 0; i < 12; i++) {
+        struct train_trainer *trainer = NULL;
+        struct base_reason why = {{0}};
+        assert_int_equal(train_trainer_create(&bad[i], s.model, &s.data, s.start, &trainer, &why),
+                         BASE_EINVAL);
+        assert_null(trainer);
+        assert_true(strlen(why.text) > 10);
+    }
+    struct train_dataset wrong[3] = {s.data, s.data, s.data};
+    wrong[0].examples = 0;
+    wrong[1].features = 5;
+    wrong[2].classes = 4;
+    for (size_t i = 0; i < 3; i++) {
+        struct train_trainer *trainer = NULL;
+        struct base_reason why = {{0}};
+        assert_int_equal(train_trainer_create(&sgd, s.model, &wrong[i], s.start, &trainer, &why),
+                         BASE_EINVAL);
+        assert_true(strlen(why.text) > 10);
+    }
+    close_setup(&s);
+}
+
+int main(void)
+{
+    struct base_reason why;
+    const char *text = getenv("P2PML_SEED");
+    seed = text != NULL ? strtoull(text, NULL, 10) : seed;
+    printf("P2PML_SEED=%llu\n", (unsigned long long)seed);
+    if (kernels_open("cpu", 1, &kernels, &why) != BASE_OK) {
+        fprintf(stderr, "%s\n", why.text);
+        return 1;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(deterministic),
+        cmocka_unit_test(seek_continues_bit_for_bit),
+        cmocka_unit_test(seek_refuses_strange_cursors),
+        cmocka_unit_test(epochs_show_every_example_once),
+        cmocka_unit_test(batches_are_full_and_cross_epochs),
+        cmocka_unit_test(schedule_counts_steps),
+        cmocka_unit_test(correction_acts_outside_the_optimiser),
+        cmocka_unit_test(optimisers_follow_their_rule),
+        cmocka_unit_test(learns_what_is_separable),
+        cmocka_unit_test(second_moment_only_with_adamw),
+        cmocka_unit_test(refuses_what_cannot_be),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,390 @@
+// SGD and AdamW over one shard. Every vector that training touches is allocated when the trainer is made; a
+// step allocates nothing.
+#include "train/trainer.h"
+
+#include "base/rng.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// A vector in the kernels' memory and its copy in the host's: one and the same where the kernels share the
+// host's memory.
+struct vector {
+    float *device, *host;
+};
+
+struct train_trainer {
+    struct train_options options;
+    struct train_model *model;
+    const struct kernels *kernels;
+    const struct train_dataset *data;
+    size_t count, batch;             // parameters; examples of a step
+    struct vector x, momentum, m, v; // momentum: sgd, m and v: adamw; unused ones are NULL
+    struct vector correction;
+    float *gradient; // the kernels' memory
+    struct {
+        float *x;
+        uint32_t *labels;
+    } stage, input;                 // the batch in host memory and in the kernels'
+    uint32_t *order;                // [examples]: shuffle of this epoch
+    uint64_t step, epoch, position; // `position` examples of the epoch are used up
+};
+
+static bool probability(double value)
+{
+    return value >= 0.0 && value < 1.0;
+}
+
+static enum base_error check_schedule(const struct train_options *options, struct base_reason *why)
+{
+    const struct train_schedule *schedule = &options->schedule;
+    if (schedule->count > TRAIN_SCHEDULE_STEPS) {
+        return base_fail(why, BASE_EINVAL, "the schedule has %zu entries; expected at most %d",
+                         schedule->count, TRAIN_SCHEDULE_STEPS);
+    }
+    if (schedule->count > 0 && options->steps == 0) {
+        return base_fail(why, BASE_EINVAL, "a schedule needs the total number of steps, found 0");
+    }
+    double last = 0.0;
+    for (size_t i = 0; i < schedule->count; i++) {
+        if (!(schedule->at[i] >= last && schedule->at[i] <= 1.0)) {
+            return base_fail(why, BASE_EINVAL,
+                             "entry %zu of the schedule begins at %g; expected %g to 1, ascending", i,
+                             schedule->at[i], last);
+        }
+        if (!(schedule->factor[i] >= 0.0 && isfinite(schedule->factor[i]))) {
+            return base_fail(why, BASE_EINVAL,
+                             "entry %zu of the schedule has the factor %g; expected 0 or more", i,
+                             schedule->factor[i]);
+        }
+        last = schedule->at[i];
+    }
+    return BASE_OK;
+}
+
+static enum base_error check_options(const struct train_options *options, struct base_reason *why)
+{
+    if (options->optimizer != TRAIN_SGD && options->optimizer != TRAIN_ADAMW) {
+        return base_fail(why, BASE_EINVAL, "optimizer %d is unknown; expected sgd or adamw",
+                         (int)options->optimizer);
+    }
+    if (!(options->rate >= 0.0 && isfinite(options->rate))) {
+        return base_fail(why, BASE_EINVAL, "the learning rate is %g; expected a number, 0 or more",
+                         options->rate);
+    }
+    if (!(options->weight_decay >= 0.0 && isfinite(options->weight_decay))) {
+        return base_fail(why, BASE_EINVAL, "the weight decay is %g; expected a number, 0 or more",
+                         options->weight_decay);
+    }
+    if (options->optimizer == TRAIN_SGD && !probability(options->momentum)) {
+        return base_fail(why, BASE_EINVAL, "the momentum is %g; expected 0 to below 1", options->momentum);
+    }
+    if (options->optimizer == TRAIN_ADAMW && !(probability(options->beta1) && probability(options->beta2))) {
+        return base_fail(why, BASE_EINVAL, "beta1 is %g and beta2 is %g; expected 0 to below 1",
+                         options->beta1, options->beta2);
+    }
+    if (options->optimizer == TRAIN_ADAMW && !(options->epsilon > 0.0 && isfinite(options->epsilon))) {
+        return base_fail(why, BASE_EINVAL, "epsilon is %g; expected a number above 0", options->epsilon);
+    }
+    if (options->batch == 0) {
+        return base_fail(why, BASE_EINVAL, "a batch of 0 examples; expected 1 or more");
+    }
+    return check_schedule(options, why);
+}
+
+static enum base_error check_data(const struct train_model *model, const struct train_dataset *data,
+                                  size_t batch, struct base_reason *why)
+{
+    const struct train_model_spec *spec = train_model_spec(model);
+    if (data->examples == 0 || data->examples > UINT32_MAX) {
+        return base_fail(why, BASE_EINVAL, "the shard has %zu examples; expected 1 to %u", data->examples,
+                         UINT32_MAX);
+    }
+    if (data->features != spec->inputs || data->classes > spec->classes) {
+        return base_fail(why, BASE_EINVAL,
+                         "the data have %zu features and %zu classes, the model takes %zu and %zu",
+                         data->features, data->classes, spec->inputs, spec->classes);
+    }
+    if (batch > train_model_max_batch(model)) {
+        return base_fail(why, BASE_EINVAL, "a batch of %zu examples; the model was made for at most %zu",
+                         batch, train_model_max_batch(model));
+    }
+    return BASE_OK;
+}
+
+static bool alloc_vector(const struct train_trainer *trainer, struct vector *vector)
+{
+    const size_t bytes = trainer->count * sizeof(float);
+    vector->device = trainer->kernels->alloc(bytes);
+    vector->host = trainer->kernels->shares_host ? vector->device : calloc(1, bytes);
+    return vector->device != NULL && vector->host != NULL;
+}
+
+static void release_vector(const struct train_trainer *trainer, struct vector *vector)
+{
+    if (vector->host != vector->device) {
+        free(vector->host);
+    }
+    trainer->kernels->release(vector->device);
+}
+
+static bool alloc_batch(struct train_trainer *trainer)
+{
+    const struct kernels *k = trainer->kernels;
+    const size_t x_bytes = trainer->batch * trainer->data->features * sizeof(float);
+    const size_t label_bytes = trainer->batch * sizeof(uint32_t);
+    trainer->input.x = k->alloc(x_bytes);
+    trainer->input.labels = k->alloc(label_bytes);
+    trainer->stage.x = k->shares_host ? trainer->input.x : malloc(x_bytes);
+    trainer->stage.labels = k->shares_host ? trainer->input.labels : malloc(label_bytes);
+    trainer->order = malloc(trainer->data->examples * sizeof *trainer->order);
+    return trainer->input.x != NULL && trainer->input.labels != NULL && trainer->stage.x != NULL &&
+           trainer->stage.labels != NULL && trainer->order != NULL;
+}
+
+static bool alloc_all(struct train_trainer *trainer)
+{
+    const bool adamw = trainer->options.optimizer == TRAIN_ADAMW;
+    bool complete = alloc_batch(trainer) && alloc_vector(trainer, &trainer->x) &&
+                    alloc_vector(trainer, &trainer->correction);
+    if (adamw) {
+        complete = complete && alloc_vector(trainer, &trainer->m) && alloc_vector(trainer, &trainer->v);
+    } else if (trainer->options.momentum != 0.0) {
+        complete = complete && alloc_vector(trainer, &trainer->momentum);
+    }
+    trainer->gradient = complete ? trainer->kernels->alloc(trainer->count * sizeof(float)) : NULL;
+    return trainer->gradient != NULL;
+}
+
+// The order of an epoch depends on nothing but (seed, epoch), so that a cursor is enough to find it again.
+static void shuffle_epoch(struct train_trainer *trainer)
+{
+    struct base_rng rng;
+    base_rng_seed_stream(&rng, trainer->options.seed, trainer->epoch);
+    for (size_t i = 0; i < trainer->data->examples; i++) {
+        trainer->order[i] = (uint32_t)i;
+    }
+    base_rng_shuffle(&rng, trainer->order, trainer->data->examples);
+}
+
+static void send(const struct train_trainer *trainer, const struct vector *vector)
+{
+    if (vector->device != vector->host) {
+        trainer->kernels->upload(vector->device, vector->host, trainer->count * sizeof(float));
+    }
+}
+
+static void bring(const struct train_trainer *trainer, const struct vector *vector)
+{
+    if (vector->device != vector->host) {
+        trainer->kernels->download(vector->host, vector->device, trainer->count * sizeof(float));
+    }
+}
+
+enum base_error train_trainer_create(const struct train_options *options, struct train_model *model,
+                                     const struct train_dataset *data, const float *start,
+                                     struct train_trainer **out, struct base_reason *why)
+{
+    const size_t batch = options->batch < data->examples ? options->batch : data->examples;
+    enum base_error error = check_options(options, why);
+    if (error == BASE_OK) {
+        error = check_data(model, data, batch, why);
+    }
+    if (error != BASE_OK) {
+        return error;
+    }
+    struct train_trainer *trainer = calloc(1, sizeof *trainer);
+    if (trainer == NULL) {
+        return base_fail(why, BASE_ENOMEM, "out of memory for the trainer");
+    }
+    trainer->options = *options;
+    trainer->model = model;
+    trainer->kernels = train_model_kernels(model);
+    trainer->data = data;
+    trainer->count = train_model_parameters(model);
+    trainer->batch = batch;
+    if (!alloc_all(trainer)) {
+        train_trainer_destroy(trainer);
+        return base_fail(why, BASE_ENOMEM, "out of memory for the vectors of the optimiser");
+    }
+    memcpy(trainer->x.host, start, trainer->count * sizeof *start);
+    send(trainer, &trainer->x);
+    shuffle_epoch(trainer);
+    *out = trainer;
+    return BASE_OK;
+}
+
+void train_trainer_destroy(struct train_trainer *trainer)
+{
+    if (trainer == NULL) {
+        return;
+    }
+    struct vector *vectors[] = {&trainer->x, &trainer->momentum, &trainer->m, &trainer->v,
+                                &trainer->correction};
+    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
+        release_vector(trainer, vectors[i]);
+    }
+    if (!trainer->kernels->shares_host) {
+        free(trainer->stage.x);
+        free(trainer->stage.labels);
+    }
+    trainer->kernels->release(trainer->input.x);
+    trainer->kernels->release(trainer->input.labels);
+    trainer->kernels->release(trainer->gradient);
+    free(trainer->order);
+    free(trainer);
+}
+
+// Batches are always full: where an epoch ends within one, the rest comes from the next epoch's order.
+static void gather_batch(struct train_trainer *trainer)
+{
+    const struct train_dataset *data = trainer->data;
+    for (size_t i = 0; i < trainer->batch; i++) {
+        if (trainer->position == data->examples) {
+            trainer->epoch++;
+            trainer->position = 0;
+            shuffle_epoch(trainer);
+        }
+        const size_t row = trainer->order[trainer->position++];
+        memcpy(trainer->stage.x + i * data->features, data->x + row * data->features,
+               data->features * sizeof *data->x);
+        trainer->stage.labels[i] = data->labels[row];
+    }
+    if (trainer->input.x != trainer->stage.x) {
+        const struct kernels *k = trainer->kernels;
+        k->upload(trainer->input.x, trainer->stage.x, trainer->batch * data->features * sizeof *data->x);
+        k->upload(trainer->input.labels, trainer->stage.labels, trainer->batch * sizeof *data->labels);
+    }
+}
+
+static void apply_sgd(struct train_trainer *trainer, const float *correction)
+{
+    const struct kernels_sgd options = {
+        .rate = (float)train_trainer_rate(trainer),
+        .momentum = (float)trainer->options.momentum,
+        .weight_decay = (float)trainer->options.weight_decay,
+    };
+    trainer->kernels->sgd_step(trainer->count, &options, trainer->gradient, correction,
+                               trainer->momentum.device, trainer->x.device);
+}
+
+static void apply_adamw(struct train_trainer *trainer, const float *correction)
+{
+    const double t = (double)(trainer->step + 1);
+    const struct kernels_adamw options = {
+        .rate = (float)train_trainer_rate(trainer),
+        .beta1 = (float)trainer->options.beta1,
+        .beta2 = (float)trainer->options.beta2,
+        .epsilon = (float)trainer->options.epsilon,
+        .weight_decay = (float)trainer->options.weight_decay,
+        .correction1 = (float)(1.0 - pow(trainer->options.beta1, t)),
+        .correction2 = (float)(1.0 - pow(trainer->options.beta2, t)),
+    };
+    trainer->kernels->adamw_step(trainer->count, &options, trainer->gradient, correction, trainer->m.device,
+                                 trainer->v.device, trainer->x.device);
+}
+
+void train_trainer_step(struct train_trainer *trainer, bool use_correction, struct kernels_loss *loss,
+                        size_t *rows)
+{
+    const float *correction = use_correction ? trainer->correction.device : NULL;
+    gather_batch(trainer);
+    train_model_gradient(trainer->model, trainer->x.device, trainer->input.x, trainer->input.labels,
+                         trainer->batch, trainer->gradient, loss);
+    if (trainer->options.optimizer == TRAIN_ADAMW) {
+        apply_adamw(trainer, correction);
+    } else {
+        apply_sgd(trainer, correction);
+    }
+    trainer->kernels->wait(); // *loss is valid, and the stage may be filled again
+    trainer->step++;
+    *rows = trainer->batch;
+}
+
+uint64_t train_trainer_steps_done(const struct train_trainer *trainer)
+{
+    return trainer->step;
+}
+
+double train_trainer_rate(const struct train_trainer *trainer)
+{
+    const struct train_schedule *schedule = &trainer->options.schedule;
+    double factor = 1.0;
+    for (size_t i = 0; i < schedule->count; i++) {
+        if ((double)trainer->step / (double)trainer->options.steps >= schedule->at[i]) {
+            factor = schedule->factor[i];
+        }
+    }
+    return trainer->options.rate * factor;
+}
+
+float *train_trainer_model(struct train_trainer *trainer)
+{
+    return trainer->x.host;
+}
+
+float *train_trainer_second_moment(struct train_trainer *trainer)
+{
+    return trainer->v.host;
+}
+
+float *train_trainer_correction(struct train_trainer *trainer)
+{
+    return trainer->correction.host;
+}
+
+void train_trainer_fetch(struct train_trainer *trainer)
+{
+    bring(trainer, &trainer->x);
+    bring(trainer, &trainer->v);
+}
+
+void train_trainer_store(struct train_trainer *trainer)
+{
+    send(trainer, &trainer->x);
+    send(trainer, &trainer->v);
+    send(trainer, &trainer->correction);
+}
+
+size_t train_trainer_state_vectors(struct train_trainer *trainer, struct train_state_vector vectors[4])
+{
+    const struct {
+        const char *name;
+        const struct vector *vector;
+    } all[] = {{"sgd.momentum", &trainer->momentum}, {"adamw.m", &trainer->m}, {"adamw.v", &trainer->v}};
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (all[i].vector->device != NULL) {
+            bring(trainer, all[i].vector);
+            vectors[count++] =
+                (struct train_state_vector){.name = all[i].name, .values = all[i].vector->host};
+        }
+    }
+    return count;
+}
+
+struct train_cursor train_trainer_cursor(const struct train_trainer *trainer)
+{
+    return (struct train_cursor){.step = trainer->step,
+                                 .epoch = trainer->epoch,
+                                 .position = trainer->position,
+                                 .seed = trainer->options.seed};
+}
+
+enum base_error train_trainer_seek(struct train_trainer *trainer, const struct train_cursor *cursor)
+{
+    // At the very end of an epoch `position` equals the number of examples: the next one begins with the next
+    // batch.
+    if (cursor->seed != trainer->options.seed || cursor->position > trainer->data->examples) {
+        return BASE_EINVAL;
+    }
+    trainer->step = cursor->step;
+    trainer->epoch = cursor->epoch;
+    trainer->position = cursor->position;
+    shuffle_epoch(trainer);
+    train_trainer_store(trainer);
+    send(trainer, &trainer->momentum);
+    send(trainer, &trainer->m);
+    return BASE_OK;
+}
