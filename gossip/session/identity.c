@@ -1,0 +1,370 @@
+#include "gossip/session/identity.h"
+#include "base/file.h"
+#include "base/limits.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SEED_BYTES        32u
+#define SEED_HEX          (2u * SEED_BYTES)
+#define SECRET_BYTES      32u   // of a secret that we make
+#define SECRET_LEAST      16u   // of one that somebody typed
+#define SECRET_FILE_BYTES 4096u // the most that a secret or identity file may hold
+
+static const char SIGN_LABEL[] = "p2pml sign";
+static const char EXCHANGE_LABEL[] = "p2pml kex";
+static const char BINDING_LABEL[] = "p2pml static key";
+static const char NO_SECRET[] = "p2pml without a cluster secret";
+
+#define BINDING_TEXT_BYTES (sizeof BINDING_LABEL - 1 + 32)
+
+// Keys
+
+// BLAKE2b-256 of a label, keyed by the seed: one independent key for every label.
+static void derive(const uint8_t seed[SEED_BYTES], const char *label, uint8_t out[32])
+{
+    crypto_generichash_blake2b(out, 32, (const uint8_t *)label, strlen(label), seed, SEED_BYTES);
+}
+
+static void binding_text(const uint8_t exchange_public[32], uint8_t text[BINDING_TEXT_BYTES])
+{
+    memcpy(text, BINDING_LABEL, sizeof BINDING_LABEL - 1);
+    memcpy(text + sizeof BINDING_LABEL - 1, exchange_public, 32);
+}
+
+void gossip_identity_from_seed(const uint8_t seed[32], struct gossip_identity *identity)
+{
+    uint8_t signing_seed[32], text[BINDING_TEXT_BYTES];
+    BASE_ASSERT(sodium_init() >= 0); // picks the fast implementations; calls after the first do nothing
+    derive(seed, SIGN_LABEL, signing_seed);
+    crypto_sign_ed25519_seed_keypair(identity->id.bytes, identity->signing_secret, signing_seed);
+    derive(seed, EXCHANGE_LABEL, identity->exchange_secret);
+    (void)crypto_scalarmult_curve25519_base(identity->exchange_public,
+                                            identity->exchange_secret); // can't fail
+    binding_text(identity->exchange_public, text);
+    crypto_sign_ed25519_detached(identity->binding, NULL, text, sizeof text, identity->signing_secret);
+    sodium_memzero(signing_seed, sizeof signing_seed);
+}
+
+void gossip_identity_wipe(struct gossip_identity *identity)
+{
+    sodium_memzero(identity, sizeof *identity);
+}
+
+bool gossip_identity_binding_valid(const struct gossip_id *id, const uint8_t exchange_public[32],
+                                   const uint8_t binding[64])
+{
+    uint8_t text[BINDING_TEXT_BYTES];
+    binding_text(exchange_public, text);
+    return crypto_sign_ed25519_verify_detached(binding, text, sizeof text, id->bytes) == 0;
+}
+
+// Exactly 64 hex digits, in time that does not tell which.
+static bool hex_decode(const char *hex, size_t length, uint8_t out[32])
+{
+    size_t bytes = 0;
+    return length == SEED_HEX && sodium_hex2bin(out, 32, hex, length, NULL, &bytes, NULL) == 0 && bytes == 32;
+}
+
+void gossip_id_hex(const struct gossip_id *id, char hex[GOSSIP_ID_HEX])
+{
+    sodium_bin2hex(hex, GOSSIP_ID_HEX, id->bytes, GOSSIP_ID_BYTES);
+}
+
+enum base_error gossip_id_parse(const char *hex, struct gossip_id *id)
+{
+    struct gossip_id parsed;
+    if (!hex_decode(hex, strnlen(hex, GOSSIP_ID_HEX), parsed.bytes))
+        return BASE_EFORMAT;
+    *id = parsed;
+    return BASE_OK;
+}
+
+// Files that hold secrets. They are read and written here, without a buffer that would outlive its use.
+
+// Reads to the end of the file; `data` has room for SECRET_FILE_BYTES + 1.
+static enum base_error read_descriptor(int file, const char *path, uint8_t *data, size_t *bytes,
+                                       struct base_reason *why)
+{
+    size_t have = 0;
+    while (have <= SECRET_FILE_BYTES) {
+        const ssize_t got = read(file, data + have, SECRET_FILE_BYTES + 1 - have);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return base_fail(why, BASE_EIO, "could not read %s: %s", path, strerror(errno));
+        if (got == 0)
+            break;
+        have += (size_t)got;
+    }
+    if (have > SECRET_FILE_BYTES)
+        return base_fail(why, BASE_EFORMAT, "%s holds more than %u bytes: this is not the file you mean",
+                         path, SECRET_FILE_BYTES);
+    *bytes = have;
+    return BASE_OK;
+}
+
+// Opens first and asks the open file, so that nobody can exchange it in between.
+static enum base_error read_secret_file(const char *path, uint8_t *data, size_t *bytes,
+                                        struct base_reason *why)
+{
+    struct stat status;
+    enum base_error error = BASE_OK;
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a fifo must not hold us up
+    if (file < 0)
+        return base_fail(why, errno == ENOENT ? BASE_ENOTFOUND : BASE_EIO, "could not open %s: %s", path,
+                         strerror(errno));
+    if (fstat(file, &status) != 0)
+        error = base_fail(why, BASE_EIO, "could not ask for the mode of %s: %s", path, strerror(errno));
+    else if (!S_ISREG(status.st_mode))
+        error = base_fail(why, BASE_EFORMAT, "%s is not a regular file", path);
+    else if ((status.st_mode & 077) != 0)
+        error =
+            base_fail(why, BASE_EAUTH,
+                      "%s holds a secret, but its mode %04o lets group or others at it; expected 0600. Type: "
+                      "chmod 600 '%s'",
+                      path, (unsigned)status.st_mode & 07777u, path);
+    else
+        error = read_descriptor(file, path, data, bytes, why);
+    close(file);
+    return error;
+}
+
+static bool write_all(int file, const char *text, size_t bytes)
+{
+    while (bytes > 0) {
+        const ssize_t put = write(file, text, bytes);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return false;
+        text += put;
+        bytes -= (size_t)put;
+    }
+    return true;
+}
+
+static bool sync_directory_of(const char *path)
+{
+    char copy[PATH_MAX];
+    const size_t length = strlen(path);
+    if (length >= sizeof copy) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    memcpy(copy, path, length + 1);
+    const int directory = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0)
+        return false;
+    const bool done = fsync(directory) == 0;
+    const int saved = errno;
+    close(directory);
+    errno = saved;
+    return done;
+}
+
+// A new file of mode 0600 under any umask; never over one that is there. What could not be written whole is
+// removed.
+static enum base_error write_secret_file(const char *path, const char *text, size_t bytes,
+                                         struct base_reason *why)
+{
+    const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file < 0 && errno == EEXIST)
+        return base_fail(why, BASE_ESTATE, "%s exists already and is not overwritten: move it away first",
+                         path);
+    if (file < 0)
+        return base_fail(why, BASE_EIO, "could not create %s: %s", path, strerror(errno));
+    bool done = fchmod(file, 0600) == 0 && write_all(file, text, bytes) && fsync(file) == 0;
+    int saved = errno;
+    if (close(file) != 0 && done) {
+        done = false;
+        saved = errno;
+    }
+    if (done && !sync_directory_of(path)) {
+        done = false;
+        saved = errno;
+    }
+    if (done)
+        return BASE_OK;
+    unlink(path);
+    return base_fail(why, BASE_EIO, "could not write %s: %s", path, strerror(saved));
+}
+
+// Identity
+
+enum base_error gossip_identity_load(const char *path, struct gossip_identity *identity,
+                                     struct base_reason *why)
+{
+    uint8_t text[SECRET_FILE_BYTES + 1], seed[SEED_BYTES];
+    size_t bytes = 0;
+    enum base_error error = read_secret_file(path, text, &bytes, why);
+    if (error != BASE_OK)
+        goto out;
+    if (bytes == SEED_HEX + 1 && text[SEED_HEX] == '\n')
+        bytes = SEED_HEX;
+    if (!hex_decode((const char *)text, bytes, seed)) {
+        error = base_fail(
+            why, BASE_EFORMAT,
+            "%s is not an identity: found %zu bytes, expected %u hex digits and a newline. Restore it "
+            "from a copy, or move it away and let a new one be made (the node then has a new id)",
+            path, bytes, SEED_HEX);
+        goto out;
+    }
+    gossip_identity_from_seed(seed, identity);
+out:
+    sodium_memzero(text, sizeof text);
+    sodium_memzero(seed, sizeof seed);
+    return error;
+}
+
+enum base_error gossip_identity_create(const char *path, struct gossip_identity *identity,
+                                       struct base_reason *why)
+{
+    uint8_t seed[SEED_BYTES];
+    char text[SEED_HEX + 2];
+    BASE_ASSERT(sodium_init() >= 0);
+    randombytes_buf(seed, sizeof seed);
+    sodium_bin2hex(text, SEED_HEX + 1, seed, sizeof seed);
+    text[SEED_HEX] = '\n';
+    enum base_error error = write_secret_file(path, text, SEED_HEX + 1, why);
+    if (error == BASE_OK)
+        gossip_identity_from_seed(seed, identity);
+    sodium_memzero(text, sizeof text);
+    sodium_memzero(seed, sizeof seed);
+    return error;
+}
+
+// Cluster secret
+
+static bool is_space(uint8_t byte)
+{
+    return byte == ' ' || (byte >= '\t' && byte <= '\r');
+}
+
+enum base_error gossip_secret_load(const char *path, uint8_t psk[32], struct base_reason *why)
+{
+    uint8_t text[SECRET_FILE_BYTES + 1];
+    size_t bytes = 0;
+    BASE_ASSERT(sodium_init() >= 0);
+    if (path == NULL || path[0] == '\0') {
+        crypto_generichash_blake2b(psk, 32, (const uint8_t *)NO_SECRET, sizeof NO_SECRET - 1, NULL, 0);
+        return BASE_OK;
+    }
+    enum base_error error = read_secret_file(path, text, &bytes, why);
+    while (error == BASE_OK && bytes > 0 && is_space(text[bytes - 1]))
+        bytes--;
+    if (error == BASE_OK && bytes < SECRET_LEAST)
+        error = base_fail(
+            why, BASE_EAUTH,
+            "the cluster secret in %s has %zu bytes; expected at least %u, from a random source. Make "
+            "one with: p2pml keygen --secret FILE",
+            path, bytes, SECRET_LEAST);
+    if (error == BASE_OK)
+        crypto_generichash_blake2b(psk, 32, text, bytes, NULL, 0);
+    sodium_memzero(text, sizeof text);
+    return error;
+}
+
+enum base_error gossip_secret_create(const char *path, struct base_reason *why)
+{
+    uint8_t secret[SECRET_BYTES];
+    char text[sodium_base64_ENCODED_LEN(SECRET_BYTES, sodium_base64_VARIANT_ORIGINAL) + 1];
+    BASE_ASSERT(sodium_init() >= 0);
+    randombytes_buf(secret, sizeof secret);
+    sodium_bin2base64(text, sizeof text - 1, secret, sizeof secret, sodium_base64_VARIANT_ORIGINAL);
+    const size_t length = strlen(text);
+    text[length] = '\n';
+    enum base_error error = write_secret_file(path, text, length + 1, why);
+    sodium_memzero(secret, sizeof secret);
+    sodium_memzero(text, sizeof text);
+    return error;
+}
+
+// Allow-list
+
+// The part of a line before a comment, without the white space around it.
+static void trim_line(const char **line, size_t *length)
+{
+    const char *comment = memchr(*line, '#', *length);
+    if (comment != NULL)
+        *length = (size_t)(comment - *line);
+    while (*length > 0 && is_space((uint8_t)(*line)[*length - 1]))
+        --*length;
+    while (*length > 0 && is_space((uint8_t) * *line)) {
+        ++*line;
+        --*length;
+    }
+}
+
+static enum base_error parse_allow_list(const char *path, const char *text, size_t bytes,
+                                        struct gossip_allow_list *list, struct base_reason *why)
+{
+    const char *const end = text + bytes;
+    unsigned number = 0;
+    while (text < end) {
+        const char *newline = memchr(text, '\n', (size_t)(end - text));
+        const char *line = text, *const next = newline != NULL ? newline + 1 : end;
+        size_t length = (size_t)((newline != NULL ? newline : end) - line);
+        text = next;
+        number++;
+        trim_line(&line, &length);
+        if (length == 0)
+            continue;
+        if (list->count == LIMIT_PEERS)
+            return base_fail(why, BASE_ELIMIT, "%s:%u: more than %u ids", path, number, LIMIT_PEERS);
+        if (!hex_decode(line, length, list->ids[list->count].bytes))
+            return base_fail(
+                why, BASE_EFORMAT,
+                "%s:%u: expected one node id of %u hex digits, or a '#' comment; found %zu characters. "
+                "A node prints its id when it starts",
+                path, number, SEED_HEX, length);
+        list->count++;
+    }
+    return BASE_OK;
+}
+
+enum base_error gossip_allow_list_load(const char *path, struct gossip_allow_list *list,
+                                       struct base_reason *why)
+{
+    struct gossip_allow_list parsed = {0};
+    uint8_t *text = NULL;
+    size_t bytes = 0;
+    enum base_error error = base_file_read(path, LIMIT_CONFIG_BYTES, &text, &bytes, why);
+    if (error != BASE_OK)
+        goto out;
+    parsed.ids = calloc(LIMIT_PEERS, sizeof *parsed.ids);
+    if (parsed.ids == NULL) {
+        error = base_fail(why, BASE_ENOMEM, "no memory for the allow-list %s", path);
+        goto out;
+    }
+    error = parse_allow_list(path, (const char *)text, bytes, &parsed, why);
+    if (error != BASE_OK)
+        goto out;
+    *list = parsed;
+    parsed.ids = NULL;
+out:
+    free(parsed.ids);
+    free(text);
+    return error;
+}
+
+bool gossip_allow_list_has(const struct gossip_allow_list *list, const struct gossip_id *id)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (gossip_id_compare(&list->ids[i], id) == 0)
+            return true;
+    return false;
+}
+
+void gossip_allow_list_destroy(struct gossip_allow_list *list)
+{
+    free(list->ids);
+    *list = (struct gossip_allow_list){0};
+}
