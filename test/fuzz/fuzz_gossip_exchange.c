@@ -1,0 +1,98 @@
+// An authenticated but hostile neighbour: whatever messages it sends in whatever order, the exchange must
+// neither crash nor keep a round open beyond its deadline.
+#include "base/cursor.h"
+#include "gossip/exchange/exchange.h"
+
+#include <string.h>
+
+enum { D = 40 };
+
+static struct gossip_message message_from(struct base_reader *in)
+{
+    struct gossip_message message = {.kind = (enum gossip_message_kind)(GOSSIP_HELLO + base_read_u8(in) % 4)};
+    uint64_t epoch = base_read_u8(in) % 4, sequence = base_read_u8(in) % 4;
+
+    if (message.kind == GOSSIP_HELLO) {
+        message.as.hello = (struct gossip_hello){.epoch = epoch,
+                                                 .sequence = sequence,
+                                                 .reference_hash = base_read_u8(in),
+                                                 .booted = base_read_u8(in) % (D + 2),
+                                                 .answer = base_read_u8(in)};
+    } else if (message.kind == GOSSIP_BUSY) {
+        message.as.busy = (struct gossip_busy){.epoch = epoch, .sequence = sequence};
+    } else {
+        uint8_t flags = base_read_u8(in);
+        uint32_t delta = base_read_u8(in), moment = flags & 2 ? base_read_u8(in) : 0;
+        message.as.exchange = (struct gossip_exchange_message){.epoch = epoch,
+                                                               .sequence = sequence,
+                                                               .clock = base_read_u8(in) % 8,
+                                                               .step_scale = 0.1f,
+                                                               .form = flags & 1,
+                                                               .offset = flags & 4 ? base_read_u8(in) : 0,
+                                                               .delta_bytes = delta,
+                                                               .moment_bytes = moment};
+        message.as.exchange.delta = base_read_bytes(in, delta);
+        message.as.exchange.moment = base_read_bytes(in, moment);
+    }
+    return message;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const float start[D];
+    float x[D] = {1, 2, 3}, v[D] = {0.5f}, correction[D];
+    struct gossip_exchange_options options = {.parameters = D,
+                                              .start = start,
+                                              .ratio = 0.2f,
+                                              .values = COMPRESS_INT8,
+                                              .drift_correction = true,
+                                              .drift_gain = 2,
+                                              .drift_limit = 0.25f,
+                                              .share_second_moment = 4,
+                                              .deadline_floor_ns = 10,
+                                              .deadline_ceiling_ns = 1000};
+    struct base_reader in = base_reader_of(data, size);
+    struct gossip_exchange *exchange;
+    struct gossip_exchange_actions actions;
+    uint64_t round = 0;
+
+    options.self.bytes[0] = 2;
+    options.sync = base_read_u8(&in) & 1;
+    BASE_ASSERT(gossip_exchange_create(&options, &exchange, NULL) == BASE_OK);
+    for (uint64_t now = 1; !in.failed && now < 2000; now++) {
+        struct gossip_exchange_event event = {.now_ns = now};
+        struct gossip_message message;
+        uint8_t what = base_read_u8(&in);
+        bool open = false;
+
+        event.peer.bytes[0] = what & 16 ? 1 : 3;
+        event.kind = (enum gossip_exchange_event_kind)(what % 6);
+        if (event.kind == GOSSIP_EXCHANGE_MESSAGE) {
+            message = message_from(&in);
+            event.message = &message;
+            if (in.failed)
+                break;
+        } else if (event.kind == GOSSIP_EXCHANGE_ROUND) {
+            event.round.round = ++round;
+            event.round.meets = true;
+            event.round.partner = event.peer;
+            event.round.step_scale = 0.1f;
+            event.round.model = x;
+            event.round.second_moment = v;
+            event.round.correction = correction;
+            open = true;
+        }
+        enum base_error error = gossip_exchange_step(exchange, &event, &actions);
+        BASE_ASSERT(error == BASE_OK || error == BASE_EFORMAT);
+        for (size_t i = 0; i < actions.count; i++)
+            open = open && actions.list[i].kind != GOSSIP_EXCHANGE_ROUND_DONE;
+        for (int wait = 0; open; wait++) {
+            struct gossip_exchange_event timer = {.kind = GOSSIP_EXCHANGE_TIMER, .now_ns = now += 1001};
+            BASE_ASSERT(wait < 3 && gossip_exchange_step(exchange, &timer, &actions) == BASE_OK);
+            for (size_t i = 0; i < actions.count; i++)
+                open = open && actions.list[i].kind != GOSSIP_EXCHANGE_ROUND_DONE;
+        }
+    }
+    gossip_exchange_destroy(exchange);
+    return 0;
+}

@@ -1,0 +1,460 @@
+// The protocol of the exchange: who waits for whom, ties, BUSY, silence, doubt, restarts and BOOT. Virtual
+// time only.
+#include "test/support/exchange_net.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define COUNTER(name) offsetof(struct gossip_edge_info, name)
+#define SECOND        1000000000ull
+
+static struct gossip_exchange_options defaults(bool sync)
+{
+    return (struct gossip_exchange_options){.ratio = 0.1f,
+                                            .values = COMPRESS_INT8,
+                                            .sync = sync,
+                                            .drift_correction = true,
+                                            .drift_gain = 2.0f,
+                                            .drift_limit = 0.25f,
+                                            .deadline_floor_ns = SECOND / 10,
+                                            .deadline_ceiling_ns = SECOND};
+}
+
+static struct net *linked_net(size_t nodes, size_t parameters, bool sync, uint64_t seed)
+{
+    struct gossip_exchange_options options = defaults(sync);
+    struct net *net = net_create(nodes, parameters, TOPOLOGY_BUTTERFLY, seed, &options);
+
+    net_link_all(net);
+    for (size_t i = 0; i < nodes; i++)
+        for (size_t j = 0; j < parameters; j++)
+            net->node[i].x[j] = (float)base_rng_normal(&net->rng);
+    return net;
+}
+
+static void test_same_seed_model_needs_no_boot(void **state)
+{
+    struct net *net = linked_net(8, 50, true, net_seed(1));
+
+    (void)state;
+    for (uint64_t round = 1; round <= 6; round++)
+        net_round_all(net, round);
+    assert_int_equal(net_count(net, COUNTER(boots)), 0);
+    assert_int_equal(net_count(net, COUNTER(exchanges)), 8 * 6);
+    net_destroy(net);
+}
+
+// Sync: a round ends for both ends with their one exchange, and not before the later end stands at its
+// boundary.
+static void test_sync_waits_for_the_partner(void **state)
+{
+    struct net *net = linked_net(2, 50, true, net_seed(2));
+
+    (void)state;
+    net_round(net, 0, 1);
+    net_settle(net, SECOND / 20);
+    assert_true(net->node[0].in_round); // its request is parked at node 1
+    net_round(net, 1, 1);
+    net_settle(net, SECOND / 20);
+    assert_false(net->node[0].in_round);
+    assert_false(net->node[1].in_round);
+    assert_int_equal(net_count(net, COUNTER(exchanges)), 2);
+    assert_int_equal(net_count(net, COUNTER(timeouts)), 0);
+    net_destroy(net);
+}
+
+// Async: the round ends in the same step, and the exchange follows.
+static void test_async_does_not_wait(void **state)
+{
+    struct net *net = linked_net(2, 50, false, net_seed(3));
+
+    (void)state;
+    net->node[1].paused = true;
+    net_round(net, 0, 1);
+    assert_false(net->node[0].in_round);
+    net->node[1].paused = false;
+    net_settle(net, SECOND / 20);
+    assert_int_equal(net_count(net, COUNTER(exchanges)), 2);
+    net_round(net, 1, 1); // has already met for round 1
+    net_settle(net, SECOND / 20);
+    assert_int_equal(net_count(net, COUNTER(exchanges)), 2);
+    net_destroy(net);
+}
+
+static void test_tie_lower_id_wins(void **state)
+{
+    struct net *net = linked_net(2, 50, false, net_seed(4));
+
+    (void)state;
+    net_round(net, 0, 1); // both requests are under way before either arrives
+    net_round(net, 1, 1);
+    net_settle(net, SECOND / 20);
+    assert_int_equal(net_count(net, COUNTER(exchanges)), 2);
+    assert_int_equal(net_count(net, COUNTER(timeouts)), 0);
+    assert_true(net_references_match(net));
+    net_destroy(net);
+}
+
+// A paused partner costs one deadline, is in doubt, is skipped from then on, and what was open is settled
+// when it wakes.
+static void check_paused_partner(size_t paused, size_t other)
+{
+    struct net *net = linked_net(2, 50, true, net_seed(5));
+    struct gossip_edge_info info;
+    uint64_t started;
+
+    net_round_all(net, 1);
+    net->node[paused].paused = true;
+    started = net->now_ns;
+    net_round(net, other, 2);
+    net_settle(net, 3 * SECOND);
+    assert_false(net->node[other].in_round);
+    net->now_ns += SECOND;
+    started = net->now_ns;
+    net_round(net, other, 3);
+    assert_false(net->node[other].in_round); // no second wait
+    assert_int_equal(net->now_ns, started);
+    net->node[paused].paused = false;
+    net_settle(net, 3 * SECOND);
+    assert_int_equal(net_edge(net, other, paused, &info)->state, GOSSIP_EDGE_LIVE);
+    net_round(net, paused, 2);
+    net_settle(net, 3 * SECOND);
+    assert_false(net->node[paused].in_round);
+    for (uint64_t round = 4; round < 30; round++)
+        net_round_all(net, round);
+    assert_true(net_references_match(net));
+    assert_int_equal(net_count(net, COUNTER(boots)), 0);
+    assert_true(net_edge(net, other, paused, &info)->exchanges > 20);
+    net_destroy(net);
+}
+
+static void test_paused_partner_never_hangs_anyone(void **state)
+{
+    (void)state;
+    check_paused_partner(1, 0); // the one who asks waits for an answer
+    check_paused_partner(0, 1); // the one who is asked waits for the question
+}
+
+static void test_dead_partner_ends_the_round_at_once(void **state)
+{
+    struct net *net = linked_net(4, 50, true, net_seed(6));
+
+    (void)state;
+    net_round_all(net, 1);
+    for (size_t i = 0; i < 3; i++) {
+        net_round(net, i, 2);
+        if (net->up[i * 4 + 3])
+            net_unlink(net, i, 3);
+    }
+    net->node[3].paused = true;
+    net_settle(net, SECOND / 20);
+    for (size_t i = 0; i < 3; i++)
+        assert_false(net->node[i].in_round);
+    struct gossip_exchange_event forget = {.kind = GOSSIP_EXCHANGE_FORGET, .peer = net_id(3)};
+    assert_int_equal(net_step(net, 1, &forget), BASE_OK);
+    assert_int_equal(gossip_exchange_edges(net->node[1].exchange), 1);
+    for (uint64_t round = 3; round < 20; round++)
+        net_round_all(net, round);
+    assert_true(net_references_match(net));
+    net_destroy(net);
+}
+
+// Different seed models: BOOT averages them block by block, over more than one block, and leaves r = the
+// mean.
+static void test_boot_averages_in_blocks(void **state)
+{
+    enum { D = LIMIT_BOOT_BLOCK + 1000 };
+    struct gossip_exchange_options options = defaults(false);
+    struct net *net = net_create(2, D, TOPOLOGY_RING, net_seed(7), &options);
+    float *other = malloc(D * sizeof *other);
+    struct gossip_exchange *fresh;
+    struct gossip_edge_info info;
+    struct base_reason why;
+
+    (void)state;
+    assert_non_null(other);
+    for (size_t j = 0; j < D; j++)
+        other[j] = (float)base_rng_normal(&net->rng);
+    net->node[1].options.start = other;
+    assert_int_equal(gossip_exchange_create(&net->node[1].options, &fresh, &why), BASE_OK);
+    net_node_restart(net, 1, fresh);
+    net_link_all(net);
+    assert_int_equal(net_edge(net, 0, 1, &info)->state, GOSSIP_EDGE_LIVE);
+    assert_true(info.boots >= 1);
+    assert_true(net_references_match(net));
+    const float *a = gossip_exchange_model(net->node[0].exchange),
+                *b = gossip_exchange_model(net->node[1].exchange);
+    for (size_t j = 0; j < D; j++) {
+        assert_true(fabsf(a[j] - 0.5f * other[j]) < 1e-6f);
+        assert_true(fabsf(a[j] - b[j]) < 1e-6f && fabsf(info.reference[j] - a[j]) < 1e-6f);
+    }
+    net_destroy(net);
+    free(other);
+}
+
+struct saved { // a checkpoint of one node with one edge
+    float *model, *reference, *correction;
+    uint8_t *transactions;
+    struct gossip_edge_record record;
+};
+
+static void *copy(const void *memory, size_t bytes)
+{
+    void *twin = malloc(bytes ? bytes : 1);
+
+    assert_non_null(twin);
+    memcpy(twin, memory, bytes);
+    return twin;
+}
+
+static struct saved save(struct net *net, size_t node)
+{
+    struct saved saved = {0};
+    size_t bytes = net->parameters * sizeof(float);
+
+    assert_int_equal(gossip_exchange_export(net->node[node].exchange, 0, &saved.record), BASE_OK);
+    saved.model = copy(gossip_exchange_model(net->node[node].exchange), bytes);
+    saved.reference = copy(saved.record.reference, bytes);
+    saved.correction = copy(saved.record.correction, bytes);
+    saved.transactions = copy(saved.record.transactions, saved.record.transactions_bytes);
+    saved.record.reference = saved.reference;
+    saved.record.correction = saved.correction;
+    saved.record.transactions = saved.transactions;
+    return saved;
+}
+
+static void restore(struct net *net, size_t node, struct saved *saved)
+{
+    struct gossip_exchange_options options = net->node[node].options;
+    struct gossip_exchange *fresh;
+    struct base_reason why;
+
+    options.model = saved->model;
+    assert_int_equal(gossip_exchange_create(&options, &fresh, &why), BASE_OK);
+    assert_int_equal(gossip_exchange_import(fresh, &saved->record), BASE_OK);
+    net_node_restart(net, node, fresh);
+    memcpy(net->node[node].x, saved->model, net->parameters * sizeof(float));
+    free(saved->model);
+    free(saved->reference);
+    free(saved->correction);
+    free(saved->transactions);
+}
+
+static void test_restart_at_the_same_place_resumes(void **state)
+{
+    struct net *net = linked_net(2, 200, true, net_seed(8));
+
+    (void)state;
+    for (uint64_t round = 1; round <= 5; round++)
+        net_round_all(net, round);
+    struct saved saved = save(net, 1);
+    net_unlink(net, 0, 1);
+    restore(net, 1, &saved);
+    net_link(net, 0, 1);
+    net_settle(net, SECOND);
+    assert_int_equal(net_count(net, COUNTER(boots)), 0);
+    assert_true(net_references_match(net));
+    for (uint64_t round = 6; round <= 60; round++)
+        net_round_all(net, round);
+    assert_true(net_references_match(net));
+    assert_true(net_energy(net) < 1e-8);
+    net_destroy(net);
+}
+
+// The initiator dies between its request and the answer, with the request in its checkpoint: the answer is
+// replayed.
+static void test_restart_one_behind_replays(void **state)
+{
+    struct net *net = linked_net(2, 200, false, net_seed(9));
+    double before[200], after[200];
+
+    (void)state;
+    for (uint64_t round = 1; round <= 5; round++)
+        net_round_all(net, round);
+    net->node[1].paused = true;
+    net_round(net, 0, 6);
+    struct saved saved = save(net, 0);
+    net_mean(net, before);
+    net->node[1].paused = false;
+    net->node[0].paused = true;
+    net_settle(net, SECOND); // node 1 commits and answers; the answer dies with node 0
+    net_unlink(net, 0, 1);
+    net->node[0].paused = false;
+    restore(net, 0, &saved);
+    net_link(net, 0, 1);
+    net_settle(net, SECOND);
+    net_mean(net, after);
+    assert_int_equal(net_count(net, COUNTER(boots)), 0);
+    assert_true(net_count(net, COUNTER(replays)) >= 1);
+    assert_true(net_references_match(net));
+    for (size_t j = 0; j < 200; j++)
+        assert_true(fabs(before[j] - after[j]) < 1e-6);
+    net_destroy(net);
+}
+
+static void test_restart_from_an_old_checkpoint_boots(void **state)
+{
+    struct net *net = linked_net(2, 200, true, net_seed(10));
+
+    (void)state;
+    for (uint64_t round = 1; round <= 5; round++)
+        net_round_all(net, round);
+    struct saved saved = save(net, 1);
+    for (uint64_t round = 6; round <= 9; round++)
+        net_round_all(net, round);
+    net_unlink(net, 0, 1);
+    restore(net, 1, &saved);
+    net_link(net, 0, 1);
+    net_settle(net, SECOND);
+    assert_true(net_count(net, COUNTER(boots)) >= 2);
+    for (uint64_t round = 10; round <= 60; round++)
+        net_round_all(net, round);
+    assert_true(net_references_match(net));
+    assert_true(net_energy(net) < 1e-8);
+    net_destroy(net);
+}
+
+// A node that lost everything and counts its rounds from 1 again holds nobody up.
+static void test_restart_from_nothing_does_not_stall_sync(void **state)
+{
+    struct net *net = linked_net(4, 100, true, net_seed(11));
+    struct gossip_exchange *fresh;
+    struct base_reason why;
+
+    (void)state;
+    for (uint64_t round = 1; round <= 50; round++)
+        net_round_all(net, round);
+    for (size_t i = 1; i < 4; i++)
+        if (net->up[i])
+            net_unlink(net, 0, i);
+    assert_int_equal(gossip_exchange_create(&net->node[0].options, &fresh, &why), BASE_OK);
+    net_node_restart(net, 0, fresh);
+    for (size_t i = 1; i < 3; i++)
+        net_link(net, 0, i);
+    net_settle(net, SECOND);
+    for (uint64_t round = 51; round <= 90; round++) {
+        net_round(net, 0, round - 50);
+        for (size_t i = 1; i < 4; i++)
+            net_round(net, i, round);
+        uint64_t started = net->now_ns;
+        net_settle(net, 30 * SECOND);
+        for (size_t i = 0; i < 4; i++)
+            assert_false(net->node[i].in_round);
+        assert_true(net->now_ns - started <= SECOND); // at most one deadline
+    }
+    for (uint64_t round = 91; round <= 200; round++) {
+        net_round(net, 0, round - 50);
+        for (size_t i = 1; i < 4; i++)
+            net_round(net, i, round);
+        net_settle(net, 30 * SECOND);
+    }
+    assert_true(net_references_match(net));
+    assert_true(net_energy(net) < 1e-6);
+    net_destroy(net);
+}
+
+// Nodes of different speed under async: all meet, nothing diverges, references stay identical.
+static void test_async_with_a_straggler(void **state)
+{
+    enum { N = 8 };
+    struct net *net = linked_net(N, 300, false, net_seed(12));
+
+    (void)state;
+    net->jitter_ns = 2000000;
+    for (uint64_t tick = 1; tick <= 1500; tick++) {
+        for (size_t i = 0; i < N; i++) {
+            if (i == 3 && tick % 5)
+                continue; // five times slower
+            net_round(net, i, net->node[i].round + 1);
+            net_settle(net, 300000);
+        }
+    }
+    net_settle(net, 10 * SECOND);
+    assert_true(net_references_match(net));
+    assert_true(net_energy(net) < 1e-4);
+    assert_int_equal(net_count(net, COUNTER(boots)), 0);
+    assert_int_equal(net_count(net, COUNTER(timeouts)), 0);
+    net_destroy(net);
+}
+
+// A model that holds NaN is never sent, and says so in a counter; the neighbours go on.
+static void test_model_that_is_not_finite_stays_home(void **state)
+{
+    struct net *net = linked_net(2, 50, true, net_seed(13));
+    struct gossip_exchange_totals totals;
+
+    (void)state;
+    net->node[0].x[7] = NAN;
+    net_round_all(net, 1);
+    net->node[1].x[7] = INFINITY;
+    net->node[0].x[7] = 1;
+    net_round_all(net, 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_false(net->node[i].in_round);
+        gossip_exchange_totals(net->node[i].exchange, &totals);
+        assert_true(totals.not_finite >= 1);
+        assert_int_equal(totals.exchanges, 0);
+    }
+    net_destroy(net);
+}
+
+// Payloads that break the codec are the sender's fault, and change nothing.
+static void test_garbage_payload_changes_nothing(void **state)
+{
+    struct net *net = linked_net(2, 50, false, net_seed(14));
+    uint8_t garbage[64];
+    float before[50];
+
+    (void)state;
+    net_round_all(net, 1);
+    memcpy(before, gossip_exchange_model(net->node[0].exchange), sizeof before);
+    for (int trial = 0; trial < 1000; trial++) {
+        struct gossip_edge_info info;
+        struct gossip_message message = {.kind = GOSSIP_XCHG};
+        struct gossip_exchange_event event = {
+            .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(1), .message = &message};
+        for (size_t i = 0; i < sizeof garbage; i++)
+            garbage[i] = (uint8_t)base_rng_u64(&net->rng);
+        net_edge(net, 0, 1, &info);
+        message.as.exchange = (struct gossip_exchange_message){.epoch = info.epoch,
+                                                               .sequence = info.sequence,
+                                                               .clock = 2,
+                                                               .step_scale = 0.1f,
+                                                               .form = (uint8_t)(trial % 2),
+                                                               .delta = garbage,
+                                                               .delta_bytes = (uint32_t)(trial % 64)};
+        assert_int_equal(net_step(net, 0, &event), BASE_EFORMAT);
+    }
+    assert_memory_equal(before, gossip_exchange_model(net->node[0].exchange), sizeof before);
+    net_round_all(net, 2);
+    assert_true(net_references_match(net));
+    net_destroy(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_seed_model_needs_no_boot),
+        cmocka_unit_test(test_sync_waits_for_the_partner),
+        cmocka_unit_test(test_async_does_not_wait),
+        cmocka_unit_test(test_tie_lower_id_wins),
+        cmocka_unit_test(test_paused_partner_never_hangs_anyone),
+        cmocka_unit_test(test_dead_partner_ends_the_round_at_once),
+        cmocka_unit_test(test_boot_averages_in_blocks),
+        cmocka_unit_test(test_restart_at_the_same_place_resumes),
+        cmocka_unit_test(test_restart_one_behind_replays),
+        cmocka_unit_test(test_restart_from_an_old_checkpoint_boots),
+        cmocka_unit_test(test_restart_from_nothing_does_not_stall_sync),
+        cmocka_unit_test(test_async_with_a_straggler),
+        cmocka_unit_test(test_model_that_is_not_finite_stays_home),
+        cmocka_unit_test(test_garbage_payload_changes_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

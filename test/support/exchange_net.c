@@ -1,0 +1,375 @@
+#include "test/support/exchange_net.h"
+
+#include "gossip/wire/message.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t net_seed(uint64_t initial)
+{
+    const char *given = getenv("P2PML_SEED");
+    uint64_t seed = given ? strtoull(given, NULL, 10) : initial;
+
+    printf("seed %llu (set P2PML_SEED to replay another)\n", (unsigned long long)seed);
+    return seed;
+}
+
+static void *must(void *memory)
+{
+    BASE_ASSERT(memory);
+    return memory;
+}
+
+struct gossip_id net_id(size_t node)
+{
+    struct gossip_id id = {{0}};
+
+    id.bytes[0] = (uint8_t)(node >> 8);
+    id.bytes[1] = (uint8_t)node;
+    id.bytes[2] = 0x5a;
+    return id;
+}
+
+static size_t net_index(const struct gossip_id *id)
+{
+    return (size_t)id->bytes[0] << 8 | id->bytes[1];
+}
+
+struct net *net_create(size_t nodes, size_t parameters, enum topology_kind topology, uint64_t seed,
+                       const struct gossip_exchange_options *options)
+{
+    struct net *net = must(calloc(1, sizeof *net));
+    struct base_reason why;
+
+    net->nodes = nodes;
+    net->parameters = parameters;
+    net->topology = topology;
+    net->node = must(calloc(nodes, sizeof *net->node));
+    net->up = must(calloc(nodes * nodes, sizeof *net->up));
+    net->start = must(calloc(parameters, sizeof *net->start));
+    net->now_ns = 1000000000;
+    net->delay_ns = 100000;
+    net->step_scale = 0.1f;
+    net->last = &net->first;
+    base_rng_seed(&net->rng, seed);
+    for (size_t i = 0; i < nodes; i++) {
+        struct net_node *node = &net->node[i];
+        node->options = *options;
+        node->options.self = net_id(i);
+        node->options.parameters = parameters;
+        node->options.start = net->start;
+        node->x = must(calloc(parameters, sizeof *node->x));
+        node->correction = must(calloc(parameters, sizeof *node->correction));
+        if (options->share_second_moment)
+            node->v = must(calloc(parameters, sizeof *node->v));
+        BASE_ASSERT(gossip_exchange_create(&node->options, &node->exchange, &why) == BASE_OK);
+    }
+    return net;
+}
+
+void net_destroy(struct net *net)
+{
+    while (net->first) {
+        struct net_message *next = net->first->next;
+        free(net->first->bytes);
+        free(net->first);
+        net->first = next;
+    }
+    for (size_t i = 0; i < net->nodes; i++) {
+        gossip_exchange_destroy(net->node[i].exchange);
+        free(net->node[i].x);
+        free(net->node[i].v);
+        free(net->node[i].correction);
+    }
+    free(net->node);
+    free(net->up);
+    free(net->start);
+    free(net);
+}
+
+static void post(struct net *net, size_t from, const struct gossip_exchange_action *action)
+{
+    const struct gossip_message *message = &action->message;
+    const struct gossip_exchange_message *exchange = &message->as.exchange;
+    bool carries = message->kind == GOSSIP_XCHG || message->kind == GOSSIP_XACK;
+    size_t delta = carries ? exchange->delta_bytes : 0, moment = carries ? exchange->moment_bytes : 0;
+    uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
+    size_t header_bytes, to = net_index(&action->peer);
+
+    BASE_ASSERT(gossip_message_encode_header(message, header, sizeof header, &header_bytes) == BASE_OK);
+    if (!net->up[from * net->nodes + to])
+        return;
+    struct net_message *item = must(calloc(1, sizeof *item));
+    item->from = from;
+    item->to = to;
+    item->count = header_bytes + delta + moment;
+    item->bytes = must(malloc(item->count));
+    memcpy(item->bytes, header, header_bytes);
+    if (delta)
+        memcpy(item->bytes + header_bytes, exchange->delta, delta);
+    if (moment)
+        memcpy(item->bytes + header_bytes + delta, exchange->moment, moment);
+    item->due_ns =
+        net->now_ns + net->delay_ns + (net->jitter_ns ? base_rng_below(&net->rng, net->jitter_ns) : 0);
+    for (struct net_message *other = net->first; other; other = other->next) // a link keeps its order
+        if (other->from == from && other->to == to && other->due_ns > item->due_ns)
+            item->due_ns = other->due_ns;
+    *net->last = item;
+    net->last = &item->next;
+}
+
+enum base_error net_step(struct net *net, size_t node, struct gossip_exchange_event *event)
+{
+    struct gossip_exchange_actions actions;
+
+    event->now_ns = net->now_ns;
+    enum base_error error = gossip_exchange_step(net->node[node].exchange, event, &actions);
+    for (size_t i = 0; i < actions.count; i++) {
+        if (actions.list[i].kind == GOSSIP_EXCHANGE_SEND) {
+            post(net, node, &actions.list[i]);
+        } else {
+            net->node[node].in_round = false;
+            net->node[node].rounds_done++;
+        }
+    }
+    return error;
+}
+
+static void tell(struct net *net, size_t node, enum gossip_exchange_event_kind kind, size_t peer)
+{
+    struct gossip_exchange_event event = {.kind = kind, .peer = net_id(peer)};
+
+    BASE_ASSERT(net_step(net, node, &event) == BASE_OK);
+}
+
+void net_link(struct net *net, size_t a, size_t b)
+{
+    net->up[a * net->nodes + b] = net->up[b * net->nodes + a] = true;
+    tell(net, a, GOSSIP_EXCHANGE_LINK_UP, b);
+    tell(net, b, GOSSIP_EXCHANGE_LINK_UP, a);
+}
+
+static void drop_between(struct net *net, size_t a, size_t b)
+{
+    struct net_message **at = &net->first;
+
+    net->last = &net->first;
+    while (*at) {
+        struct net_message *item = *at;
+        if ((item->from == a && item->to == b) || (item->from == b && item->to == a)) {
+            *at = item->next;
+            free(item->bytes);
+            free(item);
+        } else {
+            at = &item->next;
+        }
+    }
+    net->last = at;
+}
+
+void net_unlink(struct net *net, size_t a, size_t b)
+{
+    net->up[a * net->nodes + b] = net->up[b * net->nodes + a] = false;
+    drop_between(net, a, b);
+    tell(net, a, GOSSIP_EXCHANGE_LINK_DOWN, b);
+    tell(net, b, GOSSIP_EXCHANGE_LINK_DOWN, a);
+}
+
+void net_link_all(struct net *net)
+{
+    for (size_t a = 0; a < net->nodes; a++) {
+        size_t peers[64];
+        size_t count = topology_neighbours(net->topology, net->nodes, a, peers, 64);
+        for (size_t i = 0; i < count; i++)
+            if (peers[i] > a)
+                net_link(net, a, peers[i]);
+    }
+    net_settle(net, 1000000000);
+}
+
+void net_round(struct net *net, size_t node, uint64_t round)
+{
+    struct net_node *at = &net->node[node];
+    size_t partner = topology_partner(net->topology, net->nodes, node, round);
+    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_ROUND};
+
+    event.round.round = round;
+    event.round.meets = partner != TOPOLOGY_NOBODY;
+    if (event.round.meets)
+        event.round.partner = net_id(partner);
+    event.round.step_scale = net->step_scale;
+    event.round.model = at->x;
+    event.round.second_moment = at->v;
+    event.round.correction = at->correction;
+    at->in_round = true;
+    at->round = round;
+    BASE_ASSERT(net_step(net, node, &event) == BASE_OK);
+}
+
+static void deliver(struct net *net, struct net_message *item)
+{
+    struct gossip_message message;
+    struct gossip_exchange_event event = {
+        .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(item->from), .message = &message};
+
+    if (base_rng_uniform(&net->rng) < net->cut_chance) {
+        net->cuts++;
+        net_unlink(net, item->from, item->to);
+        net_link(net, item->from, item->to);
+    } else {
+        BASE_ASSERT(gossip_message_decode(item->bytes, item->count, &message) == BASE_OK);
+        BASE_ASSERT(net_step(net, item->to, &event) == BASE_OK);
+    }
+    free(item->bytes);
+    free(item);
+}
+
+static struct net_message *take_due(struct net *net, uint64_t now_ns)
+{
+    for (struct net_message **at = &net->first; *at; at = &(*at)->next) {
+        struct net_message *item = *at;
+        if (item->due_ns > now_ns || net->node[item->to].paused)
+            continue;
+        *at = item->next;
+        if (!item->next)
+            net->last = at;
+        return item;
+    }
+    return NULL;
+}
+
+static uint64_t next_time(const struct net *net)
+{
+    uint64_t next = UINT64_MAX;
+
+    for (const struct net_message *item = net->first; item; item = item->next)
+        if (item->due_ns < next && !net->node[item->to].paused)
+            next = item->due_ns;
+    for (size_t i = 0; i < net->nodes; i++) {
+        uint64_t timer = net->node[i].paused ? UINT64_MAX : gossip_exchange_deadline(net->node[i].exchange);
+        if (timer < next)
+            next = timer;
+    }
+    return next;
+}
+
+void net_settle(struct net *net, uint64_t limit_ns)
+{
+    uint64_t end = net->now_ns + limit_ns;
+
+    for (;;) {
+        uint64_t next = next_time(net);
+        if (next == UINT64_MAX)
+            break;
+        if (next > end) {
+            net->now_ns = end;
+            break;
+        }
+        if (next > net->now_ns)
+            net->now_ns = next;
+        for (struct net_message *item; (item = take_due(net, net->now_ns));)
+            deliver(net, item);
+        for (size_t i = 0; i < net->nodes; i++) {
+            struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_TIMER};
+            if (!net->node[i].paused && gossip_exchange_deadline(net->node[i].exchange) <= net->now_ns)
+                BASE_ASSERT(net_step(net, i, &event) == BASE_OK);
+        }
+    }
+}
+
+void net_round_all(struct net *net, uint64_t round)
+{
+    for (size_t i = 0; i < net->nodes; i++)
+        if (!net->node[i].paused)
+            net_round(net, i, round);
+    net_settle(net, 60000000000ull);
+}
+
+void net_node_restart(struct net *net, size_t node, struct gossip_exchange *fresh)
+{
+    gossip_exchange_destroy(net->node[node].exchange);
+    net->node[node].exchange = fresh;
+    net->node[node].in_round = false;
+}
+
+void net_mean(const struct net *net, double *mean)
+{
+    memset(mean, 0, net->parameters * sizeof *mean);
+    for (size_t i = 0; i < net->nodes; i++) {
+        const float *x = gossip_exchange_model(net->node[i].exchange);
+        for (size_t j = 0; j < net->parameters; j++)
+            mean[j] += (double)x[j] / (double)net->nodes;
+    }
+}
+
+double net_energy(const struct net *net)
+{
+    double *mean = must(malloc(net->parameters * sizeof *mean));
+    double energy = 0;
+
+    net_mean(net, mean);
+    for (size_t i = 0; i < net->nodes; i++) {
+        const float *x = gossip_exchange_model(net->node[i].exchange);
+        for (size_t j = 0; j < net->parameters; j++)
+            energy += ((double)x[j] - mean[j]) * ((double)x[j] - mean[j]);
+    }
+    free(mean);
+    return energy;
+}
+
+const struct gossip_edge_info *net_edge(const struct net *net, size_t a, size_t b,
+                                        struct gossip_edge_info *info)
+{
+    const struct gossip_exchange *exchange = net->node[a].exchange;
+    struct gossip_id peer = net_id(b);
+
+    for (size_t e = 0; e < gossip_exchange_edges(exchange); e++) {
+        gossip_exchange_edge_info(exchange, e, info);
+        if (gossip_id_compare(&info->peer, &peer) == 0)
+            return info;
+    }
+    return NULL;
+}
+
+static bool opposite(const float *a, const float *b, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        float negated = -b[i];
+        if (memcmp(&a[i], &negated, sizeof negated) != 0 && !(a[i] == 0 && b[i] == 0))
+            return false;
+    }
+    return true;
+}
+
+bool net_references_match(const struct net *net)
+{
+    for (size_t a = 0; a < net->nodes; a++)
+        for (size_t b = a + 1; b < net->nodes; b++) {
+            struct gossip_edge_info ab, ba;
+            if (!net_edge(net, a, b, &ab) || !net_edge(net, b, a, &ba))
+                continue;
+            if (ab.state != GOSSIP_EDGE_LIVE || ba.state != GOSSIP_EDGE_LIVE || ab.sequence != ba.sequence)
+                continue;
+            if (memcmp(ab.reference, ba.reference, net->parameters * sizeof(float)) != 0)
+                return false;
+            if (ab.correction && !opposite(ab.correction, ba.correction, net->parameters))
+                return false;
+        }
+    return true;
+}
+
+uint64_t net_count(const struct net *net, size_t offset)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < net->nodes; i++)
+        for (size_t e = 0; e < gossip_exchange_edges(net->node[i].exchange); e++) {
+            struct gossip_edge_info info;
+            uint64_t value;
+            gossip_exchange_edge_info(net->node[i].exchange, e, &info);
+            memcpy(&value, (const char *)&info + offset, sizeof value);
+            sum += value;
+        }
+    return sum;
+}

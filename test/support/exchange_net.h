@@ -1,0 +1,73 @@
+// A handful of exchange objects, joined by ordered links in one process under virtual time: for tests of
+// averaging without sockets and threads. Links deliver in order, may be cut at any message, and may be slow.
+// Everything from one seed.
+#ifndef TEST_SUPPORT_EXCHANGE_NET_H
+#define TEST_SUPPORT_EXCHANGE_NET_H
+
+#include "base/rng.h"
+#include "gossip/exchange/exchange.h"
+#include "topology/topology.h"
+
+struct net_message {
+    size_t from, to;
+    uint64_t due_ns;
+    uint8_t *bytes;
+    size_t count;
+    struct net_message *next;
+};
+
+struct net_node {
+    struct gossip_exchange *exchange;
+    struct gossip_exchange_options options;
+    float *x, *v, *correction; // the trainer's vectors; v may be NULL
+    bool in_round;             // between ROUND and ROUND_DONE
+    uint64_t round;            // of the latest ROUND
+    uint64_t rounds_done;
+    bool paused; // neither takes messages nor timers
+};
+
+struct net {
+    size_t nodes, parameters;
+    struct net_node *node;
+    bool *up; // [nodes * nodes] links, symmetric
+    enum topology_kind topology;
+    struct base_rng rng;
+    uint64_t now_ns, delay_ns, jitter_ns;
+    double cut_chance; // that a message cuts its link, and is lost with all else on it, instead of being
+                       // delivered
+    size_t cuts;
+    struct net_message *first, **last;
+    float step_scale;
+    float *start;
+};
+
+// Node i's id sorts as i. options->self, parameters, start and model are filled in; all nodes publish `start`
+// (zero).
+struct net *net_create(size_t nodes, size_t parameters, enum topology_kind topology, uint64_t seed,
+                       const struct gossip_exchange_options *options);
+void net_destroy(struct net *net);
+struct gossip_id net_id(size_t node);
+void net_link(struct net *net, size_t a, size_t b);   // LINK_UP on both ends
+void net_unlink(struct net *net, size_t a, size_t b); // drops what is under way; LINK_DOWN on both ends
+void net_link_all(struct net *net);                   // everybody whom the topology lets meet
+// Hands one event to a node and carries out its actions. Returns the step's error.
+enum base_error net_step(struct net *net, size_t node, struct gossip_exchange_event *event);
+// Starts round `round` on a node with the partner that the topology names (or none).
+void net_round(struct net *net, size_t node, uint64_t round);
+// Delivers messages and timers until nothing is under way and no node waits, or `limit_ns` of virtual time
+// have passed.
+void net_settle(struct net *net, uint64_t limit_ns);
+// One round of everybody, settled.
+void net_round_all(struct net *net, uint64_t round);
+void net_node_restart(struct net *net, size_t node, struct gossip_exchange *fresh);
+
+double net_energy(const struct net *net);           // sum over nodes of |x_i - mean|^2
+void net_mean(const struct net *net, double *mean); // [parameters]
+bool net_references_match(const struct net *net);   // r bit-identical, c opposite, on every live edge
+uint64_t net_count(const struct net *net,
+                   size_t offset); // sum of a counter over all edges: offsetof(struct gossip_edge_info, ...)
+const struct gossip_edge_info *net_edge(const struct net *net, size_t a, size_t b,
+                                        struct gossip_edge_info *info);
+uint64_t net_seed(uint64_t initial); // P2PML_SEED or `initial`; prints it
+
+#endif
