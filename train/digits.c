@@ -13,7 +13,7 @@
 #define SIDE    28
 #define PIXELS  (SIDE * SIDE)
 #define CLASSES 10u
-#define PIECES  6 // straight pieces of one curve between two points
+#define PIECES  4 // straight pieces of one curve between two points
 #define FIELD   6 // control displacements of the elastic field, a side
 #define CELL    (SIDE / (float)(FIELD - 3))
 
@@ -122,7 +122,7 @@ static void place(const struct hand *hand, float x, float y, struct pen *pen)
 // Lowers depth[p] to the distance between pixel p and the piece a-b, less the pen's radius there.
 static void draw_piece(const struct pen *a, const struct pen *b, float depth[PIXELS])
 {
-    float reach = (a->radius > b->radius ? a->radius : b->radius) + 1.5f;
+    float reach = (a->radius > b->radius ? a->radius : b->radius) + 1; // no edge is softer
     int left = (int)clamp((a->x < b->x ? a->x : b->x) - reach, 0, SIDE);
     int right = (int)clamp((a->x > b->x ? a->x : b->x) + reach + 1, 0, SIDE);
     int top = (int)clamp((a->y < b->y ? a->y : b->y) - reach, 0, SIDE);
@@ -159,7 +159,7 @@ static void draw_stroke(const struct hand *hand, float (*at)[2], int count, int 
         struct pen pen;
         place(hand, curve(p0[0], p1[0], p2[0], p3[0], t), curve(p0[1], p1[1], p2[1], p3[1], t), &pen);
         pen.radius = hand->radius * (1 + hand->taper * (2 * (float)i / (float)pieces - 1));
-        if (i > 0 && (i < gap || i > gap + 2))
+        if (i > 0 && (i < gap || i > gap + 1))
             draw_piece(&last, &pen, depth);
         last = pen;
     }

@@ -1,0 +1,35 @@
+// How fast the built-in digits are drawn, on one thread.
+#include "train/dataset.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#define EXAMPLES 4000u
+#define REPEATS  5
+
+static double now_s(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+int main(void)
+{
+    double best_s = 1e9;
+    for (uint64_t i = 0; i < REPEATS; i++) {
+        struct train_dataset data;
+        struct base_reason why;
+        double start_s = now_s();
+        if (train_dataset_make_digits(i, 0, EXAMPLES, &data, &why) != BASE_OK) {
+            fprintf(stderr, "%s\n", why.text);
+            return 1;
+        }
+        double took_s = now_s() - start_s;
+        best_s = took_s < best_s ? took_s : best_s;
+        train_dataset_destroy(&data);
+    }
+    printf("digits: %.0f examples per second, %.1f us each (best of %d times %u)\n", EXAMPLES / best_s,
+           best_s / EXAMPLES * 1e6, REPEATS, EXAMPLES);
+    return 0;
+}

@@ -1,0 +1,321 @@
+// LIBSVM text: what it becomes, and every way in which it can be wrong.
+#include "base/limits.h"
+#include "train/dataset.h"
+#include "train/loaders.h"
+
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static enum base_error parse(const char *text, size_t features, size_t classes, struct train_dataset *data,
+                             struct base_reason *why)
+{
+    struct train_bytes bytes = {"rows", (const uint8_t *)text, strlen(text)};
+    return train_libsvm_parse(&bytes, features, classes, 0, 0, data, why);
+}
+
+static struct train_dataset parse_good(const char *text, size_t features, size_t classes)
+{
+    struct train_dataset data = {0};
+    struct base_reason why = {""};
+    if (parse(text, features, classes, &data, &why) != BASE_OK)
+        fail_msg("%s", why.text);
+    return data;
+}
+
+// Four features and two classes; the caller's data set stays as it was.
+static void assert_fails(const char *text, enum base_error code, const char *message)
+{
+    struct train_dataset data = {.examples = 77};
+    struct base_reason why = {""};
+    assert_int_equal(parse(text, 4, 2, &data, &why), code);
+    assert_string_equal(why.text, message);
+    assert_int_equal(data.examples, 77);
+    assert_null(data.x);
+}
+
+static void reads_rows(void **state)
+{
+    (void)state;
+    struct train_dataset data = parse_good("+1 1:0.5 4:-2e1\n-1\n-1\t2:3.25 \r\n+1 3:.5 4:7.", 4, 2);
+    assert_int_equal(data.examples, 4);
+    assert_int_equal(data.features, 4);
+    assert_int_equal(data.classes, 2);
+    assert_int_equal((uintptr_t)data.x % 64, 0);
+    static const float expected[16] = {0.5f, 0, 0, -20, 0, 0, 0, 0, 0, 3.25f, 0, 0, 0, 0, 0.5f, 7};
+    assert_memory_equal(data.x, expected, sizeof expected);
+    static const uint32_t labels[4] = {1, 0, 0, 1};
+    assert_memory_equal(data.labels, labels, sizeof labels);
+    train_dataset_destroy(&data);
+}
+
+static void takes_a_range(void **state)
+{
+    (void)state;
+    static const char text[] = "0 1:1\n1 1:2\n0 1:3\n";
+    struct train_bytes bytes = {"rows", (const uint8_t *)text, sizeof text - 1};
+    struct train_dataset data;
+    struct base_reason why = {""};
+    assert_int_equal(train_libsvm_parse(&bytes, 1, 2, 1, 1, &data, &why), BASE_OK);
+    assert_int_equal(data.examples, 1);
+    assert_true(data.x[0] == 2);
+    assert_int_equal(data.labels[0], 1);
+    train_dataset_destroy(&data);
+    assert_int_equal(train_libsvm_parse(&bytes, 1, 2, 2, 2, &data, &why), BASE_EINVAL);
+    assert_string_equal(why.text, "rows has 3 examples, but 2 from number 2 on were asked for");
+    assert_int_equal(train_libsvm_parse(&bytes, 0, 2, 0, 0, &data, &why), BASE_EINVAL);
+    assert_int_equal(train_libsvm_parse(&bytes, 1, 0, 0, 0, &data, &why), BASE_EINVAL);
+    assert_int_equal(train_libsvm_parse(&bytes, (size_t)1 << 31, 2, 0, 0, &data, &why), BASE_ELIMIT);
+}
+
+static void assert_labels(const char *text, size_t classes, uint32_t first, uint32_t second)
+{
+    struct train_dataset data = parse_good(text, 1, classes);
+    assert_int_equal(data.labels[0], first);
+    assert_int_equal(data.labels[1], second);
+    train_dataset_destroy(&data);
+}
+
+static void numbers_labels_from_zero(void **state)
+{
+    (void)state;
+    assert_labels("-1\n+1", 2, 0, 1);
+    assert_labels("-1\n-1", 2, 0, 0);
+    assert_labels("+1\n1", 2, 1, 1);
+    assert_labels("0\n1", 2, 0, 1);
+    assert_labels("1\n2", 2, 0, 1);
+    assert_labels("3\n0", 10, 3, 0);
+    assert_labels("10\n1", 10, 9, 0);
+}
+
+static void refuses_wrong_labels(void **state)
+{
+    (void)state;
+    assert_fails("0\nyes 1:1", BASE_EFORMAT, "rows:2: label \"yes\" is not a whole number of a class");
+    assert_fails("1.5 1:1", BASE_EFORMAT, "rows:1: label \"1.5\" is not a whole number of a class");
+    assert_fails("nan 1:1", BASE_EFORMAT, "rows:1: label \"nan\" is not a whole number of a class");
+    assert_fails("+ 1:1", BASE_EFORMAT, "rows:1: label \"+\" is not a whole number of a class");
+    assert_fails("4294967297 1:1", BASE_EFORMAT,
+                 "rows:1: label \"4294967297\" is not a whole number of a class");
+    assert_fails("1:1", BASE_EFORMAT, "rows:1: label \"1:1\" is not a whole number of a class");
+    assert_fails("0\n3", BASE_EFORMAT, "rows: labels from 0 to 3, expected 0 to 1 or 1 to 2 (2 classes)");
+    assert_fails("0\n2", BASE_EFORMAT, "rows: labels from 0 to 2, expected 0 to 1 or 1 to 2 (2 classes)");
+    assert_fails(
+        "-1\n0\n1", BASE_EFORMAT,
+        "rows: labels from -1 to 1 with 0 among them, but a negative label is only known from -1/+1 of 2 "
+        "classes");
+    struct train_dataset data;
+    struct base_reason why = {""};
+    assert_int_equal(parse("1\n9", 1, 10, &data, &why), BASE_EFORMAT);
+    assert_string_equal(why.text,
+                        "rows: labels from 1 to 9, neither 0 nor 10 among them: with 10 classes they could "
+                        "count from 0 or from 1");
+}
+
+static void refuses_wrong_indices(void **state)
+{
+    (void)state;
+    assert_fails("0 0:1", BASE_EFORMAT, "rows:1: index 0, but indices count from 1");
+    assert_fails("0 1:1\n1 5:1", BASE_ELIMIT,
+                 "rows:2: index 5, but the data set was said to have 4 features");
+    assert_fails("0 9999999999:1", BASE_ELIMIT,
+                 "rows:1: index 9999999999, but the data set was said to have 4 features");
+    assert_fails("0 99999999999999999999:1", BASE_EFORMAT,
+                 "rows:1: index \"99999999999999999999\" is not a whole number from 1 to 4");
+    assert_fails("0 3:1 2:1", BASE_EFORMAT, "rows:1: index 2 behind index 3, expected ascending indices");
+    assert_fails("0 3:1 3:1", BASE_EFORMAT, "rows:1: index 3 behind index 3, expected ascending indices");
+    assert_fails("0 -1:1", BASE_EFORMAT, "rows:1: index \"-1\" is not a whole number from 1 to 4");
+    assert_fails("0 :1", BASE_EFORMAT, "rows:1: index \"\" is not a whole number from 1 to 4");
+    assert_fails("0 17", BASE_EFORMAT, "rows:1: \"17\" where index:value was expected");
+    assert_fails("0 # note", BASE_EFORMAT, "rows:1: \"#\" where index:value was expected");
+}
+
+static void refuses_wrong_values(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"nan", "NaN", "inf", "-inf", "infinity", "",    ".",   "+",
+                                      "1e",  "1e+", "0x1", "1,5",  "1.2.3",    "1:2", "--1", "1f"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char text[64], message[128];
+        snprintf(text, sizeof text, "0 1:1\n1 2:%s 3:1", bad[i]);
+        snprintf(message, sizeof message, "rows:2: value \"%s\" of index 2 is not a finite decimal number",
+                 bad[i]);
+        assert_fails(text, BASE_EFORMAT, message);
+    }
+    assert_fails("0 1:1e39", BASE_EFORMAT,
+                 "rows:1: value \"1e39\" of index 1 is too large for a 32-bit float");
+    assert_fails("0 1:-4e38", BASE_EFORMAT,
+                 "rows:1: value \"-4e38\" of index 1 is too large for a 32-bit float");
+    assert_fails("0 1:1e999999999999", BASE_EFORMAT,
+                 "rows:1: value \"1e999999999999\" of index 1 is too large for a 32-bit float");
+    assert_fails(
+        "0 1:\x01zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz", BASE_EFORMAT,
+        "rows:1: value \"?zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz...\" of index 1 is not a finite decimal number");
+}
+
+static void refuses_empty_and_endless_lines(void **state)
+{
+    (void)state;
+    assert_fails("", BASE_EFORMAT, "rows: the file is empty, expected lines of \"label index:value ...\"");
+    assert_fails("0 1:1\n\n1 1:1", BASE_EFORMAT, "rows:2: an empty line, expected \"label index:value ...\"");
+    assert_fails("0 1:1\n  \t\n", BASE_EFORMAT, "rows:2: an empty line, expected \"label index:value ...\"");
+    size_t length = LIMIT_TEXT_LINE_BYTES + 1;
+    char *text = malloc(length + 1);
+    assert_non_null(text);
+    memset(text, ' ', length);
+    text[0] = '1';
+    text[length] = 0;
+    assert_fails(text, BASE_ELIMIT, "rows:1: the line is longer than 1048576 bytes");
+    text[length - 1] = 0;
+    struct train_dataset data = parse_good(text, 4, 2);
+    train_dataset_destroy(&data);
+    free(text);
+}
+
+// A byte of zero does not end the text for us, as it would for strtod.
+static void refuses_zero_bytes(void **state)
+{
+    (void)state;
+    static const char text[] = "0 1:1\0 2:1\n";
+    struct train_bytes bytes = {"rows", (const uint8_t *)text, sizeof text - 1};
+    struct train_dataset data = {0};
+    struct base_reason why = {""};
+    assert_int_equal(train_libsvm_parse(&bytes, 4, 2, 0, 0, &data, &why), BASE_EFORMAT);
+    assert_string_equal(why.text, "rows:1: value \"1?\" of index 1 is not a finite decimal number");
+}
+
+static float value_of(const char *text)
+{
+    char row[256];
+    snprintf(row, sizeof row, "0 1:%s", text);
+    struct train_dataset data = parse_good(row, 1, 2);
+    float value = data.x[0];
+    train_dataset_destroy(&data);
+    return value;
+}
+
+static void reads_decimals_as_c_does(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"0",
+                                        "-0.0",
+                                        "1",
+                                        "0.1",
+                                        "3.14159265",
+                                        "16777217",
+                                        "1e-45",
+                                        "1.17549e-38",
+                                        "3.4028234e38",
+                                        "1e-400",
+                                        "1E+10",
+                                        "00000000000000000000000000000001.5",
+                                        "0.000001",
+                                        "123456789012345678901234567890",
+                                        "0.12345678901234567890123456789",
+                                        "1e-99999999999999",
+                                        "0e99999",
+                                        "0.00000000000000000000000000000000000000000000000000001e60"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        float expected = strtof(texts[i], NULL), found = value_of(texts[i]);
+        if (fabsf(found - expected) > fabsf(expected) * FLT_EPSILON)
+            fail_msg("%s became %.9g, expected %.9g", texts[i], (double)found, (double)expected);
+    }
+    for (int i = 0; i < 2000; i++) { // what %.9g prints of a float comes back as that float
+        char text[32];
+        float expected = ldexpf((float)((uint32_t)i * 2654435761u % 16777216u), i % 200 - 120);
+        snprintf(text, sizeof text, "%.9g", (double)expected);
+        assert_true(value_of(text) == expected);
+    }
+}
+
+static void reads_files(void **state)
+{
+    (void)state;
+    char directory[] = "/tmp/p2pml-libsvm-XXXXXX", path[64];
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/rows", directory);
+    struct train_dataset data = {0};
+    struct base_reason why = {""};
+    assert_int_equal(train_dataset_load_libsvm(path, 4, 2, 0, 0, &data, &why), BASE_ENOTFOUND);
+    assert_non_null(strstr(why.text, path));
+    assert_int_equal(train_dataset_load_libsvm(directory, 4, 2, 0, 0, &data, &why), BASE_EIO);
+    assert_non_null(strstr(why.text, directory));
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("1 1:2\n0 9:1\n", file);
+    fclose(file);
+    assert_int_equal(train_dataset_load_libsvm(path, 4, 2, 0, 0, &data, &why), BASE_ELIMIT);
+    assert_non_null(strstr(why.text, "rows:2: index 9"));
+    assert_null(data.x);
+    assert_int_equal(train_dataset_load_libsvm(path, 9, 2, 1, 0, &data, &why), BASE_OK);
+    assert_true(data.x[8] == 1);
+    train_dataset_destroy(&data);
+    unlink(path);
+    rmdir(directory);
+}
+
+static const char *data_directory(void)
+{
+    const char *given = getenv("P2PML_DATA");
+    if (given != NULL)
+        return given;
+    static const char *const near[] = {"../shared/data", "../../shared/data", "../../../shared/data",
+                                       "../../../../shared/data"};
+    for (size_t i = 0; i < sizeof near / sizeof *near; i++)
+        if (access(near[i], R_OK) == 0)
+            return near[i];
+    return NULL;
+}
+
+static void reads_a9a(void **state)
+{
+    (void)state;
+    const char *directory = data_directory();
+    if (directory == NULL) {
+        print_message("no data sets: neither P2PML_DATA nor ../shared/data\n");
+        skip();
+    }
+    char path[512];
+    snprintf(path, sizeof path, "%s/a9a", directory);
+    struct train_dataset data;
+    struct base_reason why = {""};
+    if (train_dataset_load_libsvm(path, 123, 2, 0, 0, &data, &why) != BASE_OK)
+        fail_msg("%s", why.text);
+    assert_int_equal(data.examples, 32561);
+    assert_int_equal(data.features, 123);
+    size_t negative = 0, ones = 0;
+    for (size_t i = 0; i < data.examples; i++)
+        negative += data.labels[i] == 0;
+    assert_int_equal(negative, 24720);
+    for (size_t i = 0; i < data.examples * data.features; i++)
+        ones += data.x[i] == 1;
+    assert_int_equal(ones, 451592);
+    train_dataset_destroy(&data);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_rows),
+        cmocka_unit_test(takes_a_range),
+        cmocka_unit_test(numbers_labels_from_zero),
+        cmocka_unit_test(refuses_wrong_labels),
+        cmocka_unit_test(refuses_wrong_indices),
+        cmocka_unit_test(refuses_wrong_values),
+        cmocka_unit_test(refuses_empty_and_endless_lines),
+        cmocka_unit_test(refuses_zero_bytes),
+        cmocka_unit_test(reads_decimals_as_c_does),
+        cmocka_unit_test(reads_files),
+        cmocka_unit_test(reads_a9a),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
