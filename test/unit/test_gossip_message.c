@@ -1,0 +1,371 @@
+// Message headers: round trips, an independent reader (msgpack-c) that confirms what we write, and everything
+// that the decoder must refuse.
+#include "base/limits.h"
+#include "base/rng.h"
+#include "gossip/wire/message.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <msgpack/unpack.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LENGTH_OF(array) (sizeof(array) / sizeof(array)[0])
+#define CAPACITY         4096
+
+static struct base_rng rng;
+
+static int setup(void **state)
+{
+    (void)state;
+    const char *given = getenv("P2PML_SEED");
+    const uint64_t seed = given != NULL ? strtoull(given, NULL, 0) : 20240608;
+    printf("seed %llu (P2PML_SEED sets another)\n", (unsigned long long)seed);
+    base_rng_seed(&rng, seed);
+    return 0;
+}
+
+static uint64_t any_u64(void) // of every length, and often at the border between two encodings
+{
+    static const uint64_t borders[] = {0,      0x7f,    0x80,       0xff,        0x100,
+                                       0xffff, 0x10000, 0xffffffff, 0x100000000, UINT64_MAX};
+    if (base_rng_below(&rng, 2) == 0)
+        return borders[base_rng_below(&rng, LENGTH_OF(borders))];
+    return base_rng_u64(&rng) >> base_rng_below(&rng, 64);
+}
+
+static void any_text(char *text, size_t capacity, size_t least)
+{
+    const size_t length = least + (size_t)base_rng_below(&rng, capacity - least);
+    for (size_t i = 0; i < length; i++)
+        text[i] = "abcXYZ019._-"[base_rng_below(&rng, 12)];
+    text[length] = '\0';
+}
+
+static uint8_t payload[2][300];
+
+static void any_exchange(struct gossip_exchange_message *exchange)
+{
+    exchange->epoch = any_u64();
+    exchange->sequence = any_u64();
+    exchange->clock = any_u64();
+    exchange->step_scale = (float)base_rng_uniform(&rng);
+    exchange->form = (uint8_t)base_rng_below(&rng, 2);
+    exchange->offset = exchange->form == GOSSIP_DELTA_BLOCK ? any_u64() : 0;
+    exchange->delta_bytes = (uint32_t)base_rng_below(&rng, sizeof payload[0] + 1);
+    exchange->moment_bytes =
+        base_rng_below(&rng, 2) == 0 ? 0 : (uint32_t)base_rng_below(&rng, sizeof payload[1] + 1);
+    exchange->delta = exchange->delta_bytes > 0 ? payload[0] : NULL;
+    exchange->moment = exchange->moment_bytes > 0 ? payload[1] : NULL;
+}
+
+static struct gossip_message any_message(enum gossip_message_kind kind)
+{
+    struct gossip_message message;
+    memset(&message, 0, sizeof message);
+    message.kind = kind;
+    if (kind == GOSSIP_GREETING) {
+        struct gossip_greeting *greeting = &message.as.greeting;
+        greeting->protocol = (uint32_t)any_u64();
+        any_text(greeting->version, sizeof greeting->version, 0);
+        any_text(greeting->name, sizeof greeting->name, 1);
+        any_text(greeting->model, sizeof greeting->model, 0);
+        greeting->schema = any_u64();
+        greeting->parameters = any_u64();
+        greeting->start = any_u64();
+        greeting->rules = any_u64();
+    } else if (kind == GOSSIP_HELLO) {
+        message.as.hello = (struct gossip_hello){.epoch = any_u64(),
+                                                 .sequence = any_u64(),
+                                                 .reference_hash = any_u64(),
+                                                 .correction_hash = any_u64(),
+                                                 .booted = any_u64(),
+                                                 .answer = (uint8_t)base_rng_below(&rng, 256)};
+    } else if (kind == GOSSIP_XCHG || kind == GOSSIP_XACK) {
+        any_exchange(&message.as.exchange);
+    } else if (kind == GOSSIP_BUSY) {
+        message.as.busy = (struct gossip_busy){any_u64(), any_u64()};
+    } else {
+        any_text(message.as.bye.reason, sizeof message.as.bye.reason, 0);
+    }
+    return message;
+}
+
+static bool has_payload(const struct gossip_message *message)
+{
+    return message->kind == GOSSIP_XCHG || message->kind == GOSSIP_XACK;
+}
+
+// Header and payloads as they travel.
+static size_t encode(const struct gossip_message *message, uint8_t bytes[CAPACITY])
+{
+    size_t count = 0;
+    assert_int_equal(gossip_message_encode_header(message, bytes, LIMIT_MESSAGE_HEADER_BYTES, &count),
+                     BASE_OK);
+    if (has_payload(message)) {
+        const struct gossip_exchange_message *exchange = &message->as.exchange;
+        if (exchange->delta_bytes > 0)
+            memcpy(bytes + count, exchange->delta, exchange->delta_bytes);
+        count += exchange->delta_bytes;
+        if (exchange->moment_bytes > 0)
+            memcpy(bytes + count, exchange->moment, exchange->moment_bytes);
+        count += exchange->moment_bytes;
+    }
+    return count;
+}
+
+static void check_equal(const struct gossip_message *a, const struct gossip_message *b, const uint8_t *bytes,
+                        size_t count)
+{
+    struct gossip_message copy = *b;
+    if (has_payload(a)) { // the payloads lie in `bytes`, one behind the other, up to the end
+        const struct gossip_exchange_message *was = &a->as.exchange, *is = &b->as.exchange;
+        const uint8_t *end = bytes + count;
+        assert_ptr_equal(is->moment, was->moment_bytes > 0 ? end - was->moment_bytes : NULL);
+        assert_ptr_equal(is->delta, was->delta_bytes > 0 ? end - was->moment_bytes - was->delta_bytes : NULL);
+        copy.as.exchange.delta = was->delta;
+        copy.as.exchange.moment = was->moment;
+    }
+    assert_memory_equal(a, &copy, sizeof copy); // both were zeroed before they were filled
+}
+
+// msgpack-c's reader, which shares no code with ours, sees an array of our fields and nothing behind it.
+static void check_standard(const struct gossip_message *message, const uint8_t *bytes, size_t header_bytes)
+{
+    msgpack_unpacked result;
+    size_t used = 0;
+    msgpack_unpacked_init(&result);
+    assert_int_equal(msgpack_unpack_next(&result, (const char *)bytes, header_bytes, &used),
+                     MSGPACK_UNPACK_SUCCESS);
+    assert_int_equal(used, header_bytes);
+    assert_int_equal(result.data.type, MSGPACK_OBJECT_ARRAY);
+    const msgpack_object_array *array = &result.data.via.array;
+    assert_int_equal(array->ptr[0].type, MSGPACK_OBJECT_POSITIVE_INTEGER);
+    assert_int_equal(array->ptr[0].via.u64, message->kind);
+    if (message->kind == GOSSIP_GREETING) {
+        const char *name = message->as.greeting.name;
+        assert_int_equal(array->size, 9);
+        assert_int_equal(array->ptr[3].type, MSGPACK_OBJECT_STR);
+        assert_int_equal(array->ptr[3].via.str.size, strlen(name));
+        assert_memory_equal(array->ptr[3].via.str.ptr, name, strlen(name));
+        assert_true(array->ptr[8].via.u64 == message->as.greeting.rules);
+    }
+    if (has_payload(message)) {
+        assert_int_equal(array->size, 9);
+        assert_true(array->ptr[1].via.u64 == message->as.exchange.epoch);
+        assert_int_equal(array->ptr[4].type, MSGPACK_OBJECT_FLOAT32);
+        assert_true((float)array->ptr[4].via.f64 == message->as.exchange.step_scale);
+        assert_int_equal(array->ptr[7].via.u64, message->as.exchange.delta_bytes);
+    }
+    msgpack_unpacked_destroy(&result);
+}
+
+static void test_round_trip(void **state)
+{
+    (void)state;
+    uint8_t bytes[CAPACITY];
+    for (unsigned round = 0; round < 3000; round++) {
+        const struct gossip_message message =
+            any_message((enum gossip_message_kind)(GOSSIP_GREETING + round % 6));
+        struct gossip_message decoded;
+        size_t header_bytes = 0;
+        const size_t count = encode(&message, bytes);
+        assert_int_equal(gossip_message_encode_header(&message, bytes, sizeof bytes, &header_bytes), BASE_OK);
+        check_standard(&message, bytes, header_bytes);
+        assert_int_equal(gossip_message_decode(bytes, count, &decoded), BASE_OK);
+        check_equal(&message, &decoded, bytes, count);
+    }
+}
+
+static void test_longest_header_fits(void **state)
+{
+    (void)state;
+    struct gossip_message message = {.kind = GOSSIP_GREETING};
+    struct gossip_greeting *greeting = &message.as.greeting;
+    uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
+    size_t bytes = 0;
+    memset(greeting->version, 'v', sizeof greeting->version - 1);
+    memset(greeting->name, 'n', sizeof greeting->name - 1);
+    memset(greeting->model, 'm', sizeof greeting->model - 1);
+    greeting->protocol = UINT32_MAX;
+    greeting->schema = greeting->parameters = greeting->start = greeting->rules = UINT64_MAX;
+    assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_OK);
+    for (size_t capacity = 0; capacity < bytes; capacity++) {
+        size_t untouched = 77;
+        assert_int_equal(gossip_message_encode_header(&message, header, capacity, &untouched), BASE_ELIMIT);
+        assert_int_equal(untouched, 77);
+    }
+    assert_int_equal(gossip_message_encode_header(&message, header, bytes, &bytes), BASE_OK);
+}
+
+static void test_every_truncation_and_extra_byte_is_refused(void **state)
+{
+    (void)state;
+    uint8_t bytes[CAPACITY];
+    for (unsigned round = 0; round < 60; round++) {
+        const struct gossip_message message =
+            any_message((enum gossip_message_kind)(GOSSIP_GREETING + round % 6));
+        const size_t count = encode(&message, bytes);
+        struct gossip_message decoded, before;
+        memset(&decoded, 3, sizeof decoded);
+        before = decoded;
+        for (size_t cut = 0; cut < count; cut++) {
+            uint8_t *exact = malloc(cut > 0 ? cut : 1); // so that a sanitizer sees a read past the end
+            memcpy(exact, bytes, cut);
+            assert_int_equal(gossip_message_decode(exact, cut, &decoded), BASE_EFORMAT);
+            free(exact);
+        }
+        for (unsigned extra = 0; extra < 256; extra++) {
+            bytes[count] = (uint8_t)extra;
+            assert_int_equal(gossip_message_decode(bytes, count + 1, &decoded), BASE_EFORMAT);
+        }
+        assert_memory_equal(&decoded, &before, sizeof decoded);
+    }
+}
+
+// Whatever a changed byte still decodes to is exactly what it says: encoded again, it gives the same bytes.
+static void test_one_encoding_a_message(void **state)
+{
+    (void)state;
+    uint8_t bytes[CAPACITY], again[CAPACITY];
+    unsigned accepted = 0;
+    for (unsigned round = 0; round < 120; round++) {
+        const struct gossip_message message =
+            any_message((enum gossip_message_kind)(GOSSIP_GREETING + round % 6));
+        const size_t count = encode(&message, bytes);
+        for (size_t i = 0; i < count && i < 200; i++)
+            for (unsigned bit = 0; bit < 8; bit++) {
+                struct gossip_message decoded;
+                bytes[i] ^= (uint8_t)(1u << bit);
+                if (gossip_message_decode(bytes, count, &decoded) == BASE_OK) {
+                    assert_int_equal(encode(&decoded, again), count);
+                    assert_memory_equal(again, bytes, count);
+                    accepted++;
+                }
+                bytes[i] ^= (uint8_t)(1u << bit);
+            }
+    }
+    assert_true(accepted > 0);
+}
+
+static void test_malformed_headers_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *what;
+        uint8_t bytes[48];
+        size_t count;
+    } cases[] = {
+        {"array of 2^32 - 1", {0xdd, 0xff, 0xff, 0xff, 0xff}, 5},
+        {"array 16 instead of fixarray", {0xdc, 0, 3, 5, 1, 2}, 6},
+        {"a map", {0x83, 5, 1, 2}, 4},
+        {"kind 0", {0x93, 0, 1, 2}, 4},
+        {"kind 7", {0x93, 7, 1, 2}, 4},
+        {"a field too few", {0x92, 5, 1}, 3},
+        {"a field too many", {0x94, 5, 1, 2, 3}, 5},
+        {"count and fields disagree", {0x92, 5, 1, 2}, 4},
+        {"kind in uint 8", {0x93, 0xcc, 5, 1, 2}, 5},
+        {"uint 8 under 128", {0x93, 5, 0xcc, 0x7f, 2}, 5},
+        {"uint 16 under 256", {0x93, 5, 0xcd, 0, 0xff, 2}, 6},
+        {"uint 32 under 65536", {0x93, 5, 0xce, 0, 0, 0xff, 0xff, 2}, 8},
+        {"uint 64 under 2^32", {0x93, 5, 0xcf, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 2}, 12},
+        {"negative fixint", {0x93, 5, 0xff, 2}, 4},
+        {"int 8", {0x93, 5, 0xd0, 1, 2}, 5},
+        {"nil", {0x93, 5, 0xc0, 2}, 4},
+        {"true", {0x93, 5, 0xc3, 2}, 4},
+        {"text for a number", {0x93, 5, 0xa1, 'a', 2}, 5},
+        {"float for a number", {0x93, 5, 0xca, 0, 0, 0, 0, 2}, 8},
+        {"number for a text", {0x92, 6, 1}, 3},
+        {"bin for a text", {0x92, 6, 0xc4, 1, 'a'}, 5},
+        {"str 8 under 32", {0x92, 6, 0xd9, 1, 'a'}, 5},
+        {"str 16", {0x92, 6, 0xda, 0, 1, 'a'}, 6},
+        {"str 32 of 2^32 - 1", {0x92, 6, 0xdb, 0xff, 0xff, 0xff, 0xff, 'a'}, 8},
+        {"a zero byte in a text", {0x92, 6, 0xa2, 'a', 0}, 5},
+        {"a newline in a text", {0x92, 6, 0xa2, 'a', '\n'}, 5},
+        {"a byte over 127 in a text", {0x92, 6, 0xa2, 0xc3, 0xa4}, 5},
+        {"delete in a text", {0x92, 6, 0xa1, 0x7f}, 4},
+        {"answer of 256", {0x97, 2, 1, 1, 1, 1, 1, 0xcd, 1, 0}, 10},
+        {"step scale in float 64", {0x99, 3, 1, 1, 1, 0xcb, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 18},
+        {"step scale as an integer", {0x99, 3, 1, 1, 1, 1, 0, 0, 0, 0}, 10},
+        {"step scale NaN", {0x99, 3, 1, 1, 1, 0xca, 0x7f, 0xc0, 0, 0, 0, 0, 0, 0}, 14},
+        {"step scale infinite", {0x99, 3, 1, 1, 1, 0xca, 0x7f, 0x80, 0, 0, 0, 0, 0, 0}, 14},
+        {"step scale negative", {0x99, 3, 1, 1, 1, 0xca, 0xbf, 0x80, 0, 0, 0, 0, 0, 0}, 14},
+        {"form 2", {0x99, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 2, 0, 0, 0}, 14},
+        {"a sparse delta with an offset", {0x99, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 1, 0, 0}, 14},
+        {"delta longer than what is left", {0x99, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 0, 2, 0, 9}, 15},
+        {"moment longer than what is left", {0x99, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 0, 1, 1, 9}, 15},
+        {"lengths that add up to 2^32",
+         {0x99, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 0, 0xce, 0xff, 0xff, 0xff, 0xff, 1},
+         18},
+        {"a delta of 2^32 bytes",
+         {0x99, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 0, 0xcf, 0, 0, 0, 1, 0, 0, 0, 0, 0},
+         22},
+    };
+    for (size_t i = 0; i < LENGTH_OF(cases); i++) {
+        struct gossip_message decoded;
+        if (gossip_message_decode(cases[i].bytes, cases[i].count, &decoded) != BASE_EFORMAT)
+            fail_msg("accepted: %s", cases[i].what);
+    }
+    static const uint8_t good[] = {0x99, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 0, 1, 0, 9};
+    struct gossip_message decoded;
+    assert_int_equal(gossip_message_decode(good, sizeof good, &decoded),
+                     BASE_OK); // the cases differ in one thing each
+    assert_int_equal(decoded.as.exchange.delta[0], 9);
+    assert_int_equal(gossip_message_decode(NULL, 0, &decoded), BASE_EFORMAT);
+}
+
+// What the decoder would refuse at the other end is not sent.
+static void test_encode_refuses_what_decode_would(void **state)
+{
+    (void)state;
+    uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
+    size_t bytes = 0;
+    static const char *const names[] = {"", "a b", "node/1", "caf\xc3\xa9", "a\n"};
+    for (size_t i = 0; i < LENGTH_OF(names); i++) {
+        struct gossip_message message = {.kind = GOSSIP_GREETING};
+        snprintf(message.as.greeting.name, sizeof message.as.greeting.name, "%s", names[i]);
+        assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
+    }
+    struct gossip_message unterminated = {.kind = GOSSIP_BYE};
+    memset(unterminated.as.bye.reason, 'x', sizeof unterminated.as.bye.reason);
+    assert_int_equal(gossip_message_encode_header(&unterminated, header, sizeof header, &bytes), BASE_EINVAL);
+    static const float scales[] = {NAN, INFINITY, -1.0f};
+    for (size_t i = 0; i < LENGTH_OF(scales); i++) {
+        struct gossip_message message = {.kind = GOSSIP_XACK, .as.exchange.step_scale = scales[i]};
+        assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
+    }
+    struct gossip_message message = {.kind = GOSSIP_XCHG, .as.exchange.form = 2};
+    assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
+    message = (struct gossip_message){.kind = (enum gossip_message_kind)7};
+    assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
+    assert_int_equal(bytes, 0);
+}
+
+static void test_kind_names(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"unknown", "greeting", "hello", "xchg",
+                                        "xack",    "busy",     "bye",   "unknown"};
+    for (unsigned kind = 0; kind < LENGTH_OF(names); kind++)
+        assert_string_equal(gossip_message_kind_name((enum gossip_message_kind)kind), names[kind]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_longest_header_fits),
+        cmocka_unit_test(test_every_truncation_and_extra_byte_is_refused),
+        cmocka_unit_test(test_one_encoding_a_message),
+        cmocka_unit_test(test_malformed_headers_are_refused),
+        cmocka_unit_test(test_encode_refuses_what_decode_would),
+        cmocka_unit_test(test_kind_names),
+    };
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
