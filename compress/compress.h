@@ -1,8 +1,9 @@
 // The codec: a vector `a` -> top-k entries -> quantised values and coded indices -> one packet, and back.
 //
-// What the sender keeps as "sent" is the DEQUANTISED value that the receiver will decode, bit for bit the same on
-// every machine (DESIGN: averaging, identity 2). The receiver knows the length of the vector, so every count, index
-// and size of a packet is held against it before anything is written. Packet layout: compress/README.md.
+// What the sender keeps as "sent" is the DEQUANTISED value that the receiver will decode, bit for bit the
+// same on every machine (DESIGN: averaging, identity 2). The receiver knows the length of the vector, so
+// every count, index and size of a packet is held against it before anything is written. Packet layout:
+// compress/README.md.
 //
 // All memory belongs to the caller. No state; any thread, one owner per workspace.
 #ifndef COMPRESS_COMPRESS_H
@@ -19,7 +20,8 @@ enum base_error compress_values_parse(const char *name, enum compress_values *va
                                       struct base_reason *why) BASE_CHECK;
 const char *compress_values_name(enum compress_values values);
 
-// Entries of a vector: index[i] ascending and unique, value[i] finite. Arrays of `capacity`, owned by the caller.
+// Entries of a vector: index[i] ascending and unique, value[i] finite. Arrays of `capacity`, owned by the
+// caller.
 struct compress_sparse {
     uint32_t *index;
     float *value;
@@ -28,39 +30,47 @@ struct compress_sparse {
 enum base_error compress_sparse_create(size_t capacity, struct compress_sparse *sparse) BASE_CHECK;
 void compress_sparse_destroy(struct compress_sparse *sparse);
 
-// The k entries of a[count] that are largest in magnitude, exactly k (or `count`, if smaller), ties by lower index;
-// deterministic. Needs capacity >= min(k, count). BASE_EFORMAT if any element of `a` is NaN or infinite: nothing of
-// `sparse` changes then. Zeros are never selected: fewer than k entries where `a` has fewer non-zeros.
-enum base_error compress_select_topk(const float *a, size_t count, size_t k, struct compress_sparse *sparse) BASE_CHECK;
+// The k entries of a[count] that are largest in magnitude, exactly k (or `count`, if smaller), ties by lower
+// index; deterministic. Needs capacity >= min(k, count). BASE_EFORMAT if any element of `a` is NaN or
+// infinite: nothing of `sparse` changes then. Zeros are never selected: fewer than k entries where `a` has
+// fewer non-zeros.
+enum base_error compress_select_topk(const float *a, size_t count, size_t k,
+                                     struct compress_sparse *sparse) BASE_CHECK;
 
 // Largest packet that `entries` entries of a vector of `count` elements can need.
 size_t compress_packet_bound(size_t count, size_t entries, enum compress_values values);
 
-// Quantises sparse->value in place (to the value that the receiver will see) and writes the packet. Entries that
-// quantise to zero stay in the packet with value 0. BASE_ELIMIT when `capacity` is less than the packet needs.
-enum base_error compress_packet_encode(struct compress_sparse *sparse, size_t count, enum compress_values values,
-                                       uint8_t *packet, size_t capacity, size_t *packet_bytes) BASE_CHECK;
+// Quantises sparse->value in place (to the value that the receiver will see) and writes the packet. Entries
+// that quantise to zero stay in the packet with value 0. BASE_ELIMIT when `capacity` is less than the packet
+// needs, BASE_EINVAL for indices that are not ascending below `count`, BASE_EFORMAT for values not finite.
+enum base_error compress_packet_encode(struct compress_sparse *sparse, size_t count,
+                                       enum compress_values values, uint8_t *packet, size_t capacity,
+                                       size_t *packet_bytes) BASE_CHECK;
 
-// Strict: exact length, ascending indices below `count`, finite values, canonical padding, count of entries at most
-// sparse->capacity (BASE_ELIMIT). Anything else: BASE_EFORMAT, and sparse->count stays as it was.
+// Strict: exact length, ascending indices below `count`, finite values, canonical padding, count of entries
+// at most sparse->capacity (BASE_ELIMIT). Anything else: BASE_EFORMAT, and sparse->count stays as it was.
 enum base_error compress_packet_decode(const uint8_t *packet, size_t packet_bytes, size_t count,
                                        struct compress_sparse *sparse) BASE_CHECK;
 
-// How many entries a well-formed packet claims to hold (its header only), 0 for anything shorter than a header.
+// How many entries a well-formed packet claims to hold (its header only), 0 for anything shorter than a
+// header.
 size_t compress_packet_entries(const uint8_t *packet, size_t packet_bytes);
 
-// A dense run of `count` fp32 values as they are (BOOT blocks). Bound: 4*count + 8 bytes. The decoder rejects NaN, Inf and
-// any other length.
+// A dense run of `count` fp32 values as they are (BOOT blocks). Bound: 4*count + 8 bytes. The decoder rejects
+// NaN, Inf and any other length.
 enum base_error compress_block_encode(const float *values, size_t count, uint8_t *block, size_t capacity,
                                       size_t *block_bytes) BASE_CHECK;
 enum base_error compress_block_decode(const uint8_t *block, size_t block_bytes, float *values,
                                       size_t count) BASE_CHECK;
 
-// Non-negative values (Adam's second moments) on a logarithmic scale, 8 bits each: code 0 is zero, code c > 0 is
-// largest * 2^((c - 255) / 8), largest = the run's maximum, sent as fp32. values[count] become what the receiver will
-// see. Decoding uses a table of constants, not libm, so that all machines agree. Bound: count + 8 bytes.
+// Non-negative values (Adam's second moments) on a logarithmic scale, 8 bits each: code 0 is zero, code c > 0
+// is largest * 2^((c - 255) / 8), largest = the run's maximum, sent as fp32. values[count] become what the
+// receiver will see. Decoding uses a table of constants, not libm, so that all machines agree. A run whose
+// maximum is below 2^-94 becomes zeros. BASE_EFORMAT for negative, NaN or infinite values. Bound: count + 8
+// bytes.
 enum base_error compress_log8_encode(float *values, size_t count, uint8_t *block, size_t capacity,
                                      size_t *block_bytes) BASE_CHECK;
-enum base_error compress_log8_decode(const uint8_t *block, size_t block_bytes, float *values, size_t count) BASE_CHECK;
+enum base_error compress_log8_decode(const uint8_t *block, size_t block_bytes, float *values,
+                                     size_t count) BASE_CHECK;
 
 #endif
