@@ -1,10 +1,12 @@
-// All that a node needs to go on after a restart, in one safetensors file: model, optimiser, outer momentum, the references and
-// corrections of its edges with their open transactions, and the place in the data. Three generations (config) are kept:
-// <dir>/checkpoint-<step>.safetensors; the newest that reads back whole is resumed.
+// All that a node needs to go on after a restart, in one safetensors file: model, optimiser, outer momentum,
+// the references and corrections of its edges with their open transactions, and the place in the data. Three
+// generations (config) are kept: <dir>/checkpoint-<step>.safetensors; the newest that reads back whole is
+// resumed.
 //
-// Tensors: "model.<tensor>" [shape]; "state.<vector>" [parameters]; "outer.momentum"; "edge.<hex id>.reference",
-// ".correction", ".transactions" (U8). Metadata: format, version, model, schema, node, id, round, step, epoch, position, seed,
-// model_seed, boot, and per edge "edge.<hex id>" = "epoch sequence booted clock".
+// Tensors: "model.<tensor>" [shape]; "state.<vector>" [parameters]; "outer.momentum";
+// "edge.<id>.reference" and ".correction" [parameters], ".transactions" (U8, where there are any), <id> in 64
+// hex digits. Metadata: format, version, model, schema, node, id, round, step, epoch, position, seed,
+// model_seed, boot, and for each edge "edge.<id>" = "epoch sequence booted clock".
 #ifndef NODE_CHECKPOINT_H
 #define NODE_CHECKPOINT_H
 
@@ -17,21 +19,28 @@
 struct node_checkpoint_parts {
     const struct train_model *model;
     struct train_trainer *trainer;
-    struct gossip_exchange *exchange; // NULL: model and optimiser only. Resuming: created with the resumed model, see below
+    struct gossip_exchange *exchange; // NULL: model and optimiser only, and when resuming (see below)
     float *outer;                     // or NULL
     uint64_t round;
-    const char *node;                 // name
+    uint64_t model_seed, boot; // recorded; resuming sets `boot` to the file's
+    const char *node;          // name
     struct gossip_id id;
 };
 
-// Writes a new generation and removes those beyond `keep`. On error all older generations are still there.
-enum base_error node_checkpoint_write(const char *directory, size_t keep, const struct node_checkpoint_parts *parts,
+// Writes a new generation and removes those beyond `keep` (at least 1). On error all older generations are
+// still there. What stands there with a later step (training began anew, or went on from an older generation)
+// is renamed to superseded-<step>.safetensors, with a warning in the log: it is not what this training would
+// resume from. The directory is made where it is missing. One node a directory.
+enum base_error node_checkpoint_write(const char *directory, size_t keep,
+                                      const struct node_checkpoint_parts *parts,
                                       struct base_reason *why) BASE_CHECK;
 
-// Loads the newest whole generation into the parts (their `round` is set). The exchange object needs the resumed model at its
-// creation, so resume is called with exchange = NULL and *file kept, then node_checkpoint_resume_edges(file, exchange). A damaged one is named in the log and the next older
-// is tried. BASE_ENOTFOUND: none there. BASE_EMISMATCH: another model, with both shapes; nothing has changed. BASE_EFORMAT:
-// all are damaged.
+// Loads the newest whole generation into the parts (their `round` and `boot` are set; `outer` becomes zero
+// where the file has none). The exchange object needs the resumed model at its creation, so resume is called
+// with exchange = NULL and *file kept, then node_checkpoint_resume_edges(file, exchange). A damaged one is
+// named in the log and the next older is tried. BASE_ENOTFOUND: none there. BASE_EMISMATCH: another model
+// (with both shapes), optimiser, shard or version. BASE_EFORMAT: all are damaged. On error nothing has
+// changed. `id` may be another than the file's, with a warning: its edges will BOOT.
 enum base_error node_checkpoint_resume(const char *directory, struct node_checkpoint_parts *parts,
                                        struct node_safetensors **file, struct base_reason *why) BASE_CHECK;
 // Imports every edge of the file; a damaged one is left out with a warning in the log (it will BOOT).
@@ -40,9 +49,10 @@ void node_checkpoint_resume_edges(const struct node_safetensors *file, struct go
 // The newest checkpoint's path into path[capacity]; BASE_ENOTFOUND.
 enum base_error node_checkpoint_newest(const char *directory, char *path, size_t capacity,
                                        struct base_reason *why) BASE_CHECK;
-// Only the model vector [parameters] of a checkpoint file.
-enum base_error node_checkpoint_read_model(const char *path, const struct train_model *model, float *parameters,
-                                           struct base_reason *why) BASE_CHECK;
+// Only the model vector [parameters] of a checkpoint file, or of a file from elsewhere with the same "model."
+// tensors.
+enum base_error node_checkpoint_read_model(const char *path, const struct train_model *model,
+                                           float *parameters, struct base_reason *why) BASE_CHECK;
 // `p2pml inspect`: what is in a file, for people, to stdout.
 enum base_error node_checkpoint_inspect(const char *path, struct base_reason *why) BASE_CHECK;
 

@@ -1,5 +1,5 @@
-// Types of tensors, and the 128-bit digest of a safetensors file: sums of one hash an entry under two seeds, so that the
-// order of the entries does not count. Shared by the writer and the reader; pure functions.
+// Types of tensors, and the 128-bit digest of a safetensors file: sums of one hash an entry under two seeds,
+// so that the order of the entries does not count. Shared by the writer and the reader; pure functions.
 #ifndef NODE_SAFETENSORS_DIGEST_H
 #define NODE_SAFETENSORS_DIGEST_H
 
