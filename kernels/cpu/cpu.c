@@ -114,6 +114,11 @@ void kernels_cpu_set_threads(unsigned threads)
     openblas_set_num_threads((int)threads);
 }
 
+unsigned kernels_cpu_threads(void)
+{
+    return (unsigned)openblas_get_num_threads();
+}
+
 void kernels_cpu_describe(const struct kernels *table, char *text, size_t capacity)
 {
     // The configuration reads "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ... SkylakeX ...": keep the two first
@@ -125,7 +130,7 @@ void kernels_cpu_describe(const struct kernels *table, char *text, size_t capaci
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         path = paths[i].table == table ? paths[i].name : path;
     }
-    int threads = openblas_get_num_threads();
-    (void)snprintf(text, capacity, "cpu: %.*s %s, %d thread%s, %s loops", (int)words, config,
+    const unsigned threads = kernels_cpu_threads();
+    (void)snprintf(text, capacity, "cpu: %.*s %s, %u thread%s, %s loops", (int)words, config,
                    openblas_get_corename(), threads, threads == 1 ? "" : "s", path);
 }

@@ -10,6 +10,7 @@
 // processor or build lacks.
 const struct kernels *kernels_cpu_table(const char *path);
 void kernels_cpu_set_threads(unsigned threads);
+unsigned kernels_cpu_threads(void);
 void kernels_cpu_describe(const struct kernels *table, char *text, size_t capacity);
 
 extern const struct kernels kernels_cpu_scalar, kernels_cpu_avx2, kernels_cpu_avx512;
@@ -21,5 +22,8 @@ void kernels_cpu_copy(void *to, const void *from, size_t bytes);
 void kernels_cpu_wait(void);
 void kernels_cpu_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
                       const float *a, const float *b, float beta, float *c);
+// The same with a path of its own for small products (gemm_avx512.c).
+void kernels_cpu_gemm_avx512(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
+                             const float *a, const float *b, float beta, float *c);
 
 #endif

@@ -1,6 +1,6 @@
 // The loops of the CPU backend: plain C that gcc and clang vectorise, compiled once for each instruction set
-// by the file that includes it and names KERNELS_TABLE. Without fused multiply-add and with partial sums of a
-// fixed width, every path gives the same bits.
+// by the file that includes it and names KERNELS_TABLE and KERNELS_GEMM. Without fused multiply-add and with
+// partial sums of a fixed width, every path gives the same bits.
 #include "kernels/cpu/cpu.h"
 
 #include <math.h>
@@ -243,7 +243,7 @@ const struct kernels KERNELS_TABLE = {
     .upload = kernels_cpu_copy,
     .download = kernels_cpu_copy,
     .wait = kernels_cpu_wait,
-    .gemm = kernels_cpu_gemm,
+    .gemm = KERNELS_GEMM,
     .bias_add = bias_add,
     .bias_add_relu = bias_add_relu,
     .relu_backward = relu_backward,
