@@ -78,7 +78,10 @@ def directives(text):
 
 
 def is_inside(path, folders):
-    return any(path.as_posix().startswith(folder + "/") for folder in folders)
+    """Whether the file lies in one of the folders, or tests one: it may hold what it tests against the library."""
+    tested = re.match(r"(?:test|bench|fuzz)_([a-z0-9]+)_", path.name) if path.parts[0] == "test" else None
+    return any(path.as_posix().startswith(folder + "/") or (tested and tested[1] == folder.split("/")[0])
+               for folder in folders)
 
 
 def check_folder_include(path, name, floors):
@@ -110,9 +113,10 @@ def check_include(root, path, directive, floors):
         return f"\"{name}\" climbs out of its folder; write it from the root"
     if name.split("/")[0] in floors and "/" in name:
         return check_folder_include(path, name, floors)
-    # Tests may share helpers with those beside them.
-    if quote == '"' and path.parts[0] == "test" and ((root / path).parent / name).is_file():
-        return None
+    if quote == '"' and path.parts[0] == "test":
+        beside = (root / path).parent / name
+        if beside.is_file() or (name.startswith("test/") and (root / name).is_file()):
+            return None
     return check_outside_include(path, name)
 
 

@@ -29,6 +29,8 @@ GOOD = {
     "lab/report.c": '#include <jansson.h>\n/* #include <zlib.h>\n#include <yaml.h> */ // #include <event.h>\n'
                     'const char *glob = "/*";\n',
     "test/unit/test_base_x.c": '#include "node/config.h"\n#include "helper.h"\n#include <cmocka.h>\n',
+    "test/unit/test_node_x.c": '#include "test/support/net.h"\n#include <jansson.h>\n',
+    "test/support/net.h": "#include <stdint.h>\n",
     "test/unit/helper.h": "#include <math.h>\n",
 }
 
@@ -53,6 +55,9 @@ BAD = {
     "libyaml outside node": ("lab/bad.c", "#include <yaml.h>\n", 1, "node/"),
     "jansson outside node and lab": ("train/bad.c", '#include "jansson.h"\n', 1, "node/ and lab/"),
     "cmocka outside test": ("base/bad.c", "#include <cmocka.h>\n", 1, "test/"),
+    "a library of another folder in a test":
+        ("test/unit/test_gossip_bad.c", "#include <jansson.h>\n", 1, "node/ and lab/"),
+    "a test header that is not there": ("test/unit/test_base_bad.c", '#include "test/none.h"\n', 1, "neither libc"),
     "intrinsics outside kernels/cpu": ("compress/bad.c", "#include <immintrin.h>\n", 1, "kernels/cpu/"),
     "a library that is nobody's": ("node/bad.c", "#include <curl/curl.h>\n", 1, "neither libc"),
     "a folder without a floor": ("tools/bad.c", "int x;\n", 1, "no floor"),
