@@ -38,7 +38,7 @@ struct node_config {
         char *train_images, *train_labels, *test_images, *test_labels; // idx
         char *train_file, *test_file;                                  // libsvm
         uint64_t features, classes;
-        uint64_t train_first, train_count, test_first, test_count; // count 0: to the end (digits: must be > 0)
+        uint64_t train_first, train_count, test_first, test_count; // what 0 means: node_config_data_ranges
         int partition; // enum node_partition
         double alpha;
         uint64_t shard, shards; // this node trains on shard `shard` of `shards`
@@ -87,6 +87,19 @@ extern const struct node_schema node_config_schema;
 // rate of the schedule parsable and ascending; local_steps <= steps; peers well formed: host:port, no duplicates), each
 // naming file, line and key through its origin. Duplicate peers and such that are harmless are warnings in the log, not errors.
 enum base_error node_config_check(const struct node_config *config, struct base_reason *why) BASE_CHECK;
+
+// The examples to train and to test on, with what 0 stands for filled in. Files: count 0 is to the end (of the file, so it
+// stays 0 here). Digits: train_count 0 is 8,000, test_count 0 is 2,000, and test_first 0 is right behind the training
+// examples, so that the two never overlap by default.
+struct node_data_ranges {
+    uint64_t train_first, train_count, test_first, test_count;
+};
+void node_config_data_ranges(const struct node_config *config, struct node_data_ranges *ranges);
+
+// train.schedule as the trainer takes it. Never fails after node_config_check.
+struct train_schedule;
+enum base_error node_config_schedule(const struct node_config *config, struct train_schedule *schedule,
+                                     struct base_reason *why) BASE_CHECK;
 
 // "host:port", "[v6]:port" -> parts. host[LIMIT_HOST_BYTES]. BASE_EINVAL with the reason.
 enum base_error node_address_parse(const char *text, char *host, uint16_t *port, struct base_reason *why) BASE_CHECK;

@@ -1,0 +1,202 @@
+// The keys of a node: the one place that names them.
+#include "node/config.h"
+
+#include "base/limits.h"
+#include "compress/compress.h"
+#include "topology/topology.h"
+
+#include <stddef.h>
+
+// Choices are stored as their place in the list, which must be the enum's value.
+_Static_assert(COMPRESS_FP32 == 0 && COMPRESS_FP16 == 1 && COMPRESS_INT8 == 2, "average.values");
+_Static_assert(TOPOLOGY_RING == 0 && TOPOLOGY_BUTTERFLY == 1, "topology.kind");
+
+#define ANY    0x1p64  // no bound but the type's
+#define WIDEST 65536.0 // units of one hidden layer
+#define HOUR   3600.0
+#define DAY    86400.0
+#define COUNT  4294967295.0 // examples
+
+#define TEXT(key, field, initial, meaning)                                                                   \
+    {                                                                                                        \
+        key, NODE_KEY_TEXT, offsetof(struct node_config, field), initial, 0, 0, NULL, meaning                \
+    }
+#define CHOICE(key, field, initial, choices, meaning)                                                        \
+    {                                                                                                        \
+        key, NODE_KEY_CHOICE, offsetof(struct node_config, field), initial, 0, 0, choices, meaning           \
+    }
+#define BOOL(key, field, initial, meaning)                                                                   \
+    {                                                                                                        \
+        key, NODE_KEY_BOOL, offsetof(struct node_config, field), initial, 0, 0, NULL, meaning                \
+    }
+#define INTEGER(key, field, initial, least, most, meaning)                                                   \
+    {                                                                                                        \
+        key, NODE_KEY_INTEGER, offsetof(struct node_config, field), initial, least, most, NULL, meaning      \
+    }
+#define REAL(key, field, initial, least, most, meaning)                                                      \
+    {                                                                                                        \
+        key, NODE_KEY_REAL, offsetof(struct node_config, field), initial, least, most, NULL, meaning         \
+    }
+#define DURATION(key, field, initial, least, most, meaning)                                                  \
+    {                                                                                                        \
+        key, NODE_KEY_DURATION, offsetof(struct node_config, field), initial, least, most, NULL, meaning     \
+    }
+
+static const struct node_key keys[] = {
+    TEXT("node.name", node.name, "",
+         "Name of this node in logs, metrics and status: letters, digits, '.', '_' and '-'. Empty: the first "
+         "8 digits of "
+         "its id."),
+    TEXT("node.dir", node.dir, "p2pml-data",
+         "Directory of this node's state: identity, checkpoints and metrics.jsonl. Made when missing; every "
+         "node on a "
+         "host needs its own."),
+    TEXT("node.listen", node.listen, "127.0.0.1:7400",
+         "Address and port where other nodes connect, as host:port or [IPv6 address]:port. 0.0.0.0:7400 is "
+         "every IPv4 "
+         "interface, port 0 any free port. Beyond loopback it needs cluster.secret_file or "
+         "cluster.allow_file."),
+    TEXT("node.http", node.http, "127.0.0.1:7480",
+         "Address and port of /status, /metrics, /healthz and the page for people. It asks for no password, "
+         "so keep it "
+         "on loopback. Empty: none."),
+    TEXT("node.identity", node.identity, "",
+         "File of this node's secret key, made by the node itself or by 'p2pml keygen'. Empty: identity in "
+         "node.dir."),
+    DURATION("node.start_timeout", node.start_timeout_ns, "30s", 0, DAY,
+             "How long to wait for all peers of the list before training begins with those that came."),
+    DURATION(
+        "node.linger", node.linger_ns, "10s", 0, DAY,
+        "How long to go on answering neighbours after the last step of this node, while they finish theirs."),
+
+    TEXT("cluster.name", cluster.name, "p2pml",
+         "Name of the cluster. Nodes of another name are strangers, even with the same secret."),
+    TEXT("cluster.secret_file", cluster.secret_file, "",
+         "File with the secret that all nodes of the cluster share ('p2pml keygen --secret FILE' makes one); "
+         "only its "
+         "owner may be able to read it. Empty: no secret."),
+    TEXT("cluster.allow_file", cluster.allow_file, "",
+         "File with the ids of the nodes that may train along, one a line; read again on SIGHUP. Empty: "
+         "whoever has the "
+         "secret."),
+    {"peers", NODE_KEY_TEXTS, offsetof(struct node_config, peers), "[]", 0, 0, NULL,
+     "The other nodes, as host:port. Every node must be in the list of every other; a node may find itself "
+     "in it, so "
+     "that all can share one list."},
+
+    CHOICE("model.kind", model.kind, "mlp", "softmax|mlp",
+           "Softmax regression, or a multi-layer perceptron with ReLU."),
+    {"model.hidden", NODE_KEY_INTEGERS, offsetof(struct node_config, model.hidden), "[256]", 1, WIDEST, NULL,
+     "Units of each hidden layer of the mlp, from the input on."},
+    INTEGER("model.seed", model.seed, "1", 0, ANY,
+            "Seed of the first weights. Must be the same on all nodes: they start from the same model."),
+
+    CHOICE("data.kind", data.kind, "digits", "digits|idx|libsvm",
+           "digits: handwritten-looking digits drawn by the program, which need no file. idx: MNIST's file "
+           "format, plain or "
+           "gzip. libsvm: text with a label and index:value pairs a line."),
+    TEXT("data.train_images", data.train_images, "", "idx: file of the training images."),
+    TEXT("data.train_labels", data.train_labels, "", "idx: file of the training labels."),
+    TEXT("data.test_images", data.test_images, "",
+         "idx: file of the test images; may be that of the training images, with another data.test_first."),
+    TEXT("data.test_labels", data.test_labels, "", "idx: file of the test labels."),
+    TEXT("data.train_file", data.train_file, "", "libsvm: file of the training examples."),
+    TEXT("data.test_file", data.test_file, "", "libsvm: file of the test examples."),
+    INTEGER("data.features", data.features, "0", 0, 16777216,
+            "libsvm: number of features, which is the highest index in the files; must be given. The other "
+            "kinds bring "
+            "their own."),
+    INTEGER("data.classes", data.classes, "10", 2, LIMIT_CLASSES,
+            "idx and libsvm: number of different labels. digits has 10."),
+    INTEGER("data.train_first", data.train_first, "0", 0, COUNT, "First training example, counted from 0."),
+    INTEGER("data.train_count", data.train_count, "0", 0, COUNT,
+            "Number of training examples, of all nodes together. 0: all up to the end of the file; 8000 with "
+            "digits."),
+    INTEGER("data.test_first", data.test_first, "0", 0, COUNT,
+            "First test example, counted from 0. With digits 0 means right behind the training examples."),
+    INTEGER("data.test_count", data.test_count, "0", 0, COUNT,
+            "Number of test examples. 0: all up to the end of the file; 2000 with digits."),
+    CHOICE("data.partition", data.partition, "iid", "iid|dirichlet",
+           "How the training examples are dealt out to the shards. iid: evenly at random. dirichlet: each "
+           "class in its own "
+           "uneven proportions, so that the nodes see different data."),
+    REAL("data.alpha", data.alpha, "0.1", 0.001, 1000000,
+         "dirichlet: how even the proportions are. 0.1 is very uneven, 100 is nearly iid."),
+    INTEGER("data.shard", data.shard, "0", 0, LIMIT_PEERS - 1,
+            "The shard that this node trains on, counted from 0. Give every node another one."),
+    INTEGER("data.shards", data.shards, "1", 1, LIMIT_PEERS,
+            "Number of shards, usually the number of nodes. 1: every node trains on all examples."),
+    INTEGER("data.seed", data.seed, "1", 0, ANY,
+            "Seed of the digits and of the partition. Must be the same on all nodes."),
+
+    INTEGER("train.steps", train.steps, "2000", 1, 1e12, "Local steps of this node, in all."),
+    INTEGER("train.batch", train.batch, "32", 1, LIMIT_BATCH, "Examples of one step."),
+    CHOICE("train.optimizer", train.optimizer, "sgd", "sgd|adamw",
+           "Plain gradient descent with momentum, or AdamW."),
+    REAL("train.rate", train.rate, "0.1", 0, 1000,
+         "Learning rate before the schedule. AdamW wants about 0.001."),
+    REAL("train.momentum", train.momentum, "0", 0, 0.9999, "sgd: heavy-ball momentum."),
+    REAL("train.weight_decay", train.weight_decay, "0", 0, 10,
+         "Weight decay; decoupled from the gradient with adamw."),
+    REAL("train.beta1", train.beta1, "0.9", 0, 0.9999, "adamw: decay of the mean of the gradients."),
+    REAL("train.beta2", train.beta2, "0.999", 0, 0.999999, "adamw: decay of the mean of their squares."),
+    REAL("train.epsilon", train.epsilon, "1e-8", 1e-30, 1, "adamw: what keeps its division away from zero."),
+    {"train.schedule", NODE_KEY_TEXTS, offsetof(struct node_config, train.schedule), "[0.6:0.3, 0.85:0.1]", 0,
+     0, NULL,
+     "Steps of the learning rate, each as at:factor. 0.6:0.3 means: from 60% of the steps on, 0.3 x "
+     "train.rate. []: always "
+     "train.rate."},
+    INTEGER("train.seed", train.seed, "1", 0, ANY, "Seed of the order in which examples are seen."),
+    INTEGER("train.eval_rounds", train.eval_rounds, "50", 0, ANY,
+            "Rounds between two measurements on the test examples. 0: only at the end."),
+
+    CHOICE("average.mode", average.mode, "async", "sync|async",
+           "async: start the exchange at the end of a round and train on. sync: wait for it, up to its "
+           "deadline; the same "
+           "result on every run."),
+    INTEGER("average.local_steps", average.local_steps, "4", 1, 1e9,
+            "Local steps of one round, between two exchanges."),
+    REAL("average.ratio", average.ratio, "1/32", 0.00001, 1,
+         "Part of the model's values that one exchange sends; 1 sends all. Below 1/100 quality suffers."),
+    CHOICE("average.values", average.values, "int8", "fp32|fp16|int8", "Format of the values that are sent."),
+    BOOL("average.drift_correction", average.drift_correction, "true",
+         "Corrects each local step by the pull of the neighbours. Needed where nodes see different data; "
+         "costs no bytes."),
+    REAL(
+        "average.drift_gain", average.drift_gain, "2", 0, 100,
+        "Strength of the drift correction: min(drift_gain x share of values sent, drift_limit). 6 diverges."),
+    REAL("average.drift_limit", average.drift_limit, "0.25", 0, 2, "Upper bound of that strength."),
+    INTEGER("average.share_second_moment", average.share_second_moment, "20", 0, 1000000,
+            "adamw: rounds in which every second moment is shared once. 0: never."),
+    REAL("average.outer_momentum", average.outer_momentum, "0", 0, 0.79,
+         "Momentum over rounds, without bytes. 0: off, as it should be with drift correction; 0.8 diverges."),
+    DURATION("average.deadline_floor", average.deadline_floor_ns, "1s", 0.001, HOUR,
+             "The shortest time that a neighbour is given to answer; what is learned about it may make it "
+             "longer."),
+    DURATION("average.deadline_ceiling", average.deadline_ceiling_ns, "10s", 0.001, HOUR,
+             "The longest time that a neighbour is given to answer."),
+    DURATION("average.forget_after", average.forget_after_ns, "60s", 1, 365 * DAY,
+             "A peer that cannot be reached for so long leaves the graph, until it comes back."),
+
+    CHOICE("topology.kind", topology.kind, "ring", "ring|butterfly",
+           "Whom a node meets. ring: two neighbours in turn. butterfly: all reach all in log2(nodes) rounds; "
+           "best with a "
+           "power of two. The same on all nodes."),
+    INTEGER("topology.seed", topology.seed, "1", 0, ANY,
+            "Seed of the order of the nodes. The same on all nodes."),
+
+    DURATION("checkpoint.every", checkpoint.every_ns, "60s", 0, 365 * DAY,
+             "Time between checkpoints. 0: only at the end."),
+    INTEGER("checkpoint.keep", checkpoint.keep, "3", 1, 1000, "Checkpoints that are kept."),
+
+    CHOICE("device.kind", device.kind, "cpu", "cpu|cuda|auto",
+           "Where the model is trained. auto: on the GPU where there is one."),
+    INTEGER("device.threads", device.threads, "1", 1, 1024,
+            "CPU threads of the matrix operations of this node."),
+
+    CHOICE("log.level", log.level, "info", "debug|info|warn|error",
+           "The least important lines that are logged."),
+    CHOICE("log.format", log.format, "text", "text|json", "Lines for people, or a JSON object a line."),
+};
+
+const struct node_schema node_config_schema = {keys, sizeof keys / sizeof *keys};

@@ -1,0 +1,413 @@
+// Checks that span keys. Every message starts with where the value came from and the key.
+#include "base/limits.h"
+#include "base/log.h"
+#include "node/config.h"
+#include "node/schema_private.h"
+#include "train/trainer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DIGITS_TRAIN    8000u
+#define DIGITS_TEST     2000u
+#define DIGITS_FEATURES 784u
+#define DIGITS_CLASSES  10u
+#define RATE_ADAMW      0.05 // above it AdamW is all but sure to diverge: the rate was meant for sgd
+
+// `at_key(config, "a.b", why, base_fail(why, ...))`: puts origin and key before the reason.
+static enum base_error at_key(const struct node_config *config, const char *key, struct base_reason *why,
+                              enum base_error error)
+{
+    return base_fail_context(why, error, "%s: %s", node_schema_origin(&node_config_schema, config, key), key);
+}
+
+static void say(enum base_log_level level, const struct node_config *config, const char *key,
+                const char *format, ...) BASE_PRINTF(4, 5);
+
+static void say(enum base_log_level level, const struct node_config *config, const char *key,
+                const char *format, ...)
+{
+    struct base_reason text;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text.text, sizeof text.text, format, arguments);
+    va_end(arguments);
+    base_log(level, "config", "%s: %s: %s", node_schema_origin(&node_config_schema, config, key), key,
+             text.text);
+}
+
+// A key that stands at its default disturbs nobody: configs/node.yaml shows all of them.
+static void warn_unused(const struct node_config *config, const char *key, const char *used_when)
+{
+    if (!node_schema_is_initial(&node_config_schema, config, key))
+        say(BASE_LOG_WARN, config, key, "has no effect here, it is used only when %s", used_when);
+}
+
+static bool is_name(const char *name)
+{
+    for (; *name; name++)
+        if (!((*name >= '0' && *name <= '9') || (*name >= 'a' && *name <= 'z') ||
+              (*name >= 'A' && *name <= 'Z') || strchr("._-", *name)))
+            return false;
+    return true;
+}
+
+static enum base_error check_name(const struct node_config *config, const char *key, const char *name,
+                                  struct base_reason *why)
+{
+    char found[SCHEMA_FOUND_BYTES];
+    size_t length = strlen(name);
+    node_schema_found(name, length, found);
+    if (length >= LIMIT_NODE_NAME_BYTES)
+        return at_key(config, key, why,
+                      base_fail(why, BASE_EINVAL, "found %s with %zu characters, expected at most %u", found,
+                                length, LIMIT_NODE_NAME_BYTES - 1));
+    if (!is_name(name))
+        return at_key(
+            config, key, why,
+            base_fail(why, BASE_EINVAL, "found %s, expected only letters, digits, '.', '_' and '-'", found));
+    return BASE_OK;
+}
+
+static enum base_error check_names(const struct node_config *config, struct base_reason *why)
+{
+    enum base_error error = check_name(config, "node.name", config->node.name, why);
+    if (!error)
+        error = check_name(config, "cluster.name", config->cluster.name, why);
+    if (!error && !config->cluster.name[0])
+        error =
+            at_key(config, "cluster.name", why, base_fail(why, BASE_EINVAL, "found \"\", expected a name"));
+    if (!error && !config->node.dir[0])
+        error =
+            at_key(config, "node.dir", why, base_fail(why, BASE_EINVAL, "found \"\", expected a directory"));
+    return error;
+}
+
+// `what` is what the file holds, in words.
+static enum base_error check_file(const struct node_config *config, const char *key, const char *path,
+                                  const char *what, struct base_reason *why)
+{
+    char found[SCHEMA_FOUND_BYTES];
+    struct stat status;
+    node_schema_found(path, strlen(path), found);
+    if (!path[0])
+        return at_key(config, key, why,
+                      base_fail(why, BASE_EINVAL, "found \"\", expected a file with %s", what));
+    if (stat(path, &status) || access(path, R_OK))
+        return at_key(config, key, why,
+                      base_fail(why, BASE_ENOTFOUND,
+                                "found %s, which cannot be read (%s), expected a file with %s", found,
+                                strerror(errno), what));
+    if (S_ISDIR(status.st_mode))
+        return at_key(config, key, why,
+                      base_fail(why, BASE_EINVAL, "found %s, which is a directory, expected a file with %s",
+                                found, what));
+    return BASE_OK;
+}
+
+static enum base_error check_addresses(const struct node_config *config, struct base_reason *why)
+{
+    char host[LIMIT_HOST_BYTES], http_host[LIMIT_HOST_BYTES], found[SCHEMA_FOUND_BYTES];
+    uint16_t port = 0, http_port = 0;
+    enum base_error error = node_address_parse(config->node.listen, host, &port, why);
+    if (error)
+        return at_key(config, "node.listen", why, error);
+    node_schema_found(config->node.listen, strlen(config->node.listen), found);
+    if (!node_address_is_loopback(host) && !config->cluster.secret_file[0] && !config->cluster.allow_file[0])
+        return at_key(
+            config, "node.listen", why,
+            base_fail(why, BASE_EINVAL,
+                      "found %s, which other hosts can reach, with neither cluster.secret_file nor "
+                      "cluster.allow_file, expected one of them: make a secret with 'p2pml keygen --secret "
+                      "FILE', copy it to every node and name it in cluster.secret_file",
+                      found));
+    if (!config->node.http[0])
+        return BASE_OK;
+    error = node_address_parse(config->node.http, http_host, &http_port, why);
+    if (error)
+        return at_key(config, "node.http", why, error);
+    if (port && port == http_port && strcasecmp(host, http_host) == 0)
+        return at_key(
+            config, "node.http", why,
+            base_fail(why, BASE_EINVAL, "found %s, which is node.listen too, expected another port", found));
+    if (!node_address_is_loopback(http_host))
+        say(BASE_LOG_WARN, config, "node.http",
+            "whoever reaches %s can read the status of this node: it asks for no "
+            "password",
+            config->node.http);
+    return BASE_OK;
+}
+
+static enum base_error check_secrets(const struct node_config *config, struct base_reason *why)
+{
+    enum base_error error = BASE_OK;
+    if (config->cluster.secret_file[0])
+        error = check_file(config, "cluster.secret_file", config->cluster.secret_file, "the cluster's secret",
+                           why);
+    if (!error && config->cluster.allow_file[0])
+        error = check_file(config, "cluster.allow_file", config->cluster.allow_file, "ids of nodes", why);
+    return error;
+}
+
+static bool is_repeated(const struct node_config *config, size_t peer)
+{
+    for (size_t i = 0; i < peer; i++)
+        if (strcasecmp(config->peers.items[i], config->peers.items[peer]) == 0)
+            return true;
+    return false;
+}
+
+static enum base_error check_peers(const struct node_config *config, struct base_reason *why)
+{
+    char host[LIMIT_HOST_BYTES];
+    uint16_t port = 0;
+    bool far = false;
+    if (config->peers.count > LIMIT_PEERS)
+        return at_key(config, "peers", why,
+                      base_fail(why, BASE_ELIMIT, "found %zu peers, expected at most %u", config->peers.count,
+                                LIMIT_PEERS));
+    for (size_t i = 0; i < config->peers.count; i++) {
+        const char *peer = config->peers.items[i];
+        enum base_error error = node_address_parse(peer, host, &port, why);
+        if (!error && !port)
+            error = base_fail(why, BASE_EINVAL, "found \"%s:0\", expected the port where that node listens",
+                              host);
+        if (error)
+            return at_key(config, "peers", why, error);
+        far = far || !node_address_is_loopback(host);
+        if (is_repeated(config, i))
+            say(BASE_LOG_WARN, config, "peers", "%s stands there more than once, it counts once", peer);
+        else if (strcasecmp(peer, config->node.listen) == 0)
+            say(BASE_LOG_INFO, config, "peers", "%s is this node itself, it is left out", peer);
+    }
+    if (far && node_address_parse(config->node.listen, host, &port, NULL) == BASE_OK &&
+        node_address_is_loopback(host))
+        say(BASE_LOG_WARN, config, "node.listen",
+            "peers on other hosts cannot connect to %s, they wait until this "
+            "node connects to them",
+            config->node.listen);
+    return BASE_OK;
+}
+
+void node_config_data_ranges(const struct node_config *config, struct node_data_ranges *ranges)
+{
+    ranges->train_first = config->data.train_first;
+    ranges->train_count = config->data.train_count;
+    ranges->test_first = config->data.test_first;
+    ranges->test_count = config->data.test_count;
+    if (config->data.kind != NODE_DATA_DIGITS)
+        return;
+    if (!ranges->train_count)
+        ranges->train_count = DIGITS_TRAIN;
+    if (!ranges->test_count)
+        ranges->test_count = DIGITS_TEST;
+    if (!ranges->test_first)
+        ranges->test_first = ranges->train_first + ranges->train_count;
+}
+
+static enum base_error check_data_files(const struct node_config *config, struct base_reason *why)
+{
+    const struct {
+        int kind;
+        const char *key, *path, *what;
+    } files[] = {
+        {NODE_DATA_IDX, "data.train_images", config->data.train_images, "the training images"},
+        {NODE_DATA_IDX, "data.train_labels", config->data.train_labels, "the training labels"},
+        {NODE_DATA_IDX, "data.test_images", config->data.test_images, "the test images"},
+        {NODE_DATA_IDX, "data.test_labels", config->data.test_labels, "the test labels"},
+        {NODE_DATA_LIBSVM, "data.train_file", config->data.train_file, "the training examples"},
+        {NODE_DATA_LIBSVM, "data.test_file", config->data.test_file, "the test examples"},
+    };
+    enum base_error error = BASE_OK;
+    for (size_t i = 0; i < sizeof files / sizeof *files && !error; i++)
+        if (files[i].kind == config->data.kind)
+            error = check_file(config, files[i].key, files[i].path, files[i].what, why);
+        else
+            warn_unused(config, files[i].key,
+                        files[i].kind == NODE_DATA_IDX ? "data.kind is idx" : "data.kind is libsvm");
+    return error;
+}
+
+static void warn_overlap(const struct node_config *config)
+{
+    struct node_data_ranges ranges;
+    bool same = config->data.kind == NODE_DATA_DIGITS ||
+                (config->data.kind == NODE_DATA_IDX &&
+                 strcmp(config->data.train_images, config->data.test_images) == 0) ||
+                (config->data.kind == NODE_DATA_LIBSVM &&
+                 strcmp(config->data.train_file, config->data.test_file) == 0);
+    node_config_data_ranges(config, &ranges);
+    uint64_t train_end = ranges.train_count ? ranges.train_first + ranges.train_count : UINT64_MAX;
+    uint64_t test_end = ranges.test_count ? ranges.test_first + ranges.test_count : UINT64_MAX;
+    if (same && ranges.train_first < test_end && ranges.test_first < train_end)
+        say(BASE_LOG_WARN, config, "data.test_first",
+            "test and training examples overlap: the measured accuracy will "
+            "be too good");
+}
+
+static enum base_error check_data(const struct node_config *config, struct base_reason *why)
+{
+    struct node_data_ranges ranges;
+    enum base_error error = check_data_files(config, why);
+    if (error)
+        return error;
+    if (config->data.kind == NODE_DATA_LIBSVM && !config->data.features)
+        return at_key(
+            config, "data.features", why,
+            base_fail(why, BASE_EINVAL, "found 0, expected the number of features of the libsvm files"));
+    if (config->data.kind != NODE_DATA_LIBSVM)
+        warn_unused(config, "data.features", "data.kind is libsvm");
+    if (config->data.kind == NODE_DATA_DIGITS && config->data.classes != DIGITS_CLASSES)
+        say(BASE_LOG_WARN, config, "data.classes", "has no effect here, digits have 10 classes");
+    if (config->data.shard >= config->data.shards)
+        return at_key(config, "data.shard", why,
+                      base_fail(why, BASE_EINVAL,
+                                "found %" PRIu64 ", expected less than data.shards, which is %" PRIu64
+                                ": shards are counted from 0",
+                                config->data.shard, config->data.shards));
+    node_config_data_ranges(config, &ranges);
+    if (ranges.train_count && ranges.train_count < config->data.shards)
+        return at_key(config, "data.shards", why,
+                      base_fail(why, BASE_EINVAL,
+                                "found %" PRIu64
+                                ", expected at most the number of training examples, %" PRIu64,
+                                config->data.shards, ranges.train_count));
+    if (config->data.partition != NODE_PARTITION_DIRICHLET)
+        warn_unused(config, "data.alpha", "data.partition is dirichlet");
+    warn_overlap(config);
+    return BASE_OK;
+}
+
+static enum base_error check_model(const struct node_config *config, struct base_reason *why)
+{
+    const struct node_integers *hidden = &config->model.hidden;
+    if (config->model.kind != NODE_MODEL_MLP) {
+        warn_unused(config, "model.hidden", "model.kind is mlp");
+        return BASE_OK;
+    }
+    if (!hidden->count)
+        return at_key(
+            config, "model.hidden", why,
+            base_fail(why, BASE_EINVAL,
+                      "found an empty list, expected the units of at least one layer, such as [256]; without "
+                      "hidden layers it is model.kind softmax"));
+    if (hidden->count > LIMIT_LAYERS)
+        return at_key(config, "model.hidden", why,
+                      base_fail(why, BASE_ELIMIT, "found %zu layers, expected at most %u", hidden->count,
+                                LIMIT_LAYERS));
+    // Widths are at most 65,536 and layers 32, so the sum cannot overflow. idx brings its inputs later: at
+    // least one.
+    bool digits = config->data.kind == NODE_DATA_DIGITS;
+    uint64_t inputs = digits                  ? DIGITS_FEATURES
+                      : config->data.features ? config->data.features
+                                              : 1,
+             parameters = 0;
+    for (size_t i = 0; i <= hidden->count; i++) {
+        uint64_t last = digits ? DIGITS_CLASSES : config->data.classes;
+        uint64_t outputs = i < hidden->count ? hidden->items[i] : last;
+        parameters += (inputs + 1) * outputs;
+        inputs = outputs;
+    }
+    if (parameters > LIMIT_PARAMETERS)
+        return at_key(config, "model.hidden", why,
+                      base_fail(why, BASE_ELIMIT,
+                                "found layers with %" PRIu64 " parameters, expected at most %u", parameters,
+                                LIMIT_PARAMETERS));
+    return BASE_OK;
+}
+
+static enum base_error parse_step(const char *text, double *at, double *factor, struct base_reason *why)
+{
+    char found[SCHEMA_FOUND_BYTES];
+    const char *colon = strchr(text, ':');
+    if (colon && node_schema_parse_real(text, (size_t)(colon - text), at) && *at >= 0 && *at <= 1 &&
+        node_schema_parse_real(colon + 1, strlen(colon + 1), factor) && *factor >= 0 && *factor <= 1000)
+        return BASE_OK;
+    node_schema_found(text, strlen(text), found);
+    return base_fail(
+        why, BASE_EINVAL,
+        "found %s, expected at:factor, the first from 0 to 1, the second from 0 to 1000, such as 0.6:0.3",
+        found);
+}
+
+enum base_error node_config_schedule(const struct node_config *config, struct train_schedule *schedule,
+                                     struct base_reason *why)
+{
+    static const char key[] = "train.schedule";
+    const struct node_texts *texts = &config->train.schedule;
+    struct train_schedule parsed = {.count = texts->count};
+    if (texts->count > TRAIN_SCHEDULE_STEPS)
+        return at_key(config, key, why,
+                      base_fail(why, BASE_ELIMIT, "found %zu steps, expected at most %d", texts->count,
+                                TRAIN_SCHEDULE_STEPS));
+    for (size_t i = 0; i < texts->count; i++) {
+        enum base_error error = parse_step(texts->items[i], &parsed.at[i], &parsed.factor[i], why);
+        if (!error && i && parsed.at[i] <= parsed.at[i - 1])
+            error =
+                base_fail(why, BASE_EINVAL, "found \"%s\" behind \"%s\", expected steps in ascending order",
+                          texts->items[i], texts->items[i - 1]);
+        if (error)
+            return at_key(config, key, why, error);
+    }
+    *schedule = parsed;
+    return BASE_OK;
+}
+
+static enum base_error check_train(const struct node_config *config, struct base_reason *why)
+{
+    struct train_schedule schedule;
+    bool adamw = config->train.optimizer == NODE_OPTIMIZER_ADAMW;
+    enum base_error error = node_config_schedule(config, &schedule, why);
+    if (error)
+        return error;
+    if (config->average.local_steps > config->train.steps)
+        return at_key(config, "average.local_steps", why,
+                      base_fail(why, BASE_EINVAL,
+                                "found %" PRIu64 ", expected at most train.steps, which is %" PRIu64,
+                                config->average.local_steps, config->train.steps));
+    if (adamw && config->train.rate > RATE_ADAMW)
+        say(BASE_LOG_WARN, config, "train.rate", "is high for adamw, which wants about 0.001");
+    if (adamw)
+        warn_unused(config, "train.momentum", "train.optimizer is sgd");
+    if (!adamw) {
+        static const char *const keys[] = {"train.beta1", "train.beta2", "train.epsilon",
+                                           "average.share_second_moment"};
+        for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+            warn_unused(config, keys[i], "train.optimizer is adamw");
+    }
+    return BASE_OK;
+}
+
+static enum base_error check_average(const struct node_config *config, struct base_reason *why)
+{
+    char floor[SCHEMA_REAL_BYTES], ceiling[SCHEMA_REAL_BYTES];
+    if (config->average.deadline_floor_ns > config->average.deadline_ceiling_ns) {
+        node_schema_print_duration(config->average.deadline_floor_ns, floor);
+        node_schema_print_duration(config->average.deadline_ceiling_ns, ceiling);
+        return at_key(config, "average.deadline_floor", why,
+                      base_fail(why, BASE_EINVAL,
+                                "found %s, expected at most average.deadline_ceiling, which is %s", floor,
+                                ceiling));
+    }
+    if (config->average.outer_momentum > 0 && config->average.drift_correction)
+        say(BASE_LOG_WARN, config, "average.outer_momentum",
+            "does not add up with average.drift_correction, use one "
+            "of them");
+    return BASE_OK;
+}
+
+enum base_error node_config_check(const struct node_config *config, struct base_reason *why)
+{
+    enum base_error (*const checks[])(const struct node_config *, struct base_reason *) = {
+        check_names, check_addresses, check_secrets, check_peers,
+        check_data,  check_model,     check_train,   check_average,
+    };
+    enum base_error error = BASE_OK;
+    for (size_t i = 0; i < sizeof checks / sizeof *checks && !error; i++)
+        error = checks[i](config, why);
+    return error;
+}
