@@ -105,6 +105,11 @@ void gossip_edge_boot(struct gossip_exchange *exchange, struct gossip_edge *edge
     edge->state = GOSSIP_EDGE_BOOT;
 }
 
+bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return gossip_id_compare(&exchange->options.self, &edge->peer) < 0;
+}
+
 void gossip_edge_settle(const struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
     edge->state = edge->booted == exchange->options.parameters ? GOSSIP_EDGE_LIVE : GOSSIP_EDGE_BOOT;

@@ -28,30 +28,6 @@ static void send_busy(const struct gossip_edge *edge, uint64_t epoch, uint64_t s
     gossip_exchange_send(actions, edge, &message);
 }
 
-static bool edge_leads(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
-{
-    return gossip_id_compare(&exchange->options.self, &edge->peer) < 0;
-}
-
-static bool is_partner(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
-{
-    return exchange->round.wanted && gossip_id_compare(&exchange->round.partner, &edge->peer) == 0;
-}
-
-// The edge has met for `clock`; with that our own exchange of this round may be done. Where the trainer waits
-// for this very neighbour, any meeting will do: a neighbour that restarted counts its rounds anew.
-static void note_meeting(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t clock)
-{
-    if (clock > edge->clock)
-        edge->clock = clock;
-    bool waits = exchange->options.sync && exchange->round.open;
-    if (is_partner(exchange, edge) && (waits || edge->clock >= exchange->clock)) {
-        if (waits)
-            gossip_deadline_learn(&edge->answers, exchange->now_ns - exchange->round.started_ns);
-        exchange->round.wanted = false;
-    }
-}
-
 static enum base_error start_request(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                      struct gossip_exchange_actions *actions)
 {
@@ -78,7 +54,7 @@ static enum base_error pump(struct gossip_exchange *exchange, struct gossip_exch
     if (exchange->round.wanted && exchange->now_ns >= exchange->round.retry_ns) {
         struct gossip_edge *edge = gossip_edge_find(exchange, &exchange->round.partner);
         bool ours = edge && edge->state == GOSSIP_EDGE_LIVE &&
-                    (!exchange->options.sync || edge_leads(exchange, edge));
+                    (!exchange->options.sync || gossip_edge_leads(exchange, edge));
         if (ours) {
             enum base_error error = start_request(exchange, edge, actions);
             if (error || exchange->active)
@@ -88,7 +64,7 @@ static enum base_error pump(struct gossip_exchange *exchange, struct gossip_exch
     }
     for (size_t i = 0; i < exchange->n_edges; i++) {
         struct gossip_edge *edge = exchange->edges[i];
-        if (edge->state == GOSSIP_EDGE_BOOT && edge_leads(exchange, edge) &&
+        if (edge->state == GOSSIP_EDGE_BOOT && gossip_edge_leads(exchange, edge) &&
             exchange->now_ns >= edge->alarm_ns) {
             edge->alarm_ns =
                 exchange->now_ns + exchange->options.deadline_floor_ns; // if our model is not finite
@@ -126,7 +102,7 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
     }
     gossip_edge_settle(exchange, edge);
     if (form == GOSSIP_DELTA_SPARSE)
-        note_meeting(exchange, edge, theirs->clock);
+        gossip_round_note(exchange, edge, theirs->clock);
     struct gossip_message message = gossip_packet_message(&edge->answer, GOSSIP_XACK);
     gossip_exchange_send(actions, edge, &message);
     return BASE_OK;
@@ -137,7 +113,7 @@ static bool loses_tie(struct gossip_exchange *exchange, struct gossip_edge *edge
 {
     if (!edge->request.held)
         return false;
-    if (edge_leads(exchange, edge)) {
+    if (gossip_edge_leads(exchange, edge)) {
         edge->busy++;
         return true;
     }
@@ -231,7 +207,7 @@ static enum base_error on_answer(struct gossip_exchange *exchange, struct gossip
     gossip_edge_settle(exchange, edge);
     edge->alarm_ns = 0;
     if (theirs->form == GOSSIP_DELTA_SPARSE)
-        note_meeting(exchange, edge, clock);
+        gossip_round_note(exchange, edge, clock);
     return BASE_OK;
 }
 
@@ -258,7 +234,7 @@ static void on_busy(struct gossip_exchange *exchange, struct gossip_edge *edge,
     if (edge->state == GOSSIP_EDGE_IN_DOUBT)
         gossip_edge_settle(exchange, edge);
     edge->alarm_ns = exchange->now_ns + retry_delay(exchange, edge, 2);
-    if (is_partner(exchange, edge))
+    if (gossip_round_meets(exchange, edge))
         exchange->round.retry_ns = exchange->now_ns + retry_delay(exchange, edge, exchange->round.retries++);
 }
 
@@ -317,82 +293,6 @@ static void on_link_down(struct gossip_exchange *exchange, struct gossip_edge *e
         exchange->active = NULL;
 }
 
-// Takes the corrections of the last round's local steps into the trainer's vectors and publishes the sum.
-static void publish(struct gossip_exchange *exchange, const float *model, const float *second_moment)
-{
-    size_t count = exchange->options.parameters;
-
-    for (size_t i = 0; i < count; i++)
-        exchange->model[i] = model[i] + exchange->pending[i];
-    if (exchange->second && second_moment) {
-        for (size_t i = 0; i < count; i++) {
-            float sum = second_moment[i] + exchange->pending_second[i];
-            exchange->second[i] = sum > 0 ? sum : 0;
-        }
-        exchange->second_known = true;
-    }
-}
-
-static void hand_back(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
-{
-    size_t bytes = exchange->options.parameters * sizeof(float);
-
-    memcpy(exchange->round.model, exchange->model, bytes);
-    if (exchange->second && exchange->round.second_moment) {
-        memcpy(exchange->round.second_moment, exchange->second, bytes);
-        memset(exchange->pending_second, 0, bytes);
-    }
-    if (exchange->correction_sum && exchange->round.correction)
-        memcpy(exchange->round.correction, exchange->correction_sum, bytes);
-    if (exchange->pending_any)
-        memset(exchange->pending, 0, bytes);
-    exchange->pending_any = false;
-    exchange->round.open = false;
-    BASE_ASSERT(actions->count < GOSSIP_EXCHANGE_ACTIONS);
-    actions->list[actions->count++] = (struct gossip_exchange_action){.kind = GOSSIP_EXCHANGE_ROUND_DONE};
-}
-
-static void on_round(struct gossip_exchange *exchange, const struct gossip_exchange_event *event)
-{
-    BASE_ASSERT(!exchange->round.open && event->round.model && event->round.round >= 1);
-    publish(exchange, event->round.model, event->round.second_moment);
-    exchange->clock = event->round.round;
-    exchange->step_scale = event->round.step_scale;
-    exchange->round.open = true;
-    exchange->round.model = event->round.model;
-    exchange->round.second_moment = event->round.second_moment;
-    exchange->round.correction = event->round.correction;
-    exchange->round.partner = event->round.partner;
-    exchange->round.started_ns = exchange->now_ns;
-    exchange->round.retry_ns = 0;
-    exchange->round.retries = 0;
-
-    struct gossip_edge *edge = event->round.meets ? gossip_edge_find(exchange, &event->round.partner) : NULL;
-    exchange->round.wanted =
-        edge && edge->state == GOSSIP_EDGE_LIVE && !edge->silent && edge->clock < exchange->clock;
-    if (edge)
-        exchange->round.deadline_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
-}
-
-// A sync round ends with its exchange, when its partner can't be met any more, or at its deadline.
-static void end_round(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
-{
-    if (!exchange->round.open)
-        return;
-    if (exchange->options.sync && exchange->round.wanted) {
-        struct gossip_edge *edge = gossip_edge_find(exchange, &exchange->round.partner);
-        bool possible = edge && edge->state == GOSSIP_EDGE_LIVE;
-        if (possible && exchange->now_ns < exchange->round.deadline_ns)
-            return;
-        if (possible) {
-            edge->silent = !edge_leads(exchange, edge);
-            edge->timeouts += edge->silent;
-        }
-        exchange->round.wanted = false;
-    }
-    hand_back(exchange, actions);
-}
-
 static void on_timer(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
 {
     struct gossip_edge *active = exchange->active;
@@ -401,7 +301,7 @@ static void on_timer(struct gossip_exchange *exchange, struct gossip_exchange_ac
         exchange->active = NULL;
         active->timeouts++;
         active->state = GOSSIP_EDGE_IN_DOUBT;
-        if (is_partner(exchange, active))
+        if (gossip_round_meets(exchange, active))
             exchange->round.wanted = false;
         gossip_settle_ask(exchange, active, actions);
     }
@@ -436,7 +336,7 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
         error = on_message(exchange, edge, event->message, actions);
         break;
     case GOSSIP_EXCHANGE_ROUND:
-        on_round(exchange, event);
+        gossip_round_begin(exchange, event);
         break;
     case GOSSIP_EXCHANGE_TIMER:
         on_timer(exchange, actions);
@@ -446,7 +346,7 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
         error = answer_parked(exchange, actions);
     if (!error)
         error = pump(exchange, actions);
-    end_round(exchange, actions);
+    gossip_round_end(exchange, actions);
     return error;
 }
 
@@ -467,7 +367,8 @@ uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange)
         next = sooner(next, exchange->round.retry_ns);
     for (size_t i = 0; i < exchange->n_edges; i++) {
         const struct gossip_edge *edge = exchange->edges[i];
-        bool boots = edge->state == GOSSIP_EDGE_BOOT && edge_leads(exchange, edge) && !exchange->active;
+        bool boots =
+            edge->state == GOSSIP_EDGE_BOOT && gossip_edge_leads(exchange, edge) && !exchange->active;
         if (edge->state == GOSSIP_EDGE_IN_DOUBT || boots)
             next = sooner(next, edge->alarm_ns);
     }

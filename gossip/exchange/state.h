@@ -71,6 +71,8 @@ void gossip_edge_remove(struct gossip_exchange *exchange, struct gossip_edge *ed
 void gossip_edge_boot(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t epoch);
 void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip_edge *edge);
 void gossip_edge_drop_request(struct gossip_exchange *exchange, struct gossip_edge *edge);
+// Does this end ask, where only one may (sync rounds, BOOT, ties)? The lower id does.
+bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 // LIVE or BOOT, as far as BOOT has come.
 void gossip_edge_settle(const struct gossip_exchange *exchange, struct gossip_edge *edge);
 uint64_t gossip_edge_patience(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
@@ -89,6 +91,16 @@ enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct
                                         const struct gossip_packet *mine,
                                         const struct gossip_exchange_message *theirs,
                                         uint64_t slice_clock) BASE_CHECK;
+
+// round.c. Is `edge` the one whom the open or latest round still has to meet?
+bool gossip_round_meets(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
+// The edge has met for `clock`; with that our own exchange of this round may be done. Where the trainer waits
+// for this very neighbour, any meeting will do: a neighbour that restarted counts its rounds anew.
+void gossip_round_note(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t clock);
+void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_exchange_event *event);
+// Hands the vectors back: at once (async), or (sync) with the exchange, when its partner can't be met any
+// more, or at the deadline.
+void gossip_round_end(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
 
 // settle.c. HELLO: where the two ends stand, and what follows.
 void gossip_settle_greet(struct gossip_exchange *exchange, struct gossip_edge *edge,

@@ -1,0 +1,97 @@
+// The trainer's rounds: vectors come in at a boundary, are published, and go back with every correction that
+// arrived.
+#include "gossip/exchange/state.h"
+
+#include <string.h>
+
+bool gossip_round_meets(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return exchange->round.wanted && gossip_id_compare(&exchange->round.partner, &edge->peer) == 0;
+}
+
+void gossip_round_note(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t clock)
+{
+    if (clock > edge->clock)
+        edge->clock = clock;
+    bool waits = exchange->options.sync && exchange->round.open;
+    if (gossip_round_meets(exchange, edge) && (waits || edge->clock >= exchange->clock)) {
+        if (waits)
+            gossip_deadline_learn(&edge->answers, exchange->now_ns - exchange->round.started_ns);
+        exchange->round.wanted = false;
+    }
+}
+
+// Takes the corrections of the last round's local steps into the trainer's vectors and publishes the sum.
+static void publish(struct gossip_exchange *exchange, const float *model, const float *second_moment)
+{
+    size_t count = exchange->options.parameters;
+
+    for (size_t i = 0; i < count; i++)
+        exchange->model[i] = model[i] + exchange->pending[i];
+    if (exchange->second && second_moment) {
+        for (size_t i = 0; i < count; i++) {
+            float sum = second_moment[i] + exchange->pending_second[i];
+            exchange->second[i] = sum > 0 ? sum : 0;
+        }
+        exchange->second_known = true;
+    }
+}
+
+static void hand_back(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
+{
+    size_t bytes = exchange->options.parameters * sizeof(float);
+
+    memcpy(exchange->round.model, exchange->model, bytes);
+    if (exchange->second && exchange->round.second_moment) {
+        memcpy(exchange->round.second_moment, exchange->second, bytes);
+        memset(exchange->pending_second, 0, bytes);
+    }
+    if (exchange->correction_sum && exchange->round.correction)
+        memcpy(exchange->round.correction, exchange->correction_sum, bytes);
+    if (exchange->pending_any)
+        memset(exchange->pending, 0, bytes);
+    exchange->pending_any = false;
+    exchange->round.open = false;
+    BASE_ASSERT(actions->count < GOSSIP_EXCHANGE_ACTIONS);
+    actions->list[actions->count++] = (struct gossip_exchange_action){.kind = GOSSIP_EXCHANGE_ROUND_DONE};
+}
+
+void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_exchange_event *event)
+{
+    BASE_ASSERT(!exchange->round.open && event->round.model && event->round.round >= 1);
+    publish(exchange, event->round.model, event->round.second_moment);
+    exchange->clock = event->round.round;
+    exchange->step_scale = event->round.step_scale;
+    exchange->round.open = true;
+    exchange->round.model = event->round.model;
+    exchange->round.second_moment = event->round.second_moment;
+    exchange->round.correction = event->round.correction;
+    exchange->round.partner = event->round.partner;
+    exchange->round.started_ns = exchange->now_ns;
+    exchange->round.retry_ns = 0;
+    exchange->round.retries = 0;
+
+    struct gossip_edge *edge = event->round.meets ? gossip_edge_find(exchange, &event->round.partner) : NULL;
+    exchange->round.wanted =
+        edge && edge->state == GOSSIP_EDGE_LIVE && !edge->silent && edge->clock < exchange->clock;
+    if (edge)
+        exchange->round.deadline_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
+}
+
+void gossip_round_end(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
+{
+    if (!exchange->round.open)
+        return;
+    if (exchange->options.sync && exchange->round.wanted) {
+        struct gossip_edge *edge = gossip_edge_find(exchange, &exchange->round.partner);
+        bool possible = edge && edge->state == GOSSIP_EDGE_LIVE;
+        if (possible && exchange->now_ns < exchange->round.deadline_ns)
+            return;
+        if (possible) {
+            edge->silent = !gossip_edge_leads(exchange, edge);
+            edge->timeouts += edge->silent;
+        }
+        exchange->round.wanted = false;
+    }
+    hand_back(exchange, actions);
+}
