@@ -17,7 +17,7 @@ struct node_learner_options {
     struct train_model *model;
     const struct train_dataset *test;
     float *outer;         // [parameters] V of the outer momentum, or NULL when it is off (in checkpoints: "outer.momentum")
-    uint64_t first_round; // > 0 after a resume
+    uint64_t first_round; // rounds done before a resume
     struct node_metrics *metrics;
     struct node_mailbox *inbox, *worker, *loop;
     struct node_counters *counters;

@@ -29,7 +29,9 @@ struct node_loop_options {
 // loopback has neither secret nor allow-list.
 enum base_error node_loop_create(const struct node_loop_options *options, struct node_loop **loop,
                                  struct base_reason *why) BASE_CHECK;
-// Until NODE_MAIL_LEFT was handled; returns its status. SIGTERM and SIGINT set counters->stop (a second one ends at once).
+// Until NODE_MAIL_LEFT was handled; returns its status, and has told the worker to stop. SIGTERM and SIGINT set
+// counters->stop; a second one returns NODE_LOOP_ABANDONED at once, with the other threads still at work.
+#define NODE_LOOP_ABANDONED (-1)
 int node_loop_run(struct node_loop *loop);
 void node_loop_destroy(struct node_loop *loop);
 uint16_t node_loop_port(const struct node_loop *loop);      // the bound peer port

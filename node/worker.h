@@ -8,6 +8,7 @@
 #include "topology/topology.h"
 
 struct node_worker;
+struct node_round;
 
 struct node_worker_options {
     struct gossip_exchange *exchange; // becomes the worker's while it runs

@@ -1,0 +1,99 @@
+#include "node/data.h"
+#include <stdlib.h>
+
+#define LEAST_EXAMPLES 10u // of a Dirichlet shard, where there are enough
+
+static enum base_error load(const struct node_config *config, bool test, struct train_dataset *data,
+                            struct base_reason *why)
+{
+    struct node_data_ranges ranges;
+    node_config_data_ranges(config, &ranges);
+    size_t first = test ? ranges.test_first : ranges.train_first,
+           count = test ? ranges.test_count : ranges.train_count;
+    switch (config->data.kind) {
+    case NODE_DATA_IDX:
+        return train_dataset_load_idx(test ? config->data.test_images : config->data.train_images,
+                                      test ? config->data.test_labels : config->data.train_labels, first,
+                                      count, config->data.classes, data, why);
+    case NODE_DATA_LIBSVM:
+        return train_dataset_load_libsvm(test ? config->data.test_file : config->data.train_file,
+                                         config->data.features, config->data.classes, first, count, data,
+                                         why);
+    default:
+        return train_dataset_make_digits(config->data.seed, first, count, data, why);
+    }
+}
+
+static enum base_error partition(const struct node_config *config, const struct train_dataset *all,
+                                 uint32_t *owner, struct base_reason *why)
+{
+    size_t shards = config->data.shards;
+    if (config->data.partition == NODE_PARTITION_IID)
+        return train_partition_iid(all->examples, shards, config->data.seed, owner);
+    size_t even = all->examples / shards, least = even < LEAST_EXAMPLES ? even : LEAST_EXAMPLES;
+    return train_partition_dirichlet(all->labels, all->examples, all->classes, shards, config->data.alpha,
+                                     least, config->data.seed, owner, why);
+}
+
+// Replaces the whole set by one shard of it.
+static enum base_error cut(const struct node_config *config, size_t shard, struct train_dataset *data,
+                           struct base_reason *why)
+{
+    struct train_dataset subset = {0};
+    if (data->examples < config->data.shards)
+        return base_fail(why, BASE_EINVAL,
+                         "data.shards: %zu training examples can't be dealt out to %zu shards; give every "
+                         "shard at least one",
+                         data->examples, (size_t)config->data.shards);
+    enum base_error code = BASE_ENOMEM;
+    uint32_t *owner = malloc(2 * data->examples * sizeof *owner);
+    if (!owner)
+        return base_fail(why, BASE_ENOMEM, "out of memory for the partition of %zu examples", data->examples);
+    uint32_t *rows = owner + data->examples;
+    size_t count = 0;
+    code = partition(config, data, owner, why);
+    if (code != BASE_OK)
+        goto out;
+    for (size_t i = 0; i < data->examples; i++)
+        if (owner[i] == shard)
+            rows[count++] = (uint32_t)i;
+    if (count == 0) {
+        code =
+            base_fail(why, BASE_EINVAL,
+                      "data.shard: shard %zu got no example; use fewer shards or a larger data.alpha", shard);
+        goto out;
+    }
+    code = train_dataset_subset(data, rows, count, &subset);
+    if (code != BASE_OK) {
+        (void)base_fail(why, code, "out of memory for a shard of %zu examples", count);
+        goto out;
+    }
+    train_dataset_destroy(data);
+    *data = subset;
+out:
+    free(owner);
+    return code;
+}
+
+enum base_error node_data_load(const struct node_config *config, size_t shard, struct train_dataset *train,
+                               struct train_dataset *test, struct base_reason *why)
+{
+    struct train_dataset examples = {0}, tests = {0};
+    enum base_error code = load(config, false, &examples, why);
+    if (code == BASE_OK && shard != NODE_DATA_ALL && config->data.shards > 1)
+        code = cut(config, shard, &examples, why);
+    if (code == BASE_OK && test)
+        code = load(config, true, &tests, why);
+    if (code == BASE_OK && test && tests.features != examples.features)
+        code = base_fail(why, BASE_EMISMATCH, "the test examples have %zu features, those to train on %zu",
+                         tests.features, examples.features);
+    if (code != BASE_OK) {
+        train_dataset_destroy(&examples);
+        train_dataset_destroy(&tests);
+        return code;
+    }
+    *train = examples;
+    if (test)
+        *test = tests;
+    return BASE_OK;
+}

@@ -1,0 +1,202 @@
+#include "node/gate.h"
+#include "base/log.h"
+#include "node/clock.h"
+#include "node/config.h"
+#include <errno.h>
+#include <event2/event.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ACCEPTS_A_TURN 64
+#define BACKLOG        128
+#define REST_NS        (100 * NODE_MILLISECOND_NS) // when the process is out of descriptors
+
+struct node_gate {
+    int listener;
+    struct event *acceptable, *rested;
+    node_gate_accepted accepted;
+    void *owner;
+    char half_open[LIMIT_HALF_OPEN][NODE_ADDRESS_TEXT]; // their hosts
+    size_t count;
+    uint64_t turned_away, told_ns;
+};
+
+static bool admit(struct node_gate *gate, const char *host)
+{
+    size_t same = 0;
+    for (size_t i = 0; i < gate->count; i++)
+        same += strcmp(gate->half_open[i], host) == 0;
+    if (gate->count >= LIMIT_HALF_OPEN || same >= LIMIT_HALF_OPEN_ADDRESS)
+        return false;
+    snprintf(gate->half_open[gate->count++], NODE_ADDRESS_TEXT, "%s", host);
+    return true;
+}
+
+void node_gate_settled(struct node_gate *gate, const char *host)
+{
+    for (size_t i = 0; i < gate->count; i++) {
+        if (strcmp(gate->half_open[i], host) != 0)
+            continue;
+        memcpy(gate->half_open[i], gate->half_open[--gate->count], NODE_ADDRESS_TEXT);
+        return;
+    }
+}
+
+static void turn_away(struct node_gate *gate, int s, const char *host)
+{
+    close(s);
+    gate->turned_away++;
+    uint64_t now = node_clock_ns();
+    if (gate->told_ns != 0 && now - gate->told_ns < 10 * NODE_SECOND_NS)
+        return;
+    gate->told_ns = now;
+    base_log(
+        BASE_LOG_WARN, "half_open_limit",
+        "connections wait for their handshake: %zu in all, the latest from %s; more are closed (%llu so far)",
+        gate->count, host, (unsigned long long)gate->turned_away);
+}
+
+static void accept_ready(evutil_socket_t listener, short what, void *argument)
+{
+    (void)what;
+    struct node_gate *gate = argument;
+    for (int turn = 0; turn < ACCEPTS_A_TURN; turn++) {
+        struct node_address from = {.bytes = sizeof from.storage};
+        int s =
+            accept4(listener, (struct sockaddr *)&from.storage, &from.bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (s < 0) {
+            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+                struct timeval rest = node_clock_timeval(REST_NS);
+                event_del(gate->acceptable);
+                event_add(gate->rested, &rest);
+            }
+            return;
+        }
+        char address[NODE_ADDRESS_TEXT], host[NODE_ADDRESS_TEXT];
+        node_address_text(&from, address);
+        snprintf(host, sizeof host, "%s", address);
+        char *colon = strrchr(host, ':');
+        if (colon)
+            *colon = 0;
+        if (admit(gate, host))
+            gate->accepted(gate->owner, s, address, host);
+        else
+            turn_away(gate, s, host);
+    }
+}
+
+static void rested(evutil_socket_t s, short what, void *argument)
+{
+    (void)s;
+    (void)what;
+    struct node_gate *gate = argument;
+    event_add(gate->acceptable, NULL);
+}
+
+enum base_error node_gate_create(struct event_base *base, int listener, node_gate_accepted accepted,
+                                 void *owner, struct node_gate **out)
+{
+    struct node_gate *gate = calloc(1, sizeof *gate);
+    if (!gate)
+        return BASE_ENOMEM;
+    gate->listener = listener;
+    gate->accepted = accepted;
+    gate->owner = owner;
+    gate->acceptable = event_new(base, listener, EV_READ | EV_PERSIST, accept_ready, gate);
+    gate->rested = event_new(base, -1, 0, rested, gate);
+    if (!gate->acceptable || !gate->rested) {
+        gate->listener = -1;
+        node_gate_destroy(gate);
+        return BASE_ENOMEM;
+    }
+    *out = gate;
+    return BASE_OK;
+}
+
+void node_gate_destroy(struct node_gate *gate)
+{
+    if (!gate)
+        return;
+    if (gate->acceptable)
+        event_free(gate->acceptable);
+    if (gate->rested)
+        event_free(gate->rested);
+    if (gate->listener >= 0)
+        close(gate->listener);
+    free(gate);
+}
+
+void node_gate_open(struct node_gate *gate)
+{
+    event_add(gate->acceptable, NULL);
+}
+
+void node_gate_close(struct node_gate *gate)
+{
+    event_del(gate->acceptable);
+    event_del(gate->rested);
+}
+
+size_t node_gate_half_open(const struct node_gate *gate)
+{
+    return gate->count;
+}
+
+uint64_t node_gate_turned_away(const struct node_gate *gate)
+{
+    return gate->turned_away;
+}
+
+static int bind_one(const struct node_address *address)
+{
+    int on = 1, s = socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (s < 0)
+        return -1;
+    (void)setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(s, (const struct sockaddr *)&address->storage, address->bytes) != 0 || listen(s, BACKLOG) != 0) {
+        int error = errno;
+        close(s);
+        errno = error;
+        return -1;
+    }
+    return s;
+}
+
+enum base_error node_gate_bind(const char *key, const char *text, int *listener, struct base_reason *why)
+{
+    struct node_resolution r = {0};
+    enum base_error code = node_address_parse(text, r.host, &r.port, why);
+    if (code != BASE_OK)
+        return base_fail_context(why, code, "%s", key);
+    node_resolve_now(&r);
+    if (r.count == 0)
+        return base_fail(why, BASE_EIO, "%s: %s can't be resolved (%s); give an address of this machine", key,
+                         text, r.problem);
+    int s = bind_one(&r.addresses[0]);
+    if (s >= 0) {
+        *listener = s;
+        return BASE_OK;
+    }
+    if (errno == EADDRINUSE)
+        return base_fail(
+            why, BASE_EIO,
+            "%s: %s is in use by another process; stop that one, or give another port (0: any that is free)",
+            key, text);
+    if (errno == EADDRNOTAVAIL)
+        return base_fail(why, BASE_EIO, "%s: %s is no address of this machine", key, text);
+    return base_fail(why, BASE_EIO, "%s: %s: %s", key, text, strerror(errno));
+}
+
+uint16_t node_gate_port(int listener)
+{
+    struct sockaddr_storage bound;
+    socklen_t bytes = sizeof bound;
+    if (getsockname(listener, (struct sockaddr *)&bound, &bytes) != 0)
+        return 0;
+    if (bound.ss_family == AF_INET6)
+        return ntohs(((const struct sockaddr_in6 *)&bound)->sin6_port);
+    return ntohs(((const struct sockaddr_in *)&bound)->sin_port);
+}

@@ -1,0 +1,31 @@
+// The door of the peer port: accepts connections and holds strangers to their limits until they have proven
+// themselves. Whoever comes over a limit is closed without a byte, and counted. Loop's thread.
+#ifndef NODE_GATE_H
+#define NODE_GATE_H
+
+#include "base/error.h"
+#include "node/resolve.h"
+
+struct event_base;
+struct node_gate;
+
+// The socket is the owner's now; it must be followed by one node_gate_settled with the same host.
+typedef void (*node_gate_accepted)(void *owner, int socket, const char *address, const char *host);
+
+// `listener`: bound, non-blocking; the gate's after success.
+enum base_error node_gate_create(struct event_base *base, int listener, node_gate_accepted accepted,
+                                 void *owner, struct node_gate **gate) BASE_CHECK;
+void node_gate_destroy(struct node_gate *gate);
+void node_gate_open(struct node_gate *gate);
+void node_gate_close(struct node_gate *gate);
+// This one is authenticated or gone: no longer half-open.
+void node_gate_settled(struct node_gate *gate, const char *host);
+size_t node_gate_half_open(const struct node_gate *gate);
+uint64_t node_gate_turned_away(const struct node_gate *gate);
+
+// "host:port" to a bound socket for accept, non-blocking. BASE_EIO with the reason.
+enum base_error node_gate_bind(const char *key, const char *text, int *listener,
+                               struct base_reason *why) BASE_CHECK;
+uint16_t node_gate_port(int listener);
+
+#endif

@@ -1,0 +1,54 @@
+#include "node/greet.h"
+#include "base/hash.h"
+#include <inttypes.h>
+#include <string.h>
+
+static uint64_t join(uint64_t hash, uint64_t value)
+{
+    return base_hash_bytes(hash, &value, sizeof value);
+}
+
+static uint64_t join_real(uint64_t hash, double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return join(hash, bits);
+}
+
+uint64_t node_greeting_rules(const struct node_config *config)
+{
+    bool moments = config->average.share_second_moment > 0 && config->train.optimizer == NODE_OPTIMIZER_ADAMW;
+    uint64_t hash = join(0x72756c6573ull, (uint64_t)config->topology.kind);
+    hash = join(hash, config->topology.seed);
+    hash = join(hash, config->average.drift_correction);
+    if (config->average.drift_correction) {
+        hash = join_real(hash, config->average.drift_gain);
+        hash = join_real(hash, config->average.drift_limit);
+    }
+    return join(hash, moments ? config->average.share_second_moment : 0);
+}
+
+enum base_error node_greeting_compare(const struct gossip_greeting *ours,
+                                      const struct gossip_greeting *theirs, struct base_reason *why)
+{
+    if (theirs->protocol != ours->protocol)
+        return base_fail(why, BASE_EMISMATCH,
+                         "it speaks protocol %" PRIu32 " (version %s), this node protocol %" PRIu32
+                         " (version %s); run the same version on both",
+                         theirs->protocol, theirs->version, ours->protocol, ours->version);
+    if (theirs->schema != ours->schema || theirs->parameters != ours->parameters)
+        return base_fail(why, BASE_EMISMATCH,
+                         "it trains another model: %s (%" PRIu64 " parameters) there, %s (%" PRIu64
+                         " parameters) here; make model.* and the shape of the data the same",
+                         theirs->model, theirs->parameters, ours->model, ours->parameters);
+    if (theirs->rules != ours->rules)
+        return base_fail(
+            why, BASE_EMISMATCH,
+            "its settings differ in one that all nodes must share: topology.kind, topology.seed, "
+            "average.drift_correction, drift_gain, drift_limit or share_second_moment");
+    if (strcmp(theirs->name, ours->name) == 0)
+        return base_fail(why, BASE_EMISMATCH,
+                         "it has the name of this node, '%s'; give every node a node.name of its own",
+                         ours->name);
+    return BASE_OK;
+}

@@ -1,0 +1,60 @@
+// One stream to one other node: a TCP socket under plain libevent events, our own buffers, and the secure
+// session on top. It carries whole messages and refuses to know what they say. Strangers get nothing: a
+// handshake that fails is closed without a byte.
+//
+// All calls and callbacks are the loop's thread. A link never calls its owner from inside a call of the owner
+// other than node_link_* of its own events; `closed` comes exactly once, from the loop, and is the last call.
+// Bounds: input one record and one read; output `out_limit`, over which a slow reader is closed.
+#ifndef NODE_LINK_H
+#define NODE_LINK_H
+
+#include "base/error.h"
+#include "gossip/session/session.h"
+#include "node/counters.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct event_base;
+struct node_link;
+
+struct node_link_handler {
+    void (*established)(void *owner, const struct gossip_id *peer);
+    void (*message)(void *owner, const uint8_t *bytes, size_t count);
+    void (*closed)(void *owner, enum base_error code, const char *why); // BASE_OK: ended in order
+};
+
+struct node_link_options {
+    struct event_base *base; // borrowed, as all pointers below
+    int socket;              // non-blocking; connecting (initiator) or accepted; the link's after success
+    bool initiator;
+    const struct gossip_identity *identity;
+    uint8_t psk[32];
+    const char *cluster;
+    size_t message_limit;
+    uint64_t handshake_ns; // until the session must be established
+    struct node_counters *counters;
+    const struct node_link_handler *handler;
+    void *owner;
+};
+
+struct node_link_traffic {
+    uint64_t sent, received; // bytes on the socket
+};
+
+enum base_error node_link_create(const struct node_link_options *options, struct node_link **link) BASE_CHECK;
+void node_link_destroy(struct node_link *link); // at any time; no callback follows. NULL is fine
+
+// Seals and sends one message, header and payloads joined. BASE_ESTATE when not established or already
+// ending; BASE_ELIMIT when the peer reads too slowly: the link is then closed.
+enum base_error node_link_send(struct node_link *link, const void *message, size_t bytes) BASE_CHECK;
+// Ends at once. `closed` follows with this code and reason.
+void node_link_close(struct node_link *link, enum base_error code, const char *why);
+// Sends what is queued, then ends; what still comes in is thrown away. Bounded in time.
+void node_link_finish(struct node_link *link);
+// While paused nothing is read, and nothing that was read is handed over.
+void node_link_pause(struct node_link *link, bool paused);
+bool node_link_usable(const struct node_link *link); // established and not ending
+struct node_link_traffic node_link_traffic(const struct node_link *link);
+
+#endif

@@ -1,0 +1,259 @@
+// p2pml-node: one node of a cluster. Exit status: 0 done or stopped cleanly, 1 failed while running, 2 bad
+// usage or configuration.
+#include "base/log.h"
+#include "node/config.h"
+#include "node/learner.h"
+#include "node/loop.h"
+#include "node/mail.h"
+#include "node/setup.h"
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+struct arguments {
+    const char *config;
+    const char **assignments; // of --set and --peers, in order; "key=value"
+    size_t n_assignments;
+    char *peers; // "peers=..." of --peers
+    bool check, resume, help, version;
+};
+
+static const char usage[] =
+    "usage: p2pml-node [--config FILE] [--peers HOST:PORT,...] [--set KEY=VALUE]... [--check] [--resume]\n"
+    "\n"
+    "  --config FILE   YAML; every key is listed below\n"
+    "  --peers LIST    the other nodes; the same as --set peers=LIST\n"
+    "  --set KEY=VALUE overrides the file and the environment; may be repeated\n"
+    "  --check         checks the configuration and ends\n"
+    "  --resume        goes on from the newest checkpoint in node.dir\n"
+    "  --help, --version\n"
+    "\n"
+    "A variable of the environment such as P2PML_TRAIN_STEPS sets the key train.steps.\n"
+    "SIGTERM and SIGINT write a last checkpoint and end with status 0; SIGHUP reads cluster.allow_file "
+    "again.\n";
+
+static bool parse_one(struct arguments *a, int option)
+{
+    switch (option) {
+    case 'c':
+        a->config = optarg;
+        return true;
+    case 's':
+        a->assignments[a->n_assignments++] = optarg;
+        return true;
+    case 'p':
+        if (a->peers || asprintf(&a->peers, "peers=%s", optarg) < 0)
+            return false;
+        a->assignments[a->n_assignments++] = a->peers;
+        return true;
+    case 'k':
+        return a->check = true;
+    case 'r':
+        return a->resume = true;
+    case 'h':
+        return a->help = true;
+    case 'v':
+        return a->version = true;
+    default:
+        return false;
+    }
+}
+
+static bool parse_arguments(int argc, char **argv, struct arguments *a)
+{
+    static const struct option options[] = {
+        {"config", required_argument, NULL, 'c'}, {"peers", required_argument, NULL, 'p'},
+        {"set", required_argument, NULL, 's'},    {"check", no_argument, NULL, 'k'},
+        {"resume", no_argument, NULL, 'r'},       {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'v'},      {0}};
+    a->assignments = calloc((size_t)argc + 1, sizeof *a->assignments);
+    if (!a->assignments)
+        return false;
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;)
+        if (!parse_one(a, option))
+            return false;
+    if (optind < argc)
+        fprintf(stderr, "p2pml-node: '%s' is no option\n", argv[optind]);
+    return optind >= argc;
+}
+
+static enum base_error read_config(const struct arguments *a, struct node_config *config,
+                                   struct base_reason *why)
+{
+    static const char *const others[] = {"P2PML_DATA", "P2PML_SEED", NULL}; // of tests and tools
+    enum base_error code = node_schema_defaults(&node_config_schema, config, why);
+    if (code == BASE_OK && a->config)
+        code = node_schema_read_file(&node_config_schema, a->config, config, why);
+    if (code == BASE_OK)
+        code = node_schema_read_environment(&node_config_schema, "P2PML", environ, others, config, why);
+    for (size_t i = 0; i < a->n_assignments && code == BASE_OK; i++)
+        code = node_schema_set(&node_config_schema, a->assignments[i], config, why);
+    if (code != BASE_OK)
+        return code;
+    base_log_configure((enum base_log_level)config->log.level, (enum base_log_format)config->log.format,
+                       config->node.name);
+    return node_config_check(config, why);
+}
+
+struct threads { // what they share
+    struct node_mailbox *loop_box, *worker_box, *learner_box;
+    struct node_counters counters;
+    struct node_loop *loop;
+    struct node_worker *worker;
+    struct node_learner *learner;
+};
+
+static void destroy_threads(struct threads *t)
+{
+    if (t->loop)
+        node_loop_destroy(t->loop);
+    struct node_mailbox *boxes[] = {t->loop_box, t->worker_box, t->learner_box};
+    for (size_t i = 0; i < sizeof boxes / sizeof *boxes; i++)
+        if (boxes[i])
+            node_mailbox_destroy(boxes[i], node_mail_free);
+}
+
+static enum base_error open_loop(struct node_setup *s, struct threads *t, struct base_reason *why)
+{
+    enum base_error code = node_mailbox_create(LIMIT_MAILBOX, &t->loop_box);
+    if (code == BASE_OK)
+        code = node_mailbox_create(LIMIT_MAILBOX, &t->worker_box);
+    if (code == BASE_OK)
+        code = node_mailbox_create(LIMIT_MAILBOX, &t->learner_box);
+    if (code != BASE_OK)
+        return base_fail(why, code, "the mailboxes can't be made: %s", base_error_name(code));
+    struct node_loop_options options = {.config = s->config,
+                                        .identity = &s->identity,
+                                        .name = s->name,
+                                        .has_secret = s->config->cluster.secret_file[0] != 0,
+                                        .allow = s->has_allow ? &s->allow : NULL,
+                                        .greeting = s->greeting,
+                                        .message_limit = s->message_limit,
+                                        .inbox = t->loop_box,
+                                        .worker = t->worker_box,
+                                        .learner = t->learner_box,
+                                        .counters = &t->counters};
+    memcpy(options.psk, s->psk, sizeof options.psk);
+    code = node_loop_create(&options, &t->loop, why);
+    explicit_bzero(options.psk, sizeof options.psk);
+    if (code == BASE_OK)
+        base_log(BASE_LOG_INFO, "listening", "peers on %s (port %u), http on %s (port %u)",
+                 s->config->node.listen, (unsigned)node_loop_port(t->loop),
+                 s->config->node.http[0] ? s->config->node.http : "nothing",
+                 (unsigned)node_loop_http_port(t->loop));
+    return code;
+}
+
+static enum base_error start_threads(struct node_setup *s, struct threads *t)
+{
+    struct node_worker_options worker = {.exchange = s->exchange,
+                                         .self = s->identity.id,
+                                         .topology = (enum topology_kind)s->config->topology.kind,
+                                         .inbox = t->worker_box,
+                                         .loop = t->loop_box,
+                                         .learner = t->learner_box,
+                                         .checkpoint = node_setup_checkpoint,
+                                         .checkpoint_context = s};
+    struct node_learner_options learner = {.config = s->config,
+                                           .trainer = s->trainer,
+                                           .model = s->model,
+                                           .test = &s->test,
+                                           .outer = s->outer,
+                                           .first_round = s->round,
+                                           .metrics = s->metrics,
+                                           .inbox = t->learner_box,
+                                           .worker = t->worker_box,
+                                           .loop = t->loop_box,
+                                           .counters = &t->counters};
+    enum base_error code = node_worker_start(&worker, &t->worker);
+    if (code != BASE_OK)
+        return code;
+    code = node_learner_start(&learner, &t->learner);
+    if (code != BASE_OK) {
+        BASE_ASSERT(node_mailbox_post(t->worker_box, node_mail_new(NODE_MAIL_STOP)) == BASE_OK);
+        node_worker_join(t->worker);
+    }
+    return code;
+}
+
+static int run(struct node_setup *s, struct base_reason *why)
+{
+    struct threads t = {0};
+    int status = EXIT_FAILED;
+    enum base_error code = open_loop(s, &t, why);
+    if (code != BASE_OK)
+        goto out;
+    code = start_threads(s, &t);
+    if (code != BASE_OK) {
+        (void)base_fail(why, code, "the threads can't be started: %s", base_error_name(code));
+        goto out;
+    }
+    status = node_loop_run(t.loop);
+    if (status == NODE_LOOP_ABANDONED)
+        _exit(EXIT_FAILED); // asked to end at once: the threads are where they are
+    node_learner_join(t.learner);
+    node_worker_join(t.worker);
+    base_log(BASE_LOG_INFO, "end", "exit status %d", status);
+out:
+    destroy_threads(&t);
+    return status;
+}
+
+static int print_help(void)
+{
+    char *keys = node_schema_help(&node_config_schema);
+    if (!keys)
+        return EXIT_FAILED;
+    printf("%s\n%s", usage, keys);
+    free(keys);
+    return EXIT_DONE;
+}
+
+static int serve(const struct arguments *a)
+{
+    struct node_config config = {0};
+    struct node_setup setup;
+    struct base_reason why = {0};
+    int status = EXIT_USAGE;
+    if (read_config(a, &config, &why) != BASE_OK) {
+        fprintf(stderr, "p2pml-node: %s\n", why.text);
+    } else if (a->check) {
+        puts("configuration is fine");
+        status = EXIT_DONE;
+    } else if (node_setup_create(&config, P2PML_VERSION, a->resume, &setup, &why) != BASE_OK) {
+        base_log(BASE_LOG_ERROR, "start_failed", "%s", why.text);
+        status = EXIT_FAILED;
+    } else {
+        status = run(&setup, &why);
+        if (why.text[0])
+            base_log(BASE_LOG_ERROR, "start_failed", "%s", why.text);
+        node_setup_destroy(&setup);
+    }
+    node_schema_free(&node_config_schema, &config);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct arguments a = {0};
+    int status = EXIT_USAGE;
+    signal(SIGPIPE, SIG_IGN);
+    if (!parse_arguments(argc, argv, &a))
+        fputs(usage, stderr);
+    else if (a.help)
+        status = print_help();
+    else if (a.version)
+        status = printf("p2pml-node %s\n", P2PML_VERSION) > 0 ? EXIT_DONE : EXIT_FAILED;
+    else
+        status = serve(&a);
+    free(a.peers);
+    free(a.assignments);
+    return status;
+}

@@ -1,0 +1,336 @@
+#include "node/setup.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "node/checkpoint.h"
+#include "node/data.h"
+#include "node/greet.h"
+#include "node/mail.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#define PATH_BYTES  4096u
+#define EVAL_BATCH  128u
+#define PACKET_ROOM 256u // headers of packets and blocks, generously
+
+static enum base_error path_in(const struct node_config *config, const char *name, char path[PATH_BYTES],
+                               struct base_reason *why)
+{
+    int used = snprintf(path, PATH_BYTES, "%s/%s", config->node.dir, name);
+    if (used < 0 || (size_t)used >= PATH_BYTES)
+        return base_fail(why, BASE_ELIMIT, "node.dir: the path is too long");
+    return BASE_OK;
+}
+
+// Two processes in one directory would overwrite each other's checkpoints.
+static enum base_error take_directory(struct node_setup *s, struct base_reason *why)
+{
+    char path[PATH_BYTES];
+    enum base_error code = base_directory_make(s->config->node.dir, why);
+    if (code != BASE_OK)
+        return base_fail_context(why, code, "node.dir");
+    code = path_in(s->config, "lock", path, why);
+    if (code != BASE_OK)
+        return code;
+    s->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (s->lock < 0)
+        return base_fail(why, BASE_EIO, "node.dir: %s: %s", path, strerror(errno));
+    if (flock(s->lock, LOCK_EX | LOCK_NB) == 0)
+        return BASE_OK;
+    if (errno == EWOULDBLOCK)
+        return base_fail(
+            why, BASE_ESTATE,
+            "node.dir: %s is in use by another p2pml-node; give every node a directory of its own",
+            s->config->node.dir);
+    return base_fail(why, BASE_EIO, "node.dir: %s can't be locked: %s", path, strerror(errno));
+}
+
+static enum base_error take_identity(struct node_setup *s, struct base_reason *why)
+{
+    char path[PATH_BYTES], hex[GOSSIP_ID_HEX];
+    const char *configured = s->config->node.identity;
+    if (strlen(configured) >= sizeof path)
+        return base_fail(why, BASE_ELIMIT, "node.identity: the path is too long");
+    enum base_error code = BASE_OK;
+    if (configured[0])
+        snprintf(path, sizeof path, "%s", configured);
+    else
+        code = path_in(s->config, "identity", path, why);
+    if (code == BASE_OK)
+        code = gossip_identity_load(path, &s->identity, why);
+    if (code == BASE_ENOTFOUND)
+        code = gossip_identity_create(path, &s->identity, why);
+    if (code != BASE_OK)
+        return base_fail_context(why, code, "identity");
+    gossip_id_hex(&s->identity.id, hex);
+    if (s->config->node.name[0])
+        snprintf(s->name, sizeof s->name, "%s", s->config->node.name);
+    else
+        snprintf(s->name, sizeof s->name, "%.8s", hex);
+    return BASE_OK;
+}
+
+static enum base_error take_secrets(struct node_setup *s, struct base_reason *why)
+{
+    enum base_error code = gossip_secret_load(s->config->cluster.secret_file, s->psk, why);
+    if (code != BASE_OK)
+        return base_fail_context(why, code, "cluster.secret_file");
+    if (!s->config->cluster.allow_file[0])
+        return BASE_OK;
+    code = gossip_allow_list_load(s->config->cluster.allow_file, &s->allow, why);
+    if (code != BASE_OK)
+        return base_fail_context(why, code, "cluster.allow_file");
+    s->has_allow = true;
+    return BASE_OK;
+}
+
+enum base_error node_setup_model(const struct node_config *config, const struct train_dataset *data,
+                                 const struct kernels *kernels, struct train_model **model,
+                                 struct base_reason *why)
+{
+    struct train_model_spec spec = {.kind = config->model.kind == NODE_MODEL_MLP ? TRAIN_MLP : TRAIN_SOFTMAX,
+                                    .inputs = data->features,
+                                    .classes = data->classes};
+    if (spec.kind == TRAIN_MLP) {
+        BASE_ASSERT(config->model.hidden.count <= LIMIT_LAYERS);
+        spec.n_hidden = config->model.hidden.count;
+        for (size_t i = 0; i < spec.n_hidden; i++)
+            spec.hidden[i] = config->model.hidden.items[i];
+    }
+    size_t batch = config->train.batch > EVAL_BATCH ? config->train.batch : EVAL_BATCH;
+    return train_model_create(&spec, kernels, batch, model, why);
+}
+
+enum base_error node_setup_trainer(const struct node_config *config, const char *name,
+                                   struct train_model *model, const struct train_dataset *data,
+                                   const float *start, struct train_trainer **trainer,
+                                   struct base_reason *why)
+{
+    struct train_options options = {
+        .optimizer = config->train.optimizer == NODE_OPTIMIZER_ADAMW ? TRAIN_ADAMW : TRAIN_SGD,
+        .rate = config->train.rate,
+        .momentum = config->train.momentum,
+        .weight_decay = config->train.weight_decay,
+        .beta1 = config->train.beta1,
+        .beta2 = config->train.beta2,
+        .epsilon = config->train.epsilon,
+        .steps = config->train.steps,
+        .batch = config->train.batch,
+        // nodes that share a shard must not see it in the same order
+        .seed = base_hash_bytes(config->train.seed, name, strlen(name)),
+    };
+    enum base_error code = node_config_schedule(config, &options.schedule, why);
+    if (code != BASE_OK)
+        return code;
+    return train_trainer_create(&options, model, data, start, trainer, why);
+}
+
+static enum base_error make_training(struct node_setup *s, struct base_reason *why)
+{
+    static const char *const devices[] = {"cpu", "cuda", "auto"};
+    enum base_error code =
+        kernels_open(devices[s->config->device.kind], (unsigned)s->config->device.threads, &s->kernels, why);
+    if (code != BASE_OK)
+        return base_fail_context(why, code, "device.kind");
+    base_log(BASE_LOG_INFO, "backend", "%s", kernels_describe(s->kernels));
+    code = node_data_load(s->config, s->config->data.shard, &s->train, &s->test, why);
+    if (code != BASE_OK)
+        return base_fail_context(why, code, "data");
+    code = node_setup_model(s->config, &s->train, s->kernels, &s->model, why);
+    if (code != BASE_OK)
+        return base_fail_context(why, code, "model");
+    size_t d = train_model_parameters(s->model);
+    s->start = malloc(d * sizeof *s->start);
+    if (s->config->average.outer_momentum > 0)
+        s->outer = calloc(d, sizeof *s->outer);
+    if (!s->start || (s->config->average.outer_momentum > 0 && !s->outer))
+        return base_fail(why, BASE_ENOMEM, "out of memory for a model of %zu parameters", d);
+    train_model_initialise(s->model, s->config->model.seed, s->start);
+    code = node_setup_trainer(s->config, s->name, s->model, &s->train, s->start, &s->trainer, why);
+    return code == BASE_OK ? BASE_OK : base_fail_context(why, code, "train");
+}
+
+static struct node_checkpoint_parts checkpoint_parts(struct node_setup *s)
+{
+    return (struct node_checkpoint_parts){.model = s->model,
+                                          .trainer = s->trainer,
+                                          .exchange = s->exchange,
+                                          .outer = s->outer,
+                                          .round = s->round,
+                                          .model_seed = s->config->model.seed,
+                                          .boot = s->boot,
+                                          .node = s->name,
+                                          .id = s->identity.id};
+}
+
+enum base_error node_setup_checkpoint(void *context, const struct node_round *round, struct base_reason *why)
+{
+    struct node_setup *s = context;
+    struct node_checkpoint_parts parts = checkpoint_parts(s);
+    parts.round = round->meets ? round->round : round->round - 1; // rounds done
+    enum base_error code =
+        node_checkpoint_write(s->config->node.dir, s->config->checkpoint.keep, &parts, why);
+    if (code == BASE_OK)
+        base_log(BASE_LOG_INFO, "checkpoint", "step %llu",
+                 (unsigned long long)train_trainer_steps_done(s->trainer));
+    return code;
+}
+
+// What a resume brings goes into trainer and outer momentum; *file is kept for the edges.
+static enum base_error resume_training(struct node_setup *s, bool resume, struct node_safetensors **file,
+                                       struct base_reason *why)
+{
+    char path[PATH_BYTES];
+    if (!resume) {
+        if (node_checkpoint_newest(s->config->node.dir, path, sizeof path, why) == BASE_OK)
+            base_log(BASE_LOG_WARN, "fresh_start",
+                     "%s is there; training begins anew, --resume would go on from it", path);
+        return BASE_OK;
+    }
+    struct node_checkpoint_parts parts = checkpoint_parts(s);
+    enum base_error code = node_checkpoint_resume(s->config->node.dir, &parts, file, why);
+    if (code == BASE_ENOTFOUND) {
+        base_log(BASE_LOG_WARN, "fresh_start", "--resume: no checkpoint in %s; training begins at step 0",
+                 s->config->node.dir);
+        return BASE_OK;
+    }
+    if (code != BASE_OK)
+        return base_fail_context(why, code, "--resume");
+    s->round = parts.round;
+    s->boot = parts.boot + 1;
+    train_trainer_store(s->trainer);
+    base_log(BASE_LOG_INFO, "resume", "from step %llu, round %llu",
+             (unsigned long long)train_trainer_steps_done(s->trainer), (unsigned long long)s->round);
+    return BASE_OK;
+}
+
+static enum base_error make_exchange(struct node_setup *s, const struct node_safetensors *file,
+                                     struct base_reason *why)
+{
+    const struct node_config *c = s->config;
+    size_t d = train_model_parameters(s->model);
+    bool moments = c->train.optimizer == NODE_OPTIMIZER_ADAMW;
+    struct gossip_exchange_options options = {
+        .self = s->identity.id,
+        .parameters = d,
+        .start = s->start,
+        .model = file ? train_trainer_model(s->trainer) : NULL,
+        .ratio = (float)c->average.ratio,
+        .values = (enum compress_values)c->average.values,
+        .sync = c->average.mode == NODE_MODE_SYNC,
+        .drift_correction = c->average.drift_correction,
+        .drift_gain = (float)c->average.drift_gain,
+        .drift_limit = (float)c->average.drift_limit,
+        .share_second_moment = moments ? (unsigned)c->average.share_second_moment : 0,
+        .deadline_floor_ns = c->average.deadline_floor_ns,
+        .deadline_ceiling_ns = c->average.deadline_ceiling_ns,
+    };
+    enum base_error code = gossip_exchange_create(&options, &s->exchange, why);
+    if (code == BASE_OK && file)
+        node_checkpoint_resume_edges(file, s->exchange);
+    return code;
+}
+
+// The largest message of any peer on this model: every value in fp32 with its index, a full slice of second
+// moments; or a block of BOOT.
+static size_t largest_message(size_t parameters)
+{
+    size_t block = 4u * (parameters < LIMIT_BOOT_BLOCK ? parameters : LIMIT_BOOT_BLOCK);
+    size_t packet = compress_packet_bound(parameters, parameters, COMPRESS_FP32) + parameters;
+    return LIMIT_MESSAGE_HEADER_BYTES + PACKET_ROOM + (packet > block ? packet : block);
+}
+
+static void make_greeting(struct node_setup *s, const char *version)
+{
+    struct gossip_greeting *g = &s->greeting;
+    size_t d = train_model_parameters(s->model);
+    g->protocol = GOSSIP_PROTOCOL;
+    snprintf(g->version, sizeof g->version, "%s", version);
+    snprintf(g->name, sizeof g->name, "%s", s->name);
+    train_model_describe(s->model, g->model, sizeof g->model);
+    g->schema = train_model_schema(s->model);
+    g->parameters = d;
+    g->start = base_hash_vector(s->start, d);
+    g->rules = node_greeting_rules(s->config);
+    s->message_limit = largest_message(d);
+}
+
+static void describe(const struct node_setup *s, const char *version)
+{
+    char hex[GOSSIP_ID_HEX];
+    gossip_id_hex(&s->identity.id, hex);
+    base_log(BASE_LOG_INFO, "node", "p2pml-node %s, id %s", version, hex);
+}
+
+static enum base_error make_all(struct node_setup *s, const char *version, bool resume,
+                                struct base_reason *why)
+{
+    struct node_safetensors *file = NULL;
+    char path[PATH_BYTES];
+    enum base_error code = take_directory(s, why);
+    if (code == BASE_OK)
+        code = take_identity(s, why);
+    if (code != BASE_OK)
+        return code;
+    base_log_configure((enum base_log_level)s->config->log.level, (enum base_log_format)s->config->log.format,
+                       s->name);
+    describe(s, version);
+    code = take_secrets(s, why);
+    if (code == BASE_OK)
+        code = make_training(s, why);
+    if (code == BASE_OK)
+        code = resume_training(s, resume, &file, why);
+    if (code == BASE_OK)
+        code = make_exchange(s, file, why);
+    node_safetensors_free(file);
+    if (code == BASE_OK)
+        code = path_in(s->config, "metrics.jsonl", path, why);
+    if (code == BASE_OK)
+        code = node_metrics_open(path, s->name, &s->metrics, why);
+    if (code != BASE_OK)
+        return code;
+    make_greeting(s, version);
+    base_log(BASE_LOG_INFO, "model", "%s, %zu parameters", s->greeting.model,
+             train_model_parameters(s->model));
+    base_log(BASE_LOG_INFO, "data", "%zu examples to train on, shard %llu of %llu; %zu to test on",
+             s->train.examples, (unsigned long long)s->config->data.shard,
+             (unsigned long long)s->config->data.shards, s->test.examples);
+    return BASE_OK;
+}
+
+enum base_error node_setup_create(const struct node_config *config, const char *version, bool resume,
+                                  struct node_setup *setup, struct base_reason *why)
+{
+    *setup = (struct node_setup){.config = config, .lock = -1};
+    enum base_error code = make_all(setup, version, resume, why);
+    if (code != BASE_OK)
+        node_setup_destroy(setup);
+    return code;
+}
+
+void node_setup_destroy(struct node_setup *s)
+{
+    if (s->metrics)
+        node_metrics_close(s->metrics);
+    if (s->exchange)
+        gossip_exchange_destroy(s->exchange);
+    if (s->trainer)
+        train_trainer_destroy(s->trainer);
+    if (s->model)
+        train_model_destroy(s->model);
+    train_dataset_destroy(&s->train);
+    train_dataset_destroy(&s->test);
+    gossip_allow_list_destroy(&s->allow);
+    gossip_identity_wipe(&s->identity);
+    explicit_bzero(s->psk, sizeof s->psk);
+    free(s->start);
+    free(s->outer);
+    if (s->lock >= 0)
+        close(s->lock);
+    *s = (struct node_setup){.lock = -1};
+}

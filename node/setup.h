@@ -1,0 +1,53 @@
+// Everything of a node that can fail before its ports open, made in this order: directory and lock, identity,
+// secret, allow-list, data, model, trainer, resume, exchange, metrics. On error all that was made is gone
+// again, except the directory and a new identity. Main thread, before the others start.
+#ifndef NODE_SETUP_H
+#define NODE_SETUP_H
+
+#include "gossip/exchange/exchange.h"
+#include "gossip/session/identity.h"
+#include "node/config.h"
+#include "node/metrics.h"
+#include "node/worker.h"
+#include "train/trainer.h"
+
+struct node_setup {
+    const struct node_config *config; // borrowed
+    int lock;                         // <dir>/lock, held while the process lives
+    struct gossip_identity identity;
+    char name[LIMIT_NODE_NAME_BYTES];
+    uint8_t psk[32];
+    bool has_allow;
+    struct gossip_allow_list allow;
+    const struct kernels *kernels;
+    struct train_dataset train, test;
+    struct train_model *model;
+    struct train_trainer *trainer;
+    float *start;         // [parameters] the seed model
+    float *outer;         // [parameters], or NULL without outer momentum
+    uint64_t round, boot; // of a resume
+    struct gossip_exchange *exchange;
+    struct gossip_greeting greeting;
+    size_t message_limit;
+    struct node_metrics *metrics;
+};
+
+// `version`: of the program, for people.
+enum base_error node_setup_create(const struct node_config *config, const char *version, bool resume,
+                                  struct node_setup *setup, struct base_reason *why) BASE_CHECK;
+void node_setup_destroy(struct node_setup *setup);
+// Fits node_worker_options; context: the setup.
+enum base_error node_setup_checkpoint(void *setup, const struct node_round *round,
+                                      struct base_reason *why) BASE_CHECK;
+
+// The model and the trainer that a configuration asks for; the lab's central and lone runs use them, too.
+enum base_error node_setup_model(const struct node_config *config, const struct train_dataset *data,
+                                 const struct kernels *kernels, struct train_model **model,
+                                 struct base_reason *why) BASE_CHECK;
+// `name`: the node's; with train.seed it decides the order of the examples.
+enum base_error node_setup_trainer(const struct node_config *config, const char *name,
+                                   struct train_model *model, const struct train_dataset *data,
+                                   const float *start, struct train_trainer **trainer,
+                                   struct base_reason *why) BASE_CHECK;
+
+#endif

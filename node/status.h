@@ -1,0 +1,33 @@
+// What a node tells about itself, from one snapshot: JSON for programs, the Prometheus text format (version
+// 0.0.4) for monitoring. Pure: no clock, no sockets. NaN becomes null in JSON and is left out of the metrics.
+#ifndef NODE_STATUS_H
+#define NODE_STATUS_H
+
+#include "node/link.h"
+#include "node/mail.h"
+#include "node/peers.h"
+#include "node/roster.h"
+
+struct node_status_edge {
+    struct node_edge_status edge;
+    const char *name; // of the peer; "" when not known (any more)
+    struct node_link_traffic traffic;
+};
+
+struct node_status {
+    const char *name, *cluster, *version, *model; // borrowed, as all pointers
+    struct gossip_id id;
+    uint64_t parameters, bytes_sent, bytes_received;
+    uint64_t started_ns, now_ns; // monotonic
+    struct node_progress progress;
+    struct gossip_exchange_totals totals;
+    struct node_peers_counters peers;
+    const struct node_roster *roster;
+    const struct node_status_edge *edges;
+    size_t n_edges;
+};
+
+char *node_status_json(const struct node_status *status);    // malloc'ed; NULL: out of memory
+char *node_status_metrics(const struct node_status *status); // malloc'ed; NULL: out of memory
+
+#endif

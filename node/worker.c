@@ -1,0 +1,288 @@
+#include "node/worker.h"
+#include "base/log.h"
+#include "node/clock.h"
+#include "node/mail.h"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EDGES_EVERY_NS (200 * NODE_MILLISECOND_NS)
+#define POST_WAIT_NS                                                                                         \
+    NODE_SECOND_NS // a full mailbox of the loop, before a message is given up (it may be lost anyway)
+
+struct node_worker {
+    struct node_worker_options options;
+    pthread_t thread;
+    struct gossip_id *view;   // topology order
+    size_t n_view, position;  // position: of this node
+    struct node_round *round; // being settled, or NULL
+    bool edges_dirty;
+    uint64_t edges_posted_ns;
+};
+
+// The loop drains its box as long as it runs; at its end, what is left is nobody's loss.
+static void post_loop(struct node_worker *worker, struct node_mail *mail)
+{
+    uint64_t deadline_ns = node_clock_ns() + POST_WAIT_NS;
+    const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
+    while (node_mailbox_post(worker->options.loop, mail) != BASE_OK) {
+        if (node_clock_ns() > deadline_ns) {
+            node_mail_free(mail);
+            return;
+        }
+        nanosleep(&moment, NULL);
+    }
+}
+
+static void send_message(struct node_worker *worker, const struct gossip_id *peer,
+                         const struct gossip_message *message)
+{
+    uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
+    size_t bytes = 0;
+    BASE_ASSERT(gossip_message_encode_header(message, header, sizeof header, &bytes) == BASE_OK);
+    bool exchange = message->kind == GOSSIP_XCHG || message->kind == GOSSIP_XACK;
+    size_t delta = exchange ? message->as.exchange.delta_bytes : 0;
+    size_t moment = exchange && message->as.exchange.moment ? message->as.exchange.moment_bytes : 0;
+    struct node_mail *mail = node_mail_new(NODE_MAIL_SEND);
+    mail->peer = *peer;
+    mail->bytes = malloc(bytes + delta + moment);
+    if (!mail->bytes) { // as if lost on the way: the protocol recovers
+        base_log(BASE_LOG_ERROR, "out_of_memory", "a message of %zu bytes was not sent",
+                 bytes + delta + moment);
+        node_mail_free(mail);
+        return;
+    }
+    memcpy(mail->bytes, header, bytes);
+    if (delta > 0)
+        memcpy(mail->bytes + bytes, message->as.exchange.delta, delta);
+    if (moment > 0)
+        memcpy(mail->bytes + bytes + delta, message->as.exchange.moment, moment);
+    mail->n_bytes = bytes + delta + moment;
+    post_loop(worker, mail);
+}
+
+static void write_checkpoint(struct node_worker *worker, struct node_round *round)
+{
+    struct base_reason why = {0};
+    enum base_error code = worker->options.checkpoint(worker->options.checkpoint_context, round, &why);
+    round->checkpoint_error = code;
+    if (code != BASE_OK)
+        base_log(BASE_LOG_ERROR, "checkpoint_failed", "%s (older checkpoints are still there)", why.text);
+}
+
+// Learner and edges stand still here: the exchange is not stepped and the learner waits.
+static void round_done(struct node_worker *worker)
+{
+    struct node_round *round = worker->round;
+    if (!round)
+        return;
+    worker->round = NULL;
+    gossip_exchange_totals(worker->options.exchange, &round->totals);
+    round->checkpoint_error = BASE_OK;
+    if (round->checkpoint)
+        write_checkpoint(worker, round);
+    struct node_mail *mail = node_mail_new(NODE_MAIL_ROUND_DONE);
+    mail->round = round;
+    BASE_ASSERT(node_mailbox_post(worker->options.learner, mail) == BASE_OK); // one rendezvous at a time
+}
+
+static void act(struct node_worker *worker, const struct gossip_exchange_actions *actions)
+{
+    bool done = false;
+    for (size_t i = 0; i < actions->count; i++) {
+        const struct gossip_exchange_action *action = &actions->list[i];
+        if (action->kind == GOSSIP_EXCHANGE_SEND)
+            send_message(worker, &action->peer, &action->message);
+        else
+            done = true;
+    }
+    if (done)
+        round_done(worker);
+}
+
+static void close_peer(struct node_worker *worker, const struct gossip_id *peer, const char *why)
+{
+    struct node_mail *mail = node_mail_new(NODE_MAIL_CLOSE);
+    mail->peer = *peer;
+    snprintf(mail->text, sizeof mail->text, "%s", why);
+    post_loop(worker, mail);
+}
+
+static void step(struct node_worker *worker, struct gossip_exchange_event *event)
+{
+    struct gossip_exchange_actions actions;
+    event->now_ns = node_clock_ns();
+    enum base_error code = gossip_exchange_step(worker->options.exchange, event, &actions);
+    worker->edges_dirty = true;
+    if (code == BASE_OK) {
+        act(worker, &actions);
+    } else if (event->kind == GOSSIP_EXCHANGE_MESSAGE && code != BASE_ENOMEM) {
+        close_peer(worker, &event->peer, "a message whose contents break the exchange protocol");
+    } else {
+        base_log(BASE_LOG_ERROR, "exchange", "an event was not taken: %s", base_error_name(code));
+        if (event->kind == GOSSIP_EXCHANGE_ROUND)
+            round_done(worker); // the learner goes on without this meeting
+        else if (event->kind == GOSSIP_EXCHANGE_MESSAGE)
+            close_peer(worker, &event->peer, "this node is out of memory");
+    }
+}
+
+static void take_message(struct node_worker *worker, const struct node_mail *mail)
+{
+    struct gossip_message message;
+    if (gossip_message_decode(mail->bytes, mail->n_bytes, &message) != BASE_OK) {
+        close_peer(worker, &mail->peer, "a message that breaks the protocol");
+        return;
+    }
+    struct gossip_exchange_event event = {
+        .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = mail->peer, .message = &message};
+    step(worker, &event);
+}
+
+static void take_view(struct node_worker *worker, struct node_mail *mail)
+{
+    free(worker->view);
+    worker->view = (struct gossip_id *)(void *)mail->bytes;
+    worker->n_view = mail->n_bytes / sizeof *worker->view;
+    mail->bytes = NULL;
+    worker->position = TOPOLOGY_NOBODY;
+    for (size_t i = 0; i < worker->n_view; i++)
+        if (gossip_id_compare(&worker->view[i], &worker->options.self) == 0)
+            worker->position = i;
+}
+
+static void take_round(struct node_worker *worker, struct node_round *round)
+{
+    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_ROUND};
+    size_t partner = TOPOLOGY_NOBODY;
+    if (round->meets && worker->position != TOPOLOGY_NOBODY && worker->n_view > 1)
+        partner = topology_partner(worker->options.topology, worker->n_view, worker->position, round->round);
+    event.round.meets = partner != TOPOLOGY_NOBODY;
+    if (event.round.meets)
+        event.round.partner = worker->view[partner];
+    event.round.round = round->round;
+    event.round.step_scale = round->step_scale;
+    event.round.model = round->model;
+    event.round.second_moment = round->second_moment;
+    event.round.correction = round->correction;
+    worker->round = round;
+    step(worker, &event);
+}
+
+static void link_event(struct node_worker *worker, enum gossip_exchange_event_kind kind,
+                       const struct gossip_id *peer)
+{
+    struct gossip_exchange_event event = {.kind = kind, .peer = *peer};
+    step(worker, &event);
+}
+
+// False: the thread ends.
+static bool handle(struct node_worker *worker, struct node_mail *mail)
+{
+    switch (mail->kind) {
+    case NODE_MAIL_LINK_UP:
+        link_event(worker, GOSSIP_EXCHANGE_LINK_UP, &mail->peer);
+        break;
+    case NODE_MAIL_LINK_DOWN:
+        link_event(worker, GOSSIP_EXCHANGE_LINK_DOWN, &mail->peer);
+        break;
+    case NODE_MAIL_FORGET:
+        link_event(worker, GOSSIP_EXCHANGE_FORGET, &mail->peer);
+        break;
+    case NODE_MAIL_MESSAGE:
+        take_message(worker, mail);
+        break;
+    case NODE_MAIL_VIEW:
+        take_view(worker, mail);
+        break;
+    case NODE_MAIL_ROUND:
+        take_round(worker, mail->round);
+        break;
+    case NODE_MAIL_STOP:
+        return false;
+    default:
+        BASE_ASSERT(!"a mail that is not for the worker");
+    }
+    return true;
+}
+
+static struct node_edge_status edge_status(const struct gossip_exchange *exchange, size_t edge)
+{
+    struct gossip_edge_info info;
+    gossip_exchange_edge_info(exchange, edge, &info);
+    return (struct node_edge_status){.peer = info.peer,
+                                     .state = info.state,
+                                     .epoch = info.epoch,
+                                     .sequence = info.sequence,
+                                     .exchanges = info.exchanges,
+                                     .boots = info.boots,
+                                     .replays = info.replays,
+                                     .busy = info.busy,
+                                     .timeouts = info.timeouts,
+                                     .mismatches = info.mismatches,
+                                     .answer_median_ns = info.answer_median_ns};
+}
+
+static void post_edges(struct node_worker *worker, uint64_t now_ns)
+{
+    size_t count = gossip_exchange_edges(worker->options.exchange);
+    struct node_edge_status *edges = calloc(count + 1, sizeof *edges);
+    struct node_mail *mail = node_mail_new(NODE_MAIL_EDGES);
+    for (size_t i = 0; edges && i < count; i++)
+        edges[i] = edge_status(worker->options.exchange, i);
+    mail->bytes = (uint8_t *)edges;
+    mail->n_bytes = edges ? count * sizeof *edges : 0;
+    gossip_exchange_totals(worker->options.exchange, &mail->totals);
+    worker->edges_dirty = false;
+    worker->edges_posted_ns = now_ns;
+    post_loop(worker, mail);
+}
+
+static uint64_t next_deadline(const struct node_worker *worker)
+{
+    uint64_t deadline_ns = gossip_exchange_deadline(worker->options.exchange);
+    uint64_t edges_ns = worker->edges_posted_ns + EDGES_EVERY_NS;
+    return worker->edges_dirty && edges_ns < deadline_ns ? edges_ns : deadline_ns;
+}
+
+static void *work(void *argument)
+{
+    struct node_worker *worker = argument;
+    for (bool running = true; running;) {
+        struct node_mail *mail = node_mailbox_take(worker->options.inbox, next_deadline(worker));
+        if (mail)
+            running = handle(worker, mail);
+        node_mail_free(mail);
+        uint64_t now_ns = node_clock_ns();
+        if (running && now_ns >= gossip_exchange_deadline(worker->options.exchange)) {
+            struct gossip_exchange_event timer = {.kind = GOSSIP_EXCHANGE_TIMER};
+            step(worker, &timer);
+        }
+        if (running && worker->edges_dirty && now_ns - worker->edges_posted_ns >= EDGES_EVERY_NS)
+            post_edges(worker, now_ns);
+    }
+    return NULL;
+}
+
+enum base_error node_worker_start(const struct node_worker_options *options, struct node_worker **out)
+{
+    struct node_worker *worker = calloc(1, sizeof *worker);
+    if (!worker)
+        return BASE_ENOMEM;
+    worker->options = *options;
+    worker->position = TOPOLOGY_NOBODY;
+    if (pthread_create(&worker->thread, NULL, work, worker) != 0) {
+        free(worker);
+        return BASE_ENOMEM;
+    }
+    *out = worker;
+    return BASE_OK;
+}
+
+void node_worker_join(struct node_worker *worker)
+{
+    pthread_join(worker->thread, NULL);
+    free(worker->view);
+    free(worker);
+}
