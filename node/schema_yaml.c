@@ -348,6 +348,22 @@ static enum base_error check_bytes(const struct reading *reading)
               base_fail(reading->why, BASE_EFORMAT, "found the byte 0x%02x, expected text in UTF-8", byte));
 }
 
+// Tag directives would only serve tags, which are refused, and libyaml compares each with all before it.
+static enum base_error refuse_tag_directives(const struct reading *reading)
+{
+    static const char directive[] = "%TAG";
+    const char *from = reading->text, *end = reading->text + reading->bytes;
+    for (size_t line = 1; from < end; line++) {
+        if ((size_t)(end - from) >= strlen(directive) && memcmp(from, directive, strlen(directive)) == 0)
+            return at(
+                reading, line, "",
+                base_fail(reading->why, BASE_EFORMAT, "found a %%TAG directive, expected plain values"));
+        const char *newline = memchr(from, '\n', (size_t)(end - from));
+        from = newline ? newline + 1 : end;
+    }
+    return BASE_OK;
+}
+
 // Sections that a file can open: at most one for each dot of a name.
 static size_t count_sections(const struct node_schema *schema)
 {
@@ -366,6 +382,8 @@ enum base_error node_schema_read_text(const struct node_schema *schema, const ch
         return base_fail(why, BASE_ELIMIT, "%s: found %zu bytes, expected a configuration of at most %u",
                          origin, bytes, LIMIT_CONFIG_BYTES);
     enum base_error error = check_bytes(&reading);
+    if (!error)
+        error = refuse_tag_directives(&reading);
     if (error)
         return error;
     if (!yaml_parser_initialize(&reading.parser))

@@ -324,6 +324,7 @@ static const struct bad bads[] = {
     {"peers: [&a b]\n",
      "node.yaml:1: peers: found the anchor or alias \"a\", expected a plain value: write it out"},
     {"peers: []\n---\npeers: []\n", "node.yaml:2: found a second document, expected one in a file"},
+    {"%TAG !a! b\n---\nnode: {}\n", "node.yaml:1: found a %TAG directive, expected plain values"},
     // broken files
     {"node:\n\tname: a\n",
      "node.yaml:2: found a tab in the indentation, expected spaces: YAML takes no tabs there"},
