@@ -41,33 +41,35 @@ struct kernels {
     void (*download)(void *to_host, const void *from_device, size_t bytes);
     void (*wait)(void);
 
-    // C[m,n] = alpha * op(A)[m,k] op(B)[k,n] + beta * C; op transposes where told. Leading dimensions are those of
-    // the stored matrices: A is [m,k] or, transposed, [k,m].
-    void (*gemm)(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha, const float *a,
-                 const float *b, float beta, float *c);
+    // C[m,n] = alpha * op(A)[m,k] op(B)[k,n] + beta * C; op transposes where told. Leading dimensions are
+    // those of the stored matrices: A is [m,k] or, transposed, [k,m].
+    void (*gemm)(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
+                 const float *a, const float *b, float beta, float *c);
     void (*bias_add)(size_t rows, size_t cols, const float *bias, float *z);      // z[r,c] += bias[c]
     void (*bias_add_relu)(size_t rows, size_t cols, const float *bias, float *z); // z = max(z + bias, 0)
     // grad[i] = activation[i] > 0 ? grad[i] : 0
     void (*relu_backward)(size_t count, const float *activation, float *grad);
     void (*column_sum)(size_t rows, size_t cols, const float *z, float *sum); // sum[c] = sum over r of z[r,c]
-    // logits[rows,cols] become (softmax(logits) - onehot(labels)) * scale, in place; *loss (host memory) is filled.
-    void (*softmax_cross_entropy)(size_t rows, size_t cols, float *logits, const uint32_t *labels, float scale,
-                                  struct kernels_loss *loss);
+    // logits[rows,cols] become (softmax(logits) - onehot(labels)) * scale, in place; *loss (host memory) is
+    // filled.
+    void (*softmax_cross_entropy)(size_t rows, size_t cols, float *logits, const uint32_t *labels,
+                                  float scale, struct kernels_loss *loss);
     // One step of the optimiser with the drift correction outside it (DESIGN: drift correction):
     // x -= rate * (direction - correction). `correction` may be NULL. `m`, `v`: state, same length as x.
-    void (*sgd_step)(size_t count, const struct kernels_sgd *options, const float *grad, const float *correction,
-                     float *m, float *x); // m may be NULL where momentum is 0
-    void (*adamw_step)(size_t count, const struct kernels_adamw *options, const float *grad, const float *correction,
-                       float *m, float *v, float *x);
+    void (*sgd_step)(size_t count, const struct kernels_sgd *options, const float *grad,
+                     const float *correction, float *m, float *x); // m may be NULL where momentum is 0
+    void (*adamw_step)(size_t count, const struct kernels_adamw *options, const float *grad,
+                       const float *correction, float *m, float *v, float *x);
 };
 
 // device: "cpu", "cuda" or "auto" (CUDA where it was built in and a device answers, else the CPU).
-// `threads`: how many threads BLAS may use, >= 1. BASE_EINVAL for an unknown name, BASE_ENOTFOUND where it is not to be
-// had, with the reason. Call once, before other threads start.
+// `threads`: how many threads BLAS may use, >= 1. BASE_EINVAL for an unknown name, BASE_ENOTFOUND where it is
+// not to be had, with the reason. Call once, before other threads start.
 enum base_error kernels_open(const char *device, unsigned threads, const struct kernels **table,
                              struct base_reason *why) BASE_CHECK;
 
-// One line for the log at start: backend, BLAS and its core, threads ("cpu: OpenBLAS 0.3.21 SkylakeX, 1 thread").
+// One line for the log at start: backend, BLAS and its core, threads ("cpu: OpenBLAS 0.3.21 SkylakeX, 1
+// thread").
 const char *kernels_describe(const struct kernels *table);
 
 #endif

@@ -2,6 +2,8 @@
 #include "kernels/cpu/cpu.h"
 #ifdef P2PML_HAVE_CUDA
 #include "kernels/cuda/cuda.h"
+#include <dlfcn.h>
+#include <unistd.h>
 #endif
 
 #include <stdio.h>
@@ -28,18 +30,51 @@ static enum base_error open_cpu(unsigned threads, const struct kernels **table, 
     return BASE_OK;
 }
 
+#ifdef P2PML_HAVE_CUDA
+// The module lies beside the program and is never unloaded: the driver keeps threads of its own.
+static enum base_error load_cuda(kernels_cuda_opener **opener, struct base_reason *why)
+{
+    char path[4096];
+    const char *name = "p2pml_cuda.so";
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path - strlen(name) - 1);
+    if (length <= 0) {
+        return base_fail(why, BASE_EIO, "/proc/self/exe can't be read, so the place of %s is unknown", name);
+    }
+    path[length] = '\0';
+    char *slash = strrchr(path, '/');
+    strcpy(slash != NULL ? slash + 1 : path, name);
+    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *symbol = module != NULL ? dlsym(module, "kernels_cuda_open") : NULL;
+    if (symbol == NULL) {
+        return base_fail(why, BASE_ENOTFOUND, "the CUDA backend does not load: %s; take device 'cpu'",
+                         dlerror());
+    }
+    memcpy(opener, &symbol, sizeof symbol);
+    return BASE_OK;
+}
+
 static enum base_error open_cuda(const struct kernels **table, struct base_reason *why)
 {
-#ifdef P2PML_HAVE_CUDA
-    return kernels_cuda_open(table, description, sizeof description, why);
+    // Asked first, because loading the module costs 155 MiB, a driver's absence nothing.
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (driver == NULL) {
+        return base_fail(why, BASE_ENOTFOUND,
+                         "no CUDA driver (libcuda.so.1) is installed; install it or take 'cpu'");
+    }
+    kernels_cuda_opener *opener = NULL;
+    enum base_error error = load_cuda(&opener, why);
+    return error == BASE_OK ? opener(table, description, sizeof description, why) : error;
+}
 #else
+static enum base_error open_cuda(const struct kernels **table, struct base_reason *why)
+{
     (void)table;
     return base_fail(
         why, BASE_ENOTFOUND,
         "device 'cuda' is not in this build: no CUDA compiler (nvcc) was found when it was configured; "
         "build with the preset 'cuda' or take device 'cpu'");
-#endif
 }
+#endif
 
 enum base_error kernels_open(const char *device, unsigned threads, const struct kernels **table,
                              struct base_reason *why)
