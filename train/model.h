@@ -1,6 +1,6 @@
-// Models as one flat fp32 vector with a table of named tensors; forward and backward written out over the kernel table.
-// Softmax regression is the MLP without hidden layers. A model object holds the shape and a workspace for one batch:
-// one owner, one thread at a time.
+// Models as one flat fp32 vector with a table of named tensors; forward and backward written out over the
+// kernel table. Softmax regression is the MLP without hidden layers. A model object holds the shape and a
+// workspace for one batch: one owner, one thread at a time.
 #ifndef TRAIN_MODEL_H
 #define TRAIN_MODEL_H
 
@@ -26,9 +26,11 @@ struct train_tensor {
 
 struct train_model;
 
-// BASE_EINVAL with the reason for shapes that can't be (no classes, an MLP without hidden layers, over LIMIT_PARAMETERS).
+// BASE_EINVAL with the reason for shapes that can't be (no classes, an MLP without hidden layers, over
+// LIMIT_PARAMETERS).
 enum base_error train_model_create(const struct train_model_spec *spec, const struct kernels *kernels,
-                                   size_t max_batch, struct train_model **model, struct base_reason *why) BASE_CHECK;
+                                   size_t max_batch, struct train_model **model,
+                                   struct base_reason *why) BASE_CHECK;
 void train_model_destroy(struct train_model *model);
 
 const struct train_model_spec *train_model_spec(const struct train_model *model);
@@ -42,14 +44,14 @@ void train_model_describe(const struct train_model *model, char *text, size_t ca
 // He-normal weights (He et al. 2015), zero biases, into host memory; the same for a seed on every machine.
 void train_model_initialise(const struct train_model *model, uint64_t seed, float *parameters);
 
-// One batch: x [rows, inputs], labels [rows] < classes, rows <= max_batch; x, labels, parameters and gradient in the
-// kernels' memory. gradient [parameters] becomes the mean over rows of d loss / d parameters.
-void train_model_gradient(struct train_model *model, const float *parameters, const float *x, const uint32_t *labels,
-                          size_t rows, float *gradient, struct kernels_loss *loss);
+// One batch: x [rows, inputs], labels [rows] < classes, rows <= max_batch; x, labels, parameters and gradient
+// in the kernels' memory. gradient [parameters] becomes the mean over rows of d loss / d parameters.
+void train_model_gradient(struct train_model *model, const float *parameters, const float *x,
+                          const uint32_t *labels, size_t rows, float *gradient, struct kernels_loss *loss);
 
 struct train_dataset;
 // Mean loss and accuracy over a whole data set, in batches of max_batch; parameters in the kernels' memory.
-void train_model_evaluate(struct train_model *model, const float *parameters, const struct train_dataset *data,
-                          double *loss, double *accuracy);
+void train_model_evaluate(struct train_model *model, const float *parameters,
+                          const struct train_dataset *data, double *loss, double *accuracy);
 
 #endif

@@ -1,5 +1,6 @@
-// The training loop of one node, one local step at a time: owns the parameters, the optimiser's state, the gradient and
-// the place in the data. It refuses to know peers, rounds and time. One owner (the trainer thread).
+// The training loop of one node, one local step at a time: owns the parameters, the optimiser's state, the
+// gradient and the place in the data. It refuses to know peers, rounds and time. One owner (the trainer
+// thread).
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
@@ -12,7 +13,8 @@
 enum train_optimizer_kind { TRAIN_SGD, TRAIN_ADAMW };
 
 #define TRAIN_SCHEDULE_STEPS 8
-struct train_schedule { // rate(step) = rate * product of factor[i] whose at[i] <= step / total (piecewise constant)
+struct train_schedule { // rate(step) = rate * product of factor[i] whose at[i] <= step / total (piecewise
+                        // constant)
     size_t count;
     double at[TRAIN_SCHEDULE_STEPS];     // fraction of the total number of steps, ascending in [0, 1]
     double factor[TRAIN_SCHEDULE_STEPS]; // of the base rate, not cumulative: the last one reached counts
@@ -20,18 +22,18 @@ struct train_schedule { // rate(step) = rate * product of factor[i] whose at[i] 
 
 struct train_options {
     enum train_optimizer_kind optimizer;
-    double rate, momentum, weight_decay;    // sgd: heavy ball; adamw: decoupled decay
-    double beta1, beta2, epsilon;           // adamw
+    double rate, momentum, weight_decay; // sgd: heavy ball; adamw: decoupled decay
+    double beta1, beta2, epsilon;        // adamw
     struct train_schedule schedule;
-    uint64_t steps;                         // total, for the schedule
+    uint64_t steps; // total, for the schedule
     size_t batch;
-    uint64_t seed;                          // order of the examples
+    uint64_t seed; // order of the examples
 };
 
 struct train_trainer;
 
-// Model and data are borrowed for the trainer's life. `start` [parameters] (host) is copied. A batch larger than the data
-// set is cut to it. BASE_EINVAL for an empty data set or shapes that don't fit the model.
+// Model and data are borrowed for the trainer's life. `start` [parameters] (host) is copied. A batch larger
+// than the data set is cut to it. BASE_EINVAL for an empty data set or shapes that don't fit the model.
 enum base_error train_trainer_create(const struct train_options *options, struct train_model *model,
                                      const struct train_dataset *data, const float *start,
                                      struct train_trainer **trainer, struct base_reason *why) BASE_CHECK;
@@ -39,13 +41,15 @@ void train_trainer_destroy(struct train_trainer *trainer);
 
 // One step on the next batch: epochs are seeded shuffles of the shard, without replacement.
 // `use_correction`: subtract the buffer of train_trainer_correction() outside the optimiser.
-void train_trainer_step(struct train_trainer *trainer, bool use_correction, struct kernels_loss *loss, size_t *rows);
+void train_trainer_step(struct train_trainer *trainer, bool use_correction, struct kernels_loss *loss,
+                        size_t *rows);
 
 uint64_t train_trainer_steps_done(const struct train_trainer *trainer);
 double train_trainer_rate(const struct train_trainer *trainer); // learning rate of the next step
 
-// The vectors, each [parameters], in host memory. On a device backend, `fetch` brings model and second moment to the host
-// copy and `store` takes them and the correction back (no-ops on the CPU, where these are the vectors themselves).
+// The vectors, each [parameters], in host memory. On a device backend, `fetch` brings model and second moment
+// to the host copy and `store` takes them and the correction back (no-ops on the CPU, where these are the
+// vectors themselves).
 float *train_trainer_model(struct train_trainer *trainer);
 float *train_trainer_second_moment(struct train_trainer *trainer); // NULL unless adamw
 float *train_trainer_correction(struct train_trainer *trainer);    // zero at start; written by the caller
@@ -63,6 +67,7 @@ struct train_cursor { // where in the data: written to and read from checkpoints
 };
 struct train_cursor train_trainer_cursor(const struct train_trainer *trainer);
 // After the model and the state vectors were filled in. BASE_EINVAL if it can't belong to this shard.
-enum base_error train_trainer_seek(struct train_trainer *trainer, const struct train_cursor *cursor) BASE_CHECK;
+enum base_error train_trainer_seek(struct train_trainer *trainer,
+                                   const struct train_cursor *cursor) BASE_CHECK;
 
 #endif
