@@ -7,7 +7,6 @@
 #include <event2/http.h>
 #include <event2/listener.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -15,76 +14,81 @@
 #include <unistd.h>
 
 #define CONNECTIONS_MOST 32u
-#define IDLE_S           5                     // without a byte
+#define IDLE_S           5 // without a byte
+#define SWEEP_NS         (100 * NODE_MILLISECOND_NS)
 #define LIFE_NS          (10 * NODE_SECOND_NS) // of one connection, however it drips
 
-// evhttp neither limits its connections nor tells of their end; a pass-through filter under each of them
-// does: its free callback runs with the connection's.
+// evhttp neither limits its connections nor tells of their end. So a reference to each is kept here, and
+// looked at now and then: one whose callbacks are gone was freed by evhttp.
 struct connection {
     LIST_ENTRY(connection) others;
-    struct node_http *http;
-    struct bufferevent *socket;
-    struct event *end_of_life;
+    struct bufferevent *stream;
+    uint64_t born_ns;
 };
 
 struct node_http {
     struct node_http_options options;
     struct evhttp *server;
     struct evhttp_bound_socket *bound;
+    struct event *sweep;
     size_t count;
-    bool ending;
     LIST_HEAD(, connection) connections;
 };
 
-static void connection_gone(void *argument)
+static bool is_over(const struct connection *c)
 {
-    struct connection *c = argument;
-    struct node_http *http = c->http;
-    LIST_REMOVE(c, others);
-    event_free(c->end_of_life);
-    free(c);
-    if (http->count-- == CONNECTIONS_MOST && !http->ending)
-        evconnlistener_enable(evhttp_bound_socket_get_listener(http->bound));
-    if (http->ending && http->count == 0)
-        free(http);
+    bufferevent_event_cb on_event = NULL;
+    bufferevent_getcb(c->stream, NULL, NULL, &on_event, NULL);
+    return !on_event;
 }
 
-static void life_over(evutil_socket_t s, short what, void *argument)
+static void forget(struct node_http *http, struct connection *c)
+{
+    LIST_REMOVE(c, others);
+    bufferevent_decref(c->stream);
+    free(c);
+    if (http->count-- == CONNECTIONS_MOST)
+        evconnlistener_enable(evhttp_bound_socket_get_listener(http->bound));
+}
+
+static void sweep(evutil_socket_t s, short what, void *argument)
 {
     (void)s;
     (void)what;
-    struct connection *c = argument;
-    evutil_socket_t fd = bufferevent_getfd(c->socket);
-    if (fd >= 0)
-        shutdown(fd, SHUT_RDWR); // evhttp sees the end and frees the connection
+    struct node_http *http = argument;
+    uint64_t now_ns = node_clock_ns();
+    for (struct connection *c = LIST_FIRST(&http->connections), *next; c; c = next) {
+        next = LIST_NEXT(c, others);
+        if (is_over(c))
+            forget(http, c);
+        else if (now_ns - c->born_ns > LIFE_NS && bufferevent_getfd(c->stream) >= 0)
+            shutdown(bufferevent_getfd(c->stream), SHUT_RDWR); // evhttp sees the end and frees it
+    }
+    struct timeval again = node_clock_timeval(SWEEP_NS);
+    if (http->count > 0)
+        event_add(http->sweep, &again);
 }
 
 static struct bufferevent *new_connection(struct event_base *base, void *argument)
 {
     struct node_http *http = argument;
     struct connection *c = calloc(1, sizeof *c);
-    struct bufferevent *filter = NULL;
     if (!c)
-        return NULL;
-    c->http = http;
-    c->end_of_life = event_new(base, -1, 0, life_over, c);
-    c->socket = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
-    if (c->end_of_life && c->socket)
-        filter = bufferevent_filter_new(c->socket, NULL, NULL, BEV_OPT_CLOSE_ON_FREE, connection_gone, c);
-    if (!filter) {
-        if (c->socket)
-            bufferevent_free(c->socket);
-        if (c->end_of_life)
-            event_free(c->end_of_life);
+        return NULL; // evhttp makes one of its own
+    c->stream = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
+    if (!c->stream) {
         free(c);
         return NULL;
     }
+    bufferevent_incref(c->stream);
+    c->born_ns = node_clock_ns();
     LIST_INSERT_HEAD(&http->connections, c, others);
-    struct timeval life = node_clock_timeval(LIFE_NS);
-    event_add(c->end_of_life, &life);
-    if (++http->count == CONNECTIONS_MOST) // the others wait in the kernel's queue
+    struct timeval soon = node_clock_timeval(SWEEP_NS);
+    if (++http->count == 1)
+        event_add(http->sweep, &soon);
+    if (http->count == CONNECTIONS_MOST) // the others wait in the kernel's queue
         evconnlistener_disable(evhttp_bound_socket_get_listener(http->bound));
-    return filter;
+    return c->stream;
 }
 
 static void reply(struct evhttp_request *request, int status, const char *type, const char *text)
@@ -136,7 +140,8 @@ enum base_error node_http_create(const struct node_http_options *options, struct
     http->options = *options;
     LIST_INIT(&http->connections);
     http->server = evhttp_new(options->base);
-    if (!http->server)
+    http->sweep = event_new(options->base, -1, 0, sweep, http);
+    if (!http->server || !http->sweep)
         goto fail;
     evhttp_set_max_headers_size(http->server, LIMIT_HTTP_REQUEST_BYTES);
     evhttp_set_max_body_size(http->server, LIMIT_HTTP_REQUEST_BYTES);
@@ -155,6 +160,8 @@ enum base_error node_http_create(const struct node_http_options *options, struct
 fail:
     if (http->server)
         evhttp_free(http->server);
+    if (http->sweep)
+        event_free(http->sweep);
     free(http);
     return BASE_ENOMEM;
 }
@@ -163,9 +170,10 @@ void node_http_destroy(struct node_http *http)
 {
     if (!http)
         return;
-    http->ending = true;
-    http->count++; // hold
+    struct connection *c;
+    while ((c = LIST_FIRST(&http->connections)) != NULL)
+        forget(http, c);
     evhttp_free(http->server);
-    if (--http->count == 0) // else libevent frees the last connections later, and they this
-        free(http);
+    event_free(http->sweep);
+    free(http);
 }

@@ -24,6 +24,6 @@ struct node_http_options {
 };
 
 enum base_error node_http_create(const struct node_http_options *options, struct node_http **http) BASE_CHECK;
-void node_http_destroy(struct node_http *http); // before event_base_free, which ends what is left of it
+void node_http_destroy(struct node_http *http);
 
 #endif

@@ -231,6 +231,7 @@ static int serve(const struct arguments *a)
         base_log(BASE_LOG_ERROR, "start_failed", "%s", why.text);
         status = EXIT_FAILED;
     } else {
+        why.text[0] = 0; // notes of what went well
         status = run(&setup, &why);
         if (why.text[0])
             base_log(BASE_LOG_ERROR, "start_failed", "%s", why.text);

@@ -1,0 +1,142 @@
+"""Garbage, silence and dripping bytes on both ports: closed without an answer, and nobody else is held up."""
+
+import os
+import random
+import socket
+import threading
+
+from cluster import ClusterTest, free_ports, signal, unittest, wait_until
+
+
+def ended(s, patience=30):
+    """Everything that comes until the other end closes; a reset is an end, too."""
+    s.settimeout(patience)
+    got = b""
+    try:
+        while chunk := s.recv(65536):
+            got += chunk
+    except (ConnectionResetError, BrokenPipeError):
+        pass
+    return got
+
+
+class Strangers(ClusterTest):
+    def setUp(self):
+        super().setUp()
+        self.ports = free_ports(3)
+        self.alive = self.node("alive", self.ports[0], http=self.ports[2], peers=f"127.0.0.1:{self.ports[1]}",
+                               node__start_timeout="1h").start()
+        self.alive.wait_log("listening")
+
+    def connect(self, port):
+        return socket.create_connection(("127.0.0.1", port), timeout=30)
+
+    def finish(self):
+        """A real peer still gets in, and both train to the end."""
+        peer = self.node("peer", self.ports[1], peers=f"127.0.0.1:{self.ports[0]}").start()
+        for node in (self.alive, peer):
+            node.wait_exit(0)
+            self.assertGreater(node.rows()[-1]["exchanges"], 0)
+
+    def test_garbage_on_the_peer_port(self):
+        rng = random.Random(int(os.environ.get("P2PML_SEED", "7")))
+        pieces = [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\xff" * 70000, b"\x00" * 300, bytes(rng.randbytes(5000))]
+        pieces += [bytes(rng.randbytes(rng.randrange(1, 400))) for _ in range(12)]
+        for piece in pieces:
+            with self.connect(self.ports[0]) as s:
+                try:
+                    s.sendall(piece)
+                except (ConnectionResetError, BrokenPipeError):
+                    continue
+                self.assertEqual(ended(s), b"", piece[:40])
+        self.alive.wait_log(r"stranger .* was closed without an answer")
+        self.finish()
+
+    def test_more_half_open_connections_than_allowed(self):
+        sockets = [self.connect(self.ports[0]) for _ in range(100)]
+        try:
+            self.alive.wait_log(r"half_open_limit")
+            status = self.status(self.alive)
+            self.assertEqual(status["state"], "waiting")
+            for s in sockets:
+                self.assertEqual(ended(s), b"")
+        finally:
+            for s in sockets:
+                s.close()
+        metrics = self.get(self.alive, "/metrics")
+        self.assertIn("p2pml_half_open_connections 0\n", metrics)
+        self.finish()
+
+    def test_a_peer_gets_in_while_strangers_hang(self):
+        stop = threading.Event()
+
+        def harass():
+            while not stop.is_set():
+                try:
+                    with self.connect(self.ports[0]) as s:
+                        s.sendall(b"\x00")
+                        ended(s)
+                except OSError:
+                    stop.wait(0.05)
+
+        threads = [threading.Thread(target=harass, daemon=True) for _ in range(10)]
+        for thread in threads:
+            thread.start()
+        try:
+            self.finish()
+        finally:
+            stop.set()
+
+    def test_half_open_http(self):
+        slow = [self.connect(self.ports[2]) for _ in range(50)]
+        for s in slow[:25]:
+            s.sendall(b"GET /status HTTP/1.1\r\nX-Slow: ")
+        with self.connect(self.ports[2]) as s:
+            s.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            self.assertTrue(ended(s, 60).startswith(b"HTTP/1.1 200"))
+        for s in slow:
+            s.close()
+        self.finish()
+
+    def http(self, request):
+        with self.connect(self.ports[2]) as s:
+            try:
+                s.sendall(request)
+            except (ConnectionResetError, BrokenPipeError):
+                return b""
+            return ended(s)
+
+    def test_http_answers(self):
+        self.assertTrue(self.http(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").endswith(b"\r\n\r\nok\n"))
+        self.assertTrue(self.http(b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n").startswith(b"HTTP/1.1 404"))
+        for method in (b"POST", b"PUT", b"DELETE", b"OPTIONS"):
+            answer = self.http(method + b" /status HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+            self.assertTrue(answer.startswith(b"HTTP/1.1 405"), answer)
+        huge = self.http(b"GET /status HTTP/1.1\r\nX: " + b"a" * 100000 + b"\r\n\r\n")
+        self.assertFalse(huge.startswith(b"HTTP/1.1 200"), huge[:80])
+        self.http(b"\x00\xff\x00garbage\r\n\r\n")
+        page = self.get(self.alive, "/")
+        self.assertIn("<title>", page)
+        self.assertNotRegex(page, r"(src|href)=\"?https?:")
+        status = self.status(self.alive)
+        for key in ("name", "id", "cluster", "version", "state", "round", "step", "loss", "accuracy", "parameters", "model",
+                    "consensus", "bytes_sent", "bytes_received", "uptime_s", "members", "edges"):
+            self.assertIn(key, status)
+        self.assertEqual(status["name"], "alive")
+        self.assertEqual([m["state"] for m in status["members"]][0], "self")
+        self.finish()
+
+    def test_status_of_a_linked_pair(self):
+        peer = self.node("peer", self.ports[1], peers=f"127.0.0.1:{self.ports[0]}", train__steps=1000000).start()
+        live = wait_until(lambda: [e for e in self.status(self.alive)["edges"] if e["state"] == "live"], "a live edge")
+        self.assertEqual(live[0]["name"], "peer")
+        member = next(m for m in self.status(self.alive)["members"] if m["name"] == "peer")
+        self.assertEqual((member["state"], member["id"]), ("alive", live[0]["peer"]))
+        self.assertGreater(wait_until(lambda: self.status(self.alive)["edges"][0]["bytes_sent"], "bytes"), 0)
+        peer.signal(signal.SIGTERM)
+        peer.wait_exit(0)
+        self.alive.wait_log(r"link_down .*peer at .*it left")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,108 @@
+"""Clusters that train to the end: two and four nodes, one that dies, one that is stopped and goes on."""
+
+import re
+import time
+
+from cluster import ClusterTest, signal, unittest, wait_until
+
+
+class Training(ClusterTest):
+    def check_finished(self, node, checkpoints=1):
+        log, rows = node.wait_exit(0), node.rows()
+        self.assertEqual(rows[-1]["state"], "finished", log)
+        self.assertGreater(rows[-1]["exchanges"], 0, log)
+        self.assertGreater(rows[-1]["bytes_sent"], 0)
+        self.assertEqual(len(node.checkpoints()), checkpoints, node.checkpoints())
+        self.assertNotIn(" error ", log)
+        return rows
+
+    def test_two_nodes_train_to_the_end(self):
+        nodes = self.cluster(2)
+        for node in nodes:
+            node.start()
+        for node in nodes:
+            rows = self.check_finished(node)
+            self.assertEqual(rows[-1]["step"], 400)
+            self.assertEqual([r["round"] for r in rows[:-1]], list(range(1, 101)))
+            self.assertGreater(rows[-1]["accuracy"], 0.4)
+            self.assertIn("training begins with 1 peers", node.log())
+
+    def test_four_nodes_in_sync_mode_meet_every_round(self):
+        nodes = self.cluster(4, average__mode="sync", average__deadline_floor="20s", average__deadline_ceiling="60s")
+        for node in nodes:
+            node.start()
+        for node in nodes:
+            self.assertEqual(self.check_finished(node)[-1]["exchanges"], 100, node.log())
+
+    def test_four_nodes_with_adamw_and_outer_momentum(self):
+        nodes = self.cluster(4, train__optimizer="adamw", train__rate=0.002, average__outer_momentum=0.3,
+                             average__drift_correction="false", topology__kind="ring")
+        for node in nodes:
+            node.start()
+        for node in nodes:
+            self.check_finished(node)
+
+    def test_a_killed_node_hangs_nobody(self):
+        nodes = self.cluster(4, train__steps=12000, average__deadline_floor="200ms", average__deadline_ceiling="1s",
+                             average__forget_after="2s")
+        for node in nodes:
+            node.start()
+        nodes[3].wait_rows(20)
+        nodes[3].signal(signal.SIGKILL)
+        nodes[3].process.wait()
+        for node in nodes[:3]:
+            self.check_finished(node)
+            self.assertRegex(node.log(), r"link_down .*node-3 at ")
+            self.assertEqual(node.rows()[-1]["step"], 12000)
+
+    def test_a_stopped_node_goes_on_where_it_was(self):
+        nodes = self.cluster(2, train__steps=20000, average__deadline_floor="200ms", average__deadline_ceiling="1s")
+        for node in nodes:
+            node.start()
+        nodes[0].wait_rows(20)
+        nodes[0].signal(signal.SIGTERM)
+        log = nodes[0].wait_exit(0)
+        step = int(re.search(r"checkpoint .*step (\d+)", log).group(1))
+        self.assertGreater(step, 0)
+        self.assertLess(step, 20000)
+        self.assertEqual(nodes[0].rows()[-1]["state"], "stopped")
+        rows = len(nodes[0].rows())
+        nodes[0].start("--resume")
+        self.assertEqual(int(nodes[0].wait_log(r"resume .*from step (\d+), round").group(1)), step)
+        nodes[0].wait_log(r"link_up .*node-1 at ")
+        self.check_finished(nodes[0], checkpoints=2)
+        after = nodes[0].rows()[rows:]
+        self.assertEqual(after[0]["round"], nodes[0].rows()[rows - 1]["round"] + 1)
+        self.assertGreater(after[0]["step"], step)
+        self.assertEqual(after[-1]["step"], 20000)
+        self.check_finished(nodes[1])
+
+    def test_stop_while_waiting_for_peers(self):
+        node = self.node("alone", 0, peers="127.0.0.1:1")
+        node.start()
+        node.wait_log("listening")
+        node.signal(signal.SIGINT)
+        self.assertIn("SIGINT", node.wait_exit(0))
+        self.assertEqual(node.checkpoints(), ["checkpoint-0.safetensors"])
+
+    def test_a_second_signal_ends_at_once(self):
+        node = self.node("alone", 0, data__test_count=60000, train__steps=4, data__train_count=100, train__eval_rounds=1)
+        node.start()
+        node.wait_log("training begins")
+        node.signal(signal.SIGSTOP)  # both signals are then delivered before any thread goes on
+        node.signal(signal.SIGTERM)
+        node.signal(signal.SIGINT)
+        node.signal(signal.SIGCONT)
+        begun = time.monotonic()
+        wait_until(lambda: node.process.poll() is not None, "the end", 30)
+        self.assertLess(time.monotonic() - begun, 30)
+        self.assertIn(node.process.returncode, (0, 1))
+
+    def test_training_begins_without_who_does_not_come(self):
+        node = self.node("alone", 0, peers="127.0.0.1:1", node__start_timeout="500ms")
+        log = node.start().wait_exit(0)
+        self.assertIn("training begins without 1 of the listed peers: 127.0.0.1:1", log)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
