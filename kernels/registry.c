@@ -71,8 +71,8 @@ static enum base_error open_cuda(const struct kernels **table, struct base_reaso
     (void)table;
     return base_fail(
         why, BASE_ENOTFOUND,
-        "device 'cuda' is not in this build: no CUDA compiler (nvcc) was found when it was configured; "
-        "build with the preset 'cuda' or take device 'cpu'");
+        "device 'cuda' is not in this build, which was configured with P2PML_CUDA=off or found no "
+        "nvcc and cuBLAS; build with the preset 'cuda' or take device 'cpu'");
 }
 #endif
 
