@@ -1,0 +1,258 @@
+// Two links over a socket pair under one event base: handshake, messages, pause, ordered end, strangers, slow
+// readers.
+#include "base/limits.h"
+#include "node/link.h"
+#include <errno.h>
+#include <event2/event.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define MESSAGE_LIMIT (1u << 20)
+#define SECOND_NS     1000000000ull
+
+struct end { // what one owner saw
+    struct node_link *link;
+    struct gossip_identity identity;
+    struct node_counters counters;
+    struct gossip_id peer;
+    bool established, closed;
+    enum base_error code;
+    size_t messages, bytes;
+    uint8_t first; // of the latest message
+};
+
+struct pair {
+    struct event_base *base;
+    struct end a, b;
+    int sockets[2];
+};
+
+static void on_established(void *owner, const struct gossip_id *peer)
+{
+    struct end *end = owner;
+    assert_false(end->established);
+    end->established = true;
+    end->peer = *peer;
+}
+
+static void on_message(void *owner, const uint8_t *bytes, size_t count)
+{
+    struct end *end = owner;
+    end->messages++;
+    end->bytes += count;
+    end->first = bytes[0];
+}
+
+static void on_closed(void *owner, enum base_error code, const char *why)
+{
+    struct end *end = owner;
+    assert_false(end->closed);
+    assert_true(why[0] != 0);
+    end->closed = true;
+    end->code = code;
+}
+
+static const struct node_link_handler handler = {on_established, on_message, on_closed};
+
+static void open_end(struct pair *p, struct end *end, int socket, bool initiator, uint8_t secret,
+                     uint64_t handshake_ns)
+{
+    struct node_link_options options = {.base = p->base,
+                                        .socket = socket,
+                                        .initiator = initiator,
+                                        .identity = &end->identity,
+                                        .cluster = "test",
+                                        .message_limit = MESSAGE_LIMIT,
+                                        .handshake_ns = handshake_ns,
+                                        .counters = &end->counters,
+                                        .handler = &handler,
+                                        .owner = end};
+    options.psk[0] = secret;
+    assert_int_equal(node_link_create(&options, &end->link), BASE_OK);
+}
+
+static int make_pair(void **state)
+{
+    static const uint8_t seeds[2][32] = {{1}, {2}};
+    struct pair *p = calloc(1, sizeof *p);
+    if (!p || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p->sockets) != 0)
+        return -1;
+    p->base = event_base_new();
+    gossip_identity_from_seed(seeds[0], &p->a.identity);
+    gossip_identity_from_seed(seeds[1], &p->b.identity);
+    *state = p;
+    return p->base ? 0 : -1;
+}
+
+static int free_pair(void **state)
+{
+    struct pair *p = *state;
+    node_link_destroy(p->a.link);
+    node_link_destroy(p->b.link);
+    event_base_free(p->base);
+    free(p);
+    return 0;
+}
+
+static void timed_out(evutil_socket_t socket, short what, void *argument)
+{
+    (void)socket;
+    (void)what;
+    *(bool *)argument = true;
+}
+
+// Runs the base until the flag is set; a bound that only a failure reaches.
+static void run_until(struct pair *p, const bool *flag)
+{
+    bool late = false;
+    struct event *timer = event_new(p->base, -1, 0, timed_out, &late);
+    struct timeval wait = {.tv_sec = 20};
+    event_add(timer, &wait);
+    while (!*flag && !late)
+        event_base_loop(p->base, EVLOOP_ONCE);
+    event_free(timer);
+    assert_true(*flag);
+}
+
+static void run_until_messages(struct pair *p, const struct end *end, size_t count)
+{
+    for (int i = 0; i < 100000 && end->messages < count && !end->closed; i++)
+        event_base_loop(p->base, EVLOOP_ONCE);
+    assert_int_equal(end->messages, count);
+}
+
+static void shake_hands(struct pair *p)
+{
+    open_end(p, &p->a, p->sockets[0], true, 7, 20 * SECOND_NS);
+    open_end(p, &p->b, p->sockets[1], false, 7, 20 * SECOND_NS);
+    run_until(p, &p->a.established);
+    run_until(p, &p->b.established);
+}
+
+static void proves_both_ends_and_carries_messages(void **state)
+{
+    struct pair *p = *state;
+    uint8_t *large = calloc(1, MESSAGE_LIMIT);
+    assert_non_null(large);
+    shake_hands(p);
+    assert_memory_equal(&p->a.peer, &p->b.identity.id, sizeof p->a.peer);
+    assert_memory_equal(&p->b.peer, &p->a.identity.id, sizeof p->b.peer);
+    assert_int_equal(node_link_send(p->a.link, "x", 1), BASE_OK);
+    large[0] = 9;
+    assert_int_equal(node_link_send(p->a.link, large, MESSAGE_LIMIT), BASE_OK);
+    assert_int_equal(node_link_send(p->b.link, "y", 1), BASE_OK);
+    run_until_messages(p, &p->b, 2);
+    run_until_messages(p, &p->a, 1);
+    assert_int_equal(p->b.bytes, MESSAGE_LIMIT + 1);
+    assert_int_equal(p->b.first, 9);
+    struct node_link_traffic t = node_link_traffic(p->a.link);
+    assert_int_equal(t.sent, atomic_load(&p->a.counters.bytes_sent));
+    assert_int_equal(t.sent, node_link_traffic(p->b.link).received);
+    assert_true(t.sent > MESSAGE_LIMIT);
+    free(large);
+}
+
+static void finish_loses_nothing(void **state)
+{
+    struct pair *p = *state;
+    static uint8_t block[200000];
+    shake_hands(p);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(node_link_send(p->a.link, block, sizeof block), BASE_OK);
+    node_link_finish(p->a.link);
+    assert_int_equal(node_link_send(p->a.link, block, 1), BASE_ESTATE);
+    run_until(p, &p->b.closed);
+    assert_int_equal(p->b.messages, 8);
+    node_link_destroy(p->b.link); // closes: the other end's finish is complete
+    p->b.link = NULL;
+    run_until(p, &p->a.closed);
+    assert_int_equal(p->a.code, BASE_OK);
+}
+
+static void a_paused_link_keeps_its_messages(void **state)
+{
+    struct pair *p = *state;
+    shake_hands(p);
+    node_link_pause(p->b.link, true);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(node_link_send(p->a.link, "z", 1), BASE_OK);
+    for (int i = 0; i < 20; i++)
+        event_base_loop(p->base, EVLOOP_NONBLOCK);
+    assert_int_equal(p->b.messages, 0);
+    node_link_pause(p->b.link, false);
+    run_until_messages(p, &p->b, 5);
+}
+
+static void a_slow_reader_is_closed(void **state)
+{
+    struct pair *p = *state;
+    uint8_t *large = calloc(1, MESSAGE_LIMIT);
+    enum base_error code = BASE_OK;
+    assert_non_null(large);
+    shake_hands(p);
+    node_link_pause(p->b.link, true);
+    int sent = 0;
+    for (; sent < 100 && code == BASE_OK; sent++)
+        code = node_link_send(p->a.link, large, MESSAGE_LIMIT);
+    assert_int_equal(code, BASE_ELIMIT);
+    assert_in_range(sent, 3, 8);
+    assert_false(p->a.closed); // told by the loop, not from inside the call
+    run_until(p, &p->a.closed);
+    assert_int_equal(p->a.code, BASE_ELIMIT);
+    free(large);
+}
+
+static void another_secret_gets_no_byte(void **state)
+{
+    struct pair *p = *state;
+    open_end(p, &p->a, p->sockets[0], true, 7, 20 * SECOND_NS);
+    open_end(p, &p->b, p->sockets[1], false, 8, 20 * SECOND_NS);
+    run_until(p, &p->b.closed);
+    assert_int_equal(p->b.code, BASE_EAUTH);
+    assert_int_equal(node_link_traffic(p->b.link).sent, 0);
+    run_until(p, &p->a.closed);
+    assert_int_equal(p->a.code, BASE_EAUTH);
+    assert_false(p->a.established || p->b.established);
+}
+
+static void garbage_gets_no_byte(void **state)
+{
+    struct pair *p = *state;
+    uint8_t garbage[4096];
+    char answer[16];
+    memset(garbage, 0xa5, sizeof garbage);
+    open_end(p, &p->b, p->sockets[1], false, 7, 20 * SECOND_NS);
+    assert_int_equal(send(p->sockets[0], garbage, sizeof garbage, MSG_NOSIGNAL), sizeof garbage);
+    run_until(p, &p->b.closed);
+    assert_true(recv(p->sockets[0], answer, sizeof answer, 0) <= 0);
+    close(p->sockets[0]);
+}
+
+static void silence_ends_with_the_handshake_time(void **state)
+{
+    struct pair *p = *state;
+    open_end(p, &p->b, p->sockets[1], false, 7, SECOND_NS / 100);
+    run_until(p, &p->b.closed);
+    assert_int_equal(p->b.code, BASE_EAUTH);
+    assert_int_equal(node_link_send(p->b.link, "x", 1), BASE_ESTATE);
+    close(p->sockets[0]);
+}
+
+int main(void)
+{
+#define CASE(test) cmocka_unit_test_setup_teardown(test, make_pair, free_pair)
+    const struct CMUnitTest tests[] = {
+        CASE(proves_both_ends_and_carries_messages), CASE(finish_loses_nothing),
+        CASE(a_paused_link_keeps_its_messages),      CASE(a_slow_reader_is_closed),
+        CASE(another_secret_gets_no_byte),           CASE(garbage_gets_no_byte),
+        CASE(silence_ends_with_the_handshake_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
