@@ -219,13 +219,16 @@ static void apply_block(struct gossip_exchange *exchange, struct gossip_edge *ed
     edge->booted += count;
 }
 
-// v += (Q(v_j) - Q(v_i)) / 2 on one slice: the sum over the two ends stays, like that of x.
+// v += (Q(v_j) - Q(v_i)) / 2 on one slice: the sum over the two ends stays, like that of x. Never below zero,
+// where the coarse scale of Q would take a small v: the optimiser draws its root.
 static void apply_moment(struct gossip_exchange *exchange, struct run slice)
 {
     for (size_t i = 0; i < slice.count; i++) {
-        float force = 0.5f * (exchange->run_theirs[i] - exchange->run_mine[i]);
-        exchange->second[slice.first + i] += force;
-        exchange->pending_second[slice.first + i] += force;
+        float before = exchange->second[slice.first + i];
+        float after = before + 0.5f * (exchange->run_theirs[i] - exchange->run_mine[i]);
+        after = after > 0 ? after : 0;
+        exchange->second[slice.first + i] = after;
+        exchange->pending_second[slice.first + i] += after - before;
     }
 }
 

@@ -314,6 +314,36 @@ static void test_second_moments_average(void **state)
     net_destroy(net);
 }
 
+// A moment that is tiny beside the largest of its slice is coarse on the wire; it must not come out negative
+// at the trainer.
+static void test_second_moments_stay_above_zero(void **state)
+{
+    enum { D = 200 };
+    struct gossip_exchange_options options = defaults(0.1f, COMPRESS_INT8);
+    struct net *net;
+    size_t below_scale = 0;
+
+    (void)state;
+    options.share_second_moment = 4;
+    net = net_create(2, D, TOPOLOGY_RING, net_seed(12), &options);
+    net_link_all(net);
+    for (size_t j = 0; j < D; j++) {
+        net->node[0].v[j] =
+            j % 7 == 0 ? 1.0f : 1e-14f * (float)(j + 1); // 2^-32 of the largest is the least on the wire
+        net->node[1].v[j] = 0;
+        below_scale += net->node[0].v[j] > 0 && net->node[0].v[j] < 1e-10f;
+    }
+    assert_true(below_scale > 100);
+    for (uint64_t round = 1; round <= 40; round++) {
+        net_round_all(net, round);
+        for (size_t i = 0; i < 2; i++)
+            for (size_t j = 0; j < D; j++)
+                assert_true(net->node[i].v[j] >= 0);
+    }
+    assert_int_equal(net_count(net, COUNTER(exchanges)), 2 * 40);
+    net_destroy(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -325,6 +355,7 @@ int main(void)
         cmocka_unit_test(test_loss_heals_exactly),
         cmocka_unit_test(test_without_sequence_check_consensus_stalls),
         cmocka_unit_test(test_second_moments_average),
+        cmocka_unit_test(test_second_moments_stay_above_zero),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
