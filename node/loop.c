@@ -1,15 +1,8 @@
-#include "node/loop.h"
 #include "base/log.h"
 #include "node/clock.h"
 #include "node/gate.h"
 #include "node/greet.h"
-#include "node/http.h"
-#include "node/mail.h"
-#include "node/outbox.h"
-#include "node/page.h"
-#include "node/peers.h"
-#include "node/roster.h"
-#include "node/status.h"
+#include "node/loop_private.h"
 #include <event2/event.h>
 #include <inttypes.h>
 #include <math.h>
@@ -21,29 +14,7 @@
 
 #define TICK_NS    (250 * NODE_MILLISECOND_NS)
 #define FLUSH_NS   (2 * NODE_SECOND_NS)
-#define N_SIGNALS  3
 #define MAILS_TURN 256 // mails handled before sockets have their turn
-
-enum phase { PHASE_WAITING, PHASE_TRAINING, PHASE_LINGERING, PHASE_LEAVING };
-
-struct node_loop {
-    struct node_loop_options options;
-    struct event_base *base;
-    struct node_roster *roster;
-    struct node_peers *peers;
-    struct node_http *http;
-    struct node_outbox *worker, *learner;
-    struct event *mail, *tick, *signals[N_SIGNALS];
-    uint16_t port, http_port;
-    enum phase phase;
-    uint64_t started_ns, phase_ns, view_revision;
-    bool stopping, leave_posted;
-    int status;
-    struct node_progress progress;
-    struct gossip_exchange_totals totals;
-    struct node_edge_status *edges;
-    size_t n_edges;
-};
 
 static void post(struct node_outbox *to, enum node_mail_kind kind, const struct gossip_id *peer)
 {
@@ -315,65 +286,6 @@ static void on_signal(evutil_socket_t number, short what, void *argument)
     post(loop->learner, NODE_MAIL_LEAVE, NULL); // wakes it where it waits
 }
 
-// What the pages are made of, at this moment.
-static char *render(struct node_loop *loop, char *(*page)(const struct node_status *))
-{
-    struct node_status_edge *edges = calloc(loop->n_edges + 1, sizeof *edges);
-    if (!edges)
-        return NULL;
-    for (size_t i = 0; i < loop->n_edges; i++) {
-        const struct node_member *m = node_roster_find(loop->roster, &loop->edges[i].peer);
-        edges[i] =
-            (struct node_status_edge){.edge = loop->edges[i],
-                                      .name = m ? m->name : "",
-                                      .traffic = node_peers_traffic(loop->peers, &loop->edges[i].peer)};
-    }
-    const struct gossip_greeting *greeting = &loop->options.greeting;
-    struct node_status status = {
-        .name = loop->options.name,
-        .cluster = loop->options.config->cluster.name,
-        .version = greeting->version,
-        .model = greeting->model,
-        .id = loop->options.identity->id,
-        .parameters = greeting->parameters,
-        .bytes_sent = atomic_load(&loop->options.counters->bytes_sent),
-        .bytes_received = atomic_load(&loop->options.counters->bytes_received),
-        .started_ns = loop->started_ns,
-        .now_ns = node_clock_ns(),
-        .progress = loop->progress,
-        .totals = loop->totals,
-        .peers = node_peers_counters(loop->peers),
-        .roster = loop->roster,
-        .edges = edges,
-        .n_edges = loop->n_edges,
-    };
-    char *text = page(&status);
-    free(edges);
-    return text;
-}
-
-static void on_http(void *owner, const char *path, struct node_http_answer *answer)
-{
-    struct node_loop *loop = owner;
-    answer->status = 200;
-    answer->type = "text/plain; charset=utf-8";
-    if (strcmp(path, "/healthz") == 0) {
-        answer->constant = "ok\n";
-    } else if (strcmp(path, "/status") == 0) {
-        answer->type = "application/json";
-        answer->text = render(loop, node_status_json);
-    } else if (strcmp(path, "/metrics") == 0) {
-        answer->type = "text/plain; version=0.0.4; charset=utf-8";
-        answer->text = render(loop, node_status_metrics);
-    } else if (strcmp(path, "/") == 0) {
-        answer->type = "text/html; charset=utf-8";
-        answer->constant = node_page_html;
-    } else {
-        answer->status = 404;
-        answer->constant = "there are /, /status, /metrics and /healthz\n";
-    }
-}
-
 // Both ports, or none.
 static enum base_error bind_ports(const struct node_loop_options *options, int *peers, int *http,
                                   struct base_reason *why)
@@ -437,7 +349,7 @@ static enum base_error make_http(struct node_loop *loop, int *listener)
     if (*listener < 0)
         return BASE_OK;
     struct node_http_options options = {
-        .base = loop->base, .listener = *listener, .answer = on_http, .owner = loop};
+        .base = loop->base, .listener = *listener, .answer = node_loop_answer, .owner = loop};
     enum base_error code = node_http_create(&options, &loop->http);
     if (code == BASE_OK)
         *listener = -1;

@@ -16,7 +16,7 @@ import unittest
 import urllib.request
 
 PROGRAM = os.environ["P2PML_E2E_NODE"]
-PATIENCE = 120.0
+PATIENCE = 300.0
 
 # A small job: about a second on one core.
 SMALL = {

@@ -43,7 +43,7 @@ class Training(ClusterTest):
             self.check_finished(node)
 
     def test_a_killed_node_hangs_nobody(self):
-        nodes = self.cluster(4, train__steps=12000, average__deadline_floor="200ms", average__deadline_ceiling="1s",
+        nodes = self.cluster(4, train__steps=8000, average__deadline_floor="200ms", average__deadline_ceiling="1s",
                              average__forget_after="2s")
         for node in nodes:
             node.start()
@@ -53,10 +53,10 @@ class Training(ClusterTest):
         for node in nodes[:3]:
             self.check_finished(node)
             self.assertRegex(node.log(), r"link_down .*node-3 at ")
-            self.assertEqual(node.rows()[-1]["step"], 12000)
+            self.assertEqual(node.rows()[-1]["step"], 8000)
 
     def test_a_stopped_node_goes_on_where_it_was(self):
-        nodes = self.cluster(2, train__steps=20000, average__deadline_floor="200ms", average__deadline_ceiling="1s")
+        nodes = self.cluster(2, train__steps=10000, average__deadline_floor="200ms", average__deadline_ceiling="1s")
         for node in nodes:
             node.start()
         nodes[0].wait_rows(20)
@@ -64,7 +64,7 @@ class Training(ClusterTest):
         log = nodes[0].wait_exit(0)
         step = int(re.search(r"checkpoint .*step (\d+)", log).group(1))
         self.assertGreater(step, 0)
-        self.assertLess(step, 20000)
+        self.assertLess(step, 10000)
         self.assertEqual(nodes[0].rows()[-1]["state"], "stopped")
         rows = len(nodes[0].rows())
         nodes[0].start("--resume")
@@ -74,7 +74,7 @@ class Training(ClusterTest):
         after = nodes[0].rows()[rows:]
         self.assertEqual(after[0]["round"], nodes[0].rows()[rows - 1]["round"] + 1)
         self.assertGreater(after[0]["step"], step)
-        self.assertEqual(after[-1]["step"], 20000)
+        self.assertEqual(after[-1]["step"], 10000)
         self.check_finished(nodes[1])
 
     def test_stop_while_waiting_for_peers(self):
