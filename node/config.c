@@ -141,6 +141,10 @@ static const struct node_key keys[] = {
     REAL("train.beta1", train.beta1, "0.9", 0, 0.9999, "adamw: decay of the mean of the gradients."),
     REAL("train.beta2", train.beta2, "0.999", 0, 0.999999, "adamw: decay of the mean of their squares."),
     REAL("train.epsilon", train.epsilon, "1e-8", 1e-30, 1, "adamw: what keeps its division away from zero."),
+    REAL("train.weight", train.weight, "0", 0, 1000,
+         "How much this node's gradient counts beside the others'. 0: as its shard's part of the examples "
+         "where "
+         "data.shards tells it (so every example counts the same), else 1."),
     {"train.schedule", NODE_KEY_TEXTS, offsetof(struct node_config, train.schedule), "[0.6:0.3, 0.85:0.1]", 0,
      0, NULL,
      "Steps of the learning rate, each as at:factor. 0.6:0.3 means: from 60% of the steps on, 0.3 x "
@@ -163,7 +167,7 @@ static const struct node_key keys[] = {
          "Corrects each local step by the pull of the neighbours. Needed where nodes see different data; "
          "costs no bytes."),
     REAL(
-        "average.drift_gain", average.drift_gain, "2", 0, 100,
+        "average.drift_gain", average.drift_gain, "3", 0, 100,
         "Strength of the drift correction: min(drift_gain x share of values sent, drift_limit). 6 diverges."),
     REAL("average.drift_limit", average.drift_limit, "0.25", 0, 2, "Upper bound of that strength."),
     INTEGER("average.share_second_moment", average.share_second_moment, "20", 0, 1000000,

@@ -48,6 +48,7 @@ struct node_config {
         uint64_t steps, batch;
         int optimizer; // enum node_optimizer
         double rate, momentum, weight_decay, beta1, beta2, epsilon;
+        double weight;              // of the gradient; 0: by this shard's part of the examples
         struct node_texts schedule; // "0.6:0.3": from 60% of the steps on, 0.3 x rate
         uint64_t seed;
         uint64_t eval_rounds; // measure accuracy on the test set every so many rounds (and at the end); 0: only at the end

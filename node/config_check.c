@@ -40,7 +40,7 @@ static void say(enum base_log_level level, const struct node_config *config, con
              text.text);
 }
 
-// A key that stands at its default disturbs nobody: configs/node.yaml shows all of them.
+// A key that stands at its default disturbs nobody: configs/node/node.yaml shows all of them.
 static void warn_unused(const struct node_config *config, const char *key, const char *used_when)
 {
     if (!node_schema_is_initial(&node_config_schema, config, key))

@@ -106,6 +106,15 @@ enum base_error node_setup_model(const struct node_config *config, const struct 
     return train_model_create(&spec, kernels, batch, model, why);
 }
 
+// The nodes average their models node by node. With unequal shards the mean of all examples is only met when
+// a node counts as much as it has examples: shard / mean shard.
+static double shard_weight(const struct node_config *config, const struct train_dataset *data)
+{
+    if (data->examples == data->whole)
+        return 1.0;
+    return (double)data->examples * (double)config->data.shards / (double)data->whole;
+}
+
 enum base_error node_setup_trainer(const struct node_config *config, const char *name,
                                    struct train_model *model, const struct train_dataset *data,
                                    const float *start, struct train_trainer **trainer,
@@ -124,6 +133,7 @@ enum base_error node_setup_trainer(const struct node_config *config, const char 
         // nodes that share a shard must not see it in the same order
         .seed = base_hash_bytes(config->train.seed, name, strlen(name)),
     };
+    options.weight = config->train.weight > 0 ? config->train.weight : shard_weight(config, data);
     enum base_error code = node_config_schedule(config, &options.schedule, why);
     if (code != BASE_OK)
         return code;

@@ -37,7 +37,7 @@ enum base_error train_dataset_allocate(size_t examples, size_t features, size_t 
                          features, bytes >> 20);
     }
     memset(x, 0, bytes);
-    *data = (struct train_dataset){examples, features, classes, x, labels};
+    *data = (struct train_dataset){examples, features, classes, x, labels, examples};
     return BASE_OK;
 }
 
@@ -66,6 +66,7 @@ enum base_error train_dataset_subset(const struct train_dataset *data, const uin
                data->features * sizeof(float));
         copy.labels[i] = data->labels[rows[i]];
     }
+    copy.whole = data->whole;
     *subset = copy;
     return BASE_OK;
 }

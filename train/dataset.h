@@ -1,5 +1,5 @@
-// Labelled examples in host memory, dense fp32 rows. Loaders validate all before they return anything. A data set is
-// immutable once made; any thread may read it.
+// Labelled examples in host memory, dense fp32 rows. Loaders validate all before they return anything. A data
+// set is immutable once made; any thread may read it.
 #ifndef TRAIN_DATASET_H
 #define TRAIN_DATASET_H
 
@@ -11,37 +11,43 @@ struct train_dataset {
     size_t examples, features, classes;
     float *x;         // [examples, features], 64-byte aligned
     uint32_t *labels; // [examples], each < classes
+    size_t whole;     // examples of the set that this one was cut from; = examples where nothing was cut
 };
 void train_dataset_destroy(struct train_dataset *data); // leaves {0}
 
-// IDX files (http://yann.lecun.com/exdb/mnist, "the IDX file format"), plain or gzip: unsigned byte images and labels of
-// equal count; pixels become value/255. Examples first .. first+count-1 (count 0: to the end). `classes` bounds the
-// labels. Errors name the file, what was found and what was expected; BASE_ENOTFOUND, BASE_EFORMAT, BASE_ELIMIT,
-// BASE_EMISMATCH (counts differ), BASE_EIO.
+// IDX files (http://yann.lecun.com/exdb/mnist, "the IDX file format"), plain or gzip: unsigned byte images
+// and labels of equal count; pixels become value/255. Examples first .. first+count-1 (count 0: to the end).
+// `classes` bounds the labels. Errors name the file, what was found and what was expected; BASE_ENOTFOUND,
+// BASE_EFORMAT, BASE_ELIMIT, BASE_EMISMATCH (counts differ), BASE_EIO.
 enum base_error train_dataset_load_idx(const char *images, const char *labels, size_t first, size_t count,
-                                       size_t classes, struct train_dataset *data, struct base_reason *why) BASE_CHECK;
+                                       size_t classes, struct train_dataset *data,
+                                       struct base_reason *why) BASE_CHECK;
 
-// LIBSVM text ("label index:value ..."), indices from 1, ascending, <= features. Labels are integers; -1/+1 and 0/1 become
-// 0/1, 1..classes become 0..classes-1 (then no row may be labelled 0). Errors name file and line; NaN and Inf are errors.
-enum base_error train_dataset_load_libsvm(const char *path, size_t features, size_t classes, size_t first, size_t count,
-                                          struct train_dataset *data, struct base_reason *why) BASE_CHECK;
-
-// Built-in digits: 28x28, ten classes, drawn from strokes under random affine and elastic distortion, thickness and
-// noise. Example i of a seed is always the same picture with label drawn from the seed, so the set is unbounded:
-// examples first .. first+count-1. Pixels in [0, 1].
-enum base_error train_dataset_make_digits(uint64_t seed, uint64_t first, size_t count, struct train_dataset *data,
+// LIBSVM text ("label index:value ..."), indices from 1, ascending, <= features. Labels are integers; -1/+1
+// and 0/1 become 0/1, 1..classes become 0..classes-1 (then no row may be labelled 0). Errors name file and
+// line; NaN and Inf are errors.
+enum base_error train_dataset_load_libsvm(const char *path, size_t features, size_t classes, size_t first,
+                                          size_t count, struct train_dataset *data,
                                           struct base_reason *why) BASE_CHECK;
+
+// Built-in digits: 28x28, ten classes, drawn from strokes under random affine and elastic distortion,
+// thickness and noise. Example i of a seed is always the same picture with label drawn from the seed, so the
+// set is unbounded: examples first .. first+count-1. Pixels in [0, 1].
+enum base_error train_dataset_make_digits(uint64_t seed, uint64_t first, size_t count,
+                                          struct train_dataset *data, struct base_reason *why) BASE_CHECK;
 
 // A copy of the rows rows[0..count-1].
 enum base_error train_dataset_subset(const struct train_dataset *data, const uint32_t *rows, size_t count,
                                      struct train_dataset *subset) BASE_CHECK;
 
 // Who trains on what: owner[i] in [0, shards) for every example. `iid`: a seeded shuffle dealt out evenly.
-// `dirichlet`: for each class, proportions ~ Dirichlet(alpha, ..., alpha) over the shards (Hsu, Qi, Brown 2019); redrawn, up
-// to a bound, until every shard has at least `least` examples, then filled up from the largest. Seeded.
-enum base_error train_partition_iid(size_t examples, size_t shards, uint64_t seed, uint32_t *owner) BASE_CHECK;
-enum base_error train_partition_dirichlet(const uint32_t *labels, size_t examples, size_t classes, size_t shards,
-                                          double alpha, size_t least, uint64_t seed, uint32_t *owner,
-                                          struct base_reason *why) BASE_CHECK;
+// `dirichlet`: for each class, proportions ~ Dirichlet(alpha, ..., alpha) over the shards (Hsu, Qi, Brown
+// 2019); redrawn, up to a bound, until every shard has at least `least` examples, then filled up from the
+// largest. Seeded.
+enum base_error train_partition_iid(size_t examples, size_t shards, uint64_t seed,
+                                    uint32_t *owner) BASE_CHECK;
+enum base_error train_partition_dirichlet(const uint32_t *labels, size_t examples, size_t classes,
+                                          size_t shards, double alpha, size_t least, uint64_t seed,
+                                          uint32_t *owner, struct base_reason *why) BASE_CHECK;
 
 #endif

@@ -280,12 +280,13 @@ static void backward(struct train_model *model, const float *parameters, const f
 }
 
 void train_model_gradient(struct train_model *model, const float *parameters, const float *x,
-                          const uint32_t *labels, size_t rows, float *gradient, struct kernels_loss *loss)
+                          const uint32_t *labels, size_t rows, float weight, float *gradient,
+                          struct kernels_loss *loss)
 {
     BASE_ASSERT(rows > 0 && rows <= model->max_batch);
     forward(model, parameters, x, rows);
     model->kernels->softmax_cross_entropy(rows, model->spec.classes, model->activation[model->n_layers - 1],
-                                          labels, 1.0f / (float)rows, loss);
+                                          labels, weight / (float)rows, loss);
     backward(model, parameters, x, rows, gradient);
 }
 

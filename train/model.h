@@ -45,9 +45,11 @@ void train_model_describe(const struct train_model *model, char *text, size_t ca
 void train_model_initialise(const struct train_model *model, uint64_t seed, float *parameters);
 
 // One batch: x [rows, inputs], labels [rows] < classes, rows <= max_batch; x, labels, parameters and gradient
-// in the kernels' memory. gradient [parameters] becomes the mean over rows of d loss / d parameters.
+// in the kernels' memory. gradient [parameters] becomes `weight` times the mean over rows of
+// d loss / d parameters; *loss is without the weight.
 void train_model_gradient(struct train_model *model, const float *parameters, const float *x,
-                          const uint32_t *labels, size_t rows, float *gradient, struct kernels_loss *loss);
+                          const uint32_t *labels, size_t rows, float weight, float *gradient,
+                          struct kernels_loss *loss);
 
 struct train_dataset;
 // Mean loss and accuracy over a whole data set, in batches of max_batch; parameters in the kernels' memory.

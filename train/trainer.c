@@ -90,6 +90,10 @@ static enum base_error check_options(const struct train_options *options, struct
     if (options->batch == 0) {
         return base_fail(why, BASE_EINVAL, "a batch of 0 examples; expected 1 or more");
     }
+    if (!(options->weight >= 0.0 && isfinite(options->weight))) {
+        return base_fail(why, BASE_EINVAL, "the weight of the gradient is %g; expected a number, 0 or more",
+                         options->weight);
+    }
     return check_schedule(options, why);
 }
 
@@ -289,9 +293,10 @@ void train_trainer_step(struct train_trainer *trainer, bool use_correction, stru
                         size_t *rows)
 {
     const float *correction = use_correction ? trainer->correction.device : NULL;
+    const float weight = trainer->options.weight > 0.0 ? (float)trainer->options.weight : 1.0f;
     gather_batch(trainer);
     train_model_gradient(trainer->model, trainer->x.device, trainer->input.x, trainer->input.labels,
-                         trainer->batch, trainer->gradient, loss);
+                         trainer->batch, weight, trainer->gradient, loss);
     if (trainer->options.optimizer == TRAIN_ADAMW) {
         apply_adamw(trainer, correction);
     } else {

@@ -28,6 +28,7 @@ struct train_options {
     uint64_t steps; // total, for the schedule
     size_t batch;
     uint64_t seed; // order of the examples
+    double weight; // of the gradient, > 0; 0 stands for 1
 };
 
 struct train_trainer;

@@ -82,7 +82,7 @@ static void bench_step(struct train_model *model, const struct train_dataset *da
         const size_t first = steps % BATCHES * BATCH;
         struct kernels_loss loss;
         const double start = now_ms();
-        train_model_gradient(model, x, data->x + first * INPUTS, data->labels + first, BATCH, gradient,
+        train_model_gradient(model, x, data->x + first * INPUTS, data->labels + first, BATCH, 1.0f, gradient,
                              &loss);
         k->sgd_step(count, &sgd, gradient, NULL, NULL, x);
         times[steps] = now_ms() - start;

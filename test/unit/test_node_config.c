@@ -1,4 +1,4 @@
-// The table of a node's keys, the checks that span keys, the files of configs/, and addresses.
+// The table of a node's keys, the checks that span keys, the files of configs/node/, and addresses.
 #include "base/limits.h"
 #include "base/rng.h"
 #include "node/config.h"
@@ -66,7 +66,7 @@ static void defaults_are_those_of_the_design(void **state)
     assert_int_equal(c.average.local_steps, 4);
     assert_true(c.average.ratio == 1.0 / 32);
     assert_int_equal(c.average.values, 2);
-    assert_true(c.average.drift_correction && c.average.drift_gain == 2 && c.average.drift_limit == 0.25);
+    assert_true(c.average.drift_correction && c.average.drift_gain == 3 && c.average.drift_limit == 0.25);
     assert_int_equal(c.average.share_second_moment, 20);
     assert_true(c.average.outer_momentum == 0);
     assert_true(c.average.deadline_floor_ns == 1000000000u && c.average.deadline_ceiling_ns == 10000000000u);
@@ -560,12 +560,12 @@ static void addresses(void **state)
     assert_int_equal(node_address_parse(longest, host, &port, &why), BASE_OK);
 }
 
-// configs/ beside the folder test/ of this source file.
+// configs/node/ beside the folder test/ of this source file.
 static void configs_path(const char *name, char *path, size_t capacity)
 {
     const char *end = strstr(__FILE__, "test/unit/");
     assert_non_null(end);
-    snprintf(path, capacity, "%.*sconfigs/%s", (int)(end - __FILE__), __FILE__, name);
+    snprintf(path, capacity, "%.*sconfigs/node/%s", (int)(end - __FILE__), __FILE__, name);
 }
 
 static void every_file_of_configs_is_good(void **state)

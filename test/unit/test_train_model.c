@@ -125,8 +125,8 @@ static struct problem open_problem(const struct train_model_spec *spec, size_t r
     problem.x = get(rows * spec->inputs * sizeof(float));
     problem.labels = get(rows * sizeof(uint32_t));
     draw(&problem, rng);
-    train_model_gradient(problem.model, problem.parameters, problem.x, problem.labels, rows, problem.gradient,
-                         &problem.loss);
+    train_model_gradient(problem.model, problem.parameters, problem.x, problem.labels, rows, 1.0f,
+                         problem.gradient, &problem.loss);
     return problem;
 }
 
@@ -195,10 +195,10 @@ static void workspace_keeps_nothing(void **state)
     float *small = get(problem.count * sizeof *small), *again = get(problem.count * sizeof *again);
     struct train_model *fresh = make(&shapes[3]);
     struct kernels_loss loss;
-    train_model_gradient(fresh, problem.parameters, problem.x, problem.labels, 3, small, &loss);
-    train_model_gradient(problem.model, problem.parameters, problem.x, problem.labels, 3, again, &loss);
+    train_model_gradient(fresh, problem.parameters, problem.x, problem.labels, 3, 1.0f, small, &loss);
+    train_model_gradient(problem.model, problem.parameters, problem.x, problem.labels, 3, 1.0f, again, &loss);
     assert_memory_equal(small, again, problem.count * sizeof *small);
-    train_model_gradient(problem.model, problem.parameters, problem.x, problem.labels, MAX_BATCH, again,
+    train_model_gradient(problem.model, problem.parameters, problem.x, problem.labels, MAX_BATCH, 1.0f, again,
                          &loss);
     assert_memory_equal(problem.gradient, again, problem.count * sizeof *again);
     train_model_destroy(fresh);
@@ -378,7 +378,7 @@ static void takes_all_layers(void **state)
     const uint32_t labels[2] = {0, 1};
     struct kernels_loss loss;
     train_model_initialise(model, 1, p);
-    train_model_gradient(model, p, x, labels, 2, g, &loss);
+    train_model_gradient(model, p, x, labels, 2, 1.0f, g, &loss);
     assert_true(isfinite(loss.loss_sum));
     free(p);
     free(g);

@@ -339,7 +339,7 @@ static void optimisers_follow_their_rule(void **state)
             for (size_t i = 0; i < s.count; i++) {
                 x32[i] = (float)x[i];
             }
-            train_model_gradient(s.model, x32, s.data.x, s.data.labels, 20, g, &loss);
+            train_model_gradient(s.model, x32, s.data.x, s.data.labels, 20, 1.0f, g, &loss);
             for (size_t i = 0; i < s.count; i++) {
                 const double gi = (double)g[i];
                 if (options->optimizer == TRAIN_SGD) {
@@ -452,6 +452,32 @@ static void refuses_what_cannot_be(void **state)
     close_setup(&s);
 }
 
+// A weighted gradient moves the model `weight` times as far, and leaves the loss alone.
+static void weight_scales_the_gradient(void **state)
+{
+    (void)state;
+    struct setup s;
+    struct train_options heavy = sgd;
+    heavy.weight = 2.5;
+    open_setup(&s, clusters(60, 5, 3), 4, &sgd);
+    struct train_trainer *weighted = make_trainer(&s, &heavy);
+    struct kernels_loss plain_loss, weighted_loss;
+    size_t rows;
+    train_trainer_step(s.trainer, false, &plain_loss, &rows);
+    train_trainer_step(weighted, false, &weighted_loss, &rows);
+    assert_true(plain_loss.loss_sum == weighted_loss.loss_sum);
+    double moved = 0.0;
+    for (size_t i = 0; i < s.count; i++) {
+        const double plain = (double)train_trainer_model(s.trainer)[i] - (double)s.start[i];
+        const double far = (double)train_trainer_model(weighted)[i] - (double)s.start[i];
+        assert_true(fabs(far - 2.5 * plain) <= 1e-5 * fabs(plain) + 1e-6);
+        moved += fabs(plain);
+    }
+    assert_true(moved > 0.0);
+    train_trainer_destroy(weighted);
+    close_setup(&s);
+}
+
 int main(void)
 {
     struct base_reason why;
@@ -471,6 +497,7 @@ int main(void)
         cmocka_unit_test(schedule_counts_steps),
         cmocka_unit_test(correction_acts_outside_the_optimiser),
         cmocka_unit_test(optimisers_follow_their_rule),
+        cmocka_unit_test(weight_scales_the_gradient),
         cmocka_unit_test(learns_what_is_separable),
         cmocka_unit_test(second_moment_only_with_adamw),
         cmocka_unit_test(refuses_what_cannot_be),
