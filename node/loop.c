@@ -213,7 +213,7 @@ static void handle(struct node_loop *loop, struct node_mail *mail)
         take_left(loop, mail->status);
         break;
     default:
-        BASE_ASSERT(!"a mail that is not for the loop");
+        BASE_ASSERT(false); // a mail that is not for the loop
     }
 }
 

@@ -202,7 +202,7 @@ static bool handle(struct node_worker *worker, struct node_mail *mail)
     case NODE_MAIL_STOP:
         return false;
     default:
-        BASE_ASSERT(!"a mail that is not for the worker");
+        BASE_ASSERT(false); // a mail that is not for the worker
     }
     return true;
 }
@@ -212,7 +212,7 @@ static struct node_edge_status edge_status(const struct gossip_exchange *exchang
     struct gossip_edge_info info;
     gossip_exchange_edge_info(exchange, edge, &info);
     return (struct node_edge_status){.peer = info.peer,
-                                     .state = info.state,
+                                     .state = (int)info.state,
                                      .epoch = info.epoch,
                                      .sequence = info.sequence,
                                      .exchanges = info.exchanges,
