@@ -1,0 +1,11 @@
+// The subcommands of p2pml. Each gets its own name as argv[0], says what is wrong on stderr and returns the
+// exit status: 0 done, 1 failed while running, 2 bad usage or configuration, 130 interrupted.
+#ifndef LAB_COMMAND_H
+#define LAB_COMMAND_H
+
+int lab_command_run(int argc, char **argv);
+int lab_command_keygen(int argc, char **argv);
+int lab_command_inspect(int argc, char **argv);
+int lab_command_help(int argc, char **argv);
+
+#endif

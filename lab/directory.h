@@ -1,0 +1,26 @@
+// The directory of a run. It is ours when it holds our mark; the mark is locked while a runner works there.
+// Nothing is ever removed but what a run makes, by name. Main thread.
+#ifndef LAB_DIRECTORY_H
+#define LAB_DIRECTORY_H
+
+#include "base/error.h"
+#include <stdbool.h>
+
+#define LAB_MARK "p2pml-run" // the file
+
+struct lab_directory {
+    char *path;
+    int lock; // of the mark
+};
+
+// Makes it, or takes one that is empty or ours, and removes what an earlier run left. `fresh`: also one that
+// is neither; foreign files in it stay. BASE_ESTATE: not empty and not ours, or another runner is at work
+// there.
+enum base_error lab_directory_open(const char *path, bool fresh, struct lab_directory *directory,
+                                   struct base_reason *why) BASE_CHECK;
+void lab_directory_close(struct lab_directory *directory); // gives up the lock; leaves {NULL, -1}
+
+// A path by printf, malloc'ed; never NULL: out of memory ends the program with a message.
+char *lab_path(const char *format, ...) BASE_PRINTF(1, 2);
+
+#endif

@@ -1,0 +1,9 @@
+// The environment that nodes are started with: ours without the variables that were meant for the experiment,
+// because each node's file already holds what they said.
+#ifndef LAB_ENVIRONMENT_H
+#define LAB_ENVIRONMENT_H
+
+// NULL-terminated; the list is malloc'ed, its texts are borrowed. NULL: out of memory.
+char **lab_environment_for_nodes(char *const *environment);
+
+#endif

@@ -1,0 +1,276 @@
+#include "lab/experiment.h"
+
+#include "base/limits.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DAY       86400.0
+#define SEED_MOST 4294967295.0 // of the shift; those of a node have 64 bits
+
+static const struct node_key own_keys[] = {
+    {"experiment.name", NODE_KEY_TEXT, offsetof(struct lab_experiment, experiment.name), "", 0, 0, NULL,
+     "Name of the experiment: letters, digits, '.', '_' and '-'. Empty: that of its file."},
+    {"experiment.nodes", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.nodes), "8", 2,
+     LAB_NODES_MOST, NULL,
+     "Number of nodes, each a process of its own on this host. Each trains on its shard of the data."},
+    {"experiment.out", NODE_KEY_TEXT, offsetof(struct lab_experiment, experiment.out), "", 0, 0, NULL,
+     "Directory of the run: a directory a node, and summary.json. Empty: run/ and the name. --out comes "
+     "before it."},
+    {"experiment.baselines", NODE_KEY_TEXTS, offsetof(struct lab_experiment, experiment.baselines),
+     "[lone, central, central_total]", 0, 0, NULL,
+     "What is trained for comparison. lone: every shard by itself. central: one model on all data, which "
+     "sees as many "
+     "examples as one node. central_total: the same, as many examples as all nodes together. []: nothing."},
+    {"experiment.seed", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.seed), "0", 0, SEED_MOST,
+     NULL,
+     "Added to model.seed, data.seed, train.seed and topology.seed: one number repeats the experiment with "
+     "other "
+     "chances."},
+    {"experiment.time_limit", NODE_KEY_DURATION, offsetof(struct lab_experiment, experiment.time_limit_ns),
+     "0", 0, 365 * DAY, NULL, "The nodes are stopped, as by Ctrl-C, after so long. 0: never."},
+    {"experiment.stop_grace", NODE_KEY_DURATION, offsetof(struct lab_experiment, experiment.stop_grace_ns),
+     "15s", 0, DAY, NULL, "How long a node that was asked to stop may take, before it is killed."},
+};
+#define OWN_KEYS (sizeof own_keys / sizeof *own_keys)
+
+// What each node gets from the runner.
+static const struct {
+    const char *key, *decided;
+} refused[] = {
+    {"node.name", "the nodes are called node-00, node-01, ..."},
+    {"node.dir", "each node has its own in the directory of the run, experiment.out"},
+    {"node.listen", "each node gets a free port on loopback"},
+    {"node.http", "each node gets a free port on loopback"},
+    {"node.identity", "each node makes its own"},
+    {"cluster.secret_file", "a secret is made for each run"},
+    {"cluster.allow_file", "the nodes of a run know each other by a secret that is made for it"},
+    {"peers", "all nodes of the run are peers of each other"},
+    {"data.shard", "node i trains on shard i"},
+    {"data.shards", "there are as many as experiment.nodes"},
+};
+#define REFUSED (sizeof refused / sizeof *refused)
+
+static const char *const baseline_names[LAB_BASELINES] = {"lone", "central", "central_total"};
+
+const char *lab_baseline_name(enum lab_baseline baseline)
+{
+    return baseline_names[baseline];
+}
+
+static bool is_refused(const char *key)
+{
+    for (size_t i = 0; i < REFUSED; i++)
+        if (strcmp(refused[i].key, key) == 0)
+            return true;
+    return false;
+}
+
+// All keys, the node's first. `accepted`: only those that a file may hold.
+static enum base_error make_schema(bool accepted, struct node_schema *schema, struct base_reason *why)
+{
+    size_t count = 0;
+    struct node_key *keys = calloc(node_config_schema.count + OWN_KEYS, sizeof *keys);
+    if (!keys)
+        return base_fail(why, BASE_ENOMEM, "no memory for the keys of an experiment");
+    for (size_t i = 0; i < node_config_schema.count; i++)
+        if (!accepted || !is_refused(node_config_schema.keys[i].name))
+            keys[count++] = node_config_schema.keys[i];
+    memcpy(keys + count, own_keys, sizeof own_keys);
+    *schema = (struct node_schema){keys, count + OWN_KEYS};
+    return BASE_OK;
+}
+
+static void free_schema(struct node_schema *schema)
+{
+    free((void *)schema->keys);
+    *schema = (struct node_schema){0};
+}
+
+static enum base_error at_key(const struct lab_experiment *e, const char *key, struct base_reason *why,
+                              enum base_error error)
+{
+    return base_fail_context(why, error, "%s: %s", node_schema_origin(&e->schema, e, key), key);
+}
+
+static enum base_error check_refused(const struct lab_experiment *e, struct base_reason *why)
+{
+    for (size_t i = 0; i < REFUSED; i++)
+        if (strcmp(node_schema_origin(&e->schema, e, refused[i].key), "default") != 0)
+            return at_key(e, refused[i].key, why,
+                          base_fail(why, BASE_EINVAL,
+                                    "found in an experiment, expected only in the configuration of one "
+                                    "node: %s; leave it out",
+                                    refused[i].decided));
+    return BASE_OK;
+}
+
+static enum base_error check_baselines(const struct lab_experiment *e, struct base_reason *why)
+{
+    const struct node_texts *texts = &e->experiment.baselines;
+    for (size_t i = 0; i < texts->count; i++) {
+        size_t known = 0;
+        while (known < LAB_BASELINES && strcmp(texts->items[i], baseline_names[known]) != 0)
+            known++;
+        if (known == LAB_BASELINES)
+            return at_key(e, "experiment.baselines", why,
+                          base_fail(why, BASE_EINVAL,
+                                    "found \"%.64s\", expected lone, central or central_total",
+                                    texts->items[i]));
+    }
+    return BASE_OK;
+}
+
+static bool is_name(const char *name)
+{
+    size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+    return length && !name[length] && length < LIMIT_NODE_NAME_BYTES && name[0] != '.';
+}
+
+static enum base_error check_name(const struct lab_experiment *e, struct base_reason *why)
+{
+    if (is_name(e->experiment.name))
+        return BASE_OK;
+    return at_key(
+        e, "experiment.name", why,
+        base_fail(
+            why, BASE_EINVAL,
+            "found \"%.64s\", expected a name of at most %u letters, digits, '.', '_' and '-' that does "
+            "not begin with a dot",
+            e->experiment.name, LIMIT_NODE_NAME_BYTES - 1));
+}
+
+// "configs/demo.yaml" -> "demo"
+static char *name_of_file(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    return dot && dot != name ? strndup(name, (size_t)(dot - name)) : strdup(name);
+}
+
+static enum base_error replace(char **text, char *with, struct base_reason *why)
+{
+    if (!with)
+        return base_fail(why, BASE_ENOMEM, "no memory for an experiment");
+    free(*text);
+    *text = with;
+    return BASE_OK;
+}
+
+static enum base_error complete(const struct lab_experiment_source *source, struct lab_experiment *e,
+                                struct base_reason *why)
+{
+    enum base_error error = BASE_OK;
+    char *out = NULL;
+    if (!e->experiment.name[0])
+        error = replace(&e->experiment.name, name_of_file(source->path), why);
+    if (!error)
+        error = check_name(e, why);
+    if (!error && source->out)
+        error = replace(&e->experiment.out, strdup(source->out), why);
+    if (!error && !e->experiment.out[0]) {
+        if (asprintf(&out, "run/%s", e->experiment.name) < 0)
+            out = NULL;
+        error = replace(&e->experiment.out, out, why);
+    }
+    return error;
+}
+
+// Variables with the prefix that are no keys.
+static const char *const other_variables[] = {
+    "P2PML_NODE", "P2PML_CPU", "P2PML_DATA", "P2PML_SEED", "P2PML_FIXED_ADDRESSES", NULL};
+
+static enum base_error read_sources(const struct lab_experiment_source *source, struct lab_experiment *e,
+                                    struct base_reason *why)
+{
+    enum base_error error = node_schema_defaults(&e->schema, e, why);
+    if (!error)
+        error = node_schema_read_file(&e->schema, source->path, e, why);
+    if (!error && source->environment)
+        error =
+            node_schema_read_environment(&e->schema, "P2PML", source->environment, other_variables, e, why);
+    for (size_t i = 0; i < source->n_settings && !error; i++)
+        error = node_schema_set(&e->schema, source->settings[i], e, why);
+    return error;
+}
+
+enum base_error lab_experiment_load(const struct lab_experiment_source *source,
+                                    struct lab_experiment *experiment, struct base_reason *why)
+{
+    struct lab_experiment e = {0};
+    struct node_config view;
+    enum base_error error = make_schema(false, &e.schema, why);
+    if (!error)
+        error = read_sources(source, &e, why);
+    if (!error)
+        error = check_refused(&e, why);
+    if (!error)
+        error = check_baselines(&e, why);
+    if (!error)
+        error = complete(source, &e, why);
+    if (!error) {
+        lab_experiment_view(&e, &view);
+        error = node_config_check(&view, why);
+    }
+    if (error)
+        lab_experiment_free(&e);
+    *experiment = e;
+    return error;
+}
+
+void lab_experiment_free(struct lab_experiment *experiment)
+{
+    if (experiment->schema.keys)
+        node_schema_free(&experiment->schema, experiment);
+    free_schema(&experiment->schema);
+    *experiment = (struct lab_experiment){0};
+}
+
+bool lab_experiment_wants(const struct lab_experiment *experiment, enum lab_baseline baseline)
+{
+    const struct node_texts *texts = &experiment->experiment.baselines;
+    for (size_t i = 0; i < texts->count; i++)
+        if (strcmp(texts->items[i], baseline_names[baseline]) == 0)
+            return true;
+    return false;
+}
+
+void lab_experiment_view(const struct lab_experiment *experiment, struct node_config *view)
+{
+    uint64_t shift = experiment->experiment.seed;
+    *view = experiment->node;
+    view->origins.count = node_config_schema.count; // the origins of the node's keys come first
+    view->data.shards = experiment->experiment.nodes;
+    view->model.seed += shift;
+    view->data.seed += shift;
+    view->train.seed += shift;
+    view->topology.seed += shift;
+}
+
+static char *with_accepted(char *(*write)(const struct node_schema *schema, const void *config),
+                           const void *config)
+{
+    struct node_schema schema;
+    if (make_schema(true, &schema, NULL))
+        return NULL;
+    char *text = write(&schema, config);
+    free_schema(&schema);
+    return text;
+}
+
+static char *write_help(const struct node_schema *schema, const void *config)
+{
+    (void)config;
+    return node_schema_help(schema);
+}
+
+char *lab_experiment_help(void)
+{
+    return with_accepted(write_help, NULL);
+}
+
+char *lab_experiment_write(const struct lab_experiment *experiment)
+{
+    return with_accepted(node_schema_write, experiment);
+}

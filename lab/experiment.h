@@ -1,0 +1,51 @@
+// One YAML file describes an experiment: the keys of a node, which hold for all nodes, and those of the
+// section experiment.*. What the runner itself decides for each node may not stand there. Before threads
+// start.
+#ifndef LAB_EXPERIMENT_H
+#define LAB_EXPERIMENT_H
+
+#include "node/config.h"
+
+#define LAB_NODES_MOST 64u
+
+enum lab_baseline { LAB_LONE, LAB_CENTRAL, LAB_CENTRAL_TOTAL, LAB_BASELINES };
+const char *lab_baseline_name(enum lab_baseline baseline); // as in the file: "central_total"
+
+struct lab_experiment {
+    struct node_config node; // first: the keys of a node stand first in the table, at the same offsets
+    struct {                 // experiment.*
+        char *name;          // set by loading: never empty
+        char *out;           // likewise
+        uint64_t nodes, seed;
+        struct node_texts baselines;
+        uint64_t time_limit_ns; // 0: none
+        uint64_t stop_grace_ns;
+    } experiment;
+    struct node_schema schema; // owned: the table of both
+};
+
+struct lab_experiment_source {
+    const char *path;
+    const char *const *settings; // "key=value" of --set
+    size_t n_settings;
+    const char *out; // of --out; NULL: none
+    char *const *environment;
+};
+
+// Reads, checks and completes. Errors name file, line and key; then *experiment is zeroed.
+enum base_error lab_experiment_load(const struct lab_experiment_source *source,
+                                    struct lab_experiment *experiment, struct base_reason *why) BASE_CHECK;
+void lab_experiment_free(struct lab_experiment *experiment);
+
+bool lab_experiment_wants(const struct lab_experiment *experiment, enum lab_baseline baseline);
+
+// The configuration that all nodes share, seeds shifted by experiment.seed, data.shards filled in. A view: it
+// borrows everything and is not to be freed; texts of single nodes are put into it by pointer.
+void lab_experiment_view(const struct lab_experiment *experiment, struct node_config *view);
+
+// The keys for people (--help), and the experiment as YAML that reads back to the same; malloc'ed, NULL: out
+// of memory.
+char *lab_experiment_help(void);
+char *lab_experiment_write(const struct lab_experiment *experiment);
+
+#endif

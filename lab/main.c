@@ -1,0 +1,43 @@
+// p2pml: what people do around the nodes.
+#include "lab/command.h"
+#include "lab/run.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static int print_version(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    return printf("p2pml %s\n", P2PML_VERSION) > 0 ? LAB_EXIT_DONE : LAB_EXIT_FAILED;
+}
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"run", lab_command_run},   {"keygen", lab_command_keygen}, {"inspect", lab_command_inspect},
+    {"help", lab_command_help}, {"--help", lab_command_help},   {"-h", lab_command_help},
+    {"version", print_version}, {"--version", print_version},
+};
+
+int main(int argc, char **argv)
+{
+    signal(SIGPIPE, SIG_IGN);
+    if (argc < 2) {
+        fputs("p2pml: a command is missing: run, keygen, inspect, help or version; 'p2pml help' explains "
+              "them\n",
+              stderr);
+        return LAB_EXIT_USAGE;
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    fprintf(stderr,
+            "p2pml: found the command '%s', expected run, keygen, inspect, help or version; 'p2pml help' "
+            "explains "
+            "them\n",
+            argv[1]);
+    return LAB_EXIT_USAGE;
+}

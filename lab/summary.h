@@ -1,0 +1,45 @@
+// What a run showed: summary.json for programs, a table for people.
+#ifndef LAB_SUMMARY_H
+#define LAB_SUMMARY_H
+
+#include "lab/baselines.h"
+
+struct lab_summary {
+    const struct lab_experiment *experiment; // all borrowed
+    const struct lab_swarm *swarm;
+    const struct lab_workbench *bench;
+    const struct lab_baselines *baselines;
+    struct lab_average average;
+    const char *file, *directory, *version;
+    const char *status;   // "complete", "interrupted", "failed"
+    double time, seconds; // unix seconds of the start; all in all
+};
+
+// What is computed from the nodes' rows. Over those that ended well; sums over all.
+struct lab_totals {
+    struct lab_score worst, mean, best; // nodes by accuracy; NAN without any
+    size_t nodes;                       // that ended well and measured their accuracy
+    uint64_t bytes_sent, bytes_received, delta_bytes, dense_bytes, exchanges;
+    double times_less; // dense / sent; NAN when nothing was sent
+};
+void lab_totals_of(const struct lab_swarm *swarm, struct lab_totals *totals);
+
+// Of the lone runs that are through; NAN without any.
+struct lab_spread {
+    struct lab_score worst, mean, best;
+    size_t runs;
+};
+void lab_lone_spread(const struct lab_baselines *baselines, struct lab_spread *spread);
+const struct lab_baseline_run *lab_baseline_find(const struct lab_baselines *baselines,
+                                                 enum lab_baseline kind); // NULL: not planned
+
+enum base_error lab_summary_write(const struct lab_summary *summary, const char *path,
+                                  struct base_reason *why) BASE_CHECK;
+void lab_summary_print(const struct lab_summary *summary, FILE *out); // report.c
+
+// Names of the configuration's choices.
+const char *lab_choice_name(const char *key, int index, char *text, size_t capacity);
+// "digits, dirichlet 0.1"
+void lab_data_describe(const struct node_config *config, char *text, size_t capacity);
+
+#endif

@@ -1,0 +1,293 @@
+// An experiment's file: what it may hold, what is refused and in which words, and what each node gets from
+// it.
+#include "base/log.h"
+#include "lab/experiment.h"
+
+#include <glob.h>
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char path[64]; // of the file under test
+
+static int make_file(void **state)
+{
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/p2pml-experiment-XXXXXX.yaml");
+    int file = mkstemps(path, 5);
+    return file < 0 ? -1 : close(file);
+}
+
+static int remove_file(void **state)
+{
+    (void)state;
+    return unlink(path);
+}
+
+static enum base_error load_with(const char *text, const char *const *settings, size_t n_settings,
+                                 char *const *environment, struct lab_experiment *experiment,
+                                 struct base_reason *why)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    const struct lab_experiment_source source = {
+        .path = path, .settings = settings, .n_settings = n_settings, .environment = environment};
+    *why = (struct base_reason){""};
+    return lab_experiment_load(&source, experiment, why);
+}
+
+static enum base_error load(const char *text, struct lab_experiment *experiment, struct base_reason *why)
+{
+    return load_with(text, NULL, 0, NULL, experiment, why);
+}
+
+static void an_empty_file_is_eight_nodes_on_a_ring(void **state)
+{
+    (void)state;
+    struct lab_experiment e;
+    struct base_reason why;
+    assert_int_equal(load("", &e, &why), BASE_OK);
+    assert_int_equal(e.experiment.nodes, 8);
+    assert_int_equal(e.node.topology.kind, 0);
+    assert_true(lab_experiment_wants(&e, LAB_LONE) && lab_experiment_wants(&e, LAB_CENTRAL) &&
+                lab_experiment_wants(&e, LAB_CENTRAL_TOTAL));
+    // The name is the file's, the directory the name's.
+    assert_int_equal(strncmp(e.experiment.name, "p2pml-experiment-", 17), 0);
+    assert_null(strchr(e.experiment.name, '/'));
+    assert_int_equal(strncmp(e.experiment.out, "run/p2pml-experiment-", 21), 0);
+    lab_experiment_free(&e);
+}
+
+static void what_the_runner_decides_is_refused(void **state)
+{
+    static const struct {
+        const char *text, *key;
+    } cases[] = {
+        {"node:\n  name: a\n", "node.name"},
+        {"node:\n  dir: a\n", "node.dir"},
+        {"node:\n  listen: 127.0.0.1:1\n", "node.listen"},
+        {"node:\n  http: 127.0.0.1:1\n", "node.http"},
+        {"node:\n  identity: a\n", "node.identity"},
+        {"cluster:\n  secret_file: a\n", "cluster.secret_file"},
+        {"cluster:\n  allow_file: a\n", "cluster.allow_file"},
+        {"\npeers: [a:1]\n", "peers"},
+        {"data:\n  shard: 1\n", "data.shard"},
+        {"data:\n  shards: 2\n", "data.shards"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct lab_experiment e;
+        struct base_reason why;
+        char begin[128];
+        assert_int_equal(load(cases[i].text, &e, &why), BASE_EINVAL);
+        snprintf(begin, sizeof begin, "%s:2: %s: found in an experiment, expected only", path, cases[i].key);
+        if (strncmp(why.text, begin, strlen(begin)) != 0)
+            fail_msg("%s", why.text);
+        assert_non_null(strstr(why.text, "leave it out"));
+        assert_null(e.schema.keys);
+    }
+}
+
+static void refused_keys_are_refused_from_everywhere(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"node.listen=127.0.0.1:7400"};
+    char variable[] = "P2PML_DATA_SHARD=3", *environment[] = {variable, NULL};
+    struct lab_experiment e;
+    struct base_reason why;
+    assert_int_equal(load_with("", settings, 1, NULL, &e, &why), BASE_EINVAL);
+    assert_int_equal(strncmp(why.text, "--set: node.listen: ", 20), 0);
+    assert_int_equal(load_with("", NULL, 0, environment, &e, &why), BASE_EINVAL);
+    assert_int_equal(strncmp(why.text, "P2PML_DATA_SHARD: data.shard: ", 30), 0);
+}
+
+static void wrong_values_are_named_with_their_place(void **state)
+{
+    static const struct {
+        const char *text, *said;
+    } cases[] = {
+        {"experiment:\n  nodes: 1\n",
+         ":2: experiment.nodes: found \"1\", expected a whole number from 2 to 64"},
+        {"experiment:\n  nodes: 65\n",
+         ":2: experiment.nodes: found \"65\", expected a whole number from 2 to 64"},
+        {"experiment:\n  nods: 3\n", "did you mean experiment.nodes?"},
+        {"experiment:\n  name: a/b\n", ":2: experiment.name: found \"a/b\", expected a name"},
+        {"experiment:\n  name: ..\n", ":2: experiment.name: found \"..\", expected a name"},
+        {"experiment:\n  baselines: [lone, centre]\n",
+         ":2: experiment.baselines: found \"centre\", expected lone, central or central_total"},
+        {"experiment.time_limit: soon\n", ":1: experiment.time_limit: found \"soon\", expected a duration"},
+        {"average:\n  ratio: 2\n", ":2: average.ratio: found \"2\", expected a number"},
+        // Checks that span keys, with the number of nodes filled in.
+        {"data:\n  train_count: 5\n",
+         "data.shards: found 8, expected at most the number of training examples, 5"},
+        {"data:\n  kind: idx\n", "data.train_images: found \"\", expected a file"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct lab_experiment e;
+        struct base_reason why;
+        assert_int_not_equal(load(cases[i].text, &e, &why), BASE_OK);
+        if (!strstr(why.text, cases[i].said))
+            fail_msg("expected '%s' in '%s'", cases[i].said, why.text);
+        assert_null(e.schema.keys);
+    }
+}
+
+static void later_sources_win(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"train.steps=40", "experiment.nodes=3"};
+    char steps[] = "P2PML_TRAIN_STEPS=30", nodes[] = "P2PML_EXPERIMENT_NODES=5",
+         node[] = "P2PML_NODE=/bin/true", *environment[] = {steps, nodes, node, NULL};
+    struct lab_experiment e;
+    struct base_reason why;
+    const char *text = "train:\n  steps: 20\nexperiment:\n  nodes: 4\n";
+    assert_int_equal(load_with(text, NULL, 0, environment, &e, &why), BASE_OK);
+    assert_true(e.node.train.steps == 30 && e.experiment.nodes == 5);
+    lab_experiment_free(&e);
+    assert_int_equal(load_with(text, settings, 2, environment, &e, &why), BASE_OK);
+    assert_true(e.node.train.steps == 40 && e.experiment.nodes == 3);
+    lab_experiment_free(&e);
+}
+
+static void out_of_the_command_line_comes_first(void **state)
+{
+    (void)state;
+    struct lab_experiment e;
+    struct base_reason why;
+    assert_int_equal(load("experiment:\n  name: some\n  out: there\n", &e, &why), BASE_OK);
+    assert_string_equal(e.experiment.out, "there");
+    lab_experiment_free(&e);
+    const struct lab_experiment_source source = {.path = path, .out = "here"};
+    assert_int_equal(lab_experiment_load(&source, &e, &why), BASE_OK);
+    assert_string_equal(e.experiment.out, "here");
+    assert_string_equal(e.experiment.name, "some");
+    lab_experiment_free(&e);
+}
+
+static void the_view_is_a_node_of_the_experiment(void **state)
+{
+    (void)state;
+    struct lab_experiment e;
+    struct node_config view;
+    struct base_reason why;
+    assert_int_equal(load("experiment:\n  nodes: 5\n  seed: 10\nmodel:\n  seed: 2\ntrain:\n  seed: 3\n"
+                          "data:\n  seed: 4\ntopology:\n  seed: 5\n",
+                          &e, &why),
+                     BASE_OK);
+    lab_experiment_view(&e, &view);
+    assert_int_equal(view.data.shards, 5);
+    assert_true(view.model.seed == 12 && view.train.seed == 13 && view.data.seed == 14 &&
+                view.topology.seed == 15);
+    assert_true(e.node.model.seed == 2); // the experiment itself stays
+    // Origins hold for the node's own table, so that its checks name the experiment's file.
+    assert_non_null(strstr(node_schema_origin(&node_config_schema, &view, "topology.seed"), ".yaml:11"));
+    view.data.shard = 5;
+    assert_int_equal(node_config_check(&view, &why), BASE_EINVAL);
+    lab_experiment_free(&e);
+}
+
+static void baselines_can_be_left_out(void **state)
+{
+    (void)state;
+    struct lab_experiment e;
+    struct base_reason why;
+    assert_int_equal(load("experiment:\n  baselines: []\n", &e, &why), BASE_OK);
+    for (int kind = 0; kind < LAB_BASELINES; kind++)
+        assert_false(lab_experiment_wants(&e, (enum lab_baseline)kind));
+    lab_experiment_free(&e);
+    assert_int_equal(load("experiment:\n  baselines: [central]\n", &e, &why), BASE_OK);
+    assert_true(lab_experiment_wants(&e, LAB_CENTRAL) && !lab_experiment_wants(&e, LAB_CENTRAL_TOTAL) &&
+                !lab_experiment_wants(&e, LAB_LONE));
+    lab_experiment_free(&e);
+}
+
+static void what_was_run_reads_back_to_the_same(void **state)
+{
+    (void)state;
+    struct lab_experiment e, again;
+    struct base_reason why;
+    assert_int_equal(load("experiment:\n  nodes: 3\n  name: one\n  seed: 7\naverage:\n  ratio: 1/100\n"
+                          "train:\n  schedule: [0.5:0.1]\n",
+                          &e, &why),
+                     BASE_OK);
+    char *text = lab_experiment_write(&e);
+    assert_non_null(text);
+    if (load(text, &again, &why))
+        fail_msg("%s", why.text);
+    char *second = lab_experiment_write(&again);
+    assert_non_null(second);
+    assert_string_equal(text, second);
+    free(text);
+    free(second);
+    lab_experiment_free(&e);
+    lab_experiment_free(&again);
+}
+
+static void help_names_own_keys_and_none_that_are_refused(void **state)
+{
+    (void)state;
+    char *help = lab_experiment_help();
+    assert_non_null(help);
+    assert_non_null(strstr(help, "experiment.nodes = 8\n"));
+    assert_non_null(strstr(help, "average.ratio = 1/32\n"));
+    assert_null(strstr(help, "node.listen ="));
+    assert_null(strstr(help, "peers ="));
+    free(help);
+}
+
+// Data files, which no checkout has, are taken to be there.
+static void every_experiment_of_configs_is_good(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"data.train_images=/dev/null", "data.train_labels=/dev/null",
+                                           "data.test_images=/dev/null",  "data.test_labels=/dev/null",
+                                           "data.train_file=/dev/null",   "data.test_file=/dev/null"};
+    const char *end = strstr(__FILE__, "test/unit/");
+    char pattern[1024];
+    glob_t files;
+    assert_non_null(end);
+    snprintf(pattern, sizeof pattern, "%.*sconfigs/*.yaml", (int)(end - __FILE__), __FILE__);
+    assert_int_equal(glob(pattern, 0, NULL, &files), 0);
+    assert_true(files.gl_pathc >= 6);
+    for (size_t i = 0; i < files.gl_pathc; i++) {
+        struct lab_experiment e;
+        struct base_reason why = {""};
+        const struct lab_experiment_source source = {.path = files.gl_pathv[i],
+                                                     .settings = settings,
+                                                     .n_settings = sizeof settings / sizeof *settings};
+        if (lab_experiment_load(&source, &e, &why))
+            fail_msg("%s", why.text);
+        assert_true(strstr(files.gl_pathv[i], e.experiment.name));
+        lab_experiment_free(&e);
+    }
+    globfree(&files);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_empty_file_is_eight_nodes_on_a_ring),
+        cmocka_unit_test(what_the_runner_decides_is_refused),
+        cmocka_unit_test(refused_keys_are_refused_from_everywhere),
+        cmocka_unit_test(wrong_values_are_named_with_their_place),
+        cmocka_unit_test(later_sources_win),
+        cmocka_unit_test(out_of_the_command_line_comes_first),
+        cmocka_unit_test(the_view_is_a_node_of_the_experiment),
+        cmocka_unit_test(baselines_can_be_left_out),
+        cmocka_unit_test(what_was_run_reads_back_to_the_same),
+        cmocka_unit_test(help_names_own_keys_and_none_that_are_refused),
+        cmocka_unit_test(every_experiment_of_configs_is_good),
+    };
+    base_log_configure(BASE_LOG_ERROR, BASE_LOG_TEXT, ""); // warnings of checks
+    return cmocka_run_group_tests(tests, make_file, remove_file);
+}

@@ -1,0 +1,337 @@
+// The mathematics of a summary on made-up models and nodes, and the file and the table that come out of it.
+#include "base/file.h"
+#include "base/log.h"
+#include "lab/directory.h"
+#include "lab/summary.h"
+#include "node/safetensors.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) <= 1e-6 * fabs(b);
+}
+
+static void mean_and_consensus_of_made_up_models(void **state)
+{
+    (void)state;
+    const float a[] = {1, 2, 0, 4}, b[] = {3, 2, 0, 0}, c[] = {2, 2, 0, 2};
+    const float *models[] = {a, b, c};
+    float mean[4];
+    lab_models_mean(models, 3, 4, mean);
+    assert_true(mean[0] == 2 && mean[1] == 2 && mean[2] == 0 && mean[3] == 2);
+    // Squared distances 1+4, 1+4, 0; norm of the mean sqrt(12).
+    assert_true(near(lab_models_consensus(models, 3, 4, mean), sqrt(10.0 / 3 / 12)));
+    lab_models_mean(models, 1, 4, mean);
+    assert_memory_equal(mean, a, sizeof a);
+    assert_true(lab_models_consensus(models, 1, 4, mean) == 0);
+}
+
+static void a_mean_of_zero(void **state)
+{
+    (void)state;
+    const float up[] = {1, -1}, down[] = {-1, 1}, zero[] = {0, 0};
+    const float *apart[] = {up, down}, *same[] = {zero, zero};
+    float mean[2];
+    lab_models_mean(apart, 2, 2, mean);
+    assert_true(isnan(lab_models_consensus(apart, 2, 2, mean)));
+    lab_models_mean(same, 2, 2, mean);
+    assert_true(lab_models_consensus(same, 2, 2, mean) == 0);
+}
+
+static void the_mean_is_rounded_once(void **state)
+{
+    (void)state;
+    enum { MODELS = 64 };
+    float values[MODELS];
+    const float *models[MODELS];
+    float mean;
+    for (size_t i = 0; i < MODELS; i++) {
+        values[i] = i ? 1.0f : 16777216.0f; // fp32 sums would lose each 1
+        models[i] = &values[i];
+    }
+    lab_models_mean(models, MODELS, 1, &mean);
+    assert_true(mean == (float)((16777216.0 + 63) / 64));
+}
+
+// A softmax model of 2 features and 2 classes, and three test examples.
+struct world {
+    char directory[32];
+    struct lab_experiment experiment;
+    struct lab_workbench bench;
+    struct lab_swarm swarm;
+    struct lab_baselines baselines;
+};
+
+static void write_file(const char *path, const char *text)
+{
+    struct base_reason why = {""};
+    const struct base_span span = {text, strlen(text)};
+    if (base_file_write(path, 0600, &span, 1, &why))
+        fail_msg("%s", why.text);
+}
+
+static void write_checkpoint(const char *directory, const float weights[4], const float bias[2])
+{
+    struct base_reason why = {""};
+    struct node_tensor tensors[] = {
+        {.name = "model.layers.0.weight", .shape = {2, 2}, .n_dims = 2, .bytes = 16, .data = weights},
+        {.name = "model.layers.0.bias", .shape = {2}, .n_dims = 1, .bytes = 8, .data = bias},
+    };
+    char *path = lab_path("%s/checkpoint-10.safetensors", directory);
+    if (base_directory_make(directory, &why) || node_safetensors_write(path, tensors, 2, NULL, 0, &why))
+        fail_msg("%s", why.text);
+    free(path);
+}
+
+static int make_world(void **state)
+{
+    struct world *w = calloc(1, sizeof *w);
+    struct base_reason why = {""};
+    assert_non_null(w);
+    snprintf(w->directory, sizeof w->directory, "/tmp/p2pml-summary-XXXXXX");
+    assert_non_null(mkdtemp(w->directory));
+    char *data = lab_path("%s/data", w->directory), *file = lab_path("%s/made-up.yaml", w->directory);
+    char *text =
+        lab_path("experiment:\n  nodes: 3\n  out: %s\nmodel:\n  kind: softmax\ndata:\n  kind: libsvm\n"
+                 "  train_file: %s\n  test_file: %s\n  features: 2\n  classes: 2\n",
+                 w->directory, data, data);
+    write_file(data, "0 1:1\n1 2:1\n1 1:0.25 2:1\n");
+    write_file(file, text);
+    const struct lab_experiment_source source = {.path = file};
+    if (lab_experiment_load(&source, &w->experiment, &why) ||
+        lab_workbench_load(&w->experiment, &w->bench, &why) || lab_workbench_open(&w->bench, &why) ||
+        lab_swarm_prepare(&w->experiment, w->directory, &w->swarm, &why))
+        fail_msg("%s", why.text);
+    free(data);
+    free(file);
+    free(text);
+    for (size_t i = 0; i < 3; i++)
+        w->swarm.nodes[i].process = (struct lab_process){.pid = 1}; // ended with status 0
+    lab_baselines_plan(&w->experiment, &w->baselines);
+    *state = w;
+    return 0;
+}
+
+static int remove_world(void **state)
+{
+    struct world *w = *state;
+    char *command = lab_path("rm -r %s", w->directory);
+    int status = system(command);
+    free(command);
+    lab_swarm_free(&w->swarm);
+    lab_workbench_close(&w->bench);
+    lab_experiment_free(&w->experiment);
+    free(w);
+    return status;
+}
+
+static void checkpoints_of_nodes_are_averaged(void **state)
+{
+    struct world *w = *state;
+    struct lab_average average;
+    // Their mean is the identity, which is right on all three; each by itself is wrong somewhere.
+    write_checkpoint(w->swarm.nodes[0].directory, (float[]){3, 0, 0, 1}, (float[]){9, 0});
+    write_checkpoint(w->swarm.nodes[1].directory, (float[]){0, 0, 0, 1}, (float[]){-9, 0});
+    write_checkpoint(w->swarm.nodes[2].directory, (float[]){0, 0, 0, 1}, (float[]){0, 0});
+    assert_int_equal(lab_average_nodes(&w->bench, &w->swarm, &average), BASE_OK);
+    assert_int_equal(average.nodes, 3);
+    assert_true(near(average.score.accuracy, 1));
+    // Squared distances 4+81, 1+81, 1+0; the norm of the mean is sqrt(2).
+    assert_true(near(average.consensus, sqrt(168.0 / 3 / 2)));
+    // -log softmax of differences 1, 1, 0.75.
+    double loss = (2 * log1p(exp(-1)) + log1p(exp(-0.75))) / 3;
+    assert_true(near(average.score.loss, loss));
+}
+
+static void nodes_without_a_good_end_are_left_out(void **state)
+{
+    struct world *w = *state;
+    struct lab_average average;
+    char *path = lab_path("%s/checkpoint-10.safetensors", w->swarm.nodes[1].directory);
+    write_checkpoint(w->swarm.nodes[0].directory, (float[]){1, 0, 0, 1}, (float[]){0, 0});
+    write_checkpoint(w->swarm.nodes[1].directory, (float[]){7, 7, 7, 7}, (float[]){7, 7});
+    write_checkpoint(w->swarm.nodes[2].directory, (float[]){1, 0, 0, 1}, (float[]){0, 0});
+    w->swarm.nodes[1].process.status = 1 << 8; // exit status 1
+    assert_int_equal(lab_average_nodes(&w->bench, &w->swarm, &average), BASE_OK);
+    assert_true(average.nodes == 2 && near(average.score.accuracy, 1) && average.consensus == 0);
+    w->swarm.nodes[1].process.status = 0;
+    write_file(path, "not a checkpoint"); // said on stderr
+    assert_int_equal(lab_average_nodes(&w->bench, &w->swarm, &average), BASE_OK);
+    assert_true(average.nodes == 2 && average.consensus == 0);
+    for (size_t i = 0; i < 3; i++)
+        w->swarm.nodes[i].process.status = 9; // killed
+    assert_int_equal(lab_average_nodes(&w->bench, &w->swarm, &average), BASE_OK);
+    assert_true(average.nodes == 0 && isnan(average.score.accuracy) && isnan(average.consensus));
+    free(path);
+}
+
+static void give_rows(struct world *w)
+{
+    static const double accuracies[] = {0.5, 0.75, 0.25};
+    for (size_t i = 0; i < 3; i++) {
+        struct lab_row *row = &w->swarm.nodes[i].tail.row;
+        row->accuracy = accuracies[i];
+        row->test_loss = 1 + (double)i;
+        row->bytes_sent = 100 * (i + 1);
+        row->bytes_received = 10;
+        row->delta_bytes = 50;
+        row->dense_bytes = 4000;
+        row->exchanges = 5;
+        w->swarm.nodes[i].tail.lines = 1;
+    }
+}
+
+static void totals_of_nodes(void **state)
+{
+    struct world *w = *state;
+    struct lab_totals totals;
+    give_rows(w);
+    lab_totals_of(&w->swarm, &totals);
+    assert_true(totals.worst.accuracy == 0.25 && totals.worst.loss == 3);
+    assert_true(totals.mean.accuracy == 0.5 && totals.mean.loss == 2);
+    assert_true(totals.best.accuracy == 0.75 && totals.best.loss == 2);
+    assert_true(totals.nodes == 3 && totals.bytes_sent == 600 && totals.bytes_received == 30 &&
+                totals.delta_bytes == 150 && totals.dense_bytes == 12000 && totals.exchanges == 15);
+    assert_true(totals.times_less == 20);
+    w->swarm.nodes[2].process.status = 9; // what it sent still counts
+    lab_totals_of(&w->swarm, &totals);
+    assert_true(totals.worst.accuracy == 0.5 && totals.nodes == 2 && totals.bytes_sent == 600);
+}
+
+static void baselines_train_as_planned(void **state)
+{
+    struct world *w = *state;
+    struct lab_signals signals;
+    struct lab_display display;
+    struct lab_spread spread;
+    struct base_reason why = {""};
+    FILE *out = fopen("/dev/null", "w");
+    assert_non_null(out);
+    assert_int_equal(w->baselines.count, 5);
+    w->baselines.count = 0; // again, with fewer steps
+    w->experiment.node.train.steps = 4;
+    w->bench.view.train.steps = 4;
+    lab_baselines_plan(&w->experiment, &w->baselines);
+    lab_display_start(out, &display);
+    assert_int_equal(lab_signals_open(&signals, &why), BASE_OK);
+    if (lab_baselines_run(&w->bench, &signals, &display, &w->baselines, &why))
+        fail_msg("%s", why.text);
+    lab_signals_close(&signals);
+    fclose(out);
+    const struct lab_baseline_run *total = lab_baseline_find(&w->baselines, LAB_CENTRAL_TOTAL);
+    const struct lab_baseline_run *central = lab_baseline_find(&w->baselines, LAB_CENTRAL);
+    assert_true(total->done && total->steps == 12 && total->examples == 3 && !isnan(total->score.accuracy));
+    assert_true(central->done && central->steps == 4 && central->examples == 3);
+    assert_true(total->score.loss < central->score.loss); // it learns
+    lab_lone_spread(&w->baselines, &spread);
+    assert_int_equal(spread.runs, 3);
+    assert_true(spread.worst.accuracy <= spread.mean.accuracy &&
+                spread.mean.accuracy <= spread.best.accuracy);
+    for (size_t i = 0; i < w->baselines.count; i++)
+        assert_true(w->baselines.runs[i].kind != LAB_LONE || w->baselines.runs[i].examples == 1);
+}
+
+static char *summary_text(struct world *w, struct lab_summary *summary, char **table)
+{
+    struct base_reason why = {""};
+    uint8_t *text = NULL;
+    size_t bytes = 0, table_bytes = 0;
+    char *path = lab_path("%s/summary.json", w->directory);
+    *summary = (struct lab_summary){.experiment = &w->experiment,
+                                    .swarm = &w->swarm,
+                                    .bench = &w->bench,
+                                    .baselines = &w->baselines,
+                                    .average = {.score = {0.875, 0.5}, .consensus = 0.0625, .nodes = 3},
+                                    .file = "made-up.yaml",
+                                    .directory = w->directory,
+                                    .version = "0.0.0",
+                                    .status = "complete"};
+    if (lab_summary_write(summary, path, &why) || base_file_read(path, 1 << 20, &text, &bytes, &why))
+        fail_msg("%s", why.text);
+    FILE *out = open_memstream(table, &table_bytes);
+    assert_non_null(out);
+    lab_summary_print(summary, out);
+    fclose(out);
+    free(path);
+    return (char *)text;
+}
+
+static void expect(const char *text, const char *part)
+{
+    if (!strstr(text, part))
+        fail_msg("expected '%s' in:\n%s", part, text);
+}
+
+static void file_and_table_say_the_same(void **state)
+{
+    struct world *w = *state;
+    struct lab_summary summary;
+    char *table = NULL;
+    give_rows(w);
+    char *text = summary_text(w, &summary, &table);
+    expect(text, "\"experiment\": \"made-up\"");
+    expect(text, "\"model\": \"softmax 2-2\"");
+    expect(text, "\"averaged\": {\n    \"accuracy\": 0.875,\n    \"loss\": 0.5,\n    \"nodes\": 3\n  }");
+    expect(text, "\"consensus\": 0.0625");
+    expect(text, "\"dense_over_sent\": 20.0");
+    expect(text, "\"sent_per_node\": 200");
+    expect(text, "\"name\": \"node-02\",\n      \"status\": \"done\",\n      \"succeeded\": true,\n      "
+                 "\"accuracy\": 0.25");
+    expect(table, "made-up: 3 nodes on a ring; softmax 2-2");
+    expect(table, "averaged model                87.50%     0.5000");
+    expect(table, "worst node                    25.00%     3.0000");
+    expect(table, "20.0 times as much");
+    expect(table, "mean of the lone nodes             -          -"); // nothing has been trained here
+    free(text);
+    free(table);
+}
+
+static void nothing_known_is_null(void **state)
+{
+    struct world *w = *state;
+    struct lab_summary summary;
+    char *table = NULL;
+    w->baselines.count = 0;
+    for (size_t i = 0; i < 3; i++)
+        w->swarm.nodes[i].process.status = 9;
+    char *text = summary_text(w, &summary, &table);
+    expect(text, "\"worst\": {\n      \"accuracy\": null,\n      \"loss\": null");
+    expect(text, "\"lone\": null");
+    expect(text, "\"central\": null");
+    expect(text, "\"dense_over_sent\": null");
+    expect(text, "\"status\": \"killed by signal 9 (Killed)\"");
+    assert_null(strstr(text, "nan"));
+    assert_null(strstr(table, "nan"));
+    assert_null(strstr(table, "central"));
+    free(text);
+    free(table);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mean_and_consensus_of_made_up_models),
+        cmocka_unit_test(a_mean_of_zero),
+        cmocka_unit_test(the_mean_is_rounded_once),
+        cmocka_unit_test_setup_teardown(checkpoints_of_nodes_are_averaged, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(nodes_without_a_good_end_are_left_out, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(totals_of_nodes, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(baselines_train_as_planned, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(file_and_table_say_the_same, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(nothing_known_is_null, make_world, remove_world),
+    };
+    base_log_configure(BASE_LOG_ERROR, BASE_LOG_TEXT, "");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,439 @@
+// The runner against nodes that misbehave, played by shell scripts: what it says, whom it ends, and that
+// nobody is left. Also the directory of a run.
+#include "base/file.h"
+#include "lab/directory.h"
+#include "lab/environment.h"
+#include "lab/ports.h"
+#include "lab/swarm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define PATIENCE 3000 // looks at 10 ms; only a failure needs them all
+
+struct world {
+    char directory[32];
+    char *script, *said; // what was shown
+    size_t said_bytes;
+    struct lab_experiment experiment;
+    struct lab_swarm swarm;
+    struct lab_signals signals;
+    struct lab_display display;
+    struct lab_swarm_options options;
+};
+
+static void write_file(const char *path, const char *text, unsigned mode)
+{
+    struct base_reason why = {""};
+    const struct base_span span = {text, strlen(text)};
+    if (base_file_write(path, mode, &span, 1, &why))
+        fail_msg("%s", why.text);
+}
+
+static int make_world(void **state)
+{
+    struct world *w = calloc(1, sizeof *w);
+    struct base_reason why = {""};
+    assert_non_null(w);
+    snprintf(w->directory, sizeof w->directory, "/tmp/p2pml-swarm-XXXXXX");
+    assert_non_null(mkdtemp(w->directory));
+    char *file = lab_path("%s/fake.yaml", w->directory);
+    w->script = lab_path("%s/node", w->directory);
+    write_file(file, "experiment:\n  nodes: 3\n", 0600);
+    const struct lab_experiment_source source = {.path = file};
+    if (lab_experiment_load(&source, &w->experiment, &why) ||
+        lab_swarm_prepare(&w->experiment, w->directory, &w->swarm, &why) ||
+        lab_signals_open(&w->signals, &why))
+        fail_msg("%s", why.text);
+    FILE *out = open_memstream(&w->said, &w->said_bytes);
+    assert_non_null(out);
+    w->display = (struct lab_display){.out = out};
+    w->options = (struct lab_swarm_options){.program = w->script,
+                                            .environment = environ,
+                                            .stop_grace_ns = 60000000000,
+                                            .signals = &w->signals,
+                                            .display = &w->display};
+    free(file);
+    *state = w;
+    return 0;
+}
+
+static int remove_world(void **state)
+{
+    struct world *w = *state;
+    char *command = lab_path("rm -r %s", w->directory);
+    int status = system(command);
+    free(command);
+    lab_signals_close(&w->signals);
+    lab_swarm_free(&w->swarm);
+    lab_experiment_free(&w->experiment);
+    fclose(w->display.out);
+    free(w->said);
+    free(w->script);
+    free(w);
+    return status;
+}
+
+// `body` finds the node's directory in $dir and its name in $name.
+static void play(struct world *w, const char *body)
+{
+    char *text = lab_path("#!/bin/sh\ndir=$(dirname \"$2\")\nname=$(basename \"$dir\")\n%s\n", body);
+    write_file(w->script, text, 0700);
+    free(text);
+}
+
+static void run(struct world *w)
+{
+    struct base_reason why = {""};
+    if (lab_swarm_run(&w->options, &w->swarm, &why))
+        fail_msg("%s", why.text);
+    fflush(w->display.out);
+    for (size_t i = 0; i < w->swarm.count; i++)
+        assert_false(w->swarm.nodes[i].process.running);
+}
+
+static void nobody_is_left(void)
+{
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); // not even a zombie
+    assert_int_equal(errno, ECHILD);
+}
+
+static void expect(const struct world *w, const char *part)
+{
+    if (!strstr(w->said, part))
+        fail_msg("expected '%s' in:\n%s", part, w->said);
+}
+
+// Another process sends this one `signal` as soon as all nodes have made the file `ready`. Returns its pid.
+static pid_t signal_when_ready(const struct world *w, int signal)
+{
+    pid_t self = getpid(), child = fork();
+    const struct timespec moment = {.tv_nsec = 10000000};
+    size_t ready = 0;
+    if (child)
+        return child;
+    for (int look = 0; ready < w->swarm.count && look < PATIENCE; look++, nanosleep(&moment, NULL)) {
+        ready = 0;
+        for (size_t i = 0; i < w->swarm.count; i++) {
+            char *path = lab_path("%s/ready", w->swarm.nodes[i].directory);
+            ready += access(path, F_OK) == 0;
+            free(path);
+        }
+    }
+    kill(self, signal);
+    _exit(0);
+}
+
+static void nodes_that_end_well(void **state)
+{
+    struct world *w = *state;
+    play(w,
+         "echo '{\"round\":3,\"step\":12,\"loss\":0.5,\"accuracy\":0.75,\"test_loss\":1,\"bytes_sent\":5000,"
+         "\"bytes_received\":1,\"exchanges\":2,\"consensus\":null,\"delta_bytes\":3,\"dense_bytes\":4,"
+         "\"state\":\"finished\"}' > \"$dir/metrics.jsonl\"; echo hello >&2; test \"$1\" = --config");
+    run(w);
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(lab_process_succeeded(&w->swarm.nodes[i].process));
+        assert_true(w->swarm.nodes[i].tail.lines == 1 && w->swarm.nodes[i].tail.row.step == 12);
+        char end[64];
+        lab_log_end(w->swarm.nodes[i].log, end, sizeof end);
+        assert_string_equal(end, "    hello\n");
+    }
+    expect(w, "node-02  round 3  step 12  loss 0.5000  accuracy 75.00%  consensus -  5 kB sent  done");
+    assert_null(strstr(w->said, "ended:"));
+    assert_false(w->swarm.interrupted);
+    nobody_is_left();
+}
+
+static void a_node_that_dies_at_once(void **state)
+{
+    struct world *w = *state;
+    play(w,
+         "if [ $name = node-01 ]; then for i in 1 2 3 4 5 6 7; do echo \"reason $i\" >&2; done; exit 3; fi");
+    run(w);
+    expect(w, "node-01 ended: exit status 3; the end of ");
+    expect(
+        w,
+        "node-01/log:\n    reason 2\n    reason 3\n    reason 4\n    reason 5\n    reason 6\n    reason 7\n");
+    assert_null(strstr(w->said, "reason 1\n"));
+    assert_null(strstr(w->said, "node-00 ended"));
+    assert_true(lab_process_succeeded(&w->swarm.nodes[0].process) &&
+                !lab_process_succeeded(&w->swarm.nodes[1].process));
+    nobody_is_left();
+}
+
+static void a_node_that_is_killed_and_said_nothing(void **state)
+{
+    struct world *w = *state;
+    play(w, "if [ $name = node-02 ]; then kill -9 $$; fi");
+    run(w);
+    expect(w, "node-02 ended: killed by signal 9 (Killed); the end of ");
+    expect(w, "    (it is empty)\n");
+    nobody_is_left();
+}
+
+static void garbage_in_metrics_and_log(void **state)
+{
+    struct world *w = *state;
+    play(
+        w,
+        "head -c 200000 /dev/zero | tr '\\0' 'x' > \"$dir/metrics.jsonl\"; printf '\\n{}\\n[1\\n\\377\\n' >> "
+        "\"$dir/metrics.jsonl\"; printf 'bad \\033[2J log' >&2; exit 1");
+    run(w);
+    for (size_t i = 0; i < 3; i++)
+        assert_true(w->swarm.nodes[i].tail.lines == 0 && w->swarm.nodes[i].tail.bad == 4);
+    expect(w, "    bad ?[2J log\n");
+    assert_null(strchr(w->said, '\033'));
+    nobody_is_left();
+}
+
+static void a_stop_reaches_all(void **state)
+{
+    struct world *w = *state;
+    play(w, "trap 'echo stopped >&2; exit 0' TERM; touch \"$dir/ready\"; while :; do sleep 0.01; done");
+    pid_t sender = signal_when_ready(w, SIGTERM);
+    run(w);
+    waitpid(sender, NULL, 0);
+    assert_true(w->swarm.interrupted && !w->swarm.overtime);
+    expect(w, "interrupted: stopping the nodes");
+    for (size_t i = 0; i < 3; i++)
+        assert_true(lab_process_succeeded(&w->swarm.nodes[i].process));
+    nobody_is_left();
+}
+
+static void who_does_not_stop_is_killed(void **state)
+{
+    struct world *w = *state;
+    play(w, "trap '' TERM; touch \"$dir/ready\"; exec sleep 1000");
+    w->options.stop_grace_ns = 200000000;
+    pid_t sender = signal_when_ready(w, SIGINT);
+    run(w);
+    waitpid(sender, NULL, 0);
+    expect(w, "experiment.stop_grace is over: killing the nodes that still run");
+    for (size_t i = 0; i < 3; i++)
+        assert_true(WIFSIGNALED(w->swarm.nodes[i].process.status) &&
+                    WTERMSIG(w->swarm.nodes[i].process.status) == SIGKILL);
+    nobody_is_left();
+}
+
+static void the_time_limit_stops_all(void **state)
+{
+    struct world *w = *state;
+    play(w, "trap 'exit 0' TERM; while :; do sleep 0.01; done");
+    w->options.time_limit_ns = 1;
+    run(w);
+    assert_true(w->swarm.overtime && !w->swarm.interrupted);
+    expect(w, "experiment.time_limit is over: stopping the nodes");
+    nobody_is_left();
+}
+
+static void a_program_that_cannot_be_executed(void **state)
+{
+    struct world *w = *state;
+    struct base_reason why = {""};
+    write_file(w->script, "no script", 0600);
+    assert_int_equal(lab_swarm_run(&w->options, &w->swarm, &why), BASE_EIO);
+    assert_non_null(strstr(why.text, "cannot execute '"));
+    assert_non_null(strstr(why.text, "Permission denied"));
+    nobody_is_left();
+}
+
+// kill -9 of the runner: the kernel ends the node.
+static void nodes_do_not_outlive_the_runner(void **state)
+{
+    struct world *w = *state;
+    int pipes[2];
+    char byte;
+    assert_int_equal(pipe(pipes), 0);
+    play(w, "trap '' TERM HUP INT; touch \"$dir/ready\"; exec sleep 1000");
+    pid_t runner = fork();
+    if (runner == 0) { // the write end goes on to the nodes: it is closed when the last of them has ended
+        struct base_reason why = {""};
+        close(pipes[0]);
+        if (lab_swarm_run(&w->options, &w->swarm, &why))
+            _exit(1);
+        _exit(0);
+    }
+    close(pipes[1]);
+    pid_t self = getpid(), sender = fork();
+    if (sender == 0) {
+        pid_t waiter = signal_when_ready(w, SIGURG); // ignored here: this only waits for the nodes
+        waitpid(waiter, NULL, 0);
+        kill(runner, SIGKILL);
+        _exit(self == getppid() ? 0 : 1);
+    }
+    assert_int_equal(read(pipes[0], &byte, 1), 0); // the end: no node holds it any more
+    close(pipes[0]);
+    int status = 0;
+    assert_int_equal(waitpid(runner, &status, 0), runner);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    assert_int_equal(waitpid(sender, &status, 0), sender);
+    nobody_is_left();
+}
+
+static void a_node_gets_what_it_needs(void **state)
+{
+    struct world *w = *state;
+    struct node_config config = {0};
+    struct base_reason why = {""};
+    struct stat status;
+    char *secret = lab_path("%s/secret", w->directory), address[32];
+    assert_int_equal(stat(secret, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0600);
+    for (size_t i = 0; i < 3; i++) {
+        const struct lab_node *node = &w->swarm.nodes[i];
+        if (node_schema_defaults(&node_config_schema, &config, &why) ||
+            node_schema_read_file(&node_config_schema, node->config, &config, &why) ||
+            node_config_check(&config, &why))
+            fail_msg("%s", why.text);
+        assert_string_equal(config.node.name, node->name);
+        assert_string_equal(config.node.dir, node->directory);
+        assert_string_equal(config.cluster.secret_file, secret);
+        assert_true(config.data.shard == i && config.data.shards == 3 && config.peers.count == 3);
+        snprintf(address, sizeof address, "127.0.0.1:%u", (unsigned)node->port);
+        assert_string_equal(config.node.listen, address);
+        assert_string_equal(config.peers.items[i], address);
+        assert_int_not_equal(node->port, node->http_port);
+        node_schema_free(&node_config_schema, &config);
+    }
+    free(secret);
+}
+
+static void ports_are_different(void **state)
+{
+    (void)state;
+    uint16_t ports[128];
+    struct base_reason why = {""};
+    assert_int_equal(lab_ports_find(128, ports, &why), BASE_OK);
+    for (size_t i = 0; i < 128; i++)
+        for (size_t k = 0; k < i; k++)
+            assert_int_not_equal(ports[i], ports[k]);
+}
+
+static void variables_of_the_experiment_stay_here(void **state)
+{
+    (void)state;
+    char path[] = "PATH=/bin", steps[] = "P2PML_TRAIN_STEPS=3", cpu[] = "P2PML_CPU=scalar",
+         node[] = "P2PML_NODE=x";
+    char *all[] = {steps, path, cpu, node, NULL}, **kept = lab_environment_for_nodes(all);
+    assert_non_null(kept);
+    assert_string_equal(kept[0], path);
+    assert_string_equal(kept[1], cpu);
+    assert_null(kept[2]);
+    free(kept);
+}
+
+static bool is_there(const char *directory, const char *name)
+{
+    char *path = lab_path("%s/%s", directory, name);
+    bool there = access(path, F_OK) == 0;
+    free(path);
+    return there;
+}
+
+static void put(const char *directory, const char *name)
+{
+    char *path = lab_path("%s/%s", directory, name);
+    write_file(path, "x", 0600);
+    free(path);
+}
+
+static void a_directory_is_ours_or_empty(void **state)
+{
+    (void)state;
+    char base[] = "/tmp/p2pml-directory-XXXXXX";
+    struct lab_directory directory, second;
+    struct base_reason why = {""};
+    assert_non_null(mkdtemp(base));
+    char *path = lab_path("%s/some/where", base), *node = lab_path("%s/node-63", path);
+    assert_int_equal(lab_directory_open(path, false, &directory, &why), BASE_OK); // made
+    assert_int_equal(lab_directory_open(path, false, &second, &why), BASE_ESTATE);
+    assert_non_null(strstr(why.text, "another 'p2pml run' is at work"));
+    lab_directory_close(&directory);
+    // Ours: what a run leaves goes, anything else stays.
+    assert_int_equal(base_directory_make(node, &why), BASE_OK);
+    put(node, "checkpoint");
+    put(path, "summary.json");
+    put(path, "notes");
+    assert_int_equal(lab_directory_open(path, false, &directory, &why), BASE_OK);
+    assert_true(!is_there(path, "node-63") && !is_there(path, "summary.json") && is_there(path, "notes"));
+    lab_directory_close(&directory);
+    // Not ours.
+    char *command = lab_path("rm %s/%s", path, LAB_MARK);
+    assert_int_equal(system(command), 0);
+    put(path, "summary.json");
+    assert_int_equal(lab_directory_open(path, false, &directory, &why), BASE_ESTATE);
+    assert_non_null(strstr(why.text, "--fresh"));
+    assert_true(is_there(path, "summary.json") && !is_there(path, LAB_MARK));
+    assert_int_equal(lab_directory_open(path, true, &directory, &why), BASE_OK);
+    assert_true(!is_there(path, "summary.json") && is_there(path, "notes"));
+    lab_directory_close(&directory);
+    free(command);
+    command = lab_path("rm -r %s", base);
+    assert_int_equal(system(command), 0);
+    free(command);
+    free(node);
+    free(path);
+}
+
+static void links_are_removed_and_not_followed(void **state)
+{
+    (void)state;
+    char base[] = "/tmp/p2pml-directory-XXXXXX";
+    struct lab_directory directory;
+    struct base_reason why = {""};
+    assert_non_null(mkdtemp(base));
+    char *path = lab_path("%s/run", base), *other = lab_path("%s/other", base),
+         *link = lab_path("%s/node-00", path);
+    assert_int_equal(base_directory_make(path, &why), BASE_OK);
+    assert_int_equal(base_directory_make(other, &why), BASE_OK);
+    put(other, "precious");
+    assert_int_equal(symlink(other, link), 0);
+    assert_int_equal(lab_directory_open(path, true, &directory, &why), BASE_OK);
+    assert_true(is_there(other, "precious") && !is_there(path, "node-00"));
+    lab_directory_close(&directory);
+    char *command = lab_path("rm -r %s", base);
+    assert_int_equal(system(command), 0);
+    free(command);
+    free(path);
+    free(other);
+    free(link);
+}
+
+#define WITH_WORLD(test) cmocka_unit_test_setup_teardown(test, make_world, remove_world)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_WORLD(nodes_that_end_well),
+        WITH_WORLD(a_node_that_dies_at_once),
+        WITH_WORLD(a_node_that_is_killed_and_said_nothing),
+        WITH_WORLD(garbage_in_metrics_and_log),
+        WITH_WORLD(a_stop_reaches_all),
+        WITH_WORLD(who_does_not_stop_is_killed),
+        WITH_WORLD(the_time_limit_stops_all),
+        WITH_WORLD(a_program_that_cannot_be_executed),
+        WITH_WORLD(nodes_do_not_outlive_the_runner),
+        WITH_WORLD(a_node_gets_what_it_needs),
+        cmocka_unit_test(ports_are_different),
+        cmocka_unit_test(variables_of_the_experiment_stay_here),
+        cmocka_unit_test(a_directory_is_ours_or_empty),
+        cmocka_unit_test(links_are_removed_and_not_followed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
