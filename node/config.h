@@ -13,12 +13,12 @@ enum node_mode { NODE_MODE_SYNC, NODE_MODE_ASYNC };
 
 struct node_config {
     struct node_origins origins;
-    struct { // node.*
-        char *name;        // "" : first 8 hex digits of the id
-        char *dir;         // state: identity, checkpoints, metrics.jsonl
-        char *listen;      // host:port of the peer port; port 0: any
-        char *http;        // host:port, "" for none
-        char *identity;    // file; "" : <dir>/identity
+    struct {                       // node.*
+        char *name;                // "" : first 8 hex digits of the id
+        char *dir;                 // state: identity, checkpoints, metrics.jsonl
+        char *listen;              // host:port of the peer port; port 0: any
+        char *http;                // host:port, "" for none
+        char *identity;            // file; "" : <dir>/identity
         uint64_t start_timeout_ns; // how long to wait for listed peers before training begins
         uint64_t linger_ns;        // how long to answer neighbours after the last step
     } node;
@@ -28,18 +28,18 @@ struct node_config {
         char *allow_file;  // "" : none
     } cluster;
     struct node_texts peers; // host:port
-    struct { // model.*
-        int kind; // enum node_model
+    struct {                 // model.*
+        int kind;            // enum node_model
         struct node_integers hidden;
         uint64_t seed;
     } model;
-    struct { // data.*
-        int kind; // enum node_data
+    struct {                                                           // data.*
+        int kind;                                                      // enum node_data
         char *train_images, *train_labels, *test_images, *test_labels; // idx
         char *train_file, *test_file;                                  // libsvm
         uint64_t features, classes;
         uint64_t train_first, train_count, test_first, test_count; // what 0 means: node_config_data_ranges
-        int partition; // enum node_partition
+        int partition;                                             // enum node_partition
         double alpha;
         uint64_t shard, shards; // this node trains on shard `shard` of `shards`
         uint64_t seed;
@@ -51,9 +51,10 @@ struct node_config {
         double weight;              // of the gradient; 0: by this shard's part of the examples
         struct node_texts schedule; // "0.6:0.3": from 60% of the steps on, 0.3 x rate
         uint64_t seed;
-        uint64_t eval_rounds; // measure accuracy on the test set every so many rounds (and at the end); 0: only at the end
+        uint64_t eval_rounds; // measure accuracy on the test set every so many rounds (and at the end); 0:
+                              // only at the end
     } train;
-    struct { // average.*
+    struct {      // average.*
         int mode; // enum node_mode
         uint64_t local_steps;
         double ratio;
@@ -63,35 +64,36 @@ struct node_config {
         uint64_t share_second_moment; // rounds; AdamW only; 0: never
         double outer_momentum;        // 0: off; below 0.8
         uint64_t deadline_floor_ns, deadline_ceiling_ns;
-        uint64_t forget_after_ns;     // a peer unreachable for so long leaves the graph
+        uint64_t forget_after_ns; // a peer unreachable for so long leaves the graph
     } average;
-    struct { // topology.*
+    struct {      // topology.*
         int kind; // enum topology_kind: ring|butterfly
         uint64_t seed;
     } topology;
-    struct { // checkpoint.*
+    struct {               // checkpoint.*
         uint64_t every_ns; // 0: only at the end
         uint64_t keep;     // generations
     } checkpoint;
-    struct { // device.*
+    struct {      // device.*
         int kind; // 0 cpu, 1 cuda, 2 auto
         uint64_t threads;
     } device;
-    struct { // log.*
+    struct {               // log.*
         int level, format; // enum base_log_level (debug|info|warn|error), enum base_log_format (text|json)
     } log;
 };
 
 extern const struct node_schema node_config_schema;
 
-// All checks that span keys (a loopback bind or a secret; dirichlet needs alpha; files of the chosen data kind; shard < shards;
-// rate of the schedule parsable and ascending; local_steps <= steps; peers well formed: host:port, no duplicates), each
-// naming file, line and key through its origin. Duplicate peers and such that are harmless are warnings in the log, not errors.
+// All checks that span keys (a loopback bind or a secret; dirichlet needs alpha; files of the chosen data
+// kind; shard < shards; rate of the schedule parsable and ascending; local_steps <= steps; peers well formed:
+// host:port, no duplicates), each naming file, line and key through its origin. Duplicate peers and such that
+// are harmless are warnings in the log, not errors.
 enum base_error node_config_check(const struct node_config *config, struct base_reason *why) BASE_CHECK;
 
-// The examples to train and to test on, with what 0 stands for filled in. Files: count 0 is to the end (of the file, so it
-// stays 0 here). Digits: train_count 0 is 8,000, test_count 0 is 2,000, and test_first 0 is right behind the training
-// examples, so that the two never overlap by default.
+// The examples to train and to test on, with what 0 stands for filled in. Files: count 0 is to the end (of
+// the file, so it stays 0 here). Digits: train_count 0 is 8,000, test_count 0 is 2,000, and test_first 0 is
+// right behind the training examples, so that the two never overlap by default.
 struct node_data_ranges {
     uint64_t train_first, train_count, test_first, test_count;
 };
@@ -103,7 +105,8 @@ enum base_error node_config_schedule(const struct node_config *config, struct tr
                                      struct base_reason *why) BASE_CHECK;
 
 // "host:port", "[v6]:port" -> parts. host[LIMIT_HOST_BYTES]. BASE_EINVAL with the reason.
-enum base_error node_address_parse(const char *text, char *host, uint16_t *port, struct base_reason *why) BASE_CHECK;
+enum base_error node_address_parse(const char *text, char *host, uint16_t *port,
+                                   struct base_reason *why) BASE_CHECK;
 bool node_address_is_loopback(const char *host);
 
 #endif

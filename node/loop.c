@@ -1,6 +1,7 @@
 #include "base/log.h"
 #include "node/clock.h"
 #include "node/gate.h"
+#include "node/graph.h"
 #include "node/greet.h"
 #include "node/loop_private.h"
 #include <event2/event.h>
@@ -45,6 +46,8 @@ static void post_view(struct node_loop *loop)
         return;
     loop->view_revision = revision;
     size_t count = node_roster_view(loop->roster, ids, sizeof ids / sizeof *ids);
+    loop->n_neighbours = node_graph_neighbours((enum topology_kind)loop->options.config->topology.kind, ids,
+                                               count, &loop->options.identity->id, loop->neighbours);
     post_bytes(loop->worker, NODE_MAIL_VIEW, NULL, ids, count * sizeof *ids);
 }
 
@@ -62,14 +65,23 @@ static bool edge_is_live(const struct node_loop *loop, const struct gossip_id *p
     return false;
 }
 
-// Listed peers without a live edge; their addresses into text, as many as fit.
+// Linked, and with a live edge where there is to be one.
+static bool is_ready(const struct node_loop *loop, const struct gossip_id *peer)
+{
+    for (size_t i = 0; i < loop->n_neighbours; i++)
+        if (gossip_id_compare(&loop->neighbours[i], peer) == 0)
+            return edge_is_live(loop, peer);
+    return true;
+}
+
+// Listed peers that are not ready; their addresses into text, as many as fit.
 static size_t missing(const struct node_loop *loop, char *text, size_t capacity)
 {
     size_t count = 0, used = 0;
     text[0] = 0;
     for (size_t i = 0; i < node_roster_count(loop->roster); i++) {
         const struct node_member *m = node_roster_at(loop->roster, i);
-        if (!m->listed || m->left_out || (m->linked && edge_is_live(loop, &m->id)))
+        if (!m->listed || m->left_out || (m->linked && is_ready(loop, &m->id)))
             continue;
         count++;
         if (used + strlen(m->address) + 3 < capacity)

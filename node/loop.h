@@ -1,5 +1,6 @@
-// The event loop's thread: links (dial, accept, handshake, greet), the roster of a static peer list, HTTP, signals. It
-// never computes on model vectors and never waits for the other threads. Runs on the thread that calls node_loop_run.
+// The event loop's thread: links (dial, accept, handshake, greet), the roster of a static peer list, HTTP,
+// signals. It never computes on model vectors and never waits for the other threads. Runs on the thread that
+// calls node_loop_run.
 #ifndef NODE_LOOP_H
 #define NODE_LOOP_H
 
@@ -12,9 +13,9 @@
 struct node_loop;
 
 struct node_loop_options {
-    const struct node_config *config;      // borrowed, as all below
+    const struct node_config *config; // borrowed, as all below
     const struct gossip_identity *identity;
-    const char *name;                      // node.name, or what stands for it
+    const char *name; // node.name, or what stands for it
     uint8_t psk[32];
     bool has_secret;                       // a cluster secret was configured
     struct gossip_allow_list *allow;       // NULL: anybody with the secret; reloaded on SIGHUP
@@ -25,12 +26,12 @@ struct node_loop_options {
     struct node_counters *counters;
 };
 
-// Binds both ports. BASE_EIO with the reason (a port in use: which, and what to do); BASE_EAUTH when a bind that is not
-// loopback has neither secret nor allow-list.
+// Binds both ports. BASE_EIO with the reason (a port in use: which, and what to do); BASE_EAUTH when a bind
+// that is not loopback has neither secret nor allow-list.
 enum base_error node_loop_create(const struct node_loop_options *options, struct node_loop **loop,
                                  struct base_reason *why) BASE_CHECK;
-// Until NODE_MAIL_LEFT was handled; returns its status, and has told the worker to stop. SIGTERM and SIGINT set
-// counters->stop; a second one returns NODE_LOOP_ABANDONED at once, with the other threads still at work.
+// Until NODE_MAIL_LEFT was handled; returns its status, and has told the worker to stop. SIGTERM and SIGINT
+// set counters->stop; a second one returns NODE_LOOP_ABANDONED at once, with the other threads still at work.
 #define NODE_LOOP_ABANDONED (-1)
 int node_loop_run(struct node_loop *loop);
 void node_loop_destroy(struct node_loop *loop);

@@ -2,6 +2,7 @@
 #ifndef NODE_LOOP_PRIVATE_H
 #define NODE_LOOP_PRIVATE_H
 
+#include "node/graph.h"
 #include "node/http.h"
 #include "node/loop.h"
 #include "node/mail.h"
@@ -24,6 +25,8 @@ struct node_loop {
     uint16_t port, http_port;
     enum phase phase;
     uint64_t started_ns, phase_ns, view_revision;
+    struct gossip_id neighbours[NODE_GRAPH_NEIGHBOURS]; // of the latest view
+    size_t n_neighbours;
     bool stopping, leave_posted;
     int status;
     struct node_progress progress;

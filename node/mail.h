@@ -1,5 +1,6 @@
-// What the three threads tell each other. Loop: owns links, sessions, the roster and HTTP. Worker: owns the exchange
-// object. Learner: owns the trainer. Every mail is malloc'ed, has one owner and is freed by node_mail_free.
+// What the three threads tell each other. Loop: owns links, sessions, the roster and HTTP. Worker: owns the
+// exchange object. Learner: owns the trainer. Every mail is malloc'ed, has one owner and is freed by
+// node_mail_free.
 #ifndef NODE_MAIL_H
 #define NODE_MAIL_H
 
@@ -18,20 +19,21 @@ enum node_mail_kind {
     NODE_MAIL_VIEW,      // bytes: struct gossip_id[] in topology order, this node included
     NODE_MAIL_STOP,      // finish the thread
     // learner -> worker
-    NODE_MAIL_ROUND,     // round: borrowed from the learner until it is answered
+    NODE_MAIL_ROUND, // round: borrowed from the learner until it is answered
     // worker -> learner
     NODE_MAIL_ROUND_DONE,
     // worker -> loop
-    NODE_MAIL_SEND,      // peer, bytes: one plaintext message, header and payloads
-    NODE_MAIL_CLOSE,     // peer, text: its bytes broke the protocol; end the link
-    NODE_MAIL_EDGES,     // bytes: struct node_edge_status[]; totals
+    NODE_MAIL_SEND,  // peer, bytes: one plaintext message, header and payloads
+    NODE_MAIL_CLOSE, // peer, text: its bytes broke the protocol; end the link
+    NODE_MAIL_EDGES, // bytes: struct node_edge_status[]; totals
     // learner -> loop
-    NODE_MAIL_PROGRESS,  // progress
-    NODE_MAIL_FINISHED,  // last step done: tell the peers, answer them until they are done too or linger has passed
-    NODE_MAIL_LEFT,      // final checkpoint written: say BYE, flush and end the loop. status: exit status
+    NODE_MAIL_PROGRESS, // progress
+    NODE_MAIL_FINISHED, // last step done: tell the peers, answer them until they are done too or linger has
+                        // passed
+    NODE_MAIL_LEFT,     // final checkpoint written: say BYE, flush and end the loop. status: exit status
     // loop -> learner
-    NODE_MAIL_START,     // peers are there, or start_timeout has passed
-    NODE_MAIL_LEAVE,     // after FINISHED: the peers are done, or linger has passed
+    NODE_MAIL_START, // peers are there, or start_timeout has passed
+    NODE_MAIL_LEAVE, // after FINISHED: the peers are done, or linger has passed
 };
 
 struct node_edge_status {
@@ -49,10 +51,10 @@ struct node_progress {
 
 struct node_round { // one rendezvous of learner and worker
     uint64_t round;
-    bool meets;                 // false: only take in pending corrections (the last round)
+    bool meets; // false: only take in pending corrections (the last round)
     float step_scale;
     float *model, *second_moment, *correction;
-    bool checkpoint;            // write one while everything stands still
+    bool checkpoint;                      // write one while everything stands still
     struct gossip_exchange_totals totals; // out
     int checkpoint_error;                 // out: enum base_error
 };

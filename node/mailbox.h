@@ -1,4 +1,5 @@
-// A bounded queue of pointers between two threads: any number of posters, one taker. What is posted changes owner.
+// A bounded queue of pointers between two threads: any number of posters, one taker. What is posted changes
+// owner.
 #ifndef NODE_MAILBOX_H
 #define NODE_MAILBOX_H
 

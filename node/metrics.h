@@ -1,5 +1,5 @@
-// metrics.jsonl: one JSON object a line, one line a round, appended with one write(2) so that a reader never sees half a line.
-// Owner: the learner thread.
+// metrics.jsonl: one JSON object a line, one line a round, appended with one write(2) so that a reader never
+// sees half a line. Owner: the learner thread.
 #ifndef NODE_METRICS_H
 #define NODE_METRICS_H
 
@@ -11,7 +11,7 @@ struct node_metrics;
 struct node_metrics_row {
     double time; // unix seconds
     uint64_t round, step, bytes_sent, bytes_received, exchanges;
-    uint64_t delta_bytes, dense_bytes;         // packets sent, and what they would have been as dense fp32
+    uint64_t delta_bytes, dense_bytes; // packets sent, and what they would have been as dense fp32
     double loss, accuracy, test_loss, consensus, rate; // NAN becomes null
     const char *state;
 };
@@ -19,7 +19,8 @@ struct node_metrics_row {
 enum base_error node_metrics_open(const char *path, const char *node, struct node_metrics **metrics,
                                   struct base_reason *why) BASE_CHECK;
 // BASE_EIO (a full disk, say) is reported once in the log; training goes on.
-enum base_error node_metrics_write(struct node_metrics *metrics, const struct node_metrics_row *row) BASE_CHECK;
+enum base_error node_metrics_write(struct node_metrics *metrics,
+                                   const struct node_metrics_row *row) BASE_CHECK;
 void node_metrics_close(struct node_metrics *metrics);
 
 #endif

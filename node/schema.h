@@ -1,8 +1,10 @@
-// Configuration from one table: every key has a name, a type, a default, bounds and a meaning, and from that table come
-// the YAML reader, --set, the environment variables, --help and every error message. The engine knows no key by name;
-// node/config.c and lab/experiment.c bring the tables. Used before threads start; no shared state.
+// Configuration from one table: every key has a name, a type, a default, bounds and a meaning, and from that
+// table come the YAML reader, --set, the environment variables, --help and every error message. The engine
+// knows no key by name; node/config.c and lab/experiment.c bring the tables. Used before threads start; no
+// shared state.
 //
-// Precedence: default < file < environment (P2PML_A_B for key a.b) < --set a.b=c. Later sources replace a list whole.
+// Precedence: default < file < environment (P2PML_A_B for key a.b) < --set a.b=c. Later sources replace a
+// list whole.
 #ifndef NODE_SCHEMA_H
 #define NODE_SCHEMA_H
 
@@ -31,7 +33,7 @@ struct node_integers {
 };
 
 struct node_key {
-    const char *name;    // "average.ratio"
+    const char *name; // "average.ratio"
     enum node_key_type type;
     size_t offset;       // of the field in the configuration struct
     const char *initial; // default, written as a user would ("1/32", "[]")
@@ -45,30 +47,32 @@ struct node_schema {
 };
 
 // Sets every field of *config (memory of the right struct, zeroed) to its default.
-enum base_error node_schema_defaults(const struct node_schema *schema, void *config, struct base_reason *why) BASE_CHECK;
-// Reads a YAML file over it. Errors read `node.yaml:12: average.ratio: found "2", expected a number from 0 to 1`. Unknown and
-// repeated keys are errors (with the nearest known name), as are anchors, tags and more than one document. On error *config
-// is as it was.
+enum base_error node_schema_defaults(const struct node_schema *schema, void *config,
+                                     struct base_reason *why) BASE_CHECK;
+// Reads a YAML file over it. Errors read `node.yaml:12: average.ratio: found "2", expected a number from 0 to
+// 1`. Unknown and repeated keys are errors (with the nearest known name), as are anchors, tags and more than
+// one document. On error *config is as it was.
 enum base_error node_schema_read_file(const struct node_schema *schema, const char *path, void *config,
                                       struct base_reason *why) BASE_CHECK;
 // The same on text in memory; `origin` stands for the file name in messages.
 enum base_error node_schema_read_text(const struct node_schema *schema, const char *origin, const char *text,
                                       size_t bytes, void *config, struct base_reason *why) BASE_CHECK;
-// Every variable PREFIX_A_B of `environment` (like environ). A variable with the prefix that names no key is an error, except
-// for the names in `others` (NULL-terminated, may be NULL).
+// Every variable PREFIX_A_B of `environment` (like environ). A variable with the prefix that names no key is
+// an error, except for the names in `others` (NULL-terminated, may be NULL).
 enum base_error node_schema_read_environment(const struct node_schema *schema, const char *prefix,
-                                             char *const *environment, const char *const *others, void *config,
-                                             struct base_reason *why) BASE_CHECK;
+                                             char *const *environment, const char *const *others,
+                                             void *config, struct base_reason *why) BASE_CHECK;
 // One "a.b=c" of the command line.
 enum base_error node_schema_set(const struct node_schema *schema, const char *assignment, void *config,
                                 struct base_reason *why) BASE_CHECK;
-// `--help`: every key with type, default and meaning, wrapped at 100 columns, to a malloc'ed text (NULL: out of memory).
+// `--help`: every key with type, default and meaning, wrapped at 100 columns, to a malloc'ed text (NULL: out
+// of memory).
 char *node_schema_help(const struct node_schema *schema);
 // The whole configuration as YAML that reads back to the same, with comments left out; malloc'ed.
 char *node_schema_write(const struct node_schema *schema, const void *config);
 void node_schema_free(const struct node_schema *schema, void *config); // frees texts and lists, zeroes
-// Where the value of a key came from, for messages of later checks: "node.yaml:12" or "--set" or "P2PML_A_B" or "default".
-// Kept beside the config: the struct's FIRST field must be `struct node_origins origins;`.
+// Where the value of a key came from, for messages of later checks: "node.yaml:12" or "--set" or "P2PML_A_B"
+// or "default". Kept beside the config: the struct's FIRST field must be `struct node_origins origins;`.
 struct node_origins {
     char **of_key; // [schema.count], malloc'ed texts
     size_t count;

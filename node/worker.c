@@ -1,6 +1,7 @@
 #include "node/worker.h"
 #include "base/log.h"
 #include "node/clock.h"
+#include "node/graph.h"
 #include "node/mail.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -14,8 +15,8 @@
 struct node_worker {
     struct node_worker_options options;
     pthread_t thread;
-    struct gossip_id *view;   // topology order
-    size_t n_view, position;  // position: of this node
+    struct node_graph *graph;
+    bool graph_changed;       // since the latest round
     struct node_round *round; // being settled, or NULL
     bool edges_dirty;
     uint64_t edges_posted_ns;
@@ -140,27 +141,45 @@ static void take_message(struct node_worker *worker, const struct node_mail *mai
     step(worker, &event);
 }
 
-static void take_view(struct node_worker *worker, struct node_mail *mail)
+static void link_event(struct node_worker *worker, enum gossip_exchange_event_kind kind,
+                       const struct gossip_id *peer)
 {
-    free(worker->view);
-    worker->view = (struct gossip_id *)(void *)mail->bytes;
-    worker->n_view = mail->n_bytes / sizeof *worker->view;
-    mail->bytes = NULL;
-    worker->position = TOPOLOGY_NOBODY;
-    for (size_t i = 0; i < worker->n_view; i++)
-        if (gossip_id_compare(&worker->view[i], &worker->options.self) == 0)
-            worker->position = i;
+    struct gossip_exchange_event event = {.kind = kind, .peer = *peer};
+    step(worker, &event);
+}
+
+// Tells the exchange which edges came up or went down with a link or with the view.
+static void follow_graph(struct node_worker *worker, enum base_error code)
+{
+    struct node_graph_change change;
+    if (code != BASE_OK)
+        base_log(BASE_LOG_ERROR, "out_of_memory", "the graph of neighbours is not what it should be");
+    while (node_graph_next(worker->graph, &change))
+        link_event(worker, change.up ? GOSSIP_EXCHANGE_LINK_UP : GOSSIP_EXCHANGE_LINK_DOWN, &change.peer);
+    worker->graph_changed = true;
+}
+
+// While a view grows, neighbours come and go; only at a boundary is it known whose edges are no longer
+// needed.
+static void forget_strangers(struct node_worker *worker)
+{
+    struct gossip_exchange *exchange = worker->options.exchange;
+    if (!worker->graph_changed)
+        return;
+    worker->graph_changed = false;
+    for (size_t i = gossip_exchange_edges(exchange); i-- > 0;) {
+        struct gossip_edge_info info;
+        gossip_exchange_edge_info(exchange, i, &info);
+        if (node_graph_is_stranger(worker->graph, &info.peer))
+            link_event(worker, GOSSIP_EXCHANGE_FORGET, &info.peer);
+    }
 }
 
 static void take_round(struct node_worker *worker, struct node_round *round)
 {
     struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_ROUND};
-    size_t partner = TOPOLOGY_NOBODY;
-    if (round->meets && worker->position != TOPOLOGY_NOBODY && worker->n_view > 1)
-        partner = topology_partner(worker->options.topology, worker->n_view, worker->position, round->round);
-    event.round.meets = partner != TOPOLOGY_NOBODY;
-    if (event.round.meets)
-        event.round.partner = worker->view[partner];
+    forget_strangers(worker);
+    event.round.meets = round->meets && node_graph_partner(worker->graph, round->round, &event.round.partner);
     event.round.round = round->round;
     event.round.step_scale = round->step_scale;
     event.round.model = round->model;
@@ -170,22 +189,16 @@ static void take_round(struct node_worker *worker, struct node_round *round)
     step(worker, &event);
 }
 
-static void link_event(struct node_worker *worker, enum gossip_exchange_event_kind kind,
-                       const struct gossip_id *peer)
-{
-    struct gossip_exchange_event event = {.kind = kind, .peer = *peer};
-    step(worker, &event);
-}
-
 // False: the thread ends.
 static bool handle(struct node_worker *worker, struct node_mail *mail)
 {
     switch (mail->kind) {
     case NODE_MAIL_LINK_UP:
-        link_event(worker, GOSSIP_EXCHANGE_LINK_UP, &mail->peer);
+        follow_graph(worker, node_graph_link(worker->graph, &mail->peer));
         break;
     case NODE_MAIL_LINK_DOWN:
-        link_event(worker, GOSSIP_EXCHANGE_LINK_DOWN, &mail->peer);
+        node_graph_unlink(worker->graph, &mail->peer);
+        follow_graph(worker, BASE_OK);
         break;
     case NODE_MAIL_FORGET:
         link_event(worker, GOSSIP_EXCHANGE_FORGET, &mail->peer);
@@ -194,7 +207,9 @@ static bool handle(struct node_worker *worker, struct node_mail *mail)
         take_message(worker, mail);
         break;
     case NODE_MAIL_VIEW:
-        take_view(worker, mail);
+        follow_graph(worker,
+                     node_graph_view(worker->graph, (const struct gossip_id *)(const void *)mail->bytes,
+                                     mail->n_bytes / sizeof(struct gossip_id)));
         break;
     case NODE_MAIL_ROUND:
         take_round(worker, mail->round);
@@ -271,8 +286,9 @@ enum base_error node_worker_start(const struct node_worker_options *options, str
     if (!worker)
         return BASE_ENOMEM;
     worker->options = *options;
-    worker->position = TOPOLOGY_NOBODY;
-    if (pthread_create(&worker->thread, NULL, work, worker) != 0) {
+    if (node_graph_create(options->topology, &options->self, &worker->graph) != BASE_OK ||
+        pthread_create(&worker->thread, NULL, work, worker) != 0) {
+        node_graph_destroy(worker->graph);
         free(worker);
         return BASE_ENOMEM;
     }
@@ -283,6 +299,6 @@ enum base_error node_worker_start(const struct node_worker_options *options, str
 void node_worker_join(struct node_worker *worker)
 {
     pthread_join(worker->thread, NULL);
-    free(worker->view);
+    node_graph_destroy(worker->graph);
     free(worker);
 }

@@ -1,5 +1,5 @@
-// The worker thread: owns the exchange object (published model, edge references, compression) and writes checkpoints
-// while learner and edges stand still. Mail in, mail out.
+// The worker thread: owns the exchange object (published model, edge references, compression) and writes
+// checkpoints while learner and edges stand still. Mail in, mail out.
 #ifndef NODE_WORKER_H
 #define NODE_WORKER_H
 
@@ -20,7 +20,8 @@ struct node_worker_options {
     void *checkpoint_context;
 };
 
-enum base_error node_worker_start(const struct node_worker_options *options, struct node_worker **worker) BASE_CHECK;
+enum base_error node_worker_start(const struct node_worker_options *options,
+                                  struct node_worker **worker) BASE_CHECK;
 void node_worker_join(struct node_worker *worker); // after NODE_MAIL_STOP was posted; frees
 
 #endif

@@ -114,6 +114,19 @@ static enum base_error prepare_moment(struct gossip_exchange *exchange, struct r
     return BASE_OK;
 }
 
+// How far we trained since the last exchange over this edge, divided by the number of live edges: where every
+// round meets its partner that is the round's own step scale, lr * H. Where meetings are missed (async, a
+// slow or busy neighbour) the force holds the drift of all rounds since, and must be integrated as that.
+static float scale_since(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    size_t live = 0;
+
+    for (size_t i = 0; i < exchange->n_edges; i++)
+        live += exchange->edges[i]->state == GOSSIP_EDGE_LIVE;
+    float since = (float)((exchange->progress - edge->progress) / (double)(live ? live : 1));
+    return since > exchange->step_scale ? since : exchange->step_scale;
+}
+
 enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                          enum gossip_delta_form form, uint64_t slice_clock,
                                          struct gossip_packet *packet)
@@ -136,7 +149,7 @@ enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struc
     packet->epoch = edge->epoch;
     packet->sequence = edge->sequence;
     packet->clock = exchange->clock;
-    packet->step_scale = exchange->step_scale;
+    packet->step_scale = scale_since(exchange, edge);
     packet->form = form;
     return BASE_OK;
 }
@@ -293,6 +306,7 @@ static enum base_error commit_sparse(struct gossip_exchange *exchange, struct go
         return error;
     apply_sparse(exchange, edge, exchange->options.drift_correction ? drift_gain(exchange, mine, theirs) : 0);
     apply_moment(exchange, slice);
+    edge->progress = exchange->progress;
     edge->exchanges++;
     exchange->totals.exchanges++;
     exchange->totals.delta_bytes_out += mine->delta_bytes + mine->moment_bytes;

@@ -35,6 +35,7 @@ enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct g
         goto out;
     fresh->peer = *peer;
     fresh->booted = count; // both ends may begin at the same seed model: the first HELLO tells
+    fresh->progress = exchange->progress;
     fresh->reference_hash = exchange->start_hash;
     fresh->reference = malloc(count * sizeof *fresh->reference);
     if (exchange->options.drift_correction)

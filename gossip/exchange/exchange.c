@@ -121,11 +121,10 @@ static bool loses_tie(struct gossip_exchange *exchange, struct gossip_edge *edge
     return false;
 }
 
-static bool is_ahead_of_us(const struct gossip_exchange *exchange,
-                           const struct gossip_exchange_message *theirs)
+static bool is_ahead_of_us(const struct gossip_exchange *exchange, unsigned form, uint64_t clock)
 {
-    return exchange->options.sync && theirs->form == GOSSIP_DELTA_SPARSE && theirs->clock > exchange->clock &&
-           theirs->clock <= exchange->clock + PARK_AHEAD;
+    return exchange->options.sync && form == GOSSIP_DELTA_SPARSE && clock > exchange->clock &&
+           clock <= exchange->clock + PARK_AHEAD;
 }
 
 static enum base_error on_request(struct gossip_exchange *exchange, struct gossip_edge *edge,
@@ -155,8 +154,10 @@ static enum base_error on_request(struct gossip_exchange *exchange, struct gossi
         return BASE_OK;
     if (edge->state == GOSSIP_EDGE_IN_DOUBT)
         gossip_edge_settle(exchange, edge);
-    if (is_ahead_of_us(exchange, theirs))
+    if (is_ahead_of_us(exchange, theirs->form, theirs->clock))
         return gossip_packet_keep(&edge->parked, theirs);
+    if (exchange->active && !gossip_edge_leads(exchange, edge))
+        return gossip_packet_keep(&edge->parked, theirs); // one of any circle of waiting nodes is told BUSY
     if (exchange->active) {
         edge->busy++;
         send_busy(edge, theirs->epoch, theirs->sequence, actions);
@@ -171,7 +172,8 @@ static enum base_error answer_parked(struct gossip_exchange *exchange,
 {
     for (size_t i = 0; i < exchange->n_edges && actions->count < GOSSIP_EXCHANGE_ACTIONS / 2; i++) {
         struct gossip_edge *edge = exchange->edges[i];
-        if (!edge->parked.held || edge->parked.clock > exchange->clock || exchange->active)
+        if (!edge->parked.held || exchange->active ||
+            is_ahead_of_us(exchange, edge->parked.form, edge->parked.clock))
             continue;
         struct gossip_message message = gossip_packet_message(&edge->parked, GOSSIP_XCHG);
         edge->parked.held = false;

@@ -62,6 +62,7 @@ void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_ex
     publish(exchange, event->round.model, event->round.second_moment);
     exchange->clock = event->round.round;
     exchange->step_scale = event->round.step_scale;
+    exchange->progress += (double)event->round.step_scale;
     exchange->round.open = true;
     exchange->round.model = event->round.model;
     exchange->round.second_moment = event->round.second_moment;

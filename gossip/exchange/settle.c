@@ -37,19 +37,20 @@ static void send_hello(const struct gossip_exchange *exchange, struct gossip_edg
     gossip_exchange_send(actions, edge, &message);
 }
 
-void gossip_settle_greet(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                         struct gossip_exchange_actions *actions)
-{
-    edge->state = GOSSIP_EDGE_HELLO;
-    send_hello(exchange, edge, 0, actions);
-}
-
 void gossip_settle_ask(struct gossip_exchange *exchange, struct gossip_edge *edge,
                        struct gossip_exchange_actions *actions)
 {
     edge->question = (uint8_t)(edge->question % QUESTION_MOST + 1);
     edge->alarm_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
     send_hello(exchange, edge, edge->question, actions);
+}
+
+// The opening HELLO asks: a peer that has not known this edge until now will not have kept ours, and answers.
+void gossip_settle_greet(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                         struct gossip_exchange_actions *actions)
+{
+    edge->state = GOSSIP_EDGE_HELLO;
+    gossip_settle_ask(exchange, edge, actions);
 }
 
 static bool packet_is(const struct gossip_packet *packet, uint64_t epoch, uint64_t sequence)
@@ -71,8 +72,9 @@ static void agree(struct gossip_exchange *exchange, struct gossip_edge *edge,
         gossip_edge_drop_request(exchange, edge);
         edge->discards++;
     }
-    if (theirs->correction_hash != correction_hash(exchange, edge))
-        gossip_edge_drop_correction(exchange, edge); // both ends see the difference and drop theirs
+    // At the start of a link both ends compare, so that either both drop their correction or none does.
+    if (edge->state == GOSSIP_EDGE_HELLO && theirs->correction_hash != correction_hash(exchange, edge))
+        gossip_edge_drop_correction(exchange, edge);
     gossip_edge_settle(exchange, edge);
 }
 

@@ -14,12 +14,13 @@ struct gossip_edge {
     uint64_t epoch, sequence; // of the next exchange
     uint64_t booted;          // elements covered by BOOT; = parameters when live
     uint64_t clock;           // latest round that met here
+    double progress;          // the exchange's, when this edge last exchanged
     float *reference;         // [d] r, bit-identical on both ends
     float *correction;        // [d] c, opposite on both ends; NULL without drift correction
     uint64_t reference_hash;
     struct gossip_packet request;         // ours, not yet answered
     struct gossip_packet answer;          // ours to the latest request of the peer
-    struct gossip_packet parked;          // the peer's, ahead of our round (sync)
+    struct gossip_packet parked;          // the peer's: ahead of our round (sync), or while we were busy
     uint64_t sent_ns;                     // when the request went out
     uint64_t alarm_ns;                    // active: give up; in doubt: ask again; boot: next block after BUSY
     uint8_t question;                     // number of our latest HELLO question, 1..127
@@ -51,6 +52,7 @@ struct gossip_exchange {
     uint64_t now_ns;
     uint64_t clock;   // round of the latest ROUND event
     float step_scale; // of that round
+    double progress;  // sum of the step scales of all rounds
     struct {
         bool open;   // the trainer waits
         bool wanted; // our exchange of this round is still to be made

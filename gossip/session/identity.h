@@ -1,5 +1,5 @@
-// Who a node is, and what keeps strangers out. One 32-byte seed gives separate signing (Ed25519) and key-exchange
-// (X25519) keys. Secrets are wiped by the destroy functions. One owner each.
+// Who a node is, and what keeps strangers out. One 32-byte seed gives separate signing (Ed25519) and
+// key-exchange (X25519) keys. Secrets are wiped by the destroy functions. One owner each.
 #ifndef GOSSIP_SESSION_IDENTITY_H
 #define GOSSIP_SESSION_IDENTITY_H
 
@@ -8,16 +8,17 @@
 #include <stdbool.h>
 
 struct gossip_identity {
-    struct gossip_id id;        // Ed25519 public key
-    uint8_t signing_secret[64]; // Ed25519 secret key (libsodium layout)
+    struct gossip_id id;                              // Ed25519 public key
+    uint8_t signing_secret[64];                       // Ed25519 secret key (libsodium layout)
     uint8_t exchange_public[32], exchange_secret[32]; // X25519: the Noise static key
-    uint8_t binding[64];        // Ed25519 signature over "p2pml static key" || exchange_public
+    uint8_t binding[64]; // Ed25519 signature over "p2pml static key" || exchange_public
 };
 
-// Keys from a seed: signing seed = BLAKE2b-256(seed, "p2pml sign"), exchange secret = BLAKE2b-256(seed, "p2pml kex").
+// Keys from a seed: signing seed = BLAKE2b-256(seed, "p2pml sign"), exchange secret = BLAKE2b-256(seed,
+// "p2pml kex").
 void gossip_identity_from_seed(const uint8_t seed[32], struct gossip_identity *identity);
-// Reads the seed (64 hex digits and a newline) from a file of mode 0600: BASE_EAUTH, with the chmod to type, when group or
-// others can read it. BASE_ENOTFOUND where there is none.
+// Reads the seed (64 hex digits and a newline) from a file of mode 0600: BASE_EAUTH, with the chmod to type,
+// when group or others can read it. BASE_ENOTFOUND where there is none.
 enum base_error gossip_identity_load(const char *path, struct gossip_identity *identity,
                                      struct base_reason *why) BASE_CHECK;
 // Makes a new seed from the system's entropy and writes it with mode 0600. BASE_ESTATE if the file exists.
@@ -32,9 +33,10 @@ bool gossip_identity_binding_valid(const struct gossip_id *id, const uint8_t exc
 void gossip_id_hex(const struct gossip_id *id, char hex[GOSSIP_ID_HEX]);
 enum base_error gossip_id_parse(const char *hex, struct gossip_id *id) BASE_CHECK;
 
-// The cluster secret as a 32-byte pre-shared key: BLAKE2b-256 over the file's contents without trailing white space.
-// Refused like an identity when others can read it, and when shorter than 16 bytes. Without a file (path NULL or ""),
-// psk becomes a public constant: the channel is then sealed against readers, not against strangers.
+// The cluster secret as a 32-byte pre-shared key: BLAKE2b-256 over the file's contents without trailing white
+// space. Refused like an identity when others can read it, and when shorter than 16 bytes. Without a file
+// (path NULL or ""), psk becomes a public constant: the channel is then sealed against readers, not against
+// strangers.
 enum base_error gossip_secret_load(const char *path, uint8_t psk[32], struct base_reason *why) BASE_CHECK;
 // Writes a new random secret (base64 line), mode 0600. BASE_ESTATE if the file exists.
 enum base_error gossip_secret_create(const char *path, struct base_reason *why) BASE_CHECK;

@@ -1,7 +1,9 @@
-// What nodes say to each other after the handshake. A message is a msgpack array (the header) and, raw behind it, up
-// to two payloads whose lengths the header names. Vectors are never msgpack elements. Layout: gossip/README.md.
+// What nodes say to each other after the handshake. A message is a msgpack array (the header) and, raw behind
+// it, up to two payloads whose lengths the header names. Vectors are never msgpack elements. Layout:
+// gossip/README.md.
 //
-// Parsing is strict: known kind, exact number of fields, right types, no byte left over. Pure functions; any thread.
+// Parsing is strict: known kind, exact number of fields, right types, no byte left over. Pure functions; any
+// thread.
 #ifndef GOSSIP_WIRE_MESSAGE_H
 #define GOSSIP_WIRE_MESSAGE_H
 
@@ -36,8 +38,8 @@ struct gossip_hello {
     uint64_t epoch;    // counts BOOTs of this edge
     uint64_t sequence; // committed exchanges in this epoch
     uint64_t reference_hash, correction_hash;
-    uint64_t booted;   // elements of the model that BOOT has covered; = parameters when live
-    uint8_t answer;    // 0: neither; 1..127: question number, please answer; 128 + n: the answer to question n
+    uint64_t booted; // elements of the model that BOOT has covered; = parameters when live
+    uint8_t answer;  // 0: neither; 1..127: question number, please answer; 128 + n: the answer to question n
 };
 
 enum gossip_delta_form {
@@ -47,13 +49,13 @@ enum gossip_delta_form {
 
 struct gossip_exchange_message { // XCHG and XACK
     uint64_t epoch, sequence;
-    uint64_t clock;          // sender's round
-    float step_scale;        // learning rate x local steps of the sender's round (DESIGN: drift correction)
-    uint8_t form;            // enum gossip_delta_form
-    uint64_t offset;         // of a block, in elements; 0 for sparse
-    const uint8_t *delta;    // payload, borrowed
+    uint64_t clock;       // sender's round
+    float step_scale;     // learning rate x local steps of the sender's round (DESIGN: drift correction)
+    uint8_t form;         // enum gossip_delta_form
+    uint64_t offset;      // of a block, in elements; 0 for sparse
+    const uint8_t *delta; // payload, borrowed
     uint32_t delta_bytes;
-    const uint8_t *moment;   // second-moment slice (log8), borrowed; NULL if none
+    const uint8_t *moment; // second-moment slice (log8), borrowed; NULL if none
     uint32_t moment_bytes;
 };
 
@@ -76,14 +78,15 @@ struct gossip_message {
     } as;
 };
 
-// Writes the header only, at most LIMIT_MESSAGE_HEADER_BYTES; the payloads follow it on the wire in the order delta,
-// moment. BASE_ELIMIT when it does not fit `capacity`.
-enum base_error gossip_message_encode_header(const struct gossip_message *message, uint8_t *header, size_t capacity,
-                                             size_t *header_bytes) BASE_CHECK;
+// Writes the header only, at most LIMIT_MESSAGE_HEADER_BYTES; the payloads follow it on the wire in the order
+// delta, moment. BASE_ELIMIT when it does not fit `capacity`.
+enum base_error gossip_message_encode_header(const struct gossip_message *message, uint8_t *header,
+                                             size_t capacity, size_t *header_bytes) BASE_CHECK;
 
-// Payload pointers point into `bytes`. Text fields are checked (length, characters) and terminated. Non-finite or negative
-// step_scale, a delta longer than what is left, trailing bytes: BASE_EFORMAT.
-enum base_error gossip_message_decode(const uint8_t *bytes, size_t count, struct gossip_message *message) BASE_CHECK;
+// Payload pointers point into `bytes`. Text fields are checked (length, characters) and terminated.
+// Non-finite or negative step_scale, a delta longer than what is left, trailing bytes: BASE_EFORMAT.
+enum base_error gossip_message_decode(const uint8_t *bytes, size_t count,
+                                      struct gossip_message *message) BASE_CHECK;
 
 const char *gossip_message_kind_name(enum gossip_message_kind kind);
 

@@ -21,7 +21,7 @@ static struct gossip_exchange_options defaults(bool sync)
                                             .values = COMPRESS_INT8,
                                             .sync = sync,
                                             .drift_correction = true,
-                                            .drift_gain = 2.0f,
+                                            .drift_gain = 3.0f,
                                             .drift_limit = 0.25f,
                                             .deadline_floor_ns = SECOND / 10,
                                             .deadline_ceiling_ns = SECOND};
