@@ -166,9 +166,9 @@ static const struct node_key keys[] = {
     BOOL("average.drift_correction", average.drift_correction, "true",
          "Corrects each local step by the pull of the neighbours. Needed where nodes see different data; "
          "costs no bytes."),
-    REAL(
-        "average.drift_gain", average.drift_gain, "3", 0, 100,
-        "Strength of the drift correction: min(drift_gain x share of values sent, drift_limit). 6 diverges."),
+    REAL("average.drift_gain", average.drift_gain, "2", 0, 100,
+         "Strength of the drift correction: min(drift_gain x share of values sent, drift_limit). sync bears "
+         "3 and more, async 2; 6 diverges."),
     REAL("average.drift_limit", average.drift_limit, "0.25", 0, 2, "Upper bound of that strength."),
     INTEGER("average.share_second_moment", average.share_second_moment, "20", 0, 1000000,
             "adamw: rounds in which every second moment is shared once. 0: never."),

@@ -87,7 +87,7 @@ static bool parse_arguments(int argc, char **argv, struct arguments *a)
 static enum base_error read_config(const struct arguments *a, struct node_config *config,
                                    struct base_reason *why)
 {
-    static const char *const others[] = {"P2PML_DATA", "P2PML_SEED", NULL}; // of tests and tools
+    static const char *const others[] = {"P2PML_DATA", "P2PML_SEED", "P2PML_CPU", NULL}; // of tests and tools
     enum base_error code = node_schema_defaults(&node_config_schema, config, why);
     if (code == BASE_OK && a->config)
         code = node_schema_read_file(&node_config_schema, a->config, config, why);

@@ -46,27 +46,41 @@ static enum base_error prepare_block(struct gossip_exchange *exchange, const str
     return error == BASE_EFORMAT ? BASE_ESTATE : error;
 }
 
-// a = x - r into the scratch vector; |a|^2 and |x|^2. Partial sums, so that the loop vectorises.
+enum { LANES = 16 }; // partial sums a vector unit can hold
+
+// a = x - r over `count` elements; adds |a|^2 and |x|^2 to the lanes.
+static inline void difference_run(float *restrict a, const float *restrict x, const float *restrict r,
+                                  size_t count, float *restrict a_energy, float *restrict x_energy)
+{
+    for (size_t i = 0; i + LANES <= count; i += LANES)
+        for (size_t lane = 0; lane < LANES; lane++) {
+            float difference = x[i + lane] - r[i + lane];
+            a[i + lane] = difference;
+            a_energy[lane] += difference * difference;
+            x_energy[lane] += x[i + lane] * x[i + lane];
+        }
+    for (size_t i = count - count % LANES; i < count; i++) {
+        a[i] = x[i] - r[i];
+        a_energy[i % LANES] += a[i] * a[i];
+        x_energy[i % LANES] += x[i] * x[i];
+    }
+}
+
+// a = x - r into the scratch vector; |a|^2 and |x|^2. In runs, so that fp32 sums stay short.
 static void difference_from(struct gossip_exchange *exchange, const float *reference,
                             double *difference_energy, double *model_energy)
 {
-    enum { LANES = 16 };
-    const float *x = exchange->model;
-    float *a = exchange->difference;
+    enum { RUN = 4096 };
     size_t count = exchange->options.parameters;
 
     *difference_energy = *model_energy = 0;
-    for (size_t begin = 0; begin < count; begin += 4096) {
-        size_t end = begin + 4096 < count ? begin + 4096 : count;
-        float a2[LANES] = {0}, x2[LANES] = {0};
-        for (size_t i = begin; i < end; i++) {
-            a[i] = x[i] - reference[i];
-            a2[i % LANES] += a[i] * a[i];
-            x2[i % LANES] += x[i] * x[i];
-        }
+    for (size_t begin = 0; begin < count; begin += RUN) {
+        float a_energy[LANES] = {0}, x_energy[LANES] = {0};
+        difference_run(exchange->difference + begin, exchange->model + begin, reference + begin,
+                       count - begin < RUN ? count - begin : RUN, a_energy, x_energy);
         for (size_t lane = 0; lane < LANES; lane++) {
-            *difference_energy += (double)a2[lane];
-            *model_energy += (double)x2[lane];
+            *difference_energy += (double)a_energy[lane];
+            *model_energy += (double)x_energy[lane];
         }
     }
 }
@@ -150,6 +164,7 @@ enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struc
     packet->sequence = edge->sequence;
     packet->clock = exchange->clock;
     packet->step_scale = scale_since(exchange, edge);
+    edge->prepared = exchange->progress;
     packet->form = form;
     return BASE_OK;
 }
@@ -306,7 +321,7 @@ static enum base_error commit_sparse(struct gossip_exchange *exchange, struct go
         return error;
     apply_sparse(exchange, edge, exchange->options.drift_correction ? drift_gain(exchange, mine, theirs) : 0);
     apply_moment(exchange, slice);
-    edge->progress = exchange->progress;
+    edge->progress = edge->prepared;
     edge->exchanges++;
     exchange->totals.exchanges++;
     exchange->totals.delta_bytes_out += mine->delta_bytes + mine->moment_bytes;

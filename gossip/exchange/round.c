@@ -26,8 +26,11 @@ static void publish(struct gossip_exchange *exchange, const float *model, const 
 {
     size_t count = exchange->options.parameters;
 
-    for (size_t i = 0; i < count; i++)
-        exchange->model[i] = model[i] + exchange->pending[i];
+    if (exchange->pending_any)
+        for (size_t i = 0; i < count; i++)
+            exchange->model[i] = model[i] + exchange->pending[i];
+    else
+        memcpy(exchange->model, model, count * sizeof *model);
     if (exchange->second && second_moment) {
         for (size_t i = 0; i < count; i++) {
             float sum = second_moment[i] + exchange->pending_second[i];

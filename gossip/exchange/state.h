@@ -14,7 +14,8 @@ struct gossip_edge {
     uint64_t epoch, sequence; // of the next exchange
     uint64_t booted;          // elements covered by BOOT; = parameters when live
     uint64_t clock;           // latest round that met here
-    double progress;          // the exchange's, when this edge last exchanged
+    double progress;          // the exchange's, when our side of this edge's latest exchange was taken
+    double prepared;          // the same of the request or answer under way
     float *reference;         // [d] r, bit-identical on both ends
     float *correction;        // [d] c, opposite on both ends; NULL without drift correction
     uint64_t reference_hash;

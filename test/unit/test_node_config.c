@@ -66,7 +66,7 @@ static void defaults_are_those_of_the_design(void **state)
     assert_int_equal(c.average.local_steps, 4);
     assert_true(c.average.ratio == 1.0 / 32);
     assert_int_equal(c.average.values, 2);
-    assert_true(c.average.drift_correction && c.average.drift_gain == 3 && c.average.drift_limit == 0.25);
+    assert_true(c.average.drift_correction && c.average.drift_gain == 2 && c.average.drift_limit == 0.25);
     assert_int_equal(c.average.share_second_moment, 20);
     assert_true(c.average.outer_momentum == 0);
     assert_true(c.average.deadline_floor_ns == 1000000000u && c.average.deadline_ceiling_ns == 10000000000u);
