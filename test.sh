@@ -38,7 +38,8 @@ run() { # run PRESET [CTEST OPTION...]
 build asan
 run asan
 build tsan
-run tsan -L '^threads$'
+# Whole nodes too, but not those that train for minutes at this speed.
+run tsan -L '^(threads|e2e)$' -E '^e2e\.(training|strangers)$'
 mapfile -t fuzzers < <(basename -s .c test/fuzz/fuzz_*.c)
 build fuzz "${fuzzers[@]}"
 run fuzz -L '^fuzz$'
