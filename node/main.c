@@ -246,6 +246,7 @@ int main(int argc, char **argv)
     struct arguments a = {0};
     int status = EXIT_USAGE;
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); // a file over the user's limit is an error to tell, not an end
     if (!parse_arguments(argc, argv, &a))
         fputs(usage, stderr);
     else if (a.help)

@@ -59,10 +59,11 @@ class Node:
         self.environment.update(environment or {})
         self.process = None
 
-    def start(self, *more):
+    def start(self, *more, before=None):
         with open(self.log_path, "ab") as log:
             self.log_from = log.tell()
-            self.process = subprocess.Popen(self.command + list(more), stdout=log, stderr=log, env=self.environment)
+            self.process = subprocess.Popen(self.command + list(more), stdout=log, stderr=log, env=self.environment,
+                                            preexec_fn=before)
         return self
 
     def log(self):

@@ -2,7 +2,9 @@
 
 import os
 import random
+import shutil
 import socket
+import subprocess
 import threading
 
 from cluster import ClusterTest, free_ports, signal, unittest, wait_until
@@ -119,12 +121,22 @@ class Strangers(ClusterTest):
         self.assertIn("<title>", page)
         self.assertNotRegex(page, r"(src|href)=\"?https?:")
         status = self.status(self.alive)
+        self.check_metrics(self.get(self.alive, "/metrics"))
         for key in ("name", "id", "cluster", "version", "state", "round", "step", "loss", "accuracy", "parameters", "model",
                     "consensus", "bytes_sent", "bytes_received", "uptime_s", "members", "edges"):
             self.assertIn(key, status)
         self.assertEqual(status["name"], "alive")
         self.assertEqual([m["state"] for m in status["members"]][0], "self")
         self.finish()
+
+    def check_metrics(self, text):
+        self.assertRegex(text, r"(?m)^# TYPE p2pml_rounds_total counter$")
+        promtool = shutil.which("promtool")
+        if not promtool:
+            print("promtool is not installed (Debian: prometheus): the format of /metrics was not held against it")
+            return
+        checked = subprocess.run([promtool, "check", "metrics"], input=text, text=True, capture_output=True, check=False)
+        self.assertEqual((checked.returncode, checked.stdout + checked.stderr), (0, ""))
 
     def test_status_of_a_linked_pair(self):
         peer = self.node("peer", self.ports[1], peers=f"127.0.0.1:{self.ports[0]}", train__steps=1000000).start()

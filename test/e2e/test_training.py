@@ -1,9 +1,10 @@
 """Clusters that train to the end: two and four nodes, one that dies, one that is stopped and goes on."""
 
 import re
+import resource
 import time
 
-from cluster import ClusterTest, signal, unittest, wait_until
+from cluster import ClusterTest, free_ports, signal, unittest, wait_until
 
 
 class Training(ClusterTest):
@@ -76,6 +77,22 @@ class Training(ClusterTest):
         self.assertGreater(after[0]["step"], step)
         self.assertEqual(after[-1]["step"], 10000)
         self.check_finished(nodes[1])
+
+    def test_a_full_disk_stops_no_training(self):
+        def little_room():  # files end at 16 KiB: metrics.jsonl in the middle of the run, and every checkpoint
+            resource.setrlimit(resource.RLIMIT_FSIZE, (16384, 16384))
+        ports = free_ports(2)
+        both = {"average__mode": "sync", "average__deadline_floor": "60s", "average__deadline_ceiling": "60s"}
+        full = self.node("full", ports[0], peers=f"127.0.0.1:{ports[1]}", checkpoint__every="100ms", **both)
+        fine = self.node("fine", ports[1], peers=f"127.0.0.1:{ports[0]}", **both).start()
+        full.start(before=little_room)
+        fine.wait_exit(0)
+        log = full.wait_exit(1)  # the last checkpoint could not be written
+        self.assertRegex(log, r"checkpoint_failed .*checkpoint-\d+\.safetensors.*File too large")
+        self.assertRegex(log, r"metrics\.jsonl")
+        self.assertEqual(full.checkpoints(), [])
+        self.assertEqual(fine.rows()[-1]["step"], 400)
+        self.assertEqual(fine.rows()[-1]["exchanges"], 100)
 
     def test_stop_while_waiting_for_peers(self):
         node = self.node("alone", 0, peers="127.0.0.1:1")
