@@ -241,9 +241,15 @@ static enum base_error make_exchange(struct node_setup *s, const struct node_saf
         .deadline_ceiling_ns = c->average.deadline_ceiling_ns,
     };
     enum base_error code = gossip_exchange_create(&options, &s->exchange, why);
-    if (code == BASE_OK && file)
-        node_checkpoint_resume_edges(file, s->exchange);
-    return code;
+    if (code != BASE_OK || !file)
+        return code;
+    node_checkpoint_resume_edges(file, s->exchange);
+    const float *correction = gossip_exchange_correction(s->exchange);
+    if (correction) { // for the steps before the first boundary
+        memcpy(train_trainer_correction(s->trainer), correction, d * sizeof *correction);
+        train_trainer_store(s->trainer);
+    }
+    return BASE_OK;
 }
 
 // The largest message of any peer on this model: every value in fp32 with its index, a full slice of second

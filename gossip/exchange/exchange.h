@@ -120,6 +120,8 @@ struct gossip_exchange_totals {
 };
 void gossip_exchange_totals(const struct gossip_exchange *exchange, struct gossip_exchange_totals *totals);
 const float *gossip_exchange_model(const struct gossip_exchange *exchange); // [d] the published model
+// [d] sum over edges of c_e, or NULL without drift correction: for the first steps after a restart.
+const float *gossip_exchange_correction(const struct gossip_exchange *exchange);
 
 // State of one edge for a checkpoint. Taken between ROUND_DONE and the next step; pointers are borrowed until
 // then. An exchange of which this node does not know the end travels along and is settled after the restart.

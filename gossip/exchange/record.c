@@ -46,6 +46,11 @@ const float *gossip_exchange_model(const struct gossip_exchange *exchange)
     return exchange->model;
 }
 
+const float *gossip_exchange_correction(const struct gossip_exchange *exchange)
+{
+    return exchange->correction_sum;
+}
+
 enum base_error gossip_exchange_export(struct gossip_exchange *exchange, size_t at,
                                        struct gossip_edge_record *record)
 {

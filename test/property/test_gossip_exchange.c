@@ -256,7 +256,10 @@ static void test_restart_at_the_same_place_resumes(void **state)
         net_round_all(net, round);
     struct saved saved = save(net, 1);
     net_unlink(net, 0, 1);
+    float correction[200];
+    memcpy(correction, saved.correction, sizeof correction);
     restore(net, 1, &saved);
+    assert_memory_equal(gossip_exchange_correction(net->node[1].exchange), correction, sizeof correction);
     net_link(net, 0, 1);
     net_settle(net, SECOND);
     assert_int_equal(net_count(net, COUNTER(boots)), 0);
