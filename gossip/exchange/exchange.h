@@ -32,7 +32,7 @@ struct gossip_exchange_options {
     enum compress_values values;
     bool sync; // a round ends after its own exchange (or its deadline), else at once
     bool drift_correction;
-    float drift_gain, drift_limit; // 2 and 0.25; sync bears a gain of 3, async does not
+    float drift_gain, drift_limit; // 2 and 0.25; sync bears a gain of 4, async does not
     unsigned share_second_moment;  // rounds in which every second moment has travelled once; 0: never
     uint64_t deadline_floor_ns, deadline_ceiling_ns;
     bool mutate_ignore_sequence; // tests only: accept any sequence number (consensus must then stall)

@@ -10,7 +10,7 @@ rounds=${2:-5}
 seconds=${3:-1}
 python=${PYTHON:-/usr/bin/python3}
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
-[ -x "$bench" ] || { echo "train_step.sh: $bench is not there: build the preset 'release' first" >&2; exit 1; }
+[ -f "$bench" ] && [ -x "$bench" ] || { echo "train_step.sh: $bench is not there: build the preset 'release' first" >&2; exit 1; }
 "$python" -c 'import torch' 2>/dev/null || {
     echo "train_step.sh: $python has no torch (Debian and Ubuntu: apt-get install python3-torch)" >&2
     exit 1
