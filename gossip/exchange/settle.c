@@ -134,7 +134,12 @@ void gossip_settle_hello(struct gossip_exchange *exchange, struct gossip_edge *e
     bool settles = edge->state == GOSSIP_EDGE_HELLO ||
                    (edge->state == GOSSIP_EDGE_IN_DOUBT && theirs->answer == (ANSWER_FLAG | edge->question));
 
-    edge->parked.held = false; // the peer has given up waiting for it
+    bool answers = theirs->answer > ANSWER_FLAG;
+
+    if (answers && (edge->state == GOSSIP_EDGE_LIVE || edge->state == GOSSIP_EDGE_BOOT))
+        return; // to a question that has settled itself meanwhile
+    if (!answers)
+        edge->parked.held = false; // the peer has given up waiting for it
     if (exchange->options.mutate_ignore_sequence) {
         gossip_edge_drop_request(exchange, edge);
         edge->sequence = theirs->sequence;

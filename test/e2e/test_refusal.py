@@ -113,13 +113,13 @@ class Peers(ClusterTest):
 
     def test_own_address_duplicates_and_unknown_names(self):
         ports = free_ports(2)
-        peers = (f"127.0.0.1:{ports[0]},localhost:{ports[0]},127.0.0.1:{ports[1]},localhost:{ports[1]},"
+        peers = (f"127.0.0.1:{ports[0]},127.1:{ports[0]},127.0.0.1:{ports[1]},127.1:{ports[1]},"  # 127.1: the same, written otherwise
                  "does-not-exist.invalid:7400")
         a = self.node("a", ports[0], peers=peers, node__start_timeout="5s").start()
         b = self.node("b", ports[1], peers=peers, node__start_timeout="5s").start()
         for node, own, other in ((a, ports[0], ports[1]), (b, ports[1], ports[0])):
-            node.wait_log(rf"peers: localhost:{own} is this node itself; left out")
-            node.wait_log(rf"peers: (localhost|127\.0\.0\.1):{other} reaches the same node as another entry; left out")
+            node.wait_log(rf"peers: 127\.1:{own} is this node itself; left out")
+            node.wait_log(rf"peers: 127\.(1|0\.0\.1):{other} reaches the same node as another entry; left out")
             node.wait_log(r"does-not-exist\.invalid:7400 can't be resolved")
             node.wait_log(r"training begins without 1 of the listed peers: does-not-exist\.invalid:7400")
         for node in (a, b):

@@ -155,7 +155,7 @@ class Build(unittest.TestCase):
                 f"p2pml_folder(train SOURCES a.c BELOW {below})\n")
             (root / "a.c").write_text("int a;\n")
             cmake = os.environ.get("CMAKE_COMMAND", "cmake")
-            return subprocess.run([cmake, "-S", root, "-B", root / "build"], stdout=subprocess.PIPE,
+            return subprocess.run([cmake, "-G", "Ninja", "-S", root, "-B", root / "build"], stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, text=True)
 
     def test_down_is_allowed(self):
