@@ -113,13 +113,15 @@ class Peers(ClusterTest):
 
     def test_own_address_duplicates_and_unknown_names(self):
         ports = free_ports(2)
-        peers = (f"127.0.0.1:{ports[0]},127.1:{ports[0]},127.0.0.1:{ports[1]},127.1:{ports[1]},"  # 127.1: the same, written otherwise
-                 "does-not-exist.invalid:7400")
-        a = self.node("a", ports[0], peers=peers, node__start_timeout="5s").start()
-        b = self.node("b", ports[1], peers=peers, node__start_timeout="5s").start()
+        # Bound to all addresses, a node has several: 127.0.0.2 is the same one, too.
+        peers = ",".join([f"127.0.0.{host}:{port}" for port in ports for host in (1, 2)] + ["does-not-exist.invalid:7400"])
+        settings = {"peers": peers, "node__start_timeout": "5s",
+                    "cluster__secret_file": self.secret("secret", "a secret of more than sixteen")}
+        a = self.node("a", ports[0], node__listen=f"0.0.0.0:{ports[0]}", **settings).start()
+        b = self.node("b", ports[1], node__listen=f"0.0.0.0:{ports[1]}", **settings).start()
         for node, own, other in ((a, ports[0], ports[1]), (b, ports[1], ports[0])):
-            node.wait_log(rf"peers: 127\.1:{own} is this node itself; left out")
-            node.wait_log(rf"peers: 127\.(1|0\.0\.1):{other} reaches the same node as another entry; left out")
+            node.wait_log(rf"peers: 127\.0\.0\.2:{own} is this node itself; left out")
+            node.wait_log(rf"peers: 127\.0\.0\.[12]:{other} reaches the same node as another entry; left out")
             node.wait_log(r"does-not-exist\.invalid:7400 can't be resolved")
             node.wait_log(r"training begins without 1 of the listed peers: does-not-exist\.invalid:7400")
         for node in (a, b):
