@@ -68,6 +68,7 @@ find_missing() {
         need clang-format have clang-format
         need iproute2 have tc
         need python3 have python3
+        need git have git # the lint asks it which files are of the project
         need promtool has_promtool
     fi
 }
