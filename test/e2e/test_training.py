@@ -56,6 +56,19 @@ class Training(ClusterTest):
             self.assertRegex(node.log(), r"link_down .*node-3 at ")
             self.assertEqual(node.rows()[-1]["step"], 8000)
 
+    def test_a_node_that_hangs_hangs_nobody(self):
+        nodes = self.cluster(4, average__mode="sync", average__deadline_floor="200ms", average__deadline_ceiling="500ms",
+                             node__linger="1s", train__steps=4000)
+        for node in nodes:
+            node.start()
+        nodes[3].wait_rows(20)
+        nodes[3].signal(signal.SIGSTOP)  # its connections stay open, and it says nothing
+        for node in nodes[:3]:
+            rows = self.check_finished(node)
+            self.assertEqual(rows[-1]["step"], 4000)
+        nodes[3].signal(signal.SIGCONT)
+        self.assertEqual(self.check_finished(nodes[3])[-1]["step"], 4000)
+
     def test_a_stopped_node_goes_on_where_it_was(self):
         nodes = self.cluster(2, train__steps=10000, average__deadline_floor="200ms", average__deadline_ceiling="1s")
         for node in nodes:
