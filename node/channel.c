@@ -2,6 +2,7 @@
 #include "node/clock.h"
 #include "node/greet.h"
 #include "node/peers_private.h"
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,27 @@
 static void changed(struct node_peers *peers)
 {
     peers->options.handler->changed(peers->options.owner);
+}
+
+static void say(struct node_peers *peers, enum base_log_level level, const char *event, const char *format,
+                ...) BASE_PRINTF(4, 5);
+
+// What peers do goes to the log through here: none of them can fill it.
+static void say(struct node_peers *peers, enum base_log_level level, const char *event, const char *format,
+                ...)
+{
+    struct base_reason text;
+    uint64_t left_out = 0;
+    va_list arguments;
+    if (!node_allowance_take(&peers->lines, node_clock_ns(), &left_out))
+        return;
+    va_start(arguments, format);
+    vsnprintf(text.text, sizeof text.text, format, arguments);
+    va_end(arguments);
+    if (left_out > 0)
+        base_log(BASE_LOG_WARN, "left_out", "%llu lines about peers were too many and are not here",
+                 (unsigned long long)left_out);
+    base_log(level, event, "%s", text.text);
 }
 
 static bool lower(const struct node_peers *peers, const struct gossip_id *peer)
@@ -115,7 +137,7 @@ static void adopt(struct channel *c)
         node_link_close(other->link, BASE_OK, "another link to the same node is in use");
     entries_of(peers, &c->id, node_dial_hold);
     node_link_pause(c->link, peers->paused);
-    base_log(BASE_LOG_INFO, "link_up", "%s at %s", c->name, c->address);
+    say(peers, BASE_LOG_INFO, "link_up", "%s at %s", c->name, c->address);
     peers->options.handler->up(peers->options.owner, &c->id);
     if (peers->greet_with)
         node_channel_bye(c, peers->greet_with);
@@ -138,8 +160,8 @@ static void tell(struct node_peers *peers, size_t entry, const char *text)
         return;
     told->at_ns = now;
     snprintf(told->text, sizeof told->text, "%s", text);
-    base_log(BASE_LOG_WARN, "peer_missing", "%s: %s; it is tried again",
-             peers->options.config->peers.items[entry], text);
+    say(peers, BASE_LOG_WARN, "peer_missing", "%s: %s; it is tried again",
+        peers->options.config->peers.items[entry], text);
 }
 
 static void refuse(struct channel *c, const char *here, const char *there)
@@ -151,8 +173,8 @@ static void refuse(struct channel *c, const char *here, const char *there)
     peers->counters.refused++;
     const struct node_member *row = node_roster_find(peers->options.roster, &c->id);
     if (!row || row->state != NODE_MEMBER_REFUSED)
-        base_log(BASE_LOG_ERROR, "peer_refused", "%s%s%.16s at %s: %s", c->name, c->name[0] ? " " : "", hex,
-                 c->address, here);
+        say(peers, BASE_LOG_ERROR, "peer_refused", "%s%s%.16s at %s: %s", c->name, c->name[0] ? " " : "", hex,
+            c->address, here);
     node_roster_refused(peers->options.roster, &c->id, node_clock_ns());
     if (there)
         node_channel_bye(c, there);
@@ -262,10 +284,10 @@ static void on_bye(struct channel *c, const struct gossip_bye *bye)
             node_roster_done(peers->options.roster, &c->id, node_clock_ns());
     } else if (strcmp(bye->reason, NODE_BYE_LEAVING) == 0) {
         c->leaving = true;
-    } else {
+    } else if (!c->refused) { // heard once
         c->refused = true;
         node_roster_refused(peers->options.roster, &c->id, node_clock_ns());
-        base_log(BASE_LOG_ERROR, "refused_by_peer", "%s: %s", c->address, bye->reason);
+        say(peers, BASE_LOG_ERROR, "refused_by_peer", "%s: %s", c->address, bye->reason);
     }
     changed(peers);
 }
@@ -335,7 +357,7 @@ static void call_ended(struct channel *c, enum base_error code, const char *why)
 static void link_ended(struct channel *c, enum base_error code, const char *why)
 {
     struct node_peers *peers = c->peers;
-    base_log(BASE_LOG_INFO, "link_down", "%s at %s: %s", c->name, c->address, c->leaving ? "it left" : why);
+    say(peers, BASE_LOG_INFO, "link_down", "%s at %s: %s", c->name, c->address, c->leaving ? "it left" : why);
     unadopt(c);
     struct channel *next;
     LIST_FOREACH(next, &peers->channels, others)
@@ -360,7 +382,7 @@ static void on_closed(void *owner, enum base_error code, const char *why)
     if (!c->proven && !c->initiator)
         stranger(peers, c, why);
     if (c->adopted && code == BASE_EFORMAT)
-        base_log(BASE_LOG_ERROR, "peer_protocol", "%s at %s: %s", c->name, c->address, why);
+        say(peers, BASE_LOG_ERROR, "peer_protocol", "%s at %s: %s", c->name, c->address, why);
     if (c->adopted)
         link_ended(c, code, why);
     else if (c->entry != NO_ENTRY)

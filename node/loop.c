@@ -253,8 +253,11 @@ static void tick(evutil_socket_t s, short what, void *argument)
     node_peers_tick(loop->peers, now_ns);
     while (node_roster_forget(loop->roster, now_ns, loop->options.config->average.forget_after_ns, &id)) {
         char hex[GOSSIP_ID_HEX];
+        uint64_t left_out;
         gossip_id_hex(&id, hex);
-        base_log(BASE_LOG_INFO, "forgotten", "%.16s was away for too long; the graph closes around it", hex);
+        if (node_allowance_take(&loop->lines, now_ns, &left_out))
+            base_log(BASE_LOG_INFO, "forgotten", "%.16s was away for too long; the graph closes around it",
+                     hex);
         on_forget(loop, &id);
     }
     consider(loop);

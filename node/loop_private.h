@@ -2,6 +2,7 @@
 #ifndef NODE_LOOP_PRIVATE_H
 #define NODE_LOOP_PRIVATE_H
 
+#include "node/allowance.h"
 #include "node/graph.h"
 #include "node/http.h"
 #include "node/loop.h"
@@ -28,6 +29,7 @@ struct node_loop {
     struct gossip_id neighbours[NODE_GRAPH_NEIGHBOURS]; // of the latest view
     size_t n_neighbours;
     bool stopping, leave_posted;
+    struct node_allowance lines; // of the log, about members that are forgotten
     int status;
     struct node_progress progress;
     struct gossip_exchange_totals totals;

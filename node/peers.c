@@ -138,7 +138,6 @@ void node_peers_tick(struct node_peers *peers, uint64_t now_ns)
 void node_peers_leave(struct node_peers *peers)
 {
     struct channel *c;
-    peers->leaving = true;
     node_gate_close(peers->gate);
     for (size_t i = 0; i < peers->options.config->peers.count; i++)
         node_dial_stop(peers->dial, i);

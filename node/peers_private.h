@@ -3,6 +3,7 @@
 #ifndef NODE_PEERS_PRIVATE_H
 #define NODE_PEERS_PRIVATE_H
 
+#include "node/allowance.h"
 #include "node/dial.h"
 #include "node/gate.h"
 #include "node/peers.h"
@@ -15,8 +16,9 @@ struct channel { // one link and what is known of its other end
     LIST_ENTRY(channel) others;
     struct node_peers *peers;
     struct node_link *link;
-    size_t entry; // of the peer list, when we called
-    bool half_open, initiator, proven, heard, adopted, refused, leaving;
+    size_t entry;   // of the peer list, when we called
+    bool half_open; // accepted and not in use: counted by the gate
+    bool initiator, proven, heard, adopted, refused, leaving;
     struct gossip_id id; // proven
     uint64_t proven_ns, heard_ns;
     char name[LIMIT_NODE_NAME_BYTES]; // heard
@@ -44,8 +46,9 @@ struct node_peers {
     struct told *told;
     struct node_peers_counters counters;
     uint64_t stranger_told_ns;
+    struct node_allowance lines; // of the log, about what peers do
     const char *greet_with;
-    bool paused, leaving;
+    bool paused;
 };
 
 // A new link on this socket, called (entry) or accepted (NO_ENTRY). False: the socket is closed.

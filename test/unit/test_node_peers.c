@@ -1,0 +1,409 @@
+// Whole tables of links under one event base, over loopback: two that call each other, and peers that have
+// the secret but no manners.
+#include "base/log.h"
+#include "node/gate.h"
+#include "node/peers.h"
+#include <event2/event.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SECOND_NS     1000000000ull
+#define MESSAGE_LIMIT (1u << 16)
+#define NUMBERED      40u // messages of one run
+
+static struct event_base *base;
+
+static int make_base(void **state)
+{
+    (void)state;
+    base = event_base_new();
+    return base ? 0 : -1;
+}
+
+static int free_base(void **state)
+{
+    (void)state;
+    event_base_free(base);
+    return 0;
+}
+
+static void timed_out(evutil_socket_t socket, short what, void *argument)
+{
+    (void)socket;
+    (void)what;
+    *(bool *)argument = true;
+}
+
+// Until *value >= least; a bound that only a failure reaches.
+static void run_until(const size_t *value, size_t least)
+{
+    bool late = false;
+    struct event *timer = event_new(base, -1, 0, timed_out, &late);
+    struct timeval wait = {.tv_sec = 60};
+    event_add(timer, &wait);
+    while (*value < least && !late)
+        event_base_loop(base, EVLOOP_ONCE);
+    event_free(timer);
+    assert_true(*value >= least);
+}
+
+// A message that a table passes on: HELLO, numbered by its epoch.
+static size_t numbered(uint64_t number, uint8_t bytes[LIMIT_MESSAGE_HEADER_BYTES])
+{
+    struct gossip_message message = {.kind = GOSSIP_HELLO, .as.hello.epoch = number};
+    size_t count = 0;
+    assert_int_equal(gossip_message_encode_header(&message, bytes, LIMIT_MESSAGE_HEADER_BYTES, &count),
+                     BASE_OK);
+    return count;
+}
+
+static void make_greeting(const char *name, struct gossip_greeting *greeting)
+{
+    *greeting = (struct gossip_greeting){.protocol = GOSSIP_PROTOCOL, .schema = 1, .parameters = 1};
+    snprintf(greeting->name, sizeof greeting->name, "%s", name);
+    snprintf(greeting->version, sizeof greeting->version, "1");
+    snprintf(greeting->model, sizeof greeting->model, "test");
+}
+
+// One node: its table of links and what the table told its owner.
+
+struct table {
+    struct node_config config;
+    struct gossip_identity identity;
+    struct gossip_greeting greeting;
+    struct gossip_allow_list allow;
+    struct node_counters counters;
+    struct node_roster *roster;
+    struct node_peers *peers;
+    int listener;
+    char address[64], *list[1];
+    bool sends; // numbered messages, as soon as it is told of a link
+    size_t ups, downs, messages;
+};
+
+static void on_up(void *owner, const struct gossip_id *peer)
+{
+    struct table *t = owner;
+    uint8_t bytes[LIMIT_MESSAGE_HEADER_BYTES];
+    t->ups++;
+    for (uint64_t i = 0; t->sends && i < NUMBERED; i++)
+        assert_true(node_peers_send(t->peers, peer, bytes, numbered(i, bytes)));
+}
+
+static void on_down(void *owner, const struct gossip_id *peer)
+{
+    (void)peer;
+    ((struct table *)owner)->downs++;
+}
+
+static void on_message(void *owner, const struct gossip_id *peer, const uint8_t *bytes, size_t count)
+{
+    struct table *t = owner;
+    struct gossip_message message;
+    (void)peer;
+    assert_int_equal(gossip_message_decode(bytes, count, &message), BASE_OK);
+    assert_int_equal(message.as.hello.epoch, t->messages); // none lost, none twice, in order
+    t->messages++;
+}
+
+static void on_forget(void *owner, const struct gossip_id *peer)
+{
+    (void)owner;
+    (void)peer;
+}
+
+static void on_changed(void *owner)
+{
+    (void)owner;
+}
+
+static const struct node_peers_handler table_handler = {on_up, on_down, on_message, on_forget, on_changed};
+
+static void bind_table(struct table *t, uint8_t seed, const char *name)
+{
+    uint8_t seeds[32] = {seed};
+    static char cluster[] = "test";
+    struct base_reason why;
+    memset(t, 0, sizeof *t);
+    gossip_identity_from_seed(seeds, &t->identity);
+    make_greeting(name, &t->greeting);
+    t->config.cluster.name = cluster;
+    assert_int_equal(node_gate_bind("listen", "127.0.0.1:0", &t->listener, &why), BASE_OK);
+    snprintf(t->address, sizeof t->address, "127.0.0.1:%u", (unsigned)node_gate_port(t->listener));
+}
+
+static void open_table(struct table *t, const char *peer, bool only_allowed)
+{
+    if (peer) {
+        t->list[0] = (char *)(uintptr_t)peer;
+        t->config.peers = (struct node_texts){.items = t->list, .count = 1};
+    }
+    struct node_roster_options roster = {
+        .self = t->identity.id, .name = t->greeting.name, .address = t->address, .peers = &t->config.peers};
+    assert_int_equal(node_roster_create(&roster, &t->roster), BASE_OK);
+    struct node_peers_options options = {.base = base,
+                                         .config = &t->config,
+                                         .identity = &t->identity,
+                                         .allow = only_allowed ? &t->allow : NULL,
+                                         .greeting = &t->greeting,
+                                         .message_limit = MESSAGE_LIMIT,
+                                         .counters = &t->counters,
+                                         .roster = t->roster,
+                                         .listener = t->listener,
+                                         .handler = &table_handler,
+                                         .owner = t};
+    assert_int_equal(node_peers_create(&options, &t->peers), BASE_OK);
+}
+
+static void close_table(struct table *t)
+{
+    node_peers_destroy(t->peers);
+    node_roster_destroy(t->roster);
+    gossip_identity_wipe(&t->identity);
+}
+
+// A peer with the secret that does what a test wants: one bare link.
+
+struct guest {
+    struct node_link *link;
+    struct gossip_identity identity;
+    struct node_counters counters;
+    bool holds, closed; // holds: takes nothing from its socket after the handshake
+    size_t *established, *ended, *messages;
+};
+
+static void guest_established(void *owner, const struct gossip_id *peer)
+{
+    struct guest *g = owner;
+    (void)peer;
+    if (g->holds)
+        node_link_pause(g->link, true);
+    ++*g->established;
+}
+
+static void guest_message(void *owner, const uint8_t *bytes, size_t count)
+{
+    (void)bytes;
+    (void)count;
+    ++*((struct guest *)owner)->messages;
+}
+
+static void guest_closed(void *owner, enum base_error code, const char *why)
+{
+    struct guest *g = owner;
+    (void)code;
+    (void)why;
+    g->closed = true;
+    ++*g->ended;
+}
+
+static const struct node_link_handler guest_handler = {guest_established, guest_message, guest_closed};
+
+static size_t established, ended, heard;
+
+static void call(struct guest *g, uint32_t seed, uint16_t port, bool holds)
+{
+    uint8_t seeds[32] = {0, 1};
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    memset(g, 0, sizeof *g);
+    memcpy(seeds + 4, &seed, sizeof seed);
+    gossip_identity_from_seed(seeds, &g->identity);
+    g->holds = holds;
+    g->established = &established;
+    g->ended = &ended;
+    g->messages = &heard;
+    int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(s >= 0);
+    assert_int_equal(connect(s, (struct sockaddr *)&address, sizeof address), 0); // the kernel takes it
+    assert_int_equal(evutil_make_socket_nonblocking(s), 0);
+    struct node_link_options options = {.base = base,
+                                        .socket = s,
+                                        .initiator = true,
+                                        .identity = &g->identity,
+                                        .cluster = "test",
+                                        .message_limit = MESSAGE_LIMIT,
+                                        .handshake_ns = 60 * SECOND_NS,
+                                        .counters = &g->counters,
+                                        .handler = &guest_handler,
+                                        .owner = g};
+    assert_int_equal(node_link_create(&options, &g->link), BASE_OK);
+}
+
+static void say(struct guest *g, const struct gossip_message *message)
+{
+    uint8_t bytes[LIMIT_MESSAGE_HEADER_BYTES];
+    size_t count = 0;
+    assert_int_equal(gossip_message_encode_header(message, bytes, sizeof bytes, &count), BASE_OK);
+    (void)!node_link_send(g->link, bytes, count);
+}
+
+static void greet(struct guest *g, const char *name)
+{
+    struct gossip_message message = {.kind = GOSSIP_GREETING};
+    make_greeting(name, &message.as.greeting);
+    say(g, &message);
+}
+
+// What goes to stderr meanwhile, counted in lines.
+
+static int log_file, log_before;
+
+static void log_begin(void)
+{
+    char path[] = "/tmp/p2pml-log-XXXXXX";
+    log_file = mkstemp(path);
+    assert_true(log_file >= 0);
+    unlink(path);
+    fflush(stderr);
+    log_before = dup(STDERR_FILENO);
+    assert_true(dup2(log_file, STDERR_FILENO) >= 0);
+}
+
+static size_t log_lines(void)
+{
+    char bytes[4096];
+    size_t lines = 0;
+    dup2(log_before, STDERR_FILENO);
+    close(log_before);
+    lseek(log_file, 0, SEEK_SET);
+    for (ssize_t got; (got = read(log_file, bytes, sizeof bytes)) > 0;)
+        for (ssize_t i = 0; i < got; i++)
+            lines += bytes[i] == '\n';
+    close(log_file);
+    return lines;
+}
+
+static void choosing_a_link_loses_nothing(void **state)
+{
+    (void)state;
+    for (int run = 0; run < 40; run++) {
+        struct table a, b;
+        bind_table(&a, 1, "a");
+        bind_table(&b, 2, "b");
+        open_table(&a, b.address, false);
+        open_table(&b, a.address, false);
+        a.sends = b.sends = true;
+        node_peers_start(run % 2 ? a.peers : b.peers); // both call at once: two links, one is taken
+        node_peers_start(run % 2 ? b.peers : a.peers);
+        run_until(&a.messages, NUMBERED);
+        run_until(&b.messages, NUMBERED);
+        for (int i = 0; i < 20; i++)
+            event_base_loop(base, EVLOOP_NONBLOCK);
+        assert_int_equal(a.ups, 1);
+        assert_int_equal(b.ups, 1);
+        assert_int_equal(a.downs + b.downs, 0);
+        close_table(&a);
+        close_table(&b);
+    }
+}
+
+// The node with the lower id decides; while the link in use works, no other takes its place.
+static void newer_links_do_not_disturb_one_that_works(void **state)
+{
+    (void)state;
+    struct table t;
+    struct guest first, more[20];
+    uint32_t seed = 0;
+    uint8_t bytes[LIMIT_MESSAGE_HEADER_BYTES];
+    established = ended = heard = 0;
+    bind_table(&t, 1, "a");
+    open_table(&t, NULL, false);
+    node_peers_start(t.peers);
+    uint16_t port = node_gate_port(t.listener);
+    do { // an id above the table's
+        call(&first, seed, port, false);
+        if (gossip_id_compare(&t.identity.id, &first.identity.id) < 0)
+            break;
+        node_link_destroy(first.link);
+        seed++;
+    } while (true);
+    run_until(&established, 1);
+    greet(&first, "b");
+    run_until(&t.ups, 1);
+    for (size_t i = 0; i < 20; i++) {
+        assert_int_equal(node_link_send(first.link, bytes, numbered(2 * i, bytes)), BASE_OK);
+        size_t before = established;
+        call(&more[i], seed, port, false);
+        run_until(&established, before + 1);
+        greet(&more[i], "b");
+        assert_int_equal(node_link_send(first.link, bytes, numbered(2 * i + 1, bytes)), BASE_OK);
+        run_until(&t.messages, 2 * (i + 1));
+        node_peers_tick(t.peers, 0);
+    }
+    assert_int_equal(t.ups, 1);
+    assert_int_equal(t.downs, 0);
+    assert_false(first.closed);
+    node_link_destroy(first.link);
+    for (size_t i = 0; i < 20; i++)
+        node_link_destroy(more[i].link);
+    close_table(&t);
+}
+
+static void byes_do_not_fill_the_log(void **state)
+{
+    (void)state;
+    struct table t;
+    struct guest guest;
+    struct gossip_message bye = {.kind = GOSSIP_BYE, .as.bye.reason = "you are not welcome"};
+    established = ended = heard = 0;
+    bind_table(&t, 1, "a");
+    open_table(&t, NULL, false);
+    node_peers_start(t.peers);
+    call(&guest, 1, node_gate_port(t.listener), false);
+    run_until(&established, 1);
+    greet(&guest, "b");
+    run_until(&t.ups, 1);
+    log_begin();
+    for (int i = 0; i < 500; i++)
+        say(&guest, &bye);
+    uint8_t bytes[LIMIT_MESSAGE_HEADER_BYTES];
+    assert_int_equal(node_link_send(guest.link, bytes, numbered(0, bytes)), BASE_OK);
+    run_until(&t.messages, 1); // behind the last BYE
+    assert_in_range(log_lines(), 1, 10);
+    node_link_destroy(guest.link);
+    close_table(&t);
+}
+
+static void coming_and_going_does_not_fill_the_log(void **state)
+{
+    (void)state;
+    struct table t;
+    const size_t n = 400;
+    established = ended = heard = 0;
+    bind_table(&t, 1, "a");
+    open_table(&t, NULL, false);
+    node_peers_start(t.peers);
+    log_begin();
+    for (size_t i = 0; i < n; i++) {
+        struct guest guest;
+        call(&guest, 1, node_gate_port(t.listener), false);
+        run_until(&established, i + 1);
+        greet(&guest, "b");
+        run_until(&t.ups, i + 1);
+        node_link_destroy(guest.link);
+        run_until(&t.downs, i + 1);
+    }
+    assert_in_range(log_lines(), 10, 350); // of 800
+    close_table(&t);
+}
+
+int main(void)
+{
+#define CASE(test) cmocka_unit_test_setup_teardown(test, make_base, free_base)
+    const struct CMUnitTest tests[] = {
+        CASE(choosing_a_link_loses_nothing),
+        CASE(newer_links_do_not_disturb_one_that_works),
+        CASE(byes_do_not_fill_the_log),
+        CASE(coming_and_going_does_not_fill_the_log),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
