@@ -18,7 +18,7 @@
 #define LIMIT_RECORD_BYTES         65535u // one sealed record on a stream, tag included (Noise section 3)
 #define LIMIT_HANDSHAKE_BYTES      256u   // one handshake message: all that a stranger may send
 #define LIMIT_HANDSHAKE_NS         3000000000ull // time a stranger has for it
-#define LIMIT_HALF_OPEN            64u           // accepted connections not yet authenticated
+#define LIMIT_HALF_OPEN            64u           // accepted connections not in use yet
 #define LIMIT_HALF_OPEN_ADDRESS    16u           // the same from one address
 #define LIMIT_MESSAGE_HEADER_BYTES 1024u         // msgpack header of one message
 #define LIMIT_BOOT_BLOCK           65536u        // elements of one BOOT block (256 KiB as fp32)

@@ -128,6 +128,7 @@ static void adopt(struct channel *c)
         node_link_close(c->link, BASE_ELIMIT, "the table of members is full");
         return;
     }
+    settle(c);
     c->adopted = true;
     if (lower(peers, &c->id))
         send_greeting(c);
@@ -215,7 +216,6 @@ static void on_established(void *owner, const struct gossip_id *peer)
 {
     struct channel *c = owner;
     struct node_peers *peers = c->peers;
-    settle(c);
     c->proven = true;
     c->id = *peer;
     c->proven_ns = node_clock_ns();
@@ -398,7 +398,8 @@ static const struct node_link_handler link_handler = {
 bool node_channel_add(struct node_peers *peers, int socket, size_t entry, const char *address,
                       const char *host)
 {
-    struct channel *c = peers->n_channels < NODE_CHANNELS_MOST ? calloc(1, sizeof *c) : NULL;
+    size_t kept = entry == NO_ENTRY ? peers->options.config->peers.count : 0; // for calls of our own
+    struct channel *c = peers->n_channels + kept < NODE_CHANNELS_MOST ? calloc(1, sizeof *c) : NULL;
     if (!c)
         goto fail;
     c->peers = peers;

@@ -1,5 +1,5 @@
-// The door of the peer port: accepts connections and holds strangers to their limits until they have proven
-// themselves. Whoever comes over a limit is closed without a byte, and counted. Loop's thread.
+// The door of the peer port: accepts connections and holds whoever comes to the limits of strangers until its
+// link is in use. Whoever comes over a limit is closed without a byte, and counted. Loop's thread.
 #ifndef NODE_GATE_H
 #define NODE_GATE_H
 
@@ -18,7 +18,7 @@ enum base_error node_gate_create(struct event_base *base, int listener, node_gat
 void node_gate_destroy(struct node_gate *gate);
 void node_gate_open(struct node_gate *gate);
 void node_gate_close(struct node_gate *gate);
-// This one is authenticated or gone: no longer half-open.
+// This one is in use or gone: no longer half-open.
 void node_gate_settled(struct node_gate *gate, const char *host);
 size_t node_gate_half_open(const struct node_gate *gate);
 uint64_t node_gate_turned_away(const struct node_gate *gate);

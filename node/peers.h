@@ -8,8 +8,9 @@
 // older link, the new one waits until a message shows that the old one works (then the new one is closed) or
 // 3 s have passed (then it takes over).
 //
-// Before authentication: LIMIT_HALF_OPEN links, LIMIT_HALF_OPEN_ADDRESS from one address, LIMIT_HANDSHAKE_NS
-// each; a stranger is closed without a byte and counted. Loop's thread only.
+// Before a link is in use: LIMIT_HALF_OPEN accepted ones, LIMIT_HALF_OPEN_ADDRESS from one address; before
+// authentication LIMIT_HANDSHAKE_NS each, and a stranger is closed without a byte and counted. To prove an id
+// is not enough: ids cost nothing. Loop's thread only.
 #ifndef NODE_PEERS_H
 #define NODE_PEERS_H
 

@@ -267,13 +267,13 @@ static void write_metrics(FILE *out, const struct node_status *s)
     metric(out, "network_received_bytes_total", "counter", "Bytes received from peers, framing included.",
            (double)s->bytes_received);
     metric(out, "links", "gauge", "Links in use.", (double)s->peers.links);
-    metric(out, "half_open_connections", "gauge", "Connections that have not proven who they are.",
+    metric(out, "half_open_connections", "gauge", "Accepted connections that are not in use yet.",
            (double)s->peers.half_open);
     metric(out, "connections_accepted_total", "counter", "Connections accepted on the peer port.",
            (double)s->peers.accepted);
     metric(out, "strangers_total", "counter",
            "Connections closed without an answer: no or a wrong handshake.", (double)s->peers.strangers);
-    metric(out, "turned_away_total", "counter", "Connections closed over the limits before authentication.",
+    metric(out, "turned_away_total", "counter", "Connections closed over the limits of those not in use yet.",
            (double)s->peers.turned_away);
     metric(out, "refused_total", "counter", "Proven nodes that train something else or are not allowed.",
            (double)s->peers.refused);

@@ -348,6 +348,33 @@ static void newer_links_do_not_disturb_one_that_works(void **state)
     close_table(&t);
 }
 
+// Whoever has proven an id but is not in use counts as half-open: neither those that no allow-list names nor
+// those that never greet can fill the table, however many ids they make.
+static void ids_without_use_stay_within_the_limits(void **state)
+{
+    (void)state;
+    for (int only_allowed = 0; only_allowed < 2; only_allowed++) {
+        struct table t;
+        static struct guest guests[3 * LIMIT_HALF_OPEN_ADDRESS];
+        const size_t n = sizeof guests / sizeof *guests;
+        established = ended = heard = 0;
+        bind_table(&t, 1, "a");
+        open_table(&t, NULL, only_allowed);
+        node_peers_start(t.peers);
+        for (size_t i = 0; i < n; i++) {
+            call(&guests[i], (uint32_t)i, node_gate_port(t.listener), true);
+            while (!guests[i].closed && established + ended <= i)
+                event_base_loop(base, EVLOOP_ONCE);
+        }
+        struct node_peers_counters counters = node_peers_counters(t.peers);
+        assert_in_range(counters.half_open, 1, LIMIT_HALF_OPEN_ADDRESS);
+        assert_in_range(counters.turned_away, 1, n - LIMIT_HALF_OPEN_ADDRESS);
+        for (size_t i = 0; i < n; i++)
+            node_link_destroy(guests[i].link);
+        close_table(&t);
+    }
+}
+
 static void byes_do_not_fill_the_log(void **state)
 {
     (void)state;
@@ -400,9 +427,8 @@ int main(void)
 {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, make_base, free_base)
     const struct CMUnitTest tests[] = {
-        CASE(choosing_a_link_loses_nothing),
-        CASE(newer_links_do_not_disturb_one_that_works),
-        CASE(byes_do_not_fill_the_log),
+        CASE(choosing_a_link_loses_nothing),          CASE(newer_links_do_not_disturb_one_that_works),
+        CASE(ids_without_use_stay_within_the_limits), CASE(byes_do_not_fill_the_log),
         CASE(coming_and_going_does_not_fill_the_log),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
