@@ -59,6 +59,20 @@ static void turn_away(struct node_gate *gate, int s, const char *host)
         gate->count, host, (unsigned long long)gate->turned_away);
 }
 
+void node_gate_host(const struct node_address *from, char host[NODE_ADDRESS_TEXT])
+{
+    struct node_address counted = *from;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&counted.storage;
+    if (from->storage.ss_family == AF_INET6 && !IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
+        memset(v6->sin6_addr.s6_addr + 8, 0, 8);
+        v6->sin6_scope_id = 0;
+    }
+    node_address_text(&counted, host);
+    char *colon = strrchr(host, ':');
+    if (colon)
+        *colon = 0;
+}
+
 static void accept_ready(evutil_socket_t listener, short what, void *argument)
 {
     (void)what;
@@ -77,10 +91,7 @@ static void accept_ready(evutil_socket_t listener, short what, void *argument)
         }
         char address[NODE_ADDRESS_TEXT], host[NODE_ADDRESS_TEXT];
         node_address_text(&from, address);
-        snprintf(host, sizeof host, "%s", address);
-        char *colon = strrchr(host, ':');
-        if (colon)
-            *colon = 0;
+        node_gate_host(&from, host);
         if (admit(gate, host))
             gate->accepted(gate->owner, s, address, host);
         else
@@ -190,13 +201,30 @@ enum base_error node_gate_bind(const char *key, const char *text, int *listener,
     return base_fail(why, BASE_EIO, "%s: %s: %s", key, text, strerror(errno));
 }
 
+static bool bound_to(int listener, struct sockaddr_storage *bound)
+{
+    socklen_t bytes = sizeof *bound;
+    return getsockname(listener, (struct sockaddr *)bound, &bytes) == 0;
+}
+
 uint16_t node_gate_port(int listener)
 {
     struct sockaddr_storage bound;
-    socklen_t bytes = sizeof bound;
-    if (getsockname(listener, (struct sockaddr *)&bound, &bytes) != 0)
+    if (!bound_to(listener, &bound))
         return 0;
     if (bound.ss_family == AF_INET6)
         return ntohs(((const struct sockaddr_in6 *)&bound)->sin6_port);
     return ntohs(((const struct sockaddr_in *)&bound)->sin_port);
+}
+
+bool node_gate_is_loopback(int listener)
+{
+    struct sockaddr_storage bound;
+    struct in6_addr v6;
+    if (!bound_to(listener, &bound))
+        return false;
+    if (bound.ss_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)&bound)->sin_addr.s_addr) >> 24 == 127;
+    v6 = ((const struct sockaddr_in6 *)&bound)->sin6_addr;
+    return IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127);
 }

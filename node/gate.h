@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "node/resolve.h"
+#include <stdbool.h>
 
 struct event_base;
 struct node_gate;
@@ -22,10 +23,13 @@ void node_gate_close(struct node_gate *gate);
 void node_gate_settled(struct node_gate *gate, const char *host);
 size_t node_gate_half_open(const struct node_gate *gate);
 uint64_t node_gate_turned_away(const struct node_gate *gate);
+// Whom one connection is counted for: the address, of IPv6 its /64, which one stranger has for the asking.
+void node_gate_host(const struct node_address *from, char host[NODE_ADDRESS_TEXT]);
 
 // "host:port" to a bound socket for accept, non-blocking. BASE_EIO with the reason.
 enum base_error node_gate_bind(const char *key, const char *text, int *listener,
                                struct base_reason *why) BASE_CHECK;
 uint16_t node_gate_port(int listener);
+bool node_gate_is_loopback(int listener); // whatever name it was bound by
 
 #endif

@@ -301,6 +301,15 @@ static void on_signal(evutil_socket_t number, short what, void *argument)
     post(loop->learner, NODE_MAIL_LEAVE, NULL); // wakes it where it waits
 }
 
+static enum base_error fail_open_bind(const struct node_config *config, struct base_reason *why)
+{
+    return base_fail(
+        why, BASE_EAUTH,
+        "node.listen: %s can be reached from other machines, and nothing keeps strangers out; set "
+        "cluster.secret_file or cluster.allow_file, or listen on 127.0.0.1",
+        config->node.listen);
+}
+
 // Both ports, or none.
 static enum base_error bind_ports(const struct node_loop_options *options, int *peers, int *http,
                                   struct base_reason *why)
@@ -311,16 +320,16 @@ static enum base_error bind_ports(const struct node_loop_options *options, int *
     enum base_error code = node_address_parse(config->node.listen, host, &port, why);
     if (code != BASE_OK)
         return base_fail_context(why, code, "node.listen");
-    if (!node_address_is_loopback(host) && !options->has_secret && !options->allow)
-        return base_fail(
-            why, BASE_EAUTH,
-            "node.listen: %s can be reached from other machines, and nothing keeps strangers out; set "
-            "cluster.secret_file or cluster.allow_file, or listen on 127.0.0.1",
-            config->node.listen);
+    bool open = !options->has_secret && !options->allow;
+    if (open && !node_address_is_loopback(host))
+        return fail_open_bind(config, why);
     code = node_gate_bind("node.listen", config->node.listen, peers, why);
-    if (code != BASE_OK || config->node.http[0] == 0)
+    if (code != BASE_OK)
         return code;
-    code = node_gate_bind("node.http", config->node.http, http, why);
+    if (open && !node_gate_is_loopback(*peers)) // "localhost", but not to this machine's resolver
+        code = fail_open_bind(config, why);
+    else if (config->node.http[0] != 0)
+        code = node_gate_bind("node.http", config->node.http, http, why);
     if (code != BASE_OK) {
         close(*peers);
         *peers = -1;

@@ -1,0 +1,95 @@
+// Where a port is bound, and whom a connection is counted for.
+#include "node/gate.h"
+#include <arpa/inet.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static void counted(const char *text, const char *expected)
+{
+    struct node_address a = {0};
+    char host[NODE_ADDRESS_TEXT];
+    if (strchr(text, ':')) {
+        struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&a.storage;
+        a.bytes = sizeof *v6;
+        v6->sin6_family = AF_INET6;
+        v6->sin6_port = htons(7400);
+        assert_int_equal(inet_pton(AF_INET6, text, &v6->sin6_addr), 1);
+    } else {
+        struct sockaddr_in *v4 = (struct sockaddr_in *)&a.storage;
+        a.bytes = sizeof *v4;
+        v4->sin_family = AF_INET;
+        v4->sin_port = htons(7400);
+        assert_int_equal(inet_pton(AF_INET, text, &v4->sin_addr), 1);
+    }
+    node_gate_host(&a, host);
+    assert_string_equal(host, expected);
+}
+
+static void a_network_of_ipv6_counts_as_one(void **state)
+{
+    (void)state;
+    counted("192.0.2.7", "192.0.2.7");
+    counted("::ffff:192.0.2.7", "[::ffff:192.0.2.7]");
+    counted("2001:db8:1:2:3:4:5:6", "[2001:db8:1:2::]");
+    counted("2001:db8:1:2:ffff::1", "[2001:db8:1:2::]");
+    counted("2001:db8:1:3::1", "[2001:db8:1:3::]");
+}
+
+static void bound(const char *text, bool loopback)
+{
+    struct base_reason why;
+    int listener = -1;
+    if (node_gate_bind("node.listen", text, &listener, &why) != BASE_OK) {
+        assert_true(text[0] == '['); // a machine without IPv6
+        printf("%s: %s\n", text, why.text);
+        return;
+    }
+    assert_int_equal(node_gate_is_loopback(listener), loopback);
+    assert_true(node_gate_port(listener) > 0);
+    close(listener);
+}
+
+static void loopback_is_what_is_bound_not_what_is_called_so(void **state)
+{
+    (void)state;
+    bound("127.0.0.1:0", true);
+    bound("127.1.2.3:0", true);
+    bound("0.0.0.0:0", false);
+    bound("[::1]:0", true);
+    bound("[::ffff:127.0.0.1]:0", true);
+    bound("[::]:0", false);
+}
+
+static void a_failed_bind_says_what_to_do(void **state)
+{
+    struct base_reason why;
+    int first = -1, second = -1;
+    char text[32];
+    (void)state;
+    assert_int_equal(node_gate_bind("node.listen", "127.0.0.1:0", &first, &why), BASE_OK);
+    snprintf(text, sizeof text, "127.0.0.1:%u", (unsigned)node_gate_port(first));
+    assert_int_equal(node_gate_bind("node.http", text, &second, &why), BASE_EIO);
+    assert_non_null(strstr(why.text, "node.http: 127.0.0.1:"));
+    assert_non_null(strstr(why.text, "is in use by another process"));
+    assert_int_equal(node_gate_bind("node.listen", "192.0.2.1:0", &second, &why), BASE_EIO);
+    assert_non_null(strstr(why.text, "is no address of this machine"));
+    assert_int_equal(node_gate_bind("node.listen", "does-not-exist.invalid:0", &second, &why), BASE_EIO);
+    assert_non_null(strstr(why.text, "can't be resolved"));
+    assert_int_equal(second, -1);
+    close(first);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_network_of_ipv6_counts_as_one),
+        cmocka_unit_test(loopback_is_what_is_bound_not_what_is_called_so),
+        cmocka_unit_test(a_failed_bind_says_what_to_do),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
