@@ -25,17 +25,18 @@ static void post(struct node_outbox *to, enum node_mail_kind kind, const struct 
     node_outbox_post(to, mail);
 }
 
-static void post_bytes(struct node_outbox *to, enum node_mail_kind kind, const struct gossip_id *peer,
-                       const void *bytes, size_t count)
+// NULL: no memory.
+static struct node_mail *bytes_mail(enum node_mail_kind kind, const void *bytes, size_t count)
 {
     struct node_mail *mail = node_mail_new(kind);
     mail->bytes = malloc(count ? count : 1);
-    BASE_ASSERT(mail->bytes != NULL); // bounded by message_limit, which was allocatable at start
+    if (!mail->bytes) {
+        node_mail_free(mail);
+        return NULL;
+    }
     memcpy(mail->bytes, bytes, count);
     mail->n_bytes = count;
-    if (peer)
-        mail->peer = *peer;
-    node_outbox_post(to, mail);
+    return mail;
 }
 
 static void post_view(struct node_loop *loop)
@@ -48,7 +49,9 @@ static void post_view(struct node_loop *loop)
     size_t count = node_roster_view(loop->roster, ids, sizeof ids / sizeof *ids);
     loop->n_neighbours = node_graph_neighbours((enum topology_kind)loop->options.config->topology.kind, ids,
                                                count, &loop->options.identity->id, loop->neighbours);
-    post_bytes(loop->worker, NODE_MAIL_VIEW, NULL, ids, count * sizeof *ids);
+    struct node_mail *mail = bytes_mail(NODE_MAIL_VIEW, ids, count * sizeof *ids);
+    BASE_ASSERT(mail != NULL); // at most 64 KiB
+    node_outbox_post(loop->worker, mail);
 }
 
 static void enter(struct node_loop *loop, enum phase phase)
@@ -152,7 +155,14 @@ static void on_forget(void *owner, const struct gossip_id *peer)
 static void on_message(void *owner, const struct gossip_id *peer, const uint8_t *bytes, size_t count)
 {
     struct node_loop *loop = owner;
-    post_bytes(loop->worker, NODE_MAIL_MESSAGE, peer, bytes, count);
+    struct node_mail *mail = bytes_mail(NODE_MAIL_MESSAGE, bytes, count);
+    if (!mail) {
+        node_peers_close(loop->peers, peer, "no memory for its message");
+        return;
+    }
+    mail->peer = *peer;
+    node_backlog_charge(loop->backlog, mail);
+    node_outbox_post(loop->worker, mail);
 }
 
 static void on_changed(void *owner)
@@ -166,7 +176,8 @@ static const struct node_peers_handler peers_handler = {
 static void worker_congested(void *owner, bool is)
 {
     struct node_loop *loop = owner;
-    node_peers_pause(loop->peers, is);
+    loop->congestions = is ? loop->congestions + 1 : loop->congestions - 1;
+    node_peers_pause(loop->peers, loop->congestions > 0);
 }
 
 static void learner_congested(void *owner, bool is)
@@ -421,6 +432,9 @@ enum base_error node_loop_create(const struct node_loop_options *options, struct
         node_outbox_create(loop->base, options->worker, worker_congested, loop, &loop->worker) != BASE_OK ||
         node_outbox_create(loop->base, options->learner, learner_congested, loop, &loop->learner) !=
             BASE_OK ||
+        node_backlog_create(loop->base, &options->counters->backlog_bytes,
+                            NODE_BACKLOG_BYTES + 2 * options->message_limit, worker_congested, loop,
+                            &loop->backlog) != BASE_OK ||
         !make_events(loop))
         goto out;
     *out = loop;
@@ -463,6 +477,7 @@ void node_loop_destroy(struct node_loop *loop)
     node_roster_destroy(loop->roster);
     node_outbox_destroy(loop->worker);
     node_outbox_destroy(loop->learner);
+    node_backlog_destroy(loop->backlog);
     if (loop->base)
         event_base_free(loop->base);
     explicit_bzero(loop->options.psk, sizeof loop->options.psk);

@@ -3,6 +3,7 @@
 #define NODE_LOOP_PRIVATE_H
 
 #include "node/allowance.h"
+#include "node/backlog.h"
 #include "node/graph.h"
 #include "node/http.h"
 #include "node/loop.h"
@@ -22,6 +23,8 @@ struct node_loop {
     struct node_peers *peers;
     struct node_http *http;
     struct node_outbox *worker, *learner;
+    struct node_backlog *backlog;
+    unsigned congestions; // reasons to read nothing from peers: mails or bytes wait for the worker
     struct event *mail, *tick, *signals[N_SIGNALS];
     uint16_t port, http_port;
     enum phase phase;

@@ -12,7 +12,11 @@ struct node_mail *node_mail_new(enum node_mail_kind kind)
 
 void node_mail_free(void *mail)
 {
-    if (mail)
-        free(((struct node_mail *)mail)->bytes);
-    free(mail);
+    struct node_mail *m = mail;
+    if (!m)
+        return;
+    if (m->charged)
+        atomic_fetch_sub(m->charged, m->n_bytes);
+    free(m->bytes);
+    free(m);
 }

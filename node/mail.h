@@ -6,6 +6,7 @@
 
 #include "gossip/exchange/exchange.h"
 #include "gossip/id.h"
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -64,6 +65,7 @@ struct node_mail {
     struct gossip_id peer;
     uint8_t *bytes; // owned
     size_t n_bytes;
+    _Atomic size_t *charged; // where n_bytes are counted until this mail is freed, or NULL
     char text[256];
     int status;
     struct node_round *round; // borrowed
