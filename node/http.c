@@ -42,13 +42,30 @@ static bool is_over(const struct connection *c)
     return !on_event;
 }
 
+// The others wait in the kernel's queue.
+static void accept_while_there_is_room(struct node_http *http)
+{
+    struct evconnlistener *listener = evhttp_bound_socket_get_listener(http->bound);
+    if (http->count < CONNECTIONS_MOST)
+        evconnlistener_enable(listener);
+    else
+        evconnlistener_disable(listener);
+}
+
 static void forget(struct node_http *http, struct connection *c)
 {
     LIST_REMOVE(c, others);
     bufferevent_decref(c->stream);
     free(c);
-    if (http->count-- == CONNECTIONS_MOST)
-        evconnlistener_enable(evhttp_bound_socket_get_listener(http->bound));
+    http->count--;
+}
+
+// Out of descriptors: libevent alone would write a line to stderr and try again at once, for ever. The next
+// sweep opens the door again. (`argument` is evhttp's.)
+static void on_accept_error(struct evconnlistener *listener, void *argument)
+{
+    (void)argument;
+    evconnlistener_disable(listener);
 }
 
 static void sweep(evutil_socket_t s, short what, void *argument)
@@ -64,9 +81,7 @@ static void sweep(evutil_socket_t s, short what, void *argument)
         else if (now_ns - c->born_ns > LIFE_NS && bufferevent_getfd(c->stream) >= 0)
             shutdown(bufferevent_getfd(c->stream), SHUT_RDWR); // evhttp sees the end and frees it
     }
-    struct timeval again = node_clock_timeval(SWEEP_NS);
-    if (http->count > 0)
-        event_add(http->sweep, &again);
+    accept_while_there_is_room(http);
 }
 
 static struct bufferevent *new_connection(struct event_base *base, void *argument)
@@ -83,11 +98,8 @@ static struct bufferevent *new_connection(struct event_base *base, void *argumen
     bufferevent_incref(c->stream);
     c->born_ns = node_clock_ns();
     LIST_INSERT_HEAD(&http->connections, c, others);
-    struct timeval soon = node_clock_timeval(SWEEP_NS);
-    if (++http->count == 1)
-        event_add(http->sweep, &soon);
-    if (http->count == CONNECTIONS_MOST) // the others wait in the kernel's queue
-        evconnlistener_disable(evhttp_bound_socket_get_listener(http->bound));
+    http->count++;
+    accept_while_there_is_room(http);
     return c->stream;
 }
 
@@ -140,8 +152,9 @@ enum base_error node_http_create(const struct node_http_options *options, struct
     http->options = *options;
     LIST_INIT(&http->connections);
     http->server = evhttp_new(options->base);
-    http->sweep = event_new(options->base, -1, 0, sweep, http);
-    if (!http->server || !http->sweep)
+    http->sweep = event_new(options->base, -1, EV_PERSIST, sweep, http);
+    struct timeval every = node_clock_timeval(SWEEP_NS);
+    if (!http->server || !http->sweep || event_add(http->sweep, &every) != 0)
         goto fail;
     evhttp_set_max_headers_size(http->server, LIMIT_HTTP_REQUEST_BYTES);
     evhttp_set_max_body_size(http->server, LIMIT_HTTP_REQUEST_BYTES);
@@ -155,6 +168,7 @@ enum base_error node_http_create(const struct node_http_options *options, struct
     http->bound = evhttp_accept_socket_with_handle(http->server, options->listener);
     if (!http->bound)
         goto fail;
+    evconnlistener_set_error_cb(evhttp_bound_socket_get_listener(http->bound), on_accept_error);
     *out = http;
     return BASE_OK;
 fail:

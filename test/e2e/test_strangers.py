@@ -2,6 +2,7 @@
 
 import os
 import random
+import resource
 import shutil
 import socket
 import subprocess
@@ -20,6 +21,29 @@ def ended(s, patience=30):
     except (ConnectionResetError, BrokenPipeError):
         pass
     return got
+
+
+class FewDescriptors(ClusterTest):
+    def test_no_descriptor_left_is_no_storm(self):
+        peer_port, http_port = free_ports(2)
+        node = self.node("few", peer_port, http=http_port, peers="127.0.0.1:1", node__start_timeout="1h")
+        node.start(before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)))
+        node.wait_log("listening")
+        hanging = [socket.create_connection(("127.0.0.1", http_port), timeout=30) for _ in range(40)]
+        hanging += [socket.create_connection(("127.0.0.1", peer_port), timeout=30) for _ in range(40)]
+        for s in hanging:
+            ended(s)
+            s.close()
+        self.assertEqual(self.status(node)["state"], "waiting")  # served again
+        self.assertLess(len(node.log().splitlines()), 30)
+        self.assertLess(self.cpu(node), 5.0)  # it did not spin meanwhile
+        node.signal(signal.SIGTERM)
+        node.wait_exit(0)
+
+    def cpu(self, node):
+        with open(f"/proc/{node.process.pid}/stat") as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Strangers(ClusterTest):
