@@ -1,5 +1,6 @@
 // p2pml-node: one node of a cluster. Exit status: 0 done or stopped cleanly, 1 failed while running, 2 bad
 // usage or configuration.
+#include "base/limits.h"
 #include "base/log.h"
 #include "node/config.h"
 #include "node/learner.h"
@@ -11,9 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 extern char **environ;
+
+#define DESCRIPTORS (2u * LIMIT_PEERS + LIMIT_HALF_OPEN + 128u) // links, strangers, HTTP and files
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
@@ -241,12 +245,23 @@ static int serve(const struct arguments *a)
     return status;
 }
 
+// The usual soft limit, 1,024, is less than a large cluster's links.
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= DESCRIPTORS)
+        return;
+    limit.rlim_cur = limit.rlim_max < DESCRIPTORS ? limit.rlim_max : DESCRIPTORS;
+    (void)setrlimit(RLIMIT_NOFILE, &limit); // else as many as there are
+}
+
 int main(int argc, char **argv)
 {
     struct arguments a = {0};
     int status = EXIT_USAGE;
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); // a file over the user's limit is an error to tell, not an end
+    raise_descriptor_limit();
     if (!parse_arguments(argc, argv, &a))
         fputs(usage, stderr);
     else if (a.help)

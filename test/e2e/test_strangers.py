@@ -40,6 +40,15 @@ class FewDescriptors(ClusterTest):
         node.signal(signal.SIGTERM)
         node.wait_exit(0)
 
+    def test_descriptors_for_every_peer(self):
+        node = self.node("many", 0, peers="127.0.0.1:1", node__start_timeout="1h")
+        node.start(before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 4096)))
+        node.wait_log("listening")
+        with open(f"/proc/{node.process.pid}/limits") as f:
+            self.assertRegex(f.read(), r"Max open files +22\d\d +4096")
+        node.signal(signal.SIGTERM)
+        node.wait_exit(0)
+
     def cpu(self, node):
         with open(f"/proc/{node.process.pid}/stat") as f:
             fields = f.read().rsplit(")", 1)[1].split()
