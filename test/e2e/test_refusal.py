@@ -1,8 +1,10 @@
 """Wrong configurations, wrong peers, a broken environment: a clear message, the right exit status, nothing changed."""
 
+import gzip
 import os
-import subprocess
 import socket
+import struct
+import subprocess
 
 from cluster import PROGRAM, ClusterTest, free_ports, signal, unittest, wait_until
 
@@ -63,6 +65,62 @@ class Start(ClusterTest):
             pass
         log = self.node("a", 0, node__dir=os.path.join(path, "below")).start().wait_exit(1)
         self.assertIn("node.dir", log)
+
+    def test_a_directory_that_nobody_can_write(self):
+        log = self.node("a", 0, node__dir="/proc/p2pml-node").start().wait_exit(1)
+        self.assertRegex(log, r"node\.dir: .*/proc/p2pml-node")
+
+    def files(self, **contents):
+        paths = {}
+        for name, content in contents.items():
+            paths[name] = os.path.join(self.directory, name)
+            with open(paths[name], "wb") as f:
+                f.write(content)
+        return paths
+
+    def refused_data(self, pattern, **settings):
+        settings = {"data__train_count": 0, "data__test_count": 0, **settings}
+        node = self.node("data", 0, train__steps=10, **settings).start()
+        self.assertRegex(node.wait_exit(1), pattern)
+        self.assertEqual((node.rows(), node.checkpoints()), ([], []))
+
+    def test_wrong_idx_files(self):
+        images, labels = struct.pack(">4I", 2051, 10, 3, 3) + bytes(90), struct.pack(">2I", 2049, 10) + bytes(10)
+        wide = struct.pack(">4I", 2051, 10, 4, 4) + bytes(160)
+        huge = struct.pack(">4I", 2051, 0xffffffff, 0xffff, 0xffff)
+        wrong = {
+            "truncated": (images[:-1], labels, images, r"train: truncated, fewer bytes than the 10 images of 3 x 3"),
+            "long": (images + b"x", labels, images, r"train: more bytes than the 10 images"),
+            "swapped": (labels, images, images, r"train: .*are the names of images and labels swapped"),
+            "magic": (b"GIF8" + images[4:], labels, images, r"train: starts with 47494638, expected 00000803"),
+            "huge": (huge, labels, images, r"train: the header promises more than the limit"),
+            "fewer": (images, struct.pack(">2I", 2049, 9) + bytes(9), images, r"10 images, but .* 9 labels"),
+            "label": (images, labels[:-1] + b"\x0a", images, r"label 9 is 10, expected 0 to 9"),
+            "gzip": (gzip.compress(images)[:-9], labels, images, r"train: .*truncated"),
+            "empty": (b"", labels, images, r"train: the file is empty"),
+            "shape": (images, labels, wide, r"the test examples have 16 features, those to train on 9"),
+        }
+        for name, (train, train_labels, test, pattern) in wrong.items():
+            with self.subTest(name):
+                paths = self.files(train=train, train_labels=train_labels, test=test, test_labels=labels)
+                self.refused_data(pattern, data__kind="idx", data__train_images=paths["train"],
+                                  data__train_labels=paths["train_labels"], data__test_images=paths["test"],
+                                  data__test_labels=paths["test_labels"])
+
+    def test_wrong_libsvm_files(self):
+        fine = b"1 1:0.5 3:1\n-1 2:1\n" * 5
+        wrong = {
+            "nan": (fine + b"1 1:nan\n", r'train:11: value "nan" of index 1'),
+            "index": (fine + b"1 4:1\n", r"train:11: index 4, but the data set was said to have 3"),
+            "label": (fine + b"2 1:1\n", r"labels from -1 to 2"),
+            "cut": (fine + b"1 1:0.5 3", r'train:11: "3" where index:value was expected'),
+            "empty": (b"", r"train: the file is empty"),
+        }
+        for name, (train, pattern) in wrong.items():
+            with self.subTest(name):
+                paths = self.files(train=train, test=fine)
+                self.refused_data(pattern, data__kind="libsvm", data__train_file=paths["train"],
+                                  data__test_file=paths["test"], data__features=3, data__classes=2)
 
     def test_one_directory_for_two(self):
         first = self.node("a", 0, peers="127.0.0.1:1").start()

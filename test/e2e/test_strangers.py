@@ -122,6 +122,37 @@ class Strangers(ClusterTest):
         finally:
             stop.set()
 
+    def test_dripping_on_both_ports(self):
+        answers = {}
+
+        def drip(port, piece):
+            got = b""
+            with self.connect(port) as s:
+                s.settimeout(0.5)
+                try:
+                    while True:  # until the other side ends it
+                        s.sendall(piece)
+                        try:
+                            chunk = s.recv(4096)
+                        except socket.timeout:
+                            continue
+                        if not chunk:
+                            break
+                        got += chunk
+                except (ConnectionResetError, BrokenPipeError):
+                    pass
+            answers[port] = got
+
+        threads = [threading.Thread(target=drip, args=(port, b"0"), daemon=True) for port in (self.ports[0], self.ports[2])]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+            self.assertFalse(thread.is_alive())
+        self.assertEqual(answers[self.ports[0]], b"")
+        self.assertNotIn(b"200 OK", answers[self.ports[2]])
+        self.finish()
+
     def test_half_open_http(self):
         slow = [self.connect(self.ports[2]) for _ in range(50)]
         for s in slow[:25]:

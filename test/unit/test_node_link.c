@@ -32,6 +32,8 @@ struct pair {
     struct event_base *base;
     struct end a, b;
     int sockets[2];
+    uint8_t length[2];
+    size_t dripped;
 };
 
 static void on_established(void *owner, const struct gossip_id *peer)
@@ -245,6 +247,34 @@ static void silence_ends_with_the_handshake_time(void **state)
     close(p->sockets[0]);
 }
 
+static void drip(evutil_socket_t socket, short what, void *argument)
+{
+    (void)socket;
+    (void)what;
+    struct pair *p = argument;
+    bool prefix = p->dripped++ < 2; // a length that a first message has, then bytes of it
+    (void)!send(p->sockets[0], prefix ? &p->length[p->dripped - 1] : (const uint8_t *)"", 1, MSG_NOSIGNAL);
+}
+
+// A byte now and then does not lengthen the handshake's time.
+static void dripping_ends_with_the_handshake_time(void **state)
+{
+    struct pair *p = *state;
+    struct timeval often = {.tv_usec = 1000};
+    struct event *dripping = event_new(p->base, -1, EV_PERSIST, drip, p);
+    char answer[16];
+    assert_non_null(dripping);
+    p->length[0] = 48; // little-endian: e and a tag
+    event_add(dripping, &often);
+    open_end(p, &p->b, p->sockets[1], false, 7, SECOND_NS / 50);
+    run_until(p, &p->b.closed);
+    assert_int_equal(p->b.code, BASE_EAUTH);
+    assert_true(p->dripped > 0);
+    assert_true(recv(p->sockets[0], answer, sizeof answer, 0) <= 0);
+    event_free(dripping);
+    close(p->sockets[0]);
+}
+
 int main(void)
 {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, make_pair, free_pair)
@@ -252,7 +282,7 @@ int main(void)
         CASE(proves_both_ends_and_carries_messages), CASE(finish_loses_nothing),
         CASE(a_paused_link_keeps_its_messages),      CASE(a_slow_reader_is_closed),
         CASE(another_secret_gets_no_byte),           CASE(garbage_gets_no_byte),
-        CASE(silence_ends_with_the_handshake_time),
+        CASE(silence_ends_with_the_handshake_time),  CASE(dripping_ends_with_the_handshake_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

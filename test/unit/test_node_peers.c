@@ -375,6 +375,102 @@ static void ids_without_use_stay_within_the_limits(void **state)
     }
 }
 
+// Ends the guest's link by what `break_it` says.
+static void expect_end(void (*break_it)(struct guest *g), size_t ups, size_t refused)
+{
+    for (uint32_t seed = 0; seed < 6; seed++) { // ids on both sides of the table's
+        struct table t;
+        struct guest guest;
+        established = ended = heard = 0;
+        bind_table(&t, 1, "a");
+        open_table(&t, NULL, false);
+        node_peers_start(t.peers);
+        call(&guest, seed, node_gate_port(t.listener), false);
+        run_until(&established, 1);
+        break_it(&guest);
+        run_until(&ended, 1);
+        assert_int_equal(t.ups, ups);
+        assert_int_equal(node_peers_counters(t.peers).refused, refused);
+        assert_true(heard > 0 || !refused); // the people there learn why
+        node_link_destroy(guest.link);
+        run_until(&t.downs, ups);
+        assert_int_equal(node_peers_linked(t.peers), 0);
+        close_table(&t);
+    }
+}
+
+static void greet_with(struct guest *g, uint32_t protocol, uint64_t schema, uint64_t parameters,
+                       uint64_t rules, const char *name)
+{
+    struct gossip_message message = {.kind = GOSSIP_GREETING};
+    make_greeting(name, &message.as.greeting);
+    message.as.greeting.protocol = protocol;
+    message.as.greeting.schema = schema;
+    message.as.greeting.parameters = parameters;
+    message.as.greeting.rules = rules;
+    say(g, &message);
+}
+
+static void another_protocol(struct guest *g)
+{
+    greet_with(g, GOSSIP_PROTOCOL + 1, 1, 1, 0, "b");
+}
+
+static void another_schema(struct guest *g)
+{
+    greet_with(g, GOSSIP_PROTOCOL, 2, 1, 0, "b");
+}
+
+static void another_length(struct guest *g)
+{
+    greet_with(g, GOSSIP_PROTOCOL, 1, UINT64_MAX, 0, "b");
+}
+
+static void other_rules(struct guest *g)
+{
+    greet_with(g, GOSSIP_PROTOCOL, 1, 1, 7, "b");
+}
+
+static void the_same_name(struct guest *g)
+{
+    greet_with(g, GOSSIP_PROTOCOL, 1, 1, 0, "a");
+}
+
+static void whoever_trains_something_else_is_refused(void **state)
+{
+    (void)state;
+    expect_end(another_protocol, 0, 1);
+    expect_end(another_schema, 0, 1);
+    expect_end(another_length, 0, 1);
+    expect_end(other_rules, 0, 1);
+    expect_end(the_same_name, 0, 1);
+}
+
+static void say_nothing_known(struct guest *g)
+{
+    (void)!node_link_send(g->link, "\xde\xff\xff", 3);
+}
+
+static void say_too_early(struct guest *g)
+{
+    uint8_t bytes[LIMIT_MESSAGE_HEADER_BYTES];
+    (void)!node_link_send(g->link, bytes, numbered(0, bytes));
+}
+
+static void greet_twice(struct guest *g)
+{
+    greet(g, "b");
+    greet(g, "c");
+}
+
+static void whoever_breaks_the_protocol_is_closed(void **state)
+{
+    (void)state;
+    expect_end(say_nothing_known, 0, 0);
+    expect_end(say_too_early, 0, 0);
+    expect_end(greet_twice, 1, 0);
+}
+
 static void byes_do_not_fill_the_log(void **state)
 {
     (void)state;
@@ -428,7 +524,8 @@ int main(void)
 #define CASE(test) cmocka_unit_test_setup_teardown(test, make_base, free_base)
     const struct CMUnitTest tests[] = {
         CASE(choosing_a_link_loses_nothing),          CASE(newer_links_do_not_disturb_one_that_works),
-        CASE(ids_without_use_stay_within_the_limits), CASE(byes_do_not_fill_the_log),
+        CASE(ids_without_use_stay_within_the_limits), CASE(whoever_trains_something_else_is_refused),
+        CASE(whoever_breaks_the_protocol_is_closed),  CASE(byes_do_not_fill_the_log),
         CASE(coming_and_going_does_not_fill_the_log),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
