@@ -260,6 +260,7 @@ int main(int argc, char **argv)
     struct arguments a = {0};
     int status = EXIT_USAGE;
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);  // until the loop reads the allow-list again on it
     signal(SIGXFSZ, SIG_IGN); // a file over the user's limit is an error to tell, not an end
     raise_descriptor_limit();
     if (!parse_arguments(argc, argv, &a))

@@ -122,6 +122,15 @@ class Start(ClusterTest):
                 self.refused_data(pattern, data__kind="libsvm", data__train_file=paths["train"],
                                   data__test_file=paths["test"], data__features=3, data__classes=2)
 
+    def test_a_hangup_while_it_begins(self):
+        path = os.path.join(self.directory, "config")
+        os.mkfifo(path)
+        node = self.node("a", 0, arguments=("--config", path), train__steps=20).start()
+        with open(path, "w") as f:  # it waits for the rest of its configuration
+            node.signal(signal.SIGHUP)
+            f.write("train:\n  rate: 0.1\n")
+        node.wait_exit(0)
+
     def test_one_directory_for_two(self):
         first = self.node("a", 0, peers="127.0.0.1:1").start()
         first.wait_log("listening")
