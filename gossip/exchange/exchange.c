@@ -46,21 +46,29 @@ static enum base_error start_request(struct gossip_exchange *exchange, struct go
     return BASE_OK;
 }
 
+// The edge that our own exchange of this round is to be asked for over, or NULL: none is wanted, or not now,
+// or the other end asks.
+static struct gossip_edge *edge_to_ask(const struct gossip_exchange *exchange)
+{
+    struct gossip_edge *edge =
+        exchange->round.wanted ? gossip_edge_find(exchange, &exchange->round.partner) : NULL;
+
+    if (!edge || edge->state != GOSSIP_EDGE_LIVE)
+        return NULL;
+    return !exchange->options.sync || gossip_edge_leads(exchange, edge) ? edge : NULL;
+}
+
 // Starts at most one exchange of our own: that of the round first, else the next block of a BOOT.
 static enum base_error pump(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
 {
     if (exchange->active)
         return BASE_OK;
-    if (exchange->round.wanted && exchange->now_ns >= exchange->round.retry_ns) {
-        struct gossip_edge *edge = gossip_edge_find(exchange, &exchange->round.partner);
-        bool ours = edge && edge->state == GOSSIP_EDGE_LIVE &&
-                    (!exchange->options.sync || gossip_edge_leads(exchange, edge));
-        if (ours) {
-            enum base_error error = start_request(exchange, edge, actions);
-            if (error || exchange->active)
-                return error;
-            exchange->round.wanted = false; // our model is not finite: nothing to offer
-        }
+    struct gossip_edge *asked = edge_to_ask(exchange);
+    if (asked && exchange->now_ns >= exchange->round.retry_ns) {
+        enum base_error error = start_request(exchange, asked, actions);
+        if (error || exchange->active)
+            return error;
+        exchange->round.wanted = false; // our model is not finite: nothing to offer
     }
     for (size_t i = 0; i < exchange->n_edges; i++) {
         struct gossip_edge *edge = exchange->edges[i];
@@ -365,7 +373,7 @@ uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange)
         next = sooner(next, exchange->active->alarm_ns);
     if (exchange->round.wanted && exchange->options.sync && exchange->round.open)
         next = sooner(next, exchange->round.deadline_ns);
-    if (exchange->round.wanted && exchange->round.retries && !exchange->active)
+    if (exchange->round.retries && !exchange->active && edge_to_ask(exchange))
         next = sooner(next, exchange->round.retry_ns);
     for (size_t i = 0; i < exchange->n_edges; i++) {
         const struct gossip_edge *edge = exchange->edges[i];

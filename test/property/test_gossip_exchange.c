@@ -441,6 +441,27 @@ static void test_garbage_payload_changes_nothing(void **state)
     net_destroy(net);
 }
 
+// BUSY sets a time to try again; an edge that is gone by then must not leave a timer that never passes.
+static void test_busy_and_then_gone_leaves_no_timer(void **state)
+{
+    (void)state;
+    for (int forgotten = 0; forgotten < 2; forgotten++) {
+        struct net *net = linked_net(2, 50, false, net_seed(15));
+        struct gossip_message busy = {.kind = GOSSIP_BUSY};
+        struct gossip_exchange_event event = {
+            .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(1), .message = &busy};
+        net->node[1].paused = true;
+        net_round(net, 0, 1);
+        assert_int_equal(net_step(net, 0, &event), BASE_OK); // to our request: epoch 0, sequence 0
+        assert_true(gossip_exchange_deadline(net->node[0].exchange) < net->now_ns + SECOND);
+        net_unlink(net, 0, 1);
+        if (forgotten)
+            net_tell(net, 0, GOSSIP_EXCHANGE_FORGET, 1);
+        assert_true(gossip_exchange_deadline(net->node[0].exchange) == UINT64_MAX);
+        net_destroy(net);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -458,6 +479,7 @@ int main(void)
         cmocka_unit_test(test_async_with_a_straggler),
         cmocka_unit_test(test_model_that_is_not_finite_stays_home),
         cmocka_unit_test(test_garbage_payload_changes_nothing),
+        cmocka_unit_test(test_busy_and_then_gone_leaves_no_timer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,7 +98,7 @@ static void post(struct net *net, size_t from, const struct gossip_exchange_acti
     size_t header_bytes, to = net_index(&action->peer);
 
     BASE_ASSERT(gossip_message_encode_header(message, header, sizeof header, &header_bytes) == BASE_OK);
-    if (!net->up[from * net->nodes + to])
+    if (!net->up[from * net->nodes + to] || base_rng_uniform(&net->rng) < net->loss_chance)
         return;
     struct net_message *item = must(calloc(1, sizeof *item));
     item->from = from;
@@ -125,6 +125,8 @@ enum base_error net_step(struct net *net, size_t node, struct gossip_exchange_ev
 
     event->now_ns = net->now_ns;
     enum base_error error = gossip_exchange_step(net->node[node].exchange, event, &actions);
+    if (net->watch)
+        net->watch(net, node, event, &actions);
     for (size_t i = 0; i < actions.count; i++) {
         if (actions.list[i].kind == GOSSIP_EXCHANGE_SEND) {
             post(net, node, &actions.list[i]);
@@ -136,7 +138,7 @@ enum base_error net_step(struct net *net, size_t node, struct gossip_exchange_ev
     return error;
 }
 
-static void tell(struct net *net, size_t node, enum gossip_exchange_event_kind kind, size_t peer)
+void net_tell(struct net *net, size_t node, enum gossip_exchange_event_kind kind, size_t peer)
 {
     struct gossip_exchange_event event = {.kind = kind, .peer = net_id(peer)};
 
@@ -146,8 +148,8 @@ static void tell(struct net *net, size_t node, enum gossip_exchange_event_kind k
 void net_link(struct net *net, size_t a, size_t b)
 {
     net->up[a * net->nodes + b] = net->up[b * net->nodes + a] = true;
-    tell(net, a, GOSSIP_EXCHANGE_LINK_UP, b);
-    tell(net, b, GOSSIP_EXCHANGE_LINK_UP, a);
+    net_tell(net, a, GOSSIP_EXCHANGE_LINK_UP, b);
+    net_tell(net, b, GOSSIP_EXCHANGE_LINK_UP, a);
 }
 
 static void drop_between(struct net *net, size_t a, size_t b)
@@ -172,8 +174,8 @@ void net_unlink(struct net *net, size_t a, size_t b)
 {
     net->up[a * net->nodes + b] = net->up[b * net->nodes + a] = false;
     drop_between(net, a, b);
-    tell(net, a, GOSSIP_EXCHANGE_LINK_DOWN, b);
-    tell(net, b, GOSSIP_EXCHANGE_LINK_DOWN, a);
+    net_tell(net, a, GOSSIP_EXCHANGE_LINK_DOWN, b);
+    net_tell(net, b, GOSSIP_EXCHANGE_LINK_DOWN, a);
 }
 
 void net_link_all(struct net *net)
@@ -342,20 +344,23 @@ static bool opposite(const float *a, const float *b, size_t count)
     return true;
 }
 
+bool net_edge_matches(const struct net *net, size_t a, size_t b)
+{
+    struct gossip_edge_info ab, ba;
+
+    if (!net_edge(net, a, b, &ab) || !net_edge(net, b, a, &ba) || ab.state != GOSSIP_EDGE_LIVE ||
+        ba.state != GOSSIP_EDGE_LIVE || ab.epoch != ba.epoch || ab.sequence != ba.sequence)
+        return true;
+    return memcmp(ab.reference, ba.reference, net->parameters * sizeof(float)) == 0 &&
+           (!ab.correction || opposite(ab.correction, ba.correction, net->parameters));
+}
+
 bool net_references_match(const struct net *net)
 {
     for (size_t a = 0; a < net->nodes; a++)
-        for (size_t b = a + 1; b < net->nodes; b++) {
-            struct gossip_edge_info ab, ba;
-            if (!net_edge(net, a, b, &ab) || !net_edge(net, b, a, &ba))
-                continue;
-            if (ab.state != GOSSIP_EDGE_LIVE || ba.state != GOSSIP_EDGE_LIVE || ab.sequence != ba.sequence)
-                continue;
-            if (memcmp(ab.reference, ba.reference, net->parameters * sizeof(float)) != 0)
+        for (size_t b = a + 1; b < net->nodes; b++)
+            if (!net_edge_matches(net, a, b))
                 return false;
-            if (ab.correction && !opposite(ab.correction, ba.correction, net->parameters))
-                return false;
-        }
     return true;
 }
 

@@ -26,6 +26,7 @@ struct net_node {
     bool paused; // neither takes messages nor timers
 };
 
+struct net;
 struct net {
     size_t nodes, parameters;
     struct net_node *node;
@@ -33,9 +34,14 @@ struct net {
     enum topology_kind topology;
     struct base_rng rng;
     uint64_t now_ns, delay_ns, jitter_ns;
-    double cut_chance; // that a message cuts its link, and is lost with all else on it, instead of being
-                       // delivered
+    double cut_chance;  // that a message cuts its link, and is lost with all else on it, instead of being
+                        // delivered
+    double loss_chance; // that a message is lost and its link stays: a sender out of memory
     size_t cuts;
+    // Sees every step with the actions that it led to, before they are carried out; may be NULL.
+    void (*watch)(struct net *net, size_t node, const struct gossip_exchange_event *event,
+                  const struct gossip_exchange_actions *actions);
+    void *watcher;
     struct net_message *first, **last;
     float step_scale;
     float *start;
@@ -50,6 +56,8 @@ struct gossip_id net_id(size_t node);
 void net_link(struct net *net, size_t a, size_t b);   // LINK_UP on both ends
 void net_unlink(struct net *net, size_t a, size_t b); // drops what is under way; LINK_DOWN on both ends
 void net_link_all(struct net *net);                   // everybody whom the topology lets meet
+// One end only, of a link that stays: `a` learns that `b` is no neighbour (any more), or is one.
+void net_tell(struct net *net, size_t a, enum gossip_exchange_event_kind kind, size_t b);
 // Hands one event to a node and carries out its actions. Returns the step's error.
 enum base_error net_step(struct net *net, size_t node, struct gossip_exchange_event *event);
 // Starts round `round` on a node with the partner that the topology names (or none).
@@ -64,6 +72,7 @@ void net_node_restart(struct net *net, size_t node, struct gossip_exchange *fres
 double net_energy(const struct net *net);           // sum over nodes of |x_i - mean|^2
 void net_mean(const struct net *net, double *mean); // [parameters]
 bool net_references_match(const struct net *net);   // r bit-identical, c opposite, on every live edge
+bool net_edge_matches(const struct net *net, size_t a, size_t b); // the same of one; true where not live
 uint64_t net_count(const struct net *net,
                    size_t offset); // sum of a counter over all edges: offsetof(struct gossip_edge_info, ...)
 const struct gossip_edge_info *net_edge(const struct net *net, size_t a, size_t b,
