@@ -17,6 +17,7 @@
 
 #define SECOND_NS     1000000000ull
 #define MESSAGE_LIMIT (1u << 16)
+#define MANY          24u // nodes of one cluster on one address
 #define NUMBERED      40u // messages of one run
 
 static struct event_base *base;
@@ -84,7 +85,7 @@ struct table {
     struct node_roster *roster;
     struct node_peers *peers;
     int listener;
-    char address[64], *list[1];
+    char address[64], *list[MANY];
     bool sends; // numbered messages, as soon as it is told of a link
     size_t ups, downs, messages;
 };
@@ -140,12 +141,14 @@ static void bind_table(struct table *t, uint8_t seed, const char *name)
     snprintf(t->address, sizeof t->address, "127.0.0.1:%u", (unsigned)node_gate_port(t->listener));
 }
 
-static void open_table(struct table *t, const char *peer, bool only_allowed)
+static void list(struct table *t, char *address)
 {
-    if (peer) {
-        t->list[0] = (char *)(uintptr_t)peer;
-        t->config.peers = (struct node_texts){.items = t->list, .count = 1};
-    }
+    t->list[t->config.peers.count++] = address;
+    t->config.peers.items = t->list;
+}
+
+static void open_table(struct table *t, bool only_allowed)
+{
     struct node_roster_options roster = {
         .self = t->identity.id, .name = t->greeting.name, .address = t->address, .peers = &t->config.peers};
     assert_int_equal(node_roster_create(&roster, &t->roster), BASE_OK);
@@ -289,8 +292,10 @@ static void choosing_a_link_loses_nothing(void **state)
         struct table a, b;
         bind_table(&a, 1, "a");
         bind_table(&b, 2, "b");
-        open_table(&a, b.address, false);
-        open_table(&b, a.address, false);
+        list(&a, b.address);
+        list(&b, a.address);
+        open_table(&a, false);
+        open_table(&b, false);
         a.sends = b.sends = true;
         node_peers_start(run % 2 ? a.peers : b.peers); // both call at once: two links, one is taken
         node_peers_start(run % 2 ? b.peers : a.peers);
@@ -306,6 +311,33 @@ static void choosing_a_link_loses_nothing(void **state)
     }
 }
 
+// More than may be half-open from one address call all at once.
+static void many_on_one_address_find_each_other(void **state)
+{
+    (void)state;
+    static struct table tables[MANY];
+    for (size_t i = 0; i < MANY; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "node-%zu", i);
+        bind_table(&tables[i], (uint8_t)(i + 1), name);
+    }
+    for (size_t i = 0; i < MANY; i++) {
+        for (size_t k = 0; k < MANY; k++) // itself among them
+            list(&tables[i], tables[k].address);
+        open_table(&tables[i], false);
+    }
+    for (size_t i = 0; i < MANY; i++)
+        node_peers_start(tables[i].peers);
+    for (size_t i = 0; i < MANY; i++)
+        run_until(&tables[i].ups, MANY - 1);
+    for (size_t i = 0; i < MANY; i++) {
+        assert_int_equal(tables[i].downs, 0);
+        assert_int_equal(node_peers_linked(tables[i].peers), MANY - 1);
+    }
+    for (size_t i = 0; i < MANY; i++)
+        close_table(&tables[i]);
+}
+
 // The node with the lower id decides; while the link in use works, no other takes its place.
 static void newer_links_do_not_disturb_one_that_works(void **state)
 {
@@ -316,7 +348,7 @@ static void newer_links_do_not_disturb_one_that_works(void **state)
     uint8_t bytes[LIMIT_MESSAGE_HEADER_BYTES];
     established = ended = heard = 0;
     bind_table(&t, 1, "a");
-    open_table(&t, NULL, false);
+    open_table(&t, false);
     node_peers_start(t.peers);
     uint16_t port = node_gate_port(t.listener);
     do { // an id above the table's
@@ -359,7 +391,7 @@ static void ids_without_use_stay_within_the_limits(void **state)
         const size_t n = sizeof guests / sizeof *guests;
         established = ended = heard = 0;
         bind_table(&t, 1, "a");
-        open_table(&t, NULL, only_allowed);
+        open_table(&t, only_allowed);
         node_peers_start(t.peers);
         for (size_t i = 0; i < n; i++) {
             call(&guests[i], (uint32_t)i, node_gate_port(t.listener), true);
@@ -383,7 +415,7 @@ static void expect_end(void (*break_it)(struct guest *g), size_t ups, size_t ref
         struct guest guest;
         established = ended = heard = 0;
         bind_table(&t, 1, "a");
-        open_table(&t, NULL, false);
+        open_table(&t, false);
         node_peers_start(t.peers);
         call(&guest, seed, node_gate_port(t.listener), false);
         run_until(&established, 1);
@@ -479,7 +511,7 @@ static void byes_do_not_fill_the_log(void **state)
     struct gossip_message bye = {.kind = GOSSIP_BYE, .as.bye.reason = "you are not welcome"};
     established = ended = heard = 0;
     bind_table(&t, 1, "a");
-    open_table(&t, NULL, false);
+    open_table(&t, false);
     node_peers_start(t.peers);
     call(&guest, 1, node_gate_port(t.listener), false);
     run_until(&established, 1);
@@ -503,7 +535,7 @@ static void coming_and_going_does_not_fill_the_log(void **state)
     const size_t n = 400;
     established = ended = heard = 0;
     bind_table(&t, 1, "a");
-    open_table(&t, NULL, false);
+    open_table(&t, false);
     node_peers_start(t.peers);
     log_begin();
     for (size_t i = 0; i < n; i++) {
@@ -523,9 +555,13 @@ int main(void)
 {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, make_base, free_base)
     const struct CMUnitTest tests[] = {
-        CASE(choosing_a_link_loses_nothing),          CASE(newer_links_do_not_disturb_one_that_works),
-        CASE(ids_without_use_stay_within_the_limits), CASE(whoever_trains_something_else_is_refused),
-        CASE(whoever_breaks_the_protocol_is_closed),  CASE(byes_do_not_fill_the_log),
+        CASE(choosing_a_link_loses_nothing),
+        CASE(many_on_one_address_find_each_other),
+        CASE(newer_links_do_not_disturb_one_that_works),
+        CASE(ids_without_use_stay_within_the_limits),
+        CASE(whoever_trains_something_else_is_refused),
+        CASE(whoever_breaks_the_protocol_is_closed),
+        CASE(byes_do_not_fill_the_log),
         CASE(coming_and_going_does_not_fill_the_log),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
