@@ -264,6 +264,16 @@ static void on_greeting(struct channel *c, const struct gossip_greeting *theirs)
         refuse(c, why.text, NULL);
         return;
     }
+    const struct node_member *row = node_roster_find(peers->options.roster, &c->id);
+    if (row && row->in_view && strcmp(row->name, c->name) != 0) {
+        char here[2 * LIMIT_NODE_NAME_BYTES + 160];
+        snprintf(here, sizeof here,
+                 "it was called '%s' before; are two nodes of one identity running? If it was renamed, it is "
+                 "taken again after average.forget_after",
+                 row->name);
+        refuse(c, here, "this id had another name a moment ago; is it used twice?");
+        return;
+    }
     if (!name_is_free(c)) {
         refuse(c, "another node of the cluster has the same name; give every node a node.name of its own",
                "another node has the same name; give it another node.name");

@@ -503,6 +503,35 @@ static void whoever_breaks_the_protocol_is_closed(void **state)
     expect_end(greet_twice, 1, 0);
 }
 
+// A name is a place in the graph: one id under changing names would move everybody's neighbours.
+static void a_node_keeps_its_name(void **state)
+{
+    (void)state;
+    struct table t;
+    struct gossip_id view[4];
+    established = ended = heard = 0;
+    bind_table(&t, 1, "a");
+    open_table(&t, false);
+    node_peers_start(t.peers);
+    for (size_t i = 0; i < 3; i++) { // the same id: "b", then "c", then "b" again
+        struct guest guest;
+        call(&guest, 1, node_gate_port(t.listener), false);
+        run_until(&established, i + 1);
+        uint64_t revision = node_roster_revision(t.roster);
+        greet(&guest, i == 1 ? "c" : "b");
+        if (i == 1)
+            run_until(&ended, 1);
+        else
+            run_until(&t.ups, i == 0 ? 1 : 2);
+        assert_int_equal(node_roster_revision(t.roster), i == 0 ? revision + 1 : revision);
+        assert_int_equal(node_roster_view(t.roster, view, 4), 2);
+        node_link_destroy(guest.link);
+        run_until(&t.downs, i == 0 || i == 1 ? 1 : 2);
+    }
+    assert_int_equal(node_peers_counters(t.peers).refused, 1);
+    close_table(&t);
+}
+
 static void byes_do_not_fill_the_log(void **state)
 {
     (void)state;
@@ -561,6 +590,7 @@ int main(void)
         CASE(ids_without_use_stay_within_the_limits),
         CASE(whoever_trains_something_else_is_refused),
         CASE(whoever_breaks_the_protocol_is_closed),
+        CASE(a_node_keeps_its_name),
         CASE(byes_do_not_fill_the_log),
         CASE(coming_and_going_does_not_fill_the_log),
     };
