@@ -64,14 +64,19 @@ static bool same_place(const struct gossip_edge *edge, const struct gossip_hello
            theirs->booted == edge->booted && theirs->reference_hash == edge->reference_hash;
 }
 
+static void discard_request(struct gossip_exchange *exchange, struct gossip_edge *edge)
+{
+    if (!edge->request.held)
+        return;
+    gossip_edge_drop_request(exchange, edge);
+    edge->discards++;
+}
+
 // They stand where we stand: an open request of ours was never committed there.
 static void agree(struct gossip_exchange *exchange, struct gossip_edge *edge,
                   const struct gossip_hello *theirs)
 {
-    if (edge->request.held) {
-        gossip_edge_drop_request(exchange, edge);
-        edge->discards++;
-    }
+    discard_request(exchange, edge);
     // At the start of a link both ends compare, so that either both drop their correction or none does.
     if (edge->state == GOSSIP_EDGE_HELLO && theirs->correction_hash != correction_hash(exchange, edge))
         gossip_edge_drop_correction(exchange, edge);
@@ -119,7 +124,10 @@ static void compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
     } else if (same_epoch && theirs->sequence + 1 == edge->sequence &&
                packet_is(&edge->answer, theirs->epoch, theirs->sequence)) {
         replay_answer(edge, actions);
-        gossip_edge_settle(exchange, edge);
+        if (settles) // they are behind our open request, too
+            discard_request(exchange, edge);
+        if (!edge->request.held)
+            gossip_edge_settle(exchange, edge);
     } else {
         boot(exchange, edge, theirs, actions);
     }

@@ -462,6 +462,39 @@ static void test_busy_and_then_gone_leaves_no_timer(void **state)
     }
 }
 
+// A late question about the exchange before tells nothing about our open request. Were it taken for settled,
+// a second request with other contents would go out under its number, and the answer to the first applied to
+// it.
+static void test_late_question_does_not_settle_our_doubt(void **state)
+{
+    struct net *net = linked_net(2, 50, false, net_seed(16));
+    struct gossip_edge_info info;
+    struct gossip_message question = {.kind = GOSSIP_HELLO};
+    struct gossip_exchange_event event = {
+        .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(0), .message = &question};
+
+    (void)state;
+    net_edge(net, 0, 1, &info);
+    question.as.hello = (struct gossip_hello){.epoch = info.epoch, .booted = 50, .answer = 1};
+    net_round(net, 0, 1);
+    net->node[0].paused = true; // asks, and does not see the answer
+    net_settle(net, SECOND / 100);
+    net_round(net, 1, 2); // its own request is in doubt
+    net_settle(net, 3 * SECOND);
+    assert_int_equal(net_edge(net, 1, 0, &info)->state, GOSSIP_EDGE_IN_DOUBT);
+    assert_int_equal(net_step(net, 1, &event), BASE_OK);
+    assert_int_equal(net_edge(net, 1, 0, &info)->state, GOSSIP_EDGE_IN_DOUBT);
+    for (size_t j = 0; j < 50; j++)
+        net->node[1].x[j] += (float)base_rng_normal(&net->rng);
+    net_round(net, 1, 3);
+    net->node[0].paused = false;
+    net_settle(net, 10 * SECOND);
+    assert_int_equal(net_edge(net, 1, 0, &info)->state, GOSSIP_EDGE_LIVE);
+    assert_true(net_references_match(net));
+    assert_int_equal(net_count(net, COUNTER(boots)), 0);
+    net_destroy(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -480,6 +513,7 @@ int main(void)
         cmocka_unit_test(test_model_that_is_not_finite_stays_home),
         cmocka_unit_test(test_garbage_payload_changes_nothing),
         cmocka_unit_test(test_busy_and_then_gone_leaves_no_timer),
+        cmocka_unit_test(test_late_question_does_not_settle_our_doubt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
