@@ -139,23 +139,15 @@ static enum base_error on_request(struct gossip_exchange *exchange, struct gossi
                                   const struct gossip_exchange_message *theirs,
                                   struct gossip_exchange_actions *actions)
 {
-    bool replayed =
-        edge->answer.held && edge->answer.epoch == theirs->epoch && edge->answer.sequence == theirs->sequence;
-
     if (edge->state == GOSSIP_EDGE_HELLO) {
         send_busy(edge, theirs->epoch, theirs->sequence, actions);
         return BASE_OK;
     }
     if (!same_transaction(edge, theirs->epoch, theirs->sequence) &&
         !exchange->options.mutate_ignore_sequence) {
-        if (replayed) {
-            struct gossip_message message = gossip_packet_message(&edge->answer, GOSSIP_XACK);
-            edge->replays++;
-            gossip_exchange_send(actions, edge, &message);
-        } else {
-            send_busy(edge, theirs->epoch, theirs->sequence, actions);
-            gossip_settle_ask(exchange, edge, actions);
-        }
+        // Nor is the latest answer sent again: that was to another request of this number.
+        send_busy(edge, theirs->epoch, theirs->sequence, actions);
+        gossip_settle_ask(exchange, edge, actions);
         return BASE_OK;
     }
     if (loses_tie(exchange, edge))
@@ -196,7 +188,8 @@ static enum base_error answer_parked(struct gossip_exchange *exchange,
 }
 
 static enum base_error on_answer(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                                 const struct gossip_exchange_message *theirs)
+                                 const struct gossip_exchange_message *theirs,
+                                 struct gossip_exchange_actions *actions)
 {
     const struct gossip_packet *request = &edge->request;
     bool ours =
@@ -211,6 +204,7 @@ static enum base_error on_answer(struct gossip_exchange *exchange, struct gossip
     if (error)
         return error;
     uint64_t clock = request->clock;
+    bool doubted = edge->state == GOSSIP_EDGE_IN_DOUBT;
     if (exchange->active == edge)
         gossip_deadline_learn(&edge->answers, exchange->now_ns - edge->sent_ns);
     gossip_edge_drop_request(exchange, edge);
@@ -218,6 +212,8 @@ static enum base_error on_answer(struct gossip_exchange *exchange, struct gossip
     edge->alarm_ns = 0;
     if (theirs->form == GOSSIP_DELTA_SPARSE)
         gossip_round_note(exchange, edge, clock);
+    if (doubted) // a request from an old checkpoint may not be the one that this answered: let them compare
+        gossip_settle_tell(exchange, edge, actions);
     return BASE_OK;
 }
 
@@ -264,7 +260,7 @@ static enum base_error on_message(struct gossip_exchange *exchange, struct gossi
     case GOSSIP_XCHG:
         return on_request(exchange, edge, &message->as.exchange, actions);
     case GOSSIP_XACK:
-        return on_answer(exchange, edge, &message->as.exchange);
+        return on_answer(exchange, edge, &message->as.exchange, actions);
     case GOSSIP_BUSY:
         on_busy(exchange, edge, &message->as.busy);
         return BASE_OK;

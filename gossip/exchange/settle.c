@@ -45,6 +45,12 @@ void gossip_settle_ask(struct gossip_exchange *exchange, struct gossip_edge *edg
     send_hello(exchange, edge, edge->question, actions);
 }
 
+void gossip_settle_tell(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                        struct gossip_exchange_actions *actions)
+{
+    send_hello(exchange, edge, 0, actions);
+}
+
 // The opening HELLO asks: a peer that has not known this edge until now will not have kept ours, and answers.
 void gossip_settle_greet(struct gossip_exchange *exchange, struct gossip_edge *edge,
                          struct gossip_exchange_actions *actions)
@@ -90,7 +96,7 @@ static void boot(struct gossip_exchange *exchange, struct gossip_edge *edge,
 
     edge->mismatches++;
     gossip_edge_boot(exchange, edge, highest + 1);
-    send_hello(exchange, edge, 0, actions);
+    gossip_settle_tell(exchange, edge, actions);
 }
 
 static void replay_answer(struct gossip_edge *edge, struct gossip_exchange_actions *actions)

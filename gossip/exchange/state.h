@@ -110,6 +110,9 @@ void gossip_settle_greet(struct gossip_exchange *exchange, struct gossip_edge *e
                          struct gossip_exchange_actions *actions);
 void gossip_settle_ask(struct gossip_exchange *exchange, struct gossip_edge *edge,
                        struct gossip_exchange_actions *actions);
+// Where we stand, unasked.
+void gossip_settle_tell(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                        struct gossip_exchange_actions *actions);
 void gossip_settle_hello(struct gossip_exchange *exchange, struct gossip_edge *edge,
                          const struct gossip_hello *theirs, struct gossip_exchange_actions *actions);
 

@@ -495,6 +495,71 @@ static void test_late_question_does_not_settle_our_doubt(void **state)
     net_destroy(net);
 }
 
+static void change_model(struct net *net, size_t node)
+{
+    for (size_t j = 0; j < net->parameters; j++)
+        net->node[node].x[j] += (float)base_rng_normal(&net->rng);
+}
+
+static void tell_busy(struct net *net, size_t node, size_t peer, uint64_t sequence)
+{
+    struct gossip_message busy = {.kind = GOSSIP_BUSY, .as.busy = {.sequence = sequence}};
+    struct gossip_exchange_event event = {
+        .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(peer), .message = &busy};
+
+    assert_int_equal(net_step(net, node, &event), BASE_OK);
+}
+
+// An answer belongs to one request. Another request under the same number must not get it.
+static void test_second_request_of_a_number_gets_no_answer(void **state)
+{
+    struct net *net = linked_net(2, 50, false, net_seed(17));
+
+    (void)state;
+    net_round(net, 0, 1);
+    tell_busy(net, 0, 1, 0); // a peer that says BUSY, and commits all the same
+    change_model(net, 0);
+    net_round(net, 0, 2); // the second, before the answer to the first is there
+    net_settle(net, 10 * SECOND);
+    assert_true(net_references_match(net));
+    for (uint64_t round = 3; round < 60; round++)
+        net_round_all(net, round);
+    assert_true(net_references_match(net));
+    assert_true(net_energy(net) < 1e-8);
+    net_destroy(net);
+}
+
+// A checkpoint holds an open request that was turned away, and another one took its number and was committed:
+// the answer to that is not applied to the one from the checkpoint for good.
+static void test_restart_with_a_request_that_was_replaced(void **state)
+{
+    struct net *net = linked_net(2, 50, false, net_seed(18));
+
+    (void)state;
+    net->node[1].paused = true;
+    net_round(net, 0, 1);
+    struct saved saved = save(net, 0);
+    net_unlink(net, 0, 1);
+    net_round(net, 0, 2); // nobody to meet
+    net->node[1].paused = false;
+    net_link(net, 0, 1);
+    net_settle(net, SECOND);
+    change_model(net, 0);
+    net_round(net, 0, 3);
+    net_settle(net, SECOND);
+    assert_int_equal(net_count(net, COUNTER(exchanges)), 2);
+    net_unlink(net, 0, 1);
+    restore(net, 0, &saved);
+    net_link(net, 0, 1);
+    net_settle(net, 10 * SECOND);
+    assert_true(net_references_match(net));
+    for (uint64_t round = 4; round < 60; round++)
+        net_round_all(net, round);
+    assert_true(net_references_match(net));
+    assert_true(net_energy(net) < 1e-8);
+    net_destroy(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -514,6 +579,8 @@ int main(void)
         cmocka_unit_test(test_garbage_payload_changes_nothing),
         cmocka_unit_test(test_busy_and_then_gone_leaves_no_timer),
         cmocka_unit_test(test_late_question_does_not_settle_our_doubt),
+        cmocka_unit_test(test_second_request_of_a_number_gets_no_answer),
+        cmocka_unit_test(test_restart_with_a_request_that_was_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
