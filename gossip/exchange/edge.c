@@ -116,6 +116,11 @@ void gossip_edge_settle(const struct gossip_exchange *exchange, struct gossip_ed
     edge->state = edge->booted == exchange->options.parameters ? GOSSIP_EDGE_LIVE : GOSSIP_EDGE_BOOT;
 }
 
+bool gossip_edge_asks(const struct gossip_edge *edge)
+{
+    return edge->state == GOSSIP_EDGE_HELLO || edge->state == GOSSIP_EDGE_IN_DOUBT;
+}
+
 uint64_t gossip_edge_patience(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     return gossip_deadline_after(&edge->answers, exchange->options.deadline_floor_ns,

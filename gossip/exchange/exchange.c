@@ -313,7 +313,7 @@ static void on_timer(struct gossip_exchange *exchange, struct gossip_exchange_ac
     }
     for (size_t i = 0; i < exchange->n_edges && actions->count < GOSSIP_EXCHANGE_ACTIONS / 2; i++) {
         struct gossip_edge *edge = exchange->edges[i];
-        if (edge->state == GOSSIP_EDGE_IN_DOUBT && exchange->now_ns >= edge->alarm_ns)
+        if (gossip_edge_asks(edge) && exchange->now_ns >= edge->alarm_ns)
             gossip_settle_ask(exchange, edge, actions);
     }
 }
@@ -375,7 +375,7 @@ uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange)
         const struct gossip_edge *edge = exchange->edges[i];
         bool boots =
             edge->state == GOSSIP_EDGE_BOOT && gossip_edge_leads(exchange, edge) && !exchange->active;
-        if (edge->state == GOSSIP_EDGE_IN_DOUBT || boots)
+        if (gossip_edge_asks(edge) || boots)
             next = sooner(next, edge->alarm_ns);
     }
     return next;

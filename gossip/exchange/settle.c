@@ -116,7 +116,7 @@ static void compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
         gossip_edge_boot(exchange, edge, theirs->epoch); // they decided to BOOT
     } else if (theirs->epoch < edge->epoch && edge->sequence == 0 && edge->booted == 0) {
         // We decided to BOOT and told them; this HELLO is from before they heard it.
-        if (edge->state == GOSSIP_EDGE_HELLO)
+        if (edge->state == GOSSIP_EDGE_HELLO && !edge->request.held)
             gossip_edge_settle(exchange, edge);
     } else if (same_place(edge, theirs)) {
         if (settles)
@@ -143,14 +143,13 @@ void gossip_settle_hello(struct gossip_exchange *exchange, struct gossip_edge *e
                          const struct gossip_hello *theirs, struct gossip_exchange_actions *actions)
 {
     bool asks = theirs->answer >= 1 && theirs->answer <= QUESTION_MOST;
-    // Only the first HELLO of a link and the answer to our latest question tell about an open request of
-    // ours: any other HELLO may have been sent before the request arrived.
-    bool settles = edge->state == GOSSIP_EDGE_HELLO ||
-                   (edge->state == GOSSIP_EDGE_IN_DOUBT && theirs->answer == (ANSWER_FLAG | edge->question));
-
     bool answers = theirs->answer > ANSWER_FLAG;
+    // Only the answer to our latest question tells about an open request of ours: any other HELLO may have
+    // been sent before the request arrived.
+    bool settles = (gossip_edge_asks(edge) && theirs->answer == (ANSWER_FLAG | edge->question)) ||
+                   (edge->state == GOSSIP_EDGE_HELLO && !edge->request.held);
 
-    if (answers && (edge->state == GOSSIP_EDGE_LIVE || edge->state == GOSSIP_EDGE_BOOT))
+    if (answers && !gossip_edge_asks(edge))
         return; // to a question that has settled itself meanwhile
     if (!answers)
         edge->parked.held = false; // the peer has given up waiting for it

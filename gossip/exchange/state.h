@@ -19,12 +19,12 @@ struct gossip_edge {
     float *reference;         // [d] r, bit-identical on both ends
     float *correction;        // [d] c, opposite on both ends; NULL without drift correction
     uint64_t reference_hash;
-    struct gossip_packet request;         // ours, not yet answered
-    struct gossip_packet answer;          // ours to the latest request of the peer
-    struct gossip_packet parked;          // the peer's: ahead of our round (sync), or while we were busy
-    uint64_t sent_ns;                     // when the request went out
-    uint64_t alarm_ns;                    // active: give up; in doubt: ask again; boot: next block after BUSY
-    uint8_t question;                     // number of our latest HELLO question, 1..127
+    struct gossip_packet request; // ours, not yet answered
+    struct gossip_packet answer;  // ours to the latest request of the peer
+    struct gossip_packet parked;  // the peer's: ahead of our round (sync), or while we were busy
+    uint64_t sent_ns;             // when the request went out
+    uint64_t alarm_ns;            // active: give up; hello, in doubt: ask again; boot: next block after BUSY
+    uint8_t question;             // number of our latest HELLO question, 1..127
     double residual_energy, model_energy; // |x - r - q|^2 and |x|^2 of the request
     struct gossip_deadline answers;
     uint64_t exchanges, boots, replays, discards, busy, timeouts, mismatches;
@@ -78,6 +78,8 @@ void gossip_edge_drop_request(struct gossip_exchange *exchange, struct gossip_ed
 bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 // LIVE or BOOT, as far as BOOT has come.
 void gossip_edge_settle(const struct gossip_exchange *exchange, struct gossip_edge *edge);
+// HELLO or IN_DOUBT: a question is out, and is repeated until something answers it.
+bool gossip_edge_asks(const struct gossip_edge *edge);
 uint64_t gossip_edge_patience(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 
 void gossip_exchange_send(struct gossip_exchange_actions *actions, const struct gossip_edge *edge,

@@ -1,5 +1,6 @@
 // The protocol of the exchange: who waits for whom, ties, BUSY, silence, doubt, restarts and BOOT. Virtual
 // time only.
+#include "base/hash.h"
 #include "test/support/exchange_net.h"
 
 #include <math.h>
@@ -560,6 +561,49 @@ static void test_restart_with_a_request_that_was_replaced(void **state)
     net_destroy(net);
 }
 
+// A HELLO that is lost while its link stays (its sender was out of memory) is repeated.
+static void test_lost_hello_is_repeated(void **state)
+{
+    struct gossip_exchange_options options = defaults(false);
+    struct net *net = net_create(2, 50, TOPOLOGY_RING, net_seed(19), &options);
+    struct gossip_edge_info info;
+
+    (void)state;
+    net->loss_chance = 1;
+    net_link(net, 0, 1);
+    net->loss_chance = 0;
+    net_settle(net, 10 * SECOND);
+    assert_int_equal(net_edge(net, 0, 1, &info)->state, GOSSIP_EDGE_LIVE);
+    assert_int_equal(net_edge(net, 1, 0, &info)->state, GOSSIP_EDGE_LIVE);
+    net_destroy(net);
+}
+
+// One end begins an edge anew while its link and its request stand (neighbours come and go while a view
+// grows): a HELLO from before the request arrived does not discard it.
+static void test_edge_begun_anew_keeps_its_request(void **state)
+{
+    struct net *net = linked_net(2, 50, false, net_seed(20));
+    struct gossip_edge_info info;
+    struct gossip_message early = {.kind = GOSSIP_HELLO};
+    struct gossip_exchange_event event = {
+        .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(1), .message = &early};
+
+    (void)state;
+    net_edge(net, 0, 1, &info);
+    early.as.hello = (struct gossip_hello){
+        .epoch = info.epoch, .reference_hash = base_hash_vector(info.reference, 50), .booted = 50};
+    net_round(net, 0, 1);
+    net_tell(net, 0, GOSSIP_EXCHANGE_LINK_DOWN, 1);
+    net_tell(net, 0, GOSSIP_EXCHANGE_LINK_UP, 1);
+    assert_int_equal(net_step(net, 0, &event), BASE_OK);
+    net_settle(net, 10 * SECOND); // node 1 commits the request, and its answer finds the request
+    assert_int_equal(net_count(net, COUNTER(exchanges)), 2);
+    assert_int_equal(net_count(net, COUNTER(boots)), 0);
+    assert_int_equal(net_count(net, COUNTER(discards)), 0);
+    assert_true(net_references_match(net));
+    net_destroy(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -581,6 +625,8 @@ int main(void)
         cmocka_unit_test(test_late_question_does_not_settle_our_doubt),
         cmocka_unit_test(test_second_request_of_a_number_gets_no_answer),
         cmocka_unit_test(test_restart_with_a_request_that_was_replaced),
+        cmocka_unit_test(test_lost_hello_is_repeated),
+        cmocka_unit_test(test_edge_begun_anew_keeps_its_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
