@@ -129,10 +129,15 @@ static bool loses_tie(struct gossip_exchange *exchange, struct gossip_edge *edge
     return false;
 }
 
-static bool is_ahead_of_us(const struct gossip_exchange *exchange, unsigned form, uint64_t clock)
+// Sync: their round is one that we have still to come to. Where our trainer waits for this very neighbour, it
+// is not: that would make both wait, each for a round of the other.
+static bool is_ahead_of_us(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
+                           unsigned form, uint64_t clock)
 {
-    return exchange->options.sync && form == GOSSIP_DELTA_SPARSE && clock > exchange->clock &&
-           clock <= exchange->clock + PARK_AHEAD;
+    if (!exchange->options.sync || form != GOSSIP_DELTA_SPARSE ||
+        (exchange->round.open && gossip_round_meets(exchange, edge)))
+        return false;
+    return clock > exchange->clock && clock - exchange->clock <= PARK_AHEAD;
 }
 
 static enum base_error on_request(struct gossip_exchange *exchange, struct gossip_edge *edge,
@@ -154,7 +159,7 @@ static enum base_error on_request(struct gossip_exchange *exchange, struct gossi
         return BASE_OK;
     if (edge->state == GOSSIP_EDGE_IN_DOUBT)
         gossip_edge_settle(exchange, edge);
-    if (is_ahead_of_us(exchange, theirs->form, theirs->clock))
+    if (is_ahead_of_us(exchange, edge, theirs->form, theirs->clock))
         return gossip_packet_keep(&edge->parked, theirs);
     if (exchange->active && !gossip_edge_leads(exchange, edge))
         return gossip_packet_keep(&edge->parked, theirs); // one of any circle of waiting nodes is told BUSY
@@ -173,7 +178,7 @@ static enum base_error answer_parked(struct gossip_exchange *exchange,
     for (size_t i = 0; i < exchange->n_edges && actions->count < GOSSIP_EXCHANGE_ACTIONS / 2; i++) {
         struct gossip_edge *edge = exchange->edges[i];
         if (!edge->parked.held || exchange->active ||
-            is_ahead_of_us(exchange, edge->parked.form, edge->parked.clock))
+            is_ahead_of_us(exchange, edge, edge->parked.form, edge->parked.clock))
             continue;
         struct gossip_message message = gossip_packet_message(&edge->parked, GOSSIP_XCHG);
         edge->parked.held = false;

@@ -604,6 +604,28 @@ static void test_edge_begun_anew_keeps_its_request(void **state)
     net_destroy(net);
 }
 
+// Sync, after a pause: one end stands some rounds behind. They meet at once and the late end catches up,
+// instead of both waiting, each for a round of the other.
+static void test_sync_with_a_partner_some_rounds_behind(void **state)
+{
+    struct net *net = linked_net(2, 50, true, net_seed(21));
+
+    (void)state;
+    net_round(net, 0, 4);
+    net_settle(net, SECOND / 20);
+    assert_true(net->node[0].in_round);
+    uint64_t started = net->now_ns;
+    for (uint64_t round = 1; round <= 4; round++) {
+        net_round(net, 1, round);
+        net_settle(net, SECOND / 100);
+        assert_false(net->node[1].in_round);
+    }
+    assert_false(net->node[0].in_round);
+    assert_true(net->now_ns - started < SECOND / 20);
+    assert_int_equal(net_count(net, COUNTER(exchanges)), 2);
+    net_destroy(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -626,6 +648,7 @@ int main(void)
         cmocka_unit_test(test_second_request_of_a_number_gets_no_answer),
         cmocka_unit_test(test_restart_with_a_request_that_was_replaced),
         cmocka_unit_test(test_lost_hello_is_repeated),
+        cmocka_unit_test(test_sync_with_a_partner_some_rounds_behind),
         cmocka_unit_test(test_edge_begun_anew_keeps_its_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
