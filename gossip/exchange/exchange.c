@@ -113,6 +113,8 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
         gossip_round_note(exchange, edge, theirs->clock);
     struct gossip_message message = gossip_packet_message(&edge->answer, GOSSIP_XACK);
     gossip_exchange_send(actions, edge, &message);
+    if (edge->sequence == 1) // an edge that one end forgot begins where it began before: let them compare
+        gossip_settle_tell(exchange, edge, actions);
     return BASE_OK;
 }
 

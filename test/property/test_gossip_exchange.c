@@ -604,6 +604,34 @@ static void test_edge_begun_anew_keeps_its_request(void **state)
     net_destroy(net);
 }
 
+// One end forgets an edge at its very beginning while messages of it are under way over a link that stays:
+// what either end then commits is not the same exchange, though it has the same number.
+static void test_edge_forgotten_at_its_beginning(void **state)
+{
+    struct net *net = linked_net(2, 50, false, net_seed(22));
+    struct gossip_edge_info info;
+    struct gossip_message early = {.kind = GOSSIP_HELLO};
+    struct gossip_exchange_event event = {
+        .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(1), .message = &early};
+
+    (void)state;
+    net_edge(net, 0, 1, &info);
+    early.as.hello = (struct gossip_hello){
+        .epoch = info.epoch, .reference_hash = base_hash_vector(info.reference, 50), .booted = 50};
+    net_round(net, 0, 1);
+    net_round(net, 1, 1);
+    net_tell(net, 0, GOSSIP_EXCHANGE_LINK_DOWN, 1);
+    net_tell(net, 0, GOSSIP_EXCHANGE_FORGET, 1);
+    change_model(net, 0);
+    net_round(net, 0, 2);
+    net_tell(net, 0, GOSSIP_EXCHANGE_LINK_UP, 1);
+    assert_int_equal(net_step(net, 0, &event), BASE_OK);
+    net_settle(net, 10 * SECOND);
+    assert_int_equal(net_edge(net, 0, 1, &info)->state, GOSSIP_EDGE_LIVE);
+    assert_true(net_references_match(net));
+    net_destroy(net);
+}
+
 // Sync, after a pause: one end stands some rounds behind. They meet at once and the late end catches up,
 // instead of both waiting, each for a round of the other.
 static void test_sync_with_a_partner_some_rounds_behind(void **state)
@@ -648,6 +676,7 @@ int main(void)
         cmocka_unit_test(test_second_request_of_a_number_gets_no_answer),
         cmocka_unit_test(test_restart_with_a_request_that_was_replaced),
         cmocka_unit_test(test_lost_hello_is_repeated),
+        cmocka_unit_test(test_edge_forgotten_at_its_beginning),
         cmocka_unit_test(test_sync_with_a_partner_some_rounds_behind),
         cmocka_unit_test(test_edge_begun_anew_keeps_its_request),
     };
