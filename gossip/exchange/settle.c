@@ -149,7 +149,7 @@ void gossip_settle_hello(struct gossip_exchange *exchange, struct gossip_edge *e
     bool settles = (gossip_edge_asks(edge) && theirs->answer == (ANSWER_FLAG | edge->question)) ||
                    (edge->state == GOSSIP_EDGE_HELLO && !edge->request.held);
 
-    if (answers && !gossip_edge_asks(edge))
+    if (answers && !gossip_edge_asks(edge) && theirs->epoch <= edge->epoch)
         return; // to a question that has settled itself meanwhile
     if (!answers)
         edge->parked.held = false; // the peer has given up waiting for it

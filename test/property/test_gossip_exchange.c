@@ -604,6 +604,31 @@ static void test_edge_begun_anew_keeps_its_request(void **state)
     net_destroy(net);
 }
 
+// The HELLO that tells of a BOOT is lost: the answer to the other end's question tells it again.
+static void test_lost_decision_to_boot_is_told_again(void **state)
+{
+    struct net *net = linked_net(2, 50, false, net_seed(23));
+    struct gossip_message other = {.kind = GOSSIP_HELLO,
+                                   .as.hello = {.epoch = 7, .sequence = 3, .booted = 50}};
+    struct gossip_exchange_event event = {
+        .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(1), .message = &other};
+    struct gossip_edge_info info;
+
+    (void)state;
+    net->loss_chance = 1;
+    assert_int_equal(net_step(net, 0, &event), BASE_OK);
+    assert_int_equal(net_edge(net, 0, 1, &info)->state, GOSSIP_EDGE_BOOT);
+    net->loss_chance = 0;
+    other = (struct gossip_message){.kind = GOSSIP_BUSY,
+                                    .as.busy = {.epoch = 8}}; // the first block was lost, too
+    assert_int_equal(net_step(net, 0, &event), BASE_OK);
+    net_settle(net, 10 * SECOND);
+    assert_int_equal(net_edge(net, 0, 1, &info)->state, GOSSIP_EDGE_LIVE);
+    assert_int_equal(net_edge(net, 1, 0, &info)->epoch, 8);
+    assert_true(net_references_match(net));
+    net_destroy(net);
+}
+
 // One end forgets an edge at its very beginning while messages of it are under way over a link that stays:
 // what either end then commits is not the same exchange, though it has the same number.
 static void test_edge_forgotten_at_its_beginning(void **state)
@@ -676,6 +701,7 @@ int main(void)
         cmocka_unit_test(test_second_request_of_a_number_gets_no_answer),
         cmocka_unit_test(test_restart_with_a_request_that_was_replaced),
         cmocka_unit_test(test_lost_hello_is_repeated),
+        cmocka_unit_test(test_lost_decision_to_boot_is_told_again),
         cmocka_unit_test(test_edge_forgotten_at_its_beginning),
         cmocka_unit_test(test_sync_with_a_partner_some_rounds_behind),
         cmocka_unit_test(test_edge_begun_anew_keeps_its_request),
