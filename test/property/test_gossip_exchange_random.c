@@ -1,0 +1,373 @@
+// Clusters under everything at once, from seeds: cuts, lost messages, slow links, pauses, restarts from fresh
+// and stale records or from nothing, neighbours that are forgotten, edges that one end begins anew. After
+// every step the invariants are held against the whole cluster; at the end all of it must heal. Virtual time
+// only.
+#include "test/support/exchange_net.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define COUNTER(name) offsetof(struct gossip_edge_info, name)
+#define SECOND        1000000000ull
+#define FLOOR_NS      (SECOND / 10)
+#define CEILING_NS    SECOND
+
+enum { NODES_MOST = 9, RECORDS = 16, OPERATIONS = 160, ACTIONS_MOST = 12 };
+
+struct saved { // a checkpoint of one node
+    bool there;
+    uint64_t round;
+    float *model, *v;
+    size_t count;
+    struct gossip_edge_record record[RECORDS];
+};
+
+struct world {
+    uint64_t seed;
+    bool gentle; // links break and nodes pause, but nobody loses its memory: nothing may be lost then
+    bool joined[NODES_MOST][NODES_MOST]; // to be linked, by topology
+    bool linked[NODES_MOST][NODES_MOST];
+    bool shunned[NODES_MOST][NODES_MOST]; // [a][b]: a holds b for no neighbour, while their link stands
+    uint64_t begun_ns[NODES_MOST];        // of the open round, or of the end of a pause
+    double *given;                        // [parameters] sum of all that trainers put into their models
+    struct saved saved[NODES_MOST];
+    struct net *net;
+};
+
+static void check(const struct world *world, bool good, const char *what)
+{
+    if (good)
+        return;
+    fail_msg("%s (P2PML_SEED=%llu, %zu nodes, %s, %s, %s)", what, (unsigned long long)world->seed,
+             world->net->nodes, topology_kind_name(world->net->topology),
+             world->net->node[0].options.sync ? "sync" : "async", world->gentle ? "gentle" : "rough");
+}
+
+static void watch(struct net *net, size_t node, const struct gossip_exchange_event *event,
+                  const struct gossip_exchange_actions *actions)
+{
+    const struct world *world = net->watcher;
+    const struct gossip_exchange *exchange = net->node[node].exchange;
+
+    check(world, actions->count <= ACTIONS_MOST, "too many actions of one step");
+    if (event->kind == GOSSIP_EXCHANGE_TIMER)
+        check(world, gossip_exchange_deadline(exchange) > net->now_ns, "a timer that does not pass");
+    // Where memory is lost the ends find out by their next HELLO.
+    for (size_t other = 0; world->gentle && other < net->nodes; other++)
+        check(world, other == node || net_edge_matches(net, node, other), "the ends of an edge differ");
+}
+
+static void *copy(const void *memory, size_t bytes)
+{
+    void *twin = malloc(bytes ? bytes : 1);
+
+    assert_non_null(twin);
+    memcpy(twin, memory, bytes);
+    return twin;
+}
+
+static void saved_free(struct saved *saved)
+{
+    for (size_t i = 0; i < saved->count; i++) {
+        free((void *)(uintptr_t)saved->record[i].reference);
+        free((void *)(uintptr_t)saved->record[i].correction);
+        free((void *)(uintptr_t)saved->record[i].transactions);
+    }
+    free(saved->model);
+    free(saved->v);
+    *saved = (struct saved){0};
+}
+
+static void save(struct world *world, size_t node)
+{
+    struct net_node *at = &world->net->node[node];
+    struct saved *saved = &world->saved[node];
+    size_t bytes = world->net->parameters * sizeof(float);
+
+    saved_free(saved);
+    saved->there = true;
+    saved->round = at->round;
+    saved->model = copy(gossip_exchange_model(at->exchange), bytes);
+    saved->v = at->v ? copy(at->v, bytes) : NULL;
+    saved->count = gossip_exchange_edges(at->exchange);
+    assert_true(saved->count <= RECORDS);
+    for (size_t i = 0; i < saved->count; i++) {
+        struct gossip_edge_record *record = &saved->record[i];
+        assert_int_equal(gossip_exchange_export(at->exchange, i, record), BASE_OK);
+        record->reference = copy(record->reference, bytes);
+        record->correction = record->correction ? copy(record->correction, bytes) : NULL;
+        record->transactions = copy(record->transactions, record->transactions_bytes);
+    }
+}
+
+static void set_link(struct world *world, size_t a, size_t b, bool up)
+{
+    if (world->linked[a][b] == up)
+        return;
+    world->linked[a][b] = world->linked[b][a] = up;
+    world->shunned[a][b] = world->shunned[b][a] = false;
+    (up ? net_link : net_unlink)(world->net, a, b);
+}
+
+static void restart(struct world *world, size_t node)
+{
+    struct net_node *at = &world->net->node[node];
+    struct gossip_exchange_options options = at->options;
+    const struct saved *saved = &world->saved[node];
+    size_t bytes = world->net->parameters * sizeof(float);
+    struct gossip_exchange *fresh;
+    struct base_reason why;
+
+    for (size_t other = 0; other < world->net->nodes; other++)
+        set_link(world, node, other, false);
+    options.model = saved->there ? saved->model : NULL;
+    assert_int_equal(gossip_exchange_create(&options, &fresh, &why), BASE_OK);
+    for (size_t i = 0; i < saved->count; i++)
+        assert_int_equal(gossip_exchange_import(fresh, &saved->record[i]), BASE_OK);
+    net_node_restart(world->net, node, fresh);
+    memcpy(at->x, saved->there ? saved->model : world->net->start, bytes);
+    if (at->v && saved->there)
+        memcpy(at->v, saved->v, bytes);
+    at->round = saved->there ? saved->round : 0;
+}
+
+// With what local steps would have changed.
+static void begin_round(struct world *world, size_t node, bool trains)
+{
+    struct net *net = world->net;
+    struct net_node *at = &net->node[node];
+
+    for (size_t j = 0; trains && j < net->parameters; j++) {
+        float before = at->x[j];
+        at->x[j] += 0.1f * (float)base_rng_normal(&net->rng);
+        world->given[j] += (double)at->x[j] - (double)before;
+        if (at->v)
+            at->v[j] = 0.9f * at->v[j] + 0.1f * (float)base_rng_uniform(&net->rng);
+    }
+    world->begun_ns[node] = net->now_ns;
+    net_round(net, node, at->round + 1);
+}
+
+static void settle(struct world *world, uint64_t limit_ns)
+{
+    struct net *net = world->net;
+    uint64_t end_ns = net->now_ns + limit_ns;
+
+    net_settle(net, limit_ns);
+    if (net->now_ns < end_ns)
+        net->now_ns = end_ns;
+    for (size_t i = 0; i < net->nodes; i++)
+        check(world,
+              !net->node[i].in_round || net->node[i].paused || net->now_ns - world->begun_ns[i] <= CEILING_NS,
+              "a round stays open beyond its deadline");
+}
+
+static void set_paused(struct world *world, size_t node, bool paused)
+{
+    if (world->net->node[node].paused == paused)
+        return;
+    world->net->node[node].paused = paused;
+    world->begun_ns[node] = world->net->now_ns;
+}
+
+// `a` holds `b` for no neighbour any more, for a neighbour again, or never to have been one.
+static void shun(struct world *world, size_t a, size_t b, bool forget)
+{
+    if (!world->linked[a][b])
+        return;
+    if (!world->shunned[a][b])
+        net_tell(world->net, a, GOSSIP_EXCHANGE_LINK_DOWN, b);
+    if (forget)
+        net_tell(world->net, a, GOSSIP_EXCHANGE_FORGET, b);
+    world->shunned[a][b] = true;
+}
+
+static void welcome(struct world *world, size_t a, size_t b)
+{
+    if (world->linked[a][b] && world->shunned[a][b])
+        net_tell(world->net, a, GOSSIP_EXCHANGE_LINK_UP, b);
+    world->shunned[a][b] = false;
+}
+
+static void operate_roughly(struct world *world, size_t a, size_t b)
+{
+    switch (base_rng_below(&world->net->rng, 6)) {
+    case 0:
+        if (!world->net->node[a].in_round)
+            save(world, a);
+        break;
+    case 1:
+        if (!world->net->node[a].in_round && base_rng_below(&world->net->rng, 2))
+            save(world, a); // fresh, else stale, or from nothing
+        restart(world, a);
+        break;
+    case 2:
+        set_link(world, a, b, false);
+        net_tell(world->net, a, GOSSIP_EXCHANGE_FORGET, b);
+        break;
+    case 3:
+        shun(world, a, b, base_rng_below(&world->net->rng, 2));
+        break;
+    default:
+        welcome(world, a, b);
+    }
+}
+
+static void operate(struct world *world)
+{
+    struct net *net = world->net;
+    struct base_rng *rng = &net->rng;
+    size_t a = base_rng_below(rng, net->nodes), b = base_rng_below(rng, net->nodes);
+    uint64_t what = base_rng_below(rng, 32);
+
+    if (what < 16) {
+        for (size_t i = 0; i < net->nodes; i++)
+            if (!net->node[i].in_round && !net->node[i].paused && base_rng_below(rng, 4))
+                begin_round(world, i, true);
+    } else if (what < 20) {
+        set_paused(world, a, what == 16);
+    } else if (what < 24 && a != b && world->joined[a][b]) {
+        set_link(world, a, b, what != 20);
+    } else if (what < 27 && !world->gentle && a != b && world->joined[a][b]) {
+        operate_roughly(world, a, b);
+    }
+    uint64_t scale = 1000ull << base_rng_below(rng, 20); // 1 us to 0.5 s
+    settle(world, base_rng_below(rng, scale));
+}
+
+static void join(struct world *world)
+{
+    struct net *net = world->net;
+    size_t peers[NODES_MOST];
+
+    for (size_t a = 0; a < net->nodes; a++) {
+        size_t count = topology_neighbours(net->topology, net->nodes, a, peers, NODES_MOST);
+        for (size_t i = 0; i < count; i++) {
+            world->joined[a][peers[i]] = true;
+            set_link(world, a, peers[i], true);
+        }
+    }
+}
+
+static void world_create(struct world *world, uint64_t seed)
+{
+    static const uint64_t jitters[] = {0, SECOND / 1000, SECOND / 20, SECOND / 2, 3 * SECOND};
+    static const float ratios[] = {0.05f, 0.2f, 1.0f};
+    struct base_rng rng;
+
+    base_rng_seed(&rng, seed);
+    struct gossip_exchange_options options = {.ratio = ratios[base_rng_below(&rng, 3)],
+                                              .values = (enum compress_values)base_rng_below(&rng, 3),
+                                              .sync = base_rng_below(&rng, 2),
+                                              .drift_correction = base_rng_below(&rng, 4) > 0,
+                                              .drift_gain = 2,
+                                              .drift_limit = 0.25f,
+                                              .share_second_moment = base_rng_below(&rng, 2) ? 5 : 0,
+                                              .deadline_floor_ns = FLOOR_NS,
+                                              .deadline_ceiling_ns = CEILING_NS};
+    enum topology_kind kind = base_rng_below(&rng, 2) ? TOPOLOGY_RING : TOPOLOGY_BUTTERFLY;
+    size_t nodes = 2 + base_rng_below(&rng, NODES_MOST - 1), parameters = 1 + base_rng_below(&rng, 40);
+
+    *world = (struct world){.seed = seed, .gentle = base_rng_below(&rng, 2)};
+    world->net = net_create(nodes, parameters, kind, base_rng_u64(&rng), &options);
+    world->given = calloc(parameters, sizeof *world->given);
+    assert_non_null(world->given);
+    world->net->watch = watch;
+    world->net->watcher = world;
+    world->net->jitter_ns = jitters[base_rng_below(&rng, 5)];
+    world->net->cut_chance = base_rng_below(&rng, 2) ? 0.02 : 0;
+    world->net->loss_chance = !world->gentle && base_rng_below(&rng, 2) ? 0.02 : 0;
+    join(world);
+}
+
+static void world_destroy(struct world *world)
+{
+    for (size_t i = 0; i < world->net->nodes; i++)
+        saved_free(&world->saved[i]);
+    net_destroy(world->net);
+    free(world->given);
+}
+
+// Everybody is there again and nothing is lost any more; training has ended.
+static void heal(struct world *world)
+{
+    struct net *net = world->net;
+
+    net->cut_chance = net->loss_chance = 0;
+    net->jitter_ns = SECOND / 1000;
+    for (size_t a = 0; a < net->nodes; a++) {
+        set_paused(world, a, false);
+        for (size_t b = 0; b < net->nodes; b++) {
+            if (world->joined[a][b])
+                set_link(world, a, b, true);
+            welcome(world, a, b);
+        }
+    }
+    settle(world, 20 * SECOND);
+    for (size_t i = 0; i < 6000 && (i < 100 || net_energy(net) > 1e-9); i++) {
+        for (size_t a = 0; a < net->nodes; a++)
+            if (!net->node[a].in_round)
+                begin_round(world, a, false);
+        settle(world, SECOND / 100); // of local steps
+    }
+    settle(world, 20 * SECOND);
+}
+
+static void check_healed(const struct world *world)
+{
+    const struct net *net = world->net;
+    struct gossip_edge_info info;
+
+    for (size_t a = 0; a < net->nodes; a++)
+        for (size_t b = 0; b < net->nodes; b++)
+            if (world->joined[a][b])
+                check(world, net_edge(net, a, b, &info) && info.state == GOSSIP_EDGE_LIVE,
+                      "an edge is not live");
+    check(world, net_references_match(net), "the ends of an edge differ in the end");
+    check(world, net_energy(net) < 1e-6 * (double)(net->nodes * net->parameters), "no consensus");
+    if (!world->gentle)
+        return;
+    check(world, net_count(net, COUNTER(boots)) == 0, "an edge began anew, though nothing was forgotten");
+    double *mean = calloc(net->parameters, sizeof *mean);
+    assert_non_null(mean);
+    net_mean(net, mean);
+    for (size_t j = 0; j < net->parameters; j++)
+        check(world, fabs(mean[j] * (double)net->nodes - world->given[j]) < 1e-3, "the sum has changed");
+    free(mean);
+}
+
+static void run_seed(uint64_t seed)
+{
+    struct world world;
+
+    world_create(&world, seed);
+    for (int i = 0; i < OPERATIONS; i++)
+        operate(&world);
+    heal(&world);
+    check_healed(&world);
+    world_destroy(&world);
+}
+
+static void test_whatever_happens_it_heals(void **state)
+{
+    const char *given = getenv("P2PML_SEED"), *count = getenv("P2PML_SEEDS");
+    uint64_t first = net_seed(1), seeds = count ? strtoull(count, NULL, 10) : given ? 1 : 200;
+
+    (void)state;
+    for (uint64_t seed = first; seed < first + seeds; seed++)
+        run_seed(seed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_whatever_happens_it_heals)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
