@@ -116,17 +116,16 @@ static void step(struct node_worker *worker, struct gossip_exchange_event *event
     event->now_ns = node_clock_ns();
     enum base_error code = gossip_exchange_step(worker->options.exchange, event, &actions);
     worker->edges_dirty = true;
-    if (code == BASE_OK) {
-        act(worker, &actions);
-    } else if (event->kind == GOSSIP_EXCHANGE_MESSAGE && code != BASE_ENOMEM) {
+    act(worker, &actions); // even with an error: the round of the learner may end in any step
+    if (code == BASE_OK)
+        return;
+    if (event->kind == GOSSIP_EXCHANGE_MESSAGE && code != BASE_ENOMEM) {
         close_peer(worker, &event->peer, "a message whose contents break the exchange protocol");
-    } else {
-        base_log(BASE_LOG_ERROR, "exchange", "an event was not taken: %s", base_error_name(code));
-        if (event->kind == GOSSIP_EXCHANGE_ROUND)
-            round_done(worker); // the learner goes on without this meeting
-        else if (event->kind == GOSSIP_EXCHANGE_MESSAGE)
-            close_peer(worker, &event->peer, "this node is out of memory");
+        return;
     }
+    base_log(BASE_LOG_ERROR, "exchange", "an event was not taken: %s", base_error_name(code));
+    if (event->kind == GOSSIP_EXCHANGE_MESSAGE)
+        close_peer(worker, &event->peer, "this node is out of memory");
 }
 
 static void take_message(struct node_worker *worker, const struct node_mail *mail)

@@ -359,6 +359,8 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
         error = answer_parked(exchange, actions);
     if (!error)
         error = pump(exchange, actions);
+    if (error && event->kind == GOSSIP_EXCHANGE_ROUND)
+        exchange->round.wanted = false;
     gossip_round_end(exchange, actions);
     return error;
 }

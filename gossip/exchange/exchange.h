@@ -81,8 +81,10 @@ enum base_error gossip_exchange_create(const struct gossip_exchange_options *opt
                                        struct gossip_exchange **exchange, struct base_reason *why) BASE_CHECK;
 void gossip_exchange_destroy(struct gossip_exchange *exchange);
 
-// Takes one event; *actions is overwritten. BASE_EFORMAT: the peer's payload broke the codec or the protocol
-// (close its link; nothing has changed). BASE_ENOMEM: nothing has changed.
+// Takes one event; *actions is overwritten, and is to be carried out whatever is returned: a round may end in
+// any step. BASE_EFORMAT: the peer's payload broke the codec or the protocol (close its link; no model,
+// reference or correction has changed). BASE_ENOMEM: likewise; a round that it befalls ends without its
+// exchange.
 enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
                                      const struct gossip_exchange_event *event,
                                      struct gossip_exchange_actions *actions) BASE_CHECK;

@@ -629,6 +629,26 @@ static void test_lost_decision_to_boot_is_told_again(void **state)
     net_destroy(net);
 }
 
+// A round whose deadline passes in the very step that refuses a message ends in that step, too.
+static void test_refused_message_does_not_hide_the_end_of_a_round(void **state)
+{
+    struct net *net = linked_net(2, 50, true, net_seed(24));
+    static const uint8_t garbage[8] = {0xff};
+    struct gossip_message message = {
+        .kind = GOSSIP_XCHG,
+        .as.exchange = {.step_scale = 0.1f, .clock = 100, .delta = garbage, .delta_bytes = sizeof garbage}};
+    struct gossip_exchange_event event = {
+        .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(0), .message = &message};
+
+    (void)state;
+    net_round(net, 1, 1); // waits for node 0 to ask
+    assert_true(net->node[1].in_round);
+    net->now_ns += SECOND;
+    assert_int_equal(net_step(net, 1, &event), BASE_EFORMAT);
+    assert_false(net->node[1].in_round);
+    net_destroy(net);
+}
+
 // One end forgets an edge at its very beginning while messages of it are under way over a link that stays:
 // what either end then commits is not the same exchange, though it has the same number.
 static void test_edge_forgotten_at_its_beginning(void **state)
@@ -701,6 +721,7 @@ int main(void)
         cmocka_unit_test(test_second_request_of_a_number_gets_no_answer),
         cmocka_unit_test(test_restart_with_a_request_that_was_replaced),
         cmocka_unit_test(test_lost_hello_is_repeated),
+        cmocka_unit_test(test_refused_message_does_not_hide_the_end_of_a_round),
         cmocka_unit_test(test_lost_decision_to_boot_is_told_again),
         cmocka_unit_test(test_edge_forgotten_at_its_beginning),
         cmocka_unit_test(test_sync_with_a_partner_some_rounds_behind),
