@@ -107,6 +107,7 @@ enum base_error gossip_packet_restore(struct gossip_packet *packet, struct base_
     message.delta_bytes = base_read_u32(reader);
     message.moment_bytes = base_read_u32(reader);
     if (reader->failed || message.form > GOSSIP_DELTA_BLOCK || !isfinite(message.step_scale) ||
+        message.step_scale < 0 || (message.form == GOSSIP_DELTA_SPARSE && message.offset != 0) ||
         (size_t)message.delta_bytes + message.moment_bytes > limit)
         return BASE_EFORMAT;
     message.delta = base_read_bytes(reader, message.delta_bytes);
