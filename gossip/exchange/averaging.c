@@ -180,7 +180,8 @@ static float drift_gain(const struct gossip_exchange *exchange, const struct gos
 
     if (beta > options->drift_limit)
         beta = options->drift_limit;
-    return scale > 0 ? beta / scale : 0;
+    float gain = scale > 0 ? beta / scale : 0;
+    return isfinite(gain) ? gain : 0; // a peer may name any scale
 }
 
 struct update { // one edge's vectors, hoisted out of the loop over entries
@@ -321,7 +322,6 @@ static enum base_error commit_sparse(struct gossip_exchange *exchange, struct go
         return error;
     apply_sparse(exchange, edge, exchange->options.drift_correction ? drift_gain(exchange, mine, theirs) : 0);
     apply_moment(exchange, slice);
-    edge->progress = edge->prepared;
     edge->exchanges++;
     exchange->totals.exchanges++;
     exchange->totals.delta_bytes_out += mine->delta_bytes + mine->moment_bytes;
@@ -342,6 +342,7 @@ enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct
     if (error)
         return error;
     exchange->pending_any = true;
+    edge->progress = edge->prepared;
     edge->sequence++;
     return BASE_OK;
 }
