@@ -173,14 +173,19 @@ static enum base_error on_request(struct gossip_exchange *exchange, struct gossi
     return answer_request(exchange, edge, theirs, actions);
 }
 
+static bool is_answerable(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return edge->parked.held && !exchange->active &&
+           !is_ahead_of_us(exchange, edge, edge->parked.form, edge->parked.clock);
+}
+
 // Requests that waited for our round, or for the end of our own exchange with somebody else.
 static enum base_error answer_parked(struct gossip_exchange *exchange,
                                      struct gossip_exchange_actions *actions)
 {
     for (size_t i = 0; i < exchange->n_edges && actions->count < GOSSIP_EXCHANGE_ACTIONS / 2; i++) {
         struct gossip_edge *edge = exchange->edges[i];
-        if (!edge->parked.held || exchange->active ||
-            is_ahead_of_us(exchange, edge, edge->parked.form, edge->parked.clock))
+        if (!is_answerable(exchange, edge))
             continue;
         struct gossip_message message = gossip_packet_message(&edge->parked, GOSSIP_XCHG);
         edge->parked.held = false;
@@ -205,9 +210,11 @@ static enum base_error on_answer(struct gossip_exchange *exchange, struct gossip
 
     if (!ours || edge->state == GOSSIP_EDGE_HELLO)
         return BASE_OK; // an answer that was replayed once more than needed
-    if (theirs->form != (uint8_t)request->form)
-        return BASE_EFORMAT;
-    enum base_error error = gossip_averaging_commit(exchange, edge, request, theirs, request->clock);
+    enum base_error error = theirs->form == (uint8_t)request->form
+                                ? gossip_averaging_commit(exchange, edge, request, theirs, request->clock)
+                                : BASE_EFORMAT;
+    if (error == BASE_EFORMAT) // or the same answer would break every link to come; without it the edge BOOTs
+        gossip_edge_drop_request(exchange, edge);
     if (error)
         return error;
     uint64_t clock = request->clock;
@@ -386,6 +393,8 @@ uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange)
             edge->state == GOSSIP_EDGE_BOOT && gossip_edge_leads(exchange, edge) && !exchange->active;
         if (gossip_edge_asks(edge) || boots)
             next = sooner(next, edge->alarm_ns);
+        if (is_answerable(exchange, edge))
+            next = exchange->now_ns; // more of them than one step answers
     }
     return next;
 }

@@ -649,6 +649,102 @@ static void test_refused_message_does_not_hide_the_end_of_a_round(void **state)
     net_destroy(net);
 }
 
+// An answer that can't be applied (the two ends' stored packets fit no more) breaks one link, not all to
+// come.
+static void test_answer_that_does_not_fit_is_asked_for_once(void **state)
+{
+    struct net *net = linked_net(2, 50, false, net_seed(25));
+    static const uint8_t garbage[8] = {0xff};
+    struct gossip_message message = {
+        .kind = GOSSIP_XACK,
+        .as.exchange = {.step_scale = 0.1f, .delta = garbage, .delta_bytes = sizeof garbage}};
+    struct gossip_exchange_event event = {
+        .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(1), .message = &message};
+
+    (void)state;
+    net_round(net, 0, 1);
+    net->node[0].paused = true;
+    net_settle(net, SECOND / 100); // node 1 has committed
+    assert_int_equal(net_step(net, 0, &event), BASE_EFORMAT);
+    net_unlink(net, 0, 1);
+    net->node[0].paused = false;
+    net_link(net, 0, 1);
+    net_settle(net, SECOND);
+    assert_true(net_count(net, COUNTER(boots)) >= 2);
+    for (uint64_t round = 2; round < 60; round++)
+        net_round_all(net, round);
+    assert_true(net_references_match(net));
+    assert_true(net_energy(net) < 1e-8);
+    net_destroy(net);
+}
+
+// A step scale is any finite number that the peer likes; the corrections stay finite all the same.
+static void test_tiny_step_scale_leaves_corrections_finite(void **state)
+{
+    struct net *net = linked_net(2, 50, false, net_seed(26));
+
+    (void)state;
+    net->step_scale = 1e-44f;
+    for (uint64_t round = 1; round < 10; round++)
+        net_round_all(net, round);
+    assert_int_equal(net_count(net, COUNTER(exchanges)), 18);
+    for (size_t j = 0; j < 50; j++)
+        assert_true(isfinite(gossip_exchange_correction(net->node[0].exchange)[j]));
+    net_destroy(net);
+}
+
+// More requests wait for one busy node than it answers in one step: the rest follow without another event.
+static void test_many_parked_requests_are_all_answered(void **state)
+{
+    enum { N = 20 };
+    struct gossip_exchange_options options = defaults(false);
+    struct net *net = net_create(N, 50, TOPOLOGY_RING, net_seed(27), &options);
+    struct gossip_exchange_event round = {.kind = GOSSIP_EXCHANGE_ROUND,
+                                          .round = {.round = 1, .meets = true, .step_scale = 0.1f}};
+
+    (void)state;
+    for (size_t i = 0; i + 1 < N; i++)
+        net_link(net, i, N - 1);
+    net_settle(net, SECOND);
+    net->node[0].paused = true;
+    for (size_t i = N; i-- > 0;) { // the last one asks node 0, and all others ask the last one
+        if (i == 0)
+            continue;
+        round.round.partner = net_id(i == N - 1 ? 0 : N - 1);
+        round.round.model = net->node[i].x;
+        assert_int_equal(net_step(net, i, &round), BASE_OK);
+    }
+    net_settle(net, SECOND / 100);
+    assert_int_equal(net_count(net, COUNTER(exchanges)), 0);
+    net->node[0].paused = false;
+    net_settle(net, SECOND / 100);
+    assert_int_equal(net_count(net, COUNTER(exchanges)), 2 * (N - 1));
+    net_destroy(net);
+}
+
+// A record whose packet could not be sent again is refused, like any damaged one.
+static void test_record_with_an_impossible_packet_is_refused(void **state)
+{
+    struct net *net = linked_net(2, 50, false, net_seed(28));
+    struct gossip_exchange *fresh;
+    struct base_reason why;
+
+    (void)state;
+    net_round(net, 0, 1);
+    struct saved saved = save(net, 0);
+    for (size_t flipped = 28; flipped <= 30;
+         flipped += 2) { // sign of the step scale; offset of a sparse delta
+        uint8_t before = saved.transactions[flipped];
+        saved.transactions[flipped] ^= 0x80;
+        assert_int_equal(gossip_exchange_create(&net->node[0].options, &fresh, &why), BASE_OK);
+        assert_int_equal(gossip_exchange_import(fresh, &saved.record), BASE_EFORMAT);
+        gossip_exchange_destroy(fresh);
+        saved.transactions[flipped] = before;
+    }
+    restore(net, 0, &saved);
+    net_destroy(net);
+}
+
 // One end forgets an edge at its very beginning while messages of it are under way over a link that stays:
 // what either end then commits is not the same exchange, though it has the same number.
 static void test_edge_forgotten_at_its_beginning(void **state)
@@ -721,6 +817,10 @@ int main(void)
         cmocka_unit_test(test_second_request_of_a_number_gets_no_answer),
         cmocka_unit_test(test_restart_with_a_request_that_was_replaced),
         cmocka_unit_test(test_lost_hello_is_repeated),
+        cmocka_unit_test(test_answer_that_does_not_fit_is_asked_for_once),
+        cmocka_unit_test(test_tiny_step_scale_leaves_corrections_finite),
+        cmocka_unit_test(test_many_parked_requests_are_all_answered),
+        cmocka_unit_test(test_record_with_an_impossible_packet_is_refused),
         cmocka_unit_test(test_refused_message_does_not_hide_the_end_of_a_round),
         cmocka_unit_test(test_lost_decision_to_boot_is_told_again),
         cmocka_unit_test(test_edge_forgotten_at_its_beginning),
