@@ -136,9 +136,14 @@ bool node_graph_next(struct node_graph *graph, struct node_graph_change *change)
     return false;
 }
 
+bool node_graph_has(const struct node_graph *graph, const struct gossip_id *peer)
+{
+    return position_of(graph->view, graph->n_view, peer) != TOPOLOGY_NOBODY;
+}
+
 bool node_graph_is_stranger(const struct node_graph *graph, const struct gossip_id *peer)
 {
-    return position_of(graph->view, graph->n_view, peer) != TOPOLOGY_NOBODY && !is_neighbour(graph, peer);
+    return node_graph_has(graph, peer) && !is_neighbour(graph, peer);
 }
 
 bool node_graph_partner(const struct node_graph *graph, uint64_t round, struct gossip_id *partner)

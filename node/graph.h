@@ -34,6 +34,7 @@ struct node_graph_change {
 };
 bool node_graph_next(struct node_graph *graph, struct node_graph_change *change);
 
+bool node_graph_has(const struct node_graph *graph, const struct gossip_id *peer); // in the view
 // A member of the view that is no neighbour: its edge can be forgotten.
 bool node_graph_is_stranger(const struct node_graph *graph, const struct gossip_id *peer);
 // Whom the schedule names for a round; false: nobody.

@@ -16,7 +16,9 @@ struct node_worker {
     struct node_worker_options options;
     pthread_t thread;
     struct node_graph *graph;
-    bool graph_changed;       // since the latest round
+    bool graph_changed;    // since the latest round
+    bool absent_forgotten; // edges from a checkpoint whose peers did not come
+    uint64_t started_ns;
     struct node_round *round; // being settled, or NULL
     bool edges_dirty;
     uint64_t edges_posted_ns;
@@ -158,18 +160,29 @@ static void follow_graph(struct node_worker *worker, enum base_error code)
     worker->graph_changed = true;
 }
 
+// A peer that died while this node was away is in no view and will never be reported dead: the pull of its
+// edge would stay for good, with nobody to pull the other way.
+static bool absent_are_due(const struct node_worker *worker)
+{
+    return !worker->absent_forgotten &&
+           node_clock_ns() - worker->started_ns >= worker->options.forget_after_ns;
+}
+
 // While a view grows, neighbours come and go; only at a boundary is it known whose edges are no longer
 // needed.
-static void forget_strangers(struct node_worker *worker)
+static void forget_edges(struct node_worker *worker)
 {
     struct gossip_exchange *exchange = worker->options.exchange;
-    if (!worker->graph_changed)
+    bool absent = absent_are_due(worker);
+    if (!worker->graph_changed && !absent)
         return;
     worker->graph_changed = false;
+    worker->absent_forgotten |= absent;
     for (size_t i = gossip_exchange_edges(exchange); i-- > 0;) {
         struct gossip_edge_info info;
         gossip_exchange_edge_info(exchange, i, &info);
-        if (node_graph_is_stranger(worker->graph, &info.peer))
+        if (node_graph_is_stranger(worker->graph, &info.peer) ||
+            (absent && !node_graph_has(worker->graph, &info.peer)))
             link_event(worker, GOSSIP_EXCHANGE_FORGET, &info.peer);
     }
 }
@@ -177,7 +190,7 @@ static void forget_strangers(struct node_worker *worker)
 static void take_round(struct node_worker *worker, struct node_round *round)
 {
     struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_ROUND};
-    forget_strangers(worker);
+    forget_edges(worker);
     event.round.meets = round->meets && node_graph_partner(worker->graph, round->round, &event.round.partner);
     event.round.round = round->round;
     event.round.step_scale = round->step_scale;
@@ -285,6 +298,7 @@ enum base_error node_worker_start(const struct node_worker_options *options, str
     if (!worker)
         return BASE_ENOMEM;
     worker->options = *options;
+    worker->started_ns = node_clock_ns();
     if (node_graph_create(options->topology, &options->self, &worker->graph) != BASE_OK ||
         pthread_create(&worker->thread, NULL, work, worker) != 0) {
         node_graph_destroy(worker->graph);

@@ -14,6 +14,7 @@ struct node_worker_options {
     struct gossip_exchange *exchange; // becomes the worker's while it runs
     struct gossip_id self;
     enum topology_kind topology;
+    uint64_t forget_after_ns; // edges of a checkpoint whose peers nobody has seen by then are forgotten
     struct node_mailbox *inbox, *loop, *learner; // borrowed
     // Writes a checkpoint; called on the worker thread while learner and edges stand still.
     enum base_error (*checkpoint)(void *context, const struct node_round *round, struct base_reason *why);
