@@ -1,0 +1,191 @@
+// Which links carry an edge: the topology applied to the view, told as changes.
+#include "base/limits.h"
+#include "base/rng.h"
+#include "node/graph.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MEMBERS = 24 };
+
+static struct gossip_id id_of(size_t number)
+{
+    struct gossip_id id = {{(uint8_t)(number >> 8), (uint8_t)number, 1}};
+    return id;
+}
+
+static size_t number_of(const struct gossip_id *id)
+{
+    return (size_t)id->bytes[0] << 8 | id->bytes[1];
+}
+
+static void fill(struct gossip_id *view, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        view[i] = id_of(i);
+}
+
+// Members come from the network: no number of them may need more neighbours than there is room for.
+static void neighbours_fit_for_every_number_of_members(void **state)
+{
+    enum { MOST = 2 * LIMIT_PEERS };
+    struct gossip_id *view = calloc(MOST, sizeof *view), out[NODE_GRAPH_NEIGHBOURS];
+    size_t positions[NODE_GRAPH_NEIGHBOURS];
+    (void)state;
+    assert_non_null(view);
+    fill(view, MOST);
+    for (int kind = TOPOLOGY_RING; kind <= TOPOLOGY_BUTTERFLY; kind++)
+        for (size_t n = 1; n <= MOST; n += n < 150 ? 1 : 73)
+            for (size_t self = 0; self < n; self += 1 + n / 40) {
+                size_t count = n < 2 ? 0
+                                     : topology_neighbours((enum topology_kind)kind, n, self, positions,
+                                                           NODE_GRAPH_NEIGHBOURS);
+                assert_true(count <= NODE_GRAPH_NEIGHBOURS);
+                assert_int_equal(node_graph_neighbours((enum topology_kind)kind, view, n, &view[self], out),
+                                 count);
+                for (size_t i = 0; i < count; i++)
+                    assert_memory_equal(&out[i], &view[positions[i]], sizeof out[i]);
+            }
+    free(view);
+}
+
+static void without_a_place_in_the_view_there_is_nobody(void **state)
+{
+    struct gossip_id view[4], self = id_of(9), partner, out[NODE_GRAPH_NEIGHBOURS];
+    struct node_graph *graph;
+    struct node_graph_change change;
+    (void)state;
+    fill(view, 4);
+    assert_int_equal(node_graph_neighbours(TOPOLOGY_RING, view, 4, &self, out), 0);
+    assert_int_equal(node_graph_create(TOPOLOGY_RING, &self, &graph), BASE_OK);
+    assert_int_equal(node_graph_link(graph, &view[0]), BASE_OK);
+    assert_false(node_graph_next(graph, &change));
+    assert_false(node_graph_partner(graph, 1, &partner));
+    assert_int_equal(node_graph_view(graph, view, 4), BASE_OK);
+    assert_false(node_graph_next(graph, &change));
+    assert_false(node_graph_partner(graph, 1, &partner));
+    assert_int_equal(node_graph_view(graph, &self, 1), BASE_OK); // alone
+    assert_false(node_graph_partner(graph, 1, &partner));
+    node_graph_destroy(graph);
+}
+
+static void a_link_that_replaces_another_comes_up_anew(void **state)
+{
+    struct gossip_id view[2], peer = id_of(1);
+    struct node_graph *graph;
+    struct node_graph_change change;
+    (void)state;
+    fill(view, 2);
+    assert_int_equal(node_graph_create(TOPOLOGY_RING, &view[0], &graph), BASE_OK);
+    assert_int_equal(node_graph_view(graph, view, 2), BASE_OK);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(node_graph_link(graph, &peer), BASE_OK);
+        assert_true(node_graph_next(graph, &change));
+        assert_true(change.up);
+        assert_memory_equal(&change.peer, &peer, sizeof peer);
+        assert_false(node_graph_next(graph, &change));
+    }
+    node_graph_unlink(graph, &peer);
+    node_graph_unlink(graph, &peer);
+    assert_true(node_graph_next(graph, &change));
+    assert_false(change.up);
+    assert_false(node_graph_next(graph, &change));
+    node_graph_destroy(graph);
+}
+
+struct model { // what the changes told add up to, and what they should
+    struct node_graph *graph;
+    enum topology_kind kind;
+    struct gossip_id view[MEMBERS];
+    size_t n;
+    bool linked[MEMBERS], up[MEMBERS];
+};
+
+static void drain(struct model *model)
+{
+    struct node_graph_change change;
+    struct gossip_id neighbours[NODE_GRAPH_NEIGHBOURS], self = id_of(0);
+    bool is_neighbour[MEMBERS] = {false};
+    size_t count = node_graph_neighbours(model->kind, model->view, model->n, &self, neighbours);
+    for (size_t i = 0; i < count; i++)
+        is_neighbour[number_of(&neighbours[i])] = true;
+    for (size_t told = 0; node_graph_next(model->graph, &change); told++) {
+        size_t peer = number_of(&change.peer);
+        assert_true(told < MEMBERS);
+        assert_true(model->up[peer] != change.up);
+        model->up[peer] = change.up;
+    }
+    for (size_t i = 1; i < MEMBERS; i++) {
+        struct gossip_id peer = id_of(i);
+        bool member = false;
+        for (size_t j = 0; j < model->n; j++)
+            member |= number_of(&model->view[j]) == i;
+        assert_int_equal(model->up[i], model->linked[i] && is_neighbour[i]);
+        assert_int_equal(node_graph_has(model->graph, &peer), member);
+        assert_int_equal(node_graph_is_stranger(model->graph, &peer), member && !is_neighbour[i]);
+    }
+    for (uint64_t round = 1; round < 12; round++) {
+        struct gossip_id partner;
+        if (node_graph_partner(model->graph, round, &partner))
+            assert_true(is_neighbour[number_of(&partner)]);
+    }
+}
+
+static void change_view(struct model *model, struct base_rng *rng)
+{
+    uint32_t order[MEMBERS];
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        order[i] = i;
+    base_rng_shuffle(rng, order, MEMBERS);
+    model->n = base_rng_below(rng, MEMBERS + 1);
+    for (size_t i = 0; i < model->n; i++)
+        model->view[i] = id_of(order[i]);
+    assert_int_equal(node_graph_view(model->graph, model->view, model->n), BASE_OK);
+}
+
+static void changes_add_up(void **state)
+{
+    const char *given = getenv("P2PML_SEED");
+    uint64_t seed = given ? strtoull(given, NULL, 10) : 1;
+    struct base_rng rng;
+    (void)state;
+    printf("seed %llu (set P2PML_SEED to replay another)\n", (unsigned long long)seed);
+    base_rng_seed(&rng, seed);
+    for (int trial = 0; trial < 40; trial++) {
+        struct model model = {.kind = trial % 2 ? TOPOLOGY_RING : TOPOLOGY_BUTTERFLY};
+        struct gossip_id self = id_of(0);
+        assert_int_equal(node_graph_create(model.kind, &self, &model.graph), BASE_OK);
+        for (int step = 0; step < 300; step++) {
+            size_t peer = 1 + base_rng_below(&rng, MEMBERS - 1);
+            struct gossip_id id = id_of(peer);
+            if (base_rng_below(&rng, 8) == 0) {
+                change_view(&model, &rng);
+            } else if (base_rng_below(&rng, 2)) {
+                assert_int_equal(node_graph_link(model.graph, &id), BASE_OK);
+                model.linked[peer] = true;
+                model.up[peer] = false; // whatever edge there was begins anew
+            } else {
+                node_graph_unlink(model.graph, &id);
+                model.linked[peer] = false;
+            }
+            if (base_rng_below(&rng, 4)) // several changes may come before they are asked for
+                drain(&model);
+        }
+        node_graph_destroy(model.graph);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(neighbours_fit_for_every_number_of_members),
+        cmocka_unit_test(without_a_place_in_the_view_there_is_nobody),
+        cmocka_unit_test(a_link_that_replaces_another_comes_up_anew),
+        cmocka_unit_test(changes_add_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
