@@ -127,6 +127,14 @@ uint64_t gossip_edge_patience(const struct gossip_exchange *exchange, const stru
                                  exchange->options.deadline_ceiling_ns);
 }
 
+void gossip_edge_send(struct gossip_exchange_actions *actions, const struct gossip_edge *edge,
+                      const struct gossip_message *message)
+{
+    BASE_ASSERT(actions->count < GOSSIP_EXCHANGE_ACTIONS);
+    actions->list[actions->count++] = (struct gossip_exchange_action){
+        .kind = GOSSIP_EXCHANGE_SEND, .peer = edge->peer, .message = *message};
+}
+
 const char *gossip_edge_state_name(enum gossip_edge_state state)
 {
     static const char *const names[] = {"down", "hello", "live", "boot", "in_doubt"};

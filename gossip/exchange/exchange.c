@@ -12,20 +12,12 @@
 #define RETRY_FIRST_NS 1000000u // after BUSY: 1 ms, doubling
 #define RETRY_DOUBLES  6u
 
-void gossip_exchange_send(struct gossip_exchange_actions *actions, const struct gossip_edge *edge,
-                          const struct gossip_message *message)
-{
-    BASE_ASSERT(actions->count < GOSSIP_EXCHANGE_ACTIONS);
-    actions->list[actions->count++] = (struct gossip_exchange_action){
-        .kind = GOSSIP_EXCHANGE_SEND, .peer = edge->peer, .message = *message};
-}
-
 static void send_busy(const struct gossip_edge *edge, uint64_t epoch, uint64_t sequence,
                       struct gossip_exchange_actions *actions)
 {
     struct gossip_message message = {.kind = GOSSIP_BUSY, .as.busy = {.epoch = epoch, .sequence = sequence}};
 
-    gossip_exchange_send(actions, edge, &message);
+    gossip_edge_send(actions, edge, &message);
 }
 
 static enum base_error start_request(struct gossip_exchange *exchange, struct gossip_edge *edge,
@@ -42,7 +34,7 @@ static enum base_error start_request(struct gossip_exchange *exchange, struct go
     edge->alarm_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
     exchange->active = edge;
     struct gossip_message message = gossip_packet_message(&edge->request, GOSSIP_XCHG);
-    gossip_exchange_send(actions, edge, &message);
+    gossip_edge_send(actions, edge, &message);
     return BASE_OK;
 }
 
@@ -112,7 +104,7 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
     if (form == GOSSIP_DELTA_SPARSE)
         gossip_round_note(exchange, edge, theirs->clock);
     struct gossip_message message = gossip_packet_message(&edge->answer, GOSSIP_XACK);
-    gossip_exchange_send(actions, edge, &message);
+    gossip_edge_send(actions, edge, &message);
     if (edge->sequence == 1) // an edge that one end forgot begins where it began before: let them compare
         gossip_settle_tell(exchange, edge, actions);
     return BASE_OK;

@@ -34,7 +34,7 @@ static void send_hello(const struct gossip_exchange *exchange, struct gossip_edg
         .booted = edge->booted,
         .answer = answer,
     };
-    gossip_exchange_send(actions, edge, &message);
+    gossip_edge_send(actions, edge, &message);
 }
 
 void gossip_settle_ask(struct gossip_exchange *exchange, struct gossip_edge *edge,
@@ -104,7 +104,7 @@ static void replay_answer(struct gossip_edge *edge, struct gossip_exchange_actio
     struct gossip_message message = gossip_packet_message(&edge->answer, GOSSIP_XACK);
 
     edge->replays++;
-    gossip_exchange_send(actions, edge, &message);
+    gossip_edge_send(actions, edge, &message);
 }
 
 static void compare(struct gossip_exchange *exchange, struct gossip_edge *edge,

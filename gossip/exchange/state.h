@@ -82,8 +82,8 @@ void gossip_edge_settle(const struct gossip_exchange *exchange, struct gossip_ed
 bool gossip_edge_asks(const struct gossip_edge *edge);
 uint64_t gossip_edge_patience(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 
-void gossip_exchange_send(struct gossip_exchange_actions *actions, const struct gossip_edge *edge,
-                          const struct gossip_message *message);
+void gossip_edge_send(struct gossip_exchange_actions *actions, const struct gossip_edge *edge,
+                      const struct gossip_message *message);
 
 // averaging.c. Fills `packet` with our side of an exchange (q, and the moment slice of round `slice_clock`).
 // BASE_ESTATE: our own model is not finite.
