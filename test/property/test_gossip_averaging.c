@@ -229,8 +229,47 @@ static void test_correction_removes_drift(void **state)
     assert_true(with < without / 1000);
 }
 
-// Async where an answer takes several rounds, so that most meetings are missed, and one node is slower:
-// integrating the force of many rounds as that of one would diverge.
+// The correction after `missed` rounds without a meeting, in units of force / step scale of one round. A
+// dense exchange, so that the force is known: half the difference of the two models.
+static double correction_after(unsigned missed, uint64_t seed)
+{
+    enum { D = 40 };
+    struct gossip_exchange_options options = defaults(1.0f, COMPRESS_FP32);
+    struct net *net;
+    uint64_t round = 1;
+
+    options.drift_correction = true;
+    net = net_create(2, D, TOPOLOGY_RING, seed, &options);
+    net_link_all(net);
+    net_round_all(net, round);
+    net_unlink(net, 0, 1);
+    for (unsigned i = 0; i < missed; i++)
+        net_round_all(net, ++round);
+    net_link(net, 0, 1);
+    net_settle(net, 1000000000);
+    for (size_t j = 0; j < D; j++) {
+        net->node[0].x[j] = 1;
+        net->node[1].x[j] = 3;
+    }
+    net_round_all(net, ++round);
+    double correction = (double)net->node[0].correction[0] * (double)net->step_scale;
+    net_destroy(net);
+    return correction;
+}
+
+// beta = limit = 1/4 here, force = 1: with every round met c = 1/4 / s. The force after missed meetings holds
+// the drift of all those rounds, and is divided by as much.
+static void test_correction_counts_missed_rounds(void **state)
+{
+    uint64_t seed = net_seed(14);
+
+    (void)state;
+    assert_near(correction_after(0, seed), 0.25, 1e-6);
+    assert_near(correction_after(1, seed), 0.25 / 2, 1e-6);
+    assert_near(correction_after(9, seed), 0.25 / 10, 1e-6);
+}
+
+// Async where an answer takes several rounds, so that most meetings are missed, and one node is slower.
 static void test_correction_is_stable_when_meetings_are_missed(void **state)
 {
     struct gossip_exchange_options options = defaults(1.0f / 32, COMPRESS_INT8);
@@ -401,6 +440,7 @@ int main(void)
         cmocka_unit_test(test_ring_reaches_consensus_for_every_size),
         cmocka_unit_test(test_corrections_add_up_to_zero),
         cmocka_unit_test(test_correction_removes_drift),
+        cmocka_unit_test(test_correction_counts_missed_rounds),
         cmocka_unit_test(test_correction_is_stable_when_meetings_are_missed),
         cmocka_unit_test(test_loss_heals_exactly),
         cmocka_unit_test(test_without_sequence_check_consensus_stalls),
