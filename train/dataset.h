@@ -41,7 +41,7 @@ enum base_error train_dataset_subset(const struct train_dataset *data, const uin
                                      struct train_dataset *subset) BASE_CHECK;
 
 // Who trains on what: owner[i] in [0, shards) for every example. `iid`: a seeded shuffle dealt out evenly.
-// `dirichlet`: for each class, proportions ~ Dirichlet(alpha, ..., alpha) over the shards (Hsu, Qi, Brown
+// `dirichlet`: for each class, proportions ~ Dirichlet(alpha, ..., alpha) over the shards (Yurochkin et al.
 // 2019); redrawn, up to a bound, until every shard has at least `least` examples, then filled up from the
 // largest. Seeded.
 enum base_error train_partition_iid(size_t examples, size_t shards, uint64_t seed,
