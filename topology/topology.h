@@ -1,39 +1,64 @@
 // Who meets whom. A topology gives each member a cyclic schedule of meetings, as a pure function of the
-// number of members, the member's position and the round; there is nothing to negotiate. It refuses to know
-// addresses, liveness and time. Any thread.
+// members, the seed and the round; there is nothing to negotiate. It refuses to know addresses, liveness and
+// time.
+//
+// A plan is made of one view of the members and never changes: another view is another plan. Any thread may
+// read it.
 #ifndef TOPOLOGY_TOPOLOGY_H
 #define TOPOLOGY_TOPOLOGY_H
 
 #include "base/error.h"
+#include "base/limits.h"
 #include <stddef.h>
 #include <stdint.h>
 
 enum topology_kind {
     TOPOLOGY_RING,      // members on a circle; alternating matchings along it
-    TOPOLOGY_BUTTERFLY, // round t: slot i meets i XOR 2^(t mod m), m = ceil(log2 n)
+    TOPOLOGY_BUTTERFLY, // round t: slot i meets i XOR 2^(t mod m), m = ceil(log2 slots)
+    TOPOLOGY_RANDOM,    // union of K hash rings: an expander; the rings in turn
 };
 
-#define TOPOLOGY_NOBODY SIZE_MAX
+#define TOPOLOGY_NOBODY     SIZE_MAX
+#define TOPOLOGY_NO_SLOT    UINT32_MAX
+#define TOPOLOGY_RINGS_MOST 8u
 
 // BASE_EINVAL, naming the known kinds, for an unknown name.
 enum base_error topology_kind_parse(const char *name, enum topology_kind *kind,
                                     struct base_reason *why) BASE_CHECK;
 const char *topology_kind_name(enum topology_kind kind);
 
-// The order of members: positions 0..n-1 are the members sorted by this key (equal keys: by name).
-uint64_t topology_member_key(uint64_t seed, const char *name);
+struct topology_member {
+    char name[LIMIT_NODE_NAME_BYTES]; // places on rings follow from it and the seed
+    uint8_t id[32];                   // unique; breaks ties between names and between claims
+    uint32_t slot;                    // butterfly: claimed slot, or TOPOLOGY_NO_SLOT
+};
 
-// Position that `self` meets in round `round` among `members` members, or TOPOLOGY_NOBODY for a rest.
-// Symmetric: if a meets b then b meets a. Ring, and butterfly where n is no power of two: see
-// topology/README.md.
-size_t topology_partner(enum topology_kind kind, size_t members, size_t self, uint64_t round);
+struct topology_options {
+    enum topology_kind kind;
+    uint64_t seed;
+    unsigned rings; // random: K, 1..TOPOLOGY_RINGS_MOST
+};
 
+struct topology_plan;
+
+// members[n] in any order, which does not matter to the plan; copied. BASE_EINVAL: rings out of range, or n >
+// LIMIT_MEMBERS.
+enum base_error topology_plan_create(const struct topology_options *options,
+                                     const struct topology_member *members, size_t n,
+                                     struct topology_plan **plan) BASE_CHECK;
+void topology_plan_destroy(struct topology_plan *plan);
+size_t topology_plan_members(const struct topology_plan *plan);
+
+// Whom `member` (index into members as given) meets in `round`, as an index, or TOPOLOGY_NOBODY for a rest.
+// Symmetric: if a meets b then b meets a.
+size_t topology_plan_partner(const struct topology_plan *plan, size_t member, uint64_t round);
 // Rounds after which the schedule repeats (>= 1).
-size_t topology_period(enum topology_kind kind, size_t members);
-
-// All positions that `self` meets in one period, ascending, without repeats, into peers[capacity]; returns
-// how many there are (may exceed capacity; then the first `capacity` are there).
-size_t topology_neighbours(enum topology_kind kind, size_t members, size_t self, size_t *peers,
-                           size_t capacity);
+uint64_t topology_plan_period(const struct topology_plan *plan);
+// All whom `member` meets in one period, ascending, without repeats, into peers[capacity]; returns how many
+// there are (may exceed capacity; then the first `capacity` are there).
+size_t topology_plan_neighbours(const struct topology_plan *plan, size_t member, size_t *peers,
+                                size_t capacity);
+// Butterfly: the slot that this member has in the plan, which it is to claim. Others: TOPOLOGY_NO_SLOT.
+uint32_t topology_plan_slot(const struct topology_plan *plan, size_t member);
 
 #endif

@@ -1,0 +1,67 @@
+#include "topology/parts.h"
+
+#include <string.h>
+
+// Of several who claim one slot, the lowest id keeps it.
+static void seat_claims(const struct topology_member *members, size_t n, uint32_t *slot, uint32_t *holder)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t claim = members[i].slot;
+        if (claim >= TOPOLOGY_SLOTS_MOST)
+            continue;
+        uint32_t other = holder[claim];
+        if (other == TOPOLOGY_VACANT || memcmp(members[i].id, members[other].id, sizeof members[i].id) < 0)
+            holder[claim] = (uint32_t)i;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint32_t claim = members[i].slot;
+        slot[i] = claim < TOPOLOGY_SLOTS_MOST && holder[claim] == i ? claim : TOPOLOGY_NO_SLOT;
+    }
+}
+
+static void seat(uint32_t member, uint32_t at, uint32_t *slot, uint32_t *holder)
+{
+    holder[at] = member;
+    slot[member] = at;
+}
+
+static void seat_others(size_t n, const uint32_t *order, uint32_t *slot, uint32_t *holder)
+{
+    uint32_t vacancy = 0; // below n: never are more than n - 1 slots taken
+    for (size_t i = 0; i < n; i++) {
+        if (slot[order[i]] != TOPOLOGY_NO_SLOT)
+            continue;
+        while (holder[vacancy] != TOPOLOGY_VACANT)
+            vacancy++;
+        seat(order[i], vacancy, slot, holder);
+    }
+}
+
+static void compact(size_t slots, size_t n, uint32_t *slot, uint32_t *holder)
+{
+    uint32_t vacancy = 0;
+    for (size_t top = slots; top-- > n;) {
+        if (holder[top] == TOPOLOGY_VACANT)
+            continue;
+        while (holder[vacancy] != TOPOLOGY_VACANT)
+            vacancy++;
+        seat(holder[top], vacancy, slot, holder);
+        holder[top] = TOPOLOGY_VACANT;
+    }
+}
+
+size_t topology_slots_assign(const struct topology_member *members, size_t n, const uint32_t *order,
+                             uint32_t *slot, uint32_t *holder)
+{
+    size_t slots = 0;
+    for (size_t at = 0; at < TOPOLOGY_SLOTS_MOST; at++)
+        holder[at] = TOPOLOGY_VACANT;
+    seat_claims(members, n, slot, holder);
+    seat_others(n, order, slot, holder);
+    for (size_t i = 0; i < n; i++)
+        slots = slot[i] >= slots ? slot[i] + 1u : slots;
+    if (3 * (slots - n) <= slots)
+        return slots;
+    compact(slots, n, slot, holder);
+    return n;
+}
