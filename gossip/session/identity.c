@@ -58,6 +58,18 @@ void gossip_identity_wipe(struct gossip_identity *identity)
     sodium_memzero(identity, sizeof *identity);
 }
 
+void gossip_identity_sign(const struct gossip_identity *identity, const uint8_t *bytes, size_t count,
+                          uint8_t signature[64])
+{
+    crypto_sign_ed25519_detached(signature, NULL, bytes, count, identity->signing_secret);
+}
+
+bool gossip_identity_verify(const struct gossip_id *id, const uint8_t *bytes, size_t count,
+                            const uint8_t signature[64])
+{
+    return crypto_sign_ed25519_verify_detached(signature, bytes, count, id->bytes) == 0;
+}
+
 bool gossip_identity_binding_valid(const struct gossip_id *id, const uint8_t exchange_public[32],
                                    const uint8_t binding[64])
 {

@@ -30,6 +30,12 @@ void gossip_identity_wipe(struct gossip_identity *identity);
 bool gossip_identity_binding_valid(const struct gossip_id *id, const uint8_t exchange_public[32],
                                    const uint8_t binding[64]);
 
+// Ed25519 over the bytes as they are; callers put a context of their own in front.
+void gossip_identity_sign(const struct gossip_identity *identity, const uint8_t *bytes, size_t count,
+                          uint8_t signature[64]);
+bool gossip_identity_verify(const struct gossip_id *id, const uint8_t *bytes, size_t count,
+                            const uint8_t signature[64]);
+
 void gossip_id_hex(const struct gossip_id *id, char hex[GOSSIP_ID_HEX]);
 enum base_error gossip_id_parse(const char *hex, struct gossip_id *id) BASE_CHECK;
 

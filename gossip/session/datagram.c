@@ -1,0 +1,398 @@
+#include "gossip/session/datagram.h"
+#include "base/cursor.h"
+#include "gossip/wire/message.h"
+#include <sodium.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAIR_BYTES    8u // tag of the ordered pair, in front of every datagram
+#define ENTROPY_BYTES 8u
+#define NONCE_BYTES   24u // u64 sender's boot, u64 counter, the sender's entropy
+#define HEAD_BYTES    (PAIR_BYTES + NONCE_BYTES)
+#define MAC_BYTES     16u
+#define BOUND_BYTES   (PAIR_BYTES + 8u) // associated data: tag of the pair, u64 receiver's boot
+#define KEY           32u
+#define WINDOW        256u  // packets of a pair that may overtake each other
+#define BUCKETS       1024u // of each index; chains of 4 when LIMIT_MEMBERS are known
+
+_Static_assert(HEAD_BYTES + MAC_BYTES == LIMIT_DATAGRAM_OVERHEAD, "what sealing adds");
+_Static_assert(NONCE_BYTES == crypto_aead_xchacha20poly1305_ietf_NPUBBYTES &&
+                   MAC_BYTES == crypto_aead_xchacha20poly1305_ietf_ABYTES &&
+                   KEY == crypto_aead_xchacha20poly1305_ietf_KEYBYTES,
+               "the layout is that of XChaCha20-Poly1305");
+
+// Their terminating zeros are hashed too, so no text of one kind is a text of the other.
+static const char KEY_LABEL[] = "p2pml datagram";
+static const char TAG_LABEL[] = "p2pml datagram tag";
+static const char INDEX_LABEL[] = "p2pml datagram index";
+
+// What has come from one life of the sender: counters [next - WINDOW, next), one bit each.
+struct window {
+    uint64_t next; // 0: nothing has come
+    uint8_t entropy[ENTROPY_BYTES];
+    uint64_t seen[WINDOW / 64];
+};
+
+struct peer {
+    struct peer *next_by_id, *next_by_tag;
+    struct gossip_id id;
+    uint8_t exchange_public[KEY];
+    uint8_t tag_out[PAIR_BYTES], tag_in[PAIR_BYTES];
+    uint8_t key_out[KEY], key_in[KEY];
+    uint64_t boot;    // the highest that its record or an authentic datagram told
+    uint64_t counter; // of the next datagram to it
+    struct window window;
+    bool keyed; // key_out and key_in are there
+};
+
+struct gossip_datagrams {
+    const struct gossip_identity *identity;
+    uint8_t psk[KEY];
+    char cluster[LIMIT_NODE_NAME_BYTES];
+    uint64_t boot;
+    uint8_t entropy[ENTROPY_BYTES];
+    uint8_t index_key[KEY]; // secret, so that nobody chooses an id for its bucket
+    uint64_t counter_floor; // no forgotten peer was sent a counter from here on
+    size_t n_peers;
+    struct peer *by_id[BUCKETS], *by_tag[BUCKETS];
+};
+
+// Keys
+
+// BLAKE2b-256, keyed by the psk, over label || shared || sender || receiver || protocol || cluster. All but
+// the last have fixed lengths.
+static void derive(const struct gossip_datagrams *datagrams, const char *label, size_t label_bytes,
+                   const uint8_t *shared, const struct gossip_id *sender, const struct gossip_id *receiver,
+                   uint8_t out[KEY])
+{
+    uint8_t text[sizeof TAG_LABEL + KEY + 2 * GOSSIP_ID_BYTES + 4 + LIMIT_NODE_NAME_BYTES];
+    struct base_writer writer = base_writer_of(text, sizeof text);
+    base_write_bytes(&writer, label, label_bytes);
+    if (shared != NULL)
+        base_write_bytes(&writer, shared, KEY);
+    base_write_bytes(&writer, sender->bytes, GOSSIP_ID_BYTES);
+    base_write_bytes(&writer, receiver->bytes, GOSSIP_ID_BYTES);
+    base_write_u32(&writer, GOSSIP_PROTOCOL);
+    base_write_bytes(&writer, datagrams->cluster, strlen(datagrams->cluster));
+    BASE_ASSERT(!writer.failed);
+    crypto_generichash_blake2b(out, KEY, text, base_writer_used(&writer), datagrams->psk, KEY);
+    sodium_memzero(text, sizeof text);
+}
+
+static void derive_tag(const struct gossip_datagrams *datagrams, const struct gossip_id *sender,
+                       const struct gossip_id *receiver, uint8_t tag[PAIR_BYTES])
+{
+    uint8_t whole[KEY];
+    derive(datagrams, TAG_LABEL, sizeof TAG_LABEL, NULL, sender, receiver, whole);
+    memcpy(tag, whole, PAIR_BYTES);
+    sodium_memzero(whole, sizeof whole);
+}
+
+// Both keys of a peer, at its first use: X25519 costs a hundred times what adding the peer does.
+static enum base_error ensure_keys(const struct gossip_datagrams *datagrams, struct peer *peer)
+{
+    const struct gossip_identity *self = datagrams->identity;
+    uint8_t shared[KEY];
+    enum base_error error = BASE_OK;
+    if (peer->keyed)
+        return BASE_OK;
+    if (crypto_scalarmult_curve25519(shared, self->exchange_secret, peer->exchange_public) != 0 ||
+        sodium_is_zero(shared, KEY)) {
+        error = BASE_EAUTH;
+        goto out;
+    }
+    derive(datagrams, KEY_LABEL, sizeof KEY_LABEL, shared, &self->id, &peer->id, peer->key_out);
+    derive(datagrams, KEY_LABEL, sizeof KEY_LABEL, shared, &peer->id, &self->id, peer->key_in);
+    peer->keyed = true;
+out:
+    sodium_memzero(shared, sizeof shared);
+    return error;
+}
+
+// The points of order 1, 2, 4 and 8 on the curve and its twist, in each of their encodings below 2^255: with
+// them X25519 gives zero whatever the secret is. 0, 1, the two of order 8, p - 1, p and p + 1.
+static const uint8_t SMALL_ORDER[][KEY] = {
+    {0},
+    {1},
+    {0xe0, 0xeb, 0x7a, 0x7c, 0x3b, 0x41, 0xb8, 0xae, 0x16, 0x56, 0xe3, 0xfa, 0xf1, 0x9f, 0xc4, 0x6a,
+     0xda, 0x09, 0x8d, 0xeb, 0x9c, 0x32, 0xb1, 0xfd, 0x86, 0x62, 0x05, 0x16, 0x5f, 0x49, 0xb8, 0x00},
+    {0x5f, 0x9c, 0x95, 0xbc, 0xa3, 0x50, 0x8c, 0x24, 0xb1, 0xd0, 0xb1, 0x55, 0x9c, 0x83, 0xef, 0x5b,
+     0x04, 0x44, 0x5c, 0xc4, 0x58, 0x1c, 0x8e, 0x86, 0xd8, 0x22, 0x4e, 0xdd, 0xd0, 0x9f, 0x11, 0x57},
+    {0xec, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+     0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f},
+    {0xed, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+     0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f},
+    {0xee, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+     0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f},
+};
+
+static bool small_order(const uint8_t exchange_public[KEY])
+{
+    uint8_t masked[KEY];
+    memcpy(masked, exchange_public, KEY);
+    masked[KEY - 1] &= 0x7f; // X25519 ignores this bit
+    for (size_t i = 0; i < sizeof SMALL_ORDER / sizeof SMALL_ORDER[0]; i++)
+        if (memcmp(masked, SMALL_ORDER[i], KEY) == 0)
+            return true;
+    return false;
+}
+
+// Replay window
+
+// Read before anything is opened, so that a flood of old packets costs no cryptography.
+static bool window_admits(const struct peer *peer, uint64_t boot, uint64_t counter,
+                          const uint8_t entropy[ENTROPY_BYTES])
+{
+    const struct window *window = &peer->window;
+    if (boot < peer->boot || counter == UINT64_MAX)
+        return false;
+    if (boot > peer->boot || window->next == 0)
+        return true;
+    if (memcmp(entropy, window->entropy, ENTROPY_BYTES) != 0) // a second process under one boot number
+        return false;
+    if (counter >= window->next)
+        return true;
+    const uint64_t bit = counter % WINDOW;
+    return window->next - counter <= WINDOW && (window->seen[bit / 64] >> bit % 64 & 1) == 0;
+}
+
+static void begin_life(struct peer *peer, uint64_t boot)
+{
+    peer->boot = boot;
+    memset(&peer->window, 0, sizeof peer->window);
+}
+
+// `counter` was admitted and is authentic.
+static void window_take(struct window *window, uint64_t counter, const uint8_t entropy[ENTROPY_BYTES])
+{
+    if (counter >= window->next && counter - window->next >= WINDOW)
+        memset(window->seen, 0, sizeof window->seen);
+    else
+        for (uint64_t passed = window->next; passed < counter; passed++)
+            window->seen[passed % WINDOW / 64] &= ~(1ull << passed % WINDOW % 64);
+    window->seen[counter % WINDOW / 64] |= 1ull << counter % WINDOW % 64;
+    if (counter >= window->next)
+        window->next = counter + 1;
+    memcpy(window->entropy, entropy, ENTROPY_BYTES);
+}
+
+// Peers, indexed by id and by the tag of what they send
+
+static size_t bucket_of(const struct gossip_datagrams *datagrams, const uint8_t *data, size_t bytes)
+{
+    uint8_t hash[8];
+    crypto_shorthash_siphash24(hash, data, bytes, datagrams->index_key);
+    struct base_reader reader = base_reader_of(hash, sizeof hash);
+    return base_read_u64(&reader) % BUCKETS;
+}
+
+// Where the pointer to this peer stands; a pointer to NULL at the end of the chain where it would.
+static struct peer **place_by_id(struct gossip_datagrams *datagrams, const struct gossip_id *id)
+{
+    struct peer **place = &datagrams->by_id[bucket_of(datagrams, id->bytes, GOSSIP_ID_BYTES)];
+    while (*place != NULL && gossip_id_compare(&(*place)->id, id) != 0)
+        place = &(*place)->next_by_id;
+    return place;
+}
+
+static void unlink_by_tag(struct gossip_datagrams *datagrams, const struct peer *peer)
+{
+    struct peer **place = &datagrams->by_tag[bucket_of(datagrams, peer->tag_in, PAIR_BYTES)];
+    while (*place != peer)
+        place = &(*place)->next_by_tag;
+    *place = peer->next_by_tag;
+}
+
+static void peer_free(struct peer *peer)
+{
+    sodium_memzero(peer, sizeof *peer);
+    free(peer);
+}
+
+static enum base_error peer_add(struct gossip_datagrams *datagrams, const struct gossip_id *id,
+                                const uint8_t exchange_public[KEY], uint64_t boot, struct peer **place)
+{
+    if (datagrams->n_peers >= LIMIT_MEMBERS)
+        return BASE_ELIMIT;
+    struct peer *peer = calloc(1, sizeof *peer);
+    if (peer == NULL)
+        return BASE_ENOMEM;
+    peer->id = *id;
+    peer->boot = boot;
+    peer->counter = datagrams->counter_floor;
+    memcpy(peer->exchange_public, exchange_public, KEY);
+    derive_tag(datagrams, &datagrams->identity->id, id, peer->tag_out);
+    derive_tag(datagrams, id, &datagrams->identity->id, peer->tag_in);
+
+    struct peer **head = &datagrams->by_tag[bucket_of(datagrams, peer->tag_in, PAIR_BYTES)];
+    peer->next_by_tag = *head;
+    *head = peer;
+    *place = peer;
+    datagrams->n_peers++;
+    return BASE_OK;
+}
+
+static void peer_update(struct peer *peer, const uint8_t exchange_public[KEY], uint64_t boot)
+{
+    if (boot > peer->boot)
+        begin_life(peer, boot);
+    if (memcmp(peer->exchange_public, exchange_public, KEY) == 0)
+        return;
+    memcpy(peer->exchange_public, exchange_public, KEY);
+    sodium_memzero(peer->key_out, KEY);
+    sodium_memzero(peer->key_in, KEY);
+    peer->keyed = false;
+}
+
+enum base_error gossip_datagrams_peer(struct gossip_datagrams *datagrams, const struct gossip_id *peer,
+                                      const uint8_t exchange_public[32], uint64_t boot)
+{
+    if (gossip_id_compare(peer, &datagrams->identity->id) == 0)
+        return BASE_EINVAL; // both directions would be one, and reflection would succeed
+    if (small_order(exchange_public))
+        return BASE_EAUTH;
+    struct peer **place = place_by_id(datagrams, peer);
+    if (*place == NULL)
+        return peer_add(datagrams, peer, exchange_public, boot, place);
+    if (boot >= (*place)->boot)
+        peer_update(*place, exchange_public, boot);
+    return BASE_OK;
+}
+
+void gossip_datagrams_forget(struct gossip_datagrams *datagrams, const struct gossip_id *peer)
+{
+    struct peer **place = place_by_id(datagrams, peer), *gone = *place;
+    if (gone == NULL)
+        return;
+    // Known again, it has the same keys: its counter must not begin anew.
+    if (gone->counter > datagrams->counter_floor)
+        datagrams->counter_floor = gone->counter;
+    *place = gone->next_by_id;
+    unlink_by_tag(datagrams, gone);
+    datagrams->n_peers--;
+    peer_free(gone);
+}
+
+enum base_error gossip_datagrams_create(const struct gossip_datagrams_options *options,
+                                        struct gossip_datagrams **datagrams)
+{
+    const size_t name_bytes = strlen(options->cluster);
+    BASE_ASSERT(name_bytes < LIMIT_NODE_NAME_BYTES);
+    BASE_ASSERT(sodium_init() >= 0); // picks the fast implementations; calls after the first do nothing
+    struct gossip_datagrams *made = calloc(1, sizeof *made);
+    if (made == NULL)
+        return BASE_ENOMEM;
+    made->identity = options->identity;
+    made->boot = options->boot;
+    memcpy(made->psk, options->psk, KEY);
+    memcpy(made->cluster, options->cluster, name_bytes);
+    memcpy(made->entropy, options->entropy, ENTROPY_BYTES);
+    crypto_generichash_blake2b(made->index_key, KEY, (const uint8_t *)INDEX_LABEL, sizeof INDEX_LABEL,
+                               options->identity->exchange_secret, KEY);
+    *datagrams = made;
+    return BASE_OK;
+}
+
+void gossip_datagrams_destroy(struct gossip_datagrams *datagrams)
+{
+    if (datagrams == NULL)
+        return;
+    for (size_t i = 0; i < BUCKETS; i++)
+        while (datagrams->by_id[i] != NULL) {
+            struct peer *peer = datagrams->by_id[i];
+            datagrams->by_id[i] = peer->next_by_id;
+            peer_free(peer);
+        }
+    sodium_memzero(datagrams, sizeof *datagrams);
+    free(datagrams);
+}
+
+void gossip_datagrams_boot(struct gossip_datagrams *datagrams, uint64_t boot)
+{
+    if (boot > datagrams->boot)
+        datagrams->boot = boot;
+}
+
+// Datagrams
+
+static void write_bound(uint8_t bound[BOUND_BYTES], const uint8_t tag[PAIR_BYTES], uint64_t receiver_boot)
+{
+    struct base_writer writer = base_writer_of(bound, BOUND_BYTES);
+    base_write_bytes(&writer, tag, PAIR_BYTES);
+    base_write_u64(&writer, receiver_boot);
+}
+
+enum base_error gossip_datagram_seal(struct gossip_datagrams *datagrams, const struct gossip_id *peer,
+                                     const uint8_t *plain, size_t plain_bytes, uint8_t *sealed,
+                                     size_t *sealed_bytes)
+{
+    uint8_t bound[BOUND_BYTES];
+    if (plain_bytes > LIMIT_DATAGRAM_BYTES - LIMIT_DATAGRAM_OVERHEAD)
+        return BASE_ELIMIT;
+    struct peer *to = *place_by_id(datagrams, peer);
+    if (to == NULL)
+        return BASE_ENOTFOUND;
+    enum base_error error = ensure_keys(datagrams, to);
+    if (error != BASE_OK)
+        return error;
+    struct base_writer head = base_writer_of(sealed, HEAD_BYTES);
+    base_write_bytes(&head, to->tag_out, PAIR_BYTES);
+    base_write_u64(&head, datagrams->boot);
+    base_write_u64(&head, to->counter++);
+    base_write_bytes(&head, datagrams->entropy, ENTROPY_BYTES);
+    write_bound(bound, to->tag_out, to->boot);
+    crypto_aead_xchacha20poly1305_ietf_encrypt(sealed + HEAD_BYTES, NULL, plain, plain_bytes, bound,
+                                               BOUND_BYTES, NULL, sealed + PAIR_BYTES, to->key_out);
+    *sealed_bytes = plain_bytes + LIMIT_DATAGRAM_OVERHEAD;
+    return BASE_OK;
+}
+
+// What one peer may have sent. A plaintext that is not authentic never reaches the caller's memory.
+static enum base_error open_from(struct gossip_datagrams *datagrams, struct peer *from, const uint8_t *sealed,
+                                 size_t sealed_bytes, uint8_t *plain)
+{
+    const size_t plain_bytes = sealed_bytes - LIMIT_DATAGRAM_OVERHEAD;
+    uint8_t bound[BOUND_BYTES], opened[LIMIT_DATAGRAM_BYTES];
+    struct base_reader nonce = base_reader_of(sealed + PAIR_BYTES, NONCE_BYTES);
+    const uint64_t boot = base_read_u64(&nonce), counter = base_read_u64(&nonce);
+    const uint8_t *entropy = base_read_bytes(&nonce, ENTROPY_BYTES);
+    if (!window_admits(from, boot, counter, entropy))
+        return BASE_ESTATE;
+    enum base_error error = ensure_keys(datagrams, from);
+    if (error != BASE_OK)
+        return error;
+    write_bound(bound, from->tag_in, datagrams->boot);
+    if (crypto_aead_xchacha20poly1305_ietf_decrypt(opened, NULL, NULL, sealed + HEAD_BYTES,
+                                                   sealed_bytes - HEAD_BYTES, bound, BOUND_BYTES,
+                                                   sealed + PAIR_BYTES, from->key_in) != 0)
+        return BASE_EAUTH;
+    if (boot > from->boot)
+        begin_life(from, boot);
+    window_take(&from->window, counter, entropy);
+    memcpy(plain, opened, plain_bytes);
+    sodium_memzero(opened, plain_bytes);
+    return BASE_OK;
+}
+
+enum base_error gossip_datagram_open(struct gossip_datagrams *datagrams, const uint8_t *sealed,
+                                     size_t sealed_bytes, uint8_t *plain, size_t *plain_bytes,
+                                     struct gossip_id *peer)
+{
+    if (sealed_bytes < LIMIT_DATAGRAM_OVERHEAD || sealed_bytes > LIMIT_DATAGRAM_BYTES)
+        return BASE_EFORMAT;
+    enum base_error error = BASE_ENOTFOUND;
+    struct peer *from = datagrams->by_tag[bucket_of(datagrams, sealed, PAIR_BYTES)];
+    // A member may have searched for an id whose tag is another's: each peer of this tag is tried.
+    for (; from != NULL; from = from->next_by_tag) {
+        if (memcmp(from->tag_in, sealed, PAIR_BYTES) != 0)
+            continue;
+        error = open_from(datagrams, from, sealed, sealed_bytes, plain);
+        if (error == BASE_OK) {
+            *plain_bytes = sealed_bytes - LIMIT_DATAGRAM_OVERHEAD;
+            *peer = from->id;
+            break;
+        }
+    }
+    return error;
+}

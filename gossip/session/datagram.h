@@ -1,0 +1,50 @@
+// Sealed datagrams between members (DESIGN: secure channel). XChaCha20-Poly1305 under a key of each ordered
+// pair, derived from static-static X25519, the cluster secret, cluster name and protocol number. The
+// receiver's boot number is bound in, so what was sent to an earlier life of a node does not open; a sliding
+// window refuses what was sent twice. What does not open is dropped without an answer. Layout:
+// gossip/README.md.
+//
+// No socket, clock or randomness. One owner. Secrets are wiped by destroy.
+#ifndef GOSSIP_SESSION_DATAGRAM_H
+#define GOSSIP_SESSION_DATAGRAM_H
+
+#include "base/error.h"
+#include "base/limits.h"
+#include "gossip/session/identity.h"
+
+struct gossip_datagrams;
+
+struct gossip_datagrams_options {
+    const struct gossip_identity *identity; // borrowed for life
+    uint8_t psk[32];
+    const char *cluster;
+    uint64_t boot; // of this node: in the nonce of what it sends, expected in what it gets
+    uint8_t
+        entropy[8]; // fresh: keeps nonces apart even when a copy of this node runs with the same boot number
+};
+
+enum base_error gossip_datagrams_create(const struct gossip_datagrams_options *options,
+                                        struct gossip_datagrams **datagrams) BASE_CHECK;
+void gossip_datagrams_destroy(struct gossip_datagrams *datagrams);             // NULL is fine
+void gossip_datagrams_boot(struct gossip_datagrams *datagrams, uint64_t boot); // this node's, raised
+
+// What the record of a member says. A higher boot number than before begins a new replay window; a lower one
+// is ignored. BASE_ELIMIT over LIMIT_MEMBERS, BASE_ENOMEM, BASE_EAUTH for an exchange key of small order,
+// BASE_EINVAL for this node's own id.
+enum base_error gossip_datagrams_peer(struct gossip_datagrams *datagrams, const struct gossip_id *peer,
+                                      const uint8_t exchange_public[32], uint64_t boot) BASE_CHECK;
+void gossip_datagrams_forget(struct gossip_datagrams *datagrams, const struct gossip_id *peer);
+
+// sealed[LIMIT_DATAGRAM_BYTES]; plaintext at most LIMIT_DATAGRAM_BYTES - LIMIT_DATAGRAM_OVERHEAD bytes
+// (BASE_ELIMIT). BASE_ENOTFOUND: no such peer.
+enum base_error gossip_datagram_seal(struct gossip_datagrams *datagrams, const struct gossip_id *peer,
+                                     const uint8_t *plain, size_t plain_bytes, uint8_t *sealed,
+                                     size_t *sealed_bytes) BASE_CHECK;
+// plain[LIMIT_DATAGRAM_BYTES]. Nothing is changed and nothing is to be answered on: BASE_EFORMAT (too short
+// or too long), BASE_ENOTFOUND (from nobody we know), BASE_EAUTH (forged, changed, reflected, or meant for an
+// earlier life of this node), BASE_ESTATE (seen before, or too old).
+enum base_error gossip_datagram_open(struct gossip_datagrams *datagrams, const uint8_t *sealed,
+                                     size_t sealed_bytes, uint8_t *plain, size_t *plain_bytes,
+                                     struct gossip_id *peer) BASE_CHECK;
+
+#endif
