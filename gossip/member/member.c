@@ -1,0 +1,322 @@
+// Events in, timers, and what others may know of the state.
+#include "gossip/member/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define HOUSE_NS      (5 * SECOND_NS)         // between two looks at the whole table
+#define FORGET_NS     (24 * 3600 * SECOND_NS) // the dead and those who left
+#define RETRY_SLOW_NS (600 * SECOND_NS)       // dead for longer: retried ten times less often
+#define STREAM_RETRY  5u                      // every so many retries by stream
+#define BURST_NS      (20 * MILLISECOND_NS)   // between retries after one of the dead came back
+#define LEAVE_TOLD    32u                     // members that are told at once
+#define SETTLED_NS    SECOND_NS // a stream's end so soon after a new life may be that of the last
+
+static const struct member_profile profiles[] = {
+    [GOSSIP_PROFILE_LAN] = {.period_ns = 500 * MILLISECOND_NS,
+                            .ping_gap_ns = 100 * MILLISECOND_NS,
+                            .gossip_ns = 100 * MILLISECOND_NS,
+                            .suspicion_min_ns = 6200 * MILLISECOND_NS,
+                            .suspicion_log_ns = 4 * SECOND_NS,
+                            .view_still_ns = 500 * MILLISECOND_NS,
+                            .view_most_ns = 2 * SECOND_NS,
+                            .retry_ns = SECOND_NS},
+    [GOSSIP_PROFILE_WAN] = {.period_ns = 2 * SECOND_NS,
+                            .ping_gap_ns = 500 * MILLISECOND_NS,
+                            .gossip_ns = 250 * MILLISECOND_NS,
+                            .suspicion_min_ns = 16 * SECOND_NS,
+                            .suspicion_log_ns = 10 * SECOND_NS,
+                            .view_still_ns = SECOND_NS,
+                            .view_most_ns = 4 * SECOND_NS,
+                            .retry_ns = 2 * SECOND_NS},
+    [GOSSIP_PROFILE_LOCAL] = {.period_ns = 400 * MILLISECOND_NS,
+                              .ping_gap_ns = 80 * MILLISECOND_NS,
+                              .gossip_ns = 80 * MILLISECOND_NS,
+                              .suspicion_min_ns = 4 * SECOND_NS,
+                              .suspicion_log_ns = 3 * SECOND_NS,
+                              .view_still_ns = 300 * MILLISECOND_NS,
+                              .view_most_ns = SECOND_NS,
+                              .retry_ns = 500 * MILLISECOND_NS},
+};
+
+static const char *const state_names[] = {"alive", "suspect", "dead", "left"};
+
+const char *gossip_member_state_name(enum gossip_member_state state)
+{
+    return state_names[state];
+}
+
+enum base_error gossip_membership_create(const struct gossip_membership_options *options,
+                                         struct gossip_membership **out)
+{
+    struct gossip_record record;
+    struct gossip_membership *m = calloc(1, sizeof *m);
+    if (!m)
+        return BASE_ENOMEM;
+    m->options = *options;
+    m->profile = profiles[options->profile];
+    m->now_ns = m->promised_ns = m->created_ns = options->now_ns;
+    m->flap_ns = options->now_ns;
+    m->flaps = options->recent_boots;
+    m->differs_ns = m->spread_ns = UINT64_MAX;
+    base_rng_seed(&m->rng, options->seed);
+    memset(&record, 0, sizeof record);
+    record.id = options->identity->id;
+    record.version = (struct gossip_version){.boot = options->version.boot, .life = options->version.life};
+    strncpy(record.name, options->name, sizeof record.name - 1);
+    record.slot = GOSSIP_NO_SLOT;
+    record.shard = options->shard;
+    memcpy(record.exchange_public, options->identity->exchange_public, sizeof record.exchange_public);
+    struct member *self = member_add(m, &record);
+    if (!self) {
+        gossip_membership_destroy(m);
+        return BASE_ENOMEM;
+    }
+    m->self = self;
+    gossip_membership_addresses(m, options->addresses, options->n_addresses);
+    member_recount(m, m->self);
+    member_self_hold(m);
+    m->probe_ns = m->now_ns + base_rng_below(&m->rng, m->profile.period_ns);
+    m->retry_ns = m->now_ns + m->profile.retry_ns;
+    m->house_ns = m->now_ns + HOUSE_NS;
+    *out = m;
+    return BASE_OK;
+}
+
+void gossip_membership_destroy(struct gossip_membership *m)
+{
+    if (!m)
+        return;
+    for (size_t i = 0; i < m->count; i++)
+        free(m->sorted[i]);
+    free(m->sorted);
+    free(m->order);
+    free(m->view);
+    free(m->actions);
+    free(m->arena);
+    free(m);
+}
+
+// One of the dead is asked whether it lives; a healed partition heals here, too.
+static void retry_dead(struct gossip_membership *m)
+{
+    size_t seen = 0;
+    struct member *chosen = NULL;
+    for (size_t i = 0; i < m->count && m->states[GOSSIP_MEMBER_DEAD] > 0; i++) {
+        struct member *x = m->sorted[i];
+        bool old = m->now_ns - x->since_ns > RETRY_SLOW_NS && base_rng_below(&m->rng, 10) > 0;
+        if (x->state == GOSSIP_MEMBER_DEAD && !old && base_rng_below(&m->rng, ++seen) == 0)
+            chosen = x;
+    }
+    if (!chosen)
+        return;
+    enum gossip_member_way way = ++m->retries % STREAM_RETRY ? GOSSIP_BY_DATAGRAM : GOSSIP_BY_STREAM;
+    member_tell_accused(m, chosen);
+    member_send_packet(m, chosen, way, PACKET_PING, 0, NULL, PACKET_PLAIN_MOST);
+}
+
+static void retry_timer(struct gossip_membership *m)
+{
+    if (m->now_ns < m->retry_ns)
+        return;
+    m->retry_ns = m->now_ns + m->profile.retry_ns;
+    if (m->burst > 0) {
+        m->burst--;
+        m->retry_ns = m->now_ns + BURST_NS;
+    }
+    member_sync_timer(m);
+    retry_dead(m);
+}
+
+static void house_timer(struct gossip_membership *m)
+{
+    if (m->now_ns < m->house_ns)
+        return;
+    m->house_ns = m->now_ns + HOUSE_NS;
+    for (size_t i = m->count; i-- > 0;) {
+        struct member *x = m->sorted[i];
+        bool expired = !member_is_here(x) && m->now_ns - x->since_ns > FORGET_NS;
+        bool banned = m->options.allow && !gossip_allow_list_has(m->options.allow, &x->record.id);
+        if (x != m->self && (expired || banned))
+            member_remove(m, x);
+    }
+}
+
+static void timers(struct gossip_membership *m)
+{
+    member_self_timer(m);
+    if (m->stopped)
+        return;
+    member_probe_timer(m);
+    member_suspect_timer(m);
+    member_view_timer(m);
+    retry_timer(m);
+    house_timer(m);
+    member_spread_timer(m);
+}
+
+static void later(uint64_t *time_ns, uint64_t by_ns)
+{
+    if (*time_ns != UINT64_MAX && *time_ns != 0)
+        *time_ns += by_ns;
+}
+
+// The process stood still: what others did not answer meanwhile says nothing of them. They may suspect us by
+// now: a new record refutes that before we hear of it.
+static void paused(struct gossip_membership *m, uint64_t gap_ns)
+{
+    m->totals.pauses++;
+    m->dirty = true;
+    member_probe_cancel(m);
+    later(&m->probe_ns, gap_ns);
+    for (size_t i = 0; i < m->count; i++) {
+        later(&m->sorted[i]->heard_ns, gap_ns);
+        for (size_t k = 0; k < m->sorted[i]->n_accusations; k++)
+            later(&m->sorted[i]->accusations[k].at_ns, gap_ns);
+    }
+}
+
+static void linked(struct gossip_membership *m, const struct gossip_id *id)
+{
+    struct member *peer = member_find(m, id);
+    if (peer == m->self || m->self->record.n_addresses == 0)
+        return;
+    if (m->dirty)
+        member_self_timer(m);
+    if (peer && member_is_here(peer))
+        member_send_packet(m, peer, GOSSIP_BY_STREAM, PACKET_PING, 0, NULL, LIMIT_GOSSIP_BYTES);
+    else if (peer)
+        member_sync_ask(m, peer);
+    else
+        member_sync_ask_stranger(m, id);
+}
+
+static void unreachable(struct gossip_membership *m, const struct gossip_id *id)
+{
+    struct member *x = member_find(m, id);
+    if (!x || m->now_ns - x->record_ns < SETTLED_NS)
+        return;
+    member_accuse(m, x, GOSSIP_ACCUSED_EVIDENCE);
+    member_probe_start(m, x, false); // an answer voids it
+}
+
+static void leave(struct gossip_membership *m)
+{
+    struct member *told[LEAVE_TOLD];
+    m->leaving = true;
+    m->wanted_flags = (uint8_t)((m->wanted_flags | GOSSIP_RECORD_LEFT) & ~GOSSIP_RECORD_ELIGIBLE);
+    m->dirty = true;
+    member_self_timer(m);
+    if (m->self->record.n_addresses == 0)
+        return;
+    size_t count = member_pick(m, NULL, told, LEAVE_TOLD);
+    for (size_t i = 0; i < count; i++)
+        member_tell_record(m, told[i], m->self);
+}
+
+static enum base_error dispatch(struct gossip_membership *m, const struct gossip_membership_event *event)
+{
+    switch (event->kind) {
+    case GOSSIP_MEMBERSHIP_TIMER:
+        timers(m);
+        break;
+    case GOSSIP_MEMBERSHIP_PACKET:
+        return member_packet_take(m, event);
+    case GOSSIP_MEMBERSHIP_LINKED:
+        linked(m, &event->peer);
+        break;
+    case GOSSIP_MEMBERSHIP_UNREACHABLE:
+        unreachable(m, &event->peer);
+        break;
+    case GOSSIP_MEMBERSHIP_LEAVE:
+        leave(m);
+        break;
+    }
+    return BASE_OK;
+}
+
+enum base_error gossip_membership_step(struct gossip_membership *m,
+                                       const struct gossip_membership_event *event)
+{
+    m->n_actions = m->actions_taken = m->arena_used = 0;
+    m->now_ns = event->now_ns > m->now_ns ? event->now_ns : m->now_ns;
+    uint64_t late_ns = m->now_ns > m->promised_ns ? m->now_ns - m->promised_ns : 0;
+    if (late_ns > 2 * m->profile.period_ns)
+        paused(m, late_ns);
+    enum base_error error = m->stopped ? BASE_OK : dispatch(m, event);
+    m->promised_ns = gossip_membership_deadline(m);
+    if (m->promised_ns < m->now_ns) // this step shows that the process runs: one pause counts once
+        m->promised_ns = m->now_ns;
+    return error;
+}
+
+uint64_t gossip_membership_deadline(const struct gossip_membership *m)
+{
+    if (m->stopped)
+        return UINT64_MAX;
+    uint64_t deadline_ns = earlier(member_self_deadline(m), member_probe_deadline(m));
+    deadline_ns = earlier(deadline_ns, member_suspect_deadline(m));
+    deadline_ns = earlier(deadline_ns, member_spread_deadline(m));
+    deadline_ns = earlier(deadline_ns, member_view_deadline(m));
+    return earlier(deadline_ns, earlier(m->retry_ns, m->house_ns));
+}
+
+size_t gossip_membership_count(const struct gossip_membership *m)
+{
+    return m->count;
+}
+
+static void describe(const struct member *x, struct gossip_member_info *info)
+{
+    *info = (struct gossip_member_info){.record = &x->record,
+                                        .state = x->state,
+                                        .since_ns = x->since_ns,
+                                        .heard_ns = x->heard_ns,
+                                        .accusers = x->n_accusations};
+}
+
+void gossip_membership_info(const struct gossip_membership *m, size_t index, struct gossip_member_info *info)
+{
+    BASE_ASSERT(index < m->count);
+    describe(index == 0 ? m->self : m->order[index - 1], info);
+}
+
+enum base_error gossip_membership_find(const struct gossip_membership *m, const struct gossip_id *id,
+                                       struct gossip_member_info *info)
+{
+    const struct member *x = member_find(m, id);
+    if (!x)
+        return BASE_ENOTFOUND;
+    describe(x, info);
+    return BASE_OK;
+}
+
+// Half and half: the side that has the lowest id is no minority.
+static bool is_minority(size_t here, size_t gone, const struct member *lowest)
+{
+    return gone > here || (gone == here && gone > 0 && lowest->state == GOSSIP_MEMBER_DEAD);
+}
+
+void gossip_membership_totals(const struct gossip_membership *m, struct gossip_membership_totals *totals)
+{
+    size_t here = 0, gone = 0;
+    const struct member *lowest = NULL;
+    for (size_t i = 0; i < m->count; i++) {
+        const struct member *x = m->sorted[i];
+        if (!(x->record.flags & GOSSIP_RECORD_ELIGIBLE) || x->state == GOSSIP_MEMBER_LEFT)
+            continue;
+        here += member_is_here(x);
+        gone += !member_is_here(x);
+        lowest = lowest ? lowest : x;
+    }
+    *totals = m->totals;
+    totals->view_hash = m->view_hash;
+    totals->health = m->health;
+    totals->alive = m->states[GOSSIP_MEMBER_ALIVE];
+    totals->suspect = m->states[GOSSIP_MEMBER_SUSPECT];
+    totals->dead = m->states[GOSSIP_MEMBER_DEAD];
+    totals->left = m->states[GOSSIP_MEMBER_LEFT];
+    totals->eligible = here;
+    totals->held_until_ns = m->held_ns;
+    totals->minority = is_minority(here, gone, lowest);
+}

@@ -1,0 +1,134 @@
+// Membership: who is in the cluster, who is alive, and who counts in the graph. SWIM (Das, Gupta, Motivala
+// 2002) with suspicion and Lifeguard's local health (Dadgar, Phillips, Currey 2018), positive evidence,
+// confirmation by ring successors, signed records and retry of the dead (DESIGN: membership; layouts and
+// rules: gossip/README.md).
+//
+// A state machine: time comes in with the event, what follows goes out through gossip_membership_next. Random
+// choices come from a generator seeded by the options. It refuses to know sockets and addresses in use: it
+// says "this packet to that member, by datagram or by stream", and the owner finds the way.
+//
+// One owner (the loop). Memory: at most LIMIT_MEMBERS members, a bounded number of accusations each.
+#ifndef GOSSIP_MEMBER_MEMBER_H
+#define GOSSIP_MEMBER_MEMBER_H
+
+#include "gossip/member/record.h"
+
+struct gossip_membership;
+
+enum gossip_member_profile { GOSSIP_PROFILE_LAN, GOSSIP_PROFILE_WAN, GOSSIP_PROFILE_LOCAL };
+
+struct gossip_membership_options {
+    const struct gossip_identity *identity; // borrowed for life
+    struct gossip_version version;          // boot and life of this process; incarnation is ignored
+    const char *name;
+    struct gossip_address addresses[LIMIT_ADDRESSES]; // may be none yet: nothing is told before there is one
+    uint8_t n_addresses;
+    uint32_t shard;
+    enum gossip_member_profile profile;
+    uint64_t seed; // of random choices: fresh entropy in a daemon
+    uint64_t now_ns;
+    unsigned recent_boots;                 // starts within the last ten minutes: flap damping
+    const struct gossip_allow_list *allow; // borrowed, may change between steps; NULL: everybody
+};
+
+enum gossip_member_state {
+    GOSSIP_MEMBER_ALIVE,
+    GOSSIP_MEMBER_SUSPECT,
+    GOSSIP_MEMBER_DEAD,
+    GOSSIP_MEMBER_LEFT
+};
+const char *gossip_member_state_name(enum gossip_member_state state);
+
+enum gossip_member_way { GOSSIP_BY_DATAGRAM, GOSSIP_BY_STREAM };
+
+enum gossip_membership_event_kind {
+    GOSSIP_MEMBERSHIP_TIMER,       // the deadline that gossip_membership_deadline told has come
+    GOSSIP_MEMBERSHIP_PACKET,      // bytes from `peer`, authentic, by `way`
+    GOSSIP_MEMBERSHIP_LINKED,      // a stream to `peer` is in use: both train the same model
+    GOSSIP_MEMBERSHIP_UNREACHABLE, // positive evidence: the stream ended without a word, or the port is
+                                   // closed
+    GOSSIP_MEMBERSHIP_LEAVE,       // this node goes: told to all; keep stepping for a moment
+};
+struct gossip_membership_event {
+    enum gossip_membership_event_kind kind;
+    uint64_t now_ns; // monotonic
+    struct gossip_id peer;
+    enum gossip_member_way way;
+    const uint8_t *bytes;
+    size_t n_bytes;
+};
+
+enum gossip_membership_action_kind {
+    GOSSIP_MEMBERSHIP_SEND,     // bytes to `peer` by `way`; by stream: call it first if there is no link
+    GOSSIP_MEMBERSHIP_CHANGED,  // `peer` is `state` now; `known` is false for a member that is new
+    GOSSIP_MEMBERSHIP_RECORD,   // the record of `peer` is new or newer: keys, addresses, boot
+    GOSSIP_MEMBERSHIP_VIEW,     // the view in use has changed
+    GOSSIP_MEMBERSHIP_ACCUSED,  // this node was accused by `peer`, or thought dead, and has refuted it
+    GOSSIP_MEMBERSHIP_BOOT,     // persist this boot number, then go on: another process has used ours
+    GOSSIP_MEMBERSHIP_CONFLICT, // another process runs with this identity and was here first: stop
+    GOSSIP_MEMBERSHIP_REMOVED,  // `peer` is no longer known at all
+};
+struct gossip_membership_action {
+    enum gossip_membership_action_kind kind;
+    struct gossip_id peer;
+    enum gossip_member_way way;
+    const uint8_t *bytes; // valid until the next step
+    size_t n_bytes;
+    enum gossip_member_state state, before;
+    bool known;    // CHANGED: `before` means something
+    bool evidence; // CHANGED to SUSPECT or DEAD: by positive evidence
+    bool was_dead; // ACCUSED: others had already declared this node dead
+    uint64_t boot; // BOOT
+};
+
+enum base_error gossip_membership_create(const struct gossip_membership_options *options,
+                                         struct gossip_membership **membership) BASE_CHECK;
+void gossip_membership_destroy(struct gossip_membership *membership);
+
+// Takes one event. BASE_EFORMAT: the peer's bytes broke the layout (count it; close its stream); what stood
+// before the fault was taken, as each item stands for itself. The actions of earlier steps must have been
+// taken.
+enum base_error gossip_membership_step(struct gossip_membership *membership,
+                                       const struct gossip_membership_event *event) BASE_CHECK;
+bool gossip_membership_next(struct gossip_membership *membership, struct gossip_membership_action *action);
+uint64_t gossip_membership_deadline(const struct gossip_membership *membership); // monotonic ns
+
+// Changes of this node's own record; told to all. Actions follow with the next step or timer (now).
+void gossip_membership_flags(struct gossip_membership *membership, uint8_t set, uint8_t clear);
+void gossip_membership_slot(struct gossip_membership *membership, uint32_t slot);
+void gossip_membership_addresses(struct gossip_membership *membership, const struct gossip_address *addresses,
+                                 size_t count);
+
+// Members, this node first, then in no particular order; index valid until the next step.
+size_t gossip_membership_count(const struct gossip_membership *membership);
+struct gossip_member_info {
+    const struct gossip_record *record;
+    enum gossip_member_state state;
+    uint64_t since_ns; // of the state
+    uint64_t heard_ns; // last authentic packet from it; 0: never
+    unsigned accusers;
+};
+void gossip_membership_info(const struct gossip_membership *membership, size_t index,
+                            struct gossip_member_info *info);
+// BASE_ENOTFOUND
+enum base_error gossip_membership_find(const struct gossip_membership *membership, const struct gossip_id *id,
+                                       struct gossip_member_info *info) BASE_CHECK;
+
+// The view in use: eligible members, alive or suspected, in the order of their ids; changes only with VIEW.
+// Borrowed until the next step. This node is in it once it is eligible.
+const struct gossip_record *gossip_membership_view(const struct gossip_membership *membership, size_t *count);
+
+struct gossip_membership_totals {
+    uint64_t view_hash;    // over (id, boot, life, flags, slot) of all who are alive or suspected
+    uint64_t view_changes; // VIEW actions so far
+    unsigned health;       // Lifeguard's local health multiplier: 0 healthy .. 8
+    size_t alive, suspect, dead, left, eligible;
+    uint64_t probes, probes_failed, accusations, refutations, syncs, rejected, pauses;
+    uint64_t held_until_ns; // flap damping: not eligible before
+    bool minority; // of the eligible that were here and did not leave more than half are dead; at half: and
+                   // the lowest id is among the dead
+};
+void gossip_membership_totals(const struct gossip_membership *membership,
+                              struct gossip_membership_totals *totals);
+
+#endif

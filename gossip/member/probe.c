@@ -1,0 +1,241 @@
+// Who is asked whether he lives: one member a period in turn, others at once to confirm a suspicion (SWIM,
+// sections 3.1 and 4.2; Lifeguard, section IV). One probe: three pings, then helpers and the stream, then the
+// end of the period.
+#include "gossip/member/state.h"
+
+#include <string.h>
+
+enum stage { STAGE_PING_2 = 1, STAGE_PING_3 = 2, STAGE_HELP = 3, STAGE_END = 4 };
+
+static struct member_probe *find_probe(struct gossip_membership *m, const struct gossip_id *target)
+{
+    for (size_t i = 0; i < PROBES_MOST; i++)
+        if (m->probes[i].active && gossip_id_compare(&m->probes[i].target, target) == 0)
+            return &m->probes[i];
+    return NULL;
+}
+
+static struct member_probe *free_probe(struct gossip_membership *m, bool in_turn)
+{
+    for (size_t i = in_turn ? 0 : 1; i < PROBES_MOST; i++) // the first is kept for the one in turn
+        if (!m->probes[i].active)
+            return &m->probes[i];
+    return NULL;
+}
+
+static void ping(struct gossip_membership *m, struct member *x, uint32_t number, enum gossip_member_way way)
+{
+    member_tell_accused(m, x);
+    member_send_packet(m, x, way, PACKET_PING, number, NULL, PACKET_PLAIN_MOST);
+}
+
+void member_probe_start(struct gossip_membership *m, struct member *x, bool in_turn)
+{
+    struct member_probe *probe = find_probe(m, &x->record.id) ? NULL : free_probe(m, in_turn);
+    if (!probe || x == m->self || !member_is_here(x))
+        return;
+    uint64_t slow = 1 + m->health; // Lifeguard: who may be at fault himself is patient
+    *probe = (struct member_probe){.active = true,
+                                   .target = x->record.id,
+                                   .number = ++m->number,
+                                   .stage = STAGE_PING_2,
+                                   .gap_ns = slow * m->profile.ping_gap_ns,
+                                   .end_ns = m->now_ns + slow * m->profile.period_ns};
+    probe->next_ns = m->now_ns + probe->gap_ns;
+    m->totals.probes++;
+    ping(m, x, probe->number, GOSSIP_BY_DATAGRAM);
+}
+
+static void succeeded(struct gossip_membership *m, struct member_probe *probe)
+{
+    probe->active = false;
+    if (m->health > 0)
+        m->health--;
+}
+
+void member_probe_answered(struct gossip_membership *m, struct member *x, uint32_t number,
+                           enum gossip_member_way way)
+{
+    struct member_probe *probe = find_probe(m, &x->record.id);
+    if (probe && probe->number == number) {
+        if (way == GOSSIP_BY_STREAM)
+            x->by_stream = true;
+        succeeded(m, probe);
+    }
+    for (size_t i = 0; i < RELAYS_MOST; i++) {
+        struct member_relay *relay = &m->relays[i];
+        if (!relay->active || relay->number != number ||
+            gossip_id_compare(&relay->target, &x->record.id) != 0)
+            continue;
+        relay->active = false;
+        struct member *origin = member_find(m, &relay->origin);
+        if (origin)
+            member_send_packet(m, origin, member_way_to(origin), PACKET_RELAYED, relay->origin_number,
+                               &relay->target, member_packet_header_bytes(PACKET_RELAYED));
+    }
+}
+
+void member_probe_relayed(struct gossip_membership *m, const struct gossip_id *target, uint32_t number)
+{
+    struct member_probe *probe = find_probe(m, target);
+    if (probe && probe->number == number && probe->helpers > 0)
+        succeeded(m, probe);
+}
+
+void member_probe_nacked(struct gossip_membership *m, const struct gossip_id *target, uint32_t number)
+{
+    struct member_probe *probe = find_probe(m, target);
+    if (probe && probe->number == number && probe->nacks < probe->helpers)
+        probe->nacks++;
+}
+
+void member_probe_cancel(struct gossip_membership *m)
+{
+    memset(m->probes, 0, sizeof m->probes);
+    memset(m->relays, 0, sizeof m->relays);
+}
+
+void member_relay_start(struct gossip_membership *m, struct member *origin, uint32_t number,
+                        struct member *target)
+{
+    for (size_t i = 0; i < RELAYS_MOST; i++) {
+        struct member_relay *relay = &m->relays[i];
+        if (relay->active)
+            continue;
+        *relay = (struct member_relay){.active = true,
+                                       .origin = origin->record.id,
+                                       .target = target->record.id,
+                                       .origin_number = number,
+                                       .number = ++m->number,
+                                       .nack_ns = m->now_ns + m->profile.ping_gap_ns,
+                                       .end_ns = m->now_ns + 2 * m->profile.period_ns};
+        ping(m, target, relay->number, member_way_to(target));
+        return;
+    }
+}
+
+static void ask_for_help(struct gossip_membership *m, struct member_probe *probe, struct member *x)
+{
+    struct member *helpers[INDIRECT];
+    size_t count = member_pick(m, x, helpers, INDIRECT);
+    for (size_t i = 0; i < count && x->n_accusations > 0; i++)
+        member_tell_accusations(m, helpers[i], x); // who knows better answers with its record
+    for (size_t i = 0; i < count; i++)
+        member_send_packet(m, helpers[i], member_way_to(helpers[i]), PACKET_PING_REQUEST, probe->number,
+                           &probe->target, member_packet_header_bytes(PACKET_PING_REQUEST));
+    probe->helpers = (uint8_t)count;
+    ping(m, x, probe->number, GOSSIP_BY_STREAM);
+}
+
+// Nobody could reach it. Where no helper even says that it is there, the fault may be ours. (One of them is
+// enough: in a partition half of them are silent, and must not slow down the search.)
+static void failed(struct gossip_membership *m, struct member_probe *probe, struct member *x)
+{
+    probe->active = false;
+    m->totals.probes_failed++;
+    if (probe->nacks == 0)
+        m->health += m->health < HEALTH_MOST;
+    member_accuse(m, x, GOSSIP_ACCUSED_SILENT);
+}
+
+static void advance(struct gossip_membership *m, struct member_probe *probe)
+{
+    struct member *x = member_find(m, &probe->target);
+    if (!x || !member_is_here(x)) {
+        probe->active = false;
+        return;
+    }
+    // From now on, not from when it was due: who was late must not rush through what is left.
+    uint64_t next_ns = m->now_ns + probe->gap_ns;
+    switch (probe->stage++) {
+    case STAGE_PING_2:
+    case STAGE_PING_3:
+        ping(m, x, probe->number, GOSSIP_BY_DATAGRAM);
+        probe->next_ns = next_ns;
+        break;
+    case STAGE_HELP:
+        ask_for_help(m, probe, x);
+        probe->next_ns = probe->end_ns > next_ns ? probe->end_ns : next_ns;
+        break;
+    default:
+        failed(m, probe, x);
+    }
+}
+
+// SWIM, section 4.3: round robin over a random order, shuffled anew after each round.
+static struct member *next_in_turn(struct gossip_membership *m)
+{
+    for (size_t tried = 0; tried < m->n_order; tried++) {
+        if (m->order_at >= m->n_order) {
+            m->order_at = 0;
+            for (size_t i = m->n_order; i > 1; i--) {
+                size_t j = (size_t)base_rng_below(&m->rng, i);
+                struct member *other = m->order[i - 1];
+                m->order[i - 1] = m->order[j];
+                m->order[j] = other;
+            }
+        }
+        struct member *x = m->order[m->order_at++];
+        if (member_is_here(x))
+            return x;
+    }
+    return NULL;
+}
+
+// Who has accused somebody looks again each period, whatever his turn is: an answer takes the accusation
+// back.
+static void look_again(struct gossip_membership *m)
+{
+    struct member *accused = NULL;
+    size_t seen = 0;
+    for (size_t i = 0; i < m->n_order && m->n_accused > 0; i++) {
+        struct member *x = m->order[i];
+        bool ours = member_is_here(x) && member_accused_by_us(m, x);
+        if (ours && base_rng_below(&m->rng, ++seen) == 0)
+            accused = x;
+    }
+    if (accused)
+        member_probe_start(m, accused, false);
+}
+
+static void relay_timer(struct gossip_membership *m, struct member_relay *relay)
+{
+    struct member *origin = member_find(m, &relay->origin);
+    if (!relay->nacked && m->now_ns >= relay->nack_ns && origin) {
+        relay->nacked = true;
+        member_send_packet(m, origin, member_way_to(origin), PACKET_NACK, relay->origin_number,
+                           &relay->target, member_packet_header_bytes(PACKET_NACK));
+    }
+    if (m->now_ns >= relay->end_ns || !origin)
+        relay->active = false;
+}
+
+void member_probe_timer(struct gossip_membership *m)
+{
+    for (size_t i = 0; i < PROBES_MOST; i++)
+        if (m->probes[i].active && m->now_ns >= m->probes[i].next_ns)
+            advance(m, &m->probes[i]);
+    for (size_t i = 0; i < RELAYS_MOST; i++)
+        if (m->relays[i].active)
+            relay_timer(m, &m->relays[i]);
+    if (m->now_ns < m->probe_ns)
+        return;
+    m->probe_ns = m->now_ns + (1 + m->health) * m->profile.period_ns;
+    struct member *x = m->self->record.n_addresses > 0 ? next_in_turn(m) : NULL;
+    if (x)
+        member_probe_start(m, x, true);
+    look_again(m);
+}
+
+uint64_t member_probe_deadline(const struct gossip_membership *m)
+{
+    uint64_t deadline_ns = m->probe_ns;
+    for (size_t i = 0; i < PROBES_MOST; i++)
+        if (m->probes[i].active)
+            deadline_ns = earlier(deadline_ns, m->probes[i].next_ns);
+    for (size_t i = 0; i < RELAYS_MOST; i++)
+        if (m->relays[i].active)
+            deadline_ns =
+                earlier(deadline_ns, m->relays[i].nacked ? m->relays[i].end_ns : m->relays[i].nack_ns);
+    return deadline_ns;
+}

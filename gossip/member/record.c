@@ -1,0 +1,214 @@
+#include "gossip/member/record.h"
+
+#include <string.h>
+
+#define RECORD_BYTES_MOST 512u
+
+static const char record_context[] = "p2pml record", accusation_context[] = "p2pml accusation";
+
+int gossip_version_compare(const struct gossip_version *a, const struct gossip_version *b)
+{
+    if (a->boot != b->boot)
+        return a->boot < b->boot ? -1 : 1;
+    if (a->life != b->life)
+        return a->life < b->life ? -1 : 1;
+    if (a->incarnation != b->incarnation)
+        return a->incarnation < b->incarnation ? -1 : 1;
+    return 0;
+}
+
+static void write_version(const struct gossip_version *version, struct base_writer *writer)
+{
+    base_write_u64(writer, version->boot);
+    base_write_u64(writer, version->life);
+    base_write_u32(writer, version->incarnation);
+}
+
+static void read_version(struct base_reader *reader, struct gossip_version *version)
+{
+    version->boot = base_read_u64(reader);
+    version->life = base_read_u64(reader);
+    version->incarnation = base_read_u32(reader);
+}
+
+static void write_address(const struct gossip_address *address, struct base_writer *writer)
+{
+    base_write_u8(writer, address->family);
+    base_write_bytes(writer, address->ip, address->family == 4 ? 4 : 16);
+    base_write_u16(writer, address->port);
+}
+
+static bool read_address(struct base_reader *reader, struct gossip_address *address)
+{
+    memset(address, 0, sizeof *address);
+    address->family = base_read_u8(reader);
+    if (address->family != 4 && address->family != 6)
+        return false;
+    size_t bytes = address->family == 4 ? 4 : 16;
+    const uint8_t *ip = base_read_bytes(reader, bytes);
+    if (ip)
+        memcpy(address->ip, ip, bytes);
+    address->port = base_read_u16(reader);
+    return address->port != 0;
+}
+
+static bool name_character(char c)
+{
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+}
+
+static bool read_name(struct base_reader *reader, char name[LIMIT_NODE_NAME_BYTES])
+{
+    size_t length = base_read_u8(reader);
+    if (length == 0 || length >= LIMIT_NODE_NAME_BYTES)
+        return false;
+    const uint8_t *text = base_read_bytes(reader, length);
+    if (!text)
+        return false;
+    memset(name, 0, LIMIT_NODE_NAME_BYTES);
+    for (size_t i = 0; i < length; i++) {
+        name[i] = (char)text[i];
+        if (!name_character(name[i]))
+            return false;
+    }
+    return true;
+}
+
+// All but the signature.
+static void write_signed_part(const struct gossip_record *record, struct base_writer *writer)
+{
+    size_t length = strlen(record->name);
+    base_write_bytes(writer, record->id.bytes, GOSSIP_ID_BYTES);
+    write_version(&record->version, writer);
+    base_write_u8(writer, record->flags);
+    base_write_u8(writer, (uint8_t)length);
+    base_write_bytes(writer, record->name, length);
+    base_write_u32(writer, record->slot);
+    base_write_u32(writer, record->shard);
+    base_write_bytes(writer, record->exchange_public, sizeof record->exchange_public);
+    base_write_u8(writer, record->n_addresses);
+    for (size_t i = 0; i < record->n_addresses; i++)
+        write_address(&record->addresses[i], writer);
+}
+
+static size_t signed_record(const struct gossip_record *record, uint8_t bytes[RECORD_BYTES_MOST])
+{
+    struct base_writer writer = base_writer_of(bytes, RECORD_BYTES_MOST);
+    base_write_bytes(&writer, record_context, sizeof record_context);
+    write_signed_part(record, &writer);
+    BASE_ASSERT(!writer.failed);
+    return base_writer_used(&writer);
+}
+
+void gossip_record_sign(struct gossip_record *record, const struct gossip_identity *identity)
+{
+    uint8_t bytes[RECORD_BYTES_MOST];
+    size_t count = signed_record(record, bytes);
+    gossip_identity_sign(identity, bytes, count, record->signature);
+}
+
+bool gossip_record_valid(const struct gossip_record *record)
+{
+    uint8_t bytes[RECORD_BYTES_MOST];
+    size_t count = signed_record(record, bytes);
+    return gossip_identity_verify(&record->id, bytes, count, record->signature);
+}
+
+void gossip_record_write(const struct gossip_record *record, struct base_writer *writer)
+{
+    write_signed_part(record, writer);
+    base_write_bytes(writer, record->signature, sizeof record->signature);
+}
+
+size_t gossip_record_bytes(const struct gossip_record *record)
+{
+    uint8_t bytes[RECORD_BYTES_MOST];
+    struct base_writer writer = base_writer_of(bytes, sizeof bytes);
+    gossip_record_write(record, &writer);
+    return base_writer_used(&writer);
+}
+
+static void take(struct base_reader *reader, void *to, size_t bytes)
+{
+    const uint8_t *from = base_read_bytes(reader, bytes);
+    if (from)
+        memcpy(to, from, bytes);
+}
+
+enum base_error gossip_record_read(struct base_reader *reader, struct gossip_record *record)
+{
+    struct gossip_record read;
+    memset(&read, 0, sizeof read); // compared whole, padding too
+    take(reader, read.id.bytes, GOSSIP_ID_BYTES);
+    read_version(reader, &read.version);
+    read.flags = base_read_u8(reader);
+    if (!read_name(reader, read.name) || (read.flags & ~GOSSIP_RECORD_FLAGS))
+        return BASE_EFORMAT;
+    read.slot = base_read_u32(reader);
+    read.shard = base_read_u32(reader);
+    take(reader, read.exchange_public, sizeof read.exchange_public);
+    read.n_addresses = base_read_u8(reader);
+    if (read.n_addresses == 0 || read.n_addresses > LIMIT_ADDRESSES)
+        return BASE_EFORMAT;
+    for (size_t i = 0; i < read.n_addresses; i++)
+        if (!read_address(reader, &read.addresses[i]))
+            return BASE_EFORMAT;
+    take(reader, read.signature, sizeof read.signature);
+    if (reader->failed)
+        return BASE_EFORMAT;
+    *record = read;
+    return BASE_OK;
+}
+
+static void write_accused(const struct gossip_accusation *accusation, struct base_writer *writer)
+{
+    base_write_bytes(writer, accusation->subject.bytes, GOSSIP_ID_BYTES);
+    base_write_bytes(writer, accusation->accuser.bytes, GOSSIP_ID_BYTES);
+    write_version(&accusation->version, writer);
+    base_write_u8(writer, accusation->class);
+}
+
+static size_t signed_accusation(const struct gossip_accusation *accusation, uint8_t bytes[RECORD_BYTES_MOST])
+{
+    struct base_writer writer = base_writer_of(bytes, RECORD_BYTES_MOST);
+    base_write_bytes(&writer, accusation_context, sizeof accusation_context);
+    write_accused(accusation, &writer);
+    BASE_ASSERT(!writer.failed);
+    return base_writer_used(&writer);
+}
+
+void gossip_accusation_sign(struct gossip_accusation *accusation, const struct gossip_identity *identity)
+{
+    uint8_t bytes[RECORD_BYTES_MOST];
+    size_t count = signed_accusation(accusation, bytes);
+    gossip_identity_sign(identity, bytes, count, accusation->signature);
+}
+
+bool gossip_accusation_valid(const struct gossip_accusation *accusation)
+{
+    uint8_t bytes[RECORD_BYTES_MOST];
+    size_t count = signed_accusation(accusation, bytes);
+    return gossip_identity_verify(&accusation->accuser, bytes, count, accusation->signature);
+}
+
+void gossip_accusation_write(const struct gossip_accusation *accusation, struct base_writer *writer)
+{
+    write_accused(accusation, writer);
+    base_write_bytes(writer, accusation->signature, sizeof accusation->signature);
+}
+
+enum base_error gossip_accusation_read(struct base_reader *reader, struct gossip_accusation *accusation)
+{
+    struct gossip_accusation read;
+    memset(&read, 0, sizeof read);
+    take(reader, read.subject.bytes, GOSSIP_ID_BYTES);
+    take(reader, read.accuser.bytes, GOSSIP_ID_BYTES);
+    read_version(reader, &read.version);
+    read.class = base_read_u8(reader);
+    take(reader, read.signature, sizeof read.signature);
+    if (reader->failed || read.class > GOSSIP_ACCUSED_EVIDENCE)
+        return BASE_EFORMAT;
+    *accusation = read;
+    return BASE_OK;
+}

@@ -1,0 +1,76 @@
+// What members tell about members: a record, signed by its subject, and an accusation, signed by its accuser.
+// Fixed little-endian layouts (gossip/README.md), so that what is signed has one form only. Pure; any thread.
+#ifndef GOSSIP_MEMBER_RECORD_H
+#define GOSSIP_MEMBER_RECORD_H
+
+#include "base/cursor.h"
+#include "base/limits.h"
+#include "gossip/id.h"
+#include "gossip/session/identity.h"
+#include <stdbool.h>
+
+#define GOSSIP_RECORD_LEFT     1u // gone on purpose
+#define GOSSIP_RECORD_ELIGIBLE 2u // its state is complete: it counts in the graph
+#define GOSSIP_RECORD_TRAINING 4u // has begun to train: who joins now needs a snapshot
+#define GOSSIP_RECORD_FINISHED 8u // has done its last step and still answers
+#define GOSSIP_RECORD_FLAGS    15u
+#define GOSSIP_NO_SLOT         UINT32_MAX
+#define GOSSIP_NO_SHARD        UINT32_MAX
+
+struct gossip_address {
+    uint8_t family; // 4 or 6
+    uint8_t ip[16]; // network order; IPv4 in the first four bytes
+    uint16_t port;  // of the peer port, TCP and UDP
+};
+
+// Which of two tellings about one member is newer: (boot, life, incarnation), compared in this order.
+struct gossip_version {
+    uint64_t boot;        // starts of this node so far, persisted
+    uint64_t life;        // random number of this process: two processes with one identity differ here
+    uint32_t incarnation; // raised by each change of the record, and to refute an accusation
+};
+
+struct gossip_record {
+    struct gossip_id id;
+    struct gossip_version version;
+    uint8_t flags;
+    char name[LIMIT_NODE_NAME_BYTES]; // [A-Za-z0-9._-]{1,63}
+    uint32_t slot;                    // claimed place on a butterfly
+    uint32_t shard;                   // of the data set
+    uint8_t exchange_public[32];      // X25519: key of sealed datagrams
+    uint8_t n_addresses;              // 1..LIMIT_ADDRESSES
+    struct gossip_address addresses[LIMIT_ADDRESSES];
+    uint8_t signature[64];
+};
+
+enum gossip_accusation_class {
+    GOSSIP_ACCUSED_SILENT = 0,   // answers nobody's probes
+    GOSSIP_ACCUSED_EVIDENCE = 1, // its stream ended without a word, or its port is closed
+};
+
+struct gossip_accusation {
+    struct gossip_id subject, accuser;
+    struct gossip_version version; // of the subject's record that is accused
+    uint8_t class;                 // enum gossip_accusation_class
+    uint8_t signature[64];
+};
+
+// > 0: a is newer than b.
+int gossip_version_compare(const struct gossip_version *a, const struct gossip_version *b);
+
+void gossip_record_sign(struct gossip_record *record, const struct gossip_identity *identity);
+bool gossip_record_valid(const struct gossip_record *record); // its signature
+void gossip_record_write(const struct gossip_record *record, struct base_writer *writer);
+// Strict: flags, name, counts and families are checked. BASE_EFORMAT. The signature is not checked here.
+enum base_error gossip_record_read(struct base_reader *reader, struct gossip_record *record) BASE_CHECK;
+size_t gossip_record_bytes(const struct gossip_record *record);
+
+void gossip_accusation_sign(struct gossip_accusation *accusation, const struct gossip_identity *identity);
+bool gossip_accusation_valid(const struct gossip_accusation *accusation);
+void gossip_accusation_write(const struct gossip_accusation *accusation, struct base_writer *writer);
+enum base_error gossip_accusation_read(struct base_reader *reader,
+                                       struct gossip_accusation *accusation) BASE_CHECK;
+#define GOSSIP_ACCUSATION_BYTES  (32u + 32u + 20u + 1u + 64u)
+#define GOSSIP_RECORD_BYTES_MOST 384u
+
+#endif

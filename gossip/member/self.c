@@ -1,0 +1,151 @@
+// This node's own record: what it says of itself, how it refutes, and what it does when somebody else is it.
+#include "gossip/member/state.h"
+
+#define FLAPS_FREE     3u              // deaths and restarts within FLAP_FORGET_NS that cost nothing
+#define FLAP_HOLD_NS   (5 * SECOND_NS) // doubling with each further one
+#define FLAP_HOLD_MOST 5u              // doublings
+#define BELIEVERS_NS   (30 * SECOND_NS)
+#define FLAP_FORGET_NS (600 * SECOND_NS)
+#define YOUNG_NS       (10 * SECOND_NS) // who meets himself so soon was here second
+#define OUTBIDS_MOST   8u
+
+void member_self_sign(struct gossip_membership *m)
+{
+    struct member *self = m->self;
+    if (m->stopped)
+        return;
+    self->record.version.incarnation++;
+    m->dirty = false;
+    if (self->record.n_addresses == 0)
+        return; // nothing is told before there is a place where this node can be found
+    gossip_record_sign(&self->record, m->options.identity);
+    self->record_sends = member_sends(m);
+    member_recount(m, self);
+    member_spread_soon(m);
+}
+
+void member_self_refute(struct gossip_membership *m, const struct gossip_version *accused)
+{
+    struct gossip_version *ours = &m->self->record.version;
+    if (accused->incarnation > ours->incarnation)
+        ours->incarnation = accused->incarnation;
+    m->totals.refutations++;
+    if (m->health < HEALTH_MOST)
+        m->health++; // Lifeguard: others think badly of us
+    member_self_sign(m);
+}
+
+void member_self_hold(struct gossip_membership *m)
+{
+    if (m->flaps <= FLAPS_FREE)
+        return;
+    unsigned doublings = m->flaps - FLAPS_FREE - 1;
+    uint64_t hold_ns = FLAP_HOLD_NS << (doublings < FLAP_HOLD_MOST ? doublings : FLAP_HOLD_MOST);
+    m->held_ns = m->now_ns + hold_ns;
+    m->dirty = true;
+}
+
+// A peer holds us for dead. Two who say so within a while are one more flap; what a single member says costs
+// it nothing.
+void member_self_believed_dead(struct gossip_membership *m, const struct gossip_id *by)
+{
+    bool second = m->believer_ns != 0 && m->now_ns - m->believer_ns < BELIEVERS_NS &&
+                  gossip_id_compare(by, &m->believer) != 0;
+    if (m->flap_ns != 0 && m->now_ns - m->flap_ns < FLAP_HOLD_NS)
+        return;
+    m->believer = *by;
+    m->believer_ns = m->now_ns;
+    if (!second)
+        return;
+    m->believer_ns = 0;
+    m->flap_ns = m->now_ns;
+    m->flaps++;
+    member_self_hold(m);
+    struct gossip_membership_action accused = {
+        .kind = GOSSIP_MEMBERSHIP_ACCUSED, .peer = *by, .was_dead = true};
+    member_act(m, &accused);
+}
+
+static void stop(struct gossip_membership *m, const struct gossip_record *record)
+{
+    struct gossip_membership_action conflict = {.kind = GOSSIP_MEMBERSHIP_CONFLICT, .peer = record->id};
+    m->stopped = true;
+    member_act(m, &conflict);
+}
+
+// A record of this node that is none of ours. An earlier life of ours is older and does not matter. A newer
+// one is of a process that has our identity, or of ourselves before our boot number was lost: we go above it.
+// Many earlier lives may come from many members; but a life that goes above us when we went above it is
+// somebody who lives, and the second to come gives way.
+void member_self_foreign(struct gossip_membership *m, const struct gossip_record *record)
+{
+    struct gossip_version *ours = &m->self->record.version;
+    if (m->stopped || record->version.life == ours->life ||
+        gossip_version_compare(&record->version, ours) <= 0)
+        return;
+    if (!gossip_record_valid(record)) {
+        m->totals.rejected++;
+        return;
+    }
+    if (m->foreign_life != record->version.life)
+        m->outbids = 0;
+    m->foreign_life = record->version.life;
+    if (m->outbids++ == 0)
+        m->conflict_ns = m->now_ns;
+    bool young = m->conflict_ns - m->created_ns < YOUNG_NS;
+    if ((young && m->outbids > 1) || m->outbids > OUTBIDS_MOST || record->version.boot == UINT64_MAX) {
+        stop(m, record);
+        return;
+    }
+    ours->boot = record->version.boot + 1;
+    struct gossip_membership_action boot = {.kind = GOSSIP_MEMBERSHIP_BOOT, .boot = ours->boot};
+    member_act(m, &boot);
+    member_self_sign(m);
+}
+
+void gossip_membership_flags(struct gossip_membership *m, uint8_t set, uint8_t clear)
+{
+    m->wanted_flags = (uint8_t)((m->wanted_flags | set) & ~clear & GOSSIP_RECORD_FLAGS);
+    m->dirty = true;
+}
+
+void gossip_membership_slot(struct gossip_membership *m, uint32_t slot)
+{
+    m->dirty |= m->self->record.slot != slot;
+    m->self->record.slot = slot;
+}
+
+void gossip_membership_addresses(struct gossip_membership *m, const struct gossip_address *addresses,
+                                 size_t count)
+{
+    struct gossip_record *record = &m->self->record;
+    record->n_addresses = (uint8_t)(count < LIMIT_ADDRESSES ? count : LIMIT_ADDRESSES);
+    for (size_t i = 0; i < record->n_addresses; i++)
+        record->addresses[i] = addresses[i];
+    m->dirty = true;
+}
+
+static uint8_t flags_now(const struct gossip_membership *m)
+{
+    uint8_t held = m->now_ns < m->held_ns ? GOSSIP_RECORD_ELIGIBLE : 0;
+    return (uint8_t)(m->wanted_flags & ~held);
+}
+
+void member_self_timer(struct gossip_membership *m)
+{
+    if (m->flaps > 0 && m->now_ns - m->flap_ns > FLAP_FORGET_NS)
+        m->flaps = 0;
+    if (!m->dirty && flags_now(m) == m->self->record.flags)
+        return;
+    m->self->record.flags = flags_now(m);
+    member_self_sign(m);
+}
+
+uint64_t member_self_deadline(const struct gossip_membership *m)
+{
+    if (m->stopped)
+        return UINT64_MAX;
+    if (m->dirty)
+        return m->now_ns;
+    return flags_now(m) != m->wanted_flags ? m->held_ns : UINT64_MAX;
+}

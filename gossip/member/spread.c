@@ -1,0 +1,260 @@
+// What is told to whom: news ride on pings and answers, and go to a few random members every now and then
+// until each was told often enough (SWIM, section 4.1). And what becomes of records that come in.
+#include "gossip/member/state.h"
+
+#include <math.h>
+#include <string.h>
+
+#define SYNC_SENDS   9u // of a record that came with a full sync
+#define HEARD_LEAST  6u // tellings that are made whatever is heard
+#define SENDS_FACTOR 6.0
+#define TELL_EACH_NS (200 * MILLISECOND_NS) // the accused about its accusations
+#define URGENT_NS    (10 * MILLISECOND_NS)
+
+uint8_t member_sends(const struct gossip_membership *m)
+{
+    double sends = SENDS_FACTOR * ceil(log10((double)m->count + 1));
+    return sends < 255 ? (uint8_t)sends : 255;
+}
+
+enum gossip_member_way member_way_to(const struct member *x)
+{
+    return x->by_stream ? GOSSIP_BY_STREAM : GOSSIP_BY_DATAGRAM;
+}
+
+static void finish(struct gossip_membership *m, struct member *to, enum gossip_member_way way,
+                   const struct member_packet *packet)
+{
+    member_act_send(m, &to->record.id, way, packet->bytes, base_writer_used(&packet->writer));
+}
+
+// What one of many tells in a sync is news to few: it is told a few times, and by each to whom it is news
+// often enough.
+static uint8_t sends_of_record(const struct gossip_membership *m)
+{
+    return m->told_all && member_sends(m) > SYNC_SENDS ? SYNC_SENDS : member_sends(m);
+}
+
+// Feedback (Demers et al. 1987): who hears from others what he is telling has less left to tell.
+static void heard_again(uint8_t *sends)
+{
+    if (*sends > HEARD_LEAST)
+        --*sends;
+}
+
+static bool has_news(const struct member *x)
+{
+    if (x->record_sends > 0)
+        return true;
+    for (size_t i = 0; i < x->n_accusations; i++)
+        if (x->accusations[i].sends > 0)
+            return true;
+    return false;
+}
+
+// Accusations and records of x that are still to be told, as far as they fit.
+static void put_news(struct member_packet *packet, struct member *x)
+{
+    for (size_t i = 0; i < x->n_accusations; i++)
+        if (x->accusations[i].sends > 0 && member_packet_accusation(packet, &x->accusations[i].told))
+            x->accusations[i].sends--;
+    if (x->record_sends > 0 && member_packet_record(packet, x))
+        x->record_sends--;
+}
+
+// From a random place on, so that what did not fit has its turn in another packet. Nobody is told of himself.
+static void fill(struct gossip_membership *m, const struct member *to, struct member_packet *packet)
+{
+    size_t start = m->count > 1 ? (size_t)base_rng_below(&m->rng, m->count) : 0;
+    if (m->self->record_sends > 0)
+        put_news(packet, m->self);
+    for (size_t i = 0; i < m->count; i++) {
+        struct member *x = m->sorted[(start + i) % m->count];
+        if (base_writer_used(&packet->writer) + GOSSIP_ACCUSATION_BYTES >
+            (size_t)(packet->writer.end - packet->writer.start))
+            return;
+        if (x != m->self && x != to && has_news(x))
+            put_news(packet, x);
+    }
+}
+
+static bool any_news(const struct gossip_membership *m)
+{
+    for (size_t i = 0; i < m->count; i++)
+        if (has_news(m->sorted[i]))
+            return true;
+    return false;
+}
+
+void member_send_packet(struct gossip_membership *m, struct member *to, enum gossip_member_way way,
+                        enum member_packet_kind kind, uint32_t number, const struct gossip_id *target,
+                        size_t limit)
+{
+    struct member_packet packet;
+    size_t least = member_packet_header_bytes(kind);
+    if (way == GOSSIP_BY_DATAGRAM && limit > PACKET_PLAIN_MOST)
+        limit = PACKET_PLAIN_MOST;
+    member_packet_begin(m, &packet, to, kind, number, target, limit < least ? least : limit);
+    if (m->spread_ns != UINT64_MAX)
+        fill(m, to, &packet);
+    finish(m, to, way, &packet);
+}
+
+void member_spread_soon(struct gossip_membership *m)
+{
+    m->spread_ns = earlier(m->spread_ns, m->now_ns + URGENT_NS);
+}
+
+static void gossip_to(struct gossip_membership *m, struct member *to)
+{
+    struct member_packet packet;
+    member_packet_begin(m, &packet, to, PACKET_GOSSIP, 0, NULL, PACKET_PLAIN_MOST);
+    fill(m, to, &packet);
+    if (base_writer_used(&packet.writer) > member_packet_header_bytes(PACKET_GOSSIP))
+        finish(m, to, member_way_to(to), &packet);
+}
+
+void member_spread_timer(struct gossip_membership *m)
+{
+    struct member *to[FANOUT];
+    if (m->now_ns < m->spread_ns)
+        return;
+    size_t count = member_pick(m, NULL, to, FANOUT);
+    for (size_t i = 0; i < count; i++)
+        gossip_to(m, to[i]);
+    m->spread_ns = count > 0 && any_news(m) ? m->now_ns + m->profile.gossip_ns : UINT64_MAX;
+}
+
+uint64_t member_spread_deadline(const struct gossip_membership *m)
+{
+    return m->spread_ns;
+}
+
+void member_tell_accusations(struct gossip_membership *m, struct member *to, const struct member *about)
+{
+    struct member_packet packet;
+    member_packet_begin(m, &packet, to, PACKET_GOSSIP, 0, NULL, PACKET_PLAIN_MOST);
+    for (size_t i = 0; i < about->n_accusations; i++)
+        (void)member_packet_accusation(&packet, &about->accusations[i].told);
+    finish(m, to, member_way_to(to), &packet);
+}
+
+void member_tell_accused(struct gossip_membership *m, struct member *x)
+{
+    if (x->n_accusations == 0 || (x->told_ns != 0 && m->now_ns - x->told_ns < TELL_EACH_NS))
+        return;
+    x->told_ns = m->now_ns;
+    member_tell_accusations(m, x, x);
+}
+
+void member_tell_record(struct gossip_membership *m, struct member *to, const struct member *about)
+{
+    struct member_packet packet;
+    member_packet_begin(m, &packet, to, PACKET_GOSSIP, 0, NULL, PACKET_PLAIN_MOST);
+    (void)member_packet_record(&packet, about);
+    finish(m, to, member_way_to(to), &packet);
+}
+
+static bool is_allowed(const struct gossip_membership *m, const struct gossip_id *id)
+{
+    return !m->options.allow || gossip_allow_list_has(m->options.allow, id);
+}
+
+static void tell_owner(struct gossip_membership *m, const struct member *x)
+{
+    struct gossip_membership_action action = {.kind = GOSSIP_MEMBERSHIP_RECORD, .peer = x->record.id};
+    member_act(m, &action);
+}
+
+static struct member *admit(struct gossip_membership *m, const struct gossip_record *record)
+{
+    if (!gossip_record_valid(record)) {
+        m->totals.rejected++;
+        return NULL;
+    }
+    struct member *x = member_add(m, record);
+    if (!x)
+        return NULL;
+    tell_owner(m, x);
+    return x;
+}
+
+// A newer record of a member that we know. A new life has nothing to do with what its last one was accused
+// of.
+static void renew(struct gossip_membership *m, struct member *x, const struct gossip_record *record)
+{
+    if (!gossip_record_valid(record)) {
+        m->totals.rejected++;
+        return;
+    }
+    bool same_life =
+        x->record.version.boot == record->version.boot && x->record.version.life == record->version.life;
+    bool was_silent = x->state == GOSSIP_MEMBER_DEAD;
+    member_acquit(m, x, same_life && x->state == GOSSIP_MEMBER_SUSPECT);
+    if (!same_life) {
+        x->record_ns = m->now_ns;
+        x->synced_ns = 0; // it knows nothing of what its last life was told
+    }
+    x->record = *record;
+    x->record_sends = sends_of_record(m);
+    tell_owner(m, x);
+    member_set_state(m, x, record->flags & GOSSIP_RECORD_LEFT ? GOSSIP_MEMBER_LEFT : GOSSIP_MEMBER_ALIVE,
+                     false, true);
+    member_recount(m, x);
+    member_spread_soon(m);
+    if (was_silent && member_is_here(x))
+        m->burst =
+            m->states[GOSSIP_MEMBER_DEAD] < 64 ? (unsigned)m->states[GOSSIP_MEMBER_DEAD] : 64; // healed?
+}
+
+void member_take_record(struct gossip_membership *m, const struct gossip_record *record)
+{
+    struct member *x = member_find(m, &record->id);
+    if (x == m->self) {
+        member_self_foreign(m, record);
+    } else if (!is_allowed(m, &record->id)) {
+        m->totals.rejected++;
+    } else if (x) {
+        int newer = gossip_version_compare(&record->version, &x->record.version);
+        if (newer > 0)
+            renew(m, x, record);
+        else if (newer == 0)
+            heard_again(&x->record_sends);
+    } else if (!(record->flags & GOSSIP_RECORD_LEFT)) {
+        x = admit(m, record);
+        if (!x)
+            return;
+        member_recount(m, x);
+        member_set_state(m, x, GOSSIP_MEMBER_ALIVE, false, false);
+        x->record_sends = sends_of_record(m);
+        member_spread_soon(m);
+    }
+}
+
+// Another's knowledge of a dead member that we have never met: believed if the accusations are real, for who
+// is not dead answers when he is asked. One that we know is dead when we come to see it so ourselves.
+void member_take_dead(struct gossip_membership *m, const struct gossip_record *record,
+                      const struct gossip_accusation *accusations, size_t count)
+{
+    struct member *x = member_find(m, &record->id);
+    if (x) {
+        member_take_record(m, record);
+        for (size_t i = 0; i < count; i++)
+            member_take_accusation(m, &accusations[i]);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (gossip_id_compare(&accusations[i].subject, &record->id) != 0 ||
+            gossip_version_compare(&accusations[i].version, &record->version) != 0 ||
+            !gossip_accusation_valid(&accusations[i]))
+            return;
+    if ((record->flags & GOSSIP_RECORD_LEFT) || !is_allowed(m, &record->id))
+        return;
+    x = admit(m, record);
+    if (!x)
+        return;
+    for (size_t i = 0; i < count; i++)
+        x->accusations[x->n_accusations++] =
+            (struct member_accusation){.told = accusations[i], .at_ns = m->now_ns};
+    member_set_state(m, x, GOSSIP_MEMBER_DEAD, false, false);
+}

@@ -1,0 +1,233 @@
+// What one membership object holds. Private to gossip/member: member.c takes events and runs timers, table.c
+// keeps the members, self.c this node's own record, suspect.c accusations and death, probe.c who is asked
+// whether he lives, spread.c and sync.c what is told to whom, packet.c how packets look, view.c who counts in
+// the graph, outbox.c the actions.
+#ifndef GOSSIP_MEMBER_STATE_H
+#define GOSSIP_MEMBER_STATE_H
+
+#include "base/rng.h"
+#include "gossip/member/member.h"
+
+#define MILLISECOND_NS 1000000ull
+#define SECOND_NS      1000000000ull
+
+#define ACCUSERS_MOST   4u  // kept of one member: the first, and K = 3 that shorten the time
+#define PROBES_MOST     16u // at once: one in turn, the others to confirm
+#define RELAYS_MOST     64u
+#define INDIRECT        3u // helpers asked to probe for us
+#define FANOUT          3u
+#define RING_SUCCESSORS 4u
+#define HEALTH_MOST     8u
+#define WRONG_MOST      16u // refuted accusations after which an accuser is not believed for a while
+
+struct member_profile {
+    uint64_t period_ns;        // of probing
+    uint64_t ping_gap_ns;      // between the three pings of a probe
+    uint64_t gossip_ns;        // between two tellings
+    uint64_t suspicion_min_ns; // the least; grows with log10 of the members
+    uint64_t suspicion_log_ns; // x log10(members)
+    uint64_t view_still_ns, view_most_ns;
+    uint64_t retry_ns; // of the dead
+};
+
+struct member_accusation {
+    struct gossip_accusation told;
+    uint64_t at_ns;
+    uint8_t sends;
+};
+
+struct member {
+    struct gossip_record record;
+    enum gossip_member_state state;
+    bool by_stream; // its datagrams do not come through
+    uint8_t record_sends;
+    uint8_t n_accusations;
+    uint64_t since_ns, heard_ns, record_ns;
+    struct member_accusation accusations[ACCUSERS_MOST];
+    uint64_t counted;  // its term of the view hash
+    uint64_t in_graph; // its term of the candidate's hash
+    uint64_t told_ns;  // when it was last told what it is accused of
+    uint64_t synced_ns, corrected_ns;
+    // as an accuser
+    uint64_t credit_ns; // accusations it may make: time saved up
+    uint64_t wrong_ns;
+    uint8_t wrong;
+};
+
+struct member_probe {
+    bool active;
+    struct gossip_id target;
+    uint32_t number;
+    uint8_t stage, helpers, nacks;
+    uint64_t gap_ns, next_ns, end_ns;
+};
+
+struct member_relay { // a probe that we make for another
+    bool active, nacked;
+    struct gossip_id origin, target;
+    uint32_t origin_number, number;
+    uint64_t nack_ns, end_ns;
+};
+
+struct member_action {
+    struct gossip_membership_action action;
+    size_t offset; // of its bytes in the arena
+};
+
+struct gossip_membership {
+    struct gossip_membership_options options;
+    struct member_profile profile;
+    struct base_rng rng;
+    uint64_t now_ns, promised_ns; // promised: the deadline that was last told
+    uint64_t created_ns;
+
+    struct member *self;
+    struct gossip_id teller; // whose packet is being taken
+    bool told_all;           // it tells all that he knows, not news
+    struct member **sorted;  // by id, self included
+    struct member **order;   // of probing, without self
+    size_t count, capacity, n_order, order_at;
+    size_t states[4]; // members in each state
+    size_t n_accused; // members with accusations that are not dead
+
+    struct member_probe probes[PROBES_MOST];
+    struct member_relay relays[RELAYS_MOST];
+    uint32_t number; // of the latest packet that wants an answer
+    uint64_t probe_ns, spread_ns, retry_ns, house_ns;
+    unsigned health, retries, burst;
+
+    // this node's record
+    uint8_t wanted_flags; // ELIGIBLE waits for held_ns
+    uint64_t held_ns, flap_ns, conflict_ns;
+    unsigned flaps, outbids;
+    uint64_t foreign_life;     // of the process that was outbid last
+    struct gossip_id believer; // who said last that it holds us for dead, and when
+    uint64_t believer_ns;
+    struct gossip_id stranger; // linked, asked for a sync, and not known so far
+    unsigned stranger_asks;    // that are left
+    bool dirty, stopped, leaving;
+
+    uint64_t view_hash, view_hash_ns; // and when it last changed
+    uint64_t candidate_hash, used_hash, candidate_ns, differs_ns;
+    struct gossip_record *view;
+    size_t n_view;
+    uint64_t sync_ns, sync_window_ns;
+    unsigned sync_answers;
+
+    struct member_action *actions;
+    size_t n_actions, actions_capacity, actions_taken;
+    uint8_t *arena;
+    size_t arena_used, arena_capacity;
+    struct gossip_membership_totals totals;
+};
+
+// outbox.c. A packet for which there is no memory is as if lost on the way.
+void member_act(struct gossip_membership *m, const struct gossip_membership_action *action);
+void member_act_send(struct gossip_membership *m, const struct gossip_id *peer, enum gossip_member_way way,
+                     const uint8_t *bytes, size_t count);
+
+// table.c
+struct member *member_find(const struct gossip_membership *m, const struct gossip_id *id);
+struct member *member_add(struct gossip_membership *m, const struct gossip_record *record); // NULL: full
+void member_remove(struct gossip_membership *m, struct member *x);
+void member_set_state(struct gossip_membership *m, struct member *x, enum gossip_member_state state,
+                      bool evidence, bool known);
+void member_recount(struct gossip_membership *m, struct member *x); // after its record or state changed
+bool member_is_here(const struct member *x);                        // alive or suspected
+size_t member_others(const struct gossip_membership *m, const struct member *x); // who are here, without x
+// Up to `most` members that are here, without self and `except`, at random; returns how many.
+size_t member_pick(struct gossip_membership *m, const struct member *except, struct member **picked,
+                   size_t most);
+// The first RING_SUCCESSORS members behind x, in the order of ids, that are alive.
+size_t member_successors(const struct gossip_membership *m, const struct member *x,
+                         struct member *successors[RING_SUCCESSORS]);
+
+// self.c
+void member_self_sign(struct gossip_membership *m); // raises the incarnation, and tells all
+void member_self_hold(struct gossip_membership *m); // out of the graph for a while, if it flaps
+void member_self_refute(struct gossip_membership *m, const struct gossip_version *accused);
+void member_self_believed_dead(struct gossip_membership *m, const struct gossip_id *by);
+void member_self_foreign(struct gossip_membership *m, const struct gossip_record *record);
+void member_self_timer(struct gossip_membership *m);
+uint64_t member_self_deadline(const struct gossip_membership *m);
+
+// suspect.c
+void member_heard(struct gossip_membership *m, struct member *x, enum gossip_member_way way);
+void member_accuse(struct gossip_membership *m, struct member *x, enum gossip_accusation_class class);
+bool member_accused_by_us(const struct gossip_membership *m, struct member *x);
+void member_take_accusation(struct gossip_membership *m, const struct gossip_accusation *accusation);
+void member_acquit(struct gossip_membership *m, struct member *x, bool refuted); // all accusations are void
+void member_suspect_timer(struct gossip_membership *m);
+uint64_t member_suspect_deadline(const struct gossip_membership *m);
+
+// probe.c
+void member_probe_start(struct gossip_membership *m, struct member *x, bool in_turn);
+void member_probe_answered(struct gossip_membership *m, struct member *x, uint32_t number,
+                           enum gossip_member_way way);
+void member_probe_relayed(struct gossip_membership *m, const struct gossip_id *target, uint32_t number);
+void member_probe_nacked(struct gossip_membership *m, const struct gossip_id *target, uint32_t number);
+void member_probe_cancel(struct gossip_membership *m); // all of them
+void member_relay_start(struct gossip_membership *m, struct member *origin, uint32_t number,
+                        struct member *target);
+void member_probe_timer(struct gossip_membership *m);
+uint64_t member_probe_deadline(const struct gossip_membership *m);
+
+// packet.c
+enum member_packet_kind {
+    PACKET_PING = 1,
+    PACKET_ACK = 2,
+    PACKET_PING_REQUEST = 3, // target: probe it for me
+    PACKET_RELAYED = 4,      // target has answered
+    PACKET_NACK = 5,         // target has not answered so far, but I am here
+    PACKET_GOSSIP = 6,
+    PACKET_SYNC_ASK = 7, // tell me all; mine went ahead
+    PACKET_SYNC_TELL = 8,
+};
+struct member_packet {
+    struct base_writer writer;
+    uint8_t bytes[LIMIT_GOSSIP_BYTES];
+};
+#define PACKET_PLAIN_MOST (LIMIT_DATAGRAM_BYTES - LIMIT_DATAGRAM_OVERHEAD)
+size_t member_packet_header_bytes(enum member_packet_kind kind);
+void member_packet_begin(const struct gossip_membership *m, struct member_packet *packet,
+                         const struct member *to, enum member_packet_kind kind, uint32_t number,
+                         const struct gossip_id *target, size_t limit);
+bool member_packet_record(struct member_packet *packet, const struct member *x); // false: no room
+bool member_packet_accusation(struct member_packet *packet, const struct gossip_accusation *accusation);
+bool member_packet_dead(struct member_packet *packet, const struct member *x);
+enum base_error member_packet_take(struct gossip_membership *m, const struct gossip_membership_event *event);
+
+// spread.c
+uint8_t member_sends(const struct gossip_membership *m); // how often a news is told
+enum gossip_member_way member_way_to(const struct member *x);
+// A packet of this kind, filled with what is to be told; `limit` in bytes.
+void member_send_packet(struct gossip_membership *m, struct member *to, enum gossip_member_way way,
+                        enum member_packet_kind kind, uint32_t number, const struct gossip_id *target,
+                        size_t limit);
+void member_spread_soon(struct gossip_membership *m);
+void member_tell_accused(struct gossip_membership *m, struct member *x); // what it is accused of, to itself
+void member_tell_accusations(struct gossip_membership *m, struct member *to, const struct member *about);
+void member_tell_record(struct gossip_membership *m, struct member *to, const struct member *about);
+void member_spread_timer(struct gossip_membership *m);
+uint64_t member_spread_deadline(const struct gossip_membership *m);
+void member_take_record(struct gossip_membership *m, const struct gossip_record *record);
+void member_take_dead(struct gossip_membership *m, const struct gossip_record *record,
+                      const struct gossip_accusation *accusations, size_t count);
+
+// sync.c
+void member_sync_ask(struct gossip_membership *m, struct member *peer);
+void member_sync_ask_stranger(struct gossip_membership *m, const struct gossip_id *id);
+void member_sync_timer(struct gossip_membership *m); // asks an unknown one again
+void member_sync_answer(struct gossip_membership *m, struct member *peer);
+void member_sync_compare(struct gossip_membership *m, struct member *peer, uint64_t hash, uint64_t still_ns);
+
+// view.c
+void member_view_timer(struct gossip_membership *m);
+uint64_t member_view_deadline(const struct gossip_membership *m);
+
+static inline uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+#endif

@@ -1,0 +1,355 @@
+// Accusations, and when they become a death. Silence is suspected and given time, less of it the more members
+// accuse (Lifeguard, section IV.B); positive evidence needs two accusers and one period. Each node decides
+// for itself: what travels are signed accusations, never a verdict.
+#include "gossip/member/state.h"
+
+#include <math.h>
+#include <string.h>
+
+#define SUSPICION_FACTOR 6.0 // longest over shortest suspicion
+#define ANSWER_PERIODS   4u  // between the latest accusation and a death by silence, at least
+#define CONFIRMATIONS    3   // K: further accusers that shorten it to the least
+#define CREDIT_EACH_NS   (500 * MILLISECOND_NS) // an accuser may accuse twice a second ...
+#define CREDIT_BURST     32                     // ... after so many at once, and one for each member
+#define CORRECT_EACH_NS  (50 * MILLISECOND_NS)  // of one member, to all who tell of it
+#define WRONG_EACH_NS    (10 * SECOND_NS)       // one refuted accusation is forgiven in this time
+
+static struct member_accusation *by(struct member *x, const struct gossip_id *accuser)
+{
+    for (size_t i = 0; i < x->n_accusations; i++)
+        if (gossip_id_compare(&x->accusations[i].told.accuser, accuser) == 0)
+            return &x->accusations[i];
+    return NULL;
+}
+
+bool member_accused_by_us(const struct gossip_membership *m, struct member *x)
+{
+    return by(x, &m->self->record.id) != NULL;
+}
+
+static void forgive_with_time(const struct gossip_membership *m, struct member *accuser)
+{
+    while (accuser->wrong > 0 && m->now_ns - accuser->wrong_ns >= WRONG_EACH_NS) {
+        accuser->wrong--;
+        accuser->wrong_ns += WRONG_EACH_NS;
+    }
+}
+
+static void was_wrong(struct gossip_membership *m, const struct gossip_id *id)
+{
+    struct member *accuser = member_find(m, id);
+    if (!accuser || accuser == m->self)
+        return;
+    if (accuser->wrong == 0)
+        accuser->wrong_ns = m->now_ns;
+    if (accuser->wrong < WRONG_MOST)
+        accuser->wrong++;
+}
+
+// A token bucket: who accuses all the time is not listened to.
+static bool may_accuse(struct gossip_membership *m, struct member *accuser)
+{
+    uint64_t burst_ns = (CREDIT_BURST + m->count) * CREDIT_EACH_NS;
+    forgive_with_time(m, accuser);
+    if (accuser->wrong >= WRONG_MOST)
+        return false;
+    if (m->now_ns - accuser->credit_ns > burst_ns)
+        accuser->credit_ns = m->now_ns - burst_ns;
+    if (m->now_ns - accuser->credit_ns < CREDIT_EACH_NS)
+        return false;
+    accuser->credit_ns += CREDIT_EACH_NS;
+    return true;
+}
+
+static void drop(struct gossip_membership *m, struct member *x, struct member_accusation *accusation)
+{
+    size_t at = (size_t)(accusation - x->accusations);
+    x->n_accusations--;
+    memmove(accusation, accusation + 1, (x->n_accusations - at) * sizeof *accusation);
+    if (x->n_accusations == 0) {
+        m->n_accused -= member_is_here(x);
+        if (x->state == GOSSIP_MEMBER_SUSPECT)
+            member_set_state(m, x, GOSSIP_MEMBER_ALIVE, false, true);
+    }
+}
+
+void member_acquit(struct gossip_membership *m, struct member *x, bool refuted)
+{
+    if (x->n_accusations == 0)
+        return;
+    for (size_t i = 0; i < x->n_accusations && refuted; i++)
+        was_wrong(m, &x->accusations[i].told.accuser);
+    if (refuted && by(x, &m->self->record.id) && m->health < HEALTH_MOST)
+        m->health++; // Lifeguard: we were wrong about it
+    m->n_accused -= member_is_here(x);
+    x->n_accusations = 0;
+}
+
+void member_heard(struct gossip_membership *m, struct member *x, enum gossip_member_way way)
+{
+    x->heard_ns = m->now_ns;
+    if (way == GOSSIP_BY_DATAGRAM)
+        x->by_stream = false;
+    if (!member_is_here(x)) {
+        member_tell_accused(m, x);
+        return;
+    }
+    struct member_accusation *ours = by(x, &m->self->record.id);
+    if (x->n_accusations > 0)
+        member_tell_accused(m, x);
+    if (ours)
+        drop(m, x, ours);
+}
+
+// The place of a further accusation; evidence takes that of mere silence. NULL: there are enough.
+static struct member_accusation *place_for(struct member *x, uint8_t class)
+{
+    if (x->n_accusations < ACCUSERS_MOST)
+        return &x->accusations[x->n_accusations++];
+    for (size_t i = 0; i < ACCUSERS_MOST; i++)
+        if (x->accusations[i].told.class < class)
+            return &x->accusations[i];
+    return NULL;
+}
+
+static bool add(struct gossip_membership *m, struct member *x, const struct gossip_accusation *accusation)
+{
+    bool first = x->n_accusations == 0;
+    struct member_accusation *place = place_for(x, accusation->class);
+    if (!place)
+        return false;
+    *place = (struct member_accusation){.told = *accusation, .at_ns = m->now_ns, .sends = member_sends(m)};
+    m->totals.accusations++;
+    m->n_accused += first;
+    if (first)
+        member_set_state(m, x, GOSSIP_MEMBER_SUSPECT, accusation->class == GOSSIP_ACCUSED_EVIDENCE, true);
+    member_spread_soon(m);
+    return true;
+}
+
+// To itself, who can refute it, and to its ring successors, who probe it at once.
+static void tell_at_once(struct gossip_membership *m, struct member *x)
+{
+    struct member *successors[RING_SUCCESSORS];
+    size_t count = member_successors(m, x, successors);
+    x->told_ns = 0;
+    member_tell_accused(m, x);
+    for (size_t i = 0; i < count; i++)
+        if (successors[i] != m->self && successors[i] != x)
+            member_tell_accusations(m, successors[i], x);
+}
+
+static bool is_successor(const struct gossip_membership *m, const struct member *x)
+{
+    struct member *successors[RING_SUCCESSORS];
+    size_t count = member_successors(m, x, successors);
+    for (size_t i = 0; i < count; i++)
+        if (successors[i] == m->self)
+            return true;
+    return false;
+}
+
+static bool is_accusable(const struct gossip_membership *m, const struct member *x)
+{
+    return x != m->self && member_is_here(x) && !m->leaving;
+}
+
+// A weaker accusation by the same accuser gives way to a stronger one, and never the other way.
+static bool gives_way(struct gossip_membership *m, struct member *x, const struct gossip_id *accuser,
+                      uint8_t class)
+{
+    struct member_accusation *known = by(x, accuser);
+    if (!known)
+        return true;
+    if (known->told.class >= class)
+        return false;
+    known->told.class = class;
+    known->at_ns = m->now_ns;
+    known->sends = member_sends(m);
+    return true;
+}
+
+void member_accuse(struct gossip_membership *m, struct member *x, enum gossip_accusation_class class)
+{
+    struct gossip_accusation accusation = {.subject = x->record.id,
+                                           .accuser = m->self->record.id,
+                                           .version = x->record.version,
+                                           .class = (uint8_t) class};
+    if (!is_accusable(m, x) || m->self->record.n_addresses == 0)
+        return;
+    bool known = by(x, &accusation.accuser) != NULL;
+    if (!gives_way(m, x, &accusation.accuser, accusation.class))
+        return;
+    gossip_accusation_sign(&accusation, m->options.identity);
+    if (known)
+        by(x, &accusation.accuser)->told = accusation;
+    else if (!add(m, x, &accusation))
+        return; // others have said so; to tell it again would only bring the next closed port
+    member_spread_soon(m);
+    tell_at_once(m, x);
+}
+
+static bool is_current(const struct member *x, const struct gossip_accusation *accusation)
+{
+    return gossip_version_compare(&x->record.version, &accusation->version) == 0;
+}
+
+static bool is_believable(struct gossip_membership *m, const struct gossip_accusation *accusation)
+{
+    struct member *accuser = member_find(m, &accusation->accuser);
+    if (!accuser || accuser == m->self || accuser->state == GOSSIP_MEMBER_LEFT || !may_accuse(m, accuser))
+        return false;
+    if (gossip_accusation_valid(accusation))
+        return true;
+    m->totals.rejected++;
+    return false;
+}
+
+static void tell_record_to(struct gossip_membership *m, const struct gossip_id *id)
+{
+    struct member *to = member_find(m, id);
+    if (to && to != m->self && to->state != GOSSIP_MEMBER_LEFT)
+        member_tell_record(m, to, m->self);
+}
+
+// An accusation of what we were before we refuted it: whoever tells it has missed that.
+static void accused_ourselves(struct gossip_membership *m, const struct gossip_accusation *accusation)
+{
+    if (gossip_version_compare(&accusation->version, &m->self->record.version) < 0) {
+        tell_record_to(m, &m->teller);
+        return;
+    }
+    if (!is_current(m->self, accusation) || !is_believable(m, accusation))
+        return;
+    was_wrong(m, &accusation->accuser);
+    member_self_refute(m, &accusation->version);
+    struct gossip_membership_action accused = {.kind = GOSSIP_MEMBERSHIP_ACCUSED,
+                                               .peer = accusation->accuser,
+                                               .evidence = accusation->class == GOSSIP_ACCUSED_EVIDENCE};
+    member_act(m, &accused);
+    tell_record_to(m, &accusation->accuser);
+    if (gossip_id_compare(&m->teller, &accusation->accuser) != 0)
+        tell_record_to(m, &m->teller);
+}
+
+// Whoever tells an accusation that x has refuted has missed that. It may be the one member that x does not
+// reach.
+static void correct(struct gossip_membership *m, struct member *x)
+{
+    struct member *teller = member_find(m, &m->teller);
+    if (!teller || teller == x || teller->state == GOSSIP_MEMBER_LEFT ||
+        m->now_ns - x->corrected_ns < CORRECT_EACH_NS)
+        return;
+    x->corrected_ns = m->now_ns;
+    member_tell_record(m, teller, x);
+}
+
+void member_take_accusation(struct gossip_membership *m, const struct gossip_accusation *accusation)
+{
+    struct member *x = member_find(m, &accusation->subject);
+    if (!x || gossip_id_compare(&accusation->subject, &accusation->accuser) == 0)
+        return;
+    if (x == m->self) {
+        accused_ourselves(m, accusation);
+        return;
+    }
+    if (gossip_version_compare(&accusation->version, &x->record.version) < 0) {
+        correct(m, x);
+        return;
+    }
+    struct member_accusation *known = by(x, &accusation->accuser);
+    if (!is_accusable(m, x) || !is_current(x, accusation) ||
+        (known && known->told.class >= accusation->class) || !is_believable(m, accusation))
+        return;
+    if (known) {
+        known->told = *accusation;
+        known->at_ns = m->now_ns;
+        known->sends = member_sends(m);
+        member_spread_soon(m);
+    } else if (!add(m, x, accusation)) {
+        return;
+    }
+    if (!by(x, &m->self->record.id) && is_successor(m, x))
+        member_probe_start(m, x, false);
+}
+
+// The shortest suspicion, and how it shrinks with further accusers: from factor x min to min. Who is
+// suspected himself is not expected to confirm: an isolated node would wait for all others.
+static uint64_t suspicion_ns(const struct gossip_membership *m, const struct member *x)
+{
+    size_t others = m->states[GOSSIP_MEMBER_ALIVE], further = x->n_accusations - 1u;
+    double n = (double)(member_others(m, x) + 1), least = (double)m->profile.suspicion_min_ns;
+    least = fmax(least, (double)m->profile.suspicion_log_ns * log10(n));
+    double expected = others > CONFIRMATIONS ? CONFIRMATIONS : others > 0 ? (double)(others - 1) : 0;
+    if ((double)further >= expected)
+        return (uint64_t)least;
+    double shrunk = log((double)further + 1) / log(expected + 1);
+    return (uint64_t)(least * (SUSPICION_FACTOR - (SUSPICION_FACTOR - 1) * shrunk));
+}
+
+// When x is dead for us. A packet from it voids evidence from before, and silence counts from it.
+static uint64_t death_ns(const struct gossip_membership *m, const struct member *x)
+{
+    bool alone =
+        m->states[GOSSIP_MEMBER_ALIVE] < 2; // nobody else could say so: what we saw ourselves is enough
+    size_t evidence = 0;
+    uint64_t silent_ns = x->accusations[0].at_ns, latest_ns = 0, death = UINT64_MAX;
+    for (size_t i = 0; i < x->n_accusations; i++) {
+        const struct member_accusation *a = &x->accusations[i];
+        silent_ns = earlier(silent_ns, a->at_ns);
+        latest_ns = a->at_ns > latest_ns ? a->at_ns : latest_ns;
+        if (a->told.class != GOSSIP_ACCUSED_EVIDENCE || a->at_ns < x->heard_ns)
+            continue;
+        bool ours = gossip_id_compare(&a->told.accuser, &m->self->record.id) == 0;
+        if (++evidence >= 2 || (alone && ours))
+            death = earlier(death, a->at_ns + m->profile.period_ns);
+    }
+    if (x->heard_ns > silent_ns)
+        silent_ns = x->heard_ns;
+    // An accuser who shortens the time leaves the accused some of it to answer: the first one may be an old
+    // liar.
+    uint64_t silence_ns = silent_ns + suspicion_ns(m, x),
+             answer_ns = latest_ns + ANSWER_PERIODS * m->profile.period_ns;
+    return earlier(death, silence_ns > answer_ns ? silence_ns : answer_ns);
+}
+
+static void die(struct gossip_membership *m, struct member *x)
+{
+    struct gossip_accusation ours = {.subject = x->record.id,
+                                     .accuser = m->self->record.id,
+                                     .version = x->record.version,
+                                     .class = GOSSIP_ACCUSED_SILENT};
+    bool evidence = false;
+    for (size_t i = 0; i < x->n_accusations; i++) {
+        evidence |= x->accusations[i].told.class == GOSSIP_ACCUSED_EVIDENCE;
+        x->accusations[i].sends = member_sends(m);
+    }
+    if (x->n_accusations < ACCUSERS_MOST && !by(x, &ours.accuser)) { // so that others need not wait alone
+        gossip_accusation_sign(&ours, m->options.identity);
+        x->accusations[x->n_accusations++] =
+            (struct member_accusation){.told = ours, .at_ns = m->now_ns, .sends = member_sends(m)};
+    }
+    m->n_accused--;
+    member_set_state(m, x, GOSSIP_MEMBER_DEAD, evidence, true);
+    member_spread_soon(m);
+}
+
+void member_suspect_timer(struct gossip_membership *m)
+{
+    for (size_t i = 0; i < m->count && m->n_accused > 0; i++) {
+        struct member *x = m->sorted[i];
+        if (x->n_accusations > 0 && member_is_here(x) && m->now_ns >= death_ns(m, x))
+            die(m, x);
+    }
+}
+
+uint64_t member_suspect_deadline(const struct gossip_membership *m)
+{
+    uint64_t deadline_ns = UINT64_MAX;
+    for (size_t i = 0; i < m->count && m->n_accused > 0; i++) {
+        const struct member *x = m->sorted[i];
+        if (x->n_accusations > 0 && member_is_here(x))
+            deadline_ns = earlier(deadline_ns, death_ns(m, x));
+    }
+    return deadline_ns;
+}
