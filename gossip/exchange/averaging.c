@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ABSENT_ROUNDS 16 // rounds without an exchange from which on an edge was absent
+
 static size_t block_length(const struct gossip_exchange *exchange, uint64_t offset)
 {
     uint64_t left = exchange->options.parameters - offset;
@@ -141,6 +143,25 @@ static float scale_since(const struct gossip_exchange *exchange, const struct go
     return since > exchange->step_scale ? since : exchange->step_scale;
 }
 
+// After an absence one exchange carries only a part of the drift; the rest comes with those that follow and
+// must be integrated over the time of the absence, too. `absence` is what of it is still untold.
+static float scale_of(const struct gossip_exchange *exchange, const struct gossip_edge *edge, float since)
+{
+    float part = (float)exchange->entries / (float)exchange->options.parameters;
+    float scale = exchange->step_scale +
+                  2 * part * edge->absence; // 2: who was away tells one round, and the mean counts
+    return since > scale ? since : scale;
+}
+
+// An edge that meets now and then is not absent: the exchanges of such a while carry all of its drift.
+static void account_absence(const struct gossip_exchange *exchange, struct gossip_edge *edge)
+{
+    float part = (float)exchange->entries / (float)exchange->options.parameters;
+    edge->absence -= 0.5f * part * edge->absence;
+    if (edge->since > ABSENT_ROUNDS * exchange->step_scale)
+        edge->absence += edge->since;
+}
+
 enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                          enum gossip_delta_form form, uint64_t slice_clock,
                                          struct gossip_packet *packet)
@@ -163,7 +184,8 @@ enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struc
     packet->epoch = edge->epoch;
     packet->sequence = edge->sequence;
     packet->clock = exchange->clock;
-    packet->step_scale = scale_since(exchange, edge);
+    edge->since = scale_since(exchange, edge);
+    packet->step_scale = scale_of(exchange, edge, edge->since);
     edge->prepared = exchange->progress;
     packet->form = form;
     return BASE_OK;
@@ -343,6 +365,8 @@ enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct
         return error;
     exchange->pending_any = true;
     edge->progress = edge->prepared;
+    edge->met = exchange->rounds;
+    account_absence(exchange, edge);
     edge->sequence++;
     return BASE_OK;
 }

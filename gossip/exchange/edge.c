@@ -36,6 +36,7 @@ enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct g
     fresh->peer = *peer;
     fresh->booted = count; // both ends may begin at the same seed model: the first HELLO tells
     fresh->progress = exchange->progress;
+    fresh->met = exchange->rounds;
     fresh->reference_hash = exchange->start_hash;
     fresh->reference = malloc(count * sizeof *fresh->reference);
     if (exchange->options.drift_correction)
@@ -99,6 +100,7 @@ void gossip_edge_boot(struct gossip_exchange *exchange, struct gossip_edge *edge
     edge->epoch = epoch;
     edge->sequence = 0;
     edge->booted = 0;
+    edge->absence = 0;
     memset(edge->reference, 0, count * sizeof *edge->reference);
     edge->reference_hash = base_hash_vector(edge->reference, count);
     edge->alarm_ns = 0;

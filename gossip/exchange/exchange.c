@@ -272,6 +272,9 @@ static enum base_error on_message(struct gossip_exchange *exchange, struct gossi
         return BASE_OK;
     case GOSSIP_GREETING:
     case GOSSIP_BYE:
+    case GOSSIP_MEMBERS:
+    case GOSSIP_SNAPSHOT_ASK:
+    case GOSSIP_SNAPSHOT_TELL:
         break;
     }
     return BASE_EFORMAT;
@@ -320,7 +323,7 @@ static void on_timer(struct gossip_exchange *exchange, struct gossip_exchange_ac
     for (size_t i = 0; i < exchange->n_edges && actions->count < GOSSIP_EXCHANGE_ACTIONS / 2; i++) {
         struct gossip_edge *edge = exchange->edges[i];
         if (gossip_edge_asks(edge) && exchange->now_ns >= edge->alarm_ns)
-            gossip_settle_ask(exchange, edge, actions);
+            gossip_settle_repeat(exchange, edge, actions);
     }
 }
 
@@ -439,6 +442,7 @@ enum base_error gossip_exchange_create(const struct gossip_exchange_options *opt
         fresh->entries = 1;
     fresh->start_hash = base_hash_vector(options->start, options->parameters);
     fresh->totals.consensus = (double)NAN;
+    fresh->age = options->round;
     if (allocate(fresh)) {
         gossip_exchange_destroy(fresh);
         return base_fail(why, BASE_ENOMEM, "exchange: out of memory for %zu parameters", options->parameters);

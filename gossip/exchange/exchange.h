@@ -28,6 +28,7 @@ struct gossip_exchange_options {
     size_t parameters;  // d
     const float *start; // [d] the seed model, borrowed for life: r of an edge that both ends begin from it
     const float *model; // [d] what is published before the first round; copied; NULL: start
+    uint64_t round;     // rounds that `model` has behind it
     float ratio;        // kept entries / d, in (0, 1]
     enum compress_values values;
     bool sync; // a round ends after its own exchange (or its deadline), else at once
@@ -121,9 +122,15 @@ struct gossip_exchange_totals {
     double consensus;         // |x - r| / |x| after the latest exchange, NAN before the first
 };
 void gossip_exchange_totals(const struct gossip_exchange *exchange, struct gossip_exchange_totals *totals);
+size_t gossip_exchange_parameters(const struct gossip_exchange *exchange);  // d
 const float *gossip_exchange_model(const struct gossip_exchange *exchange); // [d] the published model
 // [d] sum over edges of c_e, or NULL without drift correction: for the first steps after a restart.
 const float *gossip_exchange_correction(const struct gossip_exchange *exchange);
+
+// Between two rounds: this node goes on from a snapshot taken after `round` instead of what it had. Forgets
+// every edge, so that all of them begin anew. second_moment: [d] or NULL.
+void gossip_exchange_adopt(struct gossip_exchange *exchange, const float *model, const float *second_moment,
+                           uint64_t round);
 
 // State of one edge for a checkpoint. Taken between ROUND_DONE and the next step; pointers are borrowed until
 // then. An exchange of which this node does not know the end travels along and is settled after the restart.

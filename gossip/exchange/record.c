@@ -41,6 +41,11 @@ void gossip_exchange_totals(const struct gossip_exchange *exchange, struct gossi
     *totals = exchange->totals;
 }
 
+size_t gossip_exchange_parameters(const struct gossip_exchange *exchange)
+{
+    return exchange->options.parameters;
+}
+
 const float *gossip_exchange_model(const struct gossip_exchange *exchange)
 {
     return exchange->model;

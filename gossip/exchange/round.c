@@ -2,7 +2,11 @@
 // arrived.
 #include "gossip/exchange/state.h"
 
+#include <math.h>
 #include <string.h>
+
+#define PULL_TURNS                                                                                           \
+    8u // rounds, for each edge, that a correction outlives its edge's latest exchange at full force
 
 bool gossip_round_meets(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
@@ -40,6 +44,31 @@ static void publish(struct gossip_exchange *exchange, const float *model, const 
     }
 }
 
+// The force that is left of an edge's correction. It stands for a pull that exchanges would adjust; without
+// any it would move the model for ever in one direction. Half of it is left after half as many rounds again,
+// and so on.
+static float pull_left(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    uint64_t missed = exchange->rounds - edge->met, whole = PULL_TURNS * (uint64_t)exchange->n_edges;
+
+    if (missed <= whole)
+        return 1;
+    return missed - whole > 8 * whole ? 0 : exp2f(-2 * (float)(missed - whole) / (float)whole);
+}
+
+static void hand_out_corrections(const struct gossip_exchange *exchange, float *correction)
+{
+    size_t count = exchange->options.parameters;
+
+    memcpy(correction, exchange->correction_sum, count * sizeof *correction);
+    for (size_t e = 0; e < exchange->n_edges; e++) {
+        const struct gossip_edge *edge = exchange->edges[e];
+        float lost = 1 - pull_left(exchange, edge);
+        for (size_t i = 0; i < count && lost > 0; i++)
+            correction[i] -= lost * edge->correction[i];
+    }
+}
+
 static void hand_back(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
 {
     size_t bytes = exchange->options.parameters * sizeof(float);
@@ -50,7 +79,7 @@ static void hand_back(struct gossip_exchange *exchange, struct gossip_exchange_a
         memset(exchange->pending_second, 0, bytes);
     }
     if (exchange->correction_sum && exchange->round.correction)
-        memcpy(exchange->round.correction, exchange->correction_sum, bytes);
+        hand_out_corrections(exchange, exchange->round.correction);
     if (exchange->pending_any)
         memset(exchange->pending, 0, bytes);
     exchange->pending_any = false;
@@ -64,6 +93,9 @@ void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_ex
     BASE_ASSERT(!exchange->round.open && event->round.model && event->round.round >= 1);
     publish(exchange, event->round.model, event->round.second_moment);
     exchange->clock = event->round.round;
+    if (exchange->clock > exchange->age)
+        exchange->age = exchange->clock;
+    exchange->rounds++;
     exchange->step_scale = event->round.step_scale;
     exchange->progress += (double)event->round.step_scale;
     exchange->round.open = true;
@@ -98,4 +130,25 @@ void gossip_round_end(struct gossip_exchange *exchange, struct gossip_exchange_a
         exchange->round.wanted = false;
     }
     hand_back(exchange, actions);
+}
+
+void gossip_exchange_adopt(struct gossip_exchange *exchange, const float *model, const float *second_moment,
+                           uint64_t round)
+{
+    size_t bytes = exchange->options.parameters * sizeof(float);
+
+    BASE_ASSERT(!exchange->round.open);
+    while (exchange->n_edges > 0)
+        gossip_edge_remove(exchange, exchange->edges[exchange->n_edges - 1]);
+    memcpy(exchange->model, model, bytes);
+    memset(exchange->pending, 0, bytes);
+    exchange->pending_any = false;
+    if (exchange->second) {
+        memset(exchange->pending_second, 0, bytes);
+        exchange->second_known = second_moment;
+        if (second_moment)
+            memcpy(exchange->second, second_moment, bytes);
+    }
+    exchange->clock = exchange->age = round;
+    exchange->round.wanted = false;
 }

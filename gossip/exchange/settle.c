@@ -1,13 +1,15 @@
 // HELLO: the two ends of an edge compare epoch, sequence and hashes, and settle what a broken link or a
 // missing answer left open. One of four things follows: they agree, one replays its last answer, the other
-// waits for that replay, or the edge BOOTs.
+// waits for that replay, or the edge BOOTs. An edge whose ends have never met BOOTs, too, when it begins
+// late.
 #include "gossip/exchange/state.h"
 
 #include "base/hash.h"
 #include <math.h>
 
-#define QUESTION_MOST 127u // 1..127 ask, 128 + n answers question n
-#define ANSWER_FLAG   128u
+#define QUESTION_MOST  127u // 1..127 ask, 128 + n answers question n
+#define ANSWER_FLAG    128u
+#define REPEAT_DOUBLES 4u // of the pause between two repetitions
 
 // The corrections of the two ends are opposite, so their hash leaves the sign out.
 static uint64_t correction_hash(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
@@ -41,7 +43,19 @@ void gossip_settle_ask(struct gossip_exchange *exchange, struct gossip_edge *edg
                        struct gossip_exchange_actions *actions)
 {
     edge->question = (uint8_t)(edge->question % QUESTION_MOST + 1);
+    edge->repeats = 0;
     edge->alarm_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
+    send_hello(exchange, edge, edge->question, actions);
+}
+
+// Under its own number: nothing was sent since, so that an answer to any of the repetitions is an answer.
+// (With new ones a stream that stands still would collect enough of them for the numbers to come round.)
+void gossip_settle_repeat(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                          struct gossip_exchange_actions *actions)
+{
+    if (edge->repeats < REPEAT_DOUBLES)
+        edge->repeats++;
+    edge->alarm_ns = exchange->now_ns + (gossip_edge_patience(exchange, edge) << edge->repeats);
     send_hello(exchange, edge, edge->question, actions);
 }
 
@@ -94,9 +108,18 @@ static void boot(struct gossip_exchange *exchange, struct gossip_edge *edge,
 {
     uint64_t highest = theirs->epoch > edge->epoch ? theirs->epoch : edge->epoch;
 
-    edge->mismatches++;
     gossip_edge_boot(exchange, edge, highest + 1);
     gossip_settle_tell(exchange, edge, actions);
+}
+
+// Two ends that have never met hold the seed model for r. Long after the start that is far from both of them,
+// and what only one of them sends of x - r moves the other by half the way from the seed. A BOOT costs the
+// bytes of about 2 d/k exchanges; a model that many rounds old pays it.
+static bool begins_late(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    uint64_t boot_exchanges = 2 * (exchange->options.parameters / exchange->entries);
+
+    return edge->epoch == 0 && edge->sequence == 0 && exchange->age > boot_exchanges;
 }
 
 static void replay_answer(struct gossip_edge *edge, struct gossip_exchange_actions *actions)
@@ -119,7 +142,9 @@ static void compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
         if (edge->state == GOSSIP_EDGE_HELLO && !edge->request.held)
             gossip_edge_settle(exchange, edge);
     } else if (same_place(edge, theirs)) {
-        if (settles)
+        if (settles && begins_late(exchange, edge))
+            boot(exchange, edge, theirs, actions);
+        else if (settles)
             agree(exchange, edge, theirs);
     } else if (same_epoch && theirs->sequence == edge->sequence + 1 &&
                packet_is(&edge->request, edge->epoch, edge->sequence)) {
@@ -135,6 +160,7 @@ static void compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
         if (!edge->request.held)
             gossip_edge_settle(exchange, edge);
     } else {
+        edge->mismatches++;
         boot(exchange, edge, theirs, actions);
     }
 }

@@ -16,6 +16,9 @@ struct gossip_edge {
     uint64_t clock;           // latest round that met here
     double progress;          // the exchange's, when our side of this edge's latest exchange was taken
     double prepared;          // the same of the request or answer under way
+    uint64_t met;             // the exchange's rounds at the latest exchange
+    float since;              // step scale since the latest exchange, of the same
+    float absence;            // step scale of long absences whose drift is still under way
     float *reference;         // [d] r, bit-identical on both ends
     float *correction;        // [d] c, opposite on both ends; NULL without drift correction
     uint64_t reference_hash;
@@ -25,6 +28,7 @@ struct gossip_edge {
     uint64_t sent_ns;             // when the request went out
     uint64_t alarm_ns;            // active: give up; hello, in doubt: ask again; boot: next block after BUSY
     uint8_t question;             // number of our latest HELLO question, 1..127
+    uint8_t repeats;              // of it
     double residual_energy, model_energy; // |x - r - q|^2 and |x|^2 of the request
     struct gossip_deadline answers;
     uint64_t exchanges, boots, replays, discards, busy, timeouts, mismatches;
@@ -52,6 +56,8 @@ struct gossip_exchange {
 
     uint64_t now_ns;
     uint64_t clock;   // round of the latest ROUND event
+    uint64_t age;     // most rounds that the published model had behind it
+    uint64_t rounds;  // ROUND events so far
     float step_scale; // of that round
     double progress;  // sum of the step scales of all rounds
     struct {
@@ -112,6 +118,8 @@ void gossip_settle_greet(struct gossip_exchange *exchange, struct gossip_edge *e
                          struct gossip_exchange_actions *actions);
 void gossip_settle_ask(struct gossip_exchange *exchange, struct gossip_edge *edge,
                        struct gossip_exchange_actions *actions);
+void gossip_settle_repeat(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                          struct gossip_exchange_actions *actions);
 // Where we stand, unasked.
 void gossip_settle_tell(struct gossip_exchange *exchange, struct gossip_edge *edge,
                         struct gossip_exchange_actions *actions);

@@ -17,6 +17,9 @@ enum {
     FIELDS_EXCHANGE = 9,
     FIELDS_BUSY = 3,
     FIELDS_BYE = 2,
+    FIELDS_MEMBERS = 2,
+    FIELDS_SNAPSHOT_ASK = 4,
+    FIELDS_SNAPSHOT_TELL = 9,
 };
 
 static unsigned field_count(enum gossip_message_kind kind)
@@ -33,6 +36,12 @@ static unsigned field_count(enum gossip_message_kind kind)
         return FIELDS_BUSY;
     case GOSSIP_BYE:
         return FIELDS_BYE;
+    case GOSSIP_MEMBERS:
+        return FIELDS_MEMBERS;
+    case GOSSIP_SNAPSHOT_ASK:
+        return FIELDS_SNAPSHOT_ASK;
+    case GOSSIP_SNAPSHOT_TELL:
+        return FIELDS_SNAPSHOT_TELL;
     }
     return 0;
 }
@@ -52,6 +61,12 @@ const char *gossip_message_kind_name(enum gossip_message_kind kind)
         return "busy";
     case GOSSIP_BYE:
         return "bye";
+    case GOSSIP_MEMBERS:
+        return "members";
+    case GOSSIP_SNAPSHOT_ASK:
+        return "snapshot_ask";
+    case GOSSIP_SNAPSHOT_TELL:
+        return "snapshot_tell";
     }
     return "unknown";
 }
@@ -73,6 +88,19 @@ static bool exchange_valid(const struct gossip_exchange_message *exchange)
     return isfinite(exchange->step_scale) && exchange->step_scale >= 0.0f &&
            (exchange->form == GOSSIP_DELTA_BLOCK ||
             (exchange->form == GOSSIP_DELTA_SPARSE && exchange->offset == 0));
+}
+
+static bool members_valid(const struct gossip_members_message *members)
+{
+    return members->packet_bytes >= 1 && members->packet_bytes <= LIMIT_GOSSIP_BYTES;
+}
+
+static bool tell_valid(const struct gossip_snapshot_tell *tell)
+{
+    return tell->snapshot >= 1 && tell->parts < 1u << GOSSIP_PARTS && tell->part < GOSSIP_PARTS &&
+           (tell->parts & 1u << tell->part) != 0 && tell->values_bytes >= sizeof(float) &&
+           tell->values_bytes <= LIMIT_SNAPSHOT_BLOCK * sizeof(float) &&
+           tell->values_bytes % sizeof(float) == 0;
 }
 
 // Writing: msgpack-c packs into a bounded cursor.
@@ -115,7 +143,7 @@ static void put_greeting(struct encoder *encoder, const struct gossip_greeting *
     put_text(encoder, greeting->model, sizeof greeting->model, CHARSET_TEXT);
     put_uint(encoder, greeting->schema);
     put_uint(encoder, greeting->parameters);
-    put_uint(encoder, greeting->start);
+    put_uint(encoder, greeting->life);
     put_uint(encoder, greeting->rules);
 }
 
@@ -142,6 +170,60 @@ static void put_exchange(struct encoder *encoder, const struct gossip_exchange_m
     encoder->invalid |= !exchange_valid(exchange);
 }
 
+static void put_tell(struct encoder *encoder, const struct gossip_snapshot_tell *tell)
+{
+    put_uint(encoder, tell->snapshot);
+    put_uint(encoder, tell->parts);
+    put_uint(encoder, tell->part);
+    put_uint(encoder, tell->block);
+    put_uint(encoder, tell->round);
+    put_uint(encoder, tell->step);
+    put_uint(encoder, tell->hash);
+    put_uint(encoder, tell->values_bytes);
+    encoder->invalid |= !tell_valid(tell);
+}
+
+static void put_ask(struct encoder *encoder, const struct gossip_snapshot_ask *ask)
+{
+    put_uint(encoder, ask->snapshot);
+    put_uint(encoder, ask->part);
+    put_uint(encoder, ask->block);
+    encoder->invalid |= ask->part >= GOSSIP_PARTS;
+}
+
+static void put_fields(struct encoder *encoder, const struct gossip_message *message)
+{
+    switch (message->kind) {
+    case GOSSIP_GREETING:
+        put_greeting(encoder, &message->as.greeting);
+        break;
+    case GOSSIP_HELLO:
+        put_hello(encoder, &message->as.hello);
+        break;
+    case GOSSIP_XCHG:
+    case GOSSIP_XACK:
+        put_exchange(encoder, &message->as.exchange);
+        break;
+    case GOSSIP_BUSY:
+        put_uint(encoder, message->as.busy.epoch);
+        put_uint(encoder, message->as.busy.sequence);
+        break;
+    case GOSSIP_BYE:
+        put_text(encoder, message->as.bye.reason, sizeof message->as.bye.reason, CHARSET_TEXT);
+        break;
+    case GOSSIP_MEMBERS:
+        put_uint(encoder, message->as.members.packet_bytes);
+        encoder->invalid |= !members_valid(&message->as.members);
+        break;
+    case GOSSIP_SNAPSHOT_ASK:
+        put_ask(encoder, &message->as.ask);
+        break;
+    case GOSSIP_SNAPSHOT_TELL:
+        put_tell(encoder, &message->as.tell);
+        break;
+    }
+}
+
 enum base_error gossip_message_encode_header(const struct gossip_message *message, uint8_t *header,
                                              size_t capacity, size_t *header_bytes)
 {
@@ -152,31 +234,43 @@ enum base_error gossip_message_encode_header(const struct gossip_message *messag
     msgpack_packer_init(&encoder.packer, &encoder.out, put_bytes);
     (void)msgpack_pack_array(&encoder.packer, fields);
     put_uint(&encoder, (uint64_t)message->kind);
-    switch (message->kind) {
-    case GOSSIP_GREETING:
-        put_greeting(&encoder, &message->as.greeting);
-        break;
-    case GOSSIP_HELLO:
-        put_hello(&encoder, &message->as.hello);
-        break;
-    case GOSSIP_XCHG:
-    case GOSSIP_XACK:
-        put_exchange(&encoder, &message->as.exchange);
-        break;
-    case GOSSIP_BUSY:
-        put_uint(&encoder, message->as.busy.epoch);
-        put_uint(&encoder, message->as.busy.sequence);
-        break;
-    case GOSSIP_BYE:
-        put_text(&encoder, message->as.bye.reason, sizeof message->as.bye.reason, CHARSET_TEXT);
-        break;
-    }
+    put_fields(&encoder, message);
     if (encoder.invalid)
         return BASE_EINVAL;
     if (encoder.out.failed)
         return BASE_ELIMIT;
     *header_bytes = base_writer_used(&encoder.out);
     return BASE_OK;
+}
+
+static size_t add_payload(struct gossip_payload *payloads, size_t n, const uint8_t *bytes, size_t count)
+{
+    if (count > 0)
+        payloads[n++] = (struct gossip_payload){bytes, count};
+    return n;
+}
+
+size_t gossip_message_payloads(const struct gossip_message *message,
+                               struct gossip_payload payloads[GOSSIP_MESSAGE_PAYLOADS])
+{
+    size_t n = 0;
+    switch (message->kind) {
+    case GOSSIP_XCHG:
+    case GOSSIP_XACK:
+        n = add_payload(payloads, n, message->as.exchange.delta, message->as.exchange.delta_bytes);
+        return add_payload(payloads, n, message->as.exchange.moment, message->as.exchange.moment_bytes);
+    case GOSSIP_MEMBERS:
+        return add_payload(payloads, n, message->as.members.packet, message->as.members.packet_bytes);
+    case GOSSIP_SNAPSHOT_TELL:
+        return add_payload(payloads, n, message->as.tell.values, message->as.tell.values_bytes);
+    case GOSSIP_GREETING:
+    case GOSSIP_HELLO:
+    case GOSSIP_BUSY:
+    case GOSSIP_BYE:
+    case GOSSIP_SNAPSHOT_ASK:
+        break;
+    }
+    return 0;
 }
 
 // Reading: a cursor of our own for the formats that occur (msgpack's specification: fixarray, the unsigned
@@ -249,7 +343,7 @@ static void get_greeting(struct base_reader *reader, struct gossip_greeting *gre
     get_text(reader, greeting->model, sizeof greeting->model, CHARSET_TEXT);
     greeting->schema = get_uint(reader, UINT64_MAX);
     greeting->parameters = get_uint(reader, UINT64_MAX);
-    greeting->start = get_uint(reader, UINT64_MAX);
+    greeting->life = get_uint(reader, UINT64_MAX);
     greeting->rules = get_uint(reader, UINT64_MAX);
 }
 
@@ -280,35 +374,77 @@ static void get_exchange(struct base_reader *reader, struct gossip_exchange_mess
         exchange->moment = base_read_bytes(reader, exchange->moment_bytes);
 }
 
+static void get_members(struct base_reader *reader, struct gossip_members_message *members)
+{
+    members->packet_bytes = (uint32_t)get_uint(reader, LIMIT_GOSSIP_BYTES);
+    reader->failed |= !members_valid(members);
+    members->packet = base_read_bytes(reader, members->packet_bytes);
+}
+
+static void get_ask(struct base_reader *reader, struct gossip_snapshot_ask *ask)
+{
+    ask->snapshot = get_uint(reader, UINT64_MAX);
+    ask->part = (uint8_t)get_uint(reader, GOSSIP_PARTS - 1);
+    ask->block = (uint32_t)get_uint(reader, UINT32_MAX);
+}
+
+static void get_tell(struct base_reader *reader, struct gossip_snapshot_tell *tell)
+{
+    tell->snapshot = get_uint(reader, UINT64_MAX);
+    tell->parts = (uint8_t)get_uint(reader, UINT8_MAX);
+    tell->part = (uint8_t)get_uint(reader, UINT8_MAX);
+    tell->block = (uint32_t)get_uint(reader, UINT32_MAX);
+    tell->round = get_uint(reader, UINT64_MAX);
+    tell->step = get_uint(reader, UINT64_MAX);
+    tell->hash = get_uint(reader, UINT64_MAX);
+    tell->values_bytes = (uint32_t)get_uint(reader, UINT32_MAX);
+    reader->failed |= !tell_valid(tell);
+    tell->values = base_read_bytes(reader, tell->values_bytes);
+}
+
+static void get_fields(struct base_reader *reader, struct gossip_message *message)
+{
+    switch (message->kind) {
+    case GOSSIP_GREETING:
+        get_greeting(reader, &message->as.greeting);
+        break;
+    case GOSSIP_HELLO:
+        get_hello(reader, &message->as.hello);
+        break;
+    case GOSSIP_XCHG:
+    case GOSSIP_XACK:
+        get_exchange(reader, &message->as.exchange);
+        break;
+    case GOSSIP_BUSY:
+        message->as.busy.epoch = get_uint(reader, UINT64_MAX);
+        message->as.busy.sequence = get_uint(reader, UINT64_MAX);
+        break;
+    case GOSSIP_BYE:
+        get_text(reader, message->as.bye.reason, sizeof message->as.bye.reason, CHARSET_TEXT);
+        break;
+    case GOSSIP_MEMBERS:
+        get_members(reader, &message->as.members);
+        break;
+    case GOSSIP_SNAPSHOT_ASK:
+        get_ask(reader, &message->as.ask);
+        break;
+    case GOSSIP_SNAPSHOT_TELL:
+        get_tell(reader, &message->as.tell);
+        break;
+    }
+}
+
 enum base_error gossip_message_decode(const uint8_t *bytes, size_t count, struct gossip_message *message)
 {
     struct base_reader reader = base_reader_of(bytes, count);
     struct gossip_message parsed;
     memset(&parsed, 0, sizeof parsed);
     const uint8_t array = base_read_u8(&reader);
-    parsed.kind = (enum gossip_message_kind)get_uint(&reader, GOSSIP_BYE);
+    parsed.kind = (enum gossip_message_kind)get_uint(&reader, GOSSIP_SNAPSHOT_TELL);
     const unsigned fields = field_count(parsed.kind);
     if (reader.failed || fields == 0 || array != (0x90u | fields)) // fixarray
         return BASE_EFORMAT;
-    switch (parsed.kind) {
-    case GOSSIP_GREETING:
-        get_greeting(&reader, &parsed.as.greeting);
-        break;
-    case GOSSIP_HELLO:
-        get_hello(&reader, &parsed.as.hello);
-        break;
-    case GOSSIP_XCHG:
-    case GOSSIP_XACK:
-        get_exchange(&reader, &parsed.as.exchange);
-        break;
-    case GOSSIP_BUSY:
-        parsed.as.busy.epoch = get_uint(&reader, UINT64_MAX);
-        parsed.as.busy.sequence = get_uint(&reader, UINT64_MAX);
-        break;
-    case GOSSIP_BYE:
-        get_text(&reader, parsed.as.bye.reason, sizeof parsed.as.bye.reason, CHARSET_TEXT);
-        break;
-    }
+    get_fields(&reader, &parsed);
     if (reader.failed || base_reader_left(&reader) != 0)
         return BASE_EFORMAT;
     *message = parsed;

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GOSSIP_PROTOCOL 1 // raised by every change that older nodes can't follow
+#define GOSSIP_PROTOCOL 2 // raised by every change that older nodes can't follow
 
 enum gossip_message_kind {
     GOSSIP_GREETING = 1, // first message of both ends: do we train the same thing?
@@ -20,7 +20,10 @@ enum gossip_message_kind {
     GOSSIP_XCHG = 3,     // an exchange is asked for, with q of the initiator
     GOSSIP_XACK = 4,     // the answer, with q of the responder
     GOSSIP_BUSY = 5,     // not now: nothing was changed
-    GOSSIP_BYE = 6,      // the sender leaves on purpose
+    GOSSIP_BYE = 6,      // the sender ends this link on purpose
+    GOSSIP_MEMBERS = 7,  // a membership packet (gossip/member) that takes the stream
+    GOSSIP_SNAPSHOT_ASK = 8,
+    GOSSIP_SNAPSHOT_TELL = 9,
 };
 
 struct gossip_greeting {
@@ -30,7 +33,7 @@ struct gossip_greeting {
     char model[LIMIT_TENSOR_NAME_BYTES]; // for people: "mlp 784-256-10"
     uint64_t schema;                     // fingerprint of the tensor table
     uint64_t parameters;                 // length of the model vector
-    uint64_t start;                      // base_hash_vector of the initial model
+    uint64_t life;                       // random number of the process: is the other end this one?
     uint64_t rules;                      // fingerprint of settings both ends must share (drift, moments, ...)
 };
 
@@ -67,6 +70,30 @@ struct gossip_bye {
     char reason[64];
 };
 
+struct gossip_members_message {
+    const uint8_t *packet; // payload, borrowed
+    uint32_t packet_bytes; // 1..LIMIT_GOSSIP_BYTES
+};
+
+enum gossip_snapshot_part { GOSSIP_PART_MODEL, GOSSIP_PART_OUTER, GOSSIP_PART_SECOND, GOSSIP_PARTS };
+
+struct gossip_snapshot_ask {
+    uint64_t snapshot; // number of the donor's frozen copy; 0: the one it has, or a new one
+    uint8_t part;      // enum gossip_snapshot_part
+    uint32_t block;    // of LIMIT_SNAPSHOT_BLOCK elements
+};
+
+struct gossip_snapshot_tell {
+    uint64_t snapshot; // >= 1
+    uint8_t parts;     // bit p: part p is there
+    uint8_t part;
+    uint32_t block;
+    uint64_t round, step;  // done when it was frozen
+    uint64_t hash;         // base_hash_vector of the elements
+    const uint8_t *values; // payload: fp32, little-endian, borrowed
+    uint32_t values_bytes;
+};
+
 struct gossip_message {
     enum gossip_message_kind kind;
     union {
@@ -75,13 +102,26 @@ struct gossip_message {
         struct gossip_exchange_message exchange; // XCHG, XACK
         struct gossip_busy busy;
         struct gossip_bye bye;
+        struct gossip_members_message members;
+        struct gossip_snapshot_ask ask;
+        struct gossip_snapshot_tell tell;
     } as;
 };
 
 // Writes the header only, at most LIMIT_MESSAGE_HEADER_BYTES; the payloads follow it on the wire in the order
-// delta, moment. BASE_ELIMIT when it does not fit `capacity`.
+// delta, moment; of MEMBERS the packet, of SNAPSHOT_TELL the values. BASE_ELIMIT when it does not fit
+// `capacity`.
 enum base_error gossip_message_encode_header(const struct gossip_message *message, uint8_t *header,
                                              size_t capacity, size_t *header_bytes) BASE_CHECK;
+
+// What follows the header on the wire, in order; returns how many there are. An empty payload is left out.
+#define GOSSIP_MESSAGE_PAYLOADS 2
+struct gossip_payload {
+    const uint8_t *bytes; // borrowed from the message
+    size_t count;
+};
+size_t gossip_message_payloads(const struct gossip_message *message,
+                               struct gossip_payload payloads[GOSSIP_MESSAGE_PAYLOADS]);
 
 // Payload pointers point into `bytes`. Text fields are checked (length, characters) and terminated.
 // Non-finite or negative step_scale, a delta longer than what is left, trailing bytes: BASE_EFORMAT.

@@ -1,0 +1,24 @@
+// How a vector is cut into blocks: the same on both ends. Private to gossip/snapshot.
+#ifndef GOSSIP_SNAPSHOT_BLOCKS_H
+#define GOSSIP_SNAPSHOT_BLOCKS_H
+
+#include "base/limits.h"
+#include <stddef.h>
+
+// Values travel as they lie in memory.
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "blocks of a snapshot are little-endian");
+
+#define SNAPSHOT_BLOCKS_AHEAD 4u // asks of one joiner that are under way at a time
+
+static inline size_t blocks_count(size_t parameters)
+{
+    return (parameters + LIMIT_SNAPSHOT_BLOCK - 1) / LIMIT_SNAPSHOT_BLOCK;
+}
+
+static inline size_t block_length(size_t parameters, size_t block)
+{
+    const size_t left = parameters - block * LIMIT_SNAPSHOT_BLOCK;
+    return left < LIMIT_SNAPSHOT_BLOCK ? left : LIMIT_SNAPSHOT_BLOCK;
+}
+
+#endif

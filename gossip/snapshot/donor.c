@@ -1,0 +1,229 @@
+// One frozen copy of the vectors that any number of joiners read, and those who wait for it. The copy is
+// made at a round boundary, where all vectors belong to one moment, and is given back when nobody reads it.
+#include "gossip/snapshot/blocks.h"
+#include "gossip/snapshot/snapshot.h"
+
+#include "base/hash.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WAITING_MOST 64u          // asks that wait for a copy; 16 MiB of answers
+#define WAITS_NS     30000000000u // a joiner that still wants its block has asked again by then
+#define FRESH_NS     2000000000u  // joiners that come within this time begin with one copy
+#define KEEP_NS      10000000000u // a copy that nobody has read for so long is given back
+
+struct waiting {
+    struct gossip_id peer;
+    uint8_t part;
+    uint32_t block;
+    uint64_t asked_ns;
+};
+
+struct gossip_donor {
+    size_t parameters, blocks;
+    float *part[GOSSIP_PARTS]; // [parameters] the frozen copy
+    uint64_t *hashes;          // [GOSSIP_PARTS * blocks]
+    uint64_t snapshot;         // number of the copy, counted from 1
+    bool frozen;               // there is one
+    uint64_t round, step;      // of the copy
+    uint64_t frozen_ns, read_ns;
+    struct waiting waiting[WAITING_MOST]; // the longest waiting first
+    size_t n_waiting;
+};
+
+enum base_error gossip_donor_create(size_t parameters, struct gossip_donor **donor)
+{
+    struct gossip_donor *fresh = calloc(1, sizeof *fresh);
+
+    BASE_ASSERT(parameters > 0 && parameters <= LIMIT_PARAMETERS);
+    if (!fresh)
+        return BASE_ENOMEM;
+    fresh->parameters = parameters;
+    fresh->blocks = blocks_count(parameters);
+    *donor = fresh;
+    return BASE_OK;
+}
+
+static void release_copy(struct gossip_donor *donor)
+{
+    for (size_t p = 0; p < GOSSIP_PARTS; p++) {
+        free(donor->part[p]);
+        donor->part[p] = NULL;
+    }
+    free(donor->hashes);
+    donor->hashes = NULL;
+    donor->frozen = false;
+}
+
+void gossip_donor_reset(struct gossip_donor *donor)
+{
+    release_copy(donor);
+    donor->n_waiting = 0;
+}
+
+void gossip_donor_destroy(struct gossip_donor *donor)
+{
+    if (!donor)
+        return;
+    release_copy(donor);
+    free(donor);
+}
+
+bool gossip_donor_wants(const struct gossip_donor *donor)
+{
+    return donor->n_waiting > 0;
+}
+
+static struct gossip_message tell_block(struct gossip_donor *donor, uint8_t part, uint32_t block)
+{
+    struct gossip_message message = {.kind = GOSSIP_SNAPSHOT_TELL};
+    const float *values = donor->part[part] + (size_t)block * LIMIT_SNAPSHOT_BLOCK;
+    uint8_t parts = 0;
+
+    for (size_t p = 0; p < GOSSIP_PARTS; p++)
+        if (donor->part[p])
+            parts = (uint8_t)(parts | 1u << p);
+    message.as.tell = (struct gossip_snapshot_tell){
+        .snapshot = donor->snapshot,
+        .parts = parts,
+        .part = part,
+        .block = block,
+        .round = donor->round,
+        .step = donor->step,
+        .hash = donor->hashes[part * donor->blocks + block],
+        .values = (const uint8_t *)values,
+        .values_bytes = (uint32_t)(block_length(donor->parameters, block) * sizeof *values),
+    };
+    return message;
+}
+
+static void keep_waiting(struct gossip_donor *donor, const struct gossip_id *peer,
+                         const struct gossip_snapshot_ask *ask, uint64_t now_ns)
+{
+    size_t of_peer = 0;
+
+    for (size_t i = 0; i < donor->n_waiting; i++) {
+        struct waiting *other = &donor->waiting[i];
+        if (gossip_id_compare(&other->peer, peer) != 0)
+            continue;
+        of_peer++;
+        if (other->part == ask->part && other->block == ask->block) {
+            other->asked_ns = now_ns;
+            return;
+        }
+    }
+    if (of_peer < SNAPSHOT_BLOCKS_AHEAD && donor->n_waiting < WAITING_MOST)
+        donor->waiting[donor->n_waiting++] = (struct waiting){*peer, ask->part, ask->block, now_ns};
+}
+
+enum base_error gossip_donor_ask(struct gossip_donor *donor, const struct gossip_id *peer,
+                                 const struct gossip_snapshot_ask *ask, uint64_t now_ns,
+                                 struct gossip_message *answer, bool *answered)
+{
+    if (ask->part >= GOSSIP_PARTS || ask->block >= donor->blocks ||
+        (donor->frozen && !donor->part[ask->part]))
+        return BASE_EFORMAT;
+    const bool begins = ask->snapshot == 0;
+    *answered = donor->frozen && !(begins && now_ns - donor->frozen_ns > FRESH_NS);
+    if (*answered) {
+        *answer = tell_block(donor, ask->part, ask->block);
+        donor->read_ns = now_ns;
+    } else {
+        keep_waiting(donor, peer, ask, now_ns);
+    }
+    return BASE_OK;
+}
+
+static bool all_finite(const float *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(values[i]))
+            return false;
+    return true;
+}
+
+static enum base_error copy_parts(struct gossip_donor *donor, const struct gossip_snapshot_vectors *vectors)
+{
+    const size_t bytes = donor->parameters * sizeof(float);
+
+    if (!donor->hashes)
+        donor->hashes = malloc(GOSSIP_PARTS * donor->blocks * sizeof *donor->hashes);
+    if (!donor->hashes)
+        return BASE_ENOMEM;
+    for (size_t p = 0; p < GOSSIP_PARTS; p++) {
+        if (!vectors->part[p]) {
+            free(donor->part[p]);
+            donor->part[p] = NULL;
+            continue;
+        }
+        if (!all_finite(vectors->part[p], donor->parameters))
+            return BASE_ESTATE;
+        if (!donor->part[p])
+            donor->part[p] = malloc(bytes);
+        if (!donor->part[p])
+            return BASE_ENOMEM;
+        memcpy(donor->part[p], vectors->part[p], bytes);
+    }
+    return BASE_OK;
+}
+
+enum base_error gossip_donor_freeze(struct gossip_donor *donor, const struct gossip_snapshot_vectors *vectors,
+                                    uint64_t now_ns)
+{
+    BASE_ASSERT(vectors->part[GOSSIP_PART_MODEL]);
+    enum base_error error = copy_parts(donor, vectors);
+    if (error) {
+        gossip_donor_reset(donor);
+        return error;
+    }
+    for (size_t p = 0; p < GOSSIP_PARTS; p++)
+        for (size_t b = 0; donor->part[p] && b < donor->blocks; b++)
+            donor->hashes[p * donor->blocks + b] = base_hash_vector(donor->part[p] + b * LIMIT_SNAPSHOT_BLOCK,
+                                                                    block_length(donor->parameters, b));
+    donor->frozen = true;
+    donor->snapshot++;
+    donor->round = vectors->round;
+    donor->step = vectors->step;
+    donor->frozen_ns = donor->read_ns = now_ns;
+    return BASE_OK;
+}
+
+static void drop_waiting(struct gossip_donor *donor, size_t at)
+{
+    memmove(&donor->waiting[at], &donor->waiting[at + 1],
+            (--donor->n_waiting - at) * sizeof donor->waiting[0]);
+}
+
+bool gossip_donor_waiting(struct gossip_donor *donor, struct gossip_id *peer, struct gossip_message *answer)
+{
+    while (donor->frozen && donor->n_waiting > 0) {
+        const struct waiting first = donor->waiting[0];
+        drop_waiting(donor, 0);
+        if (!donor->part[first.part])
+            continue; // not there: the joiner will find another donor
+        *peer = first.peer;
+        *answer = tell_block(donor, first.part, first.block);
+        return true;
+    }
+    return false;
+}
+
+void gossip_donor_tick(struct gossip_donor *donor, uint64_t now_ns)
+{
+    if (donor->frozen && now_ns - donor->read_ns >= KEEP_NS)
+        release_copy(donor);
+    for (size_t i = donor->n_waiting; i-- > 0;)
+        if (now_ns - donor->waiting[i].asked_ns >= WAITS_NS)
+            drop_waiting(donor, i);
+}
+
+uint64_t gossip_donor_deadline(const struct gossip_donor *donor)
+{
+    uint64_t deadline_ns = donor->frozen ? donor->read_ns + KEEP_NS : UINT64_MAX;
+
+    for (size_t i = 0; i < donor->n_waiting; i++)
+        if (donor->waiting[i].asked_ns + WAITS_NS < deadline_ns)
+            deadline_ns = donor->waiting[i].asked_ns + WAITS_NS;
+    return deadline_ns;
+}

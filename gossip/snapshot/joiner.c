@@ -1,0 +1,256 @@
+// Fills vectors block by block from whoever is there to give. One donor is asked at a time, a few blocks
+// ahead; when it dies, lies or keeps silent the next one goes on where it stopped.
+#include "gossip/snapshot/blocks.h"
+#include "gossip/snapshot/snapshot.h"
+
+#include "base/hash.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DONORS_MOST 256u
+#define CLOCK_MOST  (UINT64_MAX >> 1) // rounds and steps are counted on from what a donor tells
+
+enum block_state { BLOCK_MISSING, BLOCK_ASKED, BLOCK_DONE };
+
+struct giver {
+    struct gossip_id id;
+    bool up, asked, lied, gave;
+    uint64_t snapshot;    // of its latest block; 0 before the first
+    uint64_t given_up_ns; // when it was last silent for too long
+};
+
+struct gossip_joiner {
+    struct gossip_joiner_options options;
+    struct gossip_snapshot_vectors into;
+    size_t blocks;  // of one part
+    uint8_t *state; // [GOSSIP_PARTS * blocks] enum block_state; DONE where a part is not wanted
+    size_t total, done, asked;
+    size_t first; // no block before it is MISSING
+    struct giver givers[DONORS_MOST];
+    size_t n_givers;
+    struct giver *giver; // in use, or NULL
+    uint64_t since_ns;   // latest block, or ask after an idle time
+    uint64_t round, step, bytes;
+};
+
+enum base_error gossip_joiner_create(const struct gossip_joiner_options *options,
+                                     struct gossip_joiner **joiner)
+{
+    BASE_ASSERT(options->parameters > 0 && options->parameters <= LIMIT_PARAMETERS &&
+                options->into->part[GOSSIP_PART_MODEL]);
+    struct gossip_joiner *fresh = calloc(1, sizeof *fresh);
+    if (!fresh)
+        return BASE_ENOMEM;
+    fresh->options = *options;
+    fresh->into = *options->into;
+    fresh->blocks = blocks_count(options->parameters);
+    fresh->state = malloc(GOSSIP_PARTS * fresh->blocks);
+    if (!fresh->state) {
+        free(fresh);
+        return BASE_ENOMEM;
+    }
+    for (size_t p = 0; p < GOSSIP_PARTS; p++) {
+        const bool wanted = fresh->into.part[p] != NULL;
+        memset(fresh->state + p * fresh->blocks, wanted ? BLOCK_MISSING : BLOCK_DONE, fresh->blocks);
+        fresh->total += wanted ? fresh->blocks : 0;
+    }
+    *joiner = fresh;
+    return BASE_OK;
+}
+
+void gossip_joiner_destroy(struct gossip_joiner *joiner)
+{
+    if (!joiner)
+        return;
+    free(joiner->state);
+    free(joiner);
+}
+
+static struct giver *find_giver(struct gossip_joiner *joiner, const struct gossip_id *id)
+{
+    for (size_t i = 0; i < joiner->n_givers; i++)
+        if (gossip_id_compare(&joiner->givers[i].id, id) == 0)
+            return &joiner->givers[i];
+    return NULL;
+}
+
+// What was asked of the donor in use is to be asked again, of somebody.
+static void leave_giver(struct gossip_joiner *joiner)
+{
+    for (size_t i = 0; joiner->asked > 0 && i < GOSSIP_PARTS * joiner->blocks; i++)
+        if (joiner->state[i] == BLOCK_ASKED)
+            joiner->state[i] = BLOCK_MISSING;
+    joiner->asked = 0;
+    joiner->first = 0;
+    joiner->giver = NULL;
+}
+
+// A place for a new donor: an unused one, or one whose donor is gone and has not lied.
+static struct giver *room_for_giver(struct gossip_joiner *joiner)
+{
+    if (joiner->n_givers < DONORS_MOST)
+        return &joiner->givers[joiner->n_givers++];
+    for (size_t i = 0; i < DONORS_MOST; i++)
+        if (!joiner->givers[i].up && !joiner->givers[i].lied)
+            return &joiner->givers[i];
+    return NULL;
+}
+
+void gossip_joiner_donor_up(struct gossip_joiner *joiner, const struct gossip_id *peer, uint64_t now_ns)
+{
+    struct giver *giver = find_giver(joiner, peer);
+
+    (void)now_ns;
+    if (!giver) {
+        giver = room_for_giver(joiner);
+        if (!giver)
+            return;
+        *giver = (struct giver){.id = *peer};
+    }
+    giver->up = true;
+}
+
+void gossip_joiner_donor_down(struct gossip_joiner *joiner, const struct gossip_id *peer, uint64_t now_ns)
+{
+    struct giver *giver = find_giver(joiner, peer);
+
+    (void)now_ns;
+    if (!giver)
+        return;
+    giver->up = false;
+    giver->snapshot = 0;
+    if (giver == joiner->giver)
+        leave_giver(joiner);
+}
+
+static uint64_t giver_key(const struct gossip_joiner *joiner, const struct giver *giver)
+{
+    return base_hash_bytes(joiner->options.seed, giver->id.bytes, sizeof giver->id.bytes);
+}
+
+// Whoever was silent goes to the end of the queue.
+static struct giver *pick_giver(struct gossip_joiner *joiner)
+{
+    struct giver *best = NULL;
+
+    for (size_t i = 0; i < joiner->n_givers; i++) {
+        struct giver *giver = &joiner->givers[i];
+        if (!giver->up || giver->lied)
+            continue;
+        if (!best || giver->given_up_ns < best->given_up_ns ||
+            (giver->given_up_ns == best->given_up_ns && giver_key(joiner, giver) < giver_key(joiner, best)))
+            best = giver;
+    }
+    return best;
+}
+
+static bool fits_hash(const struct gossip_snapshot_tell *tell)
+{
+    uint64_t hash = 0;
+
+    for (size_t i = 0; i < tell->values_bytes / sizeof(float); i++) {
+        float value;
+        memcpy(&value, tell->values + i * sizeof value, sizeof value);
+        if (!isfinite(value) || (tell->part == GOSSIP_PART_SECOND && value < 0))
+            return false; // the optimiser draws the root of a second moment
+        hash += base_hash_element(i, value);
+    }
+    return hash == tell->hash;
+}
+
+static bool fits(const struct gossip_joiner *joiner, const struct gossip_snapshot_tell *tell)
+{
+    for (size_t p = 0; p < GOSSIP_PARTS; p++)
+        if (joiner->into.part[p] && !(tell->parts & 1u << p))
+            return false;
+    return tell->part < GOSSIP_PARTS && joiner->into.part[tell->part] && tell->block < joiner->blocks &&
+           tell->values_bytes == block_length(joiner->options.parameters, tell->block) * sizeof(float) &&
+           tell->round <= CLOCK_MOST && tell->step <= CLOCK_MOST && fits_hash(tell);
+}
+
+static void take_block(struct gossip_joiner *joiner, const struct gossip_snapshot_tell *tell, uint64_t now_ns)
+{
+    uint8_t *state = &joiner->state[tell->part * joiner->blocks + tell->block];
+
+    if (*state == BLOCK_ASKED)
+        joiner->asked--;
+    *state = BLOCK_DONE;
+    memcpy(joiner->into.part[tell->part] + (size_t)tell->block * LIMIT_SNAPSHOT_BLOCK, tell->values,
+           tell->values_bytes);
+    joiner->done++;
+    joiner->bytes += tell->values_bytes;
+    joiner->since_ns = now_ns;
+    joiner->round = tell->round > joiner->round ? tell->round : joiner->round;
+    joiner->step = tell->step > joiner->step ? tell->step : joiner->step;
+}
+
+enum base_error gossip_joiner_tell(struct gossip_joiner *joiner, const struct gossip_id *peer,
+                                   const struct gossip_snapshot_tell *tell, uint64_t now_ns)
+{
+    struct giver *giver = find_giver(joiner, peer);
+
+    if (!giver || !giver->up || !giver->asked || giver->lied)
+        return BASE_OK;
+    if (!fits(joiner, tell)) {
+        giver->lied = true;
+        if (giver == joiner->giver)
+            leave_giver(joiner);
+        return BASE_EFORMAT;
+    }
+    if (joiner->state[tell->part * joiner->blocks + tell->block] == BLOCK_DONE)
+        return BASE_OK; // of a donor that answered after all
+    take_block(joiner, tell, now_ns);
+    giver->gave = true;
+    giver->snapshot = tell->snapshot;
+    return BASE_OK;
+}
+
+bool gossip_joiner_next(struct gossip_joiner *joiner, uint64_t now_ns, struct gossip_id *peer,
+                        struct gossip_message *ask)
+{
+    if (joiner->giver && joiner->asked > 0 && now_ns - joiner->since_ns >= joiner->options.patience_ns) {
+        joiner->giver->given_up_ns = now_ns;
+        joiner->giver->snapshot = 0;
+        leave_giver(joiner);
+    }
+    if (!joiner->giver)
+        joiner->giver = pick_giver(joiner);
+    if (!joiner->giver || joiner->asked >= SNAPSHOT_BLOCKS_AHEAD ||
+        joiner->done + joiner->asked == joiner->total)
+        return false;
+    while (joiner->state[joiner->first] != BLOCK_MISSING)
+        joiner->first++;
+    joiner->state[joiner->first] = BLOCK_ASKED;
+    if (joiner->asked++ == 0)
+        joiner->since_ns = now_ns;
+    joiner->giver->asked = true;
+    *peer = joiner->giver->id;
+    *ask = (struct gossip_message){.kind = GOSSIP_SNAPSHOT_ASK};
+    ask->as.ask = (struct gossip_snapshot_ask){.snapshot = joiner->giver->snapshot,
+                                               .part = (uint8_t)(joiner->first / joiner->blocks),
+                                               .block = (uint32_t)(joiner->first % joiner->blocks)};
+    return true;
+}
+
+uint64_t gossip_joiner_deadline(const struct gossip_joiner *joiner)
+{
+    return joiner->asked > 0 ? joiner->since_ns + joiner->options.patience_ns : UINT64_MAX;
+}
+
+bool gossip_joiner_complete(const struct gossip_joiner *joiner, uint64_t *round, uint64_t *step)
+{
+    if (joiner->done < joiner->total)
+        return false;
+    *round = joiner->round;
+    *step = joiner->step;
+    return true;
+}
+
+void gossip_joiner_progress(const struct gossip_joiner *joiner, struct gossip_joiner_progress *progress)
+{
+    *progress = (struct gossip_joiner_progress){
+        .blocks = joiner->total, .done = joiner->done, .bytes = joiner->bytes};
+    for (size_t i = 0; i < joiner->n_givers; i++)
+        progress->donors_used += joiner->givers[i].gave;
+}
