@@ -3,12 +3,35 @@
 #include "train/loaders.h"
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define ALIGNMENT_BYTES 64u
+#define MAPPED_FROM     ((size_t)1 << 20) // smaller ones are malloc'ed
+
+// Large values are mapped, not malloc'ed: an allocator keeps what is freed for later, and what comes and goes
+// while a node runs is as large as a whole data set.
+static float *allocate_values(size_t bytes, size_t *mapped_bytes)
+{
+    *mapped_bytes = bytes < MAPPED_FROM ? 0 : bytes;
+    if (*mapped_bytes == 0) {
+        float *x = aligned_alloc(ALIGNMENT_BYTES, bytes);
+        return x == NULL ? NULL : memset(x, 0, bytes);
+    }
+    void *x = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return x == MAP_FAILED ? NULL : x;
+}
+
+static void release_values(float *x, size_t mapped_bytes)
+{
+    if (mapped_bytes == 0)
+        free(x);
+    else if (x != NULL)
+        BASE_ASSERT(munmap(x, mapped_bytes) == 0);
+}
 
 void train_dataset_destroy(struct train_dataset *data)
 {
-    free(data->x);
+    release_values(data->x, data->mapped_bytes);
     free(data->labels);
     *data = (struct train_dataset){0};
 }
@@ -28,16 +51,16 @@ enum base_error train_dataset_allocate(size_t examples, size_t features, size_t 
             examples, features, LIMIT_DATASET_VALUES);
     size_t bytes = examples * features * sizeof(float);
     bytes = (bytes + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
-    float *x = aligned_alloc(ALIGNMENT_BYTES, bytes);
+    size_t mapped_bytes;
+    float *x = allocate_values(bytes, &mapped_bytes);
     uint32_t *labels = calloc(examples, sizeof *labels);
     if (x == NULL || labels == NULL) {
-        free(x);
+        release_values(x, mapped_bytes);
         free(labels);
         return base_fail(why, BASE_ENOMEM, "no memory for %zu examples with %zu features (%zu MiB)", examples,
                          features, bytes >> 20);
     }
-    memset(x, 0, bytes);
-    *data = (struct train_dataset){examples, features, classes, x, labels, examples};
+    *data = (struct train_dataset){examples, features, classes, x, labels, examples, mapped_bytes};
     return BASE_OK;
 }
 

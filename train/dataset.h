@@ -4,14 +4,16 @@
 #define TRAIN_DATASET_H
 
 #include "base/error.h"
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct train_dataset {
     size_t examples, features, classes;
-    float *x;         // [examples, features], 64-byte aligned
-    uint32_t *labels; // [examples], each < classes
-    size_t whole;     // examples of the set that this one was cut from; = examples where nothing was cut
+    float *x;            // [examples, features], 64-byte aligned
+    uint32_t *labels;    // [examples], each < classes
+    size_t whole;        // examples of the set that this one was cut from; = examples where nothing was cut
+    size_t mapped_bytes; // of x where it is a mapping of its own; 0: malloc'ed
 };
 void train_dataset_destroy(struct train_dataset *data); // leaves {0}
 
@@ -49,5 +51,12 @@ enum base_error train_partition_iid(size_t examples, size_t shards, uint64_t see
 enum base_error train_partition_dirichlet(const uint32_t *labels, size_t examples, size_t classes,
                                           size_t shards, double alpha, size_t least, uint64_t seed,
                                           uint32_t *owner, struct base_reason *why) BASE_CHECK;
+
+// Who trains on what while only the shards with living[s] (of `shards`) have a node. An example of a living
+// shard stays with it; one of an orphaned shard goes to the living shard with the highest hash of (seed,
+// example, shard). So everybody computes the same, and when a shard dies or comes back, nothing moves but
+// what it leaves or takes. `trainer` may be `owner`. BASE_EINVAL when nobody lives or an owner is no shard.
+enum base_error train_partition_living(const uint32_t *owner, size_t examples, const bool *living,
+                                       size_t shards, uint64_t seed, uint32_t *trainer) BASE_CHECK;
 
 #endif

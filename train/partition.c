@@ -1,3 +1,4 @@
+#include "base/hash.h"
 #include "base/limits.h"
 #include "base/rng.h"
 #include "train/dataset.h"
@@ -7,6 +8,7 @@
 
 #define REDRAWS   100    // until every shard has enough; then examples are moved
 #define VANISHING 1e-300 // gamma variates below this have lost their proportions
+#define GOLDEN    0x9e3779b97f4a7c15ull
 
 static bool order_shuffled(struct base_rng *rng, size_t examples, uint32_t **order)
 {
@@ -191,4 +193,40 @@ out:
     free(order);
     table_free(&table);
     return error;
+}
+
+// Rendezvous hashing (Thaler, Ravishankar 1998): the living shard with the highest score. Scores of one
+// example never tie: the mix is bijective and its arguments differ.
+static uint32_t heir_of(size_t example, uint64_t seed, const uint32_t *heirs, size_t count)
+{
+    const uint64_t key = base_hash_mix(seed + GOLDEN * ((uint64_t)example + 1));
+    uint64_t best = 0;
+    uint32_t heir = heirs[0];
+    for (size_t k = 0; k < count; k++) {
+        const uint64_t score = base_hash_mix(key + GOLDEN * ((uint64_t)heirs[k] + 1));
+        if (score > best) {
+            best = score;
+            heir = heirs[k];
+        }
+    }
+    return heir;
+}
+
+enum base_error train_partition_living(const uint32_t *owner, size_t examples, const bool *living,
+                                       size_t shards, uint64_t seed, uint32_t *trainer)
+{
+    for (size_t i = 0; i < examples; i++)
+        if (owner[i] >= shards)
+            return BASE_EINVAL;
+    uint32_t *heirs = malloc((shards ? shards : 1) * sizeof *heirs);
+    if (heirs == NULL)
+        return BASE_ENOMEM;
+    size_t count = 0;
+    for (size_t s = 0; s < shards; s++)
+        if (living[s])
+            heirs[count++] = (uint32_t)s;
+    for (size_t i = 0; i < examples && count > 0; i++)
+        trainer[i] = living[owner[i]] ? owner[i] : heir_of(i, seed, heirs, count);
+    free(heirs);
+    return count > 0 ? BASE_OK : BASE_EINVAL;
 }

@@ -2,7 +2,7 @@
 // step allocates nothing.
 #include "train/trainer.h"
 
-#include "base/rng.h"
+#include "train/feed.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -18,17 +18,13 @@ struct train_trainer {
     struct train_options options;
     struct train_model *model;
     const struct kernels *kernels;
-    const struct train_dataset *data;
-    size_t count, batch;             // parameters; examples of a step
-    struct vector x, momentum, m, v; // momentum: sgd, m and v: adamw; unused ones are NULL
+    const struct train_dataset *home; // of the creation: what cursors are about
+    size_t count;                     // parameters
+    struct vector x, momentum, m, v;  // momentum: sgd, m and v: adamw; unused ones are NULL
     struct vector correction;
     float *gradient; // the kernels' memory
-    struct {
-        float *x;
-        uint32_t *labels;
-    } stage, input;                 // the batch in host memory and in the kernels'
-    uint32_t *order;                // [examples]: shuffle of this epoch
-    uint64_t step, epoch, position; // `position` examples of the epoch are used up
+    struct train_feed feed;
+    uint64_t step;
 };
 
 static bool probability(double value)
@@ -97,10 +93,17 @@ static enum base_error check_options(const struct train_options *options, struct
     return check_schedule(options, why);
 }
 
-static enum base_error check_data(const struct train_model *model, const struct train_dataset *data,
-                                  size_t batch, struct base_reason *why)
+// The batch that is asked for, cut to the data set.
+static size_t cut_batch(const struct train_options *options, const struct train_dataset *data)
+{
+    return options->batch < data->examples ? options->batch : data->examples;
+}
+
+static enum base_error check_data(const struct train_options *options, const struct train_model *model,
+                                  const struct train_dataset *data, struct base_reason *why)
 {
     const struct train_model_spec *spec = train_model_spec(model);
+    const size_t batch = cut_batch(options, data);
     if (data->examples == 0 || data->examples > UINT32_MAX) {
         return base_fail(why, BASE_EINVAL, "the shard has %zu examples; expected 1 to %u", data->examples,
                          UINT32_MAX);
@@ -133,25 +136,10 @@ static void release_vector(const struct train_trainer *trainer, struct vector *v
     trainer->kernels->release(vector->device);
 }
 
-static bool alloc_batch(struct train_trainer *trainer)
-{
-    const struct kernels *k = trainer->kernels;
-    const size_t x_bytes = trainer->batch * trainer->data->features * sizeof(float);
-    const size_t label_bytes = trainer->batch * sizeof(uint32_t);
-    trainer->input.x = k->alloc(x_bytes);
-    trainer->input.labels = k->alloc(label_bytes);
-    trainer->stage.x = k->shares_host ? trainer->input.x : malloc(x_bytes);
-    trainer->stage.labels = k->shares_host ? trainer->input.labels : malloc(label_bytes);
-    trainer->order = malloc(trainer->data->examples * sizeof *trainer->order);
-    return trainer->input.x != NULL && trainer->input.labels != NULL && trainer->stage.x != NULL &&
-           trainer->stage.labels != NULL && trainer->order != NULL;
-}
-
 static bool alloc_all(struct train_trainer *trainer)
 {
     const bool adamw = trainer->options.optimizer == TRAIN_ADAMW;
-    bool complete = alloc_batch(trainer) && alloc_vector(trainer, &trainer->x) &&
-                    alloc_vector(trainer, &trainer->correction);
+    bool complete = alloc_vector(trainer, &trainer->x) && alloc_vector(trainer, &trainer->correction);
     if (adamw) {
         complete = complete && alloc_vector(trainer, &trainer->m) && alloc_vector(trainer, &trainer->v);
     } else if (trainer->options.momentum != 0.0) {
@@ -159,17 +147,6 @@ static bool alloc_all(struct train_trainer *trainer)
     }
     trainer->gradient = complete ? trainer->kernels->alloc(trainer->count * sizeof(float)) : NULL;
     return trainer->gradient != NULL;
-}
-
-// The order of an epoch depends on nothing but (seed, epoch), so that a cursor is enough to find it again.
-static void shuffle_epoch(struct train_trainer *trainer)
-{
-    struct base_rng rng;
-    base_rng_seed_stream(&rng, trainer->options.seed, trainer->epoch);
-    for (size_t i = 0; i < trainer->data->examples; i++) {
-        trainer->order[i] = (uint32_t)i;
-    }
-    base_rng_shuffle(&rng, trainer->order, trainer->data->examples);
 }
 
 static void send(const struct train_trainer *trainer, const struct vector *vector)
@@ -190,10 +167,9 @@ enum base_error train_trainer_create(const struct train_options *options, struct
                                      const struct train_dataset *data, const float *start,
                                      struct train_trainer **out, struct base_reason *why)
 {
-    const size_t batch = options->batch < data->examples ? options->batch : data->examples;
     enum base_error error = check_options(options, why);
     if (error == BASE_OK) {
-        error = check_data(model, data, batch, why);
+        error = check_data(options, model, data, why);
     }
     if (error != BASE_OK) {
         return error;
@@ -205,16 +181,15 @@ enum base_error train_trainer_create(const struct train_options *options, struct
     trainer->options = *options;
     trainer->model = model;
     trainer->kernels = train_model_kernels(model);
-    trainer->data = data;
+    trainer->home = data;
     trainer->count = train_model_parameters(model);
-    trainer->batch = batch;
-    if (!alloc_all(trainer)) {
+    if (!alloc_all(trainer) || train_feed_create(trainer->kernels, data, cut_batch(options, data),
+                                                 options->seed, 0, &trainer->feed) != BASE_OK) {
         train_trainer_destroy(trainer);
         return base_fail(why, BASE_ENOMEM, "out of memory for the vectors of the optimiser");
     }
     memcpy(trainer->x.host, start, trainer->count * sizeof *start);
     send(trainer, &trainer->x);
-    shuffle_epoch(trainer);
     *out = trainer;
     return BASE_OK;
 }
@@ -229,37 +204,38 @@ void train_trainer_destroy(struct train_trainer *trainer)
     for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
         release_vector(trainer, vectors[i]);
     }
-    if (!trainer->kernels->shares_host) {
-        free(trainer->stage.x);
-        free(trainer->stage.labels);
-    }
-    trainer->kernels->release(trainer->input.x);
-    trainer->kernels->release(trainer->input.labels);
+    train_feed_destroy(&trainer->feed);
     trainer->kernels->release(trainer->gradient);
-    free(trainer->order);
     free(trainer);
 }
 
-// Batches are always full: where an epoch ends within one, the rest comes from the next epoch's order.
-static void gather_batch(struct train_trainer *trainer)
+enum base_error train_trainer_replace(struct train_trainer *trainer, const struct train_dataset *data,
+                                      double weight, struct base_reason *why)
 {
-    const struct train_dataset *data = trainer->data;
-    for (size_t i = 0; i < trainer->batch; i++) {
-        if (trainer->position == data->examples) {
-            trainer->epoch++;
-            trainer->position = 0;
-            shuffle_epoch(trainer);
-        }
-        const size_t row = trainer->order[trainer->position++];
-        memcpy(trainer->stage.x + i * data->features, data->x + row * data->features,
-               data->features * sizeof *data->x);
-        trainer->stage.labels[i] = data->labels[row];
+    struct train_options options = trainer->options;
+    struct train_feed feed;
+    options.weight = weight;
+    enum base_error error = check_options(&options, why);
+    if (error == BASE_OK) {
+        error = check_data(&options, trainer->model, data, why);
     }
-    if (trainer->input.x != trainer->stage.x) {
-        const struct kernels *k = trainer->kernels;
-        k->upload(trainer->input.x, trainer->stage.x, trainer->batch * data->features * sizeof *data->x);
-        k->upload(trainer->input.labels, trainer->stage.labels, trainer->batch * sizeof *data->labels);
+    if (error != BASE_OK) {
+        return error;
     }
+    error = train_feed_create(trainer->kernels, data, cut_batch(&options, data), options.seed,
+                              trainer->feed.epoch + 1, &feed);
+    if (error != BASE_OK) {
+        return base_fail(why, error, "out of memory for the order of %zu examples", data->examples);
+    }
+    train_feed_destroy(&trainer->feed);
+    trainer->feed = feed;
+    trainer->options.weight = weight;
+    return BASE_OK;
+}
+
+const struct train_dataset *train_trainer_data(const struct train_trainer *trainer)
+{
+    return trainer->feed.data;
 }
 
 static void apply_sgd(struct train_trainer *trainer, const float *correction)
@@ -294,17 +270,17 @@ void train_trainer_step(struct train_trainer *trainer, bool use_correction, stru
 {
     const float *correction = use_correction ? trainer->correction.device : NULL;
     const float weight = trainer->options.weight > 0.0 ? (float)trainer->options.weight : 1.0f;
-    gather_batch(trainer);
-    train_model_gradient(trainer->model, trainer->x.device, trainer->input.x, trainer->input.labels,
-                         trainer->batch, weight, trainer->gradient, loss);
+    train_feed_next(&trainer->feed);
+    train_model_gradient(trainer->model, trainer->x.device, trainer->feed.input.x, trainer->feed.input.labels,
+                         trainer->feed.batch, weight, trainer->gradient, loss);
     if (trainer->options.optimizer == TRAIN_ADAMW) {
         apply_adamw(trainer, correction);
     } else {
         apply_sgd(trainer, correction);
     }
-    trainer->kernels->wait(); // *loss is valid, and the stage may be filled again
+    trainer->kernels->wait(); // *loss is valid, and the next batch may be gathered
     trainer->step++;
-    *rows = trainer->batch;
+    *rows = trainer->feed.batch;
 }
 
 uint64_t train_trainer_steps_done(const struct train_trainer *trainer)
@@ -371,23 +347,28 @@ size_t train_trainer_state_vectors(struct train_trainer *trainer, struct train_s
 
 struct train_cursor train_trainer_cursor(const struct train_trainer *trainer)
 {
+    const struct train_feed *feed = &trainer->feed;
+    // Who resumes has nothing but the first data set: in the place of another one, the end of an epoch of it.
     return (struct train_cursor){.step = trainer->step,
-                                 .epoch = trainer->epoch,
-                                 .position = trainer->position,
-                                 .seed = trainer->options.seed};
+                                 .epoch = feed->epoch,
+                                 .position =
+                                     feed->data == trainer->home ? feed->position : trainer->home->examples,
+                                 .seed = feed->seed};
 }
 
 enum base_error train_trainer_seek(struct train_trainer *trainer, const struct train_cursor *cursor)
 {
     // At the very end of an epoch `position` equals the number of examples: the next one begins with the next
     // batch.
-    if (cursor->seed != trainer->options.seed || cursor->position > trainer->data->examples) {
+    if (cursor->seed != trainer->feed.seed || cursor->position > trainer->home->examples) {
         return BASE_EINVAL;
     }
     trainer->step = cursor->step;
-    trainer->epoch = cursor->epoch;
-    trainer->position = cursor->position;
-    shuffle_epoch(trainer);
+    if (trainer->feed.data == trainer->home) {
+        train_feed_seek(&trainer->feed, cursor->epoch, cursor->position);
+    } else {
+        train_feed_seek(&trainer->feed, cursor->epoch + 1, 0);
+    }
     train_trainer_store(trainer);
     send(trainer, &trainer->momentum);
     send(trainer, &trainer->m);

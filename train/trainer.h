@@ -40,6 +40,14 @@ enum base_error train_trainer_create(const struct train_options *options, struct
                                      struct train_trainer **trainer, struct base_reason *why) BASE_CHECK;
 void train_trainer_destroy(struct train_trainer *trainer);
 
+// Between two steps: trains on `data` (borrowed like the first) from now on, with `weight` in the place of
+// the option's. Model, optimiser, step and schedule go on; a new epoch begins; the batch that the options ask
+// for is cut to the new size. `data` may be the first set again. On error nothing has changed: BASE_EINVAL,
+// BASE_ENOMEM.
+enum base_error train_trainer_replace(struct train_trainer *trainer, const struct train_dataset *data,
+                                      double weight, struct base_reason *why) BASE_CHECK;
+const struct train_dataset *train_trainer_data(const struct train_trainer *trainer); // of the next step
+
 // One step on the next batch: epochs are seeded shuffles of the shard, without replacement.
 // `use_correction`: subtract the buffer of train_trainer_correction() outside the optimiser.
 void train_trainer_step(struct train_trainer *trainer, bool use_correction, struct kernels_loss *loss,
@@ -63,7 +71,10 @@ struct train_state_vector {
     float *values; // [parameters], host; borrowed
 };
 size_t train_trainer_state_vectors(struct train_trainer *trainer, struct train_state_vector vectors[4]);
-struct train_cursor { // where in the data: written to and read from checkpoints as numbers
+// Where in the data: written to and read from checkpoints as numbers. Always about the data set of the
+// creation, because a resumed trainer begins with that: while another one is in its place, the cursor stands
+// at the end of an epoch, and seek() begins a new one.
+struct train_cursor {
     uint64_t step, epoch, position, seed;
 };
 struct train_cursor train_trainer_cursor(const struct train_trainer *trainer);

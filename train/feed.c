@@ -1,0 +1,76 @@
+#include "train/feed.h"
+
+#include "base/rng.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// The order of an epoch depends on nothing but (seed, epoch), so that a cursor is enough to find it again.
+static void shuffle_epoch(struct train_feed *feed)
+{
+    struct base_rng rng;
+    base_rng_seed_stream(&rng, feed->seed, feed->epoch);
+    for (size_t i = 0; i < feed->data->examples; i++) {
+        feed->order[i] = (uint32_t)i;
+    }
+    base_rng_shuffle(&rng, feed->order, feed->data->examples);
+}
+
+enum base_error train_feed_create(const struct kernels *kernels, const struct train_dataset *data,
+                                  size_t batch, uint64_t seed, uint64_t epoch, struct train_feed *feed)
+{
+    struct train_feed made = {.kernels = kernels, .data = data, .batch = batch, .seed = seed, .epoch = epoch};
+    const size_t x_bytes = batch * data->features * sizeof(float), label_bytes = batch * sizeof(uint32_t);
+    made.input.x = kernels->alloc(x_bytes);
+    made.input.labels = kernels->alloc(label_bytes);
+    made.stage.x = kernels->shares_host ? made.input.x : malloc(x_bytes);
+    made.stage.labels = kernels->shares_host ? made.input.labels : malloc(label_bytes);
+    made.order = malloc(data->examples * sizeof *made.order);
+    if (made.input.x == NULL || made.input.labels == NULL || made.stage.x == NULL ||
+        made.stage.labels == NULL || made.order == NULL) {
+        train_feed_destroy(&made);
+        return BASE_ENOMEM;
+    }
+    shuffle_epoch(&made);
+    *feed = made;
+    return BASE_OK;
+}
+
+void train_feed_destroy(struct train_feed *feed)
+{
+    if (feed->kernels != NULL) {
+        if (!feed->kernels->shares_host) {
+            free(feed->stage.x);
+            free(feed->stage.labels);
+        }
+        feed->kernels->release(feed->input.x);
+        feed->kernels->release(feed->input.labels);
+    }
+    free(feed->order);
+    *feed = (struct train_feed){0};
+}
+
+void train_feed_next(struct train_feed *feed)
+{
+    const struct train_dataset *data = feed->data;
+    for (size_t i = 0; i < feed->batch; i++) {
+        if (feed->position == data->examples) {
+            train_feed_seek(feed, feed->epoch + 1, 0);
+        }
+        const size_t row = feed->order[feed->position++];
+        memcpy(feed->stage.x + i * data->features, data->x + row * data->features,
+               data->features * sizeof *data->x);
+        feed->stage.labels[i] = data->labels[row];
+    }
+    if (feed->input.x != feed->stage.x) {
+        feed->kernels->upload(feed->input.x, feed->stage.x, feed->batch * data->features * sizeof *data->x);
+        feed->kernels->upload(feed->input.labels, feed->stage.labels, feed->batch * sizeof *data->labels);
+    }
+}
+
+void train_feed_seek(struct train_feed *feed, uint64_t epoch, uint64_t position)
+{
+    feed->epoch = epoch;
+    feed->position = position;
+    shuffle_epoch(feed);
+}

@@ -1,0 +1,38 @@
+// The batches of one data set: seeded epochs without replacement, gathered into the kernels' memory. Owns
+// order and buffers; all is allocated when it is made. Nobody outside train/ includes this. One owner (the
+// trainer).
+#ifndef TRAIN_FEED_H
+#define TRAIN_FEED_H
+
+#include "base/error.h"
+#include "kernels/kernels.h"
+#include "train/dataset.h"
+#include <stddef.h>
+#include <stdint.h>
+
+struct train_batch {
+    float *x;         // [batch, features]
+    uint32_t *labels; // [batch]
+};
+
+struct train_feed {
+    const struct kernels *kernels;
+    const struct train_dataset *data; // borrowed
+    size_t batch;                     // examples of a step
+    uint64_t seed, epoch, position;   // `position` examples of the epoch are used up
+    struct train_batch stage, input; // in host memory, and in the kernels': one and the same where they share
+    uint32_t *order;                 // [examples]: shuffle of this epoch
+};
+
+// At the beginning of `epoch`. BASE_ENOMEM.
+enum base_error train_feed_create(const struct kernels *kernels, const struct train_dataset *data,
+                                  size_t batch, uint64_t seed, uint64_t epoch,
+                                  struct train_feed *feed) BASE_CHECK;
+void train_feed_destroy(struct train_feed *feed); // leaves {0}; {0} is allowed
+
+// The next batch into `input`. Batches are always full: where an epoch ends within one, the rest comes from
+// the next epoch's order. After kernels->wait() the next one may be gathered.
+void train_feed_next(struct train_feed *feed);
+void train_feed_seek(struct train_feed *feed, uint64_t epoch, uint64_t position); // position <= examples
+
+#endif
