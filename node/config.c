@@ -3,13 +3,16 @@
 
 #include "base/limits.h"
 #include "compress/compress.h"
+#include "gossip/member/member.h"
 #include "topology/topology.h"
 
 #include <stddef.h>
 
 // Choices are stored as their place in the list, which must be the enum's value.
 _Static_assert(COMPRESS_FP32 == 0 && COMPRESS_FP16 == 1 && COMPRESS_INT8 == 2, "average.values");
-_Static_assert(TOPOLOGY_RING == 0 && TOPOLOGY_BUTTERFLY == 1, "topology.kind");
+_Static_assert(TOPOLOGY_RING == 0 && TOPOLOGY_BUTTERFLY == 1 && TOPOLOGY_RANDOM == 2, "topology.kind");
+_Static_assert(GOSSIP_PROFILE_LAN == 0 && GOSSIP_PROFILE_WAN == 1 && GOSSIP_PROFILE_LOCAL == 2,
+               "cluster.profile");
 
 #define ANY    0x1p64  // no bound but the type's
 #define WIDEST 65536.0 // units of one hidden layer
@@ -60,11 +63,22 @@ static const struct node_key keys[] = {
          "Address and port of /status, /metrics, /healthz and the page for people. It asks for no password, "
          "so keep it "
          "on loopback. Empty: none."),
+    TEXT("node.advertise", node.advertise, "",
+         "Address and port that other nodes are told for this one, as host:port. Empty: node.listen, or "
+         "where that is "
+         "every interface, the addresses from which this node reaches its peers."),
+    TEXT("node.fault_file", node.fault_file, "",
+         "For experiments: file with ids of nodes, one a line, from and to which everything is dropped, as a "
+         "broken "
+         "network would; read again on SIGHUP. Empty: none."),
     TEXT("node.identity", node.identity, "",
          "File of this node's secret key, made by the node itself or by 'p2pml keygen'. Empty: identity in "
          "node.dir."),
     DURATION("node.start_timeout", node.start_timeout_ns, "30s", 0, DAY,
-             "How long to wait for all peers of the list before training begins with those that came."),
+             "How long to wait for them before training begins with those that came."),
+    INTEGER("node.start_members", node.start_members, "0", 0, LIMIT_MEMBERS,
+            "Training begins when so many nodes are there, this one included. 0: when all peers of the list "
+            "are."),
     DURATION(
         "node.linger", node.linger_ns, "10s", 0, DAY,
         "How long to go on answering neighbours after the last step of this node, while they finish theirs."),
@@ -79,10 +93,22 @@ static const struct node_key keys[] = {
          "File with the ids of the nodes that may train along, one a line; read again on SIGHUP. Empty: "
          "whoever has the "
          "secret."),
+    CHOICE("cluster.profile", cluster.profile, "lan", "lan|wan|local",
+           "How patient the search for dead nodes is. lan: a silent host is dead after about 7 s. wan: slow "
+           "and lossy "
+           "links, about 20 s. local: many nodes on one host, about 5 s. A killed process is found in under "
+           "a second "
+           "by all but wan. The same on all nodes."),
+    CHOICE("cluster.partition", cluster.partition, "merge", "merge|majority|pause-minority",
+           "When the network splits. merge: both sides train on and average when it heals. majority: then "
+           "the smaller "
+           "side takes the model of the larger. pause-minority: the smaller side waits."),
     {"peers", NODE_KEY_TEXTS, offsetof(struct node_config, peers), "[]", 0, 0, NULL,
-     "The other nodes, as host:port. Every node must be in the list of every other; a node may find itself "
-     "in it, so "
-     "that all can share one list."},
+     "Other nodes, as host:port, to begin with: one that is alive is enough, all others are found through "
+     "it. A name "
+     "may stand for many addresses; it is asked for again and again. A node may find itself in the list, so "
+     "that all "
+     "can share one."},
 
     CHOICE("model.kind", model.kind, "mlp", "softmax|mlp",
            "Softmax regression, or a multi-layer perceptron with ReLU."),
@@ -128,6 +154,11 @@ static const struct node_key keys[] = {
             "Number of shards, usually the number of nodes. 1: every node trains on all examples."),
     INTEGER("data.seed", data.seed, "1", 0, ANY,
             "Seed of the digits and of the partition. Must be the same on all nodes."),
+    BOOL("data.takeover", data.takeover, "true",
+         "Train on the shard of a dead node, each living one on a part of it, until it comes back. Needs "
+         "data.shards."),
+    DURATION("data.takeover_after", data.takeover_after_ns, "10s", 0, DAY,
+             "How long a node must be dead before its shard is taken over."),
 
     INTEGER("train.steps", train.steps, "2000", 1, 1e12, "Local steps of this node, in all."),
     INTEGER("train.batch", train.batch, "32", 1, LIMIT_BATCH, "Examples of one step."),
@@ -180,14 +211,18 @@ static const struct node_key keys[] = {
     DURATION("average.deadline_ceiling", average.deadline_ceiling_ns, "10s", 0.001, HOUR,
              "The longest time that a neighbour is given to answer."),
     DURATION("average.forget_after", average.forget_after_ns, "60s", 1, 365 * DAY,
-             "A peer that cannot be reached for so long leaves the graph, until it comes back."),
+             "How long the edge of a dead neighbour is kept, so that it can resume where it stopped and its "
+             "pull still "
+             "counts. The graph closes around the dead at once."),
 
-    CHOICE("topology.kind", topology.kind, "ring", "ring|butterfly",
+    CHOICE("topology.kind", topology.kind, "ring", "ring|butterfly|random",
            "Whom a node meets. ring: two neighbours in turn. butterfly: all reach all in log2(nodes) rounds; "
-           "best with a "
-           "power of two. The same on all nodes."),
+           "best with "
+           "a power of two. random: topology.rings rings in random orders, in turn. The same on all nodes."),
     INTEGER("topology.seed", topology.seed, "1", 0, ANY,
             "Seed of the order of the nodes. The same on all nodes."),
+    INTEGER("topology.rings", topology.rings, "2", 1, TOPOLOGY_RINGS_MOST,
+            "random: number of rings; a node has up to two neighbours on each. The same on all nodes."),
 
     DURATION("checkpoint.every", checkpoint.every_ns, "60s", 0, 365 * DAY,
              "Time between checkpoints. 0: only at the end."),

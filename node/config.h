@@ -10,6 +10,7 @@ enum node_data { NODE_DATA_DIGITS, NODE_DATA_IDX, NODE_DATA_LIBSVM };
 enum node_partition { NODE_PARTITION_IID, NODE_PARTITION_DIRICHLET };
 enum node_optimizer { NODE_OPTIMIZER_SGD, NODE_OPTIMIZER_ADAMW };
 enum node_mode { NODE_MODE_SYNC, NODE_MODE_ASYNC };
+enum node_partition_mode { NODE_MERGE, NODE_MAJORITY, NODE_PAUSE_MINORITY };
 
 struct node_config {
     struct node_origins origins;
@@ -18,6 +19,9 @@ struct node_config {
         char *dir;                 // state: identity, checkpoints, metrics.jsonl
         char *listen;              // host:port of the peer port; port 0: any
         char *http;                // host:port, "" for none
+        char *advertise;           // host:port told to others; "": found out
+        char *fault_file;          // "" : none; ids cut off as by a broken network, for experiments
+        uint64_t start_members;    // 0: the peers of the list; else so many in the view, this node included
         char *identity;            // file; "" : <dir>/identity
         uint64_t start_timeout_ns; // how long to wait for listed peers before training begins
         uint64_t linger_ns;        // how long to answer neighbours after the last step
@@ -26,6 +30,8 @@ struct node_config {
         char *name;
         char *secret_file; // "" : none
         char *allow_file;  // "" : none
+        int profile;       // enum gossip_member_profile: lan|wan|local
+        int partition;     // enum node_partition_mode
     } cluster;
     struct node_texts peers; // host:port
     struct {                 // model.*
@@ -43,6 +49,8 @@ struct node_config {
         double alpha;
         uint64_t shard, shards; // this node trains on shard `shard` of `shards`
         uint64_t seed;
+        bool takeover;              // the living train on the shard of the dead
+        uint64_t takeover_after_ns; // dead for so long
     } data;
     struct { // train.*
         uint64_t steps, batch;
@@ -67,8 +75,9 @@ struct node_config {
         uint64_t forget_after_ns; // a peer unreachable for so long leaves the graph
     } average;
     struct {      // topology.*
-        int kind; // enum topology_kind: ring|butterfly
+        int kind; // enum topology_kind: ring|butterfly|random
         uint64_t seed;
+        uint64_t rings; // random: K
     } topology;
     struct {               // checkpoint.*
         uint64_t every_ns; // 0: only at the end

@@ -35,9 +35,19 @@ static enum base_error partition(const struct node_config *config, const struct 
                                      least, config->data.seed, owner, why);
 }
 
-// Replaces the whole set by one shard of it.
-static enum base_error cut(const struct node_config *config, size_t shard, struct train_dataset *data,
-                           struct base_reason *why)
+// From the owners to who trains on what now.
+static enum base_error pass_on(const struct node_config *config, const struct train_dataset *all,
+                               const bool *living, uint32_t *owner, struct base_reason *why)
+{
+    enum base_error code =
+        train_partition_living(owner, all->examples, living, config->data.shards, config->data.seed, owner);
+    return code == BASE_OK ? BASE_OK
+                           : base_fail(why, code, "the %zu examples can't be passed on", all->examples);
+}
+
+// Replaces the whole set by what `shard` trains on; `living` NULL: all.
+static enum base_error cut(const struct node_config *config, size_t shard, const bool *living,
+                           struct train_dataset *data, struct base_reason *why)
 {
     struct train_dataset subset = {0};
     if (data->examples < config->data.shards)
@@ -52,6 +62,8 @@ static enum base_error cut(const struct node_config *config, size_t shard, struc
     uint32_t *rows = owner + data->examples;
     size_t count = 0;
     code = partition(config, data, owner, why);
+    if (code == BASE_OK && living)
+        code = pass_on(config, data, living, owner, why);
     if (code != BASE_OK)
         goto out;
     for (size_t i = 0; i < data->examples; i++)
@@ -81,7 +93,7 @@ enum base_error node_data_load(const struct node_config *config, size_t shard, s
     struct train_dataset examples = {0}, tests = {0};
     enum base_error code = load(config, false, &examples, why);
     if (code == BASE_OK && shard != NODE_DATA_ALL && config->data.shards > 1)
-        code = cut(config, shard, &examples, why);
+        code = cut(config, shard, NULL, &examples, why);
     if (code == BASE_OK && test)
         code = load(config, true, &tests, why);
     if (code == BASE_OK && test && tests.features != examples.features)
@@ -96,4 +108,29 @@ enum base_error node_data_load(const struct node_config *config, size_t shard, s
     if (test)
         *test = tests;
     return BASE_OK;
+}
+
+enum base_error node_data_load_living(const struct node_config *config, size_t shard, const bool *living,
+                                      struct train_dataset *train, struct base_reason *why)
+{
+    struct train_dataset examples = {0};
+    BASE_ASSERT(shard < config->data.shards && living[shard]);
+    enum base_error code = load(config, false, &examples, why);
+    if (code == BASE_OK && config->data.shards > 1)
+        code = cut(config, shard, living, &examples, why);
+    if (code != BASE_OK) {
+        train_dataset_destroy(&examples);
+        return code;
+    }
+    *train = examples;
+    return BASE_OK;
+}
+
+double node_data_weight(const struct node_config *config, const struct train_dataset *data, size_t living)
+{
+    if (config->train.weight > 0)
+        return config->train.weight;
+    if (data->examples == data->whole)
+        return 1.0;
+    return (double)data->examples * (double)living / (double)data->whole;
 }

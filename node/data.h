@@ -1,5 +1,5 @@
 // The examples of one node (or of all nodes together) from the configuration: loaded, partitioned, cut to the
-// shard. The same for the same configuration on every machine. Before threads start.
+// shard. The same for the same configuration on every machine. Any thread; blocking.
 #ifndef NODE_DATA_H
 #define NODE_DATA_H
 
@@ -12,5 +12,15 @@
 // `test` may be NULL. On error both are as they were. The configuration has passed node_config_check.
 enum base_error node_data_load(const struct node_config *config, size_t shard, struct train_dataset *train,
                                struct train_dataset *test, struct base_reason *why) BASE_CHECK;
+
+// The training examples of `shard` while only the shards with living[s] (of data.shards) have a node: its own
+// and its part of the orphaned ones (train_partition_living). `shard` lives.
+enum base_error node_data_load_living(const struct node_config *config, size_t shard, const bool *living,
+                                      struct train_dataset *train, struct base_reason *why) BASE_CHECK;
+
+// What the gradient over `data` counts where `living` shards have a node: train.weight; or, where that is 0,
+// the examples over the mean of the living. The nodes average their models node by node, and the mean of all
+// examples is only met when a node counts as much as it has examples.
+double node_data_weight(const struct node_config *config, const struct train_dataset *data, size_t living);
 
 #endif

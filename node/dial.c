@@ -81,6 +81,7 @@ static void call_next_address(struct entry *entry)
         return;
     }
     next_turn(entry);
+    entry->dial->options.turned(entry->dial->options.owner, entry->index); // may stop it
 }
 
 static void turn(evutil_socket_t s, short what, void *argument)
@@ -88,7 +89,9 @@ static void turn(evutil_socket_t s, short what, void *argument)
     (void)s;
     (void)what;
     struct entry *entry = argument;
-    if (node_resolver_ask(entry->dial->resolver, entry->index, entry->host, entry->port) != BASE_OK)
+    const struct node_dial_options *o = &entry->dial->options;
+    if ((o->blocked && o->blocked(o->owner, entry->index)) ||
+        node_resolver_ask(entry->dial->resolver, entry->index, entry->host, entry->port) != BASE_OK)
         next_turn(entry);
     else
         entry->state = CALL_ASKED;
@@ -122,7 +125,10 @@ static void answered(evutil_socket_t s, short what, void *argument)
         entry->told_ns = 0;
         entry->count = r->count;
         entry->next = 0;
-        memcpy(entry->addresses, r->addresses, r->count * sizeof *r->addresses);
+        // Not all begin with the same one of a name's addresses.
+        size_t first = base_rng_below(&dial->rng, r->count);
+        for (size_t i = 0; i < r->count; i++)
+            entry->addresses[i] = r->addresses[(first + i) % r->count];
         call_next_address(entry);
     }
 }
@@ -223,7 +229,7 @@ void node_dial_release(struct node_dial *dial, size_t index)
 {
     struct entry *entry = &dial->entries[index];
     if (entry->state == CALL_HELD)
-        next_turn(entry);
+        pause_for(entry, PAUSE_LEAST_NS);
 }
 
 void node_dial_release_later(struct node_dial *dial, size_t index)

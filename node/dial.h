@@ -17,6 +17,8 @@ struct node_dial_options {
     // The socket is the owner's now. It must answer with exactly one node_dial_failed or node_dial_hold for
     // it.
     void (*calling)(void *owner, size_t entry, int socket, const char *address);
+    void (*turned)(void *owner, size_t entry);  // all its addresses were tried, and nobody held it
+    bool (*blocked)(void *owner, size_t entry); // not to be called now; NULL: all may be
     void *owner;
 };
 

@@ -9,9 +9,10 @@ struct linked {
 };
 
 struct node_graph {
-    enum topology_kind kind;
+    struct topology_options topology;
     struct gossip_id self;
-    struct gossip_id *view; // topology order
+    struct topology_plan *plan;
+    struct gossip_id *view; // the plan's members, in its numbers
     size_t n_view, position;
     struct gossip_id neighbours[NODE_GRAPH_NEIGHBOURS];
     size_t n_neighbours;
@@ -19,38 +20,79 @@ struct node_graph {
     size_t n_links;
 };
 
-static size_t position_of(const struct gossip_id *view, size_t n, const struct gossip_id *id)
+static size_t position_of(const struct gossip_id *ids, size_t n, const struct gossip_id *id)
 {
     for (size_t i = 0; i < n; i++)
-        if (gossip_id_compare(&view[i], id) == 0)
+        if (gossip_id_compare(&ids[i], id) == 0)
             return i;
     return TOPOLOGY_NOBODY;
 }
 
-size_t node_graph_neighbours(enum topology_kind kind, const struct gossip_id *view, size_t n,
-                             const struct gossip_id *self, struct gossip_id out[NODE_GRAPH_NEIGHBOURS])
+static size_t place_of(const struct topology_member *view, size_t n, const struct gossip_id *id)
 {
-    size_t positions[NODE_GRAPH_NEIGHBOURS], position = position_of(view, n, self);
-
-    if (position == TOPOLOGY_NOBODY || n < 2)
-        return 0;
-    size_t count = topology_neighbours(kind, n, position, positions, NODE_GRAPH_NEIGHBOURS);
-    BASE_ASSERT(count <= NODE_GRAPH_NEIGHBOURS);
-    for (size_t i = 0; i < count; i++)
-        out[i] = view[positions[i]];
-    return count;
+    for (size_t i = 0; i < n; i++)
+        if (memcmp(view[i].id, id->bytes, sizeof id->bytes) == 0)
+            return i;
+    return TOPOLOGY_NOBODY;
 }
 
-enum base_error node_graph_create(enum topology_kind kind, const struct gossip_id *self,
+static struct gossip_id id_of(const struct topology_member *member)
+{
+    struct gossip_id id;
+    memcpy(id.bytes, member->id, sizeof id.bytes);
+    return id;
+}
+
+// BASE_ELIMIT: more neighbours than `out` has room for.
+static enum base_error neighbours_in(const struct topology_plan *plan, const struct topology_member *view,
+                                     size_t position, struct gossip_id out[NODE_GRAPH_NEIGHBOURS],
+                                     size_t *count)
+{
+    size_t peers[NODE_GRAPH_NEIGHBOURS], found = 0;
+
+    if (position != TOPOLOGY_NOBODY)
+        found = topology_plan_neighbours(plan, position, peers, NODE_GRAPH_NEIGHBOURS);
+    if (found > NODE_GRAPH_NEIGHBOURS)
+        return BASE_ELIMIT;
+    for (size_t i = 0; i < found; i++)
+        out[i] = id_of(&view[peers[i]]);
+    *count = found;
+    return BASE_OK;
+}
+
+enum base_error node_graph_neighbours(const struct topology_options *topology,
+                                      const struct topology_member *view, size_t n,
+                                      const struct gossip_id *self,
+                                      struct gossip_id out[NODE_GRAPH_NEIGHBOURS], size_t *count,
+                                      uint32_t *slot)
+{
+    struct topology_plan *plan;
+    size_t position = place_of(view, n, self);
+    enum base_error error = topology_plan_create(topology, view, n, &plan);
+
+    if (error)
+        return error;
+    error = neighbours_in(plan, view, position, out, count);
+    if (!error)
+        *slot = position == TOPOLOGY_NOBODY ? TOPOLOGY_NO_SLOT : topology_plan_slot(plan, position);
+    topology_plan_destroy(plan);
+    return error;
+}
+
+enum base_error node_graph_create(const struct topology_options *topology, const struct gossip_id *self,
                                   struct node_graph **graph)
 {
     struct node_graph *fresh = calloc(1, sizeof *fresh);
 
     if (!fresh)
         return BASE_ENOMEM;
-    fresh->kind = kind;
+    fresh->topology = *topology;
     fresh->self = *self;
-    fresh->position = TOPOLOGY_NOBODY;
+    enum base_error error = node_graph_view(fresh, NULL, 0); // also says whether the options can be
+    if (error) {
+        node_graph_destroy(fresh);
+        return error;
+    }
     *graph = fresh;
     return BASE_OK;
 }
@@ -59,6 +101,7 @@ void node_graph_destroy(struct node_graph *graph)
 {
     if (!graph)
         return;
+    topology_plan_destroy(graph->plan);
     free(graph->view);
     free(graph->links);
     free(graph);
@@ -97,20 +140,36 @@ void node_graph_unlink(struct node_graph *graph, const struct gossip_id *peer)
         link->linked = false;
 }
 
-enum base_error node_graph_view(struct node_graph *graph, const struct gossip_id *view, size_t n)
+enum base_error node_graph_view(struct node_graph *graph, const struct topology_member *view, size_t n)
 {
-    struct gossip_id *copy = malloc((n ? n : 1) * sizeof *copy);
+    struct gossip_id neighbours[NODE_GRAPH_NEIGHBOURS], *ids = NULL;
+    struct topology_plan *plan = NULL, *unused;
+    size_t count = 0, position = place_of(view, n, &graph->self);
+    enum base_error error = topology_plan_create(&graph->topology, view, n, &plan);
 
-    if (!copy)
-        return BASE_ENOMEM;
-    if (n)
-        memcpy(copy, view, n * sizeof *copy);
+    unused = plan;
+    if (!error)
+        error = neighbours_in(plan, view, position, neighbours, &count);
+    if (error)
+        goto out;
+    ids = malloc((n ? n : 1) * sizeof *ids);
+    if (!ids) {
+        error = BASE_ENOMEM;
+        goto out;
+    }
+    for (size_t i = 0; i < n; i++)
+        ids[i] = id_of(&view[i]);
+    unused = graph->plan;
     free(graph->view);
-    graph->view = copy;
+    graph->plan = plan;
+    graph->view = ids;
     graph->n_view = n;
-    graph->position = position_of(copy, n, &graph->self);
-    graph->n_neighbours = node_graph_neighbours(graph->kind, copy, n, &graph->self, graph->neighbours);
-    return BASE_OK;
+    graph->position = position;
+    memcpy(graph->neighbours, neighbours, count * sizeof *neighbours);
+    graph->n_neighbours = count;
+out:
+    topology_plan_destroy(unused);
+    return error;
 }
 
 static bool is_neighbour(const struct node_graph *graph, const struct gossip_id *peer)
@@ -148,11 +207,11 @@ bool node_graph_is_stranger(const struct node_graph *graph, const struct gossip_
 
 bool node_graph_partner(const struct node_graph *graph, uint64_t round, struct gossip_id *partner)
 {
-    if (graph->position == TOPOLOGY_NOBODY || graph->n_view < 2)
+    if (graph->position == TOPOLOGY_NOBODY)
         return false;
-    size_t position = topology_partner(graph->kind, graph->n_view, graph->position, round);
-    if (position == TOPOLOGY_NOBODY)
+    size_t peer = topology_plan_partner(graph->plan, graph->position, round);
+    if (peer == TOPOLOGY_NOBODY)
         return false;
-    *partner = graph->view[position];
+    *partner = graph->view[peer];
     return true;
 }

@@ -11,20 +11,25 @@
 
 #define NODE_GRAPH_NEIGHBOURS 64 // a butterfly of 1,024 has 10, some more where nodes have to pair up
 
-// Neighbours of `self` among view[n] (topology order) into out; none when self is not in the view.
-size_t node_graph_neighbours(enum topology_kind kind, const struct gossip_id *view, size_t n,
-                             const struct gossip_id *self, struct gossip_id out[NODE_GRAPH_NEIGHBOURS]);
+// Neighbours of `self` among view[n] into out; none when self is not in the view. *slot: what self is to
+// claim.
+enum base_error node_graph_neighbours(const struct topology_options *topology,
+                                      const struct topology_member *view, size_t n,
+                                      const struct gossip_id *self,
+                                      struct gossip_id out[NODE_GRAPH_NEIGHBOURS], size_t *count,
+                                      uint32_t *slot) BASE_CHECK;
 
 struct node_graph;
 
-enum base_error node_graph_create(enum topology_kind kind, const struct gossip_id *self,
+enum base_error node_graph_create(const struct topology_options *topology, const struct gossip_id *self,
                                   struct node_graph **graph) BASE_CHECK;
 void node_graph_destroy(struct node_graph *graph);
 
 // A link that replaces another to the same peer makes its edge come up anew. BASE_ENOMEM changes nothing.
 enum base_error node_graph_link(struct node_graph *graph, const struct gossip_id *peer) BASE_CHECK;
 void node_graph_unlink(struct node_graph *graph, const struct gossip_id *peer);
-enum base_error node_graph_view(struct node_graph *graph, const struct gossip_id *view, size_t n) BASE_CHECK;
+enum base_error node_graph_view(struct node_graph *graph, const struct topology_member *view,
+                                size_t n) BASE_CHECK;
 
 // What follows for the edges, one at a time until it returns false: an edge comes up (linked, and a neighbour
 // now) or goes down (no neighbour any more, or no link).

@@ -1,5 +1,6 @@
 #include "node/greet.h"
 #include "base/hash.h"
+#include "topology/topology.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -20,6 +21,8 @@ uint64_t node_greeting_rules(const struct node_config *config)
     bool moments = config->average.share_second_moment > 0 && config->train.optimizer == NODE_OPTIMIZER_ADAMW;
     uint64_t hash = join(0x72756c6573ull, (uint64_t)config->topology.kind);
     hash = join(hash, config->topology.seed);
+    hash = join(hash, config->topology.kind == TOPOLOGY_RANDOM ? config->topology.rings : 0);
+    hash = join(hash, (uint64_t)config->cluster.profile);
     hash = join(hash, config->average.drift_correction);
     if (config->average.drift_correction) {
         hash = join_real(hash, config->average.drift_gain);
@@ -45,10 +48,7 @@ enum base_error node_greeting_compare(const struct gossip_greeting *ours,
         return base_fail(
             why, BASE_EMISMATCH,
             "its settings differ in one that all nodes must share: topology.kind, topology.seed, "
-            "average.drift_correction, drift_gain, drift_limit or share_second_moment");
-    if (strcmp(theirs->name, ours->name) == 0)
-        return base_fail(why, BASE_EMISMATCH,
-                         "it has the name of this node, '%s'; give every node a node.name of its own",
-                         ours->name);
+            "topology.rings, "
+            "cluster.profile, average.drift_correction, drift_gain, drift_limit or share_second_moment");
     return BASE_OK;
 }

@@ -15,8 +15,13 @@ enum base_error node_greeting_compare(const struct gossip_greeting *ours,
                                       const struct gossip_greeting *theirs,
                                       struct base_reason *why) BASE_CHECK;
 
-// Reasons of GOSSIP_BYE with a meaning; any other is a refusal, written for people.
-#define NODE_BYE_DONE    "done"    // last step trained; still answering
-#define NODE_BYE_LEAVING "leaving" // going away
+// Reasons of GOSSIP_BYE with a meaning; any other is a refusal, written for people. They end a link and say
+// nothing about the node: that it left is in its record.
+#define NODE_BYE_LEAVING  "leaving"  // this node ends
+#define NODE_BYE_IDLE     "idle"     // nothing went over the link for a while
+#define NODE_BYE_SILENT   "silent"   // the other end is taken for dead
+#define NODE_BYE_REPLACED "replaced" // by a newer link
+#define NODE_BYE_TWIN                                                                                        \
+    "twin at " // and an address: a process with the id of the other end has a link that works
 
 #endif

@@ -1,6 +1,7 @@
 #include "node/learner.h"
 #include "base/log.h"
 #include "node/clock.h"
+#include "node/learner_private.h"
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
@@ -8,90 +9,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define LEARNER_NICE      5
-#define PROGRESS_EVERY_NS (100 * NODE_MILLISECOND_NS)
-
-struct node_learner {
-    struct node_learner_options options;
-    pthread_t thread;
-    float *before;         // [parameters] x0 of the round, with outer momentum only
-    float *device_scratch; // [parameters] in the kernels' memory, for evaluation
-    uint64_t round;        // done so far; rounds are numbered from 1
-    uint64_t progress_ns, checkpoint_ns;
-    double loss, accuracy; // latest; accuracy: latest measured
-    struct gossip_exchange_totals totals;
-};
-
-static bool stopped(const struct node_learner *l)
-{
-    return atomic_load_explicit(&l->options.counters->stop, memory_order_relaxed);
-}
-
-// To the loop, which drains its box until it has heard LEFT.
-static void post_loop(struct node_learner *l, struct node_mail *mail)
-{
-    const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
-    while (node_mailbox_post(l->options.loop, mail) != BASE_OK)
-        nanosleep(&moment, NULL);
-}
-
-static void tell_progress(struct node_learner *l, const char *state, bool always)
-{
-    uint64_t now_ns = node_clock_ns();
-    if (!always && now_ns - l->progress_ns < PROGRESS_EVERY_NS)
-        return;
-    l->progress_ns = now_ns;
-    struct node_mail *mail = node_mail_new(NODE_MAIL_PROGRESS);
-    mail->progress = (struct node_progress){.round = l->round,
-                                            .step = train_trainer_steps_done(l->options.trainer),
-                                            .exchanges = l->totals.exchanges,
-                                            .loss = l->loss,
-                                            .accuracy = l->accuracy,
-                                            .consensus = l->totals.consensus,
-                                            .rate = train_trainer_rate(l->options.trainer),
-                                            .state = state};
-    post_loop(l, mail);
-}
-
-// Waits for START or LEAVE. A stop is told by a LEAVE, too, so every mail wakes.
-static void wait_for(struct node_learner *l, enum node_mail_kind kind)
-{
-    for (bool come = false; !come && !stopped(l);) {
-        struct node_mail *mail = node_mailbox_take(l->options.inbox, UINT64_MAX);
-        come = mail && mail->kind == kind;
-        node_mail_free(mail);
-    }
-}
-
-// Rendezvous: the worker has the vectors until it answers. Returns the error of a checkpoint.
-static enum base_error meet(struct node_learner *l, bool meets, float step_scale, bool checkpoint)
-{
-    const struct node_config *config = l->options.config;
-    struct train_trainer *trainer = l->options.trainer;
-    bool shares = config->average.share_second_moment > 0;
-    train_trainer_fetch(trainer);
-    struct node_round round = {
-        .round = l->round + 1,
-        .meets = meets,
-        .step_scale = step_scale,
-        .model = train_trainer_model(trainer),
-        .second_moment = shares ? train_trainer_second_moment(trainer) : NULL,
-        .correction = config->average.drift_correction ? train_trainer_correction(trainer) : NULL,
-        .checkpoint = checkpoint};
-    struct node_mail *mail = node_mail_new(NODE_MAIL_ROUND);
-    mail->round = &round;
-    const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
-    while (node_mailbox_post(l->options.worker, mail) != BASE_OK)
-        nanosleep(&moment, NULL);
-    for (bool done = false; !done;) { // a LEAVE that wakes for a stop may come first
-        struct node_mail *answer = node_mailbox_take(l->options.inbox, UINT64_MAX);
-        done = answer && answer->kind == NODE_MAIL_ROUND_DONE;
-        node_mail_free(answer);
-    }
-    train_trainer_store(trainer);
-    l->totals = round.totals;
-    return round.checkpoint_error;
-}
+#define LEARNER_NICE   5
+#define SHARDS_WAIT_NS NODE_SECOND_NS // at the end, for a load that still goes on
 
 // Quasi-global momentum, before: x = x0 - (delta + mu*V) with delta = x0 - x, hence x -= mu*V.
 static void outer_before(struct node_learner *l)
@@ -167,7 +86,7 @@ static void local_steps(struct node_learner *l, float *scale)
     const struct node_config *config = l->options.config;
     double loss_sum = 0, rate_sum = 0;
     size_t examples = 0;
-    for (uint64_t i = 0; i < config->average.local_steps && !stopped(l); i++) {
+    for (uint64_t i = 0; i < config->average.local_steps && !node_learner_stopped(l); i++) {
         if (train_trainer_steps_done(l->options.trainer) >= config->train.steps)
             break;
         struct kernels_loss loss;
@@ -196,11 +115,12 @@ static void train_round(struct node_learner *l)
     float scale = 0;
     uint64_t eval_rounds = l->options.config->train.eval_rounds;
     double rate = train_trainer_rate(l->options.trainer);
+    node_learner_tell(l, "training", false);
     local_steps(l, &scale);
-    if (stopped(l))
+    if (node_learner_stopped(l))
         return; // the last rendezvous takes these steps in
     outer_before(l);
-    if (meet(l, true, scale, checkpoint_is_due(l)) != BASE_OK)
+    if (node_learner_meet(l, true, scale, checkpoint_is_due(l)) != BASE_OK)
         l->checkpoint_ns = 0; // tried again at the next boundary
     outer_after(l);
     l->round++;
@@ -208,26 +128,47 @@ static void train_round(struct node_learner *l)
     if (eval_rounds > 0 && l->round % eval_rounds == 0)
         measured = evaluate(l);
     write_row(l, measured, rate, "training");
-    tell_progress(l, "training", false);
+    node_learner_tell(l, "training", false);
+}
+
+// Before each round; what a round trains on may change here, too.
+static bool goes_on(struct node_learner *l)
+{
+    node_learner_obey(l);
+    return !node_learner_stopped(l) && !l->incomplete &&
+           train_trainer_steps_done(l->options.trainer) < l->options.config->train.steps;
 }
 
 static void train_all(struct node_learner *l)
 {
     l->checkpoint_ns = node_clock_ns();
-    tell_progress(l, "training", true);
-    while (!stopped(l) && train_trainer_steps_done(l->options.trainer) < l->options.config->train.steps)
+    while (goes_on(l))
         train_round(l);
 }
 
-// What came in while lingering, the last checkpoint, the last measurement.
+// Others may still meet this node, and begin with its state.
+static void linger(struct node_learner *l)
+{
+    (void)node_learner_meet(l, false, 0, false);
+    node_learner_tell(l, "lingering", true);
+    node_learner_post(l, node_mail_new(NODE_MAIL_FINISHED));
+    while (!l->orders.leave && !node_learner_stopped(l))
+        node_learner_listen(l, true);
+}
+
+// What came in while lingering, the last checkpoint, the last measurement. Half a snapshot is no state, and
+// what a snapshot was to replace is none that anybody should go on from.
 static int finish(struct node_learner *l)
 {
-    const char *state = stopped(l) ? "stopping" : "lingering";
-    tell_progress(l, state, true);
-    enum base_error code = meet(l, false, 0, true);
+    if (l->incomplete)
+        return node_learner_stopped(l) ? 0 : 1;
+    const char *state = node_learner_stopped(l) ? "stopping" : "lingering";
+    node_learner_tell(l, state, true);
+    enum base_error code = node_learner_meet(l, false, 0, !l->orders.fetch);
     struct measured measured = evaluate(l);
-    write_row(l, measured, train_trainer_rate(l->options.trainer), stopped(l) ? "stopped" : "finished");
-    tell_progress(l, state, true);
+    write_row(l, measured, train_trainer_rate(l->options.trainer),
+              node_learner_stopped(l) ? "stopped" : "finished");
+    node_learner_tell(l, state, true);
     base_log(BASE_LOG_INFO, "result", "step %llu, loss %.4f, test accuracy %.2f%%",
              (unsigned long long)train_trainer_steps_done(l->options.trainer), l->loss,
              100 * measured.accuracy);
@@ -248,18 +189,16 @@ static void *learn(void *argument)
 {
     struct node_learner *l = argument;
     step_back();
-    tell_progress(l, "waiting", true);
-    wait_for(l, NODE_MAIL_START);
-    if (!stopped(l))
+    node_learner_tell(l, "waiting", true);
+    while (!l->orders.start && !node_learner_stopped(l))
+        node_learner_listen(l, true);
+    if (!node_learner_stopped(l))
         train_all(l);
-    if (!stopped(l)) {
-        tell_progress(l, "lingering", true);
-        post_loop(l, node_mail_new(NODE_MAIL_FINISHED));
-        wait_for(l, NODE_MAIL_LEAVE);
-    }
+    if (!node_learner_stopped(l) && !l->incomplete)
+        linger(l);
     struct node_mail *left = node_mail_new(NODE_MAIL_LEFT);
     left->status = finish(l);
-    post_loop(l, left);
+    node_learner_post(l, left);
     return NULL;
 }
 
@@ -267,6 +206,8 @@ static void release(struct node_learner *l)
 {
     if (l->device_scratch)
         train_model_kernels(l->options.model)->release(l->device_scratch);
+    if (l->shards)
+        node_shards_destroy(l->shards, node_clock_ns() + SHARDS_WAIT_NS);
     free(l->before);
     free(l);
 }
@@ -284,6 +225,9 @@ enum base_error node_learner_start(const struct node_learner_options *options, s
     if (options->outer)
         l->before = malloc(bytes);
     if (!l->device_scratch || (options->outer && !l->before))
+        goto fail;
+    if (options->config->data.takeover && options->config->data.shards > 1 &&
+        node_shards_create(options->config, train_trainer_data(options->trainer), &l->shards) != BASE_OK)
         goto fail;
     if (l->before)
         memcpy(l->before, train_trainer_model(options->trainer), bytes);

@@ -14,7 +14,7 @@ struct node_learner;
 
 struct node_learner_options {
     const struct node_config *config; // all borrowed
-    struct train_trainer *trainer;
+    struct train_trainer *trainer;    // on this node's shard; after join it takes no more steps
     struct train_model *model;
     const struct train_dataset *test;
     float *outer;         // [parameters] V of the outer momentum, or NULL when it is off (in checkpoints:

@@ -2,6 +2,7 @@
 #include "base/buffer.h"
 #include "base/limits.h"
 #include "node/clock.h"
+#include "node/resolve.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <netinet/in.h>
@@ -22,13 +23,15 @@
 
 struct node_link {
     int socket;
-    bool initiator, connecting, established, finishing, paused;
+    bool initiator, connecting, established, finishing, paused, stalled;
+    bool deaf;  // the other end takes nothing any more
     bool ended; // `closed` is on its way
     struct gossip_session *session;
     struct base_buffer in, out;
     size_t out_limit;
     struct event *readable, *writable, *timeout, *closing;
     enum base_error end_code;
+    enum node_link_end end;
     char end_text[160];
     struct node_link_traffic traffic;
     struct node_counters *counters;
@@ -56,8 +59,10 @@ void node_link_close(struct node_link *link, enum base_error code, const char *w
     event_del(link->readable);
     event_del(link->writable);
     event_del(link->timeout);
-    close(link->socket);
-    link->socket = -1;
+    if (!link->stalled) {
+        close(link->socket);
+        link->socket = -1;
+    }
     event_active(link->closing, 0, 0); // the owner hears of it from the loop, not from inside its own call
 }
 
@@ -71,6 +76,10 @@ static void closing_now(evutil_socket_t socket, short what, void *argument)
 
 static void close_errno(struct node_link *link, int error)
 {
+    if (error == ECONNREFUSED && link->connecting)
+        link->end = NODE_LINK_REFUSED;
+    else if (error == ECONNRESET || error == EPIPE)
+        link->end = NODE_LINK_GONE;
     node_link_close(link, BASE_EIO, strerror(error));
 }
 
@@ -83,9 +92,24 @@ static void drained(struct node_link *link)
         shutdown(link->socket, SHUT_WR);
 }
 
+// The other end takes no more. What it said before, such as its BYE, may still be there to be read, and then
+// the end of the stream.
+static void write_failed(struct node_link *link, int error)
+{
+    bool gone = error == EPIPE || error == ECONNRESET;
+    if (!gone || !link->established || link->paused || link->finishing || link->deaf) {
+        close_errno(link, error);
+        return;
+    }
+    link->deaf = true;
+    base_buffer_free(&link->out);
+    event_del(link->writable);
+    event_active(link->readable, EV_READ, 0);
+}
+
 static void flush(struct node_link *link)
 {
-    while (base_buffer_length(&link->out) > 0) {
+    while (!link->stalled && base_buffer_length(&link->out) > 0) {
         ssize_t sent =
             send(link->socket, base_buffer_head(&link->out), base_buffer_length(&link->out), MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR)
@@ -95,14 +119,15 @@ static void flush(struct node_link *link)
             return;
         }
         if (sent < 0) {
-            close_errno(link, errno);
+            write_failed(link, errno);
             return;
         }
         base_buffer_consume(&link->out, (size_t)sent);
         link->traffic.sent += (size_t)sent;
         atomic_fetch_add_explicit(&link->counters->bytes_sent, (uint64_t)sent, memory_order_relaxed);
     }
-    drained(link);
+    if (!link->stalled)
+        drained(link);
 }
 
 static void deliver(struct node_link *link, const struct gossip_session_event *event)
@@ -130,7 +155,7 @@ static const char *session_failure(const struct node_link *link, enum base_error
 static size_t feed(struct node_link *link, const uint8_t *in, size_t count)
 {
     size_t at = 0;
-    while (!link->ended && !link->paused && !link->finishing) {
+    while (!link->ended && !link->paused && !link->stalled && !link->finishing) {
         struct gossip_session_event event = {0};
         size_t used = 0;
         enum base_error code =
@@ -177,6 +202,7 @@ static void take_leftover(struct node_link *link)
 
 static void peer_closed(struct node_link *link)
 {
+    link->end = NODE_LINK_GONE;
     if (link->finishing)
         node_link_close(link, BASE_OK, "finished");
     else if (!link->established)
@@ -191,7 +217,7 @@ static void read_ready(evutil_socket_t socket, short what, void *argument)
     struct node_link *link = argument;
     uint8_t chunk[READ_BYTES];
     take_leftover(link);
-    for (int turn = 0; turn < READ_TURNS && !link->ended && !link->paused; turn++) {
+    for (int turn = 0; turn < READ_TURNS && !link->ended && !link->paused && !link->stalled; turn++) {
         ssize_t got = recv(socket, chunk, sizeof chunk, 0);
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return;
@@ -339,7 +365,7 @@ void node_link_destroy(struct node_link *link)
 
 enum base_error node_link_send(struct node_link *link, const void *message, size_t bytes)
 {
-    if (!node_link_usable(link))
+    if (!node_link_usable(link) || link->stalled || link->deaf)
         return BASE_ESTATE;
     struct gossip_session_part part = {.data = message, .bytes = bytes};
     enum base_error code = gossip_session_seal(link->session, &part, 1, &link->out, link->out_limit);
@@ -356,7 +382,7 @@ void node_link_finish(struct node_link *link)
 {
     if (link->ended || link->finishing)
         return;
-    if (!link->established) {
+    if (!link->established || link->stalled) {
         node_link_close(link, BASE_OK, "finished");
         return;
     }
@@ -372,10 +398,48 @@ void node_link_pause(struct node_link *link, bool paused)
     if (link->ended || link->connecting || link->paused == paused)
         return;
     link->paused = paused;
+    if (link->stalled)
+        return;
     if (paused) {
         event_del(link->readable);
     } else {
         event_add(link->readable, NULL);
         event_active(link->readable, EV_READ, 0); // bytes may be waiting in `in`
     }
+}
+
+void node_link_stall(struct node_link *link, bool stalled)
+{
+    if (link->ended || link->finishing || link->stalled == stalled)
+        return;
+    link->stalled = stalled;
+    if (stalled) {
+        event_del(link->readable);
+        event_del(link->writable);
+        event_del(link->timeout);
+        return;
+    }
+    if (!link->paused) {
+        event_add(link->readable, NULL);
+        event_active(link->readable, EV_READ, 0);
+    }
+    flush(link);
+}
+
+int node_link_take_socket(struct node_link *link)
+{
+    int s = link->socket;
+    link->socket = -1;
+    return s;
+}
+
+enum node_link_end node_link_end(const struct node_link *link)
+{
+    return link->end;
+}
+
+bool node_link_address(const struct node_link *link, struct node_address *own)
+{
+    own->bytes = sizeof own->storage;
+    return getsockname(link->socket, (struct sockaddr *)&own->storage, &own->bytes) == 0;
 }

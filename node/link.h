@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 struct event_base;
+struct node_address;
 struct node_link;
 
 struct node_link_handler {
@@ -52,9 +53,21 @@ enum base_error node_link_send(struct node_link *link, const void *message, size
 void node_link_close(struct node_link *link, enum base_error code, const char *why);
 // Sends what is queued, then ends; what still comes in is thrown away. Bounded in time.
 void node_link_finish(struct node_link *link);
+// Nothing is read or written until it goes on; what is sent meanwhile is lost, and the socket of a link that
+// ends meanwhile stays open: node_link_take_socket hands it over, from `closed` on (-1: there is none).
+void node_link_stall(struct node_link *link, bool stalled);
+int node_link_take_socket(struct node_link *link);
 // While paused nothing is read, and nothing that was read is handed over.
 void node_link_pause(struct node_link *link, bool paused);
 bool node_link_usable(const struct node_link *link); // established and not ending
+// What the other end's host has shown about its process when this link ended.
+enum node_link_end {
+    NODE_LINK_OTHER,   // nothing: a timeout, a decision of ours, a network that can't be reached
+    NODE_LINK_GONE,    // the stream ended or was reset
+    NODE_LINK_REFUSED, // nobody listens at its address
+};
+enum node_link_end node_link_end(const struct node_link *link);
+bool node_link_address(const struct node_link *link, struct node_address *own); // of this end
 struct node_link_traffic node_link_traffic(const struct node_link *link);
 
 #endif

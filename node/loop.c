@@ -1,32 +1,25 @@
 #include "base/log.h"
 #include "node/clock.h"
 #include "node/gate.h"
-#include "node/graph.h"
-#include "node/greet.h"
 #include "node/loop_private.h"
 #include <event2/event.h>
-#include <inttypes.h>
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define TICK_NS    (250 * NODE_MILLISECOND_NS)
-#define FLUSH_NS   (2 * NODE_SECOND_NS)
 #define MAILS_TURN 256 // mails handled before sockets have their turn
 
-static void post(struct node_outbox *to, enum node_mail_kind kind, const struct gossip_id *peer)
+void node_loop_post(struct node_outbox *to, enum node_mail_kind kind, int status)
 {
     struct node_mail *mail = node_mail_new(kind);
-    if (peer)
-        mail->peer = *peer;
+    mail->status = status;
     node_outbox_post(to, mail);
 }
 
-// NULL: no memory.
-static struct node_mail *bytes_mail(enum node_mail_kind kind, const void *bytes, size_t count)
+struct node_mail *node_loop_bytes_mail(enum node_mail_kind kind, const void *bytes, size_t count)
 {
     struct node_mail *mail = node_mail_new(kind);
     mail->bytes = malloc(count ? count : 1);
@@ -34,130 +27,42 @@ static struct node_mail *bytes_mail(enum node_mail_kind kind, const void *bytes,
         node_mail_free(mail);
         return NULL;
     }
-    memcpy(mail->bytes, bytes, count);
+    if (count > 0)
+        memcpy(mail->bytes, bytes, count);
     mail->n_bytes = count;
     return mail;
 }
 
-static void post_view(struct node_loop *loop)
+// -- from the cluster
+
+static void post_peer(struct node_loop *loop, enum node_mail_kind kind, const struct gossip_id *peer)
 {
-    struct gossip_id ids[2 * LIMIT_PEERS];
-    uint64_t revision = node_roster_revision(loop->roster);
-    if (revision == loop->view_revision)
-        return;
-    loop->view_revision = revision;
-    size_t count = node_roster_view(loop->roster, ids, sizeof ids / sizeof *ids);
-    loop->n_neighbours = node_graph_neighbours((enum topology_kind)loop->options.config->topology.kind, ids,
-                                               count, &loop->options.identity->id, loop->neighbours);
-    struct node_mail *mail = bytes_mail(NODE_MAIL_VIEW, ids, count * sizeof *ids);
-    BASE_ASSERT(mail != NULL); // at most 64 KiB
+    struct node_mail *mail = node_mail_new(kind);
+    mail->peer = *peer;
     node_outbox_post(loop->worker, mail);
-}
-
-static void enter(struct node_loop *loop, enum phase phase)
-{
-    loop->phase = phase;
-    loop->phase_ns = node_clock_ns();
-}
-
-static bool edge_is_live(const struct node_loop *loop, const struct gossip_id *peer)
-{
-    for (size_t i = 0; i < loop->n_edges; i++)
-        if (gossip_id_compare(&loop->edges[i].peer, peer) == 0)
-            return loop->edges[i].state == GOSSIP_EDGE_LIVE;
-    return false;
-}
-
-// Linked, and with a live edge where there is to be one.
-static bool is_ready(const struct node_loop *loop, const struct gossip_id *peer)
-{
-    for (size_t i = 0; i < loop->n_neighbours; i++)
-        if (gossip_id_compare(&loop->neighbours[i], peer) == 0)
-            return edge_is_live(loop, peer);
-    return true;
-}
-
-// Listed peers that are not ready; their addresses into text, as many as fit.
-static size_t missing(const struct node_loop *loop, char *text, size_t capacity)
-{
-    size_t count = 0, used = 0;
-    text[0] = 0;
-    for (size_t i = 0; i < node_roster_count(loop->roster); i++) {
-        const struct node_member *m = node_roster_at(loop->roster, i);
-        if (!m->listed || m->left_out || (m->linked && is_ready(loop, &m->id)))
-            continue;
-        count++;
-        if (used + strlen(m->address) + 3 < capacity)
-            used += (size_t)snprintf(text + used, capacity - used, "%s%s", used ? ", " : "", m->address);
-    }
-    return count;
-}
-
-static void consider_start(struct node_loop *loop)
-{
-    char text[600];
-    if (loop->phase != PHASE_WAITING || loop->stopping)
-        return;
-    size_t count = missing(loop, text, sizeof text);
-    bool late = node_clock_ns() - loop->phase_ns >= loop->options.config->node.start_timeout_ns;
-    if (count > 0 && !late)
-        return;
-    if (count > 0)
-        base_log(BASE_LOG_WARN, "start_without", "training begins without %zu of the listed peers: %s", count,
-                 text);
-    base_log(BASE_LOG_INFO, "start", "training begins with %zu peers", node_peers_linked(loop->peers));
-    post(loop->learner, NODE_MAIL_START, NULL);
-    enter(loop, PHASE_TRAINING);
-}
-
-static void consider_leave(struct node_loop *loop)
-{
-    if (loop->phase != PHASE_LINGERING || loop->leave_posted)
-        return;
-    size_t busy = node_peers_not_done(loop->peers);
-    bool late = node_clock_ns() - loop->phase_ns >= loop->options.config->node.linger_ns;
-    if (busy > 0 && !late)
-        return;
-    if (busy > 0)
-        base_log(BASE_LOG_WARN, "linger_over", "%zu peers still train; node.linger has passed", busy);
-    post(loop->learner, NODE_MAIL_LEAVE, NULL);
-    loop->leave_posted = true;
-}
-
-static void consider(struct node_loop *loop)
-{
-    post_view(loop);
-    consider_start(loop);
-    consider_leave(loop);
-    if (loop->phase == PHASE_LEAVING &&
-        (node_peers_gone(loop->peers) || node_clock_ns() - loop->phase_ns >= FLUSH_NS))
-        event_base_loopbreak(loop->base);
 }
 
 static void on_up(void *owner, const struct gossip_id *peer)
 {
-    struct node_loop *loop = owner;
-    post(loop->worker, NODE_MAIL_LINK_UP, peer);
+    post_peer(owner, NODE_MAIL_LINK_UP, peer);
 }
 
 static void on_down(void *owner, const struct gossip_id *peer)
 {
-    struct node_loop *loop = owner;
-    post(loop->worker, NODE_MAIL_LINK_DOWN, peer);
+    post_peer(owner, NODE_MAIL_LINK_DOWN, peer);
 }
 
 static void on_forget(void *owner, const struct gossip_id *peer)
 {
-    struct node_loop *loop = owner;
-    post(loop->worker, NODE_MAIL_FORGET, peer);
+    post_peer(owner, NODE_MAIL_FORGET, peer);
 }
 
 static void on_message(void *owner, const struct gossip_id *peer, const uint8_t *bytes, size_t count)
 {
     struct node_loop *loop = owner;
-    struct node_mail *mail = bytes_mail(NODE_MAIL_MESSAGE, bytes, count);
+    struct node_mail *mail = node_loop_bytes_mail(NODE_MAIL_MESSAGE, bytes, count);
     if (!mail) {
-        node_peers_close(loop->peers, peer, "no memory for its message");
+        node_peers_close(node_cluster_peers(loop->cluster), peer, "no memory for its message");
         return;
     }
     mail->peer = *peer;
@@ -165,19 +70,57 @@ static void on_message(void *owner, const struct gossip_id *peer, const uint8_t 
     node_outbox_post(loop->worker, mail);
 }
 
-static void on_changed(void *owner)
+static void on_view(void *owner, const struct topology_member *members, size_t count)
 {
-    consider(owner);
+    struct node_loop *loop = owner;
+    struct node_mail *mail = node_loop_bytes_mail(NODE_MAIL_VIEW, members, count * sizeof *members);
+    if (mail)
+        node_outbox_post(loop->worker, mail);
+    else
+        base_log(BASE_LOG_ERROR, "out_of_memory", "the worker is not told of the members");
 }
 
-static const struct node_peers_handler peers_handler = {
-    .up = on_up, .down = on_down, .message = on_message, .forget = on_forget, .changed = on_changed};
+static void on_shards(void *owner, const uint32_t *living, size_t count)
+{
+    struct node_loop *loop = owner;
+    struct node_mail *mail = node_loop_bytes_mail(NODE_MAIL_SHARDS, living, count * sizeof *living);
+    BASE_ASSERT(mail != NULL); // at most 4 KiB
+    node_outbox_post(loop->learner, mail);
+}
+
+static void on_changed(void *owner)
+{
+    node_loop_consider(owner);
+}
+
+// On the word of a single peer only a process that has done nothing yet gives way.
+static void on_conflict(void *owner, const char *address)
+{
+    struct node_loop *loop = owner;
+    if (loop->conflict || (address && loop->phase != PHASE_WAITING && loop->phase != PHASE_FETCHING))
+        return;
+    loop->conflict = true;
+    node_cluster_tell_conflict(loop->cluster, address);
+    event_active(loop->tick, EV_TIMEOUT, 0);
+}
+
+static const struct node_cluster_handler cluster_handler = {.up = on_up,
+                                                            .down = on_down,
+                                                            .message = on_message,
+                                                            .forget = on_forget,
+                                                            .view = on_view,
+                                                            .shards = on_shards,
+                                                            .changed = on_changed,
+                                                            .conflict = on_conflict};
+
+// -- from the other threads
 
 static void worker_congested(void *owner, bool is)
 {
     struct node_loop *loop = owner;
     loop->congestions = is ? loop->congestions + 1 : loop->congestions - 1;
-    node_peers_pause(loop->peers, loop->congestions > 0);
+    if (loop->cluster)
+        node_peers_pause(node_cluster_peers(loop->cluster), loop->congestions > 0);
 }
 
 static void learner_congested(void *owner, bool is)
@@ -193,41 +136,55 @@ static void take_edges(struct node_loop *loop, struct node_mail *mail)
     loop->n_edges = mail->n_bytes / sizeof *loop->edges;
     mail->bytes = NULL;
     loop->totals = mail->totals;
-    consider(loop);
+    node_loop_consider(loop);
+}
+
+static void take_progress(struct node_loop *loop, const struct node_progress *progress)
+{
+    bool began = strcmp(progress->state, "training") == 0 && strcmp(loop->progress.state, "training") != 0;
+    loop->progress = *progress;
+    if (began) // who joins from now on needs a snapshot
+        node_cluster_flags(loop->cluster, GOSSIP_RECORD_TRAINING, 0);
 }
 
 static void take_finished(struct node_loop *loop)
 {
+    struct node_census census;
+    node_loop_census(loop, &census);
     base_log(BASE_LOG_INFO, "finished", "the last step is done; answering %zu peers that still train",
-             node_peers_not_done(loop->peers));
-    enter(loop, PHASE_LINGERING);
-    node_peers_greet_with(loop->peers, NODE_BYE_DONE);
-    consider(loop);
+             census.busy);
+    node_cluster_flags(loop->cluster, GOSSIP_RECORD_FINISHED, 0);
+    node_loop_enter(loop, PHASE_LINGERING);
+    node_loop_consider(loop);
 }
 
 static void take_left(struct node_loop *loop, int status)
 {
     loop->status = status;
-    enter(loop, PHASE_LEAVING);
-    node_peers_leave(loop->peers);
-    consider(loop);
+    node_loop_enter(loop, PHASE_LEAVING);
+    node_cluster_leave(loop->cluster);
+    node_loop_consider(loop);
 }
 
 static void handle(struct node_loop *loop, struct node_mail *mail)
 {
+    struct node_peers *peers = node_cluster_peers(loop->cluster);
     switch (mail->kind) {
     case NODE_MAIL_SEND:
-        (void)node_peers_send(loop->peers, &mail->peer, mail->bytes,
+        (void)node_peers_send(peers, &mail->peer, mail->bytes,
                               mail->n_bytes); // else the link is down: LINK_DOWN tells
         break;
     case NODE_MAIL_CLOSE:
-        node_peers_close(loop->peers, &mail->peer, mail->text);
+        node_peers_close(peers, &mail->peer, mail->text);
         break;
     case NODE_MAIL_EDGES:
         take_edges(loop, mail);
         break;
     case NODE_MAIL_PROGRESS:
-        loop->progress = mail->progress;
+        take_progress(loop, &mail->progress);
+        break;
+    case NODE_MAIL_FETCH:
+        node_loop_fetch(loop, mail->status != 0);
         break;
     case NODE_MAIL_FINISHED:
         take_finished(loop);
@@ -259,19 +216,8 @@ static void tick(evutil_socket_t s, short what, void *argument)
     (void)s;
     (void)what;
     struct node_loop *loop = argument;
-    uint64_t now_ns = node_clock_ns();
-    struct gossip_id id;
-    node_peers_tick(loop->peers, now_ns);
-    while (node_roster_forget(loop->roster, now_ns, loop->options.config->average.forget_after_ns, &id)) {
-        char hex[GOSSIP_ID_HEX];
-        uint64_t left_out;
-        gossip_id_hex(&id, hex);
-        if (node_allowance_take(&loop->lines, now_ns, &left_out))
-            base_log(BASE_LOG_INFO, "forgotten", "%.16s was away for too long; the graph closes around it",
-                     hex);
-        on_forget(loop, &id);
-    }
-    consider(loop);
+    node_cluster_tick(loop->cluster, node_clock_ns());
+    node_loop_consider(loop);
 }
 
 static void reload_allow_list(struct node_loop *loop)
@@ -279,6 +225,8 @@ static void reload_allow_list(struct node_loop *loop)
     struct base_reason why;
     struct gossip_allow_list fresh = {0};
     if (!loop->options.allow) {
+        if (loop->options.config->node.fault_file[0] != 0)
+            return;
         base_log(BASE_LOG_INFO, "reload", "SIGHUP: no cluster.allow_file is configured, nothing to reload");
         return;
     }
@@ -289,7 +237,7 @@ static void reload_allow_list(struct node_loop *loop)
     gossip_allow_list_destroy(loop->options.allow);
     *loop->options.allow = fresh;
     base_log(BASE_LOG_INFO, "reload", "the allow-list has %zu ids now", fresh.count);
-    node_peers_allow_changed(loop->peers);
+    node_cluster_allow_changed(loop->cluster);
 }
 
 static void on_signal(evutil_socket_t number, short what, void *argument)
@@ -298,6 +246,7 @@ static void on_signal(evutil_socket_t number, short what, void *argument)
     struct node_loop *loop = argument;
     if (number == SIGHUP) {
         reload_allow_list(loop);
+        node_cluster_reload_faults(loop->cluster);
         return;
     }
     if (loop->stopping) {
@@ -309,73 +258,35 @@ static void on_signal(evutil_socket_t number, short what, void *argument)
     base_log(BASE_LOG_INFO, "stopping", "%s: writing the last checkpoint (again: end at once)",
              number == SIGTERM ? "SIGTERM" : "SIGINT");
     atomic_store(&loop->options.counters->stop, true);
-    post(loop->learner, NODE_MAIL_LEAVE, NULL); // wakes it where it waits
+    node_loop_post(loop->learner, NODE_MAIL_LEAVE, 0); // wakes it where it waits
 }
 
-static enum base_error fail_open_bind(const struct node_config *config, struct base_reason *why)
-{
-    return base_fail(
-        why, BASE_EAUTH,
-        "node.listen: %s can be reached from other machines, and nothing keeps strangers out; set "
-        "cluster.secret_file or cluster.allow_file, or listen on 127.0.0.1",
-        config->node.listen);
-}
+// -- making
 
-// Both ports, or none.
-static enum base_error bind_ports(const struct node_loop_options *options, int *peers, int *http,
-                                  struct base_reason *why)
-{
-    const struct node_config *config = options->config;
-    char host[LIMIT_HOST_BYTES];
-    uint16_t port;
-    enum base_error code = node_address_parse(config->node.listen, host, &port, why);
-    if (code != BASE_OK)
-        return base_fail_context(why, code, "node.listen");
-    bool open = !options->has_secret && !options->allow;
-    if (open && !node_address_is_loopback(host))
-        return fail_open_bind(config, why);
-    code = node_gate_bind("node.listen", config->node.listen, peers, why);
-    if (code != BASE_OK)
-        return code;
-    if (open && !node_gate_is_loopback(*peers)) // "localhost", but not to this machine's resolver
-        code = fail_open_bind(config, why);
-    else if (config->node.http[0] != 0)
-        code = node_gate_bind("node.http", config->node.http, http, why);
-    if (code != BASE_OK) {
-        close(*peers);
-        *peers = -1;
-    }
-    return code;
-}
-
-static enum base_error make_peers(struct node_loop *loop, int *listener)
+static enum base_error make_cluster(struct node_loop *loop, struct node_ports *ports, struct base_reason *why)
 {
     const struct node_loop_options *o = &loop->options;
-    struct node_roster_options roster = {.self = o->identity->id,
-                                         .name = o->name,
-                                         .address = o->config->node.listen,
-                                         .peers = &o->config->peers,
-                                         .topology_seed = o->config->topology.seed,
-                                         .now_ns = loop->started_ns};
-    enum base_error code = node_roster_create(&roster, &loop->roster);
-    if (code != BASE_OK)
-        return code;
-    struct node_peers_options peers = {.base = loop->base,
-                                       .config = o->config,
-                                       .identity = o->identity,
-                                       .allow = o->allow,
-                                       .greeting = &o->greeting,
-                                       .message_limit = o->message_limit,
-                                       .counters = o->counters,
-                                       .roster = loop->roster,
-                                       .listener = *listener,
-                                       .handler = &peers_handler,
-                                       .owner = loop};
-    memcpy(peers.psk, o->psk, sizeof peers.psk);
-    code = node_peers_create(&peers, &loop->peers);
-    explicit_bzero(peers.psk, sizeof peers.psk);
+    struct node_cluster_options cluster = {.base = loop->base,
+                                           .config = o->config,
+                                           .identity = o->identity,
+                                           .name = o->name,
+                                           .allow = o->allow,
+                                           .greeting = &o->greeting,
+                                           .message_limit = o->message_limit,
+                                           .counters = o->counters,
+                                           .boot = o->boot,
+                                           .life = o->life,
+                                           .boot_path = o->boot_path,
+                                           .events_path = o->events_path,
+                                           .listener = ports->peers,
+                                           .datagrams = ports->datagrams,
+                                           .handler = &cluster_handler,
+                                           .owner = loop};
+    memcpy(cluster.psk, o->psk, sizeof cluster.psk);
+    enum base_error code = node_cluster_create(&cluster, &loop->cluster, why);
+    explicit_bzero(cluster.psk, sizeof cluster.psk);
     if (code == BASE_OK)
-        *listener = -1;
+        ports->peers = ports->datagrams = -1;
     return code;
 }
 
@@ -408,58 +319,74 @@ static bool make_events(struct node_loop *loop)
     return true;
 }
 
+static enum base_error make_boxes(struct node_loop *loop)
+{
+    const struct node_loop_options *o = &loop->options;
+    enum base_error code = node_outbox_create(loop->base, o->worker, worker_congested, loop, &loop->worker);
+    if (code == BASE_OK)
+        code = node_outbox_create(loop->base, o->learner, learner_congested, loop, &loop->learner);
+    if (code == BASE_OK)
+        code = node_backlog_create(loop->base, &o->counters->backlog_bytes,
+                                   NODE_BACKLOG_BYTES + 2 * o->message_limit, worker_congested, loop,
+                                   &loop->backlog);
+    return code;
+}
+
+static enum base_error make_parts(struct node_loop *loop, struct node_ports *ports, struct base_reason *why)
+{
+    loop->base = event_base_new();
+    enum base_error code = loop->base ? make_boxes(loop) : BASE_ENOMEM;
+    if (code == BASE_OK)
+        code = make_http(loop, &ports->http);
+    if (code == BASE_OK && !make_events(loop))
+        code = BASE_ENOMEM;
+    if (code != BASE_OK)
+        return base_fail(why, code, "out of memory or descriptors for the event loop");
+    return make_cluster(loop, ports, why);
+}
+
 enum base_error node_loop_create(const struct node_loop_options *options, struct node_loop **out,
                                  struct base_reason *why)
 {
-    int listener = -1, http = -1;
-    struct node_loop *loop = NULL;
-    enum base_error code = bind_ports(options, &listener, &http, why);
+    struct node_ports ports;
+    enum base_error code = node_loop_bind(options, &ports, why);
     if (code != BASE_OK)
         return code;
-    code = BASE_ENOMEM;
-    loop = calloc(1, sizeof *loop);
-    if (!loop)
+    struct node_loop *loop = calloc(1, sizeof *loop);
+    if (!loop) {
+        code = base_fail(why, BASE_ENOMEM, "no memory for the event loop");
         goto out;
+    }
     loop->options = *options;
     loop->started_ns = node_clock_ns();
     loop->progress = (struct node_progress){
         .loss = NAN, .accuracy = NAN, .consensus = NAN, .rate = NAN, .state = "waiting"};
     loop->totals.consensus = NAN;
-    loop->port = node_gate_port(listener);
-    loop->http_port = http >= 0 ? node_gate_port(http) : 0;
-    loop->base = event_base_new();
-    if (!loop->base || make_peers(loop, &listener) != BASE_OK || make_http(loop, &http) != BASE_OK ||
-        node_outbox_create(loop->base, options->worker, worker_congested, loop, &loop->worker) != BASE_OK ||
-        node_outbox_create(loop->base, options->learner, learner_congested, loop, &loop->learner) !=
-            BASE_OK ||
-        node_backlog_create(loop->base, &options->counters->backlog_bytes,
-                            NODE_BACKLOG_BYTES + 2 * options->message_limit, worker_congested, loop,
-                            &loop->backlog) != BASE_OK ||
-        !make_events(loop))
-        goto out;
-    *out = loop;
-    loop = NULL;
-    code = BASE_OK;
+    loop->port = node_gate_port(ports.peers);
+    loop->http_port = ports.http >= 0 ? node_gate_port(ports.http) : 0;
+    code = make_parts(loop, &ports, why);
+    if (code == BASE_OK) {
+        *out = loop;
+        return BASE_OK;
+    }
 out:
-    if (code != BASE_OK)
-        (void)base_fail(why, code, "out of memory or descriptors for the event loop");
     node_loop_destroy(loop);
-    if (listener >= 0)
-        close(listener);
-    if (http >= 0)
-        close(http);
+    const int left[] = {ports.peers, ports.datagrams, ports.http};
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
+        if (left[i] >= 0)
+            close(left[i]);
     return code;
 }
 
 int node_loop_run(struct node_loop *loop)
 {
-    enter(loop, PHASE_WAITING);
-    node_peers_start(loop->peers);
-    consider(loop);
+    node_loop_enter(loop, PHASE_WAITING);
+    node_cluster_start(loop->cluster);
+    node_loop_consider(loop);
     event_base_dispatch(loop->base);
     if (loop->status == NODE_LOOP_ABANDONED)
         return loop->status;
-    post(loop->worker, NODE_MAIL_STOP, NULL);
+    node_loop_post(loop->worker, NODE_MAIL_STOP, 0);
     node_outbox_drain(loop->worker);
     return loop->status;
 }
@@ -473,8 +400,7 @@ void node_loop_destroy(struct node_loop *loop)
         if (events[i])
             event_free(events[i]);
     node_http_destroy(loop->http);
-    node_peers_destroy(loop->peers);
-    node_roster_destroy(loop->roster);
+    node_cluster_destroy(loop->cluster);
     node_outbox_destroy(loop->worker);
     node_outbox_destroy(loop->learner);
     node_backlog_destroy(loop->backlog);
@@ -482,6 +408,7 @@ void node_loop_destroy(struct node_loop *loop)
         event_base_free(loop->base);
     explicit_bzero(loop->options.psk, sizeof loop->options.psk);
     free(loop->edges);
+    free(loop->other_side);
     free(loop);
 }
 

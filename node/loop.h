@@ -1,11 +1,12 @@
-// The event loop's thread: links (dial, accept, handshake, greet), the roster of a static peer list, HTTP,
-// signals. It never computes on model vectors and never waits for the other threads. Runs on the thread that
-// calls node_loop_run.
+// The event loop's thread: the cluster (membership, links), HTTP, signals, and the phases of this node from
+// waiting to leaving. It never computes on model vectors and never waits for the other threads. Runs on the
+// thread that calls node_loop_run.
 #ifndef NODE_LOOP_H
 #define NODE_LOOP_H
 
 #include "gossip/session/identity.h"
 #include "gossip/wire/message.h"
+#include "node/boot.h"
 #include "node/config.h"
 #include "node/counters.h"
 #include "node/mailbox.h"
@@ -24,14 +25,19 @@ struct node_loop_options {
     struct node_mailbox *inbox;            // to the loop
     struct node_mailbox *worker, *learner; // from the loop
     struct node_counters *counters;
+    struct node_boot boot;
+    uint64_t life;                       // random number of this process
+    const char *boot_path, *events_path; // NULL: nothing is written
+    bool resumed; // from a checkpoint: this node's state is complete, whatever others do
 };
 
-// Binds both ports. BASE_EIO with the reason (a port in use: which, and what to do); BASE_EAUTH when a bind
-// that is not loopback has neither secret nor allow-list.
+// Binds both ports, the peers' one for TCP and UDP. BASE_EIO with the reason (a port in use: which, and what
+// to do); BASE_EAUTH when a bind that is not loopback has neither secret nor allow-list.
 enum base_error node_loop_create(const struct node_loop_options *options, struct node_loop **loop,
                                  struct base_reason *why) BASE_CHECK;
 // Until NODE_MAIL_LEFT was handled; returns its status, and has told the worker to stop. SIGTERM and SIGINT
-// set counters->stop; a second one returns NODE_LOOP_ABANDONED at once, with the other threads still at work.
+// set counters->stop; a second one, and another process with this identity, return NODE_LOOP_ABANDONED at
+// once, with the other threads still at work.
 #define NODE_LOOP_ABANDONED (-1)
 int node_loop_run(struct node_loop *loop);
 void node_loop_destroy(struct node_loop *loop);

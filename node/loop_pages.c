@@ -5,21 +5,49 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What the pages are made of, at this moment.
-static char *render(struct node_loop *loop, char *(*page)(const struct node_status *))
+static bool is_neighbour(const struct node_loop *loop, const struct gossip_id *id)
 {
-    struct node_status_edge *edges = calloc(loop->n_edges + 1, sizeof *edges);
-    if (!edges)
-        return NULL;
-    for (size_t i = 0; i < loop->n_edges; i++) {
-        const struct node_member *m = node_roster_find(loop->roster, &loop->edges[i].peer);
-        edges[i] =
-            (struct node_status_edge){.edge = loop->edges[i],
-                                      .name = m ? m->name : "",
-                                      .traffic = node_peers_traffic(loop->peers, &loop->edges[i].peer)};
+    size_t count = 0;
+    const struct gossip_id *neighbours = node_cluster_neighbours(loop->cluster, &count);
+    for (size_t i = 0; i < count; i++)
+        if (gossip_id_compare(&neighbours[i], id) == 0)
+            return true;
+    return false;
+}
+
+static void fill_members(const struct node_loop *loop, struct node_status_member *rows, size_t count)
+{
+    const struct gossip_membership *m = node_cluster_membership(loop->cluster);
+    for (size_t i = 0; i < count; i++) {
+        struct gossip_member_info info;
+        gossip_membership_info(m, i, &info);
+        rows[i] = (struct node_status_member){
+            .record = info.record,
+            .state = info.state,
+            .since_ns = info.since_ns,
+            .linked = i > 0 && node_peers_has(node_cluster_peers(loop->cluster), &info.record->id),
+            .neighbour = is_neighbour(loop, &info.record->id)};
     }
+}
+
+static void fill_edges(const struct node_loop *loop, struct node_status_edge *rows)
+{
+    for (size_t i = 0; i < loop->n_edges; i++) {
+        const struct gossip_id *peer = &loop->edges[i].peer;
+        struct gossip_member_info info;
+        bool known = gossip_membership_find(node_cluster_membership(loop->cluster), peer, &info) == BASE_OK;
+        rows[i] =
+            (struct node_status_edge){.edge = loop->edges[i],
+                                      .name = known ? info.record->name : "",
+                                      .traffic = node_peers_traffic(node_cluster_peers(loop->cluster), peer)};
+    }
+}
+
+static void fill(const struct node_loop *loop, struct node_status *status)
+{
     const struct gossip_greeting *greeting = &loop->options.greeting;
-    struct node_status status = {
+    const struct node_peers *peers = node_cluster_peers(loop->cluster);
+    *status = (struct node_status){
         .name = loop->options.name,
         .cluster = loop->options.config->cluster.name,
         .version = greeting->version,
@@ -32,13 +60,34 @@ static char *render(struct node_loop *loop, char *(*page)(const struct node_stat
         .now_ns = node_clock_ns(),
         .progress = loop->progress,
         .totals = loop->totals,
-        .peers = node_peers_counters(loop->peers),
-        .roster = loop->roster,
-        .edges = edges,
-        .n_edges = loop->n_edges,
+        .peers = node_peers_counters(peers),
+        .cluster_counters = node_cluster_counters(loop->cluster),
+        .entries = node_peers_entries(peers),
+        .events = node_cluster_events(loop->cluster),
     };
-    char *text = page(&status);
+    gossip_membership_totals(node_cluster_membership(loop->cluster), &status->membership);
+}
+
+// What the pages are made of, at this moment.
+static char *render(struct node_loop *loop, char *(*page)(const struct node_status *))
+{
+    size_t count = gossip_membership_count(node_cluster_membership(loop->cluster));
+    struct node_status_edge *edges = calloc(loop->n_edges + 1, sizeof *edges);
+    struct node_status_member *members = calloc(count, sizeof *members);
+    char *text = NULL;
+    if (edges && members) {
+        struct node_status status;
+        fill_members(loop, members, count);
+        fill_edges(loop, edges);
+        fill(loop, &status);
+        status.members = members;
+        status.n_members = count;
+        status.edges = edges;
+        status.n_edges = loop->n_edges;
+        text = page(&status);
+    }
     free(edges);
+    free(members);
     return text;
 }
 

@@ -1,4 +1,4 @@
-// What the three threads tell each other. Loop: owns links, sessions, the roster and HTTP. Worker: owns the
+// What the three threads tell each other. Loop: owns links, sessions, membership and HTTP. Worker: owns the
 // exchange object. Learner: owns the trainer. Every mail is malloc'ed, has one owner and is freed by
 // node_mail_free.
 #ifndef NODE_MAIL_H
@@ -17,24 +17,32 @@ enum node_mail_kind {
     NODE_MAIL_LINK_DOWN, // peer
     NODE_MAIL_FORGET,    // peer
     NODE_MAIL_MESSAGE,   // peer, bytes: one plaintext message (HELLO, XCHG, XACK, BUSY)
-    NODE_MAIL_VIEW,      // bytes: struct gossip_id[] in topology order, this node included
+    NODE_MAIL_VIEW,      // bytes: struct topology_member[], this node included once it counts
+    NODE_MAIL_DONORS,    // bytes: struct gossip_id[]: linked members with complete state
     NODE_MAIL_STOP,      // finish the thread
     // learner -> worker
-    NODE_MAIL_ROUND, // round: borrowed from the learner until it is answered
+    NODE_MAIL_ROUND, // round: borrowed from the learner until it is answered. (FETCH with status 0: end one
+                     // that fetches without a snapshot.)
     // worker -> learner
     NODE_MAIL_ROUND_DONE,
     // worker -> loop
     NODE_MAIL_SEND,  // peer, bytes: one plaintext message, header and payloads
     NODE_MAIL_CLOSE, // peer, text: its bytes broke the protocol; end the link
     NODE_MAIL_EDGES, // bytes: struct node_edge_status[]; totals
+    NODE_MAIL_FETCH, // status: 1 a snapshot is wanted (tell DONORS), 0 it is complete
     // learner -> loop
     NODE_MAIL_PROGRESS, // progress
     NODE_MAIL_FINISHED, // last step done: tell the peers, answer them until they are done too or linger has
                         // passed
     NODE_MAIL_LEFT,     // final checkpoint written: say BYE, flush and end the loop. status: exit status
     // loop -> learner
-    NODE_MAIL_START, // peers are there, or start_timeout has passed
-    NODE_MAIL_LEAVE, // after FINISHED: the peers are done, or linger has passed
+    NODE_MAIL_START, // peers are there, or start_timeout has passed; status: 1 others train already, fetch
+                     // first
+    NODE_MAIL_FETCH_AGAIN, // at the next boundary take a snapshot instead of what was trained (partition:
+                           // majority)
+    NODE_MAIL_PAUSE,       // status: 1 wait at the next boundary, 0 go on (partition: pause-minority)
+    NODE_MAIL_SHARDS,      // bytes: uint32_t[]: shards whose node is alive, ascending
+    NODE_MAIL_LEAVE,       // after FINISHED: the peers are done, or linger has passed
 };
 
 struct node_edge_status {
@@ -47,15 +55,20 @@ struct node_progress {
     uint64_t round, step, exchanges;
     double loss, accuracy, consensus; // NAN: not measured; accuracy is the latest measured
     double rate;
-    const char *state; // constant: "waiting", "training", "lingering", "stopping"
+    const char *state; // constant: "waiting", "fetching", "training", "paused", "lingering", "stopping"
 };
 
 struct node_round { // one rendezvous of learner and worker
     uint64_t round;
-    bool meets; // false: only take in pending corrections (the last round)
+    bool meets; // false: only take in pending corrections; the learner stands still afterwards (its last
+                // round, or it waits now), so what donors need is kept
     float step_scale;
     float *model, *second_moment, *correction;
-    bool checkpoint;                      // write one while everything stands still
+    float *outer;    // outer momentum, or NULL: for donors and when fetching
+    uint64_t step;   // local steps done
+    bool fetch;      // fill the vectors from a donor's snapshot instead; round and step become its
+    bool fetched;    // out: that is done; false: it was ended before
+    bool checkpoint; // write one while everything stands still
     struct gossip_exchange_totals totals; // out
     int checkpoint_error;                 // out: enum base_error
 };

@@ -41,7 +41,7 @@ static const char usage[] =
     "\n"
     "A variable of the environment such as P2PML_TRAIN_STEPS sets the key train.steps.\n"
     "SIGTERM and SIGINT write a last checkpoint and end with status 0; SIGHUP reads cluster.allow_file "
-    "again.\n";
+    "and node.fault_file again.\n";
 
 static bool parse_one(struct arguments *a, int option)
 {
@@ -140,6 +140,11 @@ static enum base_error open_loop(struct node_setup *s, struct threads *t, struct
                                         .allow = s->has_allow ? &s->allow : NULL,
                                         .greeting = s->greeting,
                                         .message_limit = s->message_limit,
+                                        .boot = s->starts,
+                                        .life = s->life,
+                                        .boot_path = s->boot_path,
+                                        .events_path = s->events_path,
+                                        .resumed = s->resumed,
                                         .inbox = t->loop_box,
                                         .worker = t->worker_box,
                                         .learner = t->learner_box,
@@ -159,7 +164,9 @@ static enum base_error start_threads(struct node_setup *s, struct threads *t)
 {
     struct node_worker_options worker = {.exchange = s->exchange,
                                          .self = s->identity.id,
-                                         .topology = (enum topology_kind)s->config->topology.kind,
+                                         .topology = {.kind = (enum topology_kind)s->config->topology.kind,
+                                                      .seed = s->config->topology.seed,
+                                                      .rings = (unsigned)s->config->topology.rings},
                                          .forget_after_ns = s->config->average.forget_after_ns,
                                          .inbox = t->worker_box,
                                          .loop = t->loop_box,

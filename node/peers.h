@@ -1,6 +1,7 @@
-// The links to all other nodes: accepts and calls, lets sessions prove who is there, compares greetings, and
-// keeps exactly one link a pair in use. What a link carries after that is the worker's; what a node is to the
-// cluster is the roster's.
+// The links to other nodes: accepts and calls, lets sessions prove who is there, compares greetings, and
+// keeps at most one link a pair in use. Links are wanted to neighbours; others (to entries of the peer list,
+// for packets that take the stream, to donors) end when nothing went over them for NODE_PEERS_IDLE_NS. What a
+// link carries is the worker's and membership's; who is a member is membership's.
 //
 // Of two links between one pair the node with the LOWER id decides, by answering the other's greeting: the
 // higher one greets at once, the lower one greets only on the link it takes. Nothing but greetings travels on
@@ -18,18 +19,29 @@
 #include "gossip/wire/message.h"
 #include "node/config.h"
 #include "node/counters.h"
+#include "node/entries.h"
+#include "node/faults.h"
 #include "node/link.h"
-#include "node/roster.h"
+#include "node/resolve.h"
+
+#define NODE_PEERS_IDLE_NS (10ull * 1000000000ull)
 
 struct event_base;
 struct node_peers;
 
-struct node_peers_handler { // to the owner
-    void (*up)(void *owner, const struct gossip_id *peer);
+struct node_peers_handler { // to the owner; all must be set
+    void (*up)(void *owner, const struct gossip_id *peer, const char *name);
     void (*down)(void *owner, const struct gossip_id *peer);
     void (*message)(void *owner, const struct gossip_id *peer, const uint8_t *bytes, size_t count);
-    void (*forget)(void *owner, const struct gossip_id *peer); // it lost its name to another
-    void (*changed)(void *owner);                              // the roster is not what it was
+    void (*members)(void *owner, const struct gossip_id *peer, const uint8_t *packet, size_t count);
+    // Positive evidence: its stream ended without a word, or nobody listens at any of its addresses.
+    void (*unreachable)(void *owner, const struct gossip_id *peer);
+    bool (*alive)(void *owner, const struct gossip_id *id); // is it a member, and not dead or gone?
+    size_t (*addresses)(void *owner, const struct gossip_id *id, struct node_address out[LIMIT_ADDRESSES]);
+    void (*here)(void *owner, const struct node_address *own); // this end of a link in use
+    // A peer holds a working link to another process that has proven this node's id.
+    void (*twin)(void *owner, const char *address);
+    void (*changed)(void *owner);
 };
 
 struct node_peers_options {
@@ -38,10 +50,10 @@ struct node_peers_options {
     const struct gossip_identity *identity;
     uint8_t psk[32];
     const struct gossip_allow_list *allow; // NULL: everybody with the secret
+    struct node_faults *faults;
     const struct gossip_greeting *greeting;
     size_t message_limit;
     struct node_counters *counters;
-    struct node_roster *roster;
     int listener; // bound, non-blocking; becomes this object's after success
     const struct node_peers_handler *handler;
     void *owner;
@@ -61,21 +73,29 @@ void node_peers_start(struct node_peers *peers); // begins to accept and to call
 // One plaintext message; false when there is no link to this peer (any more).
 bool node_peers_send(struct node_peers *peers, const struct gossip_id *peer, const uint8_t *bytes,
                      size_t count);
+// A membership packet. Without a link the member is called for it, and it waits, for some seconds.
+void node_peers_packet(struct node_peers *peers, const struct gossip_id *peer, const uint8_t *packet,
+                       size_t count);
+// Links to these are called and kept; all others may end when they are idle.
+void node_peers_want(struct node_peers *peers, const struct gossip_id *ids, size_t count);
+// Membership says that it is alive (entries that stand for it are not called), or not.
+void node_peers_member(struct node_peers *peers, const struct gossip_id *id, bool alive);
 void node_peers_close(struct node_peers *peers, const struct gossip_id *peer,
-                      const char *why);                            // it broke the protocol
-void node_peers_say(struct node_peers *peers, const char *reason); // BYE with this reason to all
-// To whoever is linked later, too, until the node ends. NODE_BYE_DONE.
-void node_peers_greet_with(struct node_peers *peers, const char *reason);
+                      const char *why); // it broke the protocol
+void node_peers_part(struct node_peers *peers, const struct gossip_id *peer, const char *reason); // BYE
 void node_peers_pause(struct node_peers *peers, bool paused); // the worker is behind
-void node_peers_allow_changed(struct node_peers *peers); // ends the links of whoever is no longer allowed
-void node_peers_tick(struct node_peers *peers, uint64_t now_ns); // about once a second
+void node_peers_allow_changed(struct node_peers *peers);  // ends the links of whoever is no longer allowed
+void node_peers_faults_changed(struct node_peers *peers); // links stall, or go on
+void node_peers_tick(struct node_peers *peers, uint64_t now_ns); // some times a second
 
 // No more calls and accepts; BYE "leaving", flush, end. True when all links are gone.
 void node_peers_leave(struct node_peers *peers);
 bool node_peers_gone(const struct node_peers *peers);
 
+bool node_peers_has(const struct node_peers *peers, const struct gossip_id *peer);            // a link in use
+const char *node_peers_address(const struct node_peers *peers, const struct gossip_id *peer); // "": no link
 size_t node_peers_linked(const struct node_peers *peers);
-size_t node_peers_not_done(const struct node_peers *peers); // linked, and not said "done" yet
+const struct node_entries *node_peers_entries(const struct node_peers *peers);
 struct node_peers_counters node_peers_counters(const struct node_peers *peers);
 // On all links to this peer so far.
 struct node_link_traffic node_peers_traffic(const struct node_peers *peers, const struct gossip_id *peer);

@@ -10,11 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define THREADS 4u // a name that does not answer takes seconds, and must not hold up all others
+
 struct node_resolver {
-    atomic_int owners; // the loop and the thread; the last one frees
+    atomic_int owners; // the loop and the threads; the last one frees
     atomic_bool ending;
-    bool started;
-    struct node_mailbox *questions, *answers;
+    bool started[THREADS];
+    struct node_mailbox *questions[THREADS], *answers;
+};
+
+struct lane { // of one thread
+    struct node_resolver *resolver;
+    struct node_mailbox *questions;
 };
 
 static void resolve(struct node_resolution *r, int flags)
@@ -55,16 +62,21 @@ static void release(struct node_resolver *resolver)
 {
     if (atomic_fetch_sub(&resolver->owners, 1) != 1)
         return;
-    node_mailbox_destroy(resolver->questions, free);
-    node_mailbox_destroy(resolver->answers, free);
+    for (size_t i = 0; i < THREADS; i++)
+        if (resolver->questions[i])
+            node_mailbox_destroy(resolver->questions[i], free);
+    if (resolver->answers)
+        node_mailbox_destroy(resolver->answers, free);
     free(resolver);
 }
 
 static void *resolving(void *argument)
 {
-    struct node_resolver *resolver = argument;
+    struct lane lane = *(struct lane *)argument;
+    struct node_resolver *resolver = lane.resolver;
+    free(argument);
     while (!atomic_load(&resolver->ending)) {
-        struct node_resolution *question = node_mailbox_take(resolver->questions, UINT64_MAX);
+        struct node_resolution *question = node_mailbox_take(lane.questions, UINT64_MAX);
         if (!question)
             continue;
         if (!atomic_load(&resolver->ending))
@@ -82,13 +94,11 @@ enum base_error node_resolver_create(struct node_resolver **out)
     if (!resolver)
         return BASE_ENOMEM;
     atomic_init(&resolver->owners, 1);
-    enum base_error code = node_mailbox_create(LIMIT_PEERS + 1, &resolver->questions);
-    if (code == BASE_OK)
-        code = node_mailbox_create(LIMIT_PEERS + 1, &resolver->answers);
+    enum base_error code = node_mailbox_create(LIMIT_PEERS + 1, &resolver->answers);
+    for (size_t i = 0; i < THREADS && code == BASE_OK; i++)
+        code = node_mailbox_create(LIMIT_PEERS + 1, &resolver->questions[i]);
     if (code != BASE_OK) {
-        if (resolver->questions)
-            node_mailbox_destroy(resolver->questions, free);
-        free(resolver);
+        release(resolver);
         return code;
     }
     *out = resolver;
@@ -100,35 +110,42 @@ void node_resolver_destroy(struct node_resolver *resolver)
     if (!resolver)
         return;
     atomic_store(&resolver->ending, true);
-    if (resolver->started) {
-        struct node_resolution *wake = calloc(1, sizeof *wake);
-        if (wake && node_mailbox_post(resolver->questions, wake) != BASE_OK)
+    for (size_t i = 0; i < THREADS; i++) {
+        struct node_resolution *wake = resolver->started[i] ? calloc(1, sizeof *wake) : NULL;
+        if (wake && node_mailbox_post(resolver->questions[i], wake) != BASE_OK)
             free(wake);
     }
     release(resolver);
 }
 
-// Signals belong to the loop's thread, and a thread for names is made only by who has names.
-static enum base_error start(struct node_resolver *resolver)
+// Signals belong to the loop's thread, and threads for names are made only by who has names.
+static enum base_error start(struct node_resolver *resolver, size_t at)
 {
+    struct lane *lane = malloc(sizeof *lane);
+    if (!lane)
+        return BASE_ENOMEM;
+    *lane = (struct lane){.resolver = resolver, .questions = resolver->questions[at]};
     sigset_t all, before;
     sigfillset(&all);
     pthread_attr_t attributes;
     pthread_t thread;
-    if (pthread_attr_init(&attributes) != 0)
+    if (pthread_attr_init(&attributes) != 0) {
+        free(lane);
         return BASE_ENOMEM;
+    }
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, 256 * 1024);
     atomic_fetch_add(&resolver->owners, 1);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&thread, &attributes, resolving, resolver);
+    int failed = pthread_create(&thread, &attributes, resolving, lane);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     if (failed) {
         atomic_fetch_sub(&resolver->owners, 1);
+        free(lane);
         return BASE_ENOMEM;
     }
-    resolver->started = true;
+    resolver->started[at] = true;
     return BASE_OK;
 }
 
@@ -146,10 +163,11 @@ enum base_error node_resolver_ask(struct node_resolver *resolver, size_t ticket,
     if (question->count > 0) {
         code = node_mailbox_post(resolver->answers, question);
     } else {
-        if (!resolver->started)
-            code = start(resolver);
+        size_t at = ticket % THREADS;
+        if (!resolver->started[at])
+            code = start(resolver, at);
         if (code == BASE_OK)
-            code = node_mailbox_post(resolver->questions, question);
+            code = node_mailbox_post(resolver->questions[at], question);
     }
     if (code != BASE_OK)
         free(question);

@@ -1,5 +1,5 @@
 // Names to addresses without ever holding up the loop. Numeric addresses are answered at once; a name goes to
-// a helper thread that runs getaddrinfo (which may wait for DNS as long as it likes) and answers through a
+// one of a few threads that run getaddrinfo (which may wait for DNS as long as it likes) and answer through a
 // mailbox. Owner: the loop. At most one question per ticket is worth asking at a time.
 #ifndef NODE_RESOLVE_H
 #define NODE_RESOLVE_H
@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#define NODE_RESOLVE_ADDRESSES 8u
+#define NODE_RESOLVE_ADDRESSES 32u
 
 struct node_address {
     struct sockaddr_storage storage;

@@ -146,6 +146,16 @@ const char *node_schema_origin(const struct node_schema *schema, const void *con
     return origins->of_key[index];
 }
 
+void node_schema_origin_of(const struct node_schema *schema, const void *config, const char *key,
+                           const struct node_tree *part, char *out, size_t capacity)
+{
+    const char *origin = node_schema_origin(schema, config, key), *colon = strrchr(origin, ':');
+    if (part->line && colon) // "file:line" of the key
+        snprintf(out, capacity, "%.*s:%zu", (int)(colon - origin), origin, part->line);
+    else
+        snprintf(out, capacity, "%s", origin);
+}
+
 bool node_schema_is_initial(const struct node_schema *schema, const void *config, const char *key)
 {
     const struct node_key *which = &schema->keys[node_schema_find(schema, key)];

@@ -9,6 +9,7 @@
 #define NODE_SCHEMA_H
 
 #include "base/error.h"
+#include "node/schema_tree.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +23,7 @@ enum node_key_type {
     NODE_KEY_DURATION, // uint64_t          ns; "250ms", "30s", "5m", "2h", "0"
     NODE_KEY_TEXTS,    // struct node_texts a list of texts ("[a, b]" in --set and environment: a,b)
     NODE_KEY_INTEGERS, // struct node_integers
+    NODE_KEY_MAPS,     // struct node_tree: a LIST of MAPs ("[{a: b, c: [1, 2]}]"); its owner reads them
 };
 struct node_texts {
     char **items; // malloc'ed
@@ -78,5 +80,8 @@ struct node_origins {
     size_t count;
 };
 const char *node_schema_origin(const struct node_schema *schema, const void *config, const char *key);
+// The same for a part of a list of maps, with its own line: "node.yaml:14".
+void node_schema_origin_of(const struct node_schema *schema, const void *config, const char *key,
+                           const struct node_tree *part, char *out, size_t capacity);
 
 #endif

@@ -22,6 +22,7 @@ union schema_value {
     double real;
     struct node_texts texts;
     struct node_integers integers;
+    struct node_tree tree;
 };
 struct schema_slot {
     char *origin; // NULL: this source says nothing about the key
@@ -68,6 +69,12 @@ bool node_schema_value_equal(const struct node_key *key, const union schema_valu
                              const union schema_value *b);
 void node_schema_expected(const struct node_key *key, char out[SCHEMA_EXPECTED_BYTES]);
 void node_schema_found(const char *text, size_t bytes, char out[SCHEMA_FOUND_BYTES]); // with quotes
+
+// schema_tree.c. Reasons are without origin and key.
+enum base_error node_schema_tree_parse(const char *text, size_t bytes, struct node_tree *tree,
+                                       struct base_reason *why) BASE_CHECK;
+void node_schema_tree_free(struct node_tree *tree);                                // leaves an empty list
+bool node_schema_tree_equal(const struct node_tree *a, const struct node_tree *b); // whatever the lines
 
 // schema_number.c: numbers and durations as texts, the same in every locale. Parsers want the whole text.
 bool node_schema_parse_integer(const char *text, size_t bytes, uint64_t *value);

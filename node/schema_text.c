@@ -84,6 +84,35 @@ static void write_choice(const char *choices, int index, FILE *out)
     fprintf(out, "%.*s", (int)strcspn(choices, "|"), choices);
 }
 
+// Without quotes where no reader could take it for anything else.
+static void write_word(const char *text, FILE *out)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+    bool null = strcasecmp(text, "null") == 0;
+    if (text[0] && !null && !text[strspn(text, plain)])
+        fputs(text, out);
+    else
+        write_quoted(text, out);
+}
+
+static void write_tree(const struct node_tree *tree, FILE *out)
+{
+    if (tree->name) {
+        write_word(tree->name, out);
+        fputs(": ", out);
+    }
+    if (tree->kind == NODE_TREE_TEXT) {
+        write_word(tree->text, out);
+        return;
+    }
+    fputc(tree->kind == NODE_TREE_LIST ? '[' : '{', out);
+    for (size_t i = 0; i < tree->count; i++) {
+        fputs(i ? ", " : "", out);
+        write_tree(&tree->items[i], out);
+    }
+    fputc(tree->kind == NODE_TREE_LIST ? ']' : '}', out);
+}
+
 static void write_value(const struct node_key *key, const void *config, FILE *out)
 {
     union schema_value value = {0};
@@ -123,6 +152,9 @@ static void write_value(const struct node_key *key, const void *config, FILE *ou
         for (size_t i = 0; i < value.integers.count; i++)
             fprintf(out, "%s%" PRIu64, i ? ", " : "", value.integers.items[i]);
         fputc(']', out);
+        break;
+    case NODE_KEY_MAPS:
+        write_tree(&value.tree, out);
         break;
     }
 }

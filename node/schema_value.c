@@ -42,6 +42,9 @@ void node_schema_value_load(const struct node_key *key, const void *config, unio
     case NODE_KEY_INTEGERS:
         memcpy(&value->integers, at, sizeof value->integers);
         break;
+    case NODE_KEY_MAPS:
+        memcpy(&value->tree, at, sizeof value->tree);
+        break;
     }
 }
 
@@ -70,6 +73,9 @@ void node_schema_value_store(const struct node_key *key, const union schema_valu
     case NODE_KEY_INTEGERS:
         memcpy(field(key, config), &value->integers, sizeof value->integers);
         break;
+    case NODE_KEY_MAPS:
+        memcpy(field(key, config), &value->tree, sizeof value->tree);
+        break;
     }
 }
 
@@ -84,6 +90,8 @@ void node_schema_value_free(const struct node_key *key, union schema_value *valu
             free(value->texts.items[i]);
         free(value->texts.items);
     }
+    if (key->type == NODE_KEY_MAPS)
+        node_schema_tree_free(&value->tree);
     memset(value, 0, sizeof *value);
 }
 
@@ -122,6 +130,8 @@ bool node_schema_value_equal(const struct node_key *key, const union schema_valu
         return equal_texts(&a->texts, &b->texts);
     case NODE_KEY_INTEGERS:
         return equal_integers(&a->integers, &b->integers);
+    case NODE_KEY_MAPS:
+        return node_schema_tree_equal(&a->tree, &b->tree);
     }
     return false;
 }
@@ -198,6 +208,9 @@ void node_schema_expected(const struct node_key *key, char out[SCHEMA_EXPECTED_B
         break;
     case NODE_KEY_INTEGERS:
         snprintf(out, SCHEMA_EXPECTED_BYTES, "a list of whole numbers %s", bounds);
+        break;
+    case NODE_KEY_MAPS:
+        snprintf(out, SCHEMA_EXPECTED_BYTES, "a list of maps");
         break;
     }
 }
@@ -384,6 +397,8 @@ enum base_error node_schema_value_parse(const struct node_key *key, const char *
     case NODE_KEY_TEXTS:
     case NODE_KEY_INTEGERS:
         return parse_list(key, text, bytes, value, why);
+    case NODE_KEY_MAPS:
+        return node_schema_tree_parse(text, bytes, &value->tree, why);
     }
     if (!good)
         return unexpected(key, text, bytes, why);

@@ -2,11 +2,10 @@
 // names, because an unknown name ends it.
 #include "base/file.h"
 #include "base/limits.h"
-#include "node/schema_private.h"
+#include "node/schema_tree_private.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <yaml.h>
 
 #define ORIGIN_BYTES 300u // "file:line"; a longer path keeps its end
 
@@ -128,7 +127,7 @@ static const char *scalar_text(const yaml_event_t *event)
 }
 
 // What YAML calls null: nothing at all, ~ or null, without quotes.
-static bool is_null(const yaml_event_t *event)
+bool node_schema_is_null(const yaml_event_t *event)
 {
     static const char *const words[] = {"", "~", "null", "Null", "NULL"};
     if (event->type != YAML_SCALAR_EVENT || event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE)
@@ -140,13 +139,13 @@ static bool is_null(const yaml_event_t *event)
 }
 
 // What the latest event is, in words.
-static void describe(const yaml_event_t *event, char out[SCHEMA_FOUND_BYTES])
+void node_schema_describe(const yaml_event_t *event, char out[SCHEMA_FOUND_BYTES])
 {
     if (event->type == YAML_SEQUENCE_START_EVENT)
         snprintf(out, SCHEMA_FOUND_BYTES, "a list");
     else if (event->type == YAML_MAPPING_START_EVENT)
         snprintf(out, SCHEMA_FOUND_BYTES, "a section");
-    else if (is_null(event))
+    else if (node_schema_is_null(event))
         snprintf(out, SCHEMA_FOUND_BYTES, "nothing");
     else
         node_schema_found(scalar_text(event), event->data.scalar.length, out);
@@ -156,7 +155,7 @@ static enum base_error not_a_value(struct reading *reading, const struct node_ke
                                    const char *hint)
 {
     char found[SCHEMA_FOUND_BYTES], expected[SCHEMA_EXPECTED_BYTES];
-    describe(&reading->event, found);
+    node_schema_describe(&reading->event, found);
     node_schema_expected(key, expected);
     return at(reading, line, key->name,
               base_fail(reading->why, BASE_EINVAL, "found %s, expected %s%s", found, expected, hint));
@@ -172,7 +171,7 @@ static enum base_error read_list(struct reading *reading, const struct node_key 
         if (error || reading->event.type == YAML_SEQUENCE_END_EVENT)
             break;
         size_t line = line_of(&reading->event);
-        if (reading->event.type != YAML_SCALAR_EVENT || is_null(&reading->event)) {
+        if (reading->event.type != YAML_SCALAR_EVENT || node_schema_is_null(&reading->event)) {
             error = not_a_value(reading, key, line, "; this stands inside the list");
             break;
         }
@@ -190,6 +189,26 @@ static enum base_error read_list(struct reading *reading, const struct node_key 
     return error;
 }
 
+static enum base_error read_maps(struct reading *reading, const struct node_key *key,
+                                 union schema_value *value)
+{
+    struct schema_tree_builder builder = {.root = {.kind = NODE_TREE_LIST}};
+    enum base_error error = BASE_OK;
+    while (!error && !builder.done) {
+        size_t line = line_of(&reading->event);
+        error = node_schema_tree_take(&builder, &reading->event, line, reading->why);
+        if (error)
+            error = at(reading, line, key->name, error);
+        else if (!builder.done)
+            error = next(reading, key->name);
+    }
+    if (error)
+        node_schema_tree_drop(&builder);
+    else
+        value->tree = builder.root;
+    return error;
+}
+
 // The value of a key; reading->event is its first event.
 static enum base_error read_value(struct reading *reading, size_t index, size_t key_line)
 {
@@ -198,9 +217,12 @@ static enum base_error read_value(struct reading *reading, size_t index, size_t 
     enum base_error error = BASE_OK;
     char where[ORIGIN_BYTES];
     const yaml_event_t *event = &reading->event;
-    bool null = is_null(event);
+    bool null = node_schema_is_null(event);
     size_t line = null ? key_line : line_of(event);
-    if (node_schema_is_list(key)) {
+    if (key->type == NODE_KEY_MAPS) {
+        value.tree.kind = NODE_TREE_LIST;
+        error = null ? BASE_OK : read_maps(reading, key, &value);
+    } else if (node_schema_is_list(key)) {
         if (event->type == YAML_SEQUENCE_START_EVENT)
             error = read_list(reading, key, &value);
         else if (!null) // `peers:` with all its lines commented out is an empty list
@@ -243,11 +265,11 @@ static enum base_error read_section(struct reading *reading, const char *name, s
 {
     char found[SCHEMA_FOUND_BYTES];
     enum base_error error = open_section(reading, name, line);
-    if (error || is_null(&reading->event)) // a section with all its lines commented out
+    if (error || node_schema_is_null(&reading->event)) // a section with all its lines commented out
         return error;
     if (reading->event.type == YAML_MAPPING_START_EVENT)
         return read_mapping(reading, name);
-    describe(&reading->event, found);
+    node_schema_describe(&reading->event, found);
     return at(reading, line, name,
               base_fail(reading->why, BASE_EINVAL, "found %s, expected a section with keys such as %s", found,
                         reading->schema->keys[first_key].name));
@@ -266,7 +288,7 @@ static enum base_error read_entry(struct reading *reading, const char *prefix)
 {
     char path[SCHEMA_NAME_BYTES], found[SCHEMA_FOUND_BYTES], where[ORIGIN_BYTES];
     size_t line = line_of(&reading->event);
-    describe(&reading->event, found);
+    node_schema_describe(&reading->event, found);
     if (reading->event.type != YAML_SCALAR_EVENT || !scalar_text(&reading->event)[0])
         return at(
             reading, line, prefix,
@@ -306,8 +328,8 @@ static enum base_error read_document(struct reading *reading)
         return error;
     if (reading->event.type == YAML_MAPPING_START_EVENT)
         error = read_mapping(reading, "");
-    else if (!is_null(&reading->event)) { // a lone "---" is an empty file
-        describe(&reading->event, found);
+    else if (!node_schema_is_null(&reading->event)) { // a lone "---" is an empty file
+        node_schema_describe(&reading->event, found);
         error =
             at(reading, line_of(&reading->event), "",
                base_fail(reading->why, BASE_EFORMAT, "found %s, expected lines such as 'key: value'", found));

@@ -12,17 +12,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
-#define PATH_BYTES  4096u
 #define EVAL_BATCH  128u
 #define PACKET_ROOM 256u // headers of packets and blocks, generously
 
-static enum base_error path_in(const struct node_config *config, const char *name, char path[PATH_BYTES],
+static enum base_error path_in(const struct node_config *config, const char *name, char path[NODE_PATH_BYTES],
                                struct base_reason *why)
 {
-    int used = snprintf(path, PATH_BYTES, "%s/%s", config->node.dir, name);
-    if (used < 0 || (size_t)used >= PATH_BYTES)
+    int used = snprintf(path, NODE_PATH_BYTES, "%s/%s", config->node.dir, name);
+    if (used < 0 || (size_t)used >= NODE_PATH_BYTES)
         return base_fail(why, BASE_ELIMIT, "node.dir: the path is too long");
     return BASE_OK;
 }
@@ -30,7 +31,7 @@ static enum base_error path_in(const struct node_config *config, const char *nam
 // Two processes in one directory would overwrite each other's checkpoints.
 static enum base_error take_directory(struct node_setup *s, struct base_reason *why)
 {
-    char path[PATH_BYTES];
+    char path[NODE_PATH_BYTES];
     enum base_error code = base_directory_make(s->config->node.dir, why);
     if (code != BASE_OK)
         return base_fail_context(why, code, "node.dir");
@@ -52,7 +53,7 @@ static enum base_error take_directory(struct node_setup *s, struct base_reason *
 
 static enum base_error take_identity(struct node_setup *s, struct base_reason *why)
 {
-    char path[PATH_BYTES], hex[GOSSIP_ID_HEX];
+    char path[NODE_PATH_BYTES], hex[GOSSIP_ID_HEX];
     const char *configured = s->config->node.identity;
     if (strlen(configured) >= sizeof path)
         return base_fail(why, BASE_ELIMIT, "node.identity: the path is too long");
@@ -195,7 +196,7 @@ enum base_error node_setup_checkpoint(void *context, const struct node_round *ro
 static enum base_error resume_training(struct node_setup *s, bool resume, struct node_safetensors **file,
                                        struct base_reason *why)
 {
-    char path[PATH_BYTES];
+    char path[NODE_PATH_BYTES];
     if (!resume) {
         if (node_checkpoint_newest(s->config->node.dir, path, sizeof path, why) == BASE_OK)
             base_log(BASE_LOG_WARN, "fresh_start",
@@ -211,6 +212,7 @@ static enum base_error resume_training(struct node_setup *s, bool resume, struct
     }
     if (code != BASE_OK)
         return base_fail_context(why, code, "--resume");
+    s->resumed = true;
     s->round = parts.round;
     s->boot = parts.boot + 1;
     train_trainer_store(s->trainer);
@@ -253,12 +255,31 @@ static enum base_error make_exchange(struct node_setup *s, const struct node_saf
 }
 
 // The largest message of any peer on this model: every value in fp32 with its index, a full slice of second
-// moments; or a block of BOOT.
+// moments; or a block of BOOT or of a snapshot; or a packet about members.
 static size_t largest_message(size_t parameters)
 {
     size_t block = 4u * (parameters < LIMIT_BOOT_BLOCK ? parameters : LIMIT_BOOT_BLOCK);
+    _Static_assert(LIMIT_SNAPSHOT_BLOCK <= LIMIT_BOOT_BLOCK, "blocks of a snapshot are no larger");
+    if (block < LIMIT_GOSSIP_BYTES)
+        block = LIMIT_GOSSIP_BYTES;
     size_t packet = compress_packet_bound(parameters, parameters, COMPRESS_FP32) + parameters;
     return LIMIT_MESSAGE_HEADER_BYTES + PACKET_ROOM + (packet > block ? packet : block);
+}
+
+// Counts this start, on disk, before anything is sent.
+static enum base_error take_start(struct node_setup *s, struct base_reason *why)
+{
+    struct timespec now;
+    enum base_error code = path_in(s->config, "boot", s->boot_path, why);
+    if (code == BASE_OK)
+        code = path_in(s->config, "events.jsonl", s->events_path, why);
+    if (code != BASE_OK)
+        return code;
+    if (getrandom(&s->life, sizeof s->life, 0) != (ssize_t)sizeof s->life)
+        return base_fail(why, BASE_EIO, "the system has no random numbers: %s", strerror(errno));
+    clock_gettime(CLOCK_REALTIME, &now);
+    code = node_boot_take(s->boot_path, (uint64_t)now.tv_sec, &s->starts, why);
+    return code == BASE_OK ? code : base_fail_context(why, code, "node.dir");
 }
 
 static void make_greeting(struct node_setup *s, const char *version)
@@ -271,7 +292,7 @@ static void make_greeting(struct node_setup *s, const char *version)
     train_model_describe(s->model, g->model, sizeof g->model);
     g->schema = train_model_schema(s->model);
     g->parameters = d;
-    g->start = base_hash_vector(s->start, d);
+    g->life = s->life;
     g->rules = node_greeting_rules(s->config);
     s->message_limit = largest_message(d);
 }
@@ -287,7 +308,7 @@ static enum base_error make_all(struct node_setup *s, const char *version, bool 
                                 struct base_reason *why)
 {
     struct node_safetensors *file = NULL;
-    char path[PATH_BYTES];
+    char path[NODE_PATH_BYTES];
     enum base_error code = take_directory(s, why);
     if (code == BASE_OK)
         code = take_identity(s, why);
@@ -308,6 +329,9 @@ static enum base_error make_all(struct node_setup *s, const char *version, bool 
         code = path_in(s->config, "metrics.jsonl", path, why);
     if (code == BASE_OK)
         code = node_metrics_open(path, s->name, &s->metrics, why);
+    if (code != BASE_OK)
+        return code;
+    code = take_start(s, why);
     if (code != BASE_OK)
         return code;
     make_greeting(s, version);

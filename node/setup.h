@@ -6,10 +6,13 @@
 
 #include "gossip/exchange/exchange.h"
 #include "gossip/session/identity.h"
+#include "node/boot.h"
 #include "node/config.h"
 #include "node/metrics.h"
 #include "node/worker.h"
 #include "train/trainer.h"
+
+#define NODE_PATH_BYTES 4096u
 
 struct node_setup {
     const struct node_config *config; // borrowed
@@ -26,6 +29,10 @@ struct node_setup {
     float *start;         // [parameters] the seed model
     float *outer;         // [parameters], or NULL without outer momentum
     uint64_t round, boot; // of a resume
+    bool resumed;         // from a checkpoint
+    struct node_boot starts;
+    uint64_t life; // random number of this process
+    char boot_path[NODE_PATH_BYTES], events_path[NODE_PATH_BYTES];
     struct gossip_exchange *exchange;
     struct gossip_greeting greeting;
     size_t message_limit;

@@ -3,15 +3,22 @@
 #ifndef NODE_STATUS_H
 #define NODE_STATUS_H
 
+#include "gossip/member/member.h"
+#include "node/cluster.h"
 #include "node/link.h"
 #include "node/mail.h"
-#include "node/peers.h"
-#include "node/roster.h"
 
 struct node_status_edge {
     struct node_edge_status edge;
     const char *name; // of the peer; "" when not known (any more)
     struct node_link_traffic traffic;
+};
+
+struct node_status_member {
+    const struct gossip_record *record;
+    enum gossip_member_state state;
+    uint64_t since_ns;
+    bool linked, neighbour;
 };
 
 struct node_status {
@@ -22,7 +29,12 @@ struct node_status {
     struct node_progress progress;
     struct gossip_exchange_totals totals;
     struct node_peers_counters peers;
-    const struct node_roster *roster;
+    const struct node_status_member *members; // this node first
+    size_t n_members;
+    struct gossip_membership_totals membership;
+    struct node_cluster_counters cluster_counters;
+    const struct node_entries *entries;
+    const struct node_events *events;
     const struct node_status_edge *edges;
     size_t n_edges;
 };

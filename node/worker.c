@@ -3,12 +3,14 @@
 #include "node/clock.h"
 #include "node/graph.h"
 #include "node/mail.h"
+#include "node/snapshot.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define EDGES_EVERY_NS (200 * NODE_MILLISECOND_NS)
+#define EDGES_UP_MOST  (2 * NODE_GRAPH_NEIGHBOURS) // between two views, those of both
 #define POST_WAIT_NS                                                                                         \
     NODE_SECOND_NS // a full mailbox of the loop, before a message is given up (it may be lost anyway)
 
@@ -16,6 +18,9 @@ struct node_worker {
     struct node_worker_options options;
     pthread_t thread;
     struct node_graph *graph;
+    struct gossip_id up[EDGES_UP_MOST]; // whose edges the graph has told to come up
+    size_t n_up;
+    struct node_snapshot *snapshot;
     bool graph_changed;    // since the latest round
     bool absent_forgotten; // edges from a checkpoint whose peers did not come
     uint64_t started_ns;
@@ -38,30 +43,28 @@ static void post_loop(struct node_worker *worker, struct node_mail *mail)
     }
 }
 
-static void send_message(struct node_worker *worker, const struct gossip_id *peer,
-                         const struct gossip_message *message)
+static void send_message(void *owner, const struct gossip_id *peer, const struct gossip_message *message)
 {
+    struct node_worker *worker = owner;
+    struct gossip_payload payloads[GOSSIP_MESSAGE_PAYLOADS];
     uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
-    size_t bytes = 0;
-    BASE_ASSERT(gossip_message_encode_header(message, header, sizeof header, &bytes) == BASE_OK);
-    bool exchange = message->kind == GOSSIP_XCHG || message->kind == GOSSIP_XACK;
-    size_t delta = exchange ? message->as.exchange.delta_bytes : 0;
-    size_t moment = exchange && message->as.exchange.moment ? message->as.exchange.moment_bytes : 0;
+    size_t at = 0;
+    BASE_ASSERT(gossip_message_encode_header(message, header, sizeof header, &at) == BASE_OK);
+    size_t n = gossip_message_payloads(message, payloads), bytes = at;
+    for (size_t i = 0; i < n; i++)
+        bytes += payloads[i].count;
     struct node_mail *mail = node_mail_new(NODE_MAIL_SEND);
     mail->peer = *peer;
-    mail->bytes = malloc(bytes + delta + moment);
+    mail->bytes = malloc(bytes);
     if (!mail->bytes) { // as if lost on the way: the protocol recovers
-        base_log(BASE_LOG_ERROR, "out_of_memory", "a message of %zu bytes was not sent",
-                 bytes + delta + moment);
+        base_log(BASE_LOG_ERROR, "out_of_memory", "a message of %zu bytes was not sent", bytes);
         node_mail_free(mail);
         return;
     }
-    memcpy(mail->bytes, header, bytes);
-    if (delta > 0)
-        memcpy(mail->bytes + bytes, message->as.exchange.delta, delta);
-    if (moment > 0)
-        memcpy(mail->bytes + bytes + delta, message->as.exchange.moment, moment);
-    mail->n_bytes = bytes + delta + moment;
+    memcpy(mail->bytes, header, at);
+    for (size_t i = 0; i < n; at += payloads[i++].count)
+        memcpy(mail->bytes + at, payloads[i].bytes, payloads[i].count);
+    mail->n_bytes = bytes;
     post_loop(worker, mail);
 }
 
@@ -83,11 +86,15 @@ static void round_done(struct node_worker *worker)
     worker->round = NULL;
     gossip_exchange_totals(worker->options.exchange, &round->totals);
     round->checkpoint_error = BASE_OK;
+    node_snapshot_round(worker->snapshot, round, node_clock_ns());
     if (round->checkpoint)
         write_checkpoint(worker, round);
     struct node_mail *mail = node_mail_new(NODE_MAIL_ROUND_DONE);
     mail->round = round;
-    BASE_ASSERT(node_mailbox_post(worker->options.learner, mail) == BASE_OK); // one rendezvous at a time
+    const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
+    while (node_mailbox_post(worker->options.learner, mail) !=
+           BASE_OK) // full of the loop's: it takes them now
+        nanosleep(&moment, NULL);
 }
 
 static void act(struct node_worker *worker, const struct gossip_exchange_actions *actions)
@@ -104,8 +111,9 @@ static void act(struct node_worker *worker, const struct gossip_exchange_actions
         round_done(worker);
 }
 
-static void close_peer(struct node_worker *worker, const struct gossip_id *peer, const char *why)
+static void close_peer(void *owner, const struct gossip_id *peer, const char *why)
 {
+    struct node_worker *worker = owner;
     struct node_mail *mail = node_mail_new(NODE_MAIL_CLOSE);
     mail->peer = *peer;
     snprintf(mail->text, sizeof mail->text, "%s", why);
@@ -137,9 +145,15 @@ static void take_message(struct node_worker *worker, const struct node_mail *mai
         close_peer(worker, &mail->peer, "a message that breaks the protocol");
         return;
     }
-    struct gossip_exchange_event event = {
-        .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = mail->peer, .message = &message};
-    step(worker, &event);
+    if (message.kind == GOSSIP_SNAPSHOT_ASK) {
+        node_snapshot_asked(worker->snapshot, &mail->peer, &message.as.ask, node_clock_ns());
+    } else if (message.kind == GOSSIP_SNAPSHOT_TELL) {
+        node_snapshot_told(worker->snapshot, &mail->peer, &message.as.tell, node_clock_ns());
+    } else if (!node_snapshot_fetching(worker->snapshot)) { // meanwhile every edge is down
+        struct gossip_exchange_event event = {
+            .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = mail->peer, .message = &message};
+        step(worker, &event);
+    }
 }
 
 static void link_event(struct node_worker *worker, enum gossip_exchange_event_kind kind,
@@ -149,15 +163,39 @@ static void link_event(struct node_worker *worker, enum gossip_exchange_event_ki
     step(worker, &event);
 }
 
-// Tells the exchange which edges came up or went down with a link or with the view.
+static void note_edge(struct node_worker *worker, const struct gossip_id *peer, bool up)
+{
+    size_t at = 0;
+    while (at < worker->n_up && gossip_id_compare(&worker->up[at], peer) != 0)
+        at++;
+    if (up && at == worker->n_up) {
+        BASE_ASSERT(worker->n_up < EDGES_UP_MOST);
+        worker->up[worker->n_up++] = *peer;
+    } else if (!up && at < worker->n_up) {
+        worker->up[at] = worker->up[--worker->n_up];
+    }
+}
+
+// Tells the exchange which edges came up or went down with a link or with the view. While this node fetches
+// a model it has none to average: all edges are down.
 static void follow_graph(struct node_worker *worker, enum base_error code)
 {
     struct node_graph_change change;
     if (code != BASE_OK)
-        base_log(BASE_LOG_ERROR, "out_of_memory", "the graph of neighbours is not what it should be");
-    while (node_graph_next(worker->graph, &change))
-        link_event(worker, change.up ? GOSSIP_EXCHANGE_LINK_UP : GOSSIP_EXCHANGE_LINK_DOWN, &change.peer);
+        base_log(BASE_LOG_ERROR, "graph", "the graph of neighbours is not what it should be: %s",
+                 base_error_name(code));
+    while (node_graph_next(worker->graph, &change)) {
+        note_edge(worker, &change.peer, change.up);
+        if (!node_snapshot_fetching(worker->snapshot))
+            link_event(worker, change.up ? GOSSIP_EXCHANGE_LINK_UP : GOSSIP_EXCHANGE_LINK_DOWN, &change.peer);
+    }
     worker->graph_changed = true;
+}
+
+static void step_all_up(struct node_worker *worker, enum gossip_exchange_event_kind kind)
+{
+    for (size_t i = 0; i < worker->n_up; i++)
+        link_event(worker, kind, &worker->up[i]);
 }
 
 // A peer that died while this node was away is in no view and will never be reported dead: the pull of its
@@ -187,9 +225,53 @@ static void forget_edges(struct node_worker *worker)
     }
 }
 
+static void post_fetch(struct node_worker *worker, int status)
+{
+    struct node_mail *mail = node_mail_new(NODE_MAIL_FETCH);
+    mail->status = status;
+    post_loop(worker, mail);
+}
+
+static void begin_fetch(struct node_worker *worker, struct node_round *round)
+{
+    worker->round = round;
+    step_all_up(worker, GOSSIP_EXCHANGE_LINK_DOWN);
+    if (node_snapshot_fetch(worker->snapshot, round) != BASE_OK) {
+        base_log(BASE_LOG_ERROR, "out_of_memory", "no snapshot can be fetched");
+        round_done(worker);
+        return;
+    }
+    post_fetch(worker, 1);
+}
+
+// The learner's vectors are whole: they are published, and every edge begins anew.
+static void finish_fetch(struct node_worker *worker)
+{
+    struct node_round *round = worker->round;
+    struct gossip_exchange *exchange = worker->options.exchange;
+    gossip_exchange_adopt(exchange, round->model, round->second_moment, round->round);
+    if (round->correction)
+        memset(round->correction, 0, gossip_exchange_parameters(exchange) * sizeof *round->correction);
+    step_all_up(worker, GOSSIP_EXCHANGE_LINK_UP);
+    post_fetch(worker, 0);
+    round_done(worker);
+}
+
+static void end_fetch(struct node_worker *worker)
+{
+    if (!node_snapshot_fetching(worker->snapshot))
+        return; // complete just before
+    node_snapshot_end(worker->snapshot);
+    round_done(worker);
+}
+
 static void take_round(struct node_worker *worker, struct node_round *round)
 {
     struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_ROUND};
+    if (round->fetch) {
+        begin_fetch(worker, round);
+        return;
+    }
     forget_edges(worker);
     event.round.meets = round->meets && node_graph_partner(worker->graph, round->round, &event.round.partner);
     event.round.round = round->round;
@@ -210,6 +292,7 @@ static bool handle(struct node_worker *worker, struct node_mail *mail)
         break;
     case NODE_MAIL_LINK_DOWN:
         node_graph_unlink(worker->graph, &mail->peer);
+        node_snapshot_gone(worker->snapshot, &mail->peer, node_clock_ns());
         follow_graph(worker, BASE_OK);
         break;
     case NODE_MAIL_FORGET:
@@ -220,8 +303,15 @@ static bool handle(struct node_worker *worker, struct node_mail *mail)
         break;
     case NODE_MAIL_VIEW:
         follow_graph(worker,
-                     node_graph_view(worker->graph, (const struct gossip_id *)(const void *)mail->bytes,
-                                     mail->n_bytes / sizeof(struct gossip_id)));
+                     node_graph_view(worker->graph, (const struct topology_member *)(const void *)mail->bytes,
+                                     mail->n_bytes / sizeof(struct topology_member)));
+        break;
+    case NODE_MAIL_DONORS:
+        node_snapshot_donors(worker->snapshot, (const struct gossip_id *)(const void *)mail->bytes,
+                             mail->n_bytes / sizeof(struct gossip_id), node_clock_ns());
+        break;
+    case NODE_MAIL_FETCH:
+        end_fetch(worker);
         break;
     case NODE_MAIL_ROUND:
         take_round(worker, mail->round);
@@ -269,8 +359,26 @@ static void post_edges(struct node_worker *worker, uint64_t now_ns)
 static uint64_t next_deadline(const struct node_worker *worker)
 {
     uint64_t deadline_ns = gossip_exchange_deadline(worker->options.exchange);
+    uint64_t snapshot_ns = node_snapshot_deadline(worker->snapshot);
     uint64_t edges_ns = worker->edges_posted_ns + EDGES_EVERY_NS;
+    if (snapshot_ns < deadline_ns)
+        deadline_ns = snapshot_ns;
     return worker->edges_dirty && edges_ns < deadline_ns ? edges_ns : deadline_ns;
+}
+
+// What time has brought, after every mail.
+static void tick(struct node_worker *worker)
+{
+    uint64_t now_ns = node_clock_ns();
+    if (node_snapshot_complete(worker->snapshot))
+        finish_fetch(worker);
+    node_snapshot_tick(worker->snapshot, now_ns);
+    if (now_ns >= gossip_exchange_deadline(worker->options.exchange)) {
+        struct gossip_exchange_event timer = {.kind = GOSSIP_EXCHANGE_TIMER};
+        step(worker, &timer);
+    }
+    if (worker->edges_dirty && now_ns - worker->edges_posted_ns >= EDGES_EVERY_NS)
+        post_edges(worker, now_ns);
 }
 
 static void *work(void *argument)
@@ -281,15 +389,17 @@ static void *work(void *argument)
         if (mail)
             running = handle(worker, mail);
         node_mail_free(mail);
-        uint64_t now_ns = node_clock_ns();
-        if (running && now_ns >= gossip_exchange_deadline(worker->options.exchange)) {
-            struct gossip_exchange_event timer = {.kind = GOSSIP_EXCHANGE_TIMER};
-            step(worker, &timer);
-        }
-        if (running && worker->edges_dirty && now_ns - worker->edges_posted_ns >= EDGES_EVERY_NS)
-            post_edges(worker, now_ns);
+        if (running)
+            tick(worker);
     }
     return NULL;
+}
+
+static void release(struct node_worker *worker)
+{
+    node_snapshot_destroy(worker->snapshot);
+    node_graph_destroy(worker->graph);
+    free(worker);
 }
 
 enum base_error node_worker_start(const struct node_worker_options *options, struct node_worker **out)
@@ -299,10 +409,15 @@ enum base_error node_worker_start(const struct node_worker_options *options, str
         return BASE_ENOMEM;
     worker->options = *options;
     worker->started_ns = node_clock_ns();
-    if (node_graph_create(options->topology, &options->self, &worker->graph) != BASE_OK ||
+    struct node_snapshot_options snapshot = {.self = options->self,
+                                             .exchange = options->exchange,
+                                             .send = send_message,
+                                             .close = close_peer,
+                                             .owner = worker};
+    if (node_graph_create(&options->topology, &options->self, &worker->graph) != BASE_OK ||
+        node_snapshot_create(&snapshot, &worker->snapshot) != BASE_OK ||
         pthread_create(&worker->thread, NULL, work, worker) != 0) {
-        node_graph_destroy(worker->graph);
-        free(worker);
+        release(worker);
         return BASE_ENOMEM;
     }
     *out = worker;
@@ -312,6 +427,5 @@ enum base_error node_worker_start(const struct node_worker_options *options, str
 void node_worker_join(struct node_worker *worker)
 {
     pthread_join(worker->thread, NULL);
-    node_graph_destroy(worker->graph);
-    free(worker);
+    release(worker);
 }

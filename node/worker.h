@@ -1,5 +1,6 @@
-// The worker thread: owns the exchange object (published model, edge references, compression) and writes
-// checkpoints while learner and edges stand still. Mail in, mail out.
+// The worker thread: owns the exchange object (published model, edge references, compression), gives
+// snapshots to members that come late or fetches one for this node, and writes checkpoints while learner and
+// edges stand still. Mail in, mail out.
 #ifndef NODE_WORKER_H
 #define NODE_WORKER_H
 
@@ -13,7 +14,7 @@ struct node_round;
 struct node_worker_options {
     struct gossip_exchange *exchange; // becomes the worker's while it runs
     struct gossip_id self;
-    enum topology_kind topology;
+    struct topology_options topology;
     uint64_t forget_after_ns; // edges of a checkpoint whose peers nobody has seen by then are forgotten
     struct node_mailbox *inbox, *loop, *learner; // borrowed
     // Writes a checkpoint; called on the worker thread while learner and edges stand still.

@@ -1,0 +1,61 @@
+#include "node/gate.h"
+#include "node/loop_private.h"
+#include "node/udp.h"
+#include <unistd.h>
+
+#define TRIES 16 // of port 0, until one is free for TCP and for UDP
+
+static enum base_error fail_open_bind(const struct node_config *config, struct base_reason *why)
+{
+    return base_fail(
+        why, BASE_EAUTH,
+        "node.listen: %s can be reached from other machines, and nothing keeps strangers out; set "
+        "cluster.secret_file or cluster.allow_file, or listen on 127.0.0.1",
+        config->node.listen);
+}
+
+static enum base_error bind_peers(const char *listen, bool any_port, struct node_ports *ports,
+                                  struct base_reason *why)
+{
+    for (int i = 1;; i++) {
+        enum base_error code = node_gate_bind("node.listen", listen, &ports->peers, why);
+        if (code != BASE_OK)
+            return code;
+        code = node_udp_bind(ports->peers, &ports->datagrams, why);
+        if (code == BASE_OK)
+            return code;
+        close(ports->peers);
+        ports->peers = -1;
+        if (code != BASE_ESTATE || !any_port || i == TRIES)
+            return base_fail_context(why, BASE_EIO, "node.listen");
+    }
+}
+
+enum base_error node_loop_bind(const struct node_loop_options *options, struct node_ports *ports,
+                               struct base_reason *why)
+{
+    const struct node_config *config = options->config;
+    struct node_ports bound = {-1, -1, -1};
+    char host[LIMIT_HOST_BYTES];
+    uint16_t port;
+    enum base_error code = node_address_parse(config->node.listen, host, &port, why);
+    if (code != BASE_OK)
+        return base_fail_context(why, code, "node.listen");
+    bool open = !options->has_secret && !options->allow;
+    if (open && !node_address_is_loopback(host))
+        return fail_open_bind(config, why);
+    code = bind_peers(config->node.listen, port == 0, &bound, why);
+    if (code != BASE_OK)
+        return code;
+    if (open && !node_gate_is_loopback(bound.peers)) // "localhost", but not to this machine's resolver
+        code = fail_open_bind(config, why);
+    else if (config->node.http[0] != 0)
+        code = node_gate_bind("node.http", config->node.http, &bound.http, why);
+    if (code == BASE_OK) {
+        *ports = bound;
+        return code;
+    }
+    close(bound.peers);
+    close(bound.datagrams);
+    return code;
+}
