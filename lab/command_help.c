@@ -32,8 +32,11 @@ static const char about_run[] =
     "DIR/node-NN\n"
     "holds the configuration, log, metrics and checkpoints of a node. Ctrl-C stops the nodes and still sums "
     "up; a second\n"
-    "one kills them. Exit status: 0 done, 1 a node or a baseline failed, 2 bad usage or experiment, 130 "
-    "interrupted.\n"
+    "one kills them. The key events kills, stops, starts and parts nodes on the way (configs/README.md); the "
+    "table and the\n"
+    "summary then tell who noticed it and when, and what it cost. A node that an event ended is no "
+    "failure.\n"
+    "Exit status: 0 done, 1 a node or a baseline failed, 2 bad usage or experiment, 130 interrupted.\n"
     "\n"
     "Keys of an experiment; a variable such as P2PML_TRAIN_STEPS sets train.steps, too:\n"
     "\n";

@@ -2,6 +2,7 @@
 
 #include "node/clock.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -100,12 +101,16 @@ void lab_display_line(struct lab_display *display, const char *line, bool now)
     fflush(display->out);
 }
 
-void lab_display_clear(struct lab_display *display)
+void lab_display_say(struct lab_display *display, const char *format, ...)
 {
-    if (!display->terminal || !display->drawn)
-        return;
-    move_up(display);
-    fprintf(display->out, "\033[J");
+    va_list arguments;
+    if (display->terminal && display->drawn) {
+        move_up(display);
+        fprintf(display->out, "\033[J");
+    }
+    va_start(arguments, format);
+    vfprintf(display->out, format, arguments);
+    va_end(arguments);
     fflush(display->out);
 }
 

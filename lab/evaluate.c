@@ -121,7 +121,7 @@ enum base_error lab_average_nodes(const struct lab_workbench *bench, const struc
     struct lab_average found = {.score = lab_score_unknown(), .consensus = NAN};
     for (size_t i = 0; i < swarm->count && !error; i++) {
         float **slot = &models[found.nodes];
-        if (!lab_process_succeeded(&swarm->nodes[i].process))
+        if (!lab_node_ended_well(&swarm->nodes[i]))
             continue;
         if (!*slot && !(*slot = malloc(bench->parameters * sizeof **slot)))
             error = BASE_ENOMEM;

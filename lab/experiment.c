@@ -33,6 +33,10 @@ static const struct node_key own_keys[] = {
      "0", 0, 365 * DAY, NULL, "The nodes are stopped, as by Ctrl-C, after so long. 0: never."},
     {"experiment.stop_grace", NODE_KEY_DURATION, offsetof(struct lab_experiment, experiment.stop_grace_ns),
      "15s", 0, DAY, NULL, "How long a node that was asked to stop may take, before it is killed."},
+    {"events", NODE_KEY_MAPS, offsetof(struct lab_experiment, events), "[]", 0, 0, NULL,
+     "What is done to nodes: {at: 10s, kill: 3}, {at: 12s, stop: 5, for: 6s}, {at: 20s, start: 3}, "
+     "{at: 21s, leave: [1, 2]}, {at: 25s, partition: [[0, 1], [2, 3]], for: 5s}. Nodes count from 0, time "
+     "from the moment when all nodes train. A node whose first event is start is not there before."},
 };
 #define OWN_KEYS (sizeof own_keys / sizeof *own_keys)
 
@@ -44,10 +48,13 @@ static const struct {
     {"node.dir", "each node has its own in the directory of the run, experiment.out"},
     {"node.listen", "each node gets a free port on loopback"},
     {"node.http", "each node gets a free port on loopback"},
-    {"node.identity", "each node makes its own"},
+    {"node.advertise", "each node gets a free port on loopback"},
+    {"node.fault_file", "each node has its own; networks are cut by events"},
+    {"node.start_members", "training begins when the nodes are there that no event starts later"},
+    {"node.identity", "one is made for each node"},
     {"cluster.secret_file", "a secret is made for each run"},
     {"cluster.allow_file", "the nodes of a run know each other by a secret that is made for it"},
-    {"peers", "all nodes of the run are peers of each other"},
+    {"peers", "each node is told the first three, and finds the others through them"},
     {"data.shard", "node i trains on shard i"},
     {"data.shards", "there are as many as experiment.nodes"},
 };
@@ -195,6 +202,17 @@ static enum base_error read_sources(const struct lab_experiment_source *source, 
     return error;
 }
 
+static enum base_error read_schedule(struct lab_experiment *e, struct base_reason *why)
+{
+    char place[512];
+    const struct node_tree *where = NULL;
+    enum base_error error = lab_schedule_read(&e->events, e->experiment.nodes, &e->schedule, &where, why);
+    if (!error)
+        return BASE_OK;
+    node_schema_origin_of(&e->schema, e, "events", where, place, sizeof place);
+    return base_fail_context(why, error, "%s: events", place);
+}
+
 enum base_error lab_experiment_load(const struct lab_experiment_source *source,
                                     struct lab_experiment *experiment, struct base_reason *why)
 {
@@ -207,6 +225,8 @@ enum base_error lab_experiment_load(const struct lab_experiment_source *source,
         error = check_refused(&e, why);
     if (!error)
         error = check_baselines(&e, why);
+    if (!error)
+        error = read_schedule(&e, why);
     if (!error)
         error = complete(source, &e, why);
     if (!error) {
@@ -221,6 +241,7 @@ enum base_error lab_experiment_load(const struct lab_experiment_source *source,
 
 void lab_experiment_free(struct lab_experiment *experiment)
 {
+    lab_schedule_free(&experiment->schedule);
     if (experiment->schema.keys)
         node_schema_free(&experiment->schema, experiment);
     free_schema(&experiment->schema);

@@ -4,9 +4,8 @@
 #ifndef LAB_EXPERIMENT_H
 #define LAB_EXPERIMENT_H
 
+#include "lab/events.h"
 #include "node/config.h"
-
-#define LAB_NODES_MOST 64u
 
 enum lab_baseline { LAB_LONE, LAB_CENTRAL, LAB_CENTRAL_TOTAL, LAB_BASELINES };
 const char *lab_baseline_name(enum lab_baseline baseline); // as in the file: "central_total"
@@ -21,7 +20,9 @@ struct lab_experiment {
         uint64_t time_limit_ns; // 0: none
         uint64_t stop_grace_ns;
     } experiment;
-    struct node_schema schema; // owned: the table of both
+    struct node_tree events;      // as they stand in the file
+    struct lab_schedule schedule; // what they mean; set by loading
+    struct node_schema schema;    // owned: the table of both
 };
 
 struct lab_experiment_source {

@@ -47,7 +47,7 @@ enum base_error lab_process_start(const char *program, char *const *arguments, c
 {
     enum base_error error = BASE_OK;
     int pipes[2] = {-1, -1};
-    int file = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
+    int file = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (file < 0)
         return base_fail(why, BASE_EIO, "cannot open the log '%s': %s", log, strerror(errno));
     if (pipe2(pipes, O_CLOEXEC)) {

@@ -14,8 +14,8 @@ struct lab_process {
 };
 
 // Starts program with arguments (NULL-terminated, [0] the name) and environment: in a process group of its
-// own, so that Ctrl-C reaches only the runner; no input; output and errors to the new file `log`. BASE_EIO
-// when it cannot be executed.
+// own, so that Ctrl-C reaches only the runner; no input; output and errors go to the end of the file `log`.
+// BASE_EIO when it cannot be executed.
 enum base_error lab_process_start(const char *program, char *const *arguments, char *const *environment,
                                   const char *log, struct lab_process *process,
                                   struct base_reason *why) BASE_CHECK;

@@ -58,6 +58,15 @@ static void print_scores(const struct lab_summary *s, const struct lab_totals *t
     print_baseline(s, LAB_CENTRAL_TOTAL, "central, total", "as many as by all nodes together", out);
 }
 
+static void describe_end(const struct lab_node *node, char status[LAB_STATUS_BYTES])
+{
+    if (node->gone == LAB_HERE)
+        lab_process_describe(&node->process, status);
+    else
+        snprintf(status, LAB_STATUS_BYTES,
+                 node->gone == LAB_KILLED ? "killed by an event" : "left by an event");
+}
+
 static void print_nodes(const struct lab_swarm *swarm, FILE *out)
 {
     fprintf(out, "\n  %-8s %9s %10s %8s %9s %10s %11s %11s  %s\n", "node", "accuracy", "loss", "rounds",
@@ -66,15 +75,15 @@ static void print_nodes(const struct lab_swarm *swarm, FILE *out)
         char accuracy[LAB_NUMBER_BYTES], loss[LAB_NUMBER_BYTES], rounds[LAB_NUMBER_BYTES],
             steps[LAB_NUMBER_BYTES], exchanges[LAB_NUMBER_BYTES], sent[LAB_NUMBER_BYTES],
             received[LAB_NUMBER_BYTES], status[LAB_STATUS_BYTES];
-        const struct lab_row *row = &swarm->nodes[i].tail.row;
-        lab_print_percent(row->accuracy, accuracy);
-        lab_print_real(row->test_loss, loss);
-        lab_print_count(row->round, rounds);
-        lab_print_count(row->step, steps);
-        lab_print_count(row->exchanges, exchanges);
-        lab_print_count(row->bytes_sent / 1000, sent);
-        lab_print_count(row->bytes_received / 1000, received);
-        lab_process_describe(&swarm->nodes[i].process, status);
+        const struct lab_row row = lab_tail_row(&swarm->nodes[i].tail);
+        lab_print_percent(row.accuracy, accuracy);
+        lab_print_real(row.test_loss, loss);
+        lab_print_count(row.round, rounds);
+        lab_print_count(row.step, steps);
+        lab_print_count(row.exchanges, exchanges);
+        lab_print_count(row.bytes_sent / 1000, sent);
+        lab_print_count(row.bytes_received / 1000, received);
+        describe_end(&swarm->nodes[i], status);
         fprintf(out, "  %-8s %9s %10s %8s %9s %10s %11s %11s  %s\n", swarm->nodes[i].name, accuracy, loss,
                 rounds, steps, exchanges, sent, received, status);
     }
@@ -105,6 +114,7 @@ void lab_summary_print(const struct lab_summary *s, FILE *out)
     print_head(s, out);
     print_scores(s, &totals, out);
     print_nodes(s->swarm, out);
+    lab_events_print(s->swarm, s->histories, out);
     print_bytes(s, &totals, out);
     fprintf(out, "  time       %.1f s for the nodes, %.1f s for the baselines\n", s->swarm->seconds,
             s->baselines->seconds);

@@ -71,7 +71,7 @@ static enum base_error run_swarm(struct run *run, struct base_reason *why)
     run->interrupted = run->swarm.interrupted;
     run->failed = run->swarm.overtime;
     for (size_t i = 0; i < run->swarm.count; i++)
-        run->failed = run->failed || !lab_process_succeeded(&run->swarm.nodes[i].process);
+        run->failed = run->failed || lab_node_failed(&run->swarm.nodes[i]);
     return error;
 }
 
@@ -92,7 +92,10 @@ static enum base_error analyse(struct run *run, struct base_reason *why)
 static enum base_error conclude(struct run *run, double start, struct base_reason *why)
 {
     struct lab_summary *summary = &run->summary;
+    struct lab_history histories[LAB_NODES_MOST];
     char *path = lab_path("%s/summary.json", run->directory.path);
+    lab_histories_read(&run->swarm, histories);
+    summary->histories = histories;
     summary->experiment = &run->experiment;
     summary->swarm = &run->swarm;
     summary->bench = &run->bench;
@@ -104,6 +107,8 @@ static enum base_error conclude(struct run *run, double start, struct base_reaso
     summary->seconds = (double)node_clock_ns() / (double)NODE_SECOND_NS - start;
     enum base_error error = lab_summary_write(summary, path, why);
     lab_summary_print(summary, stdout);
+    lab_histories_free(histories);
+    summary->histories = NULL;
     free(path);
     return error;
 }
@@ -117,9 +122,7 @@ static void complain(const struct base_reason *why)
 static void perform(struct run *run, struct base_reason *why)
 {
     double start = (double)node_clock_ns() / (double)NODE_SECOND_NS;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    run->summary.time = (double)now.tv_sec + (double)now.tv_nsec / (double)NODE_SECOND_NS;
+    run->summary.time = lab_unix_seconds();
     run->summary.average = (struct lab_average){.score = lab_score_unknown(), .consensus = NAN};
     if (lab_swarm_prepare(&run->experiment, run->directory.path, &run->swarm, why) || run_swarm(run, why)) {
         run->failed = true;

@@ -1,8 +1,8 @@
 #include "lab/summary.h"
 
 #include "base/file.h"
+#include "lab/summary_json.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,15 +43,15 @@ void lab_totals_of(const struct lab_swarm *swarm, struct lab_totals *totals)
     *totals = (struct lab_totals){0};
     for (size_t i = 0; i < swarm->count; i++) {
         const struct lab_node *node = &swarm->nodes[i];
-        const struct lab_row *row = &node->tail.row;
-        const struct lab_score score = {row->accuracy, row->test_loss};
-        if (lab_process_succeeded(&node->process))
+        const struct lab_row row = lab_tail_row(&node->tail);
+        const struct lab_score score = {row.accuracy, row.test_loss};
+        if (lab_node_ended_well(node))
             gather(&gathering, &score);
-        totals->bytes_sent += row->bytes_sent;
-        totals->bytes_received += row->bytes_received;
-        totals->delta_bytes += row->delta_bytes;
-        totals->dense_bytes += row->dense_bytes;
-        totals->exchanges += row->exchanges;
+        totals->bytes_sent += row.bytes_sent;
+        totals->bytes_received += row.bytes_received;
+        totals->delta_bytes += row.delta_bytes;
+        totals->dense_bytes += row.dense_bytes;
+        totals->exchanges += row.exchanges;
     }
     conclude(&gathering, &totals->worst, &totals->mean, &totals->best);
     totals->nodes = gathering.count;
@@ -101,7 +101,7 @@ void lab_data_describe(const struct node_config *config, char *text, size_t capa
         snprintf(text, capacity, "%s, iid", kind);
 }
 
-static json_t *real(double value)
+json_t *lab_json_real(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
 }
@@ -119,24 +119,33 @@ static json_t *choice(const char *key, int index)
 
 static json_t *score_json(const struct lab_score *score)
 {
-    return json_pack("{s:o, s:o}", "accuracy", real(score->accuracy), "loss", real(score->loss));
+    return json_pack("{s:o, s:o}", "accuracy", lab_json_real(score->accuracy), "loss",
+                     lab_json_real(score->loss));
+}
+
+static json_t *gone_json(const struct lab_node *node)
+{
+    if (node->gone == LAB_HERE)
+        return json_null();
+    return json_string(node->gone == LAB_KILLED ? "killed" : "left");
 }
 
 static json_t *node_json(const struct lab_node *node)
 {
     char status[LAB_STATUS_BYTES];
-    const struct lab_row *row = &node->tail.row;
+    const struct lab_row row = lab_tail_row(&node->tail);
     lab_process_describe(&node->process, status);
     json_t *object =
         json_pack("{s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "name", node->name, "status", status,
-                  "succeeded", lab_process_succeeded(&node->process), "accuracy", real(row->accuracy), "loss",
-                  real(row->test_loss), "training_loss", real(row->loss), "consensus", real(row->consensus),
-                  "rounds", integer(row->round), "steps", integer(row->step));
-    json_t *more = json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:i}", "exchanges", integer(row->exchanges), "bytes_sent",
-        integer(row->bytes_sent), "bytes_received", integer(row->bytes_received), "packet_bytes",
-        integer(row->delta_bytes), "dense_bytes", integer(row->dense_bytes), "bad_metrics_lines",
-        integer(node->tail.bad), "port", (int)node->port, "http_port", (int)node->http_port);
+                  "succeeded", lab_node_ended_well(node), "accuracy", lab_json_real(row.accuracy), "loss",
+                  lab_json_real(row.test_loss), "training_loss", lab_json_real(row.loss), "consensus",
+                  lab_json_real(row.consensus), "rounds", integer(row.round), "steps", integer(row.step));
+    json_t *more =
+        json_pack("{s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:i, s:i, s:i}", "gone", gone_json(node), "starts",
+                  (int)node->starts, "exchanges", integer(row.exchanges), "bytes_sent",
+                  integer(row.bytes_sent), "bytes_received", integer(row.bytes_received), "packet_bytes",
+                  integer(row.delta_bytes), "dense_bytes", integer(row.dense_bytes), "bad_metrics_lines",
+                  (int)node->tail.bad, "port", (int)node->port, "http_port", (int)node->http_port);
     if (object && more)
         json_object_update(object, more); // an incomplete object shows as NULL from dumps
     json_decref(more);
@@ -155,9 +164,10 @@ static json_t *run_json(const struct lab_baseline_run *run)
 {
     if (!run)
         return json_null();
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:s}", "accuracy", real(run->score.accuracy), "loss",
-                     real(run->score.loss), "steps", integer(run->steps), "examples", integer(run->examples),
-                     "seconds", real(run->seconds), "done", run->done, "error", run->why.text);
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:s}", "accuracy", lab_json_real(run->score.accuracy),
+                     "loss", lab_json_real(run->score.loss), "steps", integer(run->steps), "examples",
+                     integer(run->examples), "seconds", lab_json_real(run->seconds), "done", run->done,
+                     "error", run->why.text);
 }
 
 static json_t *lone_json(const struct lab_baselines *baselines)
@@ -181,23 +191,23 @@ static json_t *bytes_json(const struct lab_swarm *swarm, const struct lab_totals
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "sent", integer(totals->bytes_sent), "sent_per_node",
                      integer(totals->bytes_sent / swarm->count), "received", integer(totals->bytes_received),
                      "packets", integer(totals->delta_bytes), "dense", integer(totals->dense_bytes),
-                     "dense_over_sent", real(totals->times_less));
+                     "dense_over_sent", lab_json_real(totals->times_less));
 }
 
 static json_t *settings_json(const struct node_config *c, uint64_t seed)
 {
     json_t *data =
         json_pack("{s:o, s:o, s:o, s:o, s:o}", "kind", choice("data.kind", c->data.kind), "partition",
-                  choice("data.partition", c->data.partition), "alpha", real(c->data.alpha), "shards",
-                  integer(c->data.shards), "seed", integer(c->data.seed));
+                  choice("data.partition", c->data.partition), "alpha", lab_json_real(c->data.alpha),
+                  "shards", integer(c->data.shards), "seed", integer(c->data.seed));
     json_t *train = json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o}", "optimizer", choice("train.optimizer", c->train.optimizer), "rate",
-        real(c->train.rate), "steps", integer(c->train.steps), "batch", integer(c->train.batch),
+        lab_json_real(c->train.rate), "steps", integer(c->train.steps), "batch", integer(c->train.batch),
         "examples_seen", integer(c->train.steps * c->train.batch), "seed", integer(c->train.seed));
-    json_t *average = json_pack("{s:o, s:o, s:o, s:o, s:b}", "mode", choice("average.mode", c->average.mode),
-                                "local_steps", integer(c->average.local_steps), "ratio",
-                                real(c->average.ratio), "values", choice("average.values", c->average.values),
-                                "drift_correction", c->average.drift_correction);
+    json_t *average = json_pack(
+        "{s:o, s:o, s:o, s:o, s:b}", "mode", choice("average.mode", c->average.mode), "local_steps",
+        integer(c->average.local_steps), "ratio", lab_json_real(c->average.ratio), "values",
+        choice("average.values", c->average.values), "drift_correction", c->average.drift_correction);
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "seed", integer(seed), "topology",
                      choice("topology.kind", c->topology.kind), "model_seed", integer(c->model.seed), "data",
                      data, "train", train, "average", average);
@@ -207,8 +217,8 @@ static json_t *head_json(const struct lab_summary *s)
 {
     return json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:o, s:i, s:o, s:s, s:o, s:o, s:o}", "format", 1,
                      "experiment", s->experiment->experiment.name, "status", s->status, "file", s->file,
-                     "directory", s->directory, "version", s->version, "time", real(s->time), "nodes",
-                     (int)s->swarm->count, "settings",
+                     "directory", s->directory, "version", s->version, "time", lab_json_real(s->time),
+                     "nodes", (int)s->swarm->count, "settings",
                      settings_json(&s->bench->view, s->experiment->experiment.seed), "model",
                      s->bench->description, "parameters", integer(s->bench->parameters), "train_examples",
                      integer(s->bench->train.examples), "test_examples", integer(s->bench->test.examples));
@@ -218,17 +228,20 @@ static json_t *results_json(const struct lab_summary *s)
 {
     struct lab_totals totals;
     lab_totals_of(s->swarm, &totals);
-    json_t *averaged = json_pack("{s:o, s:o, s:i}", "accuracy", real(s->average.score.accuracy), "loss",
-                                 real(s->average.score.loss), "nodes", (int)s->average.nodes);
+    json_t *averaged =
+        json_pack("{s:o, s:o, s:i}", "accuracy", lab_json_real(s->average.score.accuracy), "loss",
+                  lab_json_real(s->average.score.loss), "nodes", (int)s->average.nodes);
     json_t *node = json_pack("{s:o, s:o, s:o}", "worst", score_json(&totals.worst), "mean",
                              score_json(&totals.mean), "best", score_json(&totals.best));
-    json_t *seconds = json_pack("{s:o, s:o, s:o}", "swarm", real(s->swarm->seconds), "baselines",
-                                real(s->baselines->seconds), "total", real(s->seconds));
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "averaged", averaged, "node", node,
-                     "consensus", real(s->average.consensus), "lone", lone_json(s->baselines), "central",
-                     run_json(lab_baseline_find(s->baselines, LAB_CENTRAL)), "central_total",
+    json_t *seconds = json_pack("{s:o, s:o, s:o}", "swarm", lab_json_real(s->swarm->seconds), "baselines",
+                                lab_json_real(s->baselines->seconds), "total", lab_json_real(s->seconds));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i}", "averaged", averaged, "node",
+                     node, "consensus", lab_json_real(s->average.consensus), "lone", lone_json(s->baselines),
+                     "central", run_json(lab_baseline_find(s->baselines, LAB_CENTRAL)), "central_total",
                      run_json(lab_baseline_find(s->baselines, LAB_CENTRAL_TOTAL)), "bytes",
-                     bytes_json(s->swarm, &totals), "seconds", seconds, "per_node", nodes_json(s->swarm));
+                     bytes_json(s->swarm, &totals), "seconds", seconds, "per_node", nodes_json(s->swarm),
+                     "events", lab_events_json(s->swarm, s->histories), "false_deaths",
+                     (int)lab_false_deaths(s->swarm));
 }
 
 enum base_error lab_summary_write(const struct lab_summary *summary, const char *path,

@@ -3,12 +3,14 @@
 #define LAB_SUMMARY_H
 
 #include "lab/baselines.h"
+#include "lab/outcome.h"
 
 struct lab_summary {
     const struct lab_experiment *experiment; // all borrowed
     const struct lab_swarm *swarm;
     const struct lab_workbench *bench;
     const struct lab_baselines *baselines;
+    const struct lab_history *histories; // [swarm->count]
     struct lab_average average;
     const char *file, *directory, *version;
     const char *status;   // "complete", "interrupted", "failed"
@@ -36,6 +38,8 @@ const struct lab_baseline_run *lab_baseline_find(const struct lab_baselines *bas
 enum base_error lab_summary_write(const struct lab_summary *summary, const char *path,
                                   struct base_reason *why) BASE_CHECK;
 void lab_summary_print(const struct lab_summary *summary, FILE *out); // report.c
+// What the events did, in sentences; nothing without events.
+void lab_events_print(const struct lab_swarm *swarm, const struct lab_history *histories, FILE *out);
 
 // Names of the configuration's choices.
 const char *lab_choice_name(const char *key, int index, char *text, size_t capacity);

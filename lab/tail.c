@@ -1,20 +1,11 @@
 #include "lab/tail.h"
 
-#include "lab/directory.h"
-
-#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#define LINE_MOST  65536u
-#define READ_BYTES 16384u
 
 struct lab_row lab_row_empty(void)
 {
-    return (struct lab_row){.loss = NAN, .accuracy = NAN, .test_loss = NAN, .consensus = NAN};
+    return (struct lab_row){.time = NAN, .loss = NAN, .accuracy = NAN, .test_loss = NAN, .consensus = NAN};
 }
 
 static bool take_integer(const json_t *object, const char *key, uint64_t *value)
@@ -60,11 +51,21 @@ static bool take_all(const json_t *object, struct lab_row *row)
            take_real(object, "consensus", &row->consensus) && take_state(object, row->state);
 }
 
+// A line without its time is still a round.
+static void take_moment(const json_t *object, struct lab_row *row)
+{
+    const json_t *time = json_object_get(object, "time");
+    row->time = json_is_number(time) ? json_number_value(time) : NAN;
+    row->measured = json_is_number(json_object_get(object, "accuracy"));
+}
+
 bool lab_row_parse(const char *line, size_t bytes, struct lab_row *row)
 {
     struct lab_row parsed = *row;
     json_t *object = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, NULL);
     bool good = json_is_object(object) && take_all(object, &parsed);
+    if (good)
+        take_moment(object, &parsed);
     json_decref(object);
     if (good)
         *row = parsed;
@@ -73,54 +74,48 @@ bool lab_row_parse(const char *line, size_t bytes, struct lab_row *row)
 
 void lab_tail_start(const char *path, struct lab_tail *tail)
 {
-    *tail = (struct lab_tail){.path = lab_path("%s", path), .file = -1, .row = lab_row_empty()};
+    *tail = (struct lab_tail){.row = lab_row_empty()};
+    lab_lines_start(path, &tail->file);
 }
 
-static void end_line(struct lab_tail *tail)
+static bool take_line(void *context, const char *line, size_t bytes)
 {
-    const char *line = (const char *)base_buffer_head(&tail->line);
-    size_t bytes = base_buffer_length(&tail->line);
-    if (!tail->skipping && line && lab_row_parse(line, bytes, &tail->row))
-        tail->lines++;
-    else
-        tail->bad++;
-    tail->skipping = false;
-    base_buffer_consume(&tail->line, bytes);
-}
-
-static void take(struct lab_tail *tail, const char *bytes, size_t count)
-{
-    while (count) {
-        const char *newline = memchr(bytes, '\n', count);
-        size_t part = newline ? (size_t)(newline - bytes) : count, whole = part + (newline ? 1 : 0);
-        if (!tail->skipping && base_buffer_append(&tail->line, bytes, part, LINE_MOST) != BASE_OK) {
-            tail->skipping = true;
-            base_buffer_consume(&tail->line, base_buffer_length(&tail->line));
-        }
-        if (newline)
-            end_line(tail);
-        bytes += whole;
-        count -= whole;
-    }
+    return lab_row_parse(line, bytes, context);
 }
 
 void lab_tail_read(struct lab_tail *tail)
 {
-    char bytes[READ_BYTES];
-    if (tail->file < 0)
-        tail->file = open(tail->path, O_RDONLY | O_CLOEXEC);
-    if (tail->file < 0)
-        return;
-    for (ssize_t got; (got = read(tail->file, bytes, sizeof bytes)) > 0;)
-        take(tail, bytes, (size_t)got);
+    lab_lines_read(&tail->file, take_line, &tail->row);
+    tail->lines = tail->file.good;
+    tail->bad = tail->file.bad;
+}
+
+static void add_counters(const struct lab_row *from, struct lab_row *to)
+{
+    to->bytes_sent += from->bytes_sent;
+    to->bytes_received += from->bytes_received;
+    to->exchanges += from->exchanges;
+    to->delta_bytes += from->delta_bytes;
+    to->dense_bytes += from->dense_bytes;
+}
+
+void lab_tail_again(struct lab_tail *tail)
+{
+    struct lab_row *row = &tail->row;
+    lab_tail_read(tail);
+    lab_lines_again(&tail->file);
+    add_counters(row, &tail->earlier);
+    row->bytes_sent = row->bytes_received = row->exchanges = row->delta_bytes = row->dense_bytes = 0;
+}
+
+struct lab_row lab_tail_row(const struct lab_tail *tail)
+{
+    struct lab_row row = tail->row;
+    add_counters(&tail->earlier, &row);
+    return row;
 }
 
 void lab_tail_close(struct lab_tail *tail)
 {
-    if (tail->file >= 0)
-        close(tail->file);
-    free(tail->path);
-    base_buffer_free(&tail->line);
-    tail->file = -1;
-    tail->path = NULL;
+    lab_lines_close(&tail->file);
 }

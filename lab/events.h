@@ -1,0 +1,34 @@
+// What is done to the nodes of a run, and when: the key `events` of an experiment. Pure functions.
+#ifndef LAB_EVENTS_H
+#define LAB_EVENTS_H
+
+#include "base/error.h"
+#include "node/schema_tree.h"
+
+#define LAB_NODES_MOST  64u
+#define LAB_EVENTS_MOST 1024u // a list of nodes counts as one for each
+
+enum lab_event_kind { LAB_KILL, LAB_STOP, LAB_START, LAB_LEAVE, LAB_PARTITION, LAB_EVENT_KINDS };
+const char *lab_event_name(enum lab_event_kind kind); // as in the file: "kill"
+
+struct lab_event {
+    enum lab_event_kind kind;
+    uint64_t at_ns;                // from the moment when all nodes train
+    uint64_t for_ns;               // STOP and PARTITION; else 0
+    size_t node;                   // not of a PARTITION
+    uint8_t group[LAB_NODES_MOST]; // of a PARTITION: from 1; 0: in none, cut from nobody
+    const struct node_tree *part;  // where it stands: borrowed
+};
+struct lab_schedule {
+    struct lab_event *items; // malloc'ed, by time, else as in the file
+    size_t count;
+    uint64_t late; // bit i: node i is not there from the beginning, its first event starts it
+};
+
+// Reads and checks `events`, which a schedule borrows, for so many nodes. BASE_EINVAL: the reason is without
+// its place, which is that of *where. Then *schedule is empty.
+enum base_error lab_schedule_read(const struct node_tree *events, size_t nodes, struct lab_schedule *schedule,
+                                  const struct node_tree **where, struct base_reason *why) BASE_CHECK;
+void lab_schedule_free(struct lab_schedule *schedule);
+
+#endif
