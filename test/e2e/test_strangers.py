@@ -187,10 +187,11 @@ class Strangers(ClusterTest):
         status = self.status(self.alive)
         self.check_metrics(self.get(self.alive, "/metrics"))
         for key in ("name", "id", "cluster", "version", "state", "round", "step", "loss", "accuracy", "parameters", "model",
-                    "consensus", "bytes_sent", "bytes_received", "uptime_s", "members", "edges"):
+                    "consensus", "bytes_sent", "bytes_received", "uptime_s", "members", "edges", "membership", "events"):
             self.assertIn(key, status)
         self.assertEqual(status["name"], "alive")
-        self.assertEqual([m["state"] for m in status["members"]][0], "self")
+        self.assertEqual([(m["name"], m["state"], m["self"]) for m in status["members"]], [("alive", "alive", True)])
+        self.assertEqual([(p["entry"], p["state"]) for p in status["peers"]], [(f"127.0.0.1:{self.ports[1]}", "unknown")])
         self.finish()
 
     def check_metrics(self, text):
@@ -208,6 +209,7 @@ class Strangers(ClusterTest):
         self.assertEqual(live[0]["name"], "peer")
         member = next(m for m in self.status(self.alive)["members"] if m["name"] == "peer")
         self.assertEqual((member["state"], member["id"]), ("alive", live[0]["peer"]))
+        self.assertEqual((member["self"], member["linked"], member["neighbour"], member["eligible"]), (False, True, True, True))
         self.assertGreater(wait_until(lambda: self.status(self.alive)["edges"][0]["bytes_sent"], "bytes"), 0)
         peer.signal(signal.SIGTERM)
         peer.wait_exit(0)

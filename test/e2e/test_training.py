@@ -70,7 +70,8 @@ class Training(ClusterTest):
         self.assertEqual(self.check_finished(nodes[3])[-1]["step"], 4000)
 
     def test_a_stopped_node_goes_on_where_it_was(self):
-        nodes = self.cluster(2, train__steps=10000, average__deadline_floor="200ms", average__deadline_ceiling="1s")
+        # So many steps that the other one still trains when this one is back.
+        nodes = self.cluster(2, train__steps=100000, average__deadline_floor="200ms", average__deadline_ceiling="1s")
         for node in nodes:
             node.start()
         nodes[0].wait_rows(20)
@@ -78,7 +79,7 @@ class Training(ClusterTest):
         log = nodes[0].wait_exit(0)
         step = int(re.search(r"checkpoint .*step (\d+)", log).group(1))
         self.assertGreater(step, 0)
-        self.assertLess(step, 10000)
+        self.assertLess(step, 100000)
         self.assertEqual(nodes[0].rows()[-1]["state"], "stopped")
         rows = len(nodes[0].rows())
         nodes[0].start("--resume")
@@ -88,7 +89,7 @@ class Training(ClusterTest):
         after = nodes[0].rows()[rows:]
         self.assertEqual(after[0]["round"], nodes[0].rows()[rows - 1]["round"] + 1)
         self.assertGreater(after[0]["step"], step)
-        self.assertEqual(after[-1]["step"], 10000)
+        self.assertEqual(after[-1]["step"], 100000)
         self.check_finished(nodes[1])
 
     def test_a_full_disk_stops_no_training(self):

@@ -16,14 +16,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     BASE_ASSERT(gossip_message_encode_header(&message, header, sizeof header, &header_bytes) == BASE_OK);
     BASE_ASSERT(header_bytes <= size && memcmp(header, data, header_bytes) == 0);
-    size_t left = size - header_bytes;
-    if (message.kind == GOSSIP_XCHG || message.kind == GOSSIP_XACK) {
-        const struct gossip_exchange_message *exchange = &message.as.exchange;
-        BASE_ASSERT(exchange->delta_bytes == 0 || exchange->delta == data + header_bytes);
-        BASE_ASSERT(exchange->moment_bytes == 0 || exchange->moment + exchange->moment_bytes == data + size);
-        left -= exchange->delta_bytes;
-        left -= exchange->moment_bytes;
-    }
-    BASE_ASSERT(left == 0);
+    struct gossip_payload payloads[GOSSIP_MESSAGE_PAYLOADS];
+    size_t n = gossip_message_payloads(&message, payloads), at = header_bytes;
+    for (size_t i = 0; i < n; at += payloads[i++].count)
+        BASE_ASSERT(payloads[i].bytes == data + at);
+    BASE_ASSERT(at == size);
     return 0;
 }

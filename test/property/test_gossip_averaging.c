@@ -179,12 +179,14 @@ enum { DRIFT_NODES = 8, DRIFT_SIZE = 320, DRIFT_STEPS = 4 };
 struct drift {
     struct net *net;
     float target[DRIFT_NODES][DRIFT_SIZE];
+    float rate;
 };
 
 static void drift_start(struct drift *drift, const struct gossip_exchange_options *options, uint64_t seed)
 {
     drift->net = net_create(DRIFT_NODES, DRIFT_SIZE, TOPOLOGY_RING, seed, options);
-    drift->net->step_scale = 0.05f * DRIFT_STEPS;
+    drift->rate = 0.05f;
+    drift->net->step_scale = drift->rate * DRIFT_STEPS;
     for (size_t i = 0; i < DRIFT_NODES; i++)
         for (size_t j = 0; j < DRIFT_SIZE; j++)
             drift->target[i][j] = 3 * (float)base_rng_normal(&drift->net->rng);
@@ -198,7 +200,7 @@ static void drift_train(struct drift *drift, size_t node)
 
     for (int h = 0; h < DRIFT_STEPS; h++)
         for (size_t j = 0; j < DRIFT_SIZE; j++)
-            at->x[j] -= 0.05f * (at->x[j] - drift->target[node][j] - at->correction[j]);
+            at->x[j] -= drift->rate * (at->x[j] - drift->target[node][j] - at->correction[j]);
 }
 
 static double drift_floor(bool correction, uint64_t seed)
@@ -297,6 +299,91 @@ static void test_correction_is_stable_when_meetings_are_missed(void **state)
     assert_true(met < 0.6);
     assert_true(energy < 0.1); // without any correction it is above 3
     assert_true(net_references_match(drift.net));
+    net_destroy(drift.net);
+}
+
+static double largest(const struct net *net)
+{
+    double most = 0;
+    for (size_t i = 0; i < net->nodes; i++)
+        for (size_t j = 0; j < net->parameters; j++)
+            most = fmax(most, fabs((double)net->node[i].correction[j]));
+    return most;
+}
+
+static void drift_rounds(struct drift *drift, uint64_t first, uint64_t count, size_t away, double *most)
+{
+    for (uint64_t round = first; round < first + count; round++) {
+        for (size_t i = 0; i < DRIFT_NODES; i++) {
+            if (i == away)
+                continue;
+            drift_train(drift, i);
+            net_round(drift->net, i, round);
+        }
+        net_settle(drift->net, 100000000);
+        *most = fmax(*most, largest(drift->net));
+    }
+}
+
+// One node is away for long and comes back with its edges as they were: what the others have gone meanwhile
+// reaches it in many exchanges, and must be integrated over the time that it took, not over one round each.
+static void test_correction_bears_an_absence(void **state)
+{
+    struct gossip_exchange_options options = defaults(1.0f / 32, COMPRESS_INT8);
+    struct drift drift;
+    double before = 0, after = 0;
+
+    (void)state;
+    options.drift_correction = true;
+    options.sync = false;
+    drift_start(&drift, &options, net_seed(15));
+    drift.rate = 0.001f; // so that one round is short beside the absence
+    drift.net->step_scale = drift.rate * DRIFT_STEPS;
+    drift_rounds(&drift, 1, 10, SIZE_MAX, &before);
+    net_unlink(drift.net, 4, 5);
+    net_unlink(drift.net, 5, 6);
+    drift_rounds(&drift, 11, 3000, 5, &before);
+    net_link(drift.net, 4, 5);
+    net_link(drift.net, 5, 6);
+    drift_rounds(&drift, 3011, 3000, SIZE_MAX, &after);
+    double energy = net_energy(drift.net) / (DRIFT_NODES * DRIFT_SIZE);
+    printf("largest correction %.3g before the absence is over, %.3g after it; disagreement %.3g\n", before,
+           after, energy);
+    assert_true(after < 2 * before);
+    assert_true(energy < 0.1);
+    assert_int_equal(net_count(drift.net, COUNTER(boots)), 0);
+    net_destroy(drift.net);
+}
+
+// Cut off from all, a node's corrections fade: with no exchange to adjust them they would move it for ever.
+static void test_correction_fades_without_exchanges(void **state)
+{
+    struct gossip_exchange_options options = defaults(1.0f / 16, COMPRESS_INT8);
+    struct drift drift;
+    double most = 0, left = 0;
+
+    (void)state;
+    options.drift_correction = true;
+    options.sync = false;
+    drift_start(&drift, &options, net_seed(16));
+    drift_rounds(&drift, 1, 300, SIZE_MAX, &most);
+    net_unlink(drift.net, 4, 5);
+    net_unlink(drift.net, 5, 6);
+    drift_rounds(&drift, 301, 8, SIZE_MAX, &most);
+    for (size_t j = 0; j < DRIFT_SIZE; j++)
+        left = fmax(left, fabs((double)drift.net->node[5].correction[j]));
+    assert_true(left > 1); // the pull of others, who are soon back as a rule
+    drift_rounds(&drift, 309, 300, SIZE_MAX, &most);
+    for (size_t j = 0; j < DRIFT_SIZE; j++) {
+        assert_near(drift.net->node[5].correction[j], 0, 1e-4);
+        assert_near(drift.net->node[5].x[j], drift.target[5][j], 1e-3);
+    }
+    net_link(drift.net, 4, 5);
+    net_link(drift.net, 5, 6);
+    drift_rounds(&drift, 609, 1500, SIZE_MAX, &most);
+    double energy = net_energy(drift.net) / (DRIFT_NODES * DRIFT_SIZE);
+    printf("disagreement an element %.3g\n", energy);
+    assert_true(energy < 1e-6);
     net_destroy(drift.net);
 }
 
@@ -442,6 +529,8 @@ int main(void)
         cmocka_unit_test(test_correction_removes_drift),
         cmocka_unit_test(test_correction_counts_missed_rounds),
         cmocka_unit_test(test_correction_is_stable_when_meetings_are_missed),
+        cmocka_unit_test(test_correction_bears_an_absence),
+        cmocka_unit_test(test_correction_fades_without_exchanges),
         cmocka_unit_test(test_loss_heals_exactly),
         cmocka_unit_test(test_without_sequence_check_consensus_stalls),
         cmocka_unit_test(test_second_moments_average),

@@ -1,6 +1,7 @@
 #include "test/support/exchange_net.h"
 
 #include "gossip/wire/message.h"
+#include "topology/parts.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,31 @@ static size_t net_index(const struct gossip_id *id)
     return (size_t)id->bytes[0] << 8 | id->bytes[1];
 }
 
+// Hashed names put members anywhere on a ring; tests want node i at position i.
+static struct topology_plan *plan_in_order(enum topology_kind kind, size_t nodes)
+{
+    struct topology_options options = {.kind = kind, .rings = 3};
+    struct topology_member *members = must(calloc(nodes, sizeof *members));
+    struct topology_member *named = must(calloc(nodes, sizeof *named));
+    uint32_t *order = must(calloc(nodes, sizeof *order));
+    struct topology_plan *plan;
+
+    for (size_t i = 0; i < nodes; i++)
+        snprintf(named[i].name, sizeof named[i].name, "node-%zu", i);
+    BASE_ASSERT(topology_ring_order(options.seed, 0, named, nodes, order) == BASE_OK);
+    for (size_t i = 0; i < nodes; i++) {
+        struct gossip_id id = net_id(i);
+        members[i] = named[order[i]];
+        members[i].slot = (uint32_t)i;
+        memcpy(members[i].id, id.bytes, sizeof id.bytes);
+    }
+    BASE_ASSERT(topology_plan_create(&options, members, nodes, &plan) == BASE_OK);
+    free(members);
+    free(named);
+    free(order);
+    return plan;
+}
+
 struct net *net_create(size_t nodes, size_t parameters, enum topology_kind topology, uint64_t seed,
                        const struct gossip_exchange_options *options)
 {
@@ -45,6 +71,7 @@ struct net *net_create(size_t nodes, size_t parameters, enum topology_kind topol
     net->nodes = nodes;
     net->parameters = parameters;
     net->topology = topology;
+    net->plan = plan_in_order(topology, nodes);
     net->node = must(calloc(nodes, sizeof *net->node));
     net->up = must(calloc(nodes * nodes, sizeof *net->up));
     net->start = must(calloc(parameters, sizeof *net->start));
@@ -82,6 +109,7 @@ void net_destroy(struct net *net)
         free(net->node[i].v);
         free(net->node[i].correction);
     }
+    topology_plan_destroy(net->plan);
     free(net->node);
     free(net->up);
     free(net->start);
@@ -182,7 +210,7 @@ void net_link_all(struct net *net)
 {
     for (size_t a = 0; a < net->nodes; a++) {
         size_t peers[64];
-        size_t count = topology_neighbours(net->topology, net->nodes, a, peers, 64);
+        size_t count = topology_plan_neighbours(net->plan, a, peers, 64);
         for (size_t i = 0; i < count; i++)
             if (peers[i] > a)
                 net_link(net, a, peers[i]);
@@ -193,7 +221,7 @@ void net_link_all(struct net *net)
 void net_round(struct net *net, size_t node, uint64_t round)
 {
     struct net_node *at = &net->node[node];
-    size_t partner = topology_partner(net->topology, net->nodes, node, round);
+    size_t partner = topology_plan_partner(net->plan, node, round);
     struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_ROUND};
 
     event.round.round = round;

@@ -32,6 +32,7 @@ struct net {
     struct net_node *node;
     bool *up; // [nodes * nodes] links, symmetric
     enum topology_kind topology;
+    struct topology_plan *plan; // node i is member i, at position i of the ring or in slot i
     struct base_rng rng;
     uint64_t now_ns, delay_ns, jitter_ns;
     double cut_chance;  // that a message cuts its link, and is lost with all else on it, instead of being

@@ -18,6 +18,7 @@
 
 #define LENGTH_OF(array) (sizeof(array) / sizeof(array)[0])
 #define CAPACITY         4096
+#define KINDS            ((unsigned)GOSSIP_SNAPSHOT_TELL)
 
 static struct base_rng rng;
 
@@ -65,6 +66,20 @@ static void any_exchange(struct gossip_exchange_message *exchange)
     exchange->moment = exchange->moment_bytes > 0 ? payload[1] : NULL;
 }
 
+static void any_tell(struct gossip_snapshot_tell *tell)
+{
+    const uint64_t snapshot = any_u64();
+    tell->snapshot = snapshot > 0 ? snapshot : 1;
+    tell->part = (uint8_t)base_rng_below(&rng, GOSSIP_PARTS);
+    tell->parts = (uint8_t)(base_rng_below(&rng, 1u << GOSSIP_PARTS) | 1u << tell->part);
+    tell->block = (uint32_t)any_u64();
+    tell->round = any_u64();
+    tell->step = any_u64();
+    tell->hash = any_u64();
+    tell->values = payload[0];
+    tell->values_bytes = 4 * (1 + (uint32_t)base_rng_below(&rng, sizeof payload[0] / 4));
+}
+
 static struct gossip_message any_message(enum gossip_message_kind kind)
 {
     struct gossip_message message;
@@ -78,7 +93,7 @@ static struct gossip_message any_message(enum gossip_message_kind kind)
         any_text(greeting->model, sizeof greeting->model, 0);
         greeting->schema = any_u64();
         greeting->parameters = any_u64();
-        greeting->start = any_u64();
+        greeting->life = any_u64();
         greeting->rules = any_u64();
     } else if (kind == GOSSIP_HELLO) {
         message.as.hello = (struct gossip_hello){.epoch = any_u64(),
@@ -91,46 +106,54 @@ static struct gossip_message any_message(enum gossip_message_kind kind)
         any_exchange(&message.as.exchange);
     } else if (kind == GOSSIP_BUSY) {
         message.as.busy = (struct gossip_busy){any_u64(), any_u64()};
+    } else if (kind == GOSSIP_MEMBERS) {
+        message.as.members.packet = payload[0];
+        message.as.members.packet_bytes = 1 + (uint32_t)base_rng_below(&rng, sizeof payload[0]);
+    } else if (kind == GOSSIP_SNAPSHOT_ASK) {
+        message.as.ask.snapshot = any_u64();
+        message.as.ask.part = (uint8_t)base_rng_below(&rng, GOSSIP_PARTS);
+        message.as.ask.block = (uint32_t)any_u64();
+    } else if (kind == GOSSIP_SNAPSHOT_TELL) {
+        any_tell(&message.as.tell);
     } else {
         any_text(message.as.bye.reason, sizeof message.as.bye.reason, 0);
     }
     return message;
 }
 
-static bool has_payload(const struct gossip_message *message)
-{
-    return message->kind == GOSSIP_XCHG || message->kind == GOSSIP_XACK;
-}
-
 // Header and payloads as they travel.
 static size_t encode(const struct gossip_message *message, uint8_t bytes[CAPACITY])
 {
+    struct gossip_payload payloads[GOSSIP_MESSAGE_PAYLOADS];
     size_t count = 0;
     assert_int_equal(gossip_message_encode_header(message, bytes, LIMIT_MESSAGE_HEADER_BYTES, &count),
                      BASE_OK);
-    if (has_payload(message)) {
-        const struct gossip_exchange_message *exchange = &message->as.exchange;
-        if (exchange->delta_bytes > 0)
-            memcpy(bytes + count, exchange->delta, exchange->delta_bytes);
-        count += exchange->delta_bytes;
-        if (exchange->moment_bytes > 0)
-            memcpy(bytes + count, exchange->moment, exchange->moment_bytes);
-        count += exchange->moment_bytes;
-    }
+    const size_t n = gossip_message_payloads(message, payloads);
+    for (size_t i = 0; i < n; count += payloads[i++].count)
+        memcpy(bytes + count, payloads[i].bytes, payloads[i].count);
     return count;
 }
 
+// The payloads of `b` lie in `bytes`, one behind the other, up to the end.
 static void check_equal(const struct gossip_message *a, const struct gossip_message *b, const uint8_t *bytes,
                         size_t count)
 {
     struct gossip_message copy = *b;
-    if (has_payload(a)) { // the payloads lie in `bytes`, one behind the other, up to the end
-        const struct gossip_exchange_message *was = &a->as.exchange, *is = &b->as.exchange;
-        const uint8_t *end = bytes + count;
-        assert_ptr_equal(is->moment, was->moment_bytes > 0 ? end - was->moment_bytes : NULL);
-        assert_ptr_equal(is->delta, was->delta_bytes > 0 ? end - was->moment_bytes - was->delta_bytes : NULL);
-        copy.as.exchange.delta = was->delta;
-        copy.as.exchange.moment = was->moment;
+    struct gossip_payload was[GOSSIP_MESSAGE_PAYLOADS], is[GOSSIP_MESSAGE_PAYLOADS];
+    const size_t n = gossip_message_payloads(b, is);
+    assert_int_equal(gossip_message_payloads(a, was), n);
+    for (size_t i = n; i-- > 0; count -= is[i].count) {
+        assert_int_equal(is[i].count, was[i].count);
+        assert_ptr_equal(is[i].bytes, bytes + count - is[i].count);
+        assert_memory_equal(is[i].bytes, was[i].bytes, is[i].count);
+    }
+    if (a->kind == GOSSIP_XCHG || a->kind == GOSSIP_XACK) {
+        copy.as.exchange.delta = a->as.exchange.delta;
+        copy.as.exchange.moment = a->as.exchange.moment;
+    } else if (a->kind == GOSSIP_MEMBERS) {
+        copy.as.members.packet = a->as.members.packet;
+    } else if (a->kind == GOSSIP_SNAPSHOT_TELL) {
+        copy.as.tell.values = a->as.tell.values;
     }
     assert_memory_equal(a, &copy, sizeof copy); // both were zeroed before they were filled
 }
@@ -156,7 +179,12 @@ static void check_standard(const struct gossip_message *message, const uint8_t *
         assert_memory_equal(array->ptr[3].via.str.ptr, name, strlen(name));
         assert_true(array->ptr[8].via.u64 == message->as.greeting.rules);
     }
-    if (has_payload(message)) {
+    if (message->kind == GOSSIP_SNAPSHOT_TELL) {
+        assert_int_equal(array->size, 9);
+        assert_true(array->ptr[7].via.u64 == message->as.tell.hash);
+        assert_int_equal(array->ptr[8].via.u64, message->as.tell.values_bytes);
+    }
+    if (message->kind == GOSSIP_XCHG || message->kind == GOSSIP_XACK) {
         assert_int_equal(array->size, 9);
         assert_true(array->ptr[1].via.u64 == message->as.exchange.epoch);
         assert_int_equal(array->ptr[4].type, MSGPACK_OBJECT_FLOAT32);
@@ -172,7 +200,7 @@ static void test_round_trip(void **state)
     uint8_t bytes[CAPACITY];
     for (unsigned round = 0; round < 3000; round++) {
         const struct gossip_message message =
-            any_message((enum gossip_message_kind)(GOSSIP_GREETING + round % 6));
+            any_message((enum gossip_message_kind)(GOSSIP_GREETING + round % KINDS));
         struct gossip_message decoded;
         size_t header_bytes = 0;
         const size_t count = encode(&message, bytes);
@@ -194,7 +222,7 @@ static void test_longest_header_fits(void **state)
     memset(greeting->name, 'n', sizeof greeting->name - 1);
     memset(greeting->model, 'm', sizeof greeting->model - 1);
     greeting->protocol = UINT32_MAX;
-    greeting->schema = greeting->parameters = greeting->start = greeting->rules = UINT64_MAX;
+    greeting->schema = greeting->parameters = greeting->life = greeting->rules = UINT64_MAX;
     assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_OK);
     for (size_t capacity = 0; capacity < bytes; capacity++) {
         size_t untouched = 77;
@@ -210,7 +238,7 @@ static void test_every_truncation_and_extra_byte_is_refused(void **state)
     uint8_t bytes[CAPACITY];
     for (unsigned round = 0; round < 60; round++) {
         const struct gossip_message message =
-            any_message((enum gossip_message_kind)(GOSSIP_GREETING + round % 6));
+            any_message((enum gossip_message_kind)(GOSSIP_GREETING + round % KINDS));
         const size_t count = encode(&message, bytes);
         struct gossip_message decoded, before;
         memset(&decoded, 3, sizeof decoded);
@@ -237,7 +265,7 @@ static void test_one_encoding_a_message(void **state)
     unsigned accepted = 0;
     for (unsigned round = 0; round < 120; round++) {
         const struct gossip_message message =
-            any_message((enum gossip_message_kind)(GOSSIP_GREETING + round % 6));
+            any_message((enum gossip_message_kind)(GOSSIP_GREETING + round % KINDS));
         const size_t count = encode(&message, bytes);
         for (size_t i = 0; i < count && i < 200; i++)
             for (unsigned bit = 0; bit < 8; bit++) {
@@ -266,7 +294,7 @@ static void test_malformed_headers_are_refused(void **state)
         {"array 16 instead of fixarray", {0xdc, 0, 3, 5, 1, 2}, 6},
         {"a map", {0x83, 5, 1, 2}, 4},
         {"kind 0", {0x93, 0, 1, 2}, 4},
-        {"kind 7", {0x93, 7, 1, 2}, 4},
+        {"kind 10", {0x93, 10, 1, 2}, 4},
         {"a field too few", {0x92, 5, 1}, 3},
         {"a field too many", {0x94, 5, 1, 2, 3}, 5},
         {"count and fields disagree", {0x92, 5, 1, 2}, 4},
@@ -306,6 +334,20 @@ static void test_malformed_headers_are_refused(void **state)
         {"a delta of 2^32 bytes",
          {0x99, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 0, 0xcf, 0, 0, 0, 1, 0, 0, 0, 0, 0},
          22},
+        {"an empty packet of members", {0x92, 7, 0}, 3},
+        {"members: more than the limit", {0x92, 7, 0xcd, 0x40, 0x01, 1}, 6},
+        {"members: a byte too few", {0x92, 7, 2, 1}, 4},
+        {"part 3", {0x94, 8, 1, 3, 0}, 5},
+        {"block 2^32", {0x94, 8, 1, 0, 0xcf, 0, 0, 0, 1, 0, 0, 0, 0}, 13},
+        {"an ask with a payload", {0x94, 8, 1, 0, 0, 9}, 6},
+        {"snapshot 0", {0x99, 9, 0, 1, 0, 0, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
+        {"a part that is not there", {0x99, 9, 1, 1, 1, 0, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
+        {"a fourth part", {0x99, 9, 1, 9, 0, 0, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
+        {"part 3 of a fourth", {0x99, 9, 1, 8, 3, 0, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
+        {"no values", {0x99, 9, 1, 1, 0, 0, 1, 1, 1, 0}, 10},
+        {"half a value", {0x99, 9, 1, 1, 0, 0, 1, 1, 1, 6, 1, 2, 3, 4, 5, 6}, 16},
+        {"a value too few", {0x99, 9, 1, 1, 0, 0, 1, 1, 1, 8, 1, 2, 3, 4}, 14},
+        {"values over the limit", {0x99, 9, 1, 1, 0, 0, 1, 1, 1, 0xce, 0, 4, 0, 4, 1, 2, 3, 4}, 18},
     };
     for (size_t i = 0; i < LENGTH_OF(cases); i++) {
         struct gossip_message decoded;
@@ -317,6 +359,9 @@ static void test_malformed_headers_are_refused(void **state)
     assert_int_equal(gossip_message_decode(good, sizeof good, &decoded),
                      BASE_OK); // the cases differ in one thing each
     assert_int_equal(decoded.as.exchange.delta[0], 9);
+    static const uint8_t tell[] = {0x99, 9, 1, 1, 0, 0, 1, 1, 1, 4, 1, 2, 3, 4};
+    assert_int_equal(gossip_message_decode(tell, sizeof tell, &decoded), BASE_OK);
+    assert_int_equal(decoded.as.tell.values[3], 4);
     assert_int_equal(gossip_message_decode(NULL, 0, &decoded), BASE_EFORMAT);
 }
 
@@ -342,7 +387,28 @@ static void test_encode_refuses_what_decode_would(void **state)
     }
     struct gossip_message message = {.kind = GOSSIP_XCHG, .as.exchange.form = 2};
     assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
-    message = (struct gossip_message){.kind = (enum gossip_message_kind)7};
+    static const uint32_t packets[] = {0, LIMIT_GOSSIP_BYTES + 1, UINT32_MAX};
+    for (size_t i = 0; i < LENGTH_OF(packets); i++) {
+        message = (struct gossip_message){.kind = GOSSIP_MEMBERS, .as.members.packet_bytes = packets[i]};
+        assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
+    }
+    message = (struct gossip_message){.kind = GOSSIP_SNAPSHOT_ASK, .as.ask.part = GOSSIP_PARTS};
+    assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
+    static const struct gossip_snapshot_tell tells[] = {
+        {.snapshot = 0, .parts = 1, .values_bytes = 4},
+        {.snapshot = 1, .parts = 1, .part = 1, .values_bytes = 4},
+        {.snapshot = 1, .parts = 8, .part = 3, .values_bytes = 4},
+        {.snapshot = 1, .parts = 9, .values_bytes = 4},
+        {.snapshot = 1, .parts = 1, .part = 64, .values_bytes = 4},
+        {.snapshot = 1, .parts = 1, .values_bytes = 0},
+        {.snapshot = 1, .parts = 1, .values_bytes = 7},
+        {.snapshot = 1, .parts = 1, .values_bytes = 4 * LIMIT_SNAPSHOT_BLOCK + 4},
+    };
+    for (size_t i = 0; i < LENGTH_OF(tells); i++) {
+        message = (struct gossip_message){.kind = GOSSIP_SNAPSHOT_TELL, .as.tell = tells[i]};
+        assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
+    }
+    message = (struct gossip_message){.kind = (enum gossip_message_kind)(KINDS + 1)};
     assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
     assert_int_equal(bytes, 0);
 }
@@ -350,8 +416,9 @@ static void test_encode_refuses_what_decode_would(void **state)
 static void test_kind_names(void **state)
 {
     (void)state;
-    static const char *const names[] = {"unknown", "greeting", "hello", "xchg",
-                                        "xack",    "busy",     "bye",   "unknown"};
+    static const char *const names[] = {"unknown",      "greeting",      "hello",  "xchg",
+                                        "xack",         "busy",          "bye",    "members",
+                                        "snapshot_ask", "snapshot_tell", "unknown"};
     for (unsigned kind = 0; kind < LENGTH_OF(names); kind++)
         assert_string_equal(gossip_message_kind_name((enum gossip_message_kind)kind), names[kind]);
 }

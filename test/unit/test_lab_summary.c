@@ -104,7 +104,8 @@ static int make_world(void **state)
     assert_non_null(mkdtemp(w->directory));
     char *data = lab_path("%s/data", w->directory), *file = lab_path("%s/made-up.yaml", w->directory);
     char *text =
-        lab_path("experiment:\n  nodes: 3\n  out: %s\nmodel:\n  kind: softmax\ndata:\n  kind: libsvm\n"
+        lab_path("events: [{at: 2s, kill: 2}, {at: 3s, partition: [[0], [1]], for: 1s}]\n"
+                 "experiment:\n  nodes: 3\n  out: %s\nmodel:\n  kind: softmax\ndata:\n  kind: libsvm\n"
                  "  train_file: %s\n  test_file: %s\n  features: 2\n  classes: 2\n",
                  w->directory, data, data);
     write_file(data, "0 1:1\n1 2:1\n1 1:0.25 2:1\n");
@@ -117,8 +118,10 @@ static int make_world(void **state)
     free(data);
     free(file);
     free(text);
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < 3; i++) {
         w->swarm.nodes[i].process = (struct lab_process){.pid = 1}; // ended with status 0
+        w->swarm.nodes[i].starts = 1;
+    }
     lab_baselines_plan(&w->experiment, &w->baselines);
     *state = w;
     return 0;
@@ -167,6 +170,10 @@ static void nodes_without_a_good_end_are_left_out(void **state)
     assert_int_equal(lab_average_nodes(&w->bench, &w->swarm, &average), BASE_OK);
     assert_true(average.nodes == 2 && near(average.score.accuracy, 1) && average.consensus == 0);
     w->swarm.nodes[1].process.status = 0;
+    w->swarm.nodes[1].gone = LAB_HAS_LEFT; // an event ended it: its model is of the middle of the training
+    assert_int_equal(lab_average_nodes(&w->bench, &w->swarm, &average), BASE_OK);
+    assert_true(average.nodes == 2 && average.consensus == 0);
+    w->swarm.nodes[1].gone = LAB_HERE;
     write_file(path, "not a checkpoint"); // said on stderr
     assert_int_equal(lab_average_nodes(&w->bench, &w->swarm, &average), BASE_OK);
     assert_true(average.nodes == 2 && average.consensus == 0);
@@ -249,10 +256,13 @@ static char *summary_text(struct world *w, struct lab_summary *summary, char **t
     uint8_t *text = NULL;
     size_t bytes = 0, table_bytes = 0;
     char *path = lab_path("%s/summary.json", w->directory);
+    struct lab_history histories[LAB_NODES_MOST];
+    lab_histories_read(&w->swarm, histories);
     *summary = (struct lab_summary){.experiment = &w->experiment,
                                     .swarm = &w->swarm,
                                     .bench = &w->bench,
                                     .baselines = &w->baselines,
+                                    .histories = histories,
                                     .average = {.score = {0.875, 0.5}, .consensus = 0.0625, .nodes = 3},
                                     .file = "made-up.yaml",
                                     .directory = w->directory,
@@ -264,6 +274,7 @@ static char *summary_text(struct world *w, struct lab_summary *summary, char **t
     assert_non_null(out);
     lab_summary_print(summary, out);
     fclose(out);
+    lab_histories_free(histories);
     free(path);
     return (char *)text;
 }
@@ -294,6 +305,38 @@ static void file_and_table_say_the_same(void **state)
     expect(table, "worst node                    25.00%     3.0000");
     expect(table, "20.0 times as much");
     expect(table, "mean of the lone nodes             -          -"); // nothing has been trained here
+    free(text);
+    free(table);
+}
+
+static void events_and_what_they_did(void **state)
+{
+    struct world *w = *state;
+    struct lab_summary summary;
+    char *table = NULL;
+    give_rows(w);
+    w->swarm.happenings[0].time = 100;
+    w->swarm.happenings[0].present = 7;
+    w->swarm.happenings[1].instead = "the run was over before";
+    w->swarm.nodes[2].gone = LAB_KILLED;
+    w->swarm.nodes[2].process.status = 9;
+    write_file(w->swarm.nodes[0].events, "{\"time\":100.5,\"event\":\"dead\",\"member\":\"node-02\"}\n");
+    for (size_t i = 0; i < 3; i++)
+        lab_journal_read(&w->swarm.nodes[i].journal);
+    char *text = summary_text(w, &summary, &table);
+    expect(text, "\"event\": \"kill\",\n      \"node\": \"node-02\",\n      \"groups\": null,\n      "
+                 "\"at\": 2.0,\n      \"for\": null,\n      \"happened\": true,\n      \"instead\": null");
+    expect(text, "\"detected\": {\n        \"seen\": 1,\n        \"of\": 2,\n        \"median\": 0.5,\n"
+                 "        \"last\": 0.5\n      }");
+    expect(text, "\"rewired\": {\n        \"seen\": 0,\n        \"of\": 2,\n        \"median\": null,\n");
+    expect(text, "\"node\": \"node-01\",\n          \"detected\": null,\n");
+    expect(text, "\"happened\": false,\n      \"instead\": \"the run was over before\"");
+    expect(text, "\"gone\": \"killed\"");
+    expect(text, "\"false_deaths\": 0");
+    expect(table, "    2.0 s  node-02 was killed\n           known as dead by 1 of 2, the last after 0.50 s");
+    expect(table, "the network fell apart for 1 s: did not happen: the run was over before");
+    expect(table, "killed by an event");
+    assert_null(strstr(text, "nan"));
     free(text);
     free(table);
 }
@@ -330,6 +373,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(totals_of_nodes, make_world, remove_world),
         cmocka_unit_test_setup_teardown(baselines_train_as_planned, make_world, remove_world),
         cmocka_unit_test_setup_teardown(file_and_table_say_the_same, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(events_and_what_they_did, make_world, remove_world),
         cmocka_unit_test_setup_teardown(nothing_known_is_null, make_world, remove_world),
     };
     base_log_configure(BASE_LOG_ERROR, BASE_LOG_TEXT, "");

@@ -1,6 +1,7 @@
 // The runner against nodes that misbehave, played by shell scripts: what it says, whom it ends, and that
 // nobody is left. Also the directory of a run.
 #include "base/file.h"
+#include "gossip/session/identity.h"
 #include "lab/directory.h"
 #include "lab/environment.h"
 #include "lab/ports.h"
@@ -87,6 +88,25 @@ static int remove_world(void **state)
     free(w->script);
     free(w);
     return status;
+}
+
+// The same world with these events, a YAML list.
+static void with_events(struct world *w, const char *events)
+{
+    struct base_reason why = {""};
+    char *file = lab_path("%s/fake.yaml", w->directory), *command = lab_path("rm -r %s/*", w->directory);
+    char *text = lab_path("experiment:\n  nodes: 3\nevents: %s\n", events);
+    lab_swarm_free(&w->swarm);
+    lab_experiment_free(&w->experiment);
+    assert_int_equal(system(command), 0);
+    write_file(file, text, 0600);
+    const struct lab_experiment_source source = {.path = file};
+    if (lab_experiment_load(&source, &w->experiment, &why) ||
+        lab_swarm_prepare(&w->experiment, w->directory, &w->swarm, &why))
+        fail_msg("%s", why.text);
+    free(text);
+    free(command);
+    free(file);
 }
 
 // `body` finds the node's directory in $dir and its name in $name.
@@ -286,6 +306,187 @@ static void nodes_do_not_outlive_the_runner(void **state)
     nobody_is_left();
 }
 
+// A stand-in that trains: `round` appends the metrics of one, `rounds_until` does so until a command is true.
+#define TRAINS                                                                                               \
+    "round() { echo '{\"round\":1,\"step\":1,\"loss\":1,\"accuracy\":null,\"test_loss\":null,"               \
+    "\"bytes_sent\":10,\"bytes_received\":1,\"exchanges\":1,\"consensus\":null,\"delta_bytes\":1,"           \
+    "\"dense_bytes\":1,\"state\":\"training\"}' >> \"$dir/metrics.jsonl\"; sleep 0.01; }\n"                  \
+    "rounds_until() { while ! \"$@\"; do round; done; }\n"                                                   \
+    "run=$dir/..\n"
+
+static void a_node_is_killed_and_started_again(void **state)
+{
+    struct world *w = *state;
+    with_events(w, "[{at: 50ms, kill: 1}, {at: 100ms, start: 1}]");
+    play(w, TRAINS "echo \"life $3\" >&2\n"
+                   "if [ \"$3\" = --resume ]; then round; touch \"$run/done\"; exit 0; fi\n"
+                   "if [ $name = node-01 ]; then printf '{\"rou' >> \"$dir/metrics.jsonl\"; fi\n"
+                   "rounds_until [ -e \"$run/done\" ]");
+    run(w);
+    expect(w, "event at 0.05 s: node-01 killed\n");
+    expect(w, "event at 0.1 s: node-01 started again\n");
+    assert_null(strstr(w->said, "ended:"));
+    for (size_t i = 0; i < 3; i++)
+        assert_true(lab_node_ended_well(&w->swarm.nodes[i]) && !lab_node_failed(&w->swarm.nodes[i]));
+    const struct lab_node *node = &w->swarm.nodes[1];
+    char end[64];
+    assert_int_equal(node->starts, 2);
+    assert_true(lab_tail_row(&node->tail).bytes_sent == 10 * 2 || node->tail.lines > 1);
+    lab_log_end(node->log, end, sizeof end);
+    assert_string_equal(end, "    life \n    life --resume\n"); // of both lives
+    assert_true(w->swarm.happenings[0].time >= w->swarm.train_time &&
+                w->swarm.happenings[1].time >= w->swarm.happenings[0].time);
+    assert_int_equal(w->swarm.happenings[0].present, 7);
+    assert_int_equal(w->swarm.happenings[1].present, 5);
+    nobody_is_left();
+}
+
+static void a_killed_node_is_no_failure(void **state)
+{
+    struct world *w = *state;
+    with_events(w, "[{at: 10ms, kill: 2}, {at: 20ms, leave: 1}]");
+    play(w, TRAINS "trap 'touch \"$run/left\"; exit 0' TERM\nrounds_until [ -e \"$run/left\" ]");
+    run(w);
+    expect(w, "node-02 killed\n");
+    expect(w, "node-01 asked to leave\n");
+    assert_null(strstr(w->said, "ended:"));
+    assert_true(lab_node_ended_well(&w->swarm.nodes[0]));
+    for (size_t i = 1; i < 3; i++)
+        assert_true(!lab_node_ended_well(&w->swarm.nodes[i]) && !lab_node_failed(&w->swarm.nodes[i]));
+    expect(w, "killed by an event");
+    nobody_is_left();
+}
+
+static void a_node_is_stopped_for_a_while(void **state)
+{
+    struct world *w = *state;
+    with_events(w, "[{at: 10ms, stop: 1, for: 100ms}]");
+    play(w, TRAINS
+         "echo $$ > \"$dir/pid\"\n"
+         "stands() { grep -q '^State:.*T' /proc/$(cat \"$run/node-01/pid\")/status; }\n"
+         "goes() { ! stands; }\n"
+         "if [ $name = node-00 ]; then round; rounds_until stands; touch \"$run/stood\"; rounds_until goes;"
+         " touch \"$run/done\"; fi\n"
+         "rounds_until [ -e \"$run/done\" ]");
+    run(w);
+    expect(w, "event at 0.01 s: node-01 stopped\n");
+    expect(w, "event: node-01 goes on\n");
+    assert_true(w->swarm.happenings[0].end_time >= w->swarm.happenings[0].time + 0.09);
+    for (size_t i = 0; i < 3; i++)
+        assert_true(lab_node_ended_well(&w->swarm.nodes[i]));
+    nobody_is_left();
+}
+
+static void a_stop_of_the_run_wakes_the_stopped(void **state)
+{
+    struct world *w = *state;
+    with_events(w, "[{at: 0s, stop: [0, 1, 2], for: 1h}, {at: 2h, kill: 0}]");
+    play(w, TRAINS "trap 'exit 0' TERM\nround\ntouch \"$dir/ready\"\nrounds_until false");
+    w->options.time_limit_ns = 1000000000;
+    run(w);
+    assert_true(w->swarm.overtime);
+    for (size_t i = 0; i < 3; i++)
+        assert_true(lab_node_ended_well(&w->swarm.nodes[i]));
+    assert_true(isnan(w->swarm.happenings[3].time));
+    assert_string_equal(w->swarm.happenings[3].instead, "the run was stopped before");
+    nobody_is_left();
+}
+
+static void a_network_falls_apart(void **state)
+{
+    struct world *w = *state;
+    char all[2 * GOSSIP_ID_HEX + 4];
+    with_events(w, "[{at: 10ms, partition: [[0], [1]], for: 100ms}]");
+    play(w, TRAINS "trap 'cat \"$dir/fault\" >> \"$dir/told\"; echo . >> \"$dir/told\"' HUP\n"
+                   "healed() { [ \"$(grep -c '^[.]' \"$run/$1/told\" 2>&1)\" = 2 ]; }\n"
+                   "rounds_until healed node-00; rounds_until healed node-01");
+    run(w);
+    expect(w, "event at 0.01 s: the network falls apart\n");
+    expect(w, "event: the network is whole again\n");
+    for (size_t i = 0; i < 2; i++) {
+        struct base_reason why = {""};
+        uint8_t *told = NULL;
+        size_t bytes = 0;
+        char *path = lab_path("%s/told", w->swarm.nodes[i].directory);
+        if (base_file_read(path, 1000, &told, &bytes, &why))
+            fail_msg("%s", why.text);
+        snprintf(all, sizeof all, "%s\n.\n.\n", w->swarm.ids.hex[1 - i]);
+        assert_string_equal((char *)told, all);
+        free(told);
+        free(path);
+    }
+    char *path = lab_path("%s/told", w->swarm.nodes[2].directory); // in no group
+    assert_int_equal(access(path, F_OK), -1);
+    free(path);
+    nobody_is_left();
+}
+
+static void all_may_be_down_for_a_while(void **state)
+{
+    struct world *w = *state;
+    with_events(w, "[{at: 10ms, kill: [0, 1, 2]}, {at: 300ms, start: [0, 1, 2]}]");
+    play(w, TRAINS "round\n[ \"$3\" = --resume ] || rounds_until false");
+    run(w);
+    for (size_t i = 0; i < 3; i++)
+        assert_true(lab_node_ended_well(&w->swarm.nodes[i]) && w->swarm.nodes[i].starts == 2);
+    nobody_is_left();
+}
+
+static void a_late_node_is_not_there_before(void **state)
+{
+    struct world *w = *state;
+    struct node_config config = {0};
+    struct base_reason why = {""};
+    with_events(w, "[{at: 10ms, start: 1}, {at: 1h, kill: 0}]");
+    if (node_schema_defaults(&node_config_schema, &config, &why) ||
+        node_schema_read_file(&node_config_schema, w->swarm.nodes[1].config, &config, &why))
+        fail_msg("%s", why.text);
+    assert_true(config.node.start_members == 2 && config.peers.count == 2);
+    node_schema_free(&node_config_schema, &config);
+    play(w, TRAINS "if [ $name = node-01 ]; then [ \"$3\" = '' ] && touch \"$run/done\"; fi\n"
+                   "rounds_until [ -e \"$run/done\" ]");
+    run(w);
+    expect(w, "event at 0.01 s: node-01 started\n");
+    for (size_t i = 0; i < 3; i++)
+        assert_true(lab_node_ended_well(&w->swarm.nodes[i]) && w->swarm.nodes[i].starts == 1);
+    assert_string_equal(w->swarm.happenings[1].instead, "the run was over before");
+    nobody_is_left();
+}
+
+static void a_node_that_ended_by_itself_is_not_killed(void **state)
+{
+    struct world *w = *state;
+    with_events(w, "[{at: 0s, kill: 1}, {at: 50ms, start: 1}, {at: 100ms, kill: 0}]");
+    // Node 0 makes its round only when node 1 has ended, so that training is seen after that.
+    play(w, TRAINS
+         "echo $$ > \"$dir/pid\"\n"
+         "case $name in node-00) sleep 0.2; round; rounds_until false;; node-01) round; exit 0;; esac");
+    run(w);
+    expect(w, "event at 0 s: kill of node-01 did not happen: it had ended before\n");
+    expect(w, "start of node-01 did not happen: it had ended by itself\n");
+    expect(w, "node-00 killed\n");
+    assert_true(lab_node_ended_well(&w->swarm.nodes[1]) && w->swarm.nodes[1].starts == 1);
+    nobody_is_left();
+}
+
+// What the nodes write in their events.jsonl is said in one line when all have seen it.
+static void progress_says_who_saw_it(void **state)
+{
+    struct world *w = *state;
+    with_events(w, "[{at: 10ms, kill: 2}]");
+    play(w, TRAINS "sees() { echo \"{\\\"time\\\":$(date +%s.%N),\\\"event\\\":\\\"dead\\\","
+                   "\\\"member\\\":\\\"node-02\\\"}\" >> \"$dir/events.jsonl\"; }\n"
+                   "gone() { ! kill -0 $(cat \"$run/node-02/pid\"); }\n"
+                   "echo $$ > \"$dir/pid\"\n"
+                   "[ $name = node-02 ] && rounds_until false\n"
+                   "round; while [ ! -s \"$run/node-02/pid\" ]; do round; done\n"
+                   "rounds_until gone; sees; round");
+    run(w);
+    expect(w, "node-02 dead: seen by 2 of 2 after ");
+    assert_null(strstr(w->said, "which no event explains"));
+    nobody_is_left();
+}
+
 static void a_node_gets_what_it_needs(void **state)
 {
     struct world *w = *state;
@@ -309,6 +510,17 @@ static void a_node_gets_what_it_needs(void **state)
         assert_string_equal(config.node.listen, address);
         assert_string_equal(config.peers.items[i], address);
         assert_int_not_equal(node->port, node->http_port);
+        assert_string_equal(config.node.fault_file, node->fault);
+        assert_int_equal(config.node.start_members, 3);
+        assert_int_equal(stat(node->fault, &status), 0);
+        assert_int_equal(status.st_size, 0);
+        char *identity = lab_path("%s/identity", node->directory), hex[GOSSIP_ID_HEX];
+        struct gossip_identity keys;
+        assert_int_equal(gossip_identity_load(identity, &keys, &why), BASE_OK);
+        gossip_id_hex(&keys.id, hex);
+        assert_string_equal(hex, w->swarm.ids.hex[i]);
+        gossip_identity_wipe(&keys);
+        free(identity);
         node_schema_free(&node_config_schema, &config);
     }
     free(secret);
@@ -429,6 +641,15 @@ int main(void)
         WITH_WORLD(the_time_limit_stops_all),
         WITH_WORLD(a_program_that_cannot_be_executed),
         WITH_WORLD(nodes_do_not_outlive_the_runner),
+        WITH_WORLD(a_node_is_killed_and_started_again),
+        WITH_WORLD(a_killed_node_is_no_failure),
+        WITH_WORLD(a_node_is_stopped_for_a_while),
+        WITH_WORLD(a_stop_of_the_run_wakes_the_stopped),
+        WITH_WORLD(a_network_falls_apart),
+        WITH_WORLD(all_may_be_down_for_a_while),
+        WITH_WORLD(a_late_node_is_not_there_before),
+        WITH_WORLD(a_node_that_ended_by_itself_is_not_killed),
+        WITH_WORLD(progress_says_who_saw_it),
         WITH_WORLD(a_node_gets_what_it_needs),
         cmocka_unit_test(ports_are_different),
         cmocka_unit_test(variables_of_the_experiment_stay_here),

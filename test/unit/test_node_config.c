@@ -218,6 +218,9 @@ static void random_value(struct base_rng *rng, const struct node_key *key, char 
                     : (size_t)snprintf(out + used, capacity - used, "%s%" PRIu64, i ? "," : "", number);
         }
         break;
+    case NODE_KEY_MAPS: // a node has none
+        snprintf(out, capacity, "[]");
+        break;
     }
 }
 

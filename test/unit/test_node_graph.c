@@ -12,6 +12,11 @@
 
 enum { MEMBERS = 24 };
 
+static struct topology_options options_of(enum topology_kind kind)
+{
+    return (struct topology_options){.kind = kind, .seed = 3, .rings = TOPOLOGY_RINGS_MOST};
+}
+
 static struct gossip_id id_of(size_t number)
 {
     struct gossip_id id = {{(uint8_t)(number >> 8), (uint8_t)number, 1}};
@@ -23,64 +28,138 @@ static size_t number_of(const struct gossip_id *id)
     return (size_t)id->bytes[0] << 8 | id->bytes[1];
 }
 
-static void fill(struct gossip_id *view, size_t n)
+static struct topology_member member_of(size_t number)
 {
-    for (size_t i = 0; i < n; i++)
-        view[i] = id_of(i);
+    struct topology_member member = {.slot = TOPOLOGY_NO_SLOT};
+    struct gossip_id id = id_of(number);
+    snprintf(member.name, sizeof member.name, "node-%zu", number);
+    memcpy(member.id, id.bytes, sizeof member.id);
+    return member;
 }
 
-// Members come from the network: no number of them may need more neighbours than there is room for.
+static void fill(struct topology_member *view, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        view[i] = member_of(i);
+}
+
+static size_t neighbours(enum topology_kind kind, const struct topology_member *view, size_t n, size_t self,
+                         struct gossip_id out[NODE_GRAPH_NEIGHBOURS], uint32_t *slot)
+{
+    struct topology_options options = options_of(kind);
+    struct gossip_id id = id_of(self);
+    size_t count = SIZE_MAX;
+    assert_int_equal(node_graph_neighbours(&options, view, n, &id, out, &count, slot), BASE_OK);
+    return count;
+}
+
+static void check_every(const struct topology_options *options, const struct topology_member *view, size_t n)
+{
+    struct gossip_id out[NODE_GRAPH_NEIGHBOURS];
+    size_t positions[NODE_GRAPH_NEIGHBOURS];
+    struct topology_plan *plan;
+    assert_int_equal(topology_plan_create(options, view, n, &plan), BASE_OK);
+    for (size_t self = 0; self < n; self += 1 + n / 40) {
+        uint32_t slot = 99;
+        size_t count = topology_plan_neighbours(plan, self, positions, NODE_GRAPH_NEIGHBOURS);
+        assert_true(count <= NODE_GRAPH_NEIGHBOURS);
+        assert_int_equal(neighbours(options->kind, view, n, self, out, &slot), count);
+        assert_int_equal(slot, topology_plan_slot(plan, self));
+        for (size_t i = 0; i < count; i++)
+            assert_memory_equal(out[i].bytes, view[positions[i]].id, sizeof out[i].bytes);
+    }
+    topology_plan_destroy(plan);
+}
+
+// Members come from the network: no number of them, and no claims, may need more neighbours than there is
+// room for.
 static void neighbours_fit_for_every_number_of_members(void **state)
 {
-    enum { MOST = 2 * LIMIT_PEERS };
-    struct gossip_id *view = calloc(MOST, sizeof *view), out[NODE_GRAPH_NEIGHBOURS];
-    size_t positions[NODE_GRAPH_NEIGHBOURS];
+    struct topology_member *view = calloc(LIMIT_MEMBERS + 1, sizeof *view);
+    struct gossip_id out[NODE_GRAPH_NEIGHBOURS], self = id_of(0);
+    struct base_rng rng;
     (void)state;
     assert_non_null(view);
-    fill(view, MOST);
-    for (int kind = TOPOLOGY_RING; kind <= TOPOLOGY_BUTTERFLY; kind++)
-        for (size_t n = 1; n <= MOST; n += n < 150 ? 1 : 73)
-            for (size_t self = 0; self < n; self += 1 + n / 40) {
-                size_t count = n < 2 ? 0
-                                     : topology_neighbours((enum topology_kind)kind, n, self, positions,
-                                                           NODE_GRAPH_NEIGHBOURS);
-                assert_true(count <= NODE_GRAPH_NEIGHBOURS);
-                assert_int_equal(node_graph_neighbours((enum topology_kind)kind, view, n, &view[self], out),
-                                 count);
-                for (size_t i = 0; i < count; i++)
-                    assert_memory_equal(&out[i], &view[positions[i]], sizeof out[i]);
-            }
+    base_rng_seed(&rng, 1);
+    fill(view, LIMIT_MEMBERS + 1);
+    for (int kind = TOPOLOGY_RING; kind <= TOPOLOGY_RANDOM; kind++) {
+        struct topology_options options = options_of((enum topology_kind)kind);
+        for (size_t n = 1; n <= LIMIT_MEMBERS; n += n < 150 ? 7 : 1315) {
+            for (size_t i = 0; i < n; i++)
+                view[i].slot = TOPOLOGY_NO_SLOT;
+            check_every(&options, view, n);
+            for (size_t i = 0; i < n; i++)
+                view[i].slot = (uint32_t)base_rng_below(&rng, 2 * n);
+            check_every(&options, view, n);
+        }
+        size_t count = 77;
+        uint32_t slot = 78;
+        assert_int_equal(node_graph_neighbours(&options, view, LIMIT_MEMBERS + 1, &self, out, &count, &slot),
+                         BASE_EINVAL);
+        assert_int_equal(count, 77);
+        assert_int_equal(slot, 78);
+    }
+    free(view);
+}
+
+static void what_cannot_be_changes_nothing(void **state)
+{
+    struct topology_member *view = calloc(LIMIT_MEMBERS + 1, sizeof *view);
+    struct topology_options options = {.kind = TOPOLOGY_RANDOM, .rings = TOPOLOGY_RINGS_MOST + 1};
+    struct gossip_id self = id_of(0), other = id_of(1), partner;
+    struct node_graph *graph = NULL;
+    (void)state;
+    assert_non_null(view);
+    assert_int_equal(node_graph_create(&options, &self, &graph), BASE_EINVAL);
+    assert_null(graph);
+    options = options_of(TOPOLOGY_RANDOM);
+    fill(view, LIMIT_MEMBERS + 1);
+    assert_int_equal(node_graph_create(&options, &self, &graph), BASE_OK);
+    assert_int_equal(node_graph_view(graph, view, 2), BASE_OK);
+    assert_int_equal(node_graph_view(graph, view, LIMIT_MEMBERS + 1), BASE_EINVAL);
+    assert_true(node_graph_partner(graph, 1, &partner));
+    assert_memory_equal(&partner, &other, sizeof partner);
+    other = id_of(2);
+    assert_false(node_graph_has(graph, &other));
+    node_graph_destroy(graph);
     free(view);
 }
 
 static void without_a_place_in_the_view_there_is_nobody(void **state)
 {
-    struct gossip_id view[4], self = id_of(9), partner, out[NODE_GRAPH_NEIGHBOURS];
+    struct topology_member view[4], alone = member_of(9);
+    struct gossip_id self = id_of(9), peer = id_of(0), partner, out[NODE_GRAPH_NEIGHBOURS];
+    struct topology_options options = options_of(TOPOLOGY_RING);
     struct node_graph *graph;
     struct node_graph_change change;
+    uint32_t slot = 0;
     (void)state;
     fill(view, 4);
-    assert_int_equal(node_graph_neighbours(TOPOLOGY_RING, view, 4, &self, out), 0);
-    assert_int_equal(node_graph_create(TOPOLOGY_RING, &self, &graph), BASE_OK);
-    assert_int_equal(node_graph_link(graph, &view[0]), BASE_OK);
+    assert_int_equal(neighbours(TOPOLOGY_RING, view, 4, 9, out, &slot), 0);
+    assert_int_equal(neighbours(TOPOLOGY_BUTTERFLY, view, 4, 9, out, &slot), 0);
+    assert_int_equal(slot, TOPOLOGY_NO_SLOT);
+    assert_int_equal(node_graph_create(&options, &self, &graph), BASE_OK);
+    assert_int_equal(node_graph_link(graph, &peer), BASE_OK);
     assert_false(node_graph_next(graph, &change));
     assert_false(node_graph_partner(graph, 1, &partner));
     assert_int_equal(node_graph_view(graph, view, 4), BASE_OK);
     assert_false(node_graph_next(graph, &change));
     assert_false(node_graph_partner(graph, 1, &partner));
-    assert_int_equal(node_graph_view(graph, &self, 1), BASE_OK); // alone
+    assert_int_equal(node_graph_view(graph, &alone, 1), BASE_OK);
     assert_false(node_graph_partner(graph, 1, &partner));
     node_graph_destroy(graph);
 }
 
 static void a_link_that_replaces_another_comes_up_anew(void **state)
 {
-    struct gossip_id view[2], peer = id_of(1);
+    struct topology_member view[2];
+    struct gossip_id self = id_of(0), peer = id_of(1);
+    struct topology_options options = options_of(TOPOLOGY_RING);
     struct node_graph *graph;
     struct node_graph_change change;
     (void)state;
     fill(view, 2);
-    assert_int_equal(node_graph_create(TOPOLOGY_RING, &view[0], &graph), BASE_OK);
+    assert_int_equal(node_graph_create(&options, &self, &graph), BASE_OK);
     assert_int_equal(node_graph_view(graph, view, 2), BASE_OK);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(node_graph_link(graph, &peer), BASE_OK);
@@ -100,7 +179,7 @@ static void a_link_that_replaces_another_comes_up_anew(void **state)
 struct model { // what the changes told add up to, and what they should
     struct node_graph *graph;
     enum topology_kind kind;
-    struct gossip_id view[MEMBERS];
+    struct topology_member view[MEMBERS];
     size_t n;
     bool linked[MEMBERS], up[MEMBERS];
 };
@@ -108,11 +187,12 @@ struct model { // what the changes told add up to, and what they should
 static void drain(struct model *model)
 {
     struct node_graph_change change;
-    struct gossip_id neighbours[NODE_GRAPH_NEIGHBOURS], self = id_of(0);
+    struct gossip_id out[NODE_GRAPH_NEIGHBOURS];
     bool is_neighbour[MEMBERS] = {false};
-    size_t count = node_graph_neighbours(model->kind, model->view, model->n, &self, neighbours);
+    uint32_t slot;
+    size_t count = neighbours(model->kind, model->view, model->n, 0, out, &slot);
     for (size_t i = 0; i < count; i++)
-        is_neighbour[number_of(&neighbours[i])] = true;
+        is_neighbour[number_of(&out[i])] = true;
     for (size_t told = 0; node_graph_next(model->graph, &change); told++) {
         size_t peer = number_of(&change.peer);
         assert_true(told < MEMBERS);
@@ -123,7 +203,7 @@ static void drain(struct model *model)
         struct gossip_id peer = id_of(i);
         bool member = false;
         for (size_t j = 0; j < model->n; j++)
-            member |= number_of(&model->view[j]) == i;
+            member |= memcmp(model->view[j].id, peer.bytes, sizeof peer.bytes) == 0;
         assert_int_equal(model->up[i], model->linked[i] && is_neighbour[i]);
         assert_int_equal(node_graph_has(model->graph, &peer), member);
         assert_int_equal(node_graph_is_stranger(model->graph, &peer), member && !is_neighbour[i]);
@@ -143,7 +223,7 @@ static void change_view(struct model *model, struct base_rng *rng)
     base_rng_shuffle(rng, order, MEMBERS);
     model->n = base_rng_below(rng, MEMBERS + 1);
     for (size_t i = 0; i < model->n; i++)
-        model->view[i] = id_of(order[i]);
+        model->view[i] = member_of(order[i]);
     assert_int_equal(node_graph_view(model->graph, model->view, model->n), BASE_OK);
 }
 
@@ -156,9 +236,10 @@ static void changes_add_up(void **state)
     printf("seed %llu (set P2PML_SEED to replay another)\n", (unsigned long long)seed);
     base_rng_seed(&rng, seed);
     for (int trial = 0; trial < 40; trial++) {
-        struct model model = {.kind = trial % 2 ? TOPOLOGY_RING : TOPOLOGY_BUTTERFLY};
+        struct model model = {.kind = (enum topology_kind)(trial % 3)};
+        struct topology_options options = options_of(model.kind);
         struct gossip_id self = id_of(0);
-        assert_int_equal(node_graph_create(model.kind, &self, &model.graph), BASE_OK);
+        assert_int_equal(node_graph_create(&options, &self, &model.graph), BASE_OK);
         for (int step = 0; step < 300; step++) {
             size_t peer = 1 + base_rng_below(&rng, MEMBERS - 1);
             struct gossip_id id = id_of(peer);
@@ -183,6 +264,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(neighbours_fit_for_every_number_of_members),
+        cmocka_unit_test(what_cannot_be_changes_nothing),
         cmocka_unit_test(without_a_place_in_the_view_there_is_nobody),
         cmocka_unit_test(a_link_that_replaces_another_comes_up_anew),
         cmocka_unit_test(changes_add_up),

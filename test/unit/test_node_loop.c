@@ -40,7 +40,9 @@ static void make_loop(struct node_config *config, struct gossip_identity *identi
     struct base_reason why;
     config->node.listen = listen;
     config->node.http = nothing;
+    config->node.advertise = config->node.fault_file = nothing;
     config->cluster.name = cluster;
+    config->data.shards = config->topology.rings = 1;
     config->node.start_timeout_ns = config->average.forget_after_ns = 3600 * SECOND_NS;
     gossip_identity_from_seed(seed, identity);
     greeting = (struct gossip_greeting){.protocol = GOSSIP_PROTOCOL,
@@ -56,6 +58,8 @@ static void make_loop(struct node_config *config, struct gossip_identity *identi
                                         .name = "a",
                                         .greeting = greeting,
                                         .message_limit = MESSAGE_LIMIT,
+                                        .boot = {.number = 1},
+                                        .life = 1,
                                         .inbox = boxes[0],
                                         .worker = boxes[1],
                                         .learner = boxes[2],

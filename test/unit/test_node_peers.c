@@ -1,6 +1,8 @@
 // Whole tables of links under one event base, over loopback: two that call each other, and peers that have
 // the secret but no manners.
 #include "base/log.h"
+#include "node/clock.h"
+#include "node/endpoints.h"
 #include "node/gate.h"
 #include "node/peers.h"
 #include <event2/event.h>
@@ -15,10 +17,11 @@
 
 #include <cmocka.h>
 
-#define SECOND_NS     1000000000ull
+#define SECOND_NS     NODE_SECOND_NS
 #define MESSAGE_LIMIT (1u << 16)
 #define MANY          24u // nodes of one cluster on one address
 #define NUMBERED      40u // messages of one run
+#define PACKET_BYTES  1000u
 
 static struct event_base *base;
 
@@ -82,18 +85,22 @@ struct table {
     struct gossip_greeting greeting;
     struct gossip_allow_list allow;
     struct node_counters counters;
-    struct node_roster *roster;
+    struct node_faults *faults;
     struct node_peers *peers;
+    const struct table *other; // whose address its members' calls go to
     int listener;
+    uint16_t port;
     char address[64], *list[MANY];
     bool sends; // numbered messages, as soon as it is told of a link
-    size_t ups, downs, messages;
+    bool alive; // what membership is to say of everybody
+    size_t ups, downs, messages, packets, unreachables, twins;
 };
 
-static void on_up(void *owner, const struct gossip_id *peer)
+static void on_up(void *owner, const struct gossip_id *peer, const char *name)
 {
     struct table *t = owner;
     uint8_t bytes[LIMIT_MESSAGE_HEADER_BYTES];
+    assert_true(name[0] != 0);
     t->ups++;
     for (uint64_t i = 0; t->sends && i < NUMBERED; i++)
         assert_true(node_peers_send(t->peers, peer, bytes, numbered(i, bytes)));
@@ -115,10 +122,47 @@ static void on_message(void *owner, const struct gossip_id *peer, const uint8_t 
     t->messages++;
 }
 
-static void on_forget(void *owner, const struct gossip_id *peer)
+static void on_members(void *owner, const struct gossip_id *peer, const uint8_t *packet, size_t count)
+{
+    struct table *t = owner;
+    (void)peer;
+    assert_int_equal(count, PACKET_BYTES);
+    assert_int_equal(packet[0], t->packets); // in order
+    t->packets++;
+}
+
+static void on_unreachable(void *owner, const struct gossip_id *peer)
+{
+    (void)peer;
+    ((struct table *)owner)->unreachables++;
+}
+
+static bool on_alive(void *owner, const struct gossip_id *id)
+{
+    (void)id;
+    return ((struct table *)owner)->alive;
+}
+
+static size_t on_addresses(void *owner, const struct gossip_id *id, struct node_address out[LIMIT_ADDRESSES])
+{
+    const struct table *t = owner;
+    const struct gossip_address loopback = {
+        .family = 4, .ip = {127, 0, 0, 1}, .port = t->other ? t->other->port : 0};
+    (void)id;
+    node_address_of(&loopback, &out[0]);
+    return t->other != NULL;
+}
+
+static void on_here(void *owner, const struct node_address *own)
 {
     (void)owner;
-    (void)peer;
+    assert_int_equal(own->storage.ss_family, AF_INET);
+}
+
+static void on_twin(void *owner, const char *address)
+{
+    assert_true(address[0] != 0);
+    ((struct table *)owner)->twins++;
 }
 
 static void on_changed(void *owner)
@@ -126,7 +170,16 @@ static void on_changed(void *owner)
     (void)owner;
 }
 
-static const struct node_peers_handler table_handler = {on_up, on_down, on_message, on_forget, on_changed};
+static const struct node_peers_handler table_handler = {.up = on_up,
+                                                        .down = on_down,
+                                                        .message = on_message,
+                                                        .members = on_members,
+                                                        .unreachable = on_unreachable,
+                                                        .alive = on_alive,
+                                                        .addresses = on_addresses,
+                                                        .here = on_here,
+                                                        .twin = on_twin,
+                                                        .changed = on_changed};
 
 static void bind_table(struct table *t, uint8_t seed, const char *name)
 {
@@ -138,7 +191,9 @@ static void bind_table(struct table *t, uint8_t seed, const char *name)
     make_greeting(name, &t->greeting);
     t->config.cluster.name = cluster;
     assert_int_equal(node_gate_bind("listen", "127.0.0.1:0", &t->listener, &why), BASE_OK);
-    snprintf(t->address, sizeof t->address, "127.0.0.1:%u", (unsigned)node_gate_port(t->listener));
+    t->port = node_gate_port(t->listener);
+    snprintf(t->address, sizeof t->address, "127.0.0.1:%u", (unsigned)t->port);
+    assert_int_equal(node_faults_create("", &t->faults, &why), BASE_OK);
 }
 
 static void list(struct table *t, char *address)
@@ -149,9 +204,6 @@ static void list(struct table *t, char *address)
 
 static void open_table(struct table *t, bool only_allowed)
 {
-    struct node_roster_options roster = {
-        .self = t->identity.id, .name = t->greeting.name, .address = t->address, .peers = &t->config.peers};
-    assert_int_equal(node_roster_create(&roster, &t->roster), BASE_OK);
     struct node_peers_options options = {.base = base,
                                          .config = &t->config,
                                          .identity = &t->identity,
@@ -159,7 +211,7 @@ static void open_table(struct table *t, bool only_allowed)
                                          .greeting = &t->greeting,
                                          .message_limit = MESSAGE_LIMIT,
                                          .counters = &t->counters,
-                                         .roster = t->roster,
+                                         .faults = t->faults,
                                          .listener = t->listener,
                                          .handler = &table_handler,
                                          .owner = t};
@@ -169,7 +221,7 @@ static void open_table(struct table *t, bool only_allowed)
 static void close_table(struct table *t)
 {
     node_peers_destroy(t->peers);
-    node_roster_destroy(t->roster);
+    node_faults_destroy(t->faults);
     gossip_identity_wipe(&t->identity);
 }
 
@@ -463,11 +515,6 @@ static void other_rules(struct guest *g)
     greet_with(g, GOSSIP_PROTOCOL, 1, 1, 7, "b");
 }
 
-static void the_same_name(struct guest *g)
-{
-    greet_with(g, GOSSIP_PROTOCOL, 1, 1, 0, "a");
-}
-
 static void whoever_trains_something_else_is_refused(void **state)
 {
     (void)state;
@@ -475,7 +522,6 @@ static void whoever_trains_something_else_is_refused(void **state)
     expect_end(another_schema, 0, 1);
     expect_end(another_length, 0, 1);
     expect_end(other_rules, 0, 1);
-    expect_end(the_same_name, 0, 1);
 }
 
 static void say_nothing_known(struct guest *g)
@@ -503,33 +549,230 @@ static void whoever_breaks_the_protocol_is_closed(void **state)
     expect_end(greet_twice, 1, 0);
 }
 
-// A name is a place in the graph: one id under changing names would move everybody's neighbours.
-static void a_node_keeps_its_name(void **state)
+// Names are for people; whoever has the same is told, and taken all the same.
+static void a_name_may_be_had_twice(void **state)
 {
     (void)state;
     struct table t;
-    struct gossip_id view[4];
+    struct guest guest;
     established = ended = heard = 0;
     bind_table(&t, 1, "a");
     open_table(&t, false);
     node_peers_start(t.peers);
-    for (size_t i = 0; i < 3; i++) { // the same id: "b", then "c", then "b" again
-        struct guest guest;
-        call(&guest, 1, node_gate_port(t.listener), false);
-        run_until(&established, i + 1);
-        uint64_t revision = node_roster_revision(t.roster);
-        greet(&guest, i == 1 ? "c" : "b");
-        if (i == 1)
-            run_until(&ended, 1);
-        else
-            run_until(&t.ups, i == 0 ? 1 : 2);
-        assert_int_equal(node_roster_revision(t.roster), i == 0 ? revision + 1 : revision);
-        assert_int_equal(node_roster_view(t.roster, view, 4), 2);
-        node_link_destroy(guest.link);
-        run_until(&t.downs, i == 0 || i == 1 ? 1 : 2);
-    }
-    assert_int_equal(node_peers_counters(t.peers).refused, 1);
+    call(&guest, 1, t.port, false);
+    run_until(&established, 1);
+    greet(&guest, "a");
+    run_until(&t.ups, 1);
+    assert_int_equal(node_peers_counters(t.peers).refused, 0);
+    node_link_destroy(guest.link);
     close_table(&t);
+}
+
+static void make_pair(struct table *a, struct table *b)
+{
+    bind_table(a, 1, "a");
+    bind_table(b, 2, "b");
+    a->other = b;
+    b->other = a;
+    open_table(a, false);
+    open_table(b, false);
+    node_peers_start(a->peers);
+    node_peers_start(b->peers);
+}
+
+static void nobody_needs_a_link(struct table *a, struct table *b)
+{
+    uint64_t later_ns = node_clock_ns() + NODE_PEERS_IDLE_NS + SECOND_NS;
+    node_peers_tick(a->peers, later_ns);
+    node_peers_tick(b->peers, later_ns);
+}
+
+// A packet calls the member, waits for the link and goes over it; then nobody needs it, and its end tells
+// nothing about anybody.
+static void a_packet_calls_and_an_idle_link_ends(void **state)
+{
+    (void)state;
+    struct table a, b;
+    uint8_t packet[PACKET_BYTES] = {0};
+    make_pair(&a, &b);
+    for (packet[0] = 0; packet[0] < 3; packet[0]++)
+        node_peers_packet(a.peers, &b.identity.id, packet, sizeof packet);
+    run_until(&b.packets, 3);
+    assert_int_equal(a.ups, 1);
+    node_peers_packet(a.peers, &b.identity.id, packet, sizeof packet); // over the link that is there
+    run_until(&b.packets, 4);
+    nobody_needs_a_link(&a, &b);
+    run_until(&a.downs, 1);
+    run_until(&b.downs, 1);
+    assert_int_equal(a.unreachables + b.unreachables, 0);
+    close_table(&a);
+    close_table(&b);
+}
+
+static void a_wanted_link_stays_and_comes_back(void **state)
+{
+    (void)state;
+    struct table a, b;
+    make_pair(&a, &b);
+    node_peers_want(a.peers, &b.identity.id, 1);
+    node_peers_want(b.peers, &a.identity.id, 1);
+    run_until(&a.ups, 1);
+    run_until(&b.ups, 1);
+    nobody_needs_a_link(&a, &b);
+    for (int i = 0; i < 20; i++)
+        event_base_loop(base, EVLOOP_NONBLOCK);
+    assert_int_equal(a.downs + b.downs, 0);
+    node_peers_part(a.peers, &b.identity.id, "silent"); // the other end still wants it
+    run_until(&a.ups, 2);
+    run_until(&b.ups, 2);
+    assert_int_equal(a.unreachables + b.unreachables, 0);
+    node_peers_want(a.peers, NULL, 0);
+    node_peers_want(b.peers, NULL, 0);
+    nobody_needs_a_link(&a, &b);
+    run_until(&a.downs, 2);
+    close_table(&a);
+    close_table(&b);
+}
+
+static void an_end_without_a_word_is_evidence(void **state)
+{
+    (void)state;
+    for (int says_bye = 0; says_bye < 2; says_bye++) {
+        struct table t;
+        struct guest guest;
+        struct gossip_message bye = {.kind = GOSSIP_BYE, .as.bye.reason = "leaving"};
+        established = ended = heard = 0;
+        bind_table(&t, 1, "a");
+        open_table(&t, false);
+        node_peers_start(t.peers);
+        call(&guest, 1, t.port, false);
+        run_until(&established, 1);
+        greet(&guest, "b");
+        run_until(&t.ups, 1);
+        if (says_bye)
+            say(&guest, &bye);
+        node_link_destroy(guest.link);
+        run_until(&t.downs, 1);
+        assert_int_equal(t.unreachables, says_bye ? 0 : 1);
+        close_table(&t);
+    }
+}
+
+// Nobody listens where the member was: evidence, too. Without an address there is nothing to say.
+static void a_closed_port_is_evidence(void **state)
+{
+    (void)state;
+    struct table a, gone;
+    uint8_t packet[PACKET_BYTES] = {0};
+    bind_table(&gone, 2, "b");
+    bind_table(&a, 1, "a");
+    open_table(&a, false);
+    node_peers_start(a.peers);
+    close(gone.listener);
+    node_peers_packet(a.peers, &gone.identity.id, packet, sizeof packet);
+    for (int i = 0; i < 20; i++)
+        event_base_loop(base, EVLOOP_NONBLOCK);
+    assert_int_equal(a.unreachables, 0);
+    a.other = &gone;
+    node_peers_packet(a.peers, &gone.identity.id, packet, sizeof packet);
+    run_until(&a.unreachables, 1);
+    node_faults_destroy(gone.faults);
+    gossip_identity_wipe(&gone.identity);
+    close_table(&a);
+}
+
+// An entry that stands for a member who lives is not called; when membership gives him up it is.
+static void entries_of_the_living_are_left_alone(void **state)
+{
+    (void)state;
+    struct table a, b;
+    bind_table(&a, 1, "a");
+    bind_table(&b, 2, "b");
+    list(&a, b.address);
+    list(&a, a.address); // and this one leads to a itself
+    open_table(&a, false);
+    open_table(&b, false);
+    a.alive = true;
+    node_peers_start(b.peers);
+    node_peers_start(a.peers);
+    run_until(&a.ups, 1);
+    run_until(&b.ups, 1);
+    nobody_needs_a_link(&a, &b);
+    run_until(&a.downs, 1);
+    for (int i = 0; i < 20; i++)
+        event_base_loop(base, EVLOOP_NONBLOCK);
+    const struct node_entry *entry = node_entries_at(node_peers_entries(a.peers), 0);
+    assert_int_equal(entry->state, NODE_ENTRY_MEMBER);
+    assert_memory_equal(&entry->id, &b.identity.id, sizeof entry->id);
+    assert_int_equal(node_entries_at(node_peers_entries(a.peers), 1)->state, NODE_ENTRY_SELF);
+    assert_int_equal(a.ups, 1);
+    a.alive = false;
+    node_peers_member(a.peers, &b.identity.id, false);
+    run_until(&a.ups, 2);
+    close_table(&a);
+    close_table(&b);
+}
+
+static void write_faults(const char *path, const struct gossip_id *id)
+{
+    char hex[GOSSIP_ID_HEX] = "";
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    if (id)
+        gossip_id_hex(id, hex);
+    fprintf(file, "# cut off\n%s\n", hex);
+    assert_int_equal(fclose(file), 0);
+}
+
+// A cut link stands still and nobody hears of it, not even of its end; when the fault is over it goes on.
+static void a_cut_link_stands_still(void **state)
+{
+    (void)state;
+    struct table a, b;
+    struct base_reason why;
+    char path[] = "/tmp/p2pml-faults-XXXXXX";
+    uint8_t packet[PACKET_BYTES] = {0};
+    close(mkstemp(path));
+    bind_table(&a, 1, "a");
+    bind_table(&b, 2, "b");
+    a.other = &b;
+    b.other = &a;
+    node_faults_destroy(a.faults);
+    assert_int_equal(node_faults_create(path, &a.faults, &why), BASE_OK);
+    open_table(&a, false);
+    open_table(&b, false);
+    node_peers_start(a.peers);
+    node_peers_start(b.peers);
+    node_peers_packet(b.peers, &a.identity.id, packet, sizeof packet);
+    run_until(&a.packets, 1);
+    write_faults(path, &b.identity.id);
+    assert_int_equal(node_faults_reload(a.faults, &why), BASE_OK);
+    node_peers_faults_changed(a.peers);
+    packet[0] = 1;
+    node_peers_packet(b.peers, &a.identity.id, packet, sizeof packet);
+    node_peers_packet(a.peers, &b.identity.id, packet, sizeof packet); // lost
+    for (int i = 0; i < 50; i++)
+        event_base_loop(base, EVLOOP_NONBLOCK);
+    assert_int_equal(a.packets, 1);
+    assert_int_equal(b.packets, 0);
+    write_faults(path, NULL);
+    assert_int_equal(node_faults_reload(a.faults, &why), BASE_OK);
+    node_peers_faults_changed(a.peers);
+    run_until(&a.packets, 2); // it waited in the network
+    write_faults(path, &b.identity.id);
+    assert_int_equal(node_faults_reload(a.faults, &why), BASE_OK);
+    node_peers_faults_changed(a.peers);
+    node_peers_part(a.peers, &b.identity.id, "silent"); // given up here, without a word there
+    run_until(&a.downs, 1);
+    for (int i = 0; i < 50; i++)
+        event_base_loop(base, EVLOOP_NONBLOCK);
+    assert_int_equal(b.downs, 0);
+    write_faults(path, NULL);
+    assert_int_equal(node_faults_reload(a.faults, &why), BASE_OK);
+    run_until(&b.downs, 1);
+    unlink(path);
+    close_table(&a);
+    close_table(&b);
 }
 
 static void byes_do_not_fill_the_log(void **state)
@@ -590,7 +833,13 @@ int main(void)
         CASE(ids_without_use_stay_within_the_limits),
         CASE(whoever_trains_something_else_is_refused),
         CASE(whoever_breaks_the_protocol_is_closed),
-        CASE(a_node_keeps_its_name),
+        CASE(a_name_may_be_had_twice),
+        CASE(a_packet_calls_and_an_idle_link_ends),
+        CASE(a_wanted_link_stays_and_comes_back),
+        CASE(an_end_without_a_word_is_evidence),
+        CASE(a_closed_port_is_evidence),
+        CASE(entries_of_the_living_are_left_alone),
+        CASE(a_cut_link_stands_still),
         CASE(byes_do_not_fill_the_log),
         CASE(coming_and_going_does_not_fill_the_log),
     };

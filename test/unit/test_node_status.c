@@ -13,21 +13,47 @@
 struct world {
     struct node_status status;
     struct node_status_edge edge;
-    struct node_roster *roster;
+    struct node_status_member members[2];
+    struct gossip_record records[2];
+    struct node_entries *entries;
+    struct node_events *events;
 };
+
+static void make_members(struct world *w, const struct gossip_id *peer)
+{
+    w->records[0] = (struct gossip_record){.id = {{1}}, .name = "one", .slot = 3, .shard = GOSSIP_NO_SHARD};
+    w->records[1] = (struct gossip_record){.id = *peer,
+                                           .name = "two",
+                                           .version = {.boot = 5, .life = 7, .incarnation = 9},
+                                           .flags = GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_TRAINING,
+                                           .slot = GOSSIP_NO_SLOT,
+                                           .shard = 4,
+                                           .n_addresses = 2,
+                                           .addresses = {{.family = 4, .ip = {10, 0, 0, 1}, .port = 7400},
+                                                         {.family = 6, .ip = {[15] = 1}, .port = 1}}};
+    w->members[0] = (struct node_status_member){.record = &w->records[0], .state = GOSSIP_MEMBER_ALIVE};
+    w->members[1] = (struct node_status_member){.record = &w->records[1],
+                                                .state = GOSSIP_MEMBER_SUSPECT,
+                                                .since_ns = 3000000000,
+                                                .linked = true,
+                                                .neighbour = true};
+}
 
 static int make_world(void **state)
 {
     static char *peers[] = {"10.0.0.1:7400"};
     static const struct node_texts texts = {.items = peers, .count = 1};
     struct world *w = calloc(1, sizeof *w);
-    struct node_roster_options options = {
-        .self = {{1}}, .name = "one", .address = "127.0.0.1:7400", .peers = &texts};
     struct gossip_id peer = {{2}};
-    if (!w || node_roster_create(&options, &w->roster) != BASE_OK)
+    struct base_reason why;
+    const struct node_event event = {
+        .event = "suspect", .id = &peer, .name = "two", .evidence = NODE_EVENT_TRUE};
+    if (!w || node_entries_create(&texts, 0, &w->entries) != BASE_OK ||
+        node_events_open(NULL, &w->events, &why) != BASE_OK)
         return -1;
-    if (node_roster_up(w->roster, &peer, "two", "10.0.0.2:7400", 5) != BASE_OK)
-        return -1;
+    (void)node_entries_answered(w->entries, 0, &peer, 0);
+    node_events_tell(w->events, &event, BASE_LOG_INFO, "two may be dead");
+    make_members(w, &peer);
     w->edge = (struct node_status_edge){.edge = {.peer = peer,
                                                  .state = GOSSIP_EDGE_LIVE,
                                                  .epoch = 1,
@@ -36,26 +62,32 @@ static int make_world(void **state)
                                                  .answer_median_ns = 1500000},
                                         .name = "two",
                                         .traffic = {.sent = 1000, .received = 2000}};
-    w->status = (struct node_status){.name = "one",
-                                     .cluster = "p2pml",
-                                     .version = "0.1.0",
-                                     .model = "mlp 784-256-10",
-                                     .id = {{1}},
-                                     .parameters = 203530,
-                                     .bytes_sent = 123456,
-                                     .started_ns = 1000000000,
-                                     .now_ns = 3500000000,
-                                     .progress = {.round = 7,
-                                                  .step = 28,
-                                                  .loss = 0.5,
-                                                  .accuracy = NAN,
-                                                  .consensus = NAN,
-                                                  .rate = 0.1,
-                                                  .state = "training"},
-                                     .totals = {.exchanges = 42, .consensus = NAN},
-                                     .roster = w->roster,
-                                     .edges = &w->edge,
-                                     .n_edges = 1};
+    w->status = (struct node_status){
+        .name = "one",
+        .cluster = "p2pml",
+        .version = "0.1.0",
+        .model = "mlp 784-256-10",
+        .id = {{1}},
+        .parameters = 203530,
+        .bytes_sent = 123456,
+        .started_ns = 1000000000,
+        .now_ns = 3500000000,
+        .progress = {.round = 7,
+                     .step = 28,
+                     .loss = 0.5,
+                     .accuracy = NAN,
+                     .consensus = NAN,
+                     .rate = 0.1,
+                     .state = "training"},
+        .totals = {.exchanges = 42, .consensus = NAN},
+        .members = w->members,
+        .n_members = 2,
+        .membership = {.view_hash = 0xab, .alive = 1, .suspect = 1, .probes = 11},
+        .cluster_counters = {.datagrams = {.sent = 21, .bytes_received = 22}, .refused = 23, .deaths = 24},
+        .entries = w->entries,
+        .events = w->events,
+        .edges = &w->edge,
+        .n_edges = 1};
     *state = w;
     return 0;
 }
@@ -63,7 +95,8 @@ static int make_world(void **state)
 static int free_world(void **state)
 {
     struct world *w = *state;
-    node_roster_destroy(w->roster);
+    node_entries_destroy(w->entries);
+    node_events_close(w->events);
     free(w);
     return 0;
 }
@@ -92,9 +125,33 @@ static void json_has_every_key(void **state)
                                         "\"model\": \"mlp 784-256-10\"",
                                         "\"bytes_sent\": 123456",
                                         "\"uptime_s\": 2.5",
-                                        "\"address\": \"10.0.0.1:7400\"",
-                                        "\"state\": \"unknown\"",
-                                        "\"state\": \"alive\"",
+                                        "\"view_hash\": \"00000000000000ab\"",
+                                        "\"suspect\": 1",
+                                        "\"minority\": false",
+                                        "\"probes\": 11",
+                                        "\"sent\": 21",
+                                        "\"bytes_received\": 22",
+                                        "\"refused\": 23",
+                                        "\"state\": \"suspect\"",
+                                        "\"self\": true",
+                                        "\"eligible\": true",
+                                        "\"training\": true",
+                                        "\"finished\": false",
+                                        "\"boot\": 5",
+                                        "\"incarnation\": 9",
+                                        "\"slot\": 3",
+                                        "\"slot\": null",
+                                        "\"shard\": 4",
+                                        "\"10.0.0.1:7400\"",
+                                        "\"[::1]:1\"",
+                                        "\"since\": 0.5",
+                                        "\"linked\": true",
+                                        "\"neighbour\": true",
+                                        "\"entry\": \"10.0.0.1:7400\"",
+                                        "\"state\": \"member\"",
+                                        "\"event\": \"suspect\"",
+                                        "\"member\": \"two\"",
+                                        "\"evidence\": true",
                                         "\"seq\": 42",
                                         "\"epoch\": 1",
                                         "\"state\": \"live\"",
@@ -113,6 +170,11 @@ static void metrics_keep_the_text_format(void **state)
     assert_non_null(text);
     has(text, "# TYPE p2pml_steps_total counter\np2pml_steps_total 28\n");
     has(text, "p2pml_members{state=\"alive\"} 1\n");
+    has(text, "p2pml_members{state=\"dead\"} 0\n");
+    has(text, "p2pml_datagrams_total{direction=\"sent\"} 21\n");
+    has(text, "p2pml_datagram_bytes_total{direction=\"received\"} 22\n");
+    has(text, "p2pml_deaths_total 24\n");
+    has(text, "p2pml_member_health 0\n");
     has(text, "p2pml_edge_exchanges_total{peer=\"02000000");
     has(text, ",name=\"two\"} 42\n");
     assert_null(strstr(text, "nan"));

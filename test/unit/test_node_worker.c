@@ -1,4 +1,6 @@
-// The worker thread between its mailboxes: rounds, messages that break the protocol, edges of a checkpoint.
+// The worker thread between its mailboxes: rounds, messages that break the protocol, edges of a checkpoint,
+// snapshots given and fetched.
+#include "base/hash.h"
 #include "node/mail.h"
 #include "node/worker.h"
 #include <setjmp.h>
@@ -8,10 +10,10 @@
 
 #include <cmocka.h>
 
-enum { D = 20 };
+enum { D = LIMIT_SNAPSHOT_BLOCK + 20, BLOCKS = 2 };
 
 struct bench {
-    float start[D], model[D], correction[D];
+    float *start, *model, *correction, *outer; // [D]
     struct gossip_exchange *exchange;
     struct node_mailbox *inbox, *loop, *learner;
     struct node_worker *worker;
@@ -33,7 +35,6 @@ static void bench_create(struct bench *bench)
 {
     struct gossip_exchange_options options = {.self = id_of(1),
                                               .parameters = D,
-                                              .start = bench->start,
                                               .ratio = 0.5f,
                                               .values = COMPRESS_FP32,
                                               .drift_correction = true,
@@ -42,7 +43,12 @@ static void bench_create(struct bench *bench)
                                               .deadline_floor_ns = 1000000,
                                               .deadline_ceiling_ns = 1000000000};
     struct base_reason why;
-    *bench = (struct bench){0};
+    *bench = (struct bench){.start = calloc(D, sizeof(float)),
+                            .model = calloc(D, sizeof(float)),
+                            .correction = calloc(D, sizeof(float)),
+                            .outer = calloc(D, sizeof(float))};
+    assert_true(bench->start && bench->model && bench->correction && bench->outer);
+    options.start = bench->start;
     assert_int_equal(gossip_exchange_create(&options, &bench->exchange, &why), BASE_OK);
     assert_int_equal(node_mailbox_create(64, &bench->inbox), BASE_OK);
     assert_int_equal(node_mailbox_create(64, &bench->loop), BASE_OK);
@@ -53,7 +59,7 @@ static void bench_start(struct bench *bench, uint64_t forget_after_ns)
 {
     struct node_worker_options options = {.exchange = bench->exchange,
                                           .self = id_of(1),
-                                          .topology = TOPOLOGY_RING,
+                                          .topology = {.kind = TOPOLOGY_RING, .rings = 1},
                                           .forget_after_ns = forget_after_ns,
                                           .inbox = bench->inbox,
                                           .loop = bench->loop,
@@ -75,30 +81,135 @@ static void bench_destroy(struct bench *bench)
     node_mailbox_destroy(bench->inbox, node_mail_free);
     node_mailbox_destroy(bench->loop, node_mail_free);
     node_mailbox_destroy(bench->learner, node_mail_free);
+    free(bench->start);
+    free(bench->model);
+    free(bench->correction);
+    free(bench->outer);
 }
 
-static void settle_round(struct bench *bench, uint64_t number, bool checkpoint)
+static void post_round(struct bench *bench, struct node_round *round)
 {
-    struct node_round round = {.round = number,
+    struct node_mail *mail = node_mail_new(NODE_MAIL_ROUND);
+    mail->round = round;
+    post(bench, mail);
+}
+
+static void take_round_done(struct bench *bench, const struct node_round *round)
+{
+    struct node_mail *mail = node_mailbox_take(bench->learner, UINT64_MAX);
+    assert_int_equal(mail->kind, NODE_MAIL_ROUND_DONE);
+    assert_ptr_equal(mail->round, round);
+    node_mail_free(mail);
+}
+
+static struct node_round round_of(struct bench *bench, uint64_t number)
+{
+    return (struct node_round){.round = number,
                                .meets = true,
                                .step_scale = 0.1f,
                                .model = bench->model,
                                .correction = bench->correction,
-                               .checkpoint = checkpoint};
-    struct node_mail *mail = node_mail_new(NODE_MAIL_ROUND);
-    mail->round = &round;
-    post(bench, mail);
-    mail = node_mailbox_take(bench->learner, UINT64_MAX);
-    assert_int_equal(mail->kind, NODE_MAIL_ROUND_DONE);
-    assert_ptr_equal(mail->round, &round);
+                               .outer = bench->outer,
+                               .step = 10 * number};
+}
+
+static void settle_round(struct bench *bench, uint64_t number, bool checkpoint)
+{
+    struct node_round round = round_of(bench, number);
+    round.checkpoint = checkpoint;
+    post_round(bench, &round);
+    take_round_done(bench, &round);
     assert_int_equal(round.checkpoint_error, checkpoint ? BASE_EIO : BASE_OK);
+}
+
+// The next mail to the loop of one kind. Only the worker posts there, so it comes.
+static struct node_mail *take(struct bench *bench, enum node_mail_kind kind)
+{
+    for (;;) {
+        struct node_mail *mail = node_mailbox_take(bench->loop, UINT64_MAX);
+        if (mail->kind == kind)
+            return mail;
+        node_mail_free(mail);
+    }
+}
+
+static void post_message(struct bench *bench, uint8_t from, const struct gossip_message *message)
+{
+    struct gossip_payload payloads[GOSSIP_MESSAGE_PAYLOADS];
+    uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
+    size_t bytes;
+    assert_int_equal(gossip_message_encode_header(message, header, sizeof header, &bytes), BASE_OK);
+    size_t n = gossip_message_payloads(message, payloads), payload = n ? payloads[0].count : 0;
+    struct node_mail *mail = node_mail_new(NODE_MAIL_MESSAGE);
+    mail->peer = id_of(from);
+    mail->n_bytes = bytes + payload;
+    mail->bytes = malloc(mail->n_bytes);
+    assert_non_null(mail->bytes);
+    memcpy(mail->bytes, header, bytes);
+    if (payload)
+        memcpy(mail->bytes + bytes, payloads[0].bytes, payload);
+    post(bench, mail);
+}
+
+static void post_peer(struct bench *bench, enum node_mail_kind kind, uint8_t peer)
+{
+    struct node_mail *mail = node_mail_new(kind);
+    mail->peer = id_of(peer);
+    post(bench, mail);
+}
+
+// This node and one other.
+static void post_view(struct bench *bench, uint8_t other)
+{
+    struct topology_member *view = calloc(2, sizeof *view);
+    struct node_mail *mail = node_mail_new(NODE_MAIL_VIEW);
+    assert_non_null(view);
+    view[0] = (struct topology_member){.name = "self", .id = {1}, .slot = TOPOLOGY_NO_SLOT};
+    view[1] = (struct topology_member){.name = "other", .id = {other}, .slot = TOPOLOGY_NO_SLOT};
+    mail->bytes = (uint8_t *)view;
+    mail->n_bytes = 2 * sizeof *view;
+    post(bench, mail);
+}
+
+static void post_donors(struct bench *bench, const uint8_t *donors, size_t n)
+{
+    struct gossip_id *ids = calloc(n + 1, sizeof *ids);
+    struct node_mail *mail = node_mail_new(NODE_MAIL_DONORS);
+    assert_non_null(ids);
+    for (size_t i = 0; i < n; i++)
+        ids[i] = id_of(donors[i]);
+    mail->bytes = (uint8_t *)ids;
+    mail->n_bytes = n * sizeof *ids;
+    post(bench, mail);
+}
+
+static void take_fetch(struct bench *bench, int status)
+{
+    struct node_mail *mail = take(bench, NODE_MAIL_FETCH);
+    assert_int_equal(mail->status, status);
     node_mail_free(mail);
+}
+
+// The next message that the worker sends of one kind; returns its mail, which *message points into.
+static struct node_mail *take_sent(struct bench *bench, enum gossip_message_kind kind, uint8_t to,
+                                   struct gossip_message *message)
+{
+    for (;;) {
+        struct node_mail *mail = take(bench, NODE_MAIL_SEND);
+        assert_int_equal(gossip_message_decode(mail->bytes, mail->n_bytes, message), BASE_OK);
+        if (message->kind == kind) {
+            assert_int_equal(mail->peer.bytes[0], to);
+            return mail;
+        }
+        node_mail_free(mail);
+    }
 }
 
 static void import_edge(struct bench *bench)
 {
-    float correction[D];
+    float *correction = malloc(D * sizeof *correction);
     static const uint8_t nothing_open[2];
+    assert_non_null(correction);
     for (size_t i = 0; i < D; i++)
         correction[i] = 1;
     struct gossip_edge_record record = {.peer = id_of(2),
@@ -109,6 +220,7 @@ static void import_edge(struct bench *bench)
                                         .transactions = nothing_open,
                                         .transactions_bytes = sizeof nothing_open};
     assert_int_equal(gossip_exchange_import(bench->exchange, &record), BASE_OK);
+    free(correction);
 }
 
 static void a_round_alone_ends(void **state)
@@ -166,6 +278,274 @@ static void a_message_that_breaks_the_protocol_closes_its_link(void **state)
     bench_destroy(&bench);
 }
 
+static void post_ask(struct bench *bench, uint8_t from, uint8_t part, uint32_t block)
+{
+    struct gossip_message message = {.kind = GOSSIP_SNAPSHOT_ASK, .as.ask = {.part = part, .block = block}};
+    post_message(bench, from, &message);
+}
+
+static void check_given(struct bench *bench, uint8_t to, uint8_t part, float value, uint64_t round)
+{
+    struct gossip_message message;
+    struct node_mail *mail = take_sent(bench, GOSSIP_SNAPSHOT_TELL, to, &message);
+    const struct gossip_snapshot_tell *tell = &message.as.tell;
+    float first;
+    memcpy(&first, tell->values, sizeof first);
+    assert_int_equal(tell->part, part);
+    assert_int_equal(tell->parts, 3); // model and outer momentum
+    assert_int_equal(tell->round, round);
+    assert_int_equal(tell->step, 10 * round);
+    assert_true(first == value);
+    node_mail_free(mail);
+}
+
+static void a_block_is_given_at_the_next_rendezvous(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_create(&bench);
+    bench_start(&bench, UINT64_MAX);
+    bench.model[0] = 7;
+    bench.outer[0] = 8;
+    post_ask(&bench, 2, GOSSIP_PART_MODEL, 0);
+    post_ask(&bench, 3, GOSSIP_PART_OUTER, 0);
+    settle_round(&bench, 4, false);
+    check_given(&bench, 2, GOSSIP_PART_MODEL, 7, 4);
+    check_given(&bench, 3, GOSSIP_PART_OUTER, 8, 4);
+    bench.model[0] = 9;
+    post_ask(&bench, 4, GOSSIP_PART_MODEL, 0); // from the same copy, or a new one if this machine is slow
+    settle_round(&bench, 5, false);
+    node_mail_free(take(&bench, NODE_MAIL_SEND));
+    bench_destroy(&bench);
+}
+
+// The learner has finished, or waits: no rendezvous comes.
+static void a_learner_that_stands_still_gives_too(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_create(&bench);
+    bench_start(&bench, UINT64_MAX);
+    bench.model[0] = 7;
+    bench.outer[0] = 8;
+    struct node_round round = round_of(&bench, 6);
+    round.meets = false; // round 5 was the last
+    round.step = 50;
+    post_round(&bench, &round);
+    take_round_done(&bench, &round);
+    bench.outer[0] = 0; // no longer the worker's
+    post_ask(&bench, 2, GOSSIP_PART_OUTER, 0);
+    check_given(&bench, 2, GOSSIP_PART_OUTER, 8, 5);
+    post_ask(&bench, 2, GOSSIP_PART_MODEL, 0);
+    check_given(&bench, 2, GOSSIP_PART_MODEL, 7, 5);
+    bench_destroy(&bench);
+}
+
+static void an_ask_for_what_is_not_there_closes_its_link(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_create(&bench);
+    bench_start(&bench, UINT64_MAX);
+    post_ask(&bench, 2, GOSSIP_PART_MODEL, BLOCKS);
+    struct node_mail *mail = take(&bench, NODE_MAIL_CLOSE);
+    assert_int_equal(mail->peer.bytes[0], 2);
+    node_mail_free(mail);
+    bench_destroy(&bench);
+}
+
+static float donated(uint8_t part, size_t index)
+{
+    return (float)(index % 100) + 1000 * (float)part;
+}
+
+// Answers one ask as `from`, or takes it and answers not.
+static void answer(struct bench *bench, uint8_t from, bool answers)
+{
+    struct gossip_message ask, block = {.kind = GOSSIP_SNAPSHOT_TELL};
+    struct node_mail *mail = take_sent(bench, GOSSIP_SNAPSHOT_ASK, from, &ask);
+    uint8_t part = ask.as.ask.part;
+    size_t first = (size_t)ask.as.ask.block * LIMIT_SNAPSHOT_BLOCK, count = first ? 20 : LIMIT_SNAPSHOT_BLOCK;
+    float *values = malloc(count * sizeof *values);
+    assert_non_null(values);
+    for (size_t i = 0; i < count; i++)
+        values[i] = donated(part, first + i);
+    block.as.tell = (struct gossip_snapshot_tell){.snapshot = 1,
+                                                  .parts = 3,
+                                                  .part = part,
+                                                  .block = ask.as.ask.block,
+                                                  .round = 30,
+                                                  .step = 300,
+                                                  .hash = base_hash_vector(values, count),
+                                                  .values = (const uint8_t *)values,
+                                                  .values_bytes = (uint32_t)(count * sizeof *values)};
+    if (answers)
+        post_message(bench, from, &block);
+    free(values);
+    node_mail_free(mail);
+}
+
+static void check_fetched(struct bench *bench, struct node_round *round)
+{
+    take_fetch(bench, 0);
+    take_round_done(bench, round);
+    assert_true(round->fetched);
+    assert_int_equal(round->round, 30);
+    assert_int_equal(round->step, 300);
+    for (size_t i = 0; i < D; i++) {
+        assert_true(bench->model[i] == donated(GOSSIP_PART_MODEL, i));
+        assert_true(bench->outer[i] == donated(GOSSIP_PART_OUTER, i));
+        assert_true(bench->correction[i] == 0);
+    }
+}
+
+static void begin_fetch(struct bench *bench, struct node_round *round)
+{
+    *round = round_of(bench, 1);
+    round->fetch = true;
+    post_round(bench, round);
+    take_fetch(bench, 1);
+}
+
+static void a_model_is_fetched_and_its_edges_begin_anew(void **state)
+{
+    struct bench bench;
+    struct node_round round;
+    struct gossip_message message;
+    (void)state;
+    bench_create(&bench);
+    import_edge(&bench); // from before
+    bench_start(&bench, UINT64_MAX);
+    post_view(&bench, 2);
+    post_peer(&bench, NODE_MAIL_LINK_UP, 2);
+    node_mail_free(take_sent(&bench, GOSSIP_HELLO, 2, &message));
+    assert_int_equal(message.as.hello.sequence, 3);
+    begin_fetch(&bench, &round);
+    post_ask(&bench, 2, GOSSIP_PART_MODEL, 0); // has nothing to give meanwhile
+    post_donors(&bench, (const uint8_t[]){2}, 1);
+    for (size_t i = 0; i < 2 * BLOCKS; i++)
+        answer(&bench, 2, true);
+    node_mail_free(take_sent(&bench, GOSSIP_HELLO, 2, &message));
+    assert_int_equal(message.as.hello.sequence, 0);
+    check_fetched(&bench, &round);
+    assert_memory_equal(gossip_exchange_model(bench.exchange), bench.model, D * sizeof(float));
+    bench_destroy(&bench);
+}
+
+static void nothing_is_given_while_fetching(void **state)
+{
+    struct bench bench;
+    struct node_round round;
+    struct gossip_message message;
+    struct node_mail *mail;
+    (void)state;
+    bench_create(&bench);
+    bench_start(&bench, UINT64_MAX);
+    post_ask(&bench, 2, GOSSIP_PART_MODEL, 0); // before it, and ...
+    begin_fetch(&bench, &round);
+    post_ask(&bench, 3, GOSSIP_PART_MODEL, 0);
+    post_donors(&bench, (const uint8_t[]){4}, 1);
+    for (size_t i = 0; i < 2 * BLOCKS; i++)
+        answer(&bench, 4, true);
+    check_fetched(&bench, &round);
+    settle_round(&bench, 31, false);
+    while ((mail = node_mailbox_take(bench.loop, 0)) != NULL) {
+        if (mail->kind == NODE_MAIL_SEND) {
+            assert_int_equal(gossip_message_decode(mail->bytes, mail->n_bytes, &message), BASE_OK);
+            assert_int_not_equal(message.kind, GOSSIP_SNAPSHOT_TELL);
+        }
+        node_mail_free(mail);
+    }
+    post_ask(&bench, 3, GOSSIP_PART_MODEL, 0);
+    settle_round(&bench, 32, false);
+    node_mail_free(take_sent(&bench, GOSSIP_SNAPSHOT_TELL, 3, &message));
+    bench_destroy(&bench);
+}
+
+static void another_donor_goes_on(void **state)
+{
+    struct bench bench;
+    struct node_round round;
+    (void)state;
+    for (int how = 0; how < 2; how++) {
+        bench_create(&bench);
+        bench_start(&bench, UINT64_MAX);
+        begin_fetch(&bench, &round);
+        post_donors(&bench, (const uint8_t[]){2}, 1);
+        answer(&bench, 2, true);
+        answer(&bench, 2, true);
+        answer(&bench, 2, false); // both are lost with their donor
+        answer(&bench, 2, false);
+        if (how == 0)
+            post_peer(&bench, NODE_MAIL_LINK_DOWN, 2);
+        post_donors(&bench, (const uint8_t[]){3}, 1); // or it is told to be no donor any more
+        answer(&bench, 3, true);
+        answer(&bench, 3, true);
+        check_fetched(&bench, &round);
+        bench_destroy(&bench);
+    }
+}
+
+static void a_donor_that_lies_is_closed(void **state)
+{
+    struct bench bench;
+    struct node_round round;
+    struct gossip_message message;
+    float value = 1;
+    (void)state;
+    bench_create(&bench);
+    bench_start(&bench, UINT64_MAX);
+    begin_fetch(&bench, &round);
+    post_donors(&bench, (const uint8_t[]){2}, 1);
+    node_mail_free(take_sent(&bench, GOSSIP_SNAPSHOT_ASK, 2, &message));
+    message = (struct gossip_message){
+        .kind = GOSSIP_SNAPSHOT_TELL,
+        .as.tell = {
+            .snapshot = 1, .parts = 3, .values = (const uint8_t *)&value, .values_bytes = sizeof value}};
+    post_message(&bench, 2, &message);
+    struct node_mail *mail = take(&bench, NODE_MAIL_CLOSE);
+    assert_int_equal(mail->peer.bytes[0], 2);
+    node_mail_free(mail);
+    post_donors(&bench, (const uint8_t[]){2, 3}, 2);
+    for (size_t i = 0; i < 2 * BLOCKS; i++)
+        answer(&bench, 3, true);
+    check_fetched(&bench, &round);
+    bench_destroy(&bench);
+}
+
+static void a_fetch_can_be_ended(void **state)
+{
+    struct bench bench;
+    struct node_round round;
+    (void)state;
+    bench_create(&bench);
+    bench_start(&bench, UINT64_MAX);
+    begin_fetch(&bench, &round);
+    post_donors(&bench, (const uint8_t[]){2}, 1);
+    answer(&bench, 2, true);
+    post(&bench, node_mail_new(NODE_MAIL_FETCH));
+    take_round_done(&bench, &round);
+    assert_false(round.fetched);
+    begin_fetch(&bench, &round); // the thread ends in the middle of another
+    bench_destroy(&bench);
+}
+
+static void only_a_neighbour_has_an_edge(void **state)
+{
+    struct bench bench;
+    struct gossip_message message;
+    (void)state;
+    bench_create(&bench);
+    bench_start(&bench, UINT64_MAX);
+    post_peer(&bench, NODE_MAIL_LINK_UP, 5); // linked, and in no view
+    post_view(&bench, 2);
+    post_peer(&bench, NODE_MAIL_LINK_UP, 2);
+    node_mail_free(take_sent(&bench, GOSSIP_HELLO, 2, &message));
+    settle_round(&bench, 1, false);
+    assert_int_equal(gossip_exchange_edges(bench.exchange), 1);
+    bench_destroy(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +553,15 @@ int main(void)
         cmocka_unit_test(an_edge_whose_peer_never_comes_is_forgotten),
         cmocka_unit_test(an_edge_whose_peer_may_still_come_is_kept),
         cmocka_unit_test(a_message_that_breaks_the_protocol_closes_its_link),
+        cmocka_unit_test(a_block_is_given_at_the_next_rendezvous),
+        cmocka_unit_test(a_learner_that_stands_still_gives_too),
+        cmocka_unit_test(an_ask_for_what_is_not_there_closes_its_link),
+        cmocka_unit_test(a_model_is_fetched_and_its_edges_begin_anew),
+        cmocka_unit_test(nothing_is_given_while_fetching),
+        cmocka_unit_test(another_donor_goes_on),
+        cmocka_unit_test(a_donor_that_lies_is_closed),
+        cmocka_unit_test(a_fetch_can_be_ended),
+        cmocka_unit_test(only_a_neighbour_has_an_edge),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// Names of topologies, the order of members, and the smallest groups.
-#include "topology/topology.h"
+// Names of topologies, what plans refuse, the order of members, and the smallest groups.
+#include "topology/parts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,6 +17,9 @@ static void names_are_read_back(void **state)
     assert_int_equal(kind, TOPOLOGY_RING);
     assert_int_equal(topology_kind_parse("butterfly", &kind, NULL), BASE_OK);
     assert_int_equal(kind, TOPOLOGY_BUTTERFLY);
+    assert_int_equal(topology_kind_parse("random", &kind, NULL), BASE_OK);
+    assert_int_equal(kind, TOPOLOGY_RANDOM);
+    assert_string_equal(topology_kind_name(TOPOLOGY_RANDOM), "random");
     assert_string_equal(topology_kind_name(TOPOLOGY_RING), "ring");
     assert_string_equal(topology_kind_name(TOPOLOGY_BUTTERFLY), "butterfly");
 }
@@ -31,59 +34,129 @@ static void an_unknown_name_says_what_is_known(void **state)
     assert_non_null(strstr(why.text, "'tours'"));
     assert_non_null(strstr(why.text, "ring"));
     assert_non_null(strstr(why.text, "butterfly"));
+    assert_non_null(strstr(why.text, "random"));
 }
 
 static void the_key_of_a_member_is_fixed_for_good(void **state)
 {
     (void)state;
-    assert_int_equal(topology_member_key(7, "node-01"), topology_member_key(7, "node-01"));
-    assert_int_not_equal(topology_member_key(7, "node-01"), topology_member_key(7, "node-02"));
-    assert_int_not_equal(topology_member_key(7, "node-01"), topology_member_key(8, "node-01"));
-    assert_int_equal(topology_member_key(0, "node-01"), 0x49801a258f992a9dull);
+    assert_int_equal(topology_ring_key(7, 0, "node-01"), topology_ring_key(7, 0, "node-01"));
+    assert_int_not_equal(topology_ring_key(7, 0, "node-01"), topology_ring_key(7, 0, "node-02"));
+    assert_int_not_equal(topology_ring_key(7, 0, "node-01"), topology_ring_key(8, 0, "node-01"));
+    assert_int_not_equal(topology_ring_key(7, 0, "node-01"), topology_ring_key(7, 1, "node-01"));
+    assert_int_equal(topology_ring_key(0, 0, "node-01"), 0x49801a258f992a9dull);
+}
+
+static struct topology_plan *plan_of(enum topology_kind kind, size_t n)
+{
+    struct topology_options options = {.kind = kind, .rings = 2};
+    struct topology_member members[32] = {0};
+    struct topology_plan *plan = NULL;
+    for (size_t i = 0; i < n; i++) {
+        members[i].name[0] = (char)('a' + i);
+        members[i].id[0] = (uint8_t)i;
+        members[i].slot = (uint32_t)i;
+    }
+    assert_int_equal(topology_plan_create(&options, members, n, &plan), BASE_OK);
+    assert_int_equal(topology_plan_members(plan), n);
+    return plan;
+}
+
+static void nobody_is_a_plan_too(void **state)
+{
+    (void)state;
+    for (int kind = TOPOLOGY_RING; kind <= TOPOLOGY_RANDOM; kind++) {
+        struct topology_plan *plan = plan_of((enum topology_kind)kind, 0);
+        assert_int_equal(topology_plan_period(plan), 1);
+        topology_plan_destroy(plan);
+    }
+    topology_plan_destroy(NULL);
 }
 
 static void one_member_meets_nobody(void **state)
 {
     (void)state;
-    size_t peer;
-    for (uint64_t round = 0; round < 3; round++) {
-        assert_int_equal(topology_partner(TOPOLOGY_RING, 1, 0, round), TOPOLOGY_NOBODY);
-        assert_int_equal(topology_partner(TOPOLOGY_BUTTERFLY, 1, 0, round), TOPOLOGY_NOBODY);
+    for (int kind = TOPOLOGY_RING; kind <= TOPOLOGY_RANDOM; kind++) {
+        struct topology_plan *plan = plan_of((enum topology_kind)kind, 1);
+        size_t peer;
+        for (uint64_t round = 0; round < 3; round++)
+            assert_int_equal(topology_plan_partner(plan, 0, round), TOPOLOGY_NOBODY);
+        assert_int_equal(topology_plan_neighbours(plan, 0, &peer, 1), 0);
+        assert_int_equal(topology_plan_slot(plan, 0), kind == TOPOLOGY_BUTTERFLY ? 0 : TOPOLOGY_NO_SLOT);
+        topology_plan_destroy(plan);
     }
-    assert_int_equal(topology_neighbours(TOPOLOGY_RING, 1, 0, &peer, 1), 0);
-    assert_int_equal(topology_neighbours(TOPOLOGY_BUTTERFLY, 1, 0, &peer, 1), 0);
 }
 
 static void two_members_meet_every_round(void **state)
 {
     (void)state;
-    for (uint64_t round = 0; round < 3; round++)
-        for (size_t self = 0; self < 2; self++) {
-            assert_int_equal(topology_partner(TOPOLOGY_RING, 2, self, round), 1 - self);
-            assert_int_equal(topology_partner(TOPOLOGY_BUTTERFLY, 2, self, round), 1 - self);
-        }
-    assert_int_equal(topology_period(TOPOLOGY_RING, 2), 1);
-    assert_int_equal(topology_period(TOPOLOGY_BUTTERFLY, 2), 1);
+    for (int kind = TOPOLOGY_RING; kind <= TOPOLOGY_RANDOM; kind++) {
+        struct topology_plan *plan = plan_of((enum topology_kind)kind, 2);
+        for (uint64_t round = 0; round < 3; round++)
+            for (size_t self = 0; self < 2; self++)
+                assert_int_equal(topology_plan_partner(plan, self, round), 1 - self);
+        assert_int_equal(topology_plan_period(plan), 1);
+        topology_plan_destroy(plan);
+    }
 }
 
 static void a_short_array_takes_the_first_neighbours(void **state)
 {
     (void)state;
     size_t peers[2] = {99, 99};
-    assert_int_equal(topology_neighbours(TOPOLOGY_BUTTERFLY, 16, 5, peers, 2), 4);
+    struct topology_plan *plan = plan_of(TOPOLOGY_BUTTERFLY, 16);
+    assert_int_equal(topology_plan_neighbours(plan, 5, peers, 2), 4);
     assert_int_equal(peers[0], 1);
     assert_int_equal(peers[1], 4);
-    assert_int_equal(topology_neighbours(TOPOLOGY_BUTTERFLY, 16, 5, NULL, 0), 4);
+    assert_int_equal(topology_plan_neighbours(plan, 5, NULL, 0), 4);
+    topology_plan_destroy(plan);
 }
 
 static void the_last_round_of_a_64_bit_counter_is_a_round(void **state)
 {
     (void)state;
-    for (size_t self = 0; self < 5; self++) {
-        size_t partner = topology_partner(TOPOLOGY_RING, 5, self, UINT64_MAX);
-        assert_true(partner == TOPOLOGY_NOBODY ||
-                    topology_partner(TOPOLOGY_RING, 5, partner, UINT64_MAX) == self);
+    for (int kind = TOPOLOGY_RING; kind <= TOPOLOGY_RANDOM; kind++) {
+        struct topology_plan *plan = plan_of((enum topology_kind)kind, 5);
+        for (size_t self = 0; self < 5; self++) {
+            size_t partner = topology_plan_partner(plan, self, UINT64_MAX);
+            assert_true(partner == TOPOLOGY_NOBODY ||
+                        topology_plan_partner(plan, partner, UINT64_MAX) == self);
+        }
+        topology_plan_destroy(plan);
     }
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+    struct topology_options options = {.kind = TOPOLOGY_RANDOM};
+    struct topology_plan *plan = (struct topology_plan *)&options; // to see that it stays
+    (void)state;
+    assert_int_equal(topology_plan_create(&options, NULL, 0, &plan), BASE_EINVAL);
+    options.rings = TOPOLOGY_RINGS_MOST + 1;
+    assert_int_equal(topology_plan_create(&options, NULL, 0, &plan), BASE_EINVAL);
+    options = (struct topology_options){.kind = (enum topology_kind)(TOPOLOGY_RANDOM + 1), .rings = 1};
+    assert_int_equal(topology_plan_create(&options, NULL, 0, &plan), BASE_EINVAL);
+    options.kind = TOPOLOGY_RING;
+    assert_int_equal(topology_plan_create(&options, NULL, LIMIT_MEMBERS + 1, &plan), BASE_EINVAL);
+    assert_ptr_equal(plan, &options);
+}
+
+// Names that fill their field without a zero at the end stay inside it.
+static void a_full_name_ends_with_its_field(void **state)
+{
+    struct topology_options options = {.kind = TOPOLOGY_RING};
+    struct topology_member members[3] = {0};
+    struct topology_plan *plan = NULL;
+    size_t peers[3];
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        memset(members[i].name, 'x', sizeof members[i].name);
+        members[i].id[31] = (uint8_t)(3 - i);
+    }
+    assert_int_equal(topology_plan_create(&options, members, 3, &plan), BASE_OK);
+    assert_int_equal(topology_plan_neighbours(plan, 0, peers, 3), 2);
+    assert_int_equal(topology_plan_partner(plan, 2, 0), 1); // equal names: by id
+    topology_plan_destroy(plan);
 }
 
 int main(void)
@@ -92,10 +165,13 @@ int main(void)
         cmocka_unit_test(names_are_read_back),
         cmocka_unit_test(an_unknown_name_says_what_is_known),
         cmocka_unit_test(the_key_of_a_member_is_fixed_for_good),
+        cmocka_unit_test(nobody_is_a_plan_too),
         cmocka_unit_test(one_member_meets_nobody),
         cmocka_unit_test(two_members_meet_every_round),
         cmocka_unit_test(a_short_array_takes_the_first_neighbours),
         cmocka_unit_test(the_last_round_of_a_64_bit_counter_is_a_round),
+        cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(a_full_name_ends_with_its_field),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

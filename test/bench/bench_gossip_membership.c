@@ -1,0 +1,356 @@
+// Membership in simulation: how soon all know of a death, a return, a partition and its end; what it costs;
+// and whether anybody dies who lives. Prints the limits beside; exit status 1 when one is missed.
+//
+//     bench_gossip_membership [hours]      node hours under 30% loss with slow nodes (default 20; campaign
+//     10,000)
+#include "test/support/sim_check.h"
+#include "test/support/sim_node.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define WIRE_BYTES 28u // IP and UDP of one datagram
+
+enum { NODES_MOST = 1000, SAMPLES_MOST = 1 << 16, SEEDS = 4, VICTIMS = 6, KILL_SEEDS = 16 };
+
+struct samples {
+    size_t count;
+    double second[SAMPLES_MOST];
+};
+
+static struct sim_world world;
+static struct samples samples;
+static size_t victim;
+static uint64_t since_ns;
+static bool counts[NODES_MOST]; // observers of whom a sample is wanted
+static bool missed;
+
+static double seconds(uint64_t ns)
+{
+    return (double)ns * 1e-9;
+}
+
+static double wall(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double quantile(double part)
+{
+    if (!samples.count)
+        return 1e9;
+    qsort(samples.second, samples.count, sizeof *samples.second, ascending);
+    return samples.second[(size_t)(part * (double)(samples.count - 1) + 0.5)];
+}
+
+static void row(const char *what, double value, const char *unit, double limit)
+{
+    const char *verdict = limit <= 0 ? "" : value <= limit ? "ok" : "MISSED";
+
+    missed |= limit > 0 && value > limit;
+    printf("  %-58s %9.3f %-5s", what, value, unit);
+    if (limit > 0)
+        printf(" <= %-8g %s", limit, verdict);
+    printf("\n");
+    fflush(stdout);
+}
+
+static void row_of(const char *what, size_t nodes, double value, const char *unit, double limit)
+{
+    char text[96];
+
+    snprintf(text, sizeof text, what, nodes);
+    row(text, value, unit, limit);
+}
+
+static void build(size_t nodes, uint64_t seed, double loss)
+{
+    const struct sim_options options = {.seed = seed,
+                                        .nodes = nodes,
+                                        .profile = GOSSIP_PROFILE_LAN,
+                                        .topology = {.kind = TOPOLOGY_RANDOM, .seed = 7, .rings = 2},
+                                        .peer_entries = 2,
+                                        .slow_ns = 150 * SIM_MS};
+
+    sim_world_create(&world, &options);
+    world.lenient = true;
+    world.net.quality[0] =
+        (struct sim_quality){.delay_ns = 200000, .jitter_ns = 100000, .loss = loss, .reorder = loss / 3};
+}
+
+static void fail(const char *what)
+{
+    printf("  %s (seed %llu, %zu nodes, at %.2f s)\n", what, (unsigned long long)world.options.seed,
+           world.options.nodes, seconds(sim_world_now(&world)));
+    sim_trace_dump(&world.trace, stdout);
+    exit(1);
+}
+
+static void run_for(uint64_t ns)
+{
+    if (!sim_world_run(&world, sim_world_now(&world) + ns))
+        fail(world.broken);
+}
+
+// How long until all agree; 1e9 after `most_ns`.
+static double until_agreed(uint64_t most_ns)
+{
+    uint64_t from_ns = sim_world_now(&world);
+    const char *what;
+
+    while (!sim_check_agree(&world, &what)) {
+        if (sim_world_now(&world) - from_ns > most_ns) {
+            printf("  no agreement: %s\n", what);
+            return 1e9;
+        }
+        run_for(50 * SIM_MS);
+    }
+    return seconds(sim_world_now(&world) - from_ns);
+}
+
+static void start_all(uint64_t each_ns)
+{
+    for (size_t i = 0; i < world.options.nodes; i++) {
+        sim_node_start(world.node[i]);
+        run_for(each_ns);
+    }
+    if (until_agreed(120 * SIM_SECOND) > 1e8)
+        fail("the cluster never came together");
+    run_for(5 * SIM_SECOND);
+}
+
+static void sample_death(struct sim_world *of, size_t host, const struct gossip_membership_action *action)
+{
+    if (action->state != GOSSIP_MEMBER_DEAD || sim_world_find(of, &action->peer) != victim || !counts[host])
+        return;
+    counts[host] = false;
+    if (samples.count < SAMPLES_MOST)
+        samples.second[samples.count++] = seconds(sim_world_now(of) - since_ns);
+}
+
+static size_t observers(void)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < world.options.nodes; i++)
+        count += counts[i] = world.node[i]->running;
+    return count;
+}
+
+static void kill_some(size_t nodes, uint64_t seed, bool silent)
+{
+    build(nodes, seed, 0);
+    start_all(50 * SIM_MS);
+    world.changed = sample_death;
+    for (size_t v = 0; v < VICTIMS && v + 2 < nodes; v++) {
+        victim = 2 + v; // not the names of the peer lists
+        since_ns = sim_world_now(&world);
+        sim_node_kill(world.node[victim], silent);
+        size_t want = samples.count + observers();
+        for (int i = 0; i < 400 && samples.count < want; i++)
+            run_for(100 * SIM_MS);
+        while (samples.count < want) // not within 40 s
+            samples.second[samples.count++] = 40;
+        run_for(3 * SIM_SECOND);
+    }
+    sim_world_destroy(&world);
+}
+
+static void deaths(size_t nodes, bool silent, double median, double late)
+{
+    const char *what =
+        silent ? "silent host, %zu nodes, to all observers:" : "kill -9, %zu nodes, to all observers:";
+    char text[80];
+
+    samples.count = 0;
+    for (uint64_t seed = 1; seed <= KILL_SEEDS; seed++)
+        kill_some(nodes, seed, silent);
+    snprintf(text, sizeof text, what, nodes);
+    printf("  %s\n", text);
+    row("    median", quantile(0.5), "s", median);
+    row("    99th percentile", quantile(0.99), "s", late);
+    row("    maximum", quantile(1), "s", 0);
+}
+
+static void rejoin(void)
+{
+    samples.count = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        build(16, seed, 0.3);
+        start_all(50 * SIM_MS);
+        for (size_t v = 2; v < 8; v++) {
+            sim_node_kill(world.node[v], false);
+            if (until_agreed(60 * SIM_SECOND) > 1e8)
+                fail("a death that nobody sees");
+            run_for(5 * SIM_SECOND);
+            sim_node_start(world.node[v]);
+            samples.second[samples.count++] = until_agreed(60 * SIM_SECOND);
+        }
+        sim_world_destroy(&world);
+    }
+    row("rejoin at 30% loss, 16 nodes, until all views agree, median", quantile(0.5), "s", 0);
+    row("    maximum", quantile(1), "s", 3);
+}
+
+static void set_cut(bool cut)
+{
+    size_t half = world.options.nodes / 2;
+
+    for (size_t a = 0; a < world.options.nodes; a++)
+        for (size_t b = 0; b < world.options.nodes; b++)
+            sim_net_path(&world.net, a, b)->cuts = cut && (a < half) != (b < half);
+}
+
+static bool split_is_known(void)
+{
+    size_t half = world.options.nodes / 2;
+
+    for (size_t a = 0; a < world.options.nodes; a++)
+        for (size_t b = 0; b < world.options.nodes; b++) {
+            struct gossip_member_info info;
+            if ((a < half) != (b < half) && sim_member_info(world.node[a], b, &info) &&
+                info.state != GOSSIP_MEMBER_DEAD)
+                return false;
+        }
+    return true;
+}
+
+static void partition(size_t nodes)
+{
+    double detected = 0, healed = 0;
+
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        build(nodes, seed, 0);
+        start_all(50 * SIM_MS);
+        uint64_t from_ns = sim_world_now(&world);
+        set_cut(true);
+        while (!split_is_known() && sim_world_now(&world) - from_ns < 120 * SIM_SECOND)
+            run_for(100 * SIM_MS);
+        double took = seconds(sim_world_now(&world) - from_ns);
+        detected = took > detected ? took : detected;
+        run_for(10 * SIM_SECOND);
+        set_cut(false);
+        took = until_agreed(120 * SIM_SECOND);
+        healed = took > healed ? took : healed;
+        sim_world_destroy(&world);
+    }
+    row_of("partition of %zu in halves: all know, maximum", nodes, detected, "s", 14);
+    row("    healed: all views agree, maximum", healed, "s", 3);
+}
+
+static void count_from_here(void)
+{
+    for (size_t i = 0; i < world.options.nodes; i++)
+        world.node[i]->sent = world.node[i]->sent_bytes = 0;
+}
+
+// Bytes a second: the mean of the members, and the most of one.
+static double load(uint64_t ns, size_t wire_bytes, double *most)
+{
+    double sum = 0, top = 0;
+    size_t nodes = 0;
+
+    for (size_t i = 0; i < world.options.nodes; i++) {
+        const struct sim_node *node = world.node[i];
+        if (!node->running)
+            continue;
+        double bytes = (double)(node->sent_bytes + wire_bytes * node->sent) / seconds(ns);
+        nodes++;
+        sum += bytes;
+        top = bytes > top ? bytes : top;
+    }
+    *most = top;
+    return sum / (double)nodes;
+}
+
+static void idle(size_t nodes, double limit)
+{
+    double most;
+
+    build(nodes, 1, 0);
+    start_all(50 * SIM_MS);
+    run_for(20 * SIM_SECOND);
+    count_from_here();
+    run_for(60 * SIM_SECOND);
+    row_of("idle, %zu nodes, sealed datagrams sent by a node", nodes, load(60 * SIM_SECOND, 0, &most), "B/s",
+           limit);
+    row("    with IP and UDP", load(60 * SIM_SECOND, WIRE_BYTES, &most), "B/s", 0);
+    sim_world_destroy(&world);
+}
+
+static void false_deaths(double hours)
+{
+    const size_t nodes = 32;
+    uint64_t end_ns;
+    double began = wall();
+
+    build(nodes, 1, 0.3);
+    for (size_t i = 0; i < nodes; i += 8)
+        world.node[i]->slow = true;
+    start_all(50 * SIM_MS);
+    world.counts = (struct sim_counts){0};
+    end_ns = sim_world_now(&world) + (uint64_t)(hours / (double)nodes * 3600e9);
+    while (sim_world_now(&world) < end_ns)
+        run_for(60 * SIM_SECOND);
+    printf("  %.0f node hours at 30%% loss, 4 of %zu nodes slow, in %.0f s: %llu suspected, %llu deaths\n",
+           hours, nodes, wall() - began, (unsigned long long)world.counts.suspects,
+           (unsigned long long)world.counts.deaths);
+    row("    false deaths per 1,000 node hours", (double)world.counts.deaths * 1000 / hours, "", 0);
+    missed |= world.counts.deaths > 0;
+    sim_world_destroy(&world);
+}
+
+static void thousand(void)
+{
+    double most, mean, began = wall();
+
+    build(NODES_MOST, 1, 0.01);
+    start_all(20 * SIM_MS);
+    run_for(40 * SIM_SECOND); // until the news of a thousand joins are told
+    count_from_here();
+    run_for(30 * SIM_SECOND);
+    mean = load(30 * SIM_SECOND, 0, &most);
+    row_of("%zu members: sealed datagrams sent by a member", NODES_MOST, mean, "B/s", 430);
+    row("    by the busiest, over the mean", most / mean, "x", 2);
+    for (size_t i = 0; i < 20; i++) {
+        sim_node_kill(world.node[10 + 7 * i], false);
+        run_for(100 * SIM_MS);
+    }
+    run_for(2 * SIM_SECOND);
+    for (size_t i = 0; i < 10; i++)
+        sim_node_start(world.node[10 + 7 * i]);
+    row("    20 killed, 10 back: views agree after the last of it", until_agreed(60 * SIM_SECOND), "s", 5);
+    row("    wall time", wall() - began, "s", 0);
+    sim_world_destroy(&world);
+}
+
+int main(int argc, char **argv)
+{
+    static const size_t sizes[] = {8, 16, 32, 64};
+    double hours = argc > 1 ? strtod(argv[1], NULL) : 20, began = wall();
+
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        deaths(sizes[i], false, sizes[i] == 32 ? 0.8 : 0, sizes[i] == 32 ? 1.5 : 0);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        deaths(sizes[i], true, sizes[i] == 32 ? 7.2 : 0, sizes[i] == 32 ? 9.5 : 0);
+    rejoin();
+    partition(32);
+    idle(8, 430);
+    idle(32, 430);
+    false_deaths(hours);
+    thousand();
+    row("wall time of all", wall() - began, "s", 0);
+    return missed;
+}

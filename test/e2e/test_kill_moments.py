@@ -1,0 +1,109 @@
+"""Kill -9 at any moment: while it starts, trains, averages, writes a checkpoint. It comes back where it was.
+
+    test_kill_moments.py [--moments N] [--seed N] [what unittest takes]
+
+10 moments, or N. One of two nodes is killed again and again; it writes a checkpoint after each round."""
+
+import argparse
+import os
+import random
+import re
+import sys
+import time
+
+from chaos import Cluster, unittest
+
+MOMENTS = 10
+SETTINGS = {
+    "model__kind": "mlp", "model__hidden": 128, "average__local_steps": 10, "checkpoint__every": "1ms", "data__takeover": "false",
+    "train__optimizer": "adamw", "train__rate": 0.0005,
+}
+random_source = random.Random()
+
+
+class KillMoments(unittest.TestCase):
+    def setUp(self):
+        self.c = Cluster(2, network=False, disk=True, **SETTINGS)
+        self.addCleanup(self.c.close)
+        self.stays, self.dies = self.c.hosts
+        self.boots, self.resumed = 0, 0
+
+    def newest(self):
+        steps = [int(re.search(r"\d+", name)[0]) for name in self.dies.checkpoints()]
+        return max(steps, default=None)
+
+    def look_at_boot(self):
+        """The number of starts grew. Many starts in a short time keep a node out of the graph for a while, which is
+        right, but not what is tested here: their times are taken out."""
+        path = os.path.join(self.dies.directory, "boot")
+        with open(path) as f:
+            text = f.read()
+        self.assertRegex(text, r"^\d+( \d+)*\n?$")
+        number = int(text.split()[0])
+        self.assertGreaterEqual(number, self.boots)
+        self.boots = number
+        with open(path, "w") as f:
+            f.write(f"{number}\n")
+
+    def resume(self):
+        """It starts, from the newest checkpoint that is there: a checkpoint has its name only when it is whole."""
+        there = self.newest()
+        self.dies.start("--resume")
+        if there is None:
+            self.dies.wait_log(r"no checkpoint in")
+        else:
+            step = int(self.dies.wait_log(r"resume .*from step (\d+), round")[1])
+            self.assertEqual(step, there)
+            self.assertGreaterEqual(step, self.resumed)
+            self.resumed = step
+        self.assertNotIn("checkpoint_damaged", self.dies.log())
+
+    def train(self):
+        rows = len(self.dies.metrics())
+        self.c.wait(lambda: len(self.dies.metrics()) >= rows + 2, f"rounds of {self.dies.name} after a restart")
+        self.assertGreater(self.dies.metrics()[rows]["step"], self.resumed)
+
+    def test_kill_at_random_moments(self):
+        for host in self.c.hosts:
+            host.start()
+        self.c.wait_rounds()
+        self.dies.kill()
+        while_it_starts = 0
+        for i in range(MOMENTS):
+            if i % 3 == 0:  # at any moment of its start
+                self.dies.start("--resume")
+                while_it_starts += 1
+            else:
+                self.resume()
+                self.train()
+            time.sleep(random_source.uniform(0, 0.4))
+            self.dies.kill()
+            self.look_at_boot()
+        self.resume()
+        self.train()
+        self.c.wait_together()
+        self.c.wait_exchanges()
+        print(f"{MOMENTS} moments, {while_it_starts} of them within 0.4 s of the start; {self.boots} boots; "
+              f"the last one resumed from step {self.resumed}", flush=True)
+        self.c.sane_losses("kill moments", 0)
+        self.c.sane_logs()
+        self.c.stop()
+        left = [n for n in os.listdir(self.dies.directory) if re.search(r"tmp|temp|part", n)]
+        self.assertEqual(left, [], "half-written files are left over")
+        self.c.models_agree(0.1)
+
+
+def main():
+    global MOMENTS
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--moments", type=int, default=MOMENTS)
+    parser.add_argument("--seed", type=int, default=int(os.environ.get("P2PML_SEED") or random.randrange(1 << 32)))
+    known, rest = parser.parse_known_args()
+    MOMENTS = known.moments
+    print(f"P2PML_SEED={known.seed}", flush=True)
+    random_source.seed(known.seed)
+    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+
+
+if __name__ == "__main__":
+    main()

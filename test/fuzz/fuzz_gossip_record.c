@@ -1,0 +1,38 @@
+// Any bytes as a record and as an accusation: what reads must write back to the same bytes.
+#include "gossip/member/record.h"
+
+#include <string.h>
+
+static void record(const uint8_t *data, size_t size)
+{
+    struct base_reader reader = base_reader_of(data, size);
+    struct gossip_record read;
+    uint8_t bytes[GOSSIP_RECORD_BYTES_MOST];
+    if (gossip_record_read(&reader, &read) != BASE_OK)
+        return;
+    size_t used = size - base_reader_left(&reader);
+    struct base_writer writer = base_writer_of(bytes, sizeof bytes);
+    gossip_record_write(&read, &writer);
+    BASE_ASSERT(!writer.failed && base_writer_used(&writer) == used && memcmp(bytes, data, used) == 0);
+    (void)gossip_record_valid(&read);
+}
+
+static void accusation(const uint8_t *data, size_t size)
+{
+    struct base_reader reader = base_reader_of(data, size);
+    struct gossip_accusation read;
+    uint8_t bytes[GOSSIP_ACCUSATION_BYTES];
+    if (gossip_accusation_read(&reader, &read) != BASE_OK)
+        return;
+    struct base_writer writer = base_writer_of(bytes, sizeof bytes);
+    gossip_accusation_write(&read, &writer);
+    BASE_ASSERT(!writer.failed && memcmp(bytes, data, sizeof bytes) == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    record(data, size);
+    accusation(data, size);
+    return 0;
+}

@@ -1,0 +1,261 @@
+#include "test/support/member_net.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MILLISECOND_NS 1000000ull
+
+enum what { DATAGRAM, STREAM, LINKED, UNREACHABLE };
+
+struct member_net_packet {
+    struct member_net_packet *next;
+    uint64_t at_ns;
+    enum what what;
+    size_t from, to;
+    uint64_t life; // of the receiver when it was sent
+    size_t bytes;
+    uint8_t data[];
+};
+
+void member_net_create(struct member_net *net, size_t count, uint64_t seed)
+{
+    memset(net, 0, sizeof *net);
+    net->count = count;
+    net->now_ns = 1000 * MILLISECOND_NS;
+    base_rng_seed(&net->rng, seed);
+    for (size_t i = 0; i < count; i++) {
+        uint8_t key[32] = {(uint8_t)i, 1};
+        memcpy(key + 8, &seed, sizeof seed);
+        gossip_identity_from_seed(key, &net->nodes[i].identity);
+    }
+}
+
+void member_net_destroy(struct member_net *net)
+{
+    for (size_t i = 0; i < net->count; i++)
+        gossip_membership_destroy(net->nodes[i].membership);
+    while (net->queue) {
+        struct member_net_packet *packet = net->queue;
+        net->queue = packet->next;
+        free(packet);
+    }
+}
+
+static size_t node_of(const struct member_net *net, const struct gossip_id *id)
+{
+    for (size_t i = 0; i < net->count; i++)
+        if (gossip_id_compare(&net->nodes[i].identity.id, id) == 0)
+            return i;
+    return SIZE_MAX;
+}
+
+static void queue(struct member_net *net, enum what what, size_t from, size_t to, uint64_t delay_ns,
+                  const uint8_t *data, size_t bytes)
+{
+    struct member_net_packet *packet = malloc(sizeof *packet + bytes), **at = &net->queue;
+    BASE_ASSERT(packet != NULL);
+    *packet = (struct member_net_packet){.at_ns = net->now_ns + delay_ns,
+                                         .what = what,
+                                         .from = from,
+                                         .to = to,
+                                         .life = net->nodes[to].options.version.life,
+                                         .bytes = bytes};
+    if (bytes)
+        memcpy(packet->data, data, bytes);
+    while (*at && (*at)->at_ns <= packet->at_ns)
+        at = &(*at)->next;
+    packet->next = *at;
+    *at = packet;
+}
+
+static void link_both(struct member_net *net, size_t a, size_t b)
+{
+    net->linked[a][b] = net->linked[b][a] = true;
+    queue(net, LINKED, b, a, MILLISECOND_NS, NULL, 0);
+    queue(net, LINKED, a, b, MILLISECOND_NS, NULL, 0);
+}
+
+static void carry(struct member_net *net, size_t from, const struct gossip_membership_action *action)
+{
+    size_t to = node_of(net, &action->peer);
+    const struct member_net_node *there = &net->nodes[to];
+    if (action->way == GOSSIP_BY_DATAGRAM) {
+        net->nodes[from].datagrams++;
+        net->nodes[from].datagram_bytes += action->n_bytes + LIMIT_DATAGRAM_OVERHEAD;
+        BASE_ASSERT(action->n_bytes + LIMIT_DATAGRAM_OVERHEAD <= LIMIT_DATAGRAM_BYTES);
+        if (net->no_datagrams || net->cut[from][to] || base_rng_uniform(&net->rng) < net->loss)
+            return;
+        if (there->running)
+            queue(net, DATAGRAM, from, to, MILLISECOND_NS, action->bytes, action->n_bytes);
+        else if (!there->silent)
+            queue(net, UNREACHABLE, to, from, MILLISECOND_NS, NULL, 0);
+        return;
+    }
+    if (net->cut[from][to] || net->cut[to][from])
+        return;
+    if (!there->running) {
+        if (!there->silent)
+            queue(net, UNREACHABLE, to, from, MILLISECOND_NS, NULL, 0);
+        return;
+    }
+    if (!net->linked[from][to])
+        link_both(net, from, to);
+    queue(net, STREAM, from, to, 2 * MILLISECOND_NS, action->bytes, action->n_bytes);
+}
+
+static void note_change(struct member_net *net, struct member_net_node *node,
+                        const struct gossip_membership_action *action)
+{
+    size_t of = node_of(net, &action->peer);
+    if (of == SIZE_MAX)
+        return;
+    node->state[of] = action->state;
+    node->changed_ns[of] = net->now_ns;
+    node->deaths += action->state == GOSSIP_MEMBER_DEAD;
+}
+
+void member_net_step(struct member_net *net, size_t at, const struct gossip_membership_event *event)
+{
+    struct member_net_node *node = &net->nodes[at];
+    struct gossip_membership_action action;
+    struct gossip_membership_event now = *event;
+    now.now_ns = net->now_ns;
+    enum base_error error = gossip_membership_step(node->membership, &now);
+    BASE_ASSERT(error == BASE_OK || error == BASE_EFORMAT);
+    while (gossip_membership_next(node->membership, &action)) {
+        if (action.kind == GOSSIP_MEMBERSHIP_SEND && node_of(net, &action.peer) != SIZE_MAX)
+            carry(net, at, &action);
+        if (action.kind == GOSSIP_MEMBERSHIP_CHANGED)
+            note_change(net, node, &action);
+        if (action.kind == GOSSIP_MEMBERSHIP_VIEW)
+            node->view_ns = net->now_ns;
+        node->accused += action.kind == GOSSIP_MEMBERSHIP_ACCUSED;
+        node->conflicts += action.kind == GOSSIP_MEMBERSHIP_CONFLICT;
+        node->boots += action.kind == GOSSIP_MEMBERSHIP_BOOT;
+    }
+}
+
+void member_net_start(struct member_net *net, size_t at, uint64_t boot)
+{
+    struct member_net_node *node = &net->nodes[at];
+    char name[LIMIT_NODE_NAME_BYTES];
+    snprintf(name, sizeof name, "n%02zu", at);
+    node->options = (struct gossip_membership_options){
+        .identity = &node->identity,
+        .version = {.boot = boot, .life = base_rng_u64(&net->rng)},
+        .name = name,
+        .addresses = {{.family = 4, .ip = {10, 0, 0, (uint8_t)at}, .port = 7400}},
+        .n_addresses = 1,
+        .shard = GOSSIP_NO_SHARD,
+        .seed = base_rng_u64(&net->rng),
+        .now_ns = net->now_ns,
+        .allow = node->options.allow};
+    gossip_membership_destroy(node->membership);
+    BASE_ASSERT(gossip_membership_create(&node->options, &node->membership) == BASE_OK);
+    gossip_membership_flags(node->membership, GOSSIP_RECORD_ELIGIBLE, 0);
+    node->running = true;
+    node->silent = false;
+    memset(node->state, 0, sizeof node->state);
+}
+
+void member_net_join(struct member_net *net, size_t node, size_t through)
+{
+    link_both(net, node, through);
+}
+
+void member_net_kill(struct member_net *net, size_t at, bool silent)
+{
+    net->nodes[at].running = false;
+    net->nodes[at].silent = silent;
+    for (size_t i = 0; i < net->count; i++) {
+        if (net->linked[at][i] && !silent && net->nodes[i].running)
+            queue(net, UNREACHABLE, at, i, MILLISECOND_NS, NULL, 0);
+        net->linked[at][i] = net->linked[i][at] = false;
+    }
+}
+
+void member_net_partition(struct member_net *net, size_t second, bool cut)
+{
+    for (size_t i = 0; i < net->count; i++)
+        for (size_t j = 0; j < net->count; j++)
+            net->cut[i][j] = cut && (i < second) != (j < second);
+}
+
+static void deliver(struct member_net *net, const struct member_net_packet *packet)
+{
+    const struct member_net_node *to = &net->nodes[packet->to];
+    if (!to->running || to->options.version.life != packet->life)
+        return;
+    static const enum gossip_membership_event_kind kinds[] = {
+        GOSSIP_MEMBERSHIP_PACKET, GOSSIP_MEMBERSHIP_PACKET, GOSSIP_MEMBERSHIP_LINKED,
+        GOSSIP_MEMBERSHIP_UNREACHABLE};
+    struct gossip_membership_event event = {.kind = kinds[packet->what],
+                                            .peer = net->nodes[packet->from].identity.id,
+                                            .way = packet->what == STREAM ? GOSSIP_BY_STREAM
+                                                                          : GOSSIP_BY_DATAGRAM,
+                                            .bytes = packet->data,
+                                            .n_bytes = packet->bytes};
+    struct gossip_member_info info;
+    bool known = gossip_membership_find(to->membership, &event.peer, &info) == BASE_OK;
+    if (packet->what != DATAGRAM || known) // a stranger's datagram does not open
+        member_net_step(net, packet->to, &event);
+}
+
+void member_net_run(struct member_net *net, uint64_t for_ns)
+{
+    uint64_t end_ns = net->now_ns + for_ns;
+    for (;;) {
+        uint64_t next_ns = net->queue ? net->queue->at_ns : UINT64_MAX;
+        size_t timer = SIZE_MAX;
+        for (size_t i = 0; i < net->count; i++) {
+            uint64_t deadline_ns =
+                net->nodes[i].running ? gossip_membership_deadline(net->nodes[i].membership) : UINT64_MAX;
+            if (deadline_ns < next_ns) {
+                next_ns = deadline_ns;
+                timer = i;
+            }
+        }
+        if (next_ns > end_ns)
+            break;
+        net->now_ns = next_ns > net->now_ns ? next_ns : net->now_ns;
+        if (timer != SIZE_MAX) {
+            member_net_step(net, timer, &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_TIMER});
+            continue;
+        }
+        struct member_net_packet *packet = net->queue;
+        net->queue = packet->next;
+        deliver(net, packet);
+        free(packet);
+    }
+    net->now_ns = end_ns;
+}
+
+bool member_net_agrees(const struct member_net *net)
+{
+    size_t running = 0;
+    for (size_t i = 0; i < net->count; i++)
+        running += net->nodes[i].running;
+    for (size_t i = 0; i < net->count; i++) {
+        const struct member_net_node *node = &net->nodes[i];
+        struct gossip_membership_totals totals;
+        size_t in_view = 0;
+        if (!node->running)
+            continue;
+        gossip_membership_totals(node->membership, &totals);
+        (void)gossip_membership_view(node->membership, &in_view);
+        if (totals.alive != running || totals.suspect != 0 || in_view != running)
+            return false;
+    }
+    return true;
+}
+
+void member_net_start_all(struct member_net *net)
+{
+    for (size_t i = 0; i < net->count; i++)
+        member_net_start(net, i, 1);
+    for (size_t i = 1; i < net->count; i++)
+        member_net_join(net, i, 0);
+    for (int i = 0; i < 200 && !member_net_agrees(net); i++)
+        member_net_run(net, 100 * MILLISECOND_NS);
+}

@@ -1,0 +1,51 @@
+// Membership objects joined in one process under virtual time: a small network for tests of single rules.
+// Datagrams take a millisecond and may get lost; streams take two and do not. (Whole nodes under all faults:
+// test/sim.)
+#ifndef TEST_SUPPORT_MEMBER_NET_H
+#define TEST_SUPPORT_MEMBER_NET_H
+
+#include "base/rng.h"
+#include "gossip/member/member.h"
+
+#define MEMBER_NET_MOST 64
+
+struct member_net_packet;
+
+struct member_net_node {
+    struct gossip_identity identity;
+    struct gossip_membership *membership;
+    struct gossip_membership_options options;
+    bool running, silent; // silent: the host is gone, no port answers
+    uint64_t view_ns;     // of the latest VIEW
+    uint64_t changed_ns[MEMBER_NET_MOST];
+    enum gossip_member_state state[MEMBER_NET_MOST]; // as told by CHANGED
+    unsigned deaths, accused, conflicts, boots;
+    uint64_t datagrams, datagram_bytes;
+};
+
+struct member_net {
+    struct member_net_node nodes[MEMBER_NET_MOST];
+    size_t count;
+    uint64_t now_ns;
+    struct base_rng rng;
+    double loss;                                   // of datagrams
+    bool no_datagrams;                             // a firewall
+    bool cut[MEMBER_NET_MOST][MEMBER_NET_MOST];    // from, to: nothing passes
+    bool linked[MEMBER_NET_MOST][MEMBER_NET_MOST]; // a stream
+    struct member_net_packet *queue;               // by time
+};
+
+void member_net_create(struct member_net *net, size_t count, uint64_t seed);
+void member_net_destroy(struct member_net *net);
+void member_net_start(struct member_net *net, size_t node, uint64_t boot); // eligible at once
+void member_net_join(struct member_net *net, size_t node, size_t through); // makes a stream
+void member_net_kill(struct member_net *net, size_t node, bool silent);
+void member_net_partition(struct member_net *net, size_t first_of_second_side, bool cut);
+void member_net_run(struct member_net *net, uint64_t for_ns);
+void member_net_step(struct member_net *net, size_t node, const struct gossip_membership_event *event);
+// All running ones that are together hold each other for alive, and have the same view.
+bool member_net_agrees(const struct member_net *net);
+void member_net_start_all(
+    struct member_net *net); // starts all, joins through node 0, and runs until they agree
+
+#endif

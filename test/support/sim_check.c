@@ -1,0 +1,224 @@
+#include "test/support/sim_check.h"
+
+#include <string.h>
+
+#define GRACE_NS     (10 * SIM_SECOND) // in which the news of a death that was no mistake may still go round
+#define MERGE_NS     (3 * SIM_SECOND)  // between two faults in which a refutation may fail to reach all
+#define ACTIONS_EACH 8u                // of one step, for each member
+#define ACTIONS_MOST 128u
+#define STUCK_MOST   32u
+
+static uint64_t tolerated_ns(const struct sim_world *world)
+{
+    static const uint64_t seconds[] = {
+        [GOSSIP_PROFILE_LAN] = 5, [GOSSIP_PROFILE_WAN] = 14, [GOSSIP_PROFILE_LOCAL] = 3};
+    return seconds[world->options.profile] * SIM_SECOND;
+}
+
+void sim_check_excuse(struct sim_world *world, size_t host, uint64_t until_ns)
+{
+    struct sim_harm *harm = &world->harm[host];
+
+    if (until_ns > UINT64_MAX - GRACE_NS)
+        until_ns = UINT64_MAX - GRACE_NS;
+    if (until_ns + GRACE_NS > harm->excused_until_ns)
+        harm->excused_until_ns = until_ns + GRACE_NS;
+}
+
+void sim_check_harm(struct sim_world *world, size_t host, uint64_t until_ns)
+{
+    struct sim_harm *harm = &world->harm[host];
+    uint64_t now_ns = world->queue.now_ns;
+
+    if (now_ns > harm->until_ns + MERGE_NS || !harm->until_ns)
+        harm->since_ns = now_ns;
+    if (until_ns > harm->until_ns)
+        harm->until_ns = until_ns;
+    if (harm->until_ns - harm->since_ns >= tolerated_ns(world))
+        sim_check_excuse(world, host, harm->until_ns);
+}
+
+bool sim_check_excused(const struct sim_world *world, size_t host)
+{
+    return world->queue.now_ns <= world->harm[host].excused_until_ns;
+}
+
+static struct sim_seen *seen(struct sim_node *node, size_t peer)
+{
+    return &node->world->seen[node->host * node->world->options.nodes + peer];
+}
+
+void sim_check_started(struct sim_node *node)
+{
+    memset(seen(node, 0), 0, node->world->options.nodes * sizeof(struct sim_seen));
+}
+
+static void need(struct sim_node *node, bool good, const char *what)
+{
+    if (!good)
+        sim_world_break(node->world, node->host, what);
+}
+
+void sim_check_step(struct sim_node *node)
+{
+    struct gossip_membership_totals totals;
+    size_t nodes = node->world->options.nodes, count;
+
+    if (node->world->counts.steps % 64)
+        return;
+    count = gossip_membership_count(node->membership);
+    gossip_membership_totals(node->membership, &totals);
+    need(node, count <= nodes, "more members than there are");
+    need(node, totals.alive + totals.suspect + totals.dead + totals.left == count, "states do not add up");
+    need(node, totals.health <= 8, "local health over its bound");
+    for (size_t i = 0; i < count; i++) {
+        struct gossip_member_info info;
+        gossip_membership_info(node->membership, i, &info);
+        need(node, info.accusers <= 8, "accusations over their bound");
+        need(node, i || sim_world_find(node->world, &info.record->id) == node->self, "self is not first");
+        need(node, info.state != GOSSIP_MEMBER_SUSPECT || info.accusers, "suspected by nobody");
+    }
+}
+
+void sim_check_actions(struct sim_node *node, size_t taken)
+{
+    need(node, taken < ACTIONS_MOST + ACTIONS_EACH * node->world->options.nodes,
+         "too many actions of one step");
+}
+
+// What kept the one from the others and then the other: between these two it is one stretch.
+static bool kept_apart(const struct sim_world *world, size_t a, size_t b)
+{
+    const struct sim_harm *first = &world->harm[a], *second = &world->harm[b];
+
+    if (first->since_ns > second->since_ns) {
+        first = second;
+        second = &world->harm[a];
+    }
+    uint64_t until_ns = first->until_ns > second->until_ns ? first->until_ns : second->until_ns;
+    return second->since_ns <= first->until_ns + MERGE_NS && world->queue.now_ns <= until_ns + GRACE_NS &&
+           until_ns - first->since_ns >= tolerated_ns(world);
+}
+
+static bool runs(const struct sim_world *world, size_t identity)
+{
+    return sim_check_process(world, identity) != NULL;
+}
+
+static void died(struct sim_node *node, size_t peer, const struct gossip_membership_action *action)
+{
+    struct sim_world *world = node->world;
+    bool explained = !runs(world, peer) || node->liar || world->node[peer]->liar ||
+                     sim_check_excused(world, peer) || sim_check_excused(world, node->host) ||
+                     kept_apart(world, node->host, peer) || (node->self < world->options.twins) ||
+                     peer < world->options.twins;
+
+    world->counts.deaths++;
+    world->counts.deaths_evidence += action->evidence;
+    if (explained)
+        return;
+    world->counts.false_deaths++;
+    sim_world_trace(world, node->host, "FALSE DEATH", action->evidence ? "evidence" : "silence", peer, 0);
+    if (!world->lenient)
+        sim_world_break(world, node->host, "a false death: nothing kept that process from the others");
+}
+
+void sim_check_changed(struct sim_node *node, size_t peer, const struct gossip_membership_action *action)
+{
+    struct sim_seen *at = seen(node, peer);
+
+    need(node, peer != node->self, "a change of this node itself");
+    need(node, action->known == at->known, "a change of a member that is known, or not");
+    need(node, !at->known || action->before == at->state, "a change from another state than before");
+    at->known = true;
+    at->state = action->state;
+    node->world->counts.suspects += action->state == GOSSIP_MEMBER_SUSPECT;
+    if (action->state == GOSSIP_MEMBER_DEAD)
+        died(node, peer, action);
+}
+
+void sim_check_record(struct sim_node *node, size_t peer)
+{
+    struct sim_seen *at = seen(node, peer);
+    struct gossip_member_info info;
+
+    if (!sim_member_info(node, peer, &info))
+        return;
+    need(node, gossip_version_compare(&info.record->version, &at->version) >= 0, "a version went back");
+    at->version = info.record->version;
+}
+
+void sim_check_view(struct sim_node *node)
+{
+    size_t count;
+    const struct gossip_record *view = gossip_membership_view(node->membership, &count);
+
+    for (size_t i = 0; i < count; i++) {
+        size_t peer = sim_world_find(node->world, &view[i].id);
+        need(node, peer != SIZE_MAX, "a stranger in the view");
+        need(node, view[i].flags & GOSSIP_RECORD_ELIGIBLE, "somebody in the view who is not eligible");
+        need(node, !(view[i].flags & GOSSIP_RECORD_LEFT), "somebody in the view who has left");
+        need(node, !i || gossip_id_compare(&view[i - 1].id, &view[i].id) < 0, "a view out of order");
+        if (peer == SIZE_MAX || peer == node->self)
+            continue;
+        const struct sim_seen *at = seen(node, peer);
+        need(node, at->known && (at->state == GOSSIP_MEMBER_ALIVE || at->state == GOSSIP_MEMBER_SUSPECT),
+             "somebody in the view who is not alive");
+    }
+}
+
+void sim_check_datagram(struct sim_node *node, size_t bytes)
+{
+    need(node, bytes && bytes + LIMIT_DATAGRAM_OVERHEAD <= LIMIT_DATAGRAM_BYTES, "a datagram too long");
+}
+
+void sim_check_stream_packet(struct sim_node *node, size_t bytes)
+{
+    need(node, bytes && bytes <= LIMIT_GOSSIP_BYTES, "a packet too long for a stream");
+}
+
+void sim_check_refused(struct sim_node *node, size_t peer)
+{
+    bool liar = peer != SIZE_MAX && node->world->node[peer]->liar;
+
+    need(node, liar, "what an honest member said was refused");
+}
+
+void sim_check_boot(struct sim_node *node, uint64_t boot)
+{
+    need(node, boot > node->boot, "a boot number that does not grow");
+}
+
+void sim_check_conflict(struct sim_node *node)
+{
+    need(node, node->self < node->world->options.twins, "a conflict, and there is no second process");
+}
+
+void sim_check_deadline(struct sim_node *node, uint64_t deadline_ns, const char *what)
+{
+    bool passes = !node->running || deadline_ns > sim_node_now(node);
+
+    node->stuck = passes ? 0 : node->stuck + 1; // what is late may need some turns
+    need(node, node->stuck < STUCK_MOST, what);
+}
+
+void sim_check_round_done(struct sim_node *node)
+{
+    uint64_t longest_ns = 1100 * SIM_MS;
+    uint64_t now_ns = node->world->queue.now_ns;
+    bool calm = !node->slow && now_ns > node->world->harm[node->host].until_ns + longest_ns &&
+                now_ns > node->jumped_ns + longest_ns;
+
+    need(node, !calm || sim_node_now(node) - node->train_ns <= longest_ns,
+         "a round stayed open beyond its deadline");
+}
+
+void sim_check_edges(struct sim_node *node)
+{
+    for (size_t i = 0;
+         node->world->gentle && !node->world->may_lose && i < gossip_exchange_edges(node->exchange); i++) {
+        struct gossip_edge_info info;
+        gossip_exchange_edge_info(node->exchange, i, &info);
+        need(node, !info.mismatches, "the ends of an edge did not fit, though nothing was lost");
+    }
+}

@@ -1,0 +1,120 @@
+// A member that lies: it holds valid keys, runs like all others, and a hundred times a second says something
+// that is not so. It accuses whom it likes, forges what it cannot sign, repeats what was said long ago, and
+// sends what is no packet at all.
+#include "gossip/member/record.h"
+#include "test/support/sim_fault.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define EACH_NS (10 * SIM_MS)
+
+enum { PACKET_GOSSIP = 6, PACKETS = 8, ITEM_RECORD = 1, ITEM_ACCUSATION = 2, ITEM_DEAD = 3, OLD = 16 };
+
+struct liar {
+    struct sim_node *node;
+    struct gossip_record old[OLD]; // records as they were
+    size_t n_old;
+};
+
+static void header(struct sim_node *node, struct base_writer *writer, uint8_t kind)
+{
+    base_write_u8(writer, kind);
+    base_write_u8(writer, (uint8_t)base_rng_below(&node->rng, 2)); // "I hold you for dead"
+    base_write_u32(writer, (uint32_t)base_rng_u64(&node->rng));
+    base_write_u64(writer, base_rng_u64(&node->rng));
+    base_write_u8(writer, (uint8_t)base_rng_below(&node->rng, 256));
+}
+
+static bool victim(struct sim_node *node, struct gossip_member_info *info)
+{
+    size_t count = gossip_membership_count(node->membership);
+
+    if (count < 2)
+        return false;
+    gossip_membership_info(node->membership, 1 + (size_t)base_rng_below(&node->rng, count - 1), info);
+    return true;
+}
+
+static void accusation(struct sim_node *node, struct base_writer *writer, const struct gossip_record *of,
+                       bool forged)
+{
+    const struct sim_world *world = node->world;
+    struct gossip_accusation told = {.subject = of->id,
+                                     .version = of->version,
+                                     .accuser = *sim_member_id(node, node->self),
+                                     .class = (uint8_t)base_rng_below(&node->rng, 2)};
+
+    gossip_accusation_sign(&told, &world->identity[node->self]);
+    if (forged) // in another's name
+        told.accuser = *sim_member_id(node, (size_t)base_rng_below(&node->rng, world->options.nodes));
+    gossip_accusation_write(&told, writer);
+}
+
+static void lie(struct liar *liar, struct base_writer *writer, const struct gossip_record *of)
+{
+    struct sim_node *node = liar->node;
+    struct gossip_record fake = *of;
+    uint64_t what = base_rng_below(&node->rng, 8);
+
+    header(node, writer, what == 7 ? (uint8_t)(1 + base_rng_below(&node->rng, PACKETS)) : PACKET_GOSSIP);
+    if (what < 3) {
+        base_write_u8(writer, ITEM_ACCUSATION);
+        accusation(node, writer, of, what == 2);
+    } else if (what == 3) { // a newer record of another, signed by the wrong key
+        fake.version.incarnation += 1000;
+        fake.flags ^= GOSSIP_RECORD_LEFT;
+        gossip_record_sign(&fake, &node->world->identity[node->self]);
+        base_write_u8(writer, ITEM_RECORD);
+        gossip_record_write(&fake, writer);
+    } else if (what == 4) { // an old one, which was true once
+        base_write_u8(writer, ITEM_RECORD);
+        gossip_record_write(liar->n_old ? &liar->old[base_rng_below(&node->rng, liar->n_old)] : of, writer);
+    } else if (what == 5) {
+        base_write_u8(writer, ITEM_DEAD);
+        gossip_record_write(of, writer);
+        base_write_u8(writer, 2);
+        accusation(node, writer, of, false);
+        accusation(node, writer, of, true);
+    } else if (what == 6) {
+        for (size_t i = base_rng_below(&node->rng, 200); i--;)
+            base_write_u8(writer, (uint8_t)base_rng_u64(&node->rng));
+    }
+}
+
+static void tell(void *owner, struct sim_event *event)
+{
+    struct liar *liar = owner;
+    struct sim_node *node = liar->node;
+    uint8_t bytes[LIMIT_DATAGRAM_BYTES - LIMIT_DATAGRAM_OVERHEAD];
+    struct base_writer writer = base_writer_of(bytes, sizeof bytes);
+    struct gossip_member_info info, to;
+    struct sim_event again = {
+        .time_ns = node->world->queue.now_ns + EACH_NS, .run = tell, .owner = liar, .a = event->a};
+
+    if (node->running && !node->paused && victim(node, &info) && victim(node, &to)) {
+        size_t peer = sim_world_find(node->world, &to.record->id);
+        liar->old[liar->n_old < OLD ? liar->n_old++ : base_rng_below(&node->rng, OLD)] = *info.record;
+        lie(liar, &writer, info.record);
+        if (!writer.failed && base_rng_below(&node->rng, 32))
+            sim_member_send(node, peer, bytes, base_writer_used(&writer));
+        else if (!writer.failed)
+            sim_link_packet(node, peer, bytes, base_writer_used(&writer));
+    }
+    again.bytes = event->bytes; // the liar itself, freed with the queue
+    event->bytes = NULL;
+    sim_queue_push(&node->world->queue, &again);
+}
+
+void sim_liar_begin(struct sim_node *node)
+{
+    struct liar *liar = sim_must(calloc(1, sizeof *liar));
+    const struct sim_event event = {.time_ns = node->world->queue.now_ns + EACH_NS,
+                                    .run = tell,
+                                    .owner = liar,
+                                    .bytes = (uint8_t *)liar,
+                                    .n_bytes = sizeof *liar};
+
+    liar->node = node;
+    node->liar = true;
+    sim_queue_push(&node->world->queue, &event);
+}

@@ -1,0 +1,276 @@
+#include "test/support/sim_check.h"
+#include "test/support/sim_node.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FRESH_NS  (10 * SIM_SECOND) // an address that was heard from
+#define RECENT_NS (600 * SIM_SECOND)
+
+enum { PLAIN_HEADER = 12 }; // sender's identity, receiver's boot: what sealing would prove
+
+const struct gossip_id *sim_member_id(const struct sim_node *node, size_t peer)
+{
+    return &node->world->identity[peer].id;
+}
+
+bool sim_member_info(const struct sim_node *node, size_t peer, struct gossip_member_info *info)
+{
+    return gossip_membership_find(node->membership, sim_member_id(node, peer), info) == BASE_OK;
+}
+
+static unsigned recent_boots(const struct sim_node *node)
+{
+    const struct sim_disk *disk = &node->disk;
+    uint64_t now_ns = node->world->queue.now_ns;
+    unsigned recent = 0;
+
+    for (size_t i = 0; i < disk->starts && i < SIM_STARTS; i++)
+        recent += now_ns - disk->started_ns[i] < RECENT_NS;
+    return recent;
+}
+
+void sim_member_start(struct sim_node *node)
+{
+    const struct sim_world *world = node->world;
+    struct gossip_membership_options options = {.identity = &world->identity[node->self],
+                                                .version = {.boot = node->boot},
+                                                .addresses = {sim_net_address(node->host)},
+                                                .n_addresses = 1,
+                                                .shard = (uint32_t)node->self,
+                                                .profile = world->options.profile,
+                                                .seed = base_rng_u64(&node->rng),
+                                                .now_ns = sim_node_now(node),
+                                                .recent_boots = recent_boots(node)};
+    struct gossip_datagrams_options sealing = {
+        .identity = &world->identity[node->self], .cluster = "sim", .boot = node->boot};
+    char name[LIMIT_NODE_NAME_BYTES];
+    uint64_t entropy = base_rng_u64(&node->rng);
+
+    snprintf(name, sizeof name, "node-%02zu", node->self);
+    options.name = name;
+    node->life = options.version.life = base_rng_u64(&node->rng);
+    BASE_ASSERT(gossip_membership_create(&options, &node->membership) == BASE_OK);
+    memcpy(sealing.psk, world->psk, sizeof sealing.psk);
+    memcpy(sealing.entropy, &entropy, sizeof sealing.entropy);
+    if (world->options.sealed)
+        BASE_ASSERT(gossip_datagrams_create(&sealing, &node->datagrams) == BASE_OK);
+}
+
+void sim_member_stop(struct sim_node *node)
+{
+    gossip_membership_destroy(node->membership);
+    gossip_datagrams_destroy(node->datagrams);
+    node->membership = NULL;
+    node->datagrams = NULL;
+}
+
+// Where the latest authentic datagram came from if that is fresh, else the record's addresses in turn.
+static bool address_of(struct sim_node *node, size_t peer, size_t *host)
+{
+    struct sim_peer *to = &node->peer[peer];
+    struct gossip_member_info info;
+
+    if (to->host_ns && sim_node_now(node) - to->host_ns < FRESH_NS) {
+        *host = to->host;
+        return true;
+    }
+    if (!sim_member_info(node, peer, &info) || !info.record->n_addresses)
+        return false;
+    return sim_net_host_of(&node->world->net, &info.record->addresses[to->turn++ % info.record->n_addresses],
+                           host);
+}
+
+static bool seal(struct sim_node *node, size_t peer, const uint8_t *bytes, size_t count, uint8_t *sealed,
+                 size_t *sealed_bytes)
+{
+    struct gossip_member_info info;
+    uint32_t self = (uint32_t)node->self;
+
+    if (node->datagrams)
+        return gossip_datagram_seal(node->datagrams, sim_member_id(node, peer), bytes, count, sealed,
+                                    sealed_bytes) == BASE_OK;
+    if (!sim_member_info(node, peer, &info))
+        return false;
+    memcpy(sealed, &self, sizeof self);
+    memcpy(sealed + sizeof self, &info.record->version.boot, sizeof info.record->version.boot);
+    memcpy(sealed + PLAIN_HEADER, bytes, count);
+    *sealed_bytes = count + PLAIN_HEADER;
+    return true;
+}
+
+static bool unseal(struct sim_node *node, const uint8_t *sealed, size_t sealed_bytes, uint8_t *bytes,
+                   size_t *count, size_t *peer)
+{
+    struct gossip_member_info info;
+    struct gossip_id id;
+    uint32_t from;
+    uint64_t boot;
+
+    if (node->datagrams) {
+        if (gossip_datagram_open(node->datagrams, sealed, sealed_bytes, bytes, count, &id) != BASE_OK)
+            return false;
+        *peer = sim_world_find(node->world, &id);
+        return *peer != SIZE_MAX;
+    }
+    memcpy(&from, sealed, sizeof from);
+    memcpy(&boot, sealed + sizeof from, sizeof boot);
+    if (boot != node->boot || from == node->self || !sim_member_info(node, from, &info))
+        return false;
+    *peer = from;
+    *count = sealed_bytes - PLAIN_HEADER;
+    memcpy(bytes, sealed + PLAIN_HEADER, *count);
+    return true;
+}
+
+void sim_member_send(struct sim_node *node, size_t peer, const uint8_t *bytes, size_t count)
+{
+    uint8_t sealed[LIMIT_DATAGRAM_BYTES];
+    size_t sealed_bytes, host;
+
+    sim_check_datagram(node, count);
+    if (peer == node->self || !address_of(node, peer, &host) ||
+        !seal(node, peer, bytes, count, sealed, &sealed_bytes))
+        return;
+    node->sent++;
+    node->sent_bytes += count + LIMIT_DATAGRAM_OVERHEAD;
+    node->peer[peer].sent_host = (uint32_t)host + 1;
+    sim_world_trace(node->world, node->host, "datagram", NULL, host, count);
+    sim_net_datagram(&node->world->net, node->host, host, sealed, sealed_bytes);
+}
+
+void sim_member_datagram(struct sim_node *node, size_t from, const uint8_t *bytes, size_t count)
+{
+    uint8_t plain[LIMIT_DATAGRAM_BYTES];
+    size_t plain_bytes, peer;
+
+    if (!unseal(node, bytes, count, plain, &plain_bytes, &peer)) {
+        node->world->counts.rejected++;
+        return;
+    }
+    node->peer[peer].host = (uint32_t)from;
+    node->peer[peer].host_ns = sim_node_now(node);
+    sim_world_trace(node->world, node->host, "heard", NULL, peer, plain_bytes);
+    if (!sim_member_packet(node, peer, GOSSIP_BY_DATAGRAM, plain, plain_bytes))
+        sim_check_refused(node, peer);
+}
+
+static void changed(struct sim_node *node, size_t peer, const struct gossip_membership_action *action)
+{
+    struct sim_peer *at = &node->peer[peer];
+
+    sim_world_trace(node->world, node->host, "changed", gossip_member_state_name(action->state), peer,
+                    action->evidence);
+    sim_check_changed(node, peer, action);
+    if (node->world->changed)
+        node->world->changed(node->world, node->host, action);
+    at->dead_ns = 0;
+    if (action->state == GOSSIP_MEMBER_DEAD || action->state == GOSSIP_MEMBER_LEFT) {
+        at->dead_ns = sim_node_now(node);
+        sim_link_close(node, peer, "dead");
+    }
+}
+
+static void record(struct sim_node *node, size_t peer)
+{
+    struct gossip_member_info info;
+
+    sim_check_record(node, peer);
+    if (!sim_member_info(node, peer, &info) || !node->datagrams || peer == node->self)
+        return;
+    enum base_error error = gossip_datagrams_peer(node->datagrams, sim_member_id(node, peer),
+                                                  info.record->exchange_public, info.record->version.boot);
+    if (error != BASE_OK)
+        sim_world_break(node->world, node->host, "the keys of a member were refused");
+}
+
+static void carry_out(struct sim_node *node, const struct gossip_membership_action *action)
+{
+    size_t peer = sim_world_find(node->world, &action->peer);
+    bool about = action->kind != GOSSIP_MEMBERSHIP_VIEW && action->kind != GOSSIP_MEMBERSHIP_BOOT &&
+                 action->kind != GOSSIP_MEMBERSHIP_CONFLICT;
+
+    if (about && peer == SIZE_MAX) {
+        sim_world_break(node->world, node->host, "an action about somebody who never existed");
+        return;
+    }
+    switch (action->kind) {
+    case GOSSIP_MEMBERSHIP_SEND:
+        if (action->way == GOSSIP_BY_DATAGRAM)
+            sim_member_send(node, peer, action->bytes, action->n_bytes);
+        else
+            sim_link_packet(node, peer, action->bytes, action->n_bytes);
+        break;
+    case GOSSIP_MEMBERSHIP_CHANGED:
+        changed(node, peer, action);
+        break;
+    case GOSSIP_MEMBERSHIP_RECORD:
+        record(node, peer);
+        break;
+    case GOSSIP_MEMBERSHIP_VIEW:
+        node->view_changed = true;
+        sim_check_view(node);
+        break;
+    case GOSSIP_MEMBERSHIP_ACCUSED:
+        node->world->counts.accused++;
+        sim_world_trace(node->world, node->host, "accused", action->was_dead ? "dead" : "suspect", peer, 0);
+        break;
+    case GOSSIP_MEMBERSHIP_BOOT:
+        node->world->counts.boots++;
+        sim_world_trace(node->world, node->host, "boot", NULL, action->boot, node->boot);
+        sim_check_boot(node, action->boot);
+        node->boot = node->disk.boot = action->boot;
+        if (node->datagrams)
+            gossip_datagrams_boot(node->datagrams, action->boot);
+        break;
+    case GOSSIP_MEMBERSHIP_CONFLICT:
+        node->world->counts.conflicts++;
+        sim_world_trace(node->world, node->host, "conflict", NULL, 0, 0);
+        sim_check_conflict(node);
+        node->stop = true;
+        break;
+    case GOSSIP_MEMBERSHIP_REMOVED:
+        sim_world_trace(node->world, node->host, "removed", NULL, peer, 0);
+        if (node->datagrams)
+            gossip_datagrams_forget(node->datagrams, &action->peer);
+        sim_link_close(node, peer, "removed");
+        break;
+    }
+}
+
+static enum base_error step(struct sim_node *node, const struct gossip_membership_event *event)
+{
+    struct gossip_membership_action action;
+    enum base_error error = gossip_membership_step(node->membership, event);
+
+    node->world->counts.steps++;
+    for (size_t i = 0; gossip_membership_next(node->membership, &action); i++) {
+        sim_check_actions(node, i);
+        carry_out(node, &action);
+    }
+    return error;
+}
+
+void sim_member_tell(struct sim_node *node, enum gossip_membership_event_kind kind, size_t peer)
+{
+    const struct gossip_membership_event event = {
+        .kind = kind, .now_ns = sim_node_now(node), .peer = *sim_member_id(node, peer)};
+
+    if (kind != GOSSIP_MEMBERSHIP_TIMER)
+        sim_world_trace(node->world, node->host, "tell", NULL, kind, peer);
+    if (step(node, &event) != BASE_OK)
+        sim_world_break(node->world, node->host, "an event without bytes was refused");
+}
+
+bool sim_member_packet(struct sim_node *node, size_t peer, enum gossip_member_way way, const uint8_t *bytes,
+                       size_t count)
+{
+    const struct gossip_membership_event event = {.kind = GOSSIP_MEMBERSHIP_PACKET,
+                                                  .now_ns = sim_node_now(node),
+                                                  .peer = *sim_member_id(node, peer),
+                                                  .way = way,
+                                                  .bytes = bytes,
+                                                  .n_bytes = count};
+
+    return step(node, &event) == BASE_OK;
+}

@@ -1,0 +1,78 @@
+// A network in virtual time: hosts with one address each, datagrams that are lost, doubled, late and out of
+// order, streams that are ordered, stall where the network is cut and give up like TCP. It knows no contents.
+//
+// One direction between two hosts has a quality (delay, jitter, loss, ...), may be cut (silently), and may be
+// clogged: what was sent meanwhile comes when the clog ends. Random choices from the net's own generator.
+#ifndef TEST_SUPPORT_SIM_NET_H
+#define TEST_SUPPORT_SIM_NET_H
+
+#include "base/rng.h"
+#include "gossip/member/record.h"
+#include "test/support/sim_queue.h"
+
+enum { SIM_QUALITIES = 4 };
+
+struct sim_quality {
+    uint64_t delay_ns, jitter_ns;    // jitter: exponential, cut at 8 times its mean
+    double loss, duplicate, reorder; // chances of a datagram; reorder: late by up to 8 delays
+};
+
+struct sim_path {
+    uint16_t cuts; // how many faults cut it now
+    uint8_t quality;
+    uint64_t clogged_until_ns;
+};
+
+enum sim_host_state {
+    SIM_HOST_GONE,   // silent: no power, no cable
+    SIM_HOST_CLOSED, // the host answers, no process holds the port
+    SIM_HOST_OPEN,
+};
+
+enum sim_end { SIM_END_CLOSED, SIM_END_RESET, SIM_END_TIMEOUT };
+
+struct sim_net_handler { // to the owner; `host` is whom it happens to
+    void (*datagram)(void *owner, size_t host, size_t from, const uint8_t *bytes, size_t count);
+    void (*port_closed)(void *owner, size_t host, size_t to); // an earlier datagram to `to` met no process
+    void (*accepted)(void *owner, size_t host, uint64_t stream, size_t from);
+    void (*connected)(void *owner, size_t host, uint64_t stream);
+    void (*refused)(void *owner, size_t host, uint64_t stream); // no process there; the stream is gone
+    void (*received)(void *owner, size_t host, uint64_t stream, const uint8_t *bytes, size_t count);
+    void (*ended)(void *owner, size_t host, uint64_t stream, enum sim_end how);
+};
+
+struct sim_stream;
+struct sim_net {
+    struct sim_queue *queue;
+    const struct sim_net_handler *handler;
+    void *owner;
+    struct base_rng rng;
+    size_t hosts;
+    enum sim_host_state *state; // [hosts]
+    struct sim_path *path;      // [hosts * hosts] from, to
+    struct sim_quality quality[SIM_QUALITIES];
+    double port_closed_chance; // that a datagram to a closed port is answered by the host
+    struct sim_stream **stream;
+    size_t n_streams, streams_capacity;
+    uint64_t datagrams, datagram_bytes, datagrams_lost;
+};
+
+void sim_net_create(struct sim_net *net, struct sim_queue *queue, size_t hosts, uint64_t seed,
+                    const struct sim_net_handler *handler, void *owner);
+void sim_net_destroy(struct sim_net *net);
+
+struct gossip_address sim_net_address(size_t host);
+bool sim_net_host_of(const struct sim_net *net, const struct gossip_address *address, size_t *host);
+struct sim_path *sim_net_path(struct sim_net *net, size_t from, size_t to);
+
+void sim_net_datagram(struct sim_net *net, size_t from, size_t to, const uint8_t *bytes, size_t count);
+
+// A stream of `from`; connected, refused, or nothing at all follows: close it when patience ends.
+uint64_t sim_net_call(struct sim_net *net, size_t from, size_t to);
+void sim_net_write(struct sim_net *net, size_t host, uint64_t stream, const uint8_t *bytes, size_t count);
+void sim_net_close(struct sim_net *net, size_t host, uint64_t stream); // after what was written
+
+// The process of a host ended: its kernel tells the other ends, unless the host itself is GONE.
+void sim_net_host(struct sim_net *net, size_t host, enum sim_host_state state);
+
+#endif

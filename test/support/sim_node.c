@@ -1,0 +1,343 @@
+#include "test/support/sim_node.h"
+
+#include "test/support/sim_check.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define TICK_NS (250 * SIM_MS)
+
+uint64_t sim_node_now(const struct sim_node *node)
+{
+    return (uint64_t)((int64_t)node->world->queue.now_ns + node->clock_ns);
+}
+
+struct sim_node *sim_node_create(struct sim_world *world, size_t host)
+{
+    struct sim_node *node = sim_must(calloc(1, sizeof *node));
+
+    node->world = world;
+    node->host = host;
+    node->self = sim_world_identity(world, host);
+    node->input_last = &node->input;
+    node->wake_ns = UINT64_MAX;
+    base_rng_seed_stream(&node->rng, world->options.seed, 0x10000 + host);
+    node->clock_ns = (int64_t)(100 * SIM_SECOND + base_rng_below(&node->rng, 1000000 * SIM_SECOND));
+    return node;
+}
+
+void sim_node_destroy(struct sim_node *node)
+{
+    if (node->running)
+        sim_node_kill(node, true);
+    sim_disk_free(&node->disk);
+    free(node);
+}
+
+static void wake(void *owner, struct sim_event *event);
+
+static void wake_at(struct sim_node *node, uint64_t virtual_ns)
+{
+    uint64_t now_ns = node->world->queue.now_ns;
+
+    if (virtual_ns < now_ns)
+        virtual_ns = now_ns;
+    if (node->slow && virtual_ns != UINT64_MAX)
+        virtual_ns += base_rng_below(&node->rng, node->world->options.slow_ns + 1);
+    if (virtual_ns >= node->wake_ns && node->wake_ns >= now_ns)
+        return;
+    node->wake_ns = virtual_ns;
+    const struct sim_event event = {
+        .time_ns = virtual_ns, .run = wake, .owner = node, .a = ++node->generation};
+    sim_queue_push(&node->world->queue, &event);
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t local_deadline(const struct sim_node *node)
+{
+    uint64_t deadline_ns = least(gossip_membership_deadline(node->membership), node->tick_ns);
+
+    return least(deadline_ns, sim_train_deadline(node));
+}
+
+static void schedule(struct sim_node *node)
+{
+    if (!node->running || node->paused)
+        return;
+    uint64_t local_ns = local_deadline(node), now_ns = sim_node_now(node);
+    uint64_t after_ns = local_ns > now_ns ? local_ns - now_ns : 0;
+
+    wake_at(node, node->world->queue.now_ns + after_ns);
+    if (node->input && node->slow)
+        wake_at(node, node->inbox_ns);
+}
+
+void sim_node_settle(struct sim_node *node)
+{
+    if (node->stop && node->running) {
+        sim_node_kill(node, false);
+        return;
+    }
+    for (int turns = 0; node->running && (node->view_changed || node->links_changed); turns++) {
+        BASE_ASSERT(turns < 100);
+        node->view_changed = node->links_changed = false;
+        sim_train_follow(node);
+    }
+    schedule(node);
+    if (node->running)
+        sim_check_step(node);
+}
+
+static void take(struct sim_node *node, const struct sim_input *input)
+{
+    switch (input->kind) {
+    case SIM_IN_DATAGRAM:
+        sim_member_datagram(node, input->from, input->bytes, input->count);
+        break;
+    case SIM_IN_PORT_CLOSED:
+        for (size_t i = 0; i < node->world->options.nodes; i++) // who was sent to there
+            if (node->peer[i].sent_host == input->from + 1)
+                sim_member_tell(node, GOSSIP_MEMBERSHIP_UNREACHABLE, i);
+        break;
+    case SIM_IN_ACCEPTED:
+        sim_link_accepted(node, input->stream, input->from);
+        break;
+    case SIM_IN_CONNECTED:
+        sim_link_connected(node, input->stream);
+        break;
+    case SIM_IN_REFUSED:
+        sim_link_ended(node, input->stream, true, SIM_END_RESET);
+        break;
+    case SIM_IN_RECEIVED:
+        sim_link_received(node, input->stream, input->bytes, input->count);
+        break;
+    case SIM_IN_ENDED:
+        sim_link_ended(node, input->stream, false, input->end);
+        break;
+    }
+}
+
+static void drop_first(struct sim_node *node)
+{
+    struct sim_input *input = node->input;
+
+    node->input = input->next;
+    if (!node->input)
+        node->input_last = &node->input;
+    node->inputs--;
+    free(input->bytes);
+    free(input);
+}
+
+static void drain(struct sim_node *node)
+{
+    while (node->running && node->input) {
+        take(node, node->input);
+        drop_first(node);
+    }
+}
+
+static void timers(struct sim_node *node)
+{
+    uint64_t now_ns = sim_node_now(node);
+
+    if (now_ns >= gossip_membership_deadline(node->membership)) {
+        sim_member_tell(node, GOSSIP_MEMBERSHIP_TIMER, node->self);
+        sim_check_deadline(node, gossip_membership_deadline(node->membership),
+                           "a timer of membership does not pass");
+    }
+    if (now_ns >= node->tick_ns) {
+        node->tick_ns = now_ns + TICK_NS;
+        sim_link_tick(node, now_ns);
+    }
+    if (now_ns >= sim_train_deadline(node))
+        sim_train_tick(node, now_ns);
+}
+
+static void wake(void *owner, struct sim_event *event)
+{
+    struct sim_node *node = owner;
+
+    if (event->a != node->generation || !node->running || node->paused)
+        return;
+    node->wake_ns = UINT64_MAX;
+    drain(node); // sockets before timers, as membership asks
+    if (node->running)
+        timers(node);
+    sim_node_settle(node);
+}
+
+// Taken at once, or when the process runs again.
+static void put(void *owner, size_t host, const struct sim_input *input)
+{
+    struct sim_node *node = ((struct sim_world *)owner)->node[host];
+
+    if (!node->running)
+        return;
+    if (!node->paused && !node->slow) {
+        take(node, input);
+        sim_node_settle(node);
+        return;
+    }
+    if (input->kind == SIM_IN_DATAGRAM && node->inputs >= SIM_INPUTS_MOST)
+        return; // the socket's buffer is full
+    struct sim_input *item = sim_copy(input, sizeof *input);
+    item->next = NULL;
+    item->bytes = input->bytes ? sim_copy(input->bytes, input->count) : NULL;
+    if (!node->input)
+        node->inbox_ns = node->world->queue.now_ns;
+    *node->input_last = item;
+    node->input_last = &item->next;
+    node->inputs++;
+    if (!node->paused)
+        schedule(node);
+}
+
+static void on_datagram(void *owner, size_t host, size_t from, const uint8_t *bytes, size_t count)
+{
+    const struct sim_input input = {
+        .kind = SIM_IN_DATAGRAM, .from = from, .bytes = (uint8_t *)(uintptr_t)bytes, .count = count};
+    put(owner, host, &input);
+}
+
+static void on_port_closed(void *owner, size_t host, size_t to)
+{
+    put(owner, host, &(const struct sim_input){.kind = SIM_IN_PORT_CLOSED, .from = to});
+}
+
+static void on_accepted(void *owner, size_t host, uint64_t stream, size_t from)
+{
+    put(owner, host, &(const struct sim_input){.kind = SIM_IN_ACCEPTED, .stream = stream, .from = from});
+}
+
+static void on_connected(void *owner, size_t host, uint64_t stream)
+{
+    put(owner, host, &(const struct sim_input){.kind = SIM_IN_CONNECTED, .stream = stream});
+}
+
+static void on_refused(void *owner, size_t host, uint64_t stream)
+{
+    put(owner, host, &(const struct sim_input){.kind = SIM_IN_REFUSED, .stream = stream});
+}
+
+static void on_received(void *owner, size_t host, uint64_t stream, const uint8_t *bytes, size_t count)
+{
+    const struct sim_input input = {
+        .kind = SIM_IN_RECEIVED, .stream = stream, .bytes = (uint8_t *)(uintptr_t)bytes, .count = count};
+    put(owner, host, &input);
+}
+
+static void on_ended(void *owner, size_t host, uint64_t stream, enum sim_end how)
+{
+    put(owner, host, &(const struct sim_input){.kind = SIM_IN_ENDED, .stream = stream, .end = how});
+}
+
+const struct sim_net_handler sim_node_handler = {.datagram = on_datagram,
+                                                 .port_closed = on_port_closed,
+                                                 .accepted = on_accepted,
+                                                 .connected = on_connected,
+                                                 .refused = on_refused,
+                                                 .received = on_received,
+                                                 .ended = on_ended};
+
+// Whose addresses a new process knows: some other hosts, the same ones at each start.
+static void list_peers(struct sim_node *node)
+{
+    const struct sim_options *options = &node->world->options;
+    struct base_rng rng;
+
+    base_rng_seed_stream(&rng, options->seed, 0x20000 + node->self);
+    node->entries = options->peer_entries + options->twins < 8 ? options->peer_entries + options->twins : 8;
+    for (size_t i = 0; i < node->entries; i++) {
+        // The first one is never gone for good: one living name is enough.
+        // A second process may come to hold the identity of that name, elsewhere: then two names.
+        size_t host = i > options->twins ? base_rng_below(&rng, options->nodes) : (i + (node->self == 0)) % 2;
+        node->entry[i] = (struct sim_entry){.host = host, .stands_for = SIZE_MAX};
+    }
+}
+
+void sim_node_start(struct sim_node *node)
+{
+    struct sim_world *world = node->world;
+
+    BASE_ASSERT(!node->running);
+    node->running = true;
+    node->paused = node->stop = node->leaving = false;
+    node->wake_ns = UINT64_MAX;
+    node->generation++;
+    node->disk.started_ns[node->disk.starts++ % SIM_STARTS] = world->queue.now_ns;
+    node->boot = ++node->disk.boot;
+    node->started_ns = node->phase_ns = sim_node_now(node);
+    node->tick_ns = node->started_ns;
+    node->peer = sim_must(calloc(world->options.nodes, sizeof *node->peer));
+    node->view_changed = node->links_changed = true;
+    sim_world_trace(world, node->host, "start", NULL, node->boot, 0);
+    list_peers(node);
+    sim_net_host(&world->net, node->host, SIM_HOST_OPEN);
+    sim_member_start(node);
+    sim_train_start(node);
+    sim_check_started(node);
+    sim_node_settle(node);
+}
+
+void sim_node_kill(struct sim_node *node, bool host_too)
+{
+    struct sim_world *world = node->world;
+
+    sim_net_host(&world->net, node->host, host_too ? SIM_HOST_GONE : SIM_HOST_CLOSED);
+    if (!node->running)
+        return;
+    sim_world_trace(world, node->host, host_too ? "power off" : "kill", NULL, 0, 0);
+    node->running = false;
+    node->generation++;
+    while (node->input)
+        drop_first(node);
+    sim_link_free_all(node);
+    sim_train_stop(node);
+    sim_member_stop(node);
+    for (size_t i = 0; i < world->options.nodes; i++) {
+        for (size_t w = 0; w < node->peer[i].n_waiting; w++)
+            free(node->peer[i].waiting[w].bytes);
+        free(node->peer[i].waiting);
+    }
+    free(node->peer);
+    node->peer = NULL;
+}
+
+void sim_node_stop(struct sim_node *node)
+{
+    sim_world_trace(node->world, node->host, "leave", NULL, 0, 0);
+    node->leaving = true;
+    sim_member_tell(node, GOSSIP_MEMBERSHIP_LEAVE, node->self);
+    sim_node_settle(node);
+}
+
+void sim_node_pause(struct sim_node *node)
+{
+    sim_world_trace(node->world, node->host, "pause", NULL, 0, 0);
+    node->paused = true;
+    node->paused_ns = node->world->queue.now_ns;
+    node->generation++;
+    node->wake_ns = UINT64_MAX;
+}
+
+void sim_node_resume(struct sim_node *node, bool clock_stood)
+{
+    sim_world_trace(node->world, node->host, "resume", clock_stood ? "clock stood" : NULL, node->inputs, 0);
+    node->paused = false;
+    if (clock_stood)
+        node->clock_ns -= (int64_t)(node->world->queue.now_ns - node->paused_ns);
+    wake_at(node, node->world->queue.now_ns);
+}
+
+void sim_node_clock(struct sim_node *node, uint64_t forward_ns)
+{
+    sim_world_trace(node->world, node->host, "clock", NULL, forward_ns, 0);
+    node->clock_ns += (int64_t)forward_ns;
+    node->jumped_ns = node->world->queue.now_ns;
+    if (!node->paused)
+        wake_at(node, node->world->queue.now_ns);
+}

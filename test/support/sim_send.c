@@ -1,0 +1,57 @@
+// One message onto one stream, sealed or plain.
+#include "test/support/sim_node.h"
+
+#define OUT_MOST (1u << 22)
+
+void sim_link_write(struct sim_node *node, struct sim_link *link, struct base_buffer *out)
+{
+    const uint8_t *bytes = base_buffer_head(out);
+    size_t count = base_buffer_length(out), first = count;
+
+    if (count > 1 && base_rng_below(&node->rng, 4) == 0) // in any pieces
+        first = 1 + (size_t)base_rng_below(&node->rng, count - 1);
+    sim_net_write(&node->world->net, node->host, link->stream, bytes, first);
+    if (first < count)
+        sim_net_write(&node->world->net, node->host, link->stream, bytes + first, count - first);
+    base_buffer_free(out);
+}
+
+static size_t payloads(const struct gossip_message *message, struct gossip_session_part part[3])
+{
+    size_t count = 1;
+
+    if (message->kind == GOSSIP_XCHG || message->kind == GOSSIP_XACK) {
+        part[count++] =
+            (struct gossip_session_part){message->as.exchange.delta, message->as.exchange.delta_bytes};
+        if (message->as.exchange.moment_bytes)
+            part[count++] =
+                (struct gossip_session_part){message->as.exchange.moment, message->as.exchange.moment_bytes};
+    } else if (message->kind == GOSSIP_MEMBERS) {
+        part[count++] =
+            (struct gossip_session_part){message->as.members.packet, message->as.members.packet_bytes};
+    } else if (message->kind == GOSSIP_SNAPSHOT_TELL) {
+        part[count++] = (struct gossip_session_part){message->as.tell.values, message->as.tell.values_bytes};
+    }
+    return count;
+}
+
+void sim_link_say(struct sim_node *node, struct sim_link *link, const struct gossip_message *message)
+{
+    uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
+    struct gossip_session_part part[3] = {{header, 0}};
+    struct base_buffer out = {0};
+    size_t parts = payloads(message, part);
+
+    BASE_ASSERT(gossip_message_encode_header(message, header, sizeof header, &part[0].bytes) == BASE_OK);
+    if (link->session) {
+        BASE_ASSERT(gossip_session_seal(link->session, part, parts, &out, OUT_MOST) == BASE_OK);
+        sim_link_write(node, link, &out);
+        return;
+    }
+    for (size_t i = 0; i < parts; i++)
+        BASE_ASSERT(!part[i].bytes ||
+                    base_buffer_append(&out, part[i].data, part[i].bytes, OUT_MOST) == BASE_OK);
+    sim_net_write(&node->world->net, node->host, link->stream, base_buffer_head(&out),
+                  base_buffer_length(&out));
+    base_buffer_free(&out);
+}

@@ -1,0 +1,31 @@
+// What happened in a simulation: a running hash over all of it, the last lines for people, and every line as
+// it happens where asked for. Two runs of one seed have one hash. One owner.
+#ifndef TEST_SUPPORT_SIM_TRACE_H
+#define TEST_SUPPORT_SIM_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { SIM_TRACE_LINES = 48 };
+
+struct sim_line {
+    uint64_t time_ns;
+    uint32_t node;
+    const char *what; // constant
+    const char *text; // constant, or NULL
+    uint64_t a, b;
+};
+
+struct sim_trace {
+    uint64_t hash, count;
+    bool verbose;
+    struct sim_line last[SIM_TRACE_LINES];
+};
+
+// `what` and `text` are constant strings.
+void sim_trace_add(struct sim_trace *trace, const struct sim_line *line);
+void sim_trace_dump(const struct sim_trace *trace, FILE *file);
+
+#endif

@@ -1,0 +1,494 @@
+// Rules of membership one by one, in small networks under virtual time. Whole clusters under random faults:
+// test/sim.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/support/member_net.h"
+
+#define MILLISECOND 1000000ull
+#define SECOND      1000000000ull
+
+static uint64_t seed(void)
+{
+    const char *text = getenv("P2PML_SEED");
+    return text ? strtoull(text, NULL, 10) : 1;
+}
+
+static struct member_net net;
+
+static void begin(size_t count)
+{
+    member_net_create(&net, count, seed());
+    member_net_start_all(&net);
+    assert_true(member_net_agrees(&net));
+}
+
+static struct gossip_membership_totals totals(size_t node)
+{
+    struct gossip_membership_totals t;
+    gossip_membership_totals(net.nodes[node].membership, &t);
+    return t;
+}
+
+static enum gossip_member_state state_of(size_t observer, size_t node)
+{
+    struct gossip_member_info info;
+    assert_int_equal(
+        gossip_membership_find(net.nodes[observer].membership, &net.nodes[node].identity.id, &info), BASE_OK);
+    return info.state;
+}
+
+static unsigned deaths(void)
+{
+    unsigned sum = 0;
+    for (size_t i = 0; i < net.count; i++)
+        sum += net.nodes[i].deaths;
+    return sum;
+}
+
+static double last_detection_s(size_t victim, uint64_t since_ns)
+{
+    double last = 0;
+    for (size_t i = 0; i < net.count; i++) {
+        if (!net.nodes[i].running)
+            continue;
+        assert_int_equal(net.nodes[i].state[victim], GOSSIP_MEMBER_DEAD);
+        double took = (double)(net.nodes[i].changed_ns[victim] - since_ns) / (double)SECOND;
+        last = took > last ? took : last;
+    }
+    return last;
+}
+
+static bool agree_within(uint64_t ns)
+{
+    for (uint64_t waited = 0; waited < ns && !member_net_agrees(&net); waited += 50 * MILLISECOND)
+        member_net_run(&net, 50 * MILLISECOND);
+    return member_net_agrees(&net);
+}
+
+static void one_living_name_is_enough(void **s)
+{
+    (void)s;
+    begin(9);
+    assert_true(net.now_ns < 8 * SECOND);
+    for (size_t i = 1; i < 9; i++)
+        assert_true(totals(i).view_hash == totals(0).view_hash);
+    member_net_destroy(&net);
+}
+
+static void a_killed_process_is_known_to_all_in_a_second(void **s)
+{
+    (void)s;
+    begin(16);
+    member_net_run(&net,
+                   2 * SECOND); // the end of a stream so soon after a start may be that of an earlier life
+    uint64_t at_ns = net.now_ns;
+    member_net_kill(&net, 5, false);
+    member_net_run(&net, 3 * SECOND);
+    assert_true(last_detection_s(5, at_ns) <= 1.5);
+    assert_true(agree_within(2 * SECOND));
+    member_net_destroy(&net);
+}
+
+// A datagram to a closed port brings UNREACHABLE, which must not bring another datagram for ever.
+static void a_closed_port_makes_no_storm(void **s)
+{
+    (void)s;
+    begin(16);
+    for (size_t i = 0; i < 16; i++)
+        member_net_join(&net, i, 5);
+    member_net_run(&net, SECOND);
+    uint64_t before = 0, after = 0;
+    for (size_t i = 0; i < 16; i++)
+        before += net.nodes[i].datagrams;
+    member_net_kill(&net, 5, false);
+    member_net_run(&net, 500 * MILLISECOND);
+    for (size_t i = 0; i < 16; i++)
+        after += net.nodes[i].datagrams;
+    print_message("datagrams of a node in the half second after a kill: %llu\n",
+                  (unsigned long long)(after - before) / 15);
+    assert_true((after - before) / 15 < 100);
+    member_net_destroy(&net);
+}
+
+static void a_silent_host_is_given_time(void **s)
+{
+    (void)s;
+    begin(16);
+    uint64_t at_ns = net.now_ns;
+    member_net_kill(&net, 5, true);
+    member_net_run(&net, 6 * SECOND);
+    assert_int_equal(deaths(), 0);
+    member_net_run(&net, 4 * SECOND);
+    assert_true(last_detection_s(5, at_ns) <= 9.5);
+    member_net_destroy(&net);
+}
+
+static void loss_kills_nobody(void **s)
+{
+    (void)s;
+    begin(8);
+    net.loss = 0.3;
+    member_net_run(&net, 600 * SECOND);
+    assert_int_equal(deaths(), 0);
+    member_net_destroy(&net);
+}
+
+static void without_datagrams_streams_do(void **s)
+{
+    (void)s;
+    member_net_create(&net, 6, seed());
+    net.no_datagrams = true;
+    member_net_start_all(&net);
+    assert_true(member_net_agrees(&net));
+    member_net_run(&net, 60 * SECOND);
+    assert_int_equal(deaths(), 0);
+    uint64_t at_ns = net.now_ns;
+    member_net_kill(&net, 2, false);
+    member_net_run(&net, 5 * SECOND);
+    assert_true(last_detection_s(2, at_ns) <= 3);
+    member_net_destroy(&net);
+}
+
+static void a_pause_accuses_nobody_and_kills_nobody(void **s)
+{
+    (void)s;
+    begin(8);
+    uint64_t before = totals(3).accusations;
+    for (int i = 0; i < 4; i++) { // six seconds each
+        net.nodes[3].running = false;
+        net.nodes[3].silent = true; // datagrams to a stopped process wait; here they are lost
+        member_net_run(&net, 6 * SECOND);
+        net.nodes[3].running = true;
+        member_net_run(&net, 4 * SECOND);
+    }
+    assert_int_equal(deaths(), 0);
+    assert_true(totals(3).pauses >= 4);
+    assert_int_equal(totals(3).accusations, before);
+    assert_true(agree_within(10 * SECOND));
+    member_net_destroy(&net);
+}
+
+static void a_long_pause_is_a_death_and_heals(void **s)
+{
+    (void)s;
+    begin(8);
+    net.nodes[3].running = false;
+    net.nodes[3].silent = true;
+    member_net_run(&net, 30 * SECOND);
+    assert_int_equal(state_of(0, 3), GOSSIP_MEMBER_DEAD);
+    net.nodes[3].running = true;
+    assert_true(agree_within(3 * SECOND));
+    member_net_destroy(&net);
+}
+
+static void a_partition_heals_by_itself(void **s)
+{
+    (void)s;
+    begin(10);
+    member_net_partition(&net, 4, true);
+    member_net_run(&net, 14 * SECOND);
+    for (size_t i = 0; i < 10; i++) {
+        assert_int_equal(totals(i).alive, i < 4 ? 4 : 6);
+        assert_int_equal(totals(i).minority, i < 4);
+    }
+    member_net_run(&net, 300 * SECOND);
+    member_net_partition(&net, 4, false);
+    assert_true(agree_within(3 * SECOND));
+    assert_false(totals(0).minority);
+    member_net_destroy(&net);
+}
+
+static void half_and_half_has_one_majority(void **s)
+{
+    (void)s;
+    begin(6);
+    member_net_partition(&net, 3, true);
+    member_net_run(&net, 20 * SECOND);
+    for (size_t i = 1; i < 6; i++)
+        assert_int_equal(totals(i).minority, i < 3 ? totals(0).minority : !totals(0).minority);
+    member_net_destroy(&net);
+}
+
+static void who_leaves_is_not_dead(void **s)
+{
+    (void)s;
+    begin(8);
+    member_net_step(&net, 2, &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_LEAVE});
+    member_net_run(&net, 300 * MILLISECOND);
+    member_net_kill(&net, 2, false);
+    member_net_run(&net, 20 * SECOND);
+    assert_int_equal(deaths(), 0);
+    for (size_t i = 0; i < 8; i++)
+        if (i != 2)
+            assert_int_equal(state_of(i, 2), GOSSIP_MEMBER_LEFT);
+    assert_true(member_net_agrees(&net));
+    member_net_destroy(&net);
+}
+
+static void a_restart_overrides_its_own_death(void **s)
+{
+    (void)s;
+    begin(8);
+    member_net_kill(&net, 2, false);
+    member_net_run(&net, 5 * SECOND);
+    assert_int_equal(state_of(0, 2), GOSSIP_MEMBER_DEAD);
+    net.loss = 0.3;
+    member_net_start(&net, 2, 2);
+    member_net_join(&net, 2, 5);
+    assert_true(agree_within(3 * SECOND));
+    assert_int_equal(net.nodes[2].conflicts, 0);
+    member_net_destroy(&net);
+}
+
+// Its disk is lost or old: it comes back with a boot number that the others have seen already.
+static void a_lost_boot_number_is_found_again(void **s)
+{
+    (void)s;
+    begin(6);
+    member_net_kill(&net, 2, false);
+    member_net_run(&net, 3 * SECOND);
+    member_net_start(&net, 2, 1);
+    if (net.nodes[2].options.version.life == 0)
+        fail();
+    member_net_join(&net, 2, 0);
+    assert_true(agree_within(5 * SECOND));
+    assert_int_equal(net.nodes[2].conflicts, 0);
+    member_net_kill(&net, 2, false);
+    member_net_run(&net, 3 * SECOND);
+    member_net_start(&net, 2, 0);
+    member_net_join(&net, 2, 0);
+    assert_true(agree_within(5 * SECOND));
+    assert_true(net.nodes[2].boots >=
+                1); // boot 0 is below all that was heard; whether 1 is too, the lives say
+    member_net_destroy(&net);
+}
+
+// Node 5 runs with the identity of node 2, as a copied directory would.
+static void of_two_with_one_identity_the_second_stops(void **s)
+{
+    (void)s;
+    member_net_create(&net, 6, seed());
+    for (size_t i = 0; i < 5; i++)
+        member_net_start(&net, i, 1);
+    for (size_t i = 1; i < 5; i++)
+        member_net_join(&net, i, 0);
+    member_net_run(&net, 20 * SECOND);
+    assert_true(member_net_agrees(&net));
+    struct member_net_node *copy = &net.nodes[5];
+    copy->identity = net.nodes[2].identity;
+    member_net_start(&net, 5, 2);
+    // What the copy says arrives at node 0 under the shared identity, and what node 0 hears goes to the copy.
+    struct gossip_membership_action action;
+    struct gossip_membership_event event = {.kind = GOSSIP_MEMBERSHIP_LINKED,
+                                            .peer = net.nodes[0].identity.id};
+    bool stopped = false;
+    for (int turn = 0; turn < 200 && !stopped; turn++) {
+        event.now_ns = net.now_ns;
+        if (turn % 2)
+            event.kind = GOSSIP_MEMBERSHIP_TIMER;
+        assert_int_equal(gossip_membership_step(copy->membership, &event), BASE_OK);
+        while (gossip_membership_next(copy->membership, &action)) {
+            stopped |= action.kind == GOSSIP_MEMBERSHIP_CONFLICT;
+            if (action.kind == GOSSIP_MEMBERSHIP_SEND &&
+                gossip_id_compare(&action.peer, &net.nodes[0].identity.id) == 0)
+                member_net_step(&net, 0,
+                                &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_PACKET,
+                                                                  .peer = copy->identity.id,
+                                                                  .way = action.way,
+                                                                  .bytes = action.bytes,
+                                                                  .n_bytes = action.n_bytes});
+        }
+        net.nodes[5].running = false;
+        member_net_run(&net, 50 * MILLISECOND);
+        net.nodes[5].running = true;
+        // node 0 tells what it knows of itself and of this identity
+        static uint8_t packet[1024];
+        memset(packet, 0, sizeof packet);
+        packet[0] = 6;
+        struct base_writer writer = base_writer_of(packet + 15, sizeof packet - 15);
+        for (size_t about = 0; about < 3; about += 2) {
+            struct gossip_member_info info;
+            assert_int_equal(
+                gossip_membership_find(net.nodes[0].membership, &net.nodes[about].identity.id, &info),
+                BASE_OK);
+            base_write_u8(&writer, 1);
+            gossip_record_write(info.record, &writer);
+        }
+        event = (struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_PACKET,
+                                                 .peer = net.nodes[0].identity.id,
+                                                 .way = GOSSIP_BY_STREAM,
+                                                 .bytes = packet,
+                                                 .n_bytes = 15 + base_writer_used(&writer)};
+    }
+    assert_true(stopped);
+    assert_int_equal(net.nodes[2].conflicts, 0);
+    assert_true(net.nodes[2].boots >= 1);
+    net.nodes[5].running = false;
+    member_net_destroy(&net);
+}
+
+static void tell_lie(size_t liar, size_t to, size_t about)
+{
+    struct gossip_member_info info;
+    assert_int_equal(gossip_membership_find(net.nodes[to].membership, &net.nodes[about].identity.id, &info),
+                     BASE_OK);
+    struct gossip_accusation accusation = {.subject = net.nodes[about].identity.id,
+                                           .accuser = net.nodes[liar].identity.id,
+                                           .version = info.record->version,
+                                           .class = GOSSIP_ACCUSED_EVIDENCE};
+    gossip_accusation_sign(&accusation, &net.nodes[liar].identity);
+    uint8_t bytes[256] = {6};
+    struct base_writer writer = base_writer_of(bytes + 15, sizeof bytes - 15);
+    base_write_u8(&writer, 2);
+    gossip_accusation_write(&accusation, &writer);
+    member_net_step(&net, to,
+                    &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_PACKET,
+                                                      .peer = net.nodes[liar].identity.id,
+                                                      .bytes = bytes,
+                                                      .n_bytes = 15 + base_writer_used(&writer)});
+}
+
+static void a_liar_kills_nobody(void **s)
+{
+    (void)s;
+    begin(8);
+    uint64_t before = totals(0).refutations;
+    for (int i = 0; i < 3000; i++) { // 100 a second for half a minute
+        tell_lie(7, (size_t)i % 7, (size_t)(i / 7) % 7 == (size_t)i % 7 ? 7 - 1 : (size_t)(i / 7) % 7);
+        member_net_run(&net, 10 * MILLISECOND);
+    }
+    assert_int_equal(deaths(), 0);
+    uint64_t refuted = totals(0).refutations - before;
+    print_message("refutations of one of seven accused: %llu in 30 s\n", (unsigned long long)refuted);
+    assert_true(refuted < 60); // it is soon not listened to
+    assert_true(agree_within(10 * SECOND));
+    member_net_destroy(&net);
+}
+
+static void a_flapping_node_keeps_itself_out(void **s)
+{
+    (void)s;
+    begin(6);
+    member_net_kill(&net, 2, false);
+    member_net_run(&net, 2 * SECOND);
+    member_net_start(&net, 2, 2);
+    gossip_membership_destroy(net.nodes[2].membership);
+    net.nodes[2].options.recent_boots = 5;
+    net.nodes[2].options.name = "n02";
+    assert_int_equal(gossip_membership_create(&net.nodes[2].options, &net.nodes[2].membership), BASE_OK);
+    gossip_membership_flags(net.nodes[2].membership, GOSSIP_RECORD_ELIGIBLE, 0);
+    member_net_join(&net, 2, 0);
+    member_net_run(&net, 8 * SECOND);
+    assert_int_equal(totals(0).alive, 6);
+    assert_int_equal(totals(0).eligible, 5);
+    member_net_run(&net, 4 * SECOND);
+    assert_int_equal(totals(0).eligible, 6);
+    member_net_destroy(&net);
+}
+
+static void who_is_not_allowed_is_not_known(void **s)
+{
+    (void)s;
+    member_net_create(&net, 4, seed());
+    struct gossip_id ids[3] = {net.nodes[0].identity.id, net.nodes[1].identity.id, net.nodes[2].identity.id};
+    struct gossip_allow_list list = {.ids = ids, .count = 3};
+    for (size_t i = 0; i < 3; i++)
+        net.nodes[i].options.allow = &list;
+    for (size_t i = 0; i < 4; i++)
+        member_net_start(&net, i, 1);
+    for (size_t i = 1; i < 4; i++)
+        member_net_join(&net, i, 0);
+    member_net_run(&net, 5 * SECOND);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(totals(i).alive, 3);
+    list.count = 2; // taken off the list while it runs
+    member_net_run(&net, 6 * SECOND);
+    assert_int_equal(totals(0).alive, 2);
+    member_net_destroy(&net);
+}
+
+static void broken_bytes_change_nothing(void **s)
+{
+    (void)s;
+    begin(4);
+    struct base_rng rng;
+    base_rng_seed(&rng, seed());
+    uint64_t hash = totals(0).view_hash;
+    for (int i = 0; i < 2000; i++) {
+        uint8_t bytes[200];
+        size_t count = (size_t)base_rng_below(&rng, sizeof bytes);
+        for (size_t k = 0; k < count; k++)
+            bytes[k] = (uint8_t)base_rng_u64(&rng);
+        if (count > 15 && i % 2) { // a fine header with broken items
+            memset(bytes, 0, 15);
+            bytes[0] = 6;
+        }
+        member_net_step(&net, 0,
+                        &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_PACKET,
+                                                          .peer = net.nodes[1].identity.id,
+                                                          .bytes = bytes,
+                                                          .n_bytes = count});
+    }
+    assert_int_equal(totals(0).view_hash, hash);
+    assert_int_equal(gossip_membership_count(net.nodes[0].membership), 4);
+    assert_true(totals(0).rejected > 0);
+    member_net_destroy(&net);
+}
+
+// SWIM's promise: what a member sends does not grow with the cluster.
+static void load_does_not_grow(void **s)
+{
+    (void)s;
+    double each[2] = {0};
+    for (int large = 0; large < 2; large++) {
+        size_t count = large ? 64 : 8;
+        begin(count);
+        member_net_run(&net, 10 * SECOND);
+        uint64_t before = 0, after = 0;
+        for (size_t i = 0; i < count; i++)
+            before += net.nodes[i].datagram_bytes;
+        member_net_run(&net, 20 * SECOND);
+        for (size_t i = 0; i < count; i++)
+            after += net.nodes[i].datagram_bytes;
+        each[large] = (double)(after - before) / 20.0 / (double)count;
+        member_net_destroy(&net);
+    }
+    print_message("idle: %.0f B/s with 8, %.0f B/s with 64, sealed\n", each[0], each[1]);
+    assert_true(each[1] <= 1.1 * each[0]);
+    assert_true(each[1] <= 430);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_living_name_is_enough),
+        cmocka_unit_test(a_killed_process_is_known_to_all_in_a_second),
+        cmocka_unit_test(a_closed_port_makes_no_storm),
+        cmocka_unit_test(a_silent_host_is_given_time),
+        cmocka_unit_test(loss_kills_nobody),
+        cmocka_unit_test(without_datagrams_streams_do),
+        cmocka_unit_test(a_pause_accuses_nobody_and_kills_nobody),
+        cmocka_unit_test(a_long_pause_is_a_death_and_heals),
+        cmocka_unit_test(a_partition_heals_by_itself),
+        cmocka_unit_test(half_and_half_has_one_majority),
+        cmocka_unit_test(who_leaves_is_not_dead),
+        cmocka_unit_test(a_restart_overrides_its_own_death),
+        cmocka_unit_test(a_lost_boot_number_is_found_again),
+        cmocka_unit_test(of_two_with_one_identity_the_second_stops),
+        cmocka_unit_test(a_liar_kills_nobody),
+        cmocka_unit_test(a_flapping_node_keeps_itself_out),
+        cmocka_unit_test(who_is_not_allowed_is_not_known),
+        cmocka_unit_test(broken_bytes_change_nothing),
+        cmocka_unit_test(load_does_not_grow),
+    };
+    print_message("seed %llu\n", (unsigned long long)seed());
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,213 @@
+// Records and accusations: layout, signatures, and bytes of strangers.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "gossip/member/record.h"
+
+static void make_identity(uint8_t number, struct gossip_identity *identity)
+{
+    uint8_t seed[32] = {number};
+    gossip_identity_from_seed(seed, identity);
+}
+
+static struct gossip_record example(const struct gossip_identity *identity)
+{
+    struct gossip_record record;
+    memset(&record, 0, sizeof record);
+    record.id = identity->id;
+    record.version = (struct gossip_version){.boot = 7, .life = 0x1122334455667788, .incarnation = 3};
+    record.flags = GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_TRAINING;
+    strcpy(record.name, "host-a.1_x");
+    record.slot = 5;
+    record.shard = 2;
+    memcpy(record.exchange_public, identity->exchange_public, 32);
+    record.n_addresses = 2;
+    record.addresses[0] = (struct gossip_address){.family = 4, .ip = {10, 1, 2, 3}, .port = 7400};
+    record.addresses[1] = (struct gossip_address){.family = 6, .ip = {0xfd, 1}, .port = 7401};
+    gossip_record_sign(&record, identity);
+    return record;
+}
+
+static size_t written(const struct gossip_record *record, uint8_t *bytes, size_t capacity)
+{
+    struct base_writer writer = base_writer_of(bytes, capacity);
+    gossip_record_write(record, &writer);
+    assert_false(writer.failed);
+    assert_int_equal(base_writer_used(&writer), gossip_record_bytes(record));
+    return base_writer_used(&writer);
+}
+
+static void record_round_trip(void **state)
+{
+    (void)state;
+    struct gossip_identity identity;
+    make_identity(1, &identity);
+    struct gossip_record record = example(&identity), read;
+    uint8_t bytes[GOSSIP_RECORD_BYTES_MOST];
+    size_t count = written(&record, bytes, sizeof bytes);
+    struct base_reader reader = base_reader_of(bytes, count);
+    assert_int_equal(gossip_record_read(&reader, &read), BASE_OK);
+    assert_int_equal(base_reader_left(&reader), 0);
+    assert_memory_equal(&read, &record, sizeof read);
+    assert_true(gossip_record_valid(&read));
+}
+
+static void largest_record_fits(void **state)
+{
+    (void)state;
+    struct gossip_identity identity;
+    make_identity(1, &identity);
+    struct gossip_record record = example(&identity);
+    memset(record.name, 'x', sizeof record.name - 1);
+    record.n_addresses = LIMIT_ADDRESSES;
+    for (size_t i = 0; i < LIMIT_ADDRESSES; i++)
+        record.addresses[i] = (struct gossip_address){.family = 6, .ip = {1}, .port = 1};
+    gossip_record_sign(&record, &identity);
+    assert_true(gossip_record_bytes(&record) <= GOSSIP_RECORD_BYTES_MOST);
+}
+
+// Whatever one byte becomes, the record is refused: by its layout or by its signature.
+static void every_changed_byte_is_refused(void **state)
+{
+    (void)state;
+    struct gossip_identity identity;
+    make_identity(1, &identity);
+    struct gossip_record record = example(&identity), read;
+    uint8_t bytes[GOSSIP_RECORD_BYTES_MOST];
+    size_t count = written(&record, bytes, sizeof bytes);
+    for (size_t i = 0; i < count; i++) {
+        bytes[i] ^= 0x41;
+        struct base_reader reader = base_reader_of(bytes, count);
+        bool fine = gossip_record_read(&reader, &read) == BASE_OK && base_reader_left(&reader) == 0 &&
+                    gossip_record_valid(&read);
+        assert_false(fine);
+        bytes[i] ^= 0x41;
+    }
+}
+
+static void every_truncation_is_refused(void **state)
+{
+    (void)state;
+    struct gossip_identity identity;
+    make_identity(1, &identity);
+    struct gossip_record record = example(&identity), read, untouched;
+    uint8_t bytes[GOSSIP_RECORD_BYTES_MOST];
+    size_t count = written(&record, bytes, sizeof bytes);
+    memset(&read, 0x5a, sizeof read);
+    untouched = read;
+    for (size_t i = 0; i < count; i++) {
+        struct base_reader reader = base_reader_of(bytes, i);
+        assert_int_equal(gossip_record_read(&reader, &read), BASE_EFORMAT);
+    }
+    assert_memory_equal(&read, &untouched, sizeof read);
+}
+
+static enum base_error read_changed(struct gossip_record record)
+{
+    uint8_t bytes[512];
+    struct base_writer writer = base_writer_of(bytes, sizeof bytes);
+    gossip_record_write(&record, &writer);
+    struct base_reader reader = base_reader_of(bytes, base_writer_used(&writer));
+    struct gossip_record read;
+    return gossip_record_read(&reader, &read);
+}
+
+static void bad_fields_are_refused(void **state)
+{
+    (void)state;
+    struct gossip_identity identity;
+    make_identity(1, &identity);
+    struct gossip_record record = example(&identity);
+    record.flags = 0x80;
+    assert_int_equal(read_changed(record), BASE_EFORMAT);
+    record = example(&identity);
+    record.name[0] = 0;
+    assert_int_equal(read_changed(record), BASE_EFORMAT);
+    record = example(&identity);
+    record.name[2] = '\n';
+    assert_int_equal(read_changed(record), BASE_EFORMAT);
+    record = example(&identity);
+    record.n_addresses = 0;
+    assert_int_equal(read_changed(record), BASE_EFORMAT);
+    record = example(&identity);
+    record.addresses[0].port = 0;
+    assert_int_equal(read_changed(record), BASE_EFORMAT);
+    record = example(&identity);
+    record.addresses[1].family = 5;
+    assert_int_equal(read_changed(record), BASE_EFORMAT);
+}
+
+static void nobody_signs_for_another(void **state)
+{
+    (void)state;
+    struct gossip_identity a, b;
+    make_identity(1, &a);
+    make_identity(2, &b);
+    struct gossip_record record = example(&a);
+    gossip_record_sign(&record, &b);
+    assert_false(gossip_record_valid(&record));
+    struct gossip_accusation accusation = {.subject = a.id, .accuser = b.id, .version = record.version};
+    gossip_accusation_sign(&accusation, &a);
+    assert_false(gossip_accusation_valid(&accusation));
+    gossip_accusation_sign(&accusation, &b);
+    assert_true(gossip_accusation_valid(&accusation));
+    accusation.class = GOSSIP_ACCUSED_EVIDENCE;
+    assert_false(gossip_accusation_valid(&accusation));
+}
+
+static void accusation_round_trip(void **state)
+{
+    (void)state;
+    struct gossip_identity a, b;
+    make_identity(1, &a);
+    make_identity(2, &b);
+    struct gossip_accusation accusation, read;
+    memset(&accusation, 0, sizeof accusation);
+    accusation.subject = a.id;
+    accusation.accuser = b.id;
+    accusation.version = (struct gossip_version){.boot = 1, .life = 2, .incarnation = 3};
+    accusation.class = GOSSIP_ACCUSED_EVIDENCE;
+    gossip_accusation_sign(&accusation, &b);
+    uint8_t bytes[256];
+    struct base_writer writer = base_writer_of(bytes, sizeof bytes);
+    gossip_accusation_write(&accusation, &writer);
+    assert_int_equal(base_writer_used(&writer), GOSSIP_ACCUSATION_BYTES);
+    for (size_t i = 0; i < GOSSIP_ACCUSATION_BYTES; i++) {
+        struct base_reader cut = base_reader_of(bytes, i);
+        assert_int_equal(gossip_accusation_read(&cut, &read), BASE_EFORMAT);
+    }
+    struct base_reader reader = base_reader_of(bytes, GOSSIP_ACCUSATION_BYTES);
+    assert_int_equal(gossip_accusation_read(&reader, &read), BASE_OK);
+    assert_memory_equal(&read, &accusation, sizeof read);
+}
+
+static void versions_are_ordered(void **state)
+{
+    (void)state;
+    const struct gossip_version order[] = {{1, 5, 9}, {1, 5, 10}, {1, 6, 0}, {2, 0, 0}};
+    for (size_t i = 0; i < 4; i++)
+        for (size_t j = 0; j < 4; j++) {
+            int compared = gossip_version_compare(&order[i], &order[j]);
+            assert_int_equal((compared > 0) - (compared < 0), (i > j) - (i < j));
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(record_round_trip),
+        cmocka_unit_test(largest_record_fits),
+        cmocka_unit_test(every_changed_byte_is_refused),
+        cmocka_unit_test(every_truncation_is_refused),
+        cmocka_unit_test(bad_fields_are_refused),
+        cmocka_unit_test(nobody_signs_for_another),
+        cmocka_unit_test(accusation_round_trip),
+        cmocka_unit_test(versions_are_ordered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

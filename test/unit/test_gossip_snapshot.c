@@ -1,0 +1,451 @@
+// Snapshots: one donor's frozen copy, one joiner's blocks, and what each of them must refuse.
+#include "base/hash.h"
+#include "gossip/snapshot/snapshot.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND 1000000000ull
+
+enum { D = 2 * LIMIT_SNAPSHOT_BLOCK + 77, BLOCKS = 3, PATIENCE_S = 5 };
+
+struct vectors {
+    float model[D], outer[D], second[D];
+};
+
+static struct gossip_id id_of(uint8_t number)
+{
+    return (struct gossip_id){{number}};
+}
+
+static struct vectors *vectors_create(float factor)
+{
+    struct vectors *v = malloc(sizeof *v);
+    assert_non_null(v);
+    for (size_t i = 0; i < D; i++) {
+        v->model[i] = factor * (float)i;
+        v->outer[i] = -factor;
+        v->second[i] = factor * factor;
+    }
+    return v;
+}
+
+static struct gossip_snapshot_vectors view_of(struct vectors *v, uint64_t round)
+{
+    return (struct gossip_snapshot_vectors){
+        .part = {v->model, v->outer, v->second}, .round = round, .step = 10 * round};
+}
+
+static struct gossip_donor *donor_create(void)
+{
+    struct gossip_donor *donor;
+    assert_int_equal(gossip_donor_create(D, &donor), BASE_OK);
+    return donor;
+}
+
+static bool ask(struct gossip_donor *donor, uint8_t who, struct gossip_snapshot_ask question, uint64_t now_ns,
+                struct gossip_message *answer)
+{
+    const struct gossip_id peer = id_of(who);
+    bool answered = false;
+    assert_int_equal(gossip_donor_ask(donor, &peer, &question, now_ns, answer, &answered), BASE_OK);
+    return answered;
+}
+
+static void freeze(struct gossip_donor *donor, float factor, uint64_t round, uint64_t now_ns)
+{
+    struct vectors *v = vectors_create(factor);
+    const struct gossip_snapshot_vectors view = view_of(v, round);
+    assert_int_equal(gossip_donor_freeze(donor, &view, now_ns), BASE_OK);
+    free(v);
+}
+
+static void asks_wait_for_a_copy_and_are_answered_from_it(void **state)
+{
+    struct gossip_donor *donor = donor_create();
+    struct gossip_message answer;
+    struct gossip_id peer;
+    (void)state;
+    assert_false(gossip_donor_wants(donor));
+    assert_false(ask(donor, 2, (struct gossip_snapshot_ask){.block = 2}, 0, &answer));
+    assert_false(ask(donor, 3, (struct gossip_snapshot_ask){.part = GOSSIP_PART_SECOND}, 0, &answer));
+    assert_false(
+        ask(donor, 2, (struct gossip_snapshot_ask){.block = 2}, 1, &answer)); // once more, counted once
+    assert_true(gossip_donor_wants(donor));
+    assert_false(gossip_donor_waiting(donor, &peer, &answer));
+    freeze(donor, 2, 7, 2);
+    assert_true(gossip_donor_waiting(donor, &peer, &answer));
+    assert_int_equal(peer.bytes[0], 2);
+    const struct gossip_snapshot_tell *tell = &answer.as.tell;
+    assert_int_equal(answer.kind, GOSSIP_SNAPSHOT_TELL);
+    assert_int_equal(tell->values_bytes, 77 * sizeof(float));
+    assert_int_equal(tell->parts, 7);
+    assert_int_equal(tell->round, 7);
+    assert_int_equal(tell->step, 70);
+    float values[77];
+    memcpy(values, tell->values, sizeof values);
+    assert_true(values[76] == 2 * (float)(D - 1));
+    assert_true(tell->hash == base_hash_vector(values, 77));
+    assert_true(gossip_donor_waiting(donor, &peer, &answer));
+    assert_int_equal(peer.bytes[0], 3);
+    assert_int_equal(tell->part, GOSSIP_PART_SECOND);
+    assert_false(gossip_donor_waiting(donor, &peer, &answer));
+    assert_false(gossip_donor_wants(donor));
+    gossip_donor_destroy(donor);
+}
+
+static void one_copy_serves_many_and_only_a_fresh_one_those_who_begin(void **state)
+{
+    struct gossip_donor *donor = donor_create();
+    struct gossip_message answer;
+    (void)state;
+    freeze(donor, 1, 1, 0);
+    for (uint8_t who = 2; who < 100; who++)
+        assert_true(ask(donor, who, (struct gossip_snapshot_ask){0}, SECOND, &answer));
+    const uint64_t number = answer.as.tell.snapshot;
+    assert_false(ask(donor, 2, (struct gossip_snapshot_ask){0}, 5 * SECOND, &answer));
+    assert_true(gossip_donor_wants(donor));
+    assert_true(ask(donor, 3, (struct gossip_snapshot_ask){.snapshot = number}, 5 * SECOND, &answer));
+    freeze(donor, 3, 2, 6 * SECOND);
+    assert_true(ask(donor, 3, (struct gossip_snapshot_ask){.snapshot = number}, 6 * SECOND, &answer));
+    assert_true(answer.as.tell.snapshot != number); // the new one has taken its place, and says so
+    gossip_donor_destroy(donor);
+}
+
+static void a_copy_that_nobody_reads_is_given_back(void **state)
+{
+    struct gossip_donor *donor = donor_create();
+    struct gossip_message answer;
+    (void)state;
+    assert_true(gossip_donor_deadline(donor) == UINT64_MAX);
+    freeze(donor, 1, 1, 0);
+    assert_true(ask(donor, 2, (struct gossip_snapshot_ask){0}, SECOND, &answer));
+    const uint64_t due_ns = gossip_donor_deadline(donor);
+    assert_true(due_ns > SECOND && due_ns < 60 * SECOND);
+    gossip_donor_tick(donor, due_ns - 1);
+    assert_true(
+        ask(donor, 2, (struct gossip_snapshot_ask){.snapshot = 1}, due_ns - 1, &answer)); // kept by this
+    gossip_donor_tick(donor, due_ns);
+    assert_true(gossip_donor_deadline(donor) > due_ns);
+    gossip_donor_tick(donor, gossip_donor_deadline(donor));
+    assert_true(gossip_donor_deadline(donor) == UINT64_MAX);
+    assert_false(ask(donor, 2, (struct gossip_snapshot_ask){.snapshot = 1}, 60 * SECOND, &answer));
+    gossip_donor_tick(donor, gossip_donor_deadline(donor)); // nor is somebody waited for who asks no more
+    assert_false(gossip_donor_wants(donor));
+    gossip_donor_destroy(donor);
+}
+
+static void what_waits_is_bounded(void **state)
+{
+    struct gossip_donor *donor = donor_create();
+    struct gossip_message answer;
+    struct gossip_id peer;
+    size_t of_first = 0, all = 0;
+    (void)state;
+    for (uint8_t who = 1; who < 200; who++)
+        for (uint8_t part = 0; part < GOSSIP_PARTS; part++)
+            for (uint32_t block = 0; block < BLOCKS; block++)
+                assert_false(
+                    ask(donor, who, (struct gossip_snapshot_ask){.part = part, .block = block}, 0, &answer));
+    freeze(donor, 1, 1, 1);
+    for (; gossip_donor_waiting(donor, &peer, &answer); all++)
+        of_first += peer.bytes[0] == 1;
+    assert_true(of_first >= 1 && of_first <= 4);
+    assert_true(all <= 64);
+    gossip_donor_destroy(donor);
+}
+
+static void a_donor_refuses_what_is_not_there(void **state)
+{
+    struct gossip_donor *donor = donor_create();
+    struct vectors *v = vectors_create(1);
+    struct gossip_snapshot_vectors view = view_of(v, 1);
+    const struct gossip_id peer = id_of(2);
+    struct gossip_message answer;
+    bool answered;
+    (void)state;
+    const struct gossip_snapshot_ask bad[] = {
+        {.block = BLOCKS}, {.block = UINT32_MAX}, {.part = GOSSIP_PARTS}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_equal(gossip_donor_ask(donor, &peer, &bad[i], 0, &answer, &answered), BASE_EFORMAT);
+    const struct gossip_snapshot_ask outer = {.part = GOSSIP_PART_OUTER};
+    assert_false(ask(donor, 2, outer, 0, &answer)); // not known yet
+    view.part[GOSSIP_PART_OUTER] = NULL;
+    assert_int_equal(gossip_donor_freeze(donor, &view, 0), BASE_OK);
+    struct gossip_id first;
+    assert_false(gossip_donor_waiting(donor, &first, &answer));
+    assert_int_equal(gossip_donor_ask(donor, &peer, &outer, 0, &answer, &answered), BASE_EFORMAT);
+    v->second[D - 1] = NAN;
+    assert_int_equal(gossip_donor_freeze(donor, &view, 0), BASE_ESTATE);
+    assert_false(ask(donor, 2, (struct gossip_snapshot_ask){0}, 0, &answer));
+    free(v);
+    gossip_donor_destroy(donor);
+}
+
+struct joining {
+    struct vectors *into, *from;
+    struct gossip_snapshot_vectors view;
+    struct gossip_joiner *joiner;
+};
+
+static void joining_create(struct joining *j)
+{
+    j->into = vectors_create(0);
+    j->from = vectors_create(3);
+    j->view = view_of(j->into, 0);
+    const struct gossip_joiner_options options = {
+        .parameters = D, .into = &j->view, .patience_ns = PATIENCE_S * SECOND};
+    assert_int_equal(gossip_joiner_create(&options, &j->joiner), BASE_OK);
+}
+
+static void joining_destroy(struct joining *j)
+{
+    gossip_joiner_destroy(j->joiner);
+    free(j->into);
+    free(j->from);
+}
+
+static void donor_up(struct joining *j, uint8_t who, bool up)
+{
+    const struct gossip_id peer = id_of(who);
+    (up ? gossip_joiner_donor_up : gossip_joiner_donor_down)(j->joiner, &peer, 0);
+}
+
+// The answer that an honest donor would give to `question`.
+static struct gossip_snapshot_tell honest(const struct joining *j, const struct gossip_message *question)
+{
+    const struct gossip_snapshot_ask *asked = &question->as.ask;
+    const float *parts[GOSSIP_PARTS] = {j->from->model, j->from->outer, j->from->second};
+    const float *values = parts[asked->part] + (size_t)asked->block * LIMIT_SNAPSHOT_BLOCK;
+    const size_t count = asked->block == BLOCKS - 1 ? 77 : LIMIT_SNAPSHOT_BLOCK;
+    return (struct gossip_snapshot_tell){.snapshot = 1,
+                                         .parts = 7,
+                                         .part = asked->part,
+                                         .block = asked->block,
+                                         .round = 5,
+                                         .step = 50,
+                                         .hash = base_hash_vector(values, count),
+                                         .values = (const uint8_t *)values,
+                                         .values_bytes = (uint32_t)(count * sizeof *values)};
+}
+
+static enum base_error tell(struct joining *j, uint8_t who, const struct gossip_snapshot_tell *told,
+                            uint64_t now_ns)
+{
+    const struct gossip_id peer = id_of(who);
+    return gossip_joiner_tell(j->joiner, &peer, told, now_ns);
+}
+
+static void check_complete(const struct joining *j)
+{
+    uint64_t round, step;
+    assert_true(gossip_joiner_complete(j->joiner, &round, &step));
+    assert_int_equal(round, 5);
+    assert_int_equal(step, 50);
+    assert_memory_equal(j->into, j->from, sizeof *j->from);
+}
+
+static void a_joiner_asks_ahead_and_completes(void **state)
+{
+    struct joining j;
+    struct gossip_message asks[16];
+    struct gossip_id peer;
+    uint64_t round, step;
+    size_t n = 0, next = 0;
+    (void)state;
+    joining_create(&j);
+    assert_false(gossip_joiner_next(j.joiner, 0, &peer, &asks[0])); // nobody is there
+    assert_true(gossip_joiner_deadline(j.joiner) == UINT64_MAX);
+    donor_up(&j, 2, true);
+    while (next < BLOCKS * GOSSIP_PARTS) {
+        while (gossip_joiner_next(j.joiner, 0, &peer, &asks[n]))
+            n++;
+        assert_true(n - next <= 4 && n <= BLOCKS * GOSSIP_PARTS);
+        const struct gossip_snapshot_tell told = honest(&j, &asks[next++]);
+        assert_false(gossip_joiner_complete(j.joiner, &round, &step));
+        assert_int_equal(tell(&j, 2, &told, 0), BASE_OK);
+        assert_int_equal(tell(&j, 2, &told, 0), BASE_OK); // twice does no harm
+    }
+    check_complete(&j);
+    assert_false(gossip_joiner_next(j.joiner, 100 * SECOND, &peer, &asks[0]));
+    struct gossip_joiner_progress progress;
+    gossip_joiner_progress(j.joiner, &progress);
+    assert_int_equal(progress.blocks, BLOCKS * GOSSIP_PARTS);
+    assert_int_equal(progress.done, BLOCKS * GOSSIP_PARTS);
+    assert_int_equal(progress.donors_used, 1);
+    assert_int_equal(progress.bytes, GOSSIP_PARTS * D * sizeof(float));
+    joining_destroy(&j);
+}
+
+static void another_donor_goes_on_where_the_first_stopped(void **state)
+{
+    struct joining j;
+    struct gossip_message question;
+    struct gossip_id peer;
+    (void)state;
+    joining_create(&j);
+    donor_up(&j, 2, true);
+    for (size_t i = 0; i < 2; i++) {
+        assert_true(gossip_joiner_next(j.joiner, 0, &peer, &question));
+        const struct gossip_snapshot_tell told = honest(&j, &question);
+        assert_int_equal(tell(&j, 2, &told, 0), BASE_OK);
+    }
+    assert_true(gossip_joiner_next(j.joiner, 0, &peer, &question)); // will not be answered
+    donor_up(&j, 2, false);
+    assert_false(gossip_joiner_next(j.joiner, 0, &peer, &question));
+    donor_up(&j, 3, true);
+    size_t asked = 0;
+    for (; gossip_joiner_next(j.joiner, 0, &peer, &question); asked++) {
+        assert_int_equal(peer.bytes[0], 3);
+        const struct gossip_snapshot_tell told = honest(&j, &question);
+        assert_int_equal(tell(&j, 3, &told, 0), BASE_OK);
+    }
+    assert_int_equal(asked, BLOCKS * GOSSIP_PARTS - 2);
+    check_complete(&j);
+    joining_destroy(&j);
+}
+
+static void a_silent_donor_is_left_and_may_answer_after_all(void **state)
+{
+    struct joining j;
+    struct gossip_message late, question;
+    struct gossip_id first, second;
+    (void)state;
+    joining_create(&j);
+    donor_up(&j, 2, true);
+    donor_up(&j, 3, true);
+    assert_true(gossip_joiner_next(j.joiner, 0, &first, &late));
+    assert_true(gossip_joiner_deadline(j.joiner) == PATIENCE_S * SECOND);
+    while (gossip_joiner_next(j.joiner, PATIENCE_S * SECOND - 1, &second, &question))
+        assert_int_equal(gossip_id_compare(&first, &second), 0);
+    assert_true(gossip_joiner_next(j.joiner, PATIENCE_S * SECOND, &second, &question));
+    assert_int_not_equal(gossip_id_compare(&first, &second), 0);
+    assert_int_equal(question.as.ask.block, late.as.ask.block);
+    assert_true(gossip_joiner_next(j.joiner, PATIENCE_S * SECOND, &second, &question));
+    const struct gossip_snapshot_tell told = honest(&j, &late);
+    assert_int_equal(tell(&j, first.bytes[0], &told, PATIENCE_S * SECOND), BASE_OK);
+    struct gossip_joiner_progress progress;
+    gossip_joiner_progress(j.joiner, &progress);
+    assert_int_equal(progress.done, 1);
+    uint64_t now_ns = 3 * PATIENCE_S * SECOND; // both were silent: the first has waited longest
+    assert_true(gossip_joiner_next(j.joiner, now_ns, &second, &question));
+    assert_int_equal(gossip_id_compare(&first, &second), 0);
+    joining_destroy(&j);
+}
+
+static void lie(struct gossip_snapshot_tell *told, size_t how, float values[77])
+{
+    memcpy(values, told->values, 77 * sizeof *values);
+    switch (how) {
+    case 0:
+        told->hash++;
+        break;
+    case 1:
+        told->values_bytes -= 4;
+        break;
+    case 2:
+        told->block = BLOCKS;
+        break;
+    case 3:
+        told->part = GOSSIP_PARTS;
+        break;
+    case 4:
+        told->parts = 1;
+        break;
+    case 5:
+        told->round = UINT64_MAX;
+        break;
+    case 6:
+        told->step = UINT64_MAX;
+        break;
+    case 7:
+        told->block = 1;
+        break;
+    case 8:
+        values[3] = NAN;
+        break;
+    case 9:
+        values[3] = -INFINITY;
+        break;
+    case 10:
+        values[3] = -1;
+        break;
+    }
+    if (how >= 8) {
+        told->values = (const uint8_t *)values;
+        told->hash = base_hash_vector(values, 77);
+    }
+}
+
+static void whoever_lies_is_asked_no_more(void **state)
+{
+    (void)state;
+    for (size_t how = 0; how <= 10; how++) {
+        struct joining j;
+        struct gossip_message question;
+        struct gossip_id peer;
+        float values[77];
+        joining_create(&j);
+        donor_up(&j, 2, true);
+        assert_true(gossip_joiner_next(j.joiner, 0, &peer, &question));
+        question.as.ask.block = BLOCKS - 1;
+        question.as.ask.part = GOSSIP_PART_SECOND;
+        struct gossip_snapshot_tell told = honest(&j, &question);
+        lie(&told, how, values);
+        assert_int_equal(tell(&j, 2, &told, 0), BASE_EFORMAT);
+        assert_false(gossip_joiner_next(j.joiner, 0, &peer, &question));
+        donor_up(&j, 2, false);
+        donor_up(&j, 2, true); // nor after a new link
+        assert_false(gossip_joiner_next(j.joiner, 0, &peer, &question));
+        for (size_t i = 0; i < D; i++)
+            assert_true(j.into->model[i] == 0 && j.into->second[i] == 0);
+        joining_destroy(&j);
+    }
+}
+
+static void parts_that_are_not_there_are_not_asked_for(void **state)
+{
+    struct joining j;
+    struct gossip_message question;
+    struct gossip_id peer;
+    uint64_t round, step;
+    size_t asked = 0;
+    (void)state;
+    joining_create(&j);
+    gossip_joiner_destroy(j.joiner);
+    j.view.part[GOSSIP_PART_OUTER] = j.view.part[GOSSIP_PART_SECOND] = NULL;
+    const struct gossip_joiner_options options = {.parameters = D, .into = &j.view, .patience_ns = SECOND};
+    assert_int_equal(gossip_joiner_create(&options, &j.joiner), BASE_OK);
+    donor_up(&j, 2, true);
+    for (; gossip_joiner_next(j.joiner, 0, &peer, &question); asked++) {
+        const struct gossip_snapshot_tell told = honest(&j, &question);
+        assert_int_equal(tell(&j, 2, &told, 0), BASE_OK);
+    }
+    assert_int_equal(asked, BLOCKS);
+    assert_true(gossip_joiner_complete(j.joiner, &round, &step));
+    joining_destroy(&j);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(asks_wait_for_a_copy_and_are_answered_from_it),
+        cmocka_unit_test(one_copy_serves_many_and_only_a_fresh_one_those_who_begin),
+        cmocka_unit_test(a_copy_that_nobody_reads_is_given_back),
+        cmocka_unit_test(what_waits_is_bounded),
+        cmocka_unit_test(a_donor_refuses_what_is_not_there),
+        cmocka_unit_test(a_joiner_asks_ahead_and_completes),
+        cmocka_unit_test(another_donor_goes_on_where_the_first_stopped),
+        cmocka_unit_test(a_silent_donor_is_left_and_may_answer_after_all),
+        cmocka_unit_test(whoever_lies_is_asked_no_more),
+        cmocka_unit_test(parts_that_are_not_there_are_not_asked_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,232 @@
+// The events of an experiment: what a file may say, the order and the times that come of it, and in which
+// words the rest is refused.
+#include "base/log.h"
+#include "lab/experiment.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SECOND 1000000000u
+
+static char path[64]; // of the file under test
+
+static int make_file(void **state)
+{
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/p2pml-events-XXXXXX.yaml");
+    int file = mkstemps(path, 5);
+    return file < 0 ? -1 : close(file);
+}
+
+static int remove_file(void **state)
+{
+    (void)state;
+    return unlink(path);
+}
+
+static enum base_error load(const char *text, const char *setting, struct lab_experiment *experiment,
+                            struct base_reason *why)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    const struct lab_experiment_source source = {
+        .path = path, .settings = &setting, .n_settings = setting ? 1 : 0};
+    *why = (struct base_reason){""};
+    return lab_experiment_load(&source, experiment, why);
+}
+
+static void good(const char *text, struct lab_experiment *experiment)
+{
+    struct base_reason why;
+    if (load(text, NULL, experiment, &why))
+        fail_msg("%s\nrefused: %s", text, why.text);
+}
+
+static void all_kinds_in_order_of_time(void **state)
+{
+    (void)state;
+    struct lab_experiment e;
+    good("events:\n"
+         "  - {at: 25s, partition: [[0, 1, 2], [3, 4, 5]], for: 5s}\n"
+         "  - {at: 10s, kill: 3}\n"
+         "  - {at: 12s, stop: 5, for: 6s}\n"
+         "  - {at: 20s, start: 3}\n"
+         "  - {at: 500ms, leave: [1, 4]}\n",
+         &e);
+    const struct lab_event *items = e.schedule.items;
+    assert_int_equal(e.schedule.count, 6);
+    assert_true(items[0].kind == LAB_LEAVE && items[0].node == 1 && items[0].at_ns == SECOND / 2);
+    assert_true(items[1].kind == LAB_LEAVE && items[1].node == 4 && items[1].at_ns == SECOND / 2);
+    assert_true(items[2].kind == LAB_KILL && items[2].node == 3 && items[2].at_ns == 10ull * SECOND);
+    assert_true(items[3].kind == LAB_STOP && items[3].node == 5 && items[3].for_ns == 6ull * SECOND);
+    assert_true(items[4].kind == LAB_START && items[4].node == 3 && items[4].for_ns == 0);
+    assert_true(items[5].kind == LAB_PARTITION && items[5].for_ns == 5ull * SECOND);
+    const uint8_t groups[] = {1, 1, 1, 2, 2, 2, 0, 0};
+    assert_memory_equal(items[5].group, groups, sizeof groups);
+    assert_true(e.schedule.late == 0);
+    lab_experiment_free(&e);
+}
+
+static void without_events_nothing_happens(void **state)
+{
+    (void)state;
+    struct lab_experiment e;
+    good("", &e);
+    assert_true(e.schedule.count == 0 && e.schedule.late == 0);
+    lab_experiment_free(&e);
+    good("events: []\n", &e);
+    assert_true(e.schedule.count == 0);
+    lab_experiment_free(&e);
+}
+
+static void who_is_started_first_comes_late(void **state)
+{
+    (void)state;
+    struct lab_experiment e;
+    good("events: [{at: 5s, start: [6, 7]}, {at: 9s, kill: 6}, {at: 9s, start: 6}, {at: 1s, kill: 2},"
+         " {at: 2s, start: 2}]\n",
+         &e);
+    assert_true(e.schedule.late == (1u << 6 | 1u << 7)); // node 2 was there before
+    lab_experiment_free(&e);
+}
+
+static void events_of_the_command_line_replace_those_of_the_file(void **state)
+{
+    (void)state;
+    struct lab_experiment e;
+    struct base_reason why;
+    const char *text = "events: [{at: 1s, kill: 2}, {at: 2s, kill: 3}]\n";
+    assert_int_equal(load(text, "events=[{at: 3s, kill: 7}]", &e, &why), BASE_OK);
+    assert_true(e.schedule.count == 1 && e.schedule.items[0].node == 7);
+    lab_experiment_free(&e);
+    assert_int_equal(load(text, "events=[]", &e, &why), BASE_OK);
+    assert_int_equal(e.schedule.count, 0);
+    lab_experiment_free(&e);
+    assert_int_equal(load("", "events=[{at: 3s, kill: 8}]", &e, &why), BASE_EINVAL);
+    assert_string_equal(why.text, "--set: events: kill: found \"8\", expected a node from 0 to 7");
+}
+
+static void what_was_run_reads_back_to_the_same(void **state)
+{
+    (void)state;
+    struct lab_experiment e, again;
+    good("events: [{at: 1s, partition: [[0, 1], [2]], for: 2s}, {at: 2s, kill: [3, 4]}]\n", &e);
+    char *text = lab_experiment_write(&e);
+    assert_non_null(text);
+    good(text, &again);
+    assert_int_equal(again.schedule.count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        struct lab_event a = e.schedule.items[i], b = again.schedule.items[i];
+        assert_true(a.kind == b.kind && a.at_ns == b.at_ns && a.for_ns == b.for_ns && a.node == b.node);
+        assert_memory_equal(a.group, b.group, sizeof a.group);
+    }
+    free(text);
+    lab_experiment_free(&e);
+    lab_experiment_free(&again);
+}
+
+static void an_end_and_a_beginning_may_meet(void **state)
+{
+    (void)state;
+    struct lab_experiment e;
+    good("events: [{at: 1s, stop: 2, for: 3s}, {at: 4s, kill: 2}, {at: 4s, start: 2},"
+         " {at: 1s, partition: [[0], [1]], for: 1s}, {at: 2s, partition: [[0], [1]], for: 1s}]\n",
+         &e);
+    assert_true(e.schedule.count == 5 && e.schedule.items[3].kind == LAB_KILL &&
+                e.schedule.items[4].kind == LAB_START);
+    lab_experiment_free(&e);
+}
+
+static void mistakes_are_named_with_their_line(void **state)
+{
+    static const struct {
+        const char *text, *said;
+    } cases[] = {
+        {"  - {at: 1s, kill: 8}\n", ":2: events: kill: found \"8\", expected a node from 0 to 7"},
+        {"  - {at: 1s, kill: [1, x]}\n", ":2: events: kill: found \"x\", expected a node from 0 to 7"},
+        {"  - {at: 1s, kill: []}\n", ":2: events: kill: found an empty list, expected nodes"},
+        {"  - {at: 1s, kill: [2, 2]}\n", ":2: events: kill: found node 2 twice"},
+        {"  - {at: 1s, kill: [[1]]}\n", ":2: events: kill: found a list, expected a node"},
+        {"  - {kill: 3}\n", ":2: events: kill: found no time, expected one such as at: 10s"},
+        {"  - {at: soon, kill: 3}\n", ":2: events: at: found \"soon\", expected a duration"},
+        {"  - at: 1s\n    kil: 3\n", ":3: events: found the unknown word \"kil\", expected at, for, kill"},
+        {"  - {at: 1s}\n", ":2: events: found an event that says not what happens"},
+        {"  - {at: 1s, kill: 1, stop: 2}\n", ":2: events: found both kill and stop in one event"},
+        {"  - {at: 1s, stop: 1}\n", ":2: events: stop: found no end, expected how long"},
+        {"  - {at: 1s, stop: 1, for: 0s}\n", ":2: events: for: found 0, expected a time"},
+        {"  - {at: 1s, kill: 1, for: 2s}\n", ":2: events: kill: found for, expected it only with stop"},
+        {"  - {at: 1s, partition: [[0, 1]], for: 2s}\n", ":2: events: partition: expected at least two"},
+        {"  - {at: 1s, partition: [0, 1], for: 2s}\n", ":2: events: partition: found a group that is no"},
+        {"  - {at: 1s, partition: [[0], [0]], for: 2s}\n", ":2: events: partition: found node 0 twice"},
+        {"  - {at: 1s, partition: [[0], [9]], for: 2s}\n", ":2: events: partition: found \"9\", expected"},
+        {"  - {at: 1s, kill: 3}\n  - {at: 2s, kill: 3}\n",
+         ":3: events: kill: found node 3 at 2 s, which is killed at 1 s, expected one that runs then"},
+        {"  - {at: 2s, stop: 3, for: 1s}\n  - {at: 1s, leave: 3}\n",
+         ":2: events: stop: found node 3 at 2 s, which is asked to leave at 1 s, expected one that runs"},
+        {"  - {at: 1s, stop: 3, for: 4s}\n  - {at: 3s, kill: 3}\n",
+         ":3: events: kill: found node 3 at 3 s, when it is stopped, expected a time from 5 s on"},
+        {"  - {at: 1s, start: 3}\n  - {at: 3s, start: 3}\n",
+         ":3: events: start: found node 3 at 3 s, which is started at 1 s, expected one that was killed"},
+        {"  - {at: 1s, start: [0, 1, 2, 3, 4, 5, 6, 7]}\n",
+         ":2: events: found every node started by an event, expected one that is there"},
+        {"  - {at: 1s, partition: [[0], [1]], for: 5s}\n  - {at: 2s, partition: [[0], [1]], for: 5s}\n",
+         ":3: events: partition: found one at 2 s, when another lasts, expected a time from 6 s on"},
+        {"  - 3\n", ":2: events: found \"3\", expected a list of maps"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct lab_experiment e;
+        struct base_reason why;
+        char text[512];
+        snprintf(text, sizeof text, "events:\n%s", cases[i].text);
+        assert_int_equal(load(text, NULL, &e, &why), BASE_EINVAL);
+        if (!strstr(why.text, cases[i].said) || strncmp(why.text, path, strlen(path)) != 0)
+            fail_msg("expected '%s' in '%s'", cases[i].said, why.text);
+        assert_null(e.schema.keys);
+        assert_null(e.schedule.items);
+    }
+}
+
+static void there_is_a_bound(void **state)
+{
+    (void)state;
+    struct lab_experiment e;
+    struct base_reason why;
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    assert_non_null(out);
+    fputs("events:\n", out);
+    for (unsigned i = 0; i <= LAB_EVENTS_MOST; i++)
+        fprintf(out, "  - {at: %us, stop: 1, for: 1s}\n", i);
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(load(text, NULL, &e, &why), BASE_ELIMIT);
+    assert_non_null(strstr(why.text, "events: found more than 1024 events"));
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_kinds_in_order_of_time),
+        cmocka_unit_test(without_events_nothing_happens),
+        cmocka_unit_test(who_is_started_first_comes_late),
+        cmocka_unit_test(events_of_the_command_line_replace_those_of_the_file),
+        cmocka_unit_test(what_was_run_reads_back_to_the_same),
+        cmocka_unit_test(an_end_and_a_beginning_may_meet),
+        cmocka_unit_test(mistakes_are_named_with_their_line),
+        cmocka_unit_test(there_is_a_bound),
+    };
+    base_log_configure(BASE_LOG_ERROR, BASE_LOG_TEXT, "");
+    return cmocka_run_group_tests(tests, make_file, remove_file);
+}

@@ -1,0 +1,356 @@
+// What an event did, worked out from made-up files of the nodes.
+#include "base/file.h"
+#include "base/log.h"
+#include "lab/directory.h"
+#include "lab/outcome.h"
+#include "lab/summary.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define START 1000.0 // unix seconds, when all train
+#define ROUND 0.1    // seconds a round
+
+struct world {
+    char directory[32];
+    struct lab_experiment experiment;
+    struct lab_swarm swarm;
+    struct lab_history histories[LAB_NODES_MOST];
+    struct lab_outcome outcome;
+};
+
+static void write_file(const char *path, const char *text)
+{
+    struct base_reason why = {""};
+    const struct base_span span = {text, strlen(text)};
+    if (base_file_write(path, 0600, &span, 1, &why))
+        fail_msg("%s", why.text);
+}
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) < 1e-6;
+}
+
+// Four nodes and these events, each at its time.
+static void begin(struct world *w, const char *events)
+{
+    struct base_reason why = {""};
+    char *file = lab_path("%s/made-up.yaml", w->directory);
+    char *text = lab_path("experiment:\n  nodes: 4\nevents: %s\n", events);
+    write_file(file, text);
+    const struct lab_experiment_source source = {.path = file};
+    if (lab_experiment_load(&source, &w->experiment, &why) ||
+        lab_swarm_prepare(&w->experiment, w->directory, &w->swarm, &why))
+        fail_msg("%s", why.text);
+    for (size_t i = 0; i < w->swarm.schedule->count; i++) {
+        const struct lab_event *event = &w->swarm.schedule->items[i];
+        double time = START + (double)event->at_ns / 1e9;
+        w->swarm.happenings[i] = (struct lab_happening){
+            .begun = true, .ended = true, .present = 15, .time = time, .end_time = NAN};
+        if (event->for_ns)
+            w->swarm.happenings[i].end_time = time + (double)event->for_ns / 1e9;
+    }
+    for (size_t i = 0; i < 4; i++) {
+        w->swarm.nodes[i].starts = 1;
+        w->swarm.nodes[i].end_time = NAN;
+    }
+    free(file);
+    free(text);
+}
+
+// A line of a node's events.jsonl, `at` seconds after the beginning. `about` by its id.
+static void sees(struct world *w, size_t node, double at, const char *event, size_t about)
+{
+    FILE *out = fopen(w->swarm.nodes[node].events, "a");
+    assert_non_null(out);
+    fprintf(out,
+            "{\"time\": %.6f, \"event\": \"%s\", \"member\": \"x\", \"id\": \"%s\", \"evidence\": true}\n",
+            START + at, event, w->swarm.ids.hex[about]);
+    assert_int_equal(fclose(out), 0);
+}
+
+static void views(struct world *w, size_t node, double at, const char *neighbours)
+{
+    FILE *out = fopen(w->swarm.nodes[node].events, "a");
+    assert_non_null(out);
+    fprintf(out, "{\"time\": %.6f, \"event\": \"view\", \"members\": 3, \"neighbours\": [%s]}\n", START + at,
+            neighbours);
+    assert_int_equal(fclose(out), 0);
+}
+
+static void trains(struct world *w, size_t node, double at, double accuracy)
+{
+    char *path = lab_path("%s/metrics.jsonl", w->swarm.nodes[node].directory), measured[32] = "null";
+    FILE *out = fopen(path, "a");
+    assert_non_null(out);
+    if (!isnan(accuracy))
+        snprintf(measured, sizeof measured, "%.17g", accuracy);
+    fprintf(out,
+            "{\"time\":%.6f,\"round\":3,\"step\":12,\"loss\":0.5,\"accuracy\":%s,\"test_loss\":1,"
+            "\"bytes_sent\":5,\"bytes_received\":1,\"exchanges\":2,\"consensus\":null,\"delta_bytes\":3,"
+            "\"dense_bytes\":4,\"state\":\"training\"}\n",
+            START + at, measured);
+    assert_int_equal(fclose(out), 0);
+    free(path);
+}
+
+static const struct lab_outcome *outcome_of(struct world *w, size_t event)
+{
+    for (size_t i = 0; i < w->swarm.count; i++)
+        lab_journal_read(&w->swarm.nodes[i].journal);
+    lab_histories_free(w->histories);
+    lab_histories_read(&w->swarm, w->histories);
+    lab_outcome_of(&w->swarm, event, w->histories, &w->outcome);
+    return &w->outcome;
+}
+
+static int make_world(void **state)
+{
+    struct world *w = calloc(1, sizeof *w);
+    assert_non_null(w);
+    snprintf(w->directory, sizeof w->directory, "/tmp/p2pml-outcome-XXXXXX");
+    assert_non_null(mkdtemp(w->directory));
+    *state = w;
+    return 0;
+}
+
+static int remove_world(void **state)
+{
+    struct world *w = *state;
+    char *command = lab_path("rm -r %s", w->directory);
+    int status = system(command);
+    free(command);
+    lab_histories_free(w->histories);
+    lab_swarm_free(&w->swarm);
+    lab_experiment_free(&w->experiment);
+    free(w);
+    return status;
+}
+
+static void a_kill_is_seen_by_all(void **state)
+{
+    struct world *w = *state;
+    begin(w, "[{at: 5s, kill: 3}]");
+    sees(w, 0, 1, "dead", 3); // before the kill: not about it
+    for (size_t i = 0; i < 3; i++) {
+        views(w, i, 1, "\"node-03\", \"node-01\"");
+        sees(w, i, 5.2, "suspect", 3);
+        sees(w, i, 5.5 + 0.1 * (double)i, "dead", 3);
+        views(w, i, 5.55 + 0.1 * (double)i, i == 2 ? "\"node-03\"" : "\"node-01\"");
+    }
+    views(w, 2, 6, "\"node-00\", \"strange\"");
+    const struct lab_outcome *o = outcome_of(w, 0);
+    assert_int_equal(o->count, 3);
+    assert_true(o->detected.seen == 3 && o->detected.of == 3);
+    assert_true(near(o->detected.median, 0.6) && near(o->detected.last, 0.7));
+    assert_true(o->rewired.seen == 3 && near(o->rewired.median, 0.65) && near(o->rewired.last, 1));
+    assert_true(o->recovered.of == 0 && isnan(o->first_round) && isnan(o->stalled_rounds) &&
+                isnan(o->accuracy_before));
+}
+
+static void who_did_not_see_it_is_counted(void **state)
+{
+    struct world *w = *state;
+    begin(w, "[{at: 5s, kill: 3}, {at: 5s, kill: 2}, {at: 60s, leave: 1}]");
+    sees(w, 0, 5.5, "dead", 3);
+    const struct lab_outcome *o = outcome_of(w, 0);
+    // Node 2 was killed, too: it is no witness. Node 1 left much later and should have seen it.
+    assert_true(o->detected.seen == 1 && o->detected.of == 2 && near(o->detected.last, 0.5));
+    assert_true(o->count == 2 && isnan(o->witnesses[1].detected) && isnan(o->witnesses[1].rewired));
+    o = outcome_of(w, 2);
+    assert_true(o->detected.seen == 0 && isnan(o->detected.last) && isnan(o->detected.median));
+}
+
+static void an_event_that_did_not_happen_has_no_effects(void **state)
+{
+    struct world *w = *state;
+    begin(w, "[{at: 5s, kill: 3}]");
+    w->swarm.happenings[0].time = NAN;
+    sees(w, 0, 5.5, "dead", 3);
+    const struct lab_outcome *o = outcome_of(w, 0);
+    assert_true(o->count == 0 && o->detected.of == 0);
+}
+
+static void a_start_is_found_and_makes_rounds(void **state)
+{
+    struct world *w = *state;
+    begin(w, "[{at: 5s, kill: 3}, {at: 8s, start: 3}]");
+    w->swarm.happenings[1].present = 7;
+    trains(w, 3, 4.9, NAN);
+    trains(w, 3, 9.5, NAN);
+    for (size_t i = 0; i < 3; i++) {
+        sees(w, i, 5.5, "dead", 3);
+        sees(w, i, 8.25, i ? "join" : "alive", 3);
+        views(w, i, 8.75, i == 1 ? "\"node-00\"" : "\"node-03\"");
+    }
+    views(w, 1, 20, "\"node-03\""); // for another reason
+    const struct lab_outcome *o = outcome_of(w, 0);
+    assert_true(o->detected.seen == 3 && near(o->detected.last, 0.5));
+    assert_true(o->rewired.seen == 0); // the view came when the node was there again
+    o = outcome_of(w, 1);
+    assert_true(o->detected.seen == 3 && near(o->detected.last, 0.25) && near(o->first_round, 1.5));
+    assert_true(o->rewired.seen == 2 && o->rewired.of == 2 && near(o->rewired.last, 0.75));
+}
+
+static void a_stop_is_suspected_and_taken_back(void **state)
+{
+    struct world *w = *state;
+    begin(w, "[{at: 5s, stop: 3, for: 2s}]");
+    sees(w, 0, 6, "suspect", 3);
+    sees(w, 1, 6.5, "suspect", 3);
+    sees(w, 1, 6.75, "dead", 3);
+    views(w, 1, 6.8, "");
+    sees(w, 0, 7.25, "alive", 3);
+    sees(w, 1, 7.5, "alive", 3);
+    const struct lab_outcome *o = outcome_of(w, 0);
+    assert_true(o->detected.seen == 2 && o->detected.of == 3 && near(o->detected.last, 1.5));
+    assert_true(o->declared_dead == 1 && near(o->witnesses[1].dead, 1.75));
+    assert_true(o->rewired.seen == 1 && o->rewired.of == 1 && near(o->rewired.last, 1.8));
+    assert_true(o->recovered.seen == 2 && o->recovered.of == 2 && near(o->recovered.last, 0.5));
+}
+
+static void a_partition_is_seen_when_the_whole_other_side_is_dead(void **state)
+{
+    struct world *w = *state;
+    begin(w, "[{at: 5s, partition: [[0, 1], [2]], for: 20s}]");
+    sees(w, 0, 12, "dead", 2);
+    sees(w, 1, 12.5, "dead", 2);
+    sees(w, 2, 11, "dead", 0);
+    views(w, 0, 12, "\"node-01\"");
+    sees(w, 0, 25.5, "alive", 2);
+    const struct lab_outcome *o = outcome_of(w, 0);
+    assert_int_equal(o->count, 3); // node 3 is in no group
+    assert_true(o->detected.seen == 2 && o->detected.of == 3 && near(o->detected.last, 7.5));
+    assert_true(o->recovered.seen == 1 && o->recovered.of == 2 && near(o->recovered.last, 0.5));
+    sees(w, 2, 13, "dead", 1);
+    o = outcome_of(w, 0);
+    assert_true(o->detected.seen == 3 && near(o->detected.last, 8) && o->declared_dead == 3);
+}
+
+static void stalls_and_accuracies_of_the_survivors(void **state)
+{
+    struct world *w = *state;
+    begin(w, "[{at: 4950ms, kill: 3}, {at: 30s, stop: 1, for: 4s}]");
+    for (size_t i = 0; i < 3; i++)
+        for (int round = 0; round < 400; round++) {
+            double at = ROUND * round;
+            if (i == 0 && at > 5.05 && at < 5.35) // three rounds are missing
+                continue;
+            if (i == 1 && at > 30 && at < 34) // its own stop is no stall
+                continue;
+            if (i == 2 && at > 25 && at < 28) // far from the kill
+                continue;
+            double accuracy = round < 50 ? 0.8 : at < 7 ? 0.6 + 0.1 * (double)i : 0.9;
+            trains(w, i, at, round % 10 ? NAN : accuracy);
+        }
+    const struct lab_outcome *o = outcome_of(w, 0);
+    assert_true(near(o->stalled_seconds, 0.4) && near(o->stalled_rounds, 3) && o->stalled_node == 0);
+    assert_true(o->witnesses[1].stalled_rounds < 0.001);
+    assert_true(near(o->accuracy_before, 0.8));
+    assert_true(near(o->accuracy_lowest, 0.7) && near(o->accuracy_end, 0.9));
+    o = outcome_of(w, 1);
+    assert_true(o->stalled_rounds < 0.001); // nobody waited
+}
+
+static void deaths_without_reason_are_counted(void **state)
+{
+    struct world *w = *state;
+    begin(w, "[{at: 100s, stop: 3, for: 1s}]");
+    sees(w, 0, 50, "dead", 2);
+    sees(w, 1, 50, "dead", 2);
+    sees(w, 0, 99, "dead", 3);  // before it was stopped
+    sees(w, 0, 102, "dead", 3); // excused
+    outcome_of(w, 0);
+    assert_int_equal(lab_false_deaths(&w->swarm), 3);
+    w->swarm.nodes[2].end_time = START + 50; // it had ended
+    assert_int_equal(lab_false_deaths(&w->swarm), 1);
+    w->swarm.nodes[3].gone = LAB_KILLED;
+    assert_int_equal(lab_false_deaths(&w->swarm), 0);
+}
+
+static void lines_that_are_no_events_are_left_out(void **state)
+{
+    struct world *w = *state;
+    begin(w, "[{at: 5s, kill: 3}]");
+    const struct lab_journal *journal = &w->swarm.nodes[0].journal;
+    write_file(w->swarm.nodes[0].events,
+               "garbage\n{}\n[]\n{\"time\":\"1\",\"event\":\"dead\",\"member\":\"node-01\"}\n"
+               "{\"time\":1,\"event\":\"dead\",\"member\":\"node-04\"}\n" // there are four
+               "{\"time\":1,\"event\":\"dead\",\"member\":\"node-0x\"}\n"
+               "{\"time\":1,\"event\":\"dead\",\"member\":\"node-000001\"}\n"
+               "{\"time\":1,\"event\":\"dead\"}\n"
+               "{\"time\":1,\"event\":\"dead\",\"member\":\"node-01\",\"id\":\"00\"}\n" // an id of nobody
+               "{\"time\":1,\"event\":\"boot\"}\n" // good, and of no interest
+               "{\"time\":1005.5,\"event\":\"dead\",\"member\":\"node-03\"}\n"
+               "{\"time\":1005.5,\"event\":\"view\",\"neighbours\":{\"a\":1}}\n"
+               "{\"time\":1005.5,\"event\":\"view\",\"neighbours\":[7,null,\"node-99\",\"node-02\"]}\n"
+               "{\"time\":1006,\"event\":\"de");
+    const struct lab_outcome *o = outcome_of(w, 0);
+    assert_true(journal->file.bad == 9 && journal->file.good == 4 && journal->count == 3);
+    assert_true(journal->signs[1].neighbours == 0 && journal->signs[2].neighbours == 4);
+    assert_true(o->detected.seen == 1 && near(o->detected.last, 0.5));
+}
+
+static void events_in_words(void **state)
+{
+    struct world *w = *state;
+    char *text = NULL;
+    size_t bytes = 0;
+    begin(w, "[{at: 5s, kill: 3}, {at: 7s, stop: 2, for: 1s}, {at: 8s, start: 3}]");
+    w->swarm.happenings[1].present = 7;
+    w->swarm.happenings[2].time = NAN;
+    w->swarm.happenings[2].instead = "the run was over before";
+    for (size_t i = 0; i < 3; i++) {
+        sees(w, i, 5.5, "dead", 3);
+        views(w, i, 5.5, "");
+        for (int round = 0; round < 100; round++)
+            trains(w, i, ROUND * round, 0.75);
+    }
+    outcome_of(w, 0);
+    FILE *out = open_memstream(&text, &bytes);
+    assert_non_null(out);
+    lab_events_print(&w->swarm, w->histories, out);
+    fclose(out);
+    static const char *const parts[] = {
+        "  5.0 s  node-03 was killed\n",
+        "known as dead by 3 of 3, the last after 0.50 s, half of them after 0.50 s\n",
+        "graph closed around it by 3 of 3, the last after 0.50 s",
+        "75.00% before, 75.00% at the lowest after it, 75.00% at the end\n",
+        "  7.0 s  node-02 was stopped for 1 s\n",
+        "suspected by 0 of 2\n",
+        "declared dead by 0 of 2\n",
+        "  8.0 s  node-03 was started: did not happen: the run was over before\n"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!strstr(text, parts[i]))
+            fail_msg("expected '%s' in:\n%s", parts[i], text);
+    assert_null(strstr(text, "nan"));
+    free(text);
+}
+
+#define WITH_WORLD(test) cmocka_unit_test_setup_teardown(test, make_world, remove_world)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_WORLD(a_kill_is_seen_by_all),
+        WITH_WORLD(who_did_not_see_it_is_counted),
+        WITH_WORLD(an_event_that_did_not_happen_has_no_effects),
+        WITH_WORLD(a_start_is_found_and_makes_rounds),
+        WITH_WORLD(a_stop_is_suspected_and_taken_back),
+        WITH_WORLD(a_partition_is_seen_when_the_whole_other_side_is_dead),
+        WITH_WORLD(stalls_and_accuracies_of_the_survivors),
+        WITH_WORLD(deaths_without_reason_are_counted),
+        WITH_WORLD(lines_that_are_no_events_are_left_out),
+        WITH_WORLD(events_in_words),
+    };
+    base_log_configure(BASE_LOG_ERROR, BASE_LOG_TEXT, "");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

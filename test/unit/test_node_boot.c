@@ -1,0 +1,138 @@
+// How often a node has started: the file grows with each start, whatever became of it before.
+#include "node/boot.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define NOW 1700000000u
+
+static char directory[] = "/tmp/p2pml-boot-XXXXXX", path[64];
+
+static int make_directory(void **state)
+{
+    (void)state;
+    if (!mkdtemp(directory))
+        return -1;
+    snprintf(path, sizeof path, "%s/boot", directory);
+    return 0;
+}
+
+static int remove_directory(void **state)
+{
+    (void)state;
+    unlink(path);
+    return rmdir(directory);
+}
+
+static struct node_boot start(uint64_t now_s)
+{
+    struct node_boot boot = {0};
+    struct base_reason why = {0};
+    assert_int_equal(node_boot_take(path, now_s, &boot, &why), BASE_OK);
+    return boot;
+}
+
+static void write_file(const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void it_grows_and_counts_what_is_recent(void **state)
+{
+    (void)state;
+    unlink(path);
+    for (unsigned i = 0; i < 5; i++) {
+        struct node_boot boot = start(NOW + 10 * i);
+        assert_int_equal(boot.number, i + 1);
+        assert_int_equal(boot.recent, i);
+    }
+    assert_int_equal(start(NOW + 10 * 3 + NODE_BOOT_RECENT_S).recent, 1); // the one at NOW + 40
+    struct node_boot later = start(NOW + 100000);
+    assert_int_equal(later.number, 7);
+    assert_int_equal(later.recent, 0);
+    struct stat status;
+    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0600);
+}
+
+static void many_starts_stay_a_short_file(void **state)
+{
+    (void)state;
+    unlink(path);
+    for (unsigned i = 0; i < 100; i++)
+        start(NOW);
+    struct node_boot boot = start(NOW);
+    assert_int_equal(boot.number, 101);
+    assert_int_equal(boot.recent, 31);
+    struct stat status;
+    assert_int_equal(stat(path, &status), 0);
+    assert_in_range(status.st_size, 1, 1024);
+}
+
+static void a_damaged_file_begins_anew(void **state)
+{
+    static const char *const texts[] = {"",
+                                        "x\n",
+                                        "0\n",
+                                        "-3 1\n",
+                                        "7 1x\n",
+                                        "7 1 2 3",
+                                        "99999999999999999999999\n",
+                                        "18446744073709551615 1\n"};
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        write_file(texts[i]);
+        assert_int_equal(start(NOW).number, strcmp(texts[i], "7 1 2 3") == 0 ? 8 : 1);
+    }
+    char *huge = malloc(100000);
+    memset(huge, '1', 99999);
+    huge[99999] = 0;
+    write_file(huge);
+    free(huge);
+    assert_int_equal(start(NOW).number, 1);
+}
+
+static void it_can_be_raised_but_not_lowered(void **state)
+{
+    struct base_reason why = {0};
+    (void)state;
+    unlink(path);
+    start(NOW);
+    assert_int_equal(node_boot_raise(path, 40, &why), BASE_OK);
+    assert_int_equal(node_boot_raise(path, 7, &why), BASE_OK);
+    struct node_boot boot = start(NOW + 1);
+    assert_int_equal(boot.number, 41);
+    assert_int_equal(boot.recent, 1);
+    assert_int_equal(node_boot_raise(path, UINT64_MAX, &why), BASE_ELIMIT);
+}
+
+static void a_directory_that_is_not_there_is_an_error(void **state)
+{
+    struct node_boot boot;
+    struct base_reason why = {0};
+    (void)state;
+    assert_int_not_equal(node_boot_take("/tmp/p2pml-no-such-directory/boot", NOW, &boot, &why), BASE_OK);
+    assert_true(why.text[0] != 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_grows_and_counts_what_is_recent),
+        cmocka_unit_test(many_starts_stay_a_short_file),
+        cmocka_unit_test(a_damaged_file_begins_anew),
+        cmocka_unit_test(it_can_be_raised_but_not_lowered),
+        cmocka_unit_test(a_directory_that_is_not_there_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}

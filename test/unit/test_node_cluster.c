@@ -1,0 +1,372 @@
+// Whole clusters in one process, over loopback: nodes that know one name find all, and a death, a leave and a
+// return are told to everybody.
+#include "base/log.h"
+#include "node/clock.h"
+#include "node/cluster.h"
+#include "node/gate.h"
+#include <event2/event.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define NODES 3u
+
+struct node {
+    struct node_config config;
+    struct gossip_identity identity;
+    struct gossip_greeting greeting;
+    struct node_counters counters;
+    struct node_cluster *cluster;
+    uint64_t boot;
+    char listen[32], *peers[2], entry[2][32], name[8];
+    size_t ups, downs, forgotten, views, in_view, living_shards, n_shards_told, enough_probes;
+};
+
+static struct event_base *base;
+static char fault_path[] = "/tmp/p2pml-cluster-XXXXXX";
+
+static void on_up(void *owner, const struct gossip_id *peer)
+{
+    (void)peer;
+    ((struct node *)owner)->ups++;
+}
+
+static void on_down(void *owner, const struct gossip_id *peer)
+{
+    (void)peer;
+    ((struct node *)owner)->downs++;
+}
+
+static void on_message(void *owner, const struct gossip_id *peer, const uint8_t *bytes, size_t count)
+{
+    (void)owner;
+    (void)peer;
+    (void)bytes;
+    (void)count;
+    fail_msg("nobody sends messages for a worker");
+}
+
+static void on_forget(void *owner, const struct gossip_id *peer)
+{
+    (void)peer;
+    ((struct node *)owner)->forgotten++;
+}
+
+static void on_view(void *owner, const struct topology_member *members, size_t count)
+{
+    struct node *node = owner;
+    node->views++;
+    node->in_view = count;
+    for (size_t i = 1; i < count; i++)
+        assert_true(memcmp(members[i - 1].id, members[i].id, sizeof members[i].id) < 0);
+}
+
+static void on_shards(void *owner, const uint32_t *living, size_t count)
+{
+    struct node *node = owner;
+    (void)living;
+    node->living_shards = count;
+    node->n_shards_told++;
+}
+
+static void on_changed(void *owner)
+{
+    (void)owner;
+}
+
+static void on_conflict(void *owner, const char *address)
+{
+    (void)owner;
+    (void)address;
+    fail_msg("nobody has the identity of another");
+}
+
+static const struct node_cluster_handler handler = {.up = on_up,
+                                                    .down = on_down,
+                                                    .message = on_message,
+                                                    .forget = on_forget,
+                                                    .view = on_view,
+                                                    .shards = on_shards,
+                                                    .changed = on_changed,
+                                                    .conflict = on_conflict};
+
+// Node i knows the address of node `entry`, if that is not itself.
+static void make(struct node *node, size_t i)
+{
+    static char nothing[] = "", cluster[] = "test";
+    uint8_t seed[32] = {(uint8_t)(i + 1)};
+    memset(node, 0, sizeof *node);
+    gossip_identity_from_seed(seed, &node->identity);
+    snprintf(node->name, sizeof node->name, "n%zu", i);
+    snprintf(node->listen, sizeof node->listen, "127.0.0.1:0");
+    node->greeting = (struct gossip_greeting){
+        .protocol = GOSSIP_PROTOCOL, .version = "1", .model = "test", .schema = 1, .parameters = 1};
+    snprintf(node->greeting.name, sizeof node->greeting.name, "%s", node->name);
+    node->config.node.advertise = nothing;
+    node->config.node.fault_file = i == 0 ? fault_path : nothing;
+    node->config.cluster.name = cluster;
+    node->config.cluster.profile = GOSSIP_PROFILE_LOCAL;
+    node->config.data.shards = NODES;
+    node->config.data.shard = i;
+    node->config.data.takeover = true;
+    node->config.average.forget_after_ns = 0;
+    node->config.peers.items = node->peers;
+    node->boot = 1;
+}
+
+static void know(struct node *node, const char *address)
+{
+    size_t at = node->config.peers.count++;
+    snprintf(node->entry[at], sizeof node->entry[at], "%s", address);
+    node->peers[at] = node->entry[at];
+}
+
+static void open_node(struct node *node)
+{
+    struct base_reason why = {0};
+    int listener, datagrams;
+    assert_int_equal(node_gate_bind("listen", node->listen, &listener, &why), BASE_OK);
+    assert_int_equal(node_udp_bind(listener, &datagrams, &why), BASE_OK);
+    snprintf(node->listen, sizeof node->listen, "127.0.0.1:%u", (unsigned)node_gate_port(listener));
+    struct node_cluster_options options = {.base = base,
+                                           .config = &node->config,
+                                           .identity = &node->identity,
+                                           .name = node->name,
+                                           .greeting = &node->greeting,
+                                           .message_limit = 1 << 16,
+                                           .counters = &node->counters,
+                                           .boot = {.number = node->boot},
+                                           .life = node_clock_ns(),
+                                           .listener = listener,
+                                           .datagrams = datagrams,
+                                           .handler = &handler,
+                                           .owner = node};
+    assert_int_equal(node_cluster_create(&options, &node->cluster, &why), BASE_OK);
+    node_cluster_start(node->cluster);
+    node_cluster_flags(node->cluster, GOSSIP_RECORD_ELIGIBLE, 0);
+}
+
+static void close_node(struct node *node)
+{
+    node_cluster_destroy(node->cluster);
+    node->cluster = NULL;
+}
+
+static struct gossip_membership_totals totals(const struct node *node)
+{
+    struct gossip_membership_totals t;
+    gossip_membership_totals(node_cluster_membership(node->cluster), &t);
+    return t;
+}
+
+struct wish {
+    bool (*is)(const struct node *node);
+    struct node *nodes[NODES];
+    size_t count;
+};
+
+static bool fulfilled(const struct wish *wish)
+{
+    for (size_t i = 0; i < wish->count; i++)
+        if (!wish->is(wish->nodes[i]))
+            return false;
+    return true;
+}
+
+static void tick(evutil_socket_t s, short what, void *argument)
+{
+    const struct wish *wish = argument;
+    (void)s;
+    (void)what;
+    for (size_t i = 0; i < wish->count; i++)
+        node_cluster_tick(wish->nodes[i]->cluster, node_clock_ns());
+}
+
+// Until all of them are so; a bound that only a failure reaches.
+static void run_until(struct wish wish)
+{
+    struct timeval every = {.tv_usec = 20000};
+    struct event *ticker = event_new(base, -1, EV_PERSIST, tick, &wish);
+    uint64_t deadline_ns = node_clock_ns() + 60 * NODE_SECOND_NS;
+    event_add(ticker, &every);
+    while (!fulfilled(&wish) && node_clock_ns() < deadline_ns)
+        event_base_loop(base, EVLOOP_ONCE);
+    event_free(ticker);
+    assert_true(fulfilled(&wish));
+}
+
+static bool sees_all(const struct node *node)
+{
+    return node->in_view == NODES;
+}
+static bool sees_one_dead(const struct node *node)
+{
+    return totals(node).dead == 1;
+}
+static bool sees_one_left(const struct node *node)
+{
+    return totals(node).left == 1;
+}
+static bool sees_two(const struct node *node)
+{
+    return node->in_view == 2;
+}
+static bool is_next_to_one(const struct node *node)
+{
+    return node_peers_linked(node_cluster_peers(node->cluster)) == 1;
+}
+static bool is_next_to_all(const struct node *node)
+{
+    return node_peers_linked(node_cluster_peers(node->cluster)) == NODES - 1;
+}
+static bool has_forgotten(const struct node *node)
+{
+    return node->forgotten > 0;
+}
+static bool takes_over(const struct node *node)
+{
+    return node->living_shards == NODES - 1;
+}
+static bool gives_back(const struct node *node)
+{
+    return node->living_shards == NODES;
+}
+static bool has_probed_for_long(const struct node *node)
+{
+    return totals(node).probes >= node->enough_probes;
+}
+
+static int make_base(void **state)
+{
+    struct node *nodes = calloc(NODES, sizeof *nodes);
+    base = event_base_new();
+    for (size_t i = 0; nodes && i < NODES; i++)
+        make(&nodes[i], i);
+    *state = nodes;
+    return base && nodes ? 0 : -1;
+}
+
+static int free_base(void **state)
+{
+    struct node *nodes = *state;
+    for (size_t i = 0; i < NODES; i++) {
+        node_cluster_destroy(nodes[i].cluster);
+        gossip_identity_wipe(&nodes[i].identity);
+    }
+    event_base_free(base);
+    unlink(fault_path);
+    free(nodes);
+    return 0;
+}
+
+// Node 1 and 2 know node 0, and one address where nobody is.
+static void open_all(struct node *nodes)
+{
+    open_node(&nodes[0]);
+    for (size_t i = 1; i < NODES; i++) {
+        know(&nodes[i], "127.0.0.1:1");
+        know(&nodes[i], nodes[0].listen);
+        open_node(&nodes[i]);
+    }
+    run_until((struct wish){sees_all, {&nodes[0], &nodes[1], &nodes[2]}, 3});
+    run_until((struct wish){is_next_to_all, {&nodes[0], &nodes[1], &nodes[2]}, 3});
+}
+
+static bool has_event(const struct node *node, const char *part, const char *more)
+{
+    const struct node_events *events = node_cluster_events(node->cluster);
+    for (size_t i = 0; i < node_events_count(events); i++)
+        if (strstr(node_events_line(events, i), part) && strstr(node_events_line(events, i), more))
+            return true;
+    return false;
+}
+
+static void a_death_is_told_and_the_graph_closes(void **state)
+{
+    struct node *nodes = *state;
+    open_all(nodes);
+    close_node(&nodes[1]); // its sockets are gone, as after kill -9
+    struct wish two = {sees_one_dead, {&nodes[0], &nodes[2]}, 2};
+    uint64_t begin_ns = node_clock_ns();
+    run_until(two);
+    assert_true(node_clock_ns() - begin_ns < 4 * NODE_SECOND_NS); // by evidence; silence takes longer
+    two.is = sees_two;
+    run_until(two);
+    two.is = is_next_to_one;
+    run_until(two);
+    two.is = has_forgotten;
+    run_until(two);
+    two.is = takes_over;
+    run_until(two);
+    for (size_t i = 0; i < NODES; i += 2) {
+        assert_true(has_event(&nodes[i], "\"event\":\"join\"", "\"member\":\"n1\""));
+        assert_true(has_event(&nodes[i], "\"event\":\"dead\"", "\"evidence\":true"));
+        assert_true(has_event(&nodes[i], "\"event\":\"view\"", "\"members\":2"));
+        assert_true(has_event(&nodes[i], "\"event\":\"takeover\"", "\"shards\":[1]"));
+    }
+    nodes[1].boot++;
+    nodes[1].in_view = 0;
+    open_node(&nodes[1]);
+    run_until((struct wish){sees_all, {&nodes[0], &nodes[1], &nodes[2]}, 3});
+    assert_true(has_event(&nodes[0], "\"event\":\"alive\"", "\"before\":\"dead\""));
+    two.is = gives_back;
+    run_until(two);
+}
+
+static void who_leaves_is_not_dead(void **state)
+{
+    struct node *nodes = *state;
+    open_all(nodes);
+    node_cluster_leave(nodes[2].cluster);
+    run_until((struct wish){sees_one_left, {&nodes[0], &nodes[1]}, 2});
+    close_node(&nodes[2]);
+    run_until((struct wish){sees_two, {&nodes[0], &nodes[1]}, 2});
+    for (size_t i = 0; i < 2; i++) {
+        assert_true(has_event(&nodes[i], "\"event\":\"left\"", "\"member\":\"n2\""));
+        assert_false(has_event(&nodes[i], "\"event\":\"dead\"", ""));
+        assert_int_equal(totals(&nodes[i]).dead, 0);
+    }
+}
+
+// Node 0 drops all from and to node 1, and that is all that is wrong: others vouch for it.
+static void a_cut_between_two_kills_nobody(void **state)
+{
+    struct node *nodes = *state;
+    char hex[GOSSIP_ID_HEX];
+    open_all(nodes);
+    gossip_id_hex(&nodes[1].identity.id, hex);
+    FILE *file = fopen(fault_path, "w");
+    assert_non_null(file);
+    fprintf(file, "%s\n", hex);
+    fclose(file);
+    node_cluster_reload_faults(nodes[0].cluster);
+    for (size_t i = 0; i < NODES; i++) // more than it takes to find a silent node dead
+        nodes[i].enough_probes = totals(&nodes[i]).probes + 20;
+    run_until((struct wish){has_probed_for_long, {&nodes[0], &nodes[1], &nodes[2]}, 3});
+    for (size_t i = 0; i < NODES; i++)
+        assert_int_equal(totals(&nodes[i]).dead, 0);
+    unlink(fault_path);
+    node_cluster_reload_faults(nodes[0].cluster);
+    run_until((struct wish){is_next_to_all, {&nodes[0], &nodes[1], &nodes[2]}, 3});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_death_is_told_and_the_graph_closes, make_base, free_base),
+        cmocka_unit_test_setup_teardown(who_leaves_is_not_dead, make_base, free_base),
+        cmocka_unit_test_setup_teardown(a_cut_between_two_kills_nobody, make_base, free_base),
+    };
+    int file = mkstemp(fault_path);
+    if (file < 0)
+        return 1;
+    close(file);
+    unlink(fault_path);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,293 @@
+// The learner thread between its mailboxes: what the loop orders and when it takes effect. The worker is
+// played by the test, which answers each rendezvous.
+#include "kernels/kernels.h"
+#include "node/learner.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { EXAMPLES = 8, FEATURES = 4, CLASSES = 2, D = FEATURES * CLASSES + CLASSES, STEPS = 100, LOCAL = 5 };
+
+struct bench {
+    struct node_config config;
+    const struct kernels *kernels;
+    struct train_dataset data;
+    struct train_model *model;
+    struct train_trainer *trainer;
+    struct node_metrics *metrics;
+    struct node_counters counters;
+    struct node_mailbox *inbox, *worker, *loop;
+    struct node_learner *learner;
+    float outer[D];
+};
+
+static void make_data(struct train_dataset *data)
+{
+    *data = (struct train_dataset){
+        .examples = EXAMPLES, .features = FEATURES, .classes = CLASSES, .whole = EXAMPLES};
+    data->x = aligned_alloc(64, 256);
+    data->labels = calloc(EXAMPLES, sizeof *data->labels);
+    assert_true(data->x && data->labels);
+    for (size_t i = 0; i < EXAMPLES * FEATURES; i++)
+        data->x[i] = (float)(i % 7) / 7;
+    for (size_t i = 0; i < EXAMPLES; i++)
+        data->labels[i] = i % CLASSES;
+}
+
+static void bench_create(struct bench *bench)
+{
+    const struct train_model_spec spec = {.kind = TRAIN_SOFTMAX, .inputs = FEATURES, .classes = CLASSES};
+    const struct train_options options = {.optimizer = TRAIN_ADAMW,
+                                          .rate = 0.01,
+                                          .beta1 = 0.9,
+                                          .beta2 = 0.99,
+                                          .epsilon = 1e-8,
+                                          .steps = STEPS,
+                                          .batch = 2,
+                                          .schedule = {.count = 1, .at = {0.9}, .factor = {0.5}}};
+    const float start[D] = {0};
+    struct base_reason why;
+    *bench = (struct bench){0};
+    bench->config.train.steps = STEPS;
+    bench->config.average.local_steps = LOCAL;
+    bench->config.average.outer_momentum = 0.5;
+    make_data(&bench->data);
+    assert_int_equal(kernels_open("cpu", 1, &bench->kernels, &why), BASE_OK);
+    assert_int_equal(train_model_create(&spec, bench->kernels, EXAMPLES, &bench->model, &why), BASE_OK);
+    assert_int_equal(train_trainer_create(&options, bench->model, &bench->data, start, &bench->trainer, &why),
+                     BASE_OK);
+    assert_int_equal(node_metrics_open("/dev/null", "test", &bench->metrics, &why), BASE_OK);
+    assert_int_equal(node_mailbox_create(64, &bench->inbox), BASE_OK);
+    assert_int_equal(node_mailbox_create(64, &bench->worker), BASE_OK);
+    assert_int_equal(node_mailbox_create(1024, &bench->loop), BASE_OK);
+    const struct node_learner_options learner = {.config = &bench->config,
+                                                 .trainer = bench->trainer,
+                                                 .model = bench->model,
+                                                 .outer = bench->outer,
+                                                 .metrics = bench->metrics,
+                                                 .inbox = bench->inbox,
+                                                 .worker = bench->worker,
+                                                 .loop = bench->loop,
+                                                 .counters = &bench->counters};
+    assert_int_equal(node_learner_start(&learner, &bench->learner), BASE_OK);
+}
+
+static void bench_destroy(struct bench *bench)
+{
+    node_learner_join(bench->learner);
+    node_mailbox_destroy(bench->inbox, node_mail_free);
+    node_mailbox_destroy(bench->worker, node_mail_free);
+    node_mailbox_destroy(bench->loop, node_mail_free);
+    node_metrics_close(bench->metrics);
+    train_trainer_destroy(bench->trainer);
+    train_model_destroy(bench->model);
+    train_dataset_destroy(&bench->data);
+}
+
+static void order(struct bench *bench, enum node_mail_kind kind, int status)
+{
+    struct node_mail *mail = node_mail_new(kind);
+    mail->status = status;
+    assert_int_equal(node_mailbox_post(bench->inbox, mail), BASE_OK);
+}
+
+static struct node_round *take_round(struct bench *bench)
+{
+    struct node_mail *mail = node_mailbox_take(bench->worker, UINT64_MAX);
+    assert_int_equal(mail->kind, NODE_MAIL_ROUND);
+    struct node_round *round = mail->round;
+    node_mail_free(mail);
+    return round;
+}
+
+static void answer(struct bench *bench, struct node_round *round)
+{
+    struct node_mail *mail = node_mail_new(NODE_MAIL_ROUND_DONE);
+    mail->round = round;
+    assert_int_equal(node_mailbox_post(bench->inbox, mail), BASE_OK);
+}
+
+static void pass_round(struct bench *bench, uint64_t number, bool meets, uint64_t step)
+{
+    struct node_round *round = take_round(bench);
+    assert_int_equal(round->round, number);
+    assert_int_equal(round->meets, meets);
+    assert_int_equal(round->step, step);
+    assert_false(round->fetch);
+    answer(bench, round);
+}
+
+// A snapshot of ones.
+static void give_snapshot(struct bench *bench, uint64_t done, uint64_t step)
+{
+    struct node_round *round = take_round(bench);
+    assert_true(round->fetch);
+    assert_non_null(round->second_moment);
+    assert_ptr_equal(round->outer, bench->outer);
+    for (size_t i = 0; i < D; i++)
+        round->model[i] = round->second_moment[i] = round->outer[i] = 1;
+    round->round = done;
+    round->step = step;
+    round->fetched = true;
+    answer(bench, round);
+}
+
+static struct node_mail *take_told(struct bench *bench, enum node_mail_kind kind)
+{
+    for (;;) {
+        struct node_mail *mail = node_mailbox_take(bench->loop, UINT64_MAX);
+        if (mail->kind == kind)
+            return mail;
+        node_mail_free(mail);
+    }
+}
+
+static void wait_for_state(struct bench *bench, const char *state)
+{
+    for (bool come = false; !come;) {
+        struct node_mail *mail = take_told(bench, NODE_MAIL_PROGRESS);
+        come = strcmp(mail->progress.state, state) == 0;
+        node_mail_free(mail);
+    }
+}
+
+// From the last step to the end.
+static void pass_end(struct bench *bench, uint64_t next)
+{
+    pass_round(bench, next, false, STEPS);
+    node_mail_free(take_told(bench, NODE_MAIL_FINISHED));
+    order(bench, NODE_MAIL_LEAVE, 0);
+    struct node_round *round = take_round(bench);
+    assert_true(round->checkpoint && !round->meets);
+    answer(bench, round);
+    struct node_mail *left = take_told(bench, NODE_MAIL_LEFT);
+    assert_int_equal(left->status, 0);
+    node_mail_free(left);
+}
+
+static void it_trains_to_the_end(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_create(&bench);
+    order(&bench, NODE_MAIL_START, 0);
+    for (uint64_t round = 1; round <= STEPS / LOCAL; round++)
+        pass_round(&bench, round, true, LOCAL * round);
+    pass_end(&bench, STEPS / LOCAL + 1);
+    bench_destroy(&bench);
+}
+
+static void a_late_joiner_goes_on_at_the_snapshots_step(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_create(&bench);
+    order(&bench, NODE_MAIL_START, 1);
+    wait_for_state(&bench, "fetching");
+    give_snapshot(&bench, 31, 90);
+    wait_for_state(&bench, "training");
+    struct node_round *round = take_round(&bench);
+    assert_int_equal(round->round, 32);
+    assert_int_equal(round->step, 95);
+    assert_true(round->step_scale > 0.0249f &&
+                round->step_scale < 0.0251f);                      // at half the rate, by the schedule
+    assert_true(round->model[0] > 0.2f && round->model[0] < 0.8f); // 1 - outer momentum * 1, and a few steps
+    assert_true(round->second_moment[0] > 0.9f);                   // had it begun anew it would be near 0
+    answer(&bench, round);
+    pass_round(&bench, 33, true, 100);
+    pass_end(&bench, 34);
+    bench_destroy(&bench);
+}
+
+static void a_snapshot_of_the_end_ends_it(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_create(&bench);
+    order(&bench, NODE_MAIL_START, 1);
+    give_snapshot(&bench, 20, STEPS + 7);
+    pass_end(&bench, 21);
+    bench_destroy(&bench);
+}
+
+static void orders_take_effect_at_the_next_boundary(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_create(&bench);
+    order(&bench, NODE_MAIL_START, 0);
+    struct node_round *round = take_round(&bench);
+    order(&bench, NODE_MAIL_PAUSE, 1); // in the middle of a rendezvous
+    answer(&bench, round);
+    pass_round(&bench, 2, false, LOCAL);
+    wait_for_state(&bench, "paused");
+    order(&bench, NODE_MAIL_PAUSE, 0);
+    round = take_round(&bench);
+    assert_int_equal(round->step, 2 * LOCAL);
+    order(&bench, NODE_MAIL_PAUSE, 1);
+    order(&bench, NODE_MAIL_FETCH_AGAIN, 0);
+    answer(&bench, round);
+    give_snapshot(&bench, 40, 80); // first, and then the pause
+    pass_round(&bench, 41, false, 80);
+    wait_for_state(&bench, "paused");
+    atomic_store(&bench.counters.stop, true);
+    order(&bench, NODE_MAIL_LEAVE, 0);
+    round = take_round(&bench);
+    assert_true(round->checkpoint);
+    answer(&bench, round);
+    node_mail_free(take_told(&bench, NODE_MAIL_LEFT));
+    bench_destroy(&bench);
+}
+
+static void a_stop_ends_a_fetch_and_leaves_no_checkpoint(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_create(&bench);
+    order(&bench, NODE_MAIL_START, 1);
+    struct node_round *round = take_round(&bench);
+    atomic_store(&bench.counters.stop, true);
+    order(&bench, NODE_MAIL_LEAVE, 0);
+    struct node_mail *mail = node_mailbox_take(bench.worker, UINT64_MAX);
+    assert_int_equal(mail->kind, NODE_MAIL_FETCH);
+    assert_int_equal(mail->status, 0);
+    node_mail_free(mail);
+    round->fetched = false;
+    answer(&bench, round);
+    mail = take_told(&bench, NODE_MAIL_LEFT);
+    assert_int_equal(mail->status, 0);
+    node_mail_free(mail);
+    assert_null(node_mailbox_take(bench.worker, 0));
+    bench_destroy(&bench);
+}
+
+static void a_fetch_that_fails_is_told(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_create(&bench);
+    order(&bench, NODE_MAIL_START, 1);
+    answer(&bench, take_round(&bench)); // out of memory, say
+    struct node_mail *mail = take_told(&bench, NODE_MAIL_LEFT);
+    assert_int_equal(mail->status, 1);
+    node_mail_free(mail);
+    bench_destroy(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_trains_to_the_end),
+        cmocka_unit_test(a_late_joiner_goes_on_at_the_snapshots_step),
+        cmocka_unit_test(a_snapshot_of_the_end_ends_it),
+        cmocka_unit_test(orders_take_effect_at_the_next_boundary),
+        cmocka_unit_test(a_stop_ends_a_fetch_and_leaves_no_checkpoint),
+        cmocka_unit_test(a_fetch_that_fails_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
