@@ -67,6 +67,7 @@ find_missing() {
         need clang-runtime clang_runtime
         need clang-format have clang-format
         need iproute2 have tc
+        need nftables have nft
         need python3 have python3
         need git have git # the lint asks it which files are of the project
         need promtool has_promtool

@@ -35,11 +35,12 @@ run() { # run PRESET [CTEST OPTION...]
     ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j2 "$@"
 }
 
+# What measures times, or lasts for minutes at the speed of sanitizers, runs once, as it is released.
+timed='^e2e\.(chaos|kill_moments|compose|events)$'
 build asan
-run asan
+run asan -E "$timed"
 build tsan
-# Whole nodes too, but not those that train for minutes at this speed.
-run tsan -L '^(threads|e2e)$' -E '^e2e\.(training|strangers)$'
+run tsan -L '^(threads|e2e)$' -E "^e2e\.(training|strangers)$|$timed"
 mapfile -t fuzzers < <(basename -s .c test/fuzz/fuzz_*.c)
 build fuzz "${fuzzers[@]}"
 run fuzz -L '^fuzz$'
