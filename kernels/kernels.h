@@ -11,6 +11,10 @@
 #define KERNELS_KERNELS_H
 
 #include "base/error.h"
+#include "kernels/apply.h"
+#include "kernels/coding.h"
+#include "kernels/select.h"
+#include "kernels/values.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -60,6 +64,13 @@ struct kernels {
                      const float *correction, float *m, float *x); // m may be NULL where momentum is 0
     void (*adamw_step)(size_t count, const struct kernels_adamw *options, const float *grad,
                        const float *correction, float *m, float *v, float *x);
+
+    // What an exchange of compressed deltas asks of a backend, each in a header of its own.
+    const struct kernels *host; // the CPU's table, for what stays on the host; a CPU table names itself
+    const struct kernels_select *select;
+    const struct kernels_values *values;
+    const struct kernels_apply *apply;
+    const struct kernels_coding *coding;
 };
 
 // device: "cpu", "cuda" or "auto" (CUDA where it was built in and a device answers, else the CPU).

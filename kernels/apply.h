@@ -1,0 +1,39 @@
+// The arithmetic at the end of an exchange, fused: every touched element of the model, of the reference, of
+// their hash and of the drift correction in one visit. And whole-vector hashes.
+//
+// Vectors are in the backend's memory; *hash is the caller's. One owner for all vectors of a call.
+#ifndef KERNELS_APPLY_H
+#define KERNELS_APPLY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Entries: index ascending and unique. index == NULL: the elements first, first + 1, ...
+struct kernels_entries {
+    const uint32_t *index;
+    const float *value;
+    size_t count, first;
+};
+
+// For every i in mine or theirs, with q = 0 for who lacks it (DESIGN: averaging), rounded as written:
+//     force = 0.5 * (q_theirs - q_mine)         r' = r[i] + 0.5 * (q_mine + q_theirs)
+//     x[i] += force    pending[i] += force      hash += h(i, r') - h(i, r)     r[i] = r'
+//     correction[i] += gain * force             correction_sum[i] += gain * force
+// h is base_hash_element. Both ends of an edge get the same r' and hash, bit for bit.
+struct kernels_exchange {
+    float *x, *pending, *r;
+    float *correction, *correction_sum; // both NULL without drift correction
+    float gain;
+    struct kernels_entries mine, theirs;
+};
+
+struct kernels_apply {
+    void (*exchange)(const struct kernels_exchange *e, uint64_t *hash);
+    // base_hash_vector of `count` elements that stand at first, first + 1, ... of a longer vector; magnitudes
+    // only where told (|x|, the sign bit cleared).
+    uint64_t (*hash)(const float *x, size_t count, size_t first, bool magnitudes);
+    bool (*finite)(const float *x, size_t count);
+};
+
+#endif
