@@ -262,7 +262,7 @@ static size_t largest_message(size_t parameters)
     _Static_assert(LIMIT_SNAPSHOT_BLOCK <= LIMIT_BOOT_BLOCK, "blocks of a snapshot are no larger");
     if (block < LIMIT_GOSSIP_BYTES)
         block = LIMIT_GOSSIP_BYTES;
-    size_t packet = compress_packet_bound(parameters, parameters, COMPRESS_FP32) + parameters;
+    size_t packet = compress_delta_bound(parameters, parameters, COMPRESS_FP32) + parameters;
     return LIMIT_MESSAGE_HEADER_BYTES + PACKET_ROOM + (packet > block ? packet : block);
 }
 

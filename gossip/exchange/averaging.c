@@ -92,7 +92,7 @@ static enum base_error prepare_sparse(struct gossip_exchange *exchange, struct g
 {
     struct compress_sparse *mine = &exchange->mine;
     size_t count = exchange->options.parameters;
-    size_t bound = compress_packet_bound(count, exchange->entries, exchange->options.values);
+    size_t bound = compress_delta_bound(count, exchange->entries, exchange->options.values);
     double energy, model_energy;
 
     enum base_error error = gossip_packet_reserve(packet, bound + moment_room);
@@ -101,8 +101,8 @@ static enum base_error prepare_sparse(struct gossip_exchange *exchange, struct g
     difference_from(exchange, edge->reference, &energy, &model_energy);
     error = compress_select_topk(exchange->difference, count, exchange->entries, mine);
     if (!error)
-        error = compress_packet_encode(mine, count, exchange->options.values, packet->bytes, bound,
-                                       &packet->delta_bytes);
+        error = compress_delta_encode(mine, count, exchange->options.values, packet->bytes, bound,
+                                      &packet->delta_bytes);
     if (error)
         return error == BASE_EFORMAT ? BASE_ESTATE : error;
     for (size_t i = 0; i < mine->count; i++) {
@@ -288,7 +288,7 @@ static void apply_moment(struct gossip_exchange *exchange, struct run slice)
 static enum base_error decode_sparse(const struct gossip_exchange *exchange, const uint8_t *packet,
                                      size_t bytes, struct compress_sparse *sparse)
 {
-    size_t claimed = compress_packet_entries(packet, bytes);
+    size_t claimed = compress_delta_entries(packet, bytes);
 
     if (claimed > exchange->options.parameters)
         return BASE_EFORMAT;
@@ -300,7 +300,7 @@ static enum base_error decode_sparse(const struct gossip_exchange *exchange, con
         compress_sparse_destroy(sparse);
         *sparse = larger;
     }
-    return compress_packet_decode(packet, bytes, exchange->options.parameters, sparse);
+    return compress_delta_decode(packet, bytes, exchange->options.parameters, sparse);
 }
 
 static enum base_error commit_block(struct gossip_exchange *exchange, struct gossip_edge *edge,

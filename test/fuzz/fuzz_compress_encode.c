@@ -24,11 +24,11 @@ static void check_chosen(const float *a, size_t count, size_t k, const struct co
 static void check_packet(struct compress_sparse *sparse, size_t count, enum compress_values values)
 {
     struct compress_sparse received;
-    size_t bound = compress_packet_bound(count, sparse->count, values), bytes = 0;
+    size_t bound = compress_delta_bound(count, sparse->count, values), bytes = 0;
     uint8_t *packet = malloc(bound);
     BASE_ASSERT(packet != NULL && compress_sparse_create(sparse->count, &received) == BASE_OK);
-    BASE_ASSERT(compress_packet_encode(sparse, count, values, packet, bound, &bytes) == BASE_OK);
-    BASE_ASSERT(compress_packet_decode(packet, bytes, count, &received) == BASE_OK);
+    BASE_ASSERT(compress_delta_encode(sparse, count, values, packet, bound, &bytes) == BASE_OK);
+    BASE_ASSERT(compress_delta_decode(packet, bytes, count, &received) == BASE_OK);
     BASE_ASSERT(received.count == sparse->count);
     BASE_ASSERT(memcmp(received.index, sparse->index, received.count * sizeof *received.index) == 0);
     BASE_ASSERT(memcmp(received.value, sparse->value, received.count * sizeof *received.value) == 0);

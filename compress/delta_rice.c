@@ -1,7 +1,7 @@
 // Golomb-Rice code of the gaps between ascending indices (Golomb 1966, Rice 1979), least significant bit
 // first: a gap g with parameter p is g >> p zero bits, a one, then the low p bits of g.
+#include "compress/delta_rice.h"
 #include "compress/bytes.h"
-#include "compress/indices.h"
 #include <stdbool.h>
 
 // Bits of the section under `parameter`.
@@ -18,11 +18,11 @@ static uint64_t rice_bits(const uint32_t *index, size_t entries, unsigned parame
 // The length as a function of the parameter is convex: from p to p + 1 it grows by the number of entries less
 // the sum of ceil((gap >> p) / 2), and that sum never grows with p. So the first minimum downhill of a guess
 // is the minimum.
-unsigned compress_rice_parameter(const uint32_t *index, size_t entries, size_t *bytes)
+unsigned compress_delta_rice_parameter(const uint32_t *index, size_t entries, size_t *bytes)
 {
     unsigned best = 0;
     if (entries > 0)
-        while (best < COMPRESS_RICE_MAX && index[entries - 1] / entries >> best > 1)
+        while (best < COMPRESS_DELTA_RICE_MAX && index[entries - 1] / entries >> best > 1)
             best++;
     uint64_t least = rice_bits(index, entries, best);
     bool down = false;
@@ -34,7 +34,7 @@ unsigned compress_rice_parameter(const uint32_t *index, size_t entries, size_t *
         best--;
         down = true;
     }
-    while (!down && best < COMPRESS_RICE_MAX) {
+    while (!down && best < COMPRESS_DELTA_RICE_MAX) {
         uint64_t bits = rice_bits(index, entries, best + 1);
         if (bits >= least)
             break;
@@ -45,10 +45,10 @@ unsigned compress_rice_parameter(const uint32_t *index, size_t entries, size_t *
     return best;
 }
 
-size_t compress_rice_bound(size_t count, size_t entries)
+size_t compress_delta_rice_bound(size_t count, size_t entries)
 {
     uint64_t least = UINT64_MAX;
-    for (unsigned parameter = 0; parameter <= COMPRESS_RICE_MAX; parameter++) {
+    for (unsigned parameter = 0; parameter <= COMPRESS_DELTA_RICE_MAX; parameter++) {
         uint64_t bits = (uint64_t)entries * (parameter + 1) + ((uint64_t)(count - entries) >> parameter);
         least = bits < least ? bits : least;
     }
@@ -74,8 +74,8 @@ static inline void bits_put(struct bit_writer *writer, uint32_t bits, unsigned c
     }
 }
 
-void compress_rice_write(const uint32_t *index, size_t entries, unsigned parameter, uint8_t *out,
-                         size_t bytes)
+void compress_delta_rice_write(const uint32_t *index, size_t entries, unsigned parameter, uint8_t *out,
+                               size_t bytes)
 {
     struct bit_writer writer = {.at = out};
     uint32_t mask = (1u << parameter) - 1;
@@ -141,8 +141,8 @@ static inline bool unary_read(struct bit_reader *reader, uint32_t most, uint32_t
     return *zeros <= most;
 }
 
-enum base_error compress_rice_read(const uint8_t *in, size_t bytes, unsigned parameter, size_t count,
-                                   size_t entries, uint32_t *index)
+enum base_error compress_delta_rice_read(const uint8_t *in, size_t bytes, unsigned parameter, size_t count,
+                                         size_t entries, uint32_t *index)
 {
     struct bit_reader reader = {.at = in, .end = in + bytes};
     uint32_t mask = (1u << parameter) - 1;

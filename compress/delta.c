@@ -2,7 +2,7 @@
 #include "base/cursor.h"
 #include "base/limits.h"
 #include "compress/compress.h"
-#include "compress/indices.h"
+#include "compress/delta_rice.h"
 #include "compress/values.h"
 #include <stdbool.h>
 
@@ -18,13 +18,13 @@ struct packet_plan {
     size_t entries, index_bytes, value_bytes;
 };
 
-size_t compress_packet_bound(size_t count, size_t entries, enum compress_values values)
+size_t compress_delta_bound(size_t count, size_t entries, enum compress_values values)
 {
     entries = entries < count ? entries : count;
-    return HEADER_BYTES + compress_rice_bound(count, entries) + compress_values_bytes(values, entries);
+    return HEADER_BYTES + compress_delta_rice_bound(count, entries) + compress_values_bytes(values, entries);
 }
 
-size_t compress_packet_entries(const uint8_t *packet, size_t packet_bytes)
+size_t compress_delta_entries(const uint8_t *packet, size_t packet_bytes)
 {
     struct base_reader reader = base_reader_of(packet, packet_bytes);
     (void)base_read_u16(&reader);
@@ -49,13 +49,13 @@ static struct packet_plan plan_smallest(const struct compress_sparse *sparse, si
     if (sparse->count == count)
         return plan; // INDICES_ALL: nothing to say about them
     plan.indices = INDICES_RICE;
-    plan.parameter = compress_rice_parameter(sparse->index, sparse->count, &plan.index_bytes);
+    plan.parameter = compress_delta_rice_parameter(sparse->index, sparse->count, &plan.index_bytes);
     return plan;
 }
 
-enum base_error compress_packet_encode(struct compress_sparse *sparse, size_t count,
-                                       enum compress_values values, uint8_t *packet, size_t capacity,
-                                       size_t *packet_bytes)
+enum base_error compress_delta_encode(struct compress_sparse *sparse, size_t count,
+                                      enum compress_values values, uint8_t *packet, size_t capacity,
+                                      size_t *packet_bytes)
 {
     if ((unsigned)values > COMPRESS_INT8 || !indices_valid(sparse->index, sparse->count, count))
         return BASE_EINVAL;
@@ -74,7 +74,7 @@ enum base_error compress_packet_encode(struct compress_sparse *sparse, size_t co
     base_write_u32(&writer, (uint32_t)plan.entries);
     uint8_t *indices = base_write_room(&writer, plan.index_bytes);
     if (plan.indices == INDICES_RICE)
-        compress_rice_write(sparse->index, plan.entries, plan.parameter, indices, plan.index_bytes);
+        compress_delta_rice_write(sparse->index, plan.entries, plan.parameter, indices, plan.index_bytes);
     compress_values_write(values, sparse->value, plan.entries, base_write_room(&writer, plan.value_bytes));
     BASE_ASSERT(!writer.failed && base_writer_used(&writer) == bytes);
     *packet_bytes = bytes;
@@ -91,7 +91,7 @@ static enum base_error plan_read(struct base_reader *reader, size_t count, size_
     unsigned values = kinds & 0xfu, indices = kinds >> 4;
     if (reader->failed || values > COMPRESS_INT8 || indices > INDICES_RICE || entries > count)
         return BASE_EFORMAT;
-    if (parameter > (indices == INDICES_RICE ? COMPRESS_RICE_MAX : 0u))
+    if (parameter > (indices == INDICES_RICE ? COMPRESS_DELTA_RICE_MAX : 0u))
         return BASE_EFORMAT;
     if (entries > capacity)
         return BASE_ELIMIT;
@@ -112,7 +112,7 @@ static enum base_error indices_read(const struct packet_plan *plan, const uint8_
                                     uint32_t *index)
 {
     if (plan->indices == INDICES_RICE)
-        return compress_rice_read(in, plan->index_bytes, plan->parameter, count, plan->entries, index);
+        return compress_delta_rice_read(in, plan->index_bytes, plan->parameter, count, plan->entries, index);
     if (plan->entries != count || plan->index_bytes != 0)
         return BASE_EFORMAT;
     for (size_t i = 0; index != NULL && i < count; i++)
@@ -120,8 +120,8 @@ static enum base_error indices_read(const struct packet_plan *plan, const uint8_
     return BASE_OK;
 }
 
-enum base_error compress_packet_decode(const uint8_t *packet, size_t packet_bytes, size_t count,
-                                       struct compress_sparse *sparse)
+enum base_error compress_delta_decode(const uint8_t *packet, size_t packet_bytes, size_t count,
+                                      struct compress_sparse *sparse)
 {
     if (count > LIMIT_PARAMETERS)
         return BASE_ELIMIT;

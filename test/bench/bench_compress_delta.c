@@ -46,18 +46,18 @@ static bool bench_values(struct bench *bench, enum compress_values values)
         if (compress_select_topk(bench->a, bench->count, bench->k, &bench->sent) != BASE_OK)
             return false;
         double selected = now_us();
-        if (compress_packet_encode(&bench->sent, bench->count, values, bench->packet, bench->capacity,
-                                   &bytes) != BASE_OK)
+        if (compress_delta_encode(&bench->sent, bench->count, values, bench->packet, bench->capacity,
+                                  &bytes) != BASE_OK)
             return false;
         double encoded = now_us();
-        if (compress_packet_decode(bench->packet, bytes, bench->count, &bench->received) != BASE_OK)
+        if (compress_delta_decode(bench->packet, bytes, bench->count, &bench->received) != BASE_OK)
             return false;
         double decoded = now_us();
         select_us[i] = selected - start;
         encode_us[i] = encoded - selected;
         decode_us[i] = decoded - encoded;
     }
-    printf("{\"bench\": \"compress_packet\", \"values\": \"%s\", \"count\": %zu, \"entries\": %zu, "
+    printf("{\"bench\": \"compress_delta\", \"values\": \"%s\", \"count\": %zu, \"entries\": %zu, "
            "\"repeats\": %zu, "
            "\"select_us\": %.1f, \"encode_us\": %.1f, \"decode_us\": %.1f, \"bytes_per_entry\": %.4f}\n",
            compress_values_name(values), bench->count, bench->sent.count, bench->repeats,
@@ -69,7 +69,7 @@ static bool bench_values(struct bench *bench, enum compress_values values)
 static bool bench_vector(size_t count, size_t k, size_t repeats)
 {
     struct bench bench = {.count = count, .k = k, .repeats = repeats};
-    bench.capacity = compress_packet_bound(count, k, COMPRESS_FP32);
+    bench.capacity = compress_delta_bound(count, k, COMPRESS_FP32);
     float *a = malloc(count * sizeof *a);
     bench.packet = malloc(bench.capacity);
     bool ok = a != NULL && bench.packet != NULL && compress_sparse_create(k, &bench.sent) == BASE_OK &&

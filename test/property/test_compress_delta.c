@@ -23,14 +23,14 @@ static struct sent sent_make(const float *a, size_t count, size_t k, enum compre
     struct sent sent;
     assert_int_equal(compress_sparse_create(k, &sent.sparse), BASE_OK);
     assert_int_equal(compress_select_topk(a, count, k, &sent.sparse), BASE_OK);
-    size_t bound = compress_packet_bound(count, sent.sparse.count, values);
-    assert_true(bound <= compress_packet_bound(count, k, values));
+    size_t bound = compress_delta_bound(count, sent.sparse.count, values);
+    assert_true(bound <= compress_delta_bound(count, k, values));
     sent.packet = malloc(bound);
     assert_non_null(sent.packet);
-    assert_int_equal(compress_packet_encode(&sent.sparse, count, values, sent.packet, bound, &sent.bytes),
+    assert_int_equal(compress_delta_encode(&sent.sparse, count, values, sent.packet, bound, &sent.bytes),
                      BASE_OK);
     assert_true(sent.bytes <= bound);
-    assert_int_equal(compress_packet_entries(sent.packet, sent.bytes), sent.sparse.count);
+    assert_int_equal(compress_delta_entries(sent.packet, sent.bytes), sent.sparse.count);
     uint8_t *fitting = realloc(sent.packet, sent.bytes);
     assert_non_null(fitting);
     sent.packet = fitting;
@@ -82,7 +82,7 @@ static void assert_round_trip(const float *a, size_t count, size_t k, enum compr
     struct sent sent = sent_make(a, count, k, values);
     struct compress_sparse received;
     assert_int_equal(compress_sparse_create(sent.sparse.count, &received), BASE_OK);
-    assert_int_equal(compress_packet_decode(sent.packet, sent.bytes, count, &received), BASE_OK);
+    assert_int_equal(compress_delta_decode(sent.packet, sent.bytes, count, &received), BASE_OK);
     assert_same(&sent.sparse, &received);
     float largest = 0.0f;
     for (size_t i = 0; i < received.count; i++) {
@@ -95,7 +95,7 @@ static void assert_round_trip(const float *a, size_t count, size_t k, enum compr
     }
     if (sent.sparse.count > 0) {
         received.capacity = sent.sparse.count - 1;
-        assert_int_equal(compress_packet_decode(sent.packet, sent.bytes, count, &received), BASE_ELIMIT);
+        assert_int_equal(compress_delta_decode(sent.packet, sent.bytes, count, &received), BASE_ELIMIT);
     }
     compress_sparse_destroy(&received);
     sent_free(&sent);
@@ -145,7 +145,7 @@ static void assert_survives(const uint8_t *bytes, size_t length, size_t count,
     memcpy(packet, bytes, length);
     memset(received->index, 0xa5, received->capacity * sizeof *received->index);
     received->count = 0;
-    enum base_error error = compress_packet_decode(packet, length, count, received);
+    enum base_error error = compress_delta_decode(packet, length, count, received);
     if (error == BASE_OK) {
         assert_valid(received, count);
     } else {
@@ -170,12 +170,12 @@ static void assert_survives_damage(struct base_rng *rng, const struct sent *sent
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
     }
     for (size_t length = 0; length < sent->bytes; length++) {
-        assert_int_equal(compress_packet_decode(bytes, length, count, &received), BASE_EFORMAT);
+        assert_int_equal(compress_delta_decode(bytes, length, count, &received), BASE_EFORMAT);
         assert_survives(bytes, length, count, &received);
     }
     memset(bytes + sent->bytes, 0, 8);
     for (size_t more = 1; more <= 8; more++) { // exact length
-        assert_int_equal(compress_packet_decode(bytes, sent->bytes + more, count, &received), BASE_EFORMAT);
+        assert_int_equal(compress_delta_decode(bytes, sent->bytes + more, count, &received), BASE_EFORMAT);
         bytes[sent->bytes + more - 1] = (uint8_t)base_rng_u64(rng);
     }
     compress_sparse_destroy(&received);

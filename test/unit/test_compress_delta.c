@@ -23,7 +23,7 @@ static void encodes_as_documented(void **state)
     struct compress_sparse sparse = sparse_of(index, value, 3);
     uint8_t packet[64];
     size_t bytes = 0;
-    assert_int_equal(compress_packet_encode(&sparse, 1000, COMPRESS_INT8, packet, sizeof packet, &bytes),
+    assert_int_equal(compress_delta_encode(&sparse, 1000, COMPRESS_INT8, packet, sizeof packet, &bytes),
                      BASE_OK);
     // Gaps 2, 0, 8 with parameter 1: "0 1 0", "1 0", "0000 1 0"; the first bit lowest.
     static const uint8_t expected[] = {0x12, 1, 3, 0, 0, 0, 0x0a, 0x02, 0x00, 0x00, 0x80, 0x3f, 127, 0xc0, 0};
@@ -44,24 +44,24 @@ static void takes_the_smallest_index_section(void **state)
         value[i] = 1.0f;
     }
     struct compress_sparse all = sparse_of(index, value, 64);
-    assert_int_equal(compress_packet_encode(&all, 64, COMPRESS_FP32, packet, sizeof packet, &bytes), BASE_OK);
+    assert_int_equal(compress_delta_encode(&all, 64, COMPRESS_FP32, packet, sizeof packet, &bytes), BASE_OK);
     assert_int_equal(packet[0], 0x00);
     assert_int_equal(bytes, 6 + 4 * 64);
 
     index[0] = 999999;
     struct compress_sparse one = sparse_of(index, value, 1);
-    assert_int_equal(compress_packet_encode(&one, 1000000, COMPRESS_FP16, packet, sizeof packet, &bytes),
+    assert_int_equal(compress_delta_encode(&one, 1000000, COMPRESS_FP16, packet, sizeof packet, &bytes),
                      BASE_OK);
     assert_int_equal(packet[0], 0x11);
     assert_int_equal(bytes, 6 + 3 + 2);
 
     struct compress_sparse none = sparse_of(index, value, 0);
-    assert_int_equal(compress_packet_encode(&none, 1000000, COMPRESS_INT8, packet, sizeof packet, &bytes),
+    assert_int_equal(compress_delta_encode(&none, 1000000, COMPRESS_INT8, packet, sizeof packet, &bytes),
                      BASE_OK);
     assert_int_equal(bytes, 6);
-    assert_int_equal(compress_packet_decode(packet, bytes, 1000000, &none), BASE_OK);
-    assert_int_equal(compress_packet_encode(&none, 0, COMPRESS_INT8, packet, sizeof packet, &bytes), BASE_OK);
-    assert_int_equal(compress_packet_decode(packet, bytes, 0, &none), BASE_OK);
+    assert_int_equal(compress_delta_decode(packet, bytes, 1000000, &none), BASE_OK);
+    assert_int_equal(compress_delta_encode(&none, 0, COMPRESS_INT8, packet, sizeof packet, &bytes), BASE_OK);
+    assert_int_equal(compress_delta_decode(packet, bytes, 0, &none), BASE_OK);
     assert_int_equal(none.count, 0);
 }
 
@@ -78,7 +78,7 @@ static void never_longer_than_a_bitmap(void **state)
         value[i] = 1.0f;
     }
     struct compress_sparse sparse = sparse_of(index, value, 32);
-    assert_int_equal(compress_packet_encode(&sparse, 64, COMPRESS_INT8, packet, sizeof packet, &bytes),
+    assert_int_equal(compress_delta_encode(&sparse, 64, COMPRESS_INT8, packet, sizeof packet, &bytes),
                      BASE_OK);
     assert_int_equal(bytes, 6 + 8 + 4 + 32);
     static const uint8_t section[] = {0xff, 0xff, 0xff, 0x3f, 0x00, 0x00, 0x00, 0x30};
@@ -96,23 +96,23 @@ static void encoder_refuses(void **state)
     memcpy(before, value, sizeof value);
     struct compress_sparse sparse = sparse_of(index, value, 3);
     size_t needed = 0;
-    assert_int_equal(compress_packet_encode(&sparse, 10, COMPRESS_FP32, packet, sizeof packet, &needed),
+    assert_int_equal(compress_delta_encode(&sparse, 10, COMPRESS_FP32, packet, sizeof packet, &needed),
                      BASE_OK);
     for (size_t capacity = 0; capacity < needed; capacity++)
-        assert_int_equal(compress_packet_encode(&sparse, 10, COMPRESS_FP32, packet, capacity, &bytes),
+        assert_int_equal(compress_delta_encode(&sparse, 10, COMPRESS_FP32, packet, capacity, &bytes),
                          BASE_ELIMIT);
-    assert_int_equal(compress_packet_encode(&sparse, 10, COMPRESS_INT8, packet, 8, &bytes), BASE_ELIMIT);
-    assert_int_equal(compress_packet_encode(&sparse, 9, COMPRESS_INT8, packet, 64, &bytes), BASE_EINVAL);
-    assert_int_equal(compress_packet_encode(&sparse, (size_t)1 << 31, COMPRESS_INT8, packet, 64, &bytes),
+    assert_int_equal(compress_delta_encode(&sparse, 10, COMPRESS_INT8, packet, 8, &bytes), BASE_ELIMIT);
+    assert_int_equal(compress_delta_encode(&sparse, 9, COMPRESS_INT8, packet, 64, &bytes), BASE_EINVAL);
+    assert_int_equal(compress_delta_encode(&sparse, (size_t)1 << 31, COMPRESS_INT8, packet, 64, &bytes),
                      BASE_ELIMIT);
-    assert_int_equal(compress_packet_encode(&sparse, 10, (enum compress_values)3, packet, 64, &bytes),
+    assert_int_equal(compress_delta_encode(&sparse, 10, (enum compress_values)3, packet, 64, &bytes),
                      BASE_EINVAL);
     index[1] = 4;
-    assert_int_equal(compress_packet_encode(&sparse, 10, COMPRESS_INT8, packet, 64, &bytes), BASE_EINVAL);
+    assert_int_equal(compress_delta_encode(&sparse, 10, COMPRESS_INT8, packet, 64, &bytes), BASE_EINVAL);
     index[1] = 7;
     assert_memory_equal(value, before, sizeof value);
     value[2] = NAN;
-    assert_int_equal(compress_packet_encode(&sparse, 10, COMPRESS_INT8, packet, 64, &bytes), BASE_EFORMAT);
+    assert_int_equal(compress_delta_encode(&sparse, 10, COMPRESS_INT8, packet, 64, &bytes), BASE_EFORMAT);
     assert_int_equal(bytes, 77);
 }
 
@@ -149,13 +149,13 @@ static void decoder_refuses(void **state)
         uint8_t packet[sizeof good];
         memcpy(packet, good, sizeof good);
         packet[changes[i].at] = changes[i].byte;
-        assert_int_equal(compress_packet_decode(packet, sizeof packet, 1000, &sparse), changes[i].error);
+        assert_int_equal(compress_delta_decode(packet, sizeof packet, 1000, &sparse), changes[i].error);
         assert_true(sparse.count == 2 && index[0] == 1 && value[2] == 7.0f);
     }
-    assert_int_equal(compress_packet_decode(good, sizeof good, 12, &sparse), BASE_EFORMAT); // index 12 of 12
-    assert_int_equal(compress_packet_decode(good, sizeof good, 13, &sparse), BASE_OK);
+    assert_int_equal(compress_delta_decode(good, sizeof good, 12, &sparse), BASE_EFORMAT); // index 12 of 12
+    assert_int_equal(compress_delta_decode(good, sizeof good, 13, &sparse), BASE_OK);
     assert_int_equal(sparse.count, 3);
-    assert_int_equal(compress_packet_decode(good, sizeof good, (size_t)1 << 40, &sparse), BASE_ELIMIT);
+    assert_int_equal(compress_delta_decode(good, sizeof good, (size_t)1 << 40, &sparse), BASE_ELIMIT);
 }
 
 static void decoder_refuses_non_finite(void **state)
@@ -170,10 +170,10 @@ static void decoder_refuses_non_finite(void **state)
     for (size_t i = 0; i < 4; i++) {
         uint8_t packet[10] = {0x00, 0, 1, 0, 0, 0};
         memcpy(packet + 6, fp32[i], 4);
-        assert_int_equal(compress_packet_decode(packet, 10, 1, &sparse), BASE_EFORMAT);
+        assert_int_equal(compress_delta_decode(packet, 10, 1, &sparse), BASE_EFORMAT);
         packet[0] = 0x01;
         memcpy(packet + 6, fp16[i], 2);
-        assert_int_equal(compress_packet_decode(packet, 8, 1, &sparse), BASE_EFORMAT);
+        assert_int_equal(compress_delta_decode(packet, 8, 1, &sparse), BASE_EFORMAT);
     }
     // Scales: zero with a code, denormal, 127 times it infinite, NaN, negative zero.
     static const uint8_t scales[][4] = {
@@ -183,7 +183,7 @@ static void decoder_refuses_non_finite(void **state)
     for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++) {
         uint8_t packet[11] = {0x02, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1};
         memcpy(packet + 6, scales[i], 4);
-        assert_int_equal(compress_packet_decode(packet, sizeof packet, 1, &sparse), BASE_EFORMAT);
+        assert_int_equal(compress_delta_decode(packet, sizeof packet, 1, &sparse), BASE_EFORMAT);
     }
     assert_int_equal(sparse.count, 1);
 }
@@ -193,8 +193,8 @@ static void entries_of_a_header(void **state)
     (void)state;
     static const uint8_t packet[] = {0x12, 1, 0x01, 0x02, 0x03, 0x04};
     for (size_t bytes = 0; bytes < 6; bytes++)
-        assert_int_equal(compress_packet_entries(packet, bytes), 0);
-    assert_int_equal(compress_packet_entries(packet, 6), 0x04030201);
+        assert_int_equal(compress_delta_entries(packet, bytes), 0);
+    assert_int_equal(compress_delta_entries(packet, 6), 0x04030201);
 }
 
 static void figures_of_size(void **state)
@@ -202,11 +202,11 @@ static void figures_of_size(void **state)
     (void)state;
     // 1 in 32 and 1 in 100 at even distances: close to the worst that the bound allows, and inside the
     // targets.
-    assert_true(compress_packet_bound(203530, 203530 / 32, COMPRESS_INT8) < 203530 / 32 * 2);
-    assert_true(compress_packet_bound(1u << 30, 1u << 30, COMPRESS_FP32) ==
+    assert_true(compress_delta_bound(203530, 203530 / 32, COMPRESS_INT8) < 203530 / 32 * 2);
+    assert_true(compress_delta_bound(1u << 30, 1u << 30, COMPRESS_FP32) ==
                 6 + ((size_t)1 << 27) + ((size_t)1 << 32));
-    assert_int_equal(compress_packet_bound(0, 0, COMPRESS_FP32), 6);
-    assert_int_equal(compress_packet_bound(5, 9, COMPRESS_FP16), compress_packet_bound(5, 5, COMPRESS_FP16));
+    assert_int_equal(compress_delta_bound(0, 0, COMPRESS_FP32), 6);
+    assert_int_equal(compress_delta_bound(5, 9, COMPRESS_FP16), compress_delta_bound(5, 5, COMPRESS_FP16));
 }
 
 int main(void)

@@ -17,12 +17,12 @@ static void check_entries(const struct compress_sparse *sparse, size_t count)
 static void check_sent_again(struct compress_sparse *sparse, size_t count, enum compress_values values)
 {
     struct compress_sparse again;
-    size_t bound = compress_packet_bound(count, sparse->count, values), bytes = 0;
+    size_t bound = compress_delta_bound(count, sparse->count, values), bytes = 0;
     uint8_t *packet = malloc(bound);
     BASE_ASSERT(packet != NULL && compress_sparse_create(sparse->count, &again) == BASE_OK);
-    BASE_ASSERT(compress_packet_encode(sparse, count, values, packet, bound, &bytes) == BASE_OK);
-    BASE_ASSERT(bytes <= bound && compress_packet_entries(packet, bytes) == sparse->count);
-    BASE_ASSERT(compress_packet_decode(packet, bytes, count, &again) == BASE_OK &&
+    BASE_ASSERT(compress_delta_encode(sparse, count, values, packet, bound, &bytes) == BASE_OK);
+    BASE_ASSERT(bytes <= bound && compress_delta_entries(packet, bytes) == sparse->count);
+    BASE_ASSERT(compress_delta_decode(packet, bytes, count, &again) == BASE_OK &&
                 again.count == sparse->count);
     BASE_ASSERT(memcmp(again.index, sparse->index, again.count * sizeof *again.index) == 0);
     BASE_ASSERT(memcmp(again.value, sparse->value, again.count * sizeof *again.value) == 0);
@@ -40,8 +40,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct compress_sparse sparse;
     BASE_ASSERT(compress_sparse_create(capacity, &sparse) == BASE_OK);
     sparse.count = SIZE_MAX;
-    if (compress_packet_decode(packet, size - 3, count, &sparse) == BASE_OK) {
-        BASE_ASSERT(sparse.count == compress_packet_entries(packet, size - 3));
+    if (compress_delta_decode(packet, size - 3, count, &sparse) == BASE_OK) {
+        BASE_ASSERT(sparse.count == compress_delta_entries(packet, size - 3));
         check_entries(&sparse, count);
         // fp32 and fp16 keep what was decoded to the bit; int8 with a scale not of the encoder's choice may
         // not.
