@@ -13,6 +13,7 @@
 #define LIMIT_CLASSES           65536u       // labels of a data set
 #define LIMIT_DATASET_VALUES    (1ull << 31) // dense feature values of a data set in memory
 #define LIMIT_BATCH             65536u       // examples of one step
+#define LIMIT_FILTERS           4u           // in front of the codec, one after another
 #define LIMIT_TEXT_LINE_BYTES   (1u << 20)   // one line of a text data file
 
 #define LIMIT_RECORD_BYTES         65535u // one sealed record on a stream, tag included (Noise section 3)
