@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #define ALIGNMENT 64u // one cache line, one AVX-512 register
 
@@ -63,7 +66,8 @@ void kernels_cpu_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, si
 static bool has_avx2(void)
 {
 #if defined(__x86_64__)
-    return __builtin_cpu_supports("avx2");
+    unsigned a, b, c, d; // clang 14 has no name for F16C
+    return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
 #else
     return false;
 #endif

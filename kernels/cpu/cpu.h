@@ -14,6 +14,11 @@ unsigned kernels_cpu_threads(void);
 void kernels_cpu_describe(const struct kernels *table, char *text, size_t capacity);
 
 extern const struct kernels kernels_cpu_scalar, kernels_cpu_avx2, kernels_cpu_avx512;
+extern const struct kernels_values kernels_cpu_values_scalar, kernels_cpu_values_avx2,
+    kernels_cpu_values_avx512;
+extern const struct kernels_apply kernels_cpu_apply_scalar, kernels_cpu_apply_avx2, kernels_cpu_apply_avx512;
+extern const struct kernels_coding kernels_cpu_coding_scalar, kernels_cpu_coding_avx2,
+    kernels_cpu_coding_avx512;
 
 // Members of the table that do not depend on the path.
 void *kernels_cpu_alloc(size_t bytes);

@@ -1,6 +1,6 @@
 // The loops of the CPU backend: plain C that gcc and clang vectorise, compiled once for each instruction set
-// by the file that includes it and names KERNELS_TABLE and KERNELS_GEMM. Without fused multiply-add and with
-// partial sums of a fixed width, every path gives the same bits.
+// by the file that includes it and names KERNELS_PATH, KERNELS_TABLE and KERNELS_GEMM. Without fused
+// multiply-add and with partial sums of a fixed width, every path gives the same bits.
 #include "kernels/cpu/cpu.h"
 
 #include <math.h>
@@ -235,6 +235,11 @@ static void adamw_step(size_t count, const struct kernels_adamw *options, const 
     }
 }
 
+// The sub-table `name` of this path: kernels_cpu_<name>_<path>.
+#define SUBTABLE_PASTE(name, path) &kernels_cpu_##name##_##path
+#define SUBTABLE_OF(name, path)    SUBTABLE_PASTE(name, path)
+#define SUBTABLE(name)             SUBTABLE_OF(name, KERNELS_PATH)
+
 const struct kernels KERNELS_TABLE = {
     .name = "cpu",
     .shares_host = true,
@@ -251,4 +256,7 @@ const struct kernels KERNELS_TABLE = {
     .softmax_cross_entropy = softmax_cross_entropy,
     .sgd_step = sgd_step,
     .adamw_step = adamw_step,
+    .host = &KERNELS_TABLE,
+    .values = SUBTABLE(values),
+    .apply = SUBTABLE(apply),
 };
