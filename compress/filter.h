@@ -81,8 +81,8 @@ enum base_error compress_filters_parse(const char *text, struct compress_filters
                                        struct base_reason *why) BASE_CHECK;
 
 // Asks the chain for a list: the first filter that gives one decides. True: entries (backend's memory) are
-// that list with the values of a, not checked for NaN, at most entries->capacity, and no filter drops from
-// them: a gap would cost more than the value it saves. False: select. BASE_ENOMEM.
+// that list with the values of a, not checked for NaN, at most entries->capacity. Such a list is sent whole,
+// without compress_filters_drop: a gap would cost more than the value it saves. False: select. BASE_ENOMEM.
 enum base_error compress_filters_choose(const struct compress_filters *filters,
                                         const struct compress_turn *turn, struct compress_sparse *entries,
                                         bool *chosen) BASE_CHECK;

@@ -37,7 +37,7 @@ static size_t run_compact(const uint8_t *keep, size_t count, uint32_t *index, fl
         index[kept] = index[i];
         value[kept] = value[i];
         model[kept] = model[i];
-        kept += keep[i];
+        kept += keep[i] != 0;
     }
     return kept;
 }

@@ -1,0 +1,263 @@
+// Each filter against its definition, and chains of them.
+#include "compress_filters.h"
+#include <stdio.h>
+
+static bool significant(size_t i)
+{
+    float x = fabsf(world.x[world.index[i]]), a = fabsf(world.value[i]);
+    return !(a < 0.25f * fmaxf(x, 0x1p-20f));
+}
+
+static void significantly_modified_is_its_definition(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNTS; i++) {
+        world_fill(counts[i]);
+        world_drop("significantly-modified:0.25");
+        assert_keeps(counts[i], significant);
+        if (counts[i] == COUNT_MOST) // both happen
+            assert_true(world.entries.count > COUNT_MOST / 10 && world.entries.count < COUNT_MOST * 9 / 10);
+        world_fill(counts[i]);
+        world_drop("significantly-modified:0");
+        assert_keeps(counts[i], all);
+    }
+}
+
+static void significance_has_a_floor(void **state)
+{
+    (void)state;
+    static const float changes[] = {0x1p-22f, 0x1.8p-23f, -0x1p-21f, -0x1p-30f};
+    world_fill(4);
+    for (size_t i = 0; i < 4; i++) {
+        world.x[world.index[i]] = 0;
+        world.value[i] = world.kept_value[i] = changes[i];
+    }
+    world_drop("significantly-modified:0.25"); // of 2^-20
+    assert_int_equal(world.entries.count, 2);
+    assert_int_equal(world.kept_index[0], world.index[0]);
+    assert_int_equal(world.kept_index[1], world.index[2]);
+}
+
+static void nothing_is_significant(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNTS; i++) {
+        world_fill(counts[i]);
+        for (size_t j = 0; j < counts[i]; j++)
+            world.kept_value[j] = 0;
+        world_drop("significantly-modified:0.01");
+        assert_int_equal(world.entries.count, 0);
+    }
+}
+
+static void random_skip_of_nothing_keeps_all(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNTS; i++) {
+        world_fill(counts[i]);
+        world_drop("random-skip:0");
+        assert_keeps(counts[i], all);
+    }
+}
+
+// Which of COUNT_MOST entries a seed keeps.
+static void kept_by(uint64_t seed, const char *text, bool kept[COUNT_MOST])
+{
+    world_fill(COUNT_MOST);
+    world.turn.seed = seed;
+    world_drop(text);
+    memset(kept, 0, COUNT_MOST * sizeof *kept);
+    for (size_t i = 0; i < world.entries.count; i++)
+        kept[(world.kept_index[i] - 3) / STRIDE] = true;
+}
+
+static size_t common(const bool a[COUNT_MOST], const bool b[COUNT_MOST])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < COUNT_MOST; i++)
+        n += a[i] && b[i];
+    return n;
+}
+
+// Within 7 standard deviations: by chance one time in 10^11.
+static void assert_near(size_t found, double trials, double p)
+{
+    double deviation = sqrt(trials * p * (1 - p));
+    if (fabs((double)found - trials * p) > 7 * deviation)
+        fail_msg("%zu of %g, expected about %g +- %g", found, trials, trials * p, deviation);
+}
+
+static void random_skip_drops_its_part(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        double p;
+    } cases[] = {{"random-skip:0.01", 0.01}, {"random-skip:0.3", 0.3}, {"random-skip:0.99", 0.99}};
+    static bool before[COUNT_MOST], kept[COUNT_MOST], again[COUNT_MOST];
+    for (size_t i = 0; i < 3; i++) {
+        size_t sum = 0, both = 0;
+        double p = 1 - cases[i].p;
+        for (uint64_t seed = 0; seed < 20; seed++) {
+            kept_by(seed, cases[i].text, kept);
+            kept_by(seed, cases[i].text, again);
+            assert_memory_equal(kept, again, sizeof kept);
+            sum += common(kept, kept);
+            if (seed > 0) // and seeds that follow each other have nothing to do with each other
+                both += common(before, kept);
+            memcpy(before, kept, sizeof kept);
+        }
+        assert_near(sum, 20.0 * COUNT_MOST, p);
+        assert_near(both, 19.0 * COUNT_MOST, p * p);
+    }
+}
+
+// An entry's fate does not depend on which others are in the list.
+static void random_skip_looks_at_the_index_only(void **state)
+{
+    (void)state;
+    static bool whole[COUNT_MOST];
+    kept_by(5, "random-skip:0.5", whole);
+    world_fill(COUNT_MOST);
+    world.turn.seed = 5;
+    size_t n = 0;
+    for (size_t i = 1; i < COUNT_MOST; i += 3, n++)
+        world.kept_index[n] = world.index[i];
+    world.entries.count = n;
+    world_drop("random-skip:0.5");
+    size_t expected = 0;
+    for (size_t i = 1; i < COUNT_MOST; i += 3)
+        if (whole[i])
+            assert_int_equal(world.kept_index[expected++], world.index[i]);
+    assert_int_equal(world.entries.count, expected);
+}
+
+// Filters of a user: one drops odd places of the vector, one takes notes.
+static void keep_even(double number, const struct compress_filter_run *run, uint8_t *keep)
+{
+    assert_null(run->model);
+    for (size_t i = 0; i < run->count; i++)
+        keep[i] = run->index[i] % 2 == 0 && number > 0;
+}
+
+static size_t noted;
+
+static void keep_noting(double number, const struct compress_filter_run *run, uint8_t *keep)
+{
+    (void)number;
+    for (size_t i = 0; i < run->count; i++) {
+        assert_true(run->model[i] == world.x[run->index[i]]);
+        assert_true(run->value[i] == world.x[run->index[i]] - world.r[run->index[i]]);
+        keep[i] = 255; // anything but 0 keeps
+    }
+    noted += run->count;
+}
+
+static const struct compress_filter even = {.name = "even", .most = 1, .keep = keep_even};
+static const struct compress_filter noting = {.name = "noting", .reads_model = true, .keep = keep_noting};
+
+static size_t noted_by(const struct compress_filter *first, const struct compress_filter *second,
+                       double number)
+{
+    struct compress_filters filters = {.count = 2, .chain = {{first, number}, {second, number}}};
+    world_fill(COUNT_MOST);
+    noted = 0;
+    assert_int_equal(compress_filters_drop(&filters, &world.turn, &world.entries), BASE_OK);
+    assert_int_equal(world.entries.count, number > 0 ? COUNT_MOST / 2 : 0);
+    return noted;
+}
+
+static void a_filter_sees_what_those_before_it_left(void **state)
+{
+    (void)state;
+    assert_int_equal(noted_by(&even, &noting, 1), COUNT_MOST / 2);
+    assert_int_equal(noted_by(&noting, &even, 1), COUNT_MOST);
+    assert_int_equal(noted_by(&even, &noting, 0), 0);
+}
+
+static void an_empty_chain_keeps_all(void **state)
+{
+    (void)state;
+    bool chosen = true;
+    struct compress_filters none = {0};
+    world_fill(100);
+    world_drop("  ");
+    assert_keeps(100, all);
+    assert_int_equal(compress_filters_choose(&none, &world.turn, &world.entries, &chosen), BASE_OK);
+    assert_false(chosen);
+}
+
+// Chooses with the chain; returns whether it gave a list.
+static bool choose(const char *text)
+{
+    bool chosen;
+    struct compress_filters filters = chain_of(text);
+    assert_int_equal(compress_filters_choose(&filters, &world.turn, &world.entries, &chosen), BASE_OK);
+    return chosen;
+}
+
+static void same_keys_last_for_their_number(void **state)
+{
+    (void)state;
+    struct compress_history history = {0};
+    for (unsigned n = 0; n < 4; n++) {
+        char text[32];
+        snprintf(text, sizeof text, "same-keys:%u", n);
+        world_fill(1000);
+        world.turn.last = &history;
+        assert_false(choose(text)); // nothing sent yet
+        assert_int_equal(compress_history_sent(&history, world.index, 1000, false), BASE_OK);
+        for (unsigned i = 0; i < n; i++) {
+            memset(world.kept_index, 0, sizeof world.kept_index);
+            memset(world.kept_value, 0, sizeof world.kept_value);
+            world.entries.count = 0;
+            assert_true(choose(text));
+            assert_keeps(1000, all);
+            assert_int_equal(compress_history_sent(&history, world.kept_index, 1000, true), BASE_OK);
+        }
+        assert_false(choose(text));
+        // Selected anew: it begins again.
+        assert_int_equal(compress_history_sent(&history, world.index, 10, false), BASE_OK);
+        assert_int_equal(choose(text), n > 0);
+        compress_history_forget(&history);
+        assert_false(choose(text));
+    }
+}
+
+static void same_keys_need_room_and_a_history(void **state)
+{
+    (void)state;
+    struct compress_history history = {0};
+    world_fill(100);
+    assert_false(choose("same-keys:5"));
+    world.turn.last = &history;
+    assert_int_equal(compress_history_sent(&history, world.index, 0, false), BASE_OK);
+    assert_false(choose("same-keys:5")); // an empty list says nothing
+    assert_int_equal(compress_history_sent(&history, world.index, 100, false), BASE_OK);
+    world.entries.capacity = 99;
+    assert_false(choose("same-keys:5"));
+    assert_int_equal(world.entries.count, 100);
+    world.entries.capacity = 100;
+    assert_true(choose("random-skip:0.5, same-keys:5")); // and whole
+    assert_keeps(100, all);
+    world_drop("same-keys:5"); // which drops nothing itself
+    assert_keeps(100, all);
+    compress_history_forget(&history);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(significantly_modified_is_its_definition),
+        cmocka_unit_test(significance_has_a_floor),
+        cmocka_unit_test(nothing_is_significant),
+        cmocka_unit_test(random_skip_of_nothing_keeps_all),
+        cmocka_unit_test(random_skip_drops_its_part),
+        cmocka_unit_test(random_skip_looks_at_the_index_only),
+        cmocka_unit_test(a_filter_sees_what_those_before_it_left),
+        cmocka_unit_test(an_empty_chain_keeps_all),
+        cmocka_unit_test(same_keys_last_for_their_number),
+        cmocka_unit_test(same_keys_need_room_and_a_history),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
