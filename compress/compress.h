@@ -10,8 +10,14 @@
 #define COMPRESS_COMPRESS_H
 
 #include "base/error.h"
+#include "kernels/values.h"
 #include <stddef.h>
 #include <stdint.h>
+
+// "fp32", "fp16", "int8", "bf16", "int4", "int2", "sign". BASE_EINVAL names the known ones.
+enum base_error compress_format_parse(const char *name, enum kernels_format *format,
+                                      struct base_reason *why) BASE_CHECK;
+const char *compress_format_name(enum kernels_format format);
 
 enum compress_values { COMPRESS_FP32 = 0, COMPRESS_FP16 = 1, COMPRESS_INT8 = 2 };
 
