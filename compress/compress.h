@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct kernels;
+
 // "fp32", "fp16", "int8", "bf16", "int4", "int2", "sign". BASE_EINVAL names the known ones.
 enum base_error compress_format_parse(const char *name, enum kernels_format *format,
                                       struct base_reason *why) BASE_CHECK;
@@ -32,8 +34,12 @@ struct compress_sparse {
     uint32_t *index;
     float *value;
     size_t count, capacity;
+    const struct kernels *kernels; // whose memory the arrays are; NULL: ordinary memory
 };
 enum base_error compress_sparse_create(size_t capacity, struct compress_sparse *sparse) BASE_CHECK;
+// The same in a backend's memory, which compress_select asks for.
+enum base_error compress_sparse_create_on(const struct kernels *kernels, size_t capacity,
+                                          struct compress_sparse *sparse) BASE_CHECK;
 void compress_sparse_destroy(struct compress_sparse *sparse);
 
 // The k entries of a[count] that are largest in magnitude, exactly k (or `count`, if smaller), ties by lower

@@ -52,6 +52,10 @@ struct kernels_select {
     void (*count)(const struct kernels_difference *a, const uint32_t *floors, size_t n, uint64_t *counts,
                   struct kernels_seen *seen);
 
+    // Of the entries, those stay whose magnitude is at least `high`, and the first `ties` of those in
+    // [low, high); order and values stay, the rest closes up. Returns how many stayed.
+    size_t (*keep)(size_t entries, uint32_t *index, float *value, uint32_t low, uint32_t high, size_t ties);
+
     // value[i] = a[index[i]], for entries that were chosen in another way.
     void (*pick)(const struct kernels_difference *a, size_t entries, const uint32_t *index, float *value);
 };

@@ -2,6 +2,7 @@
 // by the file that includes it and names KERNELS_PATH, KERNELS_TABLE and KERNELS_GEMM. Without fused
 // multiply-add and with partial sums of a fixed width, every path gives the same bits.
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/select.h"
 
 #include <math.h>
 #include <string.h>
@@ -257,6 +258,7 @@ const struct kernels KERNELS_TABLE = {
     .sgd_step = sgd_step,
     .adamw_step = adamw_step,
     .host = &KERNELS_TABLE,
+    .select = SUBTABLE(select),
     .values = SUBTABLE(values),
     .apply = SUBTABLE(apply),
 };
