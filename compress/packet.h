@@ -33,6 +33,13 @@ enum base_error compress_packet_encode(const struct kernels *kernels, struct com
                                        const struct compress_keys *known, uint8_t *packet, size_t capacity,
                                        size_t *packet_bytes) BASE_CHECK;
 
+// A packet of the encoder once more, with the hash of `known`, which is the list of its indices, in their
+// place: for a receiver that has the list, while whoever keeps the packet itself can read it without.
+// BASE_ELIMIT when `capacity` is too small, BASE_EINVAL for a list of another length.
+enum base_error compress_packet_shorten(const uint8_t *packet, size_t packet_bytes,
+                                        const struct compress_keys *known, uint8_t *shorter, size_t capacity,
+                                        size_t *shorter_bytes) BASE_CHECK;
+
 // How many entries a packet claims to hold (its header only), 0 for anything shorter than a header.
 size_t compress_packet_entries(const uint8_t *packet, size_t packet_bytes);
 
