@@ -1,5 +1,13 @@
 // Bit work of the index coders (compress/), always on the host, whatever the backend: the same results on
-// every path. Bits fill each byte from its lowest bit upwards. All memory is ordinary memory.
+// every path. Bits fill each byte from its lowest bit upwards. All memory is ordinary memory; nothing is read
+// or written outside of the bytes named. No state; any thread.
+//
+// A list of ascending, unique indices below 2^30 becomes two streams: `high` says a part of each entry in
+// unary (as many zeros as it counts, then a one), `low` the rest in `width` plain bits an entry. With
+// gap[i] = elements skipped since the entry before:
+//     Rice (Golomb 1966, Rice 1979)         gap[i] = zeros before one i << width | low[i]
+//     Elias-Fano (Elias 1974, Fano 1971)    index[i] - base = zeros before one i since the start << width |
+//     low[i]
 #ifndef KERNELS_CODING_H
 #define KERNELS_CODING_H
 
@@ -7,8 +15,43 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define KERNELS_CODING_WIDTH  30u // the widest low part
+#define KERNELS_CODING_SHIFTS 4u  // sums that one pass gives
+
+struct kernels_streams {
+    const uint8_t *high, *low;
+    size_t high_bytes, low_bytes;
+    unsigned width;
+};
+
+// Where a reader of Rice code stands; zeroed at the start. `entry` is a multiple of 256 but at the end.
+struct kernels_rice {
+    uint64_t bit;   // of the high stream
+    uint64_t entry; // entries read
+    uint32_t next;  // the index that a gap of 0 means
+};
+
 struct kernels_coding {
-    int none_yet; // members follow with the index coders
+    // sums[j] = sum of gap >> (shift + j), shift + j < 32. False, and no sums, unless the indices ascend.
+    bool (*gaps)(size_t count, const uint32_t *index, unsigned shift, uint64_t sums[KERNELS_CODING_SHIFTS]);
+
+    // high_bytes and low_bytes are those that the list needs; both streams are written whole.
+    void (*rice_write)(size_t count, const uint32_t *index, unsigned width, uint8_t *high, size_t high_bytes,
+                       uint8_t *low, size_t low_bytes);
+    void (*fano_write)(size_t count, const uint32_t *index, uint32_t base, unsigned width, uint8_t *high,
+                       size_t high_bytes, uint8_t *low, size_t low_bytes);
+    void (*bitmap_write)(size_t count, const uint32_t *index, uint8_t *bits, size_t bytes);
+
+    size_t (*ones)(const uint8_t *bits, size_t bytes);                                   // bits that are set
+    uint64_t (*sum)(size_t count, unsigned width, const uint8_t *low, size_t low_bytes); // of the low parts
+
+    // The next `count` entries; streams that hold fewer, or larger indices, are the caller's bug: what comes
+    // out then means nothing, but all accesses are in bounds.
+    void (*rice_read)(const struct kernels_streams *streams, struct kernels_rice *at, size_t count,
+                      uint32_t *index);
+    void (*fano_read)(const struct kernels_streams *streams, uint32_t base, size_t count, uint32_t *index);
+    // The positions of the next `count` set bits from bit `at` on; returns the bit behind the last one.
+    uint64_t (*bitmap_read)(const uint8_t *bits, size_t bytes, uint64_t at, size_t count, uint32_t *index);
 };
 
 #endif

@@ -1,0 +1,69 @@
+// Private to compress/: the ways to write down which elements a packet holds. Layouts: compress/README.md.
+// One table of codes: the encoder asks each for its size and takes the smallest.
+#ifndef COMPRESS_INDICES_H
+#define COMPRESS_INDICES_H
+
+#include "compress/packet.h"
+
+// As on the wire. Where two are equally short, the first one is taken: it is the faster one to read.
+enum indices_kind {
+    INDICES_ALL = 0,
+    INDICES_BITMAP = 1,
+    INDICES_ELIAS_FANO = 2,
+    INDICES_RICE = 3,
+    INDICES_SAME_KEYS = 4,
+};
+#define INDICES_KINDS 5u
+
+#define INDICES_IMPOSSIBLE SIZE_MAX // a size: this code can't say this list
+
+// A list to be written: ascending, unique, below `count`.
+struct indices_list {
+    const uint32_t *index;
+    size_t entries, count;
+    const struct kernels_coding *coding;
+    const struct compress_keys *known; // or NULL
+    // sums[j]: zeros that Rice code with parameter first + j writes (kernels/coding.h)
+    unsigned first;
+    uint64_t sums[KERNELS_CODING_SHIFTS];
+};
+
+struct indices_code {
+    // Exact bytes of the section under the best parameter, and that parameter.
+    size_t (*size)(const struct indices_list *list, unsigned *parameter);
+    void (*write)(const struct indices_list *list, unsigned parameter, uint8_t *out, size_t bytes);
+    // The section that the reader's header names: all of it is checked; the reader is left at its start.
+    // BASE_EFORMAT, or BASE_ENOTFOUND for keys that the reader does not know.
+    enum base_error (*check)(struct compress_reader *reader);
+    // The next `count` entries of a checked section, a multiple of 256 but at the end.
+    void (*read)(struct compress_reader *reader, size_t count, uint32_t *index);
+};
+
+extern const struct indices_code indices_all, indices_bitmap, indices_elias_fano, indices_rice,
+    indices_same_keys;
+
+// The parameter to ask the first sums for: the best one is nearly always among them.
+unsigned indices_rice_first(const uint32_t *index, size_t entries);
+// Longest section that the best parameter can leave for any `entries` indices below `count`.
+size_t indices_rice_bound(size_t count, size_t entries);
+
+// Bytes of `entries` numbers of `width` bits.
+static inline size_t indices_low_bytes(size_t entries, unsigned width)
+{
+    return (size_t)(((uint64_t)entries * width + 7) / 8);
+}
+
+// The number of the last bit that is set, plus 1; the last byte must not be zero.
+static inline uint64_t indices_bits(const uint8_t *bits, size_t bytes)
+{
+    return bytes == 0 ? 0 : (uint64_t)bytes * 8 - (unsigned)(__builtin_clz(bits[bytes - 1]) - 24);
+}
+
+// Padding behind `entries` numbers of `width` bits is zero.
+static inline bool indices_padding_zero(const uint8_t *low, size_t entries, unsigned width)
+{
+    const uint64_t bits = (uint64_t)entries * width;
+    return bits % 8 == 0 || low[bits / 8] >> (bits % 8) == 0;
+}
+
+#endif

@@ -1,0 +1,134 @@
+// The packet: header, index section, value section. Layout: compress/README.md.
+#include "compress/packet.h"
+#include "base/cursor.h"
+#include "base/limits.h"
+#include "compress/indices.h"
+#include "compress/packet_header.h"
+#include <stdlib.h>
+
+const struct indices_code *const packet_codes[INDICES_KINDS] = {
+    [INDICES_ALL] = &indices_all,
+    [INDICES_BITMAP] = &indices_bitmap,
+    [INDICES_ELIAS_FANO] = &indices_elias_fano,
+    [INDICES_RICE] = &indices_rice,
+    [INDICES_SAME_KEYS] = &indices_same_keys,
+};
+
+size_t compress_packet_bound(size_t count, size_t entries, enum kernels_format format)
+{
+    entries = entries < count ? entries : count;
+    const size_t bitmap = (count + 7) / 8, rice = indices_rice_bound(count, entries);
+    return PACKET_HEADER_BYTES + (rice < bitmap ? rice : bitmap) + kernels_section_bytes(format, entries);
+}
+
+size_t compress_packet_entries(const uint8_t *packet, size_t packet_bytes)
+{
+    struct base_reader reader = base_reader_of(packet, packet_bytes);
+    (void)base_read_u16(&reader);
+    return base_read_u32(&reader);
+}
+
+// The indices in ordinary memory: those of the entries, or a copy that *copy owns.
+static enum base_error list_open(const struct kernels *kernels, const struct compress_sparse *entries,
+                                 size_t count, const struct compress_keys *known, struct indices_list *list,
+                                 uint32_t **copy)
+{
+    const uint32_t *index = entries->index;
+    if (!kernels->shares_host && entries->count > 0) {
+        *copy = malloc(entries->count * sizeof **copy);
+        if (*copy == NULL)
+            return BASE_ENOMEM;
+        kernels->download(*copy, index, entries->count * sizeof **copy);
+        index = *copy;
+    }
+    *list = (struct indices_list){.index = index,
+                                  .entries = entries->count,
+                                  .count = count,
+                                  .coding = kernels->host->coding,
+                                  .known = known,
+                                  .first = indices_rice_first(index, entries->count)};
+    if (!list->coding->gaps(list->entries, index, list->first, list->sums) ||
+        (list->entries > 0 && index[list->entries - 1] >= count))
+        return BASE_EINVAL;
+    return BASE_OK;
+}
+
+struct plan {
+    unsigned kind, parameter;
+    size_t index_bytes, value_bytes;
+};
+
+static struct plan plan_smallest(const struct indices_list *list, enum kernels_format format)
+{
+    struct plan plan = {.index_bytes = SIZE_MAX, .value_bytes = kernels_section_bytes(format, list->entries)};
+    for (unsigned kind = 0; kind < INDICES_KINDS; kind++) {
+        unsigned parameter = 0;
+        const size_t bytes = packet_codes[kind]->size(list, &parameter);
+        if (bytes < plan.index_bytes) {
+            plan.kind = kind;
+            plan.parameter = parameter;
+            plan.index_bytes = bytes;
+        }
+    }
+    return plan;
+}
+
+// Into `section`, which is ordinary memory, though the values may not be.
+static enum base_error values_write(const struct kernels *kernels, enum kernels_format format,
+                                    const struct compress_sparse *entries, uint8_t *section, size_t bytes)
+{
+    if (kernels->shares_host || bytes == 0) {
+        kernels->values->write(format, entries->count, entries->value, section);
+        return BASE_OK;
+    }
+    uint8_t *device = kernels->alloc(bytes);
+    if (device == NULL)
+        return BASE_ENOMEM;
+    kernels->values->write(format, entries->count, entries->value, device);
+    kernels->download(section, device, bytes);
+    kernels->release(device);
+    return BASE_OK;
+}
+
+static enum base_error packet_write(const struct kernels *kernels, const struct indices_list *list,
+                                    const struct compress_sparse *entries, enum kernels_format format,
+                                    uint8_t *packet, size_t capacity, size_t *packet_bytes)
+{
+    const struct plan plan = plan_smallest(list, format);
+    const size_t bytes = PACKET_HEADER_BYTES + plan.index_bytes + plan.value_bytes;
+    if (capacity < bytes)
+        return BASE_ELIMIT;
+    struct base_writer writer = base_writer_of(packet, bytes);
+    base_write_u8(&writer, (uint8_t)((unsigned)format | plan.kind << 4));
+    base_write_u8(&writer, (uint8_t)plan.parameter);
+    base_write_u32(&writer, (uint32_t)list->entries);
+    uint8_t *indices = base_write_room(&writer, plan.index_bytes);
+    uint8_t *values = base_write_room(&writer, plan.value_bytes);
+    BASE_ASSERT(!writer.failed && base_writer_used(&writer) == bytes);
+    const enum base_error error = values_write(kernels, format, entries, values, plan.value_bytes);
+    if (error != BASE_OK)
+        return error;
+    packet_codes[plan.kind]->write(list, plan.parameter, indices, plan.index_bytes);
+    *packet_bytes = bytes;
+    return BASE_OK;
+}
+
+enum base_error compress_packet_encode(const struct kernels *kernels, struct compress_sparse *entries,
+                                       size_t count, enum kernels_format format,
+                                       const struct compress_keys *known, uint8_t *packet, size_t capacity,
+                                       size_t *packet_bytes)
+{
+    if ((unsigned)format >= KERNELS_FORMATS || entries->count > count)
+        return BASE_EINVAL;
+    if (count > LIMIT_PARAMETERS)
+        return BASE_ELIMIT;
+    struct indices_list list;
+    uint32_t *copy = NULL;
+    enum base_error error = list_open(kernels, entries, count, known, &list, &copy);
+    if (error == BASE_OK && !kernels->apply->finite(entries->value, entries->count))
+        error = BASE_EFORMAT;
+    if (error == BASE_OK)
+        error = packet_write(kernels, &list, entries, format, packet, capacity, packet_bytes);
+    free(copy);
+    return error;
+}

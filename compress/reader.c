@@ -1,0 +1,76 @@
+// Reading packets: all of one is checked at first, then it comes out in pieces.
+#include "base/cursor.h"
+#include "base/limits.h"
+#include "compress/packet.h"
+#include "compress/packet_header.h"
+
+// Header into *reader. Every number is held against `count`, `most` and the packet's length.
+static enum base_error header_read(struct base_reader *from, size_t count, size_t most,
+                                   struct compress_reader *reader)
+{
+    const unsigned kinds = base_read_u8(from), parameter = base_read_u8(from);
+    const size_t entries = base_read_u32(from);
+    const unsigned format = kinds & 0xfu, code = kinds >> 4;
+    if (from->failed || format >= KERNELS_FORMATS || code >= INDICES_KINDS || entries > count)
+        return BASE_EFORMAT;
+    if (entries > most)
+        return BASE_ELIMIT;
+    const size_t value_bytes = kernels_section_bytes((enum kernels_format)format, entries);
+    if (value_bytes > base_reader_left(from))
+        return BASE_EFORMAT;
+    reader->index_bytes = base_reader_left(from) - value_bytes;
+    reader->value_bytes = value_bytes;
+    reader->indices = base_read_bytes(from, reader->index_bytes);
+    reader->values = base_read_bytes(from, value_bytes);
+    reader->code = code;
+    reader->parameter = parameter;
+    reader->format = (enum kernels_format)format;
+    reader->entries = entries;
+    return BASE_OK;
+}
+
+enum base_error compress_reader_open(const struct kernels *kernels, const uint8_t *packet,
+                                     size_t packet_bytes, size_t count, size_t most,
+                                     const struct compress_keys *known, struct compress_reader *reader)
+{
+    if (count > LIMIT_PARAMETERS)
+        return BASE_ELIMIT;
+    struct compress_reader found = {.host = kernels->host, .count = count};
+    if (known != NULL)
+        found.known = *known;
+    struct base_reader from = base_reader_of(packet, packet_bytes);
+    enum base_error error = header_read(&from, count, most, &found);
+    if (error == BASE_OK && !found.host->values->valid(found.format, found.entries, found.values))
+        error = BASE_EFORMAT;
+    if (error == BASE_OK)
+        error = packet_codes[found.code]->check(&found);
+    if (error == BASE_OK)
+        *reader = found;
+    return error;
+}
+
+size_t compress_reader_next(struct compress_reader *reader, size_t room, uint32_t *index, float *value)
+{
+    const size_t left = reader->entries - reader->done, now = left < room ? left : room;
+    BASE_ASSERT(now == left || (room > 0 && room % KERNELS_VALUES_BLOCK == 0));
+    if (now == 0)
+        return 0;
+    packet_codes[reader->code]->read(reader, now, index);
+    const uint8_t *section = reader->values + kernels_section_bytes(reader->format, reader->done);
+    reader->host->values->read(reader->format, now, section, value);
+    reader->done += now;
+    return now;
+}
+
+enum base_error compress_packet_decode(const struct kernels *kernels, const uint8_t *packet,
+                                       size_t packet_bytes, size_t count, const struct compress_keys *known,
+                                       struct compress_sparse *entries)
+{
+    struct compress_reader reader;
+    const enum base_error error =
+        compress_reader_open(kernels, packet, packet_bytes, count, entries->capacity, known, &reader);
+    if (error != BASE_OK)
+        return error;
+    entries->count = compress_reader_next(&reader, reader.entries, entries->index, entries->value);
+    return BASE_OK;
+}
