@@ -261,4 +261,5 @@ const struct kernels KERNELS_TABLE = {
     .select = SUBTABLE(select),
     .values = SUBTABLE(values),
     .apply = SUBTABLE(apply),
+    .coding = SUBTABLE(coding),
 };
