@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define RUN      1024u
-#define PREFETCH 64u // entries ahead: their elements of x lie far apart
+#define PREFETCH 32u // entries ahead: their elements of x lie far apart
 
 // A list in ordinary memory on its way through the chain.
 struct list {
@@ -18,28 +18,42 @@ struct list {
     size_t count;
 };
 
-static bool chain_drops(const struct compress_filters *filters, bool *reads_model)
+static bool chain_drops(const struct compress_filters *filters)
 {
     bool drops = false;
-    *reads_model = false;
-    for (size_t i = 0; i < filters->count; i++) {
+    for (size_t i = 0; i < filters->count; i++)
         drops |= filters->chain[i].filter->keep != NULL;
-        *reads_model |= filters->chain[i].filter->reads_model;
-    }
     return drops;
 }
 
-// Keeps what is flagged, in order; without a branch on a flag, which nothing could predict.
-static size_t run_compact(const uint8_t *keep, size_t count, uint32_t *index, float *value, float *model)
+// Does a filter from that place on read x?
+static bool chain_reads_model(const struct compress_filters *filters, size_t place)
+{
+    bool reads = false;
+    for (size_t i = place; i < filters->count; i++)
+        reads |= filters->chain[i].filter->reads_model;
+    return reads;
+}
+
+// Both keep what is flagged, in order; without a branch on a flag, which nothing could predict.
+static size_t entries_compact(const uint8_t *keep, size_t count, uint32_t *index, float *value)
 {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
         index[kept] = index[i];
         value[kept] = value[i];
-        model[kept] = model[i];
         kept += keep[i] != 0;
     }
     return kept;
+}
+
+static void model_compact(const uint8_t *keep, size_t count, float *model)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        model[kept] = model[i];
+        kept += keep[i] != 0;
+    }
 }
 
 static void run_model(const struct list *list, size_t first, size_t count, float model[RUN])
@@ -67,14 +81,16 @@ static size_t run_filter(const struct compress_filters *filters, uint64_t seed, 
         if (filter->keep == NULL)
             continue;
         filter->keep(filters->chain[i].number, &run, keep);
-        count = run_compact(keep, count, index, value, model);
+        if (chain_reads_model(filters, i + 1))
+            model_compact(keep, count, model);
+        count = entries_compact(keep, count, index, value);
     }
     return count;
 }
 
 static size_t list_filter(const struct compress_filters *filters, uint64_t seed, struct list *list)
 {
-    float model[RUN] = {0};
+    float model[RUN];
     size_t kept = 0;
     for (size_t first = 0; first < list->count; first += RUN) {
         size_t count = list->count - first < RUN ? list->count - first : RUN;
@@ -147,9 +163,9 @@ static enum base_error device_drop(const struct compress_filters *filters, const
 enum base_error compress_filters_drop(const struct compress_filters *filters,
                                       const struct compress_turn *turn, struct compress_sparse *entries)
 {
-    bool reads_model;
-    if (!chain_drops(filters, &reads_model) || entries->count == 0)
+    if (!chain_drops(filters) || entries->count == 0)
         return BASE_OK;
+    bool reads_model = chain_reads_model(filters, 0);
     if (!turn->kernels->shares_host)
         return device_drop(filters, turn, reads_model, entries);
     struct list list = {.index = entries->index,
