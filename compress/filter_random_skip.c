@@ -1,10 +1,12 @@
-// Drops each entry with a probability: a hash of (seed, index) decides, so nothing of it is kept.
+// Drops each entry with a probability: a hash of (seed, index) decides, so no state is kept.
 #include "base/hash.h"
 #include "compress/filter.h"
 
+static const uint64_t salt = 0x736b6970; // a random selection has the same seed
+
 static void keep_random(double number, const struct compress_filter_run *run, uint8_t *keep)
 {
-    const uint64_t dropped = (uint64_t)(number * 0x1p53), key = base_hash_mix(run->seed);
+    const uint64_t dropped = (uint64_t)(number * 0x1p53), key = base_hash_mix(run->seed ^ salt);
     for (size_t i = 0; i < run->count; i++)
         keep[i] = base_hash_mix(key + 0x9e3779b97f4a7c15ull * (run->index[i] + 1ull)) >> 11 >= dropped;
 }
