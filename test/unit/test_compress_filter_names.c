@@ -81,12 +81,12 @@ static void mistakes_are_explained(void **state)
 static void an_unknown_name_meets_the_known_ones(void **state)
 {
     (void)state;
+    static const char begin[] = "there is no filter \"same-key\"; expected one of: ";
     struct compress_filters filters;
     struct base_reason why;
     assert_int_equal(compress_filters_parse("same-key:3", &filters, &why), BASE_ENOTFOUND);
-    assert_ptr_equal(strstr(why.text, "there is no filter \"same-key\"; expected one of: "), why.text);
-    expected one of : ", 50);
-                      const struct compress_filter *filter;
+    assert_memory_equal(why.text, begin, strlen(begin));
+    const struct compress_filter *filter;
     for (size_t i = 0; (filter = compress_filter_at(i)) != NULL; i++)
         assert_non_null(strstr(why.text, filter->name));
 }
