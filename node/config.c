@@ -2,14 +2,19 @@
 #include "node/config.h"
 
 #include "base/limits.h"
-#include "compress/compress.h"
+#include "compress/select.h"
 #include "gossip/member/member.h"
 #include "topology/topology.h"
 
 #include <stddef.h>
 
 // Choices are stored as their place in the list, which must be the enum's value.
-_Static_assert(COMPRESS_FP32 == 0 && COMPRESS_FP16 == 1 && COMPRESS_INT8 == 2, "average.values");
+_Static_assert(KERNELS_FP32 == 0 && KERNELS_FP16 == 1 && KERNELS_INT8 == 2 && KERNELS_BF16 == 3 &&
+                   KERNELS_INT4 == 4 && KERNELS_INT2 == 5 && KERNELS_SIGN == 6 && KERNELS_FORMATS == 7,
+               "average.values");
+_Static_assert(COMPRESS_EXACT == 0 && COMPRESS_THRESHOLD == 1 && COMPRESS_BISECTION == 2 &&
+                   COMPRESS_RANDOM == 3 && COMPRESS_METHODS == 4,
+               "average.select");
 _Static_assert(TOPOLOGY_RING == 0 && TOPOLOGY_BUTTERFLY == 1 && TOPOLOGY_RANDOM == 2, "topology.kind");
 _Static_assert(GOSSIP_PROFILE_LAN == 0 && GOSSIP_PROFILE_WAN == 1 && GOSSIP_PROFILE_LOCAL == 2,
                "cluster.profile");
@@ -193,7 +198,23 @@ static const struct node_key keys[] = {
             "Local steps of one round, between two exchanges."),
     REAL("average.ratio", average.ratio, "1/32", 0.00001, 1,
          "Part of the model's values that one exchange sends; 1 sends all. Below 1/100 quality suffers."),
-    CHOICE("average.values", average.values, "int8", "fp32|fp16|int8", "Format of the values that are sent."),
+    CHOICE(
+        "average.values", average.values, "int8", "fp32|fp16|int8|bf16|int4|int2|sign",
+        "Format of the values that are sent. int4, int2 and sign want a larger ratio for the same result."),
+    CHOICE("average.select", average.select, "exact", "exact|threshold|bisection|random",
+           "Which values are sent. exact: the largest changes. threshold, bisection: nearly these, for "
+           "comparison. "
+           "random: any."),
+    INTEGER(
+        "average.select_block", average.select_block, "0", 0, LIMIT_PARAMETERS,
+        "Each run of so many values gives its share of those that are sent. 0: the largest changes of the "
+        "whole model."),
+    {"average.filters", NODE_KEY_TEXTS, offsetof(struct node_config, average.filters), "[]", 0, 0, NULL,
+     "What is left out besides, each as name:number. significantly-modified:0.001 sends no change below so "
+     "much of a "
+     "value, random-skip:0.1 leaves out one in ten, same-keys:4 sends the same positions four more times, "
+     "which saves "
+     "the bytes that name them."},
     BOOL("average.drift_correction", average.drift_correction, "true",
          "Corrects each local step by the pull of the neighbours. Needed where nodes see different data; "
          "costs no bytes."),

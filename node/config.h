@@ -66,7 +66,10 @@ struct node_config {
         int mode; // enum node_mode
         uint64_t local_steps;
         double ratio;
-        int values; // enum compress_values: fp32|fp16|int8
+        int values;                // enum kernels_format: fp32|fp16|int8|bf16|int4|int2|sign
+        int select;                // enum compress_method: exact|threshold|bisection|random
+        uint64_t select_block;     // elements; 0: the whole model
+        struct node_texts filters; // "random-skip:0.1": name and number
         bool drift_correction;
         double drift_gain, drift_limit;
         uint64_t share_second_moment; // rounds; AdamW only; 0: never
@@ -112,6 +115,11 @@ void node_config_data_ranges(const struct node_config *config, struct node_data_
 struct train_schedule;
 enum base_error node_config_schedule(const struct node_config *config, struct train_schedule *schedule,
                                      struct base_reason *why) BASE_CHECK;
+
+// average.filters as the exchange takes it. Never fails after node_config_check.
+struct compress_filters;
+enum base_error node_config_filters(const struct node_config *config, struct compress_filters *filters,
+                                    struct base_reason *why) BASE_CHECK;
 
 // "host:port", "[v6]:port" -> parts. host[LIMIT_HOST_BYTES]. BASE_EINVAL with the reason.
 enum base_error node_address_parse(const char *text, char *host, uint16_t *port,

@@ -1,9 +1,7 @@
 // Checks that span keys. Every message starts with where the value came from and the key.
 #include "base/limits.h"
-#include "base/log.h"
-#include "node/config.h"
+#include "node/config_private.h"
 #include "node/schema_private.h"
-#include "train/trainer.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -16,20 +14,15 @@
 #define DIGITS_TEST     2000u
 #define DIGITS_FEATURES 784u
 #define DIGITS_CLASSES  10u
-#define RATE_ADAMW      0.05 // above it AdamW is all but sure to diverge: the rate was meant for sgd
 
-// `at_key(config, "a.b", why, base_fail(why, ...))`: puts origin and key before the reason.
-static enum base_error at_key(const struct node_config *config, const char *key, struct base_reason *why,
-                              enum base_error error)
+enum base_error node_config_at(const struct node_config *config, const char *key, struct base_reason *why,
+                               enum base_error error)
 {
     return base_fail_context(why, error, "%s: %s", node_schema_origin(&node_config_schema, config, key), key);
 }
 
-static void say(enum base_log_level level, const struct node_config *config, const char *key,
-                const char *format, ...) BASE_PRINTF(4, 5);
-
-static void say(enum base_log_level level, const struct node_config *config, const char *key,
-                const char *format, ...)
+void node_config_say(enum base_log_level level, const struct node_config *config, const char *key,
+                     const char *format, ...)
 {
     struct base_reason text;
     va_list arguments;
@@ -40,11 +33,10 @@ static void say(enum base_log_level level, const struct node_config *config, con
              text.text);
 }
 
-// A key that stands at its default disturbs nobody: configs/node/node.yaml shows all of them.
-static void warn_unused(const struct node_config *config, const char *key, const char *used_when)
+void node_config_warn_unused(const struct node_config *config, const char *key, const char *used_when)
 {
     if (!node_schema_is_initial(&node_config_schema, config, key))
-        say(BASE_LOG_WARN, config, key, "has no effect here, it is used only when %s", used_when);
+        node_config_say(BASE_LOG_WARN, config, key, "has no effect here, it is used only when %s", used_when);
 }
 
 static bool is_name(const char *name)
@@ -63,11 +55,11 @@ static enum base_error check_name(const struct node_config *config, const char *
     size_t length = strlen(name);
     node_schema_found(name, length, found);
     if (length >= LIMIT_NODE_NAME_BYTES)
-        return at_key(config, key, why,
-                      base_fail(why, BASE_EINVAL, "found %s with %zu characters, expected at most %u", found,
-                                length, LIMIT_NODE_NAME_BYTES - 1));
+        return node_config_at(config, key, why,
+                              base_fail(why, BASE_EINVAL, "found %s with %zu characters, expected at most %u",
+                                        found, length, LIMIT_NODE_NAME_BYTES - 1));
     if (!is_name(name))
-        return at_key(
+        return node_config_at(
             config, key, why,
             base_fail(why, BASE_EINVAL, "found %s, expected only letters, digits, '.', '_' and '-'", found));
     return BASE_OK;
@@ -79,11 +71,11 @@ static enum base_error check_names(const struct node_config *config, struct base
     if (!error)
         error = check_name(config, "cluster.name", config->cluster.name, why);
     if (!error && !config->cluster.name[0])
-        error =
-            at_key(config, "cluster.name", why, base_fail(why, BASE_EINVAL, "found \"\", expected a name"));
+        error = node_config_at(config, "cluster.name", why,
+                               base_fail(why, BASE_EINVAL, "found \"\", expected a name"));
     if (!error && !config->node.dir[0])
-        error =
-            at_key(config, "node.dir", why, base_fail(why, BASE_EINVAL, "found \"\", expected a directory"));
+        error = node_config_at(config, "node.dir", why,
+                               base_fail(why, BASE_EINVAL, "found \"\", expected a directory"));
     return error;
 }
 
@@ -95,17 +87,18 @@ static enum base_error check_file(const struct node_config *config, const char *
     struct stat status;
     node_schema_found(path, strlen(path), found);
     if (!path[0])
-        return at_key(config, key, why,
-                      base_fail(why, BASE_EINVAL, "found \"\", expected a file with %s", what));
+        return node_config_at(config, key, why,
+                              base_fail(why, BASE_EINVAL, "found \"\", expected a file with %s", what));
     if (stat(path, &status) || access(path, R_OK))
-        return at_key(config, key, why,
-                      base_fail(why, BASE_ENOTFOUND,
-                                "found %s, which cannot be read (%s), expected a file with %s", found,
-                                strerror(errno), what));
+        return node_config_at(config, key, why,
+                              base_fail(why, BASE_ENOTFOUND,
+                                        "found %s, which cannot be read (%s), expected a file with %s", found,
+                                        strerror(errno), what));
     if (S_ISDIR(status.st_mode))
-        return at_key(config, key, why,
-                      base_fail(why, BASE_EINVAL, "found %s, which is a directory, expected a file with %s",
-                                found, what));
+        return node_config_at(config, key, why,
+                              base_fail(why, BASE_EINVAL,
+                                        "found %s, which is a directory, expected a file with %s", found,
+                                        what));
     return BASE_OK;
 }
 
@@ -115,10 +108,10 @@ static enum base_error check_addresses(const struct node_config *config, struct 
     uint16_t port = 0, http_port = 0;
     enum base_error error = node_address_parse(config->node.listen, host, &port, why);
     if (error)
-        return at_key(config, "node.listen", why, error);
+        return node_config_at(config, "node.listen", why, error);
     node_schema_found(config->node.listen, strlen(config->node.listen), found);
     if (!node_address_is_loopback(host) && !config->cluster.secret_file[0] && !config->cluster.allow_file[0])
-        return at_key(
+        return node_config_at(
             config, "node.listen", why,
             base_fail(why, BASE_EINVAL,
                       "found %s, which other hosts can reach, with neither cluster.secret_file nor "
@@ -129,16 +122,16 @@ static enum base_error check_addresses(const struct node_config *config, struct 
         return BASE_OK;
     error = node_address_parse(config->node.http, http_host, &http_port, why);
     if (error)
-        return at_key(config, "node.http", why, error);
+        return node_config_at(config, "node.http", why, error);
     if (port && port == http_port && strcasecmp(host, http_host) == 0)
-        return at_key(
+        return node_config_at(
             config, "node.http", why,
             base_fail(why, BASE_EINVAL, "found %s, which is node.listen too, expected another port", found));
     if (!node_address_is_loopback(http_host))
-        say(BASE_LOG_WARN, config, "node.http",
-            "whoever reaches %s can read the status of this node: it asks for no "
-            "password",
-            config->node.http);
+        node_config_say(BASE_LOG_WARN, config, "node.http",
+                        "whoever reaches %s can read the status of this node: it asks for no "
+                        "password",
+                        config->node.http);
     return BASE_OK;
 }
 
@@ -167,9 +160,9 @@ static enum base_error check_peers(const struct node_config *config, struct base
     uint16_t port = 0;
     bool far = false;
     if (config->peers.count > LIMIT_PEERS)
-        return at_key(config, "peers", why,
-                      base_fail(why, BASE_ELIMIT, "found %zu peers, expected at most %u", config->peers.count,
-                                LIMIT_PEERS));
+        return node_config_at(config, "peers", why,
+                              base_fail(why, BASE_ELIMIT, "found %zu peers, expected at most %u",
+                                        config->peers.count, LIMIT_PEERS));
     for (size_t i = 0; i < config->peers.count; i++) {
         const char *peer = config->peers.items[i];
         enum base_error error = node_address_parse(peer, host, &port, why);
@@ -177,19 +170,20 @@ static enum base_error check_peers(const struct node_config *config, struct base
             error = base_fail(why, BASE_EINVAL, "found \"%s:0\", expected the port where that node listens",
                               host);
         if (error)
-            return at_key(config, "peers", why, error);
+            return node_config_at(config, "peers", why, error);
         far = far || !node_address_is_loopback(host);
         if (is_repeated(config, i))
-            say(BASE_LOG_WARN, config, "peers", "%s stands there more than once, it counts once", peer);
+            node_config_say(BASE_LOG_WARN, config, "peers", "%s stands there more than once, it counts once",
+                            peer);
         else if (strcasecmp(peer, config->node.listen) == 0)
-            say(BASE_LOG_INFO, config, "peers", "%s is this node itself, it is left out", peer);
+            node_config_say(BASE_LOG_INFO, config, "peers", "%s is this node itself, it is left out", peer);
     }
     if (far && node_address_parse(config->node.listen, host, &port, NULL) == BASE_OK &&
         node_address_is_loopback(host))
-        say(BASE_LOG_WARN, config, "node.listen",
-            "peers on other hosts cannot connect to %s, they wait until this "
-            "node connects to them",
-            config->node.listen);
+        node_config_say(BASE_LOG_WARN, config, "node.listen",
+                        "peers on other hosts cannot connect to %s, they wait until this "
+                        "node connects to them",
+                        config->node.listen);
     return BASE_OK;
 }
 
@@ -227,8 +221,9 @@ static enum base_error check_data_files(const struct node_config *config, struct
         if (files[i].kind == config->data.kind)
             error = check_file(config, files[i].key, files[i].path, files[i].what, why);
         else
-            warn_unused(config, files[i].key,
-                        files[i].kind == NODE_DATA_IDX ? "data.kind is idx" : "data.kind is libsvm");
+            node_config_warn_unused(config, files[i].key,
+                                    files[i].kind == NODE_DATA_IDX ? "data.kind is idx"
+                                                                   : "data.kind is libsvm");
     return error;
 }
 
@@ -244,9 +239,9 @@ static void warn_overlap(const struct node_config *config)
     uint64_t train_end = ranges.train_count ? ranges.train_first + ranges.train_count : UINT64_MAX;
     uint64_t test_end = ranges.test_count ? ranges.test_first + ranges.test_count : UINT64_MAX;
     if (same && ranges.train_first < test_end && ranges.test_first < train_end)
-        say(BASE_LOG_WARN, config, "data.test_first",
-            "test and training examples overlap: the measured accuracy will "
-            "be too good");
+        node_config_say(BASE_LOG_WARN, config, "data.test_first",
+                        "test and training examples overlap: the measured accuracy will "
+                        "be too good");
 }
 
 static enum base_error check_data(const struct node_config *config, struct base_reason *why)
@@ -256,28 +251,28 @@ static enum base_error check_data(const struct node_config *config, struct base_
     if (error)
         return error;
     if (config->data.kind == NODE_DATA_LIBSVM && !config->data.features)
-        return at_key(
+        return node_config_at(
             config, "data.features", why,
             base_fail(why, BASE_EINVAL, "found 0, expected the number of features of the libsvm files"));
     if (config->data.kind != NODE_DATA_LIBSVM)
-        warn_unused(config, "data.features", "data.kind is libsvm");
+        node_config_warn_unused(config, "data.features", "data.kind is libsvm");
     if (config->data.kind == NODE_DATA_DIGITS && config->data.classes != DIGITS_CLASSES)
-        say(BASE_LOG_WARN, config, "data.classes", "has no effect here, digits have 10 classes");
+        node_config_say(BASE_LOG_WARN, config, "data.classes", "has no effect here, digits have 10 classes");
     if (config->data.shard >= config->data.shards)
-        return at_key(config, "data.shard", why,
-                      base_fail(why, BASE_EINVAL,
-                                "found %" PRIu64 ", expected less than data.shards, which is %" PRIu64
-                                ": shards are counted from 0",
-                                config->data.shard, config->data.shards));
+        return node_config_at(config, "data.shard", why,
+                              base_fail(why, BASE_EINVAL,
+                                        "found %" PRIu64 ", expected less than data.shards, which is %" PRIu64
+                                        ": shards are counted from 0",
+                                        config->data.shard, config->data.shards));
     node_config_data_ranges(config, &ranges);
     if (ranges.train_count && ranges.train_count < config->data.shards)
-        return at_key(config, "data.shards", why,
-                      base_fail(why, BASE_EINVAL,
-                                "found %" PRIu64
-                                ", expected at most the number of training examples, %" PRIu64,
-                                config->data.shards, ranges.train_count));
+        return node_config_at(config, "data.shards", why,
+                              base_fail(why, BASE_EINVAL,
+                                        "found %" PRIu64
+                                        ", expected at most the number of training examples, %" PRIu64,
+                                        config->data.shards, ranges.train_count));
     if (config->data.partition != NODE_PARTITION_DIRICHLET)
-        warn_unused(config, "data.alpha", "data.partition is dirichlet");
+        node_config_warn_unused(config, "data.alpha", "data.partition is dirichlet");
     warn_overlap(config);
     return BASE_OK;
 }
@@ -286,19 +281,19 @@ static enum base_error check_model(const struct node_config *config, struct base
 {
     const struct node_integers *hidden = &config->model.hidden;
     if (config->model.kind != NODE_MODEL_MLP) {
-        warn_unused(config, "model.hidden", "model.kind is mlp");
+        node_config_warn_unused(config, "model.hidden", "model.kind is mlp");
         return BASE_OK;
     }
     if (!hidden->count)
-        return at_key(
+        return node_config_at(
             config, "model.hidden", why,
             base_fail(why, BASE_EINVAL,
                       "found an empty list, expected the units of at least one layer, such as [256]; without "
                       "hidden layers it is model.kind softmax"));
     if (hidden->count > LIMIT_LAYERS)
-        return at_key(config, "model.hidden", why,
-                      base_fail(why, BASE_ELIMIT, "found %zu layers, expected at most %u", hidden->count,
-                                LIMIT_LAYERS));
+        return node_config_at(config, "model.hidden", why,
+                              base_fail(why, BASE_ELIMIT, "found %zu layers, expected at most %u",
+                                        hidden->count, LIMIT_LAYERS));
     // Widths are at most 65,536 and layers 32, so the sum cannot overflow. idx brings its inputs later: at
     // least one.
     bool digits = config->data.kind == NODE_DATA_DIGITS;
@@ -313,98 +308,18 @@ static enum base_error check_model(const struct node_config *config, struct base
         inputs = outputs;
     }
     if (parameters > LIMIT_PARAMETERS)
-        return at_key(config, "model.hidden", why,
-                      base_fail(why, BASE_ELIMIT,
-                                "found layers with %" PRIu64 " parameters, expected at most %u", parameters,
-                                LIMIT_PARAMETERS));
-    return BASE_OK;
-}
-
-static enum base_error parse_step(const char *text, double *at, double *factor, struct base_reason *why)
-{
-    char found[SCHEMA_FOUND_BYTES];
-    const char *colon = strchr(text, ':');
-    if (colon && node_schema_parse_real(text, (size_t)(colon - text), at) && *at >= 0 && *at <= 1 &&
-        node_schema_parse_real(colon + 1, strlen(colon + 1), factor) && *factor >= 0 && *factor <= 1000)
-        return BASE_OK;
-    node_schema_found(text, strlen(text), found);
-    return base_fail(
-        why, BASE_EINVAL,
-        "found %s, expected at:factor, the first from 0 to 1, the second from 0 to 1000, such as 0.6:0.3",
-        found);
-}
-
-enum base_error node_config_schedule(const struct node_config *config, struct train_schedule *schedule,
-                                     struct base_reason *why)
-{
-    static const char key[] = "train.schedule";
-    const struct node_texts *texts = &config->train.schedule;
-    struct train_schedule parsed = {.count = texts->count};
-    if (texts->count > TRAIN_SCHEDULE_STEPS)
-        return at_key(config, key, why,
-                      base_fail(why, BASE_ELIMIT, "found %zu steps, expected at most %d", texts->count,
-                                TRAIN_SCHEDULE_STEPS));
-    for (size_t i = 0; i < texts->count; i++) {
-        enum base_error error = parse_step(texts->items[i], &parsed.at[i], &parsed.factor[i], why);
-        if (!error && i && parsed.at[i] <= parsed.at[i - 1])
-            error =
-                base_fail(why, BASE_EINVAL, "found \"%s\" behind \"%s\", expected steps in ascending order",
-                          texts->items[i], texts->items[i - 1]);
-        if (error)
-            return at_key(config, key, why, error);
-    }
-    *schedule = parsed;
-    return BASE_OK;
-}
-
-static enum base_error check_train(const struct node_config *config, struct base_reason *why)
-{
-    struct train_schedule schedule;
-    bool adamw = config->train.optimizer == NODE_OPTIMIZER_ADAMW;
-    enum base_error error = node_config_schedule(config, &schedule, why);
-    if (error)
-        return error;
-    if (config->average.local_steps > config->train.steps)
-        return at_key(config, "average.local_steps", why,
-                      base_fail(why, BASE_EINVAL,
-                                "found %" PRIu64 ", expected at most train.steps, which is %" PRIu64,
-                                config->average.local_steps, config->train.steps));
-    if (adamw && config->train.rate > RATE_ADAMW)
-        say(BASE_LOG_WARN, config, "train.rate", "is high for adamw, which wants about 0.001");
-    if (adamw)
-        warn_unused(config, "train.momentum", "train.optimizer is sgd");
-    if (!adamw) {
-        static const char *const keys[] = {"train.beta1", "train.beta2", "train.epsilon",
-                                           "average.share_second_moment"};
-        for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-            warn_unused(config, keys[i], "train.optimizer is adamw");
-    }
-    return BASE_OK;
-}
-
-static enum base_error check_average(const struct node_config *config, struct base_reason *why)
-{
-    char floor[SCHEMA_REAL_BYTES], ceiling[SCHEMA_REAL_BYTES];
-    if (config->average.deadline_floor_ns > config->average.deadline_ceiling_ns) {
-        node_schema_print_duration(config->average.deadline_floor_ns, floor);
-        node_schema_print_duration(config->average.deadline_ceiling_ns, ceiling);
-        return at_key(config, "average.deadline_floor", why,
-                      base_fail(why, BASE_EINVAL,
-                                "found %s, expected at most average.deadline_ceiling, which is %s", floor,
-                                ceiling));
-    }
-    if (config->average.outer_momentum > 0 && config->average.drift_correction)
-        say(BASE_LOG_WARN, config, "average.outer_momentum",
-            "does not add up with average.drift_correction, use one "
-            "of them");
+        return node_config_at(config, "model.hidden", why,
+                              base_fail(why, BASE_ELIMIT,
+                                        "found layers with %" PRIu64 " parameters, expected at most %u",
+                                        parameters, LIMIT_PARAMETERS));
     return BASE_OK;
 }
 
 enum base_error node_config_check(const struct node_config *config, struct base_reason *why)
 {
     enum base_error (*const checks[])(const struct node_config *, struct base_reason *) = {
-        check_names, check_addresses, check_secrets, check_peers,
-        check_data,  check_model,     check_train,   check_average,
+        check_names, check_addresses, check_secrets,           check_peers,
+        check_data,  check_model,     node_config_check_train, node_config_check_average,
     };
     enum base_error error = BASE_OK;
     for (size_t i = 0; i < sizeof checks / sizeof *checks && !error; i++)

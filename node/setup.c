@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "compress/packet.h"
 #include "node/checkpoint.h"
 #include "node/data.h"
 #include "node/greet.h"
@@ -226,6 +227,10 @@ static enum base_error make_exchange(struct node_setup *s, const struct node_saf
 {
     const struct node_config *c = s->config;
     size_t d = train_model_parameters(s->model);
+    struct compress_filters filters;
+    enum base_error code = node_config_filters(c, &filters, why);
+    if (code != BASE_OK)
+        return code;
     bool moments = c->train.optimizer == NODE_OPTIMIZER_ADAMW;
     struct gossip_exchange_options options = {
         .self = s->identity.id,
@@ -233,7 +238,11 @@ static enum base_error make_exchange(struct node_setup *s, const struct node_saf
         .start = s->start,
         .model = file ? train_trainer_model(s->trainer) : NULL,
         .ratio = (float)c->average.ratio,
-        .values = (enum compress_values)c->average.values,
+        .kernels = s->kernels->host,
+        .values = (enum kernels_format)c->average.values,
+        .selection = {.method = (enum compress_method)c->average.select,
+                      .block = (size_t)c->average.select_block},
+        .filters = filters,
         .sync = c->average.mode == NODE_MODE_SYNC,
         .drift_correction = c->average.drift_correction,
         .drift_gain = (float)c->average.drift_gain,
@@ -242,7 +251,7 @@ static enum base_error make_exchange(struct node_setup *s, const struct node_saf
         .deadline_floor_ns = c->average.deadline_floor_ns,
         .deadline_ceiling_ns = c->average.deadline_ceiling_ns,
     };
-    enum base_error code = gossip_exchange_create(&options, &s->exchange, why);
+    code = gossip_exchange_create(&options, &s->exchange, why);
     if (code != BASE_OK || !file)
         return code;
     node_checkpoint_resume_edges(file, s->exchange);
@@ -262,7 +271,8 @@ static size_t largest_message(size_t parameters)
     _Static_assert(LIMIT_SNAPSHOT_BLOCK <= LIMIT_BOOT_BLOCK, "blocks of a snapshot are no larger");
     if (block < LIMIT_GOSSIP_BYTES)
         block = LIMIT_GOSSIP_BYTES;
-    size_t packet = compress_delta_bound(parameters, parameters, COMPRESS_FP32) + parameters;
+    size_t moments = parameters + parameters / 512; // in pieces with a scale each
+    size_t packet = compress_packet_bound(parameters, parameters, KERNELS_FP32) + moments;
     return LIMIT_MESSAGE_HEADER_BYTES + PACKET_ROOM + (packet > block ? packet : block);
 }
 

@@ -1,6 +1,5 @@
 #include "gossip/exchange/state.h"
 
-#include "base/hash.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +21,8 @@ void gossip_edge_free(struct gossip_edge *edge)
     gossip_packet_free(&edge->request);
     gossip_packet_free(&edge->answer);
     gossip_packet_free(&edge->parked);
+    compress_history_forget(&edge->sent);
+    compress_history_forget(&edge->received);
     free(edge);
 }
 
@@ -97,12 +98,14 @@ void gossip_edge_boot(struct gossip_exchange *exchange, struct gossip_edge *edge
     gossip_edge_drop_request(exchange, edge);
     edge->answer.held = false;
     edge->parked.held = false;
+    compress_history_forget(&edge->sent);
+    compress_history_forget(&edge->received);
     edge->epoch = epoch;
     edge->sequence = 0;
     edge->booted = 0;
     edge->absence = 0;
     memset(edge->reference, 0, count * sizeof *edge->reference);
-    edge->reference_hash = base_hash_vector(edge->reference, count);
+    edge->reference_hash = exchange->options.kernels->apply->hash(edge->reference, count, 0, false);
     edge->alarm_ns = 0;
     edge->boots++;
     edge->state = GOSSIP_EDGE_BOOT;

@@ -34,6 +34,7 @@ static enum base_error start_request(struct gossip_exchange *exchange, struct go
     edge->alarm_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
     exchange->active = edge;
     struct gossip_message message = gossip_packet_message(&edge->request, GOSSIP_XCHG);
+    gossip_sparse_shorten(exchange, edge, &edge->request, &message);
     gossip_edge_send(actions, edge, &message);
     return BASE_OK;
 }
@@ -96,14 +97,22 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
     }
     if (!error)
         error = gossip_averaging_commit(exchange, edge, &edge->answer, theirs, theirs->clock);
-    if (error) {
+    if (error)
         edge->answer.held = false;
-        return error;
+    if (error == BASE_ENOTFOUND) {
+        // Over indices that we do not remember. Our HELLO makes the peer forget them and take the request
+        // back; then it comes again, with its indices.
+        gossip_settle_tell(exchange, edge, actions);
+        send_busy(edge, theirs->epoch, theirs->sequence, actions);
+        return BASE_OK;
     }
+    if (error)
+        return error;
     gossip_edge_settle(exchange, edge);
     if (form == GOSSIP_DELTA_SPARSE)
         gossip_round_note(exchange, edge, theirs->clock);
     struct gossip_message message = gossip_packet_message(&edge->answer, GOSSIP_XACK);
+    gossip_sparse_shorten(exchange, edge, &edge->answer, &message);
     gossip_edge_send(actions, edge, &message);
     if (edge->sequence == 1) // an edge that one end forgot begins where it began before: let them compare
         gossip_settle_tell(exchange, edge, actions);
@@ -205,6 +214,12 @@ static enum base_error on_answer(struct gossip_exchange *exchange, struct gossip
     enum base_error error = theirs->form == (uint8_t)request->form
                                 ? gossip_averaging_commit(exchange, edge, request, theirs, request->clock)
                                 : BASE_EFORMAT;
+    if (error == BASE_ENOTFOUND) { // over indices that we do not remember: it is replayed with them
+        exchange->active = exchange->active == edge ? NULL : exchange->active;
+        edge->state = GOSSIP_EDGE_IN_DOUBT;
+        gossip_settle_ask(exchange, edge, actions);
+        return BASE_OK;
+    }
     if (error == BASE_EFORMAT) // or the same answer would break every link to come; without it the edge BOOTs
         gossip_edge_drop_request(exchange, edge);
     if (error)
@@ -392,83 +407,4 @@ uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange)
             next = exchange->now_ns; // more of them than one step answers
     }
     return next;
-}
-
-static enum base_error allocate(struct gossip_exchange *exchange)
-{
-    size_t count = exchange->options.parameters;
-    size_t slices = exchange->options.share_second_moment;
-    size_t slice = slices ? (count + slices - 1) / slices : 0;
-
-    exchange->run_capacity = slice > LIMIT_BOOT_BLOCK ? slice : LIMIT_BOOT_BLOCK;
-    exchange->model = malloc(count * sizeof(float));
-    exchange->pending = calloc(count, sizeof(float));
-    exchange->difference = malloc(count * sizeof(float));
-    exchange->run_mine = malloc(exchange->run_capacity * sizeof(float));
-    exchange->run_theirs = malloc(exchange->run_capacity * sizeof(float));
-    bool short_of_memory = !exchange->model || !exchange->pending || !exchange->difference ||
-                           !exchange->run_mine || !exchange->run_theirs;
-    if (exchange->options.drift_correction) {
-        exchange->correction_sum = calloc(count, sizeof(float));
-        short_of_memory |= !exchange->correction_sum;
-    }
-    if (slices) {
-        exchange->second = calloc(count, sizeof(float));
-        exchange->pending_second = calloc(count, sizeof(float));
-        short_of_memory |= !exchange->second || !exchange->pending_second;
-    }
-    if (short_of_memory || compress_sparse_create(exchange->entries, &exchange->mine) ||
-        compress_sparse_create(exchange->entries, &exchange->theirs))
-        return BASE_ENOMEM;
-    return BASE_OK;
-}
-
-enum base_error gossip_exchange_create(const struct gossip_exchange_options *options,
-                                       struct gossip_exchange **exchange, struct base_reason *why)
-{
-    if (!(options->ratio > 0 && options->ratio <= 1) || options->parameters == 0 ||
-        options->parameters > LIMIT_PARAMETERS || options->deadline_ceiling_ns < options->deadline_floor_ns)
-        return base_fail(
-            why, BASE_EINVAL,
-            "exchange: found ratio %g, %zu parameters; expected a ratio in (0, 1], 1 to %u parameters and a "
-            "deadline ceiling that is not below the floor",
-            (double)options->ratio, options->parameters, LIMIT_PARAMETERS);
-    struct gossip_exchange *fresh = calloc(1, sizeof *fresh);
-    if (!fresh)
-        return base_fail(why, BASE_ENOMEM, "exchange: out of memory");
-    fresh->options = *options;
-    fresh->entries = (size_t)((double)options->ratio * (double)options->parameters + 0.5);
-    if (fresh->entries == 0)
-        fresh->entries = 1;
-    fresh->start_hash = base_hash_vector(options->start, options->parameters);
-    fresh->totals.consensus = (double)NAN;
-    fresh->age = options->round;
-    if (allocate(fresh)) {
-        gossip_exchange_destroy(fresh);
-        return base_fail(why, BASE_ENOMEM, "exchange: out of memory for %zu parameters", options->parameters);
-    }
-    memcpy(fresh->model, options->model ? options->model : options->start,
-           options->parameters * sizeof(float));
-    *exchange = fresh;
-    return BASE_OK;
-}
-
-void gossip_exchange_destroy(struct gossip_exchange *exchange)
-{
-    if (!exchange)
-        return;
-    for (size_t i = 0; i < exchange->n_edges; i++)
-        gossip_edge_free(exchange->edges[i]);
-    free(exchange->edges);
-    free(exchange->model);
-    free(exchange->pending);
-    free(exchange->second);
-    free(exchange->pending_second);
-    free(exchange->correction_sum);
-    free(exchange->difference);
-    free(exchange->run_mine);
-    free(exchange->run_theirs);
-    compress_sparse_destroy(&exchange->mine);
-    compress_sparse_destroy(&exchange->theirs);
-    free(exchange);
 }

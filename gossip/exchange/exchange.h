@@ -8,15 +8,18 @@
 //     x_i += (q_j - q_i)/2        r += (q_i + q_j)/2        seq += 1
 //     c_i += beta/s * (q_j - q_i)/2   beta = min(gain*k/d, limit), s = mean step scale, k = mean entries
 //
-// One owner (the worker thread). Memory: 4 vectors of d floats (2 more where second moments are shared) and 2
-// an edge, one of them only with drift correction.
+// One owner (the worker thread). Memory: 2 vectors of d floats, 1 more with drift correction, 2 more where
+// second moments are shared; an edge has 1, and 1 more with drift correction. Beside them one list of about
+// k entries, 64 KiB, and the latest packets of every edge.
 #ifndef GOSSIP_EXCHANGE_EXCHANGE_H
 #define GOSSIP_EXCHANGE_EXCHANGE_H
 
 #include "base/error.h"
-#include "compress/compress.h"
+#include "compress/filter.h"
+#include "compress/select.h"
 #include "gossip/id.h"
 #include "gossip/wire/message.h"
+#include "kernels/kernels.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,12 +28,15 @@ struct gossip_exchange;
 
 struct gossip_exchange_options {
     struct gossip_id self;
-    size_t parameters;  // d
+    const struct kernels *kernels; // a table whose vectors are ordinary memory: the CPU's
+    size_t parameters;             // d
     const float *start; // [d] the seed model, borrowed for life: r of an edge that both ends begin from it
     const float *model; // [d] what is published before the first round; copied; NULL: start
     uint64_t round;     // rounds that `model` has behind it
     float ratio;        // kept entries / d, in (0, 1]
-    enum compress_values values;
+    enum kernels_format values;
+    struct compress_selection selection; // method, block and seed; k is the ratio's
+    struct compress_filters filters;
     bool sync; // a round ends after its own exchange (or its deadline), else at once
     bool drift_correction;
     float drift_gain, drift_limit; // 2 and 0.25; sync bears a gain of 4, async does not

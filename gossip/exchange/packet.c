@@ -38,6 +38,8 @@ enum base_error gossip_packet_keep(struct gossip_packet *packet,
     packet->step_scale = message->step_scale;
     packet->form = (enum gossip_delta_form)message->form;
     packet->offset = message->offset;
+    packet->keys = message->keys;
+    packet->again = false;
     packet->delta_bytes = delta_bytes;
     packet->moment_bytes = moment_bytes;
     if (delta_bytes)
@@ -58,6 +60,7 @@ struct gossip_message gossip_packet_message(const struct gossip_packet *packet, 
         .step_scale = packet->step_scale,
         .form = (uint8_t)packet->form,
         .offset = packet->offset,
+        .keys = packet->keys,
         .delta = packet->bytes,
         .delta_bytes = (uint32_t)packet->delta_bytes,
         .moment = packet->moment_bytes ? packet->bytes + packet->delta_bytes : NULL,

@@ -14,6 +14,8 @@ struct gossip_packet {
     float step_scale;
     enum gossip_delta_form form;
     uint64_t offset;
+    bool keys;      // the receiver is to remember the indices; not stored: a restart forgets them
+    bool again;     // ours: over the indices that the peer remembers
     uint8_t *bytes; // owned: the delta, then the moment slice
     size_t delta_bytes, moment_bytes, capacity;
 };

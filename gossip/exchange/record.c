@@ -1,8 +1,6 @@
 // Edges in and out of checkpoints, and what the outside may look at.
 #include "gossip/exchange/state.h"
 
-#include "base/hash.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,14 +83,6 @@ enum base_error gossip_exchange_export(struct gossip_exchange *exchange, size_t 
     return BASE_OK;
 }
 
-static bool all_finite(const float *values, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (!isfinite(values[i]))
-            return false;
-    return true;
-}
-
 static enum base_error restore_transactions(const struct gossip_exchange *exchange, struct gossip_edge *edge,
                                             const struct gossip_edge_record *record)
 {
@@ -110,11 +100,12 @@ static enum base_error restore_transactions(const struct gossip_exchange *exchan
 enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
                                        const struct gossip_edge_record *record)
 {
+    const struct kernels_apply *apply = exchange->options.kernels->apply;
     size_t count = exchange->options.parameters;
     struct gossip_edge *edge;
 
-    if (record->booted > count || !all_finite(record->reference, count) ||
-        (record->correction && !all_finite(record->correction, count)) ||
+    if (record->booted > count || !apply->finite(record->reference, count) ||
+        (record->correction && !apply->finite(record->correction, count)) ||
         gossip_edge_find(exchange, &record->peer))
         return BASE_EFORMAT;
     enum base_error error = gossip_edge_add(exchange, &record->peer, &edge);
@@ -125,7 +116,7 @@ enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
     edge->booted = record->booted;
     edge->clock = record->clock;
     memcpy(edge->reference, record->reference, count * sizeof *edge->reference);
-    edge->reference_hash = base_hash_vector(edge->reference, count);
+    edge->reference_hash = apply->hash(edge->reference, count, 0, false);
     error = restore_transactions(exchange, edge, record);
     if (error) {
         gossip_edge_remove(exchange, edge);

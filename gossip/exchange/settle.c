@@ -4,9 +4,6 @@
 // late.
 #include "gossip/exchange/state.h"
 
-#include "base/hash.h"
-#include <math.h>
-
 #define QUESTION_MOST  127u // 1..127 ask, 128 + n answers question n
 #define ANSWER_FLAG    128u
 #define REPEAT_DOUBLES 4u // of the pause between two repetitions
@@ -14,13 +11,9 @@
 // The corrections of the two ends are opposite, so their hash leaves the sign out.
 static uint64_t correction_hash(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    uint64_t hash = 0;
-
     if (!edge->correction)
         return 0;
-    for (size_t i = 0; i < exchange->options.parameters; i++)
-        hash += base_hash_element(i, fabsf(edge->correction[i]));
-    return hash;
+    return exchange->options.kernels->apply->hash(edge->correction, exchange->options.parameters, 0, true);
 }
 
 static void send_hello(const struct gossip_exchange *exchange, struct gossip_edge *edge, uint8_t answer,
@@ -175,6 +168,7 @@ void gossip_settle_hello(struct gossip_exchange *exchange, struct gossip_edge *e
     bool settles = (gossip_edge_asks(edge) && theirs->answer == (ANSWER_FLAG | edge->question)) ||
                    (edge->state == GOSSIP_EDGE_HELLO && !edge->request.held);
 
+    compress_history_forget(&edge->sent); // it may have begun anew, or have refused a packet over them
     if (answers && !gossip_edge_asks(edge) && theirs->epoch <= edge->epoch)
         return; // to a question that has settled itself meanwhile
     if (!answers)

@@ -1,11 +1,20 @@
-// What one exchange object holds. Private to gossip/exchange: averaging.c changes vectors, settle.c compares
-// the ends of an edge, exchange.c decides who talks when, record.c stores and restores.
+// What one exchange object holds. Private to gossip/exchange: sparse.c and dense.c change vectors,
+// averaging.c is one transaction of them, settle.c compares the ends of an edge, exchange.c decides who talks
+// when, record.c stores and restores.
 #ifndef GOSSIP_EXCHANGE_STATE_H
 #define GOSSIP_EXCHANGE_STATE_H
 
+#include "compress/packet.h"
 #include "gossip/exchange/deadline.h"
 #include "gossip/exchange/exchange.h"
 #include "gossip/exchange/packet.h"
+
+#define GOSSIP_WINDOW 4096u // entries of a packet, or elements of a run, that are in the works at a time
+
+struct gossip_window {
+    uint32_t index[GOSSIP_WINDOW];
+    float value[GOSSIP_WINDOW];
+};
 
 struct gossip_edge {
     struct gossip_id peer;
@@ -22,13 +31,15 @@ struct gossip_edge {
     float *reference;         // [d] r, bit-identical on both ends
     float *correction;        // [d] c, opposite on both ends; NULL without drift correction
     uint64_t reference_hash;
-    struct gossip_packet request; // ours, not yet answered
-    struct gossip_packet answer;  // ours to the latest request of the peer
-    struct gossip_packet parked;  // the peer's: ahead of our round (sync), or while we were busy
-    uint64_t sent_ns;             // when the request went out
-    uint64_t alarm_ns;            // active: give up; hello, in doubt: ask again; boot: next block after BUSY
-    uint8_t question;             // number of our latest HELLO question, 1..127
-    uint8_t repeats;              // of it
+    struct gossip_packet request;     // ours, not yet answered
+    struct gossip_packet answer;      // ours to the latest request of the peer
+    struct gossip_packet parked;      // the peer's: ahead of our round (sync), or while we were busy
+    struct compress_history sent;     // indices of our latest committed packet that the peer remembers
+    struct compress_history received; // of the peer's, where it wants them remembered
+    uint64_t sent_ns;                 // when the request went out
+    uint64_t alarm_ns; // active: give up; hello, in doubt: ask again; boot: next block after BUSY
+    uint8_t question;  // number of our latest HELLO question, 1..127
+    uint8_t repeats;   // of it
     double residual_energy, model_energy; // |x - r - q|^2 and |x|^2 of the request
     struct gossip_deadline answers;
     uint64_t exchanges, boots, replays, discards, busy, timeouts, mismatches;
@@ -45,10 +56,10 @@ struct gossip_exchange {
     float *second, *pending_second; // [d] published v and its corrections; NULL unless shared
     bool second_known;              // the trainer has published v
     float *correction_sum;          // [d] sum over edges of c; NULL without drift correction
-    float *difference;              // [d] scratch: x - r
-    struct compress_sparse mine, theirs;
-    float *run_mine, *run_theirs; // scratch: one BOOT block or moment slice
-    size_t run_capacity;
+    struct compress_sparse chosen;  // scratch: what a packet is made from
+    struct gossip_window *window;   // [2] scratch: pieces of our packet and of theirs
+    uint8_t *short_form;            // memory of the latest packet that went without its indices
+    size_t short_capacity;
 
     struct gossip_edge **edges;
     size_t n_edges;
@@ -97,11 +108,54 @@ enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struc
                                          enum gossip_delta_form form, uint64_t slice_clock,
                                          struct gossip_packet *packet) BASE_CHECK;
 // Applies one exchange from both sides' bytes: x, r, c, hash, seq. `slice_clock`: the initiator's round. All
-// is decoded and checked first: BASE_EFORMAT (theirs) or BASE_ENOMEM change nothing.
+// is checked first: BASE_EFORMAT, BASE_ENOTFOUND (theirs needs indices that this end does not remember) or
+// BASE_ENOMEM change nothing.
 enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                         const struct gossip_packet *mine,
                                         const struct gossip_exchange_message *theirs,
                                         uint64_t slice_clock) BASE_CHECK;
+
+// sparse.c. q as a packet, without moments; room for `behind` more bytes is kept.
+enum base_error gossip_sparse_prepare(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                      size_t behind, struct gossip_packet *packet) BASE_CHECK;
+// The two packets of an exchange, checked and not yet applied.
+struct gossip_pair {
+    struct compress_reader mine, theirs;
+    uint32_t *mine_index, *theirs_index; // filled while they are applied, where they are to be remembered
+};
+// BASE_OK: `pair` is to be applied or dropped.
+enum base_error gossip_sparse_open(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
+                                   const struct gossip_packet *mine,
+                                   const struct gossip_exchange_message *theirs,
+                                   struct gossip_pair *pair) BASE_CHECK;
+void gossip_sparse_apply(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                         const struct gossip_packet *mine, struct gossip_pair *pair, float gain);
+void gossip_sparse_drop(struct gossip_pair *pair);
+// `message` carries `packet`, which was just made: without its indices, where the peer has them.
+void gossip_sparse_shorten(struct gossip_exchange *exchange, const struct gossip_edge *edge,
+                           const struct gossip_packet *packet, struct gossip_message *message);
+
+// dense.c. Runs of elements: a BOOT block as it is, a slice of second moments in log8.
+struct gossip_run {
+    size_t first, count;
+};
+struct gossip_run gossip_dense_block(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
+enum base_error gossip_dense_prepare(const struct gossip_exchange *exchange, struct gossip_run block,
+                                     struct gossip_packet *packet) BASE_CHECK;
+enum base_error gossip_dense_commit(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                    struct gossip_run block, const struct gossip_packet *mine,
+                                    const struct gossip_exchange_message *theirs) BASE_CHECK;
+// The part of the second moments that travels in round `clock`.
+struct gossip_run gossip_moment_slice(const struct gossip_exchange *exchange, uint64_t clock);
+size_t gossip_moment_bytes(size_t count);
+// Writes behind the delta of `packet`, which has the room.
+enum base_error gossip_moment_prepare(struct gossip_exchange *exchange, struct gossip_run slice,
+                                      struct gossip_packet *packet) BASE_CHECK;
+enum base_error gossip_moment_check(struct gossip_exchange *exchange, size_t count, const uint8_t *bytes,
+                                    size_t n_bytes) BASE_CHECK;
+// Both were checked.
+void gossip_moment_apply(struct gossip_exchange *exchange, struct gossip_run slice, const uint8_t *mine,
+                         const uint8_t *theirs);
 
 // round.c. Is `edge` the one whom the open or latest round still has to meet?
 bool gossip_round_meets(const struct gossip_exchange *exchange, const struct gossip_edge *edge);

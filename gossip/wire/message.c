@@ -14,7 +14,7 @@ enum charset {
 enum {
     FIELDS_GREETING = 9,
     FIELDS_HELLO = 7,
-    FIELDS_EXCHANGE = 9,
+    FIELDS_EXCHANGE = 10,
     FIELDS_BUSY = 3,
     FIELDS_BYE = 2,
     FIELDS_MEMBERS = 2,
@@ -86,8 +86,8 @@ static bool text_valid(const char *text, size_t length, enum charset charset)
 static bool exchange_valid(const struct gossip_exchange_message *exchange)
 {
     return isfinite(exchange->step_scale) && exchange->step_scale >= 0.0f &&
-           (exchange->form == GOSSIP_DELTA_BLOCK ||
-            (exchange->form == GOSSIP_DELTA_SPARSE && exchange->offset == 0));
+           ((exchange->form == GOSSIP_DELTA_BLOCK && exchange->keys == 0) ||
+            (exchange->form == GOSSIP_DELTA_SPARSE && exchange->offset == 0 && exchange->keys <= 1));
 }
 
 static bool members_valid(const struct gossip_members_message *members)
@@ -165,6 +165,7 @@ static void put_exchange(struct encoder *encoder, const struct gossip_exchange_m
     (void)msgpack_pack_float(&encoder->packer, exchange->step_scale);
     put_uint(encoder, exchange->form);
     put_uint(encoder, exchange->offset);
+    put_uint(encoder, exchange->keys);
     put_uint(encoder, exchange->delta_bytes);
     put_uint(encoder, exchange->moment_bytes);
     encoder->invalid |= !exchange_valid(exchange);
@@ -365,6 +366,7 @@ static void get_exchange(struct base_reader *reader, struct gossip_exchange_mess
     exchange->step_scale = get_float(reader);
     exchange->form = (uint8_t)get_uint(reader, GOSSIP_DELTA_BLOCK);
     exchange->offset = get_uint(reader, UINT64_MAX);
+    exchange->keys = (uint8_t)get_uint(reader, 1);
     exchange->delta_bytes = (uint32_t)get_uint(reader, UINT32_MAX);
     exchange->moment_bytes = (uint32_t)get_uint(reader, UINT32_MAX);
     reader->failed |= !exchange_valid(exchange);

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GOSSIP_PROTOCOL 2 // raised by every change that older nodes can't follow
+#define GOSSIP_PROTOCOL 3 // raised by every change that older nodes can't follow
 
 enum gossip_message_kind {
     GOSSIP_GREETING = 1, // first message of both ends: do we train the same thing?
@@ -56,6 +56,7 @@ struct gossip_exchange_message { // XCHG and XACK
     float step_scale;     // learning rate x local steps of the sender's round (DESIGN: drift correction)
     uint8_t form;         // enum gossip_delta_form
     uint64_t offset;      // of a block, in elements; 0 for sparse
+    uint8_t keys;         // 1: the receiver remembers the indices of this sparse delta; 0: none
     const uint8_t *delta; // payload, borrowed
     uint32_t delta_bytes;
     const uint8_t *moment; // second-moment slice (log8), borrowed; NULL if none

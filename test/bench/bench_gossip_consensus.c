@@ -9,7 +9,7 @@
 static void measure(size_t parameters, float ratio, uint64_t limit, uint64_t seed)
 {
     struct gossip_exchange_options options = {.ratio = ratio,
-                                              .values = COMPRESS_INT8,
+                                              .values = KERNELS_INT8,
                                               .sync = true,
                                               .deadline_floor_ns = 100000000,
                                               .deadline_ceiling_ns = 1000000000};

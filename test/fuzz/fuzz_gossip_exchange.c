@@ -2,6 +2,7 @@
 // neither crash nor keep a round open beyond its deadline.
 #include "base/cursor.h"
 #include "gossip/exchange/exchange.h"
+#include "test/support/cpu_kernels.h"
 
 #include <string.h>
 
@@ -28,6 +29,7 @@ static struct gossip_message message_from(struct base_reader *in)
                                                                .clock = base_read_u8(in) % 8,
                                                                .step_scale = 0.1f,
                                                                .form = flags & 1,
+                                                               .keys = flags >> 3 & 1,
                                                                .offset = flags & 4 ? base_read_u8(in) : 0,
                                                                .delta_bytes = delta,
                                                                .moment_bytes = moment};
@@ -41,10 +43,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const float start[D];
     float x[D] = {1, 2, 3}, v[D] = {0.5f}, correction[D];
-    struct gossip_exchange_options options = {.parameters = D,
+    struct gossip_exchange_options options = {.kernels = cpu_kernels(),
+                                              .parameters = D,
                                               .start = start,
                                               .ratio = 0.2f,
-                                              .values = COMPRESS_INT8,
+                                              .values = KERNELS_INT8,
                                               .drift_correction = true,
                                               .drift_gain = 2,
                                               .drift_limit = 0.25f,

@@ -20,7 +20,7 @@ static void assert_near(double found, double expected, double tolerance)
         fail_msg("found %.9g, expected %.9g +- %g", found, expected, tolerance);
 }
 
-static struct gossip_exchange_options defaults(float ratio, enum compress_values values)
+static struct gossip_exchange_options defaults(float ratio, enum kernels_format values)
 {
     return (struct gossip_exchange_options){.ratio = ratio,
                                             .values = values,
@@ -40,7 +40,7 @@ static void fill_normal(struct net *net)
 }
 
 // DESIGN, averaging: x_i + x_j stays; a' = a - C(a); x_i' - x_j' = a_i' - a_j'.
-static void check_identities(float ratio, enum compress_values values, uint64_t seed)
+static void check_identities(float ratio, enum kernels_format values, uint64_t seed)
 {
     enum { D = 997 };
     struct gossip_exchange_options options = defaults(ratio, values);
@@ -83,8 +83,8 @@ static void test_identities(void **state)
 
     (void)state;
     for (float ratio = 0.002f; ratio <= 1; ratio *= 5)
-        for (int values = COMPRESS_FP32; values <= COMPRESS_INT8; values++)
-            check_identities(ratio, (enum compress_values)values, seed++);
+        for (unsigned values = 0; values < KERNELS_FORMATS; values++)
+            check_identities(ratio, (enum kernels_format)values, seed++);
 }
 
 static uint64_t rounds_to(struct net *net, double target, uint64_t limit)
@@ -109,7 +109,7 @@ static uint64_t rounds_to(struct net *net, double target, uint64_t limit)
 // at k/d = 0.1, and goes on to fp32 precision.
 static void test_butterfly_of_16_reaches_consensus(void **state)
 {
-    struct gossip_exchange_options options = defaults(0.1f, COMPRESS_INT8);
+    struct gossip_exchange_options options = defaults(0.1f, KERNELS_INT8);
     struct net *net = net_create(16, 1000, TOPOLOGY_BUTTERFLY, net_seed(5), &options);
 
     (void)state;
@@ -133,7 +133,7 @@ static void test_ring_reaches_consensus_for_every_size(void **state)
 
     (void)state;
     for (size_t nodes = 2; nodes <= 9; nodes++) {
-        struct gossip_exchange_options options = defaults(0.25f, COMPRESS_FP16);
+        struct gossip_exchange_options options = defaults(0.25f, KERNELS_FP16);
         struct net *net =
             net_create(nodes, 64, nodes % 2 ? TOPOLOGY_RING : TOPOLOGY_BUTTERFLY, seed + nodes, &options);
         net_link_all(net);
@@ -147,7 +147,7 @@ static void test_ring_reaches_consensus_for_every_size(void **state)
 static void test_corrections_add_up_to_zero(void **state)
 {
     enum { N = 8, D = 500 };
-    struct gossip_exchange_options options = defaults(1.0f / 32, COMPRESS_INT8);
+    struct gossip_exchange_options options = defaults(1.0f / 32, KERNELS_INT8);
     double largest = 0;
 
     (void)state;
@@ -205,7 +205,7 @@ static void drift_train(struct drift *drift, size_t node)
 
 static double drift_floor(bool correction, uint64_t seed)
 {
-    struct gossip_exchange_options options = defaults(1.0f / 16, COMPRESS_INT8);
+    struct gossip_exchange_options options = defaults(1.0f / 16, KERNELS_INT8);
     struct drift drift;
 
     options.drift_correction = correction;
@@ -236,7 +236,7 @@ static void test_correction_removes_drift(void **state)
 static double correction_after(unsigned missed, uint64_t seed)
 {
     enum { D = 40 };
-    struct gossip_exchange_options options = defaults(1.0f, COMPRESS_FP32);
+    struct gossip_exchange_options options = defaults(1.0f, KERNELS_FP32);
     struct net *net;
     uint64_t round = 1;
 
@@ -274,7 +274,7 @@ static void test_correction_counts_missed_rounds(void **state)
 // Async where an answer takes several rounds, so that most meetings are missed, and one node is slower.
 static void test_correction_is_stable_when_meetings_are_missed(void **state)
 {
-    struct gossip_exchange_options options = defaults(1.0f / 32, COMPRESS_INT8);
+    struct gossip_exchange_options options = defaults(1.0f / 32, KERNELS_INT8);
     struct drift drift;
     uint64_t rounds = 0;
 
@@ -329,7 +329,7 @@ static void drift_rounds(struct drift *drift, uint64_t first, uint64_t count, si
 // reaches it in many exchanges, and must be integrated over the time that it took, not over one round each.
 static void test_correction_bears_an_absence(void **state)
 {
-    struct gossip_exchange_options options = defaults(1.0f / 32, COMPRESS_INT8);
+    struct gossip_exchange_options options = defaults(1.0f / 32, KERNELS_INT8);
     struct drift drift;
     double before = 0, after = 0;
 
@@ -358,7 +358,7 @@ static void test_correction_bears_an_absence(void **state)
 // Cut off from all, a node's corrections fade: with no exchange to adjust them they would move it for ever.
 static void test_correction_fades_without_exchanges(void **state)
 {
-    struct gossip_exchange_options options = defaults(1.0f / 16, COMPRESS_INT8);
+    struct gossip_exchange_options options = defaults(1.0f / 16, KERNELS_INT8);
     struct drift drift;
     double most = 0, left = 0;
 
@@ -401,7 +401,7 @@ static void shuffle_loss(struct net *net, uint64_t rounds, double cut_chance)
 static void test_loss_heals_exactly(void **state)
 {
     enum { N = 8, D = 400 };
-    struct gossip_exchange_options options = defaults(0.05f, COMPRESS_INT8);
+    struct gossip_exchange_options options = defaults(0.05f, KERNELS_INT8);
     double before[D], after[D], drift = 0;
 
     (void)state;
@@ -439,7 +439,7 @@ static void test_loss_heals_exactly(void **state)
 static void test_without_sequence_check_consensus_stalls(void **state)
 {
     enum { N = 8, D = 400 };
-    struct gossip_exchange_options options = defaults(0.05f, COMPRESS_INT8);
+    struct gossip_exchange_options options = defaults(0.05f, KERNELS_INT8);
 
     (void)state;
     options.mutate_ignore_sequence = true;
@@ -457,7 +457,7 @@ static void test_without_sequence_check_consensus_stalls(void **state)
 static void test_second_moments_average(void **state)
 {
     enum { N = 4, D = 300 };
-    struct gossip_exchange_options options = defaults(0.1f, COMPRESS_INT8);
+    struct gossip_exchange_options options = defaults(0.1f, KERNELS_INT8);
     double before[D], spread = 0;
 
     (void)state;
@@ -494,7 +494,7 @@ static void test_second_moments_average(void **state)
 static void test_second_moments_stay_above_zero(void **state)
 {
     enum { D = 200 };
-    struct gossip_exchange_options options = defaults(0.1f, COMPRESS_INT8);
+    struct gossip_exchange_options options = defaults(0.1f, KERNELS_INT8);
     struct net *net;
     size_t below_scale = 0;
 

@@ -19,7 +19,7 @@
 static struct gossip_exchange_options defaults(bool sync)
 {
     return (struct gossip_exchange_options){.ratio = 0.1f,
-                                            .values = COMPRESS_INT8,
+                                            .values = KERNELS_INT8,
                                             .sync = sync,
                                             .drift_correction = true,
                                             .drift_gain = 3.0f,

@@ -20,7 +20,7 @@ enum { NODES = 8, PARAMETERS = 400, LATE = 20 }; // 2 d/k
 static struct net *net_of(uint64_t seed)
 {
     const struct gossip_exchange_options options = {.ratio = 0.1f,
-                                                    .values = COMPRESS_INT8,
+                                                    .values = KERNELS_INT8,
                                                     .sync = true,
                                                     .drift_correction = true,
                                                     .drift_gain = 2,

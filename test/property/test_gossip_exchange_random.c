@@ -264,7 +264,7 @@ static void world_create(struct world *world, uint64_t seed)
 
     base_rng_seed(&rng, seed);
     struct gossip_exchange_options options = {.ratio = ratios[base_rng_below(&rng, 3)],
-                                              .values = (enum compress_values)base_rng_below(&rng, 3),
+                                              .values = (enum kernels_format)base_rng_below(&rng, 3),
                                               .sync = base_rng_below(&rng, 2),
                                               .drift_correction = base_rng_below(&rng, 4) > 0,
                                               .drift_gain = 2,

@@ -43,7 +43,6 @@ static void choose(struct base_rng *rng, uint64_t seed, struct sim_options *opti
 {
     static const enum topology_kind kinds[] = {TOPOLOGY_RING, TOPOLOGY_BUTTERFLY, TOPOLOGY_RANDOM};
     static const float ratios[] = {0.1f, 0.25f, 1.0f};
-    static const enum compress_values values[] = {COMPRESS_FP32, COMPRESS_FP16, COMPRESS_INT8};
 
     *options =
         (struct sim_options){.seed = seed,
@@ -55,7 +54,7 @@ static void choose(struct base_rng *rng, uint64_t seed, struct sim_options *opti
                              .learns = true,
                              .sync = chance(rng, 30),
                              .ratio = ratios[base_rng_below(rng, 3)],
-                             .values = values[base_rng_below(rng, 3)],
+                             .values = (enum kernels_format)base_rng_below(rng, KERNELS_FORMATS),
                              .local_steps = 4,
                              .rate = 0.1f,
                              .round_ns = (40 + base_rng_below(rng, 120)) * SIM_MS,

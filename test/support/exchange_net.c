@@ -1,6 +1,7 @@
 #include "test/support/exchange_net.h"
 
 #include "gossip/wire/message.h"
+#include "test/support/cpu_kernels.h"
 #include "topology/parts.h"
 #include <math.h>
 #include <stdio.h>
@@ -84,6 +85,7 @@ struct net *net_create(size_t nodes, size_t parameters, enum topology_kind topol
         struct net_node *node = &net->node[i];
         node->options = *options;
         node->options.self = net_id(i);
+        node->options.kernels = cpu_kernels();
         node->options.parameters = parameters;
         node->options.start = net->start;
         node->x = must(calloc(parameters, sizeof *node->x));

@@ -48,8 +48,8 @@ struct net {
     float *start;
 };
 
-// Node i's id sorts as i. options->self, parameters, start and model are filled in; all nodes publish `start`
-// (zero).
+// Node i's id sorts as i. options->self, kernels, parameters, start and model are filled in; all nodes
+// publish `start` (zero).
 struct net *net_create(size_t nodes, size_t parameters, enum topology_kind topology, uint64_t seed,
                        const struct gossip_exchange_options *options);
 void net_destroy(struct net *net);

@@ -1,5 +1,6 @@
 // From the view to a plan, from the plan to edges; rounds of local steps and exchanges; how a late joiner
 // comes by a model.
+#include "test/support/cpu_kernels.h"
 #include "test/support/sim_check.h"
 #include "test/support/sim_node.h"
 #include <stdlib.h>
@@ -19,6 +20,7 @@ static void publish(struct sim_node *node)
     const struct sim_options *options = &node->world->options;
     const struct sim_checkpoint *checkpoint = node->resumed ? sim_disk_load(&node->disk) : NULL;
     struct gossip_exchange_options exchange = {.self = *sim_member_id(node, node->self),
+                                               .kernels = cpu_kernels(),
                                                .parameters = SIM_PARAMETERS,
                                                .start = node->world->start,
                                                .model = node->x,

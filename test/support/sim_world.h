@@ -29,7 +29,7 @@ struct sim_options {
     bool learns;          // exchange and trainer; else membership and links only
     bool sync;
     float ratio;
-    enum compress_values values;
+    enum kernels_format values;
     unsigned local_steps;
     float rate;
     uint64_t round_ns;  // of local steps

@@ -59,6 +59,7 @@ static void any_exchange(struct gossip_exchange_message *exchange)
     exchange->step_scale = (float)base_rng_uniform(&rng);
     exchange->form = (uint8_t)base_rng_below(&rng, 2);
     exchange->offset = exchange->form == GOSSIP_DELTA_BLOCK ? any_u64() : 0;
+    exchange->keys = exchange->form == GOSSIP_DELTA_SPARSE ? (uint8_t)base_rng_below(&rng, 2) : 0;
     exchange->delta_bytes = (uint32_t)base_rng_below(&rng, sizeof payload[0] + 1);
     exchange->moment_bytes =
         base_rng_below(&rng, 2) == 0 ? 0 : (uint32_t)base_rng_below(&rng, sizeof payload[1] + 1);
@@ -185,11 +186,11 @@ static void check_standard(const struct gossip_message *message, const uint8_t *
         assert_int_equal(array->ptr[8].via.u64, message->as.tell.values_bytes);
     }
     if (message->kind == GOSSIP_XCHG || message->kind == GOSSIP_XACK) {
-        assert_int_equal(array->size, 9);
+        assert_int_equal(array->size, 10);
         assert_true(array->ptr[1].via.u64 == message->as.exchange.epoch);
         assert_int_equal(array->ptr[4].type, MSGPACK_OBJECT_FLOAT32);
         assert_true((float)array->ptr[4].via.f64 == message->as.exchange.step_scale);
-        assert_int_equal(array->ptr[7].via.u64, message->as.exchange.delta_bytes);
+        assert_int_equal(array->ptr[8].via.u64, message->as.exchange.delta_bytes);
     }
     msgpack_unpacked_destroy(&result);
 }
@@ -319,21 +320,23 @@ static void test_malformed_headers_are_refused(void **state)
         {"a byte over 127 in a text", {0x92, 6, 0xa2, 0xc3, 0xa4}, 5},
         {"delete in a text", {0x92, 6, 0xa1, 0x7f}, 4},
         {"answer of 256", {0x97, 2, 1, 1, 1, 1, 1, 0xcd, 1, 0}, 10},
-        {"step scale in float 64", {0x99, 3, 1, 1, 1, 0xcb, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 18},
-        {"step scale as an integer", {0x99, 3, 1, 1, 1, 1, 0, 0, 0, 0}, 10},
-        {"step scale NaN", {0x99, 3, 1, 1, 1, 0xca, 0x7f, 0xc0, 0, 0, 0, 0, 0, 0}, 14},
-        {"step scale infinite", {0x99, 3, 1, 1, 1, 0xca, 0x7f, 0x80, 0, 0, 0, 0, 0, 0}, 14},
-        {"step scale negative", {0x99, 3, 1, 1, 1, 0xca, 0xbf, 0x80, 0, 0, 0, 0, 0, 0}, 14},
-        {"form 2", {0x99, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 2, 0, 0, 0}, 14},
-        {"a sparse delta with an offset", {0x99, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 1, 0, 0}, 14},
-        {"delta longer than what is left", {0x99, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 0, 2, 0, 9}, 15},
-        {"moment longer than what is left", {0x99, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 0, 1, 1, 9}, 15},
+        {"step scale in float 64", {0x9a, 3, 1, 1, 1, 0xcb, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 19},
+        {"step scale as an integer", {0x9a, 3, 1, 1, 1, 1, 0, 0, 0, 0, 0}, 11},
+        {"step scale NaN", {0x9a, 3, 1, 1, 1, 0xca, 0x7f, 0xc0, 0, 0, 0, 0, 0, 0, 0}, 15},
+        {"step scale infinite", {0x9a, 3, 1, 1, 1, 0xca, 0x7f, 0x80, 0, 0, 0, 0, 0, 0, 0}, 15},
+        {"step scale negative", {0x9a, 3, 1, 1, 1, 0xca, 0xbf, 0x80, 0, 0, 0, 0, 0, 0, 0}, 15},
+        {"form 2", {0x9a, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 2, 0, 0, 0, 0}, 15},
+        {"a sparse delta with an offset", {0x9a, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 1, 0, 0, 0}, 15},
+        {"a block with keys", {0x9a, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 1, 0, 1, 0, 0}, 15},
+        {"keys beyond 1", {0x9a, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 0, 2, 0, 0}, 15},
+        {"delta longer than what is left", {0x9a, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 0, 0, 2, 0, 9}, 16},
+        {"moment longer than what is left", {0x9a, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 0, 0, 1, 1, 9}, 16},
         {"lengths that add up to 2^32",
-         {0x99, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 0, 0xce, 0xff, 0xff, 0xff, 0xff, 1},
-         18},
+         {0x9a, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 0, 0, 0xce, 0xff, 0xff, 0xff, 0xff, 1},
+         19},
         {"a delta of 2^32 bytes",
-         {0x99, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 0, 0xcf, 0, 0, 0, 1, 0, 0, 0, 0, 0},
-         22},
+         {0x9a, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 0, 0, 0xcf, 0, 0, 0, 1, 0, 0, 0, 0, 0},
+         23},
         {"an empty packet of members", {0x92, 7, 0}, 3},
         {"members: more than the limit", {0x92, 7, 0xcd, 0x40, 0x01, 1}, 6},
         {"members: a byte too few", {0x92, 7, 2, 1}, 4},
@@ -354,7 +357,7 @@ static void test_malformed_headers_are_refused(void **state)
         if (gossip_message_decode(cases[i].bytes, cases[i].count, &decoded) != BASE_EFORMAT)
             fail_msg("accepted: %s", cases[i].what);
     }
-    static const uint8_t good[] = {0x99, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 0, 1, 0, 9};
+    static const uint8_t good[] = {0x9a, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 0, 0, 1, 0, 9};
     struct gossip_message decoded;
     assert_int_equal(gossip_message_decode(good, sizeof good, &decoded),
                      BASE_OK); // the cases differ in one thing each
@@ -386,6 +389,8 @@ static void test_encode_refuses_what_decode_would(void **state)
         assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
     }
     struct gossip_message message = {.kind = GOSSIP_XCHG, .as.exchange.form = 2};
+    assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
+    message.as.exchange = (struct gossip_exchange_message){.form = GOSSIP_DELTA_BLOCK, .keys = 1};
     assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
     static const uint32_t packets[] = {0, LIMIT_GOSSIP_BYTES + 1, UINT32_MAX};
     for (size_t i = 0; i < LENGTH_OF(packets); i++) {

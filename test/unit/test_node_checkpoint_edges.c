@@ -3,6 +3,7 @@
 #include "checkpoint_world.h"
 
 #include "gossip/session/identity.h"
+#include "test/support/cpu_kernels.h"
 #include <math.h>
 
 #define ENDS 3
@@ -40,11 +41,12 @@ static struct gossip_exchange *make_exchange(const struct net *net, size_t end)
     struct base_reason why = {.text = ""};
     struct gossip_exchange *exchange = NULL;
     const struct gossip_exchange_options options = {.self = id_of(end),
+                                                    .kernels = cpu_kernels(),
                                                     .parameters = net->parameters,
                                                     .start = net->start,
                                                     .model = net->x[end],
                                                     .ratio = 1.0f / 32,
-                                                    .values = COMPRESS_INT8,
+                                                    .values = KERNELS_INT8,
                                                     .drift_correction = true,
                                                     .drift_gain = 2,
                                                     .drift_limit = 0.25f,

@@ -1,6 +1,8 @@
 // The table of a node's keys, the checks that span keys, the files of configs/node/, and addresses.
 #include "base/limits.h"
 #include "base/rng.h"
+#include "compress/filter.h"
+#include "compress/select.h"
 #include "node/config.h"
 #include "node/schema_private.h"
 #include "train/trainer.h"
@@ -65,7 +67,10 @@ static void defaults_are_those_of_the_design(void **state)
     assert_int_equal(c.average.mode, NODE_MODE_ASYNC);
     assert_int_equal(c.average.local_steps, 4);
     assert_true(c.average.ratio == 1.0 / 32);
-    assert_int_equal(c.average.values, 2);
+    assert_int_equal(c.average.values, KERNELS_INT8);
+    assert_int_equal(c.average.select, COMPRESS_EXACT);
+    assert_int_equal(c.average.select_block, 0);
+    assert_int_equal(c.average.filters.count, 0);
     assert_true(c.average.drift_correction && c.average.drift_gain == 2 && c.average.drift_limit == 0.25);
     assert_int_equal(c.average.share_second_moment, 20);
     assert_true(c.average.outer_momentum == 0);
@@ -340,6 +345,13 @@ static void every_impossible_combination_is_named(void **state)
          "--set: train.schedule: found 9 steps, expected at most 8"},
         {{"train.steps=3"},
          "default: average.local_steps: found 4, expected at most train.steps, which is 3"},
+        {{"average.filters=random-skip"},
+         "--set: average.filters: found \"random-skip\", expected filter:number, like random-skip:0.1"},
+        {{"average.filters=random-skip:1"},
+         "--set: average.filters: filter random-skip: found 1, expected a number from 0 to 0.99: part of "
+         "the entries that is dropped"},
+        {{"average.filters=random-skip:0.1,random-skip:0.2"},
+         "--set: average.filters: filter random-skip is there twice; name it once"},
         {{"average.deadline_floor=1m"},
          "--set: average.deadline_floor: found 1m, expected at most average.deadline_ceiling, which is 10s"},
     };
@@ -387,6 +399,9 @@ static void combinations_that_are_fine(void **state)
          NULL},
         {{"model.kind=softmax", "model.hidden="}, NULL},
         {{"train.schedule=", "train.optimizer=adamw", "train.rate=0.001"}, NULL},
+        {{"average.values=sign", "average.select=random", "average.select_block=4096",
+          "average.filters=same-keys:4,random-skip:0.5"},
+         NULL},
         {{"data.shards=8", "data.shard=7", "data.partition=dirichlet", "topology.kind=butterfly"}, NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -397,6 +412,50 @@ static void combinations_that_are_fine(void **state)
             set(&config, cases[i].assignments[j]);
         if (node_config_check(&config, &why))
             fail_msg("case %zu: %s", i, why.text);
+        node_schema_free(schema, &config);
+    }
+}
+
+static void what_an_exchange_sends(void **state)
+{
+    (void)state;
+    static const char text[] = "average:\n  values: int4\n  select: bisection\n  filters: [random-skip:0.1, "
+                               "\"same-keys: 3\"]\n";
+    static const struct {
+        const char *text, *message;
+    } wrong[] = {
+        {"average:\n  values: int3\n", "node.yaml:2: average.values: found \"int3\", expected one of fp32, "
+                                       "fp16, int8, bf16, int4, int2, sign"},
+        {"average:\n  select: all\n",
+         "node.yaml:2: average.select: found \"all\", expected one of exact, threshold, bisection, random"},
+        {"average:\n  select_block: -1\n",
+         "node.yaml:2: average.select_block: found \"-1\", expected a whole number from 0 to 1073741824"},
+    };
+    struct node_config config;
+    struct compress_filters filters;
+    struct base_reason why = {""};
+    start(&config);
+    assert_int_equal(node_schema_read_text(schema, "node.yaml", text, strlen(text), &config, &why), BASE_OK);
+    assert_int_equal(config.average.values, KERNELS_INT4);
+    assert_int_equal(config.average.select, COMPRESS_BISECTION);
+    assert_int_equal(node_config_filters(&config, &filters, &why), BASE_OK);
+    assert_int_equal(filters.count, 2);
+    assert_string_equal(filters.chain[0].filter->name, "random-skip");
+    assert_true(filters.chain[0].number == 0.1 && filters.chain[1].number == 3);
+    assert_string_equal(filters.chain[1].filter->name, "same-keys");
+    node_schema_free(schema, &config);
+    start(&config);
+    set(&config, "average.filters=loud:1");
+    assert_int_equal(node_config_check(&config, &why), BASE_ENOTFOUND);
+    assert_non_null(
+        strstr(why.text, "--set: average.filters: there is no filter \"loud\"; expected one of: "));
+    node_schema_free(schema, &config);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        start(&config);
+        assert_int_not_equal(
+            node_schema_read_text(schema, "node.yaml", wrong[i].text, strlen(wrong[i].text), &config, &why),
+            BASE_OK);
+        assert_string_equal(why.text, wrong[i].message);
         node_schema_free(schema, &config);
     }
 }
@@ -627,6 +686,7 @@ int main(void)
         cmocka_unit_test(outer_momentum_stays_below_what_diverges),
         cmocka_unit_test(zero_counts_mean_what_the_help_says),
         cmocka_unit_test(the_schedule_is_parsed),
+        cmocka_unit_test(what_an_exchange_sends),
         cmocka_unit_test(addresses),
         cmocka_unit_test(every_file_of_configs_is_good),
         cmocka_unit_test(node_yaml_shows_every_key_at_its_default),

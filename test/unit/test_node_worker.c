@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "node/mail.h"
 #include "node/worker.h"
+#include "test/support/cpu_kernels.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -34,9 +35,10 @@ static enum base_error no_checkpoint(void *context, const struct node_round *rou
 static void bench_create(struct bench *bench)
 {
     struct gossip_exchange_options options = {.self = id_of(1),
+                                              .kernels = cpu_kernels(),
                                               .parameters = D,
                                               .ratio = 0.5f,
-                                              .values = COMPRESS_FP32,
+                                              .values = KERNELS_FP32,
                                               .drift_correction = true,
                                               .drift_gain = 2,
                                               .drift_limit = 0.25f,

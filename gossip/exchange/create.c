@@ -1,0 +1,92 @@
+// The object and its memory.
+#include "gossip/exchange/state.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum base_error allocate(struct gossip_exchange *exchange)
+{
+    const struct gossip_exchange_options *options = &exchange->options;
+    size_t count = options->parameters;
+
+    exchange->model = malloc(count * sizeof(float));
+    exchange->pending = calloc(count, sizeof(float));
+    exchange->window = malloc(2 * sizeof *exchange->window);
+    bool short_of_memory = !exchange->model || !exchange->pending || !exchange->window;
+    if (options->drift_correction) {
+        exchange->correction_sum = calloc(count, sizeof(float));
+        short_of_memory |= !exchange->correction_sum;
+    }
+    if (options->share_second_moment) {
+        exchange->second = calloc(count, sizeof(float));
+        exchange->pending_second = calloc(count, sizeof(float));
+        short_of_memory |= !exchange->second || !exchange->pending_second;
+    }
+    if (short_of_memory ||
+        compress_sparse_create_on(options->kernels, compress_select_room(&options->selection, count),
+                                  &exchange->chosen))
+        return BASE_ENOMEM;
+    return BASE_OK;
+}
+
+static enum base_error check(const struct gossip_exchange_options *options, struct base_reason *why)
+{
+    if (!(options->ratio > 0 && options->ratio <= 1) || options->parameters == 0 ||
+        options->parameters > LIMIT_PARAMETERS || options->deadline_ceiling_ns < options->deadline_floor_ns)
+        return base_fail(
+            why, BASE_EINVAL,
+            "exchange: found ratio %g, %zu parameters; expected a ratio in (0, 1], 1 to %u parameters and a "
+            "deadline ceiling that is not below the floor",
+            (double)options->ratio, options->parameters, LIMIT_PARAMETERS);
+    if (!options->kernels || !options->kernels->shares_host)
+        return base_fail(why, BASE_EINVAL,
+                         "exchange: its vectors are ordinary memory; expected the CPU's table of kernels");
+    return BASE_OK;
+}
+
+enum base_error gossip_exchange_create(const struct gossip_exchange_options *options,
+                                       struct gossip_exchange **exchange, struct base_reason *why)
+{
+    enum base_error error = check(options, why);
+
+    if (error)
+        return error;
+    struct gossip_exchange *fresh = calloc(1, sizeof *fresh);
+    if (!fresh)
+        return base_fail(why, BASE_ENOMEM, "exchange: out of memory");
+    fresh->options = *options;
+    fresh->entries = (size_t)((double)options->ratio * (double)options->parameters + 0.5);
+    if (fresh->entries == 0)
+        fresh->entries = 1;
+    fresh->options.selection.k = fresh->entries;
+    fresh->start_hash = options->kernels->apply->hash(options->start, options->parameters, 0, false);
+    fresh->totals.consensus = (double)NAN;
+    fresh->age = options->round;
+    if (allocate(fresh)) {
+        gossip_exchange_destroy(fresh);
+        return base_fail(why, BASE_ENOMEM, "exchange: out of memory for %zu parameters", options->parameters);
+    }
+    memcpy(fresh->model, options->model ? options->model : options->start,
+           options->parameters * sizeof(float));
+    *exchange = fresh;
+    return BASE_OK;
+}
+
+void gossip_exchange_destroy(struct gossip_exchange *exchange)
+{
+    if (!exchange)
+        return;
+    for (size_t i = 0; i < exchange->n_edges; i++)
+        gossip_edge_free(exchange->edges[i]);
+    free(exchange->edges);
+    free(exchange->model);
+    free(exchange->pending);
+    free(exchange->second);
+    free(exchange->pending_second);
+    free(exchange->correction_sum);
+    free(exchange->window);
+    free(exchange->short_form);
+    compress_sparse_destroy(&exchange->chosen);
+    free(exchange);
+}

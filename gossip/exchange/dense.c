@@ -1,0 +1,155 @@
+// Runs of elements as they are (BOOT) and second moments in log8, in pieces of a window.
+#include "gossip/exchange/state.h"
+
+#include <string.h>
+
+#define LOG8_HEADER 4u // of every piece
+
+static size_t piece_of(size_t count, size_t done)
+{
+    return count - done < GOSSIP_WINDOW ? count - done : GOSSIP_WINDOW;
+}
+
+struct gossip_run gossip_dense_block(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    uint64_t left = exchange->options.parameters - edge->booted;
+
+    return (struct gossip_run){(size_t)edge->booted,
+                               left < LIMIT_BOOT_BLOCK ? (size_t)left : LIMIT_BOOT_BLOCK};
+}
+
+enum base_error gossip_dense_prepare(const struct gossip_exchange *exchange, struct gossip_run block,
+                                     struct gossip_packet *packet)
+{
+    enum base_error error = gossip_packet_reserve(packet, 4 * block.count + 8);
+
+    if (error)
+        return error;
+    packet->offset = block.first;
+    packet->keys = packet->again = false;
+    error = compress_block_encode(exchange->model + block.first, block.count, packet->bytes, packet->capacity,
+                                  &packet->delta_bytes);
+    return error == BASE_EFORMAT ? BASE_ESTATE : error;
+}
+
+// A block has no header, so that any piece of it is a block.
+static enum base_error read_piece(struct gossip_window *window, const uint8_t *bytes, size_t first,
+                                  size_t count)
+{
+    return compress_block_decode(bytes + 4 * first, 4 * count, window->value, count);
+}
+
+static enum base_error check_block(struct gossip_window *window, const uint8_t *bytes, size_t n_bytes,
+                                   size_t count)
+{
+    enum base_error error = n_bytes == 4 * count ? BASE_OK : BASE_EFORMAT;
+
+    for (size_t done = 0; done < count && !error; done += GOSSIP_WINDOW)
+        error = read_piece(window, bytes, done, piece_of(count, done));
+    return error;
+}
+
+enum base_error gossip_dense_commit(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                    struct gossip_run block, const struct gossip_packet *mine,
+                                    const struct gossip_exchange_message *theirs)
+{
+    struct gossip_window *window = exchange->window;
+    struct kernels_exchange step = {.x = exchange->model, .pending = exchange->pending, .r = edge->reference};
+
+    if (theirs->offset != block.first || mine->offset != block.first || theirs->moment_bytes)
+        return BASE_EFORMAT;
+    enum base_error error = check_block(&window[1], theirs->delta, theirs->delta_bytes, block.count);
+    if (!error)
+        error = check_block(&window[0], mine->bytes, mine->delta_bytes, block.count);
+    for (size_t done = 0; done < block.count && !error; done += GOSSIP_WINDOW) {
+        size_t count = piece_of(block.count, done);
+        error = read_piece(&window[0], mine->bytes, done, count);
+        if (!error)
+            error = read_piece(&window[1], theirs->delta, done, count);
+        BASE_ASSERT(!error); // they were checked
+        step.mine =
+            (struct kernels_entries){.value = window[0].value, .count = count, .first = block.first + done};
+        step.theirs =
+            (struct kernels_entries){.value = window[1].value, .count = count, .first = block.first + done};
+        exchange->options.kernels->apply->exchange(&step, &edge->reference_hash);
+    }
+    if (!error)
+        edge->booted += block.count;
+    return error;
+}
+
+// The extra clock / slices keeps a part from always falling to the same neighbour where the schedule's period
+// divides the number of parts.
+struct gossip_run gossip_moment_slice(const struct gossip_exchange *exchange, uint64_t clock)
+{
+    uint64_t slices = exchange->options.share_second_moment, count = exchange->options.parameters;
+    uint64_t length = (count + slices - 1) / slices;
+    uint64_t first = (clock + clock / slices) % slices * length;
+
+    if (first >= count)
+        return (struct gossip_run){0, 0};
+    return (struct gossip_run){(size_t)first, (size_t)(count - first < length ? count - first : length)};
+}
+
+size_t gossip_moment_bytes(size_t count)
+{
+    return count + (count + GOSSIP_WINDOW - 1) / GOSSIP_WINDOW * LOG8_HEADER;
+}
+
+enum base_error gossip_moment_prepare(struct gossip_exchange *exchange, struct gossip_run slice,
+                                      struct gossip_packet *packet)
+{
+    float *value = exchange->window[0].value;
+    size_t used = packet->delta_bytes, piece_bytes = 0;
+
+    for (size_t done = 0; done < slice.count; done += GOSSIP_WINDOW, used += piece_bytes) {
+        size_t count = piece_of(slice.count, done);
+        memcpy(value, exchange->second + slice.first + done, count * sizeof *value);
+        enum base_error error =
+            compress_log8_encode(value, count, packet->bytes + used, packet->capacity - used, &piece_bytes);
+        if (error)
+            return error == BASE_EFORMAT ? BASE_ESTATE : error;
+    }
+    packet->moment_bytes = used - packet->delta_bytes;
+    return BASE_OK;
+}
+
+static enum base_error read_moments(struct gossip_window *window, const uint8_t *bytes, size_t done,
+                                    size_t count)
+{
+    return compress_log8_decode(bytes + gossip_moment_bytes(done), LOG8_HEADER + count, window->value, count);
+}
+
+enum base_error gossip_moment_check(struct gossip_exchange *exchange, size_t count, const uint8_t *bytes,
+                                    size_t n_bytes)
+{
+    enum base_error error = n_bytes == gossip_moment_bytes(count) ? BASE_OK : BASE_EFORMAT;
+
+    for (size_t done = 0; done < count && !error; done += GOSSIP_WINDOW)
+        error = read_moments(&exchange->window[0], bytes, done, piece_of(count, done));
+    return error;
+}
+
+// v += (Q(v_j) - Q(v_i)) / 2 on one slice: the sum over the two ends stays, like that of x. Never below zero,
+// where the coarse scale of Q would take a small v: the optimiser draws its root.
+void gossip_moment_apply(struct gossip_exchange *exchange, struct gossip_run slice, const uint8_t *mine,
+                         const uint8_t *theirs)
+{
+    struct gossip_window *window = exchange->window;
+
+    for (size_t done = 0; done < slice.count; done += GOSSIP_WINDOW) {
+        size_t count = piece_of(slice.count, done);
+        float *second = exchange->second + slice.first + done;
+        float *pending = exchange->pending_second + slice.first + done;
+        enum base_error error = read_moments(&window[0], mine, done, count);
+        if (!error)
+            error = read_moments(&window[1], theirs, done, count);
+        BASE_ASSERT(!error); // they were checked
+        for (size_t i = 0; i < count; i++) {
+            float before = second[i], after = before + 0.5f * (window[1].value[i] - window[0].value[i]);
+            after = after > 0 ? after : 0;
+            second[i] = after;
+            pending[i] += after - before;
+        }
+    }
+}

@@ -1,0 +1,249 @@
+// q = C(x - r) as a packet, and two such packets applied: never more than a piece of each is unpacked.
+#include "gossip/exchange/state.h"
+
+#include "base/hash.h"
+#include <stdlib.h>
+#include <string.h>
+
+static struct kernels_difference difference_of(const struct gossip_exchange *exchange,
+                                               const struct gossip_edge *edge)
+{
+    return (struct kernels_difference){
+        .x = exchange->model, .r = edge->reference, .count = exchange->options.parameters};
+}
+
+// Another one for every exchange and either end.
+static uint64_t seed_of(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    uint64_t ours, theirs;
+
+    memcpy(&ours, exchange->options.self.bytes, sizeof ours);
+    memcpy(&theirs, edge->peer.bytes, sizeof theirs);
+    uint64_t link = base_hash_mix(ours ^ base_hash_mix(theirs ^ exchange->options.selection.seed));
+    return base_hash_mix(link ^ base_hash_mix(edge->epoch ^ base_hash_mix(edge->sequence)));
+}
+
+// Where a filter named the entries nothing has read the other elements yet.
+static enum base_error look_over(const struct gossip_exchange *exchange, const struct kernels_difference *a,
+                                 struct compress_energy *energy)
+{
+    const uint32_t floor = KERNELS_INFINITE;
+    uint64_t beyond;
+    struct kernels_seen seen;
+
+    exchange->options.kernels->select->count(a, &floor, 1, &beyond, &seen);
+    *energy = (struct compress_energy){.a = seen.a_energy, .x = seen.x_energy};
+    return beyond > 0 ? BASE_EFORMAT : BASE_OK;
+}
+
+static enum base_error choose(struct gossip_exchange *exchange, const struct gossip_edge *edge,
+                              const struct kernels_difference *a, struct compress_energy *energy, bool *again)
+{
+    const struct gossip_exchange_options *options = &exchange->options;
+    struct compress_selection selection = options->selection;
+    struct compress_turn turn = {
+        .kernels = options->kernels, .a = a, .seed = seed_of(exchange, edge), .last = &edge->sent};
+    enum base_error error = compress_filters_choose(&options->filters, &turn, &exchange->chosen, again);
+
+    if (error)
+        return error;
+    if (*again)
+        return look_over(exchange, a, energy);
+    selection.seed = turn.seed;
+    error = compress_select(options->kernels, &selection, a, &exchange->chosen, energy);
+    return error ? error : compress_filters_drop(&options->filters, &turn, &exchange->chosen);
+}
+
+// |x - r - q|^2: `energy` of the whole, less what the entries took away.
+static double residual(const struct gossip_exchange *exchange, const struct kernels_difference *a,
+                       double energy)
+{
+    const struct compress_sparse *chosen = &exchange->chosen;
+    float *was = exchange->window[0].value;
+
+    for (size_t first = 0; first < chosen->count; first += GOSSIP_WINDOW) {
+        size_t count = chosen->count - first < GOSSIP_WINDOW ? chosen->count - first : GOSSIP_WINDOW;
+        exchange->options.kernels->select->pick(a, count, chosen->index + first, was);
+        for (size_t i = 0; i < count; i++) {
+            double before = (double)was[i], left = before - (double)chosen->value[first + i];
+            energy -= before * before - left * left;
+        }
+    }
+    return energy > 0 ? energy : 0;
+}
+
+static bool remembers(const struct compress_filters *filters)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < filters->count; i++)
+        any |= filters->chain[i].filter->choose != NULL;
+    return any;
+}
+
+enum base_error gossip_sparse_prepare(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                      size_t behind, struct gossip_packet *packet)
+{
+    const struct gossip_exchange_options *options = &exchange->options;
+    const struct kernels_difference a = difference_of(exchange, edge);
+    struct compress_energy energy;
+    bool again;
+
+    enum base_error error = choose(exchange, edge, &a, &energy, &again);
+    size_t bound = compress_packet_bound(a.count, exchange->chosen.count, options->values);
+    if (!error)
+        error = gossip_packet_reserve(packet, bound + behind);
+    if (!error)
+        error = compress_packet_encode(options->kernels, &exchange->chosen, a.count, options->values, NULL,
+                                       packet->bytes, bound, &packet->delta_bytes);
+    if (error)
+        return error == BASE_EFORMAT ? BASE_ESTATE : error;
+    packet->offset = 0;
+    packet->keys = remembers(&options->filters);
+    packet->again = again;
+    edge->residual_energy = residual(exchange, &a, energy.a);
+    edge->model_energy = energy.x;
+    return BASE_OK;
+}
+
+static struct compress_keys keys_of(const struct compress_history *history)
+{
+    return (struct compress_keys){.index = history->index,
+                                  .count = history->count,
+                                  .hash = compress_keys_hash(history->index, history->count)};
+}
+
+void gossip_sparse_shorten(struct gossip_exchange *exchange, const struct gossip_edge *edge,
+                           const struct gossip_packet *packet, struct gossip_message *message)
+{
+    size_t bytes;
+
+    if (!packet->again || edge->sent.count == 0)
+        return;
+    if (exchange->short_capacity < packet->delta_bytes) {
+        uint8_t *larger = malloc(packet->delta_bytes);
+        if (!larger)
+            return; // then it goes with its indices
+        free(exchange->short_form);
+        exchange->short_form = larger;
+        exchange->short_capacity = packet->delta_bytes;
+    }
+    const struct compress_keys known = keys_of(&edge->sent);
+    if (compress_packet_shorten(packet->bytes, packet->delta_bytes, &known, exchange->short_form,
+                                exchange->short_capacity, &bytes))
+        return;
+    message->as.exchange.delta = exchange->short_form;
+    message->as.exchange.delta_bytes = (uint32_t)bytes;
+}
+
+static enum base_error room_for(const struct compress_reader *reader, bool remember, uint32_t **index)
+{
+    *index = remember ? malloc((reader->entries ? reader->entries : 1) * sizeof **index) : NULL;
+    return remember && !*index ? BASE_ENOMEM : BASE_OK;
+}
+
+enum base_error gossip_sparse_open(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
+                                   const struct gossip_packet *mine,
+                                   const struct gossip_exchange_message *theirs, struct gossip_pair *pair)
+{
+    const struct kernels *kernels = exchange->options.kernels;
+    size_t d = exchange->options.parameters;
+    struct compress_keys known = {0};
+
+    *pair = (struct gossip_pair){0};
+    if (edge->received.count > 0)
+        known = keys_of(&edge->received);
+    enum base_error error = compress_reader_open(kernels, theirs->delta, theirs->delta_bytes, d, d,
+                                                 known.count ? &known : NULL, &pair->theirs);
+    if (!error)
+        error = compress_reader_open(kernels, mine->bytes, mine->delta_bytes, d, d, NULL, &pair->mine);
+    if (error)
+        return error == BASE_ELIMIT ? BASE_EFORMAT : error;
+    error = room_for(&pair->theirs, theirs->keys, &pair->theirs_index);
+    if (!error)
+        error = room_for(&pair->mine, mine->keys, &pair->mine_index);
+    if (error)
+        gossip_sparse_drop(pair);
+    return error;
+}
+
+void gossip_sparse_drop(struct gossip_pair *pair)
+{
+    free(pair->mine_index);
+    free(pair->theirs_index);
+    pair->mine_index = pair->theirs_index = NULL;
+}
+
+// One packet on its way through a window.
+struct side {
+    struct compress_reader *reader;
+    struct gossip_window *window;
+    size_t at, count; // of the window
+    uint32_t *index;  // the whole list goes there, too; or NULL
+};
+
+static void refill(struct side *side)
+{
+    if (side->at < side->count)
+        return;
+    size_t done = side->reader->done;
+    side->at = 0;
+    side->count = compress_reader_next(side->reader, GOSSIP_WINDOW, side->window->index, side->window->value);
+    if (side->index)
+        memcpy(side->index + done, side->window->index, side->count * sizeof *side->index);
+}
+
+static uint32_t last_of(const struct side *side)
+{
+    return side->at < side->count ? side->window->index[side->count - 1] : UINT32_MAX;
+}
+
+// The entries of the window whose index is at most `last`.
+static struct kernels_entries take(struct side *side, uint32_t last)
+{
+    const uint32_t *index = side->window->index;
+    size_t low = side->at, high = side->count, first = side->at;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (index[middle] <= last)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    side->at = low;
+    return (struct kernels_entries){
+        .index = index + first, .value = side->window->value + first, .count = low - first};
+}
+
+static void remember(struct compress_history *history, uint32_t *index, size_t count, bool again)
+{
+    uint64_t age = again ? history->age + 1 : 0;
+
+    compress_history_forget(history);
+    if (index)
+        *history = (struct compress_history){.index = index, .count = count, .capacity = count, .age = age};
+}
+
+void gossip_sparse_apply(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                         const struct gossip_packet *mine, struct gossip_pair *pair, float gain)
+{
+    struct side ours = {.reader = &pair->mine, .window = &exchange->window[0], .index = pair->mine_index};
+    struct side theirs = {
+        .reader = &pair->theirs, .window = &exchange->window[1], .index = pair->theirs_index};
+    struct kernels_exchange step = {.x = exchange->model,
+                                    .pending = exchange->pending,
+                                    .r = edge->reference,
+                                    .correction = edge->correction,
+                                    .correction_sum = edge->correction ? exchange->correction_sum : NULL,
+                                    .gain = gain};
+
+    for (refill(&ours), refill(&theirs); ours.count + theirs.count > 0; refill(&ours), refill(&theirs)) {
+        uint32_t last = last_of(&ours) < last_of(&theirs) ? last_of(&ours) : last_of(&theirs);
+        step.mine = take(&ours, last);
+        step.theirs = take(&theirs, last);
+        exchange->options.kernels->apply->exchange(&step, &edge->reference_hash);
+    }
+    remember(&edge->sent, pair->mine_index, pair->mine.entries, mine->again);
+    remember(&edge->received, pair->theirs_index, pair->theirs.entries, false);
+}
