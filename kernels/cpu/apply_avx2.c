@@ -1,3 +1,5 @@
 // The fused apply for avx2.
 #define KERNELS_APPLY kernels_cpu_apply_avx2
+#define HASH_CHANGE   plain_hash_change
+#define HASH_RUN      plain_hash_run
 #include "kernels/cpu/apply_body.h"
