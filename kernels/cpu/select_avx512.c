@@ -1,3 +1,113 @@
-// The passes of selection for processors with avx512.
-#define kernels_cpu_select_scalar kernels_cpu_select_avx512
-#include "kernels/cpu/select_scalar.c"
+// The passes of selection for processors with AVX-512 F, BW, DQ and VL; CMake gives this file its flags.
+#include <immintrin.h>
+#include <stdint.h>
+
+#define LANES        16u
+#define SELECT_TABLE kernels_cpu_select_avx512
+
+typedef __m512 v_float;
+typedef __m512i v_bits;
+typedef __m512d v_double;
+
+static inline v_float v_zero(void)
+{
+    return _mm512_setzero_ps();
+}
+
+static inline v_float v_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+
+static inline v_float v_load_first(const float *p, unsigned lanes)
+{
+    return _mm512_maskz_loadu_ps((__mmask16)((1u << lanes) - 1), p);
+}
+
+static inline v_bits v_load_bits(const uint32_t *p)
+{
+    return _mm512_loadu_si512(p);
+}
+
+static inline v_float v_sub(v_float a, v_float b)
+{
+    return _mm512_sub_ps(a, b);
+}
+
+// sum + x * x, for energies, which need not be the same on every path.
+static inline v_float v_square_add(v_float sum, v_float x)
+{
+    return _mm512_fmadd_ps(x, x, sum);
+}
+
+static inline v_bits v_set(uint32_t bits)
+{
+    return _mm512_set1_epi32((int32_t)bits);
+}
+
+static inline v_bits v_magnitude(v_float x)
+{
+    return _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff));
+}
+
+static inline v_bits v_max(v_bits a, v_bits b)
+{
+    return _mm512_max_epu32(a, b);
+}
+
+static inline v_bits v_sub_bits(v_bits a, v_bits b)
+{
+    return _mm512_sub_epi32(a, b);
+}
+
+static inline v_bits v_shift_right(v_bits a, unsigned shift)
+{
+    return _mm512_srl_epi32(a, _mm_cvtsi32_si128((int)shift));
+}
+
+// What v_reach compares with, for this floor.
+static inline v_bits v_bound(uint32_t floor)
+{
+    return v_set(floor);
+}
+
+static inline unsigned v_reach(v_bits a, v_bits bound)
+{
+    return _mm512_cmpge_epu32_mask(a, bound);
+}
+
+static inline v_bits v_count(v_bits count, v_bits a, v_bits bound)
+{
+    return _mm512_mask_sub_epi32(count, _mm512_cmpge_epu32_mask(a, bound), count, _mm512_set1_epi32(-1));
+}
+
+static inline v_bits v_count_from(uint32_t first)
+{
+    const v_bits steps = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return _mm512_add_epi32(v_set(first), steps);
+}
+
+// The lanes of the mask move together; the store is whole, which is faster than one of those lanes alone.
+static inline void v_pack_bits(uint32_t *to, unsigned mask, v_bits a)
+{
+    _mm512_storeu_si512(to, _mm512_maskz_compress_epi32((__mmask16)mask, a));
+}
+
+static inline void v_pack_float(float *to, unsigned mask, v_float a)
+{
+    _mm512_storeu_ps(to, _mm512_maskz_compress_ps((__mmask16)mask, a));
+}
+
+static inline v_double v_double_zero(void)
+{
+    return _mm512_setzero_pd();
+}
+
+static inline v_double v_double_add(v_double sum, v_float a)
+{
+    const __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(a));
+    const __m512d high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1));
+    return _mm512_add_pd(sum, _mm512_add_pd(low, high));
+}
+
+#include "kernels/cpu/select_body.h"

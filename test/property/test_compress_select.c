@@ -1,6 +1,8 @@
-// Selection against a sort: the same entries, whatever the vector, its length and k.
-#include "compress/compress.h"
+// Selection against a sort: the same entries, whatever the vector, its length, k, and the backend.
+#include "base/limits.h"
+#include "compress/select.h"
 #include "compress_vectors.h"
+#include "select_backends.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,16 +11,31 @@
 
 #include <cmocka.h>
 
-#define COUNT_MOST 60000
+#define COUNT_MOST 70000
 
-struct entry {
-    float magnitude;
-    uint32_t index;
+static const struct kernels *backends[BACKENDS_MOST];
+static size_t n_backends;
+
+// A vector, as a difference or alone, and its elements from the largest on, ties by index.
+struct element {
+    uint32_t magnitude, index;
 };
+struct subject {
+    float *x, *r, *a;
+    struct element *sorted;
+    struct kernels_difference difference;
+};
+
+static uint32_t magnitude_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits & 0x7fffffffu;
+}
 
 static int by_magnitude(const void *x, const void *y)
 {
-    const struct entry *a = x, *b = y;
+    const struct element *a = x, *b = y;
     if (a->magnitude != b->magnitude)
         return a->magnitude > b->magnitude ? -1 : 1;
     return (a->index > b->index) - (a->index < b->index);
@@ -26,130 +43,369 @@ static int by_magnitude(const void *x, const void *y)
 
 static int by_index(const void *x, const void *y)
 {
-    const struct entry *a = x, *b = y;
+    const struct element *a = x, *b = y;
     return (a->index > b->index) - (a->index < b->index);
 }
 
-static size_t select_naive(const float *a, size_t count, size_t k, struct entry *entries)
+static struct subject subject_create(size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        entries[i] = (struct entry){.magnitude = fabsf(a[i]), .index = (uint32_t)i};
-    qsort(entries, count, sizeof *entries, by_magnitude);
-    size_t kept = k < count ? k : count;
-    while (kept > 0 && entries[kept - 1].magnitude == 0.0f)
+    struct subject s = {malloc((count + 1) * sizeof *s.x),
+                        malloc((count + 1) * sizeof *s.r),
+                        malloc((count + 1) * sizeof *s.a),
+                        malloc((count + 1) * sizeof *s.sorted),
+                        {0}};
+    assert_non_null(s.x);
+    assert_non_null(s.r);
+    assert_non_null(s.a);
+    assert_non_null(s.sorted);
+    return s;
+}
+
+static void subject_destroy(struct subject *s)
+{
+    free(s->x);
+    free(s->r);
+    free(s->a);
+    free(s->sorted);
+}
+
+// x is filled; r, where it is used, is multiples of 1/4, so that ties stay ties.
+static void subject_prepare(struct subject *s, struct base_rng *rng, size_t count, bool differs)
+{
+    s->difference = (struct kernels_difference){.x = s->x, .r = differs ? s->r : NULL, .count = count};
+    for (size_t i = 0; i < count; i++) {
+        s->r[i] = (float)base_rng_below(rng, 5) * 0.25f - 0.5f;
+        s->a[i] = differs ? s->x[i] - s->r[i] : s->x[i];
+        s->sorted[i] = (struct element){.magnitude = magnitude_of(s->a[i]), .index = (uint32_t)i};
+    }
+    qsort(s->sorted, count, sizeof *s->sorted, by_magnitude);
+}
+
+static size_t most(const struct subject *s, size_t k)
+{
+    size_t kept = k < s->difference.count ? k : s->difference.count;
+    while (kept > 0 && s->sorted[kept - 1].magnitude == 0)
         kept--;
-    qsort(entries, kept, sizeof *entries, by_index);
     return kept;
 }
 
-static void assert_selects(const float *a, size_t count, size_t k)
+static void assert_energies(const struct subject *s, const struct compress_energy *energy)
 {
-    struct compress_sparse sparse;
-    struct entry *entries = malloc((count + 1) * sizeof *entries);
-    assert_non_null(entries);
-    // Exactly the capacity that the contract asks for: a write too many is found by the address sanitizer.
-    assert_int_equal(compress_sparse_create(k < count ? k : count, &sparse), BASE_OK);
-    assert_int_equal(compress_select_topk(a, count, k, &sparse), BASE_OK);
-    size_t kept = select_naive(a, count, k, entries);
-    assert_int_equal(sparse.count, kept);
-    for (size_t i = 0; i < kept; i++) {
-        assert_int_equal(sparse.index[i], entries[i].index);
-        assert_memory_equal(&sparse.value[i], &a[entries[i].index], sizeof *a);
+    double a = 0.0, x = 0.0;
+    for (size_t i = 0; i < s->difference.count; i++) {
+        a += (double)(s->a[i] * s->a[i]);
+        x += (double)(s->x[i] * s->x[i]);
     }
-    compress_sparse_destroy(&sparse);
-    free(entries);
+    assert_true(isinf((float)a) || isinf(energy->a) || fabs(energy->a - a) <= 1e-4 * a);
+    assert_true(isinf((float)x) || isinf(energy->x) || fabs(energy->x - x) <= 1e-4 * x);
+}
+
+// Selects on every backend, into arrays of exactly the room that is asked for, so that the address sanitizer
+// finds an entry too many; all must give the same. The caller frees the result.
+static struct compress_sparse select_everywhere(const struct subject *s,
+                                                const struct compress_selection *selection)
+{
+    struct compress_sparse first = {0};
+    const size_t room = compress_select_room(selection, s->difference.count);
+    for (size_t b = 0; b < n_backends; b++) {
+        struct compress_sparse entries;
+        struct compress_energy energy;
+        assert_int_equal(compress_sparse_create(room, &entries), BASE_OK);
+        assert_int_equal(compress_select(backends[b], selection, &s->difference, &entries, &energy), BASE_OK);
+        for (size_t i = 0; i < entries.count; i++) {
+            assert_true(i == 0 || entries.index[i] > entries.index[i - 1]);
+            assert_true(entries.index[i] < s->difference.count);
+            assert_memory_equal(&entries.value[i], &s->a[entries.index[i]], sizeof(float));
+        }
+        assert_energies(s, &energy);
+        if (b == 0) {
+            first = entries;
+            continue;
+        }
+        assert_int_equal(entries.count, first.count);
+        assert_memory_equal(entries.index, first.index, first.count * sizeof *first.index);
+        compress_sparse_destroy(&entries);
+    }
+    return first;
+}
+
+static void assert_exact(struct subject *s, size_t k)
+{
+    const struct compress_selection selection = {.method = COMPRESS_EXACT, .k = k};
+    struct compress_sparse entries = select_everywhere(s, &selection);
+    const size_t kept = most(s, k);
+    assert_int_equal(entries.count, kept);
+    struct element *expected = malloc((kept + 1) * sizeof *expected);
+    assert_non_null(expected);
+    memcpy(expected, s->sorted, kept * sizeof *expected);
+    qsort(expected, kept, sizeof *expected, by_index);
+    for (size_t i = 0; i < kept; i++)
+        assert_int_equal(entries.index[i], expected[i].index);
+    free(expected);
+    compress_sparse_destroy(&entries);
+}
+
+// Every element whose magnitude is `slack` or more above the smallest that was taken is taken.
+static void assert_nearly_exact(struct subject *s, enum compress_method method, size_t k, uint32_t slack)
+{
+    const struct compress_selection selection = {.method = method, .k = k};
+    struct compress_sparse entries = select_everywhere(s, &selection);
+    assert_int_equal(entries.count, most(s, k));
+    uint32_t least = UINT32_MAX;
+    for (size_t i = 0; i < entries.count; i++) {
+        const uint32_t magnitude = magnitude_of(entries.value[i]);
+        least = magnitude < least ? magnitude : least;
+    }
+    size_t at = 0;
+    for (size_t i = 0; entries.count > 0 && i < s->difference.count; i++) {
+        const bool taken = at < entries.count && entries.index[at] == i;
+        assert_true(taken || magnitude_of(s->a[i]) < least + slack);
+        at += taken;
+    }
+    compress_sparse_destroy(&entries);
+}
+
+static void assert_all_methods(struct subject *s, size_t k)
+{
+    assert_exact(s, k);
+    assert_nearly_exact(s, COMPRESS_THRESHOLD, k, 1u << 19);
+    assert_nearly_exact(s, COMPRESS_BISECTION, k, 1u << 14);
 }
 
 static void small_vectors(void **state)
 {
     struct base_rng *rng = *state;
-    float a[131];
+    struct subject s = subject_create(131);
     for (unsigned kind = 0; kind < VECTOR_KINDS; kind++) {
         for (size_t count = 0; count <= 130; count++) {
-            vector_fill(rng, (enum vector_kind)kind, a, count);
+            vector_fill(rng, (enum vector_kind)kind, s.x, count);
+            subject_prepare(&s, rng, count, count % 2);
             const size_t ks[] = {0, 1, 2, count / 32, count / 2, count - (count > 0), count, count + 1};
             for (size_t i = 0; i < sizeof ks / sizeof ks[0]; i++)
-                assert_selects(a, count, ks[i]);
+                assert_exact(&s, ks[i]);
         }
     }
+    subject_destroy(&s);
 }
 
 static void large_vectors(void **state)
 {
     struct base_rng *rng = *state;
-    static const size_t counts[] = {1023, 1024, 1025, 5000, 16383, 16384, 20001, COUNT_MOST};
-    float *a = malloc(COUNT_MOST * sizeof *a);
-    assert_non_null(a);
+    static const size_t counts[] = {1023, 1025, 4999, 16384, 33333, COUNT_MOST};
+    struct subject s = subject_create(COUNT_MOST);
     for (unsigned kind = 0; kind < VECTOR_KINDS; kind++) {
         for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-            size_t count = counts[i];
-            vector_fill(rng, (enum vector_kind)kind, a, count);
-            const size_t ks[] = {1, count / 100, count / 32, 1 + base_rng_below(rng, count)};
+            const size_t count = counts[i];
+            vector_fill(rng, (enum vector_kind)kind, s.x, count);
+            subject_prepare(&s, rng, count, i % 2);
+            const size_t ks[] = {1, count / 1000, count / 100, count / 10, 1 + base_rng_below(rng, count)};
             for (size_t j = 0; j < sizeof ks / sizeof ks[0]; j++)
-                assert_selects(a, count, ks[j]);
+                assert_all_methods(&s, ks[j]);
         }
     }
-    free(a);
+    subject_destroy(&s);
 }
 
-// Vectors made against the sample: what it meets at its stride is much larger than the rest, or all of it is
-// zero; and one magnitude that a single bucket cannot divide.
-static void misleading_samples(void **state)
+static int ascending(const void *x, const void *y)
+{
+    const float a = *(const float *)x, b = *(const float *)y;
+    return (a > b) - (a < b);
+}
+
+static void sorted_vectors(void **state)
 {
     struct base_rng *rng = *state;
-    size_t count = 10 * 4096, stride = 10;
-    float *a = malloc(count * sizeof *a);
-    assert_non_null(a);
+    struct subject s = subject_create(COUNT_MOST);
     for (unsigned trial = 0; trial < 4; trial++) {
-        for (size_t i = 0; i < count; i++) {
-            float small = trial % 2 ? 1e-3f * (float)base_rng_normal(rng) : 0.0f;
-            float large = 1.0f + 0x1p-20f * (float)base_rng_below(rng, 8);
-            a[i] = (i % stride == 0) == (trial < 2) ? large : small;
+        vector_fill(rng, VECTOR_GAUSSIAN, s.x, COUNT_MOST);
+        for (size_t i = 0; i < COUNT_MOST; i++)
+            s.x[i] = trial % 2 ? fabsf(s.x[i]) : s.x[i];
+        qsort(s.x, COUNT_MOST, sizeof *s.x, ascending);
+        for (size_t i = 0; trial >= 2 && i < COUNT_MOST / 2; i++) {
+            const float other = s.x[i];
+            s.x[i] = s.x[COUNT_MOST - 1 - i];
+            s.x[COUNT_MOST - 1 - i] = other;
         }
-        const size_t ks[] = {1, 300, 1280, 4095, 4096, 4097, count / 2, count - 5000, count};
+        subject_prepare(&s, rng, COUNT_MOST, false);
+        const size_t ks[] = {1, 70, 700, 7000, 40000};
         for (size_t j = 0; j < sizeof ks / sizeof ks[0]; j++)
-            assert_selects(a, count, ks[j]);
+            assert_all_methods(&s, ks[j]);
     }
-    free(a);
+    subject_destroy(&s);
 }
 
-static void non_finite_changes_nothing(void **state)
+// 99% zeros, with k below, at and above the number of elements that are not.
+static void mostly_zeros(void **state)
+{
+    struct base_rng *rng = *state;
+    struct subject s = subject_create(COUNT_MOST);
+    size_t others = 0;
+    for (size_t i = 0; i < COUNT_MOST; i++) {
+        s.x[i] = base_rng_below(rng, 100) == 0 ? (float)base_rng_normal(rng) : 0.0f;
+        others += s.x[i] != 0.0f;
+    }
+    subject_prepare(&s, rng, COUNT_MOST, false);
+    const size_t ks[] = {others / 2, others - 2, others - 1, others, others + 1, others + 9, 2 * others};
+    for (size_t j = 0; j < sizeof ks / sizeof ks[0]; j++)
+        assert_all_methods(&s, ks[j]);
+    subject_destroy(&s);
+}
+
+// Where the sample looks (it tells by the numbers that it finds there) lies what misleads it: elements much
+// larger than the rest, or all those that are zero; sorted outside, so that what follows is always larger.
+static void misled_samples(void **state)
+{
+    struct base_rng *rng = *state;
+    struct subject s = subject_create(COUNT_MOST);
+    uint32_t seen[1024];
+    for (size_t i = 0; i < COUNT_MOST; i++)
+        s.r[i] = (float)i;
+    const struct kernels_difference numbers = {.x = s.r, .count = COUNT_MOST};
+    bool *sampled = calloc(COUNT_MOST, sizeof *sampled);
+    assert_non_null(sampled);
+    kernels_cpu_scalar.select->sample(&numbers, 1024, seen);
+    for (size_t i = 0; i < 1024; i++) {
+        float at;
+        memcpy(&at, &seen[i], sizeof at);
+        assert_true(at >= 0.0f && at < COUNT_MOST);
+        sampled[(size_t)at] = true;
+    }
+    for (unsigned trial = 0; trial < 6; trial++) {
+        for (size_t i = 0; i < COUNT_MOST; i++) {
+            float other = trial < 2 ? (float)i : (float)(COUNT_MOST - i);
+            other = trial == 4 ? 1.0f + (float)base_rng_below(rng, 8) * 0x1p-20f : other;
+            s.x[i] = sampled[i] ? (trial % 2 ? 1e9f : 0.0f) : other;
+        }
+        subject_prepare(&s, rng, COUNT_MOST, false);
+        const size_t ks[] = {1, 700, 7000, 20000, 60000};
+        for (size_t j = 0; j < sizeof ks / sizeof ks[0]; j++)
+            assert_exact(&s, ks[j]);
+    }
+    free(sampled);
+    subject_destroy(&s);
+}
+
+// A block gives what it gives alone, for its share.
+static void blocks(void **state)
+{
+    struct base_rng *rng = *state;
+    static const size_t lengths[] = {1, 7, 100, 4096, 5000, 49999, 50000, 90000};
+    const size_t count = 50000;
+    struct subject s = subject_create(count), part = subject_create(count);
+    for (unsigned i = 0; i < 24; i++) {
+        const size_t block = lengths[i % 8], k = base_rng_below(rng, count / (i % 3 == 0 ? 1 : 20));
+        vector_fill(rng, (enum vector_kind)(i % VECTOR_KINDS), s.x, count);
+        subject_prepare(&s, rng, count, i % 2);
+        struct compress_selection selection = {
+            .method = (enum compress_method)(i % 3), .k = k, .block = block};
+        struct compress_sparse all = select_everywhere(&s, &selection);
+        size_t at = 0, shares = 0;
+        for (size_t first = 0; first < count; first += block) {
+            const size_t end = first + block < count ? first + block : count;
+            selection.k = k * end / count - k * first / count;
+            selection.block = 0;
+            shares += selection.k;
+            part.difference = (struct kernels_difference){
+                s.x + first, s.difference.r != NULL ? s.r + first : NULL, end - first};
+            struct compress_sparse alone;
+            assert_int_equal(compress_sparse_create(compress_select_room(&selection, end - first), &alone),
+                             BASE_OK);
+            assert_int_equal(compress_select(backends[0], &selection, &part.difference, &alone, NULL),
+                             BASE_OK);
+            assert_true(alone.count <= all.count - at);
+            for (size_t j = 0; j < alone.count; j++)
+                assert_int_equal(all.index[at + j], first + alone.index[j]);
+            at += alone.count;
+            compress_sparse_destroy(&alone);
+        }
+        assert_int_equal(at, all.count);
+        assert_int_equal(shares, k);
+        compress_sparse_destroy(&all);
+    }
+    subject_destroy(&part);
+    subject_destroy(&s);
+}
+
+static void random_elements(void **state)
+{
+    struct base_rng *rng = *state;
+    struct subject s = subject_create(5000);
+    vector_fill(rng, VECTOR_MOSTLY_ZERO, s.x, 5000);
+    static const size_t counts[] = {1, 2, 3, 64, 65, 1000, 5000};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        subject_prepare(&s, rng, counts[i], i % 2);
+        for (size_t k = 0; k <= counts[i]; k += 1 + k / 2) {
+            struct compress_selection selection = {
+                .method = COMPRESS_RANDOM, .k = k, .seed = k, .block = i % 3 == 2 ? 40 : 0};
+            struct compress_sparse entries = select_everywhere(&s, &selection);
+            assert_int_equal(entries.count, k);
+            compress_sparse_destroy(&entries);
+        }
+    }
+    subject_destroy(&s);
+}
+
+// 400 draws of 50 from 1000: each element is expected 20 times, with a standard deviation of 4.4.
+static void random_is_even(void **state)
+{
+    (void)state;
+    static const float x[1000];
+    const struct kernels_difference a = {x, NULL, 1000};
+    unsigned drawn[1000] = {0};
+    struct compress_sparse entries;
+    struct compress_selection selection = {.method = COMPRESS_RANDOM, .k = 50};
+    assert_int_equal(compress_sparse_create(compress_select_room(&selection, 1000), &entries), BASE_OK);
+    for (; selection.seed < 400; selection.seed++) {
+        assert_int_equal(compress_select(backends[0], &selection, &a, &entries, NULL), BASE_OK);
+        for (size_t i = 0; i < entries.count; i++)
+            drawn[entries.index[i]]++;
+    }
+    double deviation = 0.0;
+    for (size_t i = 0; i < 1000; i++) {
+        assert_in_range(drawn[i], 1, 45);
+        deviation += ((double)drawn[i] - 20.0) * ((double)drawn[i] - 20.0);
+    }
+    assert_true(deviation / 1000 > 12.0 && deviation / 1000 < 28.0); // 19 for independent draws
+    compress_sparse_destroy(&entries);
+}
+
+static void what_is_not_finite(void **state)
 {
     struct base_rng *rng = *state;
     static const size_t counts[] = {1, 7, 130, 1024, 1500, 20000};
     static const float broken[] = {NAN, -NAN, INFINITY, -INFINITY};
-    float *a = malloc(20000 * sizeof *a);
-    assert_non_null(a);
-    for (size_t i = 0; i < 400; i++) {
-        size_t count = counts[i % (sizeof counts / sizeof counts[0])];
-        size_t k = base_rng_below(rng, count + 1);
-        struct compress_sparse sparse;
-        assert_int_equal(compress_sparse_create(count, &sparse), BASE_OK);
-        sparse.count = count;
-        memset(sparse.index, 0xa5, count * sizeof *sparse.index);
-        memset(sparse.value, 0x5a, count * sizeof *sparse.value);
-        vector_fill(rng, VECTOR_GAUSSIAN, a, count);
-        a[base_rng_below(rng, count)] = broken[i % 4];
-        assert_int_equal(compress_select_topk(a, count, k, &sparse), BASE_EFORMAT);
-        assert_int_equal(sparse.count, count);
-        for (size_t j = 0; j < count; j++)
-            assert_int_equal(sparse.index[j], 0xa5a5a5a5u);
-        for (size_t j = 0; j < count * sizeof *sparse.value; j++)
-            assert_int_equal(((const uint8_t *)sparse.value)[j], 0x5a);
-        compress_sparse_destroy(&sparse);
+    struct subject s = subject_create(20000);
+    for (size_t i = 0; i < 600; i++) {
+        const size_t count = counts[i % 6];
+        const struct compress_selection selection = {.method = (enum compress_method)(i / 6 % 4),
+                                                     .k = base_rng_below(rng, count + 1),
+                                                     .block = i % 5 == 0 ? 100 : 0};
+        struct compress_sparse entries;
+        vector_fill(rng, VECTOR_GAUSSIAN, s.x, count);
+        vector_fill(rng, VECTOR_GAUSSIAN, s.r, count);
+        (i % 2 ? s.r : s.x)[base_rng_below(rng, count)] = broken[i % 4];
+        const struct kernels_difference a = {s.x, i % 2 ? s.r : NULL, count};
+        assert_int_equal(compress_sparse_create(compress_select_room(&selection, count), &entries), BASE_OK);
+        entries.count = 1;
+        assert_int_equal(compress_select(backends[i % n_backends], &selection, &a, &entries, NULL),
+                         BASE_EFORMAT);
+        assert_int_equal(entries.count, 1);
+        compress_sparse_destroy(&entries);
     }
-    free(a);
+    subject_destroy(&s);
 }
 
 int main(void)
 {
     struct base_rng rng;
     base_rng_seed(&rng, vectors_seed());
+    n_backends = select_backends(backends);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(small_vectors, &rng),
-        cmocka_unit_test_prestate(large_vectors, &rng),
-        cmocka_unit_test_prestate(misleading_samples, &rng),
-        cmocka_unit_test_prestate(non_finite_changes_nothing, &rng),
+        cmocka_unit_test_prestate(small_vectors, &rng),      cmocka_unit_test_prestate(large_vectors, &rng),
+        cmocka_unit_test_prestate(sorted_vectors, &rng),     cmocka_unit_test_prestate(mostly_zeros, &rng),
+        cmocka_unit_test_prestate(misled_samples, &rng),     cmocka_unit_test_prestate(blocks, &rng),
+        cmocka_unit_test_prestate(random_elements, &rng),    cmocka_unit_test(random_is_even),
+        cmocka_unit_test_prestate(what_is_not_finite, &rng),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,43 +1,103 @@
 // Selection by hand, and its refusals. Against a sort over many vectors:
 // test/property/test_compress_select.c.
 #include "base/limits.h"
-#include "compress/compress.h"
+#include "compress/select.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 static const float vector[] = {0.0f, -3.0f, 1.0f, 3.0f, -0.0f, -1.0f, 0x1p-149f, 3.0f};
+static const struct kernels *kernels;
 
-static void assert_selects(size_t k, const uint32_t *expected, size_t count)
+static void assert_selects(struct compress_selection selection, const uint32_t *expected, size_t count)
 {
+    const struct kernels_difference a = {.x = vector, .count = 8};
     struct compress_sparse sparse;
-    assert_int_equal(compress_sparse_create(8, &sparse), BASE_OK);
-    assert_int_equal(compress_select_topk(vector, 8, k, &sparse), BASE_OK);
+    struct compress_energy energy;
+    assert_int_equal(compress_sparse_create_on(kernels, compress_select_room(&selection, 8), &sparse),
+                     BASE_OK);
+    assert_int_equal(compress_select(kernels, &selection, &a, &sparse, &energy), BASE_OK);
     assert_int_equal(sparse.count, count);
     for (size_t i = 0; i < count; i++) {
         assert_int_equal(sparse.index[i], expected[i]);
         assert_true(sparse.value[i] == vector[expected[i]]);
     }
+    assert_true(energy.a == 29.0 && energy.x == 29.0);
     compress_sparse_destroy(&sparse);
     assert_null(sparse.index);
 }
 
+#define SELECTS(method_, k_, count, ...)                                                                     \
+    assert_selects((struct compress_selection){.method = (method_), .k = (k_)},                              \
+                   (const uint32_t[]){__VA_ARGS__}, count)
+
 static void takes_the_largest_then_the_lowest(void **state)
 {
     (void)state;
-    assert_selects(0, NULL, 0);
-    assert_selects(1, (const uint32_t[]){1}, 1);
-    assert_selects(2, (const uint32_t[]){1, 3}, 2);
-    assert_selects(3, (const uint32_t[]){1, 3, 7}, 3);
-    assert_selects(4, (const uint32_t[]){1, 2, 3, 7}, 4);
-    assert_selects(5, (const uint32_t[]){1, 2, 3, 5, 7}, 5);
-    assert_selects(6, (const uint32_t[]){1, 2, 3, 5, 6, 7}, 6);
-    assert_selects(7, (const uint32_t[]){1, 2, 3, 5, 6, 7}, 6); // zeros are never taken
-    assert_selects(99, (const uint32_t[]){1, 2, 3, 5, 6, 7}, 6);
+    for (unsigned i = COMPRESS_EXACT; i <= COMPRESS_BISECTION; i++) {
+        const enum compress_method method = (enum compress_method)i;
+        SELECTS(method, 0, 0, 0);
+        SELECTS(method, 1, 1, 1);
+        SELECTS(method, 2, 2, 1, 3);
+        SELECTS(method, 3, 3, 1, 3, 7);
+        SELECTS(method, 4, 4, 1, 2, 3, 7);
+        SELECTS(method, 5, 5, 1, 2, 3, 5, 7);
+        SELECTS(method, 6, 6, 1, 2, 3, 5, 6, 7);
+        SELECTS(method, 7, 6, 1, 2, 3, 5, 6, 7); // zeros are never taken
+        SELECTS(method, 99, 6, 1, 2, 3, 5, 6, 7);
+    }
+}
+
+// Bins of the leading bits: 3.01 and 3.05 share one, and the lower index wins.
+static void threshold_divides_a_bin_by_index(void **state)
+{
+    (void)state;
+    static const float close[] = {3.01f, 3.05f, 2.0f, 3.05f};
+    const struct kernels_difference a = {.x = close, .count = 4};
+    const struct compress_selection selection = {.method = COMPRESS_THRESHOLD, .k = 2};
+    struct compress_sparse sparse;
+    assert_int_equal(compress_sparse_create_on(kernels, 4, &sparse), BASE_OK);
+    assert_int_equal(compress_select(kernels, &selection, &a, &sparse, NULL), BASE_OK);
+    assert_int_equal(sparse.count, 2);
+    assert_int_equal(sparse.index[0], 0);
+    assert_int_equal(sparse.index[1], 1);
+    compress_sparse_destroy(&sparse);
+}
+
+static void blocks_share(void **state)
+{
+    (void)state;
+    // Blocks [0, 3), [3, 6), [6, 8) of k = 4: shares 1, 2 and 1; the second has 3, -0 and -1.
+    const struct compress_selection selection = {.method = COMPRESS_EXACT, .k = 4, .block = 3};
+    assert_selects(selection, (const uint32_t[]){1, 3, 5, 7}, 4);
+}
+
+// The same elements on every machine, for ever.
+static void random_is_fixed(void **state)
+{
+    (void)state;
+    const struct compress_selection selection = {.method = COMPRESS_RANDOM, .k = 3, .seed = 1};
+    assert_selects(selection, (const uint32_t[]){1, 5, 6}, 3);
+}
+
+static void methods_have_names(void **state)
+{
+    (void)state;
+    struct base_reason why = {{0}};
+    enum compress_method method = COMPRESS_EXACT;
+    for (unsigned i = 0; i < COMPRESS_METHODS; i++) {
+        const char *name = compress_method_name((enum compress_method)i);
+        assert_int_equal(compress_method_parse(name, &method, &why), BASE_OK);
+        assert_int_equal(method, i);
+    }
+    assert_int_equal(compress_method_parse("best", &method, &why), BASE_EINVAL);
+    assert_non_null(strstr(why.text, "'best'"));
+    assert_non_null(strstr(why.text, "bisection"));
 }
 
 static void refuses(void **state)
@@ -45,23 +105,36 @@ static void refuses(void **state)
     (void)state;
     struct compress_sparse sparse;
     assert_int_equal(compress_sparse_create((size_t)LIMIT_PARAMETERS + 1, &sparse), BASE_ELIMIT);
+    assert_int_equal(compress_sparse_create_on(kernels, (size_t)LIMIT_PARAMETERS + 1, &sparse), BASE_ELIMIT);
     assert_int_equal(compress_sparse_create(3, &sparse), BASE_OK);
-    assert_int_equal(compress_select_topk(vector, 8, 4, &sparse), BASE_ELIMIT);
-    assert_int_equal(compress_select_topk(vector, 3, 4, &sparse), BASE_OK);
-    assert_int_equal(compress_select_topk(vector, (size_t)LIMIT_PARAMETERS + 1, 1, &sparse), BASE_ELIMIT);
+    sparse.count = 2;
+    const struct compress_selection selection = {.method = COMPRESS_EXACT, .k = 4};
+    struct kernels_difference a = {.x = vector, .count = 8};
+    assert_int_equal(compress_select(kernels, &selection, &a, &sparse, NULL), BASE_ELIMIT);
+    a.count = (size_t)LIMIT_PARAMETERS + 1;
+    assert_int_equal(compress_select(kernels, &selection, &a, &sparse, NULL), BASE_ELIMIT);
     static const float broken[] = {1.0f, NAN};
-    assert_int_equal(compress_select_topk(broken, 2, 0, &sparse), BASE_EFORMAT);
-    assert_int_equal(compress_select_topk(broken, 2, 1, &sparse), BASE_EFORMAT);
+    a = (struct kernels_difference){.x = broken, .count = 2};
+    assert_int_equal(compress_select(kernels, &selection, &a, &sparse, NULL), BASE_EFORMAT);
     assert_int_equal(sparse.count, 2);
-    assert_int_equal(compress_select_topk(NULL, 0, 3, &sparse), BASE_OK);
+    a = (struct kernels_difference){.x = NULL, .count = 0};
+    assert_int_equal(compress_select(kernels, &selection, &a, &sparse, NULL), BASE_OK);
     assert_int_equal(sparse.count, 0);
     compress_sparse_destroy(&sparse);
 }
 
 int main(void)
 {
+    struct base_reason why;
+    if (kernels_open("cpu", 1, &kernels, &why) != BASE_OK) {
+        return 1;
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_the_largest_then_the_lowest),
+        cmocka_unit_test(threshold_divides_a_bin_by_index),
+        cmocka_unit_test(blocks_share),
+        cmocka_unit_test(random_is_fixed),
+        cmocka_unit_test(methods_have_names),
         cmocka_unit_test(refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
