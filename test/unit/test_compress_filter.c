@@ -245,6 +245,22 @@ static void same_keys_need_room_and_a_history(void **state)
     compress_history_forget(&history);
 }
 
+// Not only with the test's own backend.
+static void the_cpu_gives_the_values_of_a_list(void **state)
+{
+    (void)state;
+    struct compress_history history = {0};
+    world_fill(COUNT_MOST);
+    assert_int_equal(kernels_open("cpu", 1, &world.turn.kernels, NULL), BASE_OK);
+    assert_int_equal(compress_history_sent(&history, world.index, COUNT_MOST, false), BASE_OK);
+    world.turn.last = &history;
+    memset(world.kept_value, 0, sizeof world.kept_value);
+    world.entries.count = 0;
+    assert_true(choose("same-keys:1"));
+    assert_keeps(COUNT_MOST, all);
+    compress_history_forget(&history);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +274,7 @@ int main(void)
         cmocka_unit_test(an_empty_chain_keeps_all),
         cmocka_unit_test(same_keys_last_for_their_number),
         cmocka_unit_test(same_keys_need_room_and_a_history),
+        cmocka_unit_test(the_cpu_gives_the_values_of_a_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
