@@ -6,11 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
 
-#define ALIGNMENT 64u // one cache line, one AVX-512 register
+#define ALIGNMENT 64u             // one cache line, one AVX-512 register
+#define HUGE_PAGE (2u << 20)      // in pages of 4 KiB a pass over a vector takes a third longer
+#define LARGE     (2 * HUGE_PAGE) // vectors from here on
 
 void *kernels_cpu_alloc(size_t bytes)
 {
@@ -18,11 +21,14 @@ void *kernels_cpu_alloc(size_t bytes)
         return NULL;
     }
     size_t rounded = bytes == 0 ? ALIGNMENT : (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    void *memory = aligned_alloc(ALIGNMENT, rounded);
-    if (memory != NULL) {
-        memset(memory, 0, rounded);
+    void *memory = NULL;
+    if (posix_memalign(&memory, rounded < LARGE ? ALIGNMENT : HUGE_PAGE, rounded) != 0) {
+        return NULL;
     }
-    return memory;
+    if (rounded >= LARGE) {
+        (void)madvise(memory, rounded, MADV_HUGEPAGE); // a kernel without huge pages still gives memory
+    }
+    return memset(memory, 0, rounded);
 }
 
 void kernels_cpu_release(void *memory)
