@@ -22,7 +22,8 @@ struct kernels_entries {
 //     correction[i] += gain * force             correction_sum[i] += gain * force
 // h is base_hash_element. Both ends of an edge get the same r' and hash, bit for bit.
 struct kernels_exchange {
-    float *x, *pending, *r;
+    float *x, *r;
+    float *pending;                     // may be NULL
     float *correction, *correction_sum; // both NULL without drift correction
     float gain;
     struct kernels_entries mine, theirs;

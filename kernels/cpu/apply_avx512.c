@@ -1,5 +1,5 @@
-// The fused apply for AVX-512: eight terms of a hash at once. Gathers and scatters gain nothing over single
-// loads and stores here, so that the rest is the plain loops.
+// The fused apply for AVX-512: eight terms of a hash at once. The rest is the plain loops: it waits for memory,
+// with single loads and stores, too.
 #include "kernels/cpu/apply_plain.h"
 
 #include <immintrin.h>

@@ -3,7 +3,8 @@
 #include "kernels/cpu/apply_plain.h"
 #include "kernels/cpu/cpu.h"
 
-#define PIECE 128u // merged entries at once: their cache lines of up to five vectors stay in the first caches
+#define PIECE                                                                                                \
+    256u // merged entries at once: they stay in the first cache, their lines of five vectors in the second
 
 // Merged entries: what r and x grow by.
 struct piece {
@@ -30,16 +31,10 @@ static void skip(struct kernels_entries *entries, size_t count)
     entries->count -= count;
 }
 
-// Asks for the lines of an element that will be written soon.
-static inline void fetch(const struct kernels_exchange *e, size_t index)
+// Asks the second cache for the line of an element: the first is too small for what is under way.
+static inline void ask(const float *vector, size_t index)
 {
-    __builtin_prefetch(&e->r[index], 1);
-    __builtin_prefetch(&e->x[index], 1);
-    __builtin_prefetch(&e->pending[index], 1);
-    if (e->correction != NULL) {
-        __builtin_prefetch(&e->correction[index], 1);
-        __builtin_prefetch(&e->correction_sum[index], 1);
-    }
+    __builtin_prefetch(&vector[index], 0, 2);
 }
 
 static inline void put(struct piece *piece, size_t at, uint32_t index, float mine, float theirs)
@@ -54,7 +49,7 @@ static inline float value_if(uint32_t present, float value)
     return float_of(bits_of(value) & -present);
 }
 
-// Takes the next entries off both lists and asks for their lines.
+// Takes the next entries off both lists.
 static void merge(const struct kernels_exchange *e, struct kernels_entries *mine,
                   struct kernels_entries *theirs, struct piece *piece)
 {
@@ -64,17 +59,17 @@ static void merge(const struct kernels_exchange *e, struct kernels_entries *mine
     for (; n < PIECE && i < mine->count && j < theirs->count; n++) {
         uint32_t left = a[i], right = b[j], from_mine = left <= right, from_theirs = right <= left;
         uint32_t index = from_mine ? left : right;
-        fetch(e, index);
+        ask(e->r, index);
         put(piece, n, index, value_if(from_mine, mine->value[i]), value_if(from_theirs, theirs->value[j]));
         i += from_mine;
         j += from_theirs;
     }
     for (; j == theirs->count && n < PIECE && i < mine->count; n++, i++) {
-        fetch(e, a[i]);
+        ask(e->r, a[i]);
         put(piece, n, a[i], mine->value[i], 0.0f);
     }
     for (; i == mine->count && n < PIECE && j < theirs->count; n++, j++) {
-        fetch(e, b[j]);
+        ask(e->r, b[j]);
         put(piece, n, b[j], 0.0f, theirs->value[j]);
     }
     skip(mine, i);
@@ -82,34 +77,66 @@ static void merge(const struct kernels_exchange *e, struct kernels_entries *mine
     piece->count = n;
 }
 
-static void piece_apply(const struct kernels_exchange *e, const struct piece *piece, uint64_t *hash)
+// r += mean, and the change of its hash. Meanwhile the lines of another vector come for the next piece.
+static void grow_reference(float *restrict r, const struct piece *restrict piece, const float *other,
+                           const struct piece *restrict next, uint64_t *hash)
 {
-    float before[PIECE], after[PIECE], *restrict x = e->x, *restrict r = e->r, *restrict pending = e->pending;
+    float before[PIECE], after[PIECE];
     for (size_t i = 0; i < piece->count; i++) {
-        size_t index = piece->index[i];
-        before[i] = r[index];
+        before[i] = r[piece->index[i]];
         after[i] = before[i] + piece->mean[i];
-        r[index] = after[i];
-        x[index] += piece->force[i];
-        pending[index] += piece->force[i];
+        r[piece->index[i]] = after[i];
+        ask(other, next->index[i]);
     }
     *hash += HASH_CHANGE(piece->count, piece->index, before, after);
-    if (e->correction == NULL)
-        return;
+}
+
+struct target { // a vector that grows by gain * force
+    float *vector;
+    float gain; // 1 changes no bit of the force
+};
+
+static void grow(const struct target *target, const struct piece *restrict piece, const float *other,
+                 const struct piece *restrict next)
+{
+    float *restrict vector = target->vector;
     for (size_t i = 0; i < piece->count; i++) {
-        e->correction[piece->index[i]] += e->gain * piece->force[i];
-        e->correction_sum[piece->index[i]] += e->gain * piece->force[i];
+        vector[piece->index[i]] += target->gain * piece->force[i];
+        if (other != NULL)
+            ask(other, next->index[i]);
     }
 }
 
+static size_t targets_of(const struct kernels_exchange *e, struct target targets[5])
+{
+    size_t n = 0;
+    targets[n++] = (struct target){e->x, 1.0f};
+    if (e->pending != NULL)
+        targets[n++] = (struct target){e->pending, 1.0f};
+    if (e->correction != NULL) {
+        targets[n++] = (struct target){e->correction, e->gain};
+        targets[n++] = (struct target){e->correction_sum, e->gain};
+    }
+    targets[n] = (struct target){NULL, 0.0f};
+    return n;
+}
+
+// Memory is what this takes its time for, so it must never wait for work to be done: while one piece is
+// merged, the lines of r come for it; while one vector grows by a piece, those of the vector behind it come
+// for the next piece.
 static void apply_exchange(const struct kernels_exchange *e, uint64_t *hash)
 {
     struct kernels_entries mine = e->mine, theirs = e->theirs;
-    struct piece pieces[2];
+    struct piece pieces[2] = {{.count = 0}, {.count = 0}};
+    struct target targets[5];
+    size_t n = targets_of(e, targets);
     unsigned now = 0;
     for (merge(e, &mine, &theirs, &pieces[now]); pieces[now].count > 0; now ^= 1) {
+        const struct piece *piece = &pieces[now], *next = &pieces[now ^ 1];
         merge(e, &mine, &theirs, &pieces[now ^ 1]);
-        piece_apply(e, &pieces[now], hash);
+        grow_reference(e->r, piece, e->x, next, hash);
+        for (size_t t = 0; t < n; t++)
+            grow(&targets[t], piece, targets[t + 1].vector, next);
     }
 }
 

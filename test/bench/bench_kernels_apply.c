@@ -93,8 +93,8 @@ static void bench_exchange(const char *name, struct kernels_exchange exchange, s
         cases[2 + p] = (struct bench_case){.run = run_exchange, .context = &runs[p]};
     }
     bench_alternate(cases, 2 + n, seconds, times);
-    double vectors = exchange.correction != NULL ? 5 : 3;
-    double lines = vectors * (double)lines_of(&exchange);
+    double vectors = 2 + (exchange.pending != NULL) + 2 * (exchange.correction != NULL),
+           lines = vectors * (double)lines_of(&exchange);
     for (size_t p = 0; p < n; p++) {
         char more[160];
         (void)snprintf(more, sizeof more,
@@ -160,6 +160,11 @@ int main(int argc, char **argv)
     same.theirs.index = same.mine.index;
     same.theirs.count = same.mine.count < e.theirs.count ? same.mine.count : e.theirs.count;
     bench_exchange("exchange_same_keys", same, count, seconds, &span);
+    same.pending = NULL;
+    bench_exchange("exchange_x_and_r_same_keys", same, count, seconds, &span);
+    struct kernels_exchange two = e;
+    two.pending = NULL;
+    bench_exchange("exchange_x_and_r", two, count, seconds, &span);
     e.correction = vector[3];
     e.correction_sum = vector[4];
     bench_exchange("exchange_corrected", e, count, seconds, &span);
