@@ -9,9 +9,10 @@
 void select_threshold(struct selecting *run)
 {
     const struct kernels_difference a = selecting_run(run);
-    const struct select_bounds all = {.low = 1, .high = KERNELS_INFINITE};
+    const struct select_search search = {
+        .k = run->k, .low = 1, .high = KERNELS_INFINITE, .width = 1u << LEADING_BITS};
     struct select_cut cut;
-    (void)select_cut_find(run->kernels->select, &a, run->k, all, 1u << LEADING_BITS, &cut, &run->seen);
+    (void)select_cut_find(run->kernels->select, &a, &search, &cut, &run->seen);
     if (selecting_finite(run)) {
         select_take(run, &cut);
     }

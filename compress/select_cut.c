@@ -21,41 +21,54 @@ static unsigned bins_shift(uint32_t low, uint32_t high)
     return shift;
 }
 
-// Narrows the cut to the bin that holds the k-th; false where all bins together hold fewer.
-static bool cut_narrow(struct select_cut *cut, size_t k, unsigned shift, const uint64_t bins[KERNELS_BINS])
+#define STRIDE 64u
+
+// The highest bin from which on the bins hold k or more, and what those above it hold; false where all hold
+// fewer. In strides, because it would take as long as the histogram of a short list.
+static bool bin_of(const uint64_t bins[KERNELS_BINS], size_t k, uint32_t *found, uint64_t *above)
 {
-    uint32_t bin = KERNELS_BINS - 1;
-    uint64_t above = 0;
-    while (above + bins[bin] < k) {
-        above += bins[bin];
-        if (bin-- == 0) {
-            return false;
+    uint32_t bin = KERNELS_BINS;
+    uint64_t sum = 0, stride = 0;
+    for (; bin > 0; bin -= STRIDE, sum += stride) {
+        stride = 0;
+        for (uint32_t i = bin - STRIDE; i < bin; i++) {
+            stride += bins[i];
+        }
+        if (sum + stride >= k) {
+            break;
         }
     }
-    cut->low += bin << shift;
-    cut->high = bin < KERNELS_BINS - 1 ? cut->low + (1u << shift) : MAGNITUDES;
-    cut->ties = k - (size_t)above;
-    if (bins[bin] == cut->ties) { // all of it
-        cut->high = cut->low;
-        cut->ties = 0;
+    if (bin == 0) {
+        return false;
     }
+    while (sum + bins[--bin] < k) {
+        sum += bins[bin];
+    }
+    *found = bin;
+    *above = sum;
     return true;
 }
 
-bool select_cut_find(const struct kernels_select *ops, const struct kernels_difference *a, size_t k,
-                     struct select_bounds bounds, uint32_t width, struct select_cut *cut,
-                     struct kernels_seen *seen)
+bool select_cut_find(const struct kernels_select *ops, const struct kernels_difference *a,
+                     const struct select_search *search, struct select_cut *cut, struct kernels_seen *seen)
 {
-    uint64_t bins[KERNELS_BINS];
-    *cut = (struct select_cut){.low = bounds.low, .high = bounds.high};
+    uint64_t bins[KERNELS_BINS], above = 0;
+    *cut = (struct select_cut){.low = search->low, .high = search->high};
     do {
         const unsigned shift = bins_shift(cut->low, cut->high);
+        uint32_t bin = 0;
         ops->histogram(a, cut->low, shift, bins, seen);
-        if (!cut_narrow(cut, k, shift, bins)) {
-            *cut = (struct select_cut){.low = bounds.low, .high = bounds.low};
+        if (!bin_of(bins, search->k, &bin, &above)) {
+            *cut = (struct select_cut){.low = search->low, .high = search->low};
             return false;
         }
-    } while (cut->high > cut->low && cut->high - cut->low > width);
+        cut->low += bin << shift;
+        cut->high = bin < KERNELS_BINS - 1 ? cut->low + (1u << shift) : MAGNITUDES;
+        cut->ties = search->k - (size_t)above;
+        if (bins[bin] - cut->ties <= search->spare) { // all of it
+            *cut = (struct select_cut){.low = cut->low, .high = cut->low};
+        }
+    } while (cut->high > cut->low && cut->high - cut->low > search->width);
     return true;
 }
 

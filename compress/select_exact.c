@@ -1,18 +1,24 @@
 // Exact top-k in about one pass. A sample guesses a floor that a little more than k magnitudes reach; one
 // pass gathers those; the candidates are cut to exactly k. When the sample misleads: too many, and the
-// candidates so far are cut to k and the floor rises to the last of them; too few, and a second pass starts
-// from a lower floor. What neither helps goes through histograms, in a number of passes that no vector can
-// raise.
+// candidates so far are cut to about k, the floor rises to the last of them, and the pass goes on; too few,
+// and a second pass starts from a lower floor. What neither helps goes through histograms, in a number of
+// passes that no vector can raise.
 #include "compress/selecting.h"
 
-#define SAMPLES    16384u
-#define SAMPLE_RUN 16u
-#define SAMPLED    64u // one element in so many, for short vectors
+#define SAMPLES_MOST  16384u
+#define SAMPLES_CACHE 4096u // of vectors that fit a cache: there the sample costs as much as it saves
+#define SAMPLE_RUN    16u
+#define OCTAVES       4u // below the largest of the sample: where the k-th is looked for first
 
-// The sample of a run, and where in it the k-th magnitude of the run is expected.
 struct sample {
     size_t count;
-    uint32_t magnitude[SAMPLES];
+    uint32_t largest;
+    uint32_t magnitude[SAMPLES_MOST];
+};
+
+// Where the k-th magnitude is expected.
+struct guess {
+    uint32_t low, high;
 };
 
 static size_t root(size_t x)
@@ -24,64 +30,91 @@ static size_t root(size_t x)
     return r;
 }
 
-// The magnitude of this rank in the sample, or a little less; 1 where so many are not there.
-static uint32_t sample_rank(const struct selecting *run, const struct sample *sample, size_t rank)
+static size_t sample_size(size_t count)
+{
+    const size_t thin = count / 256 < SAMPLES_MOST ? count / 256 : SAMPLES_MOST;
+    const size_t thick = count / 64 < SAMPLES_CACHE ? count / 64 : SAMPLES_CACHE;
+    return (thin > thick ? thin : thick) / SAMPLE_RUN * SAMPLE_RUN;
+}
+
+static void sample_take(const struct selecting *run, struct sample *sample)
+{
+    const struct kernels_difference a = selecting_run(run);
+    sample->count = sample_size(a.count);
+    sample->largest = 0;
+    if (sample->count > 0) {
+        run->kernels->select->sample(&a, sample->count, sample->magnitude);
+    }
+    for (size_t i = 0; i < sample->count; i++) {
+        const int32_t m = (int32_t)sample->magnitude[i];
+        sample->largest = (int32_t)sample->largest > m ? sample->largest : (uint32_t)m;
+    }
+}
+
+// A magnitude of about this rank in the sample; 1 where so many are not there.
+static uint32_t sample_rank(const struct selecting *run, const struct sample *sample, size_t rank,
+                            uint32_t low)
 {
     const struct kernels_difference list = {.x = (const float *)(const void *)sample->magnitude,
                                             .count = sample->count};
-    const struct select_bounds all = {.low = 1, .high = KERNELS_INFINITE};
+    struct select_search search = {
+        .k = rank, .low = low, .high = sample->largest + 1, .width = 1u << 8, .spare = root(rank) / 4};
     struct kernels_seen seen;
     struct select_cut cut;
-    (void)select_cut_find(run->kernels->host->select, &list, rank, all, 1u << 10, &cut, &seen);
+    if (search.high <= low || rank > sample->count) {
+        return 1;
+    }
+    if (!select_cut_find(run->kernels->host->select, &list, &search, &cut, &seen) && low > 1) {
+        search.low = 1;
+        (void)select_cut_find(run->kernels->host->select, &list, &search, &cut, &seen);
+    }
     return cut.low;
 }
 
-// Bounds that hold with all but certainty for a vector in random order.
-static struct select_bounds sample_bounds(const struct selecting *run, const struct sample *sample)
+// Bounds that are `sigmas` / 2 standard deviations of the sample away from where the k-th is expected.
+static struct guess guess_bounds(const struct selecting *run, const struct sample *sample, size_t sigmas)
 {
     const size_t rank = (size_t)((uint64_t)run->k * sample->count / (run->end - run->first));
-    const size_t margin = 4 * root(rank + 1);
-    struct select_bounds bounds = {.low = 1, .high = KERNELS_INFINITE};
-    if (rank + margin < sample->count) {
-        bounds.low = sample_rank(run, sample, rank + margin);
+    const size_t margin = sigmas * root(rank + 1) / 2 + 1;
+    struct guess guess = {.low = 1, .high = KERNELS_INFINITE};
+    if (sample->count == 0 || run->end - run->first <= run->room) {
+        return guess;
     }
-    if (rank > margin) {
-        bounds.high = sample_rank(run, sample, rank - margin);
+    const uint32_t below = OCTAVES << 23;
+    guess.low =
+        sample_rank(run, sample, rank + margin, sample->largest > below ? sample->largest - below : 1);
+    if (rank > margin && guess.low > 1) {
+        guess.high = sample_rank(run, sample, rank - margin, guess.low);
     }
-    if (bounds.high <= bounds.low) {
-        bounds.high = bounds.low + 1;
+    if (guess.high <= guess.low) {
+        guess.high = KERNELS_INFINITE;
     }
-    return bounds;
+    return guess;
 }
 
-static struct select_bounds bounds_guess(const struct selecting *run, struct sample *sample)
-{
-    const struct kernels_difference a = selecting_run(run);
-    sample->count = a.count / SAMPLED / SAMPLE_RUN * SAMPLE_RUN;
-    sample->count = sample->count < SAMPLES ? sample->count : SAMPLES;
-    if (a.count <= run->room || sample->count == 0) {
-        return (struct select_bounds){.low = 1, .high = KERNELS_INFINITE};
-    }
-    run->kernels->select->sample(&a, sample->count, sample->magnitude);
-    return sample_bounds(run, sample);
-}
-
-// Cuts the entries so far to k; returns the magnitude of the last.
-static uint32_t entries_cut(struct selecting *run, struct select_bounds bounds)
+// Cuts the entries so far to k and at most `spare` more, none of which is below `guess->low`. What has to be
+// reached from now on: of equal magnitudes the earlier ones are there already, where the cut is exact.
+static uint32_t entries_cut(struct selecting *run, struct guess *guess, size_t spare)
 {
     const struct kernels_difference list = {.x = run->value, .count = run->entries};
     const struct kernels_select *ops = run->kernels->select;
+    const struct select_search search = {
+        .k = run->k, .low = guess->low, .high = guess->high, .width = 1, .spare = spare};
     struct kernels_seen seen;
     struct select_cut cut;
-    (void)select_cut_find(ops, &list, run->k, bounds, 1, &cut, &seen);
+    (void)select_cut_find(ops, &list, &search, &cut, &seen);
     run->entries = ops->keep(run->entries, run->index, run->value, cut.low, cut.high, cut.ties);
-    return cut.low;
+    guess->low = cut.low;
+    if (guess->high <= cut.low) {
+        guess->high = KERNELS_INFINITE;
+    }
+    return cut.high > cut.low ? cut.high : cut.low;
 }
 
-// One pass from bounds.low on, cut to k. False when cutting took too long to go on.
-static bool pass(struct selecting *run, struct select_bounds bounds)
+// One pass from guess.low on, cut to k. False when cutting took too long to go on.
+static bool pass(struct selecting *run, struct guess guess)
 {
-    uint32_t floor = bounds.low;
+    uint32_t floor = guess.low;
     size_t work = 0;
     run->entries = 0;
     run->seen = (struct kernels_seen){0};
@@ -90,16 +123,13 @@ static bool pass(struct selecting *run, struct select_bounds bounds)
         if (!selecting_finite(run)) {
             return true;
         }
-        if (from == run->end ? run->entries > run->k : run->entries == run->room) {
+        const bool full = run->entries == run->room && from < run->end;
+        if (full || (from == run->end && run->entries > run->k)) {
             work += run->entries;
-            bounds.low = entries_cut(run, bounds);
-            floor = bounds.low + 1; // of equal magnitudes the earlier ones are there already
+            floor = entries_cut(run, &guess, full ? (run->room - run->k) / 2 : 0);
         }
-        if (work > run->end - run->first + run->room) {
+        if (full && work > run->end - run->first + run->room) {
             return false;
-        }
-        if (bounds.high <= floor) {
-            bounds.high = KERNELS_INFINITE;
         }
     }
     return true;
@@ -108,9 +138,9 @@ static bool pass(struct selecting *run, struct select_bounds bounds)
 static void by_histograms(struct selecting *run)
 {
     const struct kernels_difference a = selecting_run(run);
-    const struct select_bounds all = {.low = 1, .high = KERNELS_INFINITE};
+    const struct select_search search = {.k = run->k, .low = 1, .high = KERNELS_INFINITE, .width = 1};
     struct select_cut cut;
-    (void)select_cut_find(run->kernels->select, &a, run->k, all, 1, &cut, &run->seen);
+    (void)select_cut_find(run->kernels->select, &a, &search, &cut, &run->seen);
     if (selecting_finite(run)) {
         select_take(run, &cut);
     }
@@ -119,12 +149,15 @@ static void by_histograms(struct selecting *run)
 void select_exact(struct selecting *run)
 {
     struct sample sample;
-    const struct select_bounds bounds = bounds_guess(run, &sample);
-    bool done = pass(run, bounds);
-    if (done && selecting_finite(run) && run->entries < run->k && bounds.low > 1) {
-        done = false;
+    sample_take(run, &sample);
+    for (size_t sigmas = 5; sigmas <= 20; sigmas += 15) {
+        const struct guess guess = guess_bounds(run, &sample, sigmas);
+        if (!pass(run, guess)) {
+            break;
+        }
+        if (!selecting_finite(run) || run->entries == run->k || guess.low == 1) {
+            return;
+        }
     }
-    if (!done) {
-        by_histograms(run);
-    }
+    by_histograms(run);
 }

@@ -25,20 +25,22 @@ struct select_cut {
     size_t ties;
 };
 
-// What is known before a search: no magnitude below `low` is wanted, and the k-th may well be below `high`.
-struct select_bounds {
-    uint32_t low, high;
+// A search for the k-th largest magnitude: none below `low` is wanted, and it may well be below `high`. It
+// ends with a band of `width` magnitudes (1: exactly), or sooner with a cut that takes at most `spare` more
+// than k.
+struct select_search {
+    size_t k;
+    uint32_t low, high, width;
+    size_t spare;
 };
 
 // The elements of a run as a vector of their own.
 struct kernels_difference selecting_run(const struct selecting *run);
 
-// Finds the k-th largest magnitude of `a`, at least bounds->low, up to a band of `width` magnitudes (1:
-// exactly), by one histogram for each 12 bits. False where fewer than k reach bounds->low: the cut takes all
-// of them.
-bool select_cut_find(const struct kernels_select *ops, const struct kernels_difference *a, size_t k,
-                     struct select_bounds bounds, uint32_t width, struct select_cut *cut,
-                     struct kernels_seen *seen);
+// Searches `a` by one histogram for each 12 bits. False where fewer than k reach search->low: the cut takes
+// all of them.
+bool select_cut_find(const struct kernels_select *ops, const struct kernels_difference *a,
+                     const struct select_search *search, struct select_cut *cut, struct kernels_seen *seen);
 
 // From run->entries on, entries whose magnitude reaches `floor`, from element `from`; adds to run->seen.
 // Returns where it stopped, further than `from` unless there is no room at all.

@@ -94,14 +94,31 @@ static inline v_bits v_order(unsigned mask)
     return _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((int64_t)order));
 }
 
-static inline void v_pack_bits(uint32_t *to, unsigned mask, v_bits a)
+static inline v_bits v_pack_bits(unsigned mask, v_bits a)
 {
-    _mm256_storeu_si256((__m256i *)(void *)to, _mm256_permutevar8x32_epi32(a, v_order(mask)));
+    return _mm256_permutevar8x32_epi32(a, v_order(mask));
 }
 
-static inline void v_pack_float(float *to, unsigned mask, v_float a)
+static inline v_float v_pack_float(unsigned mask, v_float a)
 {
-    _mm256_storeu_ps(to, _mm256_permutevar8x32_ps(a, v_order(mask)));
+    return _mm256_permutevar8x32_ps(a, v_order(mask));
+}
+
+static inline void v_store_bits(uint32_t *to, v_bits a)
+{
+    _mm256_storeu_si256((__m256i *)(void *)to, a);
+}
+
+// The first 4 lanes, or all.
+static inline void v_store_some(uint32_t *index, float *value, v_bits i, v_float v, unsigned lanes)
+{
+    if (lanes == 4) {
+        _mm_storeu_si128((__m128i *)(void *)index, _mm256_castsi256_si128(i));
+        _mm_storeu_ps(value, _mm256_castps256_ps128(v));
+    } else {
+        _mm256_storeu_si256((__m256i *)(void *)index, i);
+        _mm256_storeu_ps(value, v);
+    }
 }
 
 static inline v_double v_double_zero(void)

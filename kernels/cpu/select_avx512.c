@@ -87,15 +87,32 @@ static inline v_bits v_count_from(uint32_t first)
     return _mm512_add_epi32(v_set(first), steps);
 }
 
-// The lanes of the mask move together; the store is whole, which is faster than one of those lanes alone.
-static inline void v_pack_bits(uint32_t *to, unsigned mask, v_bits a)
+// The lanes of the mask move together. In a register: storing those lanes alone is slower.
+static inline v_bits v_pack_bits(unsigned mask, v_bits a)
 {
-    _mm512_storeu_si512(to, _mm512_maskz_compress_epi32((__mmask16)mask, a));
+    return _mm512_maskz_compress_epi32((__mmask16)mask, a);
 }
 
-static inline void v_pack_float(float *to, unsigned mask, v_float a)
+static inline v_float v_pack_float(unsigned mask, v_float a)
 {
-    _mm512_storeu_ps(to, _mm512_maskz_compress_ps((__mmask16)mask, a));
+    return _mm512_maskz_compress_ps((__mmask16)mask, a);
+}
+
+static inline void v_store_bits(uint32_t *to, v_bits a)
+{
+    _mm512_storeu_si512(to, a);
+}
+
+// The first 4 lanes, or all.
+static inline void v_store_some(uint32_t *index, float *value, v_bits i, v_float v, unsigned lanes)
+{
+    if (lanes == 4) {
+        _mm_storeu_si128((__m128i *)(void *)index, _mm512_castsi512_si128(i));
+        _mm_storeu_ps(value, _mm512_castps512_ps128(v));
+    } else {
+        _mm512_storeu_si512(index, i);
+        _mm512_storeu_ps(value, v);
+    }
 }
 
 static inline v_double v_double_zero(void)

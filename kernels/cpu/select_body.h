@@ -9,11 +9,13 @@
 #include <immintrin.h>
 #include <stdbool.h>
 
-#define VECTORS 64u               // of a piece
-#define PIECE   (VECTORS * LANES) // elements between two looks at the room left
-#define AHEAD   (2048u / 4u)  // elements that are asked for ahead: the hardware stops at the end of a page
-#define DENSE   (PIECE / 24u) // entries of a piece from which on packing every vector is cheaper than choosing
-#define INLINE  static inline __attribute__((always_inline))
+#define VECTORS   64u               // of a piece
+#define PIECE     (VECTORS * LANES) // elements between two looks at the room left
+#define AHEAD     (2048u / 4u) // elements that are asked for ahead: the hardware stops at the end of a page
+#define DENSER    (PIECE / 8u)
+#define DENSE     (PIECE / 24u) // entries of a piece from which on packing every vector is cheaper than choosing
+#define ALL_LANES ((1u << LANES) - 1)
+#define INLINE    static inline __attribute__((always_inline))
 
 // Partial sums of one piece, and of all so far.
 struct partial {
@@ -101,41 +103,59 @@ struct entries {
     size_t found;
 };
 
-INLINE void put(struct entries *to, unsigned mask, size_t at, v_float d)
+// `width`: how many lanes are stored where that is enough, because a whole store mostly lies across two cache
+// lines. The caller expects more entries to be rare.
+INLINE void put(struct entries *to, unsigned mask, size_t at, v_float d, unsigned width)
 {
-    v_pack_bits(to->index + to->found, mask, v_count_from((uint32_t)at));
-    v_pack_float(to->value + to->found, mask, d);
-    to->found += (unsigned)__builtin_popcount(mask);
+    const unsigned found = (unsigned)__builtin_popcount(mask);
+    const v_bits index = v_pack_bits(mask, v_count_from((uint32_t)at));
+    const v_float value = v_pack_float(mask, d);
+    if (found <= width) {
+        v_store_some(to->index + to->found, to->value + to->found, index, value, width);
+    } else {
+        v_store_some(to->index + to->found, to->value + to->found, index, value, LANES);
+    }
+    to->found += found;
 }
 
 // A piece in which most vectors hold entries: every vector is packed.
 INLINE void gather_dense(const struct kernels_difference *a, size_t at, v_bits bound, bool differs,
-                         struct entries *to, struct partial *part)
+                         unsigned width, struct entries *to, struct total *total)
 {
-    for (size_t v = 0; v < VECTORS; v++, at += LANES) {
-        ask_ahead(a, at, differs);
-        const v_float d = look(a, at, differs, part);
-        put(to, v_reach(v_magnitude(d), bound), at, d);
+    struct partial part[2] = {partial_zero(), partial_zero()};
+    for (size_t end = at + PIECE; at < end;) {
+        for (size_t chain = 0; chain < 2; chain++, at += LANES) {
+            ask_ahead(a, at, differs);
+            const v_float d = look(a, at, differs, &part[chain]);
+            put(to, v_reach(v_magnitude(d), bound), at, d, width);
+        }
     }
+    total_add(total, &part[0], differs);
+    total_add(total, &part[1], differs);
 }
 
 // A piece in which few do: those that do are listed without a branch, then packed, out of the nearest cache.
 INLINE void gather_thin(const struct kernels_difference *a, size_t at, v_bits bound, bool differs,
-                        struct entries *to, struct partial *part)
+                        struct entries *to, struct total *total)
 {
+    struct partial part[2] = {partial_zero(), partial_zero()};
     uint32_t hits[VECTORS + 1];
     size_t n = 0;
-    for (size_t v = 0; v < VECTORS; v++) {
-        ask_ahead(a, at + v * LANES, differs);
-        const v_float d = look(a, at + v * LANES, differs, part);
-        const unsigned mask = v_reach(v_magnitude(d), bound);
-        hits[n] = (uint32_t)(v * LANES) << 16 | mask;
-        n += mask != 0;
+    for (size_t i = 0; i < PIECE;) {
+        for (size_t chain = 0; chain < 2; chain++, i += LANES) {
+            ask_ahead(a, at + i, differs);
+            const v_float d = look(a, at + i, differs, &part[chain]);
+            const unsigned mask = v_reach(v_magnitude(d), bound);
+            hits[n] = (uint32_t)i << 16 | mask;
+            n += mask != 0;
+        }
     }
+    total_add(total, &part[0], differs);
+    total_add(total, &part[1], differs);
     for (size_t i = 0; i < n; i++) {
         const size_t from = at + (hits[i] >> 16);
         const v_float x = v_load(a->x + from), d = differs ? v_sub(x, v_load(a->r + from)) : x;
-        put(to, hits[i] & 0xffffu, from, d);
+        put(to, hits[i] & 0xffffu, from, d, 4);
     }
 }
 
@@ -166,7 +186,7 @@ static __attribute__((noinline)) size_t gather_edge(const struct kernels_differe
             uint32_t index[LANES];
             float value[LANES];
             struct entries here = {index, value, 0};
-            put(&here, mask, at, d);
+            put(&here, mask, at, d, LANES);
             memcpy(to->index + to->found, index, here.found * sizeof *index);
             memcpy(to->value + to->found, value, here.found * sizeof *value);
             to->found += here.found;
@@ -182,18 +202,17 @@ INLINE size_t gather_from(const struct kernels_difference *a, size_t first, uint
 {
     const v_bits bound = v_bound(floor);
     size_t at = first;
-    bool dense = false;
-    while (a->count - at >= PIECE && (room - to->found >= PIECE || floor > SELECT_MAGNITUDE)) {
+    size_t last = 0; // entries of the piece before: they tell what to expect
+    for (; a->count - at >= PIECE && (room - to->found >= PIECE || floor > SELECT_MAGNITUDE); at += PIECE) {
         const size_t before = to->found;
-        struct partial part = partial_zero();
-        if (dense) {
-            gather_dense(a, at, bound, differs, to, &part);
+        if (last < DENSE) {
+            gather_thin(a, at, bound, differs, to, total);
+        } else if (last < DENSER) {
+            gather_dense(a, at, bound, differs, 4, to, total);
         } else {
-            gather_thin(a, at, bound, differs, to, &part);
+            gather_dense(a, at, bound, differs, LANES, to, total);
         }
-        dense = to->found - before > DENSE;
-        total_add(total, &part, differs);
-        at += PIECE;
+        last = to->found - before;
     }
     return at;
 }
@@ -226,20 +245,25 @@ INLINE void each_vector(const struct kernels_difference *a, bool differs, struct
                         vector_step *step, void *context)
 {
     size_t at = 0;
-    while (a->count - at >= LANES) {
-        struct partial part = partial_zero();
-        const size_t end = a->count - at < PIECE ? a->count / LANES * LANES : at + PIECE;
-        for (; at < end; at += LANES) {
+    while (a->count - at >= 2 * LANES) {
+        struct partial part[2] = {partial_zero(), partial_zero()};
+        const size_t end =
+            a->count - at < PIECE ? at + (a->count - at) / (2 * LANES) * (2 * LANES) : at + PIECE;
+        for (; at < end; at += 2 * LANES) {
             ask_ahead(a, at, differs);
-            step(context, v_magnitude(look(a, at, differs, &part)), (1u << LANES) - 1);
+            ask_ahead(a, at + LANES, differs);
+            step(context, v_magnitude(look(a, at, differs, &part[0])), ALL_LANES);
+            step(context, v_magnitude(look(a, at + LANES, differs, &part[1])), ALL_LANES);
         }
-        total_add(total, &part, differs);
+        total_add(total, &part[0], differs);
+        total_add(total, &part[1], differs);
     }
-    if (at < a->count) {
+    while (at < a->count) {
         struct partial part = partial_zero();
-        const unsigned lanes = (unsigned)(a->count - at);
+        const unsigned lanes = a->count - at < LANES ? (unsigned)(a->count - at) : LANES;
         step(context, v_magnitude(look_first(a, at, lanes, differs, &part)), (1u << lanes) - 1);
         total_add(total, &part, differs);
+        at += lanes;
     }
 }
 
@@ -257,6 +281,7 @@ INLINE void pass(const struct kernels_difference *a, vector_step *step, void *co
 }
 
 #define WAITING 1024u
+#define FEW     (1u << 16) // elements up to which the bins themselves are counted in
 
 // Bins are packed in a buffer before they are counted one by one: in most passes few magnitudes reach the
 // floor, and those above the last bin are counted a vector at a time.
@@ -265,55 +290,106 @@ struct binning {
     unsigned shift;
     size_t waiting;
     uint64_t above;
-    uint32_t *counts; // two for each bin in turn, because equal ones in a row would wait for each other
     uint32_t bin[WAITING + LANES];
 };
 
-static void bins_count(struct binning *b)
+INLINE void binning_start(struct binning *b, uint32_t floor, unsigned shift)
 {
-    size_t i = 0;
-    for (; i + 2 <= b->waiting; i += 2) {
-        b->counts[2 * b->bin[i]]++;
-        b->counts[2 * b->bin[i + 1] + 1]++;
-    }
-    if (i < b->waiting) {
-        b->counts[2 * b->bin[i]]++;
-    }
+    b->floor = v_set(floor);
+    b->reach = v_bound(floor);
+    b->last = v_bound(KERNELS_BINS - 1);
+    b->shift = shift;
     b->waiting = 0;
+    b->above = 0;
 }
 
-INLINE void histogram_step(void *context, v_bits magnitude, unsigned lanes)
+INLINE void bins_pack(struct binning *b, v_bits magnitude, unsigned lanes)
 {
-    struct binning *b = context;
     const v_bits bin = v_shift_right(v_sub_bits(magnitude, b->floor), b->shift);
     const unsigned reached = v_reach(magnitude, b->reach) & lanes, above = v_reach(bin, b->last) & reached;
-    v_pack_bits(b->bin + b->waiting, reached & ~above, bin);
+    v_store_bits(b->bin + b->waiting, v_pack_bits(reached & ~above, bin));
     b->waiting += (unsigned)__builtin_popcount(reached & ~above);
     b->above += (unsigned)__builtin_popcount(above);
-    if (b->waiting > WAITING) {
-        bins_count(b);
+}
+
+struct binning_few {
+    struct binning b;
+    uint64_t *bins;
+};
+
+static void few_count(struct binning_few *few)
+{
+    for (size_t i = 0; i < few->b.waiting; i++) {
+        few->bins[few->b.bin[i]]++;
+    }
+    few->b.waiting = 0;
+}
+
+INLINE void few_step(void *context, v_bits magnitude, unsigned lanes)
+{
+    struct binning_few *few = context;
+    bins_pack(&few->b, magnitude, lanes);
+    if (few->b.waiting > WAITING) {
+        few_count(few);
+    }
+}
+
+static void histogram_few(const struct kernels_difference *a, uint32_t floor, unsigned shift,
+                          uint64_t bins[KERNELS_BINS], struct kernels_seen *seen)
+{
+    struct binning_few few;
+    binning_start(&few.b, floor, shift);
+    few.bins = bins;
+    memset(bins, 0, KERNELS_BINS * sizeof *bins);
+    pass(a, few_step, &few, seen);
+    few_count(&few);
+    bins[KERNELS_BINS - 1] += few.b.above;
+}
+
+// Two counts for each bin, in turn, because equal ones in a row would wait for each other.
+struct binning_many {
+    struct binning b;
+    uint32_t counts[2 * KERNELS_BINS];
+};
+
+static void many_count(struct binning_many *many)
+{
+    size_t i = 0;
+    for (; i + 2 <= many->b.waiting; i += 2) {
+        many->counts[2 * many->b.bin[i]]++;
+        many->counts[2 * many->b.bin[i + 1] + 1]++;
+    }
+    if (i < many->b.waiting) {
+        many->counts[2 * many->b.bin[i]]++;
+    }
+    many->b.waiting = 0;
+}
+
+INLINE void many_step(void *context, v_bits magnitude, unsigned lanes)
+{
+    struct binning_many *many = context;
+    bins_pack(&many->b, magnitude, lanes);
+    if (many->b.waiting > WAITING) {
+        many_count(many);
     }
 }
 
 static void histogram(const struct kernels_difference *a, uint32_t floor, unsigned shift,
                       uint64_t bins[KERNELS_BINS], struct kernels_seen *seen)
 {
-    uint32_t counts[2 * KERNELS_BINS];
-    struct binning b;
-    memset(counts, 0, sizeof counts);
-    b.floor = v_set(floor);
-    b.reach = v_bound(floor);
-    b.last = v_bound(KERNELS_BINS - 1);
-    b.shift = shift;
-    b.waiting = 0;
-    b.above = 0;
-    b.counts = counts;
-    pass(a, histogram_step, &b, seen);
-    bins_count(&b);
-    for (size_t i = 0; i < KERNELS_BINS; i++) {
-        bins[i] = (uint64_t)counts[2 * i] + counts[2 * i + 1];
+    if (a->count <= FEW) {
+        histogram_few(a, floor, shift, bins, seen);
+        return;
     }
-    bins[KERNELS_BINS - 1] += b.above;
+    struct binning_many many;
+    binning_start(&many.b, floor, shift);
+    memset(many.counts, 0, sizeof many.counts);
+    pass(a, many_step, &many, seen);
+    many_count(&many);
+    for (size_t i = 0; i < KERNELS_BINS; i++) {
+        bins[i] = (uint64_t)many.counts[2 * i] + many.counts[2 * i + 1];
+    }
+    bins[KERNELS_BINS - 1] += many.b.above;
 }
 
 #define FLOORS 8u
@@ -371,8 +447,7 @@ static size_t keep(size_t entries, uint32_t *index, float *value, uint32_t low, 
             ties -= (unsigned)__builtin_popcount(stay);
             mask |= stay;
         }
-        v_pack_bits(index + to.found, mask, at);
-        v_pack_float(value + to.found, mask, d);
+        v_store_some(index + to.found, value + to.found, v_pack_bits(mask, at), v_pack_float(mask, d), LANES);
         to.found += (unsigned)__builtin_popcount(mask);
     }
     for (; i < entries; i++) {
