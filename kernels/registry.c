@@ -31,6 +31,8 @@ static enum base_error open_cpu(unsigned threads, const struct kernels **table, 
 }
 
 #ifdef P2PML_HAVE_CUDA
+static struct kernels cuda_table; // the module's, completed; written and read like the description
+
 // The module lies beside the program and is never unloaded: the driver keeps threads of its own.
 static enum base_error load_cuda(kernels_cuda_opener **opener, struct base_reason *why)
 {
@@ -53,7 +55,7 @@ static enum base_error load_cuda(kernels_cuda_opener **opener, struct base_reaso
     return BASE_OK;
 }
 
-static enum base_error open_cuda(const struct kernels **table, struct base_reason *why)
+static enum base_error open_cuda(unsigned threads, const struct kernels **table, struct base_reason *why)
 {
     // Asked first, because loading the module costs 155 MiB, a driver's absence nothing.
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
@@ -62,12 +64,26 @@ static enum base_error open_cuda(const struct kernels **table, struct base_reaso
                          "no CUDA driver (libcuda.so.1) is installed; install it or take 'cpu'");
     }
     kernels_cuda_opener *opener = NULL;
-    enum base_error error = load_cuda(&opener, why);
-    return error == BASE_OK ? opener(table, description, sizeof description, why) : error;
+    const struct kernels *host = NULL, *device = NULL;
+    enum base_error error = open_cpu(threads, &host, why);
+    if (error == BASE_OK) {
+        error = load_cuda(&opener, why);
+    }
+    if (error == BASE_OK) {
+        error = opener(&device, description, sizeof description, why);
+    }
+    if (error == BASE_OK) {
+        cuda_table = *device;
+        cuda_table.host = host;
+        cuda_table.coding = host->coding;
+        *table = &cuda_table;
+    }
+    return error;
 }
 #else
-static enum base_error open_cuda(const struct kernels **table, struct base_reason *why)
+static enum base_error open_cuda(unsigned threads, const struct kernels **table, struct base_reason *why)
 {
+    (void)threads;
     (void)table;
     return base_fail(
         why, BASE_ENOTFOUND,
@@ -86,11 +102,11 @@ enum base_error kernels_open(const char *device, unsigned threads, const struct 
         return open_cpu(threads, table, why);
     }
     if (strcmp(device, "cuda") == 0) {
-        return open_cuda(table, why);
+        return open_cuda(threads, table, why);
     }
     if (strcmp(device, "auto") == 0) {
         struct base_reason unused;
-        return open_cuda(table, &unused) == BASE_OK ? BASE_OK : open_cpu(threads, table, why);
+        return open_cuda(threads, table, &unused) == BASE_OK ? BASE_OK : open_cpu(threads, table, why);
     }
     return base_fail(why, BASE_EINVAL, "device '%s' is unknown; expected cpu, cuda or auto", device);
 }

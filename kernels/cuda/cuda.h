@@ -1,5 +1,5 @@
-// The CUDA backend inside kernels/: cuBLAS and our own kernels (kernels.cu) behind the common table. One
-// device, one stream, one thread at a time.
+// The CUDA backend inside kernels/: cuBLAS and our own kernels (the .cu files) behind the common table. One
+// device, one stream; calls that need temporary memory wait for one another.
 #ifndef KERNELS_CUDA_CUDA_H
 #define KERNELS_CUDA_CUDA_H
 
@@ -10,5 +10,13 @@
 typedef enum base_error kernels_cuda_opener(const struct kernels **table, char *description, size_t capacity,
                                             struct base_reason *why);
 BASE_CHECK kernels_cuda_opener kernels_cuda_open;
+
+// The table but for `host` and `coding`, which registry.c adds; and its parts.
+extern const struct kernels kernels_cuda_table;
+void kernels_cuda_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
+                       const float *a, const float *b, float beta, float *c);
+extern const struct kernels_select kernels_cuda_select;
+extern const struct kernels_values kernels_cuda_values;
+extern const struct kernels_apply kernels_cuda_apply;
 
 #endif

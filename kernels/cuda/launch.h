@@ -1,5 +1,5 @@
-// What table.c (C) and kernels.cu (CUDA C++) share: one function a kernel, which puts it into the default
-// stream. All pointers lie on the device.
+// What the C files (the table) and the device files (CUDA C++) share: one function a kernel, which puts it
+// into the default stream. All pointers inside the arguments lie on the device.
 #ifndef KERNELS_CUDA_LAUNCH_H
 #define KERNELS_CUDA_LAUNCH_H
 
@@ -9,6 +9,8 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+// --- training (train.cu) ---
 
 struct kernels_cuda_sgd {
     float rate, momentum, weight_decay;
@@ -21,18 +23,150 @@ struct kernels_cuda_adamw {
 // Sums over the rows of a batch, on the device.
 struct kernels_cuda_loss {
     double loss_sum;
-    unsigned long long correct;
+    uint64_t correct;
 };
 
+// rows * cols below 2^32.
 void kernels_cuda_bias(size_t rows, size_t cols, const float *bias, float *z, int relu);
 void kernels_cuda_relu_backward(size_t count, const float *activation, float *grad);
-void kernels_cuda_column_sum(size_t rows, size_t cols, const float *z, float *sum);
+#define KERNELS_CUDA_SLAB 128u // rows that a block of column_sum takes
+// parts: temporary; 2 * (rows / KERNELS_CUDA_SLAB + 1) * cols.
+void kernels_cuda_column_sum(size_t rows, size_t cols, const float *z, float *parts, float *sum);
 void kernels_cuda_softmax(size_t rows, size_t cols, float *logits, const uint32_t *labels, float scale,
                           struct kernels_cuda_loss *row_losses, struct kernels_cuda_loss *total);
 void kernels_cuda_sgd(size_t count, struct kernels_cuda_sgd options, const float *grad,
                       const float *correction, float *m, float *x);
 void kernels_cuda_adamw(size_t count, struct kernels_cuda_adamw options, const float *grad,
                         const float *correction, float *m, float *v, float *x);
+
+// --- selection (select.cu, gather.cu) ---
+
+#define KERNELS_CUDA_TILE    4096u // elements that a block takes at a time
+#define KERNELS_CUDA_BINS    4096u // KERNELS_BINS
+#define KERNELS_CUDA_FLOORS  8u
+#define KERNELS_CUDA_RUN     16u // neighbours in a sample
+#define KERNELS_CUDA_REDUCED 64u // places that a reduction in two steps needs behind its own
+
+struct kernels_cuda_vector {
+    const float *x, *r; // r may be NULL
+    size_t count;
+    int aligned; // both to 16 bytes
+};
+
+// What a pass has seen, or a part of it.
+struct kernels_cuda_seen {
+    double a_energy, x_energy;
+    uint32_t largest;
+};
+
+// Hands out tiles in order and passes counts along them.
+struct kernels_cuda_order {
+    uint32_t *tickets; // 0 before the launch
+    uint64_t *words;   // [tiles], 0 before the launch
+    uint64_t *entries; // the sum over all tiles
+    size_t tiles;
+};
+
+struct kernels_cuda_gather {
+    struct kernels_cuda_vector vector; // from `first` on
+    struct kernels_cuda_order order;
+    size_t first, room; // entries behind `room` are counted, not written
+    uint32_t floor;
+    uint32_t *index;
+    float *value;
+    struct kernels_cuda_seen *seen; // [tiles]
+};
+
+// order.entries becomes the number from `high` on and, times 2^31, the number in [low, high).
+struct kernels_cuda_keep {
+    struct kernels_cuda_order order;
+    size_t count, ties;
+    uint32_t low, high;
+    uint32_t *index;
+    float *value;
+};
+
+struct kernels_cuda_histogram {
+    struct kernels_cuda_vector vector;
+    size_t tiles;
+    uint32_t floor, shift;
+    uint64_t *bins;                 // [KERNELS_CUDA_BINS], 0 before the launch
+    struct kernels_cuda_seen *seen; // [blocks]
+};
+
+struct kernels_cuda_count {
+    struct kernels_cuda_vector vector;
+    size_t tiles;
+    uint32_t floors[KERNELS_CUDA_FLOORS];
+    uint64_t *counts;               // [KERNELS_CUDA_FLOORS], 0 before the launch
+    struct kernels_cuda_seen *seen; // [blocks]
+};
+
+struct kernels_cuda_pick {
+    struct kernels_cuda_vector vector;
+    size_t entries;
+    const uint32_t *index;
+    float *value;
+};
+
+struct kernels_cuda_sample {
+    struct kernels_cuda_vector vector;
+    size_t samples;
+    uint32_t *magnitude;
+};
+
+void kernels_cuda_gather(const struct kernels_cuda_gather *gather);
+void kernels_cuda_keep(const struct kernels_cuda_keep *keep);
+void kernels_cuda_histogram(const struct kernels_cuda_histogram *histogram, unsigned blocks);
+void kernels_cuda_count(const struct kernels_cuda_count *count, unsigned blocks);
+void kernels_cuda_pick(const struct kernels_cuda_pick *pick);
+void kernels_cuda_sample(const struct kernels_cuda_sample *sample);
+// All places into one, in their order; `places` has KERNELS_CUDA_REDUCED more behind `count`.
+void kernels_cuda_reduce(struct kernels_cuda_seen *places, size_t count, struct kernels_cuda_seen *result);
+
+// --- values (values.cu) ---
+
+struct kernels_cuda_section {
+    unsigned format;    // enum kernels_format
+    size_t block_bytes; // of KERNELS_VALUES_BLOCK entries
+    size_t count;
+    float *value;
+    uint8_t *out;      // where it is written
+    const uint8_t *in; // where it is read
+    uint32_t *broken;  // valid: 0 before the launch, 1 where the writer could not have made it
+};
+
+void kernels_cuda_values_write(const struct kernels_cuda_section *section);
+void kernels_cuda_values_read(const struct kernels_cuda_section *section);
+void kernels_cuda_values_valid(const struct kernels_cuda_section *section);
+
+// --- exchange (apply.cu) ---
+
+// Entries as in kernels/apply.h: index may be NULL.
+struct kernels_cuda_entries {
+    const uint32_t *index;
+    const float *value;
+    size_t count, first;
+};
+
+struct kernels_cuda_exchange {
+    float *x, *pending, *r, *correction, *correction_sum; // as in kernels/apply.h: some may be NULL
+    float gain;
+    struct kernels_cuda_entries mine, theirs;
+    uint64_t *hash; // what it grows by is added
+};
+
+struct kernels_cuda_hash {
+    const float *x;
+    size_t count, first;
+    int magnitudes;
+    uint64_t *hash;    // is added to
+    uint32_t *largest; // bits of the largest magnitude, 0 before the launch
+};
+
+void kernels_cuda_exchange(const struct kernels_cuda_exchange *exchange);
+void kernels_cuda_hash(const struct kernels_cuda_hash *hash, unsigned blocks);
+void kernels_cuda_largest(const struct kernels_cuda_hash *hash, unsigned blocks);
 
 #ifdef __cplusplus
 }

@@ -1,13 +1,32 @@
-// The CUDA table against the same references as the CPU's, where a device answers.
+// The CUDA table where a device answers: training against the same references as the CPU's, and what an
+// exchange asks for beside the CPU's plain loops, bit for bit. Elsewhere it is skipped; the device code runs
+// in an emulator then (test_kernels_cuda_selection, _values, _apply, _training).
 #include "kernels_checks.h"
+#include "kernels_twin_exchange.h"
+#include "kernels_twin_select.h"
+
+#include "kernels/cpu/cpu.h"
+
+static const struct {
+    const char *name;
+    CMUnitTestFunction function;
+} checks[] = {CHECKS_TESTS},
+  twin_checks[] = {{"selection", checks_twin_select},  {"selection of nothing", checks_twin_select_empty},
+                   {"values", checks_twin_values},     {"16 bits", checks_twin_halves},
+                   {"exchange", checks_twin_exchange}, {"hash", checks_twin_hash}};
+
+enum {
+    CHECKS = sizeof checks / sizeof checks[0],
+    TWINS = sizeof twin_checks / sizeof twin_checks[0],
+    SKIPPED = 77
+};
 
 int main(void)
 {
-    static const struct {
-        const char *name;
-        CMUnitTestFunction function;
-    } checks[] = {CHECKS_TESTS};
-    enum { CHECKS = sizeof checks / sizeof checks[0], SKIPPED = 77 };
+    // Around the edges of warps, blocks and tiles; the last has more tiles than blocks stand on a device at
+    // once.
+    static const size_t sizes[] = {1,   2,   3,    5,    15,   16,   31,   32,    33,     255,     256, 257,
+                                   511, 512, 1023, 1025, 4095, 4096, 4097, 16384, 100003, 5000011, 0};
     const struct kernels *table;
     struct base_reason why;
     if (kernels_open("cuda", 1, &table, &why) != BASE_OK) {
@@ -16,10 +35,15 @@ int main(void)
     }
     checks_seed();
     printf("%s\n", kernels_describe(table));
-    struct CMUnitTest tests[CHECKS];
+    struct twins twins = {&kernels_cpu_scalar, table, sizes};
+    struct CMUnitTest tests[CHECKS + TWINS];
     for (size_t c = 0; c < CHECKS; c++) {
         tests[c] =
             (struct CMUnitTest){checks[c].name, checks[c].function, NULL, NULL, (void *)(uintptr_t)table};
     }
-    return _cmocka_run_group_tests("kernels cuda", tests, CHECKS, NULL, NULL);
+    for (size_t c = 0; c < TWINS; c++) {
+        tests[CHECKS + c] =
+            (struct CMUnitTest){twin_checks[c].name, twin_checks[c].function, NULL, NULL, &twins};
+    }
+    return _cmocka_run_group_tests("kernels cuda", tests, CHECKS + TWINS, NULL, NULL);
 }

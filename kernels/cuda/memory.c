@@ -1,0 +1,91 @@
+// Temporary memory, copies and what the device answers.
+#include "kernels/cuda/memory.h"
+
+#include <cuda_runtime_api.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+// One call at a time has the temporary memory.
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void *temporary;
+static size_t temporary_bytes;
+
+static void must(cudaError_t status, const char *what)
+{
+    if (status != cudaSuccess) {
+        (void)fprintf(stderr, "CUDA: %s failed: %s\n", what, cudaGetErrorString(status));
+        abort();
+    }
+}
+
+void *kernels_cuda_begin(size_t bytes)
+{
+    if (pthread_mutex_lock(&lock) != 0) {
+        abort();
+    }
+    if (bytes > temporary_bytes) {
+        must(cudaFree(temporary), "releasing temporary memory");
+        must(cudaMalloc(&temporary, bytes), "allocating temporary memory");
+        temporary_bytes = bytes;
+    }
+    return temporary;
+}
+
+void kernels_cuda_end(void)
+{
+    if (pthread_mutex_unlock(&lock) != 0) {
+        abort();
+    }
+}
+
+void *kernels_cuda_alloc(size_t bytes)
+{
+    void *memory = NULL;
+    if (cudaMalloc(&memory, bytes > 0 ? bytes : 1) != cudaSuccess) {
+        (void)cudaGetLastError(); // out of memory is the caller's to handle: not sticky
+        return NULL;
+    }
+    must(cudaMemset(memory, 0, bytes), "clearing memory");
+    return memory;
+}
+
+void kernels_cuda_release(void *memory)
+{
+    must(cudaFree(memory), "releasing memory");
+}
+
+void kernels_cuda_upload(void *to_device, const void *from_host, size_t bytes)
+{
+    must(cudaMemcpy(to_device, from_host, bytes, cudaMemcpyHostToDevice), "upload");
+}
+
+void kernels_cuda_download(void *to_host, const void *from_device, size_t bytes)
+{
+    must(cudaMemcpy(to_host, from_device, bytes, cudaMemcpyDeviceToHost), "download");
+}
+
+void kernels_cuda_clear(void *device, size_t bytes)
+{
+    must(cudaMemsetAsync(device, 0, bytes, NULL), "clearing memory");
+}
+
+void kernels_cuda_wait(void)
+{
+    must(cudaDeviceSynchronize(), "a kernel");
+}
+
+void kernels_cuda_launched(const char *what)
+{
+    must(cudaGetLastError(), what);
+}
+
+// 8 blocks of 256 threads fill a multiprocessor of any device that has been.
+unsigned kernels_cuda_blocks(void)
+{
+    int processors = 0, device = 0;
+    must(cudaGetDevice(&device), "asking for the device");
+    must(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
+         "counting its processors");
+    return 8 * (unsigned)processors;
+}

@@ -1,0 +1,274 @@
+// Device kernels of training. Elementwise ones run over the vector in strides of the grid; reductions add in
+// a fixed order, so that a run repeats bit for bit.
+#include "kernels/cuda/device.h"
+
+#include "kernels/cuda/elements.h"
+#include "kernels/cuda/launch.h"
+
+#include <math.h>
+
+#define MOST_BLOCKS 4096u
+
+static unsigned blocks_for(size_t count)
+{
+    const size_t blocks = (count + THREADS - 1) / THREADS;
+    return (unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS);
+}
+
+// --- layers ---
+
+struct bias {
+    size_t count;
+    uint32_t cols;
+    const float *bias;
+    float *z;
+    int relu;
+};
+
+KERNEL(bias_kernel, struct bias, b)
+{
+    EACH(i, b.count)
+    {
+        const float value =
+            b.z[i] + b.bias[(uint32_t)i % b.cols];      // 32 bits: a long division costs more than the rest
+        b.z[i] = b.relu && 0.0f > value ? 0.0f : value; // NaN stays NaN
+    }
+}
+
+struct relu_backward {
+    size_t count;
+    const float *activation;
+    float *grad;
+};
+
+KERNEL(relu_backward_kernel, struct relu_backward, r)
+{
+    EACH(i, r.count)
+    {
+        r.grad[i] = r.activation[i] > 0.0f ? r.grad[i] : 0.0f;
+    }
+}
+
+// A block adds one slab of rows for as many columns as a warp has threads: each warp takes every eighth row,
+// so that loads are coalesced, and the warps' sums are added in their order. The sums of slabs are rows of
+// the next step.
+struct column_sum {
+    size_t rows, cols, tiles; // tiles of columns
+    const float *z;
+    float *sum; // [slabs][cols]
+};
+
+KERNEL(column_sum_kernel, struct column_sum, s)
+{
+    SHARED(float, part, THREADS);
+    const size_t slab = block_index() / s.tiles, column = block_index() % s.tiles * WARP + lane_index();
+    const size_t first = slab * KERNELS_CUDA_SLAB;
+    const size_t end = first + KERNELS_CUDA_SLAB < s.rows ? first + KERNELS_CUDA_SLAB : s.rows;
+    float sum = 0.0f;
+    for (size_t r = first + warp_index(); r < end && column < s.cols; r += WARPS) {
+        sum += s.z[r * s.cols + column];
+    }
+    part[thread_index()] = sum;
+    block_barrier();
+    if (warp_index() == 0 && column < s.cols) {
+        for (unsigned w = 1; w < WARPS; w++) {
+            sum += part[w * WARP + lane_index()];
+        }
+        s.sum[slab * s.cols + column] = sum;
+    }
+}
+
+// --- softmax and cross entropy ---
+
+DEVICE float block_sum(float value)
+{
+    SHARED(float, part, WARPS);
+    for (unsigned distance = WARP / 2; distance > 0; distance /= 2) {
+        value += warp_xor_f32(value, distance);
+    }
+    if (lane_index() == 0) {
+        part[warp_index()] = value;
+    }
+    block_barrier();
+    float sum = 0.0f;
+    for (unsigned w = 0; w < WARPS; w++) {
+        sum += part[w];
+    }
+    block_barrier();
+    return sum;
+}
+
+DEVICE float block_max(float value)
+{
+    SHARED(float, part, WARPS);
+    for (unsigned distance = WARP / 2; distance > 0; distance /= 2) {
+        const float other = warp_xor_f32(value, distance);
+        value = other > value ? other : value;
+    }
+    if (lane_index() == 0) {
+        part[warp_index()] = value;
+    }
+    block_barrier();
+    float max = part[0];
+    for (unsigned w = 1; w < WARPS; w++) {
+        max = part[w] > max ? part[w] : max;
+    }
+    block_barrier();
+    return max;
+}
+
+struct softmax {
+    size_t rows, cols;
+    float *logits;
+    const uint32_t *labels;
+    float scale;
+    struct kernels_cuda_loss *row_losses, *total;
+};
+
+// One block a row.
+KERNEL(softmax_kernel, struct softmax, s)
+{
+    float *z = s.logits + (size_t)block_index() * s.cols;
+    const size_t label = s.labels[block_index()];
+    const float label_logit = z[label];
+    float mine = z[0];
+    for (size_t c = thread_index(); c < s.cols; c += THREADS) {
+        mine = z[c] > mine ? z[c] : mine;
+    }
+    const float max = block_max(mine);
+    uint64_t earlier = 0; // how often the largest logit stands before the label: the lowest index wins
+    for (size_t c = thread_index(); c < label; c += THREADS) {
+        earlier += z[c] == max;
+    }
+    earlier = block_sum_u64(earlier); // also: nobody writes before all have read
+    float part = 0.0f;
+    for (size_t c = thread_index(); c < s.cols; c += THREADS) {
+        z[c] = expf(z[c] - max);
+        part += z[c];
+    }
+    const float sum = block_sum(part), factor = s.scale / sum;
+    for (size_t c = thread_index(); c < s.cols; c += THREADS) {
+        z[c] = z[c] * factor - (c == label ? s.scale : 0.0f);
+    }
+    if (thread_index() == 0) {
+        s.row_losses[block_index()].loss_sum = log((double)sum) - (double)(label_logit - max);
+        s.row_losses[block_index()].correct = label_logit == max && earlier == 0;
+    }
+}
+
+// One block.
+KERNEL(loss_kernel, struct softmax, s)
+{
+    SHARED(double, part, WARPS);
+    double sum = 0.0;
+    uint64_t correct = 0;
+    for (size_t r = thread_index(); r < s.rows; r += THREADS) {
+        sum += s.row_losses[r].loss_sum;
+        correct += s.row_losses[r].correct;
+    }
+    sum = warp_sum_f64(sum);
+    if (lane_index() == 0) {
+        part[warp_index()] = sum;
+    }
+    correct = block_sum_u64(correct); // and a barrier
+    if (thread_index() == 0) {
+        for (unsigned w = 1; w < WARPS; w++) {
+            sum += part[w];
+        }
+        s.total->loss_sum = sum;
+        s.total->correct = correct;
+    }
+}
+
+// --- optimisers ---
+
+struct sgd {
+    struct kernels_cuda_sgd o;
+    size_t count;
+    const float *grad, *correction;
+    float *m, *x;
+};
+
+KERNEL(sgd_kernel, struct sgd, s)
+{
+    EACH(i, s.count)
+    {
+        float direction = s.grad[i] + s.o.weight_decay * s.x[i];
+        if (s.m != NULL) {
+            direction = s.o.momentum * s.m[i] + direction;
+            s.m[i] = direction;
+        }
+        s.x[i] -= s.o.rate * (s.correction != NULL ? direction - s.correction[i] : direction);
+    }
+}
+
+struct adamw {
+    struct kernels_cuda_adamw o;
+    size_t count;
+    const float *grad, *correction;
+    float *m, *v, *x;
+};
+
+KERNEL(adamw_kernel, struct adamw, a)
+{
+    EACH(i, a.count)
+    {
+        const float g = a.grad[i], x = a.x[i];
+        const float m = a.o.beta1 * a.m[i] + (1.0f - a.o.beta1) * g;
+        const float v = a.o.beta2 * a.v[i] + (1.0f - a.o.beta2) * (g * g);
+        const float direction =
+            m * a.o.unbias1 / (sqrtf(v * a.o.unbias2) + a.o.epsilon) + a.o.weight_decay * x;
+        a.m[i] = m;
+        a.v[i] = v;
+        a.x[i] = x - a.o.rate * (a.correction != NULL ? direction - a.correction[i] : direction);
+    }
+}
+
+// --- launches ---
+
+void kernels_cuda_bias(size_t rows, size_t cols, const float *bias, float *z, int relu)
+{
+    const struct bias b = {rows * cols, (uint32_t)cols, bias, z, relu};
+    LAUNCH(bias_kernel, blocks_for(b.count), b);
+}
+
+void kernels_cuda_relu_backward(size_t count, const float *activation, float *grad)
+{
+    const struct relu_backward r = {count, activation, grad};
+    LAUNCH(relu_backward_kernel, blocks_for(count), r);
+}
+
+void kernels_cuda_column_sum(size_t rows, size_t cols, const float *z, float *parts, float *sum)
+{
+    const size_t slabs = (rows + KERNELS_CUDA_SLAB - 1) / KERNELS_CUDA_SLAB, tiles = (cols + WARP - 1) / WARP;
+    if (slabs <= 1) {
+        const struct column_sum one = {rows, cols, tiles, z, sum};
+        LAUNCH(column_sum_kernel, (unsigned)tiles, one);
+        return;
+    }
+    const struct column_sum first = {rows, cols, tiles, z, parts};
+    LAUNCH(column_sum_kernel, (unsigned)(tiles * slabs), first);
+    kernels_cuda_column_sum(slabs, cols, parts, parts + slabs * cols, sum);
+}
+
+void kernels_cuda_softmax(size_t rows, size_t cols, float *logits, const uint32_t *labels, float scale,
+                          struct kernels_cuda_loss *row_losses, struct kernels_cuda_loss *total)
+{
+    const struct softmax s = {rows, cols, logits, labels, scale, row_losses, total};
+    LAUNCH(softmax_kernel, (unsigned)rows, s);
+    LAUNCH(loss_kernel, 1, s);
+}
+
+void kernels_cuda_sgd(size_t count, struct kernels_cuda_sgd options, const float *grad,
+                      const float *correction, float *m, float *x)
+{
+    const struct sgd s = {options, count, grad, correction, m, x};
+    LAUNCH(sgd_kernel, blocks_for(count), s);
+}
+
+void kernels_cuda_adamw(size_t count, struct kernels_cuda_adamw options, const float *grad,
+                        const float *correction, float *m, float *v, float *x)
+{
+    const struct adamw a = {options, count, grad, correction, m, v, x};
+    LAUNCH(adamw_kernel, blocks_for(count), a);
+}

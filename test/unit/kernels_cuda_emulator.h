@@ -1,0 +1,415 @@
+// Runs the device code of kernels/cuda on the host, so that its arithmetic, its indices and its barriers are
+// tested on machines without a GPU: the words of kernels/cuda/device.h in plain C. Include this first, then
+// the .cu files.
+//
+// Every device thread is a fibre of this one thread, and up to RESIDENT blocks are under way at once. Which
+// fibre goes on is drawn, so that what only one order of threads gets right fails sooner or later; nothing
+// runs at the same time, so weak memory order goes unseen. A barrier that some threads of a warp or a block
+// miss ends the test.
+#ifndef KERNELS_CUDA_DEVICE_H
+#define KERNELS_CUDA_DEVICE_H
+
+#include "base/rng.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+#define THREADS  256u
+#define WARP     32u
+#define WARPS    (THREADS / WARP)
+#define RESIDENT 3u
+#define STACK    65536u
+#define ARENA    20480u // shared memory of a block
+
+#define DEVICE static inline __attribute__((unused))
+#define KERNEL(name, type, argument)                                                                         \
+    static void name##_body(const type argument);                                                            \
+    static void name(const void *arguments)                                                                  \
+    {                                                                                                        \
+        name##_body(*(const type *)arguments);                                                               \
+    }                                                                                                        \
+    static void name##_body(const type argument)
+#define LAUNCH(name, blocks, argument) emulator_launch(name, blocks, &(argument))
+#define SHARED(type, name, length)                                                                           \
+    static const char name##_key = 0;                                                                        \
+    type *const name = emulator_shared(&name##_key, sizeof(type) * (length))
+
+typedef struct {
+    float x, y, z, w;
+} float4;
+
+enum emulator_state { EMULATOR_DONE, EMULATOR_READY, EMULATOR_AT_WARP, EMULATOR_AT_BLOCK };
+
+struct emulator_thread {
+    ucontext_t context;
+    enum emulator_state state;
+    unsigned turn;      // of the warp's operations: which of two slots is next
+    uint64_t passed[2]; // what it passes to its warp
+    char *stack;
+};
+
+struct emulator_name { // shared memory by the place in the source that asks
+    const char *key;
+    size_t at;
+};
+
+struct emulator_block {
+    struct emulator_thread thread[THREADS];
+    unsigned index, ended, at_block, at_warp[WARPS];
+    unsigned char *arena;
+    struct emulator_name names[32];
+    size_t named, used;
+};
+
+static struct {
+    struct emulator_block block[RESIDENT];
+    ucontext_t scheduler;
+    unsigned now_block, now_thread, blocks;
+    void (*kernel)(const void *);
+    const void *arguments;
+    struct base_rng rng;
+} emulator;
+
+static inline struct emulator_block *emulator_block(void)
+{
+    return &emulator.block[emulator.now_block];
+}
+
+static inline struct emulator_thread *emulator_thread(void)
+{
+    return &emulator_block()->thread[emulator.now_thread];
+}
+
+_Noreturn static inline void emulator_stop(const char *why)
+{
+    (void)fprintf(stderr, "emulator: %s\n", why);
+    abort();
+}
+
+static inline void emulator_leave(enum emulator_state state)
+{
+    struct emulator_thread *thread = emulator_thread();
+    thread->state = state;
+    if (swapcontext(&thread->context, &emulator.scheduler) != 0) {
+        emulator_stop("swapcontext failed");
+    }
+}
+
+static inline void emulator_release(enum emulator_state waiting, unsigned first, unsigned end)
+{
+    for (unsigned t = first; t < end; t++) {
+        struct emulator_thread *thread = &emulator_block()->thread[t];
+        thread->state = thread->state == waiting ? EMULATOR_READY : thread->state;
+    }
+}
+
+static inline void *emulator_shared(const char *key, size_t bytes)
+{
+    struct emulator_block *block = emulator_block();
+    for (size_t n = 0; n < block->named; n++) {
+        if (block->names[n].key == key) {
+            return block->arena + block->names[n].at;
+        }
+    }
+    const size_t at = block->used;
+    block->used += (bytes + 15) / 16 * 16;
+    if (block->used > ARENA || block->named == sizeof block->names / sizeof block->names[0]) {
+        emulator_stop("too much shared memory");
+    }
+    block->names[block->named++] = (struct emulator_name){key, at};
+    return block->arena + at;
+}
+
+// --- words of device.h ---
+
+DEVICE unsigned thread_index(void)
+{
+    return emulator.now_thread;
+}
+
+DEVICE unsigned block_index(void)
+{
+    return emulator_block()->index;
+}
+
+DEVICE unsigned block_count(void)
+{
+    return emulator.blocks;
+}
+
+DEVICE void block_barrier(void)
+{
+    struct emulator_block *block = emulator_block();
+    if (++block->at_block + block->ended == THREADS) {
+        block->at_block = 0;
+        emulator_release(EMULATOR_AT_BLOCK, 0, THREADS);
+    } else {
+        emulator_leave(EMULATOR_AT_BLOCK);
+    }
+}
+
+DEVICE void memory_fence(void)
+{
+}
+
+// Passes a word to the warp and waits for all of it; `turn` says which slot to read from the others. Two
+// slots are enough: nobody is two operations ahead.
+static inline unsigned emulator_pass(uint64_t word)
+{
+    struct emulator_block *block = emulator_block();
+    struct emulator_thread *thread = emulator_thread();
+    const unsigned warp = emulator.now_thread / WARP, turn = thread->turn;
+    thread->passed[turn] = word;
+    thread->turn = 1 - turn;
+    if (++block->at_warp[warp] == WARP) {
+        block->at_warp[warp] = 0;
+        emulator_release(EMULATOR_AT_WARP, warp * WARP, (warp + 1) * WARP);
+    } else {
+        emulator_leave(EMULATOR_AT_WARP);
+    }
+    return turn;
+}
+
+static inline uint64_t emulator_from(uint64_t word, unsigned lane)
+{
+    const unsigned turn = emulator_pass(word);
+    return emulator_block()->thread[emulator.now_thread / WARP * WARP + lane].passed[turn];
+}
+
+DEVICE uint32_t warp_ballot(int vote)
+{
+    const unsigned turn = emulator_pass(vote != 0), first = emulator.now_thread / WARP * WARP;
+    uint32_t votes = 0;
+    for (unsigned lane = 0; lane < WARP; lane++) {
+        votes |= (uint32_t)emulator_block()->thread[first + lane].passed[turn] << lane;
+    }
+    return votes;
+}
+
+DEVICE uint64_t warp_xor_u64(uint64_t value, unsigned distance)
+{
+    return emulator_from(value, emulator.now_thread % WARP ^ distance);
+}
+
+DEVICE uint32_t warp_xor_u32(uint32_t value, unsigned distance)
+{
+    return (uint32_t)warp_xor_u64(value, distance);
+}
+
+DEVICE double warp_xor_f64(double value, unsigned distance)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits = warp_xor_u64(bits, distance);
+    memcpy(&value, &bits, sizeof bits);
+    return value;
+}
+
+DEVICE float warp_xor_f32(float value, unsigned distance)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits = warp_xor_u32(bits, distance);
+    memcpy(&value, &bits, sizeof bits);
+    return value;
+}
+
+DEVICE uint32_t warp_from_u32(uint32_t value, unsigned lane)
+{
+    return (uint32_t)emulator_from(value, lane);
+}
+
+DEVICE uint32_t atomic_add_u32(uint32_t *at, uint32_t value)
+{
+    const uint32_t before = *at;
+    *at += value;
+    return before;
+}
+
+DEVICE void atomic_add_u64(uint64_t *at, uint64_t value)
+{
+    *at += value;
+}
+
+DEVICE void atomic_max_u32(uint32_t *at, uint32_t value)
+{
+    *at = value > *at ? value : *at;
+}
+
+DEVICE uint64_t word_load(const uint64_t *at)
+{
+    emulator_leave(EMULATOR_READY); // it may be another thread's turn to write it
+    return *at;
+}
+
+DEVICE void word_store(uint64_t *at, uint64_t value)
+{
+    *at = value;
+}
+
+DEVICE unsigned bits_set(uint32_t bits)
+{
+    return (unsigned)__builtin_popcount(bits);
+}
+
+DEVICE unsigned first_bit(uint32_t bits)
+{
+    return (unsigned)__builtin_ctz(bits);
+}
+
+// --- the scheduler ---
+
+static inline void emulator_main(void)
+{
+    struct emulator_block *block = emulator_block();
+    emulator.kernel(emulator.arguments);
+    block->ended++;
+    if (block->at_block > 0 && block->at_block + block->ended == THREADS) {
+        block->at_block = 0;
+        emulator_release(EMULATOR_AT_BLOCK, 0, THREADS);
+    }
+    for (;;) { // nobody comes back here
+        emulator_leave(EMULATOR_DONE);
+    }
+}
+
+static inline void emulator_block_start(unsigned b, unsigned index)
+{
+    struct emulator_block *block = &emulator.block[b];
+    block->index = index;
+    block->ended = block->at_block = 0;
+    block->named = block->used = 0;
+    memset(block->at_warp, 0, sizeof block->at_warp);
+    block->arena = block->arena != NULL ? block->arena : malloc(ARENA);
+    memset(block->arena, 0xa5, ARENA); // nothing may count on zeros
+    for (unsigned t = 0; t < THREADS; t++) {
+        struct emulator_thread *thread = &block->thread[t];
+        thread->stack = thread->stack != NULL ? thread->stack : malloc(STACK);
+        if (thread->stack == NULL || getcontext(&thread->context) != 0) {
+            emulator_stop("no memory for a thread");
+        }
+        thread->context.uc_stack.ss_sp = thread->stack;
+        thread->context.uc_stack.ss_size = STACK;
+        thread->context.uc_link = NULL;
+        thread->turn = 0;
+        thread->state = EMULATOR_READY;
+        makecontext(&thread->context, emulator_main, 0);
+    }
+}
+
+// A thread that can go on, from a place that is drawn.
+static inline int emulator_choose(void)
+{
+    const unsigned all = RESIDENT * THREADS, from = (unsigned)(base_rng_u64(&emulator.rng) % all);
+    for (unsigned i = 0; i < all; i++) {
+        const unsigned at = (from + i) % all;
+        if (emulator.block[at / THREADS].thread[at % THREADS].state == EMULATOR_READY) {
+            emulator.now_block = at / THREADS;
+            emulator.now_thread = at % THREADS;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static inline void emulator_launch(void (*kernel)(const void *), unsigned blocks, const void *arguments)
+{
+    unsigned started = 0, ended = 0;
+    const int backwards = (int)(base_rng_u64(&emulator.rng) & 1);
+    emulator.kernel = kernel;
+    emulator.arguments = arguments;
+    emulator.blocks = blocks;
+    for (unsigned b = 0; b < RESIDENT; b++) {
+        emulator.block[b].ended = THREADS;
+    }
+    while (ended < blocks) {
+        for (unsigned b = 0; b < RESIDENT && started < blocks; b++) {
+            if (emulator.block[b].ended == THREADS) {
+                emulator_block_start(b, backwards ? blocks - 1 - started : started);
+                started++;
+            }
+        }
+        if (!emulator_choose()) {
+            emulator_stop("a barrier that not all threads reach");
+        }
+        if (swapcontext(&emulator.scheduler, &emulator_thread()->context) != 0) {
+            emulator_stop("swapcontext failed");
+        }
+        ended += emulator_thread()->state == EMULATOR_DONE && emulator_block()->ended == THREADS;
+    }
+}
+
+static inline void emulator_free(void)
+{
+    for (unsigned b = 0; b < RESIDENT; b++) {
+        for (unsigned t = 0; t < THREADS; t++) {
+            free(emulator.block[b].thread[t].stack);
+        }
+        free(emulator.block[b].arena);
+    }
+}
+
+// --- kernels/cuda/memory.h ---
+
+#include "kernels/cuda/memory.h"
+
+static void *emulator_scratch; // as long as the call asks for, so that AddressSanitizer sees its end
+
+void *kernels_cuda_begin(size_t bytes)
+{
+    emulator_scratch = emulator_scratch == NULL ? malloc(bytes) : NULL;
+    if (emulator_scratch == NULL) {
+        emulator_stop("no memory, or two calls at a time");
+    }
+    memset(emulator_scratch, 0xa5, bytes);
+    return emulator_scratch;
+}
+
+void kernels_cuda_end(void)
+{
+    free(emulator_scratch);
+    emulator_scratch = NULL;
+}
+
+void *kernels_cuda_alloc(size_t bytes)
+{
+    return calloc(bytes + 1, 1);
+}
+
+void kernels_cuda_release(void *memory)
+{
+    free(memory);
+}
+
+void kernels_cuda_wait(void)
+{
+}
+
+void kernels_cuda_upload(void *to_device, const void *from_host, size_t bytes)
+{
+    memcpy(to_device, from_host, bytes);
+}
+
+void kernels_cuda_download(void *to_host, const void *from_device, size_t bytes)
+{
+    memcpy(to_host, from_device, bytes);
+}
+
+void kernels_cuda_clear(void *device, size_t bytes)
+{
+    memset(device, 0, bytes);
+}
+
+void kernels_cuda_launched(const char *what)
+{
+    (void)what;
+}
+
+unsigned kernels_cuda_blocks(void)
+{
+    return 2;
+}
+
+#endif

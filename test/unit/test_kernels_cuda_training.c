@@ -1,0 +1,77 @@
+// The device code of training in the emulator against the references that the CPU is held against. Products
+// are cuBLAS's: here the CPU's stand in for them.
+#include "kernels_cuda_emulator.h"
+
+#include "kernels/cuda/table.c"
+#include "kernels/cuda/train.cu"
+
+#include "kernels_checks.h"
+
+#include "kernels/cpu/cpu.h"
+
+const struct kernels_select kernels_cuda_select = {0}; // other tests' subject
+const struct kernels_values kernels_cuda_values = {0};
+const struct kernels_apply kernels_cuda_apply = {0};
+
+void kernels_cuda_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
+                       const float *a, const float *b, float beta, float *c)
+{
+    kernels_cpu_gemm(transpose_a, transpose_b, m, n, k, alpha, a, b, beta, c);
+}
+
+static void optimisers(void **state)
+{
+    static const size_t sizes[] = {1, 257};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        for (unsigned flags = 0; flags < 8; flags++) {
+            const float momentum = flags & 1 ? 0.9f : 0.0f, decay = flags & 2 ? 0.01f : 0.0f;
+            checks_sgd_run(*state, sizes[i], momentum, decay, (flags & 4) != 0);
+            if ((flags & 1) == 0) {
+                checks_adamw_run(*state, sizes[i], decay, (flags & 4) != 0);
+            }
+        }
+    }
+}
+
+// More rows than a slab has, and more slabs than that: the sums of sums.
+static void tall_columns(void **state)
+{
+    static const size_t rows[] = {0, 127, 128, 129, 1000, 128 * 128 + 1};
+    const struct kernels *k = *state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const size_t cols = i == 5 ? 3 : 33;
+        struct checks_vector z = checks_gaussian(k, rows[i] * cols, 1.0), sum = checks_gaussian(k, cols, 1.0);
+        k->column_sum(rows[i], cols, z.device, sum.device);
+        float *found = checks_result(k, &sum);
+        for (size_t c = 0; c < cols; c++) {
+            double expected = 0.0, magnitude = 0.0;
+            for (size_t r = 0; r < rows[i]; r++) {
+                expected += (double)z.host[r * cols + c];
+                magnitude += fabs((double)z.host[r * cols + c]);
+            }
+            checks_close("column_sum", rows[i], c, (double)found[c], expected, 40 * EPS * magnitude);
+        }
+        free(found);
+        checks_free(k, &z);
+        checks_free(k, &sum);
+    }
+}
+
+int main(void)
+{
+    void *table = (void *)(uintptr_t)&kernels_cuda_table;
+    checks_seed();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(checks_bias, table),
+        cmocka_unit_test_prestate(checks_relu_keeps_nan, table),
+        cmocka_unit_test_prestate(checks_relu_backward, table),
+        cmocka_unit_test_prestate(checks_column_sum, table),
+        cmocka_unit_test_prestate(tall_columns, table),
+        cmocka_unit_test_prestate(checks_softmax, table),
+        cmocka_unit_test_prestate(checks_softmax_nan, table),
+        cmocka_unit_test_prestate(optimisers, table),
+    };
+    const int failed = cmocka_run_group_tests_name("kernels cuda: training", tests, NULL, NULL);
+    emulator_free();
+    return failed;
+}
