@@ -1,11 +1,148 @@
-// The value formats for avx512.
+// The value formats for AVX-512: what compilers do not vectorise, or not well. Decoding of few bits is a
+// look-up in a register: each lane shifts its code down, and the permutation reads only the low bits.
+#include "kernels/cpu/values_plain.h"
+
+#include <immintrin.h>
+
+static inline __m512 half_values(__m256i half)
+{
+    return _mm512_cvtph_ps(half);
+}
+
+// To nearest even; infinity, which only an overflow makes, becomes the largest number.
+static inline __m256i halves_of(__m512 value)
+{
+    __m256i half = _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT);
+    __m256i magnitude = _mm256_and_si256(half, _mm256_set1_epi16(0x7fff));
+    __m256i sign = _mm256_andnot_si256(_mm256_set1_epi16(0x7fff), half);
+    return _mm256_or_si256(sign, _mm256_min_epu16(magnitude, _mm256_set1_epi16(HALF_LARGEST)));
+}
+
+static void halves_write(size_t count, float *value, uint8_t *out)
+{
+    size_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+        __m256i half = halves_of(_mm512_loadu_ps(value + i));
+        _mm256_storeu_si256((__m256i *)(void *)(out + 2 * i), half);
+        _mm512_storeu_ps(value + i, half_values(half));
+    }
+    plain_halves_write(count - i, value + i, out + 2 * i);
+}
+
+static void halves_read(size_t count, const uint8_t *in, float *value)
+{
+    size_t i = 0;
+    for (; i + 16 <= count; i += 16)
+        _mm512_storeu_ps(value + i,
+                         half_values(_mm256_loadu_si256((const __m256i *)(const void *)(in + 2 * i))));
+    plain_halves_read(count - i, in + 2 * i, value + i);
+}
+
+static void codes_write(float *value, float scale, int32_t most, int8_t *code)
+{
+    const __m512 factor = _mm512_set1_ps(scale), divisor = _mm512_set1_ps(scale > 0.0f ? scale : 1.0f);
+    const __m512i high = _mm512_set1_epi32(most), low = _mm512_set1_epi32(-most);
+    for (size_t i = 0; i < BLOCK; i += 16) {
+        __m512 quotient = _mm512_div_ps(_mm512_loadu_ps(value + i), divisor);
+        __m512i nearest = _mm512_cvt_roundps_epi32(quotient, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+        nearest = _mm512_max_epi32(_mm512_min_epi32(nearest, high), low);
+        _mm_storeu_si128((__m128i *)(void *)(code + i), _mm512_cvtepi32_epi8(nearest));
+        _mm512_storeu_ps(value + i, _mm512_mul_ps(factor, _mm512_cvtepi32_ps(nearest)));
+    }
+}
+
+static void int4_pack(const int8_t *code, uint8_t *out)
+{
+    const __m512i low = _mm512_set1_epi8(15), weights = _mm512_set1_epi16(0x1001);
+    for (size_t i = 0; i < BLOCK; i += 64) {
+        __m512i codes = _mm512_and_si512(_mm512_loadu_si512(code + i), low);
+        __m256i bytes = _mm512_cvtepi16_epi8(_mm512_maddubs_epi16(codes, weights));
+        _mm256_storeu_si256((__m256i *)(void *)(out + i / 2), bytes);
+    }
+}
+
+static void int4_read(const uint8_t *in, float scale, float *value)
+{
+    const __m512i place = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28);
+    const __m512i half = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+    const __m512 level = _mm512_mul_ps(
+        _mm512_set1_ps(scale), _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1));
+    for (size_t i = 0; i < BLOCK; i += 16) {
+        uint64_t codes;
+        memcpy(&codes, in + i / 2, sizeof codes);
+        __m512i each = _mm512_permutexvar_epi32(half, _mm512_set1_epi64((long long)codes));
+        _mm512_storeu_ps(value + i, _mm512_permutexvar_ps(_mm512_srlv_epi32(each, place), level));
+    }
+}
+
+// Bytes of 0 to 3 become two bits each.
+static inline void int2_pack(const uint8_t *code, uint8_t *out)
+{
+    for (size_t i = 0; i < BLOCK; i += 64) {
+        __m512i pairs = _mm512_maddubs_epi16(_mm512_loadu_si512(code + i), _mm512_set1_epi16(0x0401));
+        __m512i bytes = _mm512_madd_epi16(pairs, _mm512_set1_epi32(0x00100001));
+        _mm_storeu_si128((__m128i *)(void *)(out + i / 4), _mm512_cvtepi32_epi8(bytes));
+    }
+}
+
+static void int2_write(float *value, float split, const float level[4], uint8_t *out)
+{
+    const __m512 levels = _mm512_broadcast_f32x4(_mm_loadu_ps(level)), border = _mm512_set1_ps(split);
+    uint8_t code[BLOCK];
+    for (size_t i = 0; i < BLOCK; i += 16) {
+        __m512 values = _mm512_loadu_ps(value + i);
+        __mmask16 above = _mm512_cmp_ps_mask(_mm512_abs_ps(values), border, _CMP_GT_OQ);
+        __m512i sign =
+            _mm512_and_si512(_mm512_srli_epi32(_mm512_castps_si512(values), 30), _mm512_set1_epi32(2));
+        __m512i codes = _mm512_mask_or_epi32(sign, above, sign, _mm512_set1_epi32(1));
+        __m512 decoded = _mm512_permutexvar_ps(codes, levels);
+        __mmask16 any = _mm512_cmp_ps_mask(decoded, _mm512_setzero_ps(), _CMP_NEQ_UQ);
+        _mm512_storeu_ps(value + i, _mm512_maskz_mov_ps(any, decoded));
+        _mm_storeu_si128((__m128i *)(void *)(code + i), _mm512_maskz_cvtepi32_epi8(any, codes));
+    }
+    int2_pack(code, out);
+}
+
+static void int2_read(const uint8_t *in, const float level[4], float *value)
+{
+    const __m512i place = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512 levels = _mm512_broadcast_f32x4(_mm_loadu_ps(level));
+    for (size_t i = 0; i < BLOCK; i += 16) {
+        int32_t codes;
+        memcpy(&codes, in + i / 4, sizeof codes);
+        __m512i each = _mm512_srlv_epi32(_mm512_set1_epi32(codes), place);
+        _mm512_storeu_ps(value + i, _mm512_permutexvar_ps(each, levels));
+    }
+}
+
+static void sign_write(float *value, float scale, uint8_t *out)
+{
+    const __m512i magnitude = _mm512_castps_si512(_mm512_set1_ps(scale));
+    for (size_t i = 0; i < BLOCK; i += 16) {
+        __m512i values = _mm512_loadu_si512(value + i);
+        bytes_put_u16(out + i / 8, _mm512_movepi32_mask(values));
+        __m512i sign = _mm512_and_si512(values, _mm512_set1_epi32((int)BITS_SIGN));
+        _mm512_storeu_si512(value + i, _mm512_or_si512(sign, magnitude));
+    }
+}
+
+static void sign_read(const uint8_t *in, float scale, float *value)
+{
+    const __m512 plus = _mm512_set1_ps(scale);
+    const __m512 minus =
+        _mm512_castsi512_ps(_mm512_or_si512(_mm512_castps_si512(plus), _mm512_set1_epi32((int)BITS_SIGN)));
+    for (size_t i = 0; i < BLOCK; i += 16)
+        _mm512_storeu_ps(value + i, _mm512_mask_mov_ps(plus, (__mmask16)bytes_get_u16(in + i / 8), minus));
+}
+
 #define KERNELS_VALUES kernels_cpu_values_avx512
-#define HALVES_WRITE   plain_halves_write
-#define HALVES_READ    plain_halves_read
-#define INT4_PACK      plain_int4_pack
-#define INT4_READ      plain_int4_read
-#define INT2_WRITE     plain_int2_write
-#define INT2_READ      plain_int2_read
-#define SIGN_WRITE     plain_sign_write
-#define SIGN_READ      plain_sign_read
+#define HALVES_WRITE   halves_write
+#define HALVES_READ    halves_read
+#define CODES_WRITE    codes_write
+#define INT4_PACK      int4_pack
+#define INT4_READ      int4_read
+#define INT2_WRITE     int2_write
+#define INT2_READ      int2_read
+#define SIGN_WRITE     sign_write
+#define SIGN_READ      sign_read
 #include "kernels/cpu/values_body.h"

@@ -6,7 +6,6 @@
 #include "kernels/cpu/values_plain.h"
 
 #define LANES       16u
-#define ROUND_EVEN  12582912.0f // 1.5 * 2^23: adding it rounds |x| < 2^22 to an integer, ties to even
 #define BLOCK_BYTES (8 + BLOCK) // of any format with blocks, at most
 
 static inline float magnitude_of(float value)
@@ -98,45 +97,32 @@ static float scale_of(float largest, float most)
     return bits_of(most * scale) >= BITS_INFINITY ? float_of(bits_of(scale) - 1) : scale;
 }
 
-static void codes_write(float *value, float scale, float most, int8_t *code)
-{
-    float divisor = scale > 0.0f ? scale : 1.0f; // all codes are 0 for scale 0: such a block is below 2^-118
-    for (size_t i = 0; i < BLOCK; i++) {
-        float whole = value[i] / divisor + ROUND_EVEN - ROUND_EVEN;
-        whole = whole > most ? most : whole;
-        whole = whole < -most ? -most : whole;
-        int32_t integer = (int32_t)whole;
-        code[i] = (int8_t)integer;
-        value[i] = scale * (float)integer;
-    }
-}
-
-static void int8_write(size_t count, float *value, uint8_t *out)
+static void block_int8_write(size_t count, float *value, uint8_t *out)
 {
     int8_t code[BLOCK];
     float scale = scale_of(block_largest(count, value), 127.0f);
     bytes_put_u32(out, bits_of(scale));
-    codes_write(value, scale, 127.0f, code);
+    CODES_WRITE(value, scale, 127, code);
     memcpy(out + 4, code, BLOCK);
 }
 
-static void int8_read(const uint8_t *in, float *value)
+static void block_int8_read(const uint8_t *in, float *value)
 {
     float scale = float_of(bytes_get_u32(in));
     for (size_t i = 0; i < BLOCK; i++)
         value[i] = scale * (float)(int8_t)in[4 + i];
 }
 
-static void int4_write(size_t count, float *value, uint8_t *out)
+static void block_int4_write(size_t count, float *value, uint8_t *out)
 {
     int8_t code[BLOCK];
     float scale = scale_of(block_largest(count, value), 7.0f);
     bytes_put_u32(out, bits_of(scale));
-    codes_write(value, scale, 7.0f, code);
+    CODES_WRITE(value, scale, 7, code);
     INT4_PACK(code, out + 4);
 }
 
-static void int4_read(const uint8_t *in, float *value)
+static void block_int4_read(const uint8_t *in, float *value)
 {
     INT4_READ(in + 4, float_of(bytes_get_u32(in)), value);
 }
@@ -152,7 +138,7 @@ static inline void int2_levels(float low, float high, float level[4])
 // Two levels, the means of the magnitudes on both sides of a split. The split lies above the smallest
 // magnitude by 1.5 times the mean distance from it: the best place for a tail that falls exponentially
 // (1.59; the top-k of Gaussian and heavier vectors), and near the best for a whole Gaussian.
-static void int2_write(size_t count, float *value, uint8_t *out)
+static void block_int2_write(size_t count, float *value, uint8_t *out)
 {
     float smallest = block_smallest(count, value);
     float split = smallest + 1.5f * (mean_of(block_sum(value), count) - smallest);
@@ -167,14 +153,14 @@ static void int2_write(size_t count, float *value, uint8_t *out)
     INT2_WRITE(value, split, level, out + 8);
 }
 
-static void int2_read(const uint8_t *in, float *value)
+static void block_int2_read(const uint8_t *in, float *value)
 {
     float level[4];
     int2_levels(float_of(bytes_get_u32(in)), float_of(bytes_get_u32(in + 4)), level);
     INT2_READ(in + 8, level, value);
 }
 
-static void sign_write(size_t count, float *value, uint8_t *out)
+static void block_sign_write(size_t count, float *value, uint8_t *out)
 {
     float scale = mean_of(block_sum(value), count);
     bytes_put_u32(out, bits_of(scale));
@@ -183,7 +169,7 @@ static void sign_write(size_t count, float *value, uint8_t *out)
     SIGN_WRITE(value, scale, out + 4);
 }
 
-static void sign_read(const uint8_t *in, float *value)
+static void block_sign_read(const uint8_t *in, float *value)
 {
     SIGN_READ(in + 4, float_of(bytes_get_u32(in)), value);
 }
@@ -195,10 +181,10 @@ struct block_format {
 };
 
 static const struct block_format block_formats[KERNELS_FORMATS] = {
-    [KERNELS_INT8] = {int8_write, int8_read},
-    [KERNELS_INT4] = {int4_write, int4_read},
-    [KERNELS_INT2] = {int2_write, int2_read},
-    [KERNELS_SIGN] = {sign_write, sign_read},
+    [KERNELS_INT8] = {block_int8_write, block_int8_read},
+    [KERNELS_INT4] = {block_int4_write, block_int4_read},
+    [KERNELS_INT2] = {block_int2_write, block_int2_read},
+    [KERNELS_SIGN] = {block_sign_write, block_sign_read},
 };
 
 static void blocks_write(enum kernels_format format, size_t count, float *value, uint8_t *out)
@@ -319,44 +305,44 @@ static bool scale_valid(uint32_t scale, float most)
 }
 
 // Of one block, `bytes` long. A scale of 0 allows no codes but 0.
-static bool int8_valid(const uint8_t *in, size_t bytes)
+static bool block_int8_valid(const uint8_t *in, size_t bytes)
 {
     uint32_t scale = bytes_get_u32(in);
-    unsigned broken = 0, any = 0;
+    uint8_t broken = 0, any = 0;
     for (size_t i = 4; i < bytes; i++) {
-        broken |= in[i] == 0x80u;
+        broken |= (uint8_t)(in[i] == 0x80u);
         any |= in[i];
     }
     return scale_valid(scale, 127.0f) && !broken && (scale != 0 || !any);
 }
 
-static bool int4_valid(const uint8_t *in, size_t bytes)
+static bool block_int4_valid(const uint8_t *in, size_t bytes)
 {
     uint32_t scale = bytes_get_u32(in);
-    unsigned broken = 0, any = 0;
+    uint8_t broken = 0, any = 0;
     for (size_t i = 4; i < bytes; i++) {
-        broken |= (in[i] & 0x0fu) == 0x08u || (in[i] & 0xf0u) == 0x80u;
+        broken |= (uint8_t)((in[i] & 0x0fu) == 0x08u) | (uint8_t)((in[i] & 0xf0u) == 0x80u);
         any |= in[i];
     }
     return scale_valid(scale, 7.0f) && !broken && (scale != 0 || !any);
 }
 
-static bool int2_valid(const uint8_t *in, size_t bytes)
+static bool block_int2_valid(const uint8_t *in, size_t bytes)
 {
     uint32_t low = bytes_get_u32(in), high = bytes_get_u32(in + 4);
-    unsigned minus_low = 0, any = 0;
+    uint8_t minus_low = 0, any = 0;
     for (size_t i = 8; i < bytes; i++) {
-        minus_low |= in[i] & ~(unsigned)in[i] << 1 & 0xaau;
+        minus_low |= (uint8_t)(in[i] & ~in[i] << 1 & 0xaa);
         any |= in[i];
     }
     return scale_valid(low, 1.0f) && scale_valid(high, 1.0f) && low <= high && (low != 0 || !minus_low) &&
            (high != 0 || !any);
 }
 
-static bool sign_valid(const uint8_t *in, size_t bytes)
+static bool block_sign_valid(const uint8_t *in, size_t bytes)
 {
     uint32_t scale = bytes_get_u32(in);
-    unsigned any = 0;
+    uint8_t any = 0;
     for (size_t i = 4; i < bytes; i++)
         any |= in[i];
     return scale_valid(scale, 1.0f) && (scale != 0 || !any);
@@ -365,10 +351,10 @@ static bool sign_valid(const uint8_t *in, size_t bytes)
 static bool blocks_valid(enum kernels_format format, size_t count, const uint8_t *in)
 {
     static bool (*const valid[KERNELS_FORMATS])(const uint8_t *, size_t) = {
-        [KERNELS_INT8] = int8_valid,
-        [KERNELS_INT4] = int4_valid,
-        [KERNELS_INT2] = int2_valid,
-        [KERNELS_SIGN] = sign_valid,
+        [KERNELS_INT8] = block_int8_valid,
+        [KERNELS_INT4] = block_int4_valid,
+        [KERNELS_INT2] = block_int2_valid,
+        [KERNELS_SIGN] = block_sign_valid,
     };
     static const unsigned code_bits[KERNELS_FORMATS] = {
         [KERNELS_INT8] = 8, [KERNELS_INT4] = 4, [KERNELS_INT2] = 2, [KERNELS_SIGN] = 1};

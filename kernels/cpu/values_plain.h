@@ -7,32 +7,28 @@
 #include "kernels/values.h"
 
 #define BLOCK        KERNELS_VALUES_BLOCK
-#define HALF_LARGEST 0x7bffu // 65504
+#define HALF_LARGEST 0x7bff      // 65504
+#define ROUND_EVEN   12582912.0f // 1.5 * 2^23: adding it rounds |x| < 2^22 to an integer, ties to even
 
 static inline uint32_t half_from(float value)
 {
-    uint32_t bits = bits_of(value), half;
-    uint32_t magnitude = bits & BITS_MAGNITUDE, exponent = magnitude >> 23;
-    if (exponent >= 113) { // 2^-14 and up: normal; rebias the exponent from 127 to 15, drop 13 bits
-        uint32_t rebased = magnitude - (112u << 23);
-        half = (rebased + 0xfffu + (rebased >> 13 & 1)) >> 13; // ties to even; carries into the exponent
-        half = half > HALF_LARGEST ? HALF_LARGEST : half;
-    } else if (exponent >= 102) { // 2^-25 and up: a multiple of 2^-24
-        uint32_t mantissa = (magnitude & 0x7fffffu) | BITS_NORMAL;
-        uint32_t shift = 126 - exponent; // 14 to 24
-        half = (mantissa + (1u << (shift - 1)) - 1 + (mantissa >> shift & 1)) >> shift;
-    } else {
-        half = 0;
-    }
-    return (bits >> 16 & 0x8000u) | half;
+    uint32_t bits = bits_of(value), magnitude = bits & BITS_MAGNITUDE;
+    // From 2^-14 on: rebias the exponent from 127 to 15, drop 13 bits, ties to even; carries into the
+    // exponent.
+    uint32_t rebased = magnitude - (112u << 23);
+    int32_t normal = (int32_t)((rebased + 0xfffu + (rebased >> 13 & 1)) >> 13);
+    normal = normal > HALF_LARGEST ? HALF_LARGEST : normal;
+    // Below: a multiple of 2^-24, which is the last bit of numbers from 0.5 on.
+    int32_t small = (int32_t)(bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f));
+    return (bits >> 16 & 0x8000u) | (uint32_t)((int32_t)magnitude < 113 << 23 ? small : normal);
 }
 
 static inline float half_to(uint32_t half)
 {
-    uint32_t sign = (half & 0x8000u) << 16, magnitude = half & 0x7fffu;
-    float small = (float)(int32_t)magnitude * 0x1p-24f; // below 2^-14: a multiple of 2^-24, exact in fp32
-    uint32_t bits = magnitude < 0x400u ? bits_of(small) : (magnitude << 13) + (112u << 23);
-    return float_of(bits | sign);
+    int32_t magnitude = (int32_t)(half & 0x7fffu);
+    uint32_t small = bits_of((float)magnitude * 0x1p-24f); // below 2^-14: a multiple of 2^-24, exact in fp32
+    uint32_t normal = ((uint32_t)magnitude << 13) + (112u << 23);
+    return float_of((magnitude < 0x400 ? small : normal) | (half & 0x8000u) << 16);
 }
 
 static inline void plain_halves_write(size_t count, float *value, uint8_t *out)
@@ -48,6 +44,20 @@ static inline void plain_halves_read(size_t count, const uint8_t *in, float *val
 {
     for (size_t i = 0; i < count; i++)
         value[i] = half_to(bytes_get_u16(in + 2 * i));
+}
+
+// Codes of value / scale, -most to most; value[] becomes what they stand for. All are 0 for scale 0: such a
+// block is below 2^-118.
+static inline void plain_codes_write(float *value, float scale, int32_t most, int8_t *code)
+{
+    float divisor = scale > 0.0f ? scale : 1.0f;
+    for (size_t i = 0; i < BLOCK; i++) {
+        int32_t nearest = (int32_t)(value[i] / divisor + ROUND_EVEN - ROUND_EVEN);
+        nearest = nearest > most ? most : nearest;
+        nearest = nearest < -most ? -most : nearest;
+        code[i] = (int8_t)nearest;
+        value[i] = scale * (float)nearest;
+    }
 }
 
 // Two's complement in four bits, the lower entry in the lower half.
@@ -84,8 +94,12 @@ static inline void plain_int2_write(float *value, float split, const float level
 
 static inline void plain_int2_read(const uint8_t *in, const float level[4], float *value)
 {
-    for (size_t i = 0; i < BLOCK; i++)
-        value[i] = level[in[i / 4] >> 2 * (i % 4) & 3];
+    uint32_t low = bits_of(level[0]), differ = low ^ bits_of(level[1]);
+    for (size_t i = 0; i < BLOCK / 4; i++)
+        for (uint32_t j = 0; j < 4; j++) {
+            uint32_t code = (uint32_t)in[i] >> 2 * j;
+            value[4 * i + j] = float_of((low ^ (differ & -(code & 1))) | (code & 2) << 30);
+        }
 }
 
 // Sets a bit for each value with a negative sign; the values become +-scale.
@@ -104,8 +118,9 @@ static inline void plain_sign_write(float *value, float scale, uint8_t *out)
 
 static inline void plain_sign_read(const uint8_t *in, float scale, float *value)
 {
-    for (size_t i = 0; i < BLOCK; i++)
-        value[i] = float_of(bits_of(scale) | ((uint32_t)in[i / 8] >> i % 8 & 1) << 31);
+    for (size_t i = 0; i < BLOCK / 8; i++)
+        for (uint32_t j = 0; j < 8; j++)
+            value[8 * i + j] = float_of(bits_of(scale) | ((uint32_t)in[i] << (31 - j) & BITS_SIGN));
 }
 
 #endif

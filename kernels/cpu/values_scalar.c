@@ -1,7 +1,8 @@
-// The value formats for scalar.
+// The value formats for any processor (on x86-64 the compiler may use SSE2).
 #define KERNELS_VALUES kernels_cpu_values_scalar
 #define HALVES_WRITE   plain_halves_write
 #define HALVES_READ    plain_halves_read
+#define CODES_WRITE    plain_codes_write
 #define INT4_PACK      plain_int4_pack
 #define INT4_READ      plain_int4_read
 #define INT2_WRITE     plain_int2_write
