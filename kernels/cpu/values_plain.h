@@ -10,28 +10,34 @@
 #define HALF_LARGEST 0x7bff      // 65504
 #define ROUND_EVEN   12582912.0f // 1.5 * 2^23: adding it rounds |x| < 2^22 to an integer, ties to even
 
+// Without a branch, which compilers would not vectorise.
+static inline uint32_t choose(bool first, uint32_t yes, uint32_t no)
+{
+    return no ^ ((yes ^ no) & -(uint32_t)first);
+}
+
 static inline uint32_t half_from(float value)
 {
     uint32_t bits = bits_of(value), magnitude = bits & BITS_MAGNITUDE;
     // From 2^-14 on: rebias the exponent from 127 to 15, drop 13 bits, ties to even; carries into the
     // exponent.
     uint32_t rebased = magnitude - (112u << 23);
-    int32_t normal = (int32_t)((rebased + 0xfffu + (rebased >> 13 & 1)) >> 13);
-    normal = normal > HALF_LARGEST ? HALF_LARGEST : normal;
+    uint32_t normal = (rebased + 0xfffu + (rebased >> 13 & 1)) >> 13;
+    normal = choose((int32_t)normal > HALF_LARGEST, HALF_LARGEST, normal);
     // Below: a multiple of 2^-24, which is the last bit of numbers from 0.5 on.
-    int32_t small = (int32_t)(bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f));
-    return (bits >> 16 & 0x8000u) | (uint32_t)((int32_t)magnitude < 113 << 23 ? small : normal);
+    uint32_t small = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
+    return (bits >> 16 & 0x8000u) | choose((int32_t)magnitude < 113 << 23, small, normal);
 }
 
 static inline float half_to(uint32_t half)
 {
-    int32_t magnitude = (int32_t)(half & 0x7fffu);
-    uint32_t small = bits_of((float)magnitude * 0x1p-24f); // below 2^-14: a multiple of 2^-24, exact in fp32
-    uint32_t normal = ((uint32_t)magnitude << 13) + (112u << 23);
-    return float_of((magnitude < 0x400 ? small : normal) | (half & 0x8000u) << 16);
+    uint32_t magnitude = half & 0x7fffu;
+    uint32_t small = bits_of((float)(int32_t)magnitude * 0x1p-24f); // below 2^-14: exact in fp32
+    uint32_t normal = (magnitude << 13) + (112u << 23);
+    return float_of(choose(magnitude < 0x400u, small, normal) | (half & 0x8000u) << 16);
 }
 
-static inline void plain_halves_write(size_t count, float *value, uint8_t *out)
+static inline void plain_halves_write(size_t count, float *restrict value, uint8_t *restrict out)
 {
     for (size_t i = 0; i < count; i++) {
         uint32_t half = half_from(value[i]);
@@ -40,7 +46,7 @@ static inline void plain_halves_write(size_t count, float *value, uint8_t *out)
     }
 }
 
-static inline void plain_halves_read(size_t count, const uint8_t *in, float *value)
+static inline void plain_halves_read(size_t count, const uint8_t *restrict in, float *restrict value)
 {
     for (size_t i = 0; i < count; i++)
         value[i] = half_to(bytes_get_u16(in + 2 * i));
