@@ -1,5 +1,5 @@
-// The fused apply for AVX-512: eight terms of a hash at once. The rest is the plain loops: it waits for memory,
-// with single loads and stores, too.
+// The fused apply for AVX-512: eight terms of a hash at once. The rest is the plain loops: it waits for
+// memory, with single loads and stores, too.
 #include "kernels/cpu/apply_plain.h"
 
 #include <immintrin.h>
@@ -28,6 +28,16 @@ static inline __m512i widen8(const void *at)
     return _mm512_cvtepu32_epi64(_mm256_loadu_si256((const __m256i *)at));
 }
 
+// Not the compiler's own reduction, which adds signed numbers.
+static inline uint64_t sum8(__m512i sum)
+{
+    uint64_t part[8], total = 0;
+    _mm512_storeu_si512(part, sum);
+    for (size_t i = 0; i < 8; i++)
+        total += part[i];
+    return total;
+}
+
 static uint64_t hash_change(size_t count, const uint32_t *index, const float *before, const float *after)
 {
     __m512i sum = _mm512_setzero_si512();
@@ -37,8 +47,7 @@ static uint64_t hash_change(size_t count, const uint32_t *index, const float *be
         sum = _mm512_add_epi64(sum, terms8(places, widen8(after + i)));
         sum = _mm512_sub_epi64(sum, terms8(places, widen8(before + i)));
     }
-    return (uint64_t)_mm512_reduce_add_epi64(sum) +
-           plain_hash_change(count - i, index + i, before + i, after + i);
+    return sum8(sum) + plain_hash_change(count - i, index + i, before + i, after + i);
 }
 
 static uint64_t hash_run(size_t count, const float *x, size_t first, uint32_t mask)
@@ -53,7 +62,7 @@ static uint64_t hash_run(size_t count, const float *x, size_t first, uint32_t ma
                                terms8(_mm512_rol_epi64(index, 32), _mm512_and_si512(widen8(x + i), counted)));
         index = _mm512_add_epi64(index, _mm512_set1_epi64(8));
     }
-    return (uint64_t)_mm512_reduce_add_epi64(sum) + plain_hash_run(count - i, x + i, first + i, mask);
+    return sum8(sum) + plain_hash_run(count - i, x + i, first + i, mask);
 }
 
 #define KERNELS_APPLY kernels_cpu_apply_avx512

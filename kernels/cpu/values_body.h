@@ -332,7 +332,7 @@ static bool block_int2_valid(const uint8_t *in, size_t bytes)
     uint32_t low = bytes_get_u32(in), high = bytes_get_u32(in + 4);
     uint8_t minus_low = 0, any = 0;
     for (size_t i = 8; i < bytes; i++) {
-        minus_low |= (uint8_t)(in[i] & ~in[i] << 1 & 0xaa);
+        minus_low |= (uint8_t)(in[i] & ~(in[i] << 1) & 0xaa);
         any |= in[i];
     }
     return scale_valid(low, 1.0f) && scale_valid(high, 1.0f) && low <= high && (low != 0 || !minus_low) &&

@@ -70,7 +70,7 @@ static inline void plain_codes_write(float *value, float scale, int32_t most, in
 static inline void plain_int4_pack(const int8_t *code, uint8_t *out)
 {
     for (size_t i = 0; i < BLOCK / 2; i++)
-        out[i] = (uint8_t)((code[2 * i] & 15) | code[2 * i + 1] << 4);
+        out[i] = (uint8_t)(((unsigned)code[2 * i] & 15u) | (unsigned)code[2 * i + 1] << 4);
 }
 
 static inline void plain_int4_read(const uint8_t *in, float scale, float *value)
