@@ -32,16 +32,17 @@ static size_t block_bytes(const struct block *block)
     return HEADER_BYTES + block->high_bytes + block->low_bytes;
 }
 
-// The shortest way to say `entries` offsets of which `last` is the largest. Going from one width to the next
-// costs `entries` bits and saves half of last >> width.
+// The shortest way to say `entries` offsets of which `last` is the largest. With entries <= last >> width <
+// 2 entries, a width more costs `entries` bits and saves fewer, one less saves `entries` and costs more.
+// Whole blocks have no rounding to speak of; of others the neighbours may be a byte shorter.
 static struct block block_best(size_t entries, uint32_t last)
 {
-    unsigned width = 0;
-    while (width < KERNELS_CODING_WIDTH && (last >> width) - (last >> (width + 1)) > entries)
-        width++;
+    const uint32_t mean = entries == BLOCK ? last / BLOCK : last / (uint32_t)entries;
+    const unsigned width = mean > 0 ? 31 - (unsigned)__builtin_clz(mean) : 0;
     struct block best = block_of(entries, last, width);
-    for (unsigned near = width > 0 ? width - 1 : 0; near <= width + 1 && near <= KERNELS_CODING_WIDTH;
-         near++) {
+    if (entries == BLOCK)
+        return best;
+    for (unsigned near = width > 0 ? width - 1 : 0; near <= width + 1; near++) {
         struct block other = block_of(entries, last, near);
         best = block_bytes(&other) < block_bytes(&best) ? other : best;
     }

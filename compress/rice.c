@@ -6,13 +6,17 @@
 #define PARAMETER_MAX KERNELS_CODING_WIDTH
 #define ROUNDING_BITS 14u // what rounding both streams up to whole bytes can add, at most
 
+// Where gaps are geometric with mean m, parameter p + 1 is shorter than p from m = 2^p / 0.4812 on, where
+// y = e^(-2^p / m) solves y^2 + y = 1. The neighbours of that guess show whether it is the best.
 unsigned indices_rice_first(const uint32_t *index, size_t entries)
 {
-    unsigned first = PARAMETER_MIN;
     const uint64_t mean = entries > 0 ? ((uint64_t)index[entries - 1] + 1 - entries) / entries : 0;
-    while (first + KERNELS_CODING_SHIFTS <= PARAMETER_MAX && mean >> (first + 2) > 0)
-        first++;
-    return first;
+    unsigned best = PARAMETER_MIN;
+    while (mean * 1000 > (uint64_t)2078 << best)
+        best++;
+    const unsigned first = best > PARAMETER_MIN + 1 ? best : PARAMETER_MIN + 1;
+    const unsigned last = PARAMETER_MAX + 1 - KERNELS_CODING_SHIFTS;
+    return first - 1 < last ? first - 1 : last;
 }
 
 static size_t rice_bytes(size_t entries, uint64_t zeros, unsigned parameter)

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define KERNELS_CODING_WIDTH  30u // the widest low part
-#define KERNELS_CODING_SHIFTS 4u  // sums that one pass gives
+#define KERNELS_CODING_SHIFTS 3u  // sums that one pass gives
 
 struct kernels_streams {
     const uint8_t *high, *low;
@@ -32,7 +32,8 @@ struct kernels_rice {
 };
 
 struct kernels_coding {
-    // sums[j] = sum of gap >> (shift + j), shift + j < 32. False, and no sums, unless the indices ascend.
+    // sums[j] = sum of gap >> (shift + j), shift + j < 32. False, and no sums, unless the indices ascend
+    // below 2^31.
     bool (*gaps)(size_t count, const uint32_t *index, unsigned shift, uint64_t sums[KERNELS_CODING_SHIFTS]);
 
     // high_bytes and low_bytes are those that the list needs; both streams are written whole.

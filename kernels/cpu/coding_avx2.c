@@ -1,6 +1,6 @@
 // The index coders for processors with AVX2.
-#include "kernels/cpu/cpu.h"
 #include "kernels/cpu/coding_plain.h"
+#include "kernels/cpu/cpu.h"
 
 #include <string.h>
 

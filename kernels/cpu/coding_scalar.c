@@ -1,6 +1,6 @@
 // The index coders for any processor.
-#include "kernels/cpu/cpu.h"
 #include "kernels/cpu/coding_plain.h"
+#include "kernels/cpu/cpu.h"
 
 #include <string.h>
 
@@ -8,15 +8,16 @@ static bool gaps(size_t count, const uint32_t *index, unsigned shift, uint64_t s
 {
     uint64_t sum[KERNELS_CODING_SHIFTS] = {0};
     uint32_t next = 0;
-    bool ascending = true;
+    uint32_t any = 0; // its top bit: an index or a gap of 2^31 or more
     for (size_t i = 0; i < count; i++) {
-        ascending &= index[i] >= next && index[i] < UINT32_MAX;
         const uint32_t gap = index[i] - next;
+        any |= gap | index[i];
         for (unsigned j = 0; j < KERNELS_CODING_SHIFTS; j++) {
             sum[j] += gap >> (shift + j);
         }
         next = index[i] + 1;
     }
+    const bool ascending = any >> 31 == 0;
     if (ascending) {
         memcpy(sums, sum, sizeof sum);
     }
