@@ -6,6 +6,7 @@
 #include "train/trainer.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #define RATE_ADAMW 0.05 // above it AdamW is all but sure to diverge: the rate was meant for sgd
@@ -101,8 +102,12 @@ enum base_error node_config_check_average(const struct node_config *config, stru
                                         floor, ceiling));
     }
     if (config->average.select_block && (double)config->average.select_block * config->average.ratio < 1)
-        node_config_say(BASE_LOG_WARN, config, "average.select_block",
-                        "is so short that only some of its blocks give an entry to an exchange");
+        return node_config_at(config, "average.select_block", why,
+                              base_fail(why, BASE_EINVAL,
+                                        "found %" PRIu64
+                                        ", expected at least 1 / average.ratio, which is %.0f: each block "
+                                        "must have a value to send",
+                                        config->average.select_block, ceil(1 / config->average.ratio)));
     struct compress_filters filters;
     enum base_error error = node_config_filters(config, &filters, why);
     if (error)

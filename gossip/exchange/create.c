@@ -45,6 +45,16 @@ static enum base_error check(const struct gossip_exchange_options *options, stru
     return BASE_OK;
 }
 
+// One entry of each block at least: what never travels would never agree.
+static size_t entries_of(const struct gossip_exchange_options *options)
+{
+    size_t d = options->parameters, block = options->selection.block;
+    size_t blocks = block > 0 && block < d ? (d + block - 1) / block : 1;
+    size_t entries = (size_t)((double)options->ratio * (double)d + 0.5);
+
+    return entries > blocks ? entries : blocks;
+}
+
 enum base_error gossip_exchange_create(const struct gossip_exchange_options *options,
                                        struct gossip_exchange **exchange, struct base_reason *why)
 {
@@ -56,9 +66,7 @@ enum base_error gossip_exchange_create(const struct gossip_exchange_options *opt
     if (!fresh)
         return base_fail(why, BASE_ENOMEM, "exchange: out of memory");
     fresh->options = *options;
-    fresh->entries = (size_t)((double)options->ratio * (double)options->parameters + 0.5);
-    if (fresh->entries == 0)
-        fresh->entries = 1;
+    fresh->entries = entries_of(options);
     fresh->options.selection.k = fresh->entries;
     fresh->start_hash = options->kernels->apply->hash(options->start, options->parameters, 0, false);
     fresh->totals.consensus = (double)NAN;
@@ -86,7 +94,6 @@ void gossip_exchange_destroy(struct gossip_exchange *exchange)
     free(exchange->pending_second);
     free(exchange->correction_sum);
     free(exchange->window);
-    free(exchange->short_form);
     compress_sparse_destroy(&exchange->chosen);
     free(exchange);
 }

@@ -34,7 +34,7 @@ static enum base_error start_request(struct gossip_exchange *exchange, struct go
     edge->alarm_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
     exchange->active = edge;
     struct gossip_message message = gossip_packet_message(&edge->request, GOSSIP_XCHG);
-    gossip_sparse_shorten(exchange, edge, &edge->request, &message);
+    gossip_sparse_shorten(edge, &edge->request, &message);
     gossip_edge_send(actions, edge, &message);
     return BASE_OK;
 }
@@ -112,7 +112,7 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
     if (form == GOSSIP_DELTA_SPARSE)
         gossip_round_note(exchange, edge, theirs->clock);
     struct gossip_message message = gossip_packet_message(&edge->answer, GOSSIP_XACK);
-    gossip_sparse_shorten(exchange, edge, &edge->answer, &message);
+    gossip_sparse_shorten(edge, &edge->answer, &message);
     gossip_edge_send(actions, edge, &message);
     if (edge->sequence == 1) // an edge that one end forgot begins where it began before: let them compare
         gossip_settle_tell(exchange, edge, actions);

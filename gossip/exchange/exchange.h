@@ -35,7 +35,7 @@ struct gossip_exchange_options {
     uint64_t round;     // rounds that `model` has behind it
     float ratio;        // kept entries / d, in (0, 1]
     enum kernels_format values;
-    struct compress_selection selection; // method, block and seed; k is the ratio's
+    struct compress_selection selection; // method, block and seed; k is the ratio's, at least 1 a block
     struct compress_filters filters;
     bool sync; // a round ends after its own exchange (or its deadline), else at once
     bool drift_correction;

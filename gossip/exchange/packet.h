@@ -16,7 +16,7 @@ struct gossip_packet {
     uint64_t offset;
     bool keys;      // the receiver is to remember the indices; not stored: a restart forgets them
     bool again;     // ours: over the indices that the peer remembers
-    uint8_t *bytes; // owned: the delta, then the moment slice
+    uint8_t *bytes; // owned: the delta, then the moment slice; behind them the delta without indices
     size_t delta_bytes, moment_bytes, capacity;
 };
 

@@ -92,7 +92,7 @@ enum base_error gossip_sparse_prepare(struct gossip_exchange *exchange, struct g
     enum base_error error = choose(exchange, edge, &a, &energy, &again);
     size_t bound = compress_packet_bound(a.count, exchange->chosen.count, options->values);
     if (!error)
-        error = gossip_packet_reserve(packet, bound + behind);
+        error = gossip_packet_reserve(packet, bound + behind + (again ? bound : 0));
     if (!error)
         error = compress_packet_encode(options->kernels, &exchange->chosen, a.count, options->values, NULL,
                                        packet->bytes, bound, &packet->delta_bytes);
@@ -113,26 +113,20 @@ static struct compress_keys keys_of(const struct compress_history *history)
                                   .hash = compress_keys_hash(history->index, history->count)};
 }
 
-void gossip_sparse_shorten(struct gossip_exchange *exchange, const struct gossip_edge *edge,
-                           const struct gossip_packet *packet, struct gossip_message *message)
+// The short form lies behind the moments: several packets may leave in one step.
+void gossip_sparse_shorten(const struct gossip_edge *edge, struct gossip_packet *packet,
+                           struct gossip_message *message)
 {
-    size_t bytes;
+    size_t used = packet->delta_bytes + packet->moment_bytes, bytes;
 
     if (!packet->again || edge->sent.count == 0)
         return;
-    if (exchange->short_capacity < packet->delta_bytes) {
-        uint8_t *larger = malloc(packet->delta_bytes);
-        if (!larger)
-            return; // then it goes with its indices
-        free(exchange->short_form);
-        exchange->short_form = larger;
-        exchange->short_capacity = packet->delta_bytes;
-    }
     const struct compress_keys known = keys_of(&edge->sent);
-    if (compress_packet_shorten(packet->bytes, packet->delta_bytes, &known, exchange->short_form,
-                                exchange->short_capacity, &bytes))
+    if (compress_packet_shorten(packet->bytes, packet->delta_bytes, &known, packet->bytes + used,
+                                packet->capacity - used, &bytes) ||
+        bytes >= packet->delta_bytes)
         return;
-    message->as.exchange.delta = exchange->short_form;
+    message->as.exchange.delta = packet->bytes + used;
     message->as.exchange.delta_bytes = (uint32_t)bytes;
 }
 

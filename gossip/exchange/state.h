@@ -58,8 +58,6 @@ struct gossip_exchange {
     float *correction_sum;          // [d] sum over edges of c; NULL without drift correction
     struct compress_sparse chosen;  // scratch: what a packet is made from
     struct gossip_window *window;   // [2] scratch: pieces of our packet and of theirs
-    uint8_t *short_form;            // memory of the latest packet that went without its indices
-    size_t short_capacity;
 
     struct gossip_edge **edges;
     size_t n_edges;
@@ -132,8 +130,8 @@ void gossip_sparse_apply(struct gossip_exchange *exchange, struct gossip_edge *e
                          const struct gossip_packet *mine, struct gossip_pair *pair, float gain);
 void gossip_sparse_drop(struct gossip_pair *pair);
 // `message` carries `packet`, which was just made: without its indices, where the peer has them.
-void gossip_sparse_shorten(struct gossip_exchange *exchange, const struct gossip_edge *edge,
-                           const struct gossip_packet *packet, struct gossip_message *message);
+void gossip_sparse_shorten(const struct gossip_edge *edge, struct gossip_packet *packet,
+                           struct gossip_message *message);
 
 // dense.c. Runs of elements: a BOOT block as it is, a slice of second moments in log8.
 struct gossip_run {

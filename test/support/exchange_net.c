@@ -245,13 +245,17 @@ static void deliver(struct net *net, struct net_message *item)
     struct gossip_exchange_event event = {
         .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(item->from), .message = &message};
 
-    if (base_rng_uniform(&net->rng) < net->cut_chance) {
+    bool cut = base_rng_uniform(&net->rng) < net->cut_chance;
+    if (!cut) {
+        BASE_ASSERT(gossip_message_decode(item->bytes, item->count, &message) == BASE_OK);
+        enum base_error error = net_step(net, item->to, &event);
+        cut = error == BASE_EFORMAT && net->forgets;
+        BASE_ASSERT(!error || cut);
+    }
+    if (cut) {
         net->cuts++;
         net_unlink(net, item->from, item->to);
         net_link(net, item->from, item->to);
-    } else {
-        BASE_ASSERT(gossip_message_decode(item->bytes, item->count, &message) == BASE_OK);
-        BASE_ASSERT(net_step(net, item->to, &event) == BASE_OK);
     }
     free(item->bytes);
     free(item);

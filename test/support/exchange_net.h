@@ -39,6 +39,7 @@ struct net {
                         // delivered
     double loss_chance; // that a message is lost and its link stays: a sender out of memory
     size_t cuts;
+    bool forgets; // nodes go back to older states: what then does not fit ends its link, as in the daemon
     // Sees every step with the actions that it led to, before they are carried out; may be NULL.
     void (*watch)(struct net *net, size_t node, const struct gossip_exchange_event *event,
                   const struct gossip_exchange_actions *actions);

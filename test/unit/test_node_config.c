@@ -352,6 +352,9 @@ static void every_impossible_combination_is_named(void **state)
          "the entries that is dropped"},
         {{"average.filters=random-skip:0.1,random-skip:0.2"},
          "--set: average.filters: filter random-skip is there twice; name it once"},
+        {{"average.select_block=31"},
+         "--set: average.select_block: found 31, expected at least 1 / average.ratio, which is 32: each "
+         "block must have a value to send"},
         {{"average.deadline_floor=1m"},
          "--set: average.deadline_floor: found 1m, expected at most average.deadline_ceiling, which is 10s"},
     };
