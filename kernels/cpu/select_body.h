@@ -11,9 +11,10 @@
 
 #define VECTORS   64u               // of a piece
 #define PIECE     (VECTORS * LANES) // elements between two looks at the room left
-#define AHEAD     (2048u / 4u) // elements that are asked for ahead: the hardware stops at the end of a page
-#define DENSER    (PIECE / 8u)
-#define DENSE     (PIECE / 24u) // entries of a piece from which on packing every vector is cheaper than choosing
+#define NEAR      512u          // elements that are asked for ahead: the hardware stops at the end of a page
+#define FAR       2048u         // the same into the second cache, where memory is slow to answer
+#define DENSE     (PIECE / 14u) // entries of a piece from which on packing every vector is cheaper than choosing
+#define DENSER    (PIECE / 7u) // and from which on more than 4 in a vector are no surprise
 #define ALL_LANES ((1u << LANES) - 1)
 #define INLINE    static inline __attribute__((always_inline))
 
@@ -91,9 +92,11 @@ INLINE v_float look_first(const struct kernels_difference *a, size_t at, unsigne
 
 INLINE void ask_ahead(const struct kernels_difference *a, size_t at, bool differs)
 {
-    __builtin_prefetch(a->x + at + AHEAD);
+    __builtin_prefetch(a->x + at + NEAR);
+    __builtin_prefetch(a->x + at + FAR, 0, 2);
     if (differs) {
-        __builtin_prefetch(a->r + at + AHEAD);
+        __builtin_prefetch(a->r + at + NEAR);
+        __builtin_prefetch(a->r + at + FAR, 0, 2);
     }
 }
 
@@ -123,13 +126,15 @@ INLINE void gather_dense(const struct kernels_difference *a, size_t at, v_bits b
                          unsigned width, struct entries *to, struct total *total)
 {
     struct partial part[2] = {partial_zero(), partial_zero()};
+    struct entries here = *to; // known to nobody else: kept in registers
     for (size_t end = at + PIECE; at < end;) {
         for (size_t chain = 0; chain < 2; chain++, at += LANES) {
             ask_ahead(a, at, differs);
             const v_float d = look(a, at, differs, &part[chain]);
-            put(to, v_reach(v_magnitude(d), bound), at, d, width);
+            put(&here, v_reach(v_magnitude(d), bound), at, d, width);
         }
     }
+    *to = here;
     total_add(total, &part[0], differs);
     total_add(total, &part[1], differs);
 }
@@ -139,6 +144,7 @@ INLINE void gather_thin(const struct kernels_difference *a, size_t at, v_bits bo
                         struct entries *to, struct total *total)
 {
     struct partial part[2] = {partial_zero(), partial_zero()};
+    struct entries here = *to;
     uint32_t hits[VECTORS + 1];
     size_t n = 0;
     for (size_t i = 0; i < PIECE;) {
@@ -155,8 +161,9 @@ INLINE void gather_thin(const struct kernels_difference *a, size_t at, v_bits bo
     for (size_t i = 0; i < n; i++) {
         const size_t from = at + (hits[i] >> 16);
         const v_float x = v_load(a->x + from), d = differs ? v_sub(x, v_load(a->r + from)) : x;
-        put(to, hits[i] & 0xffffu, from, d, 4);
+        put(&here, hits[i] & 0xffffu, from, d, 4);
     }
+    *to = here;
 }
 
 // Vector by vector to `to_element`, or to the element that does not fit; returns where it stopped.
@@ -290,11 +297,12 @@ struct binning {
     unsigned shift;
     size_t waiting;
     uint64_t above;
-    uint32_t bin[WAITING + LANES];
+    uint32_t *bin; // apart from the rest, so that storing there does not send the rest to memory
 };
 
-INLINE void binning_start(struct binning *b, uint32_t floor, unsigned shift)
+INLINE void binning_start(struct binning *b, uint32_t floor, unsigned shift, uint32_t *bin)
 {
+    b->bin = bin;
     b->floor = v_set(floor);
     b->reach = v_bound(floor);
     b->last = v_bound(KERNELS_BINS - 1);
@@ -317,9 +325,10 @@ struct binning_few {
     uint64_t *bins;
 };
 
-static void few_count(struct binning_few *few)
+INLINE void few_count(struct binning_few *few)
 {
-    for (size_t i = 0; i < few->b.waiting; i++) {
+    const size_t waiting = few->b.waiting;
+    for (size_t i = 0; i < waiting; i++) {
         few->bins[few->b.bin[i]]++;
     }
     few->b.waiting = 0;
@@ -337,8 +346,9 @@ INLINE void few_step(void *context, v_bits magnitude, unsigned lanes)
 static void histogram_few(const struct kernels_difference *a, uint32_t floor, unsigned shift,
                           uint64_t bins[KERNELS_BINS], struct kernels_seen *seen)
 {
+    uint32_t bin[WAITING + LANES];
     struct binning_few few;
-    binning_start(&few.b, floor, shift);
+    binning_start(&few.b, floor, shift, bin);
     few.bins = bins;
     memset(bins, 0, KERNELS_BINS * sizeof *bins);
     pass(a, few_step, &few, seen);
@@ -349,18 +359,21 @@ static void histogram_few(const struct kernels_difference *a, uint32_t floor, un
 // Two counts for each bin, in turn, because equal ones in a row would wait for each other.
 struct binning_many {
     struct binning b;
-    uint32_t counts[2 * KERNELS_BINS];
+    uint32_t *counts;
 };
 
-static void many_count(struct binning_many *many)
+INLINE void many_count(struct binning_many *many)
 {
+    const size_t waiting = many->b.waiting;
+    const uint32_t *bin = many->b.bin;
+    uint32_t *counts = many->counts;
     size_t i = 0;
-    for (; i + 2 <= many->b.waiting; i += 2) {
-        many->counts[2 * many->b.bin[i]]++;
-        many->counts[2 * many->b.bin[i + 1] + 1]++;
+    for (; i + 2 <= waiting; i += 2) {
+        counts[2 * bin[i]]++;
+        counts[2 * bin[i + 1] + 1]++;
     }
-    if (i < many->b.waiting) {
-        many->counts[2 * many->b.bin[i]]++;
+    if (i < waiting) {
+        counts[2 * bin[i]]++;
     }
     many->b.waiting = 0;
 }
@@ -381,13 +394,14 @@ static void histogram(const struct kernels_difference *a, uint32_t floor, unsign
         histogram_few(a, floor, shift, bins, seen);
         return;
     }
-    struct binning_many many;
-    binning_start(&many.b, floor, shift);
-    memset(many.counts, 0, sizeof many.counts);
+    uint32_t bin[WAITING + LANES], counts[2 * KERNELS_BINS];
+    struct binning_many many = {.counts = counts};
+    binning_start(&many.b, floor, shift, bin);
+    memset(counts, 0, sizeof counts);
     pass(a, many_step, &many, seen);
     many_count(&many);
     for (size_t i = 0; i < KERNELS_BINS; i++) {
-        bins[i] = (uint64_t)many.counts[2 * i] + many.counts[2 * i + 1];
+        bins[i] = (uint64_t)counts[2 * i] + counts[2 * i + 1];
     }
     bins[KERNELS_BINS - 1] += many.b.above;
 }
