@@ -60,6 +60,13 @@ static enum base_error neighbours_in(const struct topology_plan *plan, const str
     return BASE_OK;
 }
 
+// Members come from the network: a plan may hold more of them than a node may know.
+static enum base_error plan_of(const struct topology_options *topology, const struct topology_member *view,
+                               size_t n, struct topology_plan **plan)
+{
+    return n > LIMIT_MEMBERS ? BASE_EINVAL : topology_plan_create(topology, view, n, plan);
+}
+
 enum base_error node_graph_neighbours(const struct topology_options *topology,
                                       const struct topology_member *view, size_t n,
                                       const struct gossip_id *self,
@@ -68,7 +75,7 @@ enum base_error node_graph_neighbours(const struct topology_options *topology,
 {
     struct topology_plan *plan;
     size_t position = place_of(view, n, self);
-    enum base_error error = topology_plan_create(topology, view, n, &plan);
+    enum base_error error = plan_of(topology, view, n, &plan);
 
     if (error)
         return error;
@@ -145,7 +152,7 @@ enum base_error node_graph_view(struct node_graph *graph, const struct topology_
     struct gossip_id neighbours[NODE_GRAPH_NEIGHBOURS], *ids = NULL;
     struct topology_plan *plan = NULL, *unused;
     size_t count = 0, position = place_of(view, n, &graph->self);
-    enum base_error error = topology_plan_create(&graph->topology, view, n, &plan);
+    enum base_error error = plan_of(&graph->topology, view, n, &plan);
 
     unused = plan;
     if (!error)

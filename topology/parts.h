@@ -5,8 +5,91 @@
 #include "topology/topology.h"
 #include <stdbool.h>
 
-#define TOPOLOGY_VACANT     UINT32_MAX           // nobody holds this slot
-#define TOPOLOGY_SLOTS_MOST (4u * LIMIT_MEMBERS) // claims from here on count as none
+#define TOPOLOGY_VACANT     UINT32_MAX            // nobody holds this slot
+#define TOPOLOGY_SLOTS_MOST TOPOLOGY_MEMBERS_MOST // claims from here on count as none
+
+// How plans of a kind answer. The members are on their hash rings when `make` is called, for any n; all
+// others are for n >= 2. What `make` leaves in plan->data, `drop` frees, also after a `make` that failed.
+struct topology_family {
+    enum base_error (*make)(struct topology_plan *plan, const struct topology_options *options,
+                            const struct topology_member *members); // NULL: nothing to make
+    void (*drop)(void *data);
+    size_t (*partner)(const struct topology_plan *plan, size_t member, uint64_t round);
+    double (*weight)(const struct topology_plan *plan, size_t member, uint64_t round); // NULL: always 1/2
+    uint64_t (*period)(const struct topology_plan *plan);
+    size_t (*neighbours)(const struct topology_plan *plan, size_t member, size_t *peers, size_t capacity);
+};
+
+struct topology_plan {
+    const struct topology_family *family;
+    size_t n, rings;
+    uint64_t seed;
+    uint32_t *order;    // [rings][n] member at a position
+    uint32_t *position; // [rings][n] position of a member
+    uint32_t *slot;     // butterfly: [n]
+    void *data;         // of the family
+};
+
+extern const struct topology_family topology_ring, topology_butterfly, topology_random, topology_torus;
+
+// Peers of one member, ascending, without repeats; for kinds with few of them.
+#define TOPOLOGY_FOUND_MOST 32u // two a ring (8), or two a stage (14)
+struct topology_found {
+    size_t peers[TOPOLOGY_FOUND_MOST], count;
+};
+void topology_find(struct topology_found *found, size_t peer); // TOPOLOGY_NOBODY: nothing
+// What topology_plan_neighbours is to return.
+size_t topology_give(const struct topology_found *found, size_t *peers, size_t capacity);
+
+// A meeting of a schedule that is kept round by round.
+struct topology_meeting {
+    uint32_t a, b, round;
+    double weight;
+};
+
+// A list that grows. After a failure it stays as it is, and `failed` holds: looked at once, at the end.
+struct topology_meetings {
+    struct topology_meeting *list;
+    size_t count, capacity;
+    bool failed;
+};
+void topology_meet(struct topology_meetings *meetings, struct topology_meeting meeting);
+
+// Plans whose rounds are listed. Fills plan->data; members of a meeting are positions on ring 0. Frees the
+// list in any case.
+enum base_error topology_table_make(struct topology_plan *plan, struct topology_meetings *meetings,
+                                    uint32_t rounds) BASE_CHECK;
+void topology_table_drop(void *table);
+size_t topology_table_partner(const struct topology_plan *plan, size_t member, uint64_t round);
+double topology_table_weight(const struct topology_plan *plan, size_t member, uint64_t round);
+uint64_t topology_table_period(const struct topology_plan *plan);
+size_t topology_table_neighbours(const struct topology_plan *plan, size_t member, size_t *peers,
+                                 size_t capacity);
+// What a family of such plans consists of besides .make.
+#define TOPOLOGY_TABLE                                                                                       \
+    .drop = topology_table_drop, .partner = topology_table_partner, .weight = topology_table_weight,         \
+    .period = topology_table_period, .neighbours = topology_table_neighbours
+
+struct topology_edge {
+    uint32_t a, b; // positions, a != b
+};
+
+struct topology_edges {
+    struct topology_edge *list;
+    size_t count, capacity;
+    bool failed;
+};
+void topology_join(struct topology_edges *edges, size_t a, size_t b); // a == b: nothing
+
+// A proper edge colouring: colour[edge], no two of a colour at one vertex. At most one colour more than the
+// largest degree; classes differ by at most one edge in size. Edges without repeats; the result depends on
+// their order. Misra, Gries 1992.
+enum base_error topology_colour(size_t n, const struct topology_edge *edges, size_t n_edges, uint32_t *colour,
+                                uint32_t *colours) BASE_CHECK;
+
+// The plan of a graph that does not change: each colour is a round. Repeats among the edges count once.
+// Frees the list in any case.
+enum base_error topology_graph_make(struct topology_plan *plan, struct topology_edges *edges) BASE_CHECK;
 
 // Where a member stands on hash ring `ring`: the same on every machine.
 uint64_t topology_ring_key(uint64_t seed, unsigned ring, const char *name);

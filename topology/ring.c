@@ -58,3 +58,33 @@ uint64_t topology_ring_period(size_t n)
         return 1;
     return n % 2 ? n : 2;
 }
+
+// Ring t mod K is at its round t / K.
+static size_t partner(const struct topology_plan *plan, size_t member, uint64_t round)
+{
+    size_t start = (size_t)(round % plan->rings) * plan->n;
+    size_t at = topology_ring_partner(plan->n, plan->position[start + member], round / plan->rings);
+    return at == TOPOLOGY_NOBODY ? TOPOLOGY_NOBODY : plan->order[start + at];
+}
+
+static uint64_t period(const struct topology_plan *plan)
+{
+    return plan->n > 2 ? plan->rings * topology_ring_period(plan->n) : 1;
+}
+
+// Both sides, met in a period of any length.
+static size_t neighbours(const struct topology_plan *plan, size_t member, size_t *peers, size_t capacity)
+{
+    struct topology_found found = {.count = 0};
+    for (size_t ring = 0; ring < plan->rings; ring++) {
+        const uint32_t *order = plan->order + ring * plan->n;
+        size_t at = plan->position[ring * plan->n + member];
+        topology_find(&found, order[(at + 1) % plan->n]);
+        topology_find(&found, order[(at + plan->n - 1) % plan->n]);
+    }
+    return topology_give(&found, peers, capacity);
+}
+
+const struct topology_family topology_ring = {.partner = partner, .period = period, .neighbours = neighbours};
+const struct topology_family topology_random = {
+    .partner = partner, .period = period, .neighbours = neighbours};

@@ -1,6 +1,5 @@
-// Who meets whom. A topology gives each member a cyclic schedule of meetings, as a pure function of the
-// members, the seed and the round; there is nothing to negotiate. It refuses to know addresses, liveness and
-// time.
+// Who meets whom. A topology gives each member a schedule of meetings, as a pure function of the members, the
+// seed and the round; there is nothing to negotiate. It refuses to know addresses, liveness and time.
 //
 // A plan is made of one view of the members and never changes: another view is another plan. Any thread may
 // read it.
@@ -16,11 +15,14 @@ enum topology_kind {
     TOPOLOGY_RING,      // members on a circle; alternating matchings along it
     TOPOLOGY_BUTTERFLY, // round t: slot i meets i XOR 2^(t mod m), m = ceil(log2 slots)
     TOPOLOGY_RANDOM,    // union of K hash rings: an expander; the rings in turn
+    TOPOLOGY_TORUS,     // a grid whose edges are joined: four neighbours
+    TOPOLOGY_KINDS,
 };
 
-#define TOPOLOGY_NOBODY     SIZE_MAX
-#define TOPOLOGY_NO_SLOT    UINT32_MAX
-#define TOPOLOGY_RINGS_MOST 8u
+#define TOPOLOGY_NOBODY       SIZE_MAX
+#define TOPOLOGY_NO_SLOT      UINT32_MAX
+#define TOPOLOGY_RINGS_MOST   8u
+#define TOPOLOGY_MEMBERS_MOST (4u * LIMIT_MEMBERS) // of a plan: more than a node knows, for the simulator
 
 // BASE_EINVAL, naming the known kinds, for an unknown name.
 enum base_error topology_kind_parse(const char *name, enum topology_kind *kind,
@@ -42,7 +44,7 @@ struct topology_options {
 struct topology_plan;
 
 // members[n] in any order, which does not matter to the plan; copied. BASE_EINVAL: rings out of range, or n >
-// LIMIT_MEMBERS.
+// TOPOLOGY_MEMBERS_MOST. Every kind takes every number of members.
 enum base_error topology_plan_create(const struct topology_options *options,
                                      const struct topology_member *members, size_t n,
                                      struct topology_plan **plan) BASE_CHECK;
@@ -52,6 +54,9 @@ size_t topology_plan_members(const struct topology_plan *plan);
 // Whom `member` (index into members as given) meets in `round`, as an index, or TOPOLOGY_NOBODY for a rest.
 // Symmetric: if a meets b then b meets a.
 size_t topology_plan_partner(const struct topology_plan *plan, size_t member, uint64_t round);
+// The weight w of that meeting, the same for both: x_i' = (1-w) x_i + w x_j; 0 for a rest. 1/2 except where a
+// kind says otherwise.
+double topology_plan_weight(const struct topology_plan *plan, size_t member, uint64_t round);
 // Rounds after which the schedule repeats (>= 1).
 uint64_t topology_plan_period(const struct topology_plan *plan);
 // All whom `member` meets in one period, ascending, without repeats, into peers[capacity]; returns how many

@@ -42,14 +42,14 @@ static inline struct topology_plan *world_plan(const struct topology_options *op
 // How many members the first one reaches over neighbours, itself included.
 static inline size_t world_reach(const struct topology_plan *plan)
 {
-    size_t n = topology_plan_members(plan), count = 1, peers[64];
+    size_t n = topology_plan_members(plan), count = 1, peers[256];
     size_t *reached = calloc(n, sizeof *reached);
     bool *seen = calloc(n, sizeof *seen);
     BASE_ASSERT(reached && seen);
     seen[0] = true;
     for (size_t i = 0; i < count; i++) {
-        size_t met = topology_plan_neighbours(plan, reached[i], peers, 64);
-        BASE_ASSERT(met <= 64);
+        size_t met = topology_plan_neighbours(plan, reached[i], peers, 256);
+        BASE_ASSERT(met <= 256);
         for (size_t p = 0; p < met; p++)
             if (!seen[peers[p]]) {
                 seen[peers[p]] = true;
