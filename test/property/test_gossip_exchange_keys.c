@@ -1,0 +1,214 @@
+// Packets without indices (filter same-keys): when they go, that they lead to the same models as whole ones,
+// and what follows where the other end does not remember what it is thought to.
+#include "test/support/exchange_net.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define COUNTER(name) offsetof(struct gossip_edge_info, name)
+#define SECOND        1000000000ull
+
+enum { D = 600, HEADER_BYTES = 6, SAME_KEYS = 4 };
+
+struct seen {
+    size_t packets, short_packets; // of sparse exchanges, those that are replayed included
+};
+
+static void watch(struct net *net, size_t node, const struct gossip_exchange_event *event,
+                  const struct gossip_exchange_actions *actions)
+{
+    struct seen *seen = net->watcher;
+
+    (void)event;
+    for (size_t i = 0; i < actions->count; i++) {
+        const struct gossip_message *message = &actions->list[i].message;
+        if (actions->list[i].kind != GOSSIP_EXCHANGE_SEND ||
+            (message->kind != GOSSIP_XCHG && message->kind != GOSSIP_XACK) ||
+            message->as.exchange.form != GOSSIP_DELTA_SPARSE)
+            continue;
+        assert_true(message->as.exchange.delta_bytes > HEADER_BYTES);
+        seen->packets++;
+        seen->short_packets += message->as.exchange.delta[0] >> 4 == SAME_KEYS;
+    }
+    assert_true(net_edge_matches(net, node, !node));
+}
+
+static struct net *net_of(const char *filters, struct seen *seen)
+{
+    struct gossip_exchange_options options = {.ratio = 0.2f,
+                                              .values = KERNELS_INT8,
+                                              .sync = true,
+                                              .drift_correction = true,
+                                              .drift_gain = 3.0f,
+                                              .drift_limit = 0.25f,
+                                              .deadline_floor_ns = SECOND / 10,
+                                              .deadline_ceiling_ns = SECOND};
+    struct base_reason why;
+
+    assert_int_equal(compress_filters_parse(filters, &options.filters, &why), BASE_OK);
+    struct net *net = net_create(2, D, TOPOLOGY_RING, net_seed(1), &options);
+    *seen = (struct seen){0};
+    net->watch = watch;
+    net->watcher = seen;
+    net_link_all(net);
+    return net;
+}
+
+static void rounds(struct net *net, uint64_t first, uint64_t last)
+{
+    for (uint64_t round = first; round <= last; round++) {
+        for (size_t i = 0; i < 2; i++)
+            for (size_t j = 0; j < D; j++)
+                net->node[i].x[j] += (float)base_rng_normal(&net->rng);
+        net_round_all(net, round);
+    }
+}
+
+static void test_a_list_is_used_again_as_often_as_told(void **state)
+{
+    struct seen seen;
+    struct net *net = net_of("same-keys:4", &seen);
+
+    (void)state;
+    rounds(net, 1, 1); // the first exchange of an edge is followed by a HELLO, which forgets
+    seen = (struct seen){0};
+    rounds(net, 2, 31);
+    assert_int_equal(seen.packets, 60);
+    assert_int_equal(seen.short_packets, 48); // four of five
+    assert_true(net_references_match(net));
+    net_unlink(net, 0, 1);
+    net_link(net, 0, 1);
+    net_settle(net, SECOND);
+    seen = (struct seen){0};
+    rounds(net, 32, 32); // what the other end of a new link remembers is not known
+    assert_int_equal(seen.packets, 2);
+    assert_int_equal(seen.short_packets, 0);
+    net_destroy(net);
+}
+
+// `node` begins anew from a checkpoint of this moment, and the other end does not hear of it.
+static void forget_in_silence(struct net *net, size_t node)
+{
+    struct net_node *at = &net->node[node];
+    struct gossip_exchange_options options = at->options;
+    struct gossip_exchange_actions actions;
+    struct gossip_edge_record record;
+    struct gossip_exchange *fresh;
+    struct base_reason why;
+
+    options.model = gossip_exchange_model(at->exchange);
+    assert_int_equal(gossip_exchange_create(&options, &fresh, &why), BASE_OK);
+    assert_int_equal(gossip_exchange_edges(at->exchange), 1);
+    assert_int_equal(gossip_exchange_export(at->exchange, 0, &record), BASE_OK);
+    assert_int_equal(gossip_exchange_import(fresh, &record), BASE_OK);
+    net_node_restart(net, node, fresh);
+    struct gossip_exchange_event up = {
+        .kind = GOSSIP_EXCHANGE_LINK_UP, .now_ns = net->now_ns, .peer = net_id(!node)};
+    assert_int_equal(gossip_exchange_step(fresh, &up, &actions), BASE_OK);
+    assert_int_equal(actions.count, 1);
+    // Its question, as the other end would answer it.
+    struct gossip_message hello = actions.list[0].message;
+    hello.as.hello.answer |= 128;
+    struct gossip_exchange_event answer = {
+        .kind = GOSSIP_EXCHANGE_MESSAGE, .now_ns = net->now_ns, .peer = net_id(!node), .message = &hello};
+    assert_int_equal(gossip_exchange_step(fresh, &answer, &actions), BASE_OK);
+    assert_int_equal(actions.count, 0);
+}
+
+static void check_recovery(struct net *net, uint64_t sequence)
+{
+    struct gossip_edge_info info;
+
+    for (size_t i = 0; i < 2; i++) {
+        net_edge(net, i, !i, &info);
+        assert_int_equal(info.state, GOSSIP_EDGE_LIVE);
+        assert_int_equal(info.sequence, sequence);
+    }
+    assert_true(net_references_match(net));
+    assert_int_equal(net_count(net, COUNTER(boots)), 0);
+    assert_int_equal(net_count(net, COUNTER(mismatches)), 0);
+}
+
+// The lower id asks. Its request names indices that the other end has forgotten: BUSY, and it comes again,
+// whole, in the same round.
+static void test_a_request_over_forgotten_indices_comes_again(void **state)
+{
+    struct seen seen;
+    struct net *net = net_of("same-keys:9", &seen);
+
+    (void)state;
+    rounds(net, 1, 4);
+    forget_in_silence(net, 1);
+    seen = (struct seen){0};
+    rounds(net, 5, 5);
+    assert_int_equal(seen.packets, 3);
+    assert_int_equal(seen.short_packets, 1);
+    check_recovery(net, 5);
+    rounds(net, 6, 12);
+    check_recovery(net, 12);
+    assert_true(seen.short_packets > 10);
+    net_destroy(net);
+}
+
+// An answer over them is asked for once more and replayed whole: it was applied at the other end already.
+static void test_an_answer_over_forgotten_indices_is_replayed(void **state)
+{
+    struct seen seen;
+    struct net *net = net_of("same-keys:9", &seen);
+
+    (void)state;
+    rounds(net, 1, 4);
+    forget_in_silence(net, 0);
+    seen = (struct seen){0};
+    rounds(net, 5, 5);
+    assert_int_equal(seen.packets, 3);
+    assert_int_equal(seen.short_packets, 1);
+    assert_int_equal(net_count(net, COUNTER(replays)), 1);
+    check_recovery(net, 5);
+    rounds(net, 6, 12);
+    check_recovery(net, 12);
+    net_destroy(net);
+}
+
+// Only one end has the filter: its packets go short, the other end's never.
+static void test_one_end_alone_may_use_it(void **state)
+{
+    struct seen seen;
+    struct net *net = net_of("", &seen);
+    struct gossip_exchange_options options = net->node[1].options;
+    struct gossip_exchange *fresh;
+    struct base_reason why;
+
+    (void)state;
+    net_unlink(net, 0, 1);
+    assert_int_equal(compress_filters_parse("same-keys:4", &options.filters, &why), BASE_OK);
+    assert_int_equal(gossip_exchange_create(&options, &fresh, &why), BASE_OK);
+    net_node_restart(net, 1, fresh);
+    net_link(net, 0, 1);
+    net_settle(net, SECOND);
+    rounds(net, 1, 1);
+    seen = (struct seen){0};
+    rounds(net, 2, 11);
+    assert_int_equal(seen.packets, 20);
+    assert_int_equal(seen.short_packets, 8);
+    check_recovery(net, 11);
+    net_destroy(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_list_is_used_again_as_often_as_told),
+        cmocka_unit_test(test_a_request_over_forgotten_indices_comes_again),
+        cmocka_unit_test(test_an_answer_over_forgotten_indices_is_replayed),
+        cmocka_unit_test(test_one_end_alone_may_use_it),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
