@@ -70,6 +70,7 @@ static struct {
     void (*kernel)(const void *);
     const void *arguments;
     struct base_rng rng;
+    int seeded;
 } emulator;
 
 static inline struct emulator_block *emulator_block(void)
@@ -314,9 +315,19 @@ static inline int emulator_choose(void)
     return 0;
 }
 
+static inline void emulator_seed(void)
+{
+    const char *text = getenv("P2PML_SEED");
+    if (!emulator.seeded) {
+        base_rng_seed(&emulator.rng, text != NULL ? strtoull(text, NULL, 10) : 1);
+        emulator.seeded = 1;
+    }
+}
+
 static inline void emulator_launch(void (*kernel)(const void *), unsigned blocks, const void *arguments)
 {
     unsigned started = 0, ended = 0;
+    emulator_seed();
     const int backwards = (int)(base_rng_u64(&emulator.rng) & 1);
     emulator.kernel = kernel;
     emulator.arguments = arguments;
