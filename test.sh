@@ -14,36 +14,43 @@ fi
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 export PATH="$PWD/build/tools:$PATH" # promtool
 
+cores=$(nproc)
+mkdir -p build
+echo '{"version": {"major": 1, "minor": 0}, "local": [{"cores": [{"id": "0", "slots": '"$cores"'}]}]}' >build/cores.json
+
 build() { # build PRESET [TARGET...]; prints only what fails
     local preset=$1 log="build/$1.log" targets=()
     shift
     [ $# = 0 ] || targets=(--target "$@")
-    echo "== build $preset"
-    mkdir -p build
+    echo "== build $preset $* ($SECONDS s)"
     if ! { cmake --preset "$preset" -DBUILD_TESTING=ON &&
-        cmake --build --preset "$preset" -j2 "${targets[@]}"; } >"$log" 2>&1; then
+        cmake --build --preset "$preset" -j"$cores" "${targets[@]}"; } >"$log" 2>&1; then
         tail -n 60 "$log"
         echo "test.sh: the build of preset $preset failed; all of it is in $log" >&2
         exit 1
     fi
 }
 
-run() { # run PRESET [CTEST OPTION...]
+run() { # run PRESET [CTEST OPTION...]; as many busy tests as cores, and beside them those that mostly wait
     local preset=$1
     shift
-    echo "== test $preset $*"
-    ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j2 "$@"
+    echo "== test $preset $* ($SECONDS s)"
+    ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j"$((cores * 4))" \
+        --resource-spec-file "$PWD/build/cores.json" "$@"
 }
 
-# What measures times, or lasts for minutes at the speed of sanitizers, runs once, as it is released.
+# What measures times, or lasts for minutes at the speed of sanitizers, runs once, as it is released; so does the lint.
 timed='^e2e\.(chaos|kill_moments|compose|events)$'
-build asan
-run asan -E "$timed"
-build tsan
+build asan # with clang, and all there is: its warnings too
+run asan -E "^lint\.|$timed"
+build tsan tests_threads
 run tsan -L '^(threads|e2e)$' -E "^e2e\.(training|strangers)$|$timed"
-mapfile -t fuzzers < <(basename -s .c test/fuzz/fuzz_*.c)
-build fuzz "${fuzzers[@]}"
-run fuzz -L '^fuzz$'
-build clang
+build fuzz tests_fuzz
+# Each for its time by the clock, two a core: one at a time would double what is the longest part of all.
+echo "== test fuzz ($SECONDS s)"
+ctest --test-dir build/fuzz --output-on-failure --no-tests=error -j"$((cores * 2))" -L '^fuzz$'
+# Both compilers must give the same bits at full speed.
+build clang tests_arithmetic
+run clang -R '^(unit|property)\.(kernels|compress)_'
 build release
 run release
