@@ -22,15 +22,16 @@
 #define LIMIT_HALF_OPEN            64u           // accepted connections not in use yet
 #define LIMIT_HALF_OPEN_ADDRESS    16u           // the same from one address
 #define LIMIT_MESSAGE_HEADER_BYTES 1024u         // msgpack header of one message
-#define LIMIT_BOOT_BLOCK           65536u        // elements of one BOOT block (256 KiB as fp32)
-#define LIMIT_REKEY_RECORDS        65536u        // records under one key (Noise section 11.3)
-#define LIMIT_MEMBERS              4096u         // known to one node, the dead and those who left included
-#define LIMIT_ADDRESSES            4u            // of one member
-#define LIMIT_DATAGRAM_BYTES       1200u         // sealed: fits any path that carries IPv6
-#define LIMIT_DATAGRAM_OVERHEAD    48u           // of sealing: tag of the pair, nonce, Poly1305
-#define LIMIT_GOSSIP_BYTES         16384u        // one membership packet on a stream
-#define LIMIT_SNAPSHOT_BLOCK       65536u        // elements of one block of a snapshot (256 KiB as fp32)
-#define LIMIT_MAILBOX              1024u         // messages waiting between two threads
+#define LIMIT_PROMPT_BYTES         17408u // a message that overtakes larger ones: LIMIT_GOSSIP_BYTES and a header
+#define LIMIT_BOOT_BLOCK           65536u // elements of one BOOT block (256 KiB as fp32)
+#define LIMIT_REKEY_RECORDS        65536u // records under one key (Noise section 11.3)
+#define LIMIT_MEMBERS              4096u  // known to one node, the dead and those who left included
+#define LIMIT_ADDRESSES            4u     // of one member
+#define LIMIT_DATAGRAM_BYTES       1200u  // sealed: fits any path that carries IPv6
+#define LIMIT_DATAGRAM_OVERHEAD    48u    // of sealing: tag of the pair, nonce, Poly1305
+#define LIMIT_GOSSIP_BYTES         16384u // one membership packet on a stream
+#define LIMIT_SNAPSHOT_BLOCK       65536u // elements of one block of a snapshot (256 KiB as fp32)
+#define LIMIT_MAILBOX              1024u  // messages waiting between two threads
 
 #define LIMIT_CONFIG_BYTES            (1u << 20) // one configuration file
 #define LIMIT_CHECKPOINT_HEADER_BYTES (1u << 20) // JSON header of a safetensors file

@@ -280,31 +280,39 @@ static void drop_candidates(const struct channel *works)
     }
 }
 
-static void on_message(void *owner, const uint8_t *bytes, size_t count)
+// Of a link in use; true when bytes[count] are passed on.
+static bool on_use(struct channel *c, const struct gossip_message *message, uint8_t *bytes, size_t count)
 {
-    struct channel *c = owner;
     struct node_peers *peers = c->peers;
     const struct node_peers_handler *handler = peers->options.handler;
+    c->used_ns = node_clock_ns();
+    drop_candidates(c);
+    if (message->kind != GOSSIP_MEMBERS) {
+        handler->message(peers->options.owner, &c->id, bytes, count);
+        return true;
+    }
+    handler->members(peers->options.owner, &c->id, message->as.members.packet,
+                     message->as.members.packet_bytes);
+    return false;
+}
+
+static void on_message(void *owner, uint8_t *bytes, size_t count)
+{
+    struct channel *c = owner;
     struct gossip_message message;
-    if (gossip_message_decode(bytes, count, &message) != BASE_OK) {
+    bool passed = false;
+    if (gossip_message_decode(bytes, count, &message) != BASE_OK)
         node_link_close(c->link, BASE_EFORMAT, "a message that breaks the protocol");
-        return;
-    }
-    if (message.kind == GOSSIP_GREETING) {
+    else if (message.kind == GOSSIP_GREETING)
         on_greeting(c, &message.as.greeting);
-    } else if (message.kind == GOSSIP_BYE) {
+    else if (message.kind == GOSSIP_BYE)
         on_bye(c, &message.as.bye);
-    } else if (!c->adopted) {
+    else if (!c->adopted)
         node_link_close(c->link, BASE_EFORMAT, "a message before the greeting");
-    } else {
-        c->used_ns = node_clock_ns();
-        drop_candidates(c);
-        if (message.kind == GOSSIP_MEMBERS)
-            handler->members(peers->options.owner, &c->id, message.as.members.packet,
-                             message.as.members.packet_bytes);
-        else
-            handler->message(peers->options.owner, &c->id, bytes, count);
-    }
+    else
+        passed = on_use(c, &message, bytes, count);
+    if (!passed)
+        free(bytes);
 }
 
 static void on_closed(void *owner, enum base_error code, const char *why)
@@ -328,6 +336,7 @@ static enum base_error open_link(struct channel *c, int socket)
 {
     const struct node_peers_options *p = &c->peers->options;
     struct node_link_options o = {.base = p->base,
+                                  .streams = p->streams,
                                   .socket = socket,
                                   .initiator = c->initiator,
                                   .identity = p->identity,

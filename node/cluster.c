@@ -234,6 +234,7 @@ static enum base_error make_sockets(struct node_cluster *cluster, struct base_re
     struct node_udp_options udp = {
         .base = o->base, .socket = o->datagrams, .handler = &node_cluster_udp_handler, .owner = cluster};
     struct node_peers_options peers = {.base = o->base,
+                                       .streams = o->streams,
                                        .config = o->config,
                                        .identity = o->identity,
                                        .allow = o->allow,

@@ -14,11 +14,13 @@
 #include "node/udp.h"
 
 struct node_cluster;
+struct node_streams;
 
 struct node_cluster_handler { // to the owner; all must be set. Called from the loop or from node_cluster_tick
     void (*up)(void *owner, const struct gossip_id *peer);
     void (*down)(void *owner, const struct gossip_id *peer);
-    void (*message)(void *owner, const struct gossip_id *peer, const uint8_t *bytes, size_t count);
+    // bytes: malloc'ed; the callee's to free
+    void (*message)(void *owner, const struct gossip_id *peer, uint8_t *bytes, size_t count);
     void (*forget)(void *owner, const struct gossip_id *peer); // gone for average.forget_after
     void (*view)(void *owner, const struct topology_member *members, size_t count);
     void (*shards)(void *owner, const uint32_t *living, size_t count); // ascending
@@ -29,7 +31,8 @@ struct node_cluster_handler { // to the owner; all must be set. Called from the 
 };
 
 struct node_cluster_options {
-    struct event_base *base; // borrowed, as all below
+    struct event_base *base;      // borrowed, as all below
+    struct node_streams *streams; // of this base
     const struct node_config *config;
     const struct gossip_identity *identity;
     const char *name;

@@ -53,7 +53,7 @@ static void on_down(void *owner, const struct gossip_id *peer)
     cluster->options.handler->down(cluster->options.owner, peer);
 }
 
-static void on_message(void *owner, const struct gossip_id *peer, const uint8_t *bytes, size_t count)
+static void on_message(void *owner, const struct gossip_id *peer, uint8_t *bytes, size_t count)
 {
     struct node_cluster *cluster = owner;
     cluster->options.handler->message(cluster->options.owner, peer, bytes, count);

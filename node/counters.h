@@ -1,4 +1,4 @@
-// The few numbers that one thread counts and others read. Each has one writer, but for the last.
+// The few numbers that one thread counts and others read.
 #ifndef NODE_COUNTERS_H
 #define NODE_COUNTERS_H
 
@@ -7,8 +7,9 @@
 #include <stdint.h>
 
 struct node_counters {
-    _Atomic uint64_t bytes_sent, bytes_received; // on peer sockets, all framing included; writer: loop
-    atomic_bool stop;                            // asked to finish early; writer: loop
+    _Atomic uint64_t bytes_sent,
+        bytes_received; // on peer sockets, all framing included; writers: loop, stream thread
+    atomic_bool stop;   // asked to finish early; writer: loop
     _Atomic size_t
         backlog_bytes; // of peers' messages that wait for the worker; up: loop, down: who frees them
 };

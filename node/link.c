@@ -3,6 +3,7 @@
 #include "base/limits.h"
 #include "node/clock.h"
 #include "node/resolve.h"
+#include "node/stream.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <netinet/in.h>
@@ -14,26 +15,26 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define READ_BYTES   (128u * 1024u)
-#define READ_TURNS   8 // reads of one link before the others have their turn
-#define INPUT_LIMIT  (READ_BYTES + 2u * LIMIT_RECORD_BYTES + LIMIT_HANDSHAKE_BYTES)
 #define FINISH_NS    (2 * NODE_SECOND_NS)
-#define SILENCE_MS   12000 // unacknowledged bytes for so long end a stream (TCP_USER_TIMEOUT)
-#define OUT_MESSAGES 4     // messages of the largest size that may wait for a slow reader
+#define SILENCE_MS   12000        // unacknowledged bytes for so long end a stream (TCP_USER_TIMEOUT)
+#define UNSENT_BYTES (256 * 1024) // in the kernel: a small message waits for no more than these
+#define OUT_MESSAGES 4            // messages of the largest size that may wait for a slow reader
 
 struct node_link {
     int socket;
     bool initiator, connecting, established, finishing, paused, stalled;
-    bool deaf;  // the other end takes nothing any more
-    bool ended; // `closed` is on its way
-    struct gossip_session *session;
-    struct base_buffer in, out;
+    bool ended;                     // `closed` is on its way
+    bool told;                      // ... and has arrived
+    struct gossip_session *session; // until the other end is proven
+    struct base_buffer out;         // of the handshake
+    struct node_streams *streams;
+    struct node_stream *stream; // from then on
     size_t out_limit;
     struct event *readable, *writable, *timeout, *closing;
     enum base_error end_code;
     enum node_link_end end;
     char end_text[160];
-    struct node_link_traffic traffic;
+    struct node_link_traffic traffic; // of the handshake
     struct node_counters *counters;
     const struct node_link_handler *handler;
     void *owner;
@@ -46,7 +47,31 @@ bool node_link_usable(const struct node_link *link)
 
 struct node_link_traffic node_link_traffic(const struct node_link *link)
 {
-    return link->traffic;
+    struct node_link_traffic sum = link->traffic, more = {0};
+    if (link->stream)
+        node_stream_traffic(link->stream, &more.sent, &more.received);
+    sum.sent += more.sent;
+    sum.received += more.received;
+    return sum;
+}
+
+// The stream learns what is wanted of it by now.
+static void wish(struct node_link *link)
+{
+    const struct node_stream_wish w = {.paused = link->paused,
+                                       .stalled = link->stalled,
+                                       .finishing = link->finishing,
+                                       .ending = link->ended};
+    if (link->stream)
+        node_stream_wish(link->stream, &w);
+}
+
+static void close_socket(struct node_link *link)
+{
+    if (!link->stalled && link->socket >= 0) {
+        close(link->socket);
+        link->socket = -1;
+    }
 }
 
 void node_link_close(struct node_link *link, enum base_error code, const char *why)
@@ -59,10 +84,12 @@ void node_link_close(struct node_link *link, enum base_error code, const char *w
     event_del(link->readable);
     event_del(link->writable);
     event_del(link->timeout);
-    if (!link->stalled) {
-        close(link->socket);
-        link->socket = -1;
+    if (link->stream) { // on_news tells the owner when the thread has let go
+        wish(link);
+        node_stream_remind(link->stream);
+        return;
     }
+    close_socket(link);
     event_active(link->closing, 0, 0); // the owner hears of it from the loop, not from inside its own call
 }
 
@@ -71,6 +98,7 @@ static void closing_now(evutil_socket_t socket, short what, void *argument)
     (void)socket;
     (void)what;
     struct node_link *link = argument;
+    link->told = true;
     link->handler->closed(link->owner, link->end_code, link->end_text);
 }
 
@@ -81,123 +109,6 @@ static void close_errno(struct node_link *link, int error)
     else if (error == ECONNRESET || error == EPIPE)
         link->end = NODE_LINK_GONE;
     node_link_close(link, BASE_EIO, strerror(error));
-}
-
-// Everything is sent: a finishing link says so to the peer and waits for its end.
-static void drained(struct node_link *link)
-{
-    event_del(link->writable);
-    base_buffer_free(&link->out);
-    if (link->finishing)
-        shutdown(link->socket, SHUT_WR);
-}
-
-// The other end takes no more. What it said before, such as its BYE, may still be there to be read, and then
-// the end of the stream.
-static void write_failed(struct node_link *link, int error)
-{
-    bool gone = error == EPIPE || error == ECONNRESET;
-    if (!gone || !link->established || link->paused || link->finishing || link->deaf) {
-        close_errno(link, error);
-        return;
-    }
-    link->deaf = true;
-    base_buffer_free(&link->out);
-    event_del(link->writable);
-    event_active(link->readable, EV_READ, 0);
-}
-
-static void flush(struct node_link *link)
-{
-    while (!link->stalled && base_buffer_length(&link->out) > 0) {
-        ssize_t sent =
-            send(link->socket, base_buffer_head(&link->out), base_buffer_length(&link->out), MSG_NOSIGNAL);
-        if (sent < 0 && errno == EINTR)
-            continue;
-        if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-            event_add(link->writable, NULL);
-            return;
-        }
-        if (sent < 0) {
-            write_failed(link, errno);
-            return;
-        }
-        base_buffer_consume(&link->out, (size_t)sent);
-        link->traffic.sent += (size_t)sent;
-        atomic_fetch_add_explicit(&link->counters->bytes_sent, (uint64_t)sent, memory_order_relaxed);
-    }
-    if (!link->stalled)
-        drained(link);
-}
-
-static void deliver(struct node_link *link, const struct gossip_session_event *event)
-{
-    if (event->kind == GOSSIP_SESSION_ESTABLISHED) {
-        link->established = true;
-        event_del(link->timeout);
-        link->handler->established(link->owner, &event->peer);
-    } else if (event->kind == GOSSIP_SESSION_MESSAGE) {
-        link->handler->message(link->owner, event->message, event->message_bytes);
-    }
-}
-
-static const char *session_failure(const struct node_link *link, enum base_error code)
-{
-    if (code == BASE_EAUTH && !link->established)
-        return "the handshake failed: another secret, cluster name or protocol version";
-    if (code == BASE_EAUTH)
-        return "a record failed its check: bytes were changed on the way";
-    return link->established ? "broken framing or a message over the limit"
-                             : "the handshake was no handshake of ours";
-}
-
-// Hands bytes to the session and its events to the owner; returns how many were used up.
-static size_t feed(struct node_link *link, const uint8_t *in, size_t count)
-{
-    size_t at = 0;
-    while (!link->ended && !link->paused && !link->stalled && !link->finishing) {
-        struct gossip_session_event event = {0};
-        size_t used = 0;
-        enum base_error code =
-            gossip_session_receive(link->session, in + at, count - at, &used, &link->out, &event);
-        if (code != BASE_OK) {
-            node_link_close(link, code, session_failure(link, code));
-            return count;
-        }
-        at += used;
-        deliver(link, &event);
-        if (event.kind == GOSSIP_SESSION_NOTHING)
-            break;
-    }
-    return link->finishing || link->ended ? count : at;
-}
-
-static void take_bytes(struct node_link *link, const uint8_t *bytes, size_t count)
-{
-    if (base_buffer_length(&link->in) == 0) { // the common way: no copy of whole records
-        size_t used = feed(link, bytes, count);
-        bytes += used;
-        count -= used;
-    }
-    if (count == 0 || link->ended)
-        return;
-    if (base_buffer_append(&link->in, bytes, count, INPUT_LIMIT) != BASE_OK) {
-        node_link_close(link, BASE_ELIMIT, "more input than the protocol allows");
-        return;
-    }
-    base_buffer_consume(&link->in, feed(link, base_buffer_head(&link->in), base_buffer_length(&link->in)));
-    if (base_buffer_length(&link->in) == 0)
-        base_buffer_free(&link->in);
-}
-
-// What a pause left behind, before anything new is read.
-static void take_leftover(struct node_link *link)
-{
-    if (base_buffer_length(&link->in) == 0)
-        return;
-    base_buffer_consume(&link->in, feed(link, base_buffer_head(&link->in), base_buffer_length(&link->in)));
-    if (!link->ended && base_buffer_length(&link->out) > 0)
-        flush(link);
 }
 
 static void peer_closed(struct node_link *link)
@@ -211,29 +122,142 @@ static void peer_closed(struct node_link *link)
         node_link_close(link, BASE_EIO, "the peer closed the connection");
 }
 
+// -- established
+
+static void stream_ended(struct node_link *link, const struct node_stream_end *end)
+{
+    if (end->code == BASE_EAUTH)
+        node_link_close(link, end->code, "a record failed its check: bytes were changed on the way");
+    else if (end->code == BASE_ENOMEM)
+        node_link_close(link, end->code, "out of memory");
+    else if (end->code != BASE_EIO)
+        node_link_close(link, end->code, "broken framing or a message over the limit");
+    else if (end->eof)
+        peer_closed(link);
+    else
+        close_errno(link, end->error);
+}
+
+// One message, or the end. News comes again while there is more.
+static void on_news(void *owner)
+{
+    struct node_link *link = owner;
+    struct node_stream_end end;
+    size_t count = 0;
+    const bool deaf = link->ended || link->finishing;
+    if (link->told)
+        return;
+    if (!deaf && (link->paused || link->stalled) && !node_stream_ended(link->stream, &end))
+        return; // unpausing reminds
+    uint8_t *bytes = node_stream_take(link->stream, &count);
+    if (bytes && deaf) {
+        free(bytes);
+    } else if (bytes) {
+        link->handler->message(link->owner, bytes, count);
+    } else if (node_stream_ended(link->stream, &end)) {
+        if (link->stalled && !link->ended)
+            return; // nobody notices, as on a network that is cut
+        if (!link->ended)
+            stream_ended(link, &end);
+        close_socket(link);
+        closing_now(-1, 0, link);
+    }
+}
+
+// The socket moves to the stream thread, with what came behind the handshake.
+static enum base_error move_to_stream(struct node_link *link, const uint8_t *in, size_t in_bytes)
+{
+    struct node_stream_options options = {.socket = link->socket,
+                                          .in = in,
+                                          .in_bytes = in_bytes,
+                                          .out = base_buffer_head(&link->out),
+                                          .out_bytes = base_buffer_length(&link->out),
+                                          .out_limit = link->out_limit,
+                                          .counters = link->counters,
+                                          .news = on_news,
+                                          .owner = link};
+    enum base_error code = gossip_session_split(link->session, &options.sealer, &options.opener);
+    if (code != BASE_OK)
+        return code;
+    code = node_stream_open(link->streams, &options, &link->stream);
+    if (code != BASE_OK) {
+        gossip_sealer_destroy(options.sealer);
+        gossip_opener_destroy(options.opener);
+        return code;
+    }
+    event_del(link->readable);
+    event_del(link->writable);
+    event_del(link->timeout);
+    base_buffer_free(&link->out);
+    gossip_session_destroy(link->session);
+    link->session = NULL;
+    link->established = true;
+    if (link->paused)
+        wish(link);
+    return BASE_OK;
+}
+
+// -- the handshake
+
+static void flush(struct node_link *link)
+{
+    while (!link->stalled && base_buffer_length(&link->out) > 0) {
+        ssize_t sent =
+            send(link->socket, base_buffer_head(&link->out), base_buffer_length(&link->out), MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            event_add(link->writable, NULL);
+            return;
+        }
+        if (sent < 0) {
+            close_errno(link, errno);
+            return;
+        }
+        base_buffer_consume(&link->out, (size_t)sent);
+        link->traffic.sent += (size_t)sent;
+        atomic_fetch_add_explicit(&link->counters->bytes_sent, (uint64_t)sent, memory_order_relaxed);
+    }
+}
+
+static void take_bytes(struct node_link *link, const uint8_t *bytes, size_t count)
+{
+    struct gossip_session_event event;
+    size_t used = 0;
+    enum base_error code = gossip_session_receive(link->session, bytes, count, &used, &link->out, &event);
+    if (code != BASE_OK) {
+        node_link_close(link, code,
+                        code == BASE_EAUTH
+                            ? "the handshake failed: another secret, cluster name or protocol version"
+                            : "the handshake was no handshake of ours");
+        return;
+    }
+    flush(link);
+    if (link->ended || event.kind != GOSSIP_SESSION_ESTABLISHED)
+        return;
+    code = move_to_stream(link, bytes + used, count - used);
+    if (code == BASE_OK)
+        link->handler->established(link->owner, &event.peer);
+    else
+        node_link_close(link, code, "out of memory");
+}
+
 static void read_ready(evutil_socket_t socket, short what, void *argument)
 {
     (void)what;
     struct node_link *link = argument;
-    uint8_t chunk[READ_BYTES];
-    take_leftover(link);
-    for (int turn = 0; turn < READ_TURNS && !link->ended && !link->paused && !link->stalled; turn++) {
-        ssize_t got = recv(socket, chunk, sizeof chunk, 0);
-        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-            return;
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0) {
-            close_errno(link, errno);
-        } else if (got == 0) {
-            peer_closed(link);
-        } else {
-            link->traffic.received += (size_t)got;
-            atomic_fetch_add_explicit(&link->counters->bytes_received, (uint64_t)got, memory_order_relaxed);
-            take_bytes(link, chunk, (size_t)got);
-            if (!link->ended && base_buffer_length(&link->out) > 0)
-                flush(link);
-        }
+    uint8_t chunk[LIMIT_HANDSHAKE_BYTES + 2]; // little that is not the handshake's
+    ssize_t got = recv(socket, chunk, sizeof chunk, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+        return;
+    if (got < 0) {
+        close_errno(link, errno);
+    } else if (got == 0) {
+        peer_closed(link);
+    } else {
+        link->traffic.received += (size_t)got;
+        atomic_fetch_add_explicit(&link->counters->bytes_received, (uint64_t)got, memory_order_relaxed);
+        take_bytes(link, chunk, (size_t)got);
     }
 }
 
@@ -283,13 +307,14 @@ static void timed_out(evutil_socket_t socket, short what, void *argument)
 // Small messages must not wait for more, and a vanished host must not look alive for hours.
 static void tune(int socket)
 {
-    int on = 1, idle = 6, interval = 2, count = 3, silence = SILENCE_MS;
+    int on = 1, idle = 6, interval = 2, count = 3, silence = SILENCE_MS, unsent = UNSENT_BYTES;
     (void)setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     (void)setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     (void)setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
     (void)setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
     (void)setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
     (void)setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence, sizeof silence);
+    (void)setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
 }
 
 static enum base_error open_session(const struct node_link_options *options, struct gossip_session **session)
@@ -328,6 +353,7 @@ enum base_error node_link_create(const struct node_link_options *options, struct
     link->socket = options->socket;
     link->initiator = link->connecting = options->initiator;
     link->out_limit = OUT_MESSAGES * options->message_limit + LIMIT_RECORD_BYTES;
+    link->streams = options->streams;
     link->counters = options->counters;
     link->handler = options->handler;
     link->owner = options->owner;
@@ -355,27 +381,43 @@ void node_link_destroy(struct node_link *link)
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         if (events[i])
             event_free(events[i]);
-    if (link->socket >= 0)
+    if (link->stream)
+        node_stream_release(link->stream, link->socket);
+    else if (link->socket >= 0)
         close(link->socket);
     gossip_session_destroy(link->session);
-    base_buffer_free(&link->in);
     base_buffer_free(&link->out);
     free(link);
 }
 
-enum base_error node_link_send(struct node_link *link, const void *message, size_t bytes)
+static enum base_error give(struct node_link *link, uint8_t *message, size_t bytes, bool prompt)
 {
-    if (!node_link_usable(link) || link->stalled || link->deaf)
-        return BASE_ESTATE;
-    struct gossip_session_part part = {.data = message, .bytes = bytes};
-    enum base_error code = gossip_session_seal(link->session, &part, 1, &link->out, link->out_limit);
+    enum base_error code = node_stream_send(link->stream, message, bytes, prompt);
     if (code == BASE_ELIMIT)
         node_link_close(link, code, "the peer reads too slowly");
     else if (code != BASE_OK)
         node_link_close(link, code, base_error_name(code));
-    else
-        flush(link);
     return code;
+}
+
+enum base_error node_link_give(struct node_link *link, uint8_t *message, size_t bytes)
+{
+    if (!node_link_usable(link) || link->stalled || bytes == 0) {
+        free(message);
+        return bytes == 0 ? BASE_EINVAL : BASE_ESTATE;
+    }
+    return give(link, message, bytes, false);
+}
+
+enum base_error node_link_send(struct node_link *link, const void *message, size_t bytes)
+{
+    if (!node_link_usable(link) || link->stalled)
+        return BASE_ESTATE;
+    uint8_t *copy = bytes > 0 ? malloc(bytes) : NULL;
+    if (!copy)
+        return bytes > 0 ? BASE_ENOMEM : BASE_EINVAL;
+    memcpy(copy, message, bytes);
+    return give(link, copy, bytes, bytes <= LIMIT_PROMPT_BYTES);
 }
 
 void node_link_finish(struct node_link *link)
@@ -387,10 +429,27 @@ void node_link_finish(struct node_link *link)
         return;
     }
     link->finishing = true;
-    node_link_pause(link, false);
+    link->paused = false;
     struct timeval wait = node_clock_timeval(FINISH_NS);
     event_add(link->timeout, &wait);
-    flush(link);
+    wish(link);
+    node_stream_remind(link->stream);
+}
+
+// During the handshake; what the stream does later, it does by itself.
+static void watch(struct node_link *link)
+{
+    bool on = !link->paused && !link->stalled;
+    if (on) {
+        event_add(link->readable, NULL);
+        flush(link);
+    } else {
+        event_del(link->readable);
+    }
+    if (link->stalled) {
+        event_del(link->writable);
+        event_del(link->timeout);
+    }
 }
 
 void node_link_pause(struct node_link *link, bool paused)
@@ -398,14 +457,12 @@ void node_link_pause(struct node_link *link, bool paused)
     if (link->ended || link->connecting || link->paused == paused)
         return;
     link->paused = paused;
-    if (link->stalled)
+    if (!link->stream) {
+        watch(link);
         return;
-    if (paused) {
-        event_del(link->readable);
-    } else {
-        event_add(link->readable, NULL);
-        event_active(link->readable, EV_READ, 0); // bytes may be waiting in `in`
     }
+    wish(link);
+    node_stream_remind(link->stream);
 }
 
 void node_link_stall(struct node_link *link, bool stalled)
@@ -413,17 +470,12 @@ void node_link_stall(struct node_link *link, bool stalled)
     if (link->ended || link->finishing || link->stalled == stalled)
         return;
     link->stalled = stalled;
-    if (stalled) {
-        event_del(link->readable);
-        event_del(link->writable);
-        event_del(link->timeout);
+    if (!link->stream) {
+        watch(link);
         return;
     }
-    if (!link->paused) {
-        event_add(link->readable, NULL);
-        event_active(link->readable, EV_READ, 0);
-    }
-    flush(link);
+    wish(link);
+    node_stream_remind(link->stream);
 }
 
 int node_link_take_socket(struct node_link *link)

@@ -1,10 +1,11 @@
-// One stream to one other node: a TCP socket under plain libevent events, our own buffers, and the secure
-// session on top. It carries whole messages and refuses to know what they say. Strangers get nothing: a
-// handshake that fails is closed without a byte.
+// One stream to one other node: a TCP socket and the secure session on it. It carries whole messages and
+// refuses to know what they say. Strangers get nothing: a handshake that fails is closed without a byte.
 //
-// All calls and callbacks are the loop's thread. A link never calls its owner from inside a call of the owner
-// other than node_link_* of its own events; `closed` comes exactly once, from the loop, and is the last call.
-// Bounds: input one record and one read; output `out_limit`, over which a slow reader is closed.
+// The handshake runs under the loop's events; once the other end is proven, the socket lives on the stream
+// thread (stream.h), which seals and opens. All calls and callbacks stay the loop's. A link never calls its
+// owner from inside a call of the owner other than node_link_* of its own events; `closed` comes exactly
+// once, from the loop, and is the last call. Bounds: input one message of the largest size and
+// NODE_STREAM_UNREAD bytes of others; output `out_limit`, over which a slow reader is closed.
 #ifndef NODE_LINK_H
 #define NODE_LINK_H
 
@@ -18,16 +19,18 @@
 struct event_base;
 struct node_address;
 struct node_link;
+struct node_streams;
 
 struct node_link_handler {
     void (*established)(void *owner, const struct gossip_id *peer);
-    void (*message)(void *owner, const uint8_t *bytes, size_t count);
+    void (*message)(void *owner, uint8_t *bytes, size_t count);         // malloc'ed; the owner's to free
     void (*closed)(void *owner, enum base_error code, const char *why); // BASE_OK: ended in order
 };
 
 struct node_link_options {
-    struct event_base *base; // borrowed, as all pointers below
-    int socket;              // non-blocking; connecting (initiator) or accepted; the link's after success
+    struct event_base *base;      // borrowed, as all pointers below
+    struct node_streams *streams; // of the same base
+    int socket; // non-blocking; connecting (initiator) or accepted; the link's after success
     bool initiator;
     const struct gossip_identity *identity;
     uint8_t psk[32];
@@ -46,10 +49,16 @@ struct node_link_traffic {
 enum base_error node_link_create(const struct node_link_options *options, struct node_link **link) BASE_CHECK;
 void node_link_destroy(struct node_link *link); // at any time; no callback follows. NULL is fine
 
-// Seals and sends one message, header and payloads joined. BASE_ESTATE when not established or already
-// ending; BASE_ELIMIT when the peer reads too slowly: the link is then closed.
+// Sends one message, header and payloads joined. BASE_ESTATE when not established or already ending;
+// BASE_ELIMIT when the peer reads too slowly: the link is then closed.
+// A copy of it. With up to LIMIT_PROMPT_BYTES bytes it goes ahead of what was given, also between the pieces
+// of a large message.
 enum base_error node_link_send(struct node_link *link, const void *message, size_t bytes) BASE_CHECK;
-// Ends at once. `closed` follows with this code and reason.
+// Without a copy: malloc'ed bytes become the link's, whatever comes of it. What was given keeps its order.
+enum base_error node_link_give(struct node_link *link, uint8_t *message, size_t bytes) BASE_CHECK;
+// Ends at once: what node_link_send has taken still goes out if the socket takes it without waiting, as when
+// it is destroyed.
+// `closed` follows with this code and reason.
 void node_link_close(struct node_link *link, enum base_error code, const char *why);
 // Sends what is queued, then ends; what still comes in is thrown away. Bounded in time.
 void node_link_finish(struct node_link *link);
@@ -57,7 +66,7 @@ void node_link_finish(struct node_link *link);
 // ends meanwhile stays open: node_link_take_socket hands it over, from `closed` on (-1: there is none).
 void node_link_stall(struct node_link *link, bool stalled);
 int node_link_take_socket(struct node_link *link);
-// While paused nothing is read, and nothing that was read is handed over.
+// While paused nothing is handed over, and soon nothing is read.
 void node_link_pause(struct node_link *link, bool paused);
 bool node_link_usable(const struct node_link *link); // established and not ending
 // What the other end's host has shown about its process when this link ended.

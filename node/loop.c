@@ -57,15 +57,13 @@ static void on_forget(void *owner, const struct gossip_id *peer)
     post_peer(owner, NODE_MAIL_FORGET, peer);
 }
 
-static void on_message(void *owner, const struct gossip_id *peer, const uint8_t *bytes, size_t count)
+static void on_message(void *owner, const struct gossip_id *peer, uint8_t *bytes, size_t count)
 {
     struct node_loop *loop = owner;
-    struct node_mail *mail = node_loop_bytes_mail(NODE_MAIL_MESSAGE, bytes, count);
-    if (!mail) {
-        node_peers_close(node_cluster_peers(loop->cluster), peer, "no memory for its message");
-        return;
-    }
+    struct node_mail *mail = node_mail_new(NODE_MAIL_MESSAGE);
     mail->peer = *peer;
+    mail->bytes = bytes;
+    mail->n_bytes = count;
     node_backlog_charge(loop->backlog, mail);
     node_outbox_post(loop->worker, mail);
 }
@@ -173,6 +171,7 @@ static void handle(struct node_loop *loop, struct node_mail *mail)
     case NODE_MAIL_SEND:
         (void)node_peers_send(peers, &mail->peer, mail->bytes,
                               mail->n_bytes); // else the link is down: LINK_DOWN tells
+        mail->bytes = NULL;
         break;
     case NODE_MAIL_CLOSE:
         node_peers_close(peers, &mail->peer, mail->text);
@@ -267,6 +266,7 @@ static enum base_error make_cluster(struct node_loop *loop, struct node_ports *p
 {
     const struct node_loop_options *o = &loop->options;
     struct node_cluster_options cluster = {.base = loop->base,
+                                           .streams = loop->streams,
                                            .config = o->config,
                                            .identity = o->identity,
                                            .name = o->name,
@@ -337,11 +337,13 @@ static enum base_error make_parts(struct node_loop *loop, struct node_ports *por
     loop->base = event_base_new();
     enum base_error code = loop->base ? make_boxes(loop) : BASE_ENOMEM;
     if (code == BASE_OK)
+        code = node_streams_create(loop->base, &loop->streams);
+    if (code == BASE_OK)
         code = make_http(loop, &ports->http);
     if (code == BASE_OK && !make_events(loop))
         code = BASE_ENOMEM;
     if (code != BASE_OK)
-        return base_fail(why, code, "out of memory or descriptors for the event loop");
+        return base_fail(why, code, "out of memory, threads or descriptors for the event loop");
     return make_cluster(loop, ports, why);
 }
 
@@ -401,6 +403,7 @@ void node_loop_destroy(struct node_loop *loop)
             event_free(events[i]);
     node_http_destroy(loop->http);
     node_cluster_destroy(loop->cluster);
+    node_streams_destroy(loop->streams);
     node_outbox_destroy(loop->worker);
     node_outbox_destroy(loop->learner);
     node_backlog_destroy(loop->backlog);

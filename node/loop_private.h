@@ -11,6 +11,7 @@
 #include "node/loop.h"
 #include "node/mail.h"
 #include "node/outbox.h"
+#include "node/stream.h"
 
 #define N_SIGNALS   3
 #define DONORS_MOST 4u // linked at a time
@@ -20,6 +21,7 @@ enum phase { PHASE_WAITING, PHASE_FETCHING, PHASE_TRAINING, PHASE_LINGERING, PHA
 struct node_loop {
     struct node_loop_options options;
     struct event_base *base;
+    struct node_streams *streams;
     struct node_cluster *cluster;
     struct node_http *http;
     struct node_outbox *worker, *learner;

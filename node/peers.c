@@ -156,14 +156,15 @@ void node_peers_say(struct node_peers *peers, enum base_log_level level, const c
     base_log(level, event, "%s", text.text);
 }
 
-bool node_peers_send(struct node_peers *peers, const struct gossip_id *peer, const uint8_t *bytes,
-                     size_t count)
+bool node_peers_send(struct node_peers *peers, const struct gossip_id *peer, uint8_t *bytes, size_t count)
 {
     struct channel *c = node_channel_adopted(peers, peer);
-    if (!c)
+    if (!c) {
+        free(bytes);
         return false;
+    }
     c->used_ns = node_clock_ns();
-    return node_link_send(c->link, bytes, count) == BASE_OK;
+    return node_link_give(c->link, bytes, count) == BASE_OK;
 }
 
 void node_peers_want(struct node_peers *peers, const struct gossip_id *ids, size_t count)

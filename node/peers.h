@@ -28,11 +28,13 @@
 
 struct event_base;
 struct node_peers;
+struct node_streams;
 
 struct node_peers_handler { // to the owner; all must be set
     void (*up)(void *owner, const struct gossip_id *peer, const char *name);
     void (*down)(void *owner, const struct gossip_id *peer);
-    void (*message)(void *owner, const struct gossip_id *peer, const uint8_t *bytes, size_t count);
+    // bytes: malloc'ed; the callee's to free
+    void (*message)(void *owner, const struct gossip_id *peer, uint8_t *bytes, size_t count);
     void (*members)(void *owner, const struct gossip_id *peer, const uint8_t *packet, size_t count);
     // Positive evidence: its stream ended without a word, or nobody listens at any of its addresses.
     void (*unreachable)(void *owner, const struct gossip_id *peer);
@@ -45,7 +47,8 @@ struct node_peers_handler { // to the owner; all must be set
 };
 
 struct node_peers_options {
-    struct event_base *base; // borrowed, as all below
+    struct event_base *base;      // borrowed, as all below
+    struct node_streams *streams; // of this base
     const struct node_config *config;
     const struct gossip_identity *identity;
     uint8_t psk[32];
@@ -70,9 +73,9 @@ enum base_error node_peers_create(const struct node_peers_options *options,
 void node_peers_destroy(struct node_peers *peers);
 void node_peers_start(struct node_peers *peers); // begins to accept and to call
 
-// One plaintext message; false when there is no link to this peer (any more).
-bool node_peers_send(struct node_peers *peers, const struct gossip_id *peer, const uint8_t *bytes,
-                     size_t count);
+// One plaintext message, malloc'ed and the table's from now on. Messages to one peer keep their order. False
+// when there is no link to this peer (any more).
+bool node_peers_send(struct node_peers *peers, const struct gossip_id *peer, uint8_t *bytes, size_t count);
 // A membership packet. Without a link the member is called for it, and it waits, for some seconds.
 void node_peers_packet(struct node_peers *peers, const struct gossip_id *peer, const uint8_t *packet,
                        size_t count);

@@ -1,7 +1,7 @@
 // The secure channel of one stream, as a state machine over bytes: Noise_XXpsk0_25519_ChaChaPoly_BLAKE2b
-// (Noise Protocol Framework, revision 34), then sealed records that carry messages of any length. No socket,
-// clock or source of randomness: bytes and entropy come in, bytes and messages go out. Layouts:
-// gossip/README.md.
+// (Noise Protocol Framework, revision 34). When it is done, the session is split into the two halves that
+// carry messages (records.h). No socket, clock or source of randomness: bytes and entropy come in, bytes go
+// out. Layouts: gossip/README.md.
 //
 // One owner per session. After any error the session is dead: close the stream.
 #ifndef GOSSIP_SESSION_SESSION_H
@@ -10,6 +10,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "gossip/session/identity.h"
+#include "gossip/session/records.h"
 #include <stdbool.h>
 
 struct gossip_session;
@@ -24,15 +25,12 @@ struct gossip_session_options {
 };
 
 enum gossip_session_event_kind {
-    GOSSIP_SESSION_NOTHING,     // all input consumed, or more is needed
-    GOSSIP_SESSION_ESTABLISHED, // handshake complete: `peer` is proven
-    GOSSIP_SESSION_MESSAGE,     // one whole message: `message`, valid until the next call
+    GOSSIP_SESSION_NOTHING,     // all input consumed
+    GOSSIP_SESSION_ESTABLISHED, // handshake complete: `peer` is proven; what is not consumed are records
 };
 struct gossip_session_event {
     enum gossip_session_event_kind kind;
     struct gossip_id peer;
-    const uint8_t *message;
-    size_t message_bytes;
 };
 
 // BASE_ENOMEM only. Options are copied (the identity is borrowed).
@@ -43,23 +41,20 @@ void gossip_session_destroy(struct gossip_session *session); // wipes keys; NULL
 // The initiator's first bytes go into `out`. Does nothing for a responder.
 enum base_error gossip_session_start(struct gossip_session *session, struct base_buffer *out) BASE_CHECK;
 
-// Takes from in[in_bytes], reports how much it consumed and at most one event; call again until NOTHING.
+// Takes from in[in_bytes], in any pieces, and reports how much it consumed: all but what is behind the
+// handshake.
 // Handshake answers are appended to `out`. BASE_EAUTH: the peer lacks the secret, has another cluster name or
 // protocol version, or bytes were changed on the way (indistinguishable on purpose: a responder has then said
-// nothing). BASE_EFORMAT, BASE_ELIMIT: broken framing, or a message over message_limit.
+// nothing). BASE_EFORMAT: broken framing.
 enum base_error gossip_session_receive(struct gossip_session *session, const uint8_t *in, size_t in_bytes,
                                        size_t *consumed, struct base_buffer *out,
                                        struct gossip_session_event *event) BASE_CHECK;
 
 bool gossip_session_established(const struct gossip_session *session);
 
-// Seals one message, given in up to three parts that are joined, and appends its records to `out` (at most
-// out_limit bytes in all; BASE_ELIMIT changes nothing). Only when established.
-struct gossip_session_part {
-    const void *data;
-    size_t bytes;
-};
-enum base_error gossip_session_seal(struct gossip_session *session, const struct gossip_session_part *parts,
-                                    size_t n_parts, struct base_buffer *out, size_t out_limit) BASE_CHECK;
+// The two halves of an established session, the caller's to destroy. They hold the only copy of the keys: the
+// session is then of no more use. BASE_ESTATE: not established; BASE_ENOMEM changes nothing.
+enum base_error gossip_session_split(struct gossip_session *session, struct gossip_sealer **sealer,
+                                     struct gossip_opener **opener) BASE_CHECK;
 
 #endif

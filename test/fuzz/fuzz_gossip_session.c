@@ -1,6 +1,6 @@
-// A responder against arbitrary bytes: before the handshake, as raw bytes after it, and, from a peer that has
-// the secret, as the plaintext of records. The first byte of the input chooses. Keys and entropy are fixed,
-// so every input replays.
+// A responder against arbitrary bytes: before the handshake, and as raw bytes after it. The first byte of the
+// input chooses. Keys and entropy are fixed, so every input replays. What a peer with the keys may say is
+// fuzz_gossip_records.c's.
 #include "base/cursor.h"
 #include "base/limits.h"
 #include "gossip/session/noise.h"
@@ -16,11 +16,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct peer {
     struct gossip_identity self, other;
-    struct gossip_noise_cipher send, receive;
     struct gossip_session *session;
-    struct base_buffer out;
-    size_t messages;
-    uint8_t seen; // every byte of every message is read
+    struct gossip_sealer *sealer; // once established
+    struct gossip_opener *opener;
+    struct base_buffer in, out;
 };
 
 static void begin(struct peer *peer)
@@ -35,29 +34,40 @@ static void begin(struct peer *peer)
     BASE_ASSERT(gossip_session_create(&options, &peer->session) == BASE_OK);
 }
 
-// Everything in pieces of `piece` bytes. False when the session has died.
-static bool say(struct peer *peer, const uint8_t *bytes, size_t count, size_t piece)
+// Nobody guesses the key.
+static bool say_records(struct peer *peer, const uint8_t *bytes, size_t count)
+{
+    struct gossip_opened message;
+    size_t consumed = 0;
+    BASE_ASSERT(base_buffer_append(&peer->in, bytes, count, SIZE_MAX) == BASE_OK);
+    const enum base_error error = gossip_opener_take(peer->opener, base_buffer_head(&peer->in),
+                                                     base_buffer_length(&peer->in), &consumed, &message);
+    BASE_ASSERT(error != BASE_ESTATE && error != BASE_ENOMEM);
+    BASE_ASSERT(consumed == 0 && message.bytes == NULL);
+    return error == BASE_OK;
+}
+
+static bool say_handshake(struct peer *peer, const uint8_t *bytes, size_t count, size_t *consumed)
 {
     struct gossip_session_event event;
+    const enum base_error error =
+        gossip_session_receive(peer->session, bytes, count, consumed, &peer->out, &event);
+    BASE_ASSERT(error != BASE_ESTATE && error != BASE_ENOMEM && *consumed <= count);
+    BASE_ASSERT(error != BASE_OK || event.kind != GOSSIP_SESSION_NOTHING || *consumed == count);
+    if (error == BASE_OK && event.kind == GOSSIP_SESSION_ESTABLISHED)
+        BASE_ASSERT(gossip_session_split(peer->session, &peer->sealer, &peer->opener) == BASE_OK);
+    return error == BASE_OK;
+}
+
+// Everything in pieces of `piece` bytes, until it is refused.
+static bool say(struct peer *peer, const uint8_t *bytes, size_t count, size_t piece)
+{
     while (count > 0) {
-        size_t consumed = 0;
-        const size_t now = count < piece ? count : piece;
-        const enum base_error error =
-            gossip_session_receive(peer->session, bytes, now, &consumed, &peer->out, &event);
-        BASE_ASSERT(error != BASE_ESTATE && error != BASE_ENOMEM && consumed <= now);
-        if (error != BASE_OK) {
-            BASE_ASSERT(!gossip_session_established(peer->session));
+        size_t now = count < piece ? count : piece;
+        if (!(peer->opener ? say_records(peer, bytes, now) : say_handshake(peer, bytes, now, &now)))
             return false;
-        }
-        BASE_ASSERT(event.kind != GOSSIP_SESSION_NOTHING || consumed == now);
-        if (event.kind == GOSSIP_SESSION_MESSAGE) {
-            BASE_ASSERT(event.message_bytes <= MESSAGE_LIMIT);
-            for (size_t i = 0; i < event.message_bytes; i++)
-                peer->seen ^= event.message[i];
-            peer->messages++;
-        }
-        bytes += consumed;
-        count -= consumed;
+        bytes += now;
+        count -= now;
     }
     return true;
 }
@@ -92,25 +102,7 @@ static void shake_hands(struct peer *peer)
     memcpy(proof + GOSSIP_ID_BYTES, peer->self.binding, sizeof peer->self.binding);
     BASE_ASSERT(gossip_noise_write(&handshake, proof, sizeof proof, message + 2) == BASE_OK);
     BASE_ASSERT(say(peer, message, frame(message, GOSSIP_NOISE_MESSAGE_2 + PROOF_BYTES), SIZE_MAX));
-    BASE_ASSERT(gossip_session_established(peer->session));
-    gossip_noise_split(&handshake, &peer->send, &peer->receive);
-}
-
-// Input: u16 length and that many plaintext bytes, for every record.
-static void say_records(struct peer *peer, const uint8_t *data, size_t size, size_t piece)
-{
-    static uint8_t record[2 + LIMIT_RECORD_BYTES];
-    struct base_reader reader = base_reader_of(data, size);
-    while (base_reader_left(&reader) >= 2) {
-        size_t bytes = base_read_u16(&reader) % (LIMIT_RECORD_BYTES - GOSSIP_NOISE_TAG_BYTES + 1);
-        if (bytes > base_reader_left(&reader))
-            bytes = base_reader_left(&reader);
-        const uint8_t *plain = base_read_bytes(&reader, bytes);
-        const size_t whole = frame(record, bytes + GOSSIP_NOISE_TAG_BYTES);
-        gossip_noise_seal(&peer->send, record, 2, plain, bytes, record + 2);
-        if (!say(peer, record, whole, piece))
-            return;
-    }
+    BASE_ASSERT(peer->opener != NULL);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -119,21 +111,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0)
         return 0;
     const uint8_t choice = data[0];
-    const size_t piece = choice >> 2 == 0 ? SIZE_MAX : choice >> 2;
+    const size_t piece = choice >> 1 == 0 ? SIZE_MAX : choice >> 1;
     begin(&peer);
-    if ((choice & 3) == 0) {
+    if ((choice & 1) == 0) {
         say(&peer, data + 1, size - 1, piece);
-        BASE_ASSERT(base_buffer_length(&peer.out) == 0 && peer.messages == 0); // nobody guesses the secret
+        BASE_ASSERT(base_buffer_length(&peer.out) == 0 && peer.opener == NULL); // nobody guesses the secret
     } else {
         shake_hands(&peer);
-        if ((choice & 3) == 1) {
-            say(&peer, data + 1, size - 1, piece);
-            BASE_ASSERT(peer.messages == 0);
-        } else {
-            say_records(&peer, data + 1, size - 1, piece);
-        }
+        say(&peer, data + 1, size - 1, piece);
     }
     gossip_session_destroy(peer.session);
+    gossip_sealer_destroy(peer.sealer);
+    gossip_opener_destroy(peer.opener);
+    base_buffer_free(&peer.in);
     base_buffer_free(&peer.out);
     return 0;
 }

@@ -72,6 +72,9 @@ void sim_link_close(struct sim_node *node, size_t peer, const char *why)
 static void free_link(struct sim_link *link)
 {
     gossip_session_destroy(link->session);
+    gossip_sealer_destroy(link->sealer);
+    gossip_opener_destroy(link->opener);
+    base_buffer_free(&link->in);
     free(link);
 }
 
@@ -317,26 +320,50 @@ static void take_message(struct sim_node *node, struct sim_link *link, const uin
     }
 }
 
+// Returns how many bytes were the handshake's.
+static size_t shake_hands(struct sim_node *node, struct sim_link *link, const uint8_t *bytes, size_t count)
+{
+    struct gossip_session_event event;
+    struct base_buffer out = {0};
+    size_t consumed = 0;
+    enum base_error error = gossip_session_receive(link->session, bytes, count, &consumed, &out, &event);
+
+    sim_link_write(node, link, &out);
+    if (error != BASE_OK) {
+        sim_world_break(node->world, node->host, "a session broke");
+    } else if (event.kind == GOSSIP_SESSION_ESTABLISHED) {
+        BASE_ASSERT(gossip_session_split(link->session, &link->sealer, &link->opener) == BASE_OK);
+        proven(node, link, sim_world_find(node->world, &event.peer));
+    }
+    return consumed;
+}
+
 static void receive_sealed(struct sim_node *node, struct sim_link *link, const uint8_t *bytes, size_t count)
 {
-    struct gossip_session_event event = {.kind = GOSSIP_SESSION_MESSAGE};
+    struct gossip_opened message = {0};
 
-    while (!link->closed && node->running && event.kind != GOSSIP_SESSION_NOTHING) {
-        struct base_buffer out = {0};
+    if (!link->opener) {
+        size_t used = shake_hands(node, link, bytes, count);
+        bytes += used;
+        count -= used;
+    }
+    if (!link->opener || !count)
+        return;
+    BASE_ASSERT(base_buffer_append(&link->in, bytes, count, SIZE_MAX) == BASE_OK);
+    do {
         size_t consumed = 0;
-        enum base_error error = gossip_session_receive(link->session, bytes, count, &consumed, &out, &event);
-        bytes += consumed;
-        count -= consumed;
-        sim_link_write(node, link, &out);
-        if (error != BASE_OK) {
+        if (link->closed || !node->running)
+            return;
+        if (gossip_opener_take(link->opener, base_buffer_head(&link->in), base_buffer_length(&link->in),
+                               &consumed, &message) != BASE_OK) {
             sim_world_break(node->world, node->host, "a session broke");
             return;
         }
-        if (event.kind == GOSSIP_SESSION_ESTABLISHED)
-            proven(node, link, sim_world_find(node->world, &event.peer));
-        else if (event.kind == GOSSIP_SESSION_MESSAGE)
-            take_message(node, link, event.message, event.message_bytes);
-    }
+        base_buffer_consume(&link->in, consumed);
+        if (message.bytes)
+            take_message(node, link, message.bytes, message.count);
+        free(message.bytes);
+    } while (message.bytes);
 }
 
 void sim_link_received(struct sim_node *node, uint64_t stream, const uint8_t *bytes, size_t count)

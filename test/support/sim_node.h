@@ -38,6 +38,9 @@ struct sim_link {
     bool initiator, connected, proven, greeted, heard, in_use, bye, closed;
     uint64_t opened_ns, heard_ns, used_ns; // local
     struct gossip_session *session;        // NULL: plain
+    struct gossip_sealer *sealer;          // once proven
+    struct gossip_opener *opener;          //
+    struct base_buffer in;                 // the beginning of a record
 };
 
 struct sim_peer { // one identity, as this process knows it

@@ -4,6 +4,7 @@
 #include "node/clock.h"
 #include "node/cluster.h"
 #include "node/gate.h"
+#include "node/stream.h"
 #include <event2/event.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,6 +30,7 @@ struct node {
 };
 
 static struct event_base *base;
+static struct node_streams *streams;
 static char fault_path[] = "/tmp/p2pml-cluster-XXXXXX";
 
 static void on_up(void *owner, const struct gossip_id *peer)
@@ -43,7 +45,7 @@ static void on_down(void *owner, const struct gossip_id *peer)
     ((struct node *)owner)->downs++;
 }
 
-static void on_message(void *owner, const struct gossip_id *peer, const uint8_t *bytes, size_t count)
+static void on_message(void *owner, const struct gossip_id *peer, uint8_t *bytes, size_t count)
 {
     (void)owner;
     (void)peer;
@@ -135,6 +137,7 @@ static void open_node(struct node *node)
     assert_int_equal(node_udp_bind(listener, &datagrams, &why), BASE_OK);
     snprintf(node->listen, sizeof node->listen, "127.0.0.1:%u", (unsigned)node_gate_port(listener));
     struct node_cluster_options options = {.base = base,
+                                           .streams = streams,
                                            .config = &node->config,
                                            .identity = &node->identity,
                                            .name = node->name,
@@ -246,6 +249,7 @@ static int make_base(void **state)
 {
     struct node *nodes = calloc(NODES, sizeof *nodes);
     base = event_base_new();
+    assert_int_equal(node_streams_create(base, &streams), BASE_OK);
     for (size_t i = 0; nodes && i < NODES; i++)
         make(&nodes[i], i);
     *state = nodes;
@@ -259,6 +263,7 @@ static int free_base(void **state)
         node_cluster_destroy(nodes[i].cluster);
         gossip_identity_wipe(&nodes[i].identity);
     }
+    node_streams_destroy(streams);
     event_base_free(base);
     unlink(fault_path);
     free(nodes);

@@ -2,6 +2,7 @@
 // readers.
 #include "base/limits.h"
 #include "node/link.h"
+#include "node/stream.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <setjmp.h>
@@ -30,6 +31,7 @@ struct end { // what one owner saw
 
 struct pair {
     struct event_base *base;
+    struct node_streams *streams;
     struct end a, b;
     int sockets[2];
     uint8_t length[2];
@@ -44,12 +46,13 @@ static void on_established(void *owner, const struct gossip_id *peer)
     end->peer = *peer;
 }
 
-static void on_message(void *owner, const uint8_t *bytes, size_t count)
+static void on_message(void *owner, uint8_t *bytes, size_t count)
 {
     struct end *end = owner;
     end->messages++;
     end->bytes += count;
     end->first = bytes[0];
+    free(bytes);
 }
 
 static void on_closed(void *owner, enum base_error code, const char *why)
@@ -67,6 +70,7 @@ static void open_end(struct pair *p, struct end *end, int socket, bool initiator
                      uint64_t handshake_ns)
 {
     struct node_link_options options = {.base = p->base,
+                                        .streams = p->streams,
                                         .socket = socket,
                                         .initiator = initiator,
                                         .identity = &end->identity,
@@ -87,10 +91,12 @@ static int make_pair(void **state)
     if (!p || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p->sockets) != 0)
         return -1;
     p->base = event_base_new();
+    if (!p->base || node_streams_create(p->base, &p->streams) != BASE_OK)
+        return -1;
     gossip_identity_from_seed(seeds[0], &p->a.identity);
     gossip_identity_from_seed(seeds[1], &p->b.identity);
     *state = p;
-    return p->base ? 0 : -1;
+    return 0;
 }
 
 static int free_pair(void **state)
@@ -98,6 +104,7 @@ static int free_pair(void **state)
     struct pair *p = *state;
     node_link_destroy(p->a.link);
     node_link_destroy(p->b.link);
+    node_streams_destroy(p->streams);
     event_base_free(p->base);
     free(p);
     return 0;

@@ -5,6 +5,7 @@
 #include "node/endpoints.h"
 #include "node/gate.h"
 #include "node/peers.h"
+#include "node/stream.h"
 #include <event2/event.h>
 #include <netinet/in.h>
 #include <setjmp.h>
@@ -24,17 +25,19 @@
 #define PACKET_BYTES  1000u
 
 static struct event_base *base;
+static struct node_streams *streams;
 
 static int make_base(void **state)
 {
     (void)state;
     base = event_base_new();
-    return base ? 0 : -1;
+    return base && node_streams_create(base, &streams) == BASE_OK ? 0 : -1;
 }
 
 static int free_base(void **state)
 {
     (void)state;
+    node_streams_destroy(streams);
     event_base_free(base);
     return 0;
 }
@@ -99,11 +102,13 @@ struct table {
 static void on_up(void *owner, const struct gossip_id *peer, const char *name)
 {
     struct table *t = owner;
-    uint8_t bytes[LIMIT_MESSAGE_HEADER_BYTES];
     assert_true(name[0] != 0);
     t->ups++;
-    for (uint64_t i = 0; t->sends && i < NUMBERED; i++)
+    for (uint64_t i = 0; t->sends && i < NUMBERED; i++) {
+        uint8_t *bytes = malloc(LIMIT_MESSAGE_HEADER_BYTES);
+        assert_non_null(bytes);
         assert_true(node_peers_send(t->peers, peer, bytes, numbered(i, bytes)));
+    }
 }
 
 static void on_down(void *owner, const struct gossip_id *peer)
@@ -112,12 +117,13 @@ static void on_down(void *owner, const struct gossip_id *peer)
     ((struct table *)owner)->downs++;
 }
 
-static void on_message(void *owner, const struct gossip_id *peer, const uint8_t *bytes, size_t count)
+static void on_message(void *owner, const struct gossip_id *peer, uint8_t *bytes, size_t count)
 {
     struct table *t = owner;
     struct gossip_message message;
     (void)peer;
     assert_int_equal(gossip_message_decode(bytes, count, &message), BASE_OK);
+    free(bytes);
     assert_int_equal(message.as.hello.epoch, t->messages); // none lost, none twice, in order
     t->messages++;
 }
@@ -205,6 +211,7 @@ static void list(struct table *t, char *address)
 static void open_table(struct table *t, bool only_allowed)
 {
     struct node_peers_options options = {.base = base,
+                                         .streams = streams,
                                          .config = &t->config,
                                          .identity = &t->identity,
                                          .allow = only_allowed ? &t->allow : NULL,
@@ -244,9 +251,9 @@ static void guest_established(void *owner, const struct gossip_id *peer)
     ++*g->established;
 }
 
-static void guest_message(void *owner, const uint8_t *bytes, size_t count)
+static void guest_message(void *owner, uint8_t *bytes, size_t count)
 {
-    (void)bytes;
+    free(bytes);
     (void)count;
     ++*((struct guest *)owner)->messages;
 }
@@ -281,6 +288,7 @@ static void call(struct guest *g, uint32_t seed, uint16_t port, bool holds)
     assert_int_equal(connect(s, (struct sockaddr *)&address, sizeof address), 0); // the kernel takes it
     assert_int_equal(evutil_make_socket_nonblocking(s), 0);
     struct node_link_options options = {.base = base,
+                                        .streams = streams,
                                         .socket = s,
                                         .initiator = true,
                                         .identity = &g->identity,

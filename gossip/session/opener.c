@@ -1,0 +1,171 @@
+#include "gossip/session/records_private.h"
+#include <sodium.h>
+#include <stdlib.h>
+
+struct gossip_opener {
+    struct gossip_noise_cipher cipher;
+    size_t message_limit;
+    bool dead;
+    // The larger message that is being joined; NULL between two.
+    uint8_t *message;
+    size_t total, filled;
+};
+
+struct frame { // one record as it came
+    enum record_kind kind;
+    const uint8_t *bytes;
+    size_t plain; // bytes of its plaintext
+};
+
+struct gossip_opener *gossip_opener_create(const struct gossip_noise_cipher *cipher, size_t message_limit)
+{
+    struct gossip_opener *opener = calloc(1, sizeof *opener);
+    if (opener == NULL)
+        return NULL;
+    opener->cipher = *cipher;
+    opener->message_limit = message_limit;
+    return opener;
+}
+
+static void drop_message(struct gossip_opener *opener)
+{
+    if (opener->message != NULL)
+        sodium_memzero(opener->message, opener->filled);
+    free(opener->message);
+    opener->message = NULL;
+}
+
+void gossip_opener_destroy(struct gossip_opener *opener)
+{
+    if (opener == NULL)
+        return;
+    drop_message(opener);
+    sodium_memzero(opener, sizeof *opener);
+    free(opener);
+}
+
+static size_t prompt_limit(const struct gossip_opener *opener)
+{
+    return opener->message_limit < LIMIT_PROMPT_BYTES ? opener->message_limit : LIMIT_PROMPT_BYTES;
+}
+
+// Judges a prefix before a byte behind it is kept.
+static enum base_error read_prefix(const struct gossip_opener *opener, const uint8_t *in, struct frame *frame)
+{
+    struct base_reader reader = base_reader_of(in, RECORD_PREFIX);
+    const size_t length = base_read_u16(&reader);
+    const uint8_t kind = base_read_u8(&reader);
+    if (length <= RECORD_TAG) // an empty record says nothing
+        return BASE_EFORMAT;
+    *frame = (struct frame){.kind = (enum record_kind)kind, .bytes = in, .plain = length - RECORD_TAG};
+    switch (kind) {
+    case RECORD_WHOLE:
+        return frame->plain <= prompt_limit(opener) ? BASE_OK : BASE_ELIMIT;
+    case RECORD_BEGIN:
+        return opener->message == NULL && frame->plain == BEGIN_BYTES ? BASE_OK : BASE_EFORMAT;
+    case RECORD_MORE:
+        return opener->message != NULL && frame->plain <= opener->total - opener->filled ? BASE_OK
+                                                                                         : BASE_EFORMAT;
+    default:
+        return BASE_EFORMAT;
+    }
+}
+
+static enum base_error open_frame(struct gossip_opener *opener, const struct frame *frame, uint8_t *plain)
+{
+    enum base_error error = gossip_noise_open(&opener->cipher, frame->bytes, RECORD_PREFIX,
+                                              frame->bytes + RECORD_PREFIX, frame->plain + RECORD_TAG, plain);
+    if (error == BASE_OK)
+        record_step(&opener->cipher);
+    return error;
+}
+
+static enum base_error open_whole(struct gossip_opener *opener, const struct frame *frame,
+                                  struct gossip_opened *message)
+{
+    uint8_t *bytes = malloc(frame->plain);
+    enum base_error error = bytes != NULL ? open_frame(opener, frame, bytes) : BASE_ENOMEM;
+    if (error != BASE_OK) {
+        free(bytes);
+        return error;
+    }
+    *message = (struct gossip_opened){.bytes = bytes, .count = frame->plain};
+    return BASE_OK;
+}
+
+static enum base_error open_begin(struct gossip_opener *opener, const struct frame *frame)
+{
+    uint8_t length[BEGIN_BYTES];
+    enum base_error error = open_frame(opener, frame, length);
+    if (error != BASE_OK)
+        return error;
+    struct base_reader reader = base_reader_of(length, sizeof length);
+    opener->total = base_read_u32(&reader);
+    opener->filled = 0;
+    if (opener->total > opener->message_limit)
+        return BASE_ELIMIT;
+    if (opener->total <= LIMIT_PROMPT_BYTES) // there is one form of every message
+        return BASE_EFORMAT;
+    opener->message = malloc(opener->total);
+    return opener->message != NULL ? BASE_OK : BASE_ENOMEM;
+}
+
+static enum base_error open_more(struct gossip_opener *opener, const struct frame *frame,
+                                 struct gossip_opened *message)
+{
+    enum base_error error = open_frame(opener, frame, opener->message + opener->filled);
+    if (error != BASE_OK)
+        return error;
+    opener->filled += frame->plain;
+    if (opener->filled < opener->total)
+        return BASE_OK;
+    *message = (struct gossip_opened){.bytes = opener->message, .count = opener->total};
+    opener->message = NULL;
+    return BASE_OK;
+}
+
+static enum base_error open_record(struct gossip_opener *opener, const struct frame *frame,
+                                   struct gossip_opened *message)
+{
+    switch (frame->kind) {
+    case RECORD_WHOLE:
+        return open_whole(opener, frame, message);
+    case RECORD_BEGIN:
+        return open_begin(opener, frame);
+    default:
+        return open_more(opener, frame, message);
+    }
+}
+
+static enum base_error bury(struct gossip_opener *opener, enum base_error error)
+{
+    drop_message(opener);
+    sodium_memzero(&opener->cipher, sizeof opener->cipher);
+    opener->dead = true;
+    return error;
+}
+
+enum base_error gossip_opener_take(struct gossip_opener *opener, const uint8_t *in, size_t in_bytes,
+                                   size_t *consumed, struct gossip_opened *message)
+{
+    size_t at = 0;
+    *consumed = 0;
+    *message = (struct gossip_opened){0};
+    if (opener->dead)
+        return BASE_ESTATE;
+    while (message->bytes == NULL && in_bytes - at >= RECORD_PREFIX) {
+        struct frame frame;
+        enum base_error error = read_prefix(opener, in + at, &frame);
+        if (error != BASE_OK)
+            return bury(opener, error);
+        const size_t whole = frame.plain + GOSSIP_RECORD_OVERHEAD;
+        if (in_bytes - at < whole)
+            break;
+        error = open_record(opener, &frame, message);
+        if (error != BASE_OK)
+            return bury(opener, error);
+        at += whole;
+    }
+    *consumed = at;
+    return BASE_OK;
+}
