@@ -1,0 +1,10 @@
+// Any bytes as an index section that names a list of keys.
+#include "compress/indices.h"
+#include "packet_bytes.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    packet_bytes_section(INDICES_SAME_KEYS, data, size);
+    return 0;
+}
