@@ -204,6 +204,15 @@ static __attribute__((noinline)) size_t gather_edge(const struct kernels_differe
     return end;
 }
 
+// The lines that entries will be written to, as many as the last piece filled.
+INLINE void ask_to_write(const struct entries *to, size_t entries)
+{
+    for (size_t i = 0; i < entries; i += 64 / sizeof(uint32_t)) {
+        __builtin_prefetch(to->index + to->found + NEAR + i, 1);
+        __builtin_prefetch(to->value + to->found + NEAR + i, 1);
+    }
+}
+
 INLINE size_t gather_from(const struct kernels_difference *a, size_t first, uint32_t floor, size_t room,
                           bool differs, struct entries *to, struct total *total)
 {
@@ -212,6 +221,7 @@ INLINE size_t gather_from(const struct kernels_difference *a, size_t first, uint
     size_t last = 0; // entries of the piece before: they tell what to expect
     for (; a->count - at >= PIECE && (room - to->found >= PIECE || floor > SELECT_MAGNITUDE); at += PIECE) {
         const size_t before = to->found;
+        ask_to_write(to, last);
         if (last < DENSE) {
             gather_thin(a, at, bound, differs, to, total);
         } else if (last < DENSER) {
@@ -452,6 +462,10 @@ static size_t keep(size_t entries, uint32_t *index, float *value, uint32_t low, 
     struct entries to = {index, value, 0};
     size_t i = 0;
     for (; i + LANES <= entries; i += LANES) {
+        __builtin_prefetch(index + i + NEAR, 1);
+        __builtin_prefetch(value + i + NEAR, 1);
+        __builtin_prefetch(index + i + FAR, 0, 2);
+        __builtin_prefetch(value + i + FAR, 0, 2);
         const v_float d = v_load(value + i);
         const v_bits at = v_load_bits(index + i), magnitude = v_magnitude(d);
         unsigned mask = v_reach(magnitude, at_high);
