@@ -8,24 +8,24 @@
 static enum base_error allocate(struct gossip_exchange *exchange)
 {
     const struct gossip_exchange_options *options = &exchange->options;
-    size_t count = options->parameters;
+    const struct kernels *kernels = options->kernels;
+    size_t bytes = options->parameters * sizeof(float);
 
-    exchange->model = malloc(count * sizeof(float));
-    exchange->pending = calloc(count, sizeof(float));
+    exchange->model = kernels->alloc(bytes);
+    exchange->pending = kernels->alloc(bytes);
     exchange->window = malloc(2 * sizeof *exchange->window);
     bool short_of_memory = !exchange->model || !exchange->pending || !exchange->window;
     if (options->drift_correction) {
-        exchange->correction_sum = calloc(count, sizeof(float));
+        exchange->correction_sum = kernels->alloc(bytes);
         short_of_memory |= !exchange->correction_sum;
     }
     if (options->share_second_moment) {
-        exchange->second = calloc(count, sizeof(float));
-        exchange->pending_second = calloc(count, sizeof(float));
+        exchange->second = kernels->alloc(bytes);
+        exchange->pending_second = kernels->alloc(bytes);
         short_of_memory |= !exchange->second || !exchange->pending_second;
     }
-    if (short_of_memory ||
-        compress_sparse_create_on(options->kernels, compress_select_room(&options->selection, count),
-                                  &exchange->chosen))
+    size_t room = compress_select_room(&options->selection, options->parameters);
+    if (short_of_memory || compress_sparse_create_on(kernels, room, &exchange->chosen))
         return BASE_ENOMEM;
     return BASE_OK;
 }
@@ -85,14 +85,15 @@ void gossip_exchange_destroy(struct gossip_exchange *exchange)
 {
     if (!exchange)
         return;
+    const struct kernels *kernels = exchange->options.kernels;
     for (size_t i = 0; i < exchange->n_edges; i++)
-        gossip_edge_free(exchange->edges[i]);
+        gossip_edge_free(exchange, exchange->edges[i]);
     free(exchange->edges);
-    free(exchange->model);
-    free(exchange->pending);
-    free(exchange->second);
-    free(exchange->pending_second);
-    free(exchange->correction_sum);
+    kernels->release(exchange->model);
+    kernels->release(exchange->pending);
+    kernels->release(exchange->second);
+    kernels->release(exchange->pending_second);
+    kernels->release(exchange->correction_sum);
     free(exchange->window);
     compress_sparse_destroy(&exchange->chosen);
     free(exchange);

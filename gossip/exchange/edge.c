@@ -11,12 +11,12 @@ struct gossip_edge *gossip_edge_find(const struct gossip_exchange *exchange, con
     return NULL;
 }
 
-void gossip_edge_free(struct gossip_edge *edge)
+void gossip_edge_free(const struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
     if (!edge)
         return;
-    free(edge->reference);
-    free(edge->correction);
+    exchange->options.kernels->release(edge->reference);
+    exchange->options.kernels->release(edge->correction);
     free(edge->stored);
     gossip_packet_free(&edge->request);
     gossip_packet_free(&edge->answer);
@@ -39,9 +39,9 @@ enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct g
     fresh->progress = exchange->progress;
     fresh->met = exchange->rounds;
     fresh->reference_hash = exchange->start_hash;
-    fresh->reference = malloc(count * sizeof *fresh->reference);
+    fresh->reference = exchange->options.kernels->alloc(count * sizeof *fresh->reference);
     if (exchange->options.drift_correction)
-        fresh->correction = calloc(count, sizeof *fresh->correction);
+        fresh->correction = exchange->options.kernels->alloc(count * sizeof *fresh->correction);
     if (!fresh->reference || (exchange->options.drift_correction && !fresh->correction))
         goto out;
     struct gossip_edge **edges = realloc(exchange->edges, (exchange->n_edges + 1) * sizeof *edges);
@@ -53,7 +53,7 @@ enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct g
     *edge = fresh;
     return BASE_OK;
 out:
-    gossip_edge_free(fresh);
+    gossip_edge_free(exchange, fresh);
     return BASE_ENOMEM;
 }
 
@@ -66,7 +66,7 @@ void gossip_edge_remove(struct gossip_exchange *exchange, struct gossip_edge *ed
             exchange->edges[i] = exchange->edges[--exchange->n_edges];
             break;
         }
-    gossip_edge_free(edge);
+    gossip_edge_free(exchange, edge);
 }
 
 void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip_edge *edge)

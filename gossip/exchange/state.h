@@ -83,7 +83,7 @@ struct gossip_exchange {
 struct gossip_edge *gossip_edge_find(const struct gossip_exchange *exchange, const struct gossip_id *peer);
 enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct gossip_id *peer,
                                 struct gossip_edge **edge) BASE_CHECK;
-void gossip_edge_free(struct gossip_edge *edge); // NULL is fine
+void gossip_edge_free(const struct gossip_exchange *exchange, struct gossip_edge *edge); // NULL is fine
 void gossip_edge_remove(struct gossip_exchange *exchange, struct gossip_edge *edge);
 // r = 0, seq = 0, c = 0, nothing open: both ends then average their models block by block.
 void gossip_edge_boot(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t epoch);

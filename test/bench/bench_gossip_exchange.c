@@ -1,0 +1,184 @@
+// The whole way out of a node (x - r, select, quantise, code, seal) and the whole way in (open, check,
+// decode, apply to x, to what the trainer still has to be told, to r and its hash), beside one read of x and
+// r, and of x. Sealing: ChaCha20-Poly1305 of libsodium in records of 64 KiB, as a session does it. Arguments:
+// --count N (31000000), --ratio R (0.01), --values NAME (int8), --drift (with drift correction), --seconds S
+// (10).
+#include "gossip/exchange/state.h"
+#include "test/support/bench.h"
+#include "test/support/cpu_kernels.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RECORD = 65519, TAG = crypto_aead_chacha20poly1305_ietf_ABYTES };
+
+struct way {
+    struct gossip_exchange *exchange;
+    struct gossip_edge *edge;
+    uint8_t *theirs; // the packet of another model over the same r
+    size_t theirs_bytes;
+    uint8_t *sealed, *theirs_sealed, *opened;
+};
+
+static const uint8_t key[crypto_aead_chacha20poly1305_ietf_KEYBYTES] = {1};
+static const uint8_t nonce[crypto_aead_chacha20poly1305_ietf_NPUBBYTES];
+
+static void seal(const uint8_t *bytes, size_t count, uint8_t *out)
+{
+    for (size_t done = 0; done < count; done += RECORD, out += RECORD + TAG)
+        crypto_aead_chacha20poly1305_ietf_encrypt(out, NULL, bytes + done,
+                                                  count - done < RECORD ? count - done : RECORD, NULL, 0,
+                                                  NULL, nonce, key);
+}
+
+static void unseal(const uint8_t *in, size_t count, uint8_t *bytes)
+{
+    for (size_t done = 0; done < count; done += RECORD, in += RECORD + TAG) {
+        size_t record = count - done < RECORD ? count - done : RECORD;
+        int refused = crypto_aead_chacha20poly1305_ietf_decrypt(bytes + done, NULL, NULL, in, record + TAG,
+                                                                NULL, 0, nonce, key);
+        BASE_ASSERT(!refused);
+    }
+}
+
+static void run_prepare(void *context)
+{
+    struct way *way = context;
+    enum base_error error =
+        gossip_averaging_prepare(way->exchange, way->edge, GOSSIP_DELTA_SPARSE, 1, &way->edge->request);
+    BASE_ASSERT(!error);
+}
+
+static void run_seal(void *context)
+{
+    struct way *way = context;
+    seal(way->edge->request.bytes, way->edge->request.delta_bytes, way->sealed);
+}
+
+static void run_out(void *context)
+{
+    run_prepare(context);
+    run_seal(context);
+}
+
+static void run_unseal(void *context)
+{
+    struct way *way = context;
+    unseal(way->theirs_sealed, way->theirs_bytes, way->opened);
+}
+
+static void run_commit(void *context)
+{
+    struct way *way = context;
+    const struct gossip_exchange_message theirs = {.form = GOSSIP_DELTA_SPARSE,
+                                                   .step_scale = 0.1f,
+                                                   .delta = way->opened,
+                                                   .delta_bytes = (uint32_t)way->theirs_bytes};
+    enum base_error error =
+        gossip_averaging_commit(way->exchange, way->edge, &way->edge->request, &theirs, 1);
+    BASE_ASSERT(!error);
+}
+
+static void run_in(void *context)
+{
+    run_unseal(context);
+    run_commit(context);
+}
+
+static void way_open(struct way *way, const struct gossip_exchange_options *options)
+{
+    struct base_reason why;
+    struct gossip_id peer = {{2}};
+    size_t d = options->parameters;
+
+    if (gossip_exchange_create(options, &way->exchange, &why) ||
+        gossip_edge_add(way->exchange, &peer, &way->edge)) {
+        fprintf(stderr, "%s\n", why.text);
+        exit(1);
+    }
+    gossip_edge_settle(way->exchange, way->edge);
+    bench_fill(BENCH_GAUSSIAN, 2, way->exchange->model, d); // the other end's model first
+    run_prepare(way);
+    way->theirs_bytes = way->edge->request.delta_bytes;
+    size_t room = way->theirs_bytes + (way->theirs_bytes / RECORD + 1) * TAG + way->theirs_bytes / 2;
+    way->theirs = bench_alloc(room);
+    way->sealed = bench_alloc(room);
+    way->theirs_sealed = bench_alloc(room);
+    way->opened = bench_alloc(room);
+    memcpy(way->theirs, way->edge->request.bytes, way->theirs_bytes);
+    seal(way->theirs, way->theirs_bytes, way->theirs_sealed);
+    bench_fill(BENCH_GAUSSIAN, 1, way->exchange->model, d);
+    run_prepare(way);
+    run_unseal(way);
+}
+
+static void way_close(struct way *way)
+{
+    gossip_exchange_destroy(way->exchange);
+    bench_free(way->theirs);
+    bench_free(way->sealed);
+    bench_free(way->theirs_sealed);
+    bench_free(way->opened);
+}
+
+static void measure(struct way *way, const char *values, double seconds)
+{
+    enum { READ_TWO, READ, OUT, PREPARE, SEAL, IN, UNSEAL, COMMIT, CASES };
+    static const char *const names[CASES] = {"read_x_and_r", "read_x", "out",  "prepare",
+                                             "seal",         "in",     "open", "commit"};
+    size_t d = way->exchange->options.parameters;
+    struct bench_span span = {
+        .a = way->exchange->model, .b = way->edge->reference, .bytes = d * sizeof(float)};
+    const struct bench_case cases[CASES] = {{bench_read_two, NULL, &span}, {bench_read, NULL, &span},
+                                            {run_out, NULL, way},          {run_prepare, NULL, way},
+                                            {run_seal, NULL, way},         {run_in, NULL, way},
+                                            {run_unseal, NULL, way},       {run_commit, NULL, way}};
+    struct bench_time times[CASES];
+
+    bench_alternate(cases, CASES, seconds, times);
+    for (size_t i = 0; i < CASES; i++) {
+        char more[96];
+        size_t floor = i == READ || i >= IN ? READ : READ_TWO;
+        snprintf(more, sizeof more, "\"values\": \"%s\", \"bytes\": %zu, \"drift\": %s", values,
+                 way->edge->request.delta_bytes, way->edge->correction ? "true" : "false");
+        bench_print(&(struct bench_result){.bench = "gossip_exchange",
+                                           .name = names[i],
+                                           .count = d,
+                                           .entries = way->exchange->entries,
+                                           .time = times[i],
+                                           .floor_ns = times[floor].ns,
+                                           .more = more});
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *values = bench_option(argc, argv, "--values", "int8");
+    const double seconds = strtod(bench_option(argc, argv, "--seconds", "10"), NULL);
+    struct gossip_exchange_options options = {
+        .self = {{1}},
+        .kernels = cpu_kernels(),
+        .parameters = strtoull(bench_option(argc, argv, "--count", "31000000"), NULL, 10),
+        .ratio = strtof(bench_option(argc, argv, "--ratio", "0.01"), NULL),
+        .drift_correction = bench_flag(argc, argv, "--drift"),
+        .drift_gain = 2,
+        .drift_limit = 0.25f,
+        .deadline_floor_ns = 1,
+        .deadline_ceiling_ns = 1};
+    struct base_reason why;
+    struct way way;
+
+    if (sodium_init() < 0 || compress_format_parse(values, &options.values, &why)) {
+        fprintf(stderr, "%s\n", why.text);
+        return 1;
+    }
+    float *start = bench_alloc(options.parameters * sizeof *start);
+    options.start = start;
+    way_open(&way, &options);
+    measure(&way, values, seconds);
+    way_close(&way);
+    bench_free(start);
+    return 0;
+}
