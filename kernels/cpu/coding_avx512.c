@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define LANES       16u
-#define PACK_WIDTH  16u // four low parts fit in 64 bits
+#define PACK_WIDTH  16u // a low part fits in the word that is cut out of a number
 #define FETCH_WIDTH 24u // four low parts, wherever they begin, fit in 16 bytes that begin at a multiple of 4
 
 static inline __m512i numbers(void)
@@ -392,6 +392,10 @@ static inline void positions(const uint8_t *bits, size_t bytes, uint64_t at, siz
     for (; found < count && byte < bytes; byte += 8) {
         uint64_t word = plain_load(bits + byte, bytes - byte) >> skip << skip;
         skip = 0;
+        if (word == 0) {
+            number = _mm512_add_epi32(number, _mm512_set1_epi32(64));
+            continue;
+        }
         for (unsigned part = 0; part < 4; part++, word >>= 16) {
             _mm512_storeu_si512(position + found, _mm512_maskz_compress_epi32((__mmask16)word, number));
             found += (size_t)_mm_popcnt_u32((uint32_t)word & 0xffffu);
