@@ -19,9 +19,9 @@ enum compress_method {
 
 struct compress_selection {
     enum compress_method method;
-    size_t k;     // entries wanted, <= count
-    size_t block; // 0: over the whole vector. Else each run of `block` elements gives its share of k, the
-                  // remainders spread evenly, so that the shares add up to k
+    size_t k;      // entries wanted, <= count
+    size_t block;  // 0: over the whole vector. Else each run of `block` elements gives its share of k, the
+                   // remainders spread evenly, so that the shares add up to k
     uint64_t seed; // COMPRESS_RANDOM
 };
 

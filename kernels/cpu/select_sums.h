@@ -1,0 +1,101 @@
+// Part of select_body.h: how elements are read, and the sums that every pass keeps.
+#ifndef KERNELS_CPU_SELECT_SUMS_H
+#define KERNELS_CPU_SELECT_SUMS_H
+
+#include "kernels/cpu/select.h"
+
+#include <immintrin.h>
+#include <stdbool.h>
+
+#define VECTORS   64u               // of a piece
+#define PIECE     (VECTORS * LANES) // elements between two looks at the room left
+#define NEAR      512u          // elements that are asked for ahead: the hardware stops at the end of a page
+#define FAR       2048u         // the same into the second cache, where memory is slow to answer
+#define DENSE     (PIECE / 14u) // entries of a piece from which on packing every vector is cheaper than choosing
+#define DENSER    (PIECE / 7u) // and from which on more than 4 in a vector are no surprise
+#define ALL_LANES ((1u << LANES) - 1)
+#define INLINE    static inline __attribute__((always_inline))
+
+// Partial sums of one piece, and of all so far.
+struct partial {
+    v_float a, x;
+    v_bits largest;
+};
+struct total {
+    v_double a, x;
+    v_bits largest;
+};
+
+INLINE struct total total_zero(void)
+{
+    return (struct total){v_double_zero(), v_double_zero(), v_set(0)};
+}
+
+INLINE struct partial partial_zero(void)
+{
+    return (struct partial){v_zero(), v_zero(), v_set(0)};
+}
+
+INLINE void total_add(struct total *total, const struct partial *part, bool differs)
+{
+    total->a = v_double_add(total->a, part->a);
+    if (differs) {
+        total->x = v_double_add(total->x, part->x);
+    }
+    total->largest = v_max(total->largest, part->largest);
+}
+
+static void total_tell(const struct total *total, size_t read, bool differs, struct kernels_seen *seen)
+{
+    double a[sizeof(v_double) / sizeof(double)], x[sizeof(v_double) / sizeof(double)];
+    uint32_t largest[LANES];
+    *seen = (struct kernels_seen){.read = read};
+    memcpy(a, &total->a, sizeof a);
+    memcpy(x, differs ? &total->x : &total->a, sizeof x);
+    memcpy(largest, &total->largest, sizeof largest);
+    for (size_t i = 0; i < sizeof a / sizeof a[0]; i++) {
+        seen->a_energy += a[i];
+        seen->x_energy += x[i];
+    }
+    for (size_t i = 0; i < LANES; i++) {
+        seen->largest = largest[i] > seen->largest ? largest[i] : seen->largest;
+    }
+}
+
+// Elements from `at`: their difference, and what they add to the sums.
+INLINE v_float look(const struct kernels_difference *a, size_t at, bool differs, struct partial *part)
+{
+    const v_float x = v_load(a->x + at), d = differs ? v_sub(x, v_load(a->r + at)) : x;
+    part->a = v_square_add(part->a, d);
+    if (differs) {
+        part->x = v_square_add(part->x, x);
+    }
+    part->largest = v_max(part->largest, v_magnitude(d));
+    return d;
+}
+
+// The first `lanes` elements from `at`; zeros behind them.
+INLINE v_float look_first(const struct kernels_difference *a, size_t at, unsigned lanes, bool differs,
+                          struct partial *part)
+{
+    const v_float x = v_load_first(a->x + at, lanes);
+    const v_float d = differs ? v_sub(x, v_load_first(a->r + at, lanes)) : x;
+    part->a = v_square_add(part->a, d);
+    if (differs) {
+        part->x = v_square_add(part->x, x);
+    }
+    part->largest = v_max(part->largest, v_magnitude(d));
+    return d;
+}
+
+INLINE void ask_ahead(const struct kernels_difference *a, size_t at, bool differs)
+{
+    __builtin_prefetch(a->x + at + NEAR);
+    __builtin_prefetch(a->x + at + FAR, 0, 2);
+    if (differs) {
+        __builtin_prefetch(a->r + at + NEAR);
+        __builtin_prefetch(a->r + at + FAR, 0, 2);
+    }
+}
+
+#endif
