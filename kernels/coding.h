@@ -36,7 +36,8 @@ struct kernels_coding {
     // below 2^31.
     bool (*gaps)(size_t count, const uint32_t *index, unsigned shift, uint64_t sums[KERNELS_CODING_SHIFTS]);
 
-    // high_bytes and low_bytes are those that the list needs; both streams are written whole.
+    // high_bytes and low_bytes are those that the list needs; both streams are written whole. Elias-Fano: at
+    // most 256 entries here and in fano_read.
     void (*rice_write)(size_t count, const uint32_t *index, unsigned width, uint8_t *high, size_t high_bytes,
                        uint8_t *low, size_t low_bytes);
     void (*fano_write)(size_t count, const uint32_t *index, uint32_t base, unsigned width, uint8_t *high,
