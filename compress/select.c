@@ -66,20 +66,23 @@ enum base_error compress_select(const struct kernels *kernels, const struct comp
     const size_t count = a->count, k = selection->k < count ? selection->k : count;
     const size_t block = selection->block == 0 || selection->block > count ? count : selection->block;
     struct compress_energy sum = {0};
+    const size_t slack = block == 0 ? 0 : share_until(k, count, block) / 8 + SELECT_SLACK;
     size_t done = 0;
     if (count > LIMIT_PARAMETERS || entries->capacity < compress_select_room(selection, count)) {
         return BASE_ELIMIT;
     }
     for (size_t first = 0; first < count; first += block) {
         const size_t end = count - first < block ? count : first + block;
+        const size_t share = share_until(k, count, end) - share_until(k, count, first);
+        const size_t left = entries->capacity - done, room = share + slack < left ? share + slack : left;
         struct selecting run = {.kernels = kernels,
                                 .whole = *a,
                                 .first = first,
                                 .end = end,
-                                .k = share_until(k, count, end) - share_until(k, count, first),
+                                .k = share,
                                 .index = entries->index + done,
                                 .value = entries->value + done,
-                                .room = entries->capacity - done};
+                                .room = room};
         enum base_error error = select_run(selection, &run);
         if (error == BASE_OK && !selecting_finite(&run)) {
             error = BASE_EFORMAT;

@@ -98,8 +98,9 @@ static uint32_t entries_cut(struct selecting *run, struct guess *guess, size_t s
 {
     const struct kernels_difference list = {.x = run->value, .count = run->entries};
     const struct kernels_select *ops = run->kernels->select;
+    const uint32_t end = run->seen.largest + 1, high = guess->high < end ? guess->high : end;
     const struct select_search search = {
-        .k = run->k, .low = guess->low, .high = guess->high, .width = 1, .spare = spare};
+        .k = run->k, .low = guess->low, .high = high, .width = 1, .spare = spare};
     struct kernels_seen seen;
     struct select_cut cut;
     (void)select_cut_find(ops, &list, &search, &cut, &seen);
