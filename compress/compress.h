@@ -21,13 +21,6 @@ enum base_error compress_format_parse(const char *name, enum kernels_format *for
                                       struct base_reason *why) BASE_CHECK;
 const char *compress_format_name(enum kernels_format format);
 
-enum compress_values { COMPRESS_FP32 = 0, COMPRESS_FP16 = 1, COMPRESS_INT8 = 2 };
-
-// BASE_EINVAL, naming the known ones, for an unknown name ("fp32", "fp16", "int8").
-enum base_error compress_values_parse(const char *name, enum compress_values *values,
-                                      struct base_reason *why) BASE_CHECK;
-const char *compress_values_name(enum compress_values values);
-
 // Entries of a vector: index[i] ascending and unique, value[i] finite. Arrays of `capacity`, owned by the
 // caller.
 struct compress_sparse {
@@ -41,32 +34,6 @@ enum base_error compress_sparse_create(size_t capacity, struct compress_sparse *
 enum base_error compress_sparse_create_on(const struct kernels *kernels, size_t capacity,
                                           struct compress_sparse *sparse) BASE_CHECK;
 void compress_sparse_destroy(struct compress_sparse *sparse);
-
-// The k entries of a[count] that are largest in magnitude, exactly k (or `count`, if smaller), ties by lower
-// index; deterministic. Needs capacity >= min(k, count). BASE_EFORMAT if any element of `a` is NaN or
-// infinite: nothing of `sparse` changes then. Zeros are never selected: fewer than k entries where `a` has
-// fewer non-zeros.
-enum base_error compress_select_topk(const float *a, size_t count, size_t k,
-                                     struct compress_sparse *sparse) BASE_CHECK;
-
-// Largest packet that `entries` entries of a vector of `count` elements can need.
-size_t compress_delta_bound(size_t count, size_t entries, enum compress_values values);
-
-// Quantises sparse->value in place (to the value that the receiver will see) and writes the packet. Entries
-// that quantise to zero stay in the packet with value 0. BASE_ELIMIT when `capacity` is less than the packet
-// needs, BASE_EINVAL for indices that are not ascending below `count`, BASE_EFORMAT for values not finite.
-enum base_error compress_delta_encode(struct compress_sparse *sparse, size_t count,
-                                      enum compress_values values, uint8_t *packet, size_t capacity,
-                                      size_t *packet_bytes) BASE_CHECK;
-
-// Strict: exact length, ascending indices below `count`, finite values, canonical padding, count of entries
-// at most sparse->capacity (BASE_ELIMIT). Anything else: BASE_EFORMAT, and sparse->count stays as it was.
-enum base_error compress_delta_decode(const uint8_t *packet, size_t packet_bytes, size_t count,
-                                      struct compress_sparse *sparse) BASE_CHECK;
-
-// How many entries a well-formed packet claims to hold (its header only), 0 for anything shorter than a
-// header.
-size_t compress_delta_entries(const uint8_t *packet, size_t packet_bytes);
 
 // A dense run of `count` fp32 values as they are (BOOT blocks). Bound: 4*count + 8 bytes. The decoder rejects
 // NaN, Inf and any other length.

@@ -1,37 +1,43 @@
-// Any vector to selection and encoder. Input: k (2 bytes), value format (1 byte), floats.
-#include "compress/compress.h"
+// Any vector to selection, encoder and reader. Input: k (2 bytes), method (1 byte), format (1 byte), elements
+// of a block (1 byte), floats.
+#include "compress/packet.h"
+#include "compress/select.h"
+#include "test/support/cpu_kernels.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-// The chosen are as many as they should be, and none of the others is larger than the smallest of them.
-static void check_chosen(const float *a, size_t count, size_t k, const struct compress_sparse *sparse)
+// Without blocks: as many as there should be, and none of the others is larger than the smallest of them.
+static void check_exact(const float *a, size_t count, size_t k, const struct compress_sparse *chosen)
 {
     float smallest = INFINITY;
     size_t not_zero = 0, next = 0;
-    for (size_t i = 0; i < sparse->count; i++)
-        smallest = fminf(smallest, fabsf(sparse->value[i]));
+    for (size_t i = 0; i < chosen->count; i++)
+        smallest = fminf(smallest, fabsf(chosen->value[i]));
     for (size_t i = 0; i < count; i++) {
         not_zero += a[i] != 0.0f;
-        if (next < sparse->count && sparse->index[next] == i)
-            BASE_ASSERT(sparse->value[next++] == a[i]);
+        if (next < chosen->count && chosen->index[next] == i)
+            BASE_ASSERT(chosen->value[next++] == a[i]);
         else
             BASE_ASSERT(a[i] == 0.0f || fabsf(a[i]) <= smallest);
     }
-    BASE_ASSERT(next == sparse->count && next == (not_zero < k ? not_zero : k));
+    BASE_ASSERT(next == chosen->count && next == (not_zero < k ? not_zero : k));
 }
 
-static void check_packet(struct compress_sparse *sparse, size_t count, enum compress_values values)
+static void check_packet(struct compress_sparse *chosen, size_t count, enum kernels_format format)
 {
     struct compress_sparse received;
-    size_t bound = compress_delta_bound(count, sparse->count, values), bytes = 0;
+    size_t bound = compress_packet_bound(count, chosen->count, format), bytes = 0;
     uint8_t *packet = malloc(bound);
-    BASE_ASSERT(packet != NULL && compress_sparse_create(sparse->count, &received) == BASE_OK);
-    BASE_ASSERT(compress_delta_encode(sparse, count, values, packet, bound, &bytes) == BASE_OK);
-    BASE_ASSERT(compress_delta_decode(packet, bytes, count, &received) == BASE_OK);
-    BASE_ASSERT(received.count == sparse->count);
-    BASE_ASSERT(memcmp(received.index, sparse->index, received.count * sizeof *received.index) == 0);
-    BASE_ASSERT(memcmp(received.value, sparse->value, received.count * sizeof *received.value) == 0);
+    enum base_error error = compress_sparse_create(chosen->count, &received);
+    BASE_ASSERT(packet && !error);
+    error = compress_packet_encode(cpu_kernels(), chosen, count, format, NULL, packet, bound, &bytes);
+    BASE_ASSERT(!error);
+    error = compress_packet_decode(cpu_kernels(), packet, bytes, count, NULL, &received);
+    BASE_ASSERT(!error && received.count == chosen->count);
+    BASE_ASSERT(memcmp(received.index, chosen->index, received.count * sizeof *received.index) == 0);
+    BASE_ASSERT(memcmp(received.value, chosen->value, received.count * sizeof *received.value) == 0);
     compress_sparse_destroy(&received);
     free(packet);
 }
@@ -39,18 +45,26 @@ static void check_packet(struct compress_sparse *sparse, size_t count, enum comp
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (size < 3)
+    if (size < 5)
         return 0;
-    size_t k = (size_t)data[0] | (size_t)data[1] << 8, count = (size - 3) / sizeof(float);
+    size_t count = (size - 5) / sizeof(float), k = (size_t)data[0] | (size_t)data[1] << 8;
+    const struct compress_selection selection = {.method = (enum compress_method)(data[2] % COMPRESS_METHODS),
+                                                 .k = k < count ? k : count,
+                                                 .block = data[4],
+                                                 .seed = data[3]};
     float *a = malloc(count * sizeof *a + 1);
-    struct compress_sparse sparse;
-    BASE_ASSERT(a != NULL && compress_sparse_create(k < count ? k : count, &sparse) == BASE_OK);
-    memcpy(a, data + 3, count * sizeof *a);
-    if (compress_select_topk(a, count, k, &sparse) == BASE_OK) {
-        check_chosen(a, count, k, &sparse);
-        check_packet(&sparse, count, (enum compress_values)(data[2] % 3));
+    struct compress_sparse chosen;
+    enum base_error error =
+        compress_sparse_create_on(cpu_kernels(), compress_select_room(&selection, count), &chosen);
+    BASE_ASSERT(a && !error);
+    memcpy(a, data + 5, count * sizeof *a);
+    const struct kernels_difference difference = {.x = a, .count = count};
+    if (compress_select(cpu_kernels(), &selection, &difference, &chosen, NULL) == BASE_OK) {
+        if (selection.method == COMPRESS_EXACT && (selection.block == 0 || selection.block >= count))
+            check_exact(a, count, selection.k, &chosen);
+        check_packet(&chosen, count, (enum kernels_format)(data[3] % KERNELS_FORMATS));
     }
-    compress_sparse_destroy(&sparse);
+    compress_sparse_destroy(&chosen);
     free(a);
     return 0;
 }
