@@ -111,7 +111,7 @@ static void print_codes(const struct compress_sparse *list, struct work *works, 
         snprintf(name, sizeof name, "%s %s", stages[i % 3], density);
         snprintf(more, sizeof more,
                  "\"code\": %u, \"ns_entry\": %.3f, \"ns_entry_min\": %.3f, \"bits\": %.4f, "
-                 "\"entropy\": %.4f, \"bits_ratio\": %.4f",
+                 "\"entropy_bits\": %.4f, \"bits_ratio\": %.4f",
                  work->kind, times[i].ns / entries, times[i].ns_min / entries, bits, floor, bits / floor);
         bench_print(&(struct bench_result){.bench = "compress_index",
                                            .name = name,
