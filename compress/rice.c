@@ -10,9 +10,9 @@
 // y = e^(-2^p / m) solves y^2 + y = 1. The neighbours of that guess show whether it is the best.
 unsigned indices_rice_first(const uint32_t *index, size_t entries)
 {
-    const uint64_t mean = entries > 0 ? ((uint64_t)index[entries - 1] + 1 - entries) / entries : 0;
+    const uint64_t skipped = entries > 0 ? (uint64_t)index[entries - 1] + 1 - entries : 0;
     unsigned best = PARAMETER_MIN;
-    while (mean * 1000 > (uint64_t)2078 << best)
+    while (best < PARAMETER_MAX && skipped * 1000 > (uint64_t)entries * 2078 << best)
         best++;
     const unsigned first = best > PARAMETER_MIN + 1 ? best : PARAMETER_MIN + 1;
     const unsigned last = PARAMETER_MAX + 1 - KERNELS_CODING_SHIFTS;
