@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -26,7 +27,8 @@ struct end { // what one owner saw
     bool established, closed;
     enum base_error code;
     size_t messages, bytes;
-    uint8_t first; // of the latest message
+    uint8_t first;  // of the latest message
+    size_t came[8]; // sizes of the first messages, in their order
 };
 
 struct pair {
@@ -49,6 +51,8 @@ static void on_established(void *owner, const struct gossip_id *peer)
 static void on_message(void *owner, uint8_t *bytes, size_t count)
 {
     struct end *end = owner;
+    if (end->messages < sizeof end->came / sizeof *end->came)
+        end->came[end->messages] = count;
     end->messages++;
     end->bytes += count;
     end->first = bytes[0];
@@ -218,6 +222,77 @@ static void a_slow_reader_is_closed(void **state)
     free(large);
 }
 
+static void give(struct end *end, size_t bytes)
+{
+    uint8_t *message = calloc(1, bytes);
+    assert_non_null(message);
+    assert_int_equal(node_link_give(end->link, message, bytes), BASE_OK);
+}
+
+// What is sent goes between the pieces of what was given before; what is given keeps its order.
+static void a_small_message_overtakes_a_large_one(void **state)
+{
+    struct pair *p = *state;
+    static const uint8_t small[100];
+    shake_hands(p);
+    node_link_pause(p->b.link, true); // less than one large message fits into the socket
+    give(&p->a, MESSAGE_LIMIT);
+    give(&p->a, MESSAGE_LIMIT - 1);
+    give(&p->a, 3);
+    assert_int_equal(node_link_send(p->a.link, small, sizeof small), BASE_OK);
+    node_link_pause(p->b.link, false);
+    run_until_messages(p, &p->b, 4);
+    assert_int_equal(p->b.came[0], sizeof small);
+    assert_int_equal(p->b.came[1], MESSAGE_LIMIT);
+    assert_int_equal(p->b.came[2], MESSAGE_LIMIT - 1);
+    assert_int_equal(p->b.came[3], 3);
+}
+
+// Sealing, opening and the socket need nothing of the loop, which does not run here. A bound that only a
+// failure reaches.
+static void a_large_message_moves_without_the_loop(void **state)
+{
+    struct pair *p = *state;
+    const struct timespec moment = {.tv_nsec = 1000000};
+    shake_hands(p);
+    give(&p->a, MESSAGE_LIMIT);
+    for (int i = 0; i < 20000 && node_link_traffic(p->b.link).received < MESSAGE_LIMIT; i++)
+        nanosleep(&moment, NULL);
+    assert_true(node_link_traffic(p->b.link).received > MESSAGE_LIMIT);
+    assert_int_equal(p->b.messages, 0); // handed over by the loop only
+    run_until_messages(p, &p->b, 1);
+}
+
+// A loop that does not take its messages holds up the sender, not the memory of this node.
+static void what_the_loop_does_not_take_waits_in_the_network(void **state)
+{
+    struct pair *p = *state;
+    enum { ROUNDS = 40 };
+    shake_hands(p);
+    size_t given = 0, most = 0;
+    while (given < ROUNDS) {
+        for (; given < ROUNDS && given - p->b.messages < 3; given++)
+            give(&p->a, MESSAGE_LIMIT);
+        event_base_loop(p->base, EVLOOP_NONBLOCK);
+        const size_t ahead = node_link_traffic(p->b.link).received - p->b.bytes;
+        most = ahead > most ? ahead : most;
+    }
+    run_until_messages(p, &p->b, ROUNDS);
+    assert_true(most < 4 * MESSAGE_LIMIT);
+}
+
+static void destroying_in_the_middle_of_a_message_is_fine(void **state)
+{
+    struct pair *p = *state;
+    shake_hands(p);
+    give(&p->a, MESSAGE_LIMIT);
+    give(&p->a, MESSAGE_LIMIT);
+    node_link_destroy(p->b.link);
+    p->b.link = NULL;
+    run_until(p, &p->a.closed);
+    assert_int_equal(p->a.code, BASE_EIO);
+}
+
 static void another_secret_gets_no_byte(void **state)
 {
     struct pair *p = *state;
@@ -286,10 +361,18 @@ int main(void)
 {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, make_pair, free_pair)
     const struct CMUnitTest tests[] = {
-        CASE(proves_both_ends_and_carries_messages), CASE(finish_loses_nothing),
-        CASE(a_paused_link_keeps_its_messages),      CASE(a_slow_reader_is_closed),
-        CASE(another_secret_gets_no_byte),           CASE(garbage_gets_no_byte),
-        CASE(silence_ends_with_the_handshake_time),  CASE(dripping_ends_with_the_handshake_time),
+        CASE(proves_both_ends_and_carries_messages),
+        CASE(finish_loses_nothing),
+        CASE(a_paused_link_keeps_its_messages),
+        CASE(a_slow_reader_is_closed),
+        CASE(another_secret_gets_no_byte),
+        CASE(garbage_gets_no_byte),
+        CASE(silence_ends_with_the_handshake_time),
+        CASE(dripping_ends_with_the_handshake_time),
+        CASE(a_small_message_overtakes_a_large_one),
+        CASE(a_large_message_moves_without_the_loop),
+        CASE(what_the_loop_does_not_take_waits_in_the_network),
+        CASE(destroying_in_the_middle_of_a_message_is_fine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
