@@ -122,20 +122,13 @@ static inline void marker_spread(struct marker *marker, __m512i ahead, size_t co
     marker->word = at < marker->bytes ? plain_load(marker->bits + at, marker->bytes - at) : 0;
 }
 
-// Memory instead of the shuffles that a compiler would take: there is one port for those.
-static inline uint64_t reload(const uint64_t *at)
-{
-    return *(const volatile uint64_t *)at;
-}
-
 // Sets the bits of eight words, which reach over the next `length` bits, at most 64, the last of which is
 // set.
 static inline void marker_put(struct marker *marker, __m512i words, uint64_t length)
 {
-    _Alignas(64) uint64_t part[4];
-    _mm256_storeu_si256((__m256i *)part,
-                        _mm256_or_si256(_mm512_castsi512_si256(words), _mm512_extracti64x4_epi64(words, 1)));
-    const uint64_t marks = (reload(part) | reload(part + 1)) | (reload(part + 2) | reload(part + 3));
+    const __m256i four = _mm256_or_si256(_mm512_castsi512_si256(words), _mm512_extracti64x4_epi64(words, 1));
+    const __m128i two = _mm_or_si128(_mm256_castsi256_si128(four), _mm256_extracti128_si256(four, 1));
+    const uint64_t marks = (uint64_t)_mm_cvtsi128_si64(_mm_or_si128(two, _mm_unpackhi_epi64(two, two)));
     const unsigned shift = marker->bit & 63;
     marker->word |= marks << shift;
     marker_store(marker);
@@ -177,9 +170,7 @@ static inline void marker_put_unary(struct marker *marker, __m512i quotients)
     behind = _mm512_add_epi64(behind, _mm512_alignr_epi64(behind, zero, 7));
     behind = _mm512_add_epi64(behind, _mm512_alignr_epi64(behind, zero, 6));
     behind = _mm512_add_epi64(behind, _mm512_alignr_epi64(behind, zero, 4));
-    _Alignas(64) uint64_t ends[8];
-    _mm512_storeu_si512(ends, behind);
-    const uint64_t all = reload(ends + 7);
+    const uint64_t all = (uint64_t)_mm_extract_epi64(_mm512_extracti64x2_epi64(behind, 3), 1);
     if (__builtin_expect(all > 64, 0)) {
         marker_spread(marker, unary_ends(quotients), LANES, all);
         return;
@@ -205,12 +196,11 @@ static inline struct packer packer_of(uint8_t *low, size_t low_bytes, unsigned w
 // Each store runs over into bytes that later ones write again: at most 16 bytes behind `width`.
 static inline void pack_bytes(uint8_t *at, __m512i x, const struct packer *packer)
 {
-    _Alignas(16) uint64_t eight[2];
-    _mm_store_si128((__m128i *)eight, _mm512_cvtepi32_epi8(x));
-    for (unsigned i = 0; i < 2; i++, at += packer->width) {
-        const uint64_t bits = _pext_u64(reload(eight + i), packer->mask);
-        memcpy(at, &bits, 8);
-    }
+    const __m128i eight = _mm512_cvtepi32_epi8(x);
+    const uint64_t first = _pext_u64((uint64_t)_mm_cvtsi128_si64(eight), packer->mask);
+    const uint64_t second = _pext_u64((uint64_t)_mm_extract_epi64(eight, 1), packer->mask);
+    memcpy(at, &first, 8);
+    memcpy(at + packer->width, &second, 8);
 }
 
 static inline void pack_words(uint8_t *at, __m512i x, const struct packer *packer)
@@ -219,8 +209,8 @@ static inline void pack_words(uint8_t *at, __m512i x, const struct packer *packe
     _mm256_store_si256((__m256i *)four, _mm512_cvtepi32_epi16(x));
     const unsigned half = 4 * packer->width; // 36 to 64 bits
     for (unsigned i = 0; i < 4; i += 2, at += packer->width) {
-        const uint64_t first = _pext_u64(reload(four + i), packer->mask);
-        const uint64_t second = _pext_u64(reload(four + i + 1), packer->mask);
+        const uint64_t first = _pext_u64(four[i], packer->mask);
+        const uint64_t second = _pext_u64(four[i + 1], packer->mask);
         const uint64_t lower = first | second << 1 << (half - 1), upper = second >> (64 - half);
         memcpy(at, half < 64 ? &lower : &first, 8);
         memcpy(at + 8, &upper, 8);
