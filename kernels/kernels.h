@@ -83,4 +83,8 @@ enum base_error kernels_open(const char *device, unsigned threads, const struct 
 // thread").
 const char *kernels_describe(const struct kernels *table);
 
+// For the log: what makes matrix products slower than they could be on this processor, and what to do
+// ("OPENBLAS_CORETYPE=Haswell keeps ..."), or NULL.
+const char *kernels_slowed_by(void);
+
 #endif

@@ -111,6 +111,25 @@ enum base_error kernels_open(const char *device, unsigned threads, const struct 
     return base_fail(why, BASE_EINVAL, "device '%s' is unknown; expected cpu, cuda or auto", device);
 }
 
+const char *kernels_slowed_by(void)
+{
+    static char text[256];
+    const char *wanted = getenv("OPENBLAS_CORETYPE");
+    if (!kernels_cpu_blas_lags()) {
+        return NULL;
+    }
+    if (wanted == NULL || wanted[0] == '\0') {
+        return "OpenBLAS does not know this processor and took a core with narrower instructions than it "
+               "has; "
+               "OPENBLAS_CORETYPE=SkylakeX (AVX-512) or Haswell (AVX2) sets another";
+    }
+    (void)snprintf(text, sizeof text,
+                   "OPENBLAS_CORETYPE=%.64s keeps OpenBLAS from the widest instructions of this processor; "
+                   "unset it, or set SkylakeX (AVX-512) or Haswell (AVX2)",
+                   wanted);
+    return text;
+}
+
 const char *kernels_describe(const struct kernels *table)
 {
     return description[0] != '\0' ? description : table->name;

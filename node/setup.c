@@ -150,6 +150,8 @@ static enum base_error make_training(struct node_setup *s, struct base_reason *w
     if (code != BASE_OK)
         return base_fail_context(why, code, "device.kind");
     base_log(BASE_LOG_INFO, "backend", "%s", kernels_describe(s->kernels));
+    if (kernels_slowed_by() != NULL)
+        base_log(BASE_LOG_WARN, "backend", "%s", kernels_slowed_by());
     code = node_data_load(s->config, s->config->data.shard, &s->train, &s->test, why);
     if (code != BASE_OK)
         return base_fail_context(why, code, "data");

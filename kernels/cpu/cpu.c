@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -129,6 +130,27 @@ void kernels_cpu_set_threads(unsigned threads)
 unsigned kernels_cpu_threads(void)
 {
     return (unsigned)openblas_get_num_threads();
+}
+
+static bool is_one_of(const char *name, const char *const *names)
+{
+    while (*names != NULL && strcasecmp(name, *names) != 0) {
+        names++;
+    }
+    return *names != NULL;
+}
+
+// Names of OpenBLAS's cores for x86-64.
+bool kernels_cpu_blas_lags(void)
+{
+    static const char *const avx512[] = {"SkylakeX", "Cooperlake", "SapphireRapids", NULL};
+    static const char *const avx2[] = {"Haswell", "Zen", "Excavator", NULL};
+    const char *core = openblas_get_corename();
+    const bool wide = is_one_of(core, avx512);
+    if (kernels_cpu_table("avx512") != NULL) {
+        return !wide;
+    }
+    return kernels_cpu_table("avx2") != NULL && !wide && !is_one_of(core, avx2);
 }
 
 void kernels_cpu_describe(const struct kernels *table, char *text, size_t capacity)

@@ -11,6 +11,7 @@
 const struct kernels *kernels_cpu_table(const char *path);
 void kernels_cpu_set_threads(unsigned threads);
 unsigned kernels_cpu_threads(void);
+bool kernels_cpu_blas_lags(void); // its core lacks what the best path here has
 void kernels_cpu_describe(const struct kernels *table, char *text, size_t capacity);
 
 extern const struct kernels kernels_cpu_scalar, kernels_cpu_avx2, kernels_cpu_avx512;
