@@ -141,7 +141,9 @@ uint8_t *node_stream_take(struct node_stream *stream, size_t *count)
         bytes = first->bytes;
         *count = first->count;
         stream->desk.unread -= first->count;
-        if (stream->desk.held && stream->desk.unread <= NODE_STREAM_UNREAD / 2) {
+        struct parcel *second = STAILQ_FIRST(&stream->desk.opened);
+        const bool one = second && !STAILQ_NEXT(second, next);
+        if (stream->desk.held && (one || stream->desk.unread <= NODE_STREAM_UNREAD / 2)) {
             stream->desk.held = false;
             node_stream_order(stream);
         }

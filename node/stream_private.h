@@ -9,9 +9,11 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
-#define NODE_STREAM_READ   (256u * 1024u)  // most that one call takes from a socket
-#define NODE_STREAM_AHEAD  (256u * 1024u)  // most that is sealed and not sent yet, of one link
-#define NODE_STREAM_UNREAD (1024u * 1024u) // bytes that wait for the loop before a link reads no more
+#define NODE_STREAM_READ  (256u * 1024u) // most that one call takes from a socket
+#define NODE_STREAM_AHEAD (256u * 1024u) // most that is sealed and not sent yet, of one link
+// Bytes that wait for the loop before the latest message, which may have any size: over this a link reads no
+// more.
+#define NODE_STREAM_UNREAD (1024u * 1024u)
 
 struct event;
 
@@ -79,7 +81,8 @@ void node_stream_drop(struct node_stream *stream);    // what waits to be sent
 void node_stream_free_parcels(struct parcels *parcels);
 
 // stream_thread.c; the thread's.
-void node_stream_hand_over(struct node_stream *stream, struct parcels *opened, size_t bytes);
+// `last`: of the bytes, those of the last message.
+void node_stream_hand_over(struct node_stream *stream, struct parcels *opened, size_t bytes, size_t last);
 void node_stream_sealed(struct node_stream *stream, size_t bytes); // so many bytes wait no more
 void node_stream_ends(struct node_stream *stream, enum base_error code, bool eof, int error);
 

@@ -16,12 +16,12 @@ static void unorder(struct node_stream *stream)
         node_stream_hush(streams->wake);
 }
 
-void node_stream_hand_over(struct node_stream *stream, struct parcels *opened, size_t bytes)
+void node_stream_hand_over(struct node_stream *stream, struct parcels *opened, size_t bytes, size_t last)
 {
     pthread_mutex_lock(&stream->streams->lock);
     STAILQ_CONCAT(&stream->desk.opened, opened);
     stream->desk.unread += bytes;
-    stream->desk.held = stream->desk.unread > NODE_STREAM_UNREAD;
+    stream->desk.held = stream->desk.unread - last > NODE_STREAM_UNREAD;
     bool held = stream->desk.held;
     node_stream_tell(stream);
     pthread_mutex_unlock(&stream->streams->lock);

@@ -49,18 +49,19 @@ static enum base_error open_records(struct node_stream *stream, const uint8_t *b
     struct parcels opened = STAILQ_HEAD_INITIALIZER(opened);
     struct gossip_opened message = {0};
     enum base_error code = BASE_OK;
-    size_t at = 0, whole = 0;
+    size_t at = 0, whole = 0, last = 0;
     do {
         size_t consumed = 0;
         code = gossip_opener_take(stream->opener, bytes + at, count - at, &consumed, &message);
         at += consumed;
         if (code == BASE_OK && message.bytes) {
-            whole += message.count;
+            last = message.count;
+            whole += last;
             code = add(&opened, &message);
         }
     } while (code == BASE_OK && message.bytes);
     if (!STAILQ_EMPTY(&opened))
-        node_stream_hand_over(stream, &opened, whole);
+        node_stream_hand_over(stream, &opened, whole, last);
     *used = at;
     return code;
 }
