@@ -97,3 +97,17 @@ static enum base_error make_torus(struct topology_plan *plan, const struct topol
 }
 
 const struct topology_family topology_torus = {.make = make_torus, TOPOLOGY_TABLE};
+
+static enum base_error make_exponential(struct topology_plan *plan, const struct topology_options *options,
+                                        const struct topology_member *members)
+{
+    struct topology_edges edges = {0};
+    (void)options;
+    (void)members;
+    for (size_t i = 0; i < plan->n; i++)
+        for (size_t offset = 1; offset < plan->n; offset *= 2)
+            topology_join(&edges, i, (i + offset) % plan->n);
+    return topology_graph_make(plan, &edges);
+}
+
+const struct topology_family topology_exponential = {.make = make_exponential, TOPOLOGY_TABLE};

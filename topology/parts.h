@@ -30,7 +30,9 @@ struct topology_plan {
     void *data;         // of the family
 };
 
-extern const struct topology_family topology_ring, topology_butterfly, topology_random, topology_torus;
+extern const struct topology_family topology_ring, topology_butterfly, topology_random, topology_torus,
+    topology_exponential, topology_onepeer, topology_complete, topology_star, topology_matchings,
+    topology_base2, topology_hierarchical;
 
 // Peers of one member, ascending, without repeats; for kinds with few of them.
 #define TOPOLOGY_FOUND_MOST 32u // two a ring (8), or two a stage (14)
@@ -90,6 +92,10 @@ enum base_error topology_colour(size_t n, const struct topology_edge *edges, siz
 // The plan of a graph that does not change: each colour is a round. Repeats among the edges count once.
 // Frees the list in any case.
 enum base_error topology_graph_make(struct topology_plan *plan, struct topology_edges *edges) BASE_CHECK;
+
+// Rounds of the base-2 graph of n; and its meetings among the positions who[n], from `round` on.
+uint32_t topology_base_rounds(size_t n);
+void topology_base(struct topology_meetings *meetings, const uint32_t *who, size_t n, uint32_t round);
 
 // Where a member stands on hash ring `ring`: the same on every machine.
 uint64_t topology_ring_key(uint64_t seed, unsigned ring, const char *name);

@@ -8,6 +8,13 @@ static const char *const kind_names[TOPOLOGY_KINDS] = {
     [TOPOLOGY_BUTTERFLY] = "butterfly",
     [TOPOLOGY_RANDOM] = "random",
     [TOPOLOGY_TORUS] = "torus",
+    [TOPOLOGY_EXPONENTIAL] = "exponential",
+    [TOPOLOGY_ONE_PEER] = "one-peer",
+    [TOPOLOGY_COMPLETE] = "complete",
+    [TOPOLOGY_STAR] = "star",
+    [TOPOLOGY_MATCHINGS] = "matchings",
+    [TOPOLOGY_BASE] = "base",
+    [TOPOLOGY_HIERARCHICAL] = "hierarchical",
 };
 
 enum base_error topology_kind_parse(const char *name, enum topology_kind *kind, struct base_reason *why)

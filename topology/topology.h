@@ -12,10 +12,17 @@
 #include <stdint.h>
 
 enum topology_kind {
-    TOPOLOGY_RING,      // members on a circle; alternating matchings along it
-    TOPOLOGY_BUTTERFLY, // round t: slot i meets i XOR 2^(t mod m), m = ceil(log2 slots)
-    TOPOLOGY_RANDOM,    // union of K hash rings: an expander; the rings in turn
-    TOPOLOGY_TORUS,     // a grid whose edges are joined: four neighbours
+    TOPOLOGY_RING,         // members on a circle; alternating matchings along it
+    TOPOLOGY_BUTTERFLY,    // round t: slot i meets i XOR 2^(t mod m), m = ceil(log2 slots)
+    TOPOLOGY_RANDOM,       // union of K hash rings: an expander; the rings in turn
+    TOPOLOGY_TORUS,        // a grid whose edges are joined: four neighbours
+    TOPOLOGY_EXPONENTIAL,  // i with i + 2^k, all k, modulo n
+    TOPOLOGY_ONE_PEER,     // the same, one k a round
+    TOPOLOGY_COMPLETE,     // everybody with everybody, as a tournament
+    TOPOLOGY_STAR,         // everybody with the hub, in turn
+    TOPOLOGY_MATCHINGS,    // a random matching, drawn anew each round
+    TOPOLOGY_BASE,         // base-2 graph: exact mean after finitely many rounds; weights other than 1/2
+    TOPOLOGY_HIERARCHICAL, // exact mean inside each group, then among their leaders; weights as of base
     TOPOLOGY_KINDS,
 };
 
@@ -33,6 +40,7 @@ struct topology_member {
     char name[LIMIT_NODE_NAME_BYTES]; // places on rings follow from it and the seed
     uint8_t id[32];                   // unique; breaks ties between names and between claims
     uint32_t slot;                    // butterfly: claimed slot, or TOPOLOGY_NO_SLOT
+    uint32_t group;                   // hierarchical: the same number means the same host or rack
 };
 
 struct topology_options {
@@ -57,9 +65,9 @@ size_t topology_plan_partner(const struct topology_plan *plan, size_t member, ui
 // The weight w of that meeting, the same for both: x_i' = (1-w) x_i + w x_j; 0 for a rest. 1/2 except where a
 // kind says otherwise.
 double topology_plan_weight(const struct topology_plan *plan, size_t member, uint64_t round);
-// Rounds after which the schedule repeats (>= 1).
+// Rounds after which the schedule repeats; 0: never (random matchings).
 uint64_t topology_plan_period(const struct topology_plan *plan);
-// All whom `member` meets in one period, ascending, without repeats, into peers[capacity]; returns how many
+// All whom `member` ever meets, ascending, without repeats, into peers[capacity]; returns how many
 // there are (may exceed capacity; then the first `capacity` are there).
 size_t topology_plan_neighbours(const struct topology_plan *plan, size_t member, size_t *peers,
                                 size_t capacity);

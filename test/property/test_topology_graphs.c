@@ -87,10 +87,51 @@ static void the_torus_of_each_number_of_members_is_the_most_square(void **state)
     assert_int_equal(rows_of(8), 0);
 }
 
+static bool is_power(size_t offset)
+{
+    return offset && (offset & (offset - 1)) == 0;
+}
+
+static bool joined_exponentially(size_t n, size_t self, size_t mate)
+{
+    return is_power((mate + n - self) % n) || is_power((self + n - mate) % n);
+}
+
+static void exponential_graphs_join_powers_of_two(void **state)
+{
+    (void)state;
+    for (size_t n = 1; n <= MOST; n++) {
+        check_graph(TOPOLOGY_EXPONENTIAL, n, joined_exponentially);
+        check_graph(TOPOLOGY_ONE_PEER, n, joined_exponentially);
+    }
+}
+
+static bool joined_to_all(size_t n, size_t self, size_t mate)
+{
+    return self < n && mate < n;
+}
+
+static bool joined_to_the_hub(size_t n, size_t self, size_t mate)
+{
+    return n > 1 && (self == 0 || mate == 0);
+}
+
+static void complete_graphs_and_stars(void **state)
+{
+    (void)state;
+    for (size_t n = 1; n <= MOST; n++) {
+        check_graph(TOPOLOGY_COMPLETE, n, joined_to_all);
+        check_graph(TOPOLOGY_MATCHINGS, n, joined_to_all);
+        check_graph(TOPOLOGY_STAR, n, joined_to_the_hub);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_torus_joins_rows_and_columns),
+        cmocka_unit_test(exponential_graphs_join_powers_of_two),
+        cmocka_unit_test(complete_graphs_and_stars),
         cmocka_unit_test(the_torus_of_each_number_of_members_is_the_most_square),
     };
     return cmocka_run_group_tests(tests, read_seed, NULL);

@@ -48,6 +48,8 @@ static void for_each_plan(void (*check)(const struct topology_plan *plan))
             world_members(&rng, members, n);
             if (trial)
                 leave_vacancies(&rng, members, n);
+            for (size_t i = 0; i < n; i++)
+                members[i].group = (uint32_t)base_rng_below(&rng, 1 + n / (1 + trial));
             for (int kind = 0; kind < TOPOLOGY_KINDS; kind++) {
                 options.kind = kind_now = (enum topology_kind)kind;
                 struct topology_plan *plan = world_plan(&options, members, n);
@@ -57,10 +59,17 @@ static void for_each_plan(void (*check)(const struct topology_plan *plan))
         }
 }
 
+// The rounds to look at: a period, or some where there is none.
+static uint64_t rounds_of(const struct topology_plan *plan)
+{
+    uint64_t period = topology_plan_period(plan);
+    return period ? period : 40;
+}
+
 static void check_mutual(const struct topology_plan *plan)
 {
     size_t n = topology_plan_members(plan);
-    for (uint64_t round = 0; round < 2 * topology_plan_period(plan); round++)
+    for (uint64_t round = 0; round < 2 * rounds_of(plan); round++)
         for (size_t self = 0; self < n; self++) {
             size_t partner = topology_plan_partner(plan, self, round);
             double weight = topology_plan_weight(plan, self, round);
@@ -83,9 +92,10 @@ static void a_meeting_is_mutual(void **state)
 static void check_rests(const struct topology_plan *plan)
 {
     size_t n = topology_plan_members(plan);
-    if (kind_now != TOPOLOGY_RING && kind_now != TOPOLOGY_BUTTERFLY && kind_now != TOPOLOGY_RANDOM)
+    if (kind_now != TOPOLOGY_RING && kind_now != TOPOLOGY_BUTTERFLY && kind_now != TOPOLOGY_RANDOM &&
+        kind_now != TOPOLOGY_COMPLETE && kind_now != TOPOLOGY_MATCHINGS)
         return;
-    for (uint64_t round = 0; round < topology_plan_period(plan); round++) {
+    for (uint64_t round = 0; round < rounds_of(plan); round++) {
         size_t resting = 0;
         for (size_t self = 0; self < n; self++)
             resting += topology_plan_partner(plan, self, round) == TOPOLOGY_NOBODY;
@@ -120,7 +130,11 @@ static void check_neighbours(const struct topology_plan *plan)
     for (size_t self = 0; self < n; self++) {
         bool met[MOST] = {false};
         size_t distinct = 0, peers[MOST];
-        for (uint64_t round = 0; round < topology_plan_period(plan); round++) {
+        if (topology_plan_period(plan) == 0) {
+            assert_int_equal(topology_plan_neighbours(plan, self, peers, MOST), n - 1);
+            continue;
+        }
+        for (uint64_t round = 0; round < rounds_of(plan); round++) {
             size_t partner = topology_plan_partner(plan, self, round);
             if (partner != TOPOLOGY_NOBODY && !met[partner]) {
                 met[partner] = true;

@@ -17,6 +17,13 @@ static void names_are_read_back(void **state)
         [TOPOLOGY_BUTTERFLY] = "butterfly",
         [TOPOLOGY_RANDOM] = "random",
         [TOPOLOGY_TORUS] = "torus",
+        [TOPOLOGY_EXPONENTIAL] = "exponential",
+        [TOPOLOGY_ONE_PEER] = "one-peer",
+        [TOPOLOGY_COMPLETE] = "complete",
+        [TOPOLOGY_STAR] = "star",
+        [TOPOLOGY_MATCHINGS] = "matchings",
+        [TOPOLOGY_BASE] = "base",
+        [TOPOLOGY_HIERARCHICAL] = "hierarchical",
     };
     for (int i = 0; i < TOPOLOGY_KINDS; i++) {
         enum topology_kind kind = TOPOLOGY_KINDS;
