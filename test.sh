@@ -51,6 +51,6 @@ echo "== test fuzz ($SECONDS s)"
 ctest --test-dir build/fuzz --output-on-failure --no-tests=error -j"$((cores * 2))" -L '^fuzz$'
 # Both compilers must give the same bits at full speed.
 build clang tests_arithmetic
-run clang -R '^(unit|property)\.(kernels|compress)_'
+run clang -R '^(unit|property)\.(kernels|compress)_' -E kernels_cuda
 build release
 run release

@@ -40,7 +40,8 @@ def bars(axes, names, values, colours, labels):
     axes.set_xlim(min(values) / 2.2, max(values) * 6)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     for place, value, label in zip(places, values, labels):
-        axes.text(value * 1.08, place, label, va="center", fontsize=8)
+        axes.text(value * 1.08, place, label, va="center", fontsize=8,
+                  bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85})
     axes.grid(axis="x", color=GRID, linewidth=0.6)
     axes.set_axisbelow(True)
 
@@ -74,7 +75,7 @@ def kinds(axes, rows):
     for i, path in enumerate(paths):
         heights = [next((r["ratio"] for r in here if r["data"] == d and r["who"] == path), 0) for d in data]
         places = [j + (i - (len(paths) - 1) / 2) * width for j in range(len(data))]
-        axes.bar(places, heights, width * 0.92, color=colour(path), label=path)
+        axes.bar(places, heights, width * 0.92, color=colour(path), label=path.split()[-1])
     axes.axhline(1, color=RED, linewidth=1.2)
     axes.set_yscale("log")
     low, high = axes.get_ylim()
@@ -100,11 +101,11 @@ def index_bits(axes, rows):
     names = [n for n in names if any(r["who"] == n for r in here)]
     for i, who in enumerate(names):
         heights = [next(r["bits"] for r in here if r["who"] == who and r["percent"] == p) for p in percents]
-        places = [j + (i - (len(names) - 1) / 2) * 0.27 for j in range(len(percents))]
-        axes.bar(places, heights, 0.25, label="p2pml" if who.startswith("p2pml") else who,
+        places = [j + (i - (len(names) - 1) / 2) * 0.3 for j in range(len(percents))]
+        axes.bar(places, heights, 0.28, label="p2pml" if who.startswith("p2pml") else who,
                  color=RED if who == "entropy" else BLUE if who.startswith("p2pml") else GREY)
         for place, height in zip(places, heights):
-            axes.text(place, height + 0.2, f"{height:.2f}", ha="center", fontsize=7.5)
+            axes.text(place, height + 0.2, f"{height:.2f}", ha="center", fontsize=6.8)
     axes.set_ylim(0, max(r["bits"] for r in here) * 1.22)
     axes.set_xticks(range(len(percents)), [f"{p:g}% kept" for p in percents])
     axes.set_title(title, loc="left")
@@ -127,17 +128,20 @@ def entry_bytes(axes, rows):
     axes.set_title(title, loc="left")
 
 
+WAYS = {"out": "OUT: all of it", "prepare": "  x - r, select, quantise, code", "seal": "  seal",
+        "in": "IN: all of it", "open": "  open", "commit": "  check, decode, apply, hash"}
+
+
 def ways(axes, rows):
-    here = [r for r in rows if r["stage"] == "way" and "ratio" in r]
-    title = "The whole way of an exchange, 31M, 1%"
+    here = [r for case in WAYS for r in rows if r["stage"] == "way" and r.get("case") == case]
+    title = "A whole exchange, 31M floats, 1%"
     if not here:
         return empty(axes, title, "not measured")
-    bars(axes, [f"{r['case']} ({r['who'].split()[-1]})" for r in here], [r["ratio"] for r in here],
-         [colour(r["who"]) for r in here], [f"{r['ratio']:.2f}x, {told_time(r['ns'])}" for r in here])
+    bars(axes, [WAYS[r["case"]] for r in here], [r["ratio"] for r in here],
+         [BLUE if r["case"] in ("out", "in") else LIGHT for r in here],
+         [f"{r['ratio']:.3g}x, {told_time(r['ns'])}" for r in here])
     axes.axvline(1, color=RED, linewidth=1.2)
-    low, high = axes.get_xlim()
-    axes.set_xlim(min(low, 0.5), high)
-    axes.set_xlabel("multiples of one read of x and r")
+    axes.set_xlabel("reads of x and r (out), of x (in); red: 1")
     axes.set_title(title, loc="left")
 
 
@@ -152,7 +156,7 @@ def draw(rows, folder):
     pyplot.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
                             "axes.titlesize": 10.5, "axes.titleweight": "bold", "text.color": INK,
                             "svg.hashsalt": "p2pml", "axes.edgecolor": "#888888"})
-    figure, grid = pyplot.subplots(2, 3, figsize=(17, 8.6), layout="constrained")
+    figure, grid = pyplot.subplots(2, 3, figsize=(19, 9), layout="constrained")
     counts = sorted({r["count"] for r in rows if r["stage"] == "select" and "count" in r}, reverse=True) or [31_000_000]
     selection(grid[0][0], rows, counts[0])
     selection(grid[0][1], rows, counts[-1])
