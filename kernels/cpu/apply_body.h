@@ -25,7 +25,8 @@ static const uint32_t *next_indices(const struct kernels_entries *entries, uint3
 
 static void skip(struct kernels_entries *entries, size_t count)
 {
-    entries->index += entries->index != NULL ? count : 0;
+    if (entries->index != NULL)
+        entries->index += count;
     entries->value += count;
     entries->first += count;
     entries->count -= count;
