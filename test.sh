@@ -41,6 +41,8 @@ run() { # run PRESET [CTEST OPTION...]; as many busy tests as cores, and beside 
 
 # What measures times, or lasts for minutes at the speed of sanitizers, runs once, as it is released; so does the lint.
 timed='^e2e\.(chaos|kill_moments|compose|events)$'
+# CMake forgets all other settings when the compiler of a folder changes: asan used to be built with gcc.
+grep -qs '^CMAKE_C_COMPILER:.*clang' build/asan/CMakeCache.txt || rm -rf build/asan
 build asan # with clang, and all there is: its warnings too
 run asan -E "^lint\.|$timed"
 build tsan tests_threads
