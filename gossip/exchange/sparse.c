@@ -89,6 +89,7 @@ enum base_error gossip_sparse_prepare(struct gossip_exchange *exchange, struct g
     struct compress_energy energy;
     bool again;
 
+    exchange->chosen_of = NULL;
     enum base_error error = choose(exchange, edge, &a, &energy, &again);
     size_t bound = compress_packet_bound(a.count, exchange->chosen.count, options->values);
     if (!error)
@@ -99,6 +100,7 @@ enum base_error gossip_sparse_prepare(struct gossip_exchange *exchange, struct g
     if (error)
         return error == BASE_EFORMAT ? BASE_ESTATE : error;
     packet->offset = 0;
+    exchange->chosen_of = packet;
     packet->keys = remembers(&options->filters);
     packet->again = again;
     edge->residual_energy = residual(exchange, &a, energy.a);
@@ -149,7 +151,10 @@ enum base_error gossip_sparse_open(const struct gossip_exchange *exchange, const
         known = keys_of(&edge->received);
     enum base_error error = compress_reader_open(kernels, theirs->delta, theirs->delta_bytes, d, d,
                                                  known.count ? &known : NULL, &pair->theirs);
-    if (!error)
+    pair->list = exchange->chosen_of == mine;
+    if (pair->list)
+        pair->mine.entries = exchange->chosen.count;
+    else if (!error)
         error = compress_reader_open(kernels, mine->bytes, mine->delta_bytes, d, d, NULL, &pair->mine);
     if (error)
         return error == BASE_ELIMIT ? BASE_EFORMAT : error;
@@ -168,46 +173,62 @@ void gossip_sparse_drop(struct gossip_pair *pair)
     pair->mine_index = pair->theirs_index = NULL;
 }
 
-// One packet on its way through a window.
+// One packet on its way through a window, or a list that is there as a whole.
 struct side {
-    struct compress_reader *reader;
+    struct compress_reader *reader; // NULL: a list
     struct gossip_window *window;
-    size_t at, count; // of the window
-    uint32_t *index;  // the whole list goes there, too; or NULL
+    const uint32_t *index;
+    const float *value;
+    size_t at, count;
+    uint32_t *copy; // the indices go there, too; or NULL
 };
+
+static struct side side_of(struct compress_reader *reader, struct gossip_window *window, uint32_t *copy)
+{
+    return (struct side){
+        .reader = reader, .window = window, .index = window->index, .value = window->value, .copy = copy};
+}
+
+static struct side side_of_list(const struct compress_sparse *list, uint32_t *copy)
+{
+    if (copy && list->count > 0)
+        memcpy(copy, list->index, list->count * sizeof *copy);
+    return (struct side){.index = list->index, .value = list->value, .count = list->count};
+}
 
 static void refill(struct side *side)
 {
     if (side->at < side->count)
         return;
+    side->at = side->count = 0;
+    if (!side->reader)
+        return;
     size_t done = side->reader->done;
-    side->at = 0;
     side->count = compress_reader_next(side->reader, GOSSIP_WINDOW, side->window->index, side->window->value);
-    if (side->index)
-        memcpy(side->index + done, side->window->index, side->count * sizeof *side->index);
+    if (side->copy && side->count > 0)
+        memcpy(side->copy + done, side->index, side->count * sizeof *side->copy);
 }
 
 static uint32_t last_of(const struct side *side)
 {
-    return side->at < side->count ? side->window->index[side->count - 1] : UINT32_MAX;
+    return side->at < side->count ? side->index[side->count - 1] : UINT32_MAX;
 }
 
-// The entries of the window whose index is at most `last`.
+// The entries at hand whose index is at most `last`.
 static struct kernels_entries take(struct side *side, uint32_t last)
 {
-    const uint32_t *index = side->window->index;
     size_t low = side->at, high = side->count, first = side->at;
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (index[middle] <= last)
+        if (side->index[middle] <= last)
             low = middle + 1;
         else
             high = middle;
     }
     side->at = low;
     return (struct kernels_entries){
-        .index = index + first, .value = side->window->value + first, .count = low - first};
+        .index = side->index + first, .value = side->value + first, .count = low - first};
 }
 
 static void remember(struct compress_history *history, uint32_t *index, size_t count, bool again)
@@ -222,9 +243,9 @@ static void remember(struct compress_history *history, uint32_t *index, size_t c
 void gossip_sparse_apply(struct gossip_exchange *exchange, struct gossip_edge *edge,
                          const struct gossip_packet *mine, struct gossip_pair *pair, float gain)
 {
-    struct side ours = {.reader = &pair->mine, .window = &exchange->window[0], .index = pair->mine_index};
-    struct side theirs = {
-        .reader = &pair->theirs, .window = &exchange->window[1], .index = pair->theirs_index};
+    struct side ours = pair->list ? side_of_list(&exchange->chosen, pair->mine_index)
+                                  : side_of(&pair->mine, &exchange->window[0], pair->mine_index);
+    struct side theirs = side_of(&pair->theirs, &exchange->window[1], pair->theirs_index);
     struct kernels_exchange step = {.x = exchange->model,
                                     .pending = exchange->pending,
                                     .r = edge->reference,

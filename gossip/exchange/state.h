@@ -53,11 +53,12 @@ struct gossip_exchange {
     float *model;   // [d] published x
     float *pending; // [d] corrections since the trainer last took them
     bool pending_any;
-    float *second, *pending_second; // [d] published v and its corrections; NULL unless shared
-    bool second_known;              // the trainer has published v
-    float *correction_sum;          // [d] sum over edges of c; NULL without drift correction
-    struct compress_sparse chosen;  // scratch: what a packet is made from
-    struct gossip_window *window;   // [2] scratch: pieces of our packet and of theirs
+    float *second, *pending_second;        // [d] published v and its corrections; NULL unless shared
+    bool second_known;                     // the trainer has published v
+    float *correction_sum;                 // [d] sum over edges of c; NULL without drift correction
+    struct compress_sparse chosen;         // scratch: what a packet is made from, and then says
+    const struct gossip_packet *chosen_of; // that packet while the list is its own, else NULL
+    struct gossip_window *window;          // [2] scratch: pieces of our packet and of theirs
 
     struct gossip_edge **edges;
     size_t n_edges;
@@ -118,7 +119,8 @@ enum base_error gossip_sparse_prepare(struct gossip_exchange *exchange, struct g
                                       size_t behind, struct gossip_packet *packet) BASE_CHECK;
 // The two packets of an exchange, checked and not yet applied.
 struct gossip_pair {
-    struct compress_reader mine, theirs;
+    struct compress_reader mine, theirs; // of mine only the number of entries where the list is still there
+    bool list;
     uint32_t *mine_index, *theirs_index; // filled while they are applied, where they are to be remembered
 };
 // BASE_OK: `pair` is to be applied or dropped.
