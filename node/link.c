@@ -144,13 +144,13 @@ static void on_news(void *owner)
     struct node_link *link = owner;
     struct node_stream_end end;
     size_t count = 0;
-    const bool deaf = link->ended || link->finishing;
+    const bool discards = link->ended || link->finishing;
     if (link->told)
         return;
-    if (!deaf && (link->paused || link->stalled) && !node_stream_ended(link->stream, &end))
+    if (!discards && (link->paused || link->stalled) && !node_stream_ended(link->stream, &end))
         return; // unpausing reminds
     uint8_t *bytes = node_stream_take(link->stream, &count);
-    if (bytes && deaf) {
+    if (bytes && discards) {
         free(bytes);
     } else if (bytes) {
         link->handler->message(link->owner, bytes, count);

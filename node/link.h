@@ -4,8 +4,8 @@
 // The handshake runs under the loop's events; once the other end is proven, the socket lives on the stream
 // thread (stream.h), which seals and opens. All calls and callbacks stay the loop's. A link never calls its
 // owner from inside a call of the owner other than node_link_* of its own events; `closed` comes exactly
-// once, from the loop, and is the last call. Bounds: input three messages of the
-// largest size and 1 MiB of others; output `out_limit`, over which a slow reader is closed.
+// once, from the loop, and is the last call. Bounds: input three messages of the largest size and 1 MiB of
+// others; output four messages of the largest size, over which a slow reader is closed.
 #ifndef NODE_LINK_H
 #define NODE_LINK_H
 
