@@ -60,7 +60,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t round = 0;
 
     options.self.bytes[0] = 2;
-    options.sync = base_read_u8(&in) & 1;
+    const uint8_t mode = base_read_u8(&in);
+    options.sync = mode & 1;
+    options.values = (enum kernels_format)(mode >> 1 & 7) % KERNELS_FORMATS;
+    if (mode & 16) {
+        enum base_error error = compress_filters_add(&options.filters, "same-keys", 2, NULL);
+        BASE_ASSERT(!error);
+    }
     BASE_ASSERT(gossip_exchange_create(&options, &exchange, NULL) == BASE_OK);
     for (uint64_t now = 1; !in.failed && now < 2000; now++) {
         struct gossip_exchange_event event = {.now_ns = now};
