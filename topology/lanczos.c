@@ -1,0 +1,139 @@
+#include "topology/lanczos.h"
+#include "base/rng.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct lanczos {
+    size_t n, count;
+    double *basis;        // [steps + 1][n]
+    double *alpha, *beta; // [steps]: the tridiagonal matrix; beta[i] couples i and i + 1
+};
+
+static double dot(size_t n, const double *x, const double *y)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += x[i] * y[i];
+    return sum;
+}
+
+// Takes out of x what lies along the constants and the basis so far, twice: once leaves rounding errors.
+static void orthogonalise(const struct lanczos *l, size_t count, double *x)
+{
+    for (int pass = 0; pass < 2; pass++) {
+        double mean = 0;
+        for (size_t i = 0; i < l->n; i++)
+            mean += x[i] / (double)l->n;
+        for (size_t i = 0; i < l->n; i++)
+            x[i] -= mean;
+        for (size_t b = 0; b < count; b++) {
+            const double *basis = l->basis + b * l->n;
+            double along = dot(l->n, basis, x);
+            for (size_t i = 0; i < l->n; i++)
+                x[i] -= along * basis[i];
+        }
+    }
+}
+
+// How many eigenvalues of the tridiagonal matrix are below x (Sturm).
+static size_t below(const struct lanczos *l, double x)
+{
+    size_t count = 0;
+    double d = 1;
+    for (size_t i = 0; i < l->count; i++) {
+        double coupling = i ? l->beta[i - 1] * l->beta[i - 1] : 0;
+        d = l->alpha[i] - x - coupling / d;
+        if (d == 0)
+            d = 1e-300;
+        count += d < 0;
+    }
+    return count;
+}
+
+// The eigenvalue with `rank` others below it.
+static double eigenvalue(const struct lanczos *l, size_t rank)
+{
+    double bound = 0;
+    for (size_t i = 0; i < l->count; i++) {
+        double reach = fabs(l->alpha[i]) + fabs(l->beta[i]) + (i ? fabs(l->beta[i - 1]) : 0);
+        bound = reach > bound ? reach : bound;
+    }
+    double low = -bound, high = bound;
+    for (int i = 0; i < 100 && low < high; i++) {
+        double middle = (low + high) / 2;
+        if (below(l, middle) > rank)
+            high = middle;
+        else
+            low = middle;
+    }
+    return (low + high) / 2;
+}
+
+// One more basis vector. False: the space is exhausted, the eigenvalues so far are exact.
+static bool advance(struct lanczos *l, const struct topology_operator *a)
+{
+    double *x = l->basis + l->count * l->n, *y = x + l->n;
+    a->apply(a->self, x, y);
+    l->alpha[l->count] = dot(l->n, x, y);
+    l->count++;
+    orthogonalise(l, l->count, y);
+    double length = sqrt(dot(l->n, y, y));
+    l->beta[l->count - 1] = length;
+    if (length < 1e-13)
+        return false;
+    for (size_t i = 0; i < l->n; i++)
+        y[i] /= length;
+    return true;
+}
+
+static enum base_error iterate(struct lanczos *l, const struct topology_operator *a, size_t steps,
+                               double accuracy, double *smallest, double *largest)
+{
+    double low = INFINITY, high = -INFINITY;
+    for (size_t step = 1;; step++) {
+        bool more = advance(l, a) && step < l->n - 1;
+        bool last = !more || step == steps;
+        if (step % 10 && !last)
+            continue;
+        double before_low = low, before_high = high;
+        low = eigenvalue(l, 0);
+        high = eigenvalue(l, l->count - 1);
+        double scale = accuracy * fmax(fabs(low), fabs(high));
+        bool still = fabs(low - before_low) <= scale && fabs(high - before_high) <= scale;
+        *smallest = low;
+        *largest = high;
+        if (!more || still)
+            return BASE_OK;
+        if (last)
+            return BASE_ELIMIT;
+    }
+}
+
+enum base_error topology_lanczos(const struct topology_operator *a, size_t steps, double accuracy,
+                                 double *smallest, double *largest)
+{
+    size_t most = steps < a->n - 1 ? steps : a->n - 1;
+    struct lanczos l = {.n = a->n};
+    struct base_rng rng;
+    enum base_error error = BASE_ENOMEM;
+    l.basis = malloc((most + 1) * a->n * sizeof *l.basis);
+    l.alpha = calloc(most + 1, sizeof *l.alpha);
+    l.beta = calloc(most + 1, sizeof *l.beta);
+    if (!l.basis || !l.alpha || !l.beta)
+        goto out;
+    base_rng_seed(&rng, a->n);
+    for (size_t i = 0; i < a->n; i++)
+        l.basis[i] = base_rng_normal(&rng);
+    orthogonalise(&l, 0, l.basis);
+    double length = sqrt(dot(a->n, l.basis, l.basis));
+    for (size_t i = 0; i < a->n; i++)
+        l.basis[i] /= length;
+    error = iterate(&l, a, most, accuracy, smallest, largest);
+out:
+    free(l.basis);
+    free(l.alpha);
+    free(l.beta);
+    return error;
+}

@@ -1,0 +1,21 @@
+// Extreme eigenvalues of a symmetric operator; for this folder only.
+#ifndef TOPOLOGY_LANCZOS_H
+#define TOPOLOGY_LANCZOS_H
+
+#include "base/error.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+struct topology_operator {
+    size_t n;
+    void (*apply)(void *self, const double *x, double *y); // y = A x, both [n]; A maps constants to constants
+    void *self;
+};
+
+// Smallest and largest eigenvalue of A on the complement of the constant vectors, n >= 2, to `accuracy`
+// (relative to the largest modulus) in at most `steps` applications. BASE_ELIMIT: not yet so sure after them;
+// what is given then lies between the two.
+enum base_error topology_lanczos(const struct topology_operator *a, size_t steps, double accuracy,
+                                 double *smallest, double *largest) BASE_CHECK;
+
+#endif
