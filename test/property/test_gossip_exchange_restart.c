@@ -1,0 +1,293 @@
+// The exchange after restarts: from checkpoints of this moment and older ones, from nothing, from a damaged
+// record, and where one end has forgotten the edge.
+#include "base/hash.h"
+#include "exchange_cases.h"
+
+#include <math.h>
+
+struct saved { // a checkpoint of one node with one edge
+    float *model, *reference, *correction;
+    uint8_t *transactions;
+    struct gossip_edge_record record;
+};
+
+static void *copy(const void *memory, size_t bytes)
+{
+    void *twin = malloc(bytes ? bytes : 1);
+
+    assert_non_null(twin);
+    memcpy(twin, memory, bytes);
+    return twin;
+}
+
+static struct saved save(struct net *net, size_t node)
+{
+    struct saved saved = {0};
+    size_t bytes = net->parameters * sizeof(float);
+
+    assert_int_equal(gossip_exchange_export(net->node[node].exchange, 0, &saved.record), BASE_OK);
+    saved.model = copy(gossip_exchange_model(net->node[node].exchange), bytes);
+    saved.reference = copy(saved.record.reference, bytes);
+    saved.correction = copy(saved.record.correction, bytes);
+    saved.transactions = copy(saved.record.transactions, saved.record.transactions_bytes);
+    saved.record.reference = saved.reference;
+    saved.record.correction = saved.correction;
+    saved.record.transactions = saved.transactions;
+    return saved;
+}
+
+static void restore(struct net *net, size_t node, struct saved *saved)
+{
+    struct gossip_exchange_options options = net->node[node].options;
+    struct gossip_exchange *fresh;
+    struct base_reason why;
+
+    options.model = saved->model;
+    assert_int_equal(gossip_exchange_create(&options, &fresh, &why), BASE_OK);
+    assert_int_equal(gossip_exchange_import(fresh, &saved->record), BASE_OK);
+    net_node_restart(net, node, fresh);
+    memcpy(net->node[node].x, saved->model, net->parameters * sizeof(float));
+    free(saved->model);
+    free(saved->reference);
+    free(saved->correction);
+    free(saved->transactions);
+}
+
+static void test_restart_at_the_same_place_resumes(void **state)
+{
+    struct net *net = linked_net(2, 200, true, net_seed(8));
+
+    (void)state;
+    for (uint64_t round = 1; round <= 5; round++)
+        net_round_all(net, round);
+    struct saved saved = save(net, 1);
+    net_unlink(net, 0, 1);
+    float correction[200];
+    memcpy(correction, saved.correction, sizeof correction);
+    restore(net, 1, &saved);
+    assert_memory_equal(gossip_exchange_correction(net->node[1].exchange), correction, sizeof correction);
+    net_link(net, 0, 1);
+    net_settle(net, SECOND);
+    assert_int_equal(net_count(net, COUNTER(boots)), 0);
+    assert_true(net_references_match(net));
+    for (uint64_t round = 6; round <= 60; round++)
+        net_round_all(net, round);
+    assert_true(net_references_match(net));
+    assert_true(net_energy(net) < 1e-8);
+    net_destroy(net);
+}
+
+// The initiator dies between its request and the answer, with the request in its checkpoint: the answer is
+// replayed.
+static void test_restart_one_behind_replays(void **state)
+{
+    struct net *net = linked_net(2, 200, false, net_seed(9));
+    double before[200], after[200];
+
+    (void)state;
+    for (uint64_t round = 1; round <= 5; round++)
+        net_round_all(net, round);
+    net->node[1].paused = true;
+    net_round(net, 0, 6);
+    struct saved saved = save(net, 0);
+    net_mean(net, before);
+    net->node[1].paused = false;
+    net->node[0].paused = true;
+    net_settle(net, SECOND); // node 1 commits and answers; the answer dies with node 0
+    net_unlink(net, 0, 1);
+    net->node[0].paused = false;
+    restore(net, 0, &saved);
+    net_link(net, 0, 1);
+    net_settle(net, SECOND);
+    net_mean(net, after);
+    assert_int_equal(net_count(net, COUNTER(boots)), 0);
+    assert_true(net_count(net, COUNTER(replays)) >= 1);
+    assert_true(net_references_match(net));
+    for (size_t j = 0; j < 200; j++)
+        assert_true(fabs(before[j] - after[j]) < 1e-6);
+    net_destroy(net);
+}
+
+static void test_restart_from_an_old_checkpoint_boots(void **state)
+{
+    struct net *net = linked_net(2, 200, true, net_seed(10));
+
+    (void)state;
+    for (uint64_t round = 1; round <= 5; round++)
+        net_round_all(net, round);
+    struct saved saved = save(net, 1);
+    for (uint64_t round = 6; round <= 9; round++)
+        net_round_all(net, round);
+    net_unlink(net, 0, 1);
+    restore(net, 1, &saved);
+    net_link(net, 0, 1);
+    net_settle(net, SECOND);
+    assert_true(net_count(net, COUNTER(boots)) >= 2);
+    for (uint64_t round = 10; round <= 60; round++)
+        net_round_all(net, round);
+    assert_true(net_references_match(net));
+    assert_true(net_energy(net) < 1e-8);
+    net_destroy(net);
+}
+
+// A node that lost everything and counts its rounds from 1 again holds nobody up.
+static void test_restart_from_nothing_does_not_stall_sync(void **state)
+{
+    struct net *net = linked_net(4, 100, true, net_seed(11));
+    struct gossip_exchange *fresh;
+    struct base_reason why;
+
+    (void)state;
+    for (uint64_t round = 1; round <= 50; round++)
+        net_round_all(net, round);
+    for (size_t i = 1; i < 4; i++)
+        if (net->up[i])
+            net_unlink(net, 0, i);
+    assert_int_equal(gossip_exchange_create(&net->node[0].options, &fresh, &why), BASE_OK);
+    net_node_restart(net, 0, fresh);
+    for (size_t i = 1; i < 3; i++)
+        net_link(net, 0, i);
+    net_settle(net, SECOND);
+    for (uint64_t round = 51; round <= 90; round++) {
+        net_round(net, 0, round - 50);
+        for (size_t i = 1; i < 4; i++)
+            net_round(net, i, round);
+        uint64_t started = net->now_ns;
+        net_settle(net, 30 * SECOND);
+        for (size_t i = 0; i < 4; i++)
+            assert_false(net->node[i].in_round);
+        assert_true(net->now_ns - started <= SECOND); // at most one deadline
+    }
+    for (uint64_t round = 91; round <= 200; round++) {
+        net_round(net, 0, round - 50);
+        for (size_t i = 1; i < 4; i++)
+            net_round(net, i, round);
+        net_settle(net, 30 * SECOND);
+    }
+    assert_true(net_references_match(net));
+    assert_true(net_energy(net) < 1e-6);
+    net_destroy(net);
+}
+
+// A checkpoint holds an open request that was turned away, and another one took its number and was committed:
+// the answer to that is not applied to the one from the checkpoint for good.
+static void test_restart_with_a_request_that_was_replaced(void **state)
+{
+    struct net *net = linked_net(2, 50, false, net_seed(18));
+
+    (void)state;
+    net->node[1].paused = true;
+    net_round(net, 0, 1);
+    struct saved saved = save(net, 0);
+    net_unlink(net, 0, 1);
+    net_round(net, 0, 2); // nobody to meet
+    net->node[1].paused = false;
+    net_link(net, 0, 1);
+    net_settle(net, SECOND);
+    change_model(net, 0);
+    net_round(net, 0, 3);
+    net_settle(net, SECOND);
+    assert_int_equal(net_count(net, COUNTER(exchanges)), 2);
+    net_unlink(net, 0, 1);
+    restore(net, 0, &saved);
+    net_link(net, 0, 1);
+    net_settle(net, 10 * SECOND);
+    assert_true(net_references_match(net));
+    for (uint64_t round = 4; round < 60; round++)
+        net_round_all(net, round);
+    assert_true(net_references_match(net));
+    assert_true(net_energy(net) < 1e-8);
+    net_destroy(net);
+}
+
+// One end begins an edge anew while its link and its request stand (neighbours come and go while a view
+// grows): a HELLO from before the request arrived does not discard it.
+static void test_edge_begun_anew_keeps_its_request(void **state)
+{
+    struct net *net = linked_net(2, 50, false, net_seed(20));
+    struct gossip_edge_info info;
+    struct gossip_message early = {.kind = GOSSIP_HELLO};
+    struct gossip_exchange_event event = {
+        .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(1), .message = &early};
+
+    (void)state;
+    net_edge(net, 0, 1, &info);
+    early.as.hello = (struct gossip_hello){
+        .epoch = info.epoch, .reference_hash = base_hash_vector(info.reference, 50), .booted = 50};
+    net_round(net, 0, 1);
+    net_tell(net, 0, GOSSIP_EXCHANGE_LINK_DOWN, 1);
+    net_tell(net, 0, GOSSIP_EXCHANGE_LINK_UP, 1);
+    assert_int_equal(net_step(net, 0, &event), BASE_OK);
+    net_settle(net, 10 * SECOND); // node 1 commits the request, and its answer finds the request
+    assert_int_equal(net_count(net, COUNTER(exchanges)), 2);
+    assert_int_equal(net_count(net, COUNTER(boots)), 0);
+    assert_int_equal(net_count(net, COUNTER(discards)), 0);
+    assert_true(net_references_match(net));
+    net_destroy(net);
+}
+
+// A record whose packet could not be sent again is refused, like any damaged one.
+static void test_record_with_an_impossible_packet_is_refused(void **state)
+{
+    struct net *net = linked_net(2, 50, false, net_seed(28));
+    struct gossip_exchange *fresh;
+    struct base_reason why;
+
+    (void)state;
+    net_round(net, 0, 1);
+    struct saved saved = save(net, 0);
+    for (size_t flipped = 28; flipped <= 30;
+         flipped += 2) { // sign of the step scale; offset of a sparse delta
+        uint8_t before = saved.transactions[flipped];
+        saved.transactions[flipped] ^= 0x80;
+        assert_int_equal(gossip_exchange_create(&net->node[0].options, &fresh, &why), BASE_OK);
+        assert_int_equal(gossip_exchange_import(fresh, &saved.record), BASE_EFORMAT);
+        gossip_exchange_destroy(fresh);
+        saved.transactions[flipped] = before;
+    }
+    restore(net, 0, &saved);
+    net_destroy(net);
+}
+
+// One end forgets an edge at its very beginning while messages of it are under way over a link that stays:
+// what either end then commits is not the same exchange, though it has the same number.
+static void test_edge_forgotten_at_its_beginning(void **state)
+{
+    struct net *net = linked_net(2, 50, false, net_seed(22));
+    struct gossip_edge_info info;
+    struct gossip_message early = {.kind = GOSSIP_HELLO};
+    struct gossip_exchange_event event = {
+        .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(1), .message = &early};
+
+    (void)state;
+    net_edge(net, 0, 1, &info);
+    early.as.hello = (struct gossip_hello){
+        .epoch = info.epoch, .reference_hash = base_hash_vector(info.reference, 50), .booted = 50};
+    net_round(net, 0, 1);
+    net_round(net, 1, 1);
+    net_tell(net, 0, GOSSIP_EXCHANGE_LINK_DOWN, 1);
+    net_tell(net, 0, GOSSIP_EXCHANGE_FORGET, 1);
+    change_model(net, 0);
+    net_round(net, 0, 2);
+    net_tell(net, 0, GOSSIP_EXCHANGE_LINK_UP, 1);
+    assert_int_equal(net_step(net, 0, &event), BASE_OK);
+    net_settle(net, 10 * SECOND);
+    assert_int_equal(net_edge(net, 0, 1, &info)->state, GOSSIP_EDGE_LIVE);
+    assert_true(net_references_match(net));
+    net_destroy(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_restart_at_the_same_place_resumes),
+        cmocka_unit_test(test_restart_one_behind_replays),
+        cmocka_unit_test(test_restart_from_an_old_checkpoint_boots),
+        cmocka_unit_test(test_restart_from_nothing_does_not_stall_sync),
+        cmocka_unit_test(test_restart_with_a_request_that_was_replaced),
+        cmocka_unit_test(test_edge_begun_anew_keeps_its_request),
+        cmocka_unit_test(test_record_with_an_impossible_packet_is_refused),
+        cmocka_unit_test(test_edge_forgotten_at_its_beginning),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,217 @@
+// How the two ends of an edge settle what is open: doubt, questions, lost HELLOs, BOOT, answers and requests
+// that do not fit.
+#include "exchange_cases.h"
+
+#include <math.h>
+
+// Different seed models: BOOT averages them block by block, over more than one block, and leaves r = the
+// mean.
+static void test_boot_averages_in_blocks(void **state)
+{
+    enum { D = LIMIT_BOOT_BLOCK + 1000 };
+    struct gossip_exchange_options options = defaults(false);
+    struct net *net = net_create(2, D, TOPOLOGY_RING, net_seed(7), &options);
+    float *other = malloc(D * sizeof *other);
+    struct gossip_exchange *fresh;
+    struct gossip_edge_info info;
+    struct base_reason why;
+
+    (void)state;
+    assert_non_null(other);
+    for (size_t j = 0; j < D; j++)
+        other[j] = (float)base_rng_normal(&net->rng);
+    net->node[1].options.start = other;
+    assert_int_equal(gossip_exchange_create(&net->node[1].options, &fresh, &why), BASE_OK);
+    net_node_restart(net, 1, fresh);
+    net_link_all(net);
+    assert_int_equal(net_edge(net, 0, 1, &info)->state, GOSSIP_EDGE_LIVE);
+    assert_true(info.boots >= 1);
+    assert_true(net_references_match(net));
+    const float *a = gossip_exchange_model(net->node[0].exchange),
+                *b = gossip_exchange_model(net->node[1].exchange);
+    for (size_t j = 0; j < D; j++) {
+        assert_true(fabsf(a[j] - 0.5f * other[j]) < 1e-6f);
+        assert_true(fabsf(a[j] - b[j]) < 1e-6f && fabsf(info.reference[j] - a[j]) < 1e-6f);
+    }
+    net_destroy(net);
+    free(other);
+}
+
+// Payloads that break the codec are the sender's fault, and change nothing.
+static void test_garbage_payload_changes_nothing(void **state)
+{
+    struct net *net = linked_net(2, 50, false, net_seed(14));
+    uint8_t garbage[64];
+    float before[50];
+
+    (void)state;
+    net_round_all(net, 1);
+    memcpy(before, gossip_exchange_model(net->node[0].exchange), sizeof before);
+    for (int trial = 0; trial < 1000; trial++) {
+        struct gossip_edge_info info;
+        struct gossip_message message = {.kind = GOSSIP_XCHG};
+        struct gossip_exchange_event event = {
+            .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(1), .message = &message};
+        for (size_t i = 0; i < sizeof garbage; i++)
+            garbage[i] = (uint8_t)base_rng_u64(&net->rng);
+        net_edge(net, 0, 1, &info);
+        message.as.exchange = (struct gossip_exchange_message){.epoch = info.epoch,
+                                                               .sequence = info.sequence,
+                                                               .clock = 2,
+                                                               .step_scale = 0.1f,
+                                                               .form = (uint8_t)(trial % 2),
+                                                               .delta = garbage,
+                                                               .delta_bytes = (uint32_t)(trial % 64)};
+        assert_int_equal(net_step(net, 0, &event), BASE_EFORMAT);
+    }
+    assert_memory_equal(before, gossip_exchange_model(net->node[0].exchange), sizeof before);
+    net_round_all(net, 2);
+    assert_true(net_references_match(net));
+    net_destroy(net);
+}
+
+// A late question about the exchange before tells nothing about our open request. Were it taken for settled,
+// a second request with other contents would go out under its number, and the answer to the first applied to
+// it.
+static void test_late_question_does_not_settle_our_doubt(void **state)
+{
+    struct net *net = linked_net(2, 50, false, net_seed(16));
+    struct gossip_edge_info info;
+    struct gossip_message question = {.kind = GOSSIP_HELLO};
+    struct gossip_exchange_event event = {
+        .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(0), .message = &question};
+
+    (void)state;
+    net_edge(net, 0, 1, &info);
+    question.as.hello = (struct gossip_hello){.epoch = info.epoch, .booted = 50, .answer = 1};
+    net_round(net, 0, 1);
+    net->node[0].paused = true; // asks, and does not see the answer
+    net_settle(net, SECOND / 100);
+    net_round(net, 1, 2); // its own request is in doubt
+    net_settle(net, 3 * SECOND);
+    assert_int_equal(net_edge(net, 1, 0, &info)->state, GOSSIP_EDGE_IN_DOUBT);
+    assert_int_equal(net_step(net, 1, &event), BASE_OK);
+    assert_int_equal(net_edge(net, 1, 0, &info)->state, GOSSIP_EDGE_IN_DOUBT);
+    for (size_t j = 0; j < 50; j++)
+        net->node[1].x[j] += (float)base_rng_normal(&net->rng);
+    net_round(net, 1, 3);
+    net->node[0].paused = false;
+    net_settle(net, 10 * SECOND);
+    assert_int_equal(net_edge(net, 1, 0, &info)->state, GOSSIP_EDGE_LIVE);
+    assert_true(net_references_match(net));
+    assert_int_equal(net_count(net, COUNTER(boots)), 0);
+    net_destroy(net);
+}
+
+static void tell_busy(struct net *net, size_t node, size_t peer, uint64_t sequence)
+{
+    struct gossip_message busy = {.kind = GOSSIP_BUSY, .as.busy = {.sequence = sequence}};
+    struct gossip_exchange_event event = {
+        .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(peer), .message = &busy};
+
+    assert_int_equal(net_step(net, node, &event), BASE_OK);
+}
+
+// An answer belongs to one request. Another request under the same number must not get it.
+static void test_second_request_of_a_number_gets_no_answer(void **state)
+{
+    struct net *net = linked_net(2, 50, false, net_seed(17));
+
+    (void)state;
+    net_round(net, 0, 1);
+    tell_busy(net, 0, 1, 0); // a peer that says BUSY, and commits all the same
+    change_model(net, 0);
+    net_round(net, 0, 2); // the second, before the answer to the first is there
+    net_settle(net, 10 * SECOND);
+    assert_true(net_references_match(net));
+    for (uint64_t round = 3; round < 60; round++)
+        net_round_all(net, round);
+    assert_true(net_references_match(net));
+    assert_true(net_energy(net) < 1e-8);
+    net_destroy(net);
+}
+
+// A HELLO that is lost while its link stays (its sender was out of memory) is repeated.
+static void test_lost_hello_is_repeated(void **state)
+{
+    struct gossip_exchange_options options = defaults(false);
+    struct net *net = net_create(2, 50, TOPOLOGY_RING, net_seed(19), &options);
+    struct gossip_edge_info info;
+
+    (void)state;
+    net->loss_chance = 1;
+    net_link(net, 0, 1);
+    net->loss_chance = 0;
+    net_settle(net, 10 * SECOND);
+    assert_int_equal(net_edge(net, 0, 1, &info)->state, GOSSIP_EDGE_LIVE);
+    assert_int_equal(net_edge(net, 1, 0, &info)->state, GOSSIP_EDGE_LIVE);
+    net_destroy(net);
+}
+
+// The HELLO that tells of a BOOT is lost: the answer to the other end's question tells it again.
+static void test_lost_decision_to_boot_is_told_again(void **state)
+{
+    struct net *net = linked_net(2, 50, false, net_seed(23));
+    struct gossip_message other = {.kind = GOSSIP_HELLO,
+                                   .as.hello = {.epoch = 7, .sequence = 3, .booted = 50}};
+    struct gossip_exchange_event event = {
+        .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(1), .message = &other};
+    struct gossip_edge_info info;
+
+    (void)state;
+    net->loss_chance = 1;
+    assert_int_equal(net_step(net, 0, &event), BASE_OK);
+    assert_int_equal(net_edge(net, 0, 1, &info)->state, GOSSIP_EDGE_BOOT);
+    net->loss_chance = 0;
+    other = (struct gossip_message){.kind = GOSSIP_BUSY,
+                                    .as.busy = {.epoch = 8}}; // the first block was lost, too
+    assert_int_equal(net_step(net, 0, &event), BASE_OK);
+    net_settle(net, 10 * SECOND);
+    assert_int_equal(net_edge(net, 0, 1, &info)->state, GOSSIP_EDGE_LIVE);
+    assert_int_equal(net_edge(net, 1, 0, &info)->epoch, 8);
+    assert_true(net_references_match(net));
+    net_destroy(net);
+}
+
+// An answer that can't be applied (the two ends' stored packets fit no more) breaks one link, not all to
+// come.
+static void test_answer_that_does_not_fit_is_asked_for_once(void **state)
+{
+    struct net *net = linked_net(2, 50, false, net_seed(25));
+    static const uint8_t garbage[8] = {0xff};
+    struct gossip_message message = {
+        .kind = GOSSIP_XACK,
+        .as.exchange = {.step_scale = 0.1f, .delta = garbage, .delta_bytes = sizeof garbage}};
+    struct gossip_exchange_event event = {
+        .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(1), .message = &message};
+
+    (void)state;
+    net_round(net, 0, 1);
+    net->node[0].paused = true;
+    net_settle(net, SECOND / 100); // node 1 has committed
+    assert_int_equal(net_step(net, 0, &event), BASE_EFORMAT);
+    net_unlink(net, 0, 1);
+    net->node[0].paused = false;
+    net_link(net, 0, 1);
+    net_settle(net, SECOND);
+    assert_true(net_count(net, COUNTER(boots)) >= 2);
+    for (uint64_t round = 2; round < 60; round++)
+        net_round_all(net, round);
+    assert_true(net_references_match(net));
+    assert_true(net_energy(net) < 1e-8);
+    net_destroy(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_boot_averages_in_blocks),
+        cmocka_unit_test(test_garbage_payload_changes_nothing),
+        cmocka_unit_test(test_late_question_does_not_settle_our_doubt),
+        cmocka_unit_test(test_second_request_of_a_number_gets_no_answer),
+        cmocka_unit_test(test_lost_hello_is_repeated),
+        cmocka_unit_test(test_lost_decision_to_boot_is_told_again),
+        cmocka_unit_test(test_answer_that_does_not_fit_is_asked_for_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
