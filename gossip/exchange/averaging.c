@@ -108,7 +108,7 @@ static void count_sparse(struct gossip_exchange *exchange, struct gossip_edge *e
 {
     edge->exchanges++;
     exchange->totals.exchanges++;
-    exchange->totals.delta_bytes_out += mine->delta_bytes + mine->moment_bytes;
+    exchange->totals.delta_bytes_out += mine->delta_bytes - mine->saved + mine->moment_bytes;
     exchange->totals.dense_bytes_out += 4 * exchange->options.parameters;
     exchange->totals.consensus =
         edge->model_energy > 0 ? sqrt(edge->residual_energy / edge->model_energy) : 0;

@@ -27,6 +27,7 @@ enum base_error gossip_dense_prepare(const struct gossip_exchange *exchange, str
         return error;
     packet->offset = block.first;
     packet->keys = packet->again = false;
+    packet->saved = 0;
     error = compress_block_encode(exchange->model + block.first, block.count, packet->bytes, packet->capacity,
                                   &packet->delta_bytes);
     return error == BASE_EFORMAT ? BASE_ESTATE : error;

@@ -95,8 +95,11 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
         send_busy(edge, theirs->epoch, theirs->sequence, actions);
         return BASE_OK;
     }
-    if (!error)
+    struct gossip_message message = gossip_packet_message(&edge->answer, GOSSIP_XACK);
+    if (!error) {
+        gossip_sparse_shorten(edge, &edge->answer, &message);
         error = gossip_averaging_commit(exchange, edge, &edge->answer, theirs, theirs->clock);
+    }
     if (error)
         edge->answer.held = false;
     if (error == BASE_ENOTFOUND) {
@@ -111,8 +114,6 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
     gossip_edge_settle(exchange, edge);
     if (form == GOSSIP_DELTA_SPARSE)
         gossip_round_note(exchange, edge, theirs->clock);
-    struct gossip_message message = gossip_packet_message(&edge->answer, GOSSIP_XACK);
-    gossip_sparse_shorten(edge, &edge->answer, &message);
     gossip_edge_send(actions, edge, &message);
     if (edge->sequence == 1) // an edge that one end forgot begins where it began before: let them compare
         gossip_settle_tell(exchange, edge, actions);

@@ -40,6 +40,7 @@ enum base_error gossip_packet_keep(struct gossip_packet *packet,
     packet->offset = message->offset;
     packet->keys = message->keys;
     packet->again = false;
+    packet->saved = 0;
     packet->delta_bytes = delta_bytes;
     packet->moment_bytes = moment_bytes;
     if (delta_bytes)

@@ -18,6 +18,7 @@ struct gossip_packet {
     bool again;     // ours: over the indices that the peer remembers
     uint8_t *bytes; // owned: the delta, then the moment slice; behind them the delta without indices
     size_t delta_bytes, moment_bytes, capacity;
+    size_t saved; // bytes of the delta that did not travel, because it went without indices
 };
 
 void gossip_packet_free(struct gossip_packet *packet);

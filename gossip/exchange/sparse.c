@@ -103,6 +103,7 @@ enum base_error gossip_sparse_prepare(struct gossip_exchange *exchange, struct g
     exchange->chosen_of = packet;
     packet->keys = remembers(&options->filters);
     packet->again = again;
+    packet->saved = 0;
     edge->residual_energy = residual(exchange, &a, energy.a);
     edge->model_energy = energy.x;
     return BASE_OK;
@@ -128,6 +129,7 @@ void gossip_sparse_shorten(const struct gossip_edge *edge, struct gossip_packet 
                                 packet->capacity - used, &bytes) ||
         bytes >= packet->delta_bytes)
         return;
+    packet->saved = packet->delta_bytes - bytes;
     message->as.exchange.delta = packet->bytes + used;
     message->as.exchange.delta_bytes = (uint32_t)bytes;
 }

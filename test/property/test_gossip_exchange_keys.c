@@ -17,6 +17,7 @@
 enum { D = 600, HEADER_BYTES = 6, SAME_KEYS = 4 };
 
 struct seen {
+    size_t bytes[2];               // of their deltas, by sender
     size_t packets, short_packets; // of sparse exchanges, those that are replayed included
 };
 
@@ -34,6 +35,7 @@ static void watch(struct net *net, size_t node, const struct gossip_exchange_eve
             continue;
         assert_true(message->as.exchange.delta_bytes > HEADER_BYTES);
         seen->packets++;
+        seen->bytes[node] += message->as.exchange.delta_bytes;
         seen->short_packets += message->as.exchange.delta[0] >> 4 == SAME_KEYS;
     }
     assert_true(net_edge_matches(net, node, !node));
@@ -72,15 +74,20 @@ static void rounds(struct net *net, uint64_t first, uint64_t last)
 
 static void test_a_list_is_used_again_as_often_as_told(void **state)
 {
+    struct gossip_exchange_totals totals;
     struct seen seen;
     struct net *net = net_of("same-keys:4", &seen);
 
     (void)state;
     rounds(net, 1, 1); // the first exchange of an edge is followed by a HELLO, which forgets
-    seen = (struct seen){0};
+    seen.packets = seen.short_packets = 0;
     rounds(net, 2, 31);
     assert_int_equal(seen.packets, 60);
     assert_int_equal(seen.short_packets, 48); // four of five
+    gossip_exchange_totals(net->node[0].exchange, &totals);
+    assert_int_equal(totals.delta_bytes_out, seen.bytes[0]);
+    gossip_exchange_totals(net->node[1].exchange, &totals);
+    assert_int_equal(totals.delta_bytes_out, seen.bytes[1]);
     assert_true(net_references_match(net));
     net_unlink(net, 0, 1);
     net_link(net, 0, 1);
