@@ -18,7 +18,9 @@ static void assert_section(const uint32_t *list, size_t entries, size_t count, c
     float value[8] = {1, 1, 1, 1, 1, 1, 1, 1}, read[8];
     uint8_t packet[128];
     size_t length = 0;
-    memcpy(index, list, entries * sizeof *list);
+    if (entries > 0) {
+        memcpy(index, list, entries * sizeof *list);
+    }
     struct compress_sparse sparse = {.index = index, .value = value, .count = entries, .capacity = 8};
     const struct kernels *kernels = kernels_cpu_table(NULL);
     assert_int_equal(
