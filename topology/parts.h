@@ -32,7 +32,7 @@ struct topology_plan {
 
 extern const struct topology_family topology_ring, topology_butterfly, topology_random, topology_torus,
     topology_exponential, topology_onepeer, topology_complete, topology_star, topology_matchings,
-    topology_base2, topology_hierarchical;
+    topology_base2, topology_hierarchical, topology_file;
 
 // Peers of one member, ascending, without repeats; for kinds with few of them.
 #define TOPOLOGY_FOUND_MOST 32u // two a ring (8), or two a stage (14)

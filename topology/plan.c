@@ -4,17 +4,12 @@
 #include <string.h>
 
 static const struct topology_family *const families[TOPOLOGY_KINDS] = {
-    [TOPOLOGY_RING] = &topology_ring,
-    [TOPOLOGY_BUTTERFLY] = &topology_butterfly,
-    [TOPOLOGY_RANDOM] = &topology_random,
-    [TOPOLOGY_TORUS] = &topology_torus,
-    [TOPOLOGY_EXPONENTIAL] = &topology_exponential,
-    [TOPOLOGY_ONE_PEER] = &topology_onepeer,
-    [TOPOLOGY_COMPLETE] = &topology_complete,
-    [TOPOLOGY_STAR] = &topology_star,
-    [TOPOLOGY_MATCHINGS] = &topology_matchings,
-    [TOPOLOGY_BASE] = &topology_base2,
-    [TOPOLOGY_HIERARCHICAL] = &topology_hierarchical,
+    [TOPOLOGY_RING] = &topology_ring,        [TOPOLOGY_BUTTERFLY] = &topology_butterfly,
+    [TOPOLOGY_RANDOM] = &topology_random,    [TOPOLOGY_TORUS] = &topology_torus,
+    [TOPOLOGY_FILE] = &topology_file,        [TOPOLOGY_EXPONENTIAL] = &topology_exponential,
+    [TOPOLOGY_ONE_PEER] = &topology_onepeer, [TOPOLOGY_COMPLETE] = &topology_complete,
+    [TOPOLOGY_STAR] = &topology_star,        [TOPOLOGY_MATCHINGS] = &topology_matchings,
+    [TOPOLOGY_BASE] = &topology_base2,       [TOPOLOGY_HIERARCHICAL] = &topology_hierarchical,
 };
 
 static enum base_error place_on_rings(struct topology_plan *plan, const struct topology_member *members)
@@ -37,6 +32,8 @@ static bool possible(const struct topology_options *options, size_t n)
 {
     if ((unsigned)options->kind >= TOPOLOGY_KINDS || n > TOPOLOGY_MEMBERS_MOST)
         return false;
+    if (options->kind == TOPOLOGY_FILE)
+        return options->graph;
     return options->kind != TOPOLOGY_RANDOM || (options->rings >= 1 && options->rings <= TOPOLOGY_RINGS_MOST);
 }
 

@@ -15,6 +15,7 @@ static const char *const kind_names[TOPOLOGY_KINDS] = {
     [TOPOLOGY_MATCHINGS] = "matchings",
     [TOPOLOGY_BASE] = "base",
     [TOPOLOGY_HIERARCHICAL] = "hierarchical",
+    [TOPOLOGY_FILE] = "file",
 };
 
 enum base_error topology_kind_parse(const char *name, enum topology_kind *kind, struct base_reason *why)

@@ -23,6 +23,7 @@ enum topology_kind {
     TOPOLOGY_MATCHINGS,    // a random matching, drawn anew each round
     TOPOLOGY_BASE,         // base-2 graph: exact mean after finitely many rounds; weights other than 1/2
     TOPOLOGY_HIERARCHICAL, // exact mean inside each group, then among their leaders; weights as of base
+    TOPOLOGY_FILE,         // a graph that somebody wrote down
     TOPOLOGY_KINDS,
 };
 
@@ -43,16 +44,20 @@ struct topology_member {
     uint32_t group;                   // hierarchical: the same number means the same host or rack
 };
 
+struct topology_graph; // topology/file.h
+
 struct topology_options {
     enum topology_kind kind;
     uint64_t seed;
-    unsigned rings; // random: K, 1..TOPOLOGY_RINGS_MOST
+    unsigned rings;                     // random: K, 1..TOPOLOGY_RINGS_MOST
+    const struct topology_graph *graph; // file: read while a plan is made
 };
 
 struct topology_plan;
 
 // members[n] in any order, which does not matter to the plan; copied. BASE_EINVAL: rings out of range, or n >
 // TOPOLOGY_MEMBERS_MOST. Every kind takes every number of members.
+// BASE_ENOTFOUND: file, and a member that it does not name.
 enum base_error topology_plan_create(const struct topology_options *options,
                                      const struct topology_member *members, size_t n,
                                      struct topology_plan **plan) BASE_CHECK;

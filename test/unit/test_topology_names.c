@@ -24,6 +24,7 @@ static void names_are_read_back(void **state)
         [TOPOLOGY_MATCHINGS] = "matchings",
         [TOPOLOGY_BASE] = "base",
         [TOPOLOGY_HIERARCHICAL] = "hierarchical",
+        [TOPOLOGY_FILE] = "file",
     };
     for (int i = 0; i < TOPOLOGY_KINDS; i++) {
         enum topology_kind kind = TOPOLOGY_KINDS;
@@ -73,7 +74,7 @@ static struct topology_plan *plan_of(enum topology_kind kind, size_t n)
 static void nobody_is_a_plan_too(void **state)
 {
     (void)state;
-    for (int kind = TOPOLOGY_RING; kind < TOPOLOGY_KINDS; kind++) {
+    for (int kind = TOPOLOGY_RING; kind < TOPOLOGY_FILE; kind++) {
         struct topology_plan *plan = plan_of((enum topology_kind)kind, 0);
         assert_int_equal(topology_plan_period(plan), 1);
         topology_plan_destroy(plan);
@@ -84,7 +85,7 @@ static void nobody_is_a_plan_too(void **state)
 static void one_member_meets_nobody(void **state)
 {
     (void)state;
-    for (int kind = TOPOLOGY_RING; kind < TOPOLOGY_KINDS; kind++) {
+    for (int kind = TOPOLOGY_RING; kind < TOPOLOGY_FILE; kind++) {
         struct topology_plan *plan = plan_of((enum topology_kind)kind, 1);
         size_t peer;
         for (uint64_t round = 0; round < 3; round++)
@@ -98,7 +99,7 @@ static void one_member_meets_nobody(void **state)
 static void two_members_meet_every_round(void **state)
 {
     (void)state;
-    for (int kind = TOPOLOGY_RING; kind < TOPOLOGY_KINDS; kind++) {
+    for (int kind = TOPOLOGY_RING; kind < TOPOLOGY_FILE; kind++) {
         struct topology_plan *plan = plan_of((enum topology_kind)kind, 2);
         for (uint64_t round = 0; round < 3; round++)
             for (size_t self = 0; self < 2; self++)
@@ -123,7 +124,7 @@ static void a_short_array_takes_the_first_neighbours(void **state)
 static void the_last_round_of_a_64_bit_counter_is_a_round(void **state)
 {
     (void)state;
-    for (int kind = TOPOLOGY_RING; kind < TOPOLOGY_KINDS; kind++) {
+    for (int kind = TOPOLOGY_RING; kind < TOPOLOGY_FILE; kind++) {
         struct topology_plan *plan = plan_of((enum topology_kind)kind, 5);
         for (size_t self = 0; self < 5; self++) {
             size_t partner = topology_plan_partner(plan, self, UINT64_MAX);
@@ -143,6 +144,8 @@ static void what_cannot_be_is_refused(void **state)
     options.rings = TOPOLOGY_RINGS_MOST + 1;
     assert_int_equal(topology_plan_create(&options, NULL, 0, &plan), BASE_EINVAL);
     options = (struct topology_options){.kind = TOPOLOGY_KINDS, .rings = 1};
+    assert_int_equal(topology_plan_create(&options, NULL, 0, &plan), BASE_EINVAL);
+    options.kind = TOPOLOGY_FILE; // without a graph
     assert_int_equal(topology_plan_create(&options, NULL, 0, &plan), BASE_EINVAL);
     options.kind = TOPOLOGY_RING;
     assert_int_equal(topology_plan_create(&options, NULL, TOPOLOGY_MEMBERS_MOST + 1, &plan), BASE_EINVAL);

@@ -1,0 +1,394 @@
+#include "topology/file.h"
+#include "base/hash.h"
+#include "topology/parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NONE UINT32_MAX
+
+struct given { // an edge as a line gives it
+    uint32_t from, to, line;
+    double weight;
+};
+
+struct topology_graph {
+    char (*names)[LIMIT_NODE_NAME_BYTES];
+    uint32_t *line; // where each node is named first; 0: never
+    uint32_t n, names_room;
+    uint32_t *index; // [index_room] hash table of nodes by name, or NONE
+    uint32_t index_room;
+    struct given *edges;
+    size_t n_edges, edges_room;
+};
+
+struct reader {
+    const char *path;
+    struct topology_graph *graph;
+    bool closed; // the nodes are known beforehand
+    struct base_reason *why;
+};
+
+static uint32_t *slot_of(const struct topology_graph *graph, const char *name)
+{
+    uint32_t at = (uint32_t)base_hash_bytes(1, name, strnlen(name, LIMIT_NODE_NAME_BYTES));
+    for (;; at++) {
+        uint32_t *slot = &graph->index[at & (graph->index_room - 1)];
+        if (*slot == NONE || strncmp(graph->names[*slot], name, LIMIT_NODE_NAME_BYTES) == 0)
+            return slot;
+    }
+}
+
+static enum base_error create(struct topology_graph **graph)
+{
+    struct topology_graph *fresh = calloc(1, sizeof *fresh);
+    if (!fresh)
+        return BASE_ENOMEM;
+    fresh->names_room = TOPOLOGY_MEMBERS_MOST;
+    fresh->index_room = 4 * TOPOLOGY_MEMBERS_MOST;
+    fresh->names = calloc(fresh->names_room, sizeof *fresh->names);
+    fresh->line = calloc(fresh->names_room, sizeof *fresh->line);
+    fresh->index = malloc(fresh->index_room * sizeof *fresh->index);
+    if (!fresh->names || !fresh->line || !fresh->index) {
+        topology_graph_destroy(fresh);
+        return BASE_ENOMEM;
+    }
+    memset(fresh->index, 0xff, fresh->index_room * sizeof *fresh->index);
+    *graph = fresh;
+    return BASE_OK;
+}
+
+void topology_graph_destroy(struct topology_graph *graph)
+{
+    if (!graph)
+        return;
+    free(graph->names);
+    free(graph->line);
+    free(graph->index);
+    free(graph->edges);
+    free(graph);
+}
+
+size_t topology_graph_nodes(const struct topology_graph *graph)
+{
+    return graph->n;
+}
+
+const char *topology_graph_name(const struct topology_graph *graph, size_t node)
+{
+    return graph->names[node];
+}
+
+static uint32_t add_node(struct topology_graph *graph, const char *name, uint32_t *slot)
+{
+    *slot = graph->n;
+    snprintf(graph->names[graph->n], LIMIT_NODE_NAME_BYTES, "%.*s", (int)LIMIT_NODE_NAME_BYTES - 1, name);
+    return graph->n++;
+}
+
+static enum base_error find_node(struct reader *r, const char *name, uint32_t line, uint32_t *node)
+{
+    struct topology_graph *graph = r->graph;
+    if (strlen(name) >= LIMIT_NODE_NAME_BYTES)
+        return base_fail(r->why, BASE_ELIMIT, "%s:%u: the name '%.64s...' is longer than %u bytes", r->path,
+                         line, name, LIMIT_NODE_NAME_BYTES - 1);
+    uint32_t *slot = slot_of(graph, name);
+    if (*slot == NONE && r->closed)
+        return base_fail(r->why, BASE_ENOTFOUND, "%s:%u: there is no node '%s'; the nodes are '%s' to '%s'",
+                         r->path, line, name, graph->names[0], graph->names[graph->n - 1]);
+    if (*slot == NONE && graph->n == graph->names_room)
+        return base_fail(r->why, BASE_ELIMIT, "%s:%u: '%s' is one node more than the limit, %u", r->path,
+                         line, name, graph->names_room);
+    *node = *slot == NONE ? add_node(graph, name, slot) : *slot;
+    if (!graph->line[*node])
+        graph->line[*node] = line;
+    return BASE_OK;
+}
+
+static enum base_error add_edge(struct topology_graph *graph, struct given edge)
+{
+    if (graph->n_edges == graph->edges_room) {
+        size_t room = 2 * graph->edges_room + 64;
+        struct given *edges = realloc(graph->edges, room * sizeof *edges);
+        if (!edges)
+            return BASE_ENOMEM;
+        graph->edges = edges;
+        graph->edges_room = room;
+    }
+    graph->edges[graph->n_edges++] = edge;
+    return BASE_OK;
+}
+
+// A line without its comment and newline; it is cut into words.
+static enum base_error read_line(struct reader *r, char *text, uint32_t line)
+{
+    char *words[4] = {NULL}, *rest = NULL, *end = NULL;
+    size_t count = 0;
+    struct given edge = {.line = line, .weight = 1};
+    for (char *word = strtok_r(text, " \t\r", &rest); word && count < 4;
+         word = strtok_r(NULL, " \t\r", &rest))
+        words[count++] = word;
+    if (count == 0)
+        return BASE_OK;
+    if (count == 1 || count == 4)
+        return base_fail(r->why, BASE_EFORMAT,
+                         "%s:%u: expected an edge as 'name name [weight]', found %s words", r->path, line,
+                         count == 1 ? "one of these" : "more than three");
+    if (words[2])
+        edge.weight = strtod(words[2], &end);
+    if (words[2] && (*end || !(edge.weight > 0) || !(edge.weight < 1e300)))
+        return base_fail(r->why, BASE_EFORMAT, "%s:%u: the weight is '%.64s', expected a number above 0",
+                         r->path, line, words[2]);
+    enum base_error error = find_node(r, words[0], line, &edge.from);
+    if (!error)
+        error = find_node(r, words[1], line, &edge.to);
+    if (!error && edge.from == edge.to)
+        return base_fail(r->why, BASE_EFORMAT, "%s:%u: an edge from '%s' to itself", r->path, line, words[0]);
+    return error ? error : add_edge(r->graph, edge);
+}
+
+static enum base_error read_lines(struct reader *r, char *text, size_t bytes)
+{
+    uint32_t line = 1;
+    for (char *begin = text, *end = text + bytes; begin <= end; line++) {
+        char *stop = memchr(begin, '\n', (size_t)(end - begin));
+        stop = stop ? stop : end;
+        *stop = 0;
+        if (strlen(begin) != (size_t)(stop - begin))
+            return base_fail(r->why, BASE_EFORMAT, "%s:%u: a zero byte; expected text", r->path, line);
+        char *comment = strchr(begin, '#');
+        if (comment)
+            *comment = 0;
+        enum base_error error = read_line(r, begin, line);
+        if (error)
+            return error;
+        begin = stop + 1;
+    }
+    return BASE_OK;
+}
+
+static uint32_t lower(const struct given *e)
+{
+    return e->from < e->to ? e->from : e->to;
+}
+
+static uint32_t upper(const struct given *e)
+{
+    return e->from < e->to ? e->to : e->from;
+}
+
+static int compare_given(const void *left, const void *right)
+{
+    const struct given *a = left, *b = right;
+    if (lower(a) != lower(b))
+        return lower(a) < lower(b) ? -1 : 1;
+    if (upper(a) != upper(b))
+        return upper(a) < upper(b) ? -1 : 1;
+    return a->line < b->line ? -1 : a->line > b->line;
+}
+
+static bool same_edge(const struct given *a, const struct given *b)
+{
+    return lower(a) == lower(b) && upper(a) == upper(b);
+}
+
+static enum base_error refuse_pair(const struct reader *r, const struct given *first,
+                                   const struct given *second)
+{
+    const char *from = r->graph->names[second->from], *to = r->graph->names[second->to];
+    if (first->from == second->from)
+        return base_fail(r->why, BASE_EFORMAT, "%s:%u: the edge from '%s' to '%s' is already in line %u",
+                         r->path, second->line, from, to, first->line);
+    return base_fail(r->why, BASE_EFORMAT,
+                     "%s:%u: not symmetric: '%s' to '%s' has weight %g, but '%s' to '%s' in line %u has %g",
+                     r->path, second->line, from, to, second->weight, to, from, first->line, first->weight);
+}
+
+// The first of begin[count], all between the same two nodes, that has the direction of `edge`, or NULL.
+static const struct given *same_direction(const struct given *begin, size_t count, const struct given *edge)
+{
+    for (size_t i = 0; i < count; i++)
+        if (begin[i].from == edge->from)
+            return &begin[i];
+    return NULL;
+}
+
+// Sorted edges: each alone, or all in pairs of two directions.
+static enum base_error check_directions(const struct reader *r)
+{
+    const struct given *edges = r->graph->edges, *alone = NULL, *paired = NULL;
+    for (size_t i = 0, next; i < r->graph->n_edges; i = next) {
+        for (next = i + 1; next < r->graph->n_edges && same_edge(&edges[i], &edges[next]); next++) {
+            const struct given *twin = same_direction(&edges[i], next - i, &edges[next]);
+            if (twin || edges[next].weight != edges[i].weight)
+                return refuse_pair(r, twin ? twin : &edges[i], &edges[next]);
+        }
+        if (next == i + 2)
+            paired = &edges[i];
+        else if (!alone || edges[i].line < alone->line)
+            alone = &edges[i];
+    }
+    if (!paired || !alone)
+        return BASE_OK;
+    return base_fail(
+        r->why, BASE_EFORMAT,
+        "%s:%u: not symmetric: '%s' to '%s' is given in this direction only, others, as that of line "
+        "%u, in both; give each edge once, or all in both directions",
+        r->path, alone->line, r->graph->names[alone->from], r->graph->names[alone->to], paired->line);
+}
+
+static uint32_t root_of(uint32_t *parent, uint32_t node)
+{
+    while (parent[node] != node)
+        node = parent[node] = parent[parent[node]];
+    return node;
+}
+
+static uint32_t *alone_each(size_t n)
+{
+    uint32_t *parent = malloc((n + 1) * sizeof *parent);
+    for (size_t i = 0; parent && i < n; i++)
+        parent[i] = (uint32_t)i;
+    return parent;
+}
+
+static enum base_error check_connected(const struct reader *r)
+{
+    struct topology_graph *graph = r->graph;
+    uint32_t *parent = alone_each(graph->n);
+    enum base_error error = parent ? BASE_OK : BASE_ENOMEM;
+    for (size_t i = 0; !error && i < graph->n_edges; i++)
+        parent[root_of(parent, graph->edges[i].from)] = root_of(parent, graph->edges[i].to);
+    for (uint32_t i = 1; !error && i < graph->n; i++)
+        if (root_of(parent, i) != root_of(parent, 0)) {
+            if (graph->line[i])
+                error =
+                    base_fail(r->why, BASE_EFORMAT, "%s:%u: not connected: no way leads from '%s' to '%s'",
+                              r->path, graph->line[i], graph->names[i], graph->names[0]);
+            else
+                error = base_fail(r->why, BASE_EFORMAT, "%s: not connected: no line names the node '%s'",
+                                  r->path, graph->names[i]);
+        }
+    free(parent);
+    return error;
+}
+
+static enum base_error take_known(struct reader *r, const struct topology_member *known, size_t n_known)
+{
+    for (size_t i = 0; i < n_known; i++) {
+        uint32_t *slot = slot_of(r->graph, known[i].name);
+        if (*slot != NONE || r->graph->n == r->graph->names_room)
+            return base_fail(r->why, BASE_EINVAL, "%s: two nodes '%.64s', or too many", r->path,
+                             known[i].name);
+        (void)add_node(r->graph, known[i].name, slot);
+    }
+    return BASE_OK;
+}
+
+enum base_error topology_graph_read(const char *path, const char *text, size_t bytes,
+                                    const struct topology_member *known, size_t n_known,
+                                    struct topology_graph **graph, struct base_reason *why)
+{
+    struct reader r = {.path = path, .closed = known, .why = why};
+    char *copy = malloc(bytes + 1);
+    enum base_error error = copy ? create(&r.graph) : BASE_ENOMEM;
+    if (error)
+        goto out;
+    memcpy(copy, text, bytes);
+    error = take_known(&r, known, known ? n_known : 0);
+    if (!error)
+        error = read_lines(&r, copy, bytes);
+    if (!error && r.graph->n == 0)
+        error = base_fail(why, BASE_EFORMAT, "%s: no edges; expected lines 'name name'", path);
+    if (!error && r.graph->n_edges)
+        qsort(r.graph->edges, r.graph->n_edges, sizeof *r.graph->edges, compare_given);
+    if (!error)
+        error = check_directions(&r);
+    if (!error)
+        error = check_connected(&r);
+out:
+    free(copy);
+    if (error)
+        topology_graph_destroy(r.graph);
+    else
+        *graph = r.graph;
+    return error;
+}
+
+// at[node]: position of its member, or NONE for one that is gone. BASE_ENOTFOUND: a member without a node.
+static enum base_error place(const struct topology_plan *plan, const struct topology_member *members,
+                             const struct topology_graph *graph, uint32_t *at)
+{
+    memset(at, 0xff, graph->n * sizeof *at);
+    for (size_t i = 0; i < plan->n; i++) {
+        uint32_t *slot = slot_of(graph, members[i].name);
+        if (*slot == NONE || at[*slot] != NONE)
+            return BASE_ENOTFOUND;
+        at[*slot] = plan->position[i];
+    }
+    return BASE_OK;
+}
+
+static int compare_sides(const void *left, const void *right)
+{
+    const struct topology_edge *x = left, *y = right;
+    if (x->a != y->a)
+        return x->a < y->a ? -1 : 1;
+    return x->b < y->b ? -1 : x->b > y->b;
+}
+
+// Each connected part of those who are gone is closed over: the living at its rim are joined to a path in the
+// order of the ring. So what the whole graph connected stays connected, and only the rim has new edges.
+static enum base_error close_over(const struct topology_graph *graph, const uint32_t *at,
+                                  struct topology_edges *edges)
+{
+    size_t rims = 0;
+    uint32_t *parent = alone_each(graph->n);
+    struct topology_edge *rim = malloc((graph->n_edges + 1) * sizeof *rim); // part, position
+    enum base_error error = parent && rim ? BASE_OK : BASE_ENOMEM;
+    for (size_t i = 0; !error && i < graph->n_edges; i++) {
+        const struct given *e = &graph->edges[i];
+        if (at[e->from] == NONE && at[e->to] == NONE)
+            parent[root_of(parent, e->from)] = root_of(parent, e->to);
+    }
+    for (size_t i = 0; !error && i < graph->n_edges; i++) {
+        uint32_t gone = graph->edges[i].from, here = graph->edges[i].to;
+        if (at[gone] != NONE) {
+            gone = graph->edges[i].to;
+            here = graph->edges[i].from;
+        }
+        if (at[gone] == NONE && at[here] != NONE)
+            rim[rims++] = (struct topology_edge){root_of(parent, gone), at[here]};
+    }
+    if (rims)
+        qsort(rim, rims, sizeof *rim, compare_sides);
+    for (size_t i = 1; i < rims; i++)
+        if (rim[i].a == rim[i - 1].a)
+            topology_join(edges, rim[i - 1].b, rim[i].b);
+    free(parent);
+    free(rim);
+    return error;
+}
+
+static enum base_error make(struct topology_plan *plan, const struct topology_options *options,
+                            const struct topology_member *members)
+{
+    const struct topology_graph *graph = options->graph;
+    struct topology_edges edges = {0};
+    uint32_t *at = malloc((graph->n + 1) * sizeof *at);
+    enum base_error error = at ? place(plan, members, graph, at) : BASE_ENOMEM;
+    for (size_t i = 0; !error && i < graph->n_edges; i++)
+        if (at[graph->edges[i].from] != NONE && at[graph->edges[i].to] != NONE)
+            topology_join(&edges, at[graph->edges[i].from], at[graph->edges[i].to]);
+    if (!error)
+        error = close_over(graph, at, &edges);
+    free(at);
+    if (error) {
+        free(edges.list);
+        return error;
+    }
+    return topology_graph_make(plan, &edges);
+}
+
+const struct topology_family topology_file = {.make = make, TOPOLOGY_TABLE};

@@ -1,0 +1,22 @@
+// A graph from a file: one edge a line, "name name [weight]", # begins a comment. Each edge is given once,
+// or, all of them, in both directions with the same weight. A weight is checked and otherwise not used: all
+// meetings have 1/2. Pure: the caller reads the file.
+#ifndef TOPOLOGY_FILE_H
+#define TOPOLOGY_FILE_H
+
+#include "topology/topology.h"
+
+#define TOPOLOGY_FILE_BYTES_MOST (1u << 26)
+
+// text[bytes] of the file `path`, which is only for messages. known[n_known]: the nodes that there are; NULL:
+// those that the file names. Refused, naming the line: a line that is no edge, an unknown node, an edge from
+// a node to itself, an edge given twice, two directions that do not agree; a graph that is not connected, or
+// more nodes than TOPOLOGY_MEMBERS_MOST.
+enum base_error topology_graph_read(const char *path, const char *text, size_t bytes,
+                                    const struct topology_member *known, size_t n_known,
+                                    struct topology_graph **graph, struct base_reason *why) BASE_CHECK;
+void topology_graph_destroy(struct topology_graph *graph);
+size_t topology_graph_nodes(const struct topology_graph *graph);
+const char *topology_graph_name(const struct topology_graph *graph, size_t node); // in order of their naming
+
+#endif
