@@ -11,6 +11,7 @@ static const char overview[] =
     "  p2pml run EXPERIMENT.yaml   starts many real nodes on this host, shows their progress, compares the "
     "result with\n"
     "                              lone and central training, and writes summary.json\n"
+    "  p2pml topology show KIND    what a graph is worth, what a death costs it, and how it looks\n"
     "  p2pml keygen                makes the identity of a node or the secret of a cluster\n"
     "  p2pml inspect FILE          shows what is in a checkpoint, or in another safetensors file\n"
     "  p2pml help [COMMAND]        this, or more about a command\n"
@@ -54,6 +55,40 @@ static const char about_inspect[] =
     "\n"
     "Shows the tensors, the metadata and the state of the edges in a checkpoint.\n";
 
+static const char about_topology[] =
+    "p2pml topology show KIND --nodes N [--seed S] [--param KEY=VALUE] [--file PATH] [--group-size G]\n"
+    "                              [--parameters D] [--ratio R] [--json | --dot | --svg]\n"
+    "\n"
+    "  KIND             ring         two neighbours, met in turn\n"
+    "                   butterfly    slot i meets i XOR 2^t: the exact mean after log2 N rounds if N is a "
+    "power of "
+    "two\n"
+    "                   random       several rings in random orders, an expander (--param rings=K, initially "
+    "2)\n"
+    "                   torus        a grid whose edges are joined; winding where N has no two factors from "
+    "3 on\n"
+    "                   exponential  i with i + 2^k for all k\n"
+    "                   one-peer     the same, one k a round\n"
+    "                   complete     everybody with everybody, as a tournament\n"
+    "                   star         everybody with one hub, in turn\n"
+    "                   matchings    a random matching, drawn anew each round\n"
+    "                   base         base-2 graph: the exact mean after at most 2 log2 N + 1 rounds, any N\n"
+    "                   hierarchical the exact mean inside each group (--group-size G), then among their "
+    "leaders\n"
+    "                   file         --file PATH: lines 'name name [weight]', # comments; without --nodes, "
+    "the "
+    "nodes it names,\n"
+    "                                else node-00, node-01, ...\n"
+    "  --nodes N        1 to 16384; every kind takes every number\n"
+    "  --seed S         topology.seed of the nodes, initially 1; the graph of p2pml run with the same seed\n"
+    "  --parameters D   of the model, initially 203530 (an MLP 784-256-10), and\n"
+    "  --ratio R        the share that is sent, initially 1/32: for the bytes\n"
+    "  --json           the same as one JSON object, with all edges\n"
+    "  --dot            the graph for graphviz; a colour is a round of the period\n"
+    "  --svg            a picture: by graphviz where it is installed, else a circle\n"
+    "\n"
+    "Try: p2pml topology show torus --nodes 16; p2pml topology show random --nodes 32 --svg > random.svg\n";
+
 static int print(const char *text)
 {
     return fputs(text, stdout) >= 0 ? LAB_EXIT_DONE : LAB_EXIT_FAILED;
@@ -77,10 +112,12 @@ int lab_command_help(int argc, char **argv)
         return print(overview);
     if (strcmp(argv[1], "run") == 0)
         return print_run();
+    if (strcmp(argv[1], "topology") == 0)
+        return print(about_topology);
     if (strcmp(argv[1], "keygen") == 0)
         return print(about_keygen);
     if (strcmp(argv[1], "inspect") == 0)
         return print(about_inspect);
-    fprintf(stderr, "p2pml: there is no help for '%s', expected run, keygen or inspect\n", argv[1]);
+    fprintf(stderr, "p2pml: there is no help for '%s', expected run, topology, keygen or inspect\n", argv[1]);
     return LAB_EXIT_USAGE;
 }

@@ -17,16 +17,17 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"run", lab_command_run},   {"keygen", lab_command_keygen}, {"inspect", lab_command_inspect},
-    {"help", lab_command_help}, {"--help", lab_command_help},   {"-h", lab_command_help},
-    {"version", print_version}, {"--version", print_version},
+    {"run", lab_command_run},           {"keygen", lab_command_keygen}, {"inspect", lab_command_inspect},
+    {"topology", lab_command_topology}, {"help", lab_command_help},     {"--help", lab_command_help},
+    {"-h", lab_command_help},           {"version", print_version},     {"--version", print_version},
 };
 
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN);
     if (argc < 2) {
-        fputs("p2pml: a command is missing: run, keygen, inspect, help or version; 'p2pml help' explains "
+        fputs("p2pml: a command is missing: run, topology, keygen, inspect, help or version; 'p2pml help' "
+              "explains "
               "them\n",
               stderr);
         return LAB_EXIT_USAGE;
@@ -35,7 +36,8 @@ int main(int argc, char **argv)
         if (strcmp(argv[1], commands[i].name) == 0)
             return commands[i].run(argc - 1, argv + 1);
     fprintf(stderr,
-            "p2pml: found the command '%s', expected run, keygen, inspect, help or version; 'p2pml help' "
+            "p2pml: found the command '%s', expected run, topology, keygen, inspect, help or version; 'p2pml "
+            "help' "
             "explains "
             "them\n",
             argv[1]);

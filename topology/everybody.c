@@ -1,6 +1,9 @@
 // Kinds in which a member may meet everybody: a tournament, a star, and random matchings.
 #include "base/hash.h"
+#include "base/rng.h"
 #include "topology/parts.h"
+
+#include <stdlib.h>
 
 static size_t all_others(const struct topology_plan *plan, size_t member, size_t *peers, size_t capacity)
 {
@@ -9,11 +12,30 @@ static size_t all_others(const struct topology_plan *plan, size_t member, size_t
     return plan->n - 1;
 }
 
+// Rounds of a period in random order: in their own, two after another make a ring, and mix like one.
+static enum base_error shuffle_rounds(struct topology_plan *plan, const struct topology_options *options,
+                                      const struct topology_member *members)
+{
+    struct base_rng rng;
+    uint32_t *rounds = malloc((plan->n + 1) * sizeof *rounds);
+    (void)options;
+    (void)members;
+    if (!rounds)
+        return BASE_ENOMEM;
+    for (size_t i = 0; i < plan->n; i++)
+        rounds[i] = (uint32_t)i;
+    base_rng_seed(&rng, plan->seed);
+    base_rng_shuffle(&rng, rounds, plan->n - (plan->n && plan->n % 2 == 0));
+    plan->data = rounds;
+    return BASE_OK;
+}
+
 // The circle method. Of an odd number of positions those meet in round t whose sum is t; the one that is half
 // of t rests. An even number has one more, which meets the one that would rest.
 static size_t tournament_partner(const struct topology_plan *plan, size_t member, uint64_t round)
 {
-    size_t odd = plan->n - (plan->n % 2 == 0), i = plan->position[member], t = (size_t)(round % odd);
+    const uint32_t *rounds = plan->data;
+    size_t odd = plan->n - (plan->n % 2 == 0), i = plan->position[member], t = rounds[round % odd];
     size_t half = t % 2 ? (t + odd) / 2 : t / 2;
     if (i == odd)
         return plan->order[half];
@@ -27,8 +49,11 @@ static uint64_t tournament_period(const struct topology_plan *plan)
     return plan->n - (plan->n % 2 == 0);
 }
 
-const struct topology_family topology_complete = {
-    .partner = tournament_partner, .period = tournament_period, .neighbours = all_others};
+const struct topology_family topology_complete = {.make = shuffle_rounds,
+                                                  .drop = free,
+                                                  .partner = tournament_partner,
+                                                  .period = tournament_period,
+                                                  .neighbours = all_others};
 
 // The hub is the first on the ring; its death makes the second the hub.
 static size_t star_partner(const struct topology_plan *plan, size_t member, uint64_t round)

@@ -359,7 +359,7 @@ static enum base_error close_over(const struct topology_graph *graph, const uint
             here = graph->edges[i].from;
         }
         if (at[gone] == NONE && at[here] != NONE)
-            rim[rims++] = (struct topology_edge){root_of(parent, gone), at[here]};
+            rim[rims++] = (struct topology_edge){.a = root_of(parent, gone), .b = at[here]};
     }
     if (rims)
         qsort(rim, rims, sizeof *rim, compare_sides);

@@ -17,27 +17,42 @@ void topology_join(struct topology_edges *edges, size_t a, size_t b)
         edges->list = list;
         edges->capacity = capacity;
     }
-    edges->list[edges->count++] =
-        (struct topology_edge){.a = (uint32_t)(a < b ? a : b), .b = (uint32_t)(a < b ? b : a)};
+    edges->list[edges->count] = (struct topology_edge){
+        .a = (uint32_t)(a < b ? a : b), .b = (uint32_t)(a < b ? b : a), .serial = (uint32_t)edges->count};
+    edges->count++;
 }
 
-static int compare_edges(const void *left, const void *right)
+static int compare_ends(const struct topology_edge *x, const struct topology_edge *y)
 {
-    const struct topology_edge *x = left, *y = right;
     if (x->a != y->a)
         return x->a < y->a ? -1 : 1;
     return x->b < y->b ? -1 : x->b > y->b;
 }
 
+static int compare_serials(const void *left, const void *right)
+{
+    const struct topology_edge *x = left, *y = right;
+    return x->serial < y->serial ? -1 : x->serial > y->serial;
+}
+
+static int compare_edges(const void *left, const void *right)
+{
+    int ends = compare_ends(left, right);
+    return ends ? ends : compare_serials(left, right);
+}
+
+// The first of each stays, in the order in which they came.
 static void drop_repeats(struct topology_edges *edges)
 {
     size_t kept = 0;
-    if (edges->count)
-        qsort(edges->list, edges->count, sizeof *edges->list, compare_edges);
+    if (edges->count == 0)
+        return;
+    qsort(edges->list, edges->count, sizeof *edges->list, compare_edges);
     for (size_t i = 0; i < edges->count; i++)
-        if (kept == 0 || compare_edges(&edges->list[kept - 1], &edges->list[i]) != 0)
+        if (kept == 0 || compare_ends(&edges->list[kept - 1], &edges->list[i]) != 0)
             edges->list[kept++] = edges->list[i];
     edges->count = kept;
+    qsort(edges->list, edges->count, sizeof *edges->list, compare_serials);
 }
 
 enum base_error topology_graph_make(struct topology_plan *plan, struct topology_edges *edges)
@@ -79,20 +94,35 @@ static size_t root(size_t n)
     return s;
 }
 
+// All i with i + offset, modulo n, cycle by cycle.
+static void join_cycles(struct topology_edges *edges, size_t n, size_t offset)
+{
+    size_t cycles = offset;
+    for (size_t rest = n; rest;) { // the greatest common divisor
+        size_t next = cycles % rest;
+        cycles = rest;
+        rest = next;
+    }
+    for (size_t c = 0; c < cycles; c++)
+        for (size_t i = 0, at = c; i < n / cycles; i++, at = (at + offset) % n)
+            topology_join(edges, at, (at + offset) % n);
+}
+
 // Rows of s in the order of the ring, or, where no s divides n, one row that winds around: a twisted torus.
 static enum base_error make_torus(struct topology_plan *plan, const struct topology_options *options,
                                   const struct topology_member *members)
 {
     struct topology_edges edges = {0};
-    size_t n = plan->n, rows = shorter_side(n);
+    size_t n = plan->n, rows = shorter_side(n), columns = rows ? n / rows : root(n);
     (void)options;
     (void)members;
-    size_t columns = rows ? n / rows : root(n);
-    for (size_t i = 0; i < n; i++) {
-        size_t right = rows && (i + 1) % columns == 0 ? i + 1 - columns : (i + 1) % n;
-        topology_join(&edges, i, right);
-        topology_join(&edges, i, (i + columns) % n);
-    }
+    for (size_t row = 0; row < rows; row++)
+        for (size_t i = 0; i < columns; i++)
+            topology_join(&edges, row * columns + i, row * columns + (i + 1) % columns);
+    if (n && rows == 0)
+        join_cycles(&edges, n, 1);
+    if (n)
+        join_cycles(&edges, n, columns % n);
     return topology_graph_make(plan, &edges);
 }
 
@@ -104,9 +134,8 @@ static enum base_error make_exponential(struct topology_plan *plan, const struct
     struct topology_edges edges = {0};
     (void)options;
     (void)members;
-    for (size_t i = 0; i < plan->n; i++)
-        for (size_t offset = 1; offset < plan->n; offset *= 2)
-            topology_join(&edges, i, (i + offset) % plan->n);
+    for (size_t offset = 1; offset < plan->n; offset *= 2)
+        join_cycles(&edges, plan->n, offset);
     return topology_graph_make(plan, &edges);
 }
 

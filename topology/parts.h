@@ -74,6 +74,7 @@ size_t topology_table_neighbours(const struct topology_plan *plan, size_t member
 
 struct topology_edge {
     uint32_t a, b; // positions, a != b
+    uint32_t serial;
 };
 
 struct topology_edges {
@@ -89,8 +90,8 @@ void topology_join(struct topology_edges *edges, size_t a, size_t b); // a == b:
 enum base_error topology_colour(size_t n, const struct topology_edge *edges, size_t n_edges, uint32_t *colour,
                                 uint32_t *colours) BASE_CHECK;
 
-// The plan of a graph that does not change: each colour is a round. Repeats among the edges count once.
-// Frees the list in any case.
+// The plan of a graph that does not change: each colour is a round. Repeats among the edges count once. Edges
+// that are joined along cycles get few colours. Frees the list in any case.
 enum base_error topology_graph_make(struct topology_plan *plan, struct topology_edges *edges) BASE_CHECK;
 
 // Rounds of the base-2 graph of n; and its meetings among the positions who[n], from `round` on.

@@ -109,6 +109,12 @@ uint32_t topology_plan_slot(const struct topology_plan *plan, size_t member)
     return plan->slot ? plan->slot[member] : TOPOLOGY_NO_SLOT;
 }
 
+size_t topology_plan_place(const struct topology_plan *plan, size_t member)
+{
+    BASE_ASSERT(member < plan->n);
+    return plan->position[member];
+}
+
 void topology_find(struct topology_found *found, size_t peer)
 {
     size_t at = 0;

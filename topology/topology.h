@@ -78,5 +78,7 @@ size_t topology_plan_neighbours(const struct topology_plan *plan, size_t member,
                                 size_t capacity);
 // Butterfly: the slot that this member has in the plan, which it is to claim. Others: TOPOLOGY_NO_SLOT.
 uint32_t topology_plan_slot(const struct topology_plan *plan, size_t member);
+// Where this member stands in the order by hash, ring 0, that every kind begins with: 0 to n - 1.
+size_t topology_plan_place(const struct topology_plan *plan, size_t member);
 
 #endif

@@ -28,7 +28,7 @@ struct graph {
 
 static void add(struct graph *graph, uint32_t a, uint32_t b)
 {
-    graph->edges[graph->n_edges++] = (struct topology_edge){a, b};
+    graph->edges[graph->n_edges++] = (struct topology_edge){.a = a, .b = b};
 }
 
 static void check(struct graph *graph)
@@ -126,7 +126,7 @@ static void a_shuffled_complete_graph_needs_fans(void **state)
         base_rng_shuffle(&rng, order, graph.n_edges);
         for (uint32_t a = 0; a < graph.n; a++)
             for (uint32_t b = a + 1; b < graph.n; b++)
-                graph.edges[order[count++]] = (struct topology_edge){a, b};
+                graph.edges[order[count++]] = (struct topology_edge){.a = a, .b = b};
         check(&graph);
     }
 }

@@ -238,6 +238,25 @@ static void every_matching_is_as_likely(void **state)
     topology_plan_destroy(plan);
 }
 
+// In the order of the circle method a tournament of 64 would be a ring, and need 956.
+static void tournaments_and_exponential_graphs_mix_fast(void **state)
+{
+    (void)state;
+    for (size_t n = 8; n <= 64; n *= 2)
+        for (size_t odd = 0; odd < 2; odd++) {
+            uint64_t tournament, exponential;
+            struct topology_plan *plan = plan_of(TOPOLOGY_COMPLETE, n + odd, 1);
+            assert_int_equal(topology_rounds_to(plan, 1e-2, &tournament), BASE_OK);
+            topology_plan_destroy(plan);
+            plan = plan_of(TOPOLOGY_EXPONENTIAL, n + odd, 1);
+            assert_int_equal(topology_rounds_to(plan, 1e-2, &exponential), BASE_OK);
+            topology_plan_destroy(plan);
+            print_message("%zu members: tournament %d rounds, exponential %d\n", n + odd, (int)tournament,
+                          (int)exponential);
+            assert_true(tournament <= 48 && exponential <= 48);
+        }
+}
+
 static void shapes(void **state)
 {
     static const struct {
@@ -286,6 +305,7 @@ int main(void)
         cmocka_unit_test(hierarchies_agree_inside_and_then_between),
         cmocka_unit_test(random_matchings_contract_as_expected),
         cmocka_unit_test(every_matching_is_as_likely),
+        cmocka_unit_test(tournaments_and_exponential_graphs_mix_fast),
         cmocka_unit_test(shapes),
         cmocka_unit_test(work_without_end_is_refused),
     };
