@@ -85,7 +85,7 @@ static const char about_topology[] =
     "  --ratio R        the share that is sent, initially 1/32: for the bytes\n"
     "  --json           the same as one JSON object, with all edges\n"
     "  --dot            the graph for graphviz; a colour is a round of the period\n"
-    "  --svg            a picture: by graphviz where it is installed, else a circle\n"
+    "  --svg            a picture: by graphviz where it is installed, for up to 200 nodes, else a circle\n"
     "\n"
     "Try: p2pml topology show torus --nodes 16; p2pml topology show random --nodes 32 --svg > random.svg\n";
 

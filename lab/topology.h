@@ -50,7 +50,7 @@ enum base_error lab_topology_text(const struct lab_topology *t, const struct lab
 enum base_error lab_topology_json(const struct lab_topology *t, const struct lab_topology_facts *facts,
                                   FILE *out) BASE_CHECK;
 enum base_error lab_topology_dot(const struct lab_topology *t, FILE *out) BASE_CHECK;
-// With graphviz where it is installed, else a circle of our own. To stdout.
+// With graphviz where it is installed, for up to 200 nodes, else a circle of our own. To stdout.
 enum base_error lab_topology_svg(const struct lab_topology *t, struct base_reason *why) BASE_CHECK;
 
 #endif

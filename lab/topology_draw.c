@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COLOURED_MOST 64u // rounds of a period that colours can tell apart
+#define LAID_OUT_MOST 200u // nodes that graphviz is given
+#define COLOURED_MOST 64u  // rounds of a period that colours can tell apart
 
 // The first round in which the two meet, as a share of the period; below 0: colours would not tell.
 static double hue(const struct lab_topology *t, size_t a, size_t b)
@@ -135,11 +136,13 @@ static enum base_error draw_circle(const struct lab_topology *t, FILE *out)
     return error ? error : ferror(out) ? BASE_EIO : BASE_OK;
 }
 
-// Layouts by springs draw the grid of a torus as one; of many nodes only the coarser program is quick.
+// Layouts by springs draw the grid of a torus as one; of many nodes they take minutes.
 static const char *layout_program(const struct lab_topology *t)
 {
-    const char *program = t->n > 200 ? "sfdp" : t->options.kind == TOPOLOGY_RING ? "circo" : "neato";
+    const char *program = t->options.kind == TOPOLOGY_RING ? "circo" : "neato";
     char command[64];
+    if (t->n > LAID_OUT_MOST)
+        return NULL;
     snprintf(command, sizeof command, "command -v %s >/dev/null 2>&1", program);
     return system(command) == 0 ? program : NULL;
 }
