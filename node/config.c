@@ -15,7 +15,11 @@ _Static_assert(KERNELS_FP32 == 0 && KERNELS_FP16 == 1 && KERNELS_INT8 == 2 && KE
 _Static_assert(COMPRESS_EXACT == 0 && COMPRESS_THRESHOLD == 1 && COMPRESS_BISECTION == 2 &&
                    COMPRESS_RANDOM == 3 && COMPRESS_METHODS == 4,
                "average.select");
-_Static_assert(TOPOLOGY_RING == 0 && TOPOLOGY_BUTTERFLY == 1 && TOPOLOGY_RANDOM == 2, "topology.kind");
+_Static_assert(TOPOLOGY_RING == 0 && TOPOLOGY_BUTTERFLY == 1 && TOPOLOGY_RANDOM == 2 && TOPOLOGY_TORUS == 3 &&
+                   TOPOLOGY_EXPONENTIAL == 4 && TOPOLOGY_ONE_PEER == 5 && TOPOLOGY_COMPLETE == 6 &&
+                   TOPOLOGY_STAR == 7 && TOPOLOGY_MATCHINGS == 8 && TOPOLOGY_BASE == 9 &&
+                   TOPOLOGY_HIERARCHICAL == 10 && TOPOLOGY_FILE == 11 && TOPOLOGY_KINDS == 12,
+               "topology.kind");
 _Static_assert(GOSSIP_PROFILE_LAN == 0 && GOSSIP_PROFILE_WAN == 1 && GOSSIP_PROFILE_LOCAL == 2,
                "cluster.profile");
 
@@ -236,10 +240,14 @@ static const struct node_key keys[] = {
              "pull still "
              "counts. The graph closes around the dead at once."),
 
-    CHOICE("topology.kind", topology.kind, "ring", "ring|butterfly|random",
-           "Whom a node meets. ring: two neighbours in turn. butterfly: all reach all in log2(nodes) rounds; "
-           "best with "
-           "a power of two. random: topology.rings rings in random orders, in turn. The same on all nodes."),
+    CHOICE(
+        "topology.kind", topology.kind, "ring",
+        "ring|butterfly|random|torus|exponential|one-peer|complete|star|matchings|base|hierarchical|file",
+        "Whom a node meets. ring: two neighbours in turn. butterfly: all reach all in log2(nodes) rounds; "
+        "best with "
+        "a power of two. random: topology.rings rings in random orders, in turn. torus: four neighbours. "
+        "exponential, one-peer: those 1, 2, 4, ... places away. complete, star, matchings: everybody, a hub, "
+        "anybody; up to 65 nodes. The others are for the simulator. The same on all nodes."),
     INTEGER("topology.seed", topology.seed, "1", 0, ANY,
             "Seed of the order of the nodes. The same on all nodes."),
     INTEGER("topology.rings", topology.rings, "2", 1, TOPOLOGY_RINGS_MOST,

@@ -78,7 +78,7 @@ struct node_config {
         uint64_t forget_after_ns; // a peer unreachable for so long leaves the graph
     } average;
     struct {      // topology.*
-        int kind; // enum topology_kind: ring|butterfly|random
+        int kind; // enum topology_kind; base, hierarchical and file are refused
         uint64_t seed;
         uint64_t rings; // random: K
     } topology;

@@ -2,6 +2,7 @@
 #include "base/limits.h"
 #include "node/config_private.h"
 #include "node/schema_private.h"
+#include "topology/topology.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -315,11 +316,33 @@ static enum base_error check_model(const struct node_config *config, struct base
     return BASE_OK;
 }
 
+// Two nodes meet half way, and a record names neither a group nor a file.
+static enum base_error check_topology(const struct node_config *config, struct base_reason *why)
+{
+    enum base_error error = BASE_OK;
+    if (config->topology.kind == TOPOLOGY_BASE)
+        error =
+            base_fail(why, BASE_EINVAL,
+                      "the meetings of base have weights other than 1/2, and nodes meet half way; expected "
+                      "another kind, such as butterfly, which is the same for a power of two");
+    else if (config->topology.kind == TOPOLOGY_HIERARCHICAL)
+        error = base_fail(
+            why, BASE_EINVAL,
+            "hierarchical needs the group of every node, which nodes do not tell one another; expected "
+            "another kind");
+    else if (config->topology.kind == TOPOLOGY_FILE)
+        error = base_fail(
+            why, BASE_EINVAL,
+            "a graph from a file is for p2pml topology show and the simulator; expected another kind");
+    return error ? node_config_at(config, "topology.kind", why, error) : BASE_OK;
+}
+
 enum base_error node_config_check(const struct node_config *config, struct base_reason *why)
 {
     enum base_error (*const checks[])(const struct node_config *, struct base_reason *) = {
-        check_names, check_addresses, check_secrets,           check_peers,
-        check_data,  check_model,     node_config_check_train, node_config_check_average,
+        check_names,    check_addresses, check_secrets,           check_peers,
+        check_data,     check_model,     node_config_check_train, node_config_check_average,
+        check_topology,
     };
     enum base_error error = BASE_OK;
     for (size_t i = 0; i < sizeof checks / sizeof *checks && !error; i++)

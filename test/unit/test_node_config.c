@@ -307,6 +307,15 @@ static void every_impossible_combination_is_named(void **state)
          "--set: peers: found \"localhost:0\", expected the port where that node listens"},
         {{"peers=::1:7400"},
          "--set: peers: found \"::1:7400\", expected an IPv6 address in brackets: [address]:port"},
+        {{"topology.kind=base"},
+         "--set: topology.kind: the meetings of base have weights other than 1/2, and nodes meet half way; "
+         "expected another kind, such as butterfly, which is the same for a power of two"},
+        {{"topology.kind=hierarchical"},
+         "--set: topology.kind: hierarchical needs the group of every node, which nodes do not tell one "
+         "another; expected another kind"},
+        {{"topology.kind=file"},
+         "--set: topology.kind: a graph from a file is for p2pml topology show and the simulator; expected "
+         "another kind"},
         {{"data.kind=idx"},
          "default: data.train_images: found \"\", expected a file with the training images"},
         {{"data.kind=idx", "data.train_images=/dev/null", "data.train_labels=/dev/null",

@@ -82,7 +82,7 @@ static void neighbours_fit_for_every_number_of_members(void **state)
     assert_non_null(view);
     base_rng_seed(&rng, 1);
     fill(view, LIMIT_MEMBERS + 1);
-    for (int kind = TOPOLOGY_RING; kind <= TOPOLOGY_RANDOM; kind++) {
+    for (int kind = TOPOLOGY_RING; kind <= TOPOLOGY_ONE_PEER; kind++) {
         struct topology_options options = options_of((enum topology_kind)kind);
         for (size_t n = 1; n <= LIMIT_MEMBERS; n += n < 150 ? 7 : 1315) {
             for (size_t i = 0; i < n; i++)
@@ -100,6 +100,28 @@ static void neighbours_fit_for_every_number_of_members(void **state)
         assert_int_equal(slot, 78);
     }
     free(view);
+}
+
+// Kinds in which somebody meets everybody are for as many as there is room for, and one more.
+static void everybody_is_at_most_65(void **state)
+{
+    struct topology_member view[NODE_GRAPH_NEIGHBOURS + 2];
+    struct gossip_id out[NODE_GRAPH_NEIGHBOURS], self = id_of(0);
+    (void)state;
+    fill(view, NODE_GRAPH_NEIGHBOURS + 2);
+    for (int kind = TOPOLOGY_COMPLETE; kind <= TOPOLOGY_MATCHINGS;
+         kind += TOPOLOGY_MATCHINGS - TOPOLOGY_COMPLETE) {
+        struct topology_options options = options_of((enum topology_kind)kind);
+        size_t count = 0;
+        uint32_t slot;
+        assert_int_equal(
+            node_graph_neighbours(&options, view, NODE_GRAPH_NEIGHBOURS + 1, &self, out, &count, &slot),
+            BASE_OK);
+        assert_int_equal(count, NODE_GRAPH_NEIGHBOURS);
+        assert_int_equal(
+            node_graph_neighbours(&options, view, NODE_GRAPH_NEIGHBOURS + 2, &self, out, &count, &slot),
+            BASE_ELIMIT);
+    }
 }
 
 static void what_cannot_be_changes_nothing(void **state)
@@ -264,6 +286,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(neighbours_fit_for_every_number_of_members),
+        cmocka_unit_test(everybody_is_at_most_65),
         cmocka_unit_test(what_cannot_be_changes_nothing),
         cmocka_unit_test(without_a_place_in_the_view_there_is_nobody),
         cmocka_unit_test(a_link_that_replaces_another_comes_up_anew),
