@@ -92,7 +92,9 @@ static enum base_error restore_transactions(const struct gossip_exchange *exchan
     enum base_error error = gossip_packet_restore(&edge->request, &reader, limit);
     if (!error)
         error = gossip_packet_restore(&edge->answer, &reader, limit);
-    if (!error && base_reader_left(&reader) != 0)
+    bool open = edge->request.held;
+    if (!error && (base_reader_left(&reader) != 0 || (open && edge->request.epoch != edge->epoch) ||
+                   (open && edge->request.sequence != edge->sequence)))
         error = BASE_EFORMAT;
     return error;
 }

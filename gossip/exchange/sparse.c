@@ -156,8 +156,8 @@ enum base_error gossip_sparse_open(const struct gossip_exchange *exchange, const
     pair->list = exchange->chosen_of == mine;
     if (pair->list)
         pair->mine.entries = exchange->chosen.count;
-    else if (!error)
-        error = compress_reader_open(kernels, mine->bytes, mine->delta_bytes, d, d, NULL, &pair->mine);
+    else if (!error && compress_reader_open(kernels, mine->bytes, mine->delta_bytes, d, d, NULL, &pair->mine))
+        error = BASE_EFORMAT; // ours, from a damaged record: no replay of theirs would help
     if (error)
         return error == BASE_ELIMIT ? BASE_EFORMAT : error;
     error = room_for(&pair->theirs, theirs->keys, &pair->theirs_index);

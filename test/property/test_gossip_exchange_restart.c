@@ -1,5 +1,6 @@
 // The exchange after restarts: from checkpoints of this moment and older ones, from nothing, from a damaged
 // record, and where one end has forgotten the edge.
+#include "base/cursor.h"
 #include "base/hash.h"
 #include "exchange_cases.h"
 
@@ -236,8 +237,10 @@ static void test_record_with_an_impossible_packet_is_refused(void **state)
     (void)state;
     net_round(net, 0, 1);
     struct saved saved = save(net, 0);
-    for (size_t flipped = 28; flipped <= 30;
-         flipped += 2) { // sign of the step scale; offset of a sparse delta
+    // Epoch and sequence, which are the edge's; sign of the step scale; offset of a sparse delta.
+    static const size_t places[] = {1, 9, 28, 30};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        size_t flipped = places[i];
         uint8_t before = saved.transactions[flipped];
         saved.transactions[flipped] ^= 0x80;
         assert_int_equal(gossip_exchange_create(&net->node[0].options, &fresh, &why), BASE_OK);
@@ -246,6 +249,57 @@ static void test_record_with_an_impossible_packet_is_refused(void **state)
         saved.transactions[flipped] = before;
     }
     restore(net, 0, &saved);
+    net_destroy(net);
+}
+
+// In place of the indices of the request there is the hash of a list that nobody has.
+static void take_indices_away(struct saved *saved)
+{
+    enum { DELTA_BYTES = 38, PAYLOAD = 46, HEADER_BYTES = 6, SAME_KEYS = 4, HASH_BYTES = 8 };
+    uint8_t *at = saved->transactions, *packet = at + PAYLOAD;
+    size_t entries = packet[2], value_bytes = kernels_section_bytes(KERNELS_INT8, entries);
+    struct base_reader reader = base_reader_of(at + DELTA_BYTES, 4);
+    size_t index_bytes = base_read_u32(&reader) - HEADER_BYTES - value_bytes;
+
+    assert_true(entries > 0 && index_bytes >= 1);
+    uint8_t *longer = calloc(1, saved->record.transactions_bytes + HASH_BYTES);
+    assert_non_null(longer);
+    memcpy(longer, at, PAYLOAD + HEADER_BYTES);
+    longer[PAYLOAD] = (uint8_t)(KERNELS_INT8 | SAME_KEYS << 4);
+    longer[PAYLOAD + 1] = 0;
+    memcpy(longer + PAYLOAD + HEADER_BYTES + HASH_BYTES, packet + HEADER_BYTES + index_bytes, value_bytes);
+    struct base_writer writer = base_writer_of(longer + DELTA_BYTES, 4);
+    base_write_u32(&writer, (uint32_t)(HEADER_BYTES + HASH_BYTES + value_bytes));
+    saved->record.transactions_bytes += HASH_BYTES - index_bytes;
+    saved->record.transactions = saved->transactions = longer;
+    free(at);
+}
+
+// A request that its own end can't read any more: the replayed answer is not asked for again and again.
+static void test_request_that_nobody_can_read_begins_the_edge_anew(void **state)
+{
+    struct net *net = linked_net(2, 200, false, net_seed(30));
+    struct gossip_edge_info info;
+
+    (void)state;
+    net->forgets = true;
+    net->node[1].paused = true;
+    net_round(net, 0, 1);
+    struct saved saved = save(net, 0);
+    take_indices_away(&saved);
+    net->node[1].paused = false;
+    net->node[0].paused = true;
+    net_settle(net, SECOND); // node 1 has committed
+    net_unlink(net, 0, 1);
+    net->node[0].paused = false;
+    restore(net, 0, &saved);
+    net_link(net, 0, 1);
+    net_settle(net, 10 * SECOND);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(net_edge(net, i, !i, &info)->state, GOSSIP_EDGE_LIVE);
+    assert_true(net_count(net, COUNTER(boots)) >= 2);
+    assert_true(net_count(net, COUNTER(replays)) <= 2);
+    assert_true(net_references_match(net));
     net_destroy(net);
 }
 
@@ -287,6 +341,7 @@ int main(void)
         cmocka_unit_test(test_restart_with_a_request_that_was_replaced),
         cmocka_unit_test(test_edge_begun_anew_keeps_its_request),
         cmocka_unit_test(test_record_with_an_impossible_packet_is_refused),
+        cmocka_unit_test(test_request_that_nobody_can_read_begins_the_edge_anew),
         cmocka_unit_test(test_edge_forgotten_at_its_beginning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
