@@ -18,7 +18,8 @@
 #define FINISH_NS    (2 * NODE_SECOND_NS)
 #define SILENCE_MS   12000        // unacknowledged bytes for so long end a stream (TCP_USER_TIMEOUT)
 #define UNSENT_BYTES (256 * 1024) // in the kernel: a small message waits for no more than these
-#define OUT_MESSAGES 4            // messages of the largest size that may wait for a slow reader
+#define OUT_MESSAGES 4            // messages of the largest size that may wait for a slow reader, and
+#define OUT_SMALL    (72 * LIMIT_PROMPT_BYTES) // the packets that waited for this link
 
 struct node_link {
     int socket;
@@ -352,7 +353,7 @@ enum base_error node_link_create(const struct node_link_options *options, struct
         goto fail;
     link->socket = options->socket;
     link->initiator = link->connecting = options->initiator;
-    link->out_limit = OUT_MESSAGES * options->message_limit + LIMIT_RECORD_BYTES;
+    link->out_limit = OUT_MESSAGES * options->message_limit + OUT_SMALL;
     link->streams = options->streams;
     link->counters = options->counters;
     link->handler = options->handler;

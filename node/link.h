@@ -5,7 +5,7 @@
 // thread (stream.h), which seals and opens. All calls and callbacks stay the loop's. A link never calls its
 // owner from inside a call of the owner other than node_link_* of its own events; `closed` comes exactly
 // once, from the loop, and is the last call. Bounds: input three messages of the largest size and 1 MiB of
-// others; output four messages of the largest size, over which a slow reader is closed.
+// others; output four messages of the largest size and 1.2 MiB of others, over which a slow reader is closed.
 #ifndef NODE_LINK_H
 #define NODE_LINK_H
 

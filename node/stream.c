@@ -110,13 +110,14 @@ enum base_error node_stream_send(struct node_stream *stream, uint8_t *bytes, siz
 {
     struct parcel *parcel = malloc(sizeof *parcel);
     enum base_error code = parcel ? BASE_OK : BASE_ENOMEM;
+    const size_t cost = parcel_cost(count);
     pthread_mutex_lock(&stream->streams->lock);
     size_t queued = stream->desk.queued;
-    if (code == BASE_OK && (queued > stream->out_limit || count > stream->out_limit - queued))
+    if (code == BASE_OK && (queued > stream->out_limit || cost > stream->out_limit - queued))
         code = BASE_ELIMIT;
     if (code == BASE_OK) {
         *parcel = (struct parcel){.bytes = bytes, .count = count};
-        stream->desk.queued += count;
+        stream->desk.queued += cost;
         if (prompt)
             STAILQ_INSERT_TAIL(&stream->desk.prompt, parcel, next);
         else
@@ -140,7 +141,7 @@ uint8_t *node_stream_take(struct node_stream *stream, size_t *count)
         STAILQ_REMOVE_HEAD(&stream->desk.opened, next);
         bytes = first->bytes;
         *count = first->count;
-        stream->desk.unread -= first->count;
+        stream->desk.unread -= parcel_cost(first->count);
         struct parcel *second = STAILQ_FIRST(&stream->desk.opened);
         const bool one = second && !STAILQ_NEXT(second, next);
         if (stream->desk.held && (one || stream->desk.unread <= NODE_STREAM_UNREAD / 2)) {

@@ -11,8 +11,7 @@
 
 #define NODE_STREAM_READ  (256u * 1024u) // most that one call takes from a socket
 #define NODE_STREAM_AHEAD (256u * 1024u) // most that is sealed and not sent yet, of one link
-// Bytes that wait for the loop before the latest message, which may have any size: over this a link reads no
-// more.
+// What waits for the loop before the latest message, which may have any size: over this a link reads no more.
 #define NODE_STREAM_UNREAD (1024u * 1024u)
 
 struct event;
@@ -24,6 +23,12 @@ struct parcel { // one message on its way between the threads
 };
 STAILQ_HEAD(parcels, parcel);
 
+// Bytes of memory, about: many small messages must not go unnoticed.
+static inline size_t parcel_cost(size_t count)
+{
+    return count + sizeof(struct parcel) + 40; // and what malloc keeps of both
+}
+
 struct node_stream {
     struct node_streams *streams;
     // Under streams->lock.
@@ -32,7 +37,7 @@ struct node_stream {
         bool ordered, told;          // is in the list
         struct parcels prompt, bulk; // from the loop, to be sent
         struct parcels opened;       // to the loop
-        size_t queued, unread;       // bytes: not sealed yet; opened and not taken
+        size_t queued, unread;       // what they cost: not sealed yet; opened and not taken
         bool held;                   // reads nothing because of `unread`
         bool released, ended;
         int left; // socket to be closed when it is released
@@ -78,12 +83,12 @@ void node_stream_read(struct node_stream *stream);    // what is there, within a
 void node_stream_write(struct node_stream *stream);   // what the socket takes, within a turn
 void node_stream_drop(struct node_stream *stream);    // what waits to be sent
 
-void node_stream_free_parcels(struct parcels *parcels);
+size_t node_stream_free_parcels(struct parcels *parcels); // returns what they cost
 
 // stream_thread.c; the thread's.
-// `last`: of the bytes, those of the last message.
-void node_stream_hand_over(struct node_stream *stream, struct parcels *opened, size_t bytes, size_t last);
-void node_stream_sealed(struct node_stream *stream, size_t bytes); // so many bytes wait no more
+// `last`: of the cost, that of the last message.
+void node_stream_hand_over(struct node_stream *stream, struct parcels *opened, size_t cost, size_t last);
+void node_stream_unqueue(struct node_stream *stream, size_t cost); // so much waits no more to be sealed
 void node_stream_ends(struct node_stream *stream, enum base_error code, bool eof, int error);
 
 // stream.c; under the lock. Both lists hold a stream at most once, and their bells ring exactly while they

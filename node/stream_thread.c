@@ -16,11 +16,11 @@ static void unorder(struct node_stream *stream)
         node_stream_hush(streams->wake);
 }
 
-void node_stream_hand_over(struct node_stream *stream, struct parcels *opened, size_t bytes, size_t last)
+void node_stream_hand_over(struct node_stream *stream, struct parcels *opened, size_t cost, size_t last)
 {
     pthread_mutex_lock(&stream->streams->lock);
     STAILQ_CONCAT(&stream->desk.opened, opened);
-    stream->desk.unread += bytes;
+    stream->desk.unread += cost;
     stream->desk.held = stream->desk.unread - last > NODE_STREAM_UNREAD;
     bool held = stream->desk.held;
     node_stream_tell(stream);
@@ -31,10 +31,10 @@ void node_stream_hand_over(struct node_stream *stream, struct parcels *opened, s
     }
 }
 
-void node_stream_sealed(struct node_stream *stream, size_t bytes)
+void node_stream_unqueue(struct node_stream *stream, size_t cost)
 {
     pthread_mutex_lock(&stream->streams->lock);
-    stream->desk.queued -= bytes;
+    stream->desk.queued -= cost;
     pthread_mutex_unlock(&stream->streams->lock);
 }
 
@@ -65,7 +65,7 @@ static void free_stream(struct node_stream *stream)
     if (stream->desk.left >= 0)
         close(stream->desk.left);
     node_stream_drop(stream);
-    node_stream_free_parcels(&stream->desk.opened);
+    (void)node_stream_free_parcels(&stream->desk.opened);
     gossip_sealer_destroy(stream->sealer);
     gossip_opener_destroy(stream->opener);
     base_buffer_free(&stream->in);

@@ -12,19 +12,23 @@ static void free_parcel(struct parcel *parcel)
     free(parcel);
 }
 
-void node_stream_free_parcels(struct parcels *parcels)
+size_t node_stream_free_parcels(struct parcels *parcels)
 {
+    size_t cost = 0;
     while (!STAILQ_EMPTY(parcels)) {
         struct parcel *first = STAILQ_FIRST(parcels);
         STAILQ_REMOVE_HEAD(parcels, next);
+        cost += parcel_cost(first->count);
         free_parcel(first);
     }
+    return cost;
 }
 
 void node_stream_drop(struct node_stream *stream)
 {
-    node_stream_free_parcels(&stream->prompt);
-    node_stream_free_parcels(&stream->bulk);
+    const size_t cost = node_stream_free_parcels(&stream->prompt) + node_stream_free_parcels(&stream->bulk);
+    if (cost > 0)
+        node_stream_unqueue(stream, cost);
     base_buffer_free(&stream->out);
 }
 
@@ -49,19 +53,19 @@ static enum base_error open_records(struct node_stream *stream, const uint8_t *b
     struct parcels opened = STAILQ_HEAD_INITIALIZER(opened);
     struct gossip_opened message = {0};
     enum base_error code = BASE_OK;
-    size_t at = 0, whole = 0, last = 0;
+    size_t at = 0, cost = 0, last = 0;
     do {
         size_t consumed = 0;
         code = gossip_opener_take(stream->opener, bytes + at, count - at, &consumed, &message);
         at += consumed;
         if (code == BASE_OK && message.bytes) {
-            last = message.count;
-            whole += last;
+            last = parcel_cost(message.count);
+            cost += last;
             code = add(&opened, &message);
         }
     } while (code == BASE_OK && message.bytes);
     if (!STAILQ_EMPTY(&opened))
-        node_stream_hand_over(stream, &opened, whole, last);
+        node_stream_hand_over(stream, &opened, cost, last);
     *used = at;
     return code;
 }
@@ -127,7 +131,7 @@ static bool seal_prompt(struct node_stream *stream)
         return false;
     base_buffer_commit(&stream->out, gossip_sealer_prompt(stream->sealer, &part, 1, room));
     STAILQ_REMOVE_HEAD(&stream->prompt, next);
-    node_stream_sealed(stream, first->count);
+    node_stream_unqueue(stream, parcel_cost(first->count));
     free_parcel(first);
     return true;
 }
@@ -148,7 +152,7 @@ static bool seal_bulk(struct node_stream *stream)
     if (!gossip_sealer_idle(stream->sealer))
         return true;
     STAILQ_REMOVE_HEAD(&stream->bulk, next);
-    node_stream_sealed(stream, first->count);
+    node_stream_unqueue(stream, parcel_cost(first->count));
     free_parcel(first);
     return true;
 }

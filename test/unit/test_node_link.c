@@ -36,6 +36,7 @@ struct pair {
     struct node_streams *streams;
     struct end a, b;
     int sockets[2];
+    size_t message_limit;
     uint8_t length[2];
     size_t dripped;
 };
@@ -79,7 +80,7 @@ static void open_end(struct pair *p, struct end *end, int socket, bool initiator
                                         .initiator = initiator,
                                         .identity = &end->identity,
                                         .cluster = "test",
-                                        .message_limit = MESSAGE_LIMIT,
+                                        .message_limit = p->message_limit,
                                         .handshake_ns = handshake_ns,
                                         .counters = &end->counters,
                                         .handler = &handler,
@@ -94,6 +95,7 @@ static int make_pair(void **state)
     struct pair *p = calloc(1, sizeof *p);
     if (!p || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p->sockets) != 0)
         return -1;
+    p->message_limit = MESSAGE_LIMIT;
     p->base = event_base_new();
     if (!p->base || node_streams_create(p->base, &p->streams) != BASE_OK)
         return -1;
@@ -220,6 +222,21 @@ static void a_slow_reader_is_closed(void **state)
     run_until(p, &p->a.closed);
     assert_int_equal(p->a.code, BASE_ELIMIT);
     free(large);
+}
+
+// What waited for a call goes out at once, be the model ever so small. (node_packets_flush)
+static void a_burst_of_small_messages_fits_beside_small_models(void **state)
+{
+    struct pair *p = *state;
+    static const uint8_t packet[LIMIT_PROMPT_BYTES];
+    enum { PACKETS = 64 };
+    p->message_limit = sizeof packet;
+    shake_hands(p);
+    node_link_pause(p->b.link, true);
+    for (int i = 0; i < PACKETS; i++)
+        assert_int_equal(node_link_send(p->a.link, packet, sizeof packet), BASE_OK);
+    node_link_pause(p->b.link, false);
+    run_until_messages(p, &p->b, PACKETS);
 }
 
 static void give(struct end *end, size_t bytes)
@@ -365,6 +382,7 @@ int main(void)
         CASE(finish_loses_nothing),
         CASE(a_paused_link_keeps_its_messages),
         CASE(a_slow_reader_is_closed),
+        CASE(a_burst_of_small_messages_fits_beside_small_models),
         CASE(another_secret_gets_no_byte),
         CASE(garbage_gets_no_byte),
         CASE(silence_ends_with_the_handshake_time),
