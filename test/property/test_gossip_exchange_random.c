@@ -2,7 +2,8 @@
 // and stale records or from nothing, neighbours that are forgotten, edges that one end begins anew; every
 // node with formats, methods and filters of its own. After every step the invariants are held against the
 // whole cluster; at the end all of it must heal. Virtual time only.
-#include "test/support/exchange_net.h"
+#include "exchange_saved.h"
+#include "exchange_watch.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -19,15 +20,7 @@
 #define FLOOR_NS      (SECOND / 10)
 #define CEILING_NS    SECOND
 
-enum { NODES_MOST = 9, RECORDS = 16, OPERATIONS = 160, ACTIONS_MOST = 12 };
-
-struct saved { // a checkpoint of one node
-    bool there;
-    uint64_t round;
-    float *model, *v;
-    size_t count;
-    struct gossip_edge_record record[RECORDS];
-};
+enum { NODES_MOST = 9, OPERATIONS = 160, ACTIONS_MOST = 12 };
 
 struct world {
     uint64_t seed;
@@ -50,23 +43,7 @@ static void check(const struct world *world, bool good, const char *what)
              world->net->node[0].options.sync ? "sync" : "async", world->gentle ? "gentle" : "rough");
 }
 
-static size_t packets, short_packets; // of this program; short: without indices, as the peer has them
-
-static void count_packets(const struct gossip_exchange_actions *actions)
-{
-    enum { HEADER_BYTES = 6, SAME_KEYS = 4 };
-
-    for (size_t i = 0; i < actions->count; i++) {
-        const struct gossip_message *message = &actions->list[i].message;
-        const struct gossip_exchange_message *exchange = &message->as.exchange;
-        if (actions->list[i].kind != GOSSIP_EXCHANGE_SEND ||
-            (message->kind != GOSSIP_XCHG && message->kind != GOSSIP_XACK) ||
-            exchange->form != GOSSIP_DELTA_SPARSE || exchange->delta_bytes <= HEADER_BYTES) // or empty
-            continue;
-        packets++;
-        short_packets += exchange->delta[0] >> 4 == SAME_KEYS;
-    }
-}
+static struct watch_packets packets; // of this program
 
 static void watch(struct net *net, size_t node, const struct gossip_exchange_event *event,
                   const struct gossip_exchange_actions *actions)
@@ -74,56 +51,14 @@ static void watch(struct net *net, size_t node, const struct gossip_exchange_eve
     const struct world *world = net->watcher;
     const struct gossip_exchange *exchange = net->node[node].exchange;
 
-    count_packets(actions);
+    watch_packets_count(actions, &packets);
+    check(world, watch_hashes_hold(net, node, actions), "the hash told is not that of r");
     check(world, actions->count <= ACTIONS_MOST, "too many actions of one step");
     if (event->kind == GOSSIP_EXCHANGE_TIMER)
         check(world, gossip_exchange_deadline(exchange) > net->now_ns, "a timer that does not pass");
     // Where memory is lost the ends find out by their next HELLO.
     for (size_t other = 0; world->gentle && other < net->nodes; other++)
         check(world, other == node || net_edge_matches(net, node, other), "the ends of an edge differ");
-}
-
-static void *copy(const void *memory, size_t bytes)
-{
-    void *twin = malloc(bytes ? bytes : 1);
-
-    assert_non_null(twin);
-    memcpy(twin, memory, bytes);
-    return twin;
-}
-
-static void saved_free(struct saved *saved)
-{
-    for (size_t i = 0; i < saved->count; i++) {
-        free((void *)(uintptr_t)saved->record[i].reference);
-        free((void *)(uintptr_t)saved->record[i].correction);
-        free((void *)(uintptr_t)saved->record[i].transactions);
-    }
-    free(saved->model);
-    free(saved->v);
-    *saved = (struct saved){0};
-}
-
-static void save(struct world *world, size_t node)
-{
-    struct net_node *at = &world->net->node[node];
-    struct saved *saved = &world->saved[node];
-    size_t bytes = world->net->parameters * sizeof(float);
-
-    saved_free(saved);
-    saved->there = true;
-    saved->round = at->round;
-    saved->model = copy(gossip_exchange_model(at->exchange), bytes);
-    saved->v = at->v ? copy(at->v, bytes) : NULL;
-    saved->count = gossip_exchange_edges(at->exchange);
-    assert_true(saved->count <= RECORDS);
-    for (size_t i = 0; i < saved->count; i++) {
-        struct gossip_edge_record *record = &saved->record[i];
-        assert_int_equal(gossip_exchange_export(at->exchange, i, record), BASE_OK);
-        record->reference = copy(record->reference, bytes);
-        record->correction = record->correction ? copy(record->correction, bytes) : NULL;
-        record->transactions = copy(record->transactions, record->transactions_bytes);
-    }
 }
 
 static void set_link(struct world *world, size_t a, size_t b, bool up)
@@ -220,11 +155,11 @@ static void operate_roughly(struct world *world, size_t a, size_t b)
     switch (base_rng_below(&world->net->rng, 6)) {
     case 0:
         if (!world->net->node[a].in_round)
-            save(world, a);
+            saved_take(&world->saved[a], world->net, a);
         break;
     case 1:
         if (!world->net->node[a].in_round && base_rng_below(&world->net->rng, 2))
-            save(world, a); // fresh, else stale, or from nothing
+            saved_take(&world->saved[a], world->net, a); // fresh, else stale, or from nothing
         restart(world, a);
         break;
     case 2:
@@ -411,8 +346,8 @@ static void test_whatever_happens_it_heals(void **state)
     (void)state;
     for (uint64_t seed = first; seed < first + seeds; seed++)
         run_seed(seed);
-    printf("%zu packets, %zu of them without indices\n", packets, short_packets);
-    assert_true(seeds == 1 || short_packets > 0);
+    printf("%zu packets, %zu of them without indices\n", packets.all, packets.without_indices);
+    assert_true(seeds == 1 || packets.without_indices > 0);
 }
 
 int main(void)

@@ -33,7 +33,7 @@ struct gossip_id net_id(size_t node)
     return id;
 }
 
-static size_t net_index(const struct gossip_id *id)
+size_t net_index(const struct gossip_id *id)
 {
     return (size_t)id->bytes[0] << 8 | id->bytes[1];
 }

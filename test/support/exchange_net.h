@@ -55,6 +55,7 @@ struct net *net_create(size_t nodes, size_t parameters, enum topology_kind topol
                        const struct gossip_exchange_options *options);
 void net_destroy(struct net *net);
 struct gossip_id net_id(size_t node);
+size_t net_index(const struct gossip_id *id);         // of net_id
 void net_link(struct net *net, size_t a, size_t b);   // LINK_UP on both ends
 void net_unlink(struct net *net, size_t a, size_t b); // drops what is under way; LINK_DOWN on both ends
 void net_link_all(struct net *net);                   // everybody whom the topology lets meet

@@ -1,0 +1,53 @@
+// What tests look at in the messages of a step.
+#ifndef TEST_PROPERTY_EXCHANGE_WATCH_H
+#define TEST_PROPERTY_EXCHANGE_WATCH_H
+
+#include "test/support/cpu_kernels.h"
+#include "test/support/exchange_net.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct watch_packets {
+    size_t all, without_indices; // sparse ones with entries; the peer has the indices of the latter
+};
+
+static inline void watch_packets_count(const struct gossip_exchange_actions *actions,
+                                       struct watch_packets *packets)
+{
+    enum { HEADER_BYTES = 6, SAME_KEYS = 4 };
+
+    for (size_t i = 0; i < actions->count; i++) {
+        const struct gossip_message *message = &actions->list[i].message;
+        const struct gossip_exchange_message *exchange = &message->as.exchange;
+        if (actions->list[i].kind != GOSSIP_EXCHANGE_SEND ||
+            (message->kind != GOSSIP_XCHG && message->kind != GOSSIP_XACK) ||
+            exchange->form != GOSSIP_DELTA_SPARSE || exchange->delta_bytes <= HEADER_BYTES)
+            continue;
+        packets->all++;
+        packets->without_indices += exchange->delta[0] >> 4 == SAME_KEYS;
+    }
+}
+
+// The hash that a HELLO of this step tells is that of r: it is kept up by what changes in r, at both ends
+// alike, so that the two ends alone would not find a fault in it.
+static inline bool watch_hashes_hold(const struct net *net, size_t node,
+                                     const struct gossip_exchange_actions *actions)
+{
+    bool hold = true;
+
+    for (size_t i = 0; i < actions->count; i++) {
+        const struct gossip_message *message = &actions->list[i].message;
+        const struct gossip_hello *hello = &message->as.hello;
+        struct gossip_edge_info info;
+        if (actions->list[i].kind != GOSSIP_EXCHANGE_SEND || message->kind != GOSSIP_HELLO)
+            continue;
+        if (net_edge(net, node, net_index(&actions->list[i].peer), &info) && info.epoch == hello->epoch &&
+            info.sequence == hello->sequence) // else r has changed since, in the same step
+            hold &= hello->reference_hash ==
+                    cpu_kernels()->apply->hash(info.reference, net->parameters, 0, false);
+    }
+    return hold;
+}
+
+#endif
