@@ -6,7 +6,9 @@
 #include <string.h>
 
 #define VICTIMS_ALL  64u // up to so many members each one is a victim; of more members
-#define VICTIMS_SOME 32u // so many, evenly spread
+#define VICTIMS_SOME 32u // so many, evenly spread; of more than
+#define VICTIMS_MANY 1000u
+#define VICTIMS_FEW  4u // so many
 
 // The names of p2pml run, so that a graph shown is the graph that runs.
 static struct topology_member numbered(size_t i, size_t group_size)
@@ -217,7 +219,10 @@ static enum base_error measure_death(const struct lab_topology *t, size_t victim
 
 static enum base_error measure_deaths(const struct lab_topology *t, struct lab_topology_facts *facts)
 {
-    size_t victims = t->n < 2 ? 0 : t->n <= VICTIMS_ALL ? t->n : VICTIMS_SOME;
+    size_t victims = t->n < 2               ? 0
+                     : t->n <= VICTIMS_ALL  ? t->n
+                     : t->n <= VICTIMS_MANY ? VICTIMS_SOME
+                                            : VICTIMS_FEW;
     enum base_error error = BASE_OK;
     facts->death.victims = victims;
     facts->death.gap.worst = INFINITY;
