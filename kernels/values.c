@@ -19,7 +19,7 @@ size_t kernels_section_bytes(enum kernels_format format, size_t count)
     case KERNELS_INT8:
         return 4 * blocks(count) + count;
     case KERNELS_INT4:
-        return 4 * blocks(count) + (count + 1) / 2;
+        return 8 * blocks(count) + (count + 1) / 2;
     case KERNELS_INT2:
         return 8 * blocks(count) + (count + 3) / 4;
     case KERNELS_SIGN:

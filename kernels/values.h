@@ -18,8 +18,8 @@ enum kernels_format {
     KERNELS_FP16 = 1, // IEEE binary16, to nearest even; overflow becomes the largest finite number
     KERNELS_INT8 = 2, // the formats from here on: blocks of fp32 scale, then the codes
     KERNELS_BF16 = 3, // the upper half of fp32, to nearest even, no scale; overflow: largest finite number
-    KERNELS_INT4 = 4, // -7 .. 7, two codes a byte, lower entry in the lower half
-    KERNELS_INT2 = 5, // sign and which of two levels (blocks of two scales, low and high), four codes a byte
+    KERNELS_INT4 = 4, // sign and one of eight levels (blocks of two scales, low and high), two codes a byte
+    KERNELS_INT2 = 5, // sign and one of two levels (blocks of two scales, low and high), four codes a byte
     KERNELS_SIGN = 6, // one bit an entry; the scale is the mean magnitude of its block
 };
 #define KERNELS_FORMATS 7u
@@ -34,7 +34,7 @@ struct kernels_values {
     // Any bytes are safe; what `valid` has refused may give NaN.
     void (*read)(enum kernels_format format, size_t count, const uint8_t *section, float *value);
     // Could the writer have made it? One pass: scales finite, not negative, not denormal, product with the
-    // largest code finite; no unused code; only the code 0 for what a scale of 0 makes zero; of two levels
+    // largest code finite; no unused code; only the code 0 for what a scale of 0 makes zero; of two scales
     // the lower first; padding zero; numbers finite.
     bool (*valid)(enum kernels_format format, size_t count, const uint8_t *section);
 };

@@ -41,10 +41,10 @@ static inline __m256i low_bytes(const __m256i part[4])
                                        _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
-static void codes_write(float *value, float scale, int32_t most, int8_t *code)
+static void int8_write(float *value, float scale, int8_t *code)
 {
     const __m256 factor = _mm256_set1_ps(scale), divisor = _mm256_set1_ps(scale > 0.0f ? scale : 1.0f);
-    const __m256i high = _mm256_set1_epi32(most), low = _mm256_set1_epi32(-most);
+    const __m256i high = _mm256_set1_epi32(127), low = _mm256_set1_epi32(-127);
     for (size_t i = 0; i < BLOCK; i += 32) {
         __m256i part[4];
         for (size_t j = 0; j < 4; j++) {
@@ -57,28 +57,58 @@ static void codes_write(float *value, float scale, int32_t most, int8_t *code)
     }
 }
 
-static void int4_pack(const int8_t *code, uint8_t *out)
+// Numbers from 0 to 15, two in a byte.
+static void int4_pack(const uint8_t *code, uint8_t *out)
 {
-    const __m256i low = _mm256_set1_epi8(15), weights = _mm256_set1_epi16(0x1001);
+    const __m256i weights = _mm256_set1_epi16(0x1001);
     for (size_t i = 0; i < BLOCK; i += 64) {
         __m256i first = _mm256_loadu_si256((const __m256i *)(const void *)(code + i));
         __m256i second = _mm256_loadu_si256((const __m256i *)(const void *)(code + i + 32));
-        first = _mm256_maddubs_epi16(_mm256_and_si256(first, low), weights);
-        second = _mm256_maddubs_epi16(_mm256_and_si256(second, low), weights);
+        first = _mm256_maddubs_epi16(first, weights);
+        second = _mm256_maddubs_epi16(second, weights);
         __m256i bytes = _mm256_permute4x64_epi64(_mm256_packus_epi16(first, second), 0xd8);
         _mm256_storeu_si256((__m256i *)(void *)(out + i / 2), bytes);
     }
 }
 
-static void int4_read(const uint8_t *in, float scale, float *value)
+// Codes of eight values, which become what the codes stand for; 0 for what becomes zero.
+static inline __m256i int4_codes(float *value, __m256 level, const float *middle)
 {
-    const __m256i place = _mm256_setr_epi32(28, 24, 20, 16, 12, 8, 4, 0);
-    const __m256 factor = _mm256_set1_ps(scale);
+    const __m256 values = _mm256_loadu_ps(value), sign = _mm256_and_ps(values, _mm256_set1_ps(-0.0f));
+    const __m256 magnitude = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), values);
+    __m256i above = _mm256_setzero_si256();
+    for (size_t j = 0; j < KERNELS_INT4_LEVELS - 1; j++) {
+        __m256 mask = _mm256_cmp_ps(magnitude, _mm256_set1_ps(middle[j]), _CMP_GT_OQ);
+        above = _mm256_sub_epi32(above, _mm256_castps_si256(mask));
+    }
+    const __m256 decoded = _mm256_permutevar8x32_ps(level, above);
+    const __m256 any = _mm256_cmp_ps(decoded, _mm256_setzero_ps(), _CMP_NEQ_UQ);
+    _mm256_storeu_ps(value, _mm256_and_ps(_mm256_or_ps(decoded, sign), any));
+    above = _mm256_or_si256(above, _mm256_srli_epi32(_mm256_castps_si256(sign), 28));
+    return _mm256_and_si256(above, _mm256_castps_si256(any));
+}
+
+static void int4_write(float *value, const float *level, const float *middle, uint8_t *out)
+{
+    const __m256 levels = _mm256_loadu_ps(level);
+    uint8_t code[BLOCK];
+    for (size_t i = 0; i < BLOCK; i += 32) {
+        __m256i part[4];
+        for (size_t j = 0; j < 4; j++)
+            part[j] = int4_codes(value + i + 8 * j, levels, middle);
+        _mm256_storeu_si256((__m256i *)(void *)(code + i), low_bytes(part));
+    }
+    int4_pack(code, out);
+}
+
+static void int4_read(const uint8_t *in, const float *level, float *value)
+{
+    const __m256i place = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
+    const __m256 levels = _mm256_loadu_ps(level), minus = _mm256_set1_ps(-0.0f);
     for (size_t i = 0; i < BLOCK; i += 8) {
-        int32_t codes;
-        memcpy(&codes, in + i / 2, sizeof codes);
-        __m256i each = _mm256_srai_epi32(_mm256_sllv_epi32(_mm256_set1_epi32(codes), place), 28);
-        _mm256_storeu_ps(value + i, _mm256_mul_ps(factor, _mm256_cvtepi32_ps(each)));
+        __m256i each = _mm256_srlv_epi32(_mm256_set1_epi32((int)bytes_get_u32(in + i / 2)), place);
+        __m256 sign = _mm256_and_ps(_mm256_castsi256_ps(_mm256_slli_epi32(each, 28)), minus);
+        _mm256_storeu_ps(value + i, _mm256_xor_ps(_mm256_permutevar8x32_ps(levels, each), sign));
     }
 }
 
@@ -153,8 +183,8 @@ static void sign_read(const uint8_t *in, float scale, float *value)
 #define KERNELS_VALUES kernels_cpu_values_avx2
 #define HALVES_WRITE   halves_write
 #define HALVES_READ    halves_read
-#define CODES_WRITE    codes_write
-#define INT4_PACK      int4_pack
+#define INT8_WRITE     int8_write
+#define INT4_WRITE     int4_write
 #define INT4_READ      int4_read
 #define INT2_WRITE     int2_write
 #define INT2_READ      int2_read

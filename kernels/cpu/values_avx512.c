@@ -38,10 +38,10 @@ static void halves_read(size_t count, const uint8_t *in, float *value)
     plain_halves_read(count - i, in + 2 * i, value + i);
 }
 
-static void codes_write(float *value, float scale, int32_t most, int8_t *code)
+static void int8_write(float *value, float scale, int8_t *code)
 {
     const __m512 factor = _mm512_set1_ps(scale), divisor = _mm512_set1_ps(scale > 0.0f ? scale : 1.0f);
-    const __m512i high = _mm512_set1_epi32(most), low = _mm512_set1_epi32(-most);
+    const __m512i high = _mm512_set1_epi32(127), low = _mm512_set1_epi32(-127);
     for (size_t i = 0; i < BLOCK; i += 16) {
         __m512 quotient = _mm512_div_ps(_mm512_loadu_ps(value + i), divisor);
         __m512i nearest = _mm512_cvt_roundps_epi32(quotient, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -51,27 +51,46 @@ static void codes_write(float *value, float scale, int32_t most, int8_t *code)
     }
 }
 
-static void int4_pack(const int8_t *code, uint8_t *out)
+// Bytes of 0 to 15 become four bits each.
+static inline void int4_pack(const uint8_t *code, uint8_t *out)
 {
-    const __m512i low = _mm512_set1_epi8(15), weights = _mm512_set1_epi16(0x1001);
     for (size_t i = 0; i < BLOCK; i += 64) {
-        __m512i codes = _mm512_and_si512(_mm512_loadu_si512(code + i), low);
-        __m256i bytes = _mm512_cvtepi16_epi8(_mm512_maddubs_epi16(codes, weights));
-        _mm256_storeu_si256((__m256i *)(void *)(out + i / 2), bytes);
+        __m512i pairs = _mm512_maddubs_epi16(_mm512_loadu_si512(code + i), _mm512_set1_epi16(0x1001));
+        _mm256_storeu_si256((__m256i *)(void *)(out + i / 2), _mm512_cvtepi16_epi8(pairs));
     }
 }
 
-static void int4_read(const uint8_t *in, float scale, float *value)
+static void int4_write(float *value, const float *level, const float *middle, uint8_t *out)
+{
+    const __m512 levels = _mm512_loadu_ps(level);
+    const __m512i one = _mm512_set1_epi32(1);
+    uint8_t code[BLOCK];
+    for (size_t i = 0; i < BLOCK; i += 16) {
+        const __m512 values = _mm512_loadu_ps(value + i), magnitude = _mm512_abs_ps(values);
+        __m512i codes = _mm512_srli_epi32(_mm512_castps_si512(values), 31);
+        codes = _mm512_slli_epi32(codes, 3);
+        for (size_t j = 0; j < KERNELS_INT4_LEVELS - 1; j++) {
+            __mmask16 above = _mm512_cmp_ps_mask(magnitude, _mm512_set1_ps(middle[j]), _CMP_GT_OQ);
+            codes = _mm512_mask_add_epi32(codes, above, codes, one);
+        }
+        const __m512 decoded = _mm512_permutexvar_ps(codes, levels);
+        const __mmask16 any = _mm512_cmp_ps_mask(decoded, _mm512_setzero_ps(), _CMP_NEQ_UQ);
+        _mm512_storeu_ps(value + i, _mm512_maskz_mov_ps(any, decoded));
+        _mm_storeu_si128((__m128i *)(void *)(code + i), _mm512_maskz_cvtepi32_epi8(any, codes));
+    }
+    int4_pack(code, out);
+}
+
+static void int4_read(const uint8_t *in, const float *level, float *value)
 {
     const __m512i place = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28);
     const __m512i half = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
-    const __m512 level = _mm512_mul_ps(
-        _mm512_set1_ps(scale), _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1));
+    const __m512 levels = _mm512_loadu_ps(level);
     for (size_t i = 0; i < BLOCK; i += 16) {
         uint64_t codes;
         memcpy(&codes, in + i / 2, sizeof codes);
         __m512i each = _mm512_permutexvar_epi32(half, _mm512_set1_epi64((long long)codes));
-        _mm512_storeu_ps(value + i, _mm512_permutexvar_ps(_mm512_srlv_epi32(each, place), level));
+        _mm512_storeu_ps(value + i, _mm512_permutexvar_ps(_mm512_srlv_epi32(each, place), levels));
     }
 }
 
@@ -138,8 +157,8 @@ static void sign_read(const uint8_t *in, float scale, float *value)
 #define KERNELS_VALUES kernels_cpu_values_avx512
 #define HALVES_WRITE   halves_write
 #define HALVES_READ    halves_read
-#define CODES_WRITE    codes_write
-#define INT4_PACK      int4_pack
+#define INT8_WRITE     int8_write
+#define INT4_WRITE     int4_write
 #define INT4_READ      int4_read
 #define INT2_WRITE     int2_write
 #define INT2_READ      int2_read

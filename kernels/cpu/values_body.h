@@ -89,20 +89,20 @@ static float mean_of(float sum, size_t count)
 
 // The largest magnitude / the largest code. Blocks too small for a normal scale become zero; the product
 // with the largest code never overflows.
-static float scale_of(float largest, float most)
+static float scale_of(float largest)
 {
-    if (largest < most * 0x1p-126f)
+    if (largest < 127.0f * 0x1p-126f)
         return 0.0f;
-    float scale = largest / most;
-    return bits_of(most * scale) >= BITS_INFINITY ? float_of(bits_of(scale) - 1) : scale;
+    float scale = largest / 127.0f;
+    return bits_of(127.0f * scale) >= BITS_INFINITY ? float_of(bits_of(scale) - 1) : scale;
 }
 
 static void block_int8_write(size_t count, float *value, uint8_t *out)
 {
     int8_t code[BLOCK];
-    float scale = scale_of(block_largest(count, value), 127.0f);
+    float scale = scale_of(block_largest(count, value));
     bytes_put_u32(out, bits_of(scale));
-    CODES_WRITE(value, scale, 127, code);
+    INT8_WRITE(value, scale, code);
     memcpy(out + 4, code, BLOCK);
 }
 
@@ -113,18 +113,36 @@ static void block_int8_read(const uint8_t *in, float *value)
         value[i] = scale * (float)(int8_t)in[4 + i];
 }
 
+static void int4_levels(float low, float high, float level[2 * KERNELS_INT4_LEVELS])
+{
+    static const float place[KERNELS_INT4_LEVELS] = KERNELS_INT4_PLACES;
+    for (size_t m = 0; m < KERNELS_INT4_LEVELS; m++) {
+        level[m] = low + (high - low) * place[m];
+        level[KERNELS_INT4_LEVELS + m] = -level[m];
+    }
+    level[KERNELS_INT4_LEVELS - 1] = high; // the sum can round to more
+    level[2 * KERNELS_INT4_LEVELS - 1] = -high;
+}
+
 static void block_int4_write(size_t count, float *value, uint8_t *out)
 {
-    int8_t code[BLOCK];
-    float scale = scale_of(block_largest(count, value), 7.0f);
-    bytes_put_u32(out, bits_of(scale));
-    CODES_WRITE(value, scale, 7, code);
-    INT4_PACK(code, out + 4);
+    float low = block_smallest(count, value), high = block_largest(count, value);
+    float level[2 * KERNELS_INT4_LEVELS], middle[KERNELS_INT4_LEVELS - 1];
+    high = bits_of(high) < KERNELS_INT4_LEAST ? 0.0f : high;
+    low = bits_of(low) < BITS_NORMAL || high == 0.0f ? 0.0f : low;
+    bytes_put_u32(out, bits_of(low));
+    bytes_put_u32(out + 4, bits_of(high));
+    int4_levels(low, high, level);
+    for (size_t m = 0; m + 1 < KERNELS_INT4_LEVELS; m++)
+        middle[m] = 0.5f * level[m] + 0.5f * level[m + 1];
+    INT4_WRITE(value, level, middle, out + 8);
 }
 
 static void block_int4_read(const uint8_t *in, float *value)
 {
-    INT4_READ(in + 4, float_of(bytes_get_u32(in)), value);
+    float level[2 * KERNELS_INT4_LEVELS];
+    int4_levels(float_of(bytes_get_u32(in)), float_of(bytes_get_u32(in + 4)), level);
+    INT4_READ(in + 8, level, value);
 }
 
 static inline void int2_levels(float low, float high, float level[4])
@@ -298,10 +316,9 @@ static bool valid32(size_t count, const uint8_t *in)
     return !broken;
 }
 
-static bool scale_valid(uint32_t scale, float most)
+static bool scale_valid(uint32_t scale)
 {
-    return scale == 0 ||
-           (scale >= BITS_NORMAL && scale < BITS_INFINITY && bits_of(most * float_of(scale)) < BITS_INFINITY);
+    return scale == 0 || (scale >= BITS_NORMAL && scale < BITS_INFINITY);
 }
 
 // Of one block, `bytes` long. A scale of 0 allows no codes but 0.
@@ -313,18 +330,26 @@ static bool block_int8_valid(const uint8_t *in, size_t bytes)
         broken |= (uint8_t)(in[i] == 0x80u);
         any |= in[i];
     }
-    return scale_valid(scale, 127.0f) && !broken && (scale != 0 || !any);
+    return scale_valid(scale) && bits_of(127.0f * float_of(scale)) < BITS_INFINITY && !broken &&
+           (scale != 0 || !any);
+}
+
+// The scales of a format with two, the lower one first.
+static bool pair_valid(uint32_t low, uint32_t high)
+{
+    return scale_valid(low) && scale_valid(high) && low <= high;
 }
 
 static bool block_int4_valid(const uint8_t *in, size_t bytes)
 {
-    uint32_t scale = bytes_get_u32(in);
-    uint8_t broken = 0, any = 0;
-    for (size_t i = 4; i < bytes; i++) {
-        broken |= (uint8_t)((in[i] & 0x0fu) == 0x08u) | (uint8_t)((in[i] & 0xf0u) == 0x80u);
+    uint32_t low = bytes_get_u32(in), high = bytes_get_u32(in + 4);
+    uint8_t minus_low = 0, any = 0;
+    for (size_t i = 8; i < bytes; i++) {
+        minus_low |= (uint8_t)((in[i] & 0x0fu) == 0x08u) | (uint8_t)((in[i] & 0xf0u) == 0x80u);
         any |= in[i];
     }
-    return scale_valid(scale, 7.0f) && !broken && (scale != 0 || !any);
+    return pair_valid(low, high) && (high == 0 || high >= KERNELS_INT4_LEAST) && (low != 0 || !minus_low) &&
+           (high != 0 || !any);
 }
 
 static bool block_int2_valid(const uint8_t *in, size_t bytes)
@@ -335,8 +360,7 @@ static bool block_int2_valid(const uint8_t *in, size_t bytes)
         minus_low |= (uint8_t)(in[i] & ~(in[i] << 1) & 0xaa);
         any |= in[i];
     }
-    return scale_valid(low, 1.0f) && scale_valid(high, 1.0f) && low <= high && (low != 0 || !minus_low) &&
-           (high != 0 || !any);
+    return pair_valid(low, high) && (low != 0 || !minus_low) && (high != 0 || !any);
 }
 
 static bool block_sign_valid(const uint8_t *in, size_t bytes)
@@ -345,7 +369,7 @@ static bool block_sign_valid(const uint8_t *in, size_t bytes)
     uint8_t any = 0;
     for (size_t i = 4; i < bytes; i++)
         any |= in[i];
-    return scale_valid(scale, 1.0f) && (scale != 0 || !any);
+    return scale_valid(scale) && (scale != 0 || !any);
 }
 
 static bool blocks_valid(enum kernels_format format, size_t count, const uint8_t *in)

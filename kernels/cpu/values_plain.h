@@ -4,6 +4,7 @@
 #define KERNELS_CPU_VALUES_PLAIN_H
 
 #include "kernels/cpu/bits.h"
+#include "kernels/int4.h"
 #include "kernels/values.h"
 
 #define BLOCK        KERNELS_VALUES_BLOCK
@@ -52,32 +53,46 @@ static inline void plain_halves_read(size_t count, const uint8_t *restrict in, f
         value[i] = half_to(bytes_get_u16(in + 2 * i));
 }
 
-// Codes of value / scale, -most to most; value[] becomes what they stand for. All are 0 for scale 0: such a
+// Codes of value / scale, -127 to 127; value[] becomes what they stand for. All are 0 for scale 0: such a
 // block is below 2^-118.
-static inline void plain_codes_write(float *value, float scale, int32_t most, int8_t *code)
+static inline void plain_int8_write(float *value, float scale, int8_t *code)
 {
     float divisor = scale > 0.0f ? scale : 1.0f;
     for (size_t i = 0; i < BLOCK; i++) {
         int32_t nearest = (int32_t)(value[i] / divisor + ROUND_EVEN - ROUND_EVEN);
-        nearest = nearest > most ? most : nearest;
-        nearest = nearest < -most ? -most : nearest;
+        nearest = nearest > 127 ? 127 : nearest;
+        nearest = nearest < -127 ? -127 : nearest;
         code[i] = (int8_t)nearest;
         value[i] = scale * (float)nearest;
     }
 }
 
-// Two's complement in four bits, the lower entry in the lower half.
-static inline void plain_int4_pack(const int8_t *code, uint8_t *out)
+// level: what the 16 codes stand for, the upper half negative (kernels/int4.h). The lower entry in the lower
+// half of a byte. Middles grow, so counting those below a magnitude needs no branch. What becomes zero has
+// the code 0, so that there is one way to say it.
+static inline void plain_int4_write(float *value, const float *level, const float *middle, uint8_t *out)
 {
+    uint32_t code[BLOCK];
+    for (size_t i = 0; i < BLOCK; i++) {
+        float magnitude = float_of(bits_of(value[i]) & BITS_MAGNITUDE);
+        uint32_t above = 0;
+        for (size_t j = 0; j < KERNELS_INT4_LEVELS - 1; j++)
+            above += magnitude > middle[j];
+        code[i] = above | bits_of(value[i]) >> 31 << 3;
+    }
+    for (size_t i = 0; i < BLOCK; i++) {
+        code[i] = level[code[i]] == 0.0f ? 0 : code[i];
+        value[i] = level[code[i]];
+    }
     for (size_t i = 0; i < BLOCK / 2; i++)
-        out[i] = (uint8_t)(((unsigned)code[2 * i] & 15u) | (unsigned)code[2 * i + 1] << 4);
+        out[i] = (uint8_t)(code[2 * i] | code[2 * i + 1] << 4);
 }
 
-static inline void plain_int4_read(const uint8_t *in, float scale, float *value)
+static inline void plain_int4_read(const uint8_t *in, const float *level, float *value)
 {
     for (size_t i = 0; i < BLOCK / 2; i++) {
-        value[2 * i] = scale * (float)(((in[i] & 15) ^ 8) - 8);
-        value[2 * i + 1] = scale * (float)(((in[i] >> 4) ^ 8) - 8);
+        value[2 * i] = level[in[i] & 15];
+        value[2 * i + 1] = level[in[i] >> 4];
     }
 }
 

@@ -2,8 +2,8 @@
 #define KERNELS_VALUES kernels_cpu_values_scalar
 #define HALVES_WRITE   plain_halves_write
 #define HALVES_READ    plain_halves_read
-#define CODES_WRITE    plain_codes_write
-#define INT4_PACK      plain_int4_pack
+#define INT8_WRITE     plain_int8_write
+#define INT4_WRITE     plain_int4_write
 #define INT4_READ      plain_int4_read
 #define INT2_WRITE     plain_int2_write
 #define INT2_READ      plain_int2_read

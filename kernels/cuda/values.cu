@@ -5,14 +5,11 @@
 #include "kernels/cuda/device.h"
 
 #include "kernels/cuda/elements.h"
+#include "kernels/cuda/formats.h"
 #include "kernels/cuda/launch.h"
-#include "kernels/values.h"
 
-#define BLOCK        KERNELS_VALUES_BLOCK
 #define PER_LANE     (BLOCK / WARP)
 #define HALF_LARGEST 0x7bffu // 65504
-#define NORMAL       0x00800000u
-#define INFINITE     0x7f800000u
 #define LARGEST      0x7f7fffffu
 #define ROUND_EVEN   12582912.0f // 1.5 * 2^23: adding it rounds |x| < 2^22 to an integer, ties to even
 
@@ -31,13 +28,6 @@ DEVICE uint32_t half_from(float value)
         half = (mantissa + (1u << (shift - 1)) - 1 + (mantissa >> shift & 1)) >> shift;
     }
     return (bits >> 16 & 0x8000u) | half;
-}
-
-DEVICE float half_to(uint32_t half)
-{
-    const uint32_t sign = (half & 0x8000u) << 16, magnitude = half & 0x7fffu;
-    const float small = (float)magnitude * (1.0f / 16777216.0f); // exact
-    return float_of((magnitude < 0x400u ? bits_of(small) : (magnitude << 13) + (112u << 23)) | sign);
 }
 
 DEVICE uint32_t bf16_from(float value)
@@ -135,13 +125,13 @@ DEVICE float mean_of(float sum, unsigned count)
     return bits < NORMAL ? 0.0f : bits > LARGEST ? float_of(LARGEST) : mean;
 }
 
-DEVICE float scale_of(float largest, float most)
+DEVICE float scale_of(float largest)
 {
-    if (largest < most * float_of(NORMAL)) {
+    if (largest < 127.0f * float_of(NORMAL)) {
         return 0.0f;
     }
-    const float scale = largest / most;
-    return bits_of(most * scale) >= INFINITE ? float_of(bits_of(scale) - 1) : scale;
+    const float scale = largest / 127.0f;
+    return bits_of(127.0f * scale) >= INFINITE ? float_of(bits_of(scale) - 1) : scale;
 }
 
 // --- blocks: codes ---
@@ -151,17 +141,6 @@ DEVICE void scale_write(uint8_t *out, float scale)
     if (lane_index() == 0) {
         *(uint32_t *)out = bits_of(scale);
     }
-}
-
-// The code of value[j], which becomes what it stands for.
-DEVICE uint32_t code_of(float *value, float scale, float most)
-{
-    float whole = *value / (scale > 0.0f ? scale : 1.0f) + ROUND_EVEN - ROUND_EVEN;
-    whole = whole > most ? most : whole;
-    whole = whole < -most ? -most : whole;
-    const int32_t code = (int32_t)whole;
-    *value = scale * (float)code;
-    return (uint32_t)code;
 }
 
 // The codes of `each` neighbouring lanes make a byte; the first of them writes it.
@@ -177,12 +156,38 @@ DEVICE void codes_write(uint32_t code, unsigned bits, unsigned j, const struct b
     }
 }
 
-DEVICE void integers_write(struct block *b, unsigned bits, uint8_t *out)
+DEVICE void int8_write(struct block *b, uint8_t *out)
 {
-    const float most = bits == 8 ? 127.0f : 7.0f, scale = scale_of(block_largest(b), most);
+    const float scale = scale_of(block_largest(b)), divisor = scale > 0.0f ? scale : 1.0f;
     scale_write(out, scale);
     for (unsigned j = 0; j < PER_LANE; j++) {
-        codes_write(code_of(&b->value[j], scale, most), bits, j, b, out + 4);
+        float whole = b->value[j] / divisor + ROUND_EVEN - ROUND_EVEN;
+        whole = whole > 127.0f ? 127.0f : whole;
+        whole = whole < -127.0f ? -127.0f : whole;
+        const int32_t code = (int32_t)whole;
+        b->value[j] = scale * (float)code;
+        codes_write((uint32_t)code, 8, j, b, out + 4);
+    }
+}
+
+DEVICE void int4_write(struct block *b, uint8_t *out)
+{
+    float low = block_smallest(b), high = block_largest(b);
+    high = bits_of(high) < KERNELS_INT4_LEAST ? 0.0f : high;
+    low = bits_of(low) < NORMAL || high == 0.0f ? 0.0f : low;
+    scale_write(out, low);
+    scale_write(out + 4, high);
+    for (unsigned j = 0; j < PER_LANE; j++) {
+        const uint32_t sign = bits_of(b->value[j]) & ~MAGNITUDE_BITS;
+        uint32_t code = 0;
+        for (unsigned m = 0; m + 1 < KERNELS_INT4_LEVELS; m++) {
+            const float middle = 0.5f * int4_level(low, high, m) + 0.5f * int4_level(low, high, m + 1);
+            code += absolute(b->value[j]) > middle;
+        }
+        const float level = int4_level(low, high, code);
+        code = level == 0.0f ? 0 : code | sign >> 28;
+        b->value[j] = level == 0.0f ? 0.0f : float_of(bits_of(level) | sign);
+        codes_write(code, 4, j, b, out + 8);
     }
 }
 
@@ -244,9 +249,9 @@ DEVICE void sign_write(struct block *b, uint8_t *out)
 DEVICE void block_write(const struct kernels_cuda_section *s, struct block *b, uint8_t *out)
 {
     if (s->format == KERNELS_INT8) {
-        integers_write(b, 8, out);
+        int8_write(b, out);
     } else if (s->format == KERNELS_INT4) {
-        integers_write(b, 4, out);
+        int4_write(b, out);
     } else if (s->format == KERNELS_INT2) {
         int2_write(b, out);
     } else {
@@ -275,122 +280,6 @@ KERNEL(blocks_write_kernel, struct kernels_cuda_section, s)
     }
 }
 
-// --- reading and checking: a thread an entry ---
-
-DEVICE uint32_t word_at(const uint8_t *in)
-{
-    return *(const uint32_t *)in;
-}
-
-// The code of an entry of a block, whose codes begin at `in`.
-DEVICE uint32_t code_at(const uint8_t *in, unsigned bits, unsigned entry)
-{
-    return (uint32_t)in[entry * bits / 8] >> entry * bits % 8 & ((1u << bits) - 1);
-}
-
-DEVICE float block_value(unsigned format, const uint8_t *in, unsigned entry)
-{
-    const float scale = float_of(word_at(in));
-    if (format == KERNELS_INT8) {
-        return scale * (float)(int8_t)in[4 + entry];
-    }
-    if (format == KERNELS_INT4) {
-        return scale * (float)((int32_t)(code_at(in + 4, 4, entry) ^ 8u) - 8);
-    }
-    if (format == KERNELS_INT2) {
-        const uint32_t code = code_at(in + 8, 2, entry);
-        const float level = (code & 1) != 0 ? float_of(word_at(in + 4)) : scale;
-        return (code & 2) != 0 ? -level : level;
-    }
-    return float_of(bits_of(scale) | code_at(in + 4, 1, entry) << 31);
-}
-
-KERNEL(read_kernel, struct kernels_cuda_section, s)
-{
-    EACH(i, s.count)
-    {
-        if (s.format == KERNELS_FP32) {
-            s.value[i] = float_of(((const uint32_t *)s.in)[i]);
-        } else if (s.format == KERNELS_FP16) {
-            s.value[i] = half_to(((const uint16_t *)s.in)[i]);
-        } else if (s.format == KERNELS_BF16) {
-            s.value[i] = float_of((uint32_t)((const uint16_t *)s.in)[i] << 16);
-        } else {
-            s.value[i] = block_value(s.format, s.in + i / BLOCK * s.block_bytes, (unsigned)(i % BLOCK));
-        }
-    }
-}
-
-DEVICE int scale_valid(uint32_t scale, float most)
-{
-    return scale == 0 || (scale >= NORMAL && scale < INFINITE && bits_of(most * float_of(scale)) < INFINITE);
-}
-
-// The scales of a block, looked at by the thread of its first entry.
-DEVICE int scales_valid(unsigned format, const uint8_t *in)
-{
-    const float most = format == KERNELS_INT8 ? 127.0f : format == KERNELS_INT4 ? 7.0f : 1.0f;
-    const uint32_t scale = word_at(in);
-    return scale_valid(scale, most) &&
-           (format != KERNELS_INT2 || (scale_valid(word_at(in + 4), 1.0f) && scale <= word_at(in + 4)));
-}
-
-// No unused code, and in the last byte of the section no bit behind the last entry.
-DEVICE int codes_valid(const uint8_t *codes, unsigned bits, unsigned entry, uint32_t unused, int last)
-{
-    const unsigned used = (entry + 1) * bits % 8;
-    return code_at(codes, bits, entry) != unused &&
-           !(last && used > 0 && codes[entry * bits / 8] >> used != 0);
-}
-
-DEVICE int block_entry_valid(unsigned format, const uint8_t *in, unsigned entry, int last)
-{
-    const uint32_t none = UINT32_MAX, scale = word_at(in);
-    if (format == KERNELS_INT8) {
-        return codes_valid(in + 4, 8, entry, 0x80u, last) && (scale != 0 || in[4 + entry] == 0);
-    }
-    if (format == KERNELS_INT4) {
-        return codes_valid(in + 4, 4, entry, 0x8u, last) && (scale != 0 || code_at(in + 4, 4, entry) == 0);
-    }
-    if (format == KERNELS_INT2) {
-        return codes_valid(in + 8, 2, entry, scale == 0 ? 2u : none, last) &&
-               (word_at(in + 4) != 0 || code_at(in + 8, 2, entry) == 0);
-    }
-    return codes_valid(in + 4, 1, entry, none, last) && (scale != 0 || code_at(in + 4, 1, entry) == 0);
-}
-
-DEVICE int entry_valid(const struct kernels_cuda_section *s, size_t i)
-{
-    if (s->format == KERNELS_FP32) {
-        return (((const uint32_t *)s->in)[i] & MAGNITUDE_BITS) < INFINITE;
-    }
-    if (s->format == KERNELS_FP16) {
-        return (((const uint16_t *)s->in)[i] & 0x7fffu) < 0x7c00u;
-    }
-    if (s->format == KERNELS_BF16) {
-        return (((const uint16_t *)s->in)[i] & 0x7fffu) < 0x7f80u;
-    }
-    const uint8_t *in = s->in + i / BLOCK * s->block_bytes;
-    return (i % BLOCK != 0 || scales_valid(s->format, in)) &&
-           block_entry_valid(s->format, in, (unsigned)(i % BLOCK), i + 1 == s->count);
-}
-
-KERNEL(valid_kernel, struct kernels_cuda_section, s)
-{
-    EACH(i, s.count)
-    {
-        if (!entry_valid(&s, i)) {
-            *s.broken = 1; // whoever writes, writes the same
-        }
-    }
-}
-
-static unsigned blocks_of(size_t count)
-{
-    const size_t blocks = (count + THREADS - 1) / THREADS;
-    return (unsigned)(blocks < 4096 ? blocks : 4096);
-}
-
 void kernels_cuda_values_write(const struct kernels_cuda_section *section)
 {
     if (section->format == KERNELS_FP32 || section->format == KERNELS_FP16 ||
@@ -400,14 +289,4 @@ void kernels_cuda_values_write(const struct kernels_cuda_section *section)
         const size_t each = (size_t)BLOCK * WARPS;
         LAUNCH(blocks_write_kernel, (unsigned)((section->count + each - 1) / each), *section);
     }
-}
-
-void kernels_cuda_values_read(const struct kernels_cuda_section *section)
-{
-    LAUNCH(read_kernel, blocks_of(section->count), *section);
-}
-
-void kernels_cuda_values_valid(const struct kernels_cuda_section *section)
-{
-    LAUNCH(valid_kernel, blocks_of(section->count), *section);
 }

@@ -81,22 +81,54 @@ static inline int32_t reference_round_even(float x)
     return whole + up - down;
 }
 
-// Codes of `bits` bits, -most to most.
-static inline void reference_integers(size_t count, float *value, uint8_t *out, int most, unsigned bits)
+static inline void reference_int8(size_t count, float *value, uint8_t *out)
 {
     float largest = 0.0f;
     for (size_t i = 0; i < count; i++)
         largest = fmaxf(largest, fabsf(value[i]));
-    float scale = largest < (float)most * FLT_MIN ? 0.0f : largest / (float)most;
-    if (isinf((float)most * scale))
+    float scale = largest < 127 * FLT_MIN ? 0.0f : largest / 127;
+    if (isinf(127 * scale))
         scale = nextafterf(scale, 0.0f);
     reference_put(&out, reference_bits(scale), 4);
-    memset(out, 0, (count * bits + 7) / 8);
     for (size_t i = 0; i < count; i++) {
         int32_t code = scale > 0.0f ? reference_round_even(value[i] / scale) : 0;
-        code = code > most ? most : code < -most ? -most : code;
-        out[i * bits / 8] |= (uint8_t)(((unsigned)code & ((1u << bits) - 1)) << i * bits % 8);
+        code = code > 127 ? 127 : code < -127 ? -127 : code;
+        *out++ = (uint8_t)code;
         value[i] = scale * (float)code;
+    }
+}
+
+// The level nearest to a magnitude, the lower one in the very middle.
+static inline unsigned reference_level(const float level[8], float magnitude)
+{
+    unsigned found = 0;
+    while (found < 7 && magnitude > 0.5f * level[found] + 0.5f * level[found + 1])
+        found++;
+    return found;
+}
+
+static inline void reference_int4(size_t count, float *value, uint8_t *out)
+{
+    static const float places[8] = {0,           0.0517622936f, 0.12064301f, 0.21230341f,
+                                    0.33427703f, 0.49658883f,   0.71257913f, 1};
+    float low = INFINITY, high = 0.0f, level[8];
+    for (size_t i = 0; i < count; i++) {
+        low = fminf(low, fabsf(value[i]));
+        high = fmaxf(high, fabsf(value[i]));
+    }
+    high = high < 0x1p-94f ? 0.0f : high;
+    low = low < FLT_MIN ? 0.0f : fminf(low, high);
+    reference_put(&out, reference_bits(low), 4);
+    reference_put(&out, reference_bits(high), 4);
+    memset(out, 0, (count + 1) / 2);
+    for (size_t m = 0; m < 8; m++)
+        level[m] = m < 7 ? low + (high - low) * places[m] : high;
+    for (size_t i = 0; i < count; i++) {
+        unsigned code = reference_level(level, fabsf(value[i]));
+        bool minus = signbit(value[i]) && level[code] > 0.0f;
+        code = level[code] > 0.0f ? code : 0;
+        out[i / 2] |= (uint8_t)((code | 8u * minus) << i % 2 * 4);
+        value[i] = minus ? -level[code] : level[code];
     }
 }
 
@@ -161,10 +193,10 @@ static inline void reference_block(enum kernels_format format, size_t count, flo
 {
     switch (format) {
     case KERNELS_INT8:
-        reference_integers(count, value, out, 127, 8);
+        reference_int8(count, value, out);
         break;
     case KERNELS_INT4:
-        reference_integers(count, value, out, 7, 4);
+        reference_int4(count, value, out);
         break;
     case KERNELS_INT2:
         reference_int2(count, value, out);

@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/values.c"
 #include "kernels/cuda/values.cu"
+#include "kernels/cuda/values_read.cu"
 
 #include "kernels_twin_exchange.h"
 

@@ -128,7 +128,7 @@ static void ends_of_the_range(void **state)
     static const float edges[] = {FLT_MIN,       2 * FLT_MIN, 7 * FLT_MIN, 127 * FLT_MIN, 256 * FLT_MIN,
                                   FLT_TRUE_MIN,  0x1p-14f,    0x1p-24f,    0x1p-25f,      65504.0f,
                                   65520.0f,      0x1.fep127f, 0x1.ffp127f, FLT_MAX,       FLT_MAX / 7,
-                                  FLT_MAX / 127, 0x1p-133f,   0x1p-134f,   0.0f};
+                                  FLT_MAX / 127, 0x1p-133f,   0x1p-134f,   0x1p-94f,      0.0f};
     float from[257];
     for (size_t e = 0; e < sizeof edges / sizeof edges[0]; e++)
         for (int step = -3; step <= 3; step++) {
@@ -147,6 +147,45 @@ static void ends_of_the_range(void **state)
             for (unsigned format = 0; format < KERNELS_FORMATS; format++)
                 check((enum kernels_format)format, 17, from);
         }
+}
+
+static void put_scale(uint8_t *section, uint32_t bits)
+{
+    reference_put(&section, bits, 4);
+}
+
+// Blocks of int4 with any two scales: the levels ascend from one to the other, none of them is denormal, and
+// writing what was read gives the same bytes.
+static void int4_levels_ascend(void **state)
+{
+    (void)state;
+    struct base_rng rng;
+    base_rng_seed(&rng, seed + 3);
+    const uint32_t least = reference_bits(0x1p-94f), most = reference_bits(FLT_MAX);
+    for (size_t round = 0; round < 20000; round++) {
+        uint32_t high = least + (uint32_t)base_rng_below(&rng, most - least + 1);
+        uint32_t low = round % 3 == 0   ? high - (uint32_t)base_rng_below(&rng, 20)
+                       : round % 3 == 1 ? 0x00800000u + (uint32_t)base_rng_below(&rng, high - 0x00800000u)
+                                        : 0;
+        uint8_t section[16] = {0}, again[16];
+        put_scale(section, low);
+        put_scale(section + 4, high);
+        for (size_t i = 0; i < 8; i++)
+            section[8 + i] = (uint8_t)(i < 4 ? 0x10 + 0x22 * i : (i == 4 ? 0x91 : 0x98 + 0x22 * (i - 4)));
+        for (size_t p = 0; p < n_paths; p++) {
+            float value[16];
+            assert_true(paths[p]->valid(KERNELS_INT4, 16, section));
+            paths[p]->read(KERNELS_INT4, 16, section, value);
+            assert_int_equal(reference_bits(value[0]), low);
+            assert_int_equal(reference_bits(value[7]), high);
+            for (size_t i = 0; i < 16; i++) {
+                assert_true(value[i] == 0.0f || fabsf(value[i]) >= FLT_MIN);
+                assert_true(i == 0 || i > 7 || value[i] >= value[i - 1]);
+            }
+            paths[p]->write(KERNELS_INT4, 16, value, again);
+            assert_memory_equal(section, again, low + 20 < high ? 16 : 8);
+        }
+    }
 }
 
 static void every_half(void **state)
@@ -204,11 +243,6 @@ static bool all_valid(enum kernels_format format, size_t count, const uint8_t *s
     return first;
 }
 
-static void put_scale(uint8_t *section, uint32_t bits)
-{
-    reference_put(&section, bits, 4);
-}
-
 // One broken number anywhere in a section of numbers.
 static void refuses_what_is_not_finite(void **state)
 {
@@ -234,14 +268,15 @@ static void refuses_scales(void **state)
 {
     (void)state;
     static const enum kernels_format formats[] = {KERNELS_INT8, KERNELS_INT4, KERNELS_INT2, KERNELS_SIGN};
-    static const float most[] = {127.0f, 7.0f, 1.0f, 1.0f};
+    static const float most[] = {127.0f, 1.0f, 1.0f, 1.0f};
     static const uint32_t broken[] = {1,          0x007fffff, 0x80000000, 0x80800000,
                                       0xbf800000, 0x7f800000, 0x7fc00000, 0xffffffff};
     for (size_t f = 0; f < 4; f++)
         for (size_t block = 0; block < 3; block++) {
             uint8_t section[SECTION] = {0};
             uint8_t *place = section + block * kernels_section_bytes(formats[f], KERNELS_VALUES_BLOCK);
-            place += formats[f] == KERNELS_INT2 ? 4 : 0; // a high level may stand alone
+            const bool pair = formats[f] == KERNELS_INT2 || formats[f] == KERNELS_INT4;
+            place += pair ? 4 : 0; // a high level may stand alone
             assert_true(all_valid(formats[f], 513, section));
             for (size_t b = 0; b < sizeof broken / sizeof broken[0]; b++) {
                 put_scale(place, broken[b]);
@@ -270,13 +305,15 @@ static void refuses_codes_that_are_not_made(void **state)
         section[block * 260 + 4 + in] = 0x80;
         assert_false(all_valid(KERNELS_INT8, 300, section));
 
-        memset(section, 0, sizeof section);
-        put_scale(section, 0x3f800000);
-        put_scale(section + 132, 0x3f800000);
-        section[block * 132 + 4 + in / 2] = (uint8_t)(9u << in % 2 * 4); // -7
+        memset(section, 0, sizeof section); // minus nothing
+        put_scale(section + 4, 0x3f800000);
+        put_scale(section + 136 + 4, 0x3f800000);
+        section[block * 136 + 8 + in / 2] = (uint8_t)(15u << in % 2 * 4);
         assert_true(all_valid(KERNELS_INT4, 300, section));
-        section[block * 132 + 4 + in / 2] = (uint8_t)(8u << in % 2 * 4);
+        section[block * 136 + 8 + in / 2] = (uint8_t)(8u << in % 2 * 4);
         assert_false(all_valid(KERNELS_INT4, 300, section));
+        put_scale(section + block * 136, 0x00800000); // of the least number there is
+        assert_true(all_valid(KERNELS_INT4, 300, section));
 
         memset(section, 0, sizeof section); // minus nothing
         put_scale(section + 4, 0x3f800000);
@@ -286,19 +323,32 @@ static void refuses_codes_that_are_not_made(void **state)
         section[block * 72 + 8 + in / 4] = (uint8_t)(2u << in % 4 * 2);
         assert_false(all_valid(KERNELS_INT2, 300, section));
     }
-    uint8_t levels[9] = {0}; // the higher level first
-    put_scale(levels, 0x3f800001);
-    put_scale(levels + 4, 0x3f800000);
-    assert_false(all_valid(KERNELS_INT2, 1, levels));
-    put_scale(levels, 0x3f800000);
-    assert_true(all_valid(KERNELS_INT2, 1, levels));
+}
+
+static void refuses_pairs_of_scales(void **state)
+{
+    (void)state;
+    static const enum kernels_format formats[] = {KERNELS_INT4, KERNELS_INT2};
+    for (size_t f = 0; f < 2; f++) {
+        uint8_t levels[9] = {0}; // the higher one first
+        put_scale(levels, 0x3f800001);
+        put_scale(levels + 4, 0x3f800000);
+        assert_false(all_valid(formats[f], 1, levels));
+        put_scale(levels, 0x3f800000);
+        assert_true(all_valid(formats[f], 1, levels));
+    }
+    uint8_t small[9] = {0}; // levels between would be denormal
+    put_scale(small + 4, reference_bits(0x1p-94f));
+    assert_true(all_valid(KERNELS_INT4, 1, small));
+    put_scale(small + 4, reference_bits(0x1p-94f) - 1);
+    assert_false(all_valid(KERNELS_INT4, 1, small));
 }
 
 static void refuses_codes_without_scale_and_padding(void **state)
 {
     (void)state;
     static const enum kernels_format formats[] = {KERNELS_INT8, KERNELS_INT4, KERNELS_INT2, KERNELS_SIGN};
-    static const size_t bits[] = {8, 4, 2, 1}, head[] = {4, 4, 8, 4};
+    static const size_t bits[] = {8, 4, 2, 1}, head[] = {4, 8, 8, 4};
     for (size_t f = 0; f < 4; f++)
         for (size_t at = 0; at < 300; at++)
             for (size_t count = 1; count <= 300; count += 23) {
@@ -319,7 +369,7 @@ static void refuses_codes_without_scale_and_padding(void **state)
             }
 }
 
-// Two levels must beat one, and one by a good deal nothing, on the tail of a Gaussian.
+// Eight levels must beat two, two must beat one, and one by a good deal nothing, on the tail of a Gaussian.
 static void levels_are_worth_their_bytes(void **state)
 {
     (void)state;
@@ -347,6 +397,7 @@ static void levels_are_worth_their_bytes(void **state)
         printf("format %u leaves %.2e of the energy\n", format, left[format] / all);
     assert_true(left[KERNELS_SIGN] < 0.02 * all);
     assert_true(left[KERNELS_INT2] < 0.4 * left[KERNELS_SIGN]);
+    assert_true(left[KERNELS_INT4] < 0.2 * left[KERNELS_INT2]);
     assert_true(left[KERNELS_INT8] < 1e-4 * all && left[KERNELS_FP16] < left[KERNELS_BF16]);
 }
 
@@ -356,11 +407,13 @@ int main(void)
         cmocka_unit_test(every_path_is_the_reference),
         cmocka_unit_test(tails),
         cmocka_unit_test(ends_of_the_range),
+        cmocka_unit_test(int4_levels_ascend),
         cmocka_unit_test(every_half),
         cmocka_unit_test(middles_round_to_even),
         cmocka_unit_test(refuses_what_is_not_finite),
         cmocka_unit_test(refuses_scales),
         cmocka_unit_test(refuses_codes_that_are_not_made),
+        cmocka_unit_test(refuses_pairs_of_scales),
         cmocka_unit_test(refuses_codes_without_scale_and_padding),
         cmocka_unit_test(levels_are_worth_their_bytes),
     };
