@@ -3,24 +3,24 @@
 // the .cu files.
 //
 // Every device thread is a fibre of this one thread, and up to RESIDENT blocks are under way at once. Which
-// fibre goes on is drawn, so that what only one order of threads gets right fails sooner or later; nothing
-// runs at the same time, so weak memory order goes unseen. A barrier that some threads of a warp or a block
-// miss ends the test.
+// fibre goes on is drawn, in half of the launches so that a warp runs far ahead of the others, so that what
+// only one order of threads gets right fails sooner or later; nothing runs at the same time, so weak memory
+// order goes unseen. A barrier that some threads of a warp or a block miss ends the test.
 #ifndef KERNELS_CUDA_DEVICE_H
 #define KERNELS_CUDA_DEVICE_H
+
+#include "kernels_cuda_fibres.h"
 
 #include "base/rng.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ucontext.h>
 
 #define THREADS  256u
 #define WARP     32u
 #define WARPS    (THREADS / WARP)
 #define RESIDENT 3u
-#define STACK    65536u
 #define ARENA    20480u // shared memory of a block
 
 #define DEVICE static inline __attribute__((unused))
@@ -43,11 +43,10 @@ typedef struct {
 enum emulator_state { EMULATOR_DONE, EMULATOR_READY, EMULATOR_AT_WARP, EMULATOR_AT_BLOCK };
 
 struct emulator_thread {
-    ucontext_t context;
+    struct fibre fibre; // one thread after another
     enum emulator_state state;
     unsigned turn;      // of the warp's operations: which of two slots is next
     uint64_t passed[2]; // what it passes to its warp
-    char *stack;
 };
 
 struct emulator_name { // shared memory by the place in the source that asks
@@ -65,8 +64,9 @@ struct emulator_block {
 
 static struct {
     struct emulator_block block[RESIDENT];
-    ucontext_t scheduler;
+    unsigned ready[RESIDENT * THREADS], ready_count; // threads that can go on, block * THREADS + thread
     unsigned now_block, now_thread, blocks;
+    int hasty; // seven times in eight the latest that became ready goes on, so that a warp runs far ahead
     void (*kernel)(const void *);
     const void *arguments;
     struct base_rng rng;
@@ -89,20 +89,28 @@ _Noreturn static inline void emulator_stop(const char *why)
     abort();
 }
 
+static inline void emulator_ready(unsigned block, unsigned t)
+{
+    emulator.block[block].thread[t].state = EMULATOR_READY;
+    emulator.ready[emulator.ready_count++] = block * THREADS + t;
+}
+
 static inline void emulator_leave(enum emulator_state state)
 {
-    struct emulator_thread *thread = emulator_thread();
+    struct emulator_thread *const thread = emulator_thread();
     thread->state = state;
-    if (swapcontext(&thread->context, &emulator.scheduler) != 0) {
-        emulator_stop("swapcontext failed");
+    if (state == EMULATOR_READY) {
+        emulator_ready(emulator.now_block, emulator.now_thread);
     }
+    fibre_leave(&thread->fibre);
 }
 
 static inline void emulator_release(enum emulator_state waiting, unsigned first, unsigned end)
 {
     for (unsigned t = first; t < end; t++) {
-        struct emulator_thread *thread = &emulator_block()->thread[t];
-        thread->state = thread->state == waiting ? EMULATOR_READY : thread->state;
+        if (emulator_block()->thread[t].state == waiting) {
+            emulator_ready(emulator.now_block, t);
+        }
     }
 }
 
@@ -264,15 +272,16 @@ DEVICE unsigned first_bit(uint32_t bits)
 
 static inline void emulator_main(void)
 {
-    struct emulator_block *block = emulator_block();
-    emulator.kernel(emulator.arguments);
-    block->ended++;
-    if (block->at_block > 0 && block->at_block + block->ended == THREADS) {
-        block->at_block = 0;
-        emulator_release(EMULATOR_AT_BLOCK, 0, THREADS);
-    }
-    for (;;) { // nobody comes back here
-        emulator_leave(EMULATOR_DONE);
+    struct emulator_block *const block = emulator_block();
+    fibre_begun();
+    for (;;) {
+        emulator.kernel(emulator.arguments);
+        block->ended++;
+        if (block->at_block > 0 && block->at_block + block->ended == THREADS) {
+            block->at_block = 0;
+            emulator_release(EMULATOR_AT_BLOCK, 0, THREADS);
+        }
+        emulator_leave(EMULATOR_DONE); // until there is another one to run
     }
 }
 
@@ -286,33 +295,28 @@ static inline void emulator_block_start(unsigned b, unsigned index)
     block->arena = block->arena != NULL ? block->arena : malloc(ARENA);
     memset(block->arena, 0xa5, ARENA); // nothing may count on zeros
     for (unsigned t = 0; t < THREADS; t++) {
-        struct emulator_thread *thread = &block->thread[t];
-        thread->stack = thread->stack != NULL ? thread->stack : malloc(STACK);
-        if (thread->stack == NULL || getcontext(&thread->context) != 0) {
+        struct fibre *fibre = &block->thread[t].fibre;
+        if (fibre->stack == NULL && fibre_create(fibre, emulator_main) != 0) {
             emulator_stop("no memory for a thread");
         }
-        thread->context.uc_stack.ss_sp = thread->stack;
-        thread->context.uc_stack.ss_size = STACK;
-        thread->context.uc_link = NULL;
-        thread->turn = 0;
-        thread->state = EMULATOR_READY;
-        makecontext(&thread->context, emulator_main, 0);
+        block->thread[t].turn = 0;
+        emulator_ready(b, t);
     }
 }
 
-// A thread that can go on, from a place that is drawn.
-static inline int emulator_choose(void)
+// Draws one of the threads that can go on, and lets it until it waits.
+static inline void emulator_go_on(void)
 {
-    const unsigned all = RESIDENT * THREADS, from = (unsigned)(base_rng_u64(&emulator.rng) % all);
-    for (unsigned i = 0; i < all; i++) {
-        const unsigned at = (from + i) % all;
-        if (emulator.block[at / THREADS].thread[at % THREADS].state == EMULATOR_READY) {
-            emulator.now_block = at / THREADS;
-            emulator.now_thread = at % THREADS;
-            return 1;
-        }
-    }
-    return 0;
+    const uint64_t draw = base_rng_u64(&emulator.rng);
+    const unsigned last = emulator.ready_count - 1;
+    const unsigned drawn =
+        emulator.hasty && (draw >> 61) != 0 ? last : (unsigned)(draw % emulator.ready_count);
+    const unsigned at = emulator.ready[drawn];
+    emulator.ready[drawn] = emulator.ready[last];
+    emulator.ready_count = last;
+    emulator.now_block = at / THREADS;
+    emulator.now_thread = at % THREADS;
+    fibre_go_on(&emulator_thread()->fibre);
 }
 
 static inline void emulator_seed(void)
@@ -329,6 +333,7 @@ static inline void emulator_launch(void (*kernel)(const void *), unsigned blocks
     unsigned started = 0, ended = 0;
     emulator_seed();
     const int backwards = (int)(base_rng_u64(&emulator.rng) & 1);
+    emulator.hasty = (int)(base_rng_u64(&emulator.rng) & 1);
     emulator.kernel = kernel;
     emulator.arguments = arguments;
     emulator.blocks = blocks;
@@ -342,12 +347,10 @@ static inline void emulator_launch(void (*kernel)(const void *), unsigned blocks
                 started++;
             }
         }
-        if (!emulator_choose()) {
+        if (emulator.ready_count == 0) {
             emulator_stop("a barrier that not all threads reach");
         }
-        if (swapcontext(&emulator.scheduler, &emulator_thread()->context) != 0) {
-            emulator_stop("swapcontext failed");
-        }
+        emulator_go_on();
         ended += emulator_thread()->state == EMULATOR_DONE && emulator_block()->ended == THREADS;
     }
 }
@@ -356,7 +359,7 @@ static inline void emulator_free(void)
 {
     for (unsigned b = 0; b < RESIDENT; b++) {
         for (unsigned t = 0; t < THREADS; t++) {
-            free(emulator.block[b].thread[t].stack);
+            free(emulator.block[b].thread[t].fibre.stack);
         }
         free(emulator.block[b].arena);
     }
