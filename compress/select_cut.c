@@ -76,17 +76,19 @@ size_t select_gather(struct selecting *run, size_t from, uint32_t floor)
 {
     struct kernels_difference part = run->whole;
     struct kernels_seen seen;
-    size_t found;
-    part.count = run->end;
-    // A backend may read nothing rather than stop in the middle: half as much then.
-    for (;;) {
+    const size_t rest = run->end - from;
+    size_t found, stretch = run->stretch > 0 && run->stretch < rest / 2 ? 2 * run->stretch : rest;
+    // A backend may read nothing rather than stop in the middle: half as much then, and not much more the
+    // next time.
+    for (;; stretch /= 2) {
+        part.count = from + stretch;
         found = run->kernels->select->gather(&part, from, floor, run->room - run->entries,
                                              run->index + run->entries, run->value + run->entries, &seen);
-        if (seen.read > 0 || part.count - from <= 1) {
+        if (seen.read > 0 || stretch <= 1) {
             break;
         }
-        part.count = from + (part.count - from) / 2;
     }
+    run->stretch = stretch;
     run->entries += found;
     run->seen.read += seen.read;
     run->seen.largest = seen.largest > run->seen.largest ? seen.largest : run->seen.largest;
@@ -105,10 +107,12 @@ void select_take(struct selecting *run, const struct select_cut *cut)
         if (!selecting_finite(run)) {
             return;
         }
-        // Where there was no room for more, the ties are complete, or more than that.
-        if (floor == cut->low && cut->ties > 0 && (from == run->end || run->entries == run->room)) {
+        // Where there was no room for more, the ties are complete, or more than that: none is looked for
+        // then.
+        if (floor < cut->high && (from == run->end || run->entries == run->room)) {
             run->entries = run->kernels->select->keep(run->entries, run->index, run->value, cut->low,
                                                       cut->high, cut->ties);
+            floor = cut->high;
         }
         if (from < run->end && run->entries == run->room) { // k of k: the rest is only looked at
             floor = SELECT_NEVER;

@@ -16,6 +16,7 @@ struct selecting {
     uint32_t *index;
     float *value;
     size_t room, entries;
+    size_t stretch;           // elements that the gathering before could take at once; 0: none was before
     struct kernels_seen seen; // of the last pass over all of [first, end)
 };
 
