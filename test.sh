@@ -18,12 +18,13 @@ cores=$(nproc)
 mkdir -p build
 echo '{"version": {"major": 1, "minor": 0}, "local": [{"cores": [{"id": "0", "slots": '"$cores"'}]}]}' >build/cores.json
 
+TIMEFORMAT='   took %0R s, %0U + %0S s of the processors' # %0S: in the kernel
 build() { # build PRESET [TARGET...]; prints only what fails
     local preset=$1 log="build/$1.log" targets=()
     shift
     [ $# = 0 ] || targets=(--target "$@")
     echo "== build $preset $* ($SECONDS s)"
-    if ! { cmake --preset "$preset" -DBUILD_TESTING=ON &&
+    if ! time { cmake --preset "$preset" -DBUILD_TESTING=ON &&
         cmake --build --preset "$preset" -j"$cores" "${targets[@]}"; } >"$log" 2>&1; then
         tail -n 60 "$log"
         echo "test.sh: the build of preset $preset failed; all of it is in $log" >&2
@@ -35,7 +36,7 @@ run() { # run PRESET [CTEST OPTION...]; as many busy tests as cores, and beside 
     local preset=$1
     shift
     echo "== test $preset $* ($SECONDS s)"
-    ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j"$((cores * 4))" \
+    time ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j"$((cores * 4))" \
         --resource-spec-file "$PWD/build/cores.json" "$@"
 }
 
@@ -50,7 +51,7 @@ run tsan -L '^(threads|e2e)$' -E "^e2e\.(training|strangers)$|$timed"
 build fuzz tests_fuzz
 # Each for its time by the clock, two a core: one at a time would double what is the longest part of all.
 echo "== test fuzz ($SECONDS s)"
-ctest --test-dir build/fuzz --output-on-failure --no-tests=error -j"$((cores * 2))" -L '^fuzz$'
+time ctest --test-dir build/fuzz --output-on-failure --no-tests=error -j"$((cores * 2))" -L '^fuzz$'
 # Both compilers must give the same bits at full speed.
 build clang tests_arithmetic
 run clang -R '^(unit|property)\.(kernels|compress)_' -E kernels_cuda

@@ -18,7 +18,7 @@ import time
 import unittest
 
 import netns
-from cluster import Node, free_ports, wait_until
+from cluster import Node, failure, free_ports, tail, wait_until
 
 DEADLINE_CEILING = 2.0  # seconds; average.deadline_ceiling below
 ROUND = 4.0             # the longest that a round may take to compute, on a host that is overbooked several times
@@ -214,7 +214,7 @@ class Cluster:
         try:
             return wait_until(found, what, patience)
         except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.tell()}") from None
+            raise failure(error, self.tell()) from None
 
     def agree(self, hosts=None, count=None):
         """Whether these and nobody else are together, in the eyes of each of them."""
@@ -277,7 +277,7 @@ class Cluster:
     def all_run(self):
         for host in self.running():
             if host.process.poll() is not None:
-                raise AssertionError(f"{host.name} ended by itself with {host.process.returncode}:\n{host.log()[-4000:]}")
+                raise failure(f"{host.name} ended by itself with {host.process.returncode}:", host.last_words())
 
     def deaths(self, after):
         return [(h.name, e["member"], round(e["time"] - after, 2)) for h in self.hosts for e in h.events(after, "dead")]
@@ -293,7 +293,7 @@ class Cluster:
         for host in self.hosts:
             spoilt = [(r["round"], r["loss"]) for r in host.metrics() if r["time"] >= after and not (r["loss"] or 0) < LOSS_MOST]
             if spoilt:
-                raise AssertionError(f"{name}: losses of {host.name} (round, loss): {spoilt[:5]} and {len(spoilt)} in all\n{self.tell()}")
+                raise failure(f"{name}: losses of {host.name} (round, loss): {spoilt[:5]} and {len(spoilt)} in all", self.tell())
 
     def sane_logs(self):
         for host in self.hosts:
@@ -317,14 +317,14 @@ class Cluster:
         names = {h.name for h in may_die}
         wrong = [d for d in self.deaths(begun) if d[1] not in names]
         if wrong:
-            raise AssertionError(f"{name}: declared dead though alive (by, who, after s): {wrong}\n{self.tell()}")
+            raise failure(f"{name}: declared dead though alive (by, who, after s): {wrong}", self.tell())
         longest = 0.0
         for host in self.others(*away):
             took, at = self.longest_round(host, begun)
             longest = max(longest, took)
             if took > DEADLINE_CEILING + ROUND:
-                raise AssertionError(f"{name}: a round of {host.name} took {took:.1f} s, {at:.1f} s in; the deadline is "
-                                     f"{DEADLINE_CEILING:g} s\n{self.tell()}")
+                raise failure(f"{name}: a round of {host.name} took {took:.1f} s, {at:.1f} s in; the deadline is "
+                              f"{DEADLINE_CEILING:g} s", self.tell())
         self.sane_losses(name, begun)
         self.all_run()
         self.sane_logs()
@@ -344,7 +344,7 @@ class Cluster:
             raise AssertionError(f"the models are {far:.3f} apart, expected at most {most}")
 
     def tell(self):
-        """What people want to see when something failed."""
+        """What people want to see when something failed; P2PML_E2E_KEEP keeps all of it."""
         lines = [f"this machine stood still for up to {self.stillness.longest:.2f} s; load {os.getloadavg()}"]
         for host in self.hosts:
             status = host.status() if host.running else None
@@ -353,8 +353,8 @@ class Cluster:
                          f"{(status or {}).get('state')}, {json.dumps((status or {}).get('membership'))} {states}")
         for host in self.hosts:
             lines.append(f"-- {host.name}, events:")
-            lines += [json.dumps(e) for e in host.events()[-25:]]
-            lines.append(f"-- {host.name}, log:\n" + (host.log()[-2500:] if host.process else ""))
+            lines += [json.dumps(e) for e in host.events()[-8:]]
+            lines.append(f"-- {host.name}, log:\n" + (tail(host.log(), 8) if host.process else ""))
         kept = os.environ.get("P2PML_E2E_KEEP")
         if kept:
             shutil.copytree(self.directory, os.path.join(kept, os.path.basename(self.directory)), dirs_exist_ok=True)

@@ -47,6 +47,15 @@ def wait_until(condition, what, patience=PATIENCE):
         time.sleep(0.02)
 
 
+def failure(reason, evidence):
+    """An error whose reason is read at either end of what is printed."""
+    return AssertionError(f"{reason}\n{evidence}\n{str(reason).splitlines()[0]}")
+
+
+def tail(text, lines=15, width=400):
+    return "\n".join(line[:width] for line in text.splitlines()[-lines:])
+
+
 class Node:
     def __init__(self, directory, name, settings, arguments=(), environment=None):
         self.name, self.directory = name, os.path.join(directory, name)
@@ -71,26 +80,30 @@ class Node:
             f.seek(self.log_from)
             return f.read().decode(errors="replace")
 
+    def last_words(self):
+        """Of a sanitizer, too: they are long."""
+        return tail(self.log(), 40)
+
     def wait_log(self, pattern):
         def found():
             match = re.search(pattern, self.log())
             if not match and self.process.poll() is not None:
                 match = re.search(pattern, self.log())
                 if not match:
-                    raise AssertionError(f"{self.name} ended with {self.process.returncode} before /{pattern}/:\n{self.log()}")
+                    raise failure(f"{self.name} ended with {self.process.returncode} before /{pattern}/:", self.last_words())
             return match
         try:
             return wait_until(found, f"/{pattern}/ in the log of {self.name}")
         except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.log()}") from None
+            raise failure(error, self.last_words()) from None
 
     def wait_exit(self, status=0):
         try:
             got = self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"{self.name} does not end:\n{self.log()}") from None
+            raise failure(f"{self.name} does not end:", self.last_words()) from None
         if got != status:
-            raise AssertionError(f"{self.name} ended with {got}, expected {status}:\n{self.log()}")
+            raise failure(f"{self.name} ended with {got}, expected {status}:", self.last_words())
         return self.log()
 
     def signal(self, number):
@@ -148,4 +161,4 @@ class ClusterTest(unittest.TestCase):
         return json.loads(self.get(node, "/status"))
 
 
-__all__ = ["ClusterTest", "Node", "PROGRAM", "SMALL", "free_ports", "signal", "unittest", "wait_until"]
+__all__ = ["ClusterTest", "Node", "PROGRAM", "SMALL", "failure", "free_ports", "signal", "tail", "unittest", "wait_until"]

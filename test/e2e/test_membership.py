@@ -45,7 +45,7 @@ class Membership(ClusterTest):
                         and all(e.get(k) == v for k, v in fields.items())):
                     return e
             return None
-        return wait_until(found, f"{kind} of {member.name if member else '-'} at {node.name}\n{node.log()}", 60)
+        return wait_until(found, f"{kind} of {member.name if member else '-'} at {node.name}\n{node.last_words()}", 60)
 
     def now(self, node):
         """Time as the events have it."""
@@ -103,7 +103,7 @@ class Membership(ClusterTest):
             self.event(node, "view", None, left["time"], members=COUNT - 1)
             self.goes_on(node)
         for node in others:
-            self.assertEqual([e for e in self.events(node) if e["event"] == "dead"], [], node.log())
+            self.assertEqual([e for e in self.events(node) if e["event"] == "dead"], [], node.last_words())
         self.end(others)
 
     def test_a_copied_identity_is_refused(self):
@@ -119,7 +119,7 @@ class Membership(ClusterTest):
         self.assertIn("every node needs an identity of its own", log)
         for node in nodes:
             self.goes_on(node)
-            self.assertEqual([e for e in self.events(node) if e["event"] == "dead"], [], node.log())
+            self.assertEqual([e for e in self.events(node) if e["event"] == "dead"], [], node.last_words())
         self.end(nodes)
 
     def test_a_late_joiner_fetches_and_trains(self):
@@ -154,14 +154,14 @@ class Membership(ClusterTest):
         for node in nodes:
             node.signal(signal.SIGHUP)
         for node in nodes:
-            wait_until(lambda: self.status(node)["membership"]["dead"] == 2, f"two dead\n{node.log()}", 60)
+            wait_until(lambda: self.status(node)["membership"]["dead"] == 2, f"two dead\n{node.last_words()}", 60)
             self.goes_on(node)
         for path in files:
             os.unlink(path)
         for node in nodes:
             node.signal(signal.SIGHUP)
         for node in nodes:
-            wait_until(lambda: self.status(node)["membership"]["alive"] == 4, f"one cluster\n{node.log()}", 60)
+            wait_until(lambda: self.status(node)["membership"]["alive"] == 4, f"one cluster\n{node.last_words()}", 60)
             self.goes_on(node)
         self.end(nodes)
 

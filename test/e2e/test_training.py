@@ -33,7 +33,7 @@ class Training(ClusterTest):
         for node in nodes:
             node.start()
         for node in nodes:
-            self.assertEqual(self.check_finished(node)[-1]["exchanges"], 100, node.log())
+            self.assertEqual(self.check_finished(node)[-1]["exchanges"], 100, node.last_words())
 
     def test_four_nodes_with_adamw_and_outer_momentum(self):
         nodes = self.cluster(4, train__optimizer="adamw", train__rate=0.002, average__outer_momentum=0.3,
