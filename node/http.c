@@ -14,9 +14,10 @@
 #include <unistd.h>
 
 #define CONNECTIONS_MOST 32u
-#define IDLE_S           5 // without a byte
-#define SWEEP_NS         (100 * NODE_MILLISECOND_NS)
-#define LIFE_NS          (10 * NODE_SECOND_NS) // of one connection, however it drips
+#define IDLE_S           5                           // without a byte
+#define SWEEP_NS         (100 * NODE_MILLISECOND_NS) // while there are connections
+#define REST_NS          NODE_SECOND_NS              // else: an idle node sleeps
+#define LIFE_NS          (10 * NODE_SECOND_NS)       // of one connection, however it drips
 
 // evhttp neither limits its connections nor tells of their end. So a reference to each is kept here, and
 // looked at now and then: one whose callbacks are gone was freed by evhttp.
@@ -68,6 +69,12 @@ static void on_accept_error(struct evconnlistener *listener, void *argument)
     evconnlistener_disable(listener);
 }
 
+static bool sweep_after(struct node_http *http, uint64_t ns)
+{
+    struct timeval wait = node_clock_timeval(ns);
+    return event_add(http->sweep, &wait) == 0;
+}
+
 static void sweep(evutil_socket_t s, short what, void *argument)
 {
     (void)s;
@@ -82,6 +89,7 @@ static void sweep(evutil_socket_t s, short what, void *argument)
             shutdown(bufferevent_getfd(c->stream), SHUT_RDWR); // evhttp sees the end and frees it
     }
     accept_while_there_is_room(http);
+    (void)sweep_after(http, http->count > 0 ? SWEEP_NS : REST_NS);
 }
 
 static struct bufferevent *new_connection(struct event_base *base, void *argument)
@@ -98,7 +106,8 @@ static struct bufferevent *new_connection(struct event_base *base, void *argumen
     bufferevent_incref(c->stream);
     c->born_ns = node_clock_ns();
     LIST_INSERT_HEAD(&http->connections, c, others);
-    http->count++;
+    if (http->count++ == 0)
+        (void)sweep_after(http, SWEEP_NS);
     accept_while_there_is_room(http);
     return c->stream;
 }
@@ -152,9 +161,8 @@ enum base_error node_http_create(const struct node_http_options *options, struct
     http->options = *options;
     LIST_INIT(&http->connections);
     http->server = evhttp_new(options->base);
-    http->sweep = event_new(options->base, -1, EV_PERSIST, sweep, http);
-    struct timeval every = node_clock_timeval(SWEEP_NS);
-    if (!http->server || !http->sweep || event_add(http->sweep, &every) != 0)
+    http->sweep = event_new(options->base, -1, 0, sweep, http);
+    if (!http->server || !http->sweep || !sweep_after(http, REST_NS))
         goto fail;
     evhttp_set_max_headers_size(http->server, LIMIT_HTTP_REQUEST_BYTES);
     evhttp_set_max_body_size(http->server, LIMIT_HTTP_REQUEST_BYTES);
