@@ -275,7 +275,8 @@ static size_t largest_message(size_t parameters)
         block = LIMIT_GOSSIP_BYTES;
     size_t moments = parameters + parameters / 512; // in pieces with a scale each
     size_t packet = compress_packet_bound(parameters, parameters, KERNELS_FP32) + moments;
-    return LIMIT_MESSAGE_HEADER_BYTES + PACKET_ROOM + (packet > block ? packet : block);
+    size_t bytes = LIMIT_MESSAGE_HEADER_BYTES + PACKET_ROOM + (packet > block ? packet : block);
+    return bytes < UINT32_MAX ? bytes : UINT32_MAX; // a stream says a length in four bytes
 }
 
 // Counts this start, on disk, before anything is sent.
