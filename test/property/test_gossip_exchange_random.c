@@ -289,6 +289,7 @@ static void heal(struct world *world)
         }
     }
     settle(world, 20 * SECOND);
+    // Half of them need 260. Slowest: one bit for every element, with one scale for the large and the small.
     for (size_t i = 0; i < 6000 && (i < 100 || net_energy(net) > 1e-9); i++) {
         for (size_t a = 0; a < net->nodes; a++)
             if (!net->node[a].in_round)
