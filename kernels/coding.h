@@ -44,8 +44,9 @@ struct kernels_coding {
                        size_t high_bytes, uint8_t *low, size_t low_bytes);
     void (*bitmap_write)(size_t count, const uint32_t *index, uint8_t *bits, size_t bytes);
 
-    size_t (*ones)(const uint8_t *bits, size_t bytes);                                   // bits that are set
-    uint64_t (*sum)(size_t count, unsigned width, const uint8_t *low, size_t low_bytes); // of the low parts
+    // Bits that are set; the sum of the low parts, where those that the stream lacks are 0.
+    size_t (*ones)(const uint8_t *bits, size_t bytes);
+    uint64_t (*sum)(size_t count, unsigned width, const uint8_t *low, size_t low_bytes);
 
     // The next `count` entries; streams that hold fewer, or larger indices, are the caller's bug: what comes
     // out then means nothing, but all accesses are in bounds.

@@ -148,10 +148,8 @@ static inline void marker_put(struct marker *marker, __m256i ahead, uint64_t len
 // How many entries, a multiple of 8, can be packed without running over the end.
 static size_t packable(size_t count, unsigned width, size_t low_bytes)
 {
-    if (width > PACK_WIDTH || low_bytes < 16) {
-        return 0;
-    }
-    const size_t fit = width == 0 ? count : (low_bytes - 16) / width * LANES;
+    const bool none = width == 0 || width > PACK_WIDTH || low_bytes < 16;
+    const size_t fit = none ? 0 : (low_bytes - 16) / width * LANES;
     return (fit < count ? fit : count) & ~(size_t)(LANES - 1);
 }
 
@@ -262,7 +260,8 @@ static uint64_t sum(size_t count, unsigned width, const uint8_t *low, size_t low
         const size_t stop = count - i < CODING_BLOCK ? count : i + CODING_BLOCK;
         __m256i lanes = _mm256_setzero_si256(); // 32 times 2^24 at most
         for (; i + LANES <= stop; i += LANES, at += fetch.step) {
-            lanes = _mm256_add_epi32(lanes, fetch_next(&fetch, at, (size_t)(end - at)));
+            const size_t left = at < end ? (size_t)(end - at) : 0;
+            lanes = _mm256_add_epi32(lanes, fetch_next(&fetch, at, left));
         }
         total += lane_sum(lanes);
     }

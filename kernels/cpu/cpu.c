@@ -74,7 +74,8 @@ static bool has_avx2(void)
 {
 #if defined(__x86_64__)
     unsigned a, b, c, d; // clang 14 has no name for F16C
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") &&
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+           __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt") &&
            __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
 #else
     return false;

@@ -115,6 +115,28 @@ static void assert_rice(const struct kernels_coding *coding, size_t count, const
     streams_free(&s);
 }
 
+// Of parts that a stream lacks nothing is added, nor of bits behind the last part.
+static void sums_what_is_there(void **state)
+{
+    (void)state;
+    const struct kernels_coding *plain = kernels_cpu_table("scalar")->coding;
+    uint8_t low[MOST * 4];
+    memset(low, 0xff, sizeof low);
+    for (size_t path = 0; path < sizeof names / sizeof names[0]; path++) {
+        const struct kernels *kernels = kernels_cpu_table(names[path]);
+        for (size_t count = 0; kernels != NULL && count < MOST; count += count < 70 ? 1 : 61) {
+            for (unsigned width = 1; width <= KERNELS_CODING_WIDTH; width++) {
+                const size_t bytes = (count * width + 7) / 8;
+                const uint64_t whole = (uint64_t)count * ((1u << width) - 1);
+                assert_int_equal(kernels->coding->sum(count, width, low, bytes), whole);
+                assert_int_equal(kernels->coding->sum(count, width, low, sizeof low), whole);
+                assert_int_equal(kernels->coding->sum(count, width, low, bytes / 3),
+                                 plain->sum(count, width, low, bytes / 3));
+            }
+        }
+    }
+}
+
 static void assert_fano(const struct kernels_coding *coding, size_t count, const uint32_t *index,
                         unsigned width)
 {
@@ -213,6 +235,7 @@ static void every_path_is_its_definition(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_path_is_its_definition)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_path_is_its_definition),
+                                       cmocka_unit_test(sums_what_is_there)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
