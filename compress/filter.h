@@ -87,6 +87,9 @@ enum base_error compress_filters_choose(const struct compress_filters *filters,
                                         const struct compress_turn *turn, struct compress_sparse *entries,
                                         bool *chosen) BASE_CHECK;
 
+// Could the chain give a list? Then both ends have to remember what was sent (struct compress_history).
+bool compress_filters_remember(const struct compress_filters *filters);
+
 // Drops from selected entries (backend's memory), in place. No memory of its own on the CPU; on another
 // backend 12 bytes an entry on the host and 4 there while it lasts. BASE_ENOMEM: nothing has changed.
 enum base_error compress_filters_drop(const struct compress_filters *filters,

@@ -200,7 +200,7 @@ static size_t chain_choose(const struct compress_filters *filters, const struct 
     return count;
 }
 
-static bool chain_chooses(const struct compress_filters *filters)
+bool compress_filters_remember(const struct compress_filters *filters)
 {
     bool chooses = false;
     for (size_t i = 0; i < filters->count; i++)
@@ -215,7 +215,7 @@ enum base_error compress_filters_choose(const struct compress_filters *filters,
     const struct kernels *kernels = turn->kernels;
     uint32_t *index = entries->index;
     *chosen = false;
-    if (!chain_chooses(filters) || entries->capacity == 0)
+    if (!compress_filters_remember(filters) || entries->capacity == 0)
         return BASE_OK;
     if (!kernels->shares_host && (index = malloc(entries->capacity * sizeof *index)) == NULL)
         return BASE_ENOMEM;

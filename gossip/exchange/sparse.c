@@ -72,15 +72,6 @@ static double residual(const struct gossip_exchange *exchange, const struct kern
     return energy > 0 ? energy : 0;
 }
 
-static bool remembers(const struct compress_filters *filters)
-{
-    bool any = false;
-
-    for (size_t i = 0; i < filters->count; i++)
-        any |= filters->chain[i].filter->choose != NULL;
-    return any;
-}
-
 enum base_error gossip_sparse_prepare(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                       size_t behind, struct gossip_packet *packet)
 {
@@ -101,7 +92,7 @@ enum base_error gossip_sparse_prepare(struct gossip_exchange *exchange, struct g
         return error == BASE_EFORMAT ? BASE_ESTATE : error;
     packet->offset = 0;
     exchange->chosen_of = packet;
-    packet->keys = remembers(&options->filters);
+    packet->keys = compress_filters_remember(&options->filters);
     packet->again = again;
     packet->saved = 0;
     edge->residual_energy = residual(exchange, &a, energy.a);

@@ -23,6 +23,7 @@ static void the_table_is_sound(void **state)
         assert_int_equal(compress_filters_add(&filters, filter->name, filter->most, NULL), BASE_EINVAL);
         assert_int_equal(filters.count, 1);
         assert_ptr_equal(filters.chain[0].filter, filter);
+        assert_int_equal(compress_filters_remember(&filters), filter->choose != NULL);
     }
     assert_true(n >= 3);
     assert_null(compress_filter_at(n + 1));
