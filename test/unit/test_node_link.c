@@ -310,6 +310,50 @@ static void destroying_in_the_middle_of_a_message_is_fine(void **state)
     assert_int_equal(p->a.code, BASE_EIO);
 }
 
+static void stream_both_ways(struct pair *p)
+{
+    shake_hands(p);
+    for (int i = 0; i < 3; i++) {
+        give(&p->a, MESSAGE_LIMIT);
+        give(&p->b, MESSAGE_LIMIT);
+    }
+}
+
+// However much the other end sends meanwhile.
+static void a_last_word_arrives_when_a_link_finishes(void **state)
+{
+    struct pair *p = *state;
+    stream_both_ways(p);
+    assert_int_equal(node_link_send(p->a.link, "bye", 3), BASE_OK);
+    node_link_finish(p->a.link);
+    run_until(p, &p->b.closed);
+    assert_int_equal(p->b.messages, 4);
+    assert_int_equal(p->b.bytes, 3 * MESSAGE_LIMIT + 3);
+    node_link_destroy(p->b.link);
+    p->b.link = NULL;
+    run_until(p, &p->a.closed);
+}
+
+// Also from a link that is gone at once, with bytes unread: the other end's next write fails, and it reads
+// on.
+static void a_last_word_that_was_sent_is_read_after_a_reset(void **state)
+{
+    struct pair *p = *state;
+    const struct timespec moment = {.tv_nsec = 1000000};
+    shake_hands(p);
+    const uint64_t before = node_link_traffic(p->a.link).sent;
+    assert_int_equal(node_link_send(p->a.link, "bye", 3), BASE_OK);
+    for (int i = 0; i < 20000 && node_link_traffic(p->a.link).sent == before; i++)
+        nanosleep(&moment, NULL);
+    for (int i = 0; i < 3; i++)
+        give(&p->b, MESSAGE_LIMIT);
+    node_link_destroy(p->a.link);
+    p->a.link = NULL;
+    run_until(p, &p->b.closed);
+    assert_int_equal(p->b.messages, 1);
+    assert_int_equal(p->b.code, BASE_EIO);
+}
+
 static void another_secret_gets_no_byte(void **state)
 {
     struct pair *p = *state;
@@ -391,6 +435,8 @@ int main(void)
         CASE(a_large_message_moves_without_the_loop),
         CASE(what_the_loop_does_not_take_waits_in_the_network),
         CASE(destroying_in_the_middle_of_a_message_is_fine),
+        CASE(a_last_word_arrives_when_a_link_finishes),
+        CASE(a_last_word_that_was_sent_is_read_after_a_reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
