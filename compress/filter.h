@@ -16,12 +16,15 @@
 // The list of indices that was last sent (or received) over one edge, in ordinary memory. {0} is empty.
 struct compress_history {
     uint32_t *index; // ascending; owned
-    size_t count, capacity;
-    uint64_t age; // exchanges that used the list again since it was selected
+    size_t count;
+    uint64_t age;  // exchanges that used the list again since it was selected
+    uint64_t hash; // compress_keys_hash of it: taken once, however many packets name it
 };
 
-// A list was sent and the exchange is committed. again: compress_filters_choose gave it. BASE_ENOMEM: nothing
-// has changed. `index` is ordinary memory, copied.
+// A list was sent and the exchange is committed. again: compress_filters_choose gave it. `index` is memory of
+// malloc, owned by the history from now on.
+void compress_history_take(struct compress_history *history, uint32_t *index, size_t count, bool again);
+// The same with a copy of `index`. BASE_ENOMEM: nothing has changed.
 enum base_error compress_history_sent(struct compress_history *history, const uint32_t *index, size_t count,
                                       bool again) BASE_CHECK;
 // Nothing was sent yet (BOOT, a new neighbour). Frees the list; also the destructor.

@@ -1,23 +1,26 @@
 #include "compress/filter.h"
+#include "compress/packet.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+void compress_history_take(struct compress_history *history, uint32_t *index, size_t count, bool again)
+{
+    const uint64_t age = again ? history->age + 1 : 0;
+    compress_history_forget(history);
+    *history = (struct compress_history){
+        .index = index, .count = count, .age = age, .hash = compress_keys_hash(index, count)};
+}
+
 enum base_error compress_history_sent(struct compress_history *history, const uint32_t *index, size_t count,
                                       bool again)
 {
-    if (count > history->capacity) {
-        uint32_t *larger = malloc(count * sizeof *larger);
-        if (larger == NULL)
-            return BASE_ENOMEM;
-        free(history->index);
-        history->index = larger;
-        history->capacity = count;
-    }
+    uint32_t *copy = malloc((count > 0 ? count : 1) * sizeof *copy);
+    if (copy == NULL)
+        return BASE_ENOMEM;
     if (count > 0)
-        memcpy(history->index, index, count * sizeof *index);
-    history->age = again ? history->age + 1 : 0;
-    history->count = count;
+        memcpy(copy, index, count * sizeof *copy);
+    compress_history_take(history, copy, count, again);
     return BASE_OK;
 }
 

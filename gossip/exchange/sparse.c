@@ -102,9 +102,7 @@ enum base_error gossip_sparse_prepare(struct gossip_exchange *exchange, struct g
 
 static struct compress_keys keys_of(const struct compress_history *history)
 {
-    return (struct compress_keys){.index = history->index,
-                                  .count = history->count,
-                                  .hash = compress_keys_hash(history->index, history->count)};
+    return (struct compress_keys){.index = history->index, .count = history->count, .hash = history->hash};
 }
 
 // The short form lies behind the moments: several packets may leave in one step.
@@ -226,11 +224,10 @@ static struct kernels_entries take(struct side *side, uint32_t last)
 
 static void remember(struct compress_history *history, uint32_t *index, size_t count, bool again)
 {
-    uint64_t age = again ? history->age + 1 : 0;
-
-    compress_history_forget(history);
     if (index)
-        *history = (struct compress_history){.index = index, .count = count, .capacity = count, .age = age};
+        compress_history_take(history, index, count, again);
+    else
+        compress_history_forget(history);
 }
 
 void gossip_sparse_apply(struct gossip_exchange *exchange, struct gossip_edge *edge,
