@@ -32,12 +32,13 @@ build() { # build PRESET [TARGET...]; prints only what fails
     fi
 }
 
+failed=() # presets: one run tells of all that fails
 run() { # run PRESET [CTEST OPTION...]; as many busy tests as cores, and beside them those that mostly wait
     local preset=$1
     shift
     echo "== test $preset $* ($SECONDS s)"
     time ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j"$((cores * 4))" \
-        --resource-spec-file "$PWD/build/cores.json" "$@"
+        --resource-spec-file "$PWD/build/cores.json" "$@" || failed+=("$preset")
 }
 
 # What measures times, or lasts for minutes at the speed of sanitizers, runs once, as it is released; so does the lint.
@@ -51,9 +52,14 @@ run tsan -L '^(threads|e2e)$' -E "^e2e\.(training|strangers)$|$timed"
 build fuzz tests_fuzz
 # Each for its time by the clock, two a core: one at a time would double what is the longest part of all.
 echo "== test fuzz ($SECONDS s)"
-time ctest --test-dir build/fuzz --output-on-failure --no-tests=error -j"$((cores * 2))" -L '^fuzz$'
+time ctest --test-dir build/fuzz --output-on-failure --no-tests=error -j"$((cores * 2))" -L '^fuzz$' || failed+=(fuzz)
 # Both compilers must give the same bits at full speed.
 build clang tests_arithmetic
 run clang -R '^(unit|property)\.(kernels|compress)_' -E kernels_cuda
 build release
 run release
+if [ ${#failed[@]} != 0 ]; then
+    echo "test.sh: tests failed ($SECONDS s), see above: ${failed[*]}" >&2
+    exit 1
+fi
+echo "test.sh: all is well ($SECONDS s)"
