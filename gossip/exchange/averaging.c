@@ -47,6 +47,7 @@ enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struc
     struct gossip_run slice = {0, 0};
     enum base_error error;
 
+    gossip_forces_inherit(&exchange->forces, packet);
     packet->held = false;
     packet->moment_bytes = 0;
     if (form == GOSSIP_DELTA_SPARSE && exchange->second && exchange->second_known)
@@ -144,7 +145,6 @@ enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct
 
     if (error)
         return error;
-    exchange->pending_any = true;
     edge->progress = edge->prepared;
     edge->met = exchange->rounds;
     account_absence(exchange, edge);

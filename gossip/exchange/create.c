@@ -12,9 +12,8 @@ static enum base_error allocate(struct gossip_exchange *exchange)
     size_t bytes = options->parameters * sizeof(float);
 
     exchange->model = kernels->alloc(bytes);
-    exchange->pending = kernels->alloc(bytes);
     exchange->window = malloc(2 * sizeof *exchange->window);
-    bool short_of_memory = !exchange->model || !exchange->pending || !exchange->window;
+    bool short_of_memory = !exchange->model || !exchange->window;
     if (options->drift_correction) {
         exchange->correction_sum = kernels->alloc(bytes);
         short_of_memory |= !exchange->correction_sum;
@@ -89,8 +88,9 @@ void gossip_exchange_destroy(struct gossip_exchange *exchange)
     for (size_t i = 0; i < exchange->n_edges; i++)
         gossip_edge_free(exchange, exchange->edges[i]);
     free(exchange->edges);
+    gossip_forces_drop(exchange);
+    kernels->release(exchange->forces.sum);
     kernels->release(exchange->model);
-    kernels->release(exchange->pending);
     kernels->release(exchange->second);
     kernels->release(exchange->pending_second);
     kernels->release(exchange->correction_sum);

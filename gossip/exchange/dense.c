@@ -55,13 +55,15 @@ enum base_error gossip_dense_commit(struct gossip_exchange *exchange, struct gos
                                     const struct gossip_exchange_message *theirs)
 {
     struct gossip_window *window = exchange->window;
-    struct kernels_exchange step = {.x = exchange->model, .pending = exchange->pending, .r = edge->reference};
+    struct kernels_exchange step = {.x = exchange->model, .r = edge->reference};
 
     if (theirs->offset != block.first || mine->offset != block.first || theirs->moment_bytes)
         return BASE_EFORMAT;
     enum base_error error = check_block(&window[1], theirs->delta, theirs->delta_bytes, block.count);
     if (!error)
         error = check_block(&window[0], mine->bytes, mine->delta_bytes, block.count);
+    if (!error)
+        error = gossip_forces_sum(exchange, &step.pending);
     for (size_t done = 0; done < block.count && !error; done += GOSSIP_WINDOW) {
         size_t count = piece_of(block.count, done);
         error = read_piece(&window[0], mine->bytes, done, count);

@@ -62,6 +62,8 @@ void gossip_edge_remove(struct gossip_exchange *exchange, struct gossip_edge *ed
     gossip_edge_drop_correction(exchange, edge);
     gossip_edge_drop_request(exchange, edge);
     exchange->chosen_of = NULL; // it may be one of this edge's
+    gossip_forces_inherit(&exchange->forces, &edge->request);
+    gossip_forces_inherit(&exchange->forces, &edge->answer);
     for (size_t i = 0; i < exchange->n_edges; i++)
         if (exchange->edges[i] == edge) {
             exchange->edges[i] = exchange->edges[--exchange->n_edges];

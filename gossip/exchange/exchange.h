@@ -8,9 +8,11 @@
 //     x_i += (q_j - q_i)/2        r += (q_i + q_j)/2        seq += 1
 //     c_i += beta/s * (q_j - q_i)/2   beta = min(gain*k/d, limit), s = mean step scale, k = mean entries
 //
-// One owner (the worker thread). Memory: 2 vectors of d floats, 1 more with drift correction, 2 more where
-// second moments are shared; an edge has 1, and 1 more with drift correction. Beside them one list of about
-// k entries, 64 KiB, and the latest packets of every edge.
+// One owner (the worker thread). Memory: 1 vector of d floats, 1 more with drift correction, 2 more where
+// second moments are shared, and 1 more for a while where a BOOT or many exchanges fall into one round; an
+// edge has 1, and 1 more with drift correction. Beside them one list of about k entries, 64 KiB, the latest
+// packets of every edge and those of the exchanges that the trainer is still to be told of (4% of the model
+// at most).
 #ifndef GOSSIP_EXCHANGE_EXCHANGE_H
 #define GOSSIP_EXCHANGE_EXCHANGE_H
 

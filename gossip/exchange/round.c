@@ -25,16 +25,12 @@ void gossip_round_note(struct gossip_exchange *exchange, struct gossip_edge *edg
     }
 }
 
-// Takes the corrections of the last round's local steps into the trainer's vectors and publishes the sum.
+// The trainer's vectors, with what exchanges did to the published ones since it went on.
 static void publish(struct gossip_exchange *exchange, const float *model, const float *second_moment)
 {
     size_t count = exchange->options.parameters;
 
-    if (exchange->pending_any)
-        for (size_t i = 0; i < count; i++)
-            exchange->model[i] = model[i] + exchange->pending[i];
-    else
-        memcpy(exchange->model, model, count * sizeof *model);
+    gossip_forces_take(exchange, model);
     if (exchange->second && second_moment) {
         for (size_t i = 0; i < count; i++) {
             float sum = second_moment[i] + exchange->pending_second[i];
@@ -80,9 +76,6 @@ static void hand_back(struct gossip_exchange *exchange, struct gossip_exchange_a
     }
     if (exchange->correction_sum && exchange->round.correction)
         hand_out_corrections(exchange, exchange->round.correction);
-    if (exchange->pending_any)
-        memset(exchange->pending, 0, bytes);
-    exchange->pending_any = false;
     exchange->round.open = false;
     BASE_ASSERT(actions->count < GOSSIP_EXCHANGE_ACTIONS);
     actions->list[actions->count++] = (struct gossip_exchange_action){.kind = GOSSIP_EXCHANGE_ROUND_DONE};
@@ -141,8 +134,7 @@ void gossip_exchange_adopt(struct gossip_exchange *exchange, const float *model,
     while (exchange->n_edges > 0)
         gossip_edge_remove(exchange, exchange->edges[exchange->n_edges - 1]);
     memcpy(exchange->model, model, bytes);
-    memset(exchange->pending, 0, bytes);
-    exchange->pending_any = false;
+    gossip_forces_drop(exchange);
     if (exchange->second) {
         memset(exchange->pending_second, 0, bytes);
         exchange->second_known = second_moment;

@@ -123,25 +123,56 @@ void gossip_sparse_shorten(const struct gossip_edge *edge, struct gossip_packet 
     message->as.exchange.delta_bytes = (uint32_t)bytes;
 }
 
-static enum base_error room_for(const struct compress_reader *reader, bool remember, uint32_t **index)
+// The list that is remembered makes room for the next one where it can: what has been read of it by then has
+// been written again.
+static enum base_error room_for(size_t entries, bool remember, const struct compress_history *last,
+                                uint32_t **index)
 {
-    *index = remember ? malloc((reader->entries ? reader->entries : 1) * sizeof **index) : NULL;
-    return remember && !*index ? BASE_ENOMEM : BASE_OK;
+    *index = NULL;
+    if (!remember)
+        return BASE_OK;
+    if (last->index && last->count >= entries)
+        *index = last->index;
+    else
+        *index = malloc((entries ? entries : 1) * sizeof **index);
+    return *index ? BASE_OK : BASE_ENOMEM;
 }
 
-enum base_error gossip_sparse_open(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
+// A packet over indices that are remembered is one that can't be read without them.
+static enum base_error open_theirs(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
+                                   const struct gossip_exchange_message *theirs, struct compress_keys *known,
+                                   struct compress_reader *reader)
+{
+    const struct kernels *kernels = exchange->options.kernels;
+    size_t d = exchange->options.parameters;
+    enum base_error error =
+        compress_reader_open(kernels, theirs->delta, theirs->delta_bytes, d, d, NULL, reader);
+
+    *known = (struct compress_keys){0};
+    if (error != BASE_ENOTFOUND || edge->received.count == 0)
+        return error;
+    *known = keys_of(&edge->received);
+    return compress_reader_open(kernels, theirs->delta, theirs->delta_bytes, d, d, known, reader);
+}
+
+static void drop(const struct gossip_edge *edge, const struct gossip_pair *pair)
+{
+    if (pair->mine_index != edge->sent.index)
+        free(pair->mine_index);
+    if (pair->theirs_index != edge->received.index)
+        free(pair->theirs_index);
+}
+
+enum base_error gossip_sparse_open(struct gossip_exchange *exchange, const struct gossip_edge *edge,
                                    const struct gossip_packet *mine,
                                    const struct gossip_exchange_message *theirs, struct gossip_pair *pair)
 {
     const struct kernels *kernels = exchange->options.kernels;
     size_t d = exchange->options.parameters;
-    struct compress_keys known = {0};
+    struct compress_keys known;
 
     *pair = (struct gossip_pair){0};
-    if (edge->received.count > 0)
-        known = keys_of(&edge->received);
-    enum base_error error = compress_reader_open(kernels, theirs->delta, theirs->delta_bytes, d, d,
-                                                 known.count ? &known : NULL, &pair->theirs);
+    enum base_error error = open_theirs(exchange, edge, theirs, &known, &pair->theirs);
     pair->list = exchange->chosen_of == mine;
     if (pair->list)
         pair->mine.entries = exchange->chosen.count;
@@ -149,19 +180,15 @@ enum base_error gossip_sparse_open(const struct gossip_exchange *exchange, const
         error = BASE_EFORMAT; // ours, from a damaged record: no replay of theirs would help
     if (error)
         return error == BASE_ELIMIT ? BASE_EFORMAT : error;
-    error = room_for(&pair->theirs, theirs->keys, &pair->theirs_index);
+    error = room_for(pair->theirs.entries, theirs->keys, &edge->received, &pair->theirs_index);
     if (!error)
-        error = room_for(&pair->mine, mine->keys, &pair->mine_index);
+        error = room_for(pair->mine.entries, mine->keys, &edge->sent, &pair->mine_index);
+    if (!error)
+        error =
+            gossip_forces_room(exchange, mine, theirs, known.count ? &known : NULL, &pair->force, &pair->sum);
     if (error)
-        gossip_sparse_drop(pair);
+        drop(edge, pair);
     return error;
-}
-
-void gossip_sparse_drop(struct gossip_pair *pair)
-{
-    free(pair->mine_index);
-    free(pair->theirs_index);
-    pair->mine_index = pair->theirs_index = NULL;
 }
 
 // One packet on its way through a window, or a list that is there as a whole.
@@ -224,10 +251,26 @@ static struct kernels_entries take(struct side *side, uint32_t last)
 
 static void remember(struct compress_history *history, uint32_t *index, size_t count, bool again)
 {
-    if (index)
-        compress_history_take(history, index, count, again);
-    else
+    if (!index) {
         compress_history_forget(history);
+    } else if (index != history->index) {
+        compress_history_take(history, index, count, again);
+    } else {
+        history->count = count;
+        history->age = again ? history->age + 1 : 0;
+        history->hash = compress_keys_hash(index, count);
+    }
+}
+
+static void merge(const struct gossip_exchange *exchange, struct side *ours, struct side *theirs,
+                  struct kernels_exchange *step, uint64_t *hash)
+{
+    for (refill(ours), refill(theirs); ours->count + theirs->count > 0; refill(ours), refill(theirs)) {
+        uint32_t last = last_of(ours) < last_of(theirs) ? last_of(ours) : last_of(theirs);
+        step->mine = take(ours, last);
+        step->theirs = take(theirs, last);
+        exchange->options.kernels->apply->exchange(step, hash);
+    }
 }
 
 void gossip_sparse_apply(struct gossip_exchange *exchange, struct gossip_edge *edge,
@@ -237,18 +280,35 @@ void gossip_sparse_apply(struct gossip_exchange *exchange, struct gossip_edge *e
                                   : side_of(&pair->mine, &exchange->window[0], pair->mine_index);
     struct side theirs = side_of(&pair->theirs, &exchange->window[1], pair->theirs_index);
     struct kernels_exchange step = {.x = exchange->model,
-                                    .pending = exchange->pending,
+                                    .pending = pair->sum,
                                     .r = edge->reference,
                                     .correction = edge->correction,
                                     .correction_sum = edge->correction ? exchange->correction_sum : NULL,
                                     .gain = gain};
 
-    for (refill(&ours), refill(&theirs); ours.count + theirs.count > 0; refill(&ours), refill(&theirs)) {
-        uint32_t last = last_of(&ours) < last_of(&theirs) ? last_of(&ours) : last_of(&theirs);
-        step.mine = take(&ours, last);
-        step.theirs = take(&theirs, last);
-        exchange->options.kernels->apply->exchange(&step, &edge->reference_hash);
-    }
+    merge(exchange, &ours, &theirs, &step, &edge->reference_hash);
+    if (pair->force)
+        gossip_forces_keep(&exchange->forces, pair->force);
     remember(&edge->sent, pair->mine_index, pair->mine.entries, mine->again);
     remember(&edge->received, pair->theirs_index, pair->theirs.entries, false);
+}
+
+void gossip_sparse_repeat(const struct gossip_exchange *exchange, const struct gossip_force *force, float *x)
+{
+    const struct kernels *kernels = exchange->options.kernels;
+    const struct compress_keys known = {
+        .index = force->keys, .count = force->n_keys, .hash = force->keys_hash};
+    size_t d = exchange->options.parameters;
+    struct compress_reader mine, theirs;
+    struct kernels_exchange step = {.x = x};
+    uint64_t hash = 0;
+
+    enum base_error error = compress_reader_open(kernels, force->mine, force->mine_bytes, d, d, NULL, &mine);
+    if (!error)
+        error = compress_reader_open(kernels, force->theirs, force->theirs_bytes, d, d,
+                                     force->keys ? &known : NULL, &theirs);
+    BASE_ASSERT(!error); // they were read before
+    struct side a = side_of(&mine, &exchange->window[0], NULL);
+    struct side b = side_of(&theirs, &exchange->window[1], NULL);
+    merge(exchange, &a, &b, &step, &hash);
 }

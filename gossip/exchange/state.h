@@ -1,6 +1,6 @@
 // What one exchange object holds. Private to gossip/exchange: sparse.c and dense.c change vectors,
-// averaging.c is one transaction of them, settle.c compares the ends of an edge, exchange.c decides who talks
-// when, record.c stores and restores.
+// averaging.c is one transaction of them, forces.c keeps what the trainer has still to be told, settle.c
+// compares the ends of an edge, exchange.c decides who talks when, record.c stores and restores.
 #ifndef GOSSIP_EXCHANGE_STATE_H
 #define GOSSIP_EXCHANGE_STATE_H
 
@@ -46,13 +46,31 @@ struct gossip_edge {
     uint8_t *stored; // memory of the latest export
 };
 
+// One exchange that the trainer has still to be told of.
+struct gossip_force {
+    struct gossip_force *next;
+    const struct gossip_packet *mine_of; // whose bytes ours still are, or NULL: our own
+    uint8_t *mine;
+    size_t mine_bytes, theirs_bytes;
+    uint32_t *keys; // the indices of theirs where it came without, else NULL
+    size_t n_keys;
+    uint64_t keys_hash;
+    uint8_t theirs[];
+};
+// All of them since the trainer last gave us its model, in order: as a list, or as their sum.
+struct gossip_forces {
+    struct gossip_force *first, *last;
+    size_t bytes;   // of the list
+    float *sum;     // [d] or NULL
+    bool sum_holds; // in place of the list; else sum is zero
+};
+
 struct gossip_exchange {
     struct gossip_exchange_options options;
     size_t entries; // k
     uint64_t start_hash;
-    float *model;   // [d] published x
-    float *pending; // [d] corrections since the trainer last took them
-    bool pending_any;
+    float *model; // [d] published x
+    struct gossip_forces forces;
     float *second, *pending_second;        // [d] published v and its corrections; NULL unless shared
     bool second_known;                     // the trainer has published v
     float *correction_sum;                 // [d] sum over edges of c; NULL without drift correction
@@ -122,15 +140,18 @@ struct gossip_pair {
     struct compress_reader mine, theirs; // of mine only the number of entries where the list is still there
     bool list;
     uint32_t *mine_index, *theirs_index; // filled while they are applied, where they are to be remembered
+    struct gossip_force *force;          // for the trainer, or NULL: `sum`
+    float *sum;                          // or NULL, too: the trainer waits for the whole model
 };
-// BASE_OK: `pair` is to be applied or dropped.
-enum base_error gossip_sparse_open(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
+// BASE_OK: `pair` is to be applied.
+enum base_error gossip_sparse_open(struct gossip_exchange *exchange, const struct gossip_edge *edge,
                                    const struct gossip_packet *mine,
                                    const struct gossip_exchange_message *theirs,
                                    struct gossip_pair *pair) BASE_CHECK;
 void gossip_sparse_apply(struct gossip_exchange *exchange, struct gossip_edge *edge,
                          const struct gossip_packet *mine, struct gossip_pair *pair, float gain);
-void gossip_sparse_drop(struct gossip_pair *pair);
+// x += the forces of one exchange, as they were when it was applied.
+void gossip_sparse_repeat(const struct gossip_exchange *exchange, const struct gossip_force *force, float *x);
 // `message` carries `packet`, which was just made: without its indices, where the peer has them.
 void gossip_sparse_shorten(const struct gossip_edge *edge, struct gossip_packet *packet,
                            struct gossip_message *message);
@@ -156,6 +177,22 @@ enum base_error gossip_moment_check(struct gossip_exchange *exchange, size_t cou
 // Both were checked.
 void gossip_moment_apply(struct gossip_exchange *exchange, struct gossip_run slice, const uint8_t *mine,
                          const uint8_t *theirs);
+
+// forces.c. Where the next exchange's forces go, if the trainer is to be told of them: its packets (theirs
+// copied, over `keys` or NULL; mine borrowed) while all of them are short, else the sum. Neither, while the
+// trainer waits. BASE_ENOMEM changes nothing.
+enum base_error gossip_forces_room(struct gossip_exchange *exchange, const struct gossip_packet *mine,
+                                   const struct gossip_exchange_message *theirs,
+                                   const struct compress_keys *keys, struct gossip_force **force,
+                                   float **sum) BASE_CHECK;
+// The sum, for what has no short form; NULL while the trainer waits.
+enum base_error gossip_forces_sum(struct gossip_exchange *exchange, float **sum) BASE_CHECK;
+void gossip_forces_keep(struct gossip_forces *forces, struct gossip_force *force);
+// `packet` is about to be overwritten or freed: its bytes go to the exchange that still needs them, if any.
+void gossip_forces_inherit(struct gossip_forces *forces, struct gossip_packet *packet);
+// model := x and all forces, which are then forgotten.
+void gossip_forces_take(struct gossip_exchange *exchange, const float *x);
+void gossip_forces_drop(struct gossip_exchange *exchange);
 
 // round.c. Is `edge` the one whom the open or latest round still has to meet?
 bool gossip_round_meets(const struct gossip_exchange *exchange, const struct gossip_edge *edge);

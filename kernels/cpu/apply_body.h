@@ -50,9 +50,9 @@ static inline float value_if(uint32_t present, float value)
     return float_of(bits_of(value) & -present);
 }
 
-// Takes the next entries off both lists.
-static void merge(const struct kernels_exchange *e, struct kernels_entries *mine,
-                  struct kernels_entries *theirs, struct piece *piece)
+// Takes the next entries off both lists; `first` is the vector that will be visited first.
+static void merge(const float *first, struct kernels_entries *mine, struct kernels_entries *theirs,
+                  struct piece *piece)
 {
     uint32_t counted[2][PIECE];
     const uint32_t *a = next_indices(mine, counted[0]), *b = next_indices(theirs, counted[1]);
@@ -60,17 +60,17 @@ static void merge(const struct kernels_exchange *e, struct kernels_entries *mine
     for (; n < PIECE && i < mine->count && j < theirs->count; n++) {
         uint32_t left = a[i], right = b[j], from_mine = left <= right, from_theirs = right <= left;
         uint32_t index = from_mine ? left : right;
-        ask(e->r, index);
+        ask(first, index);
         put(piece, n, index, value_if(from_mine, mine->value[i]), value_if(from_theirs, theirs->value[j]));
         i += from_mine;
         j += from_theirs;
     }
     for (; j == theirs->count && n < PIECE && i < mine->count; n++, i++) {
-        ask(e->r, a[i]);
+        ask(first, a[i]);
         put(piece, n, a[i], mine->value[i], 0.0f);
     }
     for (; i == mine->count && n < PIECE && j < theirs->count; n++, j++) {
-        ask(e->r, b[j]);
+        ask(first, b[j]);
         put(piece, n, b[j], 0.0f, theirs->value[j]);
     }
     skip(mine, i);
@@ -123,19 +123,21 @@ static size_t targets_of(const struct kernels_exchange *e, struct target targets
 }
 
 // Memory is what this takes its time for, so it must never wait for work to be done: while one piece is
-// merged, the lines of r come for it; while one vector grows by a piece, those of the vector behind it come
-// for the next piece.
+// merged, the lines of r (or x) come for it; while one vector grows by a piece, those of the vector behind it
+// come for the next piece.
 static void apply_exchange(const struct kernels_exchange *e, uint64_t *hash)
 {
     struct kernels_entries mine = e->mine, theirs = e->theirs;
     struct piece pieces[2] = {{.count = 0}, {.count = 0}};
     struct target targets[5];
     size_t n = targets_of(e, targets);
+    const float *first = e->r != NULL ? e->r : e->x;
     unsigned now = 0;
-    for (merge(e, &mine, &theirs, &pieces[now]); pieces[now].count > 0; now ^= 1) {
+    for (merge(first, &mine, &theirs, &pieces[now]); pieces[now].count > 0; now ^= 1) {
         const struct piece *piece = &pieces[now], *next = &pieces[now ^ 1];
-        merge(e, &mine, &theirs, &pieces[now ^ 1]);
-        grow_reference(e->r, piece, e->x, next, hash);
+        merge(first, &mine, &theirs, &pieces[now ^ 1]);
+        if (e->r != NULL)
+            grow_reference(e->r, piece, e->x, next, hash);
         for (size_t t = 0; t < n; t++)
             grow(&targets[t], piece, targets[t + 1].vector, next);
     }

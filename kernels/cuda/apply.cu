@@ -30,16 +30,19 @@ DEVICE size_t lower_bound(const struct kernels_cuda_entries *e, size_t from, siz
 DEVICE uint64_t exchange_element(const struct kernels_cuda_exchange *e, size_t i, float mine, float theirs)
 {
     const float force = 0.5f * (theirs - mine);
-    const float before = e->r[i], after = before + 0.5f * (mine + theirs);
     e->x[i] += force;
     if (e->pending != NULL) {
         e->pending[i] += force;
     }
-    e->r[i] = after;
     if (e->correction != NULL) {
         e->correction[i] += e->gain * force;
         e->correction_sum[i] += e->gain * force;
     }
+    if (e->r == NULL) {
+        return 0;
+    }
+    const float before = e->r[i], after = before + 0.5f * (mine + theirs);
+    e->r[i] = after;
     return hash_element(i, after) - hash_element(i, before);
 }
 

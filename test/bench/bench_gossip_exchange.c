@@ -1,6 +1,7 @@
-// The whole way out of a node (x - r, select, quantise, code, seal) and the whole way in (open, check,
-// decode, apply to x, to what the trainer still has to be told, to r and its hash), beside one read of x and
-// r, and of x. Sealing: ChaCha20-Poly1305 of libsodium in records of 64 KiB, as a session does it. Arguments:
+// The whole way out of a node (x - r, select, quantise, code, seal), the whole way in (open, check, decode,
+// apply to x, to r and its hash, keep what the trainer still has to be told) and a round boundary behind it
+// (take the trainer's model, give it back), beside one read of x and r, and of x. Sealing: ChaCha20-Poly1305
+// of libsodium in records of 64 KiB, as a session does it. Arguments:
 // --count N (31000000), --ratio R (0.01), --values NAME (int8), --drift (with drift correction), --seconds S
 // (10).
 #include "gossip/exchange/state.h"
@@ -20,6 +21,8 @@ struct way {
     uint8_t *theirs; // the packet of another model over the same r
     size_t theirs_bytes;
     uint8_t *sealed, *theirs_sealed, *opened;
+    float *trainer; // its x
+    uint64_t round;
 };
 
 static const uint8_t key[crypto_aead_chacha20poly1305_ietf_KEYBYTES] = {1};
@@ -69,9 +72,8 @@ static void run_unseal(void *context)
     unseal(way->theirs_sealed, way->theirs_bytes, way->opened);
 }
 
-static void run_commit(void *context)
+static void commit(struct way *way)
 {
-    struct way *way = context;
     const struct gossip_exchange_message theirs = {.form = GOSSIP_DELTA_SPARSE,
                                                    .step_scale = 0.1f,
                                                    .delta = way->opened,
@@ -79,6 +81,29 @@ static void run_commit(void *context)
     enum base_error error =
         gossip_averaging_commit(way->exchange, way->edge, &way->edge->request, &theirs, 1);
     BASE_ASSERT(!error);
+}
+
+// What the trainer has to be told of all of them together would be another case.
+static void run_commit(void *context)
+{
+    struct way *way = context;
+    commit(way);
+    gossip_forces_drop(way->exchange);
+}
+
+static void run_in_and_round(void *context)
+{
+    struct way *way = context;
+    struct gossip_exchange_actions actions = {.count = 0};
+    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_ROUND};
+
+    run_unseal(way);
+    commit(way);
+    event.round.round = ++way->round;
+    event.round.step_scale = 0.1f;
+    event.round.model = way->trainer;
+    gossip_round_begin(way->exchange, &event);
+    gossip_round_end(way->exchange, &actions);
 }
 
 static void run_in(void *context)
@@ -107,6 +132,8 @@ static void way_open(struct way *way, const struct gossip_exchange_options *opti
     way->sealed = bench_alloc(room);
     way->theirs_sealed = bench_alloc(room);
     way->opened = bench_alloc(room);
+    way->trainer = bench_alloc(d * sizeof *way->trainer);
+    bench_fill(BENCH_GAUSSIAN, 1, way->trainer, d);
     memcpy(way->theirs, way->edge->request.bytes, way->theirs_bytes);
     seal(way->theirs, way->theirs_bytes, way->theirs_sealed);
     bench_fill(BENCH_GAUSSIAN, 1, way->exchange->model, d);
@@ -121,20 +148,21 @@ static void way_close(struct way *way)
     bench_free(way->sealed);
     bench_free(way->theirs_sealed);
     bench_free(way->opened);
+    bench_free(way->trainer);
 }
 
 static void measure(struct way *way, const char *values, double seconds)
 {
-    enum { READ_TWO, READ, OUT, PREPARE, SEAL, IN, UNSEAL, COMMIT, CASES };
-    static const char *const names[CASES] = {"read_x_and_r", "read_x", "out",  "prepare",
-                                             "seal",         "in",     "open", "commit"};
+    enum { READ_TWO, READ, OUT, PREPARE, SEAL, IN, UNSEAL, COMMIT, IN_AND_ROUND, CASES };
+    static const char *const names[CASES] = {"read_x_and_r", "read_x", "out",    "prepare",     "seal",
+                                             "in",           "open",   "commit", "in_and_round"};
     size_t d = way->exchange->options.parameters;
     struct bench_span span = {
         .a = way->exchange->model, .b = way->edge->reference, .bytes = d * sizeof(float)};
-    const struct bench_case cases[CASES] = {{bench_read_two, NULL, &span}, {bench_read, NULL, &span},
-                                            {run_out, NULL, way},          {run_prepare, NULL, way},
-                                            {run_seal, NULL, way},         {run_in, NULL, way},
-                                            {run_unseal, NULL, way},       {run_commit, NULL, way}};
+    const struct bench_case cases[CASES] = {
+        {bench_read_two, NULL, &span}, {bench_read, NULL, &span}, {run_out, NULL, way},
+        {run_prepare, NULL, way},      {run_seal, NULL, way},     {run_in, NULL, way},
+        {run_unseal, NULL, way},       {run_commit, NULL, way},   {run_in_and_round, NULL, way}};
     struct bench_time times[CASES];
 
     bench_alternate(cases, CASES, seconds, times);

@@ -188,7 +188,7 @@ static inline uint64_t twin_exchange(const struct kernels *k, float *const host[
     }
     const struct kernels_exchange e = {.x = v[0],
                                        .pending = count % 2 == 0 ? v[1] : NULL,
-                                       .r = v[2],
+                                       .r = count % 3 == 0 ? NULL : v[2],
                                        .correction = corrected ? v[3] : NULL,
                                        .correction_sum = corrected ? v[4] : NULL,
                                        .gain = 0.3f,

@@ -1,0 +1,192 @@
+// What the trainer is told at a boundary of exchanges that were made while it computed: the same forces that
+// moved the published model, whether they were kept as packets or as their sum.
+#include "exchange_cases.h"
+#include "gossip/exchange/state.h"
+
+#include <math.h>
+
+enum { D = 100000 }; // 1,000 entries in a packet of 2 KB; 16 KB of packets may be kept
+
+static struct net *net_of(size_t nodes, const char *filters, uint64_t seed)
+{
+    struct gossip_exchange_options options = defaults(false);
+    struct base_reason why;
+
+    options.ratio = 0.01f;
+    assert_int_equal(compress_filters_parse(filters, &options.filters, &why), BASE_OK);
+    struct net *net = net_create(nodes, D, TOPOLOGY_BUTTERFLY, net_seed(seed), &options);
+    net_link_all(net);
+    for (size_t i = 0; i < nodes; i++)
+        change_model(net, i);
+    return net;
+}
+
+// Everybody but node 0 comes to the boundaries `first` to `last`, and those who meet node 0 are answered.
+static void others_train(struct net *net, uint64_t first, uint64_t last)
+{
+    for (uint64_t round = first; round <= last; round++)
+        for (size_t i = 1; i < net->nodes; i++) {
+            net_round(net, i, round);
+            net_settle(net, SECOND);
+            change_model(net, i);
+        }
+}
+
+static const struct gossip_forces *forces_of(const struct net *net)
+{
+    return &net->node[0].exchange->forces;
+}
+
+static size_t kept(const struct net *net)
+{
+    size_t count = 0;
+
+    for (const struct gossip_force *force = forces_of(net)->first; force; force = force->next)
+        count++;
+    return count;
+}
+
+static float *copy_of(const float *x)
+{
+    float *copy = malloc(D * sizeof *copy);
+
+    assert_non_null(copy);
+    memcpy(copy, x, D * sizeof *copy);
+    return copy;
+}
+
+static void check_near(const float *found, const float *expected)
+{
+    for (size_t j = 0; j < D; j++)
+        assert_true(fabsf(found[j] - expected[j]) <= 1e-5f * (1 + fabsf(expected[j])));
+}
+
+// Node 0's trainer took `steps`, and comes to its boundary.
+static void check_boundary(struct net *net, uint64_t round, float steps, bool exactly)
+{
+    struct net_node *node = &net->node[0];
+    float *expected = copy_of(gossip_exchange_model(node->exchange));
+
+    for (size_t j = 0; j < D; j++) {
+        node->x[j] += steps * (float)(j % 7);
+        expected[j] += steps * (float)(j % 7);
+    }
+    net_round(net, 0, round);
+    assert_false(node->in_round);
+    if (exactly)
+        assert_memory_equal(node->x, expected, D * sizeof *expected);
+    else
+        check_near(node->x, expected);
+    assert_int_equal(kept(net), 0);
+    assert_false(forces_of(net)->sum_holds);
+    free(expected);
+    net_settle(net, SECOND);
+}
+
+// Of a trainer that stood still it is the published model, bit for bit: the same forces in the same order.
+static void a_few_exchanges_are_kept_as_packets(void **state)
+{
+    (void)state;
+    struct net *net = net_of(4, "", 1);
+    net_round(net, 0, 1);
+    net_settle(net, SECOND);
+    others_train(net, 1, 2);
+    assert_true(kept(net) >= 2);
+    assert_null(forces_of(net)->sum);
+    check_boundary(net, 3, 0, true);
+    others_train(net, 3, 5);
+    assert_true(kept(net) >= 2);
+    check_boundary(net, 6, 0.125f, false);
+    net_destroy(net);
+}
+
+// Two nodes alone: every answer is made in the memory of the one before it.
+static void packets_outlive_those_that_follow_on_the_edge(void **state)
+{
+    (void)state;
+    struct net *net = net_of(2, "", 2);
+    net_round(net, 0, 1);
+    net_settle(net, SECOND);
+    others_train(net, 2, 4);
+    assert_int_equal(kept(net), 3 + 1); // and our own request
+    check_boundary(net, 5, 0, true);
+    assert_true(net_references_match(net));
+    others_train(net, 6, 7);
+    net_unlink(net, 0, 1);
+    net_tell(net, 0, GOSSIP_EXCHANGE_FORGET, 1);
+    assert_true(kept(net) >= 2);
+    check_boundary(net, 8, 0, true);
+    net_destroy(net);
+}
+
+// The sum's memory goes after a round that did without.
+static void many_exchanges_become_their_sum(void **state)
+{
+    (void)state;
+    struct net *net = net_of(4, "", 3);
+    net_round(net, 0, 1);
+    net_settle(net, SECOND);
+    for (uint64_t round = 2; round <= 22; round += 20) {
+        others_train(net, round, round + 18);
+        assert_true(forces_of(net)->sum_holds);
+        assert_int_equal(kept(net), 0);
+        check_boundary(net, round + 19, 0.125f, false);
+        assert_non_null(forces_of(net)->sum);
+        for (size_t j = 0; j < D; j++)
+            assert_true(forces_of(net)->sum[j] == 0);
+    }
+    check_boundary(net, 42, 0.125f, false);
+    assert_null(forces_of(net)->sum);
+    net_destroy(net);
+}
+
+static void packets_without_indices_are_kept_with_them(void **state)
+{
+    (void)state;
+    struct net *net = net_of(2, "same-keys:8", 4);
+    for (uint64_t round = 1; round <= 3; round++) {
+        net_round(net, 0, 2 * round);
+        net_settle(net, SECOND);
+        others_train(net, 2 * round + 1, 2 * round + 1);
+    }
+    assert_non_null(forces_of(net)->first);
+    assert_non_null(forces_of(net)->first->keys);
+    check_boundary(net, 8, 0, true);
+    others_train(net, 9, 9);
+    check_boundary(net, 10, 0.125f, false);
+    assert_true(net_references_match(net));
+    net_destroy(net);
+}
+
+// In the middle of a round: what was kept of exchanges before it stays.
+static void a_boot_is_summed(void **state)
+{
+    (void)state;
+    struct net *net = net_of(2, "", 5);
+    net_round(net, 0, 1);
+    net_settle(net, SECOND);
+    others_train(net, 2, 3);
+    assert_true(kept(net) >= 2);
+    net_unlink(net, 0, 1);
+    net_tell(net, 1, GOSSIP_EXCHANGE_FORGET, 0);
+    net_link(net, 0, 1);
+    net_settle(net, SECOND);
+    assert_int_equal(net_count(net, COUNTER(boots)), 2);
+    assert_true(forces_of(net)->sum_holds);
+    check_near(gossip_exchange_model(net->node[0].exchange), gossip_exchange_model(net->node[1].exchange));
+    check_boundary(net, 4, 0.125f, false);
+    net_destroy(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_few_exchanges_are_kept_as_packets),
+        cmocka_unit_test(packets_outlive_those_that_follow_on_the_edge),
+        cmocka_unit_test(many_exchanges_become_their_sum),
+        cmocka_unit_test(packets_without_indices_are_kept_with_them),
+        cmocka_unit_test(a_boot_is_summed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
