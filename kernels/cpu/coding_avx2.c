@@ -207,15 +207,6 @@ static void bitmap_write(size_t count, const uint32_t *index, uint8_t *bits, siz
     }
 }
 
-static size_t ones(const uint8_t *bits, size_t bytes)
-{
-    size_t set = 0, at = 0;
-    for (; at + 8 <= bytes; at += 8) {
-        set += (size_t)_mm_popcnt_u64(plain_load(bits + at, 8));
-    }
-    return set + (size_t)_mm_popcnt_u64(plain_load(bits + at, bytes - at));
-}
-
 // How to take 8 low parts of a width out of the bytes that hold them: four from each of two loads.
 struct fetch {
     __m256i bytes, shift, mask;
@@ -373,17 +364,7 @@ static void fano_read(const struct kernels_streams *streams, uint32_t base, size
     plain_fano_join(streams, base, i, count, index);
 }
 
-static uint64_t bitmap_read(const uint8_t *bits, size_t bytes, uint64_t at, size_t count, uint32_t *index)
-{
-    uint32_t position[ROOM];
-    for (size_t now; count > 0; count -= now, index += now) {
-        now = count < CODING_BLOCK ? count : CODING_BLOCK;
-        positions(bits, bytes, at, now, position);
-        memcpy(index, position, now * sizeof *index);
-        at = (uint64_t)position[now - 1] + 1;
-    }
-    return at;
-}
+#include "kernels/cpu/coding_words.h"
 
 const struct kernels_coding kernels_cpu_coding_avx2 = {
     .gaps = gaps,
