@@ -33,6 +33,56 @@ static const struct node_key own_keys[] = {
      "0", 0, 365 * DAY, NULL, "The nodes are stopped, as by Ctrl-C, after so long. 0: never."},
     {"experiment.stop_grace", NODE_KEY_DURATION, offsetof(struct lab_experiment, experiment.stop_grace_ns),
      "15s", 0, DAY, NULL, "How long a node that was asked to stop may take, before it is killed."},
+    {"experiment.repeats", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.repeats), "1", 1,
+     1000, NULL, "Seeds of every point of a sweep: experiment.seed and those that follow it."},
+    {"experiment.group_size", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.group_size), "0",
+     0, LAB_NODES_MOST, NULL,
+     "Nodes of one group (host or rack), counted from node 0, for topology.kind hierarchical. 0: no groups."},
+    {"experiment.targets", NODE_KEY_TEXTS, offsetof(struct lab_experiment, experiment.targets),
+     "[0.93, 0.95]", 0, 0, NULL,
+     "Accuracies, between 0 and 1, whose bytes and time are told: when the averaged model and when "
+     "the worst node first reached them."},
+    {"sim.engine", NODE_KEY_CHOICE, offsetof(struct lab_experiment, sim.engine), "auto", 0, 0,
+     "auto|nodes|rounds",
+     "p2pml sim: nodes simulates processes with membership, links and messages in virtual time; rounds goes "
+     "through lock-step rounds and only computes bytes and times. auto: nodes where average.method can run "
+     "on "
+     "nodes, else rounds."},
+    {"sim.membership", NODE_KEY_CHOICE, offsetof(struct lab_experiment, sim.membership), "gossip", 0, 0,
+     "gossip|known",
+     "p2pml sim: gossip runs the membership of p2pml-node, byte for byte; known tells every node of deaths "
+     "and "
+     "returns at once and costs no bytes."},
+    {"sim.latency", NODE_KEY_DURATION, offsetof(struct lab_experiment, sim.latency_ns), "200us", 0, 3600,
+     NULL, "p2pml sim: one-way delay between two nodes."},
+    {"sim.jitter", NODE_KEY_DURATION, offsetof(struct lab_experiment, sim.jitter_ns), "0", 0, 3600, NULL,
+     "p2pml sim: mean of an exponential delay that is added to each packet's."},
+    {"sim.loss", NODE_KEY_REAL, offsetof(struct lab_experiment, sim.loss), "0", 0, 0.5, NULL,
+     "p2pml sim: chance that a packet is lost; streams repeat it one round trip later."},
+    {"sim.bandwidth", NODE_KEY_REAL, offsetof(struct lab_experiment, sim.bandwidth), "0", 0, 1e6, NULL,
+     "p2pml sim: Mbit/s of each node's access, out and in each. 0: no bound."},
+    {"sim.links", NODE_KEY_MAPS, offsetof(struct lab_experiment, sim.links), "[]", 0, 0, NULL,
+     "p2pml sim: links that differ: {between: [[0, 1], [2, 3]], latency: 50ms, jitter: 5ms, loss: 0.01, "
+     "bandwidth: 10}. between: all links from nodes of one list to nodes of the other, both ways; what is "
+     "left "
+     "out is as elsewhere; later entries come before earlier ones."},
+    {"sim.step_time", NODE_KEY_DURATION, offsetof(struct lab_experiment, sim.step_time_ns), "1ms", 0, 3600,
+     NULL, "p2pml sim: time of one local step."},
+    {"sim.step_jitter", NODE_KEY_REAL, offsetof(struct lab_experiment, sim.step_jitter), "0", 0, 1, NULL,
+     "p2pml sim: relative standard deviation of the time of the local steps of one round."},
+    {"sim.stragglers", NODE_KEY_MAPS, offsetof(struct lab_experiment, sim.stragglers), "[]", 0, 0, NULL,
+     "p2pml sim: nodes that take longer: {node: 3, factor: 5}, or a list of nodes."},
+    {"sim.threads", NODE_KEY_INTEGER, offsetof(struct lab_experiment, sim.threads), "0", 0, 64, NULL,
+     "p2pml sim: threads that take local steps. The result does not depend on it. 0: one a core; in a sweep "
+     "one "
+     "a run, and as many runs at once as there are cores."},
+    {"sim.vector", NODE_KEY_INTEGER, offsetof(struct lab_experiment, sim.vector), "0", 0, 1u << 24, NULL,
+     "p2pml sim, rounds: no training; each node begins with a Gaussian vector of so many elements and "
+     "averages "
+     "for train.steps / average.local_steps rounds. 0: train."},
+    {"sweep", NODE_KEY_MAPS, offsetof(struct lab_experiment, sweep), "[]", 0, 0, NULL,
+     "Runs that differ: - {topology.kind: [ring, butterfly], average.ratio: [1/32, 1/100]}. The lists of one "
+     "entry go together, value by value; entries multiply. experiment.repeats runs of each."},
     {"events", NODE_KEY_MAPS, offsetof(struct lab_experiment, events), "[]", 0, 0, NULL,
      "What is done to nodes: {at: 10s, kill: 3}, {at: 12s, stop: 5, for: 6s}, {at: 20s, start: 3}, "
      "{at: 21s, leave: [1, 2]}, {at: 25s, partition: [[0, 1], [2, 3]], for: 5s}. Nodes count from 0, time "

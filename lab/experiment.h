@@ -10,6 +10,9 @@
 enum lab_baseline { LAB_LONE, LAB_CENTRAL, LAB_CENTRAL_TOTAL, LAB_BASELINES };
 const char *lab_baseline_name(enum lab_baseline baseline); // as in the file: "central_total"
 
+enum lab_engine { LAB_ENGINE_AUTO, LAB_ENGINE_NODES, LAB_ENGINE_ROUNDS };
+enum lab_membership { LAB_MEMBERSHIP_GOSSIP, LAB_MEMBERSHIP_KNOWN };
+
 struct lab_experiment {
     struct node_config node; // first: the keys of a node stand first in the table, at the same offsets
     struct {                 // experiment.*
@@ -19,8 +22,24 @@ struct lab_experiment {
         struct node_texts baselines;
         uint64_t time_limit_ns; // 0: none
         uint64_t stop_grace_ns;
+        uint64_t repeats;          // seeds of every point of a sweep
+        uint64_t group_size;       // nodes of a group (hierarchical); 0: no groups
+        struct node_texts targets; // accuracies, "0.93"
     } experiment;
-    struct node_tree events;      // as they stand in the file
+    struct {            // sim.*: virtual time only
+        int engine;     // enum lab_engine
+        int membership; // enum lab_membership
+        uint64_t latency_ns, jitter_ns;
+        double loss, bandwidth; // chance of a packet; Mbit/s of a host each way, 0: no bound
+        struct node_tree links; // other qualities of single links or classes of them
+        uint64_t step_time_ns;
+        double step_jitter;          // relative standard deviation of one step's time
+        struct node_tree stragglers; // {node: 3, factor: 5}
+        uint64_t threads;            // 0: one a core
+        uint64_t vector;             // 0: train; else only average Gaussian vectors of so many elements
+    } sim;
+    struct node_tree sweep;  // list of maps: key: [values]; those of one map vary together, maps multiply
+    struct node_tree events; // as they stand in the file
     struct lab_schedule schedule; // what they mean; set by loading
     struct node_schema schema;    // owned: the table of both
 };

@@ -83,6 +83,10 @@ static const struct node_key keys[] = {
     TEXT("node.identity", node.identity, "",
          "File of this node's secret key, made by the node itself or by 'p2pml keygen'. Empty: identity in "
          "node.dir."),
+    TEXT("node.group", node.group, "",
+         "Host or rack of this node, any short name: topology.kind hierarchical averages inside it first. "
+         "Empty: "
+         "a group of its own."),
     DURATION("node.start_timeout", node.start_timeout_ns, "30s", 0, DAY,
              "How long to wait for them before training begins with those that came."),
     INTEGER("node.start_members", node.start_members, "0", 0, LIMIT_MEMBERS,
@@ -191,13 +195,34 @@ static const struct node_key keys[] = {
      "train.rate. []: always "
      "train.rate."},
     INTEGER("train.seed", train.seed, "1", 0, ANY, "Seed of the order in which examples are seen."),
+    REAL("train.proximal", train.proximal, "0", 0, 1000,
+         "Pulls local steps back to where their round began: mu of mu/2 |x - x_round|^2 beside the loss. "
+         "Bounds the "
+         "drift of many local steps. 0: off."),
+    BOOL("train.scale_rate", train.scale_rate, "false",
+         "Multiplies the learning rate by this node's time per step over the median of its neighbours', so "
+         "that a "
+         "slow node with data of its own counts as much as a fast one."),
     INTEGER("train.eval_rounds", train.eval_rounds, "50", 0, ANY,
             "Rounds between two measurements on the test examples. 0: only at the end."),
 
-    CHOICE("average.mode", average.mode, "async", "sync|async",
+    CHOICE("average.method", average.method, "edge-ref",
+           "edge-ref|model-average|local|choco|dpsgd|allreduce|diloco|noloco",
+           "How models are averaged. edge-ref: compressed exchanges over a reference of each edge. "
+           "model-average: "
+           "whole models, pairwise. local: not at all. The others are baselines of p2pml sim: choco "
+           "(CHOCO-SGD), "
+           "dpsgd (whole models, all neighbours), allreduce (the exact mean), diloco (outer Nesterov steps "
+           "on it), "
+           "noloco (the same, in random pairs)."),
+    CHOICE("average.mode", average.mode, "async", "sync|async|bounded",
            "async: start the exchange at the end of a round and train on. sync: wait for it, up to its "
            "deadline; the same "
-           "result on every run."),
+           "result on every run. bounded: as async, but wait, up to a deadline, for live neighbours that are "
+           "more "
+           "than average.max_delay rounds behind."),
+    INTEGER("average.max_delay", average.max_delay, "4", 0, 1000000,
+            "bounded: rounds that a live neighbour may be behind (stale synchronous parallel)."),
     INTEGER("average.local_steps", average.local_steps, "4", 1, 1e9,
             "Local steps of one round, between two exchanges."),
     REAL("average.ratio", average.ratio, "1/32", 0.00001, 1,
@@ -230,6 +255,19 @@ static const struct node_key keys[] = {
             "adamw: rounds in which every second moment is shared once. 0: never."),
     REAL("average.outer_momentum", average.outer_momentum, "0", 0, 0.79,
          "Momentum over rounds, without bytes. 0: off, as it should be with drift correction; 0.8 diverges."),
+    REAL("average.clip", average.clip, "0", 0, 1000,
+         "Cuts the pull of one exchange to so many times the running median of such pulls; 1.5 bounds what a "
+         "hostile "
+         "or broken neighbour can do. 0: off."),
+    CHOICE("average.on_death", average.on_death, "drop", "drop|keep",
+           "The drift correction of a neighbour that died. drop: goes with it. keep: its last pull stays, so "
+           "that "
+           "what only it knew fades more slowly."),
+    REAL("average.step_size", average.step_size, "0", 0, 1,
+         "choco: step size of the averaging. 0: tuned while it runs."),
+    REAL("average.outer_rate", average.outer_rate, "0.7", 0, 10, "diloco, noloco: outer learning rate."),
+    REAL("average.outer_nesterov", average.outer_nesterov, "0.9", 0, 0.999,
+         "diloco, noloco: outer momentum."),
     DURATION("average.deadline_floor", average.deadline_floor_ns, "1s", 0.001, HOUR,
              "The shortest time that a neighbour is given to answer; what is learned about it may make it "
              "longer."),
@@ -252,6 +290,9 @@ static const struct node_key keys[] = {
             "Seed of the order of the nodes. The same on all nodes."),
     INTEGER("topology.rings", topology.rings, "2", 1, TOPOLOGY_RINGS_MOST,
             "random: number of rings; a node has up to two neighbours on each. The same on all nodes."),
+
+    TEXT("topology.file", topology.file, "",
+         "file: the graph, one edge a line as two names of nodes; the same on all nodes."),
 
     DURATION("checkpoint.every", checkpoint.every_ns, "60s", 0, 365 * DAY,
              "Time between checkpoints. 0: only at the end."),

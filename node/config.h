@@ -9,7 +9,18 @@ enum node_model { NODE_MODEL_SOFTMAX, NODE_MODEL_MLP };
 enum node_data { NODE_DATA_DIGITS, NODE_DATA_IDX, NODE_DATA_LIBSVM };
 enum node_partition { NODE_PARTITION_IID, NODE_PARTITION_DIRICHLET };
 enum node_optimizer { NODE_OPTIMIZER_SGD, NODE_OPTIMIZER_ADAMW };
-enum node_mode { NODE_MODE_SYNC, NODE_MODE_ASYNC };
+enum node_mode { NODE_MODE_SYNC, NODE_MODE_ASYNC, NODE_MODE_BOUNDED };
+enum node_method {
+    NODE_METHOD_EDGE_REF,
+    NODE_METHOD_MODEL_AVERAGE, // pairwise, dense
+    NODE_METHOD_LOCAL,         // nothing is averaged
+    NODE_METHOD_CHOCO,         // this and the following: p2pml sim only
+    NODE_METHOD_DPSGD,
+    NODE_METHOD_ALLREDUCE,
+    NODE_METHOD_DILOCO,
+    NODE_METHOD_NOLOCO,
+};
+enum node_on_death { NODE_ON_DEATH_DROP, NODE_ON_DEATH_KEEP };
 enum node_partition_mode { NODE_MERGE, NODE_MAJORITY, NODE_PAUSE_MINORITY };
 
 struct node_config {
@@ -21,6 +32,7 @@ struct node_config {
         char *http;                // host:port, "" for none
         char *advertise;           // host:port told to others; "": found out
         char *fault_file;          // "" : none; ids cut off as by a broken network, for experiments
+        char *group;               // host or rack; "": none
         uint64_t start_members;    // 0: the peers of the list; else so many in the view, this node included
         char *identity;            // file; "" : <dir>/identity
         uint64_t start_timeout_ns; // how long to wait for listed peers before training begins
@@ -59,11 +71,15 @@ struct node_config {
         double weight;              // of the gradient; 0: by this shard's part of the examples
         struct node_texts schedule; // "0.6:0.3": from 60% of the steps on, 0.3 x rate
         uint64_t seed;
+        double proximal;      // mu of mu/2 |x - x_round|^2; 0: off
+        bool scale_rate;      // the learning rate by this node's time per step over the median's
         uint64_t eval_rounds; // measure accuracy on the test set every so many rounds (and at the end); 0:
                               // only at the end
     } train;
-    struct {      // average.*
-        int mode; // enum node_mode
+    struct {                // average.*
+        int method;         // enum node_method
+        int mode;           // enum node_mode
+        uint64_t max_delay; // bounded: rounds that a live neighbour may be behind
         uint64_t local_steps;
         double ratio;
         int values;                // enum kernels_format: fp32|fp16|int8|bf16|int4|int2|sign
@@ -72,8 +88,12 @@ struct node_config {
         struct node_texts filters; // "random-skip:0.1": name and number
         bool drift_correction;
         double drift_gain, drift_limit;
-        uint64_t share_second_moment; // rounds; AdamW only; 0: never
-        double outer_momentum;        // 0: off; below 0.8
+        uint64_t share_second_moment;      // rounds; AdamW only; 0: never
+        double outer_momentum;             // 0: off; below 0.8
+        double clip;                       // of the received force, in running medians of its norm; 0: off
+        int on_death;                      // enum node_on_death
+        double step_size;                  // choco: gamma; 0: tuned while it runs
+        double outer_rate, outer_nesterov; // diloco, noloco
         uint64_t deadline_floor_ns, deadline_ceiling_ns;
         uint64_t forget_after_ns; // a peer unreachable for so long leaves the graph
     } average;
@@ -81,6 +101,7 @@ struct node_config {
         int kind; // enum topology_kind; base, hierarchical and file are refused
         uint64_t seed;
         uint64_t rings; // random: K
+        char *file;     // file: the graph
     } topology;
     struct {               // checkpoint.*
         uint64_t every_ns; // 0: only at the end

@@ -43,6 +43,10 @@ struct gossip_exchange_options {
     bool drift_correction;
     float drift_gain, drift_limit; // 2 and 0.25; sync bears a gain of 4, async does not
     unsigned share_second_moment;  // rounds in which every second moment has travelled once; 0: never
+    float clip;         // |(q_j - q_i)/2| is cut to so many times its running median; 0: never. r is not cut
+    bool keep_on_death; // FORGET leaves the last c_e in the sum of corrections
+    bool bounded;       // a round ends once no LIVE neighbour is more than max_delay rounds behind
+    uint64_t max_delay;
     uint64_t deadline_floor_ns, deadline_ceiling_ns;
     bool mutate_ignore_sequence; // tests only: accept any sequence number (consensus must then stall)
 };
@@ -64,6 +68,8 @@ struct gossip_exchange_event {
         uint64_t round;                   // >= 1, growing
         bool meets;                       // the schedule names a partner: `partner`
         struct gossip_id partner;
+        float weight;         // w of this meeting: x_i += w (q_j - q_i); 0 stands for 1/2
+        uint64_t pace_ns;     // time of one local step of this node; 0: not known
         float step_scale;     // learning rate x local steps of this round
         float *model;         // [d] in: the trainer's x; out (ROUND_DONE): x with all corrections
         float *second_moment; // [d] the same for Adam's v, or NULL
@@ -126,6 +132,8 @@ struct gossip_exchange_totals {
     uint64_t exchanges;       // committed, sparse
     uint64_t delta_bytes_out; // packets sent, payload only
     uint64_t dense_bytes_out; // what the same exchanges would have sent as dense fp32
+    uint64_t clipped;         // received forces that were cut
+    uint64_t waits;           // bounded: rounds that ended by their deadline, a neighbour still behind
     uint64_t not_finite;      // exchanges refused because this node's own model holds NaN or Inf
     double consensus;         // |x - r| / |x| after the latest exchange, NAN before the first
 };
@@ -139,6 +147,9 @@ const float *gossip_exchange_correction(const struct gossip_exchange *exchange);
 // every edge, so that all of them begin anew. second_moment: [d] or NULL.
 void gossip_exchange_adopt(struct gossip_exchange *exchange, const float *model, const float *second_moment,
                            uint64_t round);
+
+// This node's time per step over the median of its live neighbours' and its own; 1 where too little is known.
+double gossip_exchange_pace(const struct gossip_exchange *exchange);
 
 // State of one edge for a checkpoint. Taken between ROUND_DONE and the next step; pointers are borrowed until
 // then. An exchange of which this node does not know the end travels along and is settled after the restart.
