@@ -9,7 +9,7 @@
 
 struct lab_pool;
 
-struct lab_job { // the owner's memory, at one place until it is done
+struct lab_job { // the owner's memory, at one place until it was waited for
     void (*run)(void *argument);
     void *argument;
     struct lab_job *next; // the pool's
@@ -24,7 +24,7 @@ size_t lab_pool_threads(const struct lab_pool *pool);
 void lab_pool_submit(struct lab_pool *pool, struct lab_job *job);
 // Returns when that job is done; computes it, or others, meanwhile.
 void lab_pool_wait(struct lab_pool *pool, struct lab_job *job);
-// run(argument + i * bytes) for all i < count, and waits for all. BASE_ENOMEM is never: runs them here then.
+// run(arguments + i * bytes) for all i < count, and waits for all. Short of memory it runs them here.
 void lab_pool_each(struct lab_pool *pool, void (*run)(void *argument), void *arguments, size_t bytes,
                    size_t count);
 

@@ -45,46 +45,56 @@ static enum base_error pass_on(const struct node_config *config, const struct tr
                            : base_fail(why, code, "the %zu examples can't be passed on", all->examples);
 }
 
+enum base_error node_data_owners(const struct node_config *config, const struct train_dataset *all,
+                                 const bool *living, uint32_t *owner, struct base_reason *why)
+{
+    if (all->examples < config->data.shards)
+        return base_fail(why, BASE_EINVAL,
+                         "data.shards: %zu training examples can't be dealt out to %zu shards; give every "
+                         "shard at least one",
+                         all->examples, (size_t)config->data.shards);
+    enum base_error code = partition(config, all, owner, why);
+    return code == BASE_OK && living ? pass_on(config, all, living, owner, why) : code;
+}
+
+enum base_error node_data_take(const struct train_dataset *all, const uint32_t *owner, size_t shard,
+                               struct train_dataset *train, struct base_reason *why)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < all->examples; i++)
+        count += owner[i] == shard;
+    if (count == 0)
+        return base_fail(why, BASE_EINVAL,
+                         "data.shard: shard %zu got no example; use fewer shards or a larger data.alpha",
+                         shard);
+    uint32_t *rows = malloc(count * sizeof *rows);
+    enum base_error code = rows ? BASE_OK : BASE_ENOMEM;
+    for (size_t i = 0, row = 0; rows && i < all->examples; i++)
+        if (owner[i] == shard)
+            rows[row++] = (uint32_t)i;
+    if (code == BASE_OK)
+        code = train_dataset_subset(all, rows, count, train);
+    free(rows);
+    return code == BASE_OK ? code : base_fail(why, code, "out of memory for a shard of %zu examples", count);
+}
+
 // Replaces the whole set by what `shard` trains on; `living` NULL: all.
 static enum base_error cut(const struct node_config *config, size_t shard, const bool *living,
                            struct train_dataset *data, struct base_reason *why)
 {
     struct train_dataset subset = {0};
-    if (data->examples < config->data.shards)
-        return base_fail(why, BASE_EINVAL,
-                         "data.shards: %zu training examples can't be dealt out to %zu shards; give every "
-                         "shard at least one",
-                         data->examples, (size_t)config->data.shards);
-    enum base_error code = BASE_ENOMEM;
-    uint32_t *owner = malloc(2 * data->examples * sizeof *owner);
+    uint32_t *owner = malloc((data->examples + 1) * sizeof *owner);
     if (!owner)
         return base_fail(why, BASE_ENOMEM, "out of memory for the partition of %zu examples", data->examples);
-    uint32_t *rows = owner + data->examples;
-    size_t count = 0;
-    code = partition(config, data, owner, why);
-    if (code == BASE_OK && living)
-        code = pass_on(config, data, living, owner, why);
+    enum base_error code = node_data_owners(config, data, living, owner, why);
+    if (code == BASE_OK)
+        code = node_data_take(data, owner, shard, &subset, why);
+    free(owner);
     if (code != BASE_OK)
-        goto out;
-    for (size_t i = 0; i < data->examples; i++)
-        if (owner[i] == shard)
-            rows[count++] = (uint32_t)i;
-    if (count == 0) {
-        code =
-            base_fail(why, BASE_EINVAL,
-                      "data.shard: shard %zu got no example; use fewer shards or a larger data.alpha", shard);
-        goto out;
-    }
-    code = train_dataset_subset(data, rows, count, &subset);
-    if (code != BASE_OK) {
-        (void)base_fail(why, code, "out of memory for a shard of %zu examples", count);
-        goto out;
-    }
+        return code;
     train_dataset_destroy(data);
     *data = subset;
-out:
-    free(owner);
-    return code;
+    return BASE_OK;
 }
 
 enum base_error node_data_load(const struct node_config *config, size_t shard, struct train_dataset *train,

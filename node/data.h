@@ -18,6 +18,14 @@ enum base_error node_data_load(const struct node_config *config, size_t shard, s
 enum base_error node_data_load_living(const struct node_config *config, size_t shard, const bool *living,
                                       struct train_dataset *train, struct base_reason *why) BASE_CHECK;
 
+// The same in two steps, for whoever has all examples in memory already. owner[all->examples]: the shard that
+// trains on each example; `living` as above, NULL: all live. BASE_EINVAL: fewer examples than shards.
+enum base_error node_data_owners(const struct node_config *config, const struct train_dataset *all,
+                                 const bool *living, uint32_t *owner, struct base_reason *why) BASE_CHECK;
+// A copy of what `shard` owns. BASE_EINVAL: nothing.
+enum base_error node_data_take(const struct train_dataset *all, const uint32_t *owner, size_t shard,
+                               struct train_dataset *train, struct base_reason *why) BASE_CHECK;
+
 // What the gradient over `data` counts where `living` shards have a node: train.weight; or, where that is 0,
 // the examples over the mean of the living. The nodes average their models node by node, and the mean of all
 // examples is only met when a node counts as much as it has examples.
