@@ -65,8 +65,7 @@ static enum base_error train(struct crew *crew, const struct node_config *config
     if (error)
         goto out;
     if (run->kind == LAB_LONE)
-        snprintf(name, sizeof name, "node-%02u",
-                 (unsigned)run->shard); // sees its examples in the node's order
+        lab_node_name(run->shard, name); // sees its examples in the node's order
     else
         snprintf(name, sizeof name, "central");
     train_model_initialise(model, config->model.seed, start);

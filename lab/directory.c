@@ -1,7 +1,7 @@
 #include "lab/directory.h"
 
 #include "base/file.h"
-#include "lab/experiment.h"
+#include "lab/nodes.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -48,14 +48,13 @@ static enum base_error remove_tree(const char *directory, const char *name, stru
 
 static enum base_error clear(const char *directory, struct base_reason *why)
 {
-    static const char *const names[] = {"experiment.yaml", "secret", "summary.json"};
+    static const char *const names[] = {"experiment.yaml", "secret", "summary.json", "rounds.jsonl"};
     enum base_error error = BASE_OK;
     for (size_t i = 0; i < sizeof names / sizeof *names && !error; i++)
         error = remove_tree(directory, names[i], why);
-    for (unsigned i = 0; i < LAB_NODES_MOST && !error; i++) {
-        char *name = lab_path("node-%02u", i);
-        error = remove_tree(directory, name, why);
-        free(name);
+    for (size_t i = 0; i < LAB_NODES_MOST && !error; i++) {
+        char name[LAB_NODE_NAME_BYTES];
+        error = remove_tree(directory, lab_node_name(i, name), why);
     }
     return error;
 }

@@ -8,8 +8,6 @@
 #define SECOND_NS  1000000000.0
 #define AT_MOST_NS (365ull * 86400 * 1000000000)
 
-_Static_assert(LAB_NODES_MOST <= 64, "sets of nodes are 64 bits");
-
 static const char *const names[LAB_EVENT_KINDS] = {"kill", "stop", "start", "leave", "partition"};
 
 const char *lab_event_name(enum lab_event_kind kind)
@@ -78,7 +76,7 @@ static enum base_error read_node(struct reading *r, const char *what, const stru
 static enum base_error read_nodes(struct reading *r, const struct node_tree *tree, struct lab_event *event)
 {
     enum base_error error = BASE_OK;
-    uint64_t seen = 0;
+    struct lab_set seen = {0};
     const struct node_tree *items = tree->kind == NODE_TREE_LIST ? tree->items : tree;
     size_t count = tree->kind == NODE_TREE_LIST ? tree->count : 1;
     r->where = tree;
@@ -86,17 +84,18 @@ static enum base_error read_nodes(struct reading *r, const struct node_tree *tre
         return base_fail(r->why, BASE_EINVAL, "%s: found an empty list, expected nodes", tree->name);
     for (size_t i = 0; i < count && !error; i++) {
         error = read_node(r, tree->name, &items[i], &event->node);
-        if (!error && seen & (1ull << event->node))
+        if (!error && lab_set_has(&seen, event->node))
             error = base_fail(r->why, BASE_EINVAL, "%s: found node %zu twice, expected it once", tree->name,
                               event->node);
-        seen |= error ? 0 : 1ull << event->node;
         if (!error)
             error = put(r, event);
+        if (!error)
+            lab_set_add(&seen, event->node);
     }
     return error;
 }
 
-static enum base_error read_group(struct reading *r, const struct node_tree *tree, uint8_t group,
+static enum base_error read_group(struct reading *r, const struct node_tree *tree, uint16_t group,
                                   struct lab_event *event)
 {
     size_t node = 0;
@@ -124,7 +123,7 @@ static enum base_error read_groups(struct reading *r, const struct node_tree *tr
         return base_fail(r->why, BASE_EINVAL,
                          "partition: expected at least two groups of nodes, such as [[0, 1], [2, 3]]");
     for (size_t i = 0; i < tree->count && !error; i++)
-        error = read_group(r, &tree->items[i], (uint8_t)(i + 1 < UINT8_MAX ? i + 1 : UINT8_MAX), event);
+        error = read_group(r, &tree->items[i], (uint16_t)(i + 1), event); // none is empty: at most the nodes
     return error ? error : put(r, event);
 }
 
@@ -224,13 +223,14 @@ static enum base_error check_event(struct reading *r, const struct lab_event *ev
 
 static void find_late(struct lab_schedule *schedule)
 {
-    uint64_t seen = 0;
+    struct lab_set seen = {0};
     for (size_t i = 0; i < schedule->count; i++) {
         const struct lab_event *event = &schedule->items[i];
-        uint64_t bit = event->kind == LAB_PARTITION ? 0 : 1ull << event->node;
-        if (event->kind == LAB_START && !(seen & bit))
-            schedule->late |= bit;
-        seen |= bit;
+        if (event->kind == LAB_PARTITION)
+            continue;
+        if (event->kind == LAB_START && !lab_set_has(&seen, event->node))
+            lab_set_add(&schedule->late, event->node);
+        lab_set_add(&seen, event->node);
     }
 }
 
@@ -243,7 +243,7 @@ static enum base_error check_order(struct reading *r)
     bool any = false;
     find_late(s);
     for (size_t i = 0; i < r->nodes; i++) {
-        fates[i].runs = !(s->late & (1ull << i));
+        fates[i].runs = !lab_set_has(&s->late, i);
         any = any || fates[i].runs;
     }
     if (!any)
@@ -282,6 +282,11 @@ enum base_error lab_schedule_read(const struct node_tree *events, size_t nodes, 
     *where = r.where;
     *schedule = r.schedule;
     return error;
+}
+
+bool lab_event_cuts(const struct lab_event *event, size_t one, size_t other)
+{
+    return event->group[one] && event->group[other] && event->group[one] != event->group[other];
 }
 
 void lab_schedule_free(struct lab_schedule *schedule)

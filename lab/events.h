@@ -3,9 +3,9 @@
 #define LAB_EVENTS_H
 
 #include "base/error.h"
+#include "lab/set.h"
 #include "node/schema_tree.h"
 
-#define LAB_NODES_MOST  64u
 #define LAB_EVENTS_MOST 1024u // a list of nodes counts as one for each
 
 enum lab_event_kind { LAB_KILL, LAB_STOP, LAB_START, LAB_LEAVE, LAB_PARTITION, LAB_EVENT_KINDS };
@@ -13,22 +13,24 @@ const char *lab_event_name(enum lab_event_kind kind); // as in the file: "kill"
 
 struct lab_event {
     enum lab_event_kind kind;
-    uint64_t at_ns;                // from the moment when all nodes train
-    uint64_t for_ns;               // STOP and PARTITION; else 0
-    size_t node;                   // not of a PARTITION
-    uint8_t group[LAB_NODES_MOST]; // of a PARTITION: from 1; 0: in none, cut from nobody
-    const struct node_tree *part;  // where it stands: borrowed
+    uint64_t at_ns;                 // from the moment when all nodes train
+    uint64_t for_ns;                // STOP and PARTITION; else 0
+    size_t node;                    // not of a PARTITION
+    uint16_t group[LAB_NODES_MOST]; // of a PARTITION: from 1; 0: in none, cut from nobody
+    const struct node_tree *part;   // where it stands: borrowed
 };
 struct lab_schedule {
     struct lab_event *items; // malloc'ed, by time, else as in the file
     size_t count;
-    uint64_t late; // bit i: node i is not there from the beginning, its first event starts it
+    struct lab_set late; // nodes that are not there from the beginning: their first event starts them
 };
 
 // Reads and checks `events`, which a schedule borrows, for so many nodes. BASE_EINVAL: the reason is without
 // its place, which is that of *where. Then *schedule is empty.
 enum base_error lab_schedule_read(const struct node_tree *events, size_t nodes, struct lab_schedule *schedule,
                                   const struct node_tree **where, struct base_reason *why) BASE_CHECK;
+// A partition puts the two into different groups.
+bool lab_event_cuts(const struct lab_event *event, size_t one, size_t other);
 void lab_schedule_free(struct lab_schedule *schedule);
 
 #endif

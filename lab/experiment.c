@@ -14,8 +14,9 @@ static const struct node_key own_keys[] = {
     {"experiment.name", NODE_KEY_TEXT, offsetof(struct lab_experiment, experiment.name), "", 0, 0, NULL,
      "Name of the experiment: letters, digits, '.', '_' and '-'. Empty: that of its file."},
     {"experiment.nodes", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.nodes), "8", 2,
-     LAB_NODES_MOST, NULL,
-     "Number of nodes, each a process of its own on this host. Each trains on its shard of the data."},
+     LAB_EXPERIMENT_NODES_MOST, NULL,
+     "Number of nodes. Each trains on its shard of the data. p2pml run: each a process of its own on this "
+     "host, at most 64; p2pml sim: at most 1,024, and 10,000 with sim.engine rounds."},
     {"experiment.out", NODE_KEY_TEXT, offsetof(struct lab_experiment, experiment.out), "", 0, 0, NULL,
      "Directory of the run: a directory a node, and summary.json. Empty: run/ and the name. --out comes "
      "before it."},
@@ -36,7 +37,7 @@ static const struct node_key own_keys[] = {
     {"experiment.repeats", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.repeats), "1", 1,
      1000, NULL, "Seeds of every point of a sweep: experiment.seed and those that follow it."},
     {"experiment.group_size", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.group_size), "0",
-     0, LAB_NODES_MOST, NULL,
+     0, LAB_EXPERIMENT_NODES_MOST, NULL,
      "Nodes of one group (host or rack), counted from node 0, for topology.kind hierarchical. 0: no groups."},
     {"experiment.targets", NODE_KEY_TEXTS, offsetof(struct lab_experiment, experiment.targets),
      "[0.93, 0.95]", 0, 0, NULL,
@@ -95,6 +96,7 @@ static const struct {
     const char *key, *decided;
 } refused[] = {
     {"node.name", "the nodes are called node-00, node-01, ..."},
+    {"node.group", "experiment.group_size makes groups of the nodes"},
     {"node.dir", "each node has its own in the directory of the run, experiment.out"},
     {"node.listen", "each node gets a free port on loopback"},
     {"node.http", "each node gets a free port on loopback"},
@@ -146,8 +148,8 @@ static void free_schema(struct node_schema *schema)
     *schema = (struct node_schema){0};
 }
 
-static enum base_error at_key(const struct lab_experiment *e, const char *key, struct base_reason *why,
-                              enum base_error error)
+enum base_error lab_experiment_at(const struct lab_experiment *e, const char *key, struct base_reason *why,
+                                  enum base_error error)
 {
     return base_fail_context(why, error, "%s: %s", node_schema_origin(&e->schema, e, key), key);
 }
@@ -156,11 +158,12 @@ static enum base_error check_refused(const struct lab_experiment *e, struct base
 {
     for (size_t i = 0; i < REFUSED; i++)
         if (strcmp(node_schema_origin(&e->schema, e, refused[i].key), "default") != 0)
-            return at_key(e, refused[i].key, why,
-                          base_fail(why, BASE_EINVAL,
-                                    "found in an experiment, expected only in the configuration of one "
-                                    "node: %s; leave it out",
-                                    refused[i].decided));
+            return lab_experiment_at(
+                e, refused[i].key, why,
+                base_fail(why, BASE_EINVAL,
+                          "found in an experiment, expected only in the configuration of one "
+                          "node: %s; leave it out",
+                          refused[i].decided));
     return BASE_OK;
 }
 
@@ -172,10 +175,29 @@ static enum base_error check_baselines(const struct lab_experiment *e, struct ba
         while (known < LAB_BASELINES && strcmp(texts->items[i], baseline_names[known]) != 0)
             known++;
         if (known == LAB_BASELINES)
-            return at_key(e, "experiment.baselines", why,
-                          base_fail(why, BASE_EINVAL,
-                                    "found \"%.64s\", expected lone, central or central_total",
-                                    texts->items[i]));
+            return lab_experiment_at(e, "experiment.baselines", why,
+                                     base_fail(why, BASE_EINVAL,
+                                               "found \"%.64s\", expected lone, central or central_total",
+                                               texts->items[i]));
+    }
+    return BASE_OK;
+}
+
+static enum base_error read_targets(struct lab_experiment *e, struct base_reason *why)
+{
+    const struct node_texts *texts = &e->experiment.targets;
+    if (texts->count > LAB_TARGETS_MOST)
+        return lab_experiment_at(e, "experiment.targets", why,
+                                 base_fail(why, BASE_EINVAL, "found %zu accuracies, expected at most %u",
+                                           texts->count, LAB_TARGETS_MOST));
+    for (size_t i = 0; i < texts->count; i++) {
+        const struct node_tree text = {.kind = NODE_TREE_TEXT, .text = texts->items[i]};
+        double *target = &e->targets.items[e->targets.count++];
+        if (!node_tree_real(&text, target) || !(*target > 0) || *target > 1)
+            return lab_experiment_at(e, "experiment.targets", why,
+                                     base_fail(why, BASE_EINVAL,
+                                               "found \"%.64s\", expected an accuracy above 0 and at most 1",
+                                               texts->items[i]));
     }
     return BASE_OK;
 }
@@ -190,7 +212,7 @@ static enum base_error check_name(const struct lab_experiment *e, struct base_re
 {
     if (is_name(e->experiment.name))
         return BASE_OK;
-    return at_key(
+    return lab_experiment_at(
         e, "experiment.name", why,
         base_fail(
             why, BASE_EINVAL,
@@ -256,6 +278,8 @@ static enum base_error read_schedule(struct lab_experiment *e, struct base_reaso
 {
     char place[512];
     const struct node_tree *where = NULL;
+    if (e->experiment.nodes > LAB_NODES_MOST) // check_sim: then there are none
+        return BASE_OK;
     enum base_error error = lab_schedule_read(&e->events, e->experiment.nodes, &e->schedule, &where, why);
     if (!error)
         return BASE_OK;
@@ -275,6 +299,8 @@ enum base_error lab_experiment_load(const struct lab_experiment_source *source,
         error = check_refused(&e, why);
     if (!error)
         error = check_baselines(&e, why);
+    if (!error)
+        error = read_targets(&e, why);
     if (!error)
         error = read_schedule(&e, why);
     if (!error)
@@ -312,7 +338,7 @@ void lab_experiment_view(const struct lab_experiment *experiment, struct node_co
     uint64_t shift = experiment->experiment.seed;
     *view = experiment->node;
     view->origins.count = node_config_schema.count; // the origins of the node's keys come first
-    view->data.shards = experiment->experiment.nodes;
+    view->data.shards = experiment->sim.vector ? 1 : experiment->experiment.nodes; // vectors have no data
     view->model.seed += shift;
     view->data.seed += shift;
     view->train.seed += shift;

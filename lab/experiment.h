@@ -7,6 +7,11 @@
 #include "lab/events.h"
 #include "node/config.h"
 
+#define LAB_EXPERIMENT_NODES_MOST 10000u // of the rounds engine; nodes: LAB_NODES_MOST
+#define LAB_PROCESSES_MOST        64u    // nodes of `p2pml run`
+#define LAB_TARGETS_MOST          16u
+#define LAB_NODE_NAME_BYTES       16u
+
 enum lab_baseline { LAB_LONE, LAB_CENTRAL, LAB_CENTRAL_TOTAL, LAB_BASELINES };
 const char *lab_baseline_name(enum lab_baseline baseline); // as in the file: "central_total"
 
@@ -41,7 +46,11 @@ struct lab_experiment {
     struct node_tree sweep;  // list of maps: key: [values]; those of one map vary together, maps multiply
     struct node_tree events; // as they stand in the file
     struct lab_schedule schedule; // what they mean; set by loading
-    struct node_schema schema;    // owned: the table of both
+    struct lab_targets {          // likewise
+        double items[LAB_TARGETS_MOST];
+        size_t count;
+    } targets;
+    struct node_schema schema; // owned: the table of both
 };
 
 struct lab_experiment_source {
@@ -56,6 +65,24 @@ struct lab_experiment_source {
 enum base_error lab_experiment_load(const struct lab_experiment_source *source,
                                     struct lab_experiment *experiment, struct base_reason *why) BASE_CHECK;
 void lab_experiment_free(struct lab_experiment *experiment);
+
+// Puts the place of the key before the reason.
+enum base_error lab_experiment_at(const struct lab_experiment *experiment, const char *key,
+                                  struct base_reason *why, enum base_error error);
+
+// What only `p2pml run` refuses, and what only `p2pml sim` does. Errors as above.
+enum base_error lab_experiment_check_run(const struct lab_experiment *experiment,
+                                         struct base_reason *why) BASE_CHECK;
+enum base_error lab_experiment_check_sim(const struct lab_experiment *experiment,
+                                         struct base_reason *why) BASE_CHECK;
+// Which engine of `p2pml sim` runs it: NODES or ROUNDS.
+enum lab_engine lab_experiment_engine(const struct lab_experiment *experiment);
+
+// "node-07", "node-1023"; returns `name`.
+const char *lab_node_name(size_t node, char name[LAB_NODE_NAME_BYTES]);
+// Of its group, "group-00" and so on, "" without groups; returns `name`.
+const char *lab_group_name(const struct lab_experiment *experiment, size_t node,
+                           char name[LAB_NODE_NAME_BYTES]);
 
 bool lab_experiment_wants(const struct lab_experiment *experiment, enum lab_baseline baseline);
 

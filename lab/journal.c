@@ -7,13 +7,13 @@
 
 static const char *const names[LAB_SIGN_KINDS] = {"join", "suspect", "alive", "dead", "left", "view"};
 
-// "node-07" -> 7; `count`: no node of the run.
+// "node-07" -> 7, "node-123" -> 123; `count`: no node of the run.
 static size_t by_name(const char *name, size_t count)
 {
     static const char prefix[] = "node-";
     uint64_t index = 0;
     size_t bytes = name ? strlen(name) : 0, head = sizeof prefix - 1;
-    if (bytes <= head || bytes > head + 2 || memcmp(name, prefix, head) != 0)
+    if (bytes <= head || bytes > head + 4 || memcmp(name, prefix, head) != 0)
         return count;
     for (const char *digit = name + head; *digit; digit++) {
         if (*digit < '0' || *digit > '9')
@@ -27,21 +27,22 @@ static size_t by_name(const char *name, size_t count)
 static size_t member_of(const json_t *object, const struct lab_ids *ids)
 {
     const char *hex = json_string_value(json_object_get(object, "id"));
-    size_t i = 0;
-    if (!hex)
-        return by_name(json_string_value(json_object_get(object, "member")), ids->count);
+    size_t named = by_name(json_string_value(json_object_get(object, "member")), ids->count), i = 0;
+    if (!hex || (named < ids->count && strcmp(ids->hex[named], hex) == 0))
+        return named;
     while (i < ids->count && strcmp(ids->hex[i], hex) != 0)
         i++;
     return i;
 }
 
-static uint64_t neighbours_of(const json_t *object, const struct lab_ids *ids)
+static struct lab_set *neighbours_of(const json_t *object, const struct lab_ids *ids) // NULL: no memory
 {
     const json_t *list = json_object_get(object, "neighbours");
-    uint64_t set = 0;
-    for (size_t i = 0; i < json_array_size(list); i++) {
+    struct lab_set *set = calloc(1, sizeof *set);
+    for (size_t i = 0; i < json_array_size(list) && set; i++) {
         size_t index = by_name(json_string_value(json_array_get(list, i)), ids->count);
-        set |= index < ids->count ? 1ull << index : 0;
+        if (index < ids->count)
+            lab_set_add(set, index);
     }
     return set;
 }
@@ -74,11 +75,14 @@ static bool take_object(struct lab_journal *journal, const json_t *object)
     if (kind == LAB_SIGN_KINDS) // an event of another kind
         return true;
     sign.kind = (enum lab_sign_kind)kind;
-    if (sign.kind == LAB_VIEW)
-        sign.neighbours = neighbours_of(object, journal->ids);
-    else if ((sign.member = member_of(object, journal->ids)) == journal->ids->count)
+    if (sign.kind == LAB_VIEW && !(sign.neighbours = neighbours_of(object, journal->ids)))
         return false;
-    return keep(journal, &sign);
+    if (sign.kind != LAB_VIEW && (sign.member = member_of(object, journal->ids)) == journal->ids->count)
+        return false;
+    if (keep(journal, &sign))
+        return true;
+    free(sign.neighbours);
+    return false;
 }
 
 static bool take_line(void *context, const char *line, size_t bytes)
@@ -109,6 +113,8 @@ void lab_journal_again(struct lab_journal *journal)
 void lab_journal_close(struct lab_journal *journal)
 {
     lab_lines_close(&journal->file);
+    for (size_t i = 0; i < journal->count; i++)
+        free(journal->signs[i].neighbours);
     free(journal->signs);
     journal->signs = NULL;
     journal->count = 0;
@@ -126,13 +132,29 @@ double lab_journal_first(const struct lab_journal *journal, unsigned kinds, size
     return NAN;
 }
 
-double lab_journal_view(const struct lab_journal *journal, uint64_t members, bool present, double from,
-                        double until)
+double lab_journal_all(const struct lab_journal *journal, unsigned kinds, const struct lab_set *members,
+                       double from, double until)
+{
+    struct lab_set missing = *members;
+    double last = NAN;
+    for (size_t i = 0; i < journal->count && !lab_set_is_empty(&missing); i++) {
+        const struct lab_sign *sign = &journal->signs[i];
+        if (sign->kind == LAB_VIEW || !(kinds & LAB_SIGN(sign->kind)) || sign->time < from ||
+            sign->time >= until || !lab_set_has(&missing, sign->member))
+            continue;
+        lab_set_remove(&missing, sign->member);
+        last = last >= sign->time ? last : sign->time;
+    }
+    return lab_set_is_empty(&missing) ? last : NAN;
+}
+
+double lab_journal_view(const struct lab_journal *journal, const struct lab_set *members, bool present,
+                        double from, double until)
 {
     for (size_t i = 0; i < journal->count; i++) {
         const struct lab_sign *sign = &journal->signs[i];
-        if (sign->kind == LAB_VIEW && ((sign->neighbours & members) != 0) == present && sign->time >= from &&
-            sign->time < until)
+        if (sign->kind == LAB_VIEW && lab_set_meets(sign->neighbours, members) == present &&
+            sign->time >= from && sign->time < until)
             return sign->time;
     }
     return NAN;

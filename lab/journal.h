@@ -16,8 +16,8 @@ enum lab_sign_kind { LAB_JOIN, LAB_SUSPECT, LAB_ALIVE, LAB_DEAD, LAB_LEFT, LAB_V
 struct lab_sign {
     double time; // unix seconds
     enum lab_sign_kind kind;
-    size_t member;       // not of a VIEW
-    uint64_t neighbours; // of a VIEW: bit i is node i
+    size_t member;              // not of a VIEW
+    struct lab_set *neighbours; // of a VIEW: malloc'ed
 };
 struct lab_ids { // of the nodes of a run
     char hex[LAB_NODES_MOST][GOSSIP_ID_HEX];
@@ -38,8 +38,11 @@ void lab_journal_close(struct lab_journal *journal);
 // The time of the first sign of these kinds about `member` from `from` until before `until`; NAN: none.
 double lab_journal_first(const struct lab_journal *journal, unsigned kinds, size_t member, double from,
                          double until);
+// When the last of `members` had its first such sign; NAN: one had none, or there are none.
+double lab_journal_all(const struct lab_journal *journal, unsigned kinds, const struct lab_set *members,
+                       double from, double until);
 // Of the first view with any of `members` among its neighbours (`present`), or with none of them.
-double lab_journal_view(const struct lab_journal *journal, uint64_t members, bool present, double from,
-                        double until);
+double lab_journal_view(const struct lab_journal *journal, const struct lab_set *members, bool present,
+                        double from, double until);
 
 #endif

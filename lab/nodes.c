@@ -26,7 +26,7 @@ static enum base_error write_text(const char *path, char *text, struct base_reas
 
 static bool is_late(const struct lab_experiment *experiment, size_t node)
 {
-    return experiment->schedule.late & (1ull << node);
+    return lab_set_has(&experiment->schedule.late, node);
 }
 
 struct contacts { // the first nodes that are there from the beginning
@@ -71,7 +71,7 @@ static enum base_error write_node(const struct lab_experiment *experiment, const
 {
     struct node_config view;
     struct lab_node *node = &swarm->nodes[index];
-    char listen[ADDRESS_BYTES], http[ADDRESS_BYTES];
+    char listen[ADDRESS_BYTES], http[ADDRESS_BYTES], group[LAB_NODE_NAME_BYTES];
     enum base_error error = base_directory_make(node->directory, why);
     if (!error)
         error = make_identity(node, swarm->ids.hex[index], why);
@@ -84,6 +84,7 @@ static enum base_error write_node(const struct lab_experiment *experiment, const
     lab_experiment_view(experiment, &view);
     view.node.name = node->name;
     view.node.dir = node->directory;
+    view.node.group = (char *)lab_group_name(experiment, index, group);
     view.node.listen = listen;
     view.node.http = http;
     view.node.fault_file = node->fault;
@@ -98,7 +99,7 @@ static void name_nodes(const char *directory, const uint16_t *ports, struct lab_
 {
     for (size_t i = 0; i < swarm->count; i++) {
         struct lab_node *node = &swarm->nodes[i];
-        snprintf(node->name, sizeof node->name, "node-%02u", (unsigned)i);
+        lab_node_name(i, node->name);
         node->directory = lab_path("%s/%s", directory, node->name);
         node->config = lab_path("%s/node.yaml", node->directory);
         node->log = lab_path("%s/log", node->directory);
@@ -129,11 +130,11 @@ static enum base_error plan_events(const struct lab_experiment *experiment, stru
 enum base_error lab_swarm_prepare(const struct lab_experiment *experiment, const char *directory,
                                   struct lab_swarm *swarm, struct base_reason *why)
 {
-    uint16_t ports[2 * LAB_NODES_MOST];
+    uint16_t ports[2 * LAB_PROCESSES_MOST];
     struct contacts contacts;
     *swarm = (struct lab_swarm){.count = experiment->experiment.nodes, .train_time = NAN};
     swarm->ids.count = swarm->count;
-    BASE_ASSERT(swarm->count <= LAB_NODES_MOST);
+    BASE_ASSERT(swarm->count <= LAB_PROCESSES_MOST);
     char *path = lab_path("%s/experiment.yaml", directory), *secret = lab_path("%s/secret", directory);
     memset(ports, 0, sizeof ports);
     enum base_error error = lab_ports_find(2 * swarm->count, ports, why);
@@ -209,13 +210,13 @@ bool lab_node_failed(const struct lab_node *node)
     return node->starts && node->gone == LAB_HERE && !lab_process_succeeded(&node->process);
 }
 
-enum base_error lab_node_cut(const struct lab_swarm *swarm, struct lab_node *node, uint64_t cut,
+enum base_error lab_node_cut(const struct lab_swarm *swarm, struct lab_node *node, const struct lab_set *cut,
                              struct base_reason *why)
 {
-    struct base_span spans[2 * LAB_NODES_MOST];
+    struct base_span spans[2 * LAB_PROCESSES_MOST];
     size_t count = 0;
     for (size_t i = 0; i < swarm->count; i++)
-        if (cut & (1ull << i)) {
+        if (lab_set_has(cut, i)) {
             spans[count++] = (struct base_span){swarm->ids.hex[i], GOSSIP_ID_HEX - 1};
             spans[count++] = (struct base_span){"\n", 1};
         }

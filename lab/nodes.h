@@ -8,8 +8,6 @@
 #include "lab/process.h"
 #include "lab/tail.h"
 
-#define LAB_NODE_NAME_BYTES 16u
-
 enum lab_gone { LAB_HERE, LAB_KILLED, LAB_HAS_LEFT }; // by an event
 struct lab_node {
     char name[LAB_NODE_NAME_BYTES];                  // "node-00"
@@ -28,10 +26,10 @@ struct lab_node {
 };
 struct lab_happening { // what became of an event
     bool begun, ended;
-    const char *instead;   // why it did not happen; NULL: it did, or is still to come
-    double time, end_time; // unix seconds; NAN: not begun, not ended
-    uint64_t present;      // bit i: node i ran and was not stopped
-    bool told;             // progress has said who saw it
+    const char *instead;    // why it did not happen; NULL: it did, or is still to come
+    double time, end_time;  // unix seconds; NAN: not begun, not ended
+    struct lab_set present; // who ran and was not stopped
+    bool told;              // progress has said who saw it
 };
 struct lab_swarm {
     struct lab_node nodes[LAB_NODES_MOST];
@@ -60,7 +58,7 @@ bool lab_node_ended_well(const struct lab_node *node);
 // Neither that, nor ended by an event, nor still to be started by one.
 bool lab_node_failed(const struct lab_node *node);
 // Writes the ids of the nodes in `cut` into its fault file; it is told once it can listen.
-enum base_error lab_node_cut(const struct lab_swarm *swarm, struct lab_node *node, uint64_t cut,
+enum base_error lab_node_cut(const struct lab_swarm *swarm, struct lab_node *node, const struct lab_set *cut,
                              struct base_reason *why) BASE_CHECK;
 
 #endif

@@ -41,31 +41,15 @@ static bool went_away(const struct lab_swarm *swarm, size_t node, double time)
 }
 
 // Whom the event took from this witness, or brought to it.
-static uint64_t members_of(const struct lab_event *event, size_t witness, size_t count)
+static struct lab_set members_of(const struct lab_event *event, size_t witness, size_t count)
 {
-    uint64_t set = 0;
+    struct lab_set set = {0};
     if (event->kind != LAB_PARTITION)
-        return 1ull << event->node;
-    for (size_t i = 0; i < count; i++)
-        if (event->group[i] && event->group[witness] && event->group[i] != event->group[witness])
-            set |= 1ull << i;
+        lab_set_add(&set, event->node);
+    for (size_t i = 0; i < count && event->kind == LAB_PARTITION; i++)
+        if (lab_event_cuts(event, witness, i))
+            lab_set_add(&set, i);
     return set;
-}
-
-// When the last of `members` had its first such sign; NAN: one had none.
-static double all_of(const struct lab_journal *journal, unsigned kinds, uint64_t members, double from,
-                     double until)
-{
-    double last = -INFINITY;
-    for (size_t i = 0; i < LAB_NODES_MOST; i++) {
-        if (!(members & (1ull << i)))
-            continue;
-        double time = lab_journal_first(journal, kinds, i, from, until);
-        if (isnan(time))
-            return NAN;
-        last = time > last ? time : last;
-    }
-    return members ? last : NAN;
 }
 
 static void witness_signs(const struct lab_swarm *swarm, size_t index, struct lab_witness *witness)
@@ -77,22 +61,24 @@ static void witness_signs(const struct lab_swarm *swarm, size_t index, struct la
     const struct lab_event *event = &swarm->schedule->items[index];
     const struct lab_happening *happening = &swarm->happenings[index];
     const struct lab_journal *journal = &swarm->nodes[witness->node].journal;
-    uint64_t members = members_of(event, witness->node, swarm->count);
+    const struct lab_set members = members_of(event, witness->node, swarm->count);
     double from = happening->time, until = until_of(swarm, index), end = happening->end_time;
-    double detected = all_of(journal, kinds[event->kind], members, from, until), dead = NAN, view = detected;
+    double detected = lab_journal_all(journal, kinds[event->kind], &members, from, until), dead = NAN,
+           view = detected;
     witness->detected = detected - from;
     if (event->for_ns) {
-        dead = all_of(journal, LAB_SIGN(LAB_DEAD), members, from, until);
+        dead = lab_journal_all(journal, LAB_SIGN(LAB_DEAD), &members, from, until);
         view = dead;
         if (!isnan(detected))
             witness->recovered =
-                all_of(journal, LAB_SIGN(LAB_ALIVE) | LAB_SIGN(LAB_JOIN), members, end, until) - end;
+                lab_journal_all(journal, LAB_SIGN(LAB_ALIVE) | LAB_SIGN(LAB_JOIN), &members, end, until) -
+                end;
     }
     witness->dead = dead - from;
     if (event->kind == LAB_START)
-        witness->rewired = lab_journal_view(journal, members, true, from, until) - from;
+        witness->rewired = lab_journal_view(journal, &members, true, from, until) - from;
     else
-        witness->rewired = lab_journal_view(journal, members, false, view - SAME_S, until) - from;
+        witness->rewired = lab_journal_view(journal, &members, false, view - SAME_S, until) - from;
     if (witness->rewired < 0)
         witness->rewired = 0;
 }
@@ -238,9 +224,10 @@ static void sum_up_times(const struct lab_event *event, struct lab_outcome *outc
 static bool is_witness(const struct lab_swarm *swarm, size_t index, size_t node)
 {
     const struct lab_event *event = &swarm->schedule->items[index];
-    if (!(swarm->happenings[index].present & (1ull << node)) || concerns(event, node))
+    if (!lab_set_has(&swarm->happenings[index].present, node) || concerns(event, node))
         return false;
-    return event->kind != LAB_PARTITION || members_of(event, node, swarm->count);
+    const struct lab_set members = members_of(event, node, swarm->count);
+    return !lab_set_is_empty(&members);
 }
 
 static double first_round(const struct lab_history *history, double from, double until)

@@ -188,7 +188,8 @@ int lab_run(const struct lab_run_options *options)
     }
     run->options = options;
     run->directory.lock = -1;
-    if (lab_experiment_load(&options->source, &run->experiment, &why))
+    if (lab_experiment_load(&options->source, &run->experiment, &why) ||
+        lab_experiment_check_run(&run->experiment, &why))
         complain(&why);
     else if (options->check)
         status = puts("experiment is fine") >= 0 ? LAB_EXIT_DONE : LAB_EXIT_FAILED;

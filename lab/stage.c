@@ -15,13 +15,13 @@ static void tell(struct lab_stage *stage, const struct lab_event *event, const c
                         stage->swarm->nodes[event->node].name, what);
 }
 
-static uint64_t present(const struct lab_swarm *swarm)
+static struct lab_set present(const struct lab_swarm *swarm)
 {
-    uint64_t set = 0;
+    struct lab_set set = {0};
     for (size_t i = 0; i < swarm->count; i++) {
         const struct lab_node *node = &swarm->nodes[i];
         if (node->process.running && !node->stopped && node->gone == LAB_HERE)
-            set |= 1ull << i;
+            lab_set_add(&set, i);
     }
     return set;
 }
@@ -46,12 +46,12 @@ static void drop(struct lab_stage *stage, size_t index, const char *instead)
 }
 
 // Who is in another group than the node.
-static uint64_t cut_from(const struct lab_event *event, size_t node, size_t count)
+static struct lab_set cut_from(const struct lab_event *event, size_t node, size_t count)
 {
-    uint64_t set = 0;
+    struct lab_set set = {0};
     for (size_t i = 0; i < count; i++)
-        if (event->group[i] && event->group[node] && event->group[i] != event->group[node])
-            set |= 1ull << i;
+        if (lab_event_cuts(event, node, i))
+            lab_set_add(&set, i);
     return set;
 }
 
@@ -60,8 +60,8 @@ static void write_faults(struct lab_stage *stage, const struct lab_event *event,
     struct lab_swarm *swarm = stage->swarm;
     for (size_t i = 0; i < swarm->count; i++) {
         struct base_reason why = {""};
-        uint64_t set = cut_from(event, i, swarm->count);
-        if (set && lab_node_cut(swarm, &swarm->nodes[i], cut ? set : 0, &why))
+        const struct lab_set set = cut_from(event, i, swarm->count), none = {0};
+        if (!lab_set_is_empty(&set) && lab_node_cut(swarm, &swarm->nodes[i], cut ? &set : &none, &why))
             lab_display_say(stage->display, "%s\n", why.text);
     }
 }

@@ -193,8 +193,8 @@ static const char *state_of(const struct watch *watch, const struct lab_node *no
 
 static void show(const struct watch *watch, bool now)
 {
-    struct lab_progress rows[LAB_NODES_MOST];
-    char ends[LAB_NODES_MOST][LAB_STATUS_BYTES];
+    struct lab_progress rows[LAB_PROCESSES_MOST];
+    char ends[LAB_PROCESSES_MOST][LAB_STATUS_BYTES];
     for (size_t i = 0; i < watch->swarm->count; i++) {
         const struct lab_node *node = &watch->swarm->nodes[i];
         rows[i] = (struct lab_progress){
@@ -210,7 +210,7 @@ static enum base_error start_all(struct watch *watch, struct base_reason *why)
 {
     enum base_error error = BASE_OK;
     for (size_t i = 0; i < watch->swarm->count && !error; i++)
-        if (!(watch->swarm->schedule->late & (1ull << i)))
+        if (!lab_set_has(&watch->swarm->schedule->late, i))
             error = lab_node_start(&watch->swarm->nodes[i], watch->options->program,
                                    watch->options->environment, why);
     return error;

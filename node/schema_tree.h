@@ -23,6 +23,7 @@ struct node_tree {
 const struct node_tree *node_tree_entry(const struct node_tree *map, const char *name); // NULL: it has none
 // False: it is no text, or no such number.
 bool node_tree_integer(const struct node_tree *tree, uint64_t *value);
+bool node_tree_real(const struct node_tree *tree, double *value);          // finite; also 1/32
 bool node_tree_duration(const struct node_tree *tree, uint64_t *value_ns); // "250ms", "30s", ...
 // What it is, for messages: the text in quotes, "a list", "a map".
 void node_tree_found(const struct node_tree *tree, char out[NODE_TREE_FOUND_BYTES]);

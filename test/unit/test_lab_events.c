@@ -71,9 +71,9 @@ static void all_kinds_in_order_of_time(void **state)
     assert_true(items[3].kind == LAB_STOP && items[3].node == 5 && items[3].for_ns == 6ull * SECOND);
     assert_true(items[4].kind == LAB_START && items[4].node == 3 && items[4].for_ns == 0);
     assert_true(items[5].kind == LAB_PARTITION && items[5].for_ns == 5ull * SECOND);
-    const uint8_t groups[] = {1, 1, 1, 2, 2, 2, 0, 0};
+    const uint16_t groups[] = {1, 1, 1, 2, 2, 2, 0, 0};
     assert_memory_equal(items[5].group, groups, sizeof groups);
-    assert_true(e.schedule.late == 0);
+    assert_true(lab_set_is_empty(&e.schedule.late));
     lab_experiment_free(&e);
 }
 
@@ -82,11 +82,47 @@ static void without_events_nothing_happens(void **state)
     (void)state;
     struct lab_experiment e;
     good("", &e);
-    assert_true(e.schedule.count == 0 && e.schedule.late == 0);
+    assert_true(e.schedule.count == 0 && lab_set_is_empty(&e.schedule.late));
     lab_experiment_free(&e);
     good("events: []\n", &e);
     assert_true(e.schedule.count == 0);
     lab_experiment_free(&e);
+}
+
+static void nodes_beyond_a_word_of_bits(void **state)
+{
+    (void)state;
+    struct lab_experiment e;
+    good("experiment: {nodes: 300}\n"
+         "events:\n"
+         "  - {at: 1s, kill: [299, 64, 0]}\n"
+         "  - {at: 2s, start: 128}\n"
+         "  - {at: 3s, partition: [[1], [270], [65]], for: 1s}\n",
+         &e);
+    const struct lab_event *items = e.schedule.items;
+    assert_int_equal(e.schedule.count, 5);
+    assert_int_equal(items[0].node, 299);
+    assert_true(lab_set_has(&e.schedule.late, 128) && !lab_set_has(&e.schedule.late, 64));
+    assert_true(lab_event_cuts(&items[4], 1, 270) && lab_event_cuts(&items[4], 270, 65));
+    assert_true(!lab_event_cuts(&items[4], 1, 1) && !lab_event_cuts(&items[4], 1, 2));
+    lab_experiment_free(&e);
+}
+
+static void a_set_of_nodes(void **state)
+{
+    (void)state;
+    struct lab_set a = {0}, b = {0};
+    assert_true(lab_set_is_empty(&a) && !lab_set_meets(&a, &b));
+    lab_set_add(&a, LAB_NODES_MOST - 1);
+    lab_set_add(&a, 64);
+    lab_set_add(&b, 0);
+    assert_true(lab_set_has(&a, 64) && !lab_set_has(&a, 0) && !lab_set_meets(&a, &b));
+    lab_set_add(&b, LAB_NODES_MOST - 1);
+    assert_true(lab_set_meets(&a, &b));
+    lab_set_remove(&a, LAB_NODES_MOST - 1);
+    assert_true(!lab_set_meets(&a, &b) && !lab_set_is_empty(&a));
+    lab_set_remove(&a, 64);
+    assert_true(lab_set_is_empty(&a));
 }
 
 static void who_is_started_first_comes_late(void **state)
@@ -96,7 +132,7 @@ static void who_is_started_first_comes_late(void **state)
     good("events: [{at: 5s, start: [6, 7]}, {at: 9s, kill: 6}, {at: 9s, start: 6}, {at: 1s, kill: 2},"
          " {at: 2s, start: 2}]\n",
          &e);
-    assert_true(e.schedule.late == (1u << 6 | 1u << 7)); // node 2 was there before
+    assert_true(e.schedule.late.words[0] == (1u << 6 | 1u << 7)); // node 2 was there before
     lab_experiment_free(&e);
 }
 
@@ -220,6 +256,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_kinds_in_order_of_time),
         cmocka_unit_test(without_events_nothing_happens),
+        cmocka_unit_test(nodes_beyond_a_word_of_bits),
+        cmocka_unit_test(a_set_of_nodes),
         cmocka_unit_test(who_is_started_first_comes_late),
         cmocka_unit_test(events_of_the_command_line_replace_those_of_the_file),
         cmocka_unit_test(what_was_run_reads_back_to_the_same),

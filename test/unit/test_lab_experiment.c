@@ -74,6 +74,7 @@ static void what_the_runner_decides_is_refused(void **state)
     } cases[] = {
         {"node:\n  name: a\n", "node.name"},
         {"node:\n  dir: a\n", "node.dir"},
+        {"node:\n  group: a\n", "node.group"},
         {"node:\n  listen: 127.0.0.1:1\n", "node.listen"},
         {"node:\n  http: 127.0.0.1:1\n", "node.http"},
         {"node:\n  identity: a\n", "node.identity"},
@@ -116,14 +117,17 @@ static void wrong_values_are_named_with_their_place(void **state)
         const char *text, *said;
     } cases[] = {
         {"experiment:\n  nodes: 1\n",
-         ":2: experiment.nodes: found \"1\", expected a whole number from 2 to 64"},
-        {"experiment:\n  nodes: 65\n",
-         ":2: experiment.nodes: found \"65\", expected a whole number from 2 to 64"},
+         ":2: experiment.nodes: found \"1\", expected a whole number from 2 to 10000"},
+        {"experiment:\n  nodes: 10001\n",
+         ":2: experiment.nodes: found \"10001\", expected a whole number from 2 to 10000"},
         {"experiment:\n  nods: 3\n", "did you mean experiment.nodes?"},
         {"experiment:\n  name: a/b\n", ":2: experiment.name: found \"a/b\", expected a name"},
         {"experiment:\n  name: ..\n", ":2: experiment.name: found \"..\", expected a name"},
         {"experiment:\n  baselines: [lone, centre]\n",
          ":2: experiment.baselines: found \"centre\", expected lone, central or central_total"},
+        {"experiment:\n  targets: [0.9, 93]\n",
+         ":2: experiment.targets: found \"93\", expected an accuracy above 0 and at most 1"},
+        {"experiment:\n  targets: [high]\n", ":2: experiment.targets: found \"high\", expected an accuracy"},
         {"experiment.time_limit: soon\n", ":1: experiment.time_limit: found \"soon\", expected a duration"},
         {"average:\n  ratio: 2\n", ":2: average.ratio: found \"2\", expected a number"},
         // Checks that span keys, with the number of nodes filled in.
@@ -140,6 +144,76 @@ static void wrong_values_are_named_with_their_place(void **state)
             fail_msg("expected '%s' in '%s'", cases[i].said, why.text);
         assert_null(e.schema.keys);
     }
+}
+
+// The file is good, and `check` says what it is not good for.
+static void only_refused_by(enum base_error (*check)(const struct lab_experiment *, struct base_reason *),
+                            const char *text, const char *said)
+{
+    struct lab_experiment e;
+    struct base_reason why;
+    if (load(text, &e, &why))
+        fail_msg("%s\nrefused: %s", text, why.text);
+    assert_int_equal(check(&e, &why), BASE_EINVAL);
+    if (!strstr(why.text, said))
+        fail_msg("expected '%s' in '%s'", said, why.text);
+    lab_experiment_free(&e);
+}
+
+static void run_and_sim_refuse_what_they_cannot_do(void **state)
+{
+    (void)state;
+    only_refused_by(lab_experiment_check_run, "experiment:\n  nodes: 65\n",
+                    ":2: experiment.nodes: found 65, expected at most 64 with p2pml run");
+    only_refused_by(lab_experiment_check_run, "average:\n  method: choco\n",
+                    ":2: average.method: this method is no exchange of two nodes");
+    only_refused_by(lab_experiment_check_run, "sim:\n  vector: 5\n", ":2: sim.vector: found in an");
+    only_refused_by(lab_experiment_check_sim, "experiment:\n  nodes: 1025\n",
+                    ":2: experiment.nodes: found 1025, expected at most 1024 with sim.engine nodes");
+    only_refused_by(lab_experiment_check_sim, "sim: {engine: nodes}\naverage:\n  method: dpsgd\n",
+                    ":3: average.method: this method");
+    only_refused_by(lab_experiment_check_sim, "sim: {engine: nodes, vector: 5}\n",
+                    "sim.vector: found it with");
+    only_refused_by(lab_experiment_check_sim, "average:\n  method: choco\nevents:\n  - {at: 1s, kill: 0}\n",
+                    ": events: found events with the engine rounds");
+}
+
+static void the_engine_follows_the_method(void **state)
+{
+    static const struct {
+        const char *text;
+        enum lab_engine engine;
+    } cases[] = {{"", LAB_ENGINE_NODES},
+                 {"average.method: local\n", LAB_ENGINE_NODES},
+                 {"average.method: model-average\n", LAB_ENGINE_NODES},
+                 {"average.method: allreduce\n", LAB_ENGINE_ROUNDS},
+                 {"sim.engine: rounds\n", LAB_ENGINE_ROUNDS},
+                 {"{sim.vector: 100, experiment.nodes: 10000}\n", LAB_ENGINE_ROUNDS}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct lab_experiment e;
+        struct base_reason why;
+        if (load(cases[i].text, &e, &why) || lab_experiment_check_sim(&e, &why))
+            fail_msg("%s\nrefused: %s", cases[i].text, why.text);
+        assert_int_equal(lab_experiment_engine(&e), cases[i].engine);
+        lab_experiment_free(&e);
+    }
+}
+
+static void names_of_nodes_and_groups(void **state)
+{
+    (void)state;
+    char name[LAB_NODE_NAME_BYTES];
+    struct lab_experiment e;
+    struct base_reason why;
+    assert_string_equal(lab_node_name(7, name), "node-07");
+    assert_string_equal(lab_node_name(1023, name), "node-1023");
+    assert_int_equal(load("experiment.group_size: 3\n", &e, &why), BASE_OK);
+    assert_string_equal(lab_group_name(&e, 2, name), "group-00");
+    assert_string_equal(lab_group_name(&e, 3, name), "group-01");
+    e.experiment.group_size = 0;
+    assert_string_equal(lab_group_name(&e, 3, name), "");
+    lab_experiment_free(&e);
 }
 
 static void later_sources_win(void **state)
@@ -280,6 +354,9 @@ int main(void)
         cmocka_unit_test(what_the_runner_decides_is_refused),
         cmocka_unit_test(refused_keys_are_refused_from_everywhere),
         cmocka_unit_test(wrong_values_are_named_with_their_place),
+        cmocka_unit_test(run_and_sim_refuse_what_they_cannot_do),
+        cmocka_unit_test(the_engine_follows_the_method),
+        cmocka_unit_test(names_of_nodes_and_groups),
         cmocka_unit_test(later_sources_win),
         cmocka_unit_test(out_of_the_command_line_comes_first),
         cmocka_unit_test(the_view_is_a_node_of_the_experiment),

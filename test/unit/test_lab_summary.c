@@ -316,7 +316,7 @@ static void events_and_what_they_did(void **state)
     char *table = NULL;
     give_rows(w);
     w->swarm.happenings[0].time = 100;
-    w->swarm.happenings[0].present = 7;
+    w->swarm.happenings[0].present.words[0] = 7;
     w->swarm.happenings[1].instead = "the run was over before";
     w->swarm.nodes[2].gone = LAB_KILLED;
     w->swarm.nodes[2].process.status = 9;

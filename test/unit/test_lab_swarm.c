@@ -336,8 +336,8 @@ static void a_node_is_killed_and_started_again(void **state)
     assert_string_equal(end, "    life \n    life --resume\n"); // of both lives
     assert_true(w->swarm.happenings[0].time >= w->swarm.train_time &&
                 w->swarm.happenings[1].time >= w->swarm.happenings[0].time);
-    assert_int_equal(w->swarm.happenings[0].present, 7);
-    assert_int_equal(w->swarm.happenings[1].present, 5);
+    assert_int_equal(w->swarm.happenings[0].present.words[0], 7);
+    assert_int_equal(w->swarm.happenings[1].present.words[0], 5);
     nobody_is_left();
 }
 

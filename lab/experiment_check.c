@@ -1,0 +1,94 @@
+// What an experiment may be for `p2pml run` and for each engine of `p2pml sim`.
+#include "lab/experiment.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+// Which methods are state machines between two ends, and so can run on nodes.
+static bool runs_on_nodes(int method)
+{
+    return method == NODE_METHOD_EDGE_REF || method == NODE_METHOD_MODEL_AVERAGE ||
+           method == NODE_METHOD_LOCAL;
+}
+
+enum lab_engine lab_experiment_engine(const struct lab_experiment *e)
+{
+    if (e->sim.engine != LAB_ENGINE_AUTO)
+        return (enum lab_engine)e->sim.engine;
+    return e->sim.vector || !runs_on_nodes(e->node.average.method) ? LAB_ENGINE_ROUNDS : LAB_ENGINE_NODES;
+}
+
+static enum base_error check_most(const struct lab_experiment *e, size_t most, const char *whose,
+                                  struct base_reason *why)
+{
+    if (e->experiment.nodes <= most)
+        return BASE_OK;
+    return lab_experiment_at(e, "experiment.nodes", why,
+                             base_fail(why, BASE_EINVAL, "found %" PRIu64 ", expected at most %zu %s",
+                                       e->experiment.nodes, most, whose));
+}
+
+static enum base_error check_method(const struct lab_experiment *e, struct base_reason *why)
+{
+    if (runs_on_nodes(e->node.average.method))
+        return BASE_OK;
+    return lab_experiment_at(
+        e, "average.method", why,
+        base_fail(why, BASE_EINVAL,
+                  "this method is no exchange of two nodes, expected edge-ref, model-average or "
+                  "local; p2pml sim with sim.engine rounds has it"));
+}
+
+enum base_error lab_experiment_check_run(const struct lab_experiment *e, struct base_reason *why)
+{
+    enum base_error error = check_most(e, LAB_PROCESSES_MOST,
+                                       "with p2pml run, where each is a process; p2pml sim takes more", why);
+    if (!error)
+        error = check_method(e, why);
+    if (!error && e->sim.vector)
+        error = lab_experiment_at(e, "sim.vector", why,
+                                  base_fail(why, BASE_EINVAL,
+                                            "found in an experiment of p2pml run, expected only with "
+                                            "p2pml sim; 0 trains"));
+    return error;
+}
+
+static enum base_error check_nodes_engine(const struct lab_experiment *e, struct base_reason *why)
+{
+    enum base_error error =
+        check_most(e, LAB_NODES_MOST, "with sim.engine nodes; sim.engine rounds takes more", why);
+    if (!error)
+        error = check_method(e, why);
+    if (!error && e->sim.vector)
+        error = lab_experiment_at(
+            e, "sim.vector", why,
+            base_fail(why, BASE_EINVAL, "found it with sim.engine nodes, expected sim.engine rounds, or 0"));
+    return error;
+}
+
+enum base_error lab_experiment_check_sim(const struct lab_experiment *e, struct base_reason *why)
+{
+    if (lab_experiment_engine(e) == LAB_ENGINE_NODES)
+        return check_nodes_engine(e, why);
+    if (!e->events.count)
+        return BASE_OK;
+    return lab_experiment_at(
+        e, "events", why,
+        base_fail(why, BASE_EINVAL,
+                  "found events with the engine rounds, which has no membership; expected none, or "
+                  "sim.engine nodes"));
+}
+
+const char *lab_node_name(size_t node, char name[LAB_NODE_NAME_BYTES])
+{
+    snprintf(name, LAB_NODE_NAME_BYTES, "node-%02zu", node);
+    return name;
+}
+
+const char *lab_group_name(const struct lab_experiment *e, size_t node, char name[LAB_NODE_NAME_BYTES])
+{
+    name[0] = 0;
+    if (e->experiment.group_size)
+        snprintf(name, LAB_NODE_NAME_BYTES, "group-%02zu", node / (size_t)e->experiment.group_size);
+    return name;
+}
