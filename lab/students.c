@@ -3,7 +3,6 @@
 #include "node/data.h"
 #include "node/setup.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 struct student {
@@ -25,9 +24,8 @@ static enum base_error make_trainer(const struct lab_students *students, size_t 
 {
     const struct student *student = &students->list[node];
     char name[LAB_NODE_NAME_BYTES];
-    snprintf(name, sizeof name, "node-%02u", (unsigned)node);
-    return node_setup_trainer(&students->config, name, student->model, &student->shard, students->start,
-                              trainer, why);
+    return node_setup_trainer(&students->config, lab_node_name(node, name), student->model, &student->shard,
+                              students->start, trainer, why);
 }
 
 static enum base_error make_student(struct lab_students *students, const struct train_dataset *all,

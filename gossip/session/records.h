@@ -27,6 +27,9 @@ struct gossip_session_part {
     size_t bytes;
 };
 
+// What a message of so many bytes, 1 to 2^32 - 1, takes on a stream: its records.
+size_t gossip_sealed_bytes(size_t message_bytes);
+
 void gossip_sealer_destroy(struct gossip_sealer *sealer); // wipes its keys; NULL is fine
 // A message of 1 to LIMIT_PROMPT_BYTES bytes as one record, also between the records of a larger one. `out`
 // has room for its length and GOSSIP_RECORD_OVERHEAD, which are returned; 0 for any other length or too many

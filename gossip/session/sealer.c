@@ -15,6 +15,14 @@ struct gossip_sealer {
     bool announced;      // its length is sealed
 };
 
+size_t gossip_sealed_bytes(size_t message_bytes)
+{
+    if (message_bytes <= LIMIT_PROMPT_BYTES)
+        return message_bytes + GOSSIP_RECORD_OVERHEAD;
+    size_t records = 1 + (message_bytes + PIECE_BYTES - 1) / PIECE_BYTES; // the first says the length
+    return BEGIN_BYTES + message_bytes + records * GOSSIP_RECORD_OVERHEAD;
+}
+
 struct gossip_sealer *gossip_sealer_create(const struct gossip_noise_cipher *cipher)
 {
     struct gossip_sealer *sealer = calloc(1, sizeof *sealer);

@@ -145,8 +145,11 @@ static void test_messages_in_all_splits(void **state)
     for (size_t s = 0; s < LENGTH_OF(splits); s++) {
         struct pair pair = new_pair(MESSAGE_LIMIT);
         size_t given = 0;
-        for (size_t i = 0; i < LENGTH_OF(sizes); i++)
+        for (size_t i = 0; i < LENGTH_OF(sizes); i++) {
+            const size_t before = base_buffer_length(&pair.wire);
             seal(&pair, message + i, sizes[i]);
+            assert_int_equal(base_buffer_length(&pair.wire) - before, gossip_sealed_bytes(sizes[i]));
+        }
         for (size_t i = 0; i < LENGTH_OF(sizes); i++)
             expect(&pair, &given, splits[s], message + i, sizes[i]);
         assert_int_equal(base_buffer_length(&pair.wire), 0);
