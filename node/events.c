@@ -74,12 +74,18 @@ static void set_lists(json_t *row, const struct node_event *event)
     }
 }
 
+static uint64_t unix_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+}
+
 // malloc'ed; NULL: out of memory.
 static char *line_of(const struct node_event *event)
 {
-    struct timespec now;
     char hex[GOSSIP_ID_HEX], time[48];
-    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t time_us = event->time_us ? event->time_us : unix_us();
     json_t *row = json_object();
     json_object_set_new(row, "event", json_string(event->event));
     if (event->name)
@@ -98,7 +104,8 @@ static char *line_of(const struct node_event *event)
     char *fields = json_dumps(row, JSON_COMPACT), *line = NULL;
     json_decref(row);
     // Microseconds as they are: a double printed by the library would show 17 digits.
-    snprintf(time, sizeof time, "{\"time\":%lld.%06ld,", (long long)now.tv_sec, now.tv_nsec / 1000);
+    snprintf(time, sizeof time, "{\"time\":%lld.%06ld,", (long long)(time_us / 1000000),
+             (long)(time_us % 1000000));
     if (fields && asprintf(&line, "%s%s", time, fields + 1) < 0)
         line = NULL;
     free(fields);
@@ -131,16 +138,21 @@ static void keep(struct node_events *events, char *line)
         events->count++;
 }
 
+void node_events_write(struct node_events *events, const struct node_event *event)
+{
+    char *line = line_of(event);
+    if (!line)
+        return;
+    write_line(events, line);
+    keep(events, line);
+}
+
 void node_events_tell(struct node_events *events, const struct node_event *event, enum base_log_level level,
                       const char *format, ...)
 {
     struct base_reason text;
     uint64_t left_out = 0;
-    char *line = line_of(event);
-    if (line) {
-        write_line(events, line);
-        keep(events, line);
-    }
+    node_events_write(events, event);
     if (!node_allowance_take(&events->lines, node_clock_ns(), &left_out))
         return;
     va_list arguments;

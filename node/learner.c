@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "node/clock.h"
 #include "node/learner_private.h"
+#include "node/momentum.h"
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
@@ -12,30 +13,25 @@
 #define LEARNER_NICE   5
 #define SHARDS_WAIT_NS NODE_SECOND_NS // at the end, for a load that still goes on
 
-// Quasi-global momentum, before: x = x0 - (delta + mu*V) with delta = x0 - x, hence x -= mu*V.
 static void outer_before(struct node_learner *l)
 {
+    struct train_trainer *trainer = l->options.trainer;
     if (!l->options.outer)
         return;
-    size_t d = train_model_parameters(l->options.model);
-    float mu = (float)l->options.config->average.outer_momentum, *x = train_trainer_model(l->options.trainer);
-    train_trainer_fetch(l->options.trainer);
-    for (size_t i = 0; i < d; i++)
-        x[i] -= mu * l->options.outer[i];
-    train_trainer_store(l->options.trainer);
+    train_trainer_fetch(trainer);
+    node_momentum_before((float)l->options.config->average.outer_momentum,
+                         train_model_parameters(l->options.model), l->options.outer,
+                         train_trainer_model(trainer));
+    train_trainer_store(trainer);
 }
 
-// ... and after: V = mu*V + (1 - mu)*(x0 - x_new); x_new is the next round's x0.
 static void outer_after(struct node_learner *l)
 {
     if (!l->options.outer)
         return;
-    size_t d = train_model_parameters(l->options.model);
-    float mu = (float)l->options.config->average.outer_momentum;
-    const float *x = train_trainer_model(l->options.trainer);
-    for (size_t i = 0; i < d; i++)
-        l->options.outer[i] = mu * l->options.outer[i] + (1.0f - mu) * (l->before[i] - x[i]);
-    memcpy(l->before, x, d * sizeof *x);
+    node_momentum_after((float)l->options.config->average.outer_momentum,
+                        train_model_parameters(l->options.model), train_trainer_model(l->options.trainer),
+                        l->before, l->options.outer);
 }
 
 struct measured {

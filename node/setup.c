@@ -224,23 +224,16 @@ static enum base_error resume_training(struct node_setup *s, bool resume, struct
     return BASE_OK;
 }
 
-static enum base_error make_exchange(struct node_setup *s, const struct node_safetensors *file,
-                                     struct base_reason *why)
+enum base_error node_setup_exchange_options(const struct node_config *c,
+                                            struct gossip_exchange_options *options, struct base_reason *why)
 {
-    const struct node_config *c = s->config;
-    size_t d = train_model_parameters(s->model);
     struct compress_filters filters;
     enum base_error code = node_config_filters(c, &filters, why);
     if (code != BASE_OK)
         return code;
     bool moments = c->train.optimizer == NODE_OPTIMIZER_ADAMW;
-    struct gossip_exchange_options options = {
-        .self = s->identity.id,
-        .parameters = d,
-        .start = s->start,
-        .model = file ? train_trainer_model(s->trainer) : NULL,
+    *options = (struct gossip_exchange_options){
         .ratio = (float)c->average.ratio,
-        .kernels = s->kernels->host,
         .values = (enum kernels_format)c->average.values,
         .selection = {.method = (enum compress_method)c->average.select,
                       .block = (size_t)c->average.select_block},
@@ -253,6 +246,23 @@ static enum base_error make_exchange(struct node_setup *s, const struct node_saf
         .deadline_floor_ns = c->average.deadline_floor_ns,
         .deadline_ceiling_ns = c->average.deadline_ceiling_ns,
     };
+    return BASE_OK;
+}
+
+static enum base_error make_exchange(struct node_setup *s, const struct node_safetensors *file,
+                                     struct base_reason *why)
+{
+    const struct node_config *c = s->config;
+    size_t d = train_model_parameters(s->model);
+    struct gossip_exchange_options options;
+    enum base_error code = node_setup_exchange_options(c, &options, why);
+    if (code != BASE_OK)
+        return code;
+    options.self = s->identity.id;
+    options.kernels = s->kernels->host;
+    options.parameters = d;
+    options.start = s->start;
+    options.model = file ? train_trainer_model(s->trainer) : NULL;
     code = gossip_exchange_create(&options, &s->exchange, why);
     if (code != BASE_OK || !file)
         return code;

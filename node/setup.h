@@ -57,4 +57,10 @@ enum base_error node_setup_trainer(const struct node_config *config, const char 
                                    const float *start, struct train_trainer **trainer,
                                    struct base_reason *why) BASE_CHECK;
 
+// What a configuration says about the exchange; identity, kernels and vectors stay empty. The simulator asks,
+// too.
+enum base_error node_setup_exchange_options(const struct node_config *config,
+                                            struct gossip_exchange_options *options,
+                                            struct base_reason *why) BASE_CHECK;
+
 #endif
