@@ -17,7 +17,7 @@ struct kernels_entries {
 };
 
 // For every i in mine or theirs, with q = 0 for who lacks it (DESIGN: averaging), rounded as written:
-//     force = 0.5 * (q_theirs - q_mine)         r' = r[i] + 0.5 * (q_mine + q_theirs)
+//     force = weight * (q_theirs - q_mine)      r' = r[i] + 0.5 * (q_mine + q_theirs)
 //     x[i] += force    pending[i] += force      hash += h(i, r') - h(i, r)     r[i] = r'
 //     correction[i] += gain * force             correction_sum[i] += gain * force
 // r == NULL: neither r nor the hash, x and the others alone.
@@ -26,6 +26,7 @@ struct kernels_exchange {
     float *x, *r;                       // r may be NULL
     float *pending;                     // may be NULL
     float *correction, *correction_sum; // both NULL without drift correction
+    float weight;                       // 0.5: both ends meet in the middle
     float gain;
     struct kernels_entries mine, theirs;
 };

@@ -1,6 +1,6 @@
 // One exchange as a transaction. Both ends apply the same bytes, so that r stays bit-identical: the sum
-// t = q_i + q_j first (it commutes), then r + t/2; the force (q_j - q_i)/2 has the same bits but the sign on
-// the two ends.
+// t = q_i + q_j first (it commutes), then r + t/2; the force w (q_j - q_i) has the same bits but the sign on
+// the two ends, unless one of them cuts it.
 #include "gossip/exchange/state.h"
 
 #include <math.h>
@@ -63,6 +63,7 @@ enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struc
     packet->epoch = edge->epoch;
     packet->sequence = edge->sequence;
     packet->clock = exchange->clock;
+    packet->pace_ns = exchange->pace_ns;
     edge->since = scale_since(exchange, edge);
     packet->step_scale = scale_of(exchange, edge, edge->since);
     edge->prepared = exchange->progress;
@@ -104,6 +105,18 @@ static enum base_error check_moments(struct gossip_exchange *exchange, const str
     return gossip_moment_check(exchange, whole.count, mine->bytes + mine->delta_bytes, mine->moment_bytes);
 }
 
+// What x_i grows by in units of q_j - q_i: the weight of the meeting, less where the force is cut.
+static float weight_of(struct gossip_exchange *exchange, const struct gossip_exchange_message *theirs,
+                       const struct gossip_pair *pair)
+{
+    if (!(exchange->options.clip > 0))
+        return theirs->weight;
+    float part =
+        gossip_clip_part(&exchange->clip, exchange->options.clip, gossip_sparse_norm(exchange, pair));
+    exchange->totals.clipped += part < 1;
+    return part * theirs->weight;
+}
+
 static void count_sparse(struct gossip_exchange *exchange, struct gossip_edge *edge,
                          const struct gossip_packet *mine)
 {
@@ -127,7 +140,8 @@ static enum base_error commit_sparse(struct gossip_exchange *exchange, struct go
         error = gossip_sparse_open(exchange, edge, mine, theirs, &pair);
     if (error)
         return error;
-    gossip_sparse_apply(exchange, edge, mine, &pair, drift_gain(exchange, mine, theirs, &pair));
+    float weight = weight_of(exchange, theirs, &pair);
+    gossip_sparse_apply(exchange, edge, mine, &pair, weight, drift_gain(exchange, mine, theirs, &pair));
     if (slice.count)
         gossip_moment_apply(exchange, slice, mine->bytes + mine->delta_bytes, theirs->moment);
     count_sparse(exchange, edge, mine);

@@ -55,7 +55,7 @@ enum base_error gossip_dense_commit(struct gossip_exchange *exchange, struct gos
                                     const struct gossip_exchange_message *theirs)
 {
     struct gossip_window *window = exchange->window;
-    struct kernels_exchange step = {.x = exchange->model, .r = edge->reference};
+    struct kernels_exchange step = {.x = exchange->model, .r = edge->reference, .weight = 0.5f};
 
     if (theirs->offset != block.first || mine->offset != block.first || theirs->moment_bytes)
         return BASE_EFORMAT;

@@ -30,6 +30,7 @@ static enum base_error start_request(struct gossip_exchange *exchange, struct go
         exchange->totals.not_finite++;
     if (error)
         return error == BASE_ESTATE ? BASE_OK : error;
+    edge->request.weight = form == GOSSIP_DELTA_SPARSE ? exchange->round.weight : 0.5f;
     edge->sent_ns = exchange->now_ns;
     edge->alarm_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
     exchange->active = edge;
@@ -95,6 +96,7 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
         send_busy(edge, theirs->epoch, theirs->sequence, actions);
         return BASE_OK;
     }
+    edge->answer.weight = theirs->weight;
     struct gossip_message message = gossip_packet_message(&edge->answer, GOSSIP_XACK);
     if (!error) {
         gossip_sparse_shorten(edge, &edge->answer, &message);
@@ -273,6 +275,8 @@ static enum base_error on_message(struct gossip_exchange *exchange, struct gossi
     if (!edge || edge->state == GOSSIP_EDGE_DOWN)
         return BASE_OK; // it crossed the end of its link
     edge->silent = false;
+    if (message->kind == GOSSIP_XCHG || message->kind == GOSSIP_XACK)
+        gossip_clocks_note(edge, &message->as.exchange);
     switch (message->kind) {
     case GOSSIP_HELLO:
         if (message->as.hello.booted > exchange->options.parameters)
@@ -285,6 +289,9 @@ static enum base_error on_message(struct gossip_exchange *exchange, struct gossi
         return on_answer(exchange, edge, &message->as.exchange, actions);
     case GOSSIP_BUSY:
         on_busy(exchange, edge, &message->as.busy);
+        return BASE_OK;
+    case GOSSIP_CLOCK:
+        gossip_clocks_hear(edge, message->as.clock.round);
         return BASE_OK;
     case GOSSIP_GREETING:
     case GOSSIP_BYE:
@@ -305,11 +312,13 @@ static enum base_error on_link_up(struct gossip_exchange *exchange, const struct
         enum base_error error = gossip_edge_add(exchange, peer, &edge);
         if (error)
             return error;
+        gossip_kept_drop(exchange, peer);
     }
     if (exchange->active == edge)
         exchange->active = NULL; // sent over the old link: in doubt until the peer's HELLO
     edge->parked.held = false;
     edge->silent = false;
+    gossip_clocks_link(edge);
     gossip_settle_greet(exchange, edge, actions);
     return BASE_OK;
 }
@@ -322,6 +331,19 @@ static void on_link_down(struct gossip_exchange *exchange, struct gossip_edge *e
     edge->parked.held = false;
     if (exchange->active == edge)
         exchange->active = NULL;
+}
+
+static enum base_error on_forget(struct gossip_exchange *exchange, struct gossip_edge *edge, bool dead)
+{
+    enum base_error error = BASE_OK;
+
+    if (!edge)
+        return BASE_OK;
+    if (dead && exchange->options.keep_on_death)
+        error = gossip_kept_take(exchange, edge);
+    if (!error)
+        gossip_edge_remove(exchange, edge);
+    return error;
 }
 
 static void on_timer(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
@@ -360,8 +382,7 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
         on_link_down(exchange, edge);
         break;
     case GOSSIP_EXCHANGE_FORGET:
-        if (edge)
-            gossip_edge_remove(exchange, edge);
+        error = on_forget(exchange, edge, event->dead);
         break;
     case GOSSIP_EXCHANGE_MESSAGE:
         error = on_message(exchange, edge, event->message, actions);
@@ -379,6 +400,7 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
         error = pump(exchange, actions);
     if (error && event->kind == GOSSIP_EXCHANGE_ROUND)
         exchange->round.wanted = false;
+    gossip_clocks_tell(exchange, actions);
     gossip_round_end(exchange, actions);
     return error;
 }
@@ -396,6 +418,8 @@ uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange)
         next = sooner(next, exchange->active->alarm_ns);
     if (exchange->round.wanted && exchange->options.sync && exchange->round.open)
         next = sooner(next, exchange->round.deadline_ns);
+    if (exchange->round.open && gossip_clocks_wait(exchange))
+        next = sooner(next, exchange->round.gate_ns);
     if (exchange->round.retries && !exchange->active && edge_to_ask(exchange))
         next = sooner(next, exchange->round.retry_ns);
     for (size_t i = 0; i < exchange->n_edges; i++) {
@@ -407,5 +431,5 @@ uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange)
         if (is_answerable(exchange, edge))
             next = exchange->now_ns; // more of them than one step answers
     }
-    return next;
+    return gossip_clocks_untold(exchange) ? exchange->now_ns : next;
 }

@@ -44,7 +44,7 @@ struct gossip_exchange_options {
     float drift_gain, drift_limit; // 2 and 0.25; sync bears a gain of 4, async does not
     unsigned share_second_moment;  // rounds in which every second moment has travelled once; 0: never
     float clip;         // |(q_j - q_i)/2| is cut to so many times its running median; 0: never. r is not cut
-    bool keep_on_death; // FORGET leaves the last c_e in the sum of corrections
+    bool keep_on_death; // a neighbour's death leaves its last c_e in the sum of corrections until it returns
     bool bounded;       // a round ends once no LIVE neighbour is more than max_delay rounds behind
     uint64_t max_delay;
     uint64_t deadline_floor_ns, deadline_ceiling_ns;
@@ -54,8 +54,8 @@ struct gossip_exchange_options {
 enum gossip_exchange_event_kind {
     GOSSIP_EXCHANGE_LINK_UP,   // an authenticated stream to `peer` exists, and it trains the same model
     GOSSIP_EXCHANGE_LINK_DOWN, // that stream ended
-    GOSSIP_EXCHANGE_FORGET,    // `peer` is gone for good: free r, drop c
-    GOSSIP_EXCHANGE_MESSAGE,   // HELLO, XCHG, XACK or BUSY of `peer`
+    GOSSIP_EXCHANGE_FORGET,    // `peer` is no neighbour any more: free r, drop c
+    GOSSIP_EXCHANGE_MESSAGE,   // HELLO, XCHG, XACK, BUSY or CLOCK of `peer`
     GOSSIP_EXCHANGE_ROUND,     // the trainer stands at a round boundary
     GOSSIP_EXCHANGE_TIMER,     // the deadline that gossip_exchange_deadline told has come
 };
@@ -64,14 +64,17 @@ struct gossip_exchange_event {
     uint64_t now_ns;                      // monotonic
     struct gossip_id peer;                // all but ROUND and TIMER
     const struct gossip_message *message; // MESSAGE
+    bool dead;                            // FORGET: it died (keep_on_death); else it is only met no more
     struct {                              // ROUND; vectors are borrowed until ROUND_DONE
         uint64_t round;                   // >= 1, growing
         bool meets;                       // the schedule names a partner: `partner`
         struct gossip_id partner;
-        float weight;         // w of this meeting: x_i += w (q_j - q_i); 0 stands for 1/2
-        uint64_t pace_ns;     // time of one local step of this node; 0: not known
-        float step_scale;     // learning rate x local steps of this round
-        float *model;         // [d] in: the trainer's x; out (ROUND_DONE): x with all corrections
+        float weight;     // w of this meeting: x_i += w (q_j - q_i); 0 stands for 1/2
+        uint64_t pace_ns; // time of one local step of this node; 0: not known
+        bool idle;        // bounded: until its next round nobody need wait for this node (it has finished,
+                          // or pauses), and it waits for nobody
+        float step_scale; // learning rate x local steps of this round
+        float *model;     // [d] in: the trainer's x; out (ROUND_DONE): x with all corrections
         float *second_moment; // [d] the same for Adam's v, or NULL
         float *correction;    // [d] out: sum over edges of c_e, or NULL
     } round;
@@ -140,7 +143,8 @@ struct gossip_exchange_totals {
 void gossip_exchange_totals(const struct gossip_exchange *exchange, struct gossip_exchange_totals *totals);
 size_t gossip_exchange_parameters(const struct gossip_exchange *exchange);  // d
 const float *gossip_exchange_model(const struct gossip_exchange *exchange); // [d] the published model
-// [d] sum over edges of c_e, or NULL without drift correction: for the first steps after a restart.
+// [d] sum of c_e over edges and of what is kept, or NULL without drift correction: for the first steps after
+// a restart.
 const float *gossip_exchange_correction(const struct gossip_exchange *exchange);
 
 // Between two rounds: this node goes on from a snapshot taken after `round` instead of what it had. Forgets
@@ -167,5 +171,13 @@ enum base_error gossip_exchange_export(struct gossip_exchange *exchange, size_t 
 // BASE_EFORMAT when the record is damaged: the edge is then left out (it will BOOT).
 enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
                                        const struct gossip_edge_record *record) BASE_CHECK;
+// What neighbours that died have left (keep_on_death), for checkpoints: how many, and the c_e [d] of each,
+// borrowed until the next step. And back, before the first event, behind the edges; copies. BASE_EFORMAT: not
+// finite, or of a peer that has an edge or was there before.
+size_t gossip_exchange_kept(const struct gossip_exchange *exchange);
+void gossip_exchange_kept_at(const struct gossip_exchange *exchange, size_t at, struct gossip_id *peer,
+                             const float **correction);
+enum base_error gossip_exchange_keep(struct gossip_exchange *exchange, const struct gossip_id *peer,
+                                     const float *correction) BASE_CHECK;
 
 #endif

@@ -10,6 +10,27 @@
 #define LIST_PART  25u   // of the model's bytes may be packets: 4%
 #define LIST_BYTES 2048u // or these of a small model
 
+// x += the force of one exchange, as it was when it was applied.
+static void repeat(const struct gossip_exchange *exchange, const struct gossip_force *force, float *x)
+{
+    const struct kernels *kernels = exchange->options.kernels;
+    const struct compress_keys known = {
+        .index = force->keys, .count = force->n_keys, .hash = force->keys_hash};
+    size_t d = exchange->options.parameters;
+    struct compress_reader mine, theirs;
+    struct kernels_exchange step = {.x = x, .weight = force->weight};
+    uint64_t hash = 0;
+
+    enum base_error error = compress_reader_open(kernels, force->mine, force->mine_bytes, d, d, NULL, &mine);
+    if (!error)
+        error = compress_reader_open(kernels, force->theirs, force->theirs_bytes, d, d,
+                                     force->keys ? &known : NULL, &theirs);
+    BASE_ASSERT(!error); // they were read before
+    struct gossip_side a = gossip_side_of_packet(&mine, &exchange->window[0], NULL);
+    struct gossip_side b = gossip_side_of_packet(&theirs, &exchange->window[1], NULL);
+    gossip_merge_apply(kernels, &a, &b, &step, &hash);
+}
+
 static size_t list_room(const struct gossip_exchange *exchange)
 {
     size_t part = exchange->options.parameters * sizeof(float) / LIST_PART;
@@ -54,7 +75,7 @@ enum base_error gossip_forces_sum(struct gossip_exchange *exchange, float **sum)
     if (!forces->sum)
         return BASE_ENOMEM;
     for (const struct gossip_force *force = forces->first; force; force = force->next)
-        gossip_sparse_repeat(exchange, force, forces->sum);
+        repeat(exchange, force, forces->sum);
     drop_list(forces);
     forces->sum_holds = true;
     *sum = forces->sum;
@@ -139,7 +160,7 @@ void gossip_forces_take(struct gossip_exchange *exchange, const float *x)
     else
         memcpy(exchange->model, x, count * sizeof *x);
     for (const struct gossip_force *force = forces->first; force; force = force->next)
-        gossip_sparse_repeat(exchange, force, exchange->model);
+        repeat(exchange, force, exchange->model);
     gossip_forces_drop(exchange);
 }
 

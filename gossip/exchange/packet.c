@@ -36,6 +36,8 @@ enum base_error gossip_packet_keep(struct gossip_packet *packet,
     packet->sequence = message->sequence;
     packet->clock = message->clock;
     packet->step_scale = message->step_scale;
+    packet->weight = message->weight;
+    packet->pace_ns = message->pace_ns;
     packet->form = (enum gossip_delta_form)message->form;
     packet->offset = message->offset;
     packet->keys = message->keys;
@@ -59,6 +61,8 @@ struct gossip_message gossip_packet_message(const struct gossip_packet *packet, 
         .sequence = packet->sequence,
         .clock = packet->clock,
         .step_scale = packet->step_scale,
+        .weight = packet->weight,
+        .pace_ns = packet->pace_ns,
         .form = (uint8_t)packet->form,
         .offset = packet->offset,
         .keys = packet->keys,
@@ -72,7 +76,7 @@ struct gossip_message gossip_packet_message(const struct gossip_packet *packet, 
 
 size_t gossip_packet_stored_bytes(const struct gossip_packet *packet)
 {
-    return packet->held ? 1 + 3 * 8 + 4 + 1 + 8 + 2 * 4 + packet->delta_bytes + packet->moment_bytes : 1;
+    return packet->held ? 1 + 3 * 8 + 2 * 4 + 1 + 8 + 2 * 4 + packet->delta_bytes + packet->moment_bytes : 1;
 }
 
 void gossip_packet_store(const struct gossip_packet *packet, struct base_writer *writer)
@@ -84,6 +88,7 @@ void gossip_packet_store(const struct gossip_packet *packet, struct base_writer 
     base_write_u64(writer, packet->sequence);
     base_write_u64(writer, packet->clock);
     base_write_f32(writer, packet->step_scale);
+    base_write_f32(writer, packet->weight);
     base_write_u8(writer, (uint8_t)packet->form);
     base_write_u64(writer, packet->offset);
     base_write_u32(writer, (uint32_t)packet->delta_bytes);
@@ -106,12 +111,14 @@ enum base_error gossip_packet_restore(struct gossip_packet *packet, struct base_
     message.sequence = base_read_u64(reader);
     message.clock = base_read_u64(reader);
     message.step_scale = base_read_f32(reader);
+    message.weight = base_read_f32(reader);
     message.form = base_read_u8(reader);
     message.offset = base_read_u64(reader);
     message.delta_bytes = base_read_u32(reader);
     message.moment_bytes = base_read_u32(reader);
     if (reader->failed || message.form > GOSSIP_DELTA_BLOCK || !isfinite(message.step_scale) ||
-        message.step_scale < 0 || (message.form == GOSSIP_DELTA_SPARSE && message.offset != 0) ||
+        message.step_scale < 0 || !(message.weight > 0 && message.weight <= 1) ||
+        (message.form == GOSSIP_DELTA_SPARSE && message.offset != 0) ||
         (size_t)message.delta_bytes + message.moment_bytes > limit)
         return BASE_EFORMAT;
     message.delta = base_read_bytes(reader, message.delta_bytes);

@@ -89,6 +89,9 @@ void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_ex
     if (exchange->clock > exchange->age)
         exchange->age = exchange->clock;
     exchange->rounds++;
+    exchange->idle = event->round.idle;
+    if (event->round.pace_ns)
+        exchange->pace_ns = event->round.pace_ns;
     exchange->step_scale = event->round.step_scale;
     exchange->progress += (double)event->round.step_scale;
     exchange->round.open = true;
@@ -96,6 +99,8 @@ void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_ex
     exchange->round.second_moment = event->round.second_moment;
     exchange->round.correction = event->round.correction;
     exchange->round.partner = event->round.partner;
+    BASE_ASSERT(event->round.weight >= 0 && event->round.weight <= 1);
+    exchange->round.weight = event->round.weight > 0 ? event->round.weight : 0.5f;
     exchange->round.started_ns = exchange->now_ns;
     exchange->round.retry_ns = 0;
     exchange->round.retries = 0;
@@ -105,23 +110,41 @@ void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_ex
         edge && edge->state == GOSSIP_EDGE_LIVE && !edge->silent && edge->clock < exchange->clock;
     if (edge)
         exchange->round.deadline_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
+    gossip_clocks_begin(exchange);
+}
+
+// Sync: the round lasts until its own exchange is made, can't be made any more, or is too late.
+static bool waits_for_partner(struct gossip_exchange *exchange)
+{
+    if (!exchange->options.sync || !exchange->round.wanted)
+        return false;
+    struct gossip_edge *edge = gossip_edge_find(exchange, &exchange->round.partner);
+    bool possible = edge && edge->state == GOSSIP_EDGE_LIVE;
+    if (possible && exchange->now_ns < exchange->round.deadline_ns)
+        return true;
+    if (possible) {
+        edge->silent = !gossip_edge_leads(exchange, edge);
+        edge->timeouts += edge->silent;
+    }
+    exchange->round.wanted = false;
+    return false;
+}
+
+// Bounded: until nobody is too far behind, or they are given up.
+static bool waits_for_clocks(struct gossip_exchange *exchange)
+{
+    if (!gossip_clocks_wait(exchange))
+        return false;
+    if (exchange->now_ns < exchange->round.gate_ns)
+        return true;
+    gossip_clocks_give_up(exchange);
+    return false;
 }
 
 void gossip_round_end(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
 {
-    if (!exchange->round.open)
+    if (!exchange->round.open || waits_for_partner(exchange) || waits_for_clocks(exchange))
         return;
-    if (exchange->options.sync && exchange->round.wanted) {
-        struct gossip_edge *edge = gossip_edge_find(exchange, &exchange->round.partner);
-        bool possible = edge && edge->state == GOSSIP_EDGE_LIVE;
-        if (possible && exchange->now_ns < exchange->round.deadline_ns)
-            return;
-        if (possible) {
-            edge->silent = !gossip_edge_leads(exchange, edge);
-            edge->timeouts += edge->silent;
-        }
-        exchange->round.wanted = false;
-    }
     hand_back(exchange, actions);
 }
 
@@ -133,6 +156,10 @@ void gossip_exchange_adopt(struct gossip_exchange *exchange, const float *model,
     BASE_ASSERT(!exchange->round.open);
     while (exchange->n_edges > 0)
         gossip_edge_remove(exchange, exchange->edges[exchange->n_edges - 1]);
+    while (exchange->n_kept > 0) {
+        struct gossip_id peer = exchange->kept[0].peer;
+        gossip_kept_drop(exchange, &peer);
+    }
     memcpy(exchange->model, model, bytes);
     gossip_forces_drop(exchange);
     if (exchange->second) {

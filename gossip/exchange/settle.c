@@ -8,10 +8,11 @@
 #define ANSWER_FLAG    128u
 #define REPEAT_DOUBLES 4u // of the pause between two repetitions
 
-// The corrections of the two ends are opposite, so their hash leaves the sign out.
+// The corrections of the two ends are opposite, so their hash leaves the sign out. Where forces are cut they
+// need not be: each end cuts by what it has seen.
 static uint64_t correction_hash(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    if (!edge->correction)
+    if (!edge->correction || exchange->options.clip > 0)
         return 0;
     return exchange->options.kernels->apply->hash(edge->correction, exchange->options.parameters, 0, true);
 }

@@ -191,64 +191,6 @@ enum base_error gossip_sparse_open(struct gossip_exchange *exchange, const struc
     return error;
 }
 
-// One packet on its way through a window, or a list that is there as a whole.
-struct side {
-    struct compress_reader *reader; // NULL: a list
-    struct gossip_window *window;
-    const uint32_t *index;
-    const float *value;
-    size_t at, count;
-    uint32_t *copy; // the indices go there, too; or NULL
-};
-
-static struct side side_of(struct compress_reader *reader, struct gossip_window *window, uint32_t *copy)
-{
-    return (struct side){
-        .reader = reader, .window = window, .index = window->index, .value = window->value, .copy = copy};
-}
-
-static struct side side_of_list(const struct compress_sparse *list, uint32_t *copy)
-{
-    if (copy && list->count > 0)
-        memcpy(copy, list->index, list->count * sizeof *copy);
-    return (struct side){.index = list->index, .value = list->value, .count = list->count};
-}
-
-static void refill(struct side *side)
-{
-    if (side->at < side->count)
-        return;
-    side->at = side->count = 0;
-    if (!side->reader)
-        return;
-    size_t done = side->reader->done;
-    side->count = compress_reader_next(side->reader, GOSSIP_WINDOW, side->window->index, side->window->value);
-    if (side->copy && side->count > 0)
-        memcpy(side->copy + done, side->index, side->count * sizeof *side->copy);
-}
-
-static uint32_t last_of(const struct side *side)
-{
-    return side->at < side->count ? side->index[side->count - 1] : UINT32_MAX;
-}
-
-// The entries at hand whose index is at most `last`.
-static struct kernels_entries take(struct side *side, uint32_t last)
-{
-    size_t low = side->at, high = side->count, first = side->at;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (side->index[middle] <= last)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    side->at = low;
-    return (struct kernels_entries){
-        .index = side->index + first, .value = side->value + first, .count = low - first};
-}
-
 static void remember(struct compress_history *history, uint32_t *index, size_t count, bool again)
 {
     if (!index) {
@@ -262,53 +204,40 @@ static void remember(struct compress_history *history, uint32_t *index, size_t c
     }
 }
 
-static void merge(const struct gossip_exchange *exchange, struct side *ours, struct side *theirs,
-                  struct kernels_exchange *step, uint64_t *hash)
+static struct gossip_side our_side(const struct gossip_exchange *exchange, const struct gossip_pair *pair,
+                                   uint32_t *copy)
 {
-    for (refill(ours), refill(theirs); ours->count + theirs->count > 0; refill(ours), refill(theirs)) {
-        uint32_t last = last_of(ours) < last_of(theirs) ? last_of(ours) : last_of(theirs);
-        step->mine = take(ours, last);
-        step->theirs = take(theirs, last);
-        exchange->options.kernels->apply->exchange(step, hash);
-    }
+    return pair->list ? gossip_side_of_list(&exchange->chosen, copy)
+                      : gossip_side_of_packet(&pair->mine, &exchange->window[0], copy);
+}
+
+double gossip_sparse_norm(const struct gossip_exchange *exchange, const struct gossip_pair *pair)
+{
+    struct gossip_side ours = our_side(exchange, pair, NULL);
+    struct gossip_side theirs = gossip_side_of_packet(&pair->theirs, &exchange->window[1], NULL);
+
+    return gossip_merge_norm(&ours, &theirs);
 }
 
 void gossip_sparse_apply(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                         const struct gossip_packet *mine, struct gossip_pair *pair, float gain)
+                         const struct gossip_packet *mine, struct gossip_pair *pair, float weight, float gain)
 {
-    struct side ours = pair->list ? side_of_list(&exchange->chosen, pair->mine_index)
-                                  : side_of(&pair->mine, &exchange->window[0], pair->mine_index);
-    struct side theirs = side_of(&pair->theirs, &exchange->window[1], pair->theirs_index);
+    struct gossip_side ours = our_side(exchange, pair, pair->mine_index);
+    struct gossip_side theirs =
+        gossip_side_of_packet(&pair->theirs, &exchange->window[1], pair->theirs_index);
     struct kernels_exchange step = {.x = exchange->model,
                                     .pending = pair->sum,
                                     .r = edge->reference,
                                     .correction = edge->correction,
                                     .correction_sum = edge->correction ? exchange->correction_sum : NULL,
+                                    .weight = weight,
                                     .gain = gain};
 
-    merge(exchange, &ours, &theirs, &step, &edge->reference_hash);
-    if (pair->force)
+    gossip_merge_apply(exchange->options.kernels, &ours, &theirs, &step, &edge->reference_hash);
+    if (pair->force) {
+        pair->force->weight = weight;
         gossip_forces_keep(&exchange->forces, pair->force);
+    }
     remember(&edge->sent, pair->mine_index, pair->mine.entries, mine->again);
     remember(&edge->received, pair->theirs_index, pair->theirs.entries, false);
-}
-
-void gossip_sparse_repeat(const struct gossip_exchange *exchange, const struct gossip_force *force, float *x)
-{
-    const struct kernels *kernels = exchange->options.kernels;
-    const struct compress_keys known = {
-        .index = force->keys, .count = force->n_keys, .hash = force->keys_hash};
-    size_t d = exchange->options.parameters;
-    struct compress_reader mine, theirs;
-    struct kernels_exchange step = {.x = x};
-    uint64_t hash = 0;
-
-    enum base_error error = compress_reader_open(kernels, force->mine, force->mine_bytes, d, d, NULL, &mine);
-    if (!error)
-        error = compress_reader_open(kernels, force->theirs, force->theirs_bytes, d, d,
-                                     force->keys ? &known : NULL, &theirs);
-    BASE_ASSERT(!error); // they were read before
-    struct side a = side_of(&mine, &exchange->window[0], NULL);
-    struct side b = side_of(&theirs, &exchange->window[1], NULL);
-    merge(exchange, &a, &b, &step, &hash);
 }

@@ -4,22 +4,20 @@
 #ifndef GOSSIP_EXCHANGE_STATE_H
 #define GOSSIP_EXCHANGE_STATE_H
 
-#include "compress/packet.h"
+#include "gossip/exchange/clip.h"
 #include "gossip/exchange/deadline.h"
 #include "gossip/exchange/exchange.h"
+#include "gossip/exchange/merge.h"
 #include "gossip/exchange/packet.h"
-
-#define GOSSIP_WINDOW 4096u // entries of a packet, or elements of a run, that are in the works at a time
-
-struct gossip_window {
-    uint32_t index[GOSSIP_WINDOW];
-    float value[GOSSIP_WINDOW];
-};
 
 struct gossip_edge {
     struct gossip_id peer;
     enum gossip_edge_state state;
     bool silent;              // did not come to a round in time; skipped until it says something
+    bool told;                // has been told our clock
+    bool heard, late;         // `round` is known; it kept us waiting in vain and has not moved since
+    uint64_t round;           // the boundary that the peer has come to
+    uint64_t pace_ns;         // time of a local step of the peer; 0: not known
     uint64_t epoch, sequence; // of the next exchange
     uint64_t booted;          // elements covered by BOOT; = parameters when live
     uint64_t clock;           // latest round that met here
@@ -55,6 +53,7 @@ struct gossip_force {
     uint32_t *keys; // the indices of theirs where it came without, else NULL
     size_t n_keys;
     uint64_t keys_hash;
+    float weight;
     uint8_t theirs[];
 };
 // All of them since the trainer last gave us its model, in order: as a list, or as their sum.
@@ -65,21 +64,28 @@ struct gossip_forces {
     bool sum_holds; // in place of the list; else sum is zero
 };
 
+struct gossip_kept { // the correction of an edge whose peer died
+    struct gossip_id peer;
+    float *correction; // [d]
+};
+
 struct gossip_exchange {
     struct gossip_exchange_options options;
     size_t entries; // k
     uint64_t start_hash;
     float *model; // [d] published x
     struct gossip_forces forces;
-    float *second, *pending_second;        // [d] published v and its corrections; NULL unless shared
-    bool second_known;                     // the trainer has published v
-    float *correction_sum;                 // [d] sum over edges of c; NULL without drift correction
+    float *second, *pending_second; // [d] published v and its corrections; NULL unless shared
+    bool second_known;              // the trainer has published v
+    float *correction_sum; // [d] sum over edges of c, and of what is kept; NULL without drift correction
     struct compress_sparse chosen;         // scratch: what a packet is made from, and then says
     const struct gossip_packet *chosen_of; // that packet while the list is its own, else NULL
     struct gossip_window *window;          // [2] scratch: pieces of our packet and of theirs
 
     struct gossip_edge **edges;
     size_t n_edges;
+    struct gossip_kept *kept;
+    size_t n_kept;
     struct gossip_edge *active; // has our one uncommitted exchange that is not in doubt
 
     uint64_t now_ns;
@@ -88,14 +94,19 @@ struct gossip_exchange {
     uint64_t rounds;  // ROUND events so far
     float step_scale; // of that round
     double progress;  // sum of the step scales of all rounds
+    uint64_t pace_ns; // the latest that the trainer told
+    bool idle;        // nobody need wait for us
     struct {
         bool open;   // the trainer waits
         bool wanted; // our exchange of this round is still to be made
         struct gossip_id partner;
+        float weight; // of that meeting
         uint64_t started_ns, deadline_ns, retry_ns;
+        uint64_t gate_ns; // when those who are behind are given up (bounded)
         unsigned retries;
         float *model, *second_moment, *correction; // the trainer's, borrowed while open
     } round;
+    struct gossip_clip clip;
     struct gossip_exchange_totals totals;
 };
 
@@ -107,6 +118,7 @@ void gossip_edge_remove(struct gossip_exchange *exchange, struct gossip_edge *ed
 // r = 0, seq = 0, c = 0, nothing open: both ends then average their models block by block.
 void gossip_edge_boot(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t epoch);
 void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip_edge *edge);
+void gossip_edge_sum_corrections(struct gossip_exchange *exchange);
 void gossip_edge_drop_request(struct gossip_exchange *exchange, struct gossip_edge *edge);
 // Does this end ask, where only one may (sync rounds, BOOT, ties)? The lower id does.
 bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
@@ -124,9 +136,9 @@ void gossip_edge_send(struct gossip_exchange_actions *actions, const struct goss
 enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                          enum gossip_delta_form form, uint64_t slice_clock,
                                          struct gossip_packet *packet) BASE_CHECK;
-// Applies one exchange from both sides' bytes: x, r, c, hash, seq. `slice_clock`: the initiator's round. All
-// is checked first: BASE_EFORMAT, BASE_ENOTFOUND (theirs needs indices that this end does not remember) or
-// BASE_ENOMEM change nothing.
+// Applies one exchange from both sides' bytes, with the weight that `theirs` names: x, r, c, hash, seq.
+// `slice_clock`: the initiator's round. All is checked first: BASE_EFORMAT, BASE_ENOTFOUND (theirs needs
+// indices that this end does not remember) or BASE_ENOMEM change nothing.
 enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                         const struct gossip_packet *mine,
                                         const struct gossip_exchange_message *theirs,
@@ -149,9 +161,10 @@ enum base_error gossip_sparse_open(struct gossip_exchange *exchange, const struc
                                    const struct gossip_exchange_message *theirs,
                                    struct gossip_pair *pair) BASE_CHECK;
 void gossip_sparse_apply(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                         const struct gossip_packet *mine, struct gossip_pair *pair, float gain);
-// x += the forces of one exchange, as they were when it was applied.
-void gossip_sparse_repeat(const struct gossip_exchange *exchange, const struct gossip_force *force, float *x);
+                         const struct gossip_packet *mine, struct gossip_pair *pair, float weight,
+                         float gain);
+// |(q_j - q_i)/2| of an exchange that is to be applied.
+double gossip_sparse_norm(const struct gossip_exchange *exchange, const struct gossip_pair *pair);
 // `message` carries `packet`, which was just made: without its indices, where the peer has them.
 void gossip_sparse_shorten(const struct gossip_edge *edge, struct gossip_packet *packet,
                            struct gossip_message *message);
@@ -203,6 +216,23 @@ void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_ex
 // Hands the vectors back: at once (async), or (sync) with the exchange, when its partner can't be met any
 // more, or at the deadline.
 void gossip_round_end(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
+
+// clocks.c. A round begins, or a link: all neighbours, or one, are to be told how far we are.
+void gossip_clocks_begin(struct gossip_exchange *exchange);
+void gossip_clocks_link(struct gossip_edge *edge);
+void gossip_clocks_hear(struct gossip_edge *edge, uint64_t round);
+void gossip_clocks_note(struct gossip_edge *edge, const struct gossip_exchange_message *theirs);
+// As many CLOCKs as there is room for; `untold`: others are still to be sent.
+void gossip_clocks_tell(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
+bool gossip_clocks_untold(const struct gossip_exchange *exchange);
+// Is a neighbour too far behind for our round to end?
+bool gossip_clocks_wait(const struct gossip_exchange *exchange);
+// Those who are: not waited for before they have moved.
+void gossip_clocks_give_up(struct gossip_exchange *exchange);
+
+// kept.c. The edge's peer died: its correction outlives it. BASE_ENOMEM changes nothing.
+enum base_error gossip_kept_take(struct gossip_exchange *exchange, struct gossip_edge *edge) BASE_CHECK;
+void gossip_kept_drop(struct gossip_exchange *exchange, const struct gossip_id *peer);
 
 // settle.c. HELLO: where the two ends stand, and what follows.
 void gossip_settle_greet(struct gossip_exchange *exchange, struct gossip_edge *edge,

@@ -14,12 +14,13 @@ enum charset {
 enum {
     FIELDS_GREETING = 9,
     FIELDS_HELLO = 7,
-    FIELDS_EXCHANGE = 10,
+    FIELDS_EXCHANGE = 12,
     FIELDS_BUSY = 3,
     FIELDS_BYE = 2,
     FIELDS_MEMBERS = 2,
     FIELDS_SNAPSHOT_ASK = 4,
     FIELDS_SNAPSHOT_TELL = 9,
+    FIELDS_CLOCK = 2,
 };
 
 static unsigned field_count(enum gossip_message_kind kind)
@@ -42,6 +43,8 @@ static unsigned field_count(enum gossip_message_kind kind)
         return FIELDS_SNAPSHOT_ASK;
     case GOSSIP_SNAPSHOT_TELL:
         return FIELDS_SNAPSHOT_TELL;
+    case GOSSIP_CLOCK:
+        return FIELDS_CLOCK;
     }
     return 0;
 }
@@ -67,6 +70,8 @@ const char *gossip_message_kind_name(enum gossip_message_kind kind)
         return "snapshot_ask";
     case GOSSIP_SNAPSHOT_TELL:
         return "snapshot_tell";
+    case GOSSIP_CLOCK:
+        return "clock";
     }
     return "unknown";
 }
@@ -85,9 +90,12 @@ static bool text_valid(const char *text, size_t length, enum charset charset)
 
 static bool exchange_valid(const struct gossip_exchange_message *exchange)
 {
-    return isfinite(exchange->step_scale) && exchange->step_scale >= 0.0f &&
-           ((exchange->form == GOSSIP_DELTA_BLOCK && exchange->keys == 0) ||
-            (exchange->form == GOSSIP_DELTA_SPARSE && exchange->offset == 0 && exchange->keys <= 1));
+    if (!isfinite(exchange->step_scale) || exchange->step_scale < 0.0f)
+        return false;
+    if (exchange->form == GOSSIP_DELTA_BLOCK)
+        return exchange->weight == 0.5f && exchange->keys == 0;
+    return exchange->form == GOSSIP_DELTA_SPARSE && exchange->weight > 0.0f && exchange->weight <= 1.0f &&
+           exchange->offset == 0 && exchange->keys <= 1;
 }
 
 static bool members_valid(const struct gossip_members_message *members)
@@ -163,6 +171,8 @@ static void put_exchange(struct encoder *encoder, const struct gossip_exchange_m
     put_uint(encoder, exchange->sequence);
     put_uint(encoder, exchange->clock);
     (void)msgpack_pack_float(&encoder->packer, exchange->step_scale);
+    (void)msgpack_pack_float(&encoder->packer, exchange->weight);
+    put_uint(encoder, exchange->pace_ns);
     put_uint(encoder, exchange->form);
     put_uint(encoder, exchange->offset);
     put_uint(encoder, exchange->keys);
@@ -222,6 +232,9 @@ static void put_fields(struct encoder *encoder, const struct gossip_message *mes
     case GOSSIP_SNAPSHOT_TELL:
         put_tell(encoder, &message->as.tell);
         break;
+    case GOSSIP_CLOCK:
+        put_uint(encoder, message->as.clock.round);
+        break;
     }
 }
 
@@ -269,6 +282,7 @@ size_t gossip_message_payloads(const struct gossip_message *message,
     case GOSSIP_BUSY:
     case GOSSIP_BYE:
     case GOSSIP_SNAPSHOT_ASK:
+    case GOSSIP_CLOCK:
         break;
     }
     return 0;
@@ -364,6 +378,8 @@ static void get_exchange(struct base_reader *reader, struct gossip_exchange_mess
     exchange->sequence = get_uint(reader, UINT64_MAX);
     exchange->clock = get_uint(reader, UINT64_MAX);
     exchange->step_scale = get_float(reader);
+    exchange->weight = get_float(reader);
+    exchange->pace_ns = get_uint(reader, UINT64_MAX);
     exchange->form = (uint8_t)get_uint(reader, GOSSIP_DELTA_BLOCK);
     exchange->offset = get_uint(reader, UINT64_MAX);
     exchange->keys = (uint8_t)get_uint(reader, 1);
@@ -433,6 +449,9 @@ static void get_fields(struct base_reader *reader, struct gossip_message *messag
     case GOSSIP_SNAPSHOT_TELL:
         get_tell(reader, &message->as.tell);
         break;
+    case GOSSIP_CLOCK:
+        message->as.clock.round = get_uint(reader, UINT64_MAX);
+        break;
     }
 }
 
@@ -442,7 +461,7 @@ enum base_error gossip_message_decode(const uint8_t *bytes, size_t count, struct
     struct gossip_message parsed;
     memset(&parsed, 0, sizeof parsed);
     const uint8_t array = base_read_u8(&reader);
-    parsed.kind = (enum gossip_message_kind)get_uint(&reader, GOSSIP_SNAPSHOT_TELL);
+    parsed.kind = (enum gossip_message_kind)get_uint(&reader, GOSSIP_CLOCK);
     const unsigned fields = field_count(parsed.kind);
     if (reader.failed || fields == 0 || array != (0x90u | fields)) // fixarray
         return BASE_EFORMAT;

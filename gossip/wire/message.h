@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GOSSIP_PROTOCOL 3 // raised by every change that older nodes can't follow
+#define GOSSIP_PROTOCOL 4 // raised by every change that older nodes can't follow
 
 enum gossip_message_kind {
     GOSSIP_GREETING = 1, // first message of both ends: do we train the same thing?
@@ -24,6 +24,7 @@ enum gossip_message_kind {
     GOSSIP_MEMBERS = 7,  // a membership packet (gossip/member) that takes the stream
     GOSSIP_SNAPSHOT_ASK = 8,
     GOSSIP_SNAPSHOT_TELL = 9,
+    GOSSIP_CLOCK = 10, // how far the sender has come: for neighbours that wait for each other
 };
 
 struct gossip_greeting {
@@ -52,11 +53,13 @@ enum gossip_delta_form {
 
 struct gossip_exchange_message { // XCHG and XACK
     uint64_t epoch, sequence;
-    uint64_t clock;       // sender's round
-    float step_scale;     // learning rate x local steps of the sender's round (DESIGN: drift correction)
-    uint8_t form;         // enum gossip_delta_form
-    uint64_t offset;      // of a block, in elements; 0 for sparse
-    uint8_t keys;         // 1: the receiver remembers the indices of this sparse delta; 0: none
+    uint64_t clock;   // sender's round
+    float step_scale; // learning rate x local steps of the sender's round (DESIGN: drift correction)
+    float weight;     // w of this meeting, in (0, 1]; of the initiator, and XACK repeats it; 1/2 of a block
+    uint64_t pace_ns; // time of one local step of the sender; 0: not known
+    uint8_t form;     // enum gossip_delta_form
+    uint64_t offset;  // of a block, in elements; 0 for sparse
+    uint8_t keys;     // 1: the receiver remembers the indices of this sparse delta; 0: none
     const uint8_t *delta; // payload, borrowed
     uint32_t delta_bytes;
     const uint8_t *moment; // second-moment slice (log8), borrowed; NULL if none
@@ -65,6 +68,11 @@ struct gossip_exchange_message { // XCHG and XACK
 
 struct gossip_busy {
     uint64_t epoch, sequence;
+};
+
+#define GOSSIP_CLOCK_IDLE UINT64_MAX
+struct gossip_clock {
+    uint64_t round; // the sender has come to this boundary; GOSSIP_CLOCK_IDLE: nobody need wait for it
 };
 
 struct gossip_bye {
@@ -102,6 +110,7 @@ struct gossip_message {
         struct gossip_hello hello;
         struct gossip_exchange_message exchange; // XCHG, XACK
         struct gossip_busy busy;
+        struct gossip_clock clock;
         struct gossip_bye bye;
         struct gossip_members_message members;
         struct gossip_snapshot_ask ask;
@@ -125,7 +134,8 @@ size_t gossip_message_payloads(const struct gossip_message *message,
                                struct gossip_payload payloads[GOSSIP_MESSAGE_PAYLOADS]);
 
 // Payload pointers point into `bytes`. Text fields are checked (length, characters) and terminated.
-// Non-finite or negative step_scale, a delta longer than what is left, trailing bytes: BASE_EFORMAT.
+// Non-finite or negative step_scale, a weight outside (0, 1], a delta longer than what is left, trailing
+// bytes: BASE_EFORMAT.
 enum base_error gossip_message_decode(const uint8_t *bytes, size_t count,
                                       struct gossip_message *message) BASE_CHECK;
 

@@ -38,11 +38,11 @@ static inline void ask(const float *vector, size_t index)
     __builtin_prefetch(&vector[index], 0, 2);
 }
 
-static inline void put(struct piece *piece, size_t at, uint32_t index, float mine, float theirs)
+static inline void put(struct piece *piece, size_t at, uint32_t index, float mine, float theirs, float weight)
 {
     piece->index[at] = index;
     piece->mean[at] = 0.5f * (mine + theirs);
-    piece->force[at] = 0.5f * (theirs - mine);
+    piece->force[at] = weight * (theirs - mine);
 }
 
 static inline float value_if(uint32_t present, float value)
@@ -51,8 +51,8 @@ static inline float value_if(uint32_t present, float value)
 }
 
 // Takes the next entries off both lists; `first` is the vector that will be visited first.
-static void merge(const float *first, struct kernels_entries *mine, struct kernels_entries *theirs,
-                  struct piece *piece)
+static void merge(const float *first, float weight, struct kernels_entries *mine,
+                  struct kernels_entries *theirs, struct piece *piece)
 {
     uint32_t counted[2][PIECE];
     const uint32_t *a = next_indices(mine, counted[0]), *b = next_indices(theirs, counted[1]);
@@ -61,17 +61,18 @@ static void merge(const float *first, struct kernels_entries *mine, struct kerne
         uint32_t left = a[i], right = b[j], from_mine = left <= right, from_theirs = right <= left;
         uint32_t index = from_mine ? left : right;
         ask(first, index);
-        put(piece, n, index, value_if(from_mine, mine->value[i]), value_if(from_theirs, theirs->value[j]));
+        put(piece, n, index, value_if(from_mine, mine->value[i]), value_if(from_theirs, theirs->value[j]),
+            weight);
         i += from_mine;
         j += from_theirs;
     }
     for (; j == theirs->count && n < PIECE && i < mine->count; n++, i++) {
         ask(first, a[i]);
-        put(piece, n, a[i], mine->value[i], 0.0f);
+        put(piece, n, a[i], mine->value[i], 0.0f, weight);
     }
     for (; i == mine->count && n < PIECE && j < theirs->count; n++, j++) {
         ask(first, b[j]);
-        put(piece, n, b[j], 0.0f, theirs->value[j]);
+        put(piece, n, b[j], 0.0f, theirs->value[j], weight);
     }
     skip(mine, i);
     skip(theirs, j);
@@ -133,9 +134,9 @@ static void apply_exchange(const struct kernels_exchange *e, uint64_t *hash)
     size_t n = targets_of(e, targets);
     const float *first = e->r != NULL ? e->r : e->x;
     unsigned now = 0;
-    for (merge(first, &mine, &theirs, &pieces[now]); pieces[now].count > 0; now ^= 1) {
+    for (merge(first, e->weight, &mine, &theirs, &pieces[now]); pieces[now].count > 0; now ^= 1) {
         const struct piece *piece = &pieces[now], *next = &pieces[now ^ 1];
-        merge(first, &mine, &theirs, &pieces[now ^ 1]);
+        merge(first, e->weight, &mine, &theirs, &pieces[now ^ 1]);
         if (e->r != NULL)
             grow_reference(e->r, piece, e->x, next, hash);
         for (size_t t = 0; t < n; t++)

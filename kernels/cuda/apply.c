@@ -48,6 +48,7 @@ static void exchange(const struct kernels_exchange *e, uint64_t *hash)
         .r = e->r,
         .correction = e->correction,
         .correction_sum = e->correction_sum,
+        .weight = e->weight,
         .gain = e->gain,
         .mine = entries_of(&e->mine),
         .theirs = entries_of(&e->theirs),

@@ -29,7 +29,7 @@ DEVICE size_t lower_bound(const struct kernels_cuda_entries *e, size_t from, siz
 // One element; returns what the hash grows by.
 DEVICE uint64_t exchange_element(const struct kernels_cuda_exchange *e, size_t i, float mine, float theirs)
 {
-    const float force = 0.5f * (theirs - mine);
+    const float force = e->weight * (theirs - mine);
     e->x[i] += force;
     if (e->pending != NULL) {
         e->pending[i] += force;

@@ -151,7 +151,7 @@ struct kernels_cuda_entries {
 
 struct kernels_cuda_exchange {
     float *x, *pending, *r, *correction, *correction_sum; // as in kernels/apply.h: some may be NULL
-    float gain;
+    float weight, gain;
     struct kernels_cuda_entries mine, theirs;
     uint64_t *hash; // what it grows by is added
 };

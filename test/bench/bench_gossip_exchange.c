@@ -76,6 +76,7 @@ static void commit(struct way *way)
 {
     const struct gossip_exchange_message theirs = {.form = GOSSIP_DELTA_SPARSE,
                                                    .step_scale = 0.1f,
+                                                   .weight = 0.5f,
                                                    .delta = way->opened,
                                                    .delta_bytes = (uint32_t)way->theirs_bytes};
     enum base_error error =

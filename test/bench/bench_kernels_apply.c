@@ -152,6 +152,7 @@ int main(int argc, char **argv)
     struct kernels_exchange e = {.x = vector[0],
                                  .pending = vector[1],
                                  .r = vector[2],
+                                 .weight = 0.5f,
                                  .gain = 0.1f,
                                  .mine = {lists.index[0], lists.value[0], lists.count[0], 0},
                                  .theirs = {lists.index[1], lists.value[1], lists.count[1], 0}};

@@ -95,6 +95,7 @@ static void call_exchange(struct device *d)
     const struct kernels_exchange e = {.x = d->x,
                                        .r = d->r,
                                        .pending = d->pending,
+                                       .weight = 0.5f,
                                        .mine = {d->index, d->value, d->entries, 0},
                                        .theirs = {d->index, d->other_value, d->entries, 0}};
     uint64_t hash = 0;

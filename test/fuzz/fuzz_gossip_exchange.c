@@ -24,10 +24,13 @@ static uint64_t reference_hash(const struct gossip_exchange *exchange, const str
 
 static struct gossip_message message_from(struct base_reader *in, uint64_t known_hash)
 {
-    struct gossip_message message = {.kind = (enum gossip_message_kind)(GOSSIP_HELLO + base_read_u8(in) % 4)};
+    struct gossip_message message = {.kind = (enum gossip_message_kind)(GOSSIP_HELLO + base_read_u8(in) % 5)};
     uint64_t epoch = base_read_u8(in) % 4, sequence = base_read_u8(in) % 4;
 
-    if (message.kind == GOSSIP_HELLO) {
+    if (message.kind == GOSSIP_BYE) {
+        message.kind = GOSSIP_CLOCK;
+        message.as.clock.round = epoch == 3 ? GOSSIP_CLOCK_IDLE : sequence;
+    } else if (message.kind == GOSSIP_HELLO) {
         message.as.hello = (struct gossip_hello){.epoch = epoch,
                                                  .sequence = sequence,
                                                  .reference_hash = base_read_u8(in) ^ known_hash,
@@ -38,15 +41,18 @@ static struct gossip_message message_from(struct base_reader *in, uint64_t known
     } else {
         uint8_t flags = base_read_u8(in);
         uint32_t delta = base_read_u8(in), moment = flags & 2 ? base_read_u8(in) : 0;
-        message.as.exchange = (struct gossip_exchange_message){.epoch = epoch,
-                                                               .sequence = sequence,
-                                                               .clock = base_read_u8(in) % 8,
-                                                               .step_scale = 0.1f,
-                                                               .form = flags & 1,
-                                                               .keys = flags >> 3 & 1,
-                                                               .offset = flags & 4 ? base_read_u8(in) : 0,
-                                                               .delta_bytes = delta,
-                                                               .moment_bytes = moment};
+        message.as.exchange =
+            (struct gossip_exchange_message){.epoch = epoch,
+                                             .sequence = sequence,
+                                             .clock = base_read_u8(in) % 8,
+                                             .step_scale = 0.1f,
+                                             .weight = flags & 1 || !(flags & 16) ? 0.5f : 0.75f,
+                                             .pace_ns = flags & 32 ? flags : 0,
+                                             .form = flags & 1,
+                                             .keys = flags >> 3 & 1,
+                                             .offset = flags & 4 ? base_read_u8(in) : 0,
+                                             .delta_bytes = delta,
+                                             .moment_bytes = moment};
         message.as.exchange.delta = base_read_bytes(in, delta);
         message.as.exchange.moment = base_read_bytes(in, moment);
     }
@@ -93,6 +99,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     options.self.bytes[0] = 2;
     const uint8_t mode = base_read_u8(&in);
     options.sync = mode & 1;
+    options.bounded = mode & 32;
+    options.max_delay = 1;
+    options.clip = mode & 64 ? 1.5f : 0;
+    options.keep_on_death = mode & 128;
     options.values = (enum kernels_format)(mode >> 1 & 7) % KERNELS_FORMATS;
     if (mode & 16) {
         enum base_error error = compress_filters_add(&options.filters, "same-keys", 2, NULL);
@@ -107,6 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         event.peer.bytes[0] = what & 16 ? 1 : 3;
         event.kind = (enum gossip_exchange_event_kind)(what % 6);
+        event.dead = what & 32;
         if (event.kind == GOSSIP_EXCHANGE_MESSAGE) {
             message = message_from(&in, reference_hash(exchange, &event.peer));
             event.message = &message;
@@ -115,6 +126,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         } else if (event.kind == GOSSIP_EXCHANGE_ROUND) {
             event.round.round = ++round;
             event.round.meets = true;
+            event.round.weight = what & 64 ? 0.75f : 0;
+            event.round.idle = what & 128;
             event.round.partner = event.peer;
             event.round.step_scale = 0.1f;
             event.round.model = x;

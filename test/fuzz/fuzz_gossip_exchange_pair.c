@@ -134,6 +134,8 @@ static void begin_round(struct pair *pair, size_t at, uint8_t change)
     event.round.round = ++end->round;
     event.round.meets = true;
     event.round.partner = pair->end[!at].self;
+    event.round.weight = change & 1 ? 0.5f : (float)(change | 1) / 256;
+    event.round.pace_ns = change;
     event.round.step_scale = 0.1f;
     event.round.model = end->x;
     event.round.second_moment = end->v;
@@ -165,7 +167,7 @@ static void deliver(struct pair *pair, size_t at, enum delivery how, struct base
     pair->honest &= how == WHOLE; // a stream that is not attacked repeats nothing
     if (gossip_message_decode(bytes, count, &message) == BASE_OK &&
         (message.kind == GOSSIP_HELLO || message.kind == GOSSIP_XCHG || message.kind == GOSSIP_XACK ||
-         message.kind == GOSSIP_BUSY) &&
+         message.kind == GOSSIP_BUSY || message.kind == GOSSIP_CLOCK) &&
         step(pair, at, &event) == BASE_OK)
         return;
     set_link(pair, false);
@@ -211,12 +213,15 @@ static void create(struct pair *pair, struct base_reader *in)
                                                   .drift_gain = 2,
                                                   .drift_limit = 0.25f,
                                                   .share_second_moment = mode & 2 ? 4 : 0,
+                                                  .bounded = mode & 8,
+                                                  .max_delay = mode >> 4 & 1,
+                                                  .clip = mode & 32 ? 1.5f : 0,
                                                   .deadline_floor_ns = 10,
                                                   .deadline_ceiling_ns = 1000};
         end->self.bytes[0] = (uint8_t)(i + 1);
         options.self = end->self;
         options.values = (enum kernels_format)(base_read_u8(in) % KERNELS_FORMATS);
-        if (mode >> 2 & 1)
+        if (mode & 4)
             BASE_ASSERT(compress_filters_add(&options.filters, "same-keys", 2, NULL) == BASE_OK);
         BASE_ASSERT(gossip_exchange_create(&options, &end->exchange, NULL) == BASE_OK);
     }

@@ -237,8 +237,9 @@ static void test_record_with_an_impossible_packet_is_refused(void **state)
     (void)state;
     net_round(net, 0, 1);
     struct saved saved = save(net, 0);
-    // Epoch and sequence, which are the edge's; sign of the step scale; offset of a sparse delta.
-    static const size_t places[] = {1, 9, 28, 30};
+    // Epoch and sequence, which are the edge's; signs of the step scale and of the weight; offset of a
+    // sparse delta.
+    static const size_t places[] = {1, 9, 28, 32, 34};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         size_t flipped = places[i];
         uint8_t before = saved.transactions[flipped];
@@ -255,7 +256,7 @@ static void test_record_with_an_impossible_packet_is_refused(void **state)
 // In place of the indices of the request there is the hash of a list that nobody has.
 static void take_indices_away(struct saved *saved)
 {
-    enum { DELTA_BYTES = 38, PAYLOAD = 46, HEADER_BYTES = 6, SAME_KEYS = 4, HASH_BYTES = 8 };
+    enum { DELTA_BYTES = 42, PAYLOAD = 50, HEADER_BYTES = 6, SAME_KEYS = 4, HASH_BYTES = 8 };
     uint8_t *at = saved->transactions, *packet = at + PAYLOAD;
     size_t entries = packet[2], value_bytes = kernels_section_bytes(KERNELS_INT8, entries);
     struct base_reader reader = base_reader_of(at + DELTA_BYTES, 4);

@@ -181,7 +181,7 @@ static void test_answer_that_does_not_fit_is_asked_for_once(void **state)
     static const uint8_t garbage[8] = {0xff};
     struct gossip_message message = {
         .kind = GOSSIP_XACK,
-        .as.exchange = {.step_scale = 0.1f, .delta = garbage, .delta_bytes = sizeof garbage}};
+        .as.exchange = {.step_scale = 0.1f, .weight = 0.5f, .delta = garbage, .delta_bytes = sizeof garbage}};
     struct gossip_exchange_event event = {
         .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(1), .message = &message};
 

@@ -230,6 +230,7 @@ void net_round(struct net *net, size_t node, uint64_t round)
     event.round.meets = partner != TOPOLOGY_NOBODY;
     if (event.round.meets)
         event.round.partner = net_id(partner);
+    event.round.weight = (float)topology_plan_weight(net->plan, node, round);
     event.round.step_scale = net->step_scale;
     event.round.model = at->x;
     event.round.second_moment = at->v;

@@ -191,6 +191,7 @@ static inline uint64_t twin_exchange(const struct kernels *k, float *const host[
                                        .r = count % 3 == 0 ? NULL : v[2],
                                        .correction = corrected ? v[3] : NULL,
                                        .correction_sum = corrected ? v[4] : NULL,
+                                       .weight = count % 5 == 0 ? 0.5f : 0.7f,
                                        .gain = 0.3f,
                                        .mine = entries[0],
                                        .theirs = entries[1]};

@@ -18,7 +18,7 @@
 
 #define LENGTH_OF(array) (sizeof(array) / sizeof(array)[0])
 #define CAPACITY         4096
-#define KINDS            ((unsigned)GOSSIP_SNAPSHOT_TELL)
+#define KINDS            ((unsigned)GOSSIP_CLOCK)
 
 static struct base_rng rng;
 
@@ -57,7 +57,10 @@ static void any_exchange(struct gossip_exchange_message *exchange)
     exchange->sequence = any_u64();
     exchange->clock = any_u64();
     exchange->step_scale = (float)base_rng_uniform(&rng);
+    exchange->pace_ns = any_u64();
     exchange->form = (uint8_t)base_rng_below(&rng, 2);
+    exchange->weight =
+        exchange->form == GOSSIP_DELTA_BLOCK ? 0.5f : 1 - (float)base_rng_below(&rng, 1000) / 1000;
     exchange->offset = exchange->form == GOSSIP_DELTA_BLOCK ? any_u64() : 0;
     exchange->keys = exchange->form == GOSSIP_DELTA_SPARSE ? (uint8_t)base_rng_below(&rng, 2) : 0;
     exchange->delta_bytes = (uint32_t)base_rng_below(&rng, sizeof payload[0] + 1);
@@ -107,6 +110,8 @@ static struct gossip_message any_message(enum gossip_message_kind kind)
         any_exchange(&message.as.exchange);
     } else if (kind == GOSSIP_BUSY) {
         message.as.busy = (struct gossip_busy){any_u64(), any_u64()};
+    } else if (kind == GOSSIP_CLOCK) {
+        message.as.clock.round = any_u64();
     } else if (kind == GOSSIP_MEMBERS) {
         message.as.members.packet = payload[0];
         message.as.members.packet_bytes = 1 + (uint32_t)base_rng_below(&rng, sizeof payload[0]);
@@ -186,11 +191,14 @@ static void check_standard(const struct gossip_message *message, const uint8_t *
         assert_int_equal(array->ptr[8].via.u64, message->as.tell.values_bytes);
     }
     if (message->kind == GOSSIP_XCHG || message->kind == GOSSIP_XACK) {
-        assert_int_equal(array->size, 10);
+        assert_int_equal(array->size, 12);
         assert_true(array->ptr[1].via.u64 == message->as.exchange.epoch);
         assert_int_equal(array->ptr[4].type, MSGPACK_OBJECT_FLOAT32);
         assert_true((float)array->ptr[4].via.f64 == message->as.exchange.step_scale);
-        assert_int_equal(array->ptr[8].via.u64, message->as.exchange.delta_bytes);
+        assert_int_equal(array->ptr[5].type, MSGPACK_OBJECT_FLOAT32);
+        assert_true((float)array->ptr[5].via.f64 == message->as.exchange.weight);
+        assert_true(array->ptr[6].via.u64 == message->as.exchange.pace_ns);
+        assert_int_equal(array->ptr[10].via.u64, message->as.exchange.delta_bytes);
     }
     msgpack_unpacked_destroy(&result);
 }
@@ -295,7 +303,7 @@ static void test_malformed_headers_are_refused(void **state)
         {"array 16 instead of fixarray", {0xdc, 0, 3, 5, 1, 2}, 6},
         {"a map", {0x83, 5, 1, 2}, 4},
         {"kind 0", {0x93, 0, 1, 2}, 4},
-        {"kind 10", {0x93, 10, 1, 2}, 4},
+        {"kind 11", {0x93, 11, 1, 2}, 4},
         {"a field too few", {0x92, 5, 1}, 3},
         {"a field too many", {0x94, 5, 1, 2, 3}, 5},
         {"count and fields disagree", {0x92, 5, 1, 2}, 4},
@@ -320,23 +328,56 @@ static void test_malformed_headers_are_refused(void **state)
         {"a byte over 127 in a text", {0x92, 6, 0xa2, 0xc3, 0xa4}, 5},
         {"delete in a text", {0x92, 6, 0xa1, 0x7f}, 4},
         {"answer of 256", {0x97, 2, 1, 1, 1, 1, 1, 0xcd, 1, 0}, 10},
-        {"step scale in float 64", {0x9a, 3, 1, 1, 1, 0xcb, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 19},
-        {"step scale as an integer", {0x9a, 3, 1, 1, 1, 1, 0, 0, 0, 0, 0}, 11},
-        {"step scale NaN", {0x9a, 3, 1, 1, 1, 0xca, 0x7f, 0xc0, 0, 0, 0, 0, 0, 0, 0}, 15},
-        {"step scale infinite", {0x9a, 3, 1, 1, 1, 0xca, 0x7f, 0x80, 0, 0, 0, 0, 0, 0, 0}, 15},
-        {"step scale negative", {0x9a, 3, 1, 1, 1, 0xca, 0xbf, 0x80, 0, 0, 0, 0, 0, 0, 0}, 15},
-        {"form 2", {0x9a, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 2, 0, 0, 0, 0}, 15},
-        {"a sparse delta with an offset", {0x9a, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 1, 0, 0, 0}, 15},
-        {"a block with keys", {0x9a, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 1, 0, 1, 0, 0}, 15},
-        {"keys beyond 1", {0x9a, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 0, 2, 0, 0}, 15},
-        {"delta longer than what is left", {0x9a, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 0, 0, 2, 0, 9}, 16},
-        {"moment longer than what is left", {0x9a, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 0, 0, 1, 1, 9}, 16},
+        {"step scale in float 64",
+         {0x9c, 3, 1, 1, 1, 0xcb, 0, 0, 0, 0, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+         25},
+        {"step scale as an integer", {0x9c, 3, 1, 1, 1, 1, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 17},
+        {"step scale NaN",
+         {0x9c, 3, 1, 1, 1, 0xca, 0x7f, 0xc0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+         21},
+        {"step scale infinite",
+         {0x9c, 3, 1, 1, 1, 0xca, 0x7f, 0x80, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+         21},
+        {"step scale negative",
+         {0x9c, 3, 1, 1, 1, 0xca, 0xbf, 0x80, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+         21},
+        {"weight 0", {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0xca, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 21},
+        {"weight above 1",
+         {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0x80, 0, 1, 0, 0, 0, 0, 0, 0},
+         21},
+        {"weight negative", {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0xca, 0xbf, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 21},
+        {"weight NaN", {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0xca, 0x7f, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0}, 21},
+        {"weight infinite",
+         {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0xca, 0x7f, 0x80, 0, 0, 0, 0, 0, 0, 0, 0},
+         21},
+        {"weight as an integer", {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0}, 17},
+        {"a block with another weight than 1/2",
+         {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0xca, 0x3e, 0x80, 0, 0, 0, 1, 0, 0, 0, 0},
+         21},
+        {"a clock with a payload", {0x92, 10, 1, 9}, 4},
+        {"a clock without a round", {0x91, 10}, 2},
+        {"form 2", {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 2, 0, 0, 0, 0}, 21},
+        {"a sparse delta with an offset",
+         {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 1, 0, 0, 0},
+         21},
+        {"a block with keys",
+         {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 1, 0, 1, 0, 0},
+         21},
+        {"keys beyond 1", {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 2, 0, 0}, 21},
+        {"delta longer than what is left",
+         {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 2, 0, 9},
+         22},
+        {"moment longer than what is left",
+         {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 1, 1, 9},
+         22},
         {"lengths that add up to 2^32",
-         {0x9a, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 0, 0, 0xce, 0xff, 0xff, 0xff, 0xff, 1},
-         19},
+         {0x9c, 3, 1, 1, 1, 0xca, 0,    0,    0,    0,    0xca, 0x3f, 0,
+          0,    0, 0, 0, 0, 0,    0xce, 0xff, 0xff, 0xff, 0xff, 1},
+         25},
         {"a delta of 2^32 bytes",
-         {0x9a, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 0, 0, 0xcf, 0, 0, 0, 1, 0, 0, 0, 0, 0},
-         23},
+         {0x9c, 3, 1, 1, 1,    0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0,
+          0,    0, 0, 0, 0xcf, 0,    0, 0, 1, 0, 0,    0,    0, 0},
+         29},
         {"an empty packet of members", {0x92, 7, 0}, 3},
         {"members: more than the limit", {0x92, 7, 0xcd, 0x40, 0x01, 1}, 6},
         {"members: a byte too few", {0x92, 7, 2, 1}, 4},
@@ -357,7 +398,8 @@ static void test_malformed_headers_are_refused(void **state)
         if (gossip_message_decode(cases[i].bytes, cases[i].count, &decoded) != BASE_EFORMAT)
             fail_msg("accepted: %s", cases[i].what);
     }
-    static const uint8_t good[] = {0x9a, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0, 0, 0, 1, 0, 9};
+    static const uint8_t good[] = {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0xca,
+                                   0x3f, 0, 0, 0, 0, 0,    0, 0, 1, 0, 9};
     struct gossip_message decoded;
     assert_int_equal(gossip_message_decode(good, sizeof good, &decoded),
                      BASE_OK); // the cases differ in one thing each
@@ -385,12 +427,21 @@ static void test_encode_refuses_what_decode_would(void **state)
     assert_int_equal(gossip_message_encode_header(&unterminated, header, sizeof header, &bytes), BASE_EINVAL);
     static const float scales[] = {NAN, INFINITY, -1.0f};
     for (size_t i = 0; i < LENGTH_OF(scales); i++) {
-        struct gossip_message message = {.kind = GOSSIP_XACK, .as.exchange.step_scale = scales[i]};
+        struct gossip_message message = {.kind = GOSSIP_XACK,
+                                         .as.exchange = {.step_scale = scales[i], .weight = 0.5f}};
         assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
     }
-    struct gossip_message message = {.kind = GOSSIP_XCHG, .as.exchange.form = 2};
+    static const float weights[] = {0.0f, NAN, INFINITY, -0.5f, 1.001f};
+    for (size_t i = 0; i < LENGTH_OF(weights); i++) {
+        struct gossip_message message = {.kind = GOSSIP_XCHG, .as.exchange.weight = weights[i]};
+        assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
+    }
+    struct gossip_message message = {.kind = GOSSIP_XCHG, .as.exchange = {.form = 2, .weight = 0.5f}};
     assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
-    message.as.exchange = (struct gossip_exchange_message){.form = GOSSIP_DELTA_BLOCK, .keys = 1};
+    message.as.exchange =
+        (struct gossip_exchange_message){.form = GOSSIP_DELTA_BLOCK, .weight = 0.5f, .keys = 1};
+    assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
+    message.as.exchange = (struct gossip_exchange_message){.form = GOSSIP_DELTA_BLOCK, .weight = 0.25f};
     assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
     static const uint32_t packets[] = {0, LIMIT_GOSSIP_BYTES + 1, UINT32_MAX};
     for (size_t i = 0; i < LENGTH_OF(packets); i++) {
@@ -421,9 +472,9 @@ static void test_encode_refuses_what_decode_would(void **state)
 static void test_kind_names(void **state)
 {
     (void)state;
-    static const char *const names[] = {"unknown",      "greeting",      "hello",  "xchg",
-                                        "xack",         "busy",          "bye",    "members",
-                                        "snapshot_ask", "snapshot_tell", "unknown"};
+    static const char *const names[] = {"unknown",      "greeting",      "hello", "xchg",
+                                        "xack",         "busy",          "bye",   "members",
+                                        "snapshot_ask", "snapshot_tell", "clock", "unknown"};
     for (unsigned kind = 0; kind < LENGTH_OF(names); kind++)
         assert_string_equal(gossip_message_kind_name((enum gossip_message_kind)kind), names[kind]);
 }

@@ -12,7 +12,7 @@
 #include "test/property/compress_vectors.h"
 #include <string.h>
 
-enum { LONGEST = 24000, GUARD = 32, VECTORS = 5 };
+enum { LONGEST = 24000, GUARD = 32, VECTORS = 5, WAYS = 16 };
 
 static const char *const path_names[] = {"scalar", "avx2", "avx512"};
 static const struct kernels_apply *paths[3];
@@ -54,7 +54,7 @@ static void world_copy(struct world *to, const struct world *from)
     to->hash = from->hash;
 }
 
-// The vectors that may be missing, in eight ways.
+// The vectors that may be missing, in eight ways; the ways that follow them have another weight than 1/2.
 static struct kernels_exchange exchange_of(const struct world *world, unsigned way)
 {
     const bool corrected = way & 1;
@@ -63,6 +63,7 @@ static struct kernels_exchange exchange_of(const struct world *world, unsigned w
                                      .r = way & 4 ? NULL : world->vector[2],
                                      .correction = corrected ? world->vector[3] : NULL,
                                      .correction_sum = corrected ? world->vector[4] : NULL,
+                                     .weight = way < 8 ? 0.5f : 0.3f,
                                      .gain = 0.3f};
 }
 
@@ -86,7 +87,7 @@ static void reference_exchange(const struct kernels_exchange *e, uint64_t *hash)
         if (!is_named(&e->mine, index, i) && !is_named(&e->theirs, index, j))
             continue;
         float mine = entry_of(&e->mine, index, &i), theirs = entry_of(&e->theirs, index, &j);
-        float force = 0.5f * (theirs - mine);
+        float force = e->weight * (theirs - mine);
         if (e->r != NULL) {
             float before = e->r[index], after = before + 0.5f * (mine + theirs);
             e->r[index] = after;
@@ -171,9 +172,9 @@ static void small_lists_of_all_sizes(void **state)
 {
     (void)state;
     for (size_t n = 0; n <= 40; n++) {
-        random_lists(n, (n * 7) % 41, 100, n % 8, VECTOR_GAUSSIAN);
+        random_lists(n, (n * 7) % 41, 100, n % WAYS, VECTOR_GAUSSIAN);
         random_lists(n, n, n, n % 3 == 0, VECTOR_GAUSSIAN); // the same indices
-        random_lists(n, 40 - n, LONGEST, n % 8, VECTOR_GAUSSIAN);
+        random_lists(n, 40 - n, LONGEST, n % WAYS, VECTOR_GAUSSIAN);
     }
 }
 
@@ -183,8 +184,8 @@ static void longer_lists(void **state)
     static const size_t sizes[] = {0, 1, 255, 256, 257, 511, 512, 513, 1000, 1023, 1024, 1025, 3000, 7000};
     enum { SIZES = sizeof sizes / sizeof sizes[0] };
     for (size_t i = 0; i < SIZES; i++) {
-        random_lists(sizes[i], sizes[SIZES - 1 - i], LONGEST, i % 8, VECTOR_GAUSSIAN);
-        random_lists(sizes[i], sizes[i], LONGEST, (i + 1) % 8, VECTOR_GAUSSIAN);
+        random_lists(sizes[i], sizes[SIZES - 1 - i], LONGEST, i % WAYS, VECTOR_GAUSSIAN);
+        random_lists(sizes[i], sizes[i], LONGEST, (i + 1) % WAYS, VECTOR_GAUSSIAN);
     }
     random_lists(7000, 21000, LONGEST, true, VECTOR_GAUSSIAN);
 }
@@ -193,7 +194,7 @@ static void any_numbers(void **state)
 {
     (void)state;
     for (unsigned kind = 0; kind < VECTOR_KINDS; kind++)
-        random_lists(700, 900, 5000, kind % 8, (enum vector_kind)kind);
+        random_lists(700, 900, 5000, kind % WAYS, (enum vector_kind)kind);
 }
 
 // One list lies behind the other, and one inside a gap of the other.
@@ -221,7 +222,7 @@ static void dense_runs(void **state)
     for (size_t n = 0; n <= 5000; n += n < 40 ? 1 : 1237) {
         struct kernels_entries mine = {.value = values.value, .count = n, .first = 33};
         struct kernels_entries theirs = {.value = values.value + 5000 - n, .count = n, .first = 33};
-        exchange_everywhere(&mine, &theirs, n % 8, VECTOR_GAUSSIAN);
+        exchange_everywhere(&mine, &theirs, n % WAYS, VECTOR_GAUSSIAN);
         theirs.first = 35;
         exchange_everywhere(&mine, &theirs, false, VECTOR_GAUSSIAN);
         theirs = entries_of(&sparse);

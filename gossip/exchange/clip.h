@@ -1,0 +1,20 @@
+// How large the forces of a node's exchanges are, and how much of one that is much larger is taken (DESIGN:
+// robustness).
+#ifndef GOSSIP_EXCHANGE_CLIP_H
+#define GOSSIP_EXCHANGE_CLIP_H
+
+#include <stddef.h>
+
+#define GOSSIP_CLIP_SAMPLES 32
+#define GOSSIP_CLIP_LEAST   8 // forces that must have been seen before one is cut
+
+struct gossip_clip {
+    float norms[GOSSIP_CLIP_SAMPLES]; // of the latest forces, before they were cut: a ring
+    size_t count, next;
+};
+
+// The part of a force of this norm that is taken, in (0, 1]: all of it up to `times` the median of those
+// before it. The norm is learned; one of zero tells nothing and is not.
+float gossip_clip_part(struct gossip_clip *clip, float times, double norm);
+
+#endif

@@ -1,0 +1,119 @@
+// How far the neighbours have come, and how fast they are. Bounded: everybody tells his round at each
+// boundary (CLOCK), and who is too far ahead waits there for the others (stale synchronous parallel: Ho et
+// al., 2013).
+#include "gossip/exchange/state.h"
+
+#include <stdlib.h>
+
+#define PACE_MOST 16.0 // beyond this a pace is more likely a pause
+
+void gossip_clocks_begin(struct gossip_exchange *exchange)
+{
+    for (size_t i = 0; i < exchange->n_edges; i++)
+        exchange->edges[i]->told = false;
+    exchange->round.gate_ns = exchange->now_ns + exchange->options.deadline_ceiling_ns;
+}
+
+void gossip_clocks_link(struct gossip_edge *edge)
+{
+    edge->told = edge->heard = edge->late = false;
+}
+
+void gossip_clocks_hear(struct gossip_edge *edge, uint64_t round)
+{
+    edge->late = edge->late && edge->heard && round <= edge->round;
+    edge->heard = true;
+    edge->round = round;
+}
+
+// A packet says it, too; but it may be an old one that is told again.
+void gossip_clocks_note(struct gossip_edge *edge, const struct gossip_exchange_message *theirs)
+{
+    if (!edge->heard || theirs->clock > edge->round)
+        gossip_clocks_hear(edge, theirs->clock);
+    if (theirs->pace_ns)
+        edge->pace_ns = theirs->pace_ns;
+}
+
+static bool is_to_be_told(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return exchange->options.bounded && edge->state == GOSSIP_EDGE_LIVE && !edge->told;
+}
+
+void gossip_clocks_tell(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
+{
+    struct gossip_message message = {.kind = GOSSIP_CLOCK,
+                                     .as.clock.round = exchange->idle ? GOSSIP_CLOCK_IDLE : exchange->clock};
+
+    for (size_t i = 0; i < exchange->n_edges && actions->count + 1 < GOSSIP_EXCHANGE_ACTIONS; i++) {
+        struct gossip_edge *edge = exchange->edges[i];
+        if (!is_to_be_told(exchange, edge))
+            continue;
+        gossip_edge_send(actions, edge, &message);
+        edge->told = true;
+    }
+}
+
+bool gossip_clocks_untold(const struct gossip_exchange *exchange)
+{
+    for (size_t i = 0; i < exchange->n_edges; i++)
+        if (is_to_be_told(exchange, exchange->edges[i]))
+            return true;
+    return false;
+}
+
+static bool is_behind(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return edge->state == GOSSIP_EDGE_LIVE && edge->heard && !edge->late && exchange->clock > edge->round &&
+           exchange->clock - edge->round > exchange->options.max_delay;
+}
+
+bool gossip_clocks_wait(const struct gossip_exchange *exchange)
+{
+    if (!exchange->options.bounded || exchange->idle)
+        return false;
+    for (size_t i = 0; i < exchange->n_edges; i++)
+        if (is_behind(exchange, exchange->edges[i]))
+            return true;
+    return false;
+}
+
+void gossip_clocks_give_up(struct gossip_exchange *exchange)
+{
+    for (size_t i = 0; i < exchange->n_edges; i++) {
+        struct gossip_edge *edge = exchange->edges[i];
+        if (!is_behind(exchange, edge))
+            continue;
+        edge->late = true;
+        edge->timeouts++;
+    }
+    exchange->totals.waits++;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+double gossip_exchange_pace(const struct gossip_exchange *exchange)
+{
+    uint64_t *paces = malloc((exchange->n_edges + 1) * sizeof *paces);
+    size_t count = 0;
+
+    if (!paces)
+        return 1;
+    for (size_t i = 0; i < exchange->n_edges; i++)
+        if (exchange->edges[i]->state == GOSSIP_EDGE_LIVE && exchange->edges[i]->pace_ns)
+            paces[count++] = exchange->edges[i]->pace_ns;
+    double pace = 1;
+    if (exchange->pace_ns && count > 0) {
+        paces[count++] = exchange->pace_ns;
+        qsort(paces, count, sizeof *paces, ascending);
+        double median = 0.5 * ((double)paces[(count - 1) / 2] + (double)paces[count / 2]);
+        pace = (double)exchange->pace_ns / median;
+    }
+    free(paces);
+    return pace < 1 / PACE_MOST ? 1 / PACE_MOST : pace > PACE_MOST ? PACE_MOST : pace;
+}

@@ -1,0 +1,77 @@
+// The last pull of neighbours that died, where it is to outlive them (DESIGN: drift correction, on_death).
+#include "gossip/exchange/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct gossip_kept *find(const struct gossip_exchange *exchange, const struct gossip_id *peer)
+{
+    for (size_t i = 0; i < exchange->n_kept; i++)
+        if (gossip_id_compare(&exchange->kept[i].peer, peer) == 0)
+            return &exchange->kept[i];
+    return NULL;
+}
+
+static enum base_error add(struct gossip_exchange *exchange, const struct gossip_id *peer, float *correction)
+{
+    struct gossip_kept *kept = realloc(exchange->kept, (exchange->n_kept + 1) * sizeof *kept);
+
+    if (!kept)
+        return BASE_ENOMEM;
+    exchange->kept = kept;
+    kept[exchange->n_kept++] = (struct gossip_kept){*peer, correction};
+    return BASE_OK;
+}
+
+enum base_error gossip_kept_take(struct gossip_exchange *exchange, struct gossip_edge *edge)
+{
+    if (!edge->correction || edge->sequence == 0) // at its start an edge has none
+        return BASE_OK;
+    enum base_error error = add(exchange, &edge->peer, edge->correction);
+    if (!error)
+        edge->correction = NULL;
+    return error;
+}
+
+void gossip_kept_drop(struct gossip_exchange *exchange, const struct gossip_id *peer)
+{
+    struct gossip_kept *kept = find(exchange, peer);
+
+    if (!kept)
+        return;
+    exchange->options.kernels->release(kept->correction);
+    *kept = exchange->kept[--exchange->n_kept];
+    gossip_edge_sum_corrections(exchange);
+}
+
+size_t gossip_exchange_kept(const struct gossip_exchange *exchange)
+{
+    return exchange->n_kept;
+}
+
+void gossip_exchange_kept_at(const struct gossip_exchange *exchange, size_t at, struct gossip_id *peer,
+                             const float **correction)
+{
+    *peer = exchange->kept[at].peer;
+    *correction = exchange->kept[at].correction;
+}
+
+enum base_error gossip_exchange_keep(struct gossip_exchange *exchange, const struct gossip_id *peer,
+                                     const float *correction)
+{
+    size_t count = exchange->options.parameters;
+
+    if (!exchange->correction_sum)
+        return BASE_OK;
+    if (find(exchange, peer) || gossip_edge_find(exchange, peer) ||
+        !exchange->options.kernels->apply->finite(correction, count))
+        return BASE_EFORMAT;
+    float *copy = exchange->options.kernels->alloc(count * sizeof *copy);
+    if (!copy || add(exchange, peer, copy)) {
+        exchange->options.kernels->release(copy);
+        return BASE_ENOMEM;
+    }
+    memcpy(copy, correction, count * sizeof *copy);
+    gossip_edge_sum_corrections(exchange);
+    return BASE_OK;
+}

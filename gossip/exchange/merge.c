@@ -1,0 +1,110 @@
+#include "gossip/exchange/merge.h"
+
+#include <math.h>
+#include <string.h>
+
+struct gossip_side gossip_side_of_packet(const struct compress_reader *reader, struct gossip_window *window,
+                                         uint32_t *copy)
+{
+    return (struct gossip_side){
+        .reader = *reader, .window = window, .index = window->index, .value = window->value, .copy = copy};
+}
+
+struct gossip_side gossip_side_of_list(const struct compress_sparse *list, uint32_t *copy)
+{
+    if (copy && list->count > 0)
+        memcpy(copy, list->index, list->count * sizeof *copy);
+    return (struct gossip_side){.index = list->index, .value = list->value, .count = list->count};
+}
+
+static void refill(struct gossip_side *side)
+{
+    if (side->at < side->count)
+        return;
+    side->at = side->count = 0;
+    if (!side->window)
+        return;
+    size_t done = side->reader.done;
+    side->count =
+        compress_reader_next(&side->reader, GOSSIP_WINDOW, side->window->index, side->window->value);
+    if (side->copy && side->count > 0)
+        memcpy(side->copy + done, side->index, side->count * sizeof *side->copy);
+}
+
+static uint32_t last_of(const struct gossip_side *side)
+{
+    return side->at < side->count ? side->index[side->count - 1] : UINT32_MAX;
+}
+
+// The entries at hand whose index is at most `last`.
+static struct kernels_entries take(struct gossip_side *side, uint32_t last)
+{
+    size_t low = side->at, high = side->count, first = side->at;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (side->index[middle] <= last)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    side->at = low;
+    return (struct kernels_entries){
+        .index = side->index + first, .value = side->value + first, .count = low - first};
+}
+
+// The next entries of both that no later ones can share an index with; false at the end.
+static bool next(struct gossip_side *mine, struct gossip_side *theirs, struct kernels_entries *of_mine,
+                 struct kernels_entries *of_theirs)
+{
+    refill(mine);
+    refill(theirs);
+    if (mine->count + theirs->count == 0)
+        return false;
+    uint32_t last = last_of(mine) < last_of(theirs) ? last_of(mine) : last_of(theirs);
+    *of_mine = take(mine, last);
+    *of_theirs = take(theirs, last);
+    return true;
+}
+
+void gossip_merge_apply(const struct kernels *kernels, struct gossip_side *mine, struct gossip_side *theirs,
+                        struct kernels_exchange *step, uint64_t *hash)
+{
+    while (next(mine, theirs, &step->mine, &step->theirs))
+        kernels->apply->exchange(step, hash);
+}
+
+static double square(double value)
+{
+    return value * value;
+}
+
+static double energy_of(const struct kernels_entries *a, const struct kernels_entries *b)
+{
+    double energy = 0;
+    size_t i = 0, j = 0;
+
+    while (i < a->count && j < b->count) {
+        if (a->index[i] < b->index[j])
+            energy += square((double)a->value[i++]);
+        else if (b->index[j] < a->index[i])
+            energy += square((double)b->value[j++]);
+        else
+            energy += square((double)b->value[j++] - (double)a->value[i++]);
+    }
+    while (i < a->count)
+        energy += square((double)a->value[i++]);
+    while (j < b->count)
+        energy += square((double)b->value[j++]);
+    return energy;
+}
+
+double gossip_merge_norm(struct gossip_side *mine, struct gossip_side *theirs)
+{
+    struct kernels_entries a, b;
+    double energy = 0;
+
+    while (next(mine, theirs, &a, &b))
+        energy += energy_of(&a, &b);
+    return 0.5 * sqrt(energy);
+}
