@@ -23,6 +23,8 @@ struct train_trainer {
     struct vector x, momentum, m, v;  // momentum: sgd, m and v: adamw; unused ones are NULL
     struct vector correction;
     float *gradient; // the kernels' memory
+    float *round;    // the model where the round began, in the kernels' memory; NULL without proximal term
+    double scale;    // of the learning rate
     struct train_feed feed;
     uint64_t step;
 };
@@ -90,6 +92,10 @@ static enum base_error check_options(const struct train_options *options, struct
         return base_fail(why, BASE_EINVAL, "the weight of the gradient is %g; expected a number, 0 or more",
                          options->weight);
     }
+    if (!(options->proximal >= 0.0 && isfinite(options->proximal))) {
+        return base_fail(why, BASE_EINVAL, "the proximal term has mu %g; expected a number, 0 or more",
+                         options->proximal);
+    }
     return check_schedule(options, why);
 }
 
@@ -145,8 +151,13 @@ static bool alloc_all(struct train_trainer *trainer)
     } else if (trainer->options.momentum != 0.0) {
         complete = complete && alloc_vector(trainer, &trainer->momentum);
     }
-    trainer->gradient = complete ? trainer->kernels->alloc(trainer->count * sizeof(float)) : NULL;
-    return trainer->gradient != NULL;
+    const size_t bytes = trainer->count * sizeof(float);
+    trainer->gradient = complete ? trainer->kernels->alloc(bytes) : NULL;
+    if (trainer->options.proximal > 0.0) {
+        trainer->round = trainer->kernels->alloc(bytes);
+        complete = complete && trainer->round != NULL;
+    }
+    return complete && trainer->gradient != NULL;
 }
 
 static void send(const struct train_trainer *trainer, const struct vector *vector)
@@ -183,6 +194,7 @@ enum base_error train_trainer_create(const struct train_options *options, struct
     trainer->kernels = train_model_kernels(model);
     trainer->home = data;
     trainer->count = train_model_parameters(model);
+    trainer->scale = 1.0;
     if (!alloc_all(trainer) || train_feed_create(trainer->kernels, data, cut_batch(options, data),
                                                  options->seed, 0, &trainer->feed) != BASE_OK) {
         train_trainer_destroy(trainer);
@@ -190,6 +202,7 @@ enum base_error train_trainer_create(const struct train_options *options, struct
     }
     memcpy(trainer->x.host, start, trainer->count * sizeof *start);
     send(trainer, &trainer->x);
+    train_trainer_round_begin(trainer);
     *out = trainer;
     return BASE_OK;
 }
@@ -206,6 +219,7 @@ void train_trainer_destroy(struct train_trainer *trainer)
     }
     train_feed_destroy(&trainer->feed);
     trainer->kernels->release(trainer->gradient);
+    trainer->kernels->release(trainer->round);
     free(trainer);
 }
 
@@ -236,6 +250,24 @@ enum base_error train_trainer_replace(struct train_trainer *trainer, const struc
 const struct train_dataset *train_trainer_data(const struct train_trainer *trainer)
 {
     return trainer->feed.data;
+}
+
+void train_trainer_round_begin(struct train_trainer *trainer)
+{
+    if (trainer->round != NULL) {
+        bring(trainer, &trainer->x);
+        trainer->kernels->upload(trainer->round, trainer->x.host, trainer->count * sizeof(float));
+    }
+}
+
+// gradient += mu * (x - x_round): the form of a step of SGD, whose rate is -mu.
+static void add_proximal(struct train_trainer *trainer)
+{
+    const struct kernels_sgd step = {.rate = -(float)trainer->options.proximal};
+    if (trainer->round != NULL) {
+        trainer->kernels->sgd_step(trainer->count, &step, trainer->x.device, trainer->round, NULL,
+                                   trainer->gradient);
+    }
 }
 
 static void apply_sgd(struct train_trainer *trainer, const float *correction)
@@ -273,6 +305,7 @@ void train_trainer_step(struct train_trainer *trainer, bool use_correction, stru
     train_feed_next(&trainer->feed);
     train_model_gradient(trainer->model, trainer->x.device, trainer->feed.input.x, trainer->feed.input.labels,
                          trainer->feed.batch, weight, trainer->gradient, loss);
+    add_proximal(trainer);
     if (trainer->options.optimizer == TRAIN_ADAMW) {
         apply_adamw(trainer, correction);
     } else {
@@ -297,7 +330,13 @@ double train_trainer_rate(const struct train_trainer *trainer)
             factor = schedule->factor[i];
         }
     }
-    return trainer->options.rate * factor;
+    return trainer->options.rate * factor * trainer->scale;
+}
+
+void train_trainer_scale(struct train_trainer *trainer, double factor)
+{
+    BASE_ASSERT(factor > 0.0 && isfinite(factor));
+    trainer->scale = factor;
 }
 
 float *train_trainer_model(struct train_trainer *trainer)
@@ -372,5 +411,6 @@ enum base_error train_trainer_seek(struct train_trainer *trainer, const struct t
     train_trainer_store(trainer);
     send(trainer, &trainer->momentum);
     send(trainer, &trainer->m);
+    train_trainer_round_begin(trainer);
     return BASE_OK;
 }

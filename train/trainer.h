@@ -27,8 +27,10 @@ struct train_options {
     struct train_schedule schedule;
     uint64_t steps; // total, for the schedule
     size_t batch;
-    uint64_t seed; // order of the examples
-    double weight; // of the gradient, > 0; 0 stands for 1
+    uint64_t seed;   // order of the examples
+    double weight;   // of the gradient, > 0; 0 stands for 1
+    double proximal; // mu >= 0; local steps minimise weight * loss + mu/2 |x - x_round|^2 (FedProx: Li, Sahu,
+                     // Zaheer, Sanjabi, Talwalkar, Smith 2020, equation 2)
 };
 
 struct train_trainer;
@@ -53,8 +55,15 @@ const struct train_dataset *train_trainer_data(const struct train_trainer *train
 void train_trainer_step(struct train_trainer *trainer, bool use_correction, struct kernels_loss *loss,
                         size_t *rows);
 
+// A round begins: the model as it is becomes x_round, which the proximal term pulls back to. Creation and
+// seek begin one, too. Nothing happens with proximal 0, which needs no memory for it either.
+void train_trainer_round_begin(struct train_trainer *trainer);
+
 uint64_t train_trainer_steps_done(const struct train_trainer *trainer);
-double train_trainer_rate(const struct train_trainer *trainer); // learning rate of the next step
+// Learning rate of the next step: base rate x factor of the schedule x the factor of train_trainer_scale.
+double train_trainer_rate(const struct train_trainer *trainer);
+// From the next step on; 1 at first. factor > 0.
+void train_trainer_scale(struct train_trainer *trainer, double factor);
 
 // The vectors, each [parameters], in host memory. On a device backend, `fetch` brings model and second moment
 // to the host copy and `store` takes them and the correction back (no-ops on the CPU, where these are the
