@@ -1,27 +1,9 @@
-#include "topology/file.h"
 #include "base/hash.h"
-#include "topology/parts.h"
+#include "topology/file_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define NONE UINT32_MAX
-
-struct given { // an edge as a line gives it
-    uint32_t from, to, line;
-    double weight;
-};
-
-struct topology_graph {
-    char (*names)[LIMIT_NODE_NAME_BYTES];
-    uint32_t *line; // where each node is named first; 0: never
-    uint32_t n, names_room;
-    uint32_t *index; // [index_room] hash table of nodes by name, or NONE
-    uint32_t index_room;
-    struct given *edges;
-    size_t n_edges, edges_room;
-};
 
 struct reader {
     const char *path;
@@ -35,9 +17,14 @@ static uint32_t *slot_of(const struct topology_graph *graph, const char *name)
     uint32_t at = (uint32_t)base_hash_bytes(1, name, strnlen(name, LIMIT_NODE_NAME_BYTES));
     for (;; at++) {
         uint32_t *slot = &graph->index[at & (graph->index_room - 1)];
-        if (*slot == NONE || strncmp(graph->names[*slot], name, LIMIT_NODE_NAME_BYTES) == 0)
+        if (*slot == TOPOLOGY_NO_NODE || strncmp(graph->names[*slot], name, LIMIT_NODE_NAME_BYTES) == 0)
             return slot;
     }
+}
+
+uint32_t topology_graph_find(const struct topology_graph *graph, const char *name)
+{
+    return *slot_of(graph, name);
 }
 
 static enum base_error create(struct topology_graph **graph)
@@ -80,6 +67,11 @@ const char *topology_graph_name(const struct topology_graph *graph, size_t node)
     return graph->names[node];
 }
 
+bool topology_graph_has(const struct topology_graph *graph, const char *name)
+{
+    return topology_graph_find(graph, name) != TOPOLOGY_NO_NODE;
+}
+
 static uint32_t add_node(struct topology_graph *graph, const char *name, uint32_t *slot)
 {
     *slot = graph->n;
@@ -94,23 +86,23 @@ static enum base_error find_node(struct reader *r, const char *name, uint32_t li
         return base_fail(r->why, BASE_ELIMIT, "%s:%u: the name '%.64s...' is longer than %u bytes", r->path,
                          line, name, LIMIT_NODE_NAME_BYTES - 1);
     uint32_t *slot = slot_of(graph, name);
-    if (*slot == NONE && r->closed)
+    if (*slot == TOPOLOGY_NO_NODE && r->closed)
         return base_fail(r->why, BASE_ENOTFOUND, "%s:%u: there is no node '%s'; the nodes are '%s' to '%s'",
                          r->path, line, name, graph->names[0], graph->names[graph->n - 1]);
-    if (*slot == NONE && graph->n == graph->names_room)
+    if (*slot == TOPOLOGY_NO_NODE && graph->n == graph->names_room)
         return base_fail(r->why, BASE_ELIMIT, "%s:%u: '%s' is one node more than the limit, %u", r->path,
                          line, name, graph->names_room);
-    *node = *slot == NONE ? add_node(graph, name, slot) : *slot;
+    *node = *slot == TOPOLOGY_NO_NODE ? add_node(graph, name, slot) : *slot;
     if (!graph->line[*node])
         graph->line[*node] = line;
     return BASE_OK;
 }
 
-static enum base_error add_edge(struct topology_graph *graph, struct given edge)
+static enum base_error add_edge(struct topology_graph *graph, struct topology_given edge)
 {
     if (graph->n_edges == graph->edges_room) {
         size_t room = 2 * graph->edges_room + 64;
-        struct given *edges = realloc(graph->edges, room * sizeof *edges);
+        struct topology_given *edges = realloc(graph->edges, room * sizeof *edges);
         if (!edges)
             return BASE_ENOMEM;
         graph->edges = edges;
@@ -125,7 +117,7 @@ static enum base_error read_line(struct reader *r, char *text, uint32_t line)
 {
     char *words[4] = {NULL}, *rest = NULL, *end = NULL;
     size_t count = 0;
-    struct given edge = {.line = line, .weight = 1};
+    struct topology_given edge = {.line = line, .weight = 1};
     for (char *word = strtok_r(text, " \t\r", &rest); word && count < 4;
          word = strtok_r(NULL, " \t\r", &rest))
         words[count++] = word;
@@ -168,19 +160,19 @@ static enum base_error read_lines(struct reader *r, char *text, size_t bytes)
     return BASE_OK;
 }
 
-static uint32_t lower(const struct given *e)
+static uint32_t lower(const struct topology_given *e)
 {
     return e->from < e->to ? e->from : e->to;
 }
 
-static uint32_t upper(const struct given *e)
+static uint32_t upper(const struct topology_given *e)
 {
     return e->from < e->to ? e->to : e->from;
 }
 
 static int compare_given(const void *left, const void *right)
 {
-    const struct given *a = left, *b = right;
+    const struct topology_given *a = left, *b = right;
     if (lower(a) != lower(b))
         return lower(a) < lower(b) ? -1 : 1;
     if (upper(a) != upper(b))
@@ -188,13 +180,19 @@ static int compare_given(const void *left, const void *right)
     return a->line < b->line ? -1 : a->line > b->line;
 }
 
-static bool same_edge(const struct given *a, const struct given *b)
+static int compare_lines(const void *left, const void *right)
+{
+    const struct topology_given *a = left, *b = right;
+    return a->line < b->line ? -1 : a->line > b->line;
+}
+
+static bool same_edge(const struct topology_given *a, const struct topology_given *b)
 {
     return lower(a) == lower(b) && upper(a) == upper(b);
 }
 
-static enum base_error refuse_pair(const struct reader *r, const struct given *first,
-                                   const struct given *second)
+static enum base_error refuse_pair(const struct reader *r, const struct topology_given *first,
+                                   const struct topology_given *second)
 {
     const char *from = r->graph->names[second->from], *to = r->graph->names[second->to];
     if (first->from == second->from)
@@ -206,7 +204,8 @@ static enum base_error refuse_pair(const struct reader *r, const struct given *f
 }
 
 // The first of begin[count], all between the same two nodes, that has the direction of `edge`, or NULL.
-static const struct given *same_direction(const struct given *begin, size_t count, const struct given *edge)
+static const struct topology_given *same_direction(const struct topology_given *begin, size_t count,
+                                                   const struct topology_given *edge)
 {
     for (size_t i = 0; i < count; i++)
         if (begin[i].from == edge->from)
@@ -217,10 +216,10 @@ static const struct given *same_direction(const struct given *begin, size_t coun
 // Sorted edges: each alone, or all in pairs of two directions.
 static enum base_error check_directions(const struct reader *r)
 {
-    const struct given *edges = r->graph->edges, *alone = NULL, *paired = NULL;
+    const struct topology_given *edges = r->graph->edges, *alone = NULL, *paired = NULL;
     for (size_t i = 0, next; i < r->graph->n_edges; i = next) {
         for (next = i + 1; next < r->graph->n_edges && same_edge(&edges[i], &edges[next]); next++) {
-            const struct given *twin = same_direction(&edges[i], next - i, &edges[next]);
+            const struct topology_given *twin = same_direction(&edges[i], next - i, &edges[next]);
             if (twin || edges[next].weight != edges[i].weight)
                 return refuse_pair(r, twin ? twin : &edges[i], &edges[next]);
         }
@@ -229,6 +228,7 @@ static enum base_error check_directions(const struct reader *r)
         else if (!alone || edges[i].line < alone->line)
             alone = &edges[i];
     }
+    r->graph->directions = paired ? 2 : 1;
     if (!paired || !alone)
         return BASE_OK;
     return base_fail(
@@ -238,14 +238,14 @@ static enum base_error check_directions(const struct reader *r)
         r->path, alone->line, r->graph->names[alone->from], r->graph->names[alone->to], paired->line);
 }
 
-static uint32_t root_of(uint32_t *parent, uint32_t node)
+uint32_t topology_part_of(uint32_t *parent, uint32_t node)
 {
     while (parent[node] != node)
         node = parent[node] = parent[parent[node]];
     return node;
 }
 
-static uint32_t *alone_each(size_t n)
+uint32_t *topology_parts_alone(size_t n)
 {
     uint32_t *parent = malloc((n + 1) * sizeof *parent);
     for (size_t i = 0; parent && i < n; i++)
@@ -256,12 +256,12 @@ static uint32_t *alone_each(size_t n)
 static enum base_error check_connected(const struct reader *r)
 {
     struct topology_graph *graph = r->graph;
-    uint32_t *parent = alone_each(graph->n);
+    uint32_t *parent = topology_parts_alone(graph->n);
     enum base_error error = parent ? BASE_OK : BASE_ENOMEM;
     for (size_t i = 0; !error && i < graph->n_edges; i++)
-        parent[root_of(parent, graph->edges[i].from)] = root_of(parent, graph->edges[i].to);
+        parent[topology_part_of(parent, graph->edges[i].from)] = topology_part_of(parent, graph->edges[i].to);
     for (uint32_t i = 1; !error && i < graph->n; i++)
-        if (root_of(parent, i) != root_of(parent, 0)) {
+        if (topology_part_of(parent, i) != topology_part_of(parent, 0)) {
             if (graph->line[i])
                 error =
                     base_fail(r->why, BASE_EFORMAT, "%s:%u: not connected: no way leads from '%s' to '%s'",
@@ -278,7 +278,7 @@ static enum base_error take_known(struct reader *r, const struct topology_member
 {
     for (size_t i = 0; i < n_known; i++) {
         uint32_t *slot = slot_of(r->graph, known[i].name);
-        if (*slot != NONE || r->graph->n == r->graph->names_room)
+        if (*slot != TOPOLOGY_NO_NODE || r->graph->n == r->graph->names_room)
             return base_fail(r->why, BASE_EINVAL, "%s: two nodes '%.64s', or too many", r->path,
                              known[i].name);
         (void)add_node(r->graph, known[i].name, slot);
@@ -307,6 +307,8 @@ enum base_error topology_graph_read(const char *path, const char *text, size_t b
         error = check_directions(&r);
     if (!error)
         error = check_connected(&r);
+    if (!error && r.graph->n_edges) // a plan follows the lines, whatever the order of the known nodes
+        qsort(r.graph->edges, r.graph->n_edges, sizeof *r.graph->edges, compare_lines);
 out:
     free(copy);
     if (error)
@@ -315,80 +317,3 @@ out:
         *graph = r.graph;
     return error;
 }
-
-// at[node]: position of its member, or NONE for one that is gone. BASE_ENOTFOUND: a member without a node.
-static enum base_error place(const struct topology_plan *plan, const struct topology_member *members,
-                             const struct topology_graph *graph, uint32_t *at)
-{
-    memset(at, 0xff, graph->n * sizeof *at);
-    for (size_t i = 0; i < plan->n; i++) {
-        uint32_t *slot = slot_of(graph, members[i].name);
-        if (*slot == NONE || at[*slot] != NONE)
-            return BASE_ENOTFOUND;
-        at[*slot] = plan->position[i];
-    }
-    return BASE_OK;
-}
-
-static int compare_sides(const void *left, const void *right)
-{
-    const struct topology_edge *x = left, *y = right;
-    if (x->a != y->a)
-        return x->a < y->a ? -1 : 1;
-    return x->b < y->b ? -1 : x->b > y->b;
-}
-
-// Each connected part of those who are gone is closed over: the living at its rim are joined to a path in the
-// order of the ring. So what the whole graph connected stays connected, and only the rim has new edges.
-static enum base_error close_over(const struct topology_graph *graph, const uint32_t *at,
-                                  struct topology_edges *edges)
-{
-    size_t rims = 0;
-    uint32_t *parent = alone_each(graph->n);
-    struct topology_edge *rim = malloc((graph->n_edges + 1) * sizeof *rim); // part, position
-    enum base_error error = parent && rim ? BASE_OK : BASE_ENOMEM;
-    for (size_t i = 0; !error && i < graph->n_edges; i++) {
-        const struct given *e = &graph->edges[i];
-        if (at[e->from] == NONE && at[e->to] == NONE)
-            parent[root_of(parent, e->from)] = root_of(parent, e->to);
-    }
-    for (size_t i = 0; !error && i < graph->n_edges; i++) {
-        uint32_t gone = graph->edges[i].from, here = graph->edges[i].to;
-        if (at[gone] != NONE) {
-            gone = graph->edges[i].to;
-            here = graph->edges[i].from;
-        }
-        if (at[gone] == NONE && at[here] != NONE)
-            rim[rims++] = (struct topology_edge){.a = root_of(parent, gone), .b = at[here]};
-    }
-    if (rims)
-        qsort(rim, rims, sizeof *rim, compare_sides);
-    for (size_t i = 1; i < rims; i++)
-        if (rim[i].a == rim[i - 1].a)
-            topology_join(edges, rim[i - 1].b, rim[i].b);
-    free(parent);
-    free(rim);
-    return error;
-}
-
-static enum base_error make(struct topology_plan *plan, const struct topology_options *options,
-                            const struct topology_member *members)
-{
-    const struct topology_graph *graph = options->graph;
-    struct topology_edges edges = {0};
-    uint32_t *at = malloc((graph->n + 1) * sizeof *at);
-    enum base_error error = at ? place(plan, members, graph, at) : BASE_ENOMEM;
-    for (size_t i = 0; !error && i < graph->n_edges; i++)
-        if (at[graph->edges[i].from] != NONE && at[graph->edges[i].to] != NONE)
-            topology_join(&edges, at[graph->edges[i].from], at[graph->edges[i].to]);
-    if (!error)
-        error = close_over(graph, at, &edges);
-    free(at);
-    if (error) {
-        free(edges.list);
-        return error;
-    }
-    return topology_graph_make(plan, &edges);
-}
-
-const struct topology_family topology_file = {.make = make, TOPOLOGY_TABLE};

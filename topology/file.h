@@ -5,6 +5,7 @@
 #define TOPOLOGY_FILE_H
 
 #include "topology/topology.h"
+#include <stdbool.h>
 
 #define TOPOLOGY_FILE_BYTES_MOST (1u << 26)
 
@@ -18,5 +19,12 @@ enum base_error topology_graph_read(const char *path, const char *text, size_t b
 void topology_graph_destroy(struct topology_graph *graph);
 size_t topology_graph_nodes(const struct topology_graph *graph);
 const char *topology_graph_name(const struct topology_graph *graph, size_t node); // in order of their naming
+bool topology_graph_has(const struct topology_graph *graph, const char *name);
+// The node with the most neighbours, and how many they are. BASE_ENOMEM.
+enum base_error topology_graph_widest(const struct topology_graph *graph, size_t *node,
+                                      size_t *degree) BASE_CHECK;
+// Over the edges in the order of their lines: nodes with equal hashes make the same plans of the same
+// members.
+uint64_t topology_graph_hash(const struct topology_graph *graph);
 
 #endif

@@ -57,7 +57,7 @@ struct topology_plan;
 
 // members[n] in any order, which does not matter to the plan; copied. BASE_EINVAL: rings out of range, or n >
 // TOPOLOGY_MEMBERS_MOST. Every kind takes every number of members.
-// BASE_ENOTFOUND: file, and a member that it does not name.
+// file: a member that it does not name meets nobody; of several with one name the lowest id has its place.
 enum base_error topology_plan_create(const struct topology_options *options,
                                      const struct topology_member *members, size_t n,
                                      struct topology_plan **plan) BASE_CHECK;

@@ -94,15 +94,69 @@ static void nodes_that_are_known_beforehand(void **state)
     topology_graph_destroy(graph);
 }
 
-static void a_member_that_the_file_does_not_name_has_no_plan(void **state)
+// Strangers come from the network, and two nodes may have been given one name: the graph goes on without
+// them.
+static void who_has_no_place_in_the_file_meets_nobody(void **state)
 {
-    struct topology_member members[] = {named("a"), named("x")};
-    struct topology_options options = {.kind = TOPOLOGY_FILE, .graph = read_graph("a b\n")};
-    struct topology_plan *plan = NULL;
+    struct topology_member members[] = {named("x"), named("a"), named("b"), named("a"), named("c")};
+    struct topology_graph *graph = read_graph("a b\nb c\nc a\n");
+    struct topology_options options = {.kind = TOPOLOGY_FILE, .graph = graph};
+    size_t peers[8];
     (void)state;
-    assert_int_equal(topology_plan_create(&options, members, 2, &plan), BASE_ENOTFOUND);
-    assert_null(plan);
-    topology_graph_destroy((struct topology_graph *)(uintptr_t)options.graph);
+    members[1].id[0] = 9;
+    members[3].id[0] = 8;
+    struct topology_plan *plan = world_plan(&options, members, 5);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(topology_plan_neighbours(plan, i, peers, 8), 0);
+        for (uint64_t round = 0; round < 6; round++)
+            assert_int_equal(topology_plan_partner(plan, i, round), TOPOLOGY_NOBODY);
+    }
+    assert_int_equal(topology_plan_neighbours(plan, 3, peers, 8), 2);
+    assert_true(peers[0] == 2 && peers[1] == 4);
+    topology_plan_destroy(plan);
+    topology_graph_destroy(graph);
+}
+
+// The simulator knows its nodes beforehand and a node does not: both make one plan of one file.
+static void a_plan_follows_the_lines(void **state)
+{
+    struct topology_member known[] = {named("d"), named("c"), named("b"), named("a")};
+    const char text[] = "b d\na b\nd a\nc a\n";
+    struct topology_graph *here = read_graph(text), *there = NULL;
+    struct base_reason why;
+    (void)state;
+    assert_int_equal(topology_graph_read("g", text, strlen(text), known, 4, &there, &why), BASE_OK);
+    struct topology_plan *a =
+        world_plan(&(struct topology_options){.kind = TOPOLOGY_FILE, .graph = here}, known, 4);
+    struct topology_plan *b =
+        world_plan(&(struct topology_options){.kind = TOPOLOGY_FILE, .graph = there}, known, 4);
+    assert_int_equal(topology_plan_period(a), topology_plan_period(b));
+    for (size_t i = 0; i < 4; i++)
+        for (uint64_t round = 0; round < topology_plan_period(a); round++)
+            assert_int_equal(topology_plan_partner(a, i, round), topology_plan_partner(b, i, round));
+    assert_true(topology_graph_hash(here) == topology_graph_hash(there));
+    topology_plan_destroy(a);
+    topology_plan_destroy(b);
+    topology_graph_destroy(there);
+    there = read_graph("b d\na b\nc a\nd a\n"); // other lines may be other rounds
+    assert_true(topology_graph_hash(here) != topology_graph_hash(there));
+    topology_graph_destroy(here);
+    topology_graph_destroy(there);
+}
+
+static void the_widest_node_is_told(void **state)
+{
+    static const char *const texts[] = {"a b\nc b\nb d\na c\n", "a b\nb a\nc b\nb c\nb d\nd b\n"};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct topology_graph *graph = read_graph(texts[i]);
+        size_t node = 9, degree = 9;
+        assert_int_equal(topology_graph_widest(graph, &node, &degree), BASE_OK);
+        assert_string_equal(topology_graph_name(graph, node), "b");
+        assert_int_equal(degree, 3);
+        assert_true(topology_graph_has(graph, "d") && !topology_graph_has(graph, "e"));
+        topology_graph_destroy(graph);
+    }
 }
 
 // Two members in a row die on a path, and the hub of a star: the rest stays whole.
@@ -182,7 +236,9 @@ int main(void)
         cmocka_unit_test(lines_are_edges),
         cmocka_unit_test(what_is_no_graph_is_refused_with_its_line),
         cmocka_unit_test(nodes_that_are_known_beforehand),
-        cmocka_unit_test(a_member_that_the_file_does_not_name_has_no_plan),
+        cmocka_unit_test(who_has_no_place_in_the_file_meets_nobody),
+        cmocka_unit_test(a_plan_follows_the_lines),
+        cmocka_unit_test(the_widest_node_is_told),
         cmocka_unit_test(a_plan_closes_over_the_dead),
         cmocka_unit_test(random_deaths_leave_it_whole),
     };

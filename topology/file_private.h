@@ -1,0 +1,32 @@
+// The graph as it was read; for topology/file.c, which reads, and topology/file_plan.c, which makes plans of
+// it.
+#ifndef TOPOLOGY_FILE_PRIVATE_H
+#define TOPOLOGY_FILE_PRIVATE_H
+
+#include "topology/file.h"
+
+#define TOPOLOGY_NO_NODE UINT32_MAX
+
+struct topology_given { // an edge as a line gives it
+    uint32_t from, to, line;
+    double weight;
+};
+
+struct topology_graph {
+    char (*names)[LIMIT_NODE_NAME_BYTES];
+    uint32_t *line; // where each node is named first; 0: never
+    uint32_t n, names_room;
+    uint32_t *index; // [index_room] hash table of nodes by name, or TOPOLOGY_NO_NODE
+    uint32_t index_room;
+    struct topology_given *edges;
+    size_t n_edges, edges_room;
+    unsigned directions; // 1: each edge stands there once; 2: twice
+};
+
+uint32_t topology_graph_find(const struct topology_graph *graph, const char *name); // or TOPOLOGY_NO_NODE
+
+// Connected parts: parent[n], each node a part of its own at first (NULL: no memory), and the part of one.
+uint32_t *topology_parts_alone(size_t n);
+uint32_t topology_part_of(uint32_t *parent, uint32_t node);
+
+#endif
