@@ -1,4 +1,5 @@
 #include "node/cluster.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "node/clock.h"
 #include "node/cluster_private.h"
@@ -201,6 +202,13 @@ static void timer(evutil_socket_t s, short what, void *argument)
 
 // -- making
 
+// Without a name a group of its own, by its id.
+static uint32_t group_of(const char *name, const struct gossip_id *id)
+{
+    return (uint32_t)(name[0] ? base_hash_bytes(1, name, strlen(name))
+                              : base_hash_bytes(2, id->bytes, sizeof id->bytes));
+}
+
 static enum base_error make_membership(struct node_cluster *cluster, struct base_reason *why)
 {
     const struct node_cluster_options *o = &cluster->options;
@@ -210,6 +218,7 @@ static enum base_error make_membership(struct node_cluster *cluster, struct base
         .name = o->name,
         .n_addresses = (uint8_t)cluster->n_addresses,
         .shard = o->config->data.shards > 1 ? (uint32_t)o->config->data.shard : GOSSIP_NO_SHARD,
+        .group = group_of(o->config->node.group, &o->identity->id),
         .profile = (enum gossip_member_profile)o->config->cluster.profile,
         .now_ns = node_clock_ns(),
         .recent_boots = o->boot.recent,

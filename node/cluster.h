@@ -34,6 +34,7 @@ struct node_cluster_options {
     struct event_base *base;      // borrowed, as all below
     struct node_streams *streams; // of this base
     const struct node_config *config;
+    struct topology_options topology; // its graph borrowed
     const struct gossip_identity *identity;
     const char *name;
     uint8_t psk[32];

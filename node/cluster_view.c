@@ -12,6 +12,7 @@ static struct topology_member *as_topology(const struct gossip_record *view, siz
         snprintf(members[i].name, sizeof members[i].name, "%s", view[i].name);
         memcpy(members[i].id, view[i].id.bytes, sizeof members[i].id);
         members[i].slot = view[i].slot;
+        members[i].group = view[i].group;
     }
     return members;
 }
@@ -35,11 +36,7 @@ static void claim_slot(struct node_cluster *cluster, uint32_t slot)
 
 void node_cluster_take_view(struct node_cluster *cluster)
 {
-    const struct node_config *config = cluster->options.config;
     const struct gossip_id *self = &cluster->options.identity->id;
-    struct topology_options topology = {.kind = (enum topology_kind)config->topology.kind,
-                                        .seed = config->topology.seed,
-                                        .rings = (unsigned)config->topology.rings};
     size_t count = 0, n_neighbours = 0;
     uint32_t slot = TOPOLOGY_NO_SLOT;
     struct gossip_id neighbours[NODE_GRAPH_NEIGHBOURS];
@@ -47,7 +44,8 @@ void node_cluster_take_view(struct node_cluster *cluster)
     struct topology_member *members = as_topology(view, count);
     enum base_error code = members ? BASE_OK : BASE_ENOMEM;
     if (code == BASE_OK)
-        code = node_graph_neighbours(&topology, members, count, self, neighbours, &n_neighbours, &slot);
+        code = node_graph_neighbours(&cluster->options.topology, members, count, self, neighbours,
+                                     &n_neighbours, &slot);
     if (code != BASE_OK) { // the graph stays as it was until the next change
         base_log(BASE_LOG_ERROR, "view", "the graph can't follow the members: %s", base_error_name(code));
         free(members);

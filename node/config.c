@@ -285,7 +285,9 @@ static const struct node_key keys[] = {
         "best with "
         "a power of two. random: topology.rings rings in random orders, in turn. torus: four neighbours. "
         "exponential, one-peer: those 1, 2, 4, ... places away. complete, star, matchings: everybody, a hub, "
-        "anybody; up to 65 nodes. The others are for the simulator. The same on all nodes."),
+        "anybody; up to 65 nodes. base: exact after some rounds, for any number of nodes. hierarchical: the "
+        "same inside each node.group, then among one node of each. file: as topology.file says. The same on "
+        "all nodes."),
     INTEGER("topology.seed", topology.seed, "1", 0, ANY,
             "Seed of the order of the nodes. The same on all nodes."),
     INTEGER("topology.rings", topology.rings, "2", 1, TOPOLOGY_RINGS_MOST,

@@ -98,7 +98,7 @@ struct node_config {
         uint64_t forget_after_ns; // a peer unreachable for so long leaves the graph
     } average;
     struct {      // topology.*
-        int kind; // enum topology_kind; base, hierarchical and file are refused
+        int kind; // enum topology_kind
         uint64_t seed;
         uint64_t rings; // random: K
         char *file;     // file: the graph
@@ -123,6 +123,27 @@ extern const struct node_schema node_config_schema;
 // host:port, no duplicates), each naming file, line and key through its origin. Duplicate peers and such that
 // are harmless are warnings in the log, not errors.
 enum base_error node_config_check(const struct node_config *config, struct base_reason *why) BASE_CHECK;
+
+// What p2pml-node and p2pml run refuse beside that, and p2pml sim does not: methods that only the simulator
+// has, and graphs with more neighbours than a node has room for. After node_config_check.
+enum base_error node_config_check_runnable(const struct node_config *config,
+                                           struct base_reason *why) BASE_CHECK;
+
+// The keys that average.method decides take its values, and the log says so: model-average sends whole models
+// in fp32, without drift correction. After the checks; whatever reads the configuration then needs to know
+// nothing of it.
+void node_config_settle(struct node_config *config);
+
+// topology.file, read and checked; *graph is the caller's, NULL for other kinds. known[n]: the nodes that
+// there are; NULL: those that the file names.
+struct topology_graph;
+struct topology_member;
+enum base_error node_config_graph(const struct node_config *config, const struct topology_member *known,
+                                  size_t n, struct topology_graph **graph,
+                                  struct base_reason *why) BASE_CHECK;
+// A node of this name has a place in that graph (NULL: in any).
+enum base_error node_config_check_place(const struct node_config *config, const struct topology_graph *graph,
+                                        const char *name, struct base_reason *why) BASE_CHECK;
 
 // The examples to train and to test on, with what 0 stands for filled in. Files: count 0 is to the end (of
 // the file, so it stays 0 here). Digits: train_count 0 is 8,000, test_count 0 is 2,000, and test_first 0 is

@@ -2,7 +2,6 @@
 #include "base/limits.h"
 #include "node/config_private.h"
 #include "node/schema_private.h"
-#include "topology/topology.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -70,6 +69,8 @@ static enum base_error check_names(const struct node_config *config, struct base
 {
     enum base_error error = check_name(config, "node.name", config->node.name, why);
     if (!error)
+        error = check_name(config, "node.group", config->node.group, why);
+    if (!error)
         error = check_name(config, "cluster.name", config->cluster.name, why);
     if (!error && !config->cluster.name[0])
         error = node_config_at(config, "cluster.name", why,
@@ -80,9 +81,8 @@ static enum base_error check_names(const struct node_config *config, struct base
     return error;
 }
 
-// `what` is what the file holds, in words.
-static enum base_error check_file(const struct node_config *config, const char *key, const char *path,
-                                  const char *what, struct base_reason *why)
+enum base_error node_config_check_file(const struct node_config *config, const char *key, const char *path,
+                                       const char *what, struct base_reason *why)
 {
     char found[SCHEMA_FOUND_BYTES];
     struct stat status;
@@ -140,10 +140,11 @@ static enum base_error check_secrets(const struct node_config *config, struct ba
 {
     enum base_error error = BASE_OK;
     if (config->cluster.secret_file[0])
-        error = check_file(config, "cluster.secret_file", config->cluster.secret_file, "the cluster's secret",
-                           why);
+        error = node_config_check_file(config, "cluster.secret_file", config->cluster.secret_file,
+                                       "the cluster's secret", why);
     if (!error && config->cluster.allow_file[0])
-        error = check_file(config, "cluster.allow_file", config->cluster.allow_file, "ids of nodes", why);
+        error = node_config_check_file(config, "cluster.allow_file", config->cluster.allow_file,
+                                       "ids of nodes", why);
     return error;
 }
 
@@ -220,7 +221,7 @@ static enum base_error check_data_files(const struct node_config *config, struct
     enum base_error error = BASE_OK;
     for (size_t i = 0; i < sizeof files / sizeof *files && !error; i++)
         if (files[i].kind == config->data.kind)
-            error = check_file(config, files[i].key, files[i].path, files[i].what, why);
+            error = node_config_check_file(config, files[i].key, files[i].path, files[i].what, why);
         else
             node_config_warn_unused(config, files[i].key,
                                     files[i].kind == NODE_DATA_IDX ? "data.kind is idx"
@@ -316,33 +317,19 @@ static enum base_error check_model(const struct node_config *config, struct base
     return BASE_OK;
 }
 
-// Two nodes meet half way, and a record names neither a group nor a file.
-static enum base_error check_topology(const struct node_config *config, struct base_reason *why)
-{
-    enum base_error error = BASE_OK;
-    if (config->topology.kind == TOPOLOGY_BASE)
-        error =
-            base_fail(why, BASE_EINVAL,
-                      "the meetings of base have weights other than 1/2, and nodes meet half way; expected "
-                      "another kind, such as butterfly, which is the same for a power of two");
-    else if (config->topology.kind == TOPOLOGY_HIERARCHICAL)
-        error = base_fail(
-            why, BASE_EINVAL,
-            "hierarchical needs the group of every node, which nodes do not tell one another; expected "
-            "another kind");
-    else if (config->topology.kind == TOPOLOGY_FILE)
-        error = base_fail(
-            why, BASE_EINVAL,
-            "a graph from a file is for p2pml topology show and the simulator; expected another kind");
-    return error ? node_config_at(config, "topology.kind", why, error) : BASE_OK;
-}
-
 enum base_error node_config_check(const struct node_config *config, struct base_reason *why)
 {
     enum base_error (*const checks[])(const struct node_config *, struct base_reason *) = {
-        check_names,    check_addresses, check_secrets,           check_peers,
-        check_data,     check_model,     node_config_check_train, node_config_check_average,
-        check_topology,
+        check_names,
+        check_addresses,
+        check_secrets,
+        check_peers,
+        check_data,
+        check_model,
+        node_config_check_train,
+        node_config_check_average,
+        node_config_check_method,
+        node_config_check_topology,
     };
     enum base_error error = BASE_OK;
     for (size_t i = 0; i < sizeof checks / sizeof *checks && !error; i++)

@@ -13,6 +13,16 @@ void node_config_say(enum base_log_level level, const struct node_config *config
 // A key that stands at its default disturbs nobody: configs/node/node.yaml shows all of them.
 void node_config_warn_unused(const struct node_config *config, const char *key, const char *used_when);
 
+// A file that can be read; `what` is what it holds, in words.
+enum base_error node_config_check_file(const struct node_config *config, const char *key, const char *path,
+                                       const char *what, struct base_reason *why) BASE_CHECK;
+enum base_error node_config_check_method(const struct node_config *config,
+                                         struct base_reason *why) BASE_CHECK;
+enum base_error node_config_check_topology(const struct node_config *config,
+                                           struct base_reason *why) BASE_CHECK;
+enum base_error node_config_check_runnable_method(const struct node_config *config,
+                                                  struct base_reason *why) BASE_CHECK;
+
 enum base_error node_config_check_train(const struct node_config *config, struct base_reason *why) BASE_CHECK;
 enum base_error node_config_check_average(const struct node_config *config,
                                           struct base_reason *why) BASE_CHECK;

@@ -212,7 +212,8 @@ bool node_graph_is_stranger(const struct node_graph *graph, const struct gossip_
     return node_graph_has(graph, peer) && !is_neighbour(graph, peer);
 }
 
-bool node_graph_partner(const struct node_graph *graph, uint64_t round, struct gossip_id *partner)
+bool node_graph_partner(const struct node_graph *graph, uint64_t round, struct gossip_id *partner,
+                        float *weight)
 {
     if (graph->position == TOPOLOGY_NOBODY)
         return false;
@@ -220,5 +221,6 @@ bool node_graph_partner(const struct node_graph *graph, uint64_t round, struct g
     if (peer == TOPOLOGY_NOBODY)
         return false;
     *partner = graph->view[peer];
+    *weight = (float)topology_plan_weight(graph->plan, graph->position, round);
     return true;
 }

@@ -42,7 +42,9 @@ bool node_graph_next(struct node_graph *graph, struct node_graph_change *change)
 bool node_graph_has(const struct node_graph *graph, const struct gossip_id *peer); // in the view
 // A member of the view that is no neighbour: its edge can be forgotten.
 bool node_graph_is_stranger(const struct node_graph *graph, const struct gossip_id *peer);
-// Whom the schedule names for a round; false: nobody.
-bool node_graph_partner(const struct node_graph *graph, uint64_t round, struct gossip_id *partner);
+// Whom the schedule names for a round, and the weight w of that meeting: x' = (1-w) x + w x_partner; false:
+// nobody.
+bool node_graph_partner(const struct node_graph *graph, uint64_t round, struct gossip_id *partner,
+                        float *weight);
 
 #endif

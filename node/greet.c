@@ -16,13 +16,15 @@ static uint64_t join_real(uint64_t hash, double value)
     return join(hash, bits);
 }
 
-uint64_t node_greeting_rules(const struct node_config *config)
+uint64_t node_greeting_rules(const struct node_config *config, uint64_t graph)
 {
     bool moments = config->average.share_second_moment > 0 && config->train.optimizer == NODE_OPTIMIZER_ADAMW;
     uint64_t hash = join(0x72756c6573ull, (uint64_t)config->topology.kind);
     hash = join(hash, config->topology.seed);
     hash = join(hash, config->topology.kind == TOPOLOGY_RANDOM ? config->topology.rings : 0);
+    hash = join(hash, graph);
     hash = join(hash, (uint64_t)config->cluster.profile);
+    hash = join(hash, (uint64_t)config->average.method);
     hash = join(hash, config->average.drift_correction);
     if (config->average.drift_correction) {
         hash = join_real(hash, config->average.drift_gain);
@@ -48,7 +50,7 @@ enum base_error node_greeting_compare(const struct gossip_greeting *ours,
         return base_fail(
             why, BASE_EMISMATCH,
             "its settings differ in one that all nodes must share: topology.kind, topology.seed, "
-            "topology.rings, "
-            "cluster.profile, average.drift_correction, drift_gain, drift_limit or share_second_moment");
+            "topology.rings, topology.file, cluster.profile, average.method, drift_correction, drift_gain, "
+            "drift_limit or share_second_moment");
     return BASE_OK;
 }

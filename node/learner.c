@@ -82,7 +82,8 @@ static void local_steps(struct node_learner *l, float *scale)
     const struct node_config *config = l->options.config;
     double loss_sum = 0, rate_sum = 0;
     size_t examples = 0;
-    for (uint64_t i = 0; i < config->average.local_steps && !node_learner_stopped(l); i++) {
+    uint64_t begun_ns = node_clock_ns(), steps = 0;
+    for (; steps < config->average.local_steps && !node_learner_stopped(l); steps++) {
         if (train_trainer_steps_done(l->options.trainer) >= config->train.steps)
             break;
         struct kernels_loss loss;
@@ -95,6 +96,7 @@ static void local_steps(struct node_learner *l, float *scale)
     if (examples > 0)
         l->loss = loss_sum / (double)examples;
     *scale = (float)rate_sum;
+    node_pace_add(&l->pace, node_clock_ns() - begun_ns, steps);
 }
 
 static bool checkpoint_is_due(struct node_learner *l)
@@ -112,6 +114,7 @@ static void train_round(struct node_learner *l)
     uint64_t eval_rounds = l->options.config->train.eval_rounds;
     double rate = train_trainer_rate(l->options.trainer);
     node_learner_tell(l, "training", false);
+    train_trainer_round_begin(l->options.trainer);
     local_steps(l, &scale);
     if (node_learner_stopped(l))
         return; // the last rendezvous takes these steps in

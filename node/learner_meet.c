@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define PROGRESS_EVERY_NS (100 * NODE_MILLISECOND_NS)
+#define SCALE_MOST        8.0 // of the learning rate, whatever neighbours say of their pace
 
 bool node_learner_stopped(const struct node_learner *l)
 {
@@ -119,6 +120,15 @@ static void settle(struct node_learner *l, struct node_round *round)
     l->totals = round->totals;
 }
 
+// A node that takes longer for its steps takes larger ones, so that its data count as much (DESIGN: rounds).
+static void scale_rate(struct node_learner *l, double pace)
+{
+    if (!l->options.config->train.scale_rate)
+        return;
+    double factor = pace < 1 / SCALE_MOST ? 1 / SCALE_MOST : pace > SCALE_MOST ? SCALE_MOST : pace;
+    train_trainer_scale(l->options.trainer, factor);
+}
+
 enum base_error node_learner_meet(struct node_learner *l, bool meets, float step_scale, bool checkpoint)
 {
     train_trainer_fetch(l->options.trainer);
@@ -126,7 +136,11 @@ enum base_error node_learner_meet(struct node_learner *l, bool meets, float step
     round.meets = meets;
     round.step_scale = step_scale;
     round.checkpoint = checkpoint;
+    round.pace_ns = node_pace_ns(&l->pace);
+    round.pace = 1;
     settle(l, &round);
+    if (meets)
+        scale_rate(l, round.pace);
     train_trainer_store(l->options.trainer);
     return round.checkpoint_error;
 }

@@ -3,6 +3,7 @@
 #define NODE_LEARNER_PRIVATE_H
 
 #include "node/learner.h"
+#include "node/pace.h"
 #include "node/shards.h"
 #include <pthread.h>
 
@@ -21,6 +22,7 @@ struct node_learner {
     float *device_scratch; // [parameters] in the kernels' memory, for evaluation
     uint64_t round;        // done so far; rounds are numbered from 1
     uint64_t progress_ns, checkpoint_ns;
+    struct node_pace pace;
     const char *state;     // as last told
     double loss, accuracy; // latest; accuracy: latest measured
     struct gossip_exchange_totals totals;

@@ -268,6 +268,7 @@ static enum base_error make_cluster(struct node_loop *loop, struct node_ports *p
     struct node_cluster_options cluster = {.base = loop->base,
                                            .streams = loop->streams,
                                            .config = o->config,
+                                           .topology = o->topology,
                                            .identity = o->identity,
                                            .name = o->name,
                                            .allow = o->allow,

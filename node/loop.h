@@ -10,11 +10,13 @@
 #include "node/config.h"
 #include "node/counters.h"
 #include "node/mailbox.h"
+#include "topology/topology.h"
 
 struct node_loop;
 
 struct node_loop_options {
     const struct node_config *config; // borrowed, as all below
+    struct topology_options topology; // its graph borrowed
     const struct gossip_identity *identity;
     const char *name; // node.name, or what stands for it
     uint8_t psk[32];

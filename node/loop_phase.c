@@ -92,6 +92,8 @@ static bool edges_are_live(const struct node_loop *loop)
 {
     size_t count = 0;
     const struct gossip_id *neighbours = node_cluster_neighbours(loop->cluster, &count);
+    if (loop->options.config->average.method == NODE_METHOD_LOCAL)
+        return true; // there are none
     for (size_t i = 0; i < count; i++)
         if (!edge_is_live(loop, &neighbours[i]))
             return false;

@@ -63,6 +63,7 @@ struct node_round { // one rendezvous of learner and worker
     bool meets; // false: only take in pending corrections; the learner stands still afterwards (its last
                 // round, or it waits now), so what donors need is kept
     float step_scale;
+    uint64_t pace_ns; // time of one local step of this node; 0: not known yet
     float *model, *second_moment, *correction;
     float *outer;    // outer momentum, or NULL: for donors and when fetching
     uint64_t step;   // local steps done
@@ -70,6 +71,7 @@ struct node_round { // one rendezvous of learner and worker
     bool fetched;    // out: that is done; false: it was ended before
     bool checkpoint; // write one while everything stands still
     struct gossip_exchange_totals totals; // out
+    double pace;                          // out: of this node's steps over the median of its neighbours'
     int checkpoint_error;                 // out: enum base_error
 };
 

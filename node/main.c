@@ -103,7 +103,12 @@ static enum base_error read_config(const struct arguments *a, struct node_config
         return code;
     base_log_configure((enum base_log_level)config->log.level, (enum base_log_format)config->log.format,
                        config->node.name);
-    return node_config_check(config, why);
+    code = node_config_check(config, why);
+    if (code == BASE_OK)
+        code = node_config_check_runnable(config, why);
+    if (code == BASE_OK)
+        node_config_settle(config);
+    return code;
 }
 
 struct threads { // what they share
@@ -134,6 +139,7 @@ static enum base_error open_loop(struct node_setup *s, struct threads *t, struct
     if (code != BASE_OK)
         return base_fail(why, code, "the mailboxes can't be made: %s", base_error_name(code));
     struct node_loop_options options = {.config = s->config,
+                                        .topology = s->topology,
                                         .identity = &s->identity,
                                         .name = s->name,
                                         .has_secret = s->config->cluster.secret_file[0] != 0,
@@ -164,9 +170,8 @@ static enum base_error start_threads(struct node_setup *s, struct threads *t)
 {
     struct node_worker_options worker = {.exchange = s->exchange,
                                          .self = s->identity.id,
-                                         .topology = {.kind = (enum topology_kind)s->config->topology.kind,
-                                                      .seed = s->config->topology.seed,
-                                                      .rings = (unsigned)s->config->topology.rings},
+                                         .topology = s->topology,
+                                         .local = s->config->average.method == NODE_METHOD_LOCAL,
                                          .forget_after_ns = s->config->average.forget_after_ns,
                                          .inbox = t->worker_box,
                                          .loop = t->loop_box,

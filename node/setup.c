@@ -7,6 +7,7 @@
 #include "node/data.h"
 #include "node/greet.h"
 #include "node/mail.h"
+#include "topology/file.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -91,6 +92,18 @@ static enum base_error take_secrets(struct node_setup *s, struct base_reason *wh
     return BASE_OK;
 }
 
+static enum base_error take_graph(struct node_setup *s, struct base_reason *why)
+{
+    enum base_error code = node_config_graph(s->config, NULL, 0, &s->graph, why);
+    if (code == BASE_OK)
+        code = node_config_check_place(s->config, s->graph, s->name, why);
+    s->topology = (struct topology_options){.kind = (enum topology_kind)s->config->topology.kind,
+                                            .seed = s->config->topology.seed,
+                                            .rings = (unsigned)s->config->topology.rings,
+                                            .graph = s->graph};
+    return code;
+}
+
 enum base_error node_setup_model(const struct node_config *config, const struct train_dataset *data,
                                  const struct kernels *kernels, struct train_model **model,
                                  struct base_reason *why)
@@ -132,6 +145,7 @@ enum base_error node_setup_trainer(const struct node_config *config, const char 
         .epsilon = config->train.epsilon,
         .steps = config->train.steps,
         .batch = config->train.batch,
+        .proximal = config->train.proximal,
         // nodes that share a shard must not see it in the same order
         .seed = base_hash_bytes(config->train.seed, name, strlen(name)),
     };
@@ -239,6 +253,10 @@ enum base_error node_setup_exchange_options(const struct node_config *c,
                       .block = (size_t)c->average.select_block},
         .filters = filters,
         .sync = c->average.mode == NODE_MODE_SYNC,
+        .bounded = c->average.mode == NODE_MODE_BOUNDED,
+        .max_delay = c->average.max_delay,
+        .clip = (float)c->average.clip,
+        .keep_on_death = c->average.on_death == NODE_ON_DEATH_KEEP,
         .drift_correction = c->average.drift_correction,
         .drift_gain = (float)c->average.drift_gain,
         .drift_limit = (float)c->average.drift_limit,
@@ -316,7 +334,7 @@ static void make_greeting(struct node_setup *s, const char *version)
     g->schema = train_model_schema(s->model);
     g->parameters = d;
     g->life = s->life;
-    g->rules = node_greeting_rules(s->config);
+    g->rules = node_greeting_rules(s->config, s->graph ? topology_graph_hash(s->graph) : 0);
     s->message_limit = largest_message(d);
 }
 
@@ -341,6 +359,8 @@ static enum base_error make_all(struct node_setup *s, const char *version, bool 
                        s->name);
     describe(s, version);
     code = take_secrets(s, why);
+    if (code == BASE_OK)
+        code = take_graph(s, why);
     if (code == BASE_OK)
         code = make_training(s, why);
     if (code == BASE_OK)
@@ -389,6 +409,7 @@ void node_setup_destroy(struct node_setup *s)
     train_dataset_destroy(&s->train);
     train_dataset_destroy(&s->test);
     gossip_allow_list_destroy(&s->allow);
+    topology_graph_destroy(s->graph);
     gossip_identity_wipe(&s->identity);
     explicit_bzero(s->psk, sizeof s->psk);
     free(s->start);

@@ -1,6 +1,6 @@
 // Everything of a node that can fail before its ports open, made in this order: directory and lock, identity,
-// secret, allow-list, data, model, trainer, resume, exchange, metrics. On error all that was made is gone
-// again, except the directory and a new identity. Main thread, before the others start.
+// secret, allow-list, graph, data, model, trainer, resume, exchange, metrics. On error all that was made is
+// gone again, except the directory and a new identity. Main thread, before the others start.
 #ifndef NODE_SETUP_H
 #define NODE_SETUP_H
 
@@ -20,6 +20,8 @@ struct node_setup {
     struct gossip_identity identity;
     char name[LIMIT_NODE_NAME_BYTES];
     uint8_t psk[32];
+    struct topology_graph *graph; // of topology.file, or NULL
+    struct topology_options topology;
     bool has_allow;
     struct gossip_allow_list allow;
     const struct kernels *kernels;

@@ -185,6 +185,8 @@ static void follow_graph(struct node_worker *worker, enum base_error code)
         base_log(BASE_LOG_ERROR, "graph", "the graph of neighbours is not what it should be: %s",
                  base_error_name(code));
     while (node_graph_next(worker->graph, &change)) {
+        if (worker->options.local)
+            continue;
         note_edge(worker, &change.peer, change.up);
         if (!node_snapshot_fetching(worker->snapshot))
             link_event(worker, change.up ? GOSSIP_EXCHANGE_LINK_UP : GOSSIP_EXCHANGE_LINK_DOWN, &change.peer);
@@ -273,7 +275,10 @@ static void take_round(struct node_worker *worker, struct node_round *round)
         return;
     }
     forget_edges(worker);
-    event.round.meets = round->meets && node_graph_partner(worker->graph, round->round, &event.round.partner);
+    event.round.meets =
+        round->meets && !worker->options.local &&
+        node_graph_partner(worker->graph, round->round, &event.round.partner, &event.round.weight);
+    event.round.pace_ns = round->pace_ns;
     event.round.round = round->round;
     event.round.step_scale = round->step_scale;
     event.round.model = round->model;

@@ -66,6 +66,7 @@ enum base_error gossip_membership_create(const struct gossip_membership_options 
     strncpy(record.name, options->name, sizeof record.name - 1);
     record.slot = GOSSIP_NO_SLOT;
     record.shard = options->shard;
+    record.group = options->group;
     memcpy(record.exchange_public, options->identity->exchange_public, sizeof record.exchange_public);
     struct member *self = member_add(m, &record);
     if (!self) {

@@ -23,7 +23,7 @@ struct gossip_membership_options {
     const char *name;
     struct gossip_address addresses[LIMIT_ADDRESSES]; // may be none yet: nothing is told before there is one
     uint8_t n_addresses;
-    uint32_t shard;
+    uint32_t shard, group;
     enum gossip_member_profile profile;
     uint64_t seed; // of random choices: fresh entropy in a daemon
     uint64_t now_ns;
@@ -119,7 +119,7 @@ enum base_error gossip_membership_find(const struct gossip_membership *membershi
 const struct gossip_record *gossip_membership_view(const struct gossip_membership *membership, size_t *count);
 
 struct gossip_membership_totals {
-    uint64_t view_hash;    // over (id, boot, life, flags, slot) of all who are alive or suspected
+    uint64_t view_hash; // over (id, boot, life, flags, slot, shard, group) of all who are alive or suspected
     uint64_t view_changes; // VIEW actions so far
     unsigned health;       // Lifeguard's local health multiplier: 0 healthy .. 8
     size_t alive, suspect, dead, left, eligible;

@@ -86,6 +86,7 @@ static void write_signed_part(const struct gossip_record *record, struct base_wr
     base_write_bytes(writer, record->name, length);
     base_write_u32(writer, record->slot);
     base_write_u32(writer, record->shard);
+    base_write_u32(writer, record->group);
     base_write_bytes(writer, record->exchange_public, sizeof record->exchange_public);
     base_write_u8(writer, record->n_addresses);
     for (size_t i = 0; i < record->n_addresses; i++)
@@ -147,6 +148,7 @@ enum base_error gossip_record_read(struct base_reader *reader, struct gossip_rec
         return BASE_EFORMAT;
     read.slot = base_read_u32(reader);
     read.shard = base_read_u32(reader);
+    read.group = base_read_u32(reader);
     take(reader, read.exchange_public, sizeof read.exchange_public);
     read.n_addresses = base_read_u8(reader);
     if (read.n_addresses == 0 || read.n_addresses > LIMIT_ADDRESSES)

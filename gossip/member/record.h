@@ -37,6 +37,7 @@ struct gossip_record {
     char name[LIMIT_NODE_NAME_BYTES]; // [A-Za-z0-9._-]{1,63}
     uint32_t slot;                    // claimed place on a butterfly
     uint32_t shard;                   // of the data set
+    uint32_t group;                   // nodes with one number share a host or a rack
     uint8_t exchange_public[32];      // X25519: key of sealed datagrams
     uint8_t n_addresses;              // 1..LIMIT_ADDRESSES
     struct gossip_address addresses[LIMIT_ADDRESSES];

@@ -25,6 +25,7 @@ static struct gossip_record example(const struct gossip_identity *identity)
     strcpy(record.name, "host-a.1_x");
     record.slot = 5;
     record.shard = 2;
+    record.group = 0xfedcba98;
     memcpy(record.exchange_public, identity->exchange_public, 32);
     record.n_addresses = 2;
     record.addresses[0] = (struct gossip_address){.family = 4, .ip = {10, 1, 2, 3}, .port = 7400};

@@ -110,7 +110,7 @@ static void make(struct node *node, size_t i)
     node->greeting = (struct gossip_greeting){
         .protocol = GOSSIP_PROTOCOL, .version = "1", .model = "test", .schema = 1, .parameters = 1};
     snprintf(node->greeting.name, sizeof node->greeting.name, "%s", node->name);
-    node->config.node.advertise = nothing;
+    node->config.node.advertise = node->config.node.group = nothing;
     node->config.node.fault_file = i == 0 ? fault_path : nothing;
     node->config.cluster.name = cluster;
     node->config.cluster.profile = GOSSIP_PROFILE_LOCAL;

@@ -307,15 +307,27 @@ static void every_impossible_combination_is_named(void **state)
          "--set: peers: found \"localhost:0\", expected the port where that node listens"},
         {{"peers=::1:7400"},
          "--set: peers: found \"::1:7400\", expected an IPv6 address in brackets: [address]:port"},
-        {{"topology.kind=base"},
-         "--set: topology.kind: the meetings of base have weights other than 1/2, and nodes meet half way; "
-         "expected another kind, such as butterfly, which is the same for a power of two"},
-        {{"topology.kind=hierarchical"},
-         "--set: topology.kind: hierarchical needs the group of every node, which nodes do not tell one "
-         "another; expected another kind"},
-        {{"topology.kind=file"},
-         "--set: topology.kind: a graph from a file is for p2pml topology show and the simulator; expected "
-         "another kind"},
+        {{"node.group=rack 7"},
+         "--set: node.group: found \"rack 7\", expected only letters, digits, '.', '_' and '-'"},
+        {{"topology.kind=file"}, "default: topology.file: found \"\", expected a file with a graph"},
+        {{"topology.kind=file", "topology.file=/nowhere"},
+         "--set: topology.file: found \"/nowhere\", which cannot be read (No such file or directory), "
+         "expected a file with a graph"},
+        {{"topology.kind=file", "topology.file=/dev/null"},
+         "--set: topology.file: /dev/null: no edges; expected lines 'name name'"},
+        {{"average.method=model-average", "average.ratio=1/4"},
+         "--set: average.ratio: found 0.25, expected 1 or no such key: average.method is model-average, "
+         "which "
+         "sends whole models"},
+        {{"average.method=model-average", "average.values=int4"},
+         "--set: average.values: found int4, expected fp32 or no such key: average.method is model-average, "
+         "which sends whole models"},
+        {{"average.method=model-average", "average.select_block=4096"},
+         "--set: average.select_block: found 4096, expected 0 or no such key: average.method is "
+         "model-average, which sends whole models"},
+        {{"average.method=model-average", "average.filters=random-skip:0.1"},
+         "--set: average.filters: found 1 filters, expected [] or no such key: average.method is "
+         "model-average, which sends whole models"},
         {{"data.kind=idx"},
          "default: data.train_images: found \"\", expected a file with the training images"},
         {{"data.kind=idx", "data.train_images=/dev/null", "data.train_labels=/dev/null",
@@ -415,6 +427,58 @@ static void combinations_that_are_fine(void **state)
           "average.filters=same-keys:4,random-skip:0.5"},
          NULL},
         {{"data.shards=8", "data.shard=7", "data.partition=dirichlet", "topology.kind=butterfly"}, NULL},
+        {{"topology.kind=base"}, NULL},
+        {{"topology.kind=hierarchical", "node.group=rack-7"}, NULL},
+        {{"average.method=model-average", "average.ratio=1", "average.values=fp32", "average.clip=1.5"},
+         NULL},
+        {{"average.method=model-average", "average.ratio=1/32", "average.values=int8"}, NULL}, // defaults
+        {{"average.method=local", "average.ratio=1/4"}, NULL},
+        {{"average.mode=bounded", "average.max_delay=0", "train.proximal=0.1", "train.scale_rate=true",
+          "average.on_death=keep"},
+         NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct node_config config;
+        struct base_reason why = {""};
+        start(&config);
+        for (size_t j = 0; j < 6 && cases[i].assignments[j]; j++)
+            set(&config, cases[i].assignments[j]);
+        if (node_config_check(&config, &why) || node_config_check_runnable(&config, &why))
+            fail_msg("case %zu: %s", i, why.text);
+        node_schema_free(schema, &config);
+    }
+}
+
+// What the simulator may do and a node may not.
+static void what_no_node_can_run(void **state)
+{
+    (void)state;
+    static const struct wrong cases[] = {
+        {{"average.method=choco"},
+         "--set: average.method: choco is a baseline of p2pml sim; expected edge-ref, model-average or "
+         "local"},
+        {{"average.method=dpsgd"},
+         "--set: average.method: dpsgd is a baseline of p2pml sim; expected edge-ref, model-average or "
+         "local"},
+        {{"average.method=allreduce"},
+         "--set: average.method: allreduce is a baseline of p2pml sim; expected edge-ref, model-average or "
+         "local"},
+        {{"average.method=diloco"},
+         "--set: average.method: diloco is a baseline of p2pml sim; expected edge-ref, model-average or "
+         "local"},
+        {{"average.method=noloco"},
+         "--set: average.method: noloco is a baseline of p2pml sim; expected edge-ref, model-average or "
+         "local"},
+        {{"topology.kind=complete", "data.shards=66"},
+         "--set: topology.kind: found complete for 66 nodes, where a node may meet all others; expected at "
+         "most 65 nodes, or another kind, such as random"},
+        {{"topology.kind=star", "node.start_members=100"},
+         "--set: topology.kind: found star for 100 nodes, where a node may meet all others; expected at "
+         "most 65 nodes, or another kind, such as random"},
+        {{"topology.kind=matchings", "data.shards=1000"},
+         "--set: topology.kind: found matchings for 1000 nodes, where a node may meet all others; expected "
+         "at "
+         "most 65 nodes, or another kind, such as random"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct node_config config;
@@ -423,8 +487,96 @@ static void combinations_that_are_fine(void **state)
         for (size_t j = 0; j < 6 && cases[i].assignments[j]; j++)
             set(&config, cases[i].assignments[j]);
         if (node_config_check(&config, &why))
-            fail_msg("case %zu: %s", i, why.text);
+            fail_msg("%s", why.text);
+        assert_int_not_equal(node_config_check_runnable(&config, &why), BASE_OK);
+        assert_string_equal(why.text, cases[i].message);
         node_schema_free(schema, &config);
+    }
+}
+
+static void model_average_sends_whole_models(void **state)
+{
+    (void)state;
+    struct node_config config;
+    start(&config);
+    node_config_settle(&config);
+    assert_true(config.average.ratio == 1.0 / 32 && config.average.drift_correction);
+    set(&config, "average.method=model-average");
+    node_config_settle(&config);
+    assert_true(config.average.ratio == 1 && !config.average.drift_correction);
+    assert_int_equal(config.average.values, KERNELS_FP32);
+    node_schema_free(schema, &config);
+}
+
+// A file of this process with these lines; the caller removes it.
+static void write_graph(const char *text, char path[32])
+{
+    snprintf(path, 32, "/tmp/p2pml-graph-XXXXXX");
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, text, strlen(text)), (ssize_t)strlen(text));
+    close(file);
+}
+
+static void a_graph_names_its_line_and_needs_this_node(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *node, *message; // behind the file's name
+    } cases[] = {
+        {"a b\nb c\n", "", NULL},
+        {"a b\nb c\n", "c", NULL},
+        {"a b\nc d\n", "", ":2: not connected: no way leads from 'c' to 'a'"},
+        {"a b\nb c\nb\n", "", ":3: expected an edge as 'name name [weight]', found one of these words"},
+        {"a b\nb c\n", "d",
+         " does not name this node, 'd'; expected a line with it, or one of the "
+         "names there, 'a' to 'c', as node.name"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct node_config config;
+        struct base_reason why = {""};
+        char path[32], text[128], name[64], expected[512];
+        write_graph(cases[i].text, path);
+        start(&config);
+        snprintf(text, sizeof text, "topology:\n  kind: file\n  file: %s\n", path);
+        snprintf(name, sizeof name, "node.name=%s", cases[i].node);
+        assert_int_equal(node_schema_read_text(schema, "node.yaml", text, strlen(text), &config, &why),
+                         BASE_OK);
+        set(&config, name);
+        enum base_error error = node_config_check(&config, &why);
+        assert_int_equal(error == BASE_OK, cases[i].message == NULL);
+        snprintf(expected, sizeof expected, cases[i].message ? cases[i].message : "", path);
+        snprintf(expected, sizeof expected, "node.yaml:3: topology.file: %s%s", path,
+                 cases[i].message ? cases[i].message : "");
+        assert_string_equal(why.text, error ? expected : "");
+        node_schema_free(schema, &config);
+        unlink(path);
+    }
+}
+
+static void a_node_has_room_for_so_many_neighbours(void **state)
+{
+    (void)state;
+    for (int leaves = 64; leaves <= 65; leaves++) {
+        struct node_config config;
+        struct base_reason why = {""};
+        char path[32], text[4096], expected[256];
+        size_t used = 0;
+        for (int i = 0; i < leaves; i++)
+            used += (size_t)snprintf(text + used, sizeof text - used, "leaf-%d hub\n", i);
+        write_graph(text, path);
+        start(&config);
+        set(&config, "topology.kind=file");
+        snprintf(text, sizeof text, "topology.file=%s", path);
+        set(&config, text);
+        assert_int_equal(node_config_check(&config, &why), BASE_OK);
+        snprintf(expected, sizeof expected,
+                 "--set: topology.file: %s: 'hub' has 65 neighbours, expected at most 64", path);
+        assert_int_equal(node_config_check_runnable(&config, &why), leaves == 64 ? BASE_OK : BASE_ELIMIT);
+        if (leaves > 64)
+            assert_string_equal(why.text, expected);
+        node_schema_free(schema, &config);
+        unlink(path);
     }
 }
 
@@ -657,7 +809,7 @@ static void every_file_of_configs_is_good(void **state)
             fail_msg("%s", why.text);
         if (config.cluster.secret_file[0]) // the user makes it; here any file stands for it
             set(&config, "cluster.secret_file=/dev/null");
-        if (node_config_check(&config, &why))
+        if (node_config_check(&config, &why) || node_config_check_runnable(&config, &why))
             fail_msg("%s", why.text);
         node_schema_free(schema, &config);
     }
@@ -694,6 +846,10 @@ int main(void)
         cmocka_unit_test(every_impossible_combination_is_named),
         cmocka_unit_test(checks_name_file_and_line),
         cmocka_unit_test(combinations_that_are_fine),
+        cmocka_unit_test(what_no_node_can_run),
+        cmocka_unit_test(model_average_sends_whole_models),
+        cmocka_unit_test(a_graph_names_its_line_and_needs_this_node),
+        cmocka_unit_test(a_node_has_room_for_so_many_neighbours),
         cmocka_unit_test(too_many_peers),
         cmocka_unit_test(outer_momentum_stays_below_what_diverges),
         cmocka_unit_test(zero_counts_mean_what_the_help_says),
