@@ -1,0 +1,101 @@
+"""Graphs with weights, groups and files, and methods of averaging: nodes train to the end and agree, or do not."""
+
+import os
+import re
+
+from cluster import ClusterTest, unittest
+
+SYNC = {"average__mode": "sync", "average__deadline_floor": "20s", "average__deadline_ceiling": "60s",
+        "data__partition": "dirichlet", "data__alpha": 0.3}
+
+
+class Methods(ClusterTest):
+    def train(self, nodes):
+        for node in nodes:
+            node.start()
+        last = []
+        for node in nodes:
+            log = node.wait_exit(0)
+            self.assertNotIn(" error ", log)
+            last.append(node.rows()[-1])
+            self.assertEqual(last[-1]["step"], 400, log)
+            self.assertEqual(last[-1]["state"], "finished", log)
+        return last
+
+    def graph_file(self, text):
+        path = os.path.join(self.directory, "graph.txt")
+        with open(path, "w") as f:
+            f.write(text)
+        return path
+
+    def check_agree(self, last):
+        """Each node has a third or a quarter of the data, and of some classes nothing: alone it stays below this."""
+        accuracies = [row["accuracy"] for row in last]
+        self.assertGreater(min(accuracies), 0.6, accuracies)
+        self.assertLess(max(accuracies) - min(accuracies), 0.15, accuracies)
+
+    def test_three_nodes_on_a_base_graph(self):
+        last = self.train(self.cluster(3, topology__kind="base", **SYNC))
+        self.check_agree(last)
+        # Three rounds a period: 0-1, then 0-2 or the like with weight 2/3, then 0-1 again: one rests in each.
+        self.assertEqual(sum(row["exchanges"] for row in last), 2 * 100)
+
+    def test_groups_meet_through_their_leaders(self):
+        nodes = self.cluster(4, topology__kind="hierarchical", **SYNC)
+        for i, node in enumerate(nodes):
+            node.command += ["--set", f"node.group=rack-{i // 2}"]
+        last = self.train(nodes)
+        self.check_agree(last)
+        # Two rounds: inside the racks, all four; among the leaders, two of them.
+        self.assertEqual(sorted(row["exchanges"] for row in last), [50, 50, 100, 100])
+        for rack in (0, 2):
+            self.assertEqual(sorted(row["exchanges"] for row in last[rack:rack + 2]), [50, 100])
+
+    def test_a_graph_of_a_file(self):
+        path = self.graph_file("# a path\nnode-0 node-1\nnode-1 node-2\nnode-2 node-3\n")
+        last = self.train(self.cluster(4, topology__kind="file", topology__file=path, **SYNC))
+        self.check_agree(last)
+        self.assertEqual([row["exchanges"] for row in last], [50, 100, 100, 50])
+
+    def test_a_node_that_is_not_in_the_file_does_not_start(self):
+        path = self.graph_file("a b\n")
+        node = self.node("c", 0, topology__kind="file", topology__file=path)
+        log = node.start().wait_exit(2)
+        self.assertIn(f"--set: topology.file: {path} does not name this node, 'c'", log)
+
+    def test_nodes_with_other_files_do_not_train_together(self):
+        nodes = self.cluster(2, topology__kind="file", topology__file=self.graph_file("node-0 node-1\n"),
+                             node__start_timeout="1s")
+        other = os.path.join(self.directory, "other.txt")
+        with open(other, "w") as f:
+            f.write("node-0 node-1\nnode-1 node-2\n")
+        nodes[1].command += ["--set", f"topology.file={other}"]
+        for node in nodes:
+            node.start()
+        logs = [node.wait_exit(0) for node in nodes]
+        self.assertTrue(any("topology.file" in log and "settings differ" in log for log in logs), logs[0])
+
+    def test_model_average_sends_whole_models(self):
+        last = self.train(self.cluster(4, average__method="model-average", **SYNC))
+        self.check_agree(last)
+        for row in last:
+            self.assertEqual(row["exchanges"], 100)
+            self.assertGreaterEqual(row["delta_bytes"], row["dense_bytes"])
+        self.assertRegex(self.nodes[0].log(), r"method .*average\.ratio is 1, average\.values fp32")
+
+    def test_local_averages_with_nobody(self):
+        nodes = self.cluster(2, average__method="local", **SYNC)
+        last = self.train(nodes)
+        for node, row in zip(nodes, last):
+            self.assertEqual(row["exchanges"], 0)
+            self.assertEqual(row["delta_bytes"], 0)
+            self.assertTrue(re.search(r"link_up .*node-", node.log()), node.last_words())
+
+    def test_a_baseline_of_the_simulator_is_refused(self):
+        node = self.node("alone", 0, average__method="choco")
+        self.assertIn("average.method: choco is a baseline of p2pml sim; expected edge-ref, model-average or local",
+                      node.start().wait_exit(2))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
