@@ -3,8 +3,8 @@
 //
 //     bench_gossip_membership [hours]      node hours under 30% loss with slow nodes (default 20; campaign
 //     10,000)
+#include "lab/sim/sim_node.h"
 #include "test/support/sim_check.h"
-#include "test/support/sim_node.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +21,7 @@ struct samples {
 };
 
 static struct sim_world world;
+static struct sim_check check;
 static struct samples samples;
 static size_t victim;
 static uint64_t since_ns;
@@ -78,14 +79,16 @@ static void row_of(const char *what, size_t nodes, double value, const char *uni
 static void build(size_t nodes, uint64_t seed, double loss)
 {
     const struct sim_options options = {.seed = seed,
+                                        .watch = &check.watch,
                                         .nodes = nodes,
                                         .profile = GOSSIP_PROFILE_LAN,
                                         .topology = {.kind = TOPOLOGY_RANDOM, .seed = 7, .rings = 2},
                                         .peer_entries = 2,
                                         .slow_ns = 150 * SIM_MS};
 
+    sim_check_create(&check, &world, nodes, nodes);
+    check.lenient = true;
     sim_world_create(&world, &options);
-    world.lenient = true;
     world.net.quality[0] =
         (struct sim_quality){.delay_ns = 200000, .jitter_ns = 100000, .loss = loss, .reorder = loss / 3};
 }
@@ -153,7 +156,7 @@ static void kill_some(size_t nodes, uint64_t seed, bool silent)
 {
     build(nodes, seed, 0);
     start_all(50 * SIM_MS);
-    world.changed = sample_death;
+    check.changed = sample_death;
     for (size_t v = 0; v < VICTIMS && v + 2 < nodes; v++) {
         victim = 2 + v; // not the names of the peer lists
         since_ns = sim_world_now(&world);
@@ -166,6 +169,7 @@ static void kill_some(size_t nodes, uint64_t seed, bool silent)
         run_for(3 * SIM_SECOND);
     }
     sim_world_destroy(&world);
+    sim_check_destroy(&check);
 }
 
 static void deaths(size_t nodes, bool silent, double median, double late)
@@ -199,6 +203,7 @@ static void rejoin(void)
             samples.second[samples.count++] = until_agreed(60 * SIM_SECOND);
         }
         sim_world_destroy(&world);
+        sim_check_destroy(&check);
     }
     row("rejoin at 30% loss, 16 nodes, until all views agree, median", quantile(0.5), "s", 0);
     row("    maximum", quantile(1), "s", 3);
@@ -245,6 +250,7 @@ static void partition(size_t nodes)
         took = until_agreed(120 * SIM_SECOND);
         healed = took > healed ? took : healed;
         sim_world_destroy(&world);
+        sim_check_destroy(&check);
     }
     row_of("partition of %zu in halves: all know, maximum", nodes, detected, "s", 14);
     row("    healed: all views agree, maximum", healed, "s", 3);
@@ -288,6 +294,7 @@ static void idle(size_t nodes, double limit)
            limit);
     row("    with IP and UDP", load(60 * SIM_SECOND, WIRE_BYTES, &most), "B/s", 0);
     sim_world_destroy(&world);
+    sim_check_destroy(&check);
 }
 
 static void false_deaths(double hours)
@@ -300,16 +307,17 @@ static void false_deaths(double hours)
     for (size_t i = 0; i < nodes; i += 8)
         world.node[i]->slow = true;
     start_all(50 * SIM_MS);
-    world.counts = (struct sim_counts){0};
+    check.suspects = check.deaths = 0;
     end_ns = sim_world_now(&world) + (uint64_t)(hours / (double)nodes * 3600e9);
     while (sim_world_now(&world) < end_ns)
         run_for(60 * SIM_SECOND);
     printf("  %.0f node hours at 30%% loss, 4 of %zu nodes slow, in %.0f s: %llu suspected, %llu deaths\n",
-           hours, nodes, wall() - began, (unsigned long long)world.counts.suspects,
-           (unsigned long long)world.counts.deaths);
-    row("    false deaths per 1,000 node hours", (double)world.counts.deaths * 1000 / hours, "", 0);
-    missed |= world.counts.deaths > 0;
+           hours, nodes, wall() - began, (unsigned long long)check.suspects,
+           (unsigned long long)check.deaths);
+    row("    false deaths per 1,000 node hours", (double)check.deaths * 1000 / hours, "", 0);
+    missed |= check.deaths > 0;
     sim_world_destroy(&world);
+    sim_check_destroy(&check);
 }
 
 static void thousand(void)
@@ -334,6 +342,7 @@ static void thousand(void)
     row("    20 killed, 10 back: views agree after the last of it", until_agreed(60 * SIM_SECOND), "s", 5);
     row("    wall time", wall() - began, "s", 0);
     sim_world_destroy(&world);
+    sim_check_destroy(&check);
 }
 
 int main(int argc, char **argv)

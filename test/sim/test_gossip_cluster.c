@@ -5,8 +5,11 @@
 //
 // P2PML_SEEDS: how many seeds (default 1,000); P2PML_SEED: the first one, alone unless P2PML_SEEDS is given
 // too; P2PML_TRACE=1: every line of the trace.
+#include "base/hash.h"
+#include "test/support/cpu_kernels.h"
 #include "test/support/sim_check.h"
 #include "test/support/sim_fault.h"
+#include "test/support/sim_toy.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,6 +31,8 @@ enum { SEEDS = 1000, TWICE = 5 };
 
 struct trial {
     struct sim_world world;
+    struct sim_toy toy;
+    struct sim_check check;
     struct sim_faults faults;
     bool gentle, liar, learnt;
     uint64_t heal_ns, agreed_ns;
@@ -39,29 +44,34 @@ static bool chance(struct base_rng *rng, unsigned percent)
     return base_rng_below(rng, 100) < percent;
 }
 
-static void choose(struct base_rng *rng, uint64_t seed, struct sim_options *options)
+// Returns how long the local steps of a round take.
+static uint64_t choose(struct base_rng *rng, uint64_t seed, struct sim_options *options)
 {
     static const enum topology_kind kinds[] = {TOPOLOGY_RING, TOPOLOGY_BUTTERFLY, TOPOLOGY_RANDOM};
     static const float ratios[] = {0.1f, 0.25f, 1.0f};
 
-    *options =
-        (struct sim_options){.seed = seed,
-                             .nodes = 3 + base_rng_below(rng, chance(rng, 10) ? 12 : 6),
-                             .twins = chance(rng, 8),
-                             .topology = {.kind = kinds[base_rng_below(rng, 3)], .seed = 7, .rings = 2},
-                             .peer_entries = 1 + base_rng_below(rng, 3),
-                             .sealed = chance(rng, 40),
-                             .learns = true,
-                             .sync = chance(rng, 30),
-                             .ratio = ratios[base_rng_below(rng, 3)],
-                             .values = (enum kernels_format)base_rng_below(rng, KERNELS_FORMATS),
-                             .local_steps = 4,
-                             .rate = 0.1f,
-                             .round_ns = (40 + base_rng_below(rng, 120)) * SIM_MS,
-                             .forget_ns = chance(rng, 50) ? 600 * SIM_SECOND : FORGET_SOON_NS,
-                             .slow_ns = 150 * SIM_MS};
+    *options = (struct sim_options){.seed = seed, .topology = {.seed = 7, .rings = 2}, .shred = true};
+    options->exchange = (struct gossip_exchange_options){.kernels = cpu_kernels(),
+                                                         .drift_correction = true,
+                                                         .drift_gain = 2,
+                                                         .drift_limit = 0.25f,
+                                                         .deadline_floor_ns = 100 * SIM_MS,
+                                                         .deadline_ceiling_ns = SIM_SECOND};
+    options->nodes = 3 + base_rng_below(rng, chance(rng, 10) ? 12 : 6);
+    options->twins = chance(rng, 8);
+    options->topology.kind = kinds[base_rng_below(rng, 3)];
+    options->peer_entries = 1 + base_rng_below(rng, 3);
+    options->sealed = chance(rng, 40);
+    options->exchange.sync = chance(rng, 30);
+    options->exchange.ratio = ratios[base_rng_below(rng, 3)];
+    options->exchange.values = (enum kernels_format)base_rng_below(rng, KERNELS_FORMATS);
+    uint64_t round_ns = (40 + base_rng_below(rng, 120)) * SIM_MS;
+    options->forget_ns = chance(rng, 50) ? 600 * SIM_SECOND : FORGET_SOON_NS;
+    options->slow_ns = 150 * SIM_MS;
+    options->checkpoint_rounds = 24;
     options->profile = chance(rng, 15) ? GOSSIP_PROFILE_WAN : GOSSIP_PROFILE_LAN;
     options->start_members = options->nodes;
+    return round_ns;
 }
 
 static void choose_network(struct base_rng *rng, struct sim_world *world)
@@ -104,14 +114,21 @@ static void trial_create(struct trial *trial, uint64_t seed)
 
     *trial = (struct trial){0};
     base_rng_seed_stream(&rng, seed, 0x60000);
-    choose(&rng, seed, &options);
+    uint64_t round_ns = choose(&rng, seed, &options);
     trial->gentle = chance(&rng, 25);
     trial->liar = options.nodes >= 5 && chance(&rng, 12);
     if (trial->gentle)
         options.twins = 0;
     trial->heal_ns = (options.profile == GOSSIP_PROFILE_WAN ? 60 : 35) * SIM_SECOND;
+    sim_toy_create(&trial->toy, &trial->world, options.nodes, options.nodes + options.twins, seed);
+    sim_check_create(&trial->check, &trial->world, options.nodes, options.nodes + options.twins);
+    trial->toy.local_steps = 4;
+    trial->toy.rate = 0.1f;
+    trial->toy.round_ns = round_ns;
+    trial->check.gentle = trial->gentle;
+    options.learner = &trial->toy.learner;
+    options.watch = &trial->check.watch;
     sim_world_create(&trial->world, &options);
-    trial->world.gentle = trial->gentle;
     choose_network(&rng, &trial->world);
     sim_faults_create(&trial->faults, &trial->world, trial->heal_ns, trial->gentle);
     start_nodes(trial, &rng);
@@ -122,6 +139,8 @@ static void trial_destroy(struct trial *trial)
 {
     sim_faults_destroy(&trial->faults);
     sim_world_destroy(&trial->world);
+    sim_check_destroy(&trial->check);
+    sim_toy_destroy(&trial->toy);
 }
 
 static bool fails(struct trial *trial, const char *why)
@@ -187,20 +206,21 @@ static bool all_count(const struct sim_world *world)
 static bool learns(struct trial *trial)
 {
     struct sim_world *world = &trial->world;
-    float rate = world->rate;
+    struct sim_toy *toy = &trial->toy;
+    float rate = toy->rate;
 
     if (!is_connected(trial))
         return false;
     // Who never forgets the dead keeps their last pull, and that of those who are kept out.
     bool pulled = (trial->faults.n_gone && world->options.forget_ns > FORGET_SOON_NS) || !all_count(world);
     for (int i = 0; i < 10 || (i < 40 && sim_check_excess_loss(world) > EXCESS_LOSS / 2); i++) {
-        world->rate = rate / (float)(1 + i / 4); // falls, as in training
+        toy->rate = rate / (float)(1 + i / 4); // falls, as in training
         if (!run_for(trial, 2 * SIM_SECOND))
             return false;
     }
-    world->training = false;
+    toy->training = false;
     if (world->options.profile == GOSSIP_PROFILE_LAN)
-        world->options.round_ns /= 4;
+        toy->round_ns /= 4;
     for (int i = 0; i < 200 && sim_check_distance(world) > DISTANCE / 2; i++)
         if (!run_for(trial, SIM_SECOND))
             return false;
@@ -226,7 +246,7 @@ static bool trial_run(struct trial *trial)
     trial->agreed_ns = sim_world_now(&trial->world);
     if (!learns(trial) || !views_agree(trial, sim_world_now(&trial->world) + 5 * SIM_SECOND))
         return false;
-    if (!trial->world.may_lose && sim_check_sum_error(&trial->world) > SUM_ERROR)
+    if (!trial->check.may_lose && sim_check_sum_error(&trial->world) > SUM_ERROR)
         return fails(trial, "the mean of the models has moved");
     return true;
 }
@@ -242,7 +262,7 @@ static void report(const struct trial *trial)
     printf("  %zu nodes, %s, %s, %s, %s%s%s, loss %.2f, delay %.1f ms, healed at %.0f s; distance %.2g, "
            "excess loss %.2g, sum error %.2g, pull %.2g\n",
            options->nodes, topology_kind_name(options->topology.kind), options->sealed ? "sealed" : "plain",
-           options->sync ? "sync" : "async", trial->gentle ? "gentle" : "rough",
+           options->exchange.sync ? "sync" : "async", trial->gentle ? "gentle" : "rough",
            trial->liar ? ", a liar" : "", options->twins ? ", a twin" : "", trial->world.net.quality[0].loss,
            (double)trial->world.net.quality[0].delay_ns * 1e-6, (double)trial->heal_ns * 1e-9,
            sim_check_distance(&trial->world), sim_check_excess_loss(&trial->world),
@@ -253,6 +273,7 @@ static void report(const struct trial *trial)
 
 struct sums {
     uint64_t seeds, broken, kept, learnt, steps, deaths, false_deaths, conflicts, boots, fetches, resumed;
+    uint64_t hash; // of all traces
     double agreed_s, agreed_most_s;
 };
 
@@ -262,12 +283,13 @@ static void add(struct sums *sums, const struct trial *trial)
     double agreed_s = ((double)trial->agreed_ns - (double)trial->heal_ns) * 1e-9;
 
     sums->seeds++;
+    sums->hash = base_hash_mix(sums->hash ^ trial->world.trace.hash);
     sums->broken += trial->why != NULL;
-    sums->kept += !trial->world.may_lose;
+    sums->kept += !trial->check.may_lose;
     sums->learnt += trial->learnt;
     sums->steps += counts->steps;
-    sums->deaths += counts->deaths;
-    sums->false_deaths += counts->false_deaths;
+    sums->deaths += trial->check.deaths;
+    sums->false_deaths += trial->check.false_deaths;
     sums->conflicts += counts->conflicts;
     sums->boots += counts->boots;
     sums->fetches += counts->fetches;
@@ -310,13 +332,13 @@ static void test_whatever_happens_it_heals(void **state)
     printf("%llu seeds, %llu broken; %llu steps, %llu deaths, %llu fetched, %llu resumed, %llu boot numbers "
            "raised, "
            "%llu conflicts; views agreed %.2f s after healing on average, %.2f s at most; %llu lost no "
-           "memory, %llu came near the best loss\n",
+           "memory, %llu came near the best loss; traces %016llx\n",
            (unsigned long long)sums.seeds, (unsigned long long)sums.broken, (unsigned long long)sums.steps,
            (unsigned long long)sums.deaths, (unsigned long long)sums.fetches,
            (unsigned long long)sums.resumed, (unsigned long long)sums.boots,
            (unsigned long long)sums.conflicts,
            sums.agreed_s / (double)(sums.seeds - sums.broken + !sums.seeds), sums.agreed_most_s,
-           (unsigned long long)sums.kept, (unsigned long long)sums.learnt);
+           (unsigned long long)sums.kept, (unsigned long long)sums.learnt, (unsigned long long)sums.hash);
     assert_int_equal(sums.broken, 0);
 }
 

@@ -1,5 +1,6 @@
 #include "test/support/sim_check.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define GRACE_NS     (10 * SIM_SECOND) // in which the news of a death that was no mistake may still go round
@@ -7,6 +8,11 @@
 #define ACTIONS_EACH 8u                // of one step, for each member
 #define ACTIONS_MOST 128u
 #define STUCK_MOST   32u
+
+struct sim_check *sim_check_of(const struct sim_world *world)
+{
+    return world->options.watch->owner;
+}
 
 static uint64_t tolerated_ns(const struct sim_world *world)
 {
@@ -17,7 +23,7 @@ static uint64_t tolerated_ns(const struct sim_world *world)
 
 void sim_check_excuse(struct sim_world *world, size_t host, uint64_t until_ns)
 {
-    struct sim_harm *harm = &world->harm[host];
+    struct sim_harm *harm = &sim_check_of(world)->harm[host];
 
     if (until_ns > UINT64_MAX - GRACE_NS)
         until_ns = UINT64_MAX - GRACE_NS;
@@ -27,7 +33,7 @@ void sim_check_excuse(struct sim_world *world, size_t host, uint64_t until_ns)
 
 void sim_check_harm(struct sim_world *world, size_t host, uint64_t until_ns)
 {
-    struct sim_harm *harm = &world->harm[host];
+    struct sim_harm *harm = &sim_check_of(world)->harm[host];
     uint64_t now_ns = world->queue.now_ns;
 
     if (now_ns > harm->until_ns + MERGE_NS || !harm->until_ns)
@@ -40,16 +46,17 @@ void sim_check_harm(struct sim_world *world, size_t host, uint64_t until_ns)
 
 bool sim_check_excused(const struct sim_world *world, size_t host)
 {
-    return world->queue.now_ns <= world->harm[host].excused_until_ns;
+    return world->queue.now_ns <= sim_check_of(world)->harm[host].excused_until_ns;
 }
 
 static struct sim_seen *seen(struct sim_node *node, size_t peer)
 {
-    return &node->world->seen[node->host * node->world->options.nodes + peer];
+    return &sim_check_of(node->world)->seen[node->host * node->world->options.nodes + peer];
 }
 
-void sim_check_started(struct sim_node *node)
+static void started(void *owner, struct sim_node *node)
 {
+    (void)owner;
     memset(seen(node, 0), 0, node->world->options.nodes * sizeof(struct sim_seen));
 }
 
@@ -59,8 +66,9 @@ static void need(struct sim_node *node, bool good, const char *what)
         sim_world_break(node->world, node->host, what);
 }
 
-void sim_check_step(struct sim_node *node)
+static void step(void *owner, struct sim_node *node)
 {
+    (void)owner;
     struct gossip_membership_totals totals;
     size_t nodes = node->world->options.nodes, count;
 
@@ -80,8 +88,9 @@ void sim_check_step(struct sim_node *node)
     }
 }
 
-void sim_check_actions(struct sim_node *node, size_t taken)
+static void actions(void *owner, struct sim_node *node, size_t taken)
 {
+    (void)owner;
     need(node, taken < ACTIONS_MOST + ACTIONS_EACH * node->world->options.nodes,
          "too many actions of one step");
 }
@@ -89,11 +98,11 @@ void sim_check_actions(struct sim_node *node, size_t taken)
 // What kept the one from the others and then the other: between these two it is one stretch.
 static bool kept_apart(const struct sim_world *world, size_t a, size_t b)
 {
-    const struct sim_harm *first = &world->harm[a], *second = &world->harm[b];
+    const struct sim_harm *first = &sim_check_of(world)->harm[a], *second = &sim_check_of(world)->harm[b];
 
     if (first->since_ns > second->since_ns) {
         first = second;
-        second = &world->harm[a];
+        second = &sim_check_of(world)->harm[a];
     }
     uint64_t until_ns = first->until_ns > second->until_ns ? first->until_ns : second->until_ns;
     return second->since_ns <= first->until_ns + MERGE_NS && world->queue.now_ns <= until_ns + GRACE_NS &&
@@ -105,7 +114,8 @@ static bool runs(const struct sim_world *world, size_t identity)
     return sim_check_process(world, identity) != NULL;
 }
 
-static void died(struct sim_node *node, size_t peer, const struct gossip_membership_action *action)
+static void died(struct sim_check *check, struct sim_node *node, size_t peer,
+                 const struct gossip_membership_action *action)
 {
     struct sim_world *world = node->world;
     bool explained = !runs(world, peer) || node->liar || world->node[peer]->liar ||
@@ -113,18 +123,20 @@ static void died(struct sim_node *node, size_t peer, const struct gossip_members
                      kept_apart(world, node->host, peer) || (node->self < world->options.twins) ||
                      peer < world->options.twins;
 
-    world->counts.deaths++;
-    world->counts.deaths_evidence += action->evidence;
+    check->deaths++;
+    check->deaths_evidence += action->evidence;
     if (explained)
         return;
-    world->counts.false_deaths++;
+    check->false_deaths++;
     sim_world_trace(world, node->host, "FALSE DEATH", action->evidence ? "evidence" : "silence", peer, 0);
-    if (!world->lenient)
+    if (!check->lenient)
         sim_world_break(world, node->host, "a false death: nothing kept that process from the others");
 }
 
-void sim_check_changed(struct sim_node *node, size_t peer, const struct gossip_membership_action *action)
+static void changed(void *owner, struct sim_node *node, size_t peer,
+                    const struct gossip_membership_action *action)
 {
+    struct sim_check *check = owner;
     struct sim_seen *at = seen(node, peer);
 
     need(node, peer != node->self, "a change of this node itself");
@@ -132,13 +144,16 @@ void sim_check_changed(struct sim_node *node, size_t peer, const struct gossip_m
     need(node, !at->known || action->before == at->state, "a change from another state than before");
     at->known = true;
     at->state = action->state;
-    node->world->counts.suspects += action->state == GOSSIP_MEMBER_SUSPECT;
+    check->suspects += action->state == GOSSIP_MEMBER_SUSPECT;
     if (action->state == GOSSIP_MEMBER_DEAD)
-        died(node, peer, action);
+        died(check, node, peer, action);
+    if (check->changed)
+        check->changed(node->world, node->host, action);
 }
 
-void sim_check_record(struct sim_node *node, size_t peer)
+static void record(void *owner, struct sim_node *node, size_t peer)
 {
+    (void)owner;
     struct sim_seen *at = seen(node, peer);
     struct gossip_member_info info;
 
@@ -148,8 +163,9 @@ void sim_check_record(struct sim_node *node, size_t peer)
     at->version = info.record->version;
 }
 
-void sim_check_view(struct sim_node *node)
+static void view(void *owner, struct sim_node *node)
 {
+    (void)owner;
     size_t count;
     const struct gossip_record *view = gossip_membership_view(node->membership, &count);
 
@@ -167,58 +183,102 @@ void sim_check_view(struct sim_node *node)
     }
 }
 
-void sim_check_datagram(struct sim_node *node, size_t bytes)
+static void datagram(void *owner, struct sim_node *node, size_t bytes)
 {
+    (void)owner;
     need(node, bytes && bytes + LIMIT_DATAGRAM_OVERHEAD <= LIMIT_DATAGRAM_BYTES, "a datagram too long");
 }
 
-void sim_check_stream_packet(struct sim_node *node, size_t bytes)
+static void packet(void *owner, struct sim_node *node, size_t bytes)
 {
+    (void)owner;
     need(node, bytes && bytes <= LIMIT_GOSSIP_BYTES, "a packet too long for a stream");
 }
 
-void sim_check_refused(struct sim_node *node, size_t peer)
+static void refused(void *owner, struct sim_node *node, size_t peer)
 {
+    (void)owner;
     bool liar = peer != SIZE_MAX && node->world->node[peer]->liar;
 
     need(node, liar, "what an honest member said was refused");
 }
 
-void sim_check_boot(struct sim_node *node, uint64_t boot)
+static void boot(void *owner, struct sim_node *node, uint64_t boot)
 {
+    (void)owner;
     need(node, boot > node->boot, "a boot number that does not grow");
 }
 
-void sim_check_conflict(struct sim_node *node)
+static void conflict(void *owner, struct sim_node *node)
 {
+    (void)owner;
     need(node, node->self < node->world->options.twins, "a conflict, and there is no second process");
 }
 
-void sim_check_deadline(struct sim_node *node, uint64_t deadline_ns, const char *what)
+static void deadline(void *owner, struct sim_node *node, uint64_t deadline_ns, const char *what)
 {
+    unsigned *stuck = &((struct sim_check *)owner)->stuck[node->host];
     bool passes = !node->running || deadline_ns > sim_node_now(node);
 
-    node->stuck = passes ? 0 : node->stuck + 1; // what is late may need some turns
-    need(node, node->stuck < STUCK_MOST, what);
+    *stuck = passes ? 0 : *stuck + 1; // what is late may need some turns
+    need(node, *stuck < STUCK_MOST, what);
 }
 
-void sim_check_round_done(struct sim_node *node)
+static void round_done(void *owner, struct sim_node *node, uint64_t open_ns)
 {
+    const struct sim_check *check = owner;
     uint64_t longest_ns = 1100 * SIM_MS;
     uint64_t now_ns = node->world->queue.now_ns;
-    bool calm = !node->slow && now_ns > node->world->harm[node->host].until_ns + longest_ns &&
+    bool calm = !node->slow && now_ns > check->harm[node->host].until_ns + longest_ns &&
                 now_ns > node->jumped_ns + longest_ns;
 
-    need(node, !calm || sim_node_now(node) - node->train_ns <= longest_ns,
-         "a round stayed open beyond its deadline");
+    need(node, !calm || open_ns <= longest_ns, "a round stayed open beyond its deadline");
 }
 
-void sim_check_edges(struct sim_node *node)
+static void exchanged(void *owner, struct sim_node *node)
 {
-    for (size_t i = 0;
-         node->world->gentle && !node->world->may_lose && i < gossip_exchange_edges(node->exchange); i++) {
+    const struct sim_check *check = owner;
+
+    for (size_t i = 0; check->gentle && !check->may_lose && i < gossip_exchange_edges(node->exchange); i++) {
         struct gossip_edge_info info;
         gossip_exchange_edge_info(node->exchange, i, &info);
         need(node, !info.mismatches, "the ends of an edge did not fit, though nothing was lost");
     }
+}
+
+static void lost(void *owner, struct sim_node *node)
+{
+    (void)node;
+    ((struct sim_check *)owner)->may_lose = true;
+}
+
+void sim_check_create(struct sim_check *check, struct sim_world *world, size_t nodes, size_t hosts)
+{
+    *check = (struct sim_check){.world = world,
+                                .watch = {.owner = check,
+                                          .changed = changed,
+                                          .started = started,
+                                          .round_done = round_done,
+                                          .lost = lost,
+                                          .step = step,
+                                          .actions = actions,
+                                          .record = record,
+                                          .view = view,
+                                          .datagram = datagram,
+                                          .packet = packet,
+                                          .refused = refused,
+                                          .boot = boot,
+                                          .conflict = conflict,
+                                          .deadline = deadline,
+                                          .exchanged = exchanged}};
+    check->harm = sim_must(calloc(hosts, sizeof *check->harm));
+    check->seen = sim_must(calloc(hosts * nodes, sizeof *check->seen));
+    check->stuck = sim_must(calloc(hosts, sizeof *check->stuck));
+}
+
+void sim_check_destroy(struct sim_check *check)
+{
+    free(check->harm);
+    free(check->seen);
+    free(check->stuck);
 }

@@ -4,7 +4,9 @@
 #ifndef TEST_SUPPORT_SIM_CHECK_H
 #define TEST_SUPPORT_SIM_CHECK_H
 
-#include "test/support/sim_node.h"
+#include "lab/sim/sim_node.h"
+#include "lab/sim/sim_world.h"
+#include <stdio.h>
 
 struct sim_harm {
     uint64_t since_ns, until_ns; // one stretch of faults with hardly a pause between them
@@ -17,25 +19,29 @@ struct sim_seen { // of one identity by one process
     struct gossip_version version;
 };
 
+struct sim_check {
+    struct sim_watch watch; // of which it is the owner
+    struct sim_world *world;
+    struct sim_harm *harm; // [hosts] what explains a death
+    struct sim_seen *seen; // [hosts * nodes]
+    unsigned *stuck;       // [hosts] turns of a timer that did not pass
+    bool gentle;           // nobody is to lose anything: the ends of edges fit
+    bool may_lose;         // a process lost its memory, or an edge was forgotten: sums may change
+    bool lenient;          // false deaths are counted only
+    uint64_t deaths, deaths_evidence, false_deaths, suspects;
+    // Told of every change of a member at an observer; may be NULL.
+    void (*changed)(struct sim_world *world, size_t host, const struct gossip_membership_action *action);
+};
+
+// Before its world, which takes &check->watch.
+void sim_check_create(struct sim_check *check, struct sim_world *world, size_t nodes, size_t hosts);
+void sim_check_destroy(struct sim_check *check);
+struct sim_check *sim_check_of(const struct sim_world *world);
+
 // A fault keeps `host` from others until then. Short ones next to each other add up.
 void sim_check_harm(struct sim_world *world, size_t host, uint64_t until_ns);
 void sim_check_excuse(struct sim_world *world, size_t host, uint64_t until_ns);
 bool sim_check_excused(const struct sim_world *world, size_t host);
-
-void sim_check_started(struct sim_node *node);
-void sim_check_step(struct sim_node *node);
-void sim_check_actions(struct sim_node *node, size_t taken);
-void sim_check_changed(struct sim_node *node, size_t peer, const struct gossip_membership_action *action);
-void sim_check_record(struct sim_node *node, size_t peer);
-void sim_check_view(struct sim_node *node);
-void sim_check_datagram(struct sim_node *node, size_t bytes);
-void sim_check_stream_packet(struct sim_node *node, size_t bytes);
-void sim_check_refused(struct sim_node *node, size_t peer); // what an honest peer said was refused
-void sim_check_boot(struct sim_node *node, uint64_t boot);
-void sim_check_conflict(struct sim_node *node);
-void sim_check_deadline(struct sim_node *node, uint64_t deadline_ns, const char *what);
-void sim_check_edges(struct sim_node *node);
-void sim_check_round_done(struct sim_node *node);
 
 // -- after everything has healed
 bool sim_check_agree(struct sim_world *world,

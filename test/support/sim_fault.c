@@ -1,5 +1,6 @@
 #include "test/support/sim_fault.h"
 
+#include "lab/sim/sim_process.h"
 #include "test/support/sim_check.h"
 #include <stdlib.h>
 #include <string.h>

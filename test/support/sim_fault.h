@@ -6,7 +6,7 @@
 #ifndef TEST_SUPPORT_SIM_FAULT_H
 #define TEST_SUPPORT_SIM_FAULT_H
 
-#include "test/support/sim_node.h"
+#include "lab/sim/sim_node.h"
 
 struct sim_faults {
     struct sim_world *world;

@@ -1,5 +1,6 @@
 // What must hold once everything has healed.
 #include "test/support/sim_check.h"
+#include "test/support/sim_toy.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -100,7 +101,7 @@ static bool is_edge(const struct sim_world *world, const struct sim_node *node, 
 
     if (!other || !node->peer[peer].neighbour || !other->peer[node->self].neighbour || !node->peer[peer].link)
         return false;
-    return !world->options.learns || (edge_of(node, peer, &info) && info.state == GOSSIP_EDGE_LIVE);
+    return !world->options.learner || (edge_of(node, peer, &info) && info.state == GOSSIP_EDGE_LIVE);
 }
 
 bool sim_check_connected(const struct sim_world *world)
@@ -255,13 +256,15 @@ double sim_check_sum_error(const struct sim_world *world)
     size_t count = mean_of(world, false, mean);
 
     for (size_t j = 0; j < SIM_PARAMETERS && count; j++)
-        most = fmax(most, fabs(mean[j] - (double)world->start[j] - world->given[j] / (double)count));
+        most = fmax(most, fabs(mean[j] - (double)sim_toy_of(world)->start[j] -
+                               sim_toy_of(world)->given[j] / (double)count));
     return most;
 }
 
 double sim_check_excess_loss(const struct sim_world *world)
 {
     double mean[SIM_PARAMETERS];
+    const struct sim_model *model = &sim_toy_of(world)->model;
     float x[SIM_PARAMETERS], best[SIM_PARAMETERS];
     bool *in = sim_must(calloc(world->options.nodes, sizeof *in));
 
@@ -270,7 +273,7 @@ double sim_check_excess_loss(const struct sim_world *world)
         x[j] = (float)mean[j];
     for (size_t i = 0; i < world->options.nodes; i++)
         in[i] = sim_check_counts(world, i);
-    double excess = sim_model_loss(&world->model, in, x) - sim_model_best(&world->model, in, best);
+    double excess = sim_model_loss(model, in, x) - sim_model_best(model, in, best);
     free(in);
     return excess;
 }

@@ -2,6 +2,7 @@
 // that is not so. It accuses whom it likes, forges what it cannot sign, repeats what was said long ago, and
 // sends what is no packet at all.
 #include "gossip/member/record.h"
+#include "lab/sim/sim_process.h"
 #include "test/support/sim_fault.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "test/support/sim_model.h"
 
-#include "test/support/sim_queue.h"
+#include "lab/sim/sim_queue.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

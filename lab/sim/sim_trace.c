@@ -1,4 +1,4 @@
-#include "test/support/sim_trace.h"
+#include "lab/sim/sim_trace.h"
 
 #include "base/hash.h"
 #include <string.h>

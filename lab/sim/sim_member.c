@@ -1,5 +1,4 @@
-#include "test/support/sim_check.h"
-#include "test/support/sim_node.h"
+#include "lab/sim/sim_process.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,7 +127,7 @@ void sim_member_send(struct sim_node *node, size_t peer, const uint8_t *bytes, s
     uint8_t sealed[LIMIT_DATAGRAM_BYTES];
     size_t sealed_bytes, host;
 
-    sim_check_datagram(node, count);
+    SIM_TELL(node, datagram, node, count);
     if (peer == node->self || !address_of(node, peer, &host) ||
         !seal(node, peer, bytes, count, sealed, &sealed_bytes))
         return;
@@ -152,7 +151,7 @@ void sim_member_datagram(struct sim_node *node, size_t from, const uint8_t *byte
     node->peer[peer].host_ns = sim_node_now(node);
     sim_world_trace(node->world, node->host, "heard", NULL, peer, plain_bytes);
     if (!sim_member_packet(node, peer, GOSSIP_BY_DATAGRAM, plain, plain_bytes))
-        sim_check_refused(node, peer);
+        SIM_TELL(node, refused, node, peer);
 }
 
 static void changed(struct sim_node *node, size_t peer, const struct gossip_membership_action *action)
@@ -161,9 +160,7 @@ static void changed(struct sim_node *node, size_t peer, const struct gossip_memb
 
     sim_world_trace(node->world, node->host, "changed", gossip_member_state_name(action->state), peer,
                     action->evidence);
-    sim_check_changed(node, peer, action);
-    if (node->world->changed)
-        node->world->changed(node->world, node->host, action);
+    SIM_TELL(node, changed, node, peer, action);
     at->dead_ns = 0;
     if (action->state == GOSSIP_MEMBER_DEAD || action->state == GOSSIP_MEMBER_LEFT) {
         at->dead_ns = sim_node_now(node);
@@ -175,7 +172,7 @@ static void record(struct sim_node *node, size_t peer)
 {
     struct gossip_member_info info;
 
-    sim_check_record(node, peer);
+    SIM_TELL(node, record, node, peer);
     if (!sim_member_info(node, peer, &info) || !node->datagrams || peer == node->self)
         return;
     enum base_error error = gossip_datagrams_peer(node->datagrams, sim_member_id(node, peer),
@@ -209,7 +206,7 @@ static void carry_out(struct sim_node *node, const struct gossip_membership_acti
         break;
     case GOSSIP_MEMBERSHIP_VIEW:
         node->view_changed = true;
-        sim_check_view(node);
+        SIM_TELL(node, view, node);
         break;
     case GOSSIP_MEMBERSHIP_ACCUSED:
         node->world->counts.accused++;
@@ -218,7 +215,7 @@ static void carry_out(struct sim_node *node, const struct gossip_membership_acti
     case GOSSIP_MEMBERSHIP_BOOT:
         node->world->counts.boots++;
         sim_world_trace(node->world, node->host, "boot", NULL, action->boot, node->boot);
-        sim_check_boot(node, action->boot);
+        SIM_TELL(node, boot, node, action->boot);
         node->boot = node->disk.boot = action->boot;
         if (node->datagrams)
             gossip_datagrams_boot(node->datagrams, action->boot);
@@ -226,7 +223,7 @@ static void carry_out(struct sim_node *node, const struct gossip_membership_acti
     case GOSSIP_MEMBERSHIP_CONFLICT:
         node->world->counts.conflicts++;
         sim_world_trace(node->world, node->host, "conflict", NULL, 0, 0);
-        sim_check_conflict(node);
+        SIM_TELL(node, conflict, node);
         node->stop = true;
         break;
     case GOSSIP_MEMBERSHIP_REMOVED:
@@ -245,7 +242,7 @@ static enum base_error step(struct sim_node *node, const struct gossip_membershi
 
     node->world->counts.steps++;
     for (size_t i = 0; gossip_membership_next(node->membership, &action); i++) {
-        sim_check_actions(node, i);
+        SIM_TELL(node, actions, node, i);
         carry_out(node, &action);
     }
     return error;

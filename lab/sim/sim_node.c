@@ -1,6 +1,5 @@
-#include "test/support/sim_node.h"
+#include "lab/sim/sim_process.h"
 
-#include "test/support/sim_check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,11 +83,11 @@ void sim_node_settle(struct sim_node *node)
     for (int turns = 0; node->running && (node->view_changed || node->links_changed); turns++) {
         BASE_ASSERT(turns < 100);
         node->view_changed = node->links_changed = false;
-        sim_train_follow(node);
+        sim_graph_follow(node);
     }
     schedule(node);
     if (node->running)
-        sim_check_step(node);
+        SIM_TELL(node, step, node);
 }
 
 static void take(struct sim_node *node, const struct sim_input *input)
@@ -146,8 +145,8 @@ static void timers(struct sim_node *node)
 
     if (now_ns >= gossip_membership_deadline(node->membership)) {
         sim_member_tell(node, GOSSIP_MEMBERSHIP_TIMER, node->self);
-        sim_check_deadline(node, gossip_membership_deadline(node->membership),
-                           "a timer of membership does not pass");
+        SIM_TELL(node, deadline, node, gossip_membership_deadline(node->membership),
+                 "a timer of membership does not pass");
     }
     if (now_ns >= node->tick_ns) {
         node->tick_ns = now_ns + TICK_NS;
@@ -278,8 +277,9 @@ void sim_node_start(struct sim_node *node)
     list_peers(node);
     sim_net_host(&world->net, node->host, SIM_HOST_OPEN);
     sim_member_start(node);
+    node->phase = SIM_JOINING;
     sim_train_start(node);
-    sim_check_started(node);
+    SIM_TELL(node, started, node);
     sim_node_settle(node);
 }
 
@@ -296,7 +296,9 @@ void sim_node_kill(struct sim_node *node, bool host_too)
     while (node->input)
         drop_first(node);
     sim_link_free_all(node);
+    sim_phase_stop(node);
     sim_train_stop(node);
+    sim_graph_stop(node);
     sim_member_stop(node);
     for (size_t i = 0; i < world->options.nodes; i++) {
         for (size_t w = 0; w < node->peer[i].n_waiting; w++)
@@ -305,6 +307,7 @@ void sim_node_kill(struct sim_node *node, bool host_too)
     }
     free(node->peer);
     node->peer = NULL;
+    SIM_TELL(node, ended, node);
 }
 
 void sim_node_stop(struct sim_node *node)

@@ -1,8 +1,8 @@
 // Streams of the simulated network; only test/support/sim_net.c and sim_stream.c need this.
-#ifndef TEST_SUPPORT_SIM_STREAM_H
-#define TEST_SUPPORT_SIM_STREAM_H
+#ifndef LAB_SIM_STREAM_H
+#define LAB_SIM_STREAM_H
 
-#include "test/support/sim_net.h"
+#include "lab/sim/sim_net.h"
 
 uint64_t sim_net_delay(struct sim_net *net, size_t from, size_t to); // of one packet sent now
 bool sim_net_open(struct sim_net *net, size_t from, size_t to);      // neither cut nor gone

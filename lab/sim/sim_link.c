@@ -1,8 +1,7 @@
 // Streams of one process: who is called and when, the proof of who is there, greetings, one link a pair (the
 // node with the lower id decides), and what the end of a link says about the other end.
 #include "gossip/wire/message.h"
-#include "test/support/sim_check.h"
-#include "test/support/sim_node.h"
+#include "lab/sim/sim_process.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,10 +147,12 @@ void sim_link_connected(struct sim_node *node, uint64_t stream)
 
 static void greet(struct sim_node *node, struct sim_link *link)
 {
-    struct gossip_message message = {
-        .kind = GOSSIP_GREETING,
-        .as.greeting = {
-            .protocol = GOSSIP_PROTOCOL, .version = "sim", .parameters = SIM_PARAMETERS, .life = node->life}};
+    const struct sim_learner *learner = node->world->options.learner;
+    struct gossip_message message = {.kind = GOSSIP_GREETING,
+                                     .as.greeting = {.protocol = GOSSIP_PROTOCOL,
+                                                     .version = "sim",
+                                                     .parameters = learner ? learner->parameters : 0,
+                                                     .life = node->life}};
 
     snprintf(message.as.greeting.name, sizeof message.as.greeting.name, "node-%02zu", node->self);
     snprintf(message.as.greeting.model, sizeof message.as.greeting.model, "softmax");
@@ -232,7 +233,7 @@ static void stop_as_twin(struct sim_node *node)
 {
     node->world->counts.conflicts++;
     sim_world_trace(node->world, node->host, "conflict", "twin", 0, 0);
-    sim_check_conflict(node);
+    SIM_TELL(node, conflict, node);
     node->stop = true;
 }
 
@@ -292,7 +293,7 @@ static void take_members(struct sim_node *node, struct sim_link *link, const str
     if (sim_member_packet(node, peer, GOSSIP_BY_STREAM, message->as.members.packet,
                           message->as.members.packet_bytes))
         return;
-    sim_check_refused(node, peer);
+    SIM_TELL(node, refused, node, peer);
     sim_link_close(node, peer, "a broken packet");
 }
 
@@ -301,7 +302,7 @@ static void take_message(struct sim_node *node, struct sim_link *link, const uin
     struct gossip_message message;
 
     if (gossip_message_decode(bytes, count, &message) != BASE_OK) {
-        sim_check_refused(node, link->peer);
+        SIM_TELL(node, refused, node, link->peer);
         finish(node, link, "a broken message");
     } else if (message.kind == GOSSIP_GREETING) {
         greeted(node, link, &message.as.greeting);
@@ -441,7 +442,7 @@ void sim_link_packet(struct sim_node *node, size_t peer, const uint8_t *bytes, s
     const struct gossip_message message = {.kind = GOSSIP_MEMBERS,
                                            .as.members = {.packet = bytes, .packet_bytes = (uint32_t)count}};
 
-    sim_check_stream_packet(node, count);
+    SIM_TELL(node, packet, node, count);
     sim_world_trace(node->world, node->host, "packet", NULL, peer, count);
     if (sim_link_send(node, peer, &message))
         return;

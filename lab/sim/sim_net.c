@@ -1,7 +1,7 @@
-#include "test/support/sim_net.h"
+#include "lab/sim/sim_net.h"
 
 #include "base/error.h"
-#include "test/support/sim_stream.h"
+#include "lab/sim/sim_stream.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

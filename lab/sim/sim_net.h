@@ -3,12 +3,12 @@
 //
 // One direction between two hosts has a quality (delay, jitter, loss, ...), may be cut (silently), and may be
 // clogged: what was sent meanwhile comes when the clog ends. Random choices from the net's own generator.
-#ifndef TEST_SUPPORT_SIM_NET_H
-#define TEST_SUPPORT_SIM_NET_H
+#ifndef LAB_SIM_NET_H
+#define LAB_SIM_NET_H
 
 #include "base/rng.h"
 #include "gossip/member/record.h"
-#include "test/support/sim_queue.h"
+#include "lab/sim/sim_queue.h"
 
 enum { SIM_QUALITIES = 4 };
 

@@ -1,7 +1,7 @@
 // What happened in a simulation: a running hash over all of it, the last lines for people, and every line as
 // it happens where asked for. Two runs of one seed have one hash. One owner.
-#ifndef TEST_SUPPORT_SIM_TRACE_H
-#define TEST_SUPPORT_SIM_TRACE_H
+#ifndef LAB_SIM_TRACE_H
+#define LAB_SIM_TRACE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 // What will happen, in the order of virtual time; what is due at one moment happens in the order in which it
 // was put in. A binary heap of events by value. One owner.
-#ifndef TEST_SUPPORT_SIM_QUEUE_H
-#define TEST_SUPPORT_SIM_QUEUE_H
+#ifndef LAB_SIM_QUEUE_H
+#define LAB_SIM_QUEUE_H
 
 #include <stdbool.h>
 #include <stddef.h>

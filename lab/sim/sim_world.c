@@ -1,7 +1,7 @@
-#include "test/support/sim_world.h"
+#include "lab/sim/sim_world.h"
 
 #include "base/hash.h"
-#include "test/support/sim_check.h"
+#include "lab/sim/sim_process.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,19 +51,13 @@ void sim_world_create(struct sim_world *world, const struct sim_options *options
 {
     size_t hosts = options->nodes + options->twins;
 
-    *world = (struct sim_world){.options = *options, .hosts = hosts, .training = true, .rate = options->rate};
+    *world = (struct sim_world){.options = *options, .hosts = hosts};
     world->queue.now_ns = SIM_SECOND;
     base_rng_seed_stream(&world->rng, options->seed, 0x40000);
     sim_net_create(&world->net, &world->queue, hosts, options->seed, &sim_node_handler, world);
     make_identities(world);
-    for (size_t j = 0; j < SIM_PARAMETERS; j++)
-        world->start[j] = 0.1f * (float)base_rng_normal(&world->rng);
     for (size_t i = 0; i < sizeof world->psk; i++)
         world->psk[i] = (uint8_t)base_rng_below(&world->rng, 256);
-    if (options->learns)
-        sim_model_create(&world->model, options->nodes, options->seed);
-    world->harm = sim_must(calloc(hosts, sizeof *world->harm));
-    world->seen = sim_must(calloc(hosts * options->nodes, sizeof *world->seen));
     world->node = sim_must(calloc(hosts, sizeof(struct sim_node *)));
     for (size_t i = 0; i < hosts; i++)
         world->node[i] = sim_node_create(world, i);
@@ -75,12 +69,9 @@ void sim_world_destroy(struct sim_world *world)
         sim_node_destroy(world->node[i]);
     sim_net_destroy(&world->net);
     sim_queue_free(&world->queue);
-    sim_model_destroy(&world->model);
     free(world->node);
     free(world->identity);
     free(world->by_id);
-    free(world->harm);
-    free(world->seen);
 }
 
 bool sim_world_run(struct sim_world *world, uint64_t until_ns)

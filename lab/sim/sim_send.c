@@ -1,5 +1,5 @@
 // One message onto one stream, sealed or plain.
-#include "test/support/sim_node.h"
+#include "lab/sim/sim_process.h"
 
 #define OUT_MOST (1u << 22)
 
@@ -8,7 +8,7 @@ void sim_link_write(struct sim_node *node, struct sim_link *link, struct base_bu
     const uint8_t *bytes = base_buffer_head(out);
     size_t count = base_buffer_length(out), first = count;
 
-    if (count > 1 && base_rng_below(&node->rng, 4) == 0) // in any pieces
+    if (node->world->options.shred && count > 1 && base_rng_below(&node->rng, 4) == 0) // in any pieces
         first = 1 + (size_t)base_rng_below(&node->rng, count - 1);
     sim_net_write(&node->world->net, node->host, link->stream, bytes, first);
     if (first < count)

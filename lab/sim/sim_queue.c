@@ -1,4 +1,4 @@
-#include "test/support/sim_queue.h"
+#include "lab/sim/sim_queue.h"
 
 #include "base/error.h"
 #include <stdlib.h>

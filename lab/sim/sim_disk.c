@@ -1,0 +1,97 @@
+#include "lab/sim/sim_process.h"
+#include <stdlib.h>
+#include <string.h>
+
+static void clear(struct sim_checkpoint *checkpoint)
+{
+    for (size_t i = 0; i < checkpoint->count; i++) {
+        free((void *)(uintptr_t)checkpoint->record[i].reference);
+        free((void *)(uintptr_t)checkpoint->record[i].correction);
+        free((void *)(uintptr_t)checkpoint->record[i].transactions);
+    }
+    for (size_t p = 0; p < GOSSIP_PARTS; p++)
+        free(checkpoint->part[p]);
+    free(checkpoint->record);
+    free(checkpoint->learner);
+    *checkpoint = (struct sim_checkpoint){0};
+}
+
+static float *vector(const struct sim_checkpoint *checkpoint, const float *values)
+{
+    return values ? sim_copy(values, checkpoint->parameters * sizeof *values) : NULL;
+}
+
+static void own(const struct sim_checkpoint *checkpoint, struct gossip_edge_record *record)
+{
+    record->reference = vector(checkpoint, record->reference);
+    record->correction = vector(checkpoint, record->correction);
+    record->transactions = sim_copy(record->transactions, record->transactions_bytes);
+}
+
+static bool save_edges(struct sim_node *node, struct sim_checkpoint *latest)
+{
+    size_t count = gossip_exchange_edges(node->exchange);
+
+    latest->record = sim_must(calloc(count + 1, sizeof *latest->record));
+    for (; latest->count < count; latest->count++) {
+        struct gossip_edge_record *record = &latest->record[latest->count];
+        if (gossip_exchange_export(node->exchange, latest->count, record) != BASE_OK)
+            return false;
+        own(latest, record);
+    }
+    return true;
+}
+
+void sim_disk_save(struct sim_node *node)
+{
+    const struct sim_learner *learner = node->world->options.learner;
+    struct sim_checkpoint *latest = &node->disk.latest;
+
+    clear(&node->disk.older);
+    node->disk.older = *latest;
+    *latest = (struct sim_checkpoint){
+        .there = true, .parameters = learner->parameters, .round = node->round, .step = node->step};
+    latest->part[GOSSIP_PART_MODEL] = vector(latest, gossip_exchange_model(node->exchange));
+    latest->part[GOSSIP_PART_OUTER] = vector(latest, node->vectors.outer);
+    latest->part[GOSSIP_PART_SECOND] = vector(latest, node->vectors.second_moment);
+    if (learner->save)
+        latest->learner_bytes = learner->save(learner->owner, node->host, &latest->learner);
+    if (!save_edges(node, latest))
+        sim_world_break(node->world, node->host, "an edge could not be exported");
+    node->world->counts.checkpoints++;
+}
+
+const struct sim_checkpoint *sim_disk_load(const struct sim_disk *disk)
+{
+    if (disk->latest.there && !disk->latest.torn)
+        return &disk->latest;
+    return disk->older.there && !disk->older.torn ? &disk->older : NULL;
+}
+
+static void twin(struct sim_checkpoint *checkpoint)
+{
+    for (size_t p = 0; p < GOSSIP_PARTS; p++)
+        checkpoint->part[p] = vector(checkpoint, checkpoint->part[p]);
+    if (checkpoint->learner)
+        checkpoint->learner = sim_copy(checkpoint->learner, checkpoint->learner_bytes);
+    if (checkpoint->record)
+        checkpoint->record =
+            sim_copy(checkpoint->record, (checkpoint->count + 1) * sizeof *checkpoint->record);
+    for (size_t i = 0; i < checkpoint->count; i++)
+        own(checkpoint, &checkpoint->record[i]);
+}
+
+void sim_disk_copy(const struct sim_disk *disk, struct sim_disk *copy)
+{
+    sim_disk_free(copy);
+    *copy = *disk;
+    twin(&copy->latest);
+    twin(&copy->older);
+}
+
+void sim_disk_free(struct sim_disk *disk)
+{
+    clear(&disk->latest);
+    clear(&disk->older);
+    *disk = (struct sim_disk){0};
+}

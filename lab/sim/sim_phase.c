@@ -1,0 +1,208 @@
+// From joining to leaving: when a process counts in the graph, how a late one comes by a model, when it
+// begins to train, and when it goes.
+#include "lab/sim/sim_process.h"
+#include <stdlib.h>
+
+#define START_TIMEOUT_NS (10 * SIM_SECOND)
+#define ALONE_NS         (5 * SIM_SECOND) // nobody is found: the first of a new cluster
+#define PATIENCE_NS      SIM_SECOND       // with a donor
+
+void sim_phase_enter(struct sim_node *node, enum sim_phase phase)
+{
+    node->phase = phase;
+    SIM_TELL(node, phase, node);
+}
+
+static void stop_joiner(struct sim_node *node)
+{
+    gossip_joiner_destroy(node->joiner);
+    free(node->donates);
+    node->joiner = NULL;
+    node->donates = NULL;
+}
+
+void sim_phase_stop(struct sim_node *node)
+{
+    if (node->joiner)
+        stop_joiner(node);
+}
+
+void sim_phase_freeze(struct sim_node *node)
+{
+    const struct gossip_snapshot_vectors vectors = {
+        .part = {node->vectors.model, node->vectors.outer, node->vectors.second_moment},
+        .round = node->round,
+        .step = node->step};
+    struct gossip_message answer;
+    struct gossip_id id;
+
+    if (!gossip_donor_wants(node->donor))
+        return;
+    if (gossip_donor_freeze(node->donor, &vectors, sim_node_now(node)) != BASE_OK)
+        sim_world_break(node->world, node->host, "a donor's model could not be frozen");
+    while (gossip_donor_waiting(node->donor, &id, &answer))
+        sim_link_send(node, sim_world_find(node->world, &id), &answer);
+}
+
+void sim_phase_ask(struct sim_node *node, size_t peer, const struct gossip_message *message)
+{
+    struct gossip_message answer;
+    bool answered = false;
+
+    if (!node->exchange || gossip_donor_ask(node->donor, sim_member_id(node, peer), &message->as.ask,
+                                            sim_node_now(node), &answer, &answered) != BASE_OK)
+        return;
+    if (answered)
+        sim_link_send(node, peer, &answer);
+    if (!node->in_round)
+        sim_phase_freeze(node);
+}
+
+static bool is_donor(const struct sim_node *node, size_t peer)
+{
+    const uint8_t complete = GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_TRAINING; // held out, or not begun yet
+    struct gossip_member_info info;
+
+    return peer != node->self && sim_member_info(node, peer, &info) && info.state == GOSSIP_MEMBER_ALIVE &&
+           (info.record->flags & complete);
+}
+
+// Links to some who could give: the lowest identities behind this node's.
+static void want_donors(struct sim_node *node)
+{
+    size_t nodes = node->world->options.nodes;
+
+    for (size_t i = 1, wanted = 0; node->phase == SIM_FETCHING && i < nodes && wanted < 3; i++) {
+        size_t peer = (node->self + i) % nodes;
+        if (is_donor(node, peer)) {
+            node->peer[peer].wanted = true;
+            wanted++;
+        }
+    }
+}
+
+static void tell_donors(struct sim_node *node)
+{
+    for (size_t i = 0; node->joiner && i < node->world->options.nodes; i++) {
+        bool donates = node->peer[i].link && is_donor(node, i);
+        if (donates && !node->donates[i])
+            gossip_joiner_donor_up(node->joiner, sim_member_id(node, i), sim_node_now(node));
+        else if (!donates && node->donates[i])
+            gossip_joiner_donor_down(node->joiner, sim_member_id(node, i), sim_node_now(node));
+        node->donates[i] = donates;
+    }
+}
+
+void sim_phase_donors(struct sim_node *node)
+{
+    want_donors(node);
+    tell_donors(node);
+}
+
+static void fetch(struct sim_node *node)
+{
+    struct gossip_message message;
+    struct gossip_id id;
+    uint64_t round, step;
+
+    while (node->joiner && gossip_joiner_next(node->joiner, sim_node_now(node), &id, &message))
+        sim_link_send(node, sim_world_find(node->world, &id), &message);
+    if (!node->joiner || !gossip_joiner_complete(node->joiner, &round, &step))
+        return;
+    stop_joiner(node);
+    node->round = round;
+    node->step = step;
+    node->origin = SIM_FROM_SNAPSHOT;
+    sim_phase_enter(node, SIM_READY);
+    node->world->counts.fetches++;
+    sim_world_trace(node->world, node->host, "fetched", NULL, round, 0);
+}
+
+void sim_phase_told(struct sim_node *node, size_t peer, const struct gossip_message *message)
+{
+    if (node->joiner && gossip_joiner_tell(node->joiner, sim_member_id(node, peer), &message->as.tell,
+                                           sim_node_now(node)) != BASE_OK)
+        SIM_TELL(node, refused, node, peer);
+    fetch(node);
+}
+
+static void begin_fetch(struct sim_node *node)
+{
+    struct gossip_joiner_options options = {.parameters = node->world->options.learner->parameters,
+                                            .into = &node->into,
+                                            .patience_ns = PATIENCE_NS,
+                                            .seed = base_rng_u64(&node->rng)};
+
+    node->into = (struct gossip_snapshot_vectors){
+        .part = {node->vectors.model, node->vectors.outer, node->vectors.second_moment}};
+    node->donates = sim_must(calloc(node->world->options.nodes, sizeof *node->donates));
+    BASE_ASSERT(gossip_joiner_create(&options, &node->joiner) == BASE_OK);
+    sim_phase_enter(node, SIM_FETCHING);
+    node->links_changed = true;
+}
+
+// Others: how many are here; training: somebody has begun.
+static size_t look_around(const struct sim_node *node, bool *training)
+{
+    size_t count = gossip_membership_count(node->membership), here = 0;
+
+    *training = false;
+    for (size_t i = 1; i < count; i++) {
+        struct gossip_member_info info;
+        gossip_membership_info(node->membership, i, &info);
+        if (info.state == GOSSIP_MEMBER_DEAD || info.state == GOSSIP_MEMBER_LEFT)
+            continue;
+        here++;
+        *training |= (info.record->flags & GOSSIP_RECORD_TRAINING) != 0;
+    }
+    return here;
+}
+
+static bool may_begin(const struct sim_node *node)
+{
+    const struct sim_options *options = &node->world->options;
+    uint64_t patience_ns = options->start_timeout_ns ? options->start_timeout_ns : START_TIMEOUT_NS;
+    bool training;
+
+    look_around(node, &training);
+    if (training || sim_node_now(node) - node->started_ns > patience_ns)
+        return true; // it goes on already, or nobody comes
+    if (node->n_view < options->start_members || node->plan_self == SIZE_MAX)
+        return false;
+    for (size_t i = 0; i < options->nodes; i++)
+        if (node->peer[i].neighbour && !node->peer[i].link)
+            return false;
+    return true;
+}
+
+void sim_phase_tick(struct sim_node *node)
+{
+    uint64_t age_ns = sim_node_now(node) - node->started_ns;
+    bool learns = node->world->options.learner, training;
+    size_t here = look_around(node, &training);
+
+    if (node->phase == SIM_JOINING && (here || node->resumed || age_ns > ALONE_NS)) {
+        if (learns && training && !node->resumed)
+            begin_fetch(node);
+        else
+            sim_phase_enter(node, SIM_READY);
+    }
+    if (node->phase == SIM_FETCHING) {
+        node->links_changed = true; // who can give may have changed
+        fetch(node);
+    }
+    if (node->phase != SIM_READY)
+        return;
+    if (!node->exchange) {
+        gossip_membership_flags(node->membership, GOSSIP_RECORD_ELIGIBLE, 0);
+        if (learns)
+            sim_train_publish(node);
+        else
+            sim_phase_enter(node, SIM_TRAINING);
+    }
+    if (learns && may_begin(node)) {
+        gossip_membership_flags(node->membership, GOSSIP_RECORD_TRAINING, 0);
+        sim_phase_enter(node, SIM_TRAINING);
+        sim_train_begin(node);
+    }
+}

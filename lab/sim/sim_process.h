@@ -1,0 +1,70 @@
+// What the parts of a simulated process are to each other. sim_node.c: life and time; sim_member.c:
+// membership and datagrams; sim_link.c: streams; sim_graph.c: view, plan and edges; sim_phase.c: from joining
+// to leaving, snapshots; sim_train.c: rounds; sim_disk.c: what survives the process.
+#ifndef LAB_SIM_PROCESS_H
+#define LAB_SIM_PROCESS_H
+
+#include "lab/sim/sim_node.h"
+
+#define SIM_PHASE_NS (100 * SIM_MS) // between two looks at what is missing
+
+// -- life (sim_node.c)
+struct sim_node *sim_node_create(struct sim_world *world, size_t host);
+void sim_node_destroy(struct sim_node *node);
+void sim_node_settle(struct sim_node *node); // what follows from what was taken in; the next wake
+extern const struct sim_net_handler sim_node_handler;
+
+// -- membership (sim_member.c)
+void sim_member_start(struct sim_node *node);
+void sim_member_stop(struct sim_node *node);
+void sim_member_tell(struct sim_node *node, enum gossip_membership_event_kind kind, size_t peer);
+// False: the bytes broke the layout.
+bool sim_member_packet(struct sim_node *node, size_t peer, enum gossip_member_way way, const uint8_t *bytes,
+                       size_t count);
+void sim_member_datagram(struct sim_node *node, size_t from, const uint8_t *bytes, size_t count);
+void sim_member_send(struct sim_node *node, size_t peer, const uint8_t *bytes, size_t count);
+
+// -- streams (sim_link.c)
+void sim_link_tick(struct sim_node *node, uint64_t now_ns);
+void sim_link_accepted(struct sim_node *node, uint64_t stream, size_t from);
+void sim_link_connected(struct sim_node *node, uint64_t stream);
+void sim_link_received(struct sim_node *node, uint64_t stream, const uint8_t *bytes, size_t count);
+void sim_link_ended(struct sim_node *node, uint64_t stream, bool refused, enum sim_end how);
+void sim_link_packet(struct sim_node *node, size_t peer, const uint8_t *bytes, size_t count);
+// False: no link in use.
+bool sim_link_send(struct sim_node *node, size_t peer, const struct gossip_message *message);
+void sim_link_say(struct sim_node *node, struct sim_link *link, const struct gossip_message *message);
+void sim_link_write(struct sim_node *node, struct sim_link *link, struct base_buffer *out); // and frees it
+void sim_link_close(struct sim_node *node, size_t peer, const char *why);
+void sim_link_free_all(struct sim_node *node);
+
+// -- view, plan and edges (sim_graph.c)
+void sim_graph_follow(struct sim_node *node); // the view or the links have changed
+void sim_graph_forget(struct sim_node *node); // edges that nobody needs; at a boundary
+void sim_graph_stop(struct sim_node *node);
+
+// -- from joining to leaving (sim_phase.c)
+void sim_phase_enter(struct sim_node *node, enum sim_phase phase);
+void sim_phase_tick(struct sim_node *node);
+void sim_phase_stop(struct sim_node *node);
+void sim_phase_donors(struct sim_node *node); // links or members have changed: who could give a model
+void sim_phase_ask(struct sim_node *node, size_t peer, const struct gossip_message *message);
+void sim_phase_told(struct sim_node *node, size_t peer, const struct gossip_message *message);
+void sim_phase_freeze(struct sim_node *node); // the vectors stand still: donors may copy
+
+// -- rounds (sim_train.c)
+void sim_train_start(struct sim_node *node);
+void sim_train_stop(struct sim_node *node);
+void sim_train_publish(struct sim_node *node); // the vectors are complete
+void sim_train_begin(struct sim_node *node);   // local steps of the first round begin
+void sim_train_event(struct sim_node *node, struct gossip_exchange_event *event);
+void sim_train_message(struct sim_node *node, size_t peer, const struct gossip_message *message);
+void sim_train_tick(struct sim_node *node, uint64_t now_ns);
+uint64_t sim_train_deadline(const struct sim_node *node);
+
+// -- disk (sim_disk.c)
+void sim_disk_save(struct sim_node *node); // at a boundary
+// The newest checkpoint that is whole, or NULL.
+const struct sim_checkpoint *sim_disk_load(const struct sim_disk *disk);
+
+#endif

@@ -1,0 +1,265 @@
+// Rounds of local steps and exchanges, and what the exchange is told.
+#include "lab/sim/sim_process.h"
+#include <string.h>
+
+static const struct sim_learner *learner_of(const struct sim_node *node)
+{
+    return node->world->options.learner;
+}
+
+static struct gossip_exchange_options exchange_options(const struct sim_node *node)
+{
+    struct gossip_exchange_options options = node->world->options.exchange;
+
+    options.self = *sim_member_id(node, node->self);
+    options.parameters = learner_of(node)->parameters;
+    options.start = learner_of(node)->start;
+    options.model = node->vectors.model;
+    options.round = node->round;
+    return options;
+}
+
+static void take_edges(struct sim_node *node)
+{
+    const struct sim_checkpoint *checkpoint = node->resumed ? sim_disk_load(&node->disk) : NULL;
+
+    for (size_t i = 0; checkpoint && i < checkpoint->count; i++)
+        if (gossip_exchange_import(node->exchange, &checkpoint->record[i]) != BASE_OK)
+            sim_world_break(node->world, node->host, "an edge of a whole checkpoint was refused");
+}
+
+void sim_train_publish(struct sim_node *node)
+{
+    const struct sim_learner *learner = learner_of(node);
+    const struct gossip_exchange_options options = exchange_options(node);
+    struct base_reason why;
+
+    BASE_ASSERT(gossip_exchange_create(&options, &node->exchange, &why) == BASE_OK);
+    take_edges(node);
+    const float *correction = gossip_exchange_correction(node->exchange);
+    for (size_t j = 0; node->vectors.correction && j < learner->parameters; j++)
+        node->vectors.correction[j] = correction ? correction[j] : 0;
+    if (learner->ready)
+        learner->ready(learner->owner, node->host, node->origin, node->round, node->step);
+    node->links_changed = true;
+}
+
+static void read_back(struct sim_node *node, const struct sim_checkpoint *checkpoint)
+{
+    const struct sim_learner *learner = learner_of(node);
+    float *part[GOSSIP_PARTS] = {node->vectors.model, node->vectors.outer, node->vectors.second_moment};
+
+    for (size_t p = 0; p < GOSSIP_PARTS; p++)
+        if (part[p] && checkpoint->part[p])
+            memcpy(part[p], checkpoint->part[p], learner->parameters * sizeof(float));
+    if (learner->load)
+        learner->load(learner->owner, node->host, checkpoint->learner, checkpoint->learner_bytes);
+    node->round = checkpoint->round;
+    node->step = checkpoint->step;
+    node->origin = SIM_FROM_CHECKPOINT;
+    node->world->counts.resumed++;
+}
+
+void sim_train_start(struct sim_node *node)
+{
+    const struct sim_learner *learner = learner_of(node);
+    const struct sim_checkpoint *checkpoint = sim_disk_load(&node->disk);
+
+    node->round = node->step = node->rounds_done = 0;
+    node->in_round = node->stepping = false;
+    node->train_ns = node->checkpoint_ns = node->phase_ns;
+    node->resumed = checkpoint != NULL;
+    node->origin = SIM_FROM_SEED;
+    if (!learner)
+        return;
+    learner->begin(learner->owner, node->host, &node->vectors);
+    BASE_ASSERT(gossip_donor_create(learner->parameters, &node->donor) == BASE_OK);
+    if (checkpoint)
+        read_back(node, checkpoint);
+}
+
+void sim_train_stop(struct sim_node *node)
+{
+    if (node->exchange) {
+        gossip_exchange_destroy(node->exchange);
+        SIM_TELL(node, lost, node);
+    }
+    if (node->donor) {
+        gossip_donor_destroy(node->donor);
+        learner_of(node)->end(learner_of(node)->owner, node->host);
+    }
+    node->donor = NULL;
+    node->exchange = NULL;
+    node->vectors = (struct sim_vectors){0};
+}
+
+void sim_train_begin(struct sim_node *node)
+{
+    const struct sim_learner *learner = learner_of(node);
+    uint64_t ns = learner->steps(learner->owner, node->host, node->round + 1, 1);
+
+    node->stepping = ns != SIM_NO_STEPS;
+    node->train_ns = node->stepping ? sim_node_now(node) + ns : UINT64_MAX;
+    if (!node->stepping)
+        sim_phase_enter(node, SIM_FINISHED);
+}
+
+static bool checkpoint_is_due(struct sim_node *node)
+{
+    const struct sim_options *options = &node->world->options;
+    uint64_t now_ns = sim_node_now(node);
+
+    if (options->checkpoint_rounds)
+        return base_rng_below(&node->rng, options->checkpoint_rounds) == 0;
+    if (!options->checkpoint_ns || now_ns - node->checkpoint_ns < options->checkpoint_ns)
+        return false;
+    node->checkpoint_ns = now_ns;
+    return true;
+}
+
+static void round_done(struct sim_node *node)
+{
+    const struct sim_learner *learner = learner_of(node);
+
+    node->in_round = false;
+    node->rounds_done++;
+    SIM_TELL(node, round_done, node, sim_node_now(node) - node->train_ns);
+    if (learner->done)
+        learner->done(learner->owner, node->host, node->round);
+    sim_phase_freeze(node);
+    if (checkpoint_is_due(node))
+        sim_disk_save(node);
+    sim_train_begin(node);
+}
+
+static uint64_t sequence_of(const struct gossip_message *message)
+{
+    switch (message->kind) {
+    case GOSSIP_HELLO:
+        return message->as.hello.sequence;
+    case GOSSIP_BUSY:
+        return message->as.busy.sequence;
+    default:
+        return message->as.exchange.sequence;
+    }
+}
+
+void sim_train_event(struct sim_node *node, struct gossip_exchange_event *event)
+{
+    struct gossip_exchange_actions actions;
+    bool done = false;
+
+    event->now_ns = sim_node_now(node);
+    enum base_error error = gossip_exchange_step(node->exchange, event, &actions);
+    for (size_t i = 0; i < actions.count; i++) {
+        if (actions.list[i].kind == GOSSIP_EXCHANGE_ROUND_DONE) {
+            done = true;
+            continue;
+        }
+        size_t peer = sim_world_find(node->world, &actions.list[i].peer);
+        sim_world_trace(node->world, node->host, "exchange",
+                        gossip_message_kind_name(actions.list[i].message.kind), peer,
+                        sequence_of(&actions.list[i].message));
+        sim_link_send(node, peer, &actions.list[i].message);
+    }
+    SIM_TELL(node, exchanged, node);
+    if (done)
+        round_done(node);
+    if (error == BASE_OK)
+        return;
+    size_t peer = sim_world_find(node->world, &event->peer);
+    SIM_TELL(node, refused, node, peer);
+    sim_link_close(node, peer, "broke the exchange");
+}
+
+static void tell(struct sim_node *node, size_t peer, const struct gossip_message *message)
+{
+    struct gossip_exchange_event event = {
+        .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = *sim_member_id(node, peer), .message = message};
+
+    if (!node->exchange)
+        return;
+    sim_world_trace(node->world, node->host, "got", gossip_message_kind_name(message->kind), peer,
+                    sequence_of(message));
+    sim_train_event(node, &event);
+}
+
+void sim_train_message(struct sim_node *node, size_t peer, const struct gossip_message *message)
+{
+    if (message->kind == GOSSIP_SNAPSHOT_ASK)
+        sim_phase_ask(node, peer, message);
+    else if (message->kind == GOSSIP_SNAPSHOT_TELL)
+        sim_phase_told(node, peer, message);
+    else
+        tell(node, peer, message);
+}
+
+static void collect(struct sim_node *node, struct gossip_exchange_event *event)
+{
+    const struct sim_learner *learner = learner_of(node);
+    struct sim_steps did = {0};
+
+    learner->collect(learner->owner, node->host, node->round, &did);
+    node->stepping = false;
+    node->step = did.step;
+    event->round.step_scale = did.step_scale;
+    event->round.pace_ns = did.pace_ns;
+}
+
+static void begin_round(struct sim_node *node)
+{
+    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_ROUND};
+    bool placed = node->plan && node->plan_self != SIZE_MAX;
+
+    sim_graph_forget(node);
+    node->round++;
+    collect(node, &event);
+    size_t partner =
+        placed ? topology_plan_partner(node->plan, node->plan_self, node->round) : TOPOLOGY_NOBODY;
+    event.round.round = node->round;
+    event.round.meets = partner != TOPOLOGY_NOBODY;
+    if (event.round.meets) {
+        event.round.partner = *sim_member_id(node, node->view[partner]);
+        event.round.weight = (float)topology_plan_weight(node->plan, node->plan_self, node->round);
+    }
+    event.round.model = node->vectors.model;
+    event.round.second_moment = node->vectors.second_moment;
+    event.round.correction = node->vectors.correction;
+    node->in_round = true;
+    node->train_ns = sim_node_now(node);
+    sim_train_event(node, &event);
+}
+
+void sim_train_tick(struct sim_node *node, uint64_t now_ns)
+{
+    if (node->phase != SIM_TRAINING && now_ns >= node->phase_ns) {
+        node->phase_ns = now_ns + SIM_PHASE_NS;
+        if (!node->leaving)
+            sim_phase_tick(node);
+    }
+    if (!node->exchange)
+        return;
+    if (now_ns >= gossip_exchange_deadline(node->exchange)) {
+        struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_TIMER};
+        sim_train_event(node, &event);
+        SIM_TELL(node, deadline, node, gossip_exchange_deadline(node->exchange),
+                 "a timer of the exchange does not pass");
+    }
+    if (node->phase != SIM_TRAINING || node->in_round || now_ns < node->train_ns)
+        return;
+    if (node->world->resting)
+        node->train_ns = now_ns + SIM_PHASE_NS;
+    else
+        begin_round(node);
+}
+
+uint64_t sim_train_deadline(const struct sim_node *node)
+{
+    uint64_t deadline_ns = node->phase == SIM_TRAINING ? UINT64_MAX : node->phase_ns;
+
+    if (node->exchange && gossip_exchange_deadline(node->exchange) < deadline_ns)
+        deadline_ns = gossip_exchange_deadline(node->exchange);
+    if (node->exchange && node->phase == SIM_TRAINING && !node->in_round && node->train_ns < deadline_ns)
+        deadline_ns = node->train_ns;
+    return deadline_ns;
+}

@@ -1,0 +1,48 @@
+// What happens inside the processes of a simulated cluster, told to whoever wants to know: tests hold it
+// against what may never happen, an experiment writes it down. All may be NULL. Watchers look and do not
+// touch: nothing that happens may depend on them.
+#ifndef LAB_SIM_WATCH_H
+#define LAB_SIM_WATCH_H
+
+#include "gossip/member/member.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sim_node;
+
+struct sim_watch {
+    void *owner;
+    // -- what a process says about others: events.jsonl of a daemon
+    void (*changed)(void *owner, struct sim_node *node, size_t peer,
+                    const struct gossip_membership_action *action);
+    void (*plan)(void *owner, struct sim_node *node);  // a new view: node->view, node->neighbour
+    void (*phase)(void *owner, struct sim_node *node); // node->phase is another one
+    // -- life of processes
+    void (*started)(void *owner, struct sim_node *node);
+    void (*ended)(void *owner, struct sim_node *node); // killed, left or over: memory is gone
+    void (*round_done)(void *owner, struct sim_node *node, uint64_t open_ns); // how long its exchange took
+    void (*lost)(void *owner, struct sim_node *node); // an edge's state was given up: sums over nodes change
+    // -- steps of the state machines, for invariants
+    void (*step)(void *owner, struct sim_node *node);
+    void (*actions)(void *owner, struct sim_node *node, size_t taken); // of one event of membership
+    void (*record)(void *owner, struct sim_node *node, size_t peer);
+    void (*view)(void *owner, struct sim_node *node);
+    void (*datagram)(void *owner, struct sim_node *node, size_t bytes);
+    void (*packet)(void *owner, struct sim_node *node, size_t bytes); // of membership, by stream
+    void (*refused)(void *owner, struct sim_node *node, size_t peer); // what a peer said was refused
+    void (*boot)(void *owner, struct sim_node *node, uint64_t boot);
+    void (*conflict)(void *owner, struct sim_node *node);
+    void (*deadline)(void *owner, struct sim_node *node, uint64_t deadline_ns, const char *what);
+    void (*exchanged)(void *owner, struct sim_node *node); // one event of the exchange was taken
+};
+
+// Calls one of them, where it is there.
+#define SIM_TELL(node, what, ...)                                                                            \
+    do {                                                                                                     \
+        const struct sim_watch *sim_watch_ = (node)->world->options.watch;                                   \
+        if (sim_watch_ && sim_watch_->what)                                                                  \
+            sim_watch_->what(sim_watch_->owner, __VA_ARGS__);                                                \
+    } while (0)
+
+#endif

@@ -1,0 +1,84 @@
+// A whole cluster in one process under virtual time, from one seed: processes on hosts, the network between
+// them and their disks. Every process runs the object files of the daemon: membership, sealed datagrams,
+// sessions, exchange, snapshots, topology. What it learns comes from a struct sim_learner, what it shows goes
+// to a struct sim_watch; the simulation of tests and that of experiments differ in those two only.
+//
+// Identity i lives on host i; hosts behind those hold further processes of identity 0, 1, ... (a copied
+// disk; tests only). One thread owns it all. Out of memory ends the program.
+//
+//     sim_world_create(&world, &options);
+//     world.net.quality[0] = (struct sim_quality){.delay_ns = 20 * SIM_MS};
+//     for (...) sim_node_start(world.node[i]);          lab/sim/sim_node.h: start, kill, pause, leave
+//     while (... && sim_world_run(&world, sim_world_now(&world) + SIM_SECOND)) ...
+//     sim_world_destroy(&world);
+#ifndef LAB_SIM_WORLD_H
+#define LAB_SIM_WORLD_H
+
+#include "gossip/exchange/exchange.h"
+#include "gossip/member/member.h"
+#include "lab/sim/sim_learner.h"
+#include "lab/sim/sim_net.h"
+#include "lab/sim/sim_trace.h"
+#include "lab/sim/sim_watch.h"
+#include "topology/topology.h"
+
+struct sim_node;
+
+struct sim_options {
+    uint64_t seed;
+    size_t nodes, twins; // identities; further hosts with a copy of identity 0, 1, ...
+    enum gossip_member_profile profile;
+    struct topology_options topology;
+    const uint32_t *group;             // [nodes] hierarchical: who is on one host or rack; NULL: no groups
+    size_t peer_entries;               // of each node's peer list
+    size_t start_members;              // in the view before training begins; 0: the peer list's
+    uint64_t start_timeout_ns;         // after which it begins without them; 0: 10 s
+    bool sealed;                       // datagrams sealed and streams under Noise; else plain, and cheaper
+    bool shred;                        // tests: what is written to a stream arrives in any pieces
+    const struct sim_learner *learner; // borrowed for life; NULL: membership and links only
+    const struct sim_watch *watch;     // likewise; NULL: nobody looks
+    // What every process averages with; self, parameters, start, model and round are filled in.
+    struct gossip_exchange_options exchange;
+    uint64_t checkpoint_ns;     // between two checkpoints of a process, at a boundary; 0: never by time
+    unsigned checkpoint_rounds; // tests: after so many rounds on average, by chance; 0: never by chance
+    uint64_t linger_ns;         // how long a process that has finished waits for others; 0: for ever
+    uint64_t forget_ns;         // an edge to the dead is forgotten after
+    uint64_t slow_ns;           // how late a slow node may be with everything
+};
+
+struct sim_counts {
+    uint64_t steps, accused, boots, conflicts, rejected, links, fetches, checkpoints, resumed;
+};
+
+struct sim_world {
+    struct sim_options options; // those of time may be changed between two runs
+    struct sim_queue queue;
+    struct sim_net net;
+    struct sim_trace trace;
+    struct base_rng rng; // of whoever makes faults
+    size_t hosts;
+    struct sim_node **node;           // [hosts]
+    struct gossip_identity *identity; // [nodes]
+    uint32_t *by_id;                  // open addressing: identity + 1
+    size_t by_id_size;
+    uint8_t psk[32];
+    bool resting; // no rounds begin
+    struct sim_counts counts;
+    const char *broken; // the first invariant that did not hold
+    size_t broken_host;
+};
+
+void sim_world_create(struct sim_world *world, const struct sim_options *options);
+void sim_world_destroy(struct sim_world *world);
+// Until then, or until something broke: false, see `broken`.
+bool sim_world_run(struct sim_world *world, uint64_t until_ns);
+uint64_t sim_world_now(const struct sim_world *world); // virtual, from 1 s
+
+size_t sim_world_identity(const struct sim_world *world, size_t host);
+// SIZE_MAX for an id that is nobody's.
+size_t sim_world_find(const struct sim_world *world, const struct gossip_id *id);
+void sim_world_trace(struct sim_world *world, size_t host, const char *what, const char *text, uint64_t a,
+                     uint64_t b);
+void sim_world_break(struct sim_world *world, size_t host, const char *what);
+
+#endif

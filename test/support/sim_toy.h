@@ -1,0 +1,30 @@
+// What the simulated clusters of tests learn: the toy model of sim_model.h as a struct sim_learner, with sums
+// of what went into all models, so that it can be said whether any of it was lost.
+#ifndef TEST_SUPPORT_SIM_TOY_H
+#define TEST_SUPPORT_SIM_TOY_H
+
+#include "lab/sim/sim_world.h"
+#include "test/support/sim_model.h"
+
+struct sim_toy {
+    struct sim_learner learner; // of which it is the owner
+    struct sim_world *world;
+    struct sim_model model;
+    float start[SIM_PARAMETERS];
+    double given[SIM_PARAMETERS]; // sum of what trainers and joiners put into models
+    struct sim_pupil {
+        float x[SIM_PARAMETERS], correction[SIM_PARAMETERS];
+        uint64_t rounds; // of this process
+    } * pupil;           // [hosts]
+    bool training;       // else rounds only average
+    unsigned local_steps;
+    float rate;
+    uint64_t round_ns; // of local steps
+};
+
+// Between a toy's and its world's creation the world takes &toy->learner.
+void sim_toy_create(struct sim_toy *toy, struct sim_world *world, size_t nodes, size_t hosts, uint64_t seed);
+void sim_toy_destroy(struct sim_toy *toy);
+struct sim_toy *sim_toy_of(const struct sim_world *world);
+
+#endif
