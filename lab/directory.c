@@ -48,7 +48,8 @@ static enum base_error remove_tree(const char *directory, const char *name, stru
 
 static enum base_error clear(const char *directory, struct base_reason *why)
 {
-    static const char *const names[] = {"experiment.yaml", "secret", "summary.json", "rounds.jsonl"};
+    static const char *const names[] = {"experiment.yaml", "secret",        "summary.json", "rounds.jsonl",
+                                        "results.csv",     "results.jsonl", "report.html"};
     enum base_error error = BASE_OK;
     for (size_t i = 0; i < sizeof names / sizeof *names && !error; i++)
         error = remove_tree(directory, names[i], why);
@@ -98,8 +99,26 @@ static enum base_error take_lock(const char *path, int *lock, struct base_reason
     return error;
 }
 
-enum base_error lab_directory_open(const char *path, bool fresh, struct lab_directory *directory,
-                                   struct base_reason *why)
+// A sweep may be hours of work: only another sweep, or --fresh, touches it.
+static enum base_error clear_sweep(const char *directory, bool fresh, bool sweep, struct base_reason *why)
+{
+    enum base_error error = BASE_OK;
+    char *list = lab_path("%s/%s", directory, LAB_SWEEP);
+    if (fresh)
+        error = remove_tree(directory, LAB_RUNS, why);
+    if (fresh && !error)
+        error = remove_tree(directory, LAB_SWEEP, why);
+    if (!fresh && !sweep && access(list, F_OK) == 0)
+        error = base_fail(why, BASE_ESTATE,
+                          "the directory '%s' holds the runs of a sweep: give another with --out, or add "
+                          "--fresh to remove them",
+                          directory);
+    free(list);
+    return error;
+}
+
+static enum base_error open_for(const char *path, bool fresh, bool sweep, struct lab_directory *directory,
+                                struct base_reason *why)
 {
     bool empty = true, ours = false;
     int lock = -1;
@@ -115,6 +134,8 @@ enum base_error lab_directory_open(const char *path, bool fresh, struct lab_dire
     if (!error)
         error = take_lock(path, &lock, why);
     if (!error)
+        error = clear_sweep(path, fresh, sweep, why);
+    if (!error)
         error = clear(path, why);
     if (error) {
         if (lock >= 0)
@@ -123,6 +144,18 @@ enum base_error lab_directory_open(const char *path, bool fresh, struct lab_dire
     }
     *directory = (struct lab_directory){lab_path("%s", path), lock};
     return BASE_OK;
+}
+
+enum base_error lab_directory_open(const char *path, bool fresh, struct lab_directory *directory,
+                                   struct base_reason *why)
+{
+    return open_for(path, fresh, false, directory, why);
+}
+
+enum base_error lab_directory_open_sweep(const char *path, bool fresh, struct lab_directory *directory,
+                                         struct base_reason *why)
+{
+    return open_for(path, fresh, true, directory, why);
 }
 
 void lab_directory_close(struct lab_directory *directory)

@@ -5,5 +5,7 @@
 
 // NULL-terminated; the list is malloc'ed, its texts are borrowed. NULL: out of memory.
 char **lab_environment_for_nodes(char *const *environment);
+// The same for the runs of a sweep, which start nodes themselves: what names programs and data stays, too.
+char **lab_environment_for_runs(char *const *environment);
 
 #endif

@@ -258,7 +258,7 @@ static enum base_error complete(const struct lab_experiment_source *source, stru
 
 // Variables with the prefix that are no keys.
 static const char *const other_variables[] = {
-    "P2PML_NODE", "P2PML_CPU", "P2PML_DATA", "P2PML_SEED", "P2PML_FIXED_ADDRESSES", NULL};
+    "P2PML_NODE", "P2PML_LAB", "P2PML_CPU", "P2PML_DATA", "P2PML_SEED", "P2PML_FIXED_ADDRESSES", NULL};
 
 static enum base_error read_sources(const struct lab_experiment_source *source, struct lab_experiment *e,
                                     struct base_reason *why)
@@ -270,7 +270,8 @@ static enum base_error read_sources(const struct lab_experiment_source *source, 
         error =
             node_schema_read_environment(&e->schema, "P2PML", source->environment, other_variables, e, why);
     for (size_t i = 0; i < source->n_settings && !error; i++)
-        error = node_schema_set(&e->schema, source->settings[i], e, why);
+        error = node_schema_assign(&e->schema, source->origins ? source->origins[i] : "--set",
+                                   source->settings[i], e, why);
     return error;
 }
 

@@ -56,6 +56,7 @@ struct lab_experiment {
 struct lab_experiment_source {
     const char *path;
     const char *const *settings; // "key=value" of --set
+    const char *const *origins;  // [n_settings] where each comes from, for messages; NULL: --set
     size_t n_settings;
     const char *out; // of --out; NULL: none
     char *const *environment;

@@ -2,8 +2,10 @@
 
 #include "lab/directory.h"
 #include "lab/environment.h"
+#include "lab/results.h"
 #include "lab/summary.h"
 #include "lab/swarm.h"
+#include "lab/sweep.h"
 #include "node/clock.h"
 
 #include <errno.h>
@@ -106,6 +108,8 @@ static enum base_error conclude(struct run *run, double start, struct base_reaso
     summary->status = run->interrupted ? "interrupted" : run->failed ? "failed" : "complete";
     summary->seconds = (double)node_clock_ns() / (double)NODE_SECOND_NS - start;
     enum base_error error = lab_summary_write(summary, path, why);
+    if (!error)
+        error = lab_results_write(run->directory.path, NULL, why);
     lab_summary_print(summary, stdout);
     lab_histories_free(histories);
     summary->histories = NULL;
@@ -188,8 +192,13 @@ int lab_run(const struct lab_run_options *options)
     }
     run->options = options;
     run->directory.lock = -1;
-    if (lab_experiment_load(&options->source, &run->experiment, &why) ||
-        lab_experiment_check_run(&run->experiment, &why))
+    const struct lab_sweep_options sweep = {
+        .source = options->source, .fresh = options->fresh, .check = options->check};
+    if (lab_experiment_load(&options->source, &run->experiment, &why))
+        complain(&why);
+    else if (lab_sweep_is(&run->experiment))
+        status = lab_sweep(&sweep, &run->experiment);
+    else if (lab_experiment_check_run(&run->experiment, &why))
         complain(&why);
     else if (options->check)
         status = puts("experiment is fine") >= 0 ? LAB_EXIT_DONE : LAB_EXIT_FAILED;

@@ -169,10 +169,9 @@ bool node_schema_is_initial(const struct node_schema *schema, const void *config
     return equal;
 }
 
-enum base_error node_schema_set(const struct node_schema *schema, const char *assignment, void *config,
-                                struct base_reason *why)
+enum base_error node_schema_assign(const struct node_schema *schema, const char *origin,
+                                   const char *assignment, void *config, struct base_reason *why)
 {
-    static const char origin[] = "--set";
     char name[SCHEMA_NAME_BYTES], found[SCHEMA_FOUND_BYTES];
     const char *equals = strchr(assignment, '=');
     size_t length = equals ? (size_t)(equals - assignment) : 0;
@@ -198,4 +197,10 @@ enum base_error node_schema_set(const struct node_schema *schema, const char *as
         node_schema_draft_commit(&draft, config);
     node_schema_draft_destroy(&draft);
     return error;
+}
+
+enum base_error node_schema_set(const struct node_schema *schema, const char *assignment, void *config,
+                                struct base_reason *why)
+{
+    return node_schema_assign(schema, "--set", assignment, config, why);
 }

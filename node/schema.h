@@ -67,6 +67,10 @@ enum base_error node_schema_read_environment(const struct node_schema *schema, c
 // One "a.b=c" of the command line.
 enum base_error node_schema_set(const struct node_schema *schema, const char *assignment, void *config,
                                 struct base_reason *why) BASE_CHECK;
+// The same from elsewhere: `origin` stands in the place of "--set", in messages and as where the value came
+// from.
+enum base_error node_schema_assign(const struct node_schema *schema, const char *origin,
+                                   const char *assignment, void *config, struct base_reason *why) BASE_CHECK;
 // `--help`: every key with type, default and meaning, wrapped at 100 columns, to a malloc'ed text (NULL: out
 // of memory).
 char *node_schema_help(const struct node_schema *schema);

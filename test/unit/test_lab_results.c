@@ -1,0 +1,213 @@
+// Results from made-up summaries: every field, nulls where nothing is known, quoting, mean and spread.
+#include "base/file.h"
+#include "lab/directory.h"
+#include "lab/results.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static char directory[64];
+
+static int make_directory(void **state)
+{
+    (void)state;
+    snprintf(directory, sizeof directory, "/tmp/p2pml-results-XXXXXX");
+    return mkdtemp(directory) ? 0 : -1;
+}
+
+static int remove_directory(void **state)
+{
+    (void)state;
+    char *command = lab_path("rm -r %s", directory);
+    int status = system(command);
+    free(command);
+    return status;
+}
+
+static void put(const char *name, const char *text)
+{
+    struct base_reason why = {""};
+    char *path = lab_path("%s/%s", directory, name), *slash = strrchr(path, '/');
+    const struct base_span span = {text, strlen(text)};
+    *slash = 0;
+    if (base_directory_make(path, &why))
+        fail_msg("%s", why.text);
+    *slash = '/';
+    if (base_file_write(path, 0600, &span, 1, &why))
+        fail_msg("%s", why.text);
+    free(path);
+}
+
+static char *get(const char *name)
+{
+    struct base_reason why = {""};
+    char *path = lab_path("%s/%s", directory, name);
+    uint8_t *data = NULL;
+    size_t bytes = 0;
+    if (base_file_read(path, 1u << 20, &data, &bytes, &why))
+        fail_msg("%s", why.text);
+    free(path);
+    return (char *)data;
+}
+
+// Writes the results; returns the table, malloc'ed.
+static char *results(void)
+{
+    struct base_reason why = {""};
+    char *said = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&said, &bytes);
+    assert_non_null(out);
+    if (lab_results_write(directory, out, &why))
+        fail_msg("%s", why.text);
+    fclose(out);
+    return said;
+}
+
+static const char full[] =
+    "{\"format\": 1, \"experiment\": \"made-up\", \"status\": \"complete\", \"kind\": \"sim\", \"engine\": "
+    "\"rounds\", \"method\": \"choco\", \"nodes\": 16, \"settings\": {\"seed\": 7}, \"averaged\": "
+    "{\"accuracy\": "
+    "0.95, \"loss\": 0.25, \"nodes\": 16}, \"node\": {\"worst\": {\"accuracy\": 0.5}, \"mean\": "
+    "{\"accuracy\": "
+    "0.75}, \"best\": {\"accuracy\": 0.875}}, \"consensus\": 0.125, \"bytes\": {\"sent\": 123456789012, "
+    "\"dense_over_sent\": 31.5}, \"seconds\": {\"virtual\": 12.5, \"wall\": 2.25, \"swarm\": 99, \"total\": "
+    "98}, "
+    "\"per_node\": [{\"rounds\": 10, \"steps\": 40}, {\"rounds\": 20, \"steps\": 80}], \"false_deaths\": 3, "
+    "\"events\": [{\"detected\": {\"median\": 4}, \"rewired\": {\"median\": null}}, {\"detected\": "
+    "{\"median\": "
+    "1}, \"rewired\": {\"median\": 0.5}}, {\"detected\": {\"median\": 2}}], \"targets\": [{\"accuracy\": "
+    "0.93, "
+    "\"averaged\": {\"round\": 5, \"step\": 20, \"time\": 3.5, \"bytes\": 1000}, \"worst\": null}, "
+    "{\"accuracy\": "
+    "0.955, \"averaged\": null, \"worst\": null}]}";
+
+static void every_field_of_one_run(void **state)
+{
+    (void)state;
+    put("summary.json", full);
+    free(results());
+    char *lines = get("results.jsonl"), *csv = get("results.csv");
+    assert_string_equal(
+        lines,
+        "{\"run\":\"made-up\",\"kind\":\"sim\",\"engine\":\"rounds\",\"method\":\"choco\",\"status\":"
+        "\"complete\","
+        "\"seed\":7,\"settings\":{},\"nodes\":16,\"accuracy\":0.95,\"loss\":0.25,\"worst\":0.5,\"mean\":0.75,"
+        "\"best\":0.875,\"consensus\":0.125,\"bytes\":123456789012,\"dense_over_sent\":31.5,\"seconds\":12.5,"
+        "\"wall_seconds\":2.25,\"rounds\":15.0,\"steps\":60.0,\"detected\":2.0,\"rewired\":0.5,\"false_"
+        "deaths\":3,"
+        "\"targets\":[{\"accuracy\":0.93,\"averaged_bytes\":1000,\"averaged_time\":3.5,\"averaged_step\":20,"
+        "\"worst_bytes\":null,\"worst_time\":null,\"worst_step\":null},{\"accuracy\":0.955,\"averaged_"
+        "bytes\":null,"
+        "\"averaged_time\":null,\"averaged_step\":null,\"worst_bytes\":null,\"worst_time\":null,\"worst_"
+        "step\":"
+        "null}]}\n");
+    assert_string_equal(
+        csv, "run,kind,engine,method,status,seed,nodes,accuracy,loss,worst,mean,best,consensus,bytes,dense_"
+             "over_sent,"
+             "seconds,wall_seconds,rounds,steps,detected,rewired,false_deaths,to_93.averaged_bytes,to_93."
+             "averaged_time,"
+             "to_93.averaged_step,to_93.worst_bytes,to_93.worst_time,to_93.worst_step,to_95.5.averaged_bytes,"
+             "to_95.5.averaged_time,to_95.5.averaged_step,to_95.5.worst_bytes,to_95.5.worst_time,to_95.5."
+             "worst_step\n"
+             "made-up,sim,rounds,choco,complete,7,16,0.95,0.25,0.5,0.75,0.875,0.125,123456789012,31.5,12.5,2."
+             "25,15,60,2,"
+             "0.5,3,1000,3.5,20,,,,,,,,,\n");
+    free(lines);
+    free(csv);
+}
+
+static void what_a_summary_does_not_say_is_null(void **state)
+{
+    (void)state;
+    put("summary.json", "{\"events\": 3, \"averaged\": [], \"per_node\": [{}], \"targets\": {\"a\": 1}}");
+    free(results());
+    char *lines = get("results.jsonl");
+    assert_string_equal(
+        lines, "{\"run\":null,\"kind\":null,\"engine\":null,\"method\":null,\"status\":null,\"seed\":null,"
+               "\"settings\":{},\"nodes\":null,\"accuracy\":null,\"loss\":null,\"worst\":null,\"mean\":null,"
+               "\"best\":null,\"consensus\":null,\"bytes\":null,\"dense_over_sent\":null,\"seconds\":null,"
+               "\"wall_seconds\":null,\"rounds\":null,\"steps\":null,\"detected\":null,\"rewired\":null,"
+               "\"false_deaths\":null,\"targets\":[]}\n");
+    free(lines);
+}
+
+static void what_is_no_run_is_an_error(void **state)
+{
+    (void)state;
+    struct base_reason why = {""};
+    assert_int_equal(lab_results_write(directory, NULL, &why), BASE_ENOTFOUND);
+    assert_non_null(strstr(why.text, "holds no results"));
+    put("summary.json", "{\"status");
+    assert_int_equal(lab_results_write(directory, NULL, &why), BASE_ENOTFOUND);
+    put("sweep.json", "{\n\"keys\" 3}");
+    assert_int_equal(lab_results_write(directory, NULL, &why), BASE_EFORMAT);
+    assert_non_null(strstr(why.text, "sweep.json:2: "));
+}
+
+static const char sweep[] =
+    "{\"format\": 1, \"keys\": [\"data.train_file\", \"average.ratio\"], \"runs\": ["
+    "{\"label\": \"a\", \"settings\": {\"data.train_file\": \"x, \\\"y\\\"\", \"average.ratio\": \"1/32\"}, "
+    "\"seed\": 0, \"status\": \"complete\"},"
+    "{\"label\": \"b\", \"settings\": {\"data.train_file\": \"z\", \"average.ratio\": \"1/32\"}, \"seed\": "
+    "0, "
+    "\"status\": \"failed\"},"
+    "{\"label\": \"c\", \"settings\": {\"data.train_file\": \"x, \\\"y\\\"\", \"average.ratio\": \"1/32\"}, "
+    "\"seed\": 1, \"status\": \"complete\"},"
+    "{\"label\": \"d\", \"settings\": {\"data.train_file\": \"z\", \"average.ratio\": \"1/32\"}, \"seed\": "
+    "1, "
+    "\"status\": \"waiting\"},"
+    "{\"label\": \"../a\", \"settings\": {}, \"seed\": 1, \"status\": \"complete\"}]}";
+
+static void a_sweep_with_gaps(void **state)
+{
+    (void)state;
+    put("sweep.json", sweep);
+    put("runs/a/summary.json", "{\"status\": \"complete\", \"averaged\": {\"accuracy\": 0.9}, \"bytes\": "
+                               "{\"sent\": 1000}, \"targets\": "
+                               "[{\"accuracy\": 0.93, \"averaged\": {\"bytes\": 500}}]}");
+    put("runs/c/summary.json", "{\"status\": \"complete\", \"averaged\": {\"accuracy\": 0.94}, \"bytes\": "
+                               "{\"sent\": 1000}}");
+    put("runs/d/summary.json", full); // of an earlier sweep: that run waits
+    put("a/summary.json", full);      // nothing that a label may reach
+    char *table = results(), *csv = get("results.csv"), *line = csv;
+    static const char *const begins[] = {
+        "run,kind,engine,method,status,seed,set.data.train_file,set.average.ratio,nodes,accuracy,",
+        "a,,,,complete,0,\"x, \"\"y\"\"\",1/32,,0.9,",
+        "b,,,,failed,0,z,1/32,,,",
+        "c,,,,complete,1,\"x, \"\"y\"\"\",1/32,,0.94,",
+        "d,,,,waiting,1,z,1/32,,,",
+        "../a,,,,complete,1,,,,,"};
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
+        if (strncmp(line, begins[i], strlen(begins[i])) != 0)
+            fail_msg("expected '%s' at:\n%s", begins[i], line);
+        line = strchr(line, '\n') + 1;
+    }
+    assert_int_equal(*line, 0);
+    for (const char *const *part =
+             (const char *const[]){"data.train_file, average.ratio", "bytes to 93%",
+                                   "92.00% (90.00%..94.00%)", "1.0 kB  ", "500 B 1 of 2", "0/2", NULL};
+         *part; part++)
+        if (!strstr(table, *part))
+            fail_msg("expected '%s' in:\n%s", *part, table);
+    free(table);
+    free(csv);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(every_field_of_one_run, make_directory, remove_directory),
+        cmocka_unit_test_setup_teardown(what_a_summary_does_not_say_is_null, make_directory,
+                                        remove_directory),
+        cmocka_unit_test_setup_teardown(what_is_no_run_is_an_error, make_directory, remove_directory),
+        cmocka_unit_test_setup_teardown(a_sweep_with_gaps, make_directory, remove_directory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
