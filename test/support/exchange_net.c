@@ -54,6 +54,7 @@ static struct topology_plan *plan_in_order(enum topology_kind kind, size_t nodes
         struct gossip_id id = net_id(i);
         members[i] = named[order[i]];
         members[i].slot = (uint32_t)i;
+        members[i].group = (uint32_t)(i / NET_GROUP);
         memcpy(members[i].id, id.bytes, sizeof id.bytes);
     }
     BASE_ASSERT(topology_plan_create(&options, members, nodes, &plan) == BASE_OK);
@@ -231,6 +232,8 @@ void net_round(struct net *net, size_t node, uint64_t round)
     if (event.round.meets)
         event.round.partner = net_id(partner);
     event.round.weight = (float)topology_plan_weight(net->plan, node, round);
+    event.round.pace_ns = at->pace_ns;
+    event.round.idle = at->idle;
     event.round.step_scale = net->step_scale;
     event.round.model = at->x;
     event.round.second_moment = at->v;

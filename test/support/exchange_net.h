@@ -24,6 +24,8 @@ struct net_node {
     uint64_t round;            // of the latest ROUND
     uint64_t rounds_done;
     bool paused; // neither takes messages nor timers
+    uint64_t pace_ns;
+    bool idle;
 };
 
 struct net;
@@ -48,6 +50,8 @@ struct net {
     float step_scale;
     float *start;
 };
+
+#define NET_GROUP 3u // nodes 0 to 2 are a group (hierarchical), and so on
 
 // Node i's id sorts as i. options->self, kernels, parameters, start and model are filled in; all nodes
 // publish `start` (zero).

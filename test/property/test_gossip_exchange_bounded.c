@@ -1,0 +1,254 @@
+// Bounded delay: nobody is more than max_delay rounds ahead of a live neighbour. And paces.
+#include "exchange_cases.h"
+#include "gossip/exchange/state.h"
+
+enum { D = 40, TICK_NS = 1000000 };
+
+static struct net *bounded_net(size_t nodes, enum topology_kind kind, uint64_t max_delay, uint64_t seed)
+{
+    struct gossip_exchange_options options = defaults(false);
+
+    options.bounded = true;
+    options.max_delay = max_delay;
+    struct net *net = net_create(nodes, D, kind, seed, &options);
+    net_link_all(net);
+    return net;
+}
+
+static uint64_t waits_of(const struct net *net, size_t node)
+{
+    struct gossip_exchange_totals totals;
+
+    gossip_exchange_totals(net->node[node].exchange, &totals);
+    return totals.waits;
+}
+
+// A boundary that was left is at most max_delay ahead of where every neighbour stands.
+static void check_bound(const struct net *net, uint64_t max_delay)
+{
+    for (size_t a = 0; a < net->nodes; a++)
+        for (size_t b = 0; b < net->nodes; b++)
+            if (net->up[a * net->nodes + b] && net->node[a].rounds_done > net->node[b].round)
+                assert_true(net->node[a].rounds_done - net->node[b].round <= max_delay);
+}
+
+// Node i comes to a boundary every paces[i] ticks after it left the one before.
+static void train(struct net *net, const unsigned *paces, unsigned ticks, uint64_t max_delay)
+{
+    unsigned left[16] = {0};
+
+    for (unsigned tick = 0; tick < ticks; tick++) {
+        for (size_t i = 0; i < net->nodes; i++)
+            if (!net->node[i].in_round && left[i]++ >= paces[i]) {
+                left[i] = 0;
+                change_model(net, i);
+                net_round(net, i, net->node[i].round + 1);
+            }
+        net_settle(net, TICK_NS / 2);
+        net->now_ns += TICK_NS / 2;
+        check_bound(net, max_delay);
+    }
+}
+
+static void test_nobody_leaves_a_straggler_behind(void **state)
+{
+    static const unsigned paces[8] = {4, 4, 4, 20, 4, 5, 4, 3};
+    uint64_t seed = net_seed(91);
+
+    (void)state;
+    for (uint64_t max_delay = 0; max_delay <= 4; max_delay += 2) {
+        struct net *net = bounded_net(8, TOPOLOGY_BUTTERFLY, max_delay, seed + max_delay);
+        train(net, paces, 2000, max_delay);
+        uint64_t slowest = net->node[3].rounds_done, most = slowest + 3 * max_delay + 1; // three edges away
+        assert_in_range(slowest, 90, 100);                                               // of 20 ticks each
+        for (size_t i = 0; i < 8; i++) {
+            assert_int_equal(waits_of(net, i), 0);
+            assert_true(net->node[i].rounds_done >= slowest && net->node[i].rounds_done <= most);
+        }
+        assert_true(net_references_match(net));
+        net_destroy(net);
+    }
+}
+
+static void test_async_runs_ahead(void **state)
+{
+    static const unsigned paces[8] = {4, 4, 4, 20, 4, 4, 4, 4};
+    struct gossip_exchange_options options = defaults(false);
+    struct net *net = net_create(8, D, TOPOLOGY_BUTTERFLY, net_seed(92), &options);
+
+    (void)state;
+    net_link_all(net);
+    train(net, paces, 1000, UINT64_MAX);
+    assert_true(net->node[0].rounds_done > 3 * net->node[3].rounds_done);
+    net_destroy(net);
+}
+
+// Who hangs holds the others up once; when it has moved it is waited for again.
+static void test_a_round_ends_by_its_deadline(void **state)
+{
+    struct net *net = bounded_net(2, TOPOLOGY_RING, 1, net_seed(93));
+    uint64_t begun_ns = net->now_ns;
+
+    (void)state;
+    net_round_all(net, 1);
+    net_round(net, 0, 2);
+    net_settle(net, SECOND / 100);
+    assert_false(net->node[0].in_round); // one ahead is allowed
+    net_round(net, 0, 3);
+    net_settle(net, SECOND / 2);
+    assert_true(net->node[0].in_round);
+    net_settle(net, 10 * SECOND);
+    assert_false(net->node[0].in_round);
+    assert_true(net->now_ns - begun_ns < 2 * SECOND);
+    assert_int_equal(waits_of(net, 0), 1);
+    net_round(net, 0, 4);
+    net_settle(net, SECOND / 100);
+    assert_false(net->node[0].in_round); // given up
+    net_round(net, 1, 2);
+    net_settle(net, SECOND / 100);
+    net_round(net, 0, 5);
+    net_settle(net, SECOND / 100);
+    assert_true(net->node[0].in_round);
+    for (uint64_t round = 3; round <= 4; round++) {
+        net_round(net, 1, round);
+        net_settle(net, SECOND / 100);
+        assert_true(net->node[0].in_round == (round < 4));
+    }
+    assert_int_equal(waits_of(net, 0), 1);
+    net_destroy(net);
+}
+
+static void test_who_is_gone_or_idle_holds_nobody_up(void **state)
+{
+    struct net *net = bounded_net(4, TOPOLOGY_BUTTERFLY, 0, net_seed(94)); // everybody but 0-3 and 1-2
+
+    (void)state;
+    net_round_all(net, 1);
+    net_round(net, 0, 2);
+    net_settle(net, SECOND / 100);
+    assert_true(net->node[0].in_round); // for 1 and 2
+    net_unlink(net, 0, 1);
+    net_settle(net, SECOND / 100);
+    assert_true(net->node[0].in_round);
+    net->node[2].idle = true;
+    net_round(net, 2, 2);
+    assert_false(net->node[2].in_round); // nor does it wait: 0 is there, 3 is not
+    net_settle(net, SECOND / 100);
+    assert_false(net->node[0].in_round);
+    for (uint64_t round = 3; round < 6; round++) {
+        net_round(net, 0, round);
+        assert_false(net->node[0].in_round);
+    }
+    net_link(net, 0, 1); // it learns where 1 stands, which is behind
+    net_settle(net, SECOND / 100);
+    net_round(net, 0, 6);
+    net_settle(net, SECOND / 100);
+    assert_true(net->node[0].in_round);
+    net->node[2].idle = false; // back at work
+    net_round(net, 2, 3);
+    net_settle(net, SECOND / 100);
+    net->node[1].idle = true;
+    net_round(net, 1, 2);
+    net_settle(net, SECOND / 100);
+    assert_true(net->node[0].in_round); // now for 2
+    assert_int_equal(waits_of(net, 0), 0);
+    net_destroy(net);
+}
+
+// More neighbours than actions of a step.
+static void test_all_neighbours_are_told(void **state)
+{
+    enum { NODES = 40 };
+    struct net *net = bounded_net(NODES, TOPOLOGY_COMPLETE, 0, net_seed(95));
+
+    (void)state;
+    for (uint64_t round = 1; round <= 3; round++) {
+        for (size_t i = 0; i < NODES; i++)
+            net_round(net, i, round);
+        net_settle(net, SECOND / 10);
+        for (size_t i = 0; i < NODES; i++) {
+            const struct gossip_exchange *exchange = net->node[i].exchange;
+            assert_int_equal(exchange->n_edges, NODES - 1);
+            assert_false(net->node[i].in_round);
+            for (size_t e = 0; e < exchange->n_edges; e++)
+                assert_true(exchange->edges[e]->heard && exchange->edges[e]->round == round);
+        }
+    }
+    net_destroy(net);
+}
+
+static void test_sync_waits_for_both(void **state)
+{
+    struct gossip_exchange_options options = defaults(true);
+
+    (void)state;
+    options.bounded = true;
+    struct net *net = net_create(4, D, TOPOLOGY_BUTTERFLY, net_seed(96), &options);
+    net_link_all(net);
+    net_round(net, 0, 1); // with 2
+    net_round(net, 2, 1);
+    net_settle(net, SECOND / 100);
+    assert_true(net->node[0].in_round && net->node[2].in_round); // they have met; 1 and 3 are to come
+    net_round(net, 1, 1);
+    net_settle(net, SECOND / 100);
+    assert_true(!net->node[0].in_round && net->node[1].in_round);
+    net_round(net, 3, 1);
+    net_settle(net, SECOND / 100);
+    for (size_t i = 0; i < 4; i++)
+        assert_false(net->node[i].in_round);
+    assert_true(net_count(net, COUNTER(exchanges)) == 4);
+    net_destroy(net);
+}
+
+static void check_pace(const struct net *net, size_t node, double expected)
+{
+    double found = gossip_exchange_pace(net->node[node].exchange);
+
+    if (found < 0.999 * expected || found > 1.001 * expected)
+        fail_msg("node %zu: pace %g, expected %g", node, found, expected);
+}
+
+static void test_pace_is_relative_to_the_neighbours(void **state)
+{
+    static const uint64_t paces[] = {1000, 1200, 1100, 5000};
+    struct net *net = linked_net(4, D, true, net_seed(97)); // 0 and 3 know 1 and 2, and so on
+
+    (void)state;
+    check_pace(net, 0, 1);
+    net_round_all(net, 1);
+    check_pace(net, 0, 1); // nobody has told
+    for (size_t i = 0; i < 4; i++)
+        net->node[i].pace_ns = paces[i];
+    for (uint64_t round = 2; round <= 4; round++)
+        net_round_all(net, round);
+    check_pace(net, 0, 1000.0 / 1100);
+    check_pace(net, 3, 5000.0 / 1200);
+    check_pace(net, 1, 1);
+    net->node[3].pace_ns = 1000000;
+    net->node[0].pace_ns = 1;
+    for (uint64_t round = 5; round <= 7; round++)
+        net_round_all(net, round);
+    check_pace(net, 3, 16);
+    check_pace(net, 0, 1.0 / 16);
+    net->node[0].pace_ns = 0; // not known this time: the latest holds
+    net_round_all(net, 8);
+    check_pace(net, 0, 1.0 / 16);
+    net_unlink(net, 0, 1);
+    net_unlink(net, 0, 2);
+    check_pace(net, 0, 1); // with nobody to compare
+    net_destroy(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nobody_leaves_a_straggler_behind),
+        cmocka_unit_test(test_async_runs_ahead),
+        cmocka_unit_test(test_a_round_ends_by_its_deadline),
+        cmocka_unit_test(test_who_is_gone_or_idle_holds_nobody_up),
+        cmocka_unit_test(test_all_neighbours_are_told),
+        cmocka_unit_test(test_sync_waits_for_both),
+        cmocka_unit_test(test_pace_is_relative_to_the_neighbours),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,229 @@
+// What a neighbour that died has left: its last pull outlives it where it is to (keep_on_death), through
+// checkpoints too, until the neighbour returns.
+#include "exchange_cases.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { NODES = 4, D = 60, DEAD = 3, STEPS = 4 };
+static const float rate = 0.05f;
+
+static float target_of(size_t node, size_t j)
+{
+    return node == DEAD ? 4 + (float)(j % 3) : (float)((node * 5 + j) % 4);
+}
+
+// Everybody descends to a point of its own, and is held by the others.
+static void train(struct net *net, uint64_t first, uint64_t last, bool without_the_dead)
+{
+    for (uint64_t round = first; round <= last; round++) {
+        for (size_t i = 0; i < NODES; i++) {
+            struct net_node *at = &net->node[i];
+            if (i == DEAD && without_the_dead)
+                continue;
+            for (int step = 0; step < STEPS; step++)
+                for (size_t j = 0; j < D; j++)
+                    at->x[j] -= rate * (at->x[j] - target_of(i, j) - at->correction[j]);
+            net_round(net, i, round);
+        }
+        net_settle(net, SECOND / 100);
+    }
+}
+
+static struct net *trained(bool keep, uint64_t seed)
+{
+    struct gossip_exchange_options options = defaults(false);
+
+    options.keep_on_death = keep;
+    options.ratio = 0.25f;
+    options.drift_gain = 2;
+    struct net *net = net_create(NODES, D, TOPOLOGY_RING, seed, &options);
+    net->step_scale = rate * STEPS;
+    net_link_all(net);
+    train(net, 1, 600, false);
+    return net;
+}
+
+static void forget(struct net *net, size_t a, size_t b, bool dead)
+{
+    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_FORGET, .peer = net_id(b), .dead = dead};
+
+    assert_int_equal(net_step(net, a, &event), BASE_OK);
+}
+
+static void die(struct net *net, bool dead)
+{
+    net_unlink(net, DEAD, 0);
+    net_unlink(net, DEAD, 2);
+    forget(net, 0, DEAD, dead);
+    forget(net, 2, DEAD, dead);
+}
+
+static double distance(const struct net *net, size_t nodes)
+{
+    double most = 0;
+
+    for (size_t j = 0; j < D; j++) {
+        double mean = 0;
+        for (size_t i = 0; i < nodes; i++)
+            mean += (double)target_of(i, j) / (double)nodes;
+        for (size_t i = 0; i < NODES - 1; i++)
+            most = fmax(most, fabs((double)net->node[i].x[j] - mean));
+    }
+    return most;
+}
+
+// With the last pull the living stay where all four of them had gone; without it they go on to where three
+// would.
+static void test_the_living_stay_where_all_had_gone(void **state)
+{
+    uint64_t seed = net_seed(101);
+
+    (void)state;
+    for (unsigned kept = 0; kept < 2; kept++) {
+        struct net *net = trained(kept, seed);
+        assert_true(distance(net, NODES) < 1e-3);
+        die(net, true);
+        train(net, 601, 1500, true);
+        printf("%s: %.3g from the mean of all, %.3g from that of the living\n", kept ? "kept" : "dropped",
+               distance(net, NODES), distance(net, NODES - 1));
+        assert_true(distance(net, kept ? NODES : NODES - 1) < 0.02);
+        assert_true(distance(net, kept ? NODES - 1 : NODES) > 0.5);
+        net_destroy(net);
+    }
+}
+
+static void check_sum(const struct gossip_exchange *exchange)
+{
+    const float *sum = gossip_exchange_correction(exchange);
+
+    for (size_t j = 0; j < D; j++) {
+        double expected = 0;
+        for (size_t e = 0; e < gossip_exchange_edges(exchange); e++) {
+            struct gossip_edge_info info;
+            gossip_exchange_edge_info(exchange, e, &info);
+            expected += (double)info.correction[j];
+        }
+        for (size_t e = 0; e < gossip_exchange_kept(exchange); e++) {
+            const float *correction;
+            struct gossip_id peer;
+            gossip_exchange_kept_at(exchange, e, &peer, &correction);
+            expected += (double)correction[j];
+        }
+        assert_true(fabs((double)sum[j] - expected) < 1e-5);
+    }
+}
+
+static float largest(const float *vector)
+{
+    float most = 0;
+
+    for (size_t j = 0; j < D; j++)
+        most = fmaxf(most, fabsf(vector[j]));
+    return most;
+}
+
+static void test_only_the_dead_leave_something(void **state)
+{
+    struct net *net = trained(true, net_seed(102));
+    const struct gossip_exchange *exchange = net->node[0].exchange;
+    float before[D];
+
+    (void)state;
+    memcpy(before, gossip_exchange_correction(exchange), sizeof before);
+    net_unlink(net, 0, DEAD);
+    forget(net, 0, DEAD, true);
+    assert_int_equal(gossip_exchange_kept(exchange), 1);
+    assert_memory_equal(before, gossip_exchange_correction(exchange), sizeof before);
+    forget(net, 0, DEAD, true); // nothing is there any more
+    forget(net, 0, DEAD, false);
+    assert_int_equal(gossip_exchange_kept(exchange), 1);
+    net_unlink(net, 0, 1);
+    forget(net, 0, 1, false); // it lives, and is another's neighbour now
+    assert_int_equal(gossip_exchange_kept(exchange), 1);
+    assert_int_equal(gossip_exchange_edges(exchange), 0);
+    check_sum(exchange);
+    assert_true(largest(gossip_exchange_correction(exchange)) > 0.5f);
+    net_destroy(net);
+}
+
+static void test_who_returns_takes_it_back(void **state)
+{
+    struct net *net = trained(true, net_seed(103));
+
+    (void)state;
+    die(net, true);
+    train(net, 601, 700, true);
+    net_link(net, 0, DEAD);
+    net_link(net, 2, DEAD);
+    net_settle(net, SECOND);
+    for (size_t i = 0; i < NODES; i++) {
+        assert_int_equal(gossip_exchange_kept(net->node[i].exchange), 0);
+        check_sum(net->node[i].exchange);
+    }
+    train(net, 701, 2500, false);
+    printf("%.3g from the mean of all after its return\n", distance(net, NODES));
+    assert_true(distance(net, NODES) < 0.02);
+    net_destroy(net);
+}
+
+static struct gossip_exchange *restarted(const struct net *net, size_t node)
+{
+    const struct net_node *at = &net->node[node];
+    struct gossip_exchange_options options = at->options;
+    struct gossip_exchange *fresh;
+    struct gossip_edge_record record;
+    struct base_reason why;
+
+    options.model = gossip_exchange_model(at->exchange);
+    assert_int_equal(gossip_exchange_create(&options, &fresh, &why), BASE_OK);
+    for (size_t e = 0; e < gossip_exchange_edges(at->exchange); e++) {
+        assert_int_equal(gossip_exchange_export(at->exchange, e, &record), BASE_OK);
+        assert_int_equal(gossip_exchange_import(fresh, &record), BASE_OK);
+    }
+    for (size_t e = 0; e < gossip_exchange_kept(at->exchange); e++) {
+        struct gossip_id peer;
+        const float *correction;
+        gossip_exchange_kept_at(at->exchange, e, &peer, &correction);
+        assert_int_equal(gossip_exchange_keep(fresh, &peer, correction), BASE_OK);
+        assert_int_equal(gossip_exchange_keep(fresh, &peer, correction), BASE_EFORMAT);
+    }
+    return fresh;
+}
+
+static void test_it_survives_a_restart(void **state)
+{
+    struct net *net = trained(true, net_seed(104));
+    float broken[D] = {[D - 1] = NAN};
+    struct gossip_id nobody = net_id(77), living = net_id(1);
+
+    (void)state;
+    die(net, true);
+    train(net, 601, 620, true);
+    struct gossip_exchange *fresh = restarted(net, 0);
+    assert_int_equal(gossip_exchange_kept(fresh), 1);
+    check_sum(fresh);
+    assert_int_equal(gossip_exchange_keep(fresh, &nobody, broken), BASE_EFORMAT);
+    broken[D - 1] = 0;
+    assert_int_equal(gossip_exchange_keep(fresh, &living, broken), BASE_EFORMAT);
+    assert_int_equal(gossip_exchange_kept(fresh), 1);
+    const float *sum = gossip_exchange_correction(fresh);
+    for (size_t j = 0; j < D; j++)
+        assert_true(fabsf(sum[j] - gossip_exchange_correction(net->node[0].exchange)[j]) < 1e-5f);
+    gossip_exchange_adopt(fresh, net->start, NULL, 9); // another model's way: nothing of the old one pulls
+    assert_int_equal(gossip_exchange_kept(fresh), 0);
+    assert_true(largest(gossip_exchange_correction(fresh)) == 0);
+    gossip_exchange_destroy(fresh);
+    net_destroy(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_living_stay_where_all_had_gone),
+        cmocka_unit_test(test_only_the_dead_leave_something),
+        cmocka_unit_test(test_who_returns_takes_it_back),
+        cmocka_unit_test(test_it_survives_a_restart),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
