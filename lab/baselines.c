@@ -95,6 +95,7 @@ static void run_one(struct crew *crew, struct lab_baseline_run *run)
     uint64_t start_ns = node_clock_ns();
     config.train.steps = run->steps; // the schedule is in fractions of it
     config.train.weight = 1;         // it weighs shards against each other, and here each run is alone
+    config.train.proximal = 0;       // pulls back to where a round began, and here are none
     if (run->kind == LAB_LONE)
         error = node_data_load(&config, run->shard, &own, NULL, &run->why);
     if (!error)

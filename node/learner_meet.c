@@ -5,7 +5,6 @@
 #include <string.h>
 
 #define PROGRESS_EVERY_NS (100 * NODE_MILLISECOND_NS)
-#define SCALE_MOST        8.0 // of the learning rate, whatever neighbours say of their pace
 
 bool node_learner_stopped(const struct node_learner *l)
 {
@@ -123,10 +122,8 @@ static void settle(struct node_learner *l, struct node_round *round)
 // A node that takes longer for its steps takes larger ones, so that its data count as much (DESIGN: rounds).
 static void scale_rate(struct node_learner *l, double pace)
 {
-    if (!l->options.config->train.scale_rate)
-        return;
-    double factor = pace < 1 / SCALE_MOST ? 1 / SCALE_MOST : pace > SCALE_MOST ? SCALE_MOST : pace;
-    train_trainer_scale(l->options.trainer, factor);
+    if (l->options.config->train.scale_rate)
+        train_trainer_scale(l->options.trainer, pace);
 }
 
 enum base_error node_learner_meet(struct node_learner *l, bool meets, float step_scale, bool checkpoint)

@@ -15,7 +15,7 @@ enum node_mail_kind {
     // loop -> worker
     NODE_MAIL_LINK_UP,   // peer
     NODE_MAIL_LINK_DOWN, // peer
-    NODE_MAIL_FORGET,    // peer
+    NODE_MAIL_FORGET,    // peer: dead or left, and away for average.forget_after
     NODE_MAIL_MESSAGE,   // peer, bytes: one plaintext message (HELLO, XCHG, XACK, BUSY)
     NODE_MAIL_VIEW,      // bytes: struct topology_member[], this node included once it counts
     NODE_MAIL_DONORS,    // bytes: struct gossip_id[]: linked members with complete state

@@ -85,6 +85,7 @@ static void round_done(struct node_worker *worker)
         return;
     worker->round = NULL;
     gossip_exchange_totals(worker->options.exchange, &round->totals);
+    round->pace = gossip_exchange_pace(worker->options.exchange);
     round->checkpoint_error = BASE_OK;
     node_snapshot_round(worker->snapshot, round, node_clock_ns());
     if (round->checkpoint)
@@ -163,6 +164,13 @@ static void link_event(struct node_worker *worker, enum gossip_exchange_event_ki
     step(worker, &event);
 }
 
+// `dead`: what the peer knew is gone with it. A stranger trains on and is only met no more.
+static void forget(struct node_worker *worker, const struct gossip_id *peer, bool dead)
+{
+    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_FORGET, .peer = *peer, .dead = dead};
+    step(worker, &event);
+}
+
 static void note_edge(struct node_worker *worker, const struct gossip_id *peer, bool up)
 {
     size_t at = 0;
@@ -221,9 +229,9 @@ static void forget_edges(struct node_worker *worker)
     for (size_t i = gossip_exchange_edges(exchange); i-- > 0;) {
         struct gossip_edge_info info;
         gossip_exchange_edge_info(exchange, i, &info);
-        if (node_graph_is_stranger(worker->graph, &info.peer) ||
-            (absent && !node_graph_has(worker->graph, &info.peer)))
-            link_event(worker, GOSSIP_EXCHANGE_FORGET, &info.peer);
+        bool gone = absent && !node_graph_has(worker->graph, &info.peer);
+        if (gone || node_graph_is_stranger(worker->graph, &info.peer))
+            forget(worker, &info.peer, gone);
     }
 }
 
@@ -279,6 +287,7 @@ static void take_round(struct node_worker *worker, struct node_round *round)
         round->meets && !worker->options.local &&
         node_graph_partner(worker->graph, round->round, &event.round.partner, &event.round.weight);
     event.round.pace_ns = round->pace_ns;
+    event.round.idle = !round->meets;
     event.round.round = round->round;
     event.round.step_scale = round->step_scale;
     event.round.model = round->model;
@@ -301,7 +310,7 @@ static bool handle(struct node_worker *worker, struct node_mail *mail)
         follow_graph(worker, BASE_OK);
         break;
     case NODE_MAIL_FORGET:
-        link_event(worker, GOSSIP_EXCHANGE_FORGET, &mail->peer);
+        forget(worker, &mail->peer, true);
         break;
     case NODE_MAIL_MESSAGE:
         take_message(worker, mail);

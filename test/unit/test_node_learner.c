@@ -39,23 +39,26 @@ static void make_data(struct train_dataset *data)
         data->labels[i] = i % CLASSES;
 }
 
-static void bench_create(struct bench *bench)
+// `shape` may change the settings of node and trainer.
+static void bench_create_as(struct bench *bench, void (*shape)(struct node_config *, struct train_options *))
 {
     const struct train_model_spec spec = {.kind = TRAIN_SOFTMAX, .inputs = FEATURES, .classes = CLASSES};
-    const struct train_options options = {.optimizer = TRAIN_ADAMW,
-                                          .rate = 0.01,
-                                          .beta1 = 0.9,
-                                          .beta2 = 0.99,
-                                          .epsilon = 1e-8,
-                                          .steps = STEPS,
-                                          .batch = 2,
-                                          .schedule = {.count = 1, .at = {0.9}, .factor = {0.5}}};
+    struct train_options options = {.optimizer = TRAIN_ADAMW,
+                                    .rate = 0.01,
+                                    .beta1 = 0.9,
+                                    .beta2 = 0.99,
+                                    .epsilon = 1e-8,
+                                    .steps = STEPS,
+                                    .batch = 2,
+                                    .schedule = {.count = 1, .at = {0.9}, .factor = {0.5}}};
     const float start[D] = {0};
     struct base_reason why;
     *bench = (struct bench){0};
     bench->config.train.steps = STEPS;
     bench->config.average.local_steps = LOCAL;
     bench->config.average.outer_momentum = 0.5;
+    if (shape)
+        shape(&bench->config, &options);
     make_data(&bench->data);
     assert_int_equal(kernels_open("cpu", 1, &bench->kernels, &why), BASE_OK);
     assert_int_equal(train_model_create(&spec, bench->kernels, EXAMPLES, &bench->model, &why), BASE_OK);
@@ -75,6 +78,11 @@ static void bench_create(struct bench *bench)
                                                  .loop = bench->loop,
                                                  .counters = &bench->counters};
     assert_int_equal(node_learner_start(&learner, &bench->learner), BASE_OK);
+}
+
+static void bench_create(struct bench *bench)
+{
+    bench_create_as(bench, NULL);
 }
 
 static void bench_destroy(struct bench *bench)
@@ -279,6 +287,73 @@ static void a_fetch_that_fails_is_told(void **state)
     bench_destroy(&bench);
 }
 
+static void stop(struct bench *bench)
+{
+    atomic_store(&bench->counters.stop, true);
+    order(bench, NODE_MAIL_LEAVE, 0);
+    answer(bench, take_round(bench));
+    node_mail_free(take_told(bench, NODE_MAIL_LEFT));
+    bench_destroy(bench);
+}
+
+static void scaled(struct node_config *config, struct train_options *options)
+{
+    config->train.scale_rate = true;
+    config->average.outer_momentum = 0.1;
+    options->schedule.count = 0;
+}
+
+// What the neighbours' pace makes of the rate holds from the next round on, and the exchange is told the rate
+// in use.
+static void a_slow_node_takes_larger_steps(void **state)
+{
+    static const double pace[] = {5, 0.5, 1};
+    struct bench bench;
+    (void)state;
+    for (int scales = 0; scales < 2; scales++) {
+        bench_create_as(&bench, scales ? scaled : NULL);
+        order(&bench, NODE_MAIL_START, 0);
+        double expected = LOCAL * 0.01;
+        for (size_t i = 0; i < sizeof pace / sizeof *pace; i++) {
+            struct node_round *round = take_round(&bench);
+            assert_true((double)round->step_scale > 0.9999 * expected &&
+                        (double)round->step_scale < 1.0001 * expected);
+            assert_true(round->pace_ns > 0);
+            round->pace = pace[i];
+            expected = LOCAL * 0.01 * (scales ? pace[i] : 1);
+            answer(&bench, round);
+        }
+        stop(&bench);
+    }
+}
+
+static void pulled(struct node_config *config, struct train_options *options)
+{
+    config->average.outer_momentum = 0;
+    *options = (struct train_options){
+        .optimizer = TRAIN_SGD, .rate = 0.1, .steps = STEPS, .batch = EXAMPLES, .proximal = 10};
+}
+
+// mu * rate = 1: a step that begins d away from where the round began ends at that place, but for the loss.
+// What the exchange brought belongs to the new round's beginning, and nothing pulls at it.
+static void each_round_pulls_back_to_its_own_beginning(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_create_as(&bench, pulled);
+    order(&bench, NODE_MAIL_START, 0);
+    for (int i = 1; i <= 3; i++) {
+        struct node_round *round = take_round(&bench);
+        for (size_t j = 0; j < D; j++) {
+            assert_true(round->model[j] > 100 * (float)(i - 1) - 2 &&
+                        round->model[j] < 100 * (float)(i - 1) + 2);
+            round->model[j] += 100;
+        }
+        answer(&bench, round);
+    }
+    stop(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +363,8 @@ int main(void)
         cmocka_unit_test(orders_take_effect_at_the_next_boundary),
         cmocka_unit_test(a_stop_ends_a_fetch_and_leaves_no_checkpoint),
         cmocka_unit_test(a_fetch_that_fails_is_told),
+        cmocka_unit_test(a_slow_node_takes_larger_steps),
+        cmocka_unit_test(each_round_pulls_back_to_its_own_beginning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

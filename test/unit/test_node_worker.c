@@ -32,7 +32,7 @@ static enum base_error no_checkpoint(void *context, const struct node_round *rou
     return base_fail(why, BASE_EIO, "none in this test");
 }
 
-static void bench_create(struct bench *bench)
+static void bench_create_keeping(struct bench *bench, bool keep_on_death)
 {
     struct gossip_exchange_options options = {.self = id_of(1),
                                               .kernels = cpu_kernels(),
@@ -42,6 +42,7 @@ static void bench_create(struct bench *bench)
                                               .drift_correction = true,
                                               .drift_gain = 2,
                                               .drift_limit = 0.25f,
+                                              .keep_on_death = keep_on_death,
                                               .deadline_floor_ns = 1000000,
                                               .deadline_ceiling_ns = 1000000000};
     struct base_reason why;
@@ -57,17 +58,28 @@ static void bench_create(struct bench *bench)
     assert_int_equal(node_mailbox_create(64, &bench->learner), BASE_OK);
 }
 
+static void bench_create(struct bench *bench)
+{
+    bench_create_keeping(bench, false);
+}
+
+static void bench_start_as(struct bench *bench, const struct node_worker_options *as)
+{
+    struct node_worker_options options = *as;
+    options.exchange = bench->exchange;
+    options.self = id_of(1);
+    options.inbox = bench->inbox;
+    options.loop = bench->loop;
+    options.learner = bench->learner;
+    options.checkpoint = no_checkpoint;
+    assert_int_equal(node_worker_start(&options, &bench->worker), BASE_OK);
+}
+
 static void bench_start(struct bench *bench, uint64_t forget_after_ns)
 {
-    struct node_worker_options options = {.exchange = bench->exchange,
-                                          .self = id_of(1),
-                                          .topology = {.kind = TOPOLOGY_RING, .rings = 1},
-                                          .forget_after_ns = forget_after_ns,
-                                          .inbox = bench->inbox,
-                                          .loop = bench->loop,
-                                          .learner = bench->learner,
-                                          .checkpoint = no_checkpoint};
-    assert_int_equal(node_worker_start(&options, &bench->worker), BASE_OK);
+    const struct node_worker_options options = {.topology = {.kind = TOPOLOGY_RING, .rings = 1},
+                                                .forget_after_ns = forget_after_ns};
+    bench_start_as(bench, &options);
 }
 
 static void post(struct bench *bench, struct node_mail *mail)
@@ -160,17 +172,29 @@ static void post_peer(struct bench *bench, enum node_mail_kind kind, uint8_t pee
     post(bench, mail);
 }
 
+static void post_members(struct bench *bench, const struct topology_member *members, size_t n)
+{
+    struct node_mail *mail = node_mail_new(NODE_MAIL_VIEW);
+    mail->n_bytes = n * sizeof *members;
+    mail->bytes = malloc(mail->n_bytes);
+    assert_non_null(mail->bytes);
+    memcpy(mail->bytes, members, mail->n_bytes);
+    post(bench, mail);
+}
+
 // This node and one other.
 static void post_view(struct bench *bench, uint8_t other)
 {
-    struct topology_member *view = calloc(2, sizeof *view);
-    struct node_mail *mail = node_mail_new(NODE_MAIL_VIEW);
-    assert_non_null(view);
-    view[0] = (struct topology_member){.name = "self", .id = {1}, .slot = TOPOLOGY_NO_SLOT};
-    view[1] = (struct topology_member){.name = "other", .id = {other}, .slot = TOPOLOGY_NO_SLOT};
-    mail->bytes = (uint8_t *)view;
-    mail->n_bytes = 2 * sizeof *view;
-    post(bench, mail);
+    const struct topology_member view[2] = {{.name = "self", .id = {1}, .slot = TOPOLOGY_NO_SLOT},
+                                            {.name = "other", .id = {other}, .slot = TOPOLOGY_NO_SLOT}};
+    post_members(bench, view, 2);
+}
+
+// A member that is no neighbour: this node does not count.
+static void post_stranger(struct bench *bench, uint8_t other)
+{
+    const struct topology_member view[1] = {{.name = "other", .id = {other}, .slot = TOPOLOGY_NO_SLOT}};
+    post_members(bench, view, 1);
 }
 
 static void post_donors(struct bench *bench, const uint8_t *donors, size_t n)
@@ -258,6 +282,94 @@ static void an_edge_whose_peer_may_still_come_is_kept(void **state)
     bench_start(&bench, UINT64_MAX);
     settle_round(&bench, 1, false);
     assert_true(bench.correction[0] == 1);
+    bench_destroy(&bench);
+}
+
+// The correction that is left of an edge when its peer has died, or is only met no more.
+static float left_of(bool keep, bool dies, uint64_t forget_after_ns)
+{
+    struct bench bench;
+    bench_create_keeping(&bench, keep);
+    import_edge(&bench);
+    bench_start(&bench, forget_after_ns);
+    if (forget_after_ns > 0 && dies)
+        post_peer(&bench, NODE_MAIL_FORGET, 2);
+    else if (!dies)
+        post_stranger(&bench, 2);
+    settle_round(&bench, 1, false);
+    assert_int_equal(gossip_exchange_edges(bench.exchange), 0);
+    float left = bench.correction[0];
+    bench_destroy(&bench);
+    return left;
+}
+
+static void only_the_pull_of_the_dead_is_kept(void **state)
+{
+    (void)state;
+    assert_true(left_of(true, true, UINT64_MAX) == 1);
+    assert_true(left_of(true, true, 0) == 1); // it died while this node was away
+    assert_true(left_of(true, false, UINT64_MAX) == 0);
+    assert_true(left_of(false, true, UINT64_MAX) == 0);
+}
+
+// Both ends of an edge begin alike: what this node says of it is also the peer's answer.
+static void make_live(struct bench *bench, uint8_t peer)
+{
+    struct gossip_message hello;
+    post_peer(bench, NODE_MAIL_LINK_UP, peer);
+    struct node_mail *mail = take_sent(bench, GOSSIP_HELLO, peer, &hello);
+    post_message(bench, peer, &hello);
+    node_mail_free(mail);
+}
+
+// Three on a base graph: in round 1 the first and the last of the ring meet with weight 2/3.
+static void a_meeting_has_the_weight_of_the_schedule(void **state)
+{
+    struct bench bench;
+    struct gossip_message message;
+    struct topology_plan *plan;
+    struct topology_options options = {.kind = TOPOLOGY_BASE};
+    struct topology_member view[3] = {
+        {.name = "a", .id = {1}}, {.name = "b", .id = {2}}, {.name = "c", .id = {3}}};
+    (void)state;
+    for (;; options.seed++) {
+        assert_int_equal(topology_plan_create(&options, view, 3, &plan), BASE_OK);
+        bool first = topology_plan_place(plan, 0) == 0;
+        if (first)
+            break;
+        topology_plan_destroy(plan);
+    }
+    uint8_t partner = view[topology_plan_partner(plan, 0, 1)].id[0];
+    topology_plan_destroy(plan);
+    bench_create(&bench);
+    bench_start_as(&bench, &(struct node_worker_options){.topology = options, .forget_after_ns = UINT64_MAX});
+    post_members(&bench, view, 3);
+    make_live(&bench, partner);
+    settle_round(&bench, 1, false);
+    struct node_mail *mail = take_sent(&bench, GOSSIP_XCHG, partner, &message);
+    assert_true(message.as.exchange.weight > 0.6666f && message.as.exchange.weight < 0.6667f);
+    node_mail_free(mail);
+    bench_destroy(&bench);
+}
+
+static void local_has_no_edges(void **state)
+{
+    struct bench bench;
+    struct node_mail *mail;
+    (void)state;
+    bench_create(&bench);
+    bench_start_as(&bench, &(struct node_worker_options){.topology = {.kind = TOPOLOGY_RING},
+                                                         .forget_after_ns = UINT64_MAX,
+                                                         .local = true});
+    post_view(&bench, 2);
+    post_peer(&bench, NODE_MAIL_LINK_UP, 2);
+    settle_round(&bench, 1, false);
+    settle_round(&bench, 2, false);
+    assert_int_equal(gossip_exchange_edges(bench.exchange), 0);
+    while ((mail = node_mailbox_take(bench.loop, 0)) != NULL) {
+        assert_int_not_equal(mail->kind, NODE_MAIL_SEND);
+        node_mail_free(mail);
+    }
     bench_destroy(&bench);
 }
 
@@ -554,6 +666,9 @@ int main(void)
         cmocka_unit_test(a_round_alone_ends),
         cmocka_unit_test(an_edge_whose_peer_never_comes_is_forgotten),
         cmocka_unit_test(an_edge_whose_peer_may_still_come_is_kept),
+        cmocka_unit_test(only_the_pull_of_the_dead_is_kept),
+        cmocka_unit_test(a_meeting_has_the_weight_of_the_schedule),
+        cmocka_unit_test(local_has_no_edges),
         cmocka_unit_test(a_message_that_breaks_the_protocol_closes_its_link),
         cmocka_unit_test(a_block_is_given_at_the_next_rendezvous),
         cmocka_unit_test(a_learner_that_stands_still_gives_too),
