@@ -202,6 +202,11 @@ static void write_metrics(FILE *out, const struct node_status *s)
            (double)s->totals.delta_bytes_out);
     metric(out, "dense_equivalent_bytes_total", "counter",
            "What the same exchanges would have sent as dense fp32.", (double)s->totals.dense_bytes_out);
+    metric(out, "clipped_total", "counter", "Received forces that average.clip cut.",
+           (double)s->totals.clipped);
+    metric(out, "delay_timeouts_total", "counter",
+           "Rounds that went on though a neighbour was more than average.max_delay behind.",
+           (double)s->totals.waits);
     metric(out, "network_sent_bytes_total", "counter", "Bytes sent to peers, framing included.",
            (double)s->bytes_sent);
     metric(out, "network_received_bytes_total", "counter", "Bytes received from peers, framing included.",

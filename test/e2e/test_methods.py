@@ -3,7 +3,7 @@
 import os
 import re
 
-from cluster import ClusterTest, unittest
+from cluster import ClusterTest, signal, unittest
 
 SYNC = {"average__mode": "sync", "average__deadline_floor": "20s", "average__deadline_ceiling": "60s",
         "data__partition": "dirichlet", "data__alpha": 0.3}
@@ -90,6 +90,25 @@ class Methods(ClusterTest):
             self.assertEqual(row["exchanges"], 0)
             self.assertEqual(row["delta_bytes"], 0)
             self.assertTrue(re.search(r"link_up .*node-", node.log()), node.last_words())
+
+    def test_bounded_delay_outlives_a_death(self):
+        nodes = self.cluster(4, average__mode="bounded", average__max_delay=1, average__deadline_floor="200ms",
+                             average__deadline_ceiling="1s", average__clip=1.5, average__on_death="keep",
+                             average__forget_after="1s", train__proximal=0.01, train__scale_rate="true",
+                             train__steps=6000, data__takeover="false")
+        for node in nodes:
+            node.start()
+        nodes[3].wait_rows(20)
+        nodes[3].signal(signal.SIGKILL)
+        nodes[3].process.wait()
+        for node in nodes[:3]:
+            log = node.wait_exit(0)
+            self.assertNotIn(" error ", log)
+            row = node.rows()[-1]
+            self.assertEqual((row["step"], row["state"]), (6000, "finished"))
+            self.assertGreater(row["accuracy"], 0.7)
+            rates = [r["rate"] for r in node.rows()[:-1]]
+            self.assertGreater(len(set(rates)), 3, "the schedule has three rates, pace makes more of them")
 
     def test_a_baseline_of_the_simulator_is_refused(self):
         node = self.node("alone", 0, average__method="choco")
