@@ -189,7 +189,7 @@ enum base_error lab_node_start(struct lab_node *node, const char *program, char 
         lab_journal_again(&node->journal);
     }
     enum base_error error =
-        lab_process_start(program, arguments, environment, node->log, &node->process, why);
+        lab_process_start(program, arguments, environment, node->log, node->log, &node->process, why);
     if (error)
         return error;
     node->starts++;

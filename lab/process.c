@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 // In the child, between fork and exec: only what is safe there. Returns on failure, with errno.
-static void become(const char *program, char *const *arguments, char *const *environment, int log,
+static void become(const char *program, char *const *arguments, char *const *environment, const int files[2],
                    pid_t parent)
 {
     sigset_t none;
@@ -20,7 +20,8 @@ static void become(const char *program, char *const *arguments, char *const *env
         return;
     if (getppid() != parent) // it ended before the kernel knew
         _exit(1);
-    if (dup2(nothing, STDIN_FILENO) < 0 || dup2(log, STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0)
+    if (dup2(nothing, STDIN_FILENO) < 0 || dup2(files[0], STDOUT_FILENO) < 0 ||
+        dup2(files[1], STDERR_FILENO) < 0)
         return;
     close(nothing);
     signal(SIGPIPE, SIG_DFL);
@@ -42,21 +43,23 @@ static enum base_error wait_for_exec(pid_t pid, int told, const char *program, s
     return base_fail(why, BASE_EIO, "cannot execute '%s': %s", program, strerror(cause));
 }
 
-enum base_error lab_process_start(const char *program, char *const *arguments, char *const *environment,
-                                  const char *log, struct lab_process *process, struct base_reason *why)
+static enum base_error open_log(const char *path, int *file, struct base_reason *why)
+{
+    *file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    return *file < 0 ? base_fail(why, BASE_EIO, "cannot open the log '%s': %s", path, strerror(errno))
+                     : BASE_OK;
+}
+
+static enum base_error start(const char *program, char *const *arguments, char *const *environment,
+                             const int files[2], pid_t *child, struct base_reason *why)
 {
     enum base_error error = BASE_OK;
     int pipes[2] = {-1, -1};
-    int file = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (file < 0)
-        return base_fail(why, BASE_EIO, "cannot open the log '%s': %s", log, strerror(errno));
-    if (pipe2(pipes, O_CLOEXEC)) {
-        error = base_fail(why, BASE_EIO, "cannot open a pipe to start '%s': %s", program, strerror(errno));
-        goto out;
-    }
+    if (pipe2(pipes, O_CLOEXEC))
+        return base_fail(why, BASE_EIO, "cannot open a pipe to start '%s': %s", program, strerror(errno));
     pid_t parent = getpid(), pid = fork();
     if (pid == 0) {
-        become(program, arguments, environment, file, parent);
+        become(program, arguments, environment, files, parent);
         int cause = errno;
         _exit(write(pipes[1], &cause, sizeof cause) == (ssize_t)sizeof cause ? 126 : 127);
     }
@@ -66,10 +69,26 @@ enum base_error lab_process_start(const char *program, char *const *arguments, c
     else
         error = wait_for_exec(pid, pipes[0], program, why);
     close(pipes[0]);
+    *child = pid;
+    return error;
+}
+
+enum base_error lab_process_start(const char *program, char *const *arguments, char *const *environment,
+                                  const char *output, const char *log, struct lab_process *process,
+                                  struct base_reason *why)
+{
+    int files[2] = {-1, -1};
+    pid_t pid = 0;
+    enum base_error error = open_log(output, &files[0], why);
+    if (!error)
+        error = open_log(log, &files[1], why);
+    if (!error)
+        error = start(program, arguments, environment, files, &pid, why);
     if (!error)
         *process = (struct lab_process){.pid = pid, .running = true};
-out:
-    close(file);
+    for (size_t i = 0; i < 2; i++)
+        if (files[i] >= 0)
+            close(files[i]);
     return error;
 }
 

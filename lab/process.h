@@ -14,10 +14,10 @@ struct lab_process {
 };
 
 // Starts program with arguments (NULL-terminated, [0] the name) and environment: in a process group of its
-// own, so that Ctrl-C reaches only the runner; no input; output and errors go to the end of the file `log`.
-// BASE_EIO when it cannot be executed.
+// own, so that Ctrl-C reaches only the runner; no input; errors go to the end of the file `log`, output to
+// that of `output`, which may be the same. BASE_EIO when it cannot be executed.
 enum base_error lab_process_start(const char *program, char *const *arguments, char *const *environment,
-                                  const char *log, struct lab_process *process,
+                                  const char *output, const char *log, struct lab_process *process,
                                   struct base_reason *why) BASE_CHECK;
 void lab_process_signal(const struct lab_process *process, int signal); // nothing when it has ended
 // True, once, when it has ended since the last call; it is reaped then.

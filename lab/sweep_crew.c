@@ -46,6 +46,13 @@ static enum base_error write_list(const struct work *work, struct base_reason *w
     return lab_sweep_list_write(work->crew->plan, work->crew->directory, work->crew->name, why);
 }
 
+static enum base_error remove_old(const char *path, struct base_reason *why)
+{
+    if (unlink(path) == 0 || errno == ENOENT)
+        return BASE_OK;
+    return base_fail(why, BASE_EIO, "cannot remove '%s' of an earlier run: %s", path, strerror(errno));
+}
+
 static enum base_error start(struct work *work, size_t index, struct base_reason *why)
 {
     struct lab_sweep_run *run = &work->crew->plan->runs[index];
@@ -57,12 +64,14 @@ static enum base_error start(struct work *work, size_t index, struct base_reason
                          NULL};
     struct job *job = &work->jobs[work->n_jobs];
     enum base_error error = lab_sweep_run_prepare(run, why);
-    if (!error && unlink(run->log) && errno != ENOENT)
-        error = base_fail(why, BASE_EIO, "cannot remove the old log '%s': %s", run->log, strerror(errno));
+    if (!error)
+        error = remove_old(run->log, why);
+    if (!error)
+        error = remove_old(run->output, why);
     *job = (struct job){.run = index, .start_ns = node_clock_ns()};
     if (!error)
-        error = lab_process_start(work->crew->program, arguments, work->crew->environment, run->log,
-                                  &job->process, why);
+        error = lab_process_start(work->crew->program, arguments, work->crew->environment, run->output,
+                                  run->log, &job->process, why);
     work->n_jobs += !error;
     return error;
 }

@@ -127,6 +127,7 @@ static enum base_error make_run(struct planning *p, size_t point, uint64_t repea
              run->seed);
     run->directory = lab_path("%s/" LAB_RUNS "/%s", out, run->label);
     run->file = lab_path("%s.yaml", run->directory);
+    run->output = lab_path("%s.txt", run->directory);
     run->log = lab_path("%s.log", run->directory);
     enum base_error error = load(p, point, &run->seed, run->directory, &experiment);
     if (error)
@@ -200,6 +201,7 @@ static void free_run(struct lab_sweep_run *run)
 {
     free(run->directory);
     free(run->file);
+    free(run->output);
     free(run->log);
     free(run->text);
 }

@@ -35,8 +35,8 @@ struct lab_sweep_run {
     uint64_t seed;
     uint64_t threads; // sim.threads
     uint64_t stop_grace_ns;
-    char *directory, *file, *log; // OUT/runs/LABEL, .yaml, .log
-    char *text;                   // the experiment of this run alone, as it writes it itself
+    char *directory, *file, *output, *log; // OUT/runs/LABEL, .yaml, .txt, .log
+    char *text;                            // the experiment of this run alone, as it writes it itself
     enum lab_sweep_state state;
     double seconds; // that it took; NAN: not run yet
 };

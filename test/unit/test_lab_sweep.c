@@ -322,6 +322,42 @@ static void what_is_complete_is_kept_and_nothing_else(void **state)
     lab_sweep_plan_free(&made);
 }
 
+static bool is_there(const char *name)
+{
+    char *whole = lab_path("%s/out/%s", directory, name);
+    bool there = access(whole, F_OK) == 0;
+    free(whole);
+    return there;
+}
+
+static void the_runs_of_a_sweep_are_not_lost_by_accident(void **state)
+{
+    (void)state;
+    char *out = lab_path("%s/out", directory), *runs = lab_path("%s/out/runs/a", directory);
+    char *list = lab_path("%s/out/sweep.json", directory), *old = lab_path("%s/out/results.csv", directory);
+    struct lab_directory opened;
+    struct base_reason why = {""};
+    assert_int_equal(lab_directory_open_sweep(out, false, &opened, &why), BASE_OK);
+    assert_int_equal(lab_directory_open_sweep(out, false, &opened, &why), BASE_ESTATE); // one at a time
+    lab_directory_close(&opened);
+    assert_int_equal(base_directory_make(runs, &why), BASE_OK);
+    write_file(list, "{}");
+    write_file(old, "");
+    assert_int_equal(lab_directory_open(out, false, &opened, &why), BASE_ESTATE);
+    assert_non_null(strstr(why.text, "holds the runs of a sweep: give another with --out, or add --fresh"));
+    assert_true(is_there("runs/a") && is_there("sweep.json") && is_there("results.csv"));
+    assert_int_equal(lab_directory_open_sweep(out, false, &opened, &why), BASE_OK);
+    lab_directory_close(&opened);
+    assert_true(is_there("runs/a") && is_there("sweep.json") && !is_there("results.csv"));
+    assert_int_equal(lab_directory_open(out, true, &opened, &why), BASE_OK);
+    lab_directory_close(&opened);
+    assert_false(is_there("runs") || is_there("sweep.json"));
+    free(out);
+    free(runs);
+    free(list);
+    free(old);
+}
+
 static void a_line_says_how_far_it_is(void **state)
 {
     (void)state;
@@ -363,6 +399,7 @@ int main(void)
         cmocka_unit_test(each_command_has_its_own_limits),
         cmocka_unit_test(the_command_line_and_the_sweep),
         cmocka_unit_test(what_is_complete_is_kept_and_nothing_else),
+        cmocka_unit_test(the_runs_of_a_sweep_are_not_lost_by_accident),
         cmocka_unit_test(a_line_says_how_far_it_is),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
