@@ -82,6 +82,20 @@ static void draft_model(struct draft *draft, const struct node_checkpoint_parts 
         add_tensor(draft, "outer", "momentum", parts->outer, parameters);
 }
 
+static void draft_kept(struct draft *draft, const struct gossip_exchange *exchange, size_t parameters)
+{
+    char scope[16 + GOSSIP_ID_HEX], id[GOSSIP_ID_HEX];
+    size_t n = exchange ? gossip_exchange_kept(exchange) : 0;
+    for (size_t i = 0; i < n; i++) {
+        struct gossip_id peer;
+        const float *correction;
+        gossip_exchange_kept_at(exchange, i, &peer, &correction);
+        gossip_id_hex(&peer, id);
+        snprintf(scope, sizeof scope, "kept.%s", id);
+        add_tensor(draft, scope, "correction", correction, parameters);
+    }
+}
+
 // The opaque transactions go last, so that every vector of floats is aligned.
 static void draft_edges(struct draft *draft, size_t parameters)
 {
@@ -120,9 +134,10 @@ static enum base_error draft_make(const struct node_checkpoint_parts *parts, str
                                   struct base_reason *why)
 {
     size_t n_table, n_edges = parts->exchange ? gossip_exchange_edges(parts->exchange) : 0;
+    size_t n_kept = parts->exchange ? gossip_exchange_kept(parts->exchange) : 0;
     train_model_tensors(parts->model, &n_table);
     draft->n_edges = n_edges;
-    draft->tensors = calloc(n_table + STATE_VECTORS + 1 + 3 * n_edges, sizeof *draft->tensors);
+    draft->tensors = calloc(n_table + STATE_VECTORS + 1 + 3 * n_edges + n_kept, sizeof *draft->tensors);
     draft->pairs = calloc(FIXED_PAIRS + n_edges, sizeof *draft->pairs);
     draft->edges = calloc(n_edges + 1, sizeof *draft->edges);
     if (!draft->tensors || !draft->pairs || !draft->edges)
@@ -134,6 +149,7 @@ static enum base_error draft_make(const struct node_checkpoint_parts *parts, str
     }
     draft_metadata(draft, parts);
     draft_model(draft, parts);
+    draft_kept(draft, parts->exchange, train_model_parameters(parts->model));
     draft_edges(draft, train_model_parameters(parts->model));
     return BASE_OK;
 }

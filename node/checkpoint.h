@@ -5,8 +5,9 @@
 //
 // Tensors: "model.<tensor>" [shape]; "state.<vector>" [parameters]; "outer.momentum";
 // "edge.<id>.reference" and ".correction" [parameters], ".transactions" (U8, where there are any), <id> in 64
-// hex digits. Metadata: format, version, model, schema, node, id, round, step, epoch, position, seed,
-// model_seed, boot, and for each edge "edge.<id>" = "epoch sequence booted clock".
+// hex digits; "kept.<id>.correction" of neighbours that died (average.on_death). Metadata: format, version,
+// model, schema, node, id, round, step, epoch, position, seed, model_seed, boot, and for each edge
+// "edge.<id>" = "epoch sequence booted clock".
 #ifndef NODE_CHECKPOINT_H
 #define NODE_CHECKPOINT_H
 
@@ -43,7 +44,8 @@ enum base_error node_checkpoint_write(const char *directory, size_t keep,
 // changed. `id` may be another than the file's, with a warning: its edges will BOOT.
 enum base_error node_checkpoint_resume(const char *directory, struct node_checkpoint_parts *parts,
                                        struct node_safetensors **file, struct base_reason *why) BASE_CHECK;
-// Imports every edge of the file; a damaged one is left out with a warning in the log (it will BOOT).
+// Imports every edge of the file, and what dead neighbours have left; what is damaged is left out with a
+// warning in the log (an edge will BOOT).
 void node_checkpoint_resume_edges(const struct node_safetensors *file, struct gossip_exchange *exchange);
 
 // The newest checkpoint's path into path[capacity]; BASE_ENOTFOUND.

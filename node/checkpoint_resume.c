@@ -344,6 +344,34 @@ static enum base_error resume_edge(const struct node_safetensors *file, const ch
     return gossip_exchange_import(exchange, &record);
 }
 
+// `name` is kept.<id>.correction.
+static enum base_error resume_kept(const struct node_tensor *tensor, size_t vector_bytes,
+                                   struct gossip_exchange *exchange)
+{
+    char hex[GOSSIP_ID_HEX];
+    struct gossip_id peer;
+    snprintf(hex, sizeof hex, "%s", tensor->name + strlen("kept."));
+    if (tensor->type != NODE_TENSOR_F32 || tensor->n_dims != 1 || tensor->bytes != vector_bytes ||
+        (uintptr_t)tensor->data % sizeof(float) || gossip_id_parse(hex, &peer) ||
+        strcmp(tensor->name + strlen("kept.") + strlen(hex), ".correction") != 0)
+        return BASE_EFORMAT;
+    return gossip_exchange_keep(exchange, &peer, tensor->data);
+}
+
+static void resume_all_kept(const struct node_safetensors *file, size_t vector_bytes,
+                            struct gossip_exchange *exchange)
+{
+    for (size_t i = 0; i < node_safetensors_count(file); i++) {
+        const struct node_tensor *tensor = node_safetensors_at(file, i);
+        if (strncmp(tensor->name, "kept.", 5) != 0)
+            continue;
+        enum base_error error = resume_kept(tensor, vector_bytes, exchange);
+        if (error)
+            base_log(BASE_LOG_WARN, "checkpoint_kept", "%.100s is left out: %s", tensor->name,
+                     base_error_name(error));
+    }
+}
+
 void node_checkpoint_resume_edges(const struct node_safetensors *file, struct gossip_exchange *exchange)
 {
     size_t vector_bytes = 0;
@@ -361,4 +389,5 @@ void node_checkpoint_resume_edges(const struct node_safetensors *file, struct go
             base_log(BASE_LOG_WARN, "checkpoint_edge", "%.80s is left out and begins anew: %s", key,
                      base_error_name(error));
     }
+    resume_all_kept(file, vector_bytes, exchange);
 }

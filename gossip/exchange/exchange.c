@@ -333,15 +333,16 @@ static void on_link_down(struct gossip_exchange *exchange, struct gossip_edge *e
         exchange->active = NULL;
 }
 
-static enum base_error on_forget(struct gossip_exchange *exchange, struct gossip_edge *edge, bool dead)
+static enum base_error on_forget(struct gossip_exchange *exchange, const struct gossip_id *peer, bool dead)
 {
+    struct gossip_edge *edge = gossip_edge_find(exchange, peer);
     enum base_error error = BASE_OK;
 
-    if (!edge)
-        return BASE_OK;
-    if (dead && exchange->options.keep_on_death)
+    if (!dead)
+        gossip_kept_drop(exchange, peer);
+    else if (edge && exchange->options.keep_on_death)
         error = gossip_kept_take(exchange, edge);
-    if (!error)
+    if (edge && !error)
         gossip_edge_remove(exchange, edge);
     return error;
 }
@@ -382,7 +383,7 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
         on_link_down(exchange, edge);
         break;
     case GOSSIP_EXCHANGE_FORGET:
-        error = on_forget(exchange, edge, event->dead);
+        error = on_forget(exchange, &event->peer, event->dead);
         break;
     case GOSSIP_EXCHANGE_MESSAGE:
         error = on_message(exchange, edge, event->message, actions);

@@ -44,8 +44,9 @@ struct gossip_exchange_options {
     float drift_gain, drift_limit; // 2 and 0.25; sync bears a gain of 4, async does not
     unsigned share_second_moment;  // rounds in which every second moment has travelled once; 0: never
     float clip;         // |(q_j - q_i)/2| is cut to so many times its running median; 0: never. r is not cut
-    bool keep_on_death; // a neighbour's death leaves its last c_e in the sum of corrections until it returns
-    bool bounded;       // a round ends once no LIVE neighbour is more than max_delay rounds behind
+    bool keep_on_death; // a neighbour's death leaves its last c_e in the sum of corrections, until LINK_UP or
+                        // a FORGET that says that it lives
+    bool bounded; // a round ends once no LIVE neighbour is more than max_delay rounds behind
     uint64_t max_delay;
     uint64_t deadline_floor_ns, deadline_ceiling_ns;
     bool mutate_ignore_sequence; // tests only: accept any sequence number (consensus must then stall)
@@ -64,7 +65,7 @@ struct gossip_exchange_event {
     uint64_t now_ns;                      // monotonic
     struct gossip_id peer;                // all but ROUND and TIMER
     const struct gossip_message *message; // MESSAGE
-    bool dead;                            // FORGET: it died (keep_on_death); else it is only met no more
+    bool dead;                            // FORGET: it died (keep_on_death); else it lives and is met no more
     struct {                              // ROUND; vectors are borrowed until ROUND_DONE
         uint64_t round;                   // >= 1, growing
         bool meets;                       // the schedule names a partner: `partner`

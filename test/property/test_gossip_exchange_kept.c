@@ -135,8 +135,7 @@ static void test_only_the_dead_leave_something(void **state)
     forget(net, 0, DEAD, true);
     assert_int_equal(gossip_exchange_kept(exchange), 1);
     assert_memory_equal(before, gossip_exchange_correction(exchange), sizeof before);
-    forget(net, 0, DEAD, true); // nothing is there any more
-    forget(net, 0, DEAD, false);
+    forget(net, 0, DEAD, true); // its edge is gone already
     assert_int_equal(gossip_exchange_kept(exchange), 1);
     net_unlink(net, 0, 1);
     forget(net, 0, 1, false); // it lives, and is another's neighbour now
@@ -144,6 +143,9 @@ static void test_only_the_dead_leave_something(void **state)
     assert_int_equal(gossip_exchange_edges(exchange), 0);
     check_sum(exchange);
     assert_true(largest(gossip_exchange_correction(exchange)) > 0.5f);
+    forget(net, 0, DEAD, false); // it lives again, beside others
+    assert_int_equal(gossip_exchange_kept(exchange), 0);
+    assert_true(largest(gossip_exchange_correction(exchange)) == 0);
     net_destroy(net);
 }
 

@@ -50,6 +50,7 @@ static struct gossip_exchange *make_exchange(const struct net *net, size_t end)
                                                     .drift_correction = true,
                                                     .drift_gain = 2,
                                                     .drift_limit = 0.25f,
+                                                    .keep_on_death = true,
                                                     .deadline_floor_ns = 1000000000,
                                                     .deadline_ceiling_ns = 2000000000};
     if (gossip_exchange_create(&options, &exchange, &why))
@@ -297,6 +298,43 @@ static void edges_written_and_read_are_the_same(void **state)
     net_free(&net);
 }
 
+static void what_the_dead_left_is_written_and_read(void **state)
+{
+    struct world *world = *state;
+    struct net net = {0};
+    char hex[GOSSIP_ID_HEX], name[128], log_path[128];
+    const struct gossip_id two = id_of(2);
+    net_make(&net);
+    exchange_some(&net, 6);
+    step(&net, 0, &(struct gossip_exchange_event){.kind = GOSSIP_EXCHANGE_FORGET, .peer = two, .dead = true});
+    assert_int_equal(gossip_exchange_kept(net.exchange[0]), 1);
+    const size_t bytes = net.parameters * sizeof(float);
+    float *pull = malloc(bytes);
+    assert_non_null(pull);
+    memcpy(pull, gossip_exchange_correction(net.exchange[0]), bytes);
+    write_here(world, &net);
+    restart(world, &net);
+    assert_int_equal(gossip_exchange_edges(net.exchange[0]), 1);
+    assert_int_equal(gossip_exchange_kept(net.exchange[0]), 1);
+    assert_memory_equal(gossip_exchange_correction(net.exchange[0]), pull, bytes);
+
+    gossip_id_hex(&two, hex);
+    snprintf(name, sizeof name, "kept.%s.correction", hex);
+    snprintf(log_path, sizeof log_path, "%s/log", world->directory);
+    write_here(world, &net);
+    rewrite(path_of(world, "checkpoint-0.safetensors"), NULL, NULL, name); // of another shape
+    int stream = capture_begin(2, log_path);
+    restart(world, &net);
+    char *log = capture_end(2, stream, log_path);
+    assert_non_null(strstr(log, "checkpoint_kept"));
+    assert_non_null(strstr(log, hex));
+    assert_int_equal(gossip_exchange_kept(net.exchange[0]), 0);
+    assert_int_equal(gossip_exchange_edges(net.exchange[0]), 1);
+    free(log);
+    free(pull);
+    net_free(&net);
+}
+
 static void a_damaged_edge_is_left_out(void **state)
 {
     struct world *world = *state;
@@ -410,6 +448,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_request_lost_in_the_crash_is_discarded, world_set_up,
                                         world_tear_down),
         cmocka_unit_test_setup_teardown(edges_written_and_read_are_the_same, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(what_the_dead_left_is_written_and_read, world_set_up,
+                                        world_tear_down),
         cmocka_unit_test_setup_teardown(a_damaged_edge_is_left_out, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(inspect_tells_what_is_there, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(inspect_takes_files_from_elsewhere, world_set_up, world_tear_down),
