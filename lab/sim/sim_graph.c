@@ -21,7 +21,7 @@ static void make_plan(struct sim_node *node)
         memcpy(member[i].id, view[i].id.bytes, sizeof member[i].id);
         member[i].slot = view[i].slot;
         node->view[i] = sim_world_find(node->world, &view[i].id);
-        member[i].group = node->world->options.group ? node->world->options.group[node->view[i]] : 0;
+        member[i].group = view[i].group;
         if (node->view[i] == node->self)
             node->plan_self = i;
     }

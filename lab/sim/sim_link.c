@@ -11,6 +11,7 @@
 #define IDLE_NS       (10 * SIM_SECOND)
 #define TWINS_LEAST   3u // words of one peer
 #define TWIN_NS       (5 * SIM_SECOND)
+#define MESSAGE_MOST  (1u << 26)
 #define TWIN          "twin" // BYE: there is a working link already
 #define BACKOFF_LEAST 100u   // ms
 #define BACKOFF_MOST  2000u  // ms
@@ -92,7 +93,7 @@ static struct sim_link *add(struct sim_node *node, uint64_t stream, size_t host,
     struct gossip_session_options options = {.initiator = initiator,
                                              .identity = &world->identity[node->self],
                                              .cluster = "sim",
-                                             .message_limit = 1u << 20};
+                                             .message_limit = MESSAGE_MOST};
     struct sim_link *link = sim_must(calloc(1, sizeof *link));
 
     *link = (struct sim_link){.next = node->links,
@@ -116,15 +117,14 @@ static struct sim_link *add(struct sim_node *node, uint64_t stream, size_t host,
 
 static void say_who(struct sim_node *node, struct sim_link *link)
 {
-    const uint32_t self = (uint32_t)node->self;
     struct base_buffer out = {0};
 
-    if (link->session) {
-        BASE_ASSERT(gossip_session_start(link->session, &out) == BASE_OK);
-        sim_link_write(node, link, &out);
-    } else {
-        sim_net_write(&node->world->net, node->host, link->stream, (const uint8_t *)&self, sizeof self);
+    if (!link->session) {
+        sim_link_introduce(node, link);
+        return;
     }
+    BASE_ASSERT(gossip_session_start(link->session, &out) == BASE_OK);
+    sim_link_write(node, link, &out);
 }
 
 void sim_link_accepted(struct sim_node *node, uint64_t stream, size_t from)
@@ -374,6 +374,7 @@ void sim_link_received(struct sim_node *node, uint64_t stream, const uint8_t *by
 
     if (!link)
         return;
+    sim_link_count_received(node, link, count);
     if (link->session) {
         receive_sealed(node, link, bytes, count);
     } else if (!link->proven) {

@@ -32,15 +32,17 @@ static unsigned recent_boots(const struct sim_node *node)
 void sim_member_start(struct sim_node *node)
 {
     const struct sim_world *world = node->world;
-    struct gossip_membership_options options = {.identity = &world->identity[node->self],
-                                                .version = {.boot = node->boot},
-                                                .addresses = {sim_net_address(node->host)},
-                                                .n_addresses = 1,
-                                                .shard = (uint32_t)node->self,
-                                                .profile = world->options.profile,
-                                                .seed = base_rng_u64(&node->rng),
-                                                .now_ns = sim_node_now(node),
-                                                .recent_boots = recent_boots(node)};
+    struct gossip_membership_options options = {
+        .identity = &world->identity[node->self],
+        .version = {.boot = node->boot},
+        .addresses = {sim_net_address(node->host)},
+        .n_addresses = 1,
+        .shard = (uint32_t)node->self,
+        .group = world->options.group ? world->options.group[node->self] : 0,
+        .profile = world->options.profile,
+        .seed = base_rng_u64(&node->rng),
+        .now_ns = sim_node_now(node),
+        .recent_boots = recent_boots(node)};
     struct gossip_datagrams_options sealing = {
         .identity = &world->identity[node->self], .cluster = "sim", .boot = node->boot};
     char name[LIMIT_NODE_NAME_BYTES];
@@ -54,6 +56,11 @@ void sim_member_start(struct sim_node *node)
     memcpy(sealing.entropy, &entropy, sizeof sealing.entropy);
     if (world->options.sealed)
         BASE_ASSERT(gossip_datagrams_create(&sealing, &node->datagrams) == BASE_OK);
+}
+
+void sim_member_flags(struct sim_node *node, uint8_t set)
+{
+    gossip_membership_flags(node->membership, set, 0);
 }
 
 void sim_member_stop(struct sim_node *node)
@@ -131,11 +138,12 @@ void sim_member_send(struct sim_node *node, size_t peer, const uint8_t *bytes, s
     if (peer == node->self || !address_of(node, peer, &host) ||
         !seal(node, peer, bytes, count, sealed, &sealed_bytes))
         return;
-    node->sent++;
-    node->sent_bytes += count + LIMIT_DATAGRAM_OVERHEAD;
+    node->datagrams_sent++;
+    node->datagram_bytes_sent += count + LIMIT_DATAGRAM_OVERHEAD;
     node->peer[peer].sent_host = (uint32_t)host + 1;
     sim_world_trace(node->world, node->host, "datagram", NULL, host, count);
-    sim_net_datagram(&node->world->net, node->host, host, sealed, sealed_bytes);
+    sim_net_datagram(&node->world->net, node->host, host, sealed, sealed_bytes,
+                     count + LIMIT_DATAGRAM_OVERHEAD);
 }
 
 void sim_member_datagram(struct sim_node *node, size_t from, const uint8_t *bytes, size_t count)
@@ -147,6 +155,7 @@ void sim_member_datagram(struct sim_node *node, size_t from, const uint8_t *byte
         node->world->counts.rejected++;
         return;
     }
+    node->datagram_bytes_received += plain_bytes + LIMIT_DATAGRAM_OVERHEAD;
     node->peer[peer].host = (uint32_t)from;
     node->peer[peer].host_ns = sim_node_now(node);
     sim_world_trace(node->world, node->host, "heard", NULL, peer, plain_bytes);

@@ -43,19 +43,43 @@ struct sim_path *sim_net_path(struct sim_net *net, size_t from, size_t to)
     return &net->path[from * net->hosts + to];
 }
 
-uint64_t sim_net_delay(struct sim_net *net, size_t from, size_t to)
+static uint64_t delay_of(struct sim_net *net, const struct sim_quality *quality)
 {
-    const struct sim_path *path = sim_net_path(net, from, to);
-    const struct sim_quality *quality = &net->quality[path->quality];
     uint64_t delay_ns = quality->delay_ns;
 
     if (quality->jitter_ns) {
         double jitter = -log(1 - base_rng_uniform(&net->rng));
         delay_ns += (uint64_t)((double)quality->jitter_ns * (jitter < 8 ? jitter : 8));
     }
-    if (path->clogged_until_ns > net->queue->now_ns + delay_ns)
-        delay_ns = path->clogged_until_ns - net->queue->now_ns + base_rng_below(&net->rng, SIM_MS);
     return delay_ns;
+}
+
+static uint64_t behind_clog(struct sim_net *net, const struct sim_path *path, uint64_t due_ns)
+{
+    return path->clogged_until_ns > due_ns ? path->clogged_until_ns + base_rng_below(&net->rng, SIM_MS)
+                                           : due_ns;
+}
+
+// Sent again by its kernel until it is through.
+uint64_t sim_net_due_of(struct sim_net *net, size_t from, size_t to, size_t wire_bytes)
+{
+    const struct sim_path *path = sim_net_path(net, from, to);
+    const struct sim_quality *quality = &net->quality[path->quality];
+    uint64_t due_ns = net->queue->now_ns;
+
+    if (net->wire) {
+        (void)net->wire->send(net->wire->owner, true, from, to, wire_bytes, net->queue->now_ns, &due_ns);
+        return behind_clog(net, path, due_ns);
+    }
+    due_ns = behind_clog(net, path, due_ns + delay_of(net, quality));
+    while (wire_bytes && quality->loss > 0 && base_rng_uniform(&net->rng) < quality->loss)
+        due_ns += SIM_RESEND_NS;
+    return due_ns;
+}
+
+uint64_t sim_net_due(struct sim_net *net, size_t from, size_t to)
+{
+    return sim_net_due_of(net, from, to, 0);
 }
 
 bool sim_net_open(struct sim_net *net, size_t from, size_t to)
@@ -83,47 +107,58 @@ static void arrive(void *owner, struct sim_event *event)
     if (net->state[to] == SIM_HOST_OPEN) {
         net->handler->datagram(net->owner, to, from, event->bytes, event->n_bytes);
     } else if (base_rng_uniform(&net->rng) < net->port_closed_chance) {
-        const struct sim_event answer = {.time_ns = net->queue->now_ns + sim_net_delay(net, to, from),
-                                         .run = port_closed,
-                                         .owner = net,
-                                         .a = from,
-                                         .b = to};
+        const struct sim_event answer = {
+            .time_ns = sim_net_due(net, to, from), .run = port_closed, .owner = net, .a = from, .b = to};
         sim_queue_push(net->queue, &answer);
     }
 }
 
-static void send_one(struct sim_net *net, size_t from, size_t to, const uint8_t *bytes, size_t count)
+// False: it is lost.
+static bool datagram_due(struct sim_net *net, size_t from, size_t to, size_t wire_bytes, uint64_t *due_ns)
 {
-    const struct sim_quality *quality = &net->quality[sim_net_path(net, from, to)->quality];
-    uint64_t delay_ns = sim_net_delay(net, from, to);
+    const struct sim_path *path = sim_net_path(net, from, to);
+    const struct sim_quality *quality = &net->quality[path->quality];
 
-    if (base_rng_uniform(&net->rng) < quality->loss) {
+    *due_ns = net->queue->now_ns;
+    if (net->wire) {
+        bool arrives =
+            net->wire->send(net->wire->owner, false, from, to, wire_bytes, net->queue->now_ns, due_ns);
+        *due_ns = behind_clog(net, path, *due_ns);
+        return arrives;
+    }
+    *due_ns = behind_clog(net, path, *due_ns + delay_of(net, quality));
+    if (base_rng_uniform(&net->rng) < quality->loss)
+        return false;
+    if (quality->reorder > 0 && base_rng_uniform(&net->rng) < quality->reorder)
+        *due_ns += base_rng_below(&net->rng, 8 * (quality->delay_ns + quality->jitter_ns) + 1);
+    return true;
+}
+
+static void send_one(struct sim_net *net, size_t from, size_t to, const uint8_t *bytes, size_t count,
+                     size_t wire_bytes)
+{
+    struct sim_event event = {.run = arrive, .owner = net, .a = from, .b = to, .n_bytes = count};
+
+    if (!datagram_due(net, from, to, wire_bytes, &event.time_ns)) {
         net->datagrams_lost++;
         return;
     }
-    if (quality->reorder > 0 && base_rng_uniform(&net->rng) < quality->reorder)
-        delay_ns += base_rng_below(&net->rng, 8 * (quality->delay_ns + quality->jitter_ns) + 1);
-    const struct sim_event event = {.time_ns = net->queue->now_ns + delay_ns,
-                                    .run = arrive,
-                                    .owner = net,
-                                    .a = from,
-                                    .b = to,
-                                    .bytes = sim_copy(bytes, count),
-                                    .n_bytes = count};
+    event.bytes = sim_copy(bytes, count);
     sim_queue_push(net->queue, &event);
 }
 
-void sim_net_datagram(struct sim_net *net, size_t from, size_t to, const uint8_t *bytes, size_t count)
+void sim_net_datagram(struct sim_net *net, size_t from, size_t to, const uint8_t *bytes, size_t count,
+                      size_t wire_bytes)
 {
-    double duplicate = net->quality[sim_net_path(net, from, to)->quality].duplicate;
+    double duplicate = net->wire ? 0 : net->quality[sim_net_path(net, from, to)->quality].duplicate;
 
     net->datagrams++;
-    net->datagram_bytes += count;
+    net->datagram_bytes += wire_bytes;
     if (!sim_net_open(net, from, to))
         return;
-    send_one(net, from, to, bytes, count);
+    send_one(net, from, to, bytes, count, wire_bytes);
     if (duplicate > 0 && base_rng_uniform(&net->rng) < duplicate)
-        send_one(net, from, to, bytes, count);
+        send_one(net, from, to, bytes, count, wire_bytes);
 }
 
 void sim_net_host(struct sim_net *net, size_t host, enum sim_host_state state)

@@ -23,6 +23,14 @@ struct sim_path {
     uint64_t clogged_until_ns;
 };
 
+// How long what is sent takes, instead of the qualities below: a model with bandwidths, for one. Of one
+// packet, or of a write to a stream as a whole; in the order of virtual time. False: a datagram is lost.
+struct sim_wire {
+    void *owner;
+    bool (*send)(void *owner, bool stream, size_t from, size_t to, size_t bytes, uint64_t now_ns,
+                 uint64_t *arrival_ns);
+};
+
 enum sim_host_state {
     SIM_HOST_GONE,   // silent: no power, no cable
     SIM_HOST_CLOSED, // the host answers, no process holds the port
@@ -51,7 +59,8 @@ struct sim_net {
     enum sim_host_state *state; // [hosts]
     struct sim_path *path;      // [hosts * hosts] from, to
     struct sim_quality quality[SIM_QUALITIES];
-    double port_closed_chance; // that a datagram to a closed port is answered by the host
+    const struct sim_wire *wire; // NULL: by quality
+    double port_closed_chance;   // that a datagram to a closed port is answered by the host
     struct sim_stream **stream;
     size_t n_streams, streams_capacity;
     uint64_t datagrams, datagram_bytes, datagrams_lost;
@@ -65,11 +74,15 @@ struct gossip_address sim_net_address(size_t host);
 bool sim_net_host_of(const struct sim_net *net, const struct gossip_address *address, size_t *host);
 struct sim_path *sim_net_path(struct sim_net *net, size_t from, size_t to);
 
-void sim_net_datagram(struct sim_net *net, size_t from, size_t to, const uint8_t *bytes, size_t count);
+// `wire_bytes`: what it would take on the wire, were it sealed; the same below.
+void sim_net_datagram(struct sim_net *net, size_t from, size_t to, const uint8_t *bytes, size_t count,
+                      size_t wire_bytes);
 
 // A stream of `from`; connected, refused, or nothing at all follows: close it when patience ends.
 uint64_t sim_net_call(struct sim_net *net, size_t from, size_t to);
-void sim_net_write(struct sim_net *net, size_t host, uint64_t stream, const uint8_t *bytes, size_t count);
+// All of it arrives at once, when its last byte does.
+void sim_net_write(struct sim_net *net, size_t host, uint64_t stream, const uint8_t *bytes, size_t count,
+                   size_t wire_bytes);
 void sim_net_close(struct sim_net *net, size_t host, uint64_t stream); // after what was written
 
 // The process of a host ended: its kernel tells the other ends, unless the host itself is GONE.

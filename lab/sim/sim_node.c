@@ -310,11 +310,13 @@ void sim_node_kill(struct sim_node *node, bool host_too)
     SIM_TELL(node, ended, node);
 }
 
-void sim_node_stop(struct sim_node *node)
+void sim_node_leave(struct sim_node *node)
 {
+    if (node->leaving)
+        return;
     sim_world_trace(node->world, node->host, "leave", NULL, 0, 0);
     node->leaving = true;
-    sim_member_tell(node, GOSSIP_MEMBERSHIP_LEAVE, node->self);
+    sim_train_leave(node);
     sim_node_settle(node);
 }
 

@@ -82,7 +82,15 @@ struct sim_input { // what came in while the process was paused or slow
     size_t count;
 };
 
-enum sim_phase { SIM_JOINING, SIM_FETCHING, SIM_READY, SIM_TRAINING, SIM_FINISHED, SIM_LEAVING };
+enum sim_phase {
+    SIM_JOINING,  // nobody is known yet
+    SIM_FETCHING, // a model, from those who train already
+    SIM_READY,    // counts in the graph, waits for the others
+    SIM_TRAINING, //
+    SIM_FINISHED, // has done its last step; others still meet it
+    SIM_LEAVING,  // takes in what came last
+    SIM_LEFT,     // tells the others; then it runs no more
+};
 
 struct sim_node {
     struct sim_world *world;
@@ -103,7 +111,10 @@ struct sim_node {
     struct sim_link *links;
     struct sim_entry entry[8];
     size_t entries;
-    uint64_t sent, sent_bytes; // sealed datagrams
+    // Since the simulation began, whatever died meanwhile. On peer streams all framing and handshakes
+    // included, as a daemon's bytes_sent; datagrams sealed, without UDP and IP. Plain ones count as sealed.
+    uint64_t bytes_sent, bytes_received;
+    uint64_t datagrams_sent, datagram_bytes_sent, datagram_bytes_received;
 
     enum sim_phase phase;
     uint64_t started_ns, phase_ns, train_ns, checkpoint_ns; // local
@@ -124,7 +135,7 @@ struct sim_node {
 // -- for whoever runs the world
 void sim_node_start(struct sim_node *node);               // goes on from its disk
 void sim_node_kill(struct sim_node *node, bool host_too); // kill -9, or the power goes
-void sim_node_stop(struct sim_node *node);                // leaves in order
+void sim_node_leave(struct sim_node *node);               // in order: told to all; runs a moment longer
 void sim_node_pause(struct sim_node *node);
 void sim_node_resume(struct sim_node *node, bool clock_stood);
 void sim_node_clock(struct sim_node *node, uint64_t forward_ns);

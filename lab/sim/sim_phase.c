@@ -5,7 +5,8 @@
 
 #define START_TIMEOUT_NS (10 * SIM_SECOND)
 #define ALONE_NS         (5 * SIM_SECOND) // nobody is found: the first of a new cluster
-#define PATIENCE_NS      SIM_SECOND       // with a donor
+#define PATIENCE_NS      (5 * SIM_SECOND) // with a donor, who answers at its next boundary
+#define TELL_NS          (400 * SIM_MS)   // how long others are told that this process leaves
 
 void sim_phase_enter(struct sim_node *node, enum sim_phase phase)
 {
@@ -29,8 +30,10 @@ void sim_phase_stop(struct sim_node *node)
 
 void sim_phase_freeze(struct sim_node *node)
 {
+    // What came in since the boundary is in the published model only.
+    float *model = (float *)(uintptr_t)gossip_exchange_model(node->exchange);
     const struct gossip_snapshot_vectors vectors = {
-        .part = {node->vectors.model, node->vectors.outer, node->vectors.second_moment},
+        .part = {model, node->vectors.outer, node->vectors.second_moment},
         .round = node->round,
         .step = node->step};
     struct gossip_message answer;
@@ -54,7 +57,7 @@ void sim_phase_ask(struct sim_node *node, size_t peer, const struct gossip_messa
         return;
     if (answered)
         sim_link_send(node, peer, &answer);
-    if (!node->in_round)
+    if (!node->in_round && !node->stepping)
         sim_phase_freeze(node);
 }
 
@@ -141,31 +144,35 @@ static void begin_fetch(struct sim_node *node)
     node->links_changed = true;
 }
 
-// Others: how many are here; training: somebody has begun.
-static size_t look_around(const struct sim_node *node, bool *training)
-{
-    size_t count = gossip_membership_count(node->membership), here = 0;
+struct census {        // of the others
+    size_t here, busy; // alive or suspected; that count in the graph and have not finished
+    bool training;     // somebody has begun
+};
 
-    *training = false;
+static struct census look_around(const struct sim_node *node)
+{
+    size_t count = gossip_membership_count(node->membership);
+    struct census census = {0};
+
     for (size_t i = 1; i < count; i++) {
         struct gossip_member_info info;
         gossip_membership_info(node->membership, i, &info);
         if (info.state == GOSSIP_MEMBER_DEAD || info.state == GOSSIP_MEMBER_LEFT)
             continue;
-        here++;
-        *training |= (info.record->flags & GOSSIP_RECORD_TRAINING) != 0;
+        uint8_t flags = info.record->flags;
+        census.here++;
+        census.busy += (flags & GOSSIP_RECORD_ELIGIBLE) && !(flags & GOSSIP_RECORD_FINISHED);
+        census.training |= (flags & GOSSIP_RECORD_TRAINING) != 0;
     }
-    return here;
+    return census;
 }
 
-static bool may_begin(const struct sim_node *node)
+static bool may_begin(const struct sim_node *node, const struct census *census)
 {
     const struct sim_options *options = &node->world->options;
     uint64_t patience_ns = options->start_timeout_ns ? options->start_timeout_ns : START_TIMEOUT_NS;
-    bool training;
 
-    look_around(node, &training);
-    if (training || sim_node_now(node) - node->started_ns > patience_ns)
+    if (census->training || sim_node_now(node) - node->started_ns > patience_ns)
         return true; // it goes on already, or nobody comes
     if (node->n_view < options->start_members || node->plan_self == SIZE_MAX)
         return false;
@@ -175,34 +182,76 @@ static bool may_begin(const struct sim_node *node)
     return true;
 }
 
-void sim_phase_tick(struct sim_node *node)
+static void join(struct sim_node *node, const struct census *census)
 {
     uint64_t age_ns = sim_node_now(node) - node->started_ns;
-    bool learns = node->world->options.learner, training;
-    size_t here = look_around(node, &training);
 
-    if (node->phase == SIM_JOINING && (here || node->resumed || age_ns > ALONE_NS)) {
-        if (learns && training && !node->resumed)
-            begin_fetch(node);
-        else
-            sim_phase_enter(node, SIM_READY);
-    }
-    if (node->phase == SIM_FETCHING) {
-        node->links_changed = true; // who can give may have changed
-        fetch(node);
-    }
-    if (node->phase != SIM_READY)
+    if (!census->here && !node->resumed && age_ns <= ALONE_NS)
         return;
+    if (node->world->options.learner && census->training && !node->resumed)
+        begin_fetch(node);
+    else
+        sim_phase_enter(node, SIM_READY);
+}
+
+static void get_ready(struct sim_node *node, const struct census *census)
+{
+    bool learns = node->world->options.learner;
+
     if (!node->exchange) {
-        gossip_membership_flags(node->membership, GOSSIP_RECORD_ELIGIBLE, 0);
+        sim_member_flags(node, GOSSIP_RECORD_ELIGIBLE);
         if (learns)
             sim_train_publish(node);
         else
             sim_phase_enter(node, SIM_TRAINING);
     }
-    if (learns && may_begin(node)) {
-        gossip_membership_flags(node->membership, GOSSIP_RECORD_TRAINING, 0);
-        sim_phase_enter(node, SIM_TRAINING);
-        sim_train_begin(node);
+    if (!learns || !may_begin(node, census))
+        return;
+    sim_member_flags(node, GOSSIP_RECORD_TRAINING);
+    sim_phase_enter(node, SIM_TRAINING);
+    sim_train_begin(node);
+}
+
+static void linger(struct sim_node *node, const struct census *census)
+{
+    uint64_t linger_ns = node->world->options.linger_ns;
+    bool late = linger_ns && sim_node_now(node) - node->train_ns >= linger_ns;
+
+    if (census->busy > 0 && !late)
+        return;
+    node->leaving = true;
+    sim_train_leave(node);
+}
+
+void sim_phase_leave(struct sim_node *node)
+{
+    sim_phase_enter(node, SIM_LEFT);
+    sim_member_tell(node, GOSSIP_MEMBERSHIP_LEAVE, node->self);
+    node->phase_ns = sim_node_now(node) + TELL_NS;
+}
+
+static void go(struct sim_node *node)
+{
+    for (size_t i = 0; i < node->world->options.nodes; i++)
+        sim_link_close(node, i, "leaving");
+    node->stop = true;
+}
+
+void sim_phase_tick(struct sim_node *node)
+{
+    if (node->phase == SIM_LEFT) {
+        go(node);
+        return;
     }
+    const struct census census = look_around(node);
+    if (node->phase == SIM_JOINING)
+        join(node, &census);
+    if (node->phase == SIM_FETCHING) {
+        node->links_changed = true; // who can give may have changed
+        fetch(node);
+    }
+    if (node->phase == SIM_READY)
+        get_ready(node, &census);
+    else if (node->phase == SIM_FINISHED)
+        linger(node, &census);
 }

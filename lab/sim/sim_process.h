@@ -18,6 +18,7 @@ extern const struct sim_net_handler sim_node_handler;
 void sim_member_start(struct sim_node *node);
 void sim_member_stop(struct sim_node *node);
 void sim_member_tell(struct sim_node *node, enum gossip_membership_event_kind kind, size_t peer);
+void sim_member_flags(struct sim_node *node, uint8_t set); // of its own record
 // False: the bytes broke the layout.
 bool sim_member_packet(struct sim_node *node, size_t peer, enum gossip_member_way way, const uint8_t *bytes,
                        size_t count);
@@ -35,6 +36,8 @@ void sim_link_packet(struct sim_node *node, size_t peer, const uint8_t *bytes, s
 bool sim_link_send(struct sim_node *node, size_t peer, const struct gossip_message *message);
 void sim_link_say(struct sim_node *node, struct sim_link *link, const struct gossip_message *message);
 void sim_link_write(struct sim_node *node, struct sim_link *link, struct base_buffer *out); // and frees it
+void sim_link_introduce(struct sim_node *node, const struct sim_link *link); // on a plain stream
+void sim_link_count_received(struct sim_node *node, const struct sim_link *link, size_t count);
 void sim_link_close(struct sim_node *node, size_t peer, const char *why);
 void sim_link_free_all(struct sim_node *node);
 
@@ -47,6 +50,7 @@ void sim_graph_stop(struct sim_node *node);
 void sim_phase_enter(struct sim_node *node, enum sim_phase phase);
 void sim_phase_tick(struct sim_node *node);
 void sim_phase_stop(struct sim_node *node);
+void sim_phase_leave(struct sim_node *node);  // tells the others, and ends soon
 void sim_phase_donors(struct sim_node *node); // links or members have changed: who could give a model
 void sim_phase_ask(struct sim_node *node, size_t peer, const struct gossip_message *message);
 void sim_phase_told(struct sim_node *node, size_t peer, const struct gossip_message *message);
@@ -55,8 +59,10 @@ void sim_phase_freeze(struct sim_node *node); // the vectors stand still: donors
 // -- rounds (sim_train.c)
 void sim_train_start(struct sim_node *node);
 void sim_train_stop(struct sim_node *node);
-void sim_train_publish(struct sim_node *node); // the vectors are complete
-void sim_train_begin(struct sim_node *node);   // local steps of the first round begin
+void sim_train_publish(struct sim_node *node);  // the vectors are complete
+void sim_train_begin(struct sim_node *node);    // local steps of the next round begin, if there are any
+void sim_train_finished(struct sim_node *node); // the last were done: others may still meet this node
+void sim_train_leave(struct sim_node *node);    // the vectors become final, then the process goes
 void sim_train_event(struct sim_node *node, struct gossip_exchange_event *event);
 void sim_train_message(struct sim_node *node, size_t peer, const struct gossip_message *message);
 void sim_train_tick(struct sim_node *node, uint64_t now_ns);

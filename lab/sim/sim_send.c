@@ -1,7 +1,37 @@
 // One message onto one stream, sealed or plain.
 #include "lab/sim/sim_process.h"
 
-#define OUT_MOST (1u << 22)
+#define OUT_MOST (1u << 26)
+
+// Lengths and messages 0 and 2, and 1, of the handshake (gossip/README.md).
+enum { HANDSHAKE_CALLER = 50 + 162, HANDSHAKE_CALLED = 194 };
+
+static void put(struct sim_node *node, const struct sim_link *link, const uint8_t *bytes, size_t count,
+                size_t wire_bytes)
+{
+    node->bytes_sent += wire_bytes;
+    sim_net_write(&node->world->net, node->host, link->stream, bytes, count, wire_bytes);
+}
+
+// Of a plain stream: what it says first stands for a handshake, the rest for records.
+static size_t wire_bytes_of(bool first, bool by_caller, size_t count)
+{
+    if (!first)
+        return gossip_sealed_bytes(count);
+    return by_caller ? HANDSHAKE_CALLER : HANDSHAKE_CALLED;
+}
+
+void sim_link_introduce(struct sim_node *node, const struct sim_link *link)
+{
+    const uint32_t self = (uint32_t)node->self;
+
+    put(node, link, (const uint8_t *)&self, sizeof self, wire_bytes_of(true, link->initiator, sizeof self));
+}
+
+void sim_link_count_received(struct sim_node *node, const struct sim_link *link, size_t count)
+{
+    node->bytes_received += link->session ? count : wire_bytes_of(!link->proven, !link->initiator, count);
+}
 
 void sim_link_write(struct sim_node *node, struct sim_link *link, struct base_buffer *out)
 {
@@ -10,9 +40,9 @@ void sim_link_write(struct sim_node *node, struct sim_link *link, struct base_bu
 
     if (node->world->options.shred && count > 1 && base_rng_below(&node->rng, 4) == 0) // in any pieces
         first = 1 + (size_t)base_rng_below(&node->rng, count - 1);
-    sim_net_write(&node->world->net, node->host, link->stream, bytes, first);
+    put(node, link, bytes, first, first);
     if (first < count)
-        sim_net_write(&node->world->net, node->host, link->stream, bytes + first, count - first);
+        put(node, link, bytes + first, count - first, count - first);
     base_buffer_free(out);
 }
 
@@ -25,7 +55,7 @@ static void seal(struct sim_link *link, const struct gossip_session_part *part, 
 
     for (size_t i = 0; i < parts; i++)
         most += part[i].bytes;
-    most += (2 + most / 1024) * GOSSIP_RECORD_OVERHEAD + 1024;
+    most = gossip_sealed_bytes(most) + 2 * GOSSIP_RECORD_OVERHEAD + 64;
     BASE_ASSERT(base_buffer_reserve(out, most, OUT_MOST, &room) == BASE_OK);
     bytes = gossip_sealer_prompt(link->sealer, part, parts, room);
     if (!bytes) {
@@ -71,7 +101,7 @@ void sim_link_say(struct sim_node *node, struct sim_link *link, const struct gos
     for (size_t i = 0; i < parts; i++)
         BASE_ASSERT(!part[i].bytes ||
                     base_buffer_append(&out, part[i].data, part[i].bytes, OUT_MOST) == BASE_OK);
-    sim_net_write(&node->world->net, node->host, link->stream, base_buffer_head(&out),
-                  base_buffer_length(&out));
+    put(node, link, base_buffer_head(&out), base_buffer_length(&out),
+        wire_bytes_of(false, link->initiator, base_buffer_length(&out)));
     base_buffer_free(&out);
 }

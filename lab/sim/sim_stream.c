@@ -78,8 +78,7 @@ static void reset_arrives(void *owner, struct sim_event *event)
 static void reset(struct sim_net *net, uint64_t id, size_t side)
 {
     struct sim_stream *stream = net->stream[id];
-    const struct sim_event event = {.time_ns = net->queue->now_ns +
-                                               sim_net_delay(net, stream->host[1 - side], stream->host[side]),
+    const struct sim_event event = {.time_ns = sim_net_due(net, stream->host[1 - side], stream->host[side]),
                                     .run = reset_arrives,
                                     .owner = net,
                                     .a = id,
@@ -156,28 +155,23 @@ static void send_head(struct sim_net *net, uint64_t id, size_t side, uint64_t at
     sim_queue_push(net->queue, &event);
 }
 
-static uint64_t due_of(struct sim_net *net, const struct sim_stream *stream, size_t side)
-{
-    size_t from = stream->host[side], to = stream->host[1 - side];
-    double loss = net->quality[sim_net_path(net, from, to)->quality].loss;
-    uint64_t due_ns = net->queue->now_ns + sim_net_delay(net, from, to);
-
-    while (loss > 0 && base_rng_uniform(&net->rng) < loss) // sent again by its kernel
-        due_ns += RETRY_NS / 4;
-    return due_ns > stream->way[side].due_ns ? due_ns : stream->way[side].due_ns;
-}
-
-static void put(struct sim_net *net, uint64_t id, size_t side, const uint8_t *bytes, size_t count,
-                enum sim_end how)
+static void put(struct sim_net *net, uint64_t id, size_t side, struct chunk what, size_t wire_bytes)
 {
     struct sim_stream *stream = net->stream[id];
-    struct chunk *chunk = sim_must(calloc(1, sizeof *chunk));
+    struct chunk *chunk = sim_copy(&what, sizeof what);
+    uint64_t due_ns = sim_net_due_of(net, stream->host[side], stream->host[1 - side], wire_bytes);
 
-    *chunk = (struct chunk){.bytes = bytes ? sim_copy(bytes, count) : NULL, .count = count, .end = how};
-    chunk->due_ns = stream->way[side].due_ns = due_of(net, stream, side);
+    if (due_ns > stream->way[side].due_ns)
+        stream->way[side].due_ns = due_ns;
+    chunk->due_ns = stream->way[side].due_ns;
     *stream->way[side].last = chunk;
     stream->way[side].last = &chunk->next;
     send_head(net, id, side, stream->way[side].first->due_ns);
+}
+
+static void put_end(struct sim_net *net, uint64_t id, size_t side, enum sim_end how)
+{
+    put(net, id, side, (struct chunk){.end = how}, 1);
 }
 
 static void call_answered(void *owner, struct sim_event *event)
@@ -213,7 +207,7 @@ static void call_arrives(void *owner, struct sim_event *event)
     }
     again.run = call_answered;
     again.b = net->state[to] == SIM_HOST_OPEN;
-    again.time_ns = net->queue->now_ns + sim_net_delay(net, to, from);
+    again.time_ns = sim_net_due(net, to, from);
     sim_queue_push(net->queue, &again);
     if (again.b) {
         stream->open[1] = true;
@@ -235,21 +229,20 @@ uint64_t sim_net_call(struct sim_net *net, size_t from, size_t to)
     stream->way[0].last = &stream->way[0].first;
     stream->way[1].last = &stream->way[1].first;
     net->stream[net->n_streams] = stream;
-    const struct sim_event event = {.time_ns = net->queue->now_ns + sim_net_delay(net, from, to),
-                                    .run = call_arrives,
-                                    .owner = net,
-                                    .a = net->n_streams};
+    const struct sim_event event = {
+        .time_ns = sim_net_due(net, from, to), .run = call_arrives, .owner = net, .a = net->n_streams};
     sim_queue_push(net->queue, &event);
     return net->n_streams++;
 }
 
-void sim_net_write(struct sim_net *net, size_t host, uint64_t id, const uint8_t *bytes, size_t count)
+void sim_net_write(struct sim_net *net, size_t host, uint64_t id, const uint8_t *bytes, size_t count,
+                   size_t wire_bytes)
 {
     struct sim_stream *stream = find(net, id);
     size_t side = side_of(stream, host);
 
     if (stream->open[side] && count)
-        put(net, id, side, bytes, count, SIM_END_CLOSED);
+        put(net, id, side, (struct chunk){.bytes = sim_copy(bytes, count), .count = count}, wire_bytes);
 }
 
 void sim_net_close(struct sim_net *net, size_t host, uint64_t id)
@@ -262,7 +255,7 @@ void sim_net_close(struct sim_net *net, size_t host, uint64_t id)
     stream->open[side] = false;
     stream->finished[side] = true;
     if (stream->open[1 - side])
-        put(net, id, side, NULL, 0, SIM_END_CLOSED);
+        put_end(net, id, side, SIM_END_CLOSED);
 }
 
 void sim_streams_orphan(struct sim_net *net, size_t host, bool silent)
@@ -276,7 +269,7 @@ void sim_streams_orphan(struct sim_net *net, size_t host, bool silent)
         if (silent)
             clear(stream, side);
         else if (stream->open[1 - side])
-            put(net, id, side, NULL, 0, SIM_END_RESET);
+            put_end(net, id, side, SIM_END_RESET);
     }
 }
 

@@ -1,11 +1,14 @@
-// Streams of the simulated network; only test/support/sim_net.c and sim_stream.c need this.
+// Streams of the simulated network; only sim_net.c and sim_stream.c need this.
 #ifndef LAB_SIM_STREAM_H
 #define LAB_SIM_STREAM_H
 
 #include "lab/sim/sim_net.h"
 
-uint64_t sim_net_delay(struct sim_net *net, size_t from, size_t to); // of one packet sent now
-bool sim_net_open(struct sim_net *net, size_t from, size_t to);      // neither cut nor gone
+#define SIM_RESEND_NS (50 * SIM_MS) // a lost packet of a stream, where no wire says otherwise
+
+uint64_t sim_net_due(struct sim_net *net, size_t from, size_t to); // when one packet of a stream arrives
+uint64_t sim_net_due_of(struct sim_net *net, size_t from, size_t to, size_t wire_bytes);
+bool sim_net_open(struct sim_net *net, size_t from, size_t to); // neither cut nor gone
 // All streams of a host whose process ended. Silent: nobody tells the other ends.
 void sim_streams_orphan(struct sim_net *net, size_t host, bool silent);
 void sim_streams_free(struct sim_net *net);

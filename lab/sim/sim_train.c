@@ -96,12 +96,13 @@ void sim_train_stop(struct sim_node *node)
 void sim_train_begin(struct sim_node *node)
 {
     const struct sim_learner *learner = learner_of(node);
-    uint64_t ns = learner->steps(learner->owner, node->host, node->round + 1, 1);
+    uint64_t ns =
+        learner->steps(learner->owner, node->host, node->round + 1, gossip_exchange_pace(node->exchange));
 
     node->stepping = ns != SIM_NO_STEPS;
     node->train_ns = node->stepping ? sim_node_now(node) + ns : UINT64_MAX;
     if (!node->stepping)
-        sim_phase_enter(node, SIM_FINISHED);
+        sim_train_finished(node);
 }
 
 static bool checkpoint_is_due(struct sim_node *node)
@@ -117,16 +118,43 @@ static bool checkpoint_is_due(struct sim_node *node)
     return true;
 }
 
+static void finish(struct sim_node *node)
+{
+    const struct sim_learner *learner = learner_of(node);
+
+    if (learner->finish)
+        learner->finish(learner->owner, node->host, node->round);
+    sim_phase_leave(node);
+}
+
+// The vectors stand still: nothing more is learnt.
+static void rested(struct sim_node *node)
+{
+    sim_phase_freeze(node);
+    sim_disk_save(node);
+    if (node->phase == SIM_FINISHED && node->leaving)
+        sim_train_leave(node);
+    else if (node->phase == SIM_LEAVING)
+        finish(node);
+}
 static void round_done(struct sim_node *node)
 {
     const struct sim_learner *learner = learner_of(node);
 
     node->in_round = false;
+    if (node->phase != SIM_TRAINING) {
+        rested(node);
+        return;
+    }
     node->rounds_done++;
     SIM_TELL(node, round_done, node, sim_node_now(node) - node->train_ns);
     if (learner->done)
         learner->done(learner->owner, node->host, node->round);
     sim_phase_freeze(node);
+    if (node->leaving) {
+        sim_train_leave(node);
+        return;
+    }
     if (checkpoint_is_due(node))
         sim_disk_save(node);
     sim_train_begin(node);
@@ -206,9 +234,20 @@ static void collect(struct sim_node *node, struct gossip_exchange_event *event)
     event->round.pace_ns = did.pace_ns;
 }
 
+static void begin_exchange(struct sim_node *node, struct gossip_exchange_event *event)
+{
+    event->kind = GOSSIP_EXCHANGE_ROUND;
+    event->round.model = node->vectors.model;
+    event->round.second_moment = node->vectors.second_moment;
+    event->round.correction = node->vectors.correction;
+    node->in_round = true;
+    node->train_ns = sim_node_now(node);
+    sim_train_event(node, event);
+}
+
 static void begin_round(struct sim_node *node)
 {
-    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_ROUND};
+    struct gossip_exchange_event event = {0};
     bool placed = node->plan && node->plan_self != SIZE_MAX;
 
     sim_graph_forget(node);
@@ -222,20 +261,44 @@ static void begin_round(struct sim_node *node)
         event.round.partner = *sim_member_id(node, node->view[partner]);
         event.round.weight = (float)topology_plan_weight(node->plan, node->plan_self, node->round);
     }
-    event.round.model = node->vectors.model;
-    event.round.second_moment = node->vectors.second_moment;
-    event.round.correction = node->vectors.correction;
-    node->in_round = true;
-    node->train_ns = sim_node_now(node);
-    sim_train_event(node, &event);
+    begin_exchange(node, &event);
+}
+
+// Takes in what came meanwhile, and asks nobody.
+static void rest(struct sim_node *node, enum sim_phase phase)
+{
+    struct gossip_exchange_event event = {0};
+
+    sim_phase_enter(node, phase);
+    if (node->stepping) {
+        node->round++;
+        collect(node, &event);
+    }
+    event.round.round = node->round + 1;
+    begin_exchange(node, &event);
+}
+
+void sim_train_finished(struct sim_node *node)
+{
+    sim_member_flags(node, GOSSIP_RECORD_FINISHED);
+    rest(node, SIM_FINISHED);
+}
+
+void sim_train_leave(struct sim_node *node)
+{
+    if (node->phase >= SIM_LEAVING)
+        return;
+    if (!node->exchange)
+        sim_phase_leave(node);
+    else if (!node->in_round)
+        rest(node, SIM_LEAVING);
 }
 
 void sim_train_tick(struct sim_node *node, uint64_t now_ns)
 {
     if (node->phase != SIM_TRAINING && now_ns >= node->phase_ns) {
         node->phase_ns = now_ns + SIM_PHASE_NS;
-        if (!node->leaving)
-            sim_phase_tick(node);
+        sim_phase_tick(node);
     }
     if (!node->exchange)
         return;

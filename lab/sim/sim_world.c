@@ -55,6 +55,7 @@ void sim_world_create(struct sim_world *world, const struct sim_options *options
     world->queue.now_ns = SIM_SECOND;
     base_rng_seed_stream(&world->rng, options->seed, 0x40000);
     sim_net_create(&world->net, &world->queue, hosts, options->seed, &sim_node_handler, world);
+    world->net.wire = options->wire;
     make_identities(world);
     for (size_t i = 0; i < sizeof world->psk; i++)
         world->psk[i] = (uint8_t)base_rng_below(&world->rng, 256);

@@ -37,6 +37,7 @@ struct sim_options {
     bool shred;                        // tests: what is written to a stream arrives in any pieces
     const struct sim_learner *learner; // borrowed for life; NULL: membership and links only
     const struct sim_watch *watch;     // likewise; NULL: nobody looks
+    const struct sim_wire *wire;       // likewise: how long messages take; NULL: world.net.quality says so
     // What every process averages with; self, parameters, start, model and round are filled in.
     struct gossip_exchange_options exchange;
     uint64_t checkpoint_ns;     // between two checkpoints of a process, at a boundary; 0: never by time

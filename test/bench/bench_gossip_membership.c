@@ -259,7 +259,7 @@ static void partition(size_t nodes)
 static void count_from_here(void)
 {
     for (size_t i = 0; i < world.options.nodes; i++)
-        world.node[i]->sent = world.node[i]->sent_bytes = 0;
+        world.node[i]->datagrams_sent = world.node[i]->datagram_bytes_sent = 0;
 }
 
 // Bytes a second: the mean of the members, and the most of one.
@@ -272,7 +272,7 @@ static double load(uint64_t ns, size_t wire_bytes, double *most)
         const struct sim_node *node = world.node[i];
         if (!node->running)
             continue;
-        double bytes = (double)(node->sent_bytes + wire_bytes * node->sent) / seconds(ns);
+        double bytes = (double)(node->datagram_bytes_sent + wire_bytes * node->datagrams_sent) / seconds(ns);
         nodes++;
         sum += bytes;
         top = bytes > top ? bytes : top;

@@ -308,10 +308,8 @@ static void left(void *owner, struct sim_event *event)
     struct sim_node *node = faults->world->node[event->a];
     uint64_t back_ns = until(faults, 100, 15000);
 
-    if (!node->running || node->life != event->b)
+    if (node->life != event->b)
         return;
-    for (size_t i = 0; i < faults->world->options.nodes; i++)
-        sim_link_close(node, i, "leaving");
     sim_fault_kill(faults, (size_t)event->a, false, back_ns);
 }
 
@@ -323,7 +321,7 @@ static void fault_leave(struct sim_faults *faults)
     if (!node->running || node->paused || host < faults->world->options.twins)
         return;
     sim_check_excuse(faults->world, host, now(faults) + SIM_SECOND);
-    sim_node_stop(node);
+    sim_node_leave(node);
     later(faults, now(faults) + 500 * SIM_MS, left, host, node->life);
 }
 

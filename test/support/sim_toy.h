@@ -14,9 +14,8 @@ struct sim_toy {
     double given[SIM_PARAMETERS]; // sum of what trainers and joiners put into models
     struct sim_pupil {
         float x[SIM_PARAMETERS], correction[SIM_PARAMETERS];
-        uint64_t rounds; // of this process
-    } * pupil;           // [hosts]
-    bool training;       // else rounds only average
+    } * pupil;     // [hosts]
+    bool training; // else rounds only average
     unsigned local_steps;
     float rate;
     uint64_t round_ns; // of local steps

@@ -1,0 +1,383 @@
+// A simulated cluster with a learner of two numbers: what is asked of a learner and when, how a process ends,
+// what is counted, and how long a message takes on a wire.
+#include "lab/network.h"
+#include "lab/sim/sim_node.h"
+#include "lab/sim/sim_world.h"
+#include "test/support/cpu_kernels.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { NODES = 4, PARAMETERS = 64, ROUNDS = 50, STEPS = 8 };
+
+#define STEP_NS (10 * SIM_MS)
+
+struct pupil {
+    float model[PARAMETERS], correction[PARAMETERS];
+    uint64_t rounds, asked_ns;
+    unsigned begun, ended, finished, fetched, resumed;
+    bool alive, computing;
+};
+
+// Each one pulls towards a place of its own; the mean of these is where all are to meet.
+struct lesson {
+    struct sim_world world;
+    struct sim_learner learner;
+    struct sim_watch watch;
+    float start[PARAMETERS];
+    struct pupil pupil[NODES];
+    unsigned deaths, left;
+};
+
+static float target(size_t host, size_t j)
+{
+    return (float)host + (float)j / PARAMETERS;
+}
+
+static void begin(void *owner, size_t host, struct sim_vectors *vectors)
+{
+    struct pupil *pupil = &((struct lesson *)owner)->pupil[host];
+
+    assert_false(pupil->alive);
+    memset(pupil->model, 0, sizeof pupil->model);
+    memset(pupil->correction, 0, sizeof pupil->correction);
+    pupil->alive = true;
+    pupil->computing = false;
+    pupil->begun++;
+    pupil->rounds = 0;
+    *vectors = (struct sim_vectors){.model = pupil->model, .correction = pupil->correction};
+}
+
+static size_t save(void *owner, size_t host, uint8_t **bytes)
+{
+    const struct pupil *pupil = &((struct lesson *)owner)->pupil[host];
+
+    assert_false(pupil->computing);
+    *bytes = sim_copy(&pupil->rounds, sizeof pupil->rounds);
+    return sizeof pupil->rounds;
+}
+
+static void load(void *owner, size_t host, const uint8_t *bytes, size_t count)
+{
+    struct pupil *pupil = &((struct lesson *)owner)->pupil[host];
+
+    assert_int_equal(count, sizeof pupil->rounds);
+    memcpy(&pupil->rounds, bytes, count);
+    assert_true(pupil->model[0] != 0); // read back already
+}
+
+static void ready(void *owner, size_t host, enum sim_origin origin, uint64_t round, uint64_t step)
+{
+    struct pupil *pupil = &((struct lesson *)owner)->pupil[host];
+
+    assert_int_equal(step, round * STEPS);
+    if (origin == SIM_FROM_SEED)
+        assert_int_equal(round, 0);
+    if (origin == SIM_FROM_CHECKPOINT)
+        assert_int_equal(round, pupil->rounds);
+    pupil->fetched += origin == SIM_FROM_SNAPSHOT;
+    pupil->resumed += origin == SIM_FROM_CHECKPOINT;
+    pupil->rounds = round;
+}
+
+static uint64_t steps(void *owner, size_t host, uint64_t round, double pace)
+{
+    struct lesson *lesson = owner;
+    struct pupil *pupil = &lesson->pupil[host];
+
+    assert_true(pupil->alive && !pupil->computing && pace > 0);
+    assert_int_equal(round, pupil->rounds + 1);
+    if (round > ROUNDS)
+        return SIM_NO_STEPS;
+    pupil->computing = true;
+    pupil->asked_ns = sim_world_now(&lesson->world);
+    return STEPS * STEP_NS;
+}
+
+static void collect(void *owner, size_t host, uint64_t round, struct sim_steps *did)
+{
+    struct lesson *lesson = owner;
+    struct pupil *pupil = &lesson->pupil[host];
+    float rate = 0.5f / (1 + 0.2f * (float)round);
+
+    assert_true(pupil->computing);
+    pupil->computing = false;
+    if (!lesson->world.node[host]->leaving)
+        assert_int_equal(sim_world_now(&lesson->world) - pupil->asked_ns, STEPS * STEP_NS);
+    for (int i = 0; i < STEPS; i++)
+        for (size_t j = 0; j < PARAMETERS; j++)
+            pupil->model[j] -= rate / STEPS * (pupil->model[j] - target(host, j) - pupil->correction[j]);
+    *did = (struct sim_steps){.step = round * STEPS, .step_scale = rate, .pace_ns = STEP_NS};
+}
+
+static void done(void *owner, size_t host, uint64_t round)
+{
+    struct pupil *pupil = &((struct lesson *)owner)->pupil[host];
+
+    assert_false(pupil->computing);
+    assert_int_equal(round, ++pupil->rounds);
+}
+
+static void finish(void *owner, size_t host, uint64_t round)
+{
+    struct pupil *pupil = &((struct lesson *)owner)->pupil[host];
+
+    (void)round;
+    assert_false(pupil->computing);
+    pupil->finished++;
+}
+
+static void end(void *owner, size_t host)
+{
+    struct pupil *pupil = &((struct lesson *)owner)->pupil[host];
+
+    assert_true(pupil->alive);
+    pupil->alive = false;
+    pupil->ended++;
+}
+
+static void changed(void *owner, struct sim_node *node, size_t peer,
+                    const struct gossip_membership_action *action)
+{
+    struct lesson *lesson = owner;
+
+    (void)node, (void)peer;
+    lesson->deaths += action->state == GOSSIP_MEMBER_DEAD;
+    lesson->left += action->state == GOSSIP_MEMBER_LEFT;
+}
+
+static void create(struct lesson *lesson, bool sealed, const struct sim_wire *wire)
+{
+    *lesson = (struct lesson){0};
+    lesson->learner = (struct sim_learner){.owner = lesson,
+                                           .parameters = PARAMETERS,
+                                           .start = lesson->start,
+                                           .begin = begin,
+                                           .load = load,
+                                           .ready = ready,
+                                           .steps = steps,
+                                           .collect = collect,
+                                           .done = done,
+                                           .finish = finish,
+                                           .end = end,
+                                           .save = save};
+    lesson->watch = (struct sim_watch){.owner = lesson, .changed = changed};
+    const struct sim_options options = {.seed = 3,
+                                        .nodes = NODES,
+                                        .topology = {.kind = TOPOLOGY_RING},
+                                        .peer_entries = 2,
+                                        .start_members = NODES,
+                                        .sealed = sealed,
+                                        .learner = &lesson->learner,
+                                        .watch = &lesson->watch,
+                                        .wire = wire,
+                                        .checkpoint_ns = SIM_SECOND,
+                                        .forget_ns = 600 * SIM_SECOND,
+                                        .exchange = {.kernels = cpu_kernels(),
+                                                     .ratio = 0.25f,
+                                                     .values = KERNELS_FP32,
+                                                     .sync = true,
+                                                     .drift_correction = true,
+                                                     .drift_gain = 2,
+                                                     .drift_limit = 0.25f,
+                                                     .deadline_floor_ns = 100 * SIM_MS,
+                                                     .deadline_ceiling_ns = SIM_SECOND}};
+    sim_world_create(&lesson->world, &options);
+    lesson->world.net.quality[0] = (struct sim_quality){.delay_ns = SIM_MS, .jitter_ns = 100000};
+}
+
+static void start_all(struct lesson *lesson)
+{
+    for (size_t i = 0; i < NODES; i++)
+        sim_node_start(lesson->world.node[i]);
+}
+
+static size_t running(const struct lesson *lesson)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < NODES; i++)
+        count += lesson->world.node[i]->running;
+    return count;
+}
+
+static void run_to_end(struct lesson *lesson)
+{
+    for (int i = 0; i < 600 && running(lesson); i++)
+        assert_true(sim_world_run(&lesson->world, sim_world_now(&lesson->world) + 100 * SIM_MS));
+    assert_int_equal(running(lesson), 0);
+}
+
+static void test_all_learn_and_end(void **state)
+{
+    uint64_t hash[2], bytes[2];
+
+    (void)state;
+    for (int sealed = 0; sealed < 2; sealed++) {
+        struct lesson lesson;
+        uint64_t sent = 0, received = 0;
+        create(&lesson, sealed, NULL);
+        start_all(&lesson);
+        run_to_end(&lesson);
+        for (size_t i = 0; i < NODES; i++) {
+            const struct pupil *pupil = &lesson.pupil[i];
+            assert_int_equal(pupil->rounds, ROUNDS);
+            assert_int_equal(pupil->finished, 1);
+            assert_int_equal(pupil->ended, 1);
+            for (size_t j = 0; j < PARAMETERS; j++)
+                assert_true(fabsf(pupil->model[j] - target(0, j) - 1.5f) < 0.3f);
+            sent += lesson.world.node[i]->bytes_sent;
+            received += lesson.world.node[i]->bytes_received;
+        }
+        assert_int_equal(lesson.deaths, 0); // who leaves in order is not dead
+        assert_true(lesson.left > 0);
+        assert_true(sent > 10000 && received <= sent &&
+                    received > sent - sent / 10); // some is lost at the end
+        bytes[sealed] = sent;
+        hash[sealed] = lesson.world.trace.hash;
+        sim_world_destroy(&lesson.world);
+    }
+    // Plain streams count as if they were sealed.
+    assert_true(hash[0] != hash[1]);
+    assert_true(bytes[0] > bytes[1] * 95 / 100 && bytes[0] < bytes[1] * 105 / 100);
+}
+
+static void test_a_killed_one_goes_on_from_its_checkpoint(void **state)
+{
+    struct lesson lesson;
+
+    (void)state;
+    create(&lesson, true, NULL);
+    start_all(&lesson);
+    while (lesson.pupil[2].rounds < 20)
+        assert_true(sim_world_run(&lesson.world, sim_world_now(&lesson.world) + 10 * SIM_MS));
+    sim_node_kill(lesson.world.node[2], false);
+    assert_int_equal(lesson.pupil[2].ended, 1);
+    sim_world_run(&lesson.world, sim_world_now(&lesson.world) + 2 * SIM_SECOND);
+    assert_true(lesson.deaths > 0);
+    sim_node_start(lesson.world.node[2]);
+    run_to_end(&lesson);
+    assert_int_equal(lesson.pupil[2].begun, 2);
+    assert_int_equal(lesson.pupil[2].resumed, 1);
+    assert_int_equal(lesson.pupil[2].rounds, ROUNDS);
+    sim_world_destroy(&lesson.world);
+}
+
+static void test_a_late_one_fetches_a_model(void **state)
+{
+    struct lesson lesson;
+
+    (void)state;
+    create(&lesson, true, NULL);
+    lesson.world.options.start_members = NODES - 1;
+    for (size_t i = 0; i < NODES - 1; i++)
+        sim_node_start(lesson.world.node[i]);
+    while (lesson.pupil[0].rounds < 10)
+        assert_true(sim_world_run(&lesson.world, sim_world_now(&lesson.world) + 10 * SIM_MS));
+    sim_node_start(lesson.world.node[NODES - 1]);
+    run_to_end(&lesson);
+    assert_int_equal(lesson.pupil[NODES - 1].fetched, 1);
+    assert_int_equal(lesson.pupil[NODES - 1].rounds, ROUNDS);
+    sim_world_destroy(&lesson.world);
+}
+
+static void test_one_leaves_in_order(void **state)
+{
+    struct lesson lesson;
+
+    (void)state;
+    create(&lesson, true, NULL);
+    start_all(&lesson);
+    while (lesson.pupil[1].rounds < 10)
+        assert_true(sim_world_run(&lesson.world, sim_world_now(&lesson.world) + 10 * SIM_MS));
+    sim_node_leave(lesson.world.node[1]);
+    sim_world_run(&lesson.world, sim_world_now(&lesson.world) + SIM_SECOND);
+    assert_false(lesson.world.node[1]->running);
+    assert_int_equal(lesson.pupil[1].finished, 1);
+    assert_int_equal(lesson.left, NODES - 1);
+    assert_int_equal(lesson.deaths, 0);
+    run_to_end(&lesson);
+    sim_world_destroy(&lesson.world);
+}
+
+// -- a wire
+
+static bool by_network(void *owner, bool stream, size_t from, size_t to, size_t bytes, uint64_t now_ns,
+                       uint64_t *arrival_ns)
+{
+    return lab_network_send(owner, stream ? LAB_STREAM : LAB_DATAGRAM, from, to, bytes, now_ns, arrival_ns);
+}
+
+struct arrivals {
+    size_t count;
+    uint64_t at_ns[8];
+    struct sim_queue queue;
+};
+
+static void arrived(void *owner, size_t host, uint64_t stream, const uint8_t *bytes, size_t count)
+{
+    struct arrivals *arrivals = owner;
+
+    (void)host, (void)stream, (void)bytes, (void)count;
+    arrivals->at_ns[arrivals->count++] = arrivals->queue.now_ns;
+}
+
+static void ignore_from(void *owner, size_t host, uint64_t stream, size_t from)
+{
+    (void)owner, (void)host, (void)stream, (void)from;
+}
+
+static void ignore(void *owner, size_t host, uint64_t stream)
+{
+    (void)owner, (void)host, (void)stream;
+}
+
+static void test_a_message_takes_its_bytes_over_the_bandwidth(void **state)
+{
+    static const struct sim_net_handler handler = {
+        .accepted = ignore_from, .connected = ignore, .received = arrived};
+    static uint8_t message[125000];
+    const struct lab_links links = {.nodes = 3, .common = {.latency_ns = 20 * SIM_MS, .bandwidth = 10}};
+    struct arrivals arrivals = {0};
+    struct lab_network *network;
+    struct sim_net net;
+
+    (void)state;
+    assert_int_equal(lab_network_create(&links, 1, &network, NULL), BASE_OK);
+    const struct sim_wire wire = {network, by_network};
+    sim_net_create(&net, &arrivals.queue, 3, 1, &handler, &arrivals);
+    net.wire = &wire;
+    for (size_t i = 0; i < 3; i++)
+        sim_net_host(&net, i, SIM_HOST_OPEN);
+    uint64_t a = sim_net_call(&net, 0, 2), b = sim_net_call(&net, 1, 2);
+    while (sim_queue_run(&arrivals.queue, SIM_SECOND))
+        ;
+    sim_net_write(&net, 0, a, message, sizeof message, sizeof message); // 100 ms of 10 Mbit/s
+    sim_net_write(&net, 1, b, message, sizeof message, sizeof message); // the same receiver
+    while (sim_queue_run(&arrivals.queue, 3 * SIM_SECOND))
+        ;
+    assert_int_equal(arrivals.count, 2);
+    assert_int_equal(arrivals.at_ns[0], SIM_SECOND + 120 * SIM_MS);
+    assert_int_equal(arrivals.at_ns[1], SIM_SECOND + 220 * SIM_MS);
+    sim_net_destroy(&net);
+    sim_queue_free(&arrivals.queue);
+    lab_network_destroy(network);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_learn_and_end),
+        cmocka_unit_test(test_a_killed_one_goes_on_from_its_checkpoint),
+        cmocka_unit_test(test_a_late_one_fetches_a_model),
+        cmocka_unit_test(test_one_leaves_in_order),
+        cmocka_unit_test(test_a_message_takes_its_bytes_over_the_bandwidth),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
