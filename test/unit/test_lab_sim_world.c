@@ -242,9 +242,9 @@ static void test_all_learn_and_end(void **state)
         hash[sealed] = lesson.world.trace.hash;
         sim_world_destroy(&lesson.world);
     }
-    // Plain streams count as if they were sealed.
+    // Plain streams count as if they were sealed; who calls whom at the start differs.
     assert_true(hash[0] != hash[1]);
-    assert_true(bytes[0] > bytes[1] * 95 / 100 && bytes[0] < bytes[1] * 105 / 100);
+    assert_true(bytes[0] > bytes[1] * 9 / 10 && bytes[0] < bytes[1] * 11 / 10);
 }
 
 static void test_a_killed_one_goes_on_from_its_checkpoint(void **state)
