@@ -27,6 +27,8 @@ have() { command -v "$1"; }
 known() { apt-cache show "$1" >/dev/null 2>&1; } # to apt-get
 library() { pkg-config --exists "$1"; }
 
+is_ubuntu() { grep -qs '^ID=ubuntu' /etc/os-release; } # its chromium is no package but a snap
+
 c_headers() { echo '#include <stdio.h>' | cc -E -; }
 msgpack() { library msgpack-c || library msgpack; }
 # The package was renamed in Debian 13.
@@ -69,6 +71,8 @@ find_missing() {
         need iproute2 have tc
         need nftables have nft
         need python3 have python3
+        is_ubuntu || need chromium have chromium # to look at reports; without it e2e.report is skipped
+        need gnuplot-nox have gnuplot
         need git have git # the lint asks it which files are of the project
         need promtool has_promtool
     fi

@@ -7,6 +7,7 @@ int lab_command_run(int argc, char **argv);
 int lab_command_keygen(int argc, char **argv);
 int lab_command_inspect(int argc, char **argv);
 int lab_command_topology(int argc, char **argv);
+int lab_command_report(int argc, char **argv);
 int lab_command_help(int argc, char **argv);
 
 #endif

@@ -11,6 +11,7 @@ static const char overview[] =
     "  p2pml run EXPERIMENT.yaml   starts many real nodes on this host, shows their progress, compares the "
     "result with\n"
     "                              lone and central training, and writes summary.json\n"
+    "  p2pml report DIR            makes DIR/report.html again: what a run or a sweep showed, as a page\n"
     "  p2pml topology show KIND    what a graph is worth, what a death costs it, and how it looks\n"
     "  p2pml keygen                makes the identity of a node or the secret of a cluster\n"
     "  p2pml inspect FILE          shows what is in a checkpoint, or in another safetensors file\n"
@@ -92,6 +93,20 @@ static const char about_topology[] =
     "\n"
     "Try: p2pml topology show torus --nodes 16; p2pml topology show random --nodes 32 --svg > random.svg\n";
 
+static const char about_report[] =
+    "p2pml report DIR\n"
+    "\n"
+    "  DIR              of a run or of a sweep, as p2pml run and p2pml sim left it\n"
+    "\n"
+    "Writes DIR/report.html, one file that opens in any browser without a network: accuracy, loss and "
+    "consensus "
+    "distance over\n"
+    "rounds, bytes and time, what it takes to reach an accuracy, all figures in a table that sorts, failures "
+    "and "
+    "who noticed,\n"
+    "the graph. Runs that differ in their seed only are shown as one: the mean, the lowest and the "
+    "highest.\n";
+
 static int print(const char *text)
 {
     return fputs(text, stdout) >= 0 ? LAB_EXIT_DONE : LAB_EXIT_FAILED;
@@ -117,10 +132,13 @@ int lab_command_help(int argc, char **argv)
         return print_run();
     if (strcmp(argv[1], "topology") == 0)
         return print(about_topology);
+    if (strcmp(argv[1], "report") == 0)
+        return print(about_report);
     if (strcmp(argv[1], "keygen") == 0)
         return print(about_keygen);
     if (strcmp(argv[1], "inspect") == 0)
         return print(about_inspect);
-    fprintf(stderr, "p2pml: there is no help for '%s', expected run, topology, keygen or inspect\n", argv[1]);
+    fprintf(stderr, "p2pml: there is no help for '%s', expected run, report, topology, keygen or inspect\n",
+            argv[1]);
     return LAB_EXIT_USAGE;
 }

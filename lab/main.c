@@ -19,14 +19,16 @@ static const struct {
 } commands[] = {
     {"run", lab_command_run},           {"keygen", lab_command_keygen}, {"inspect", lab_command_inspect},
     {"topology", lab_command_topology}, {"help", lab_command_help},     {"--help", lab_command_help},
-    {"-h", lab_command_help},           {"version", print_version},     {"--version", print_version},
+    {"-h", lab_command_help},           {"report", lab_command_report}, {"version", print_version},
+    {"--version", print_version},
 };
 
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN);
     if (argc < 2) {
-        fputs("p2pml: a command is missing: run, topology, keygen, inspect, help or version; 'p2pml help' "
+        fputs("p2pml: a command is missing: run, report, topology, keygen, inspect, help or version; 'p2pml "
+              "help' "
               "explains "
               "them\n",
               stderr);
@@ -36,7 +38,8 @@ int main(int argc, char **argv)
         if (strcmp(argv[1], commands[i].name) == 0)
             return commands[i].run(argc - 1, argv + 1);
     fprintf(stderr,
-            "p2pml: found the command '%s', expected run, topology, keygen, inspect, help or version; 'p2pml "
+            "p2pml: found the command '%s', expected run, report, topology, keygen, inspect, help or "
+            "version; 'p2pml "
             "help' "
             "explains "
             "them\n",

@@ -104,8 +104,7 @@ static json_t *figures_json(const json_t *s)
         copy(json_object_get(s, "false_deaths")), "targets", targets_json(s));
 }
 
-// `run`: an entry of sweep.json. `summary` NULL: there is none.
-static json_t *row_json(const json_t *run, const json_t *summary)
+json_t *lab_results_row(const json_t *run, const json_t *summary)
 {
     const json_t *status = json_object_get(summary, "status");
     json_t *row =
@@ -146,7 +145,7 @@ static json_t *summary_of(const char *directory, const json_t *run)
 
 static bool add_row(json_t *rows, const json_t *run, json_t *summary)
 {
-    json_t *row = row_json(run, summary);
+    json_t *row = lab_results_row(run, summary);
     json_decref(summary);
     return json_array_append_new(rows, row) == 0;
 }

@@ -1,10 +1,14 @@
-// What the files of the results share. Only lab/results*.c include this.
+// What the files of the results share with each other and with the report. Only lab/results*.c and
+// lab/report/ include this.
 #ifndef LAB_RESULTS_PRIVATE_H
 #define LAB_RESULTS_PRIVATE_H
 
 #include "lab/results.h"
 
 #include <jansson.h>
+
+// A line of results.jsonl; the caller's. `run`: an entry of sweep.json. `summary` NULL: there is none.
+json_t *lab_results_row(const json_t *run, const json_t *summary);
 
 // `rows`: a list of objects as in results.jsonl. `keys`: a list of the names of swept settings.
 // malloc'ed; NULL: out of memory.

@@ -1,0 +1,151 @@
+#include "lab/report/answer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Points of one curve, and of all: a page of many cases has coarser ones.
+#define CURVE_POINTS_MOST  400u
+#define CURVE_POINTS_LEAST 20u
+#define ALL_POINTS_MOST    40000u
+
+const char *lab_value_name(enum lab_value value)
+{
+    static const char *const names[] = {"accuracy",  "loss",  "worst",           "mean",    "best",
+                                        "consensus", "bytes", "dense_over_sent", "seconds", "wall_seconds",
+                                        "rounds",    "steps", "detected",        "rewired", "false_deaths"};
+    _Static_assert(sizeof names / sizeof *names == LAB_VALUES, "a name for each");
+    return names[value];
+}
+
+const char *lab_reach_name(enum lab_reach reach)
+{
+    static const char *const names[] = {"averaged_bytes", "averaged_time", "averaged_step",
+                                        "worst_bytes",    "worst_time",    "worst_step"};
+    _Static_assert(sizeof names / sizeof *names == LAB_REACHES, "a name for each");
+    return names[reach];
+}
+
+static void measure_values(struct lab_case *c, double *scratch)
+{
+    for (enum lab_value value = 0; value < LAB_VALUES; value++) {
+        for (size_t i = 0; i < c->n_records; i++)
+            scratch[i] = lab_json_number(c->records[i]->row, lab_value_name(value));
+        c->values[value] = lab_band_of(scratch, c->n_records);
+    }
+}
+
+static const json_t *find_target(const json_t *row, double accuracy)
+{
+    const json_t *target;
+    size_t i;
+    json_array_foreach(json_object_get(row, "targets"), i,
+                       target) if (lab_json_number(target, "accuracy") == accuracy) return target;
+    return NULL;
+}
+
+static void measure_target(const struct lab_case *c, double *scratch, struct lab_target *target)
+{
+    for (size_t i = 0; i < c->n_records; i++)
+        target->of += find_target(c->records[i]->row, target->accuracy) != NULL;
+    for (enum lab_reach reach = 0; reach < LAB_REACHES; reach++) {
+        for (size_t i = 0; i < c->n_records; i++)
+            scratch[i] =
+                lab_json_number(find_target(c->records[i]->row, target->accuracy), lab_reach_name(reach));
+        target->cost[reach] = lab_band_of(scratch, c->n_records);
+    }
+}
+
+// All runs of an experiment have the same targets: the first one's.
+static enum base_error measure_targets(struct lab_case *c, double *scratch)
+{
+    const json_t *targets = c->n_records ? json_object_get(c->records[0]->row, "targets") : NULL, *target;
+    size_t i, count = json_array_size(targets);
+    c->targets = calloc(count ? count : 1, sizeof *c->targets);
+    if (!c->targets)
+        return BASE_ENOMEM;
+    json_array_foreach(targets, i, target)
+    {
+        struct lab_target *made = &c->targets[c->n_targets];
+        made->accuracy = lab_json_number(target, "accuracy");
+        if (!isfinite(made->accuracy))
+            continue;
+        measure_target(c, scratch, made);
+        c->n_targets++;
+    }
+    return BASE_OK;
+}
+
+static enum base_error measure_curve(struct lab_case *c, size_t most)
+{
+    size_t count = 0;
+    struct lab_points *runs = calloc(c->n_records + 1, sizeof *runs);
+    if (!runs)
+        return BASE_ENOMEM;
+    for (size_t i = 0; i < c->n_records; i++)
+        if (c->records[i]->count)
+            runs[count++] = (struct lab_points){c->records[i]->points, c->records[i]->count};
+    enum base_error error = lab_curve_make(runs, count, most, &c->curve);
+    free(runs);
+    return error;
+}
+
+enum base_error lab_case_measure(struct lab_case *c, size_t most)
+{
+    double *scratch = malloc((c->n_records + 1) * sizeof *scratch);
+    if (!scratch)
+        return BASE_ENOMEM;
+    measure_values(c, scratch);
+    enum base_error error = measure_targets(c, scratch);
+    if (!error)
+        error = measure_curve(c, most);
+    free(scratch);
+    return error;
+}
+
+static size_t points_of_a_curve(size_t cases)
+{
+    size_t share = ALL_POINTS_MOST / (cases ? cases : 1);
+    return share > CURVE_POINTS_MOST    ? CURVE_POINTS_MOST
+           : share < CURVE_POINTS_LEAST ? CURVE_POINTS_LEAST
+                                        : share;
+}
+
+enum base_error lab_answer_read(const char *directory, struct lab_answer *answer, struct base_reason *why)
+{
+    *answer = (struct lab_answer){0};
+    enum base_error error = lab_answer_load(directory, answer, why);
+    if (error)
+        goto out;
+    error = lab_answer_group(answer);
+    if (!error)
+        error = lab_answer_share(answer);
+    for (size_t i = 0; i < answer->n_cases && !error; i++)
+        error = lab_case_measure(&answer->cases[i], points_of_a_curve(answer->n_cases));
+    if (error)
+        base_fail(why, error, "cannot put '%s' together: %s", directory, base_error_name(error));
+out:
+    if (error)
+        lab_answer_free(answer);
+    return error;
+}
+
+void lab_answer_free(struct lab_answer *answer)
+{
+    for (size_t i = 0; i < answer->n_cases; i++) {
+        free(answer->cases[i].label);
+        free(answer->cases[i].records);
+        free(answer->cases[i].targets);
+        json_decref(answer->cases[i].settings);
+        lab_curve_free(&answer->cases[i].curve);
+    }
+    for (size_t i = 0; i < answer->n_records; i++)
+        lab_record_free(&answer->records[i]);
+    free(answer->cases);
+    free(answer->records);
+    free(answer->title);
+    json_decref(answer->varied);
+    json_decref(answer->shared);
+    json_decref(answer->notes);
+    *answer = (struct lab_answer){0};
+}

@@ -1,0 +1,83 @@
+// What an experiment showed, gathered for people: the runs of a directory, put together by their settings.
+// Both the page and the pictures are made of it. One owner.
+#ifndef LAB_REPORT_ANSWER_H
+#define LAB_REPORT_ANSWER_H
+
+#include "lab/report/curve.h"
+#include "lab/report/record.h"
+
+enum lab_value {
+    LAB_VALUE_ACCURACY,
+    LAB_VALUE_LOSS,
+    LAB_VALUE_WORST,
+    LAB_VALUE_MEAN,
+    LAB_VALUE_BEST,
+    LAB_VALUE_CONSENSUS,
+    LAB_VALUE_BYTES,
+    LAB_VALUE_DENSE,
+    LAB_VALUE_SECONDS,
+    LAB_VALUE_WALL,
+    LAB_VALUE_ROUNDS,
+    LAB_VALUE_STEPS,
+    LAB_VALUE_DETECTED,
+    LAB_VALUE_REWIRED,
+    LAB_VALUE_FALSE_DEATHS,
+    LAB_VALUES
+};
+const char *lab_value_name(enum lab_value value); // the key in results.jsonl
+
+enum lab_reach { // what a target costs; of the averaged model, then of the worst node
+    LAB_REACH_BYTES,
+    LAB_REACH_TIME,
+    LAB_REACH_STEP,
+    LAB_REACH_WORST_BYTES,
+    LAB_REACH_WORST_TIME,
+    LAB_REACH_WORST_STEP,
+    LAB_REACHES
+};
+const char *lab_reach_name(enum lab_reach reach); // "averaged_bytes"
+
+struct lab_target {
+    double accuracy;
+    size_t of;                         // runs that looked for it
+    struct lab_band cost[LAB_REACHES]; // over those that got there
+};
+
+// The runs of one setting: its seeds.
+struct lab_case {
+    char *label;                 // what makes it different from the others, "ring, ratio 1/32"
+    json_t *settings;            // as swept, less the seed; borrowed
+    struct lab_record **records; // that count: complete ones, or the only one
+    size_t n_records, runs;      // runs: all
+    struct lab_band values[LAB_VALUES];
+    struct lab_target *targets;
+    size_t n_targets;
+    struct lab_curve curve;
+};
+
+struct lab_answer {
+    char *title;
+    bool sweep;
+    struct lab_record *records;
+    size_t n_records;
+    struct lab_case *cases; // in the order of results.jsonl
+    size_t n_cases;
+    json_t *varied; // keys of settings that differ between cases
+    json_t *shared; // [[key, value], ...]: what all runs have in common
+    json_t *notes;  // sentences: what is missing
+};
+
+// Reads the directory of a run or of a sweep. Errors say what was found and expected; then *answer is zeroed.
+enum base_error lab_answer_read(const char *directory, struct lab_answer *answer,
+                                struct base_reason *why) BASE_CHECK;
+void lab_answer_free(struct lab_answer *answer);
+
+// Its parts (answer_*.c), for lab_answer_read and for tests.
+enum base_error lab_answer_load(const char *directory, struct lab_answer *answer,
+                                struct base_reason *why) BASE_CHECK;    // title, records, notes
+enum base_error lab_answer_group(struct lab_answer *answer) BASE_CHECK; // cases and their labels
+enum base_error lab_answer_share(struct lab_answer *answer) BASE_CHECK; // shared
+// Values, targets, and a curve of at most `most` points.
+enum base_error lab_case_measure(struct lab_case *c, size_t most) BASE_CHECK;
+
+#endif

@@ -1,0 +1,148 @@
+// Which runs belong together, what makes them different, and what they have in common.
+#include "lab/report/answer.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *settings_less_seed(const json_t *row)
+{
+    json_t *settings = json_copy(json_object_get(row, "settings"));
+    if (!settings)
+        return json_object();
+    json_object_del(settings, "experiment.seed");
+    return settings;
+}
+
+static struct lab_case *find_case(struct lab_answer *answer, const json_t *settings)
+{
+    for (size_t i = 0; i < answer->n_cases; i++)
+        if (json_equal(answer->cases[i].settings, settings))
+            return &answer->cases[i];
+    return NULL;
+}
+
+// In a sweep only what came to its end is averaged.
+static bool counts(const struct lab_answer *answer, const struct lab_record *record)
+{
+    return !answer->sweep || strcmp(lab_json_text(record->row, "status", ""), "complete") == 0;
+}
+
+static enum base_error place(struct lab_answer *answer, struct lab_record *record)
+{
+    json_t *settings = settings_less_seed(record->row);
+    if (!settings)
+        return BASE_ENOMEM;
+    struct lab_case *c = find_case(answer, settings);
+    if (c) {
+        json_decref(settings);
+    } else {
+        c = &answer->cases[answer->n_cases++];
+        *c = (struct lab_case){.settings = settings};
+    }
+    c->runs++;
+    if (!counts(answer, record))
+        return BASE_OK;
+    struct lab_record **more = realloc(c->records, (c->n_records + 1) * sizeof *more);
+    if (!more)
+        return BASE_ENOMEM;
+    c->records = more;
+    c->records[c->n_records++] = record;
+    return BASE_OK;
+}
+
+static bool varies(const struct lab_answer *answer, const char *key)
+{
+    const json_t *first = json_object_get(answer->cases[0].settings, key);
+    for (size_t i = 1; i < answer->n_cases; i++) {
+        const json_t *other = json_object_get(answer->cases[i].settings, key);
+        if (!first != !other || (first && !json_equal(first, other)))
+            return true;
+    }
+    return false;
+}
+
+static enum base_error find_varied(struct lab_answer *answer)
+{
+    json_t *seen = json_object(), *value;
+    const char *key;
+    enum base_error error = seen ? BASE_OK : BASE_ENOMEM;
+    answer->varied = json_array();
+    for (size_t i = 0; i < answer->n_cases && !error; i++) {
+        json_object_foreach(answer->cases[i].settings, key, value)
+        {
+            if (json_object_get(seen, key) || !varies(answer, key))
+                continue;
+            if (json_object_set_new(seen, key, json_true()) ||
+                json_array_append_new(answer->varied, json_string(key)))
+                error = BASE_ENOMEM;
+        }
+    }
+    json_decref(seen);
+    return answer->varied ? error : BASE_ENOMEM;
+}
+
+// "ring" speaks for itself; "4" and "true" need the last part of their key before them.
+static bool is_word(const char *value)
+{
+    return isalpha((unsigned char)*value) && strcmp(value, "true") != 0 && strcmp(value, "false") != 0 &&
+           strcmp(value, "none") != 0;
+}
+
+static char *append_setting(char *label, const char *key, const char *value)
+{
+    const char *dot = strrchr(key, '.');
+    const char *name = is_word(value) ? "" : dot ? dot + 1 : key;
+    char *longer = NULL;
+    if (asprintf(&longer, "%s%s%s%s%s", label ? label : "", label ? ", " : "", name, *name ? " " : "",
+                 value) < 0)
+        longer = NULL;
+    free(label);
+    return longer;
+}
+
+static enum base_error make_label(const struct lab_answer *answer, struct lab_case *c)
+{
+    json_t *key;
+    size_t i;
+    json_array_foreach(answer->varied, i, key)
+    {
+        const char *value = lab_json_text(c->settings, json_string_value(key), NULL);
+        if (!value)
+            continue;
+        c->label = append_setting(c->label, json_string_value(key), value);
+        if (!c->label)
+            return BASE_ENOMEM;
+    }
+    if (!c->label)
+        c->label = strdup(answer->title);
+    return c->label ? BASE_OK : BASE_ENOMEM;
+}
+
+static enum base_error note_incomplete(struct lab_answer *answer)
+{
+    size_t lost = 0;
+    char text[128];
+    for (size_t i = 0; i < answer->n_records; i++)
+        lost += !counts(answer, &answer->records[i]);
+    if (!lost)
+        return BASE_OK;
+    snprintf(text, sizeof text, "%zu of %zu runs have not come to their end and are left out of all means.",
+             lost, answer->n_records);
+    return json_array_append_new(answer->notes, json_string(text)) ? BASE_ENOMEM : BASE_OK;
+}
+
+enum base_error lab_answer_group(struct lab_answer *answer)
+{
+    enum base_error error = BASE_OK;
+    answer->cases = calloc(answer->n_records, sizeof *answer->cases);
+    if (!answer->cases)
+        return BASE_ENOMEM;
+    for (size_t i = 0; i < answer->n_records && !error; i++)
+        error = place(answer, &answer->records[i]);
+    if (!error)
+        error = find_varied(answer);
+    for (size_t i = 0; i < answer->n_cases && !error; i++)
+        error = make_label(answer, &answer->cases[i]);
+    return error ? error : note_incomplete(answer);
+}

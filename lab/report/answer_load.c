@@ -1,0 +1,189 @@
+// The files of a run or of a sweep.
+#include "lab/report/answer.h"
+
+#include "base/file.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define RESULTS_BYTES_MOST ((size_t)64 << 20)
+
+static enum base_error note(struct lab_answer *answer, const char *format, ...) BASE_PRINTF(2, 3);
+static enum base_error note(struct lab_answer *answer, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    // A name cut within a character is no text for JSON: then the note is left out.
+    json_t *string = json_string(text);
+    return string && json_array_append_new(answer->notes, string) ? BASE_ENOMEM : BASE_OK;
+}
+
+// Labels become paths: one component, and not out of runs/.
+static bool is_label(const char *label)
+{
+    return *label && *label != '.' && !strchr(label, '/') && strlen(label) < 256;
+}
+
+static bool is_row(const json_t *row)
+{
+    return json_is_object(row) && is_label(lab_json_text(row, "run", ""));
+}
+
+static enum base_error add_row(struct lab_answer *answer, json_t *row)
+{
+    size_t count = answer->n_records;
+    if ((count & (count - 1)) == 0) {
+        struct lab_record *larger = realloc(answer->records, (count ? 2 * count : 1) * sizeof *larger);
+        if (!larger) {
+            json_decref(row);
+            return BASE_ENOMEM;
+        }
+        answer->records = larger;
+    }
+    answer->records[answer->n_records++] = (struct lab_record){.row = row};
+    return BASE_OK;
+}
+
+// One JSON object a line; the last may be cut off by whoever still writes.
+static enum base_error read_rows(char *text, struct lab_answer *answer)
+{
+    size_t bad = 0;
+    char *rest = NULL;
+    enum base_error error = BASE_OK;
+    for (char *line = strtok_r(text, "\n", &rest); line && !error; line = strtok_r(NULL, "\n", &rest)) {
+        json_t *row = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+        if (is_row(row)) {
+            error = add_row(answer, row);
+        } else {
+            json_decref(row);
+            bad++;
+        }
+    }
+    if (bad && !error)
+        error = note(answer, "%zu %s of results.jsonl could not be understood.", bad,
+                     bad == 1 ? "line" : "lines");
+    return error;
+}
+
+// A run of a sweep whose files are damaged is still a row of the table.
+static enum base_error read_run(const char *runs, struct lab_answer *answer, struct lab_record *record,
+                                struct base_reason *why)
+{
+    struct base_reason problem = {""};
+    const char *label = lab_json_text(record->row, "run", "");
+    char *path = NULL;
+    enum base_error error = lab_path_join(runs, label, &path, why);
+    if (error)
+        return error;
+    error = lab_record_read(path, record, &problem);
+    free(path);
+    if (error == BASE_ENOMEM)
+        return base_fail(why, error, "%s", problem.text);
+    if (error)
+        return note(answer, "%s", problem.text);
+    if (record->bad_lines)
+        return note(answer, "%zu lines of rounds.jsonl of %s could not be understood.", record->bad_lines,
+                    label);
+    return BASE_OK;
+}
+
+static enum base_error read_runs(const char *directory, struct lab_answer *answer, struct base_reason *why)
+{
+    char *runs = NULL;
+    enum base_error error = lab_path_join(directory, "runs", &runs, why);
+    for (size_t i = 0; i < answer->n_records && !error; i++)
+        error = read_run(runs, answer, &answer->records[i], why);
+    free(runs);
+    return error;
+}
+
+static enum base_error read_single(const char *directory, struct lab_answer *answer, struct base_reason *why)
+{
+    enum base_error error = add_row(answer, NULL);
+    struct lab_record *record = answer->records;
+    if (error)
+        return base_fail(why, error, "no memory to read '%s'", directory);
+    error = lab_record_read(directory, record, why);
+    if (error)
+        return error;
+    if (!record->summary)
+        return base_fail(
+            why, BASE_ENOTFOUND,
+            "'%s' holds neither results.jsonl nor summary.json; expected the directory of a run or "
+            "of a sweep, as p2pml run and p2pml sim write it",
+            directory);
+    if (record->bad_lines)
+        return note(answer, "%zu lines of rounds.jsonl could not be understood.", record->bad_lines);
+    return BASE_OK;
+}
+
+// Both have results.jsonl, only a run has a summary.
+static bool is_run(const char *directory)
+{
+    char *path = NULL;
+    struct base_reason why;
+    if (lab_path_join(directory, "summary.json", &path, &why))
+        return false;
+    bool found = access(path, F_OK) == 0;
+    free(path);
+    return found;
+}
+
+static enum base_error read_results(const char *directory, struct lab_answer *answer, struct base_reason *why)
+{
+    char *path = NULL;
+    uint8_t *text = NULL;
+    size_t bytes = 0;
+    enum base_error error = lab_path_join(directory, "results.jsonl", &path, why);
+    if (error)
+        return error;
+    if (is_run(directory)) {
+        free(path);
+        return read_single(directory, answer, why);
+    }
+    error = base_file_read(path, RESULTS_BYTES_MOST, &text, &bytes, why);
+    free(path);
+    if (error == BASE_ENOTFOUND)
+        return read_single(directory, answer, why);
+    if (error)
+        return error;
+    answer->sweep = true;
+    error = read_rows((char *)text, answer);
+    free(text);
+    if (!error && !answer->n_records)
+        return base_fail(why, BASE_EFORMAT, "'%s/results.jsonl' holds no finished run: nothing to report yet",
+                         directory);
+    return error ? error : read_runs(directory, answer, why);
+}
+
+static enum base_error name(const char *directory, struct lab_answer *answer)
+{
+    const char *title = NULL, *slash;
+    for (size_t i = 0; i < answer->n_records && !title; i++)
+        title = lab_json_text(answer->records[i].summary, "experiment", NULL);
+    if (!title) {
+        slash = strrchr(directory, '/');
+        title = slash && slash[1] ? slash + 1 : directory;
+    }
+    answer->title = strdup(title);
+    return answer->title ? BASE_OK : BASE_ENOMEM;
+}
+
+enum base_error lab_answer_load(const char *directory, struct lab_answer *answer, struct base_reason *why)
+{
+    answer->notes = json_array();
+    if (!answer->notes)
+        return base_fail(why, BASE_ENOMEM, "no memory to read '%s'", directory);
+    enum base_error error = read_results(directory, answer, why);
+    if (!error)
+        error = name(directory, answer);
+    if (error && !why->text[0])
+        base_fail(why, error, "cannot read '%s': %s", directory, base_error_name(error));
+    return error;
+}

@@ -1,0 +1,90 @@
+// What all runs have in common, from their summaries.
+#include "lab/report/answer.h"
+
+#include <stdlib.h>
+
+static const char *const facts[] = {"kind",       "engine",         "method",        "nodes", "model",
+                                    "parameters", "train_examples", "test_examples", "file",  "version"};
+
+// {"data": {"alpha": 1}} as "data.alpha": 1.
+static int flatten(const json_t *object, const char *prefix, json_t *flat)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)object, key, value)
+    {
+        char path[256];
+        int length = snprintf(path, sizeof path, "%s%s%s", prefix, *prefix ? "." : "", key);
+        if (length < 0 || (size_t)length >= sizeof path)
+            continue;
+        if (json_is_object(value) ? flatten(value, path, flat) : json_object_set(flat, path, value))
+            return -1;
+    }
+    return 0;
+}
+
+static json_t *facts_of(const json_t *summary)
+{
+    json_t *flat = json_object();
+    int failed = !flat;
+    for (size_t i = 0; i < sizeof facts / sizeof *facts && !failed; i++) {
+        json_t *value = json_object_get(summary, facts[i]);
+        if (value && !json_is_null(value))
+            failed = json_object_set(flat, facts[i], value);
+    }
+    if (!failed)
+        failed = flatten(json_object_get(summary, "settings"), "", flat);
+    if (!failed)
+        return flat;
+    json_decref(flat);
+    return NULL;
+}
+
+// Takes out of `common` what `other` has not, or has differently.
+static void intersect(json_t *common, const json_t *other)
+{
+    const char *key;
+    json_t *value;
+    void *next;
+    json_object_foreach_safe(common, next, key, value)
+    {
+        const json_t *theirs = json_object_get(other, key);
+        if (!theirs || !json_equal(value, theirs))
+            json_object_del(common, key);
+    }
+}
+
+static enum base_error find_common(const struct lab_answer *answer, json_t **common)
+{
+    *common = NULL;
+    for (size_t i = 0; i < answer->n_records; i++) {
+        if (!answer->records[i].summary)
+            continue;
+        json_t *flat = facts_of(answer->records[i].summary);
+        if (!flat)
+            return BASE_ENOMEM;
+        if (!*common) {
+            *common = flat;
+            continue;
+        }
+        intersect(*common, flat);
+        json_decref(flat);
+    }
+    return BASE_OK;
+}
+
+enum base_error lab_answer_share(struct lab_answer *answer)
+{
+    json_t *common = NULL, *value;
+    const char *key;
+    enum base_error error = find_common(answer, &common);
+    answer->shared = json_array();
+    if (!answer->shared)
+        error = BASE_ENOMEM;
+    if (!error)
+        json_object_foreach(common, key,
+                            value) if (json_array_append_new(answer->shared, json_pack("[s, O]", key, value)))
+            error = BASE_ENOMEM;
+    json_decref(common);
+    return error;
+}

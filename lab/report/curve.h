@@ -1,0 +1,42 @@
+// The mean of several runs over the rounds: what the seeds of one setting have in common. Pure.
+#ifndef LAB_REPORT_CURVE_H
+#define LAB_REPORT_CURVE_H
+
+#include "lab/recorder.h"
+
+#include <stddef.h>
+
+enum lab_axis { LAB_AXIS_ROUND, LAB_AXIS_STEP, LAB_AXIS_BYTES, LAB_AXIS_TIME, LAB_AXES };
+enum lab_line { LAB_LINE_ACCURACY, LAB_LINE_WORST, LAB_LINE_LOSS, LAB_LINE_CONSENSUS, LAB_LINES };
+const char *lab_axis_name(enum lab_axis axis); // "round"
+const char *lab_line_name(enum lab_line line); // "accuracy"
+
+// One number of several runs; all NAN, seen 0: none has it.
+struct lab_band {
+    double mean, low, high;
+    size_t seen; // runs that have it
+};
+struct lab_band lab_band_of(const double *values, size_t count); // NAN is left out
+
+struct lab_curve_point {
+    double at[LAB_AXES]; // means over the runs
+    struct lab_band value[LAB_LINES];
+};
+
+struct lab_curve {
+    struct lab_curve_point *points;
+    size_t count;
+};
+
+struct lab_points {
+    const struct lab_point *points; // borrowed
+    size_t count;
+};
+
+// One run: its points. Several: at the rounds of the longest one as far as all of them got, straight lines
+// between the points of each. At most `most` (>= 2) points. BASE_ENOMEM.
+enum base_error lab_curve_make(const struct lab_points *runs, size_t n_runs, size_t most,
+                               struct lab_curve *curve) BASE_CHECK;
+void lab_curve_free(struct lab_curve *curve);
+
+#endif

@@ -1,0 +1,69 @@
+#include "lab/report/page.h"
+
+#include "base/file.h"
+#include "lab/report/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// A page that no browser is happy with helps nobody.
+#define PAGE_BYTES_MOST ((size_t)48 << 20)
+
+char *lab_page_embed(const json_t *json)
+{
+    static const char escaped[] = "\\u003c";
+    char *text = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(6)), *safe = NULL;
+    if (!text)
+        return NULL;
+    size_t bytes = strlen(text) + 1;
+    for (const char *at = text; (at = strchr(at, '<')); at++)
+        bytes += sizeof escaped - 2;
+    safe = malloc(bytes);
+    if (safe) {
+        char *to = safe;
+        for (const char *at = text; *at; at++) {
+            if (*at == '<')
+                to = stpcpy(to, escaped);
+            else
+                *to++ = *at;
+        }
+        *to = 0;
+    }
+    free(text);
+    return safe;
+}
+
+static enum base_error write_page(const char *directory, const char *data, struct base_reason *why)
+{
+    char *path = NULL;
+    const struct base_span spans[] = {
+        {lab_page_head, lab_page_head_bytes}, {data, strlen(data)}, {lab_page_tail, lab_page_tail_bytes}};
+    if (spans[1].bytes > PAGE_BYTES_MOST)
+        return base_fail(why, BASE_ELIMIT,
+                         "the report of '%s' would have %zu MiB of data, more than the %zu MiB of one page; "
+                         "results.csv holds the figures of all runs",
+                         directory, spans[1].bytes >> 20, PAGE_BYTES_MOST >> 20);
+    enum base_error error = lab_path_join(directory, "report.html", &path, why);
+    if (!error)
+        error = base_file_write(path, 0644, spans, sizeof spans / sizeof *spans, why);
+    free(path);
+    return error;
+}
+
+enum base_error lab_report_write(const char *directory, struct base_reason *why)
+{
+    struct lab_answer answer;
+    enum base_error error = lab_answer_read(directory, &answer, why);
+    if (error)
+        return error;
+    json_t *json = lab_page_json(&answer);
+    char *data = json ? lab_page_embed(json) : NULL;
+    if (data)
+        error = write_page(directory, data, why);
+    else
+        error = base_fail(why, BASE_ENOMEM, "no memory for the report of '%s'", directory);
+    free(data);
+    json_decref(json);
+    lab_answer_free(&answer);
+    return error;
+}

@@ -1,0 +1,18 @@
+// The page as bytes: what goes around the data comes from page/ (embed.cmake), what goes in from an answer.
+#ifndef LAB_REPORT_PAGE_H
+#define LAB_REPORT_PAGE_H
+
+#include "lab/report/answer.h"
+
+// Made by embed.cmake of page/: everything before and behind the data.
+extern const unsigned char lab_page_head[], lab_page_tail[];
+extern const size_t lab_page_head_bytes, lab_page_tail_bytes;
+
+// The answer as JSON for the page's script (formats: README.md). NULL: out of memory.
+json_t *lab_page_json(const struct lab_answer *answer);
+
+// `json` in the form that may stand in <script type="application/json">: no '<' in it, so that no text can
+// end the element or begin a comment. malloc'ed; NULL: out of memory.
+char *lab_page_embed(const json_t *json);
+
+#endif

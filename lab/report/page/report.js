@@ -1,0 +1,155 @@
+// What the page shows first, and what its buttons change.
+const DATA = JSON.parse(byId("data").textContent);
+const shared = Object.fromEntries(DATA.shared);
+const SHOWN_FIRST = 12;
+
+const state = { axis: "round", logX: false, logY: {}, logBars: false, hidden: new Set(), focus: null, target: null, who: "averaged", sort: { name: null, direction: 1 } };
+let lineFigures = [], barFigures = [];
+
+const visibleCases = () => DATA.cases.filter((c, i) => !state.hidden.has(i));
+const best = (cases, number, pick) => cases.filter(c => known(number(c))).reduce((a, b) => (a === null || pick(number(a), number(b)) !== number(a) ? b : a), null);
+
+function setVisible(index, shown) {
+  if (shown) state.hidden.delete(index);
+  else state.hidden.add(index);
+  const buttons = [...byId("legend").children];
+  if (buttons[index]) buttons[index].setAttribute("aria-pressed", String(shown));
+  for (const figure of lineFigures) figure.redraw();
+}
+
+function setFocus(index) {
+  state.focus = index !== null && state.hidden.has(index) ? null : index;
+  for (const figure of lineFigures) figure.highlight(state.focus);
+}
+
+function headline() {
+  const kind = { sim: "Simulation in virtual time", run: "Run of real processes" }[shared.kind] || "Experiment";
+  const seeds = Math.max(...DATA.cases.map(c => c.runs));
+  const runs = DATA.cases.reduce((sum, c) => sum + c.runs, 0);
+  byId("kind").textContent = ["p2pml", kind, shared.engine ? shared.engine + " engine" : null, DATA.sweep ? count(runs) + " runs" : null].filter(Boolean).join("  \u00b7  ");
+  byId("title").textContent = DATA.title;
+  document.title = DATA.title + " \u2013 p2pml";
+  const partition = shared["data.partition"] === "dirichlet" && shared["data.alpha"] !== undefined ? "Dirichlet " + shared["data.alpha"] : shared["data.partition"];
+  const steps = shared["train.steps"], batch = shared["train.batch"];
+  const parts = [
+    shared.nodes ? count(shared.nodes) + " nodes" : null, shared["topology.kind"] || shared.topology, shared.method,
+    shared.model ? shared.model + (shared.parameters ? ", " + count(shared.parameters) + " parameters" : "") : null,
+    shared["data.kind"] ? shared["data.kind"] + (partition ? ", " + partition : "") : null,
+    known(steps) ? count(steps) + " steps a node" + (known(batch) ? " of " + count(batch) + " examples" : "") : null,
+    seeds > 1 ? seeds + " seeds" : null,
+  ];
+  byId("lead").textContent = parts.filter(Boolean).join("  \u00b7  ");
+  byId("notes").hidden = !DATA.notes.length;
+  byId("notes").append(...DATA.notes.map(text => make("li", {}, text)));
+}
+
+const tile = (key, value, small) => make("div", { class: "tile" }, make("span", { class: "k" }, key), make("span", { class: "v" }, value), make("span", { class: "s" }, small || "\u00a0"));
+
+function tilesOfOne(c) {
+  const v = c.values, target = targetList().filter(a => costOf(c, a, "bytes") && costOf(c, a, "bytes").band).pop();
+  const list = [
+    tile("accuracy, averaged model", percent(mean(v.accuracy)), DATA.central ? "central training " + percent(DATA.central[0]) : spread(v.accuracy, percent)),
+    tile("worst node", percent(mean(v.worst)), v.best ? "best node " + percent(mean(v.best)) : ""),
+    tile("sent by all nodes", bytes(mean(v.bytes)), v.dense_over_sent ? "dense would be " + times(mean(v.dense_over_sent)) : ""),
+    tile("time", seconds(mean(v.seconds)), shared.kind === "sim" ? "virtual" : ""),
+    tile("consensus distance", plain(mean(v.consensus)), "of the models to their mean"),
+  ];
+  if (target !== undefined) list.splice(3, 0, tile("bytes to " + shortPercent(target), bytes(mean(costOf(c, target, "bytes").band)), "after " + seconds(mean(costOf(c, target, "time").band))));
+  return list;
+}
+
+function tilesOfMany() {
+  const list = [], accuracy = best(DATA.cases, c => mean(c.values.accuracy), Math.max), worst = best(DATA.cases, c => mean(c.values.worst), Math.max);
+  if (accuracy) list.push(tile("highest accuracy", percent(mean(accuracy.values.accuracy)), accuracy.label));
+  if (worst) list.push(tile("best worst node", percent(mean(worst.values.worst)), worst.label));
+  const cost = (c, what) => { const found = costOf(c, state.target, what); return found && found.band ? found.band[0] : null; };
+  for (const [what, title, show] of [["bytes", "fewest bytes to ", bytes], ["time", "shortest time to ", seconds]]) {
+    const found = best(DATA.cases, c => cost(c, what), Math.min);
+    if (found) list.push(tile(title + shortPercent(state.target), show(cost(found, what)), found.label));
+  }
+  const close = best(DATA.cases, c => mean(c.values.consensus), Math.min);
+  if (list.length < 4 && close) list.push(tile("smallest consensus distance", plain(mean(close.values.consensus)), close.label));
+  return list;
+}
+
+function showTiles() {
+  byId("tiles").replaceChildren(...(DATA.cases.length === 1 ? tilesOfOne(DATA.cases[0]) : tilesOfMany()));
+}
+
+// Of many cases the figures begin with those that got furthest for the least.
+function chooseVisible() {
+  if (DATA.cases.length <= SHOWN_FIRST) return;
+  const rank = c => { const cost = state.target === null ? null : costOf(c, state.target, "bytes"); return [cost && cost.band ? cost.band[0] : Infinity, -(mean(c.values.accuracy) || 0)]; };
+  const ranked = DATA.cases.map((c, i) => [rank(c), i]).sort(([a], [b]) => (a[0] === b[0] ? 0 : a[0] - b[0]) || a[1] - b[1]);
+  for (const [, i] of ranked.slice(SHOWN_FIRST)) state.hidden.add(i);
+}
+
+function showLegend() {
+  const legend = byId("legend");
+  if (DATA.cases.length < 2) {
+    legend.hidden = true;
+    return;
+  }
+  legend.append(...DATA.cases.map((c, i) => {
+    const button = toggle("", !state.hidden.has(i), shown => { setVisible(i, shown); drawTable(); },
+      { onpointerenter: () => setFocus(i), onpointerleave: () => setFocus(null), onfocus: () => setFocus(i), onblur: () => setFocus(null) });
+    button.append(swatch(i), c.label);
+    return button;
+  }));
+}
+
+function showCurves() {
+  const axes = Object.keys(AXES).filter(axisIsKnown);
+  byId("curves").hidden = !axes.length;
+  if (!axes.length) return;
+  state.axis = DATA.cases.length > 1 && axes.includes("bytes") ? "bytes" : axes[0];
+  byId("curve-controls").append(
+    segments("over", axes.map(axis => [axis, AXES[axis].name]), state.axis, axis => { state.axis = axis; lineFigures.forEach(f => f.redraw()); }),
+    toggle("log x", false, pressed => { state.logX = pressed; lineFigures.forEach(f => f.redraw()); }, { class: "switch" }));
+  showLegend();
+  lineFigures = LINES.filter(line => lineValues(line, DATA.cases).some(known)).map(lineFigure);
+  byId("line-figures").append(...lineFigures.map(f => f.element));
+  lineFigures.forEach(f => f.start());
+}
+
+function showTargets() {
+  const targets = targetList();
+  byId("targets").hidden = !targets.length;
+  if (!targets.length) return;
+  const again = () => { showTiles(); barFigures.forEach(f => f.redraw()); drawTable(); };
+  byId("target-controls").hidden = DATA.cases.length === 1;
+  byId("target-controls").append(
+    segments("accuracy", targets.map(a => [a, shortPercent(a)]), state.target, a => { state.target = a; again(); }),
+    segments("of", [["averaged", "Averaged model"], ["worst", "Worst node"]], state.who, who => { state.who = who; again(); }),
+    toggle("log", false, pressed => { state.logBars = pressed; barFigures.forEach(f => f.redraw()); }, { class: "switch" }));
+  barFigures = BARS.filter(bar => DATA.cases.some(c => c.targets.length)).map(barFigure);
+  byId("bar-figures").append(...barFigures.map(f => f.element));
+  barFigures.forEach(f => f.start());
+}
+
+function showSettings() {
+  const pair = (key, value) => make("div", {}, make("dt", {}, key), make("dd", {}, setting(value)));
+  byId("varied").textContent = DATA.varied.length ? "The runs differ in " + DATA.varied.join(", ") + "; everything else is the same." : "";
+  byId("varied").hidden = !DATA.varied.length;
+  byId("shared").append(...DATA.shared.filter(([key]) => key !== "version" && !DATA.varied.includes(key)).map(([key, value]) => pair(key, value)));
+  byId("settings").hidden = !DATA.shared.length && !DATA.varied.length;
+  byId("made").textContent = "Made by p2pml" + (shared.version ? " " + shared.version : "") + ". This page is one file and needs no network.";
+  byId("table-note").textContent = DATA.cases.some(c => c.complete > 1) ? "Means over the seeds; below them, and as bands in the figures, the lowest and the highest." : "";
+}
+
+// The highest target that anybody reached: the lower ones teach less.
+function chooseTarget() {
+  const targets = targetList(), reached = targets.filter(a => DATA.cases.some(c => (costOf(c, a, "bytes") || {}).band));
+  state.target = (reached.length ? reached : targets).pop() ?? null;
+}
+
+headline();
+chooseTarget();
+chooseVisible();
+showTiles();
+showCurves();
+showTargets();
+drawTable();
+showEvents();
+showGraphs();
+showSettings();

@@ -1,0 +1,36 @@
+// One run as its files tell it: the row of results.jsonl, summary.json and rounds.jsonl. One owner.
+#ifndef LAB_REPORT_RECORD_H
+#define LAB_REPORT_RECORD_H
+
+#include "lab/recorder.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+// Points kept of one run: a file of more is thinned while it is read.
+#define LAB_RECORD_POINTS_MOST 1600u
+
+struct lab_record {
+    json_t *row;     // as a line of results.jsonl; NULL: not known yet
+    json_t *summary; // less what no report shows; NULL: there is none
+    struct lab_point *points;
+    size_t count;     // of points
+    size_t bad_lines; // of rounds.jsonl
+};
+
+// summary.json and rounds.jsonl of a run's directory into *record, and a row of them where it has none. A
+// missing file is none; one that cannot be understood is an error and changes nothing.
+enum base_error lab_record_read(const char *directory, struct lab_record *record,
+                                struct base_reason *why) BASE_CHECK;
+void lab_record_free(struct lab_record *record);
+
+// Text under a key; `otherwise` where there is none. Borrowed.
+const char *lab_json_text(const json_t *object, const char *key, const char *otherwise);
+// NAN where there is no number.
+double lab_json_number(const json_t *object, const char *key);
+
+// "directory/name", malloc'ed.
+enum base_error lab_path_join(const char *directory, const char *name, char **path,
+                              struct base_reason *why) BASE_CHECK;
+
+#endif

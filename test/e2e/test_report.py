@@ -1,0 +1,168 @@
+"""p2pml report and p2pml plot on made-up runs, and the page in a real browser: what it draws, sorts, says and asks for."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import browser
+import report_samples
+
+PROGRAM = os.path.join(os.path.dirname(os.environ["P2PML_E2E_NODE"]), "p2pml")
+SAMPLES = ("sweep", "one_run", "failures", "nulls", "broad")
+PICTURES = os.environ.get("P2PML_E2E_PICTURES")  # a directory: what the browser showed is left there
+
+
+def p2pml(*arguments, status=0, **environment):
+    done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=120,
+                          env={**os.environ, **environment})
+    assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
+    return done.stdout if status == 0 else done.stderr
+
+
+class Reports(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.mkdtemp(prefix="p2pml-report-")
+        cls.addClassCleanup(shutil.rmtree, cls.directory)
+        for name in SAMPLES:
+            getattr(report_samples, name)(cls.at(name))
+            p2pml("report", cls.at(name))
+        cls.browser = cls.enterClassContext(browser.Browser()) if hasattr(cls, "enterClassContext") else cls.enter(browser.Browser())
+
+    @classmethod
+    def enter(cls, context):  # before Python 3.11
+        entered = context.__enter__()
+        cls.addClassCleanup(context.__exit__, None, None, None)
+        return entered
+
+    @classmethod
+    def at(cls, *names):
+        return os.path.join(cls.directory, *names)
+
+    def open(self, name, **view):
+        page = self.browser.open("file://" + self.at(name, "report.html"), **view)
+        self.addCleanup(page.close)
+        page.settle()
+        return page
+
+    def texts(self, page, selector):
+        return page.evaluate("[...document.querySelectorAll(" + json.dumps(selector) + ")].map(e => e.textContent)")
+
+    def test_every_page_in_every_light_and_width(self):
+        for name in SAMPLES:
+            for width, scheme in ((1280, "light"), (1280, "dark"), (390, "light"), (320, "dark")):
+                with self.subTest(name, width=width, scheme=scheme):
+                    page = self.open(name, width=width, scheme=scheme)
+                    self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), width)
+                    self.assertEqual(page.evaluate("document.querySelectorAll('h1').length"), 1)
+                    if PICTURES:
+                        page.screenshot(os.path.join(PICTURES, f"{name}-{width}-{scheme}.png"))
+                    self.assertEqual(page.problems, [])
+
+    def numbers_are_finite(self, page):
+        wrong = page.evaluate(
+            "[...document.querySelectorAll('svg *')].flatMap(e => [...e.attributes].filter(a => /NaN|Infinity|undefined/.test(a.value))"
+            ".map(a => e.tagName + ' ' + a.name + ' ' + a.value))")
+        self.assertEqual(wrong, [])
+
+    def test_charts(self):
+        for name, cases, axes in (("sweep", 6, 4), ("one_run", 1, 4), ("failures", 1, 4), ("broad", 12, 4)):
+            page = self.open(name)
+            for axis in ("round", "step", "bytes", "time"):
+                page.click(f"#curve-controls [data-value={axis}]")
+                for chart in ("accuracy", "worst", "loss", "consensus"):
+                    with self.subTest(name, axis=axis, chart=chart):
+                        curves = page.evaluate(f"document.querySelectorAll('[data-chart={chart}] .curve').length")
+                        self.assertEqual(curves, cases)
+                self.numbers_are_finite(page)
+            for button in ("#curve-controls .switch", "[data-chart=accuracy] button", "[data-chart=loss] button",
+                           "#target-controls .switch"):
+                if page.evaluate(f"!document.querySelector('{button}').closest('[hidden]')"):
+                    page.click(button)
+            self.numbers_are_finite(page)
+            self.assertEqual(page.problems, [])
+
+    def test_bands_and_legend(self):
+        page = self.open("sweep")
+        self.assertEqual(page.evaluate("document.querySelectorAll('[data-chart=accuracy] .band').length"), 6)
+        page.click("#legend button:nth-child(2)")
+        self.assertEqual(page.evaluate("document.querySelectorAll('[data-chart=accuracy] .case').length"), 5)
+        page.hover("[data-chart=accuracy] svg", across=0.5)
+        page.wait("!document.querySelector('[data-chart=accuracy] .tip').hidden")
+        self.assertRegex(self.texts(page, "[data-chart=accuracy] .tip")[0], r"MB sent.*ring, ratio 1/8\d\d\.\d%")
+        self.assertEqual(page.problems, [])
+
+    def column(self, page, number):
+        return page.evaluate(f"[...document.querySelectorAll('#table tbody tr')].map(r => r.children[{number}].firstChild.textContent)")
+
+    def head(self, page, text):
+        return self.texts(page, "#table thead th").index(text)
+
+    def test_the_table_sorts(self):
+        page = self.open("sweep")
+        at = self.head(page, "bytes to 93%")
+        selector = f"#table thead th:nth-child({at + 1})"
+        page.click(selector + " button")
+        self.assertEqual(self.column(page, at), ["25.3 MB", "79.1 MB", "121 MB", "316 MB", "500 MB", "never"])
+        self.assertEqual(page.evaluate(f"document.querySelector('{selector}').ariaSort"), "ascending")
+        page.press("Enter")  # the header keeps the focus
+        self.assertEqual(self.column(page, at), ["500 MB", "316 MB", "121 MB", "79.1 MB", "25.3 MB", "never"])
+        self.assertEqual(page.evaluate(f"document.querySelector('{selector}').ariaSort"), "descending")
+        page.click("#table thead th:nth-child(2) button")  # ratios sort as numbers
+        self.assertEqual(self.column(page, 1), ["1/100", "1/100", "1/32", "1/32", "1/8", "1/8"])
+        self.assertIn("2 of 3", self.column(page, self.head(page, "seeds")))
+        self.assertEqual(page.problems, [])
+
+    def test_bars(self):
+        page = self.open("sweep")
+        self.assertEqual(self.texts(page, "[data-chart=to-bytes] .never"), ["never"])
+        self.assertEqual(page.evaluate("document.querySelectorAll('[data-chart=to-bytes] .bar').length"), 5)
+        averaged = self.texts(page, "[data-chart=to-bytes] .row")
+        page.click("#target-controls [data-value=worst]")
+        self.assertNotEqual(self.texts(page, "[data-chart=to-bytes] .row"), averaged)
+        page.click("#target-controls [data-value='0.9']")
+        self.assertIn("reaches 90%", self.texts(page, "[data-chart=to-bytes] figcaption")[0])
+        self.assertEqual(page.problems, [])
+
+    def test_failures_are_drawn(self):
+        page = self.open("failures")
+        self.assertEqual(page.evaluate("document.querySelectorAll('.vertex.gone').length"), 4)
+        self.assertEqual(page.evaluate("document.querySelectorAll('.edge.lost').length"), 7)  # 7 and 8 share one
+        self.assertEqual(page.evaluate("document.querySelectorAll('.edge').length"), 16)
+        self.assertEqual(page.evaluate("document.querySelectorAll('#event-figure .seen').length") - 1, 5)
+        self.assertEqual(page.evaluate("document.querySelectorAll('#event-figure .closed').length") - 1, 4)
+        self.assertEqual(page.evaluate("document.querySelectorAll('[data-chart=accuracy] .mark').length"), 5)
+        self.assertEqual(page.evaluate("document.querySelectorAll('[data-chart=accuracy] .span').length"), 1)
+        self.assertIn("610 ms", self.texts(page, "#event-table")[0])
+
+    def test_nothing_is_known(self):
+        page = self.open("nulls")
+        self.assertEqual(self.texts(page, "h1"), ["</script><img src=x onerror=alert(1)>"])
+        self.assertEqual(page.evaluate("document.querySelectorAll('img, main script').length"), 0)
+        self.assertEqual(set(self.column(page, self.head(page, "accuracy"))), {"-"})
+        self.assertNotRegex(page.evaluate("document.body.innerText"), "NaN|null|undefined|Infinity")
+        self.numbers_are_finite(page)
+
+    def test_nothing_jumps(self):
+        page = self.open("sweep")
+        before = page.evaluate("document.documentElement.scrollHeight")
+        for axis in ("time", "round"):
+            page.click(f"#curve-controls [data-value={axis}]")
+            page.settle()
+            self.assertEqual(page.evaluate("document.documentElement.scrollHeight"), before)
+
+    def test_wrong_directories(self):
+        self.assertIn("holds neither results.jsonl nor summary.json", p2pml("report", self.directory, status=2))
+        self.assertIn("expected one directory", p2pml("report", status=2))
+        self.assertIn("expected one directory", p2pml("report", "--fast", status=2))
+
+
+if __name__ == "__main__":
+    if not browser.find():
+        print("skipped: chromium is not installed (./setup.sh test installs it)")
+        sys.exit(77)
+    unittest.main()
