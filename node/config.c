@@ -258,7 +258,7 @@ static const struct node_key keys[] = {
     REAL("average.clip", average.clip, "0", 0, 1000,
          "Cuts the pull of one exchange to so many times the running median of such pulls; 1.5 bounds what a "
          "hostile "
-         "or broken neighbour can do. 0: off."),
+         "or broken neighbour can do. 0: off. The same on all nodes."),
     CHOICE("average.on_death", average.on_death, "drop", "drop|keep",
            "The drift correction of a neighbour that died. drop: goes with it. keep: its last pull stays, so "
            "that "

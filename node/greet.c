@@ -30,6 +30,8 @@ uint64_t node_greeting_rules(const struct node_config *config, uint64_t graph)
         hash = join_real(hash, config->average.drift_gain);
         hash = join_real(hash, config->average.drift_limit);
     }
+    hash = join_real(hash, config->average.clip);
+    hash = join(hash, config->average.mode == NODE_MODE_BOUNDED);
     return join(hash, moments ? config->average.share_second_moment : 0);
 }
 
@@ -51,6 +53,6 @@ enum base_error node_greeting_compare(const struct gossip_greeting *ours,
             why, BASE_EMISMATCH,
             "its settings differ in one that all nodes must share: topology.kind, topology.seed, "
             "topology.rings, topology.file, cluster.profile, average.method, drift_correction, drift_gain, "
-            "drift_limit or share_second_moment");
+            "drift_limit, clip, mode (bounded or not) or share_second_moment");
     return BASE_OK;
 }

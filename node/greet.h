@@ -7,8 +7,8 @@
 #include "node/config.h"
 #include <stdbool.h>
 
-// Fingerprint of the settings that both ends of an edge must share: topology, method, drift correction,
-// shared moments. `graph`: topology_graph_hash of topology.file, 0 without.
+// Fingerprint of the settings that all nodes must share: topology, method, drift correction, what is cut of a
+// pull, who waits for whom, shared moments. `graph`: topology_graph_hash of topology.file, 0 without.
 uint64_t node_greeting_rules(const struct node_config *config, uint64_t graph);
 // BASE_EMISMATCH: they can't train together; the reason says what is there and what is here.
 enum base_error node_greeting_compare(const struct gossip_greeting *ours,

@@ -216,6 +216,20 @@ static bool absent_are_due(const struct node_worker *worker)
            node_clock_ns() - worker->started_ns >= worker->options.forget_after_ns;
 }
 
+// What a dead neighbour has left is dropped when it is back, elsewhere in the graph. (A neighbour's own edge
+// sees to it.)
+static void forget_returned(struct node_worker *worker)
+{
+    struct gossip_exchange *exchange = worker->options.exchange;
+    for (size_t i = gossip_exchange_kept(exchange); i-- > 0;) {
+        struct gossip_id peer;
+        const float *correction;
+        gossip_exchange_kept_at(exchange, i, &peer, &correction);
+        if (node_graph_is_stranger(worker->graph, &peer))
+            forget(worker, &peer, false);
+    }
+}
+
 // While a view grows, neighbours come and go; only at a boundary is it known whose edges are no longer
 // needed.
 static void forget_edges(struct node_worker *worker)
@@ -233,6 +247,7 @@ static void forget_edges(struct node_worker *worker)
         if (gone || node_graph_is_stranger(worker->graph, &info.peer))
             forget(worker, &info.peer, gone);
     }
+    forget_returned(worker);
 }
 
 static void post_fetch(struct node_worker *worker, int status)

@@ -131,8 +131,9 @@ static void call(struct event_base *base, struct node_streams *streams, struct g
 
 static void send_flood(struct flood *flood)
 {
-    struct gossip_message message = {.kind = GOSSIP_XCHG,
-                                     .as.exchange = {.form = GOSSIP_DELTA_BLOCK, .delta_bytes = 200000}};
+    struct gossip_message message = {
+        .kind = GOSSIP_XCHG,
+        .as.exchange = {.form = GOSSIP_DELTA_BLOCK, .weight = 0.5f, .delta_bytes = 200000}};
     uint8_t *bytes = calloc(1, MESSAGE_LIMIT);
     size_t count = 0;
     assert_non_null(bytes);

@@ -299,6 +299,9 @@ static float left_of(bool keep, bool dies, uint64_t forget_after_ns)
     settle_round(&bench, 1, false);
     assert_int_equal(gossip_exchange_edges(bench.exchange), 0);
     float left = bench.correction[0];
+    post_stranger(&bench, 2); // it is back, and no neighbour: it pulls for itself again
+    settle_round(&bench, 2, false);
+    assert_true(bench.correction[0] == 0);
     bench_destroy(&bench);
     return left;
 }
