@@ -121,6 +121,8 @@ static size_t threads_for(const struct lab_workbench *bench, size_t runs)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     size_t threads = processors > 0 ? (size_t)processors : 1;
+    if (bench->threads)
+        threads = bench->threads;
     if (!bench->kernels->shares_host)
         threads = 1; // one device
     if (threads > THREADS_MOST)

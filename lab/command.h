@@ -4,6 +4,10 @@
 #define LAB_COMMAND_H
 
 int lab_command_run(int argc, char **argv);
+int lab_command_sim(int argc, char **argv);
+// What run and sim have in common: arguments, then perform.
+struct lab_run_options;
+int lab_command_experiment(int argc, char **argv, int (*perform)(const struct lab_run_options *options));
 int lab_command_keygen(int argc, char **argv);
 int lab_command_inspect(int argc, char **argv);
 int lab_command_topology(int argc, char **argv);

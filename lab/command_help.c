@@ -11,6 +11,8 @@ static const char overview[] =
     "  p2pml run EXPERIMENT.yaml   starts many real nodes on this host, shows their progress, compares the "
     "result with\n"
     "                              lone and central training, and writes summary.json\n"
+    "  p2pml sim EXPERIMENT.yaml   the same in virtual time, in one process: no waiting, any network, up to "
+    "1,024 nodes\n"
     "  p2pml report DIR            makes DIR/report.html again: what a run or a sweep showed, as a page\n"
     "  p2pml topology show KIND    what a graph is worth, what a death costs it, and how it looks\n"
     "  p2pml keygen                makes the identity of a node or the secret of a cluster\n"
@@ -42,6 +44,28 @@ static const char about_run[] =
     "DIR/results.jsonl\n"
     "have a line for each. What is complete is kept: after a stop, the same command goes on.\n"
     "Exit status: 0 done, 1 a node or a baseline failed, 2 bad usage or experiment, 130 interrupted.\n"
+    "\n"
+    "Keys of an experiment; a variable such as P2PML_TRAIN_STEPS sets train.steps, too:\n"
+    "\n";
+
+static const char about_sim[] =
+    "p2pml sim EXPERIMENT.yaml [--set KEY=VALUE]... [--out DIR] [--fresh] [--check]\n"
+    "\n"
+    "  --set KEY=VALUE  overrides the file and the environment; may be repeated\n"
+    "  --out DIR        directory of the run, in place of experiment.out\n"
+    "  --fresh          takes a directory that is not empty, and replaces what has the names of a run in it\n"
+    "  --check          reads and checks the experiment, and ends\n"
+    "\n"
+    "The experiment of p2pml run in one process under virtual time: the protocols of p2pml-node and real "
+    "gradients, over\n"
+    "a network and at paces that the keys sim.* describe. The key events counts in virtual time. The same "
+    "file and seed\n"
+    "give the same numbers, on any number of threads (sim.threads). Writes what p2pml run writes, but "
+    "checkpoints: a\n"
+    "simulated node keeps its own in memory. Shards of dead nodes are not taken over. Ctrl-C lets the nodes "
+    "leave and\n"
+    "sums up; a second one ends it there.\n"
+    "Exit status: 0 done, 1 failed, 2 bad usage or experiment, 130 interrupted.\n"
     "\n"
     "Keys of an experiment; a variable such as P2PML_TRAIN_STEPS sets train.steps, too:\n"
     "\n";
@@ -112,12 +136,13 @@ static int print(const char *text)
     return fputs(text, stdout) >= 0 ? LAB_EXIT_DONE : LAB_EXIT_FAILED;
 }
 
-static int print_run(void)
+// What a command does, and the keys of an experiment.
+static int print_experiment(const char *about)
 {
     char *keys = lab_experiment_help();
     if (!keys)
         return LAB_EXIT_FAILED;
-    int status = print(about_run);
+    int status = print(about);
     if (status == LAB_EXIT_DONE)
         status = print(keys);
     free(keys);
@@ -129,7 +154,9 @@ int lab_command_help(int argc, char **argv)
     if (argc < 2)
         return print(overview);
     if (strcmp(argv[1], "run") == 0)
-        return print_run();
+        return print_experiment(about_run);
+    if (strcmp(argv[1], "sim") == 0)
+        return print_experiment(about_sim);
     if (strcmp(argv[1], "topology") == 0)
         return print(about_topology);
     if (strcmp(argv[1], "report") == 0)
@@ -138,7 +165,8 @@ int lab_command_help(int argc, char **argv)
         return print(about_keygen);
     if (strcmp(argv[1], "inspect") == 0)
         return print(about_inspect);
-    fprintf(stderr, "p2pml: there is no help for '%s', expected run, report, topology, keygen or inspect\n",
+    fprintf(stderr,
+            "p2pml: there is no help for '%s', expected run, sim, report, topology, keygen or inspect\n",
             argv[1]);
     return LAB_EXIT_USAGE;
 }

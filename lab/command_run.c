@@ -44,27 +44,32 @@ static bool parse(int argc, char **argv, struct wanted *wanted)
     if (wanted->help)
         return true;
     if (argc - optind != 1) {
-        fprintf(stderr, "p2pml run: found %d files, expected one experiment\n", argc - optind);
+        fprintf(stderr, "p2pml %s: found %d files, expected one experiment\n", argv[0], argc - optind);
         return false;
     }
     wanted->options.source.path = argv[optind];
     return true;
 }
 
-int lab_command_run(int argc, char **argv)
+int lab_command_experiment(int argc, char **argv, int (*perform)(const struct lab_run_options *options))
 {
     struct wanted wanted = {.options = {.source = {.environment = environ}, .version = P2PML_VERSION}};
-    char name[] = "run";
-    char *help[] = {argv[0], name};
+    char name[] = "help";
+    char *help[] = {name, argv[0]};
     int status = LAB_EXIT_USAGE;
     wanted.settings = calloc((size_t)argc, sizeof *wanted.settings);
     if (!wanted.settings)
         return LAB_EXIT_FAILED;
     wanted.options.source.settings = wanted.settings;
     if (!parse(argc, argv, &wanted))
-        fputs("p2pml run: try 'p2pml help run'\n", stderr);
+        fprintf(stderr, "p2pml %s: try 'p2pml help %s'\n", argv[0], argv[0]);
     else
-        status = wanted.help ? lab_command_help(2, help) : lab_run(&wanted.options);
+        status = wanted.help ? lab_command_help(2, help) : perform(&wanted.options);
     free(wanted.settings);
     return status;
+}
+
+int lab_command_run(int argc, char **argv)
+{
+    return lab_command_experiment(argc, argv, lab_run);
 }

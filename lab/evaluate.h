@@ -20,6 +20,7 @@ struct lab_workbench {
     struct train_model *model;        // for the main thread
     size_t parameters;
     char description[96]; // "mlp 784-256-10"
+    size_t threads;       // of baselines; 0: one a core
 };
 
 // The data first, so that a bad file is said before nodes start; the kernels, which start threads, only after

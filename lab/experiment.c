@@ -1,6 +1,8 @@
 #include "lab/experiment.h"
 
 #include "base/limits.h"
+#include "lab/network.h"
+#include "lab/paces.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -288,6 +290,19 @@ static enum base_error read_schedule(struct lab_experiment *e, struct base_reaso
     return base_fail_context(why, error, "%s: events", place);
 }
 
+// Whoever simulates reads them again.
+static enum base_error check_sim(const struct lab_experiment *e, struct base_reason *why)
+{
+    struct lab_links links = {0};
+    struct lab_paces paces = {0};
+    enum base_error error = lab_links_of(e, &links, why);
+    if (!error)
+        error = lab_paces_of(e, &paces, why);
+    lab_links_free(&links);
+    lab_paces_free(&paces);
+    return error;
+}
+
 enum base_error lab_experiment_load(const struct lab_experiment_source *source,
                                     struct lab_experiment *experiment, struct base_reason *why)
 {
@@ -300,6 +315,8 @@ enum base_error lab_experiment_load(const struct lab_experiment_source *source,
         error = check_refused(&e, why);
     if (!error)
         error = check_baselines(&e, why);
+    if (!error)
+        error = check_sim(&e, why);
     if (!error)
         error = read_targets(&e, why);
     if (!error)

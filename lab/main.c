@@ -17,32 +17,24 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"run", lab_command_run},           {"keygen", lab_command_keygen}, {"inspect", lab_command_inspect},
-    {"topology", lab_command_topology}, {"help", lab_command_help},     {"--help", lab_command_help},
-    {"-h", lab_command_help},           {"report", lab_command_report}, {"version", print_version},
-    {"--version", print_version},
+    {"run", lab_command_run},       {"sim", lab_command_sim},         {"report", lab_command_report},
+    {"keygen", lab_command_keygen}, {"inspect", lab_command_inspect}, {"topology", lab_command_topology},
+    {"help", lab_command_help},     {"--help", lab_command_help},     {"-h", lab_command_help},
+    {"version", print_version},     {"--version", print_version},
 };
+
+#define NAMES "run, sim, report, topology, keygen, inspect, help or version; 'p2pml help' explains them\n"
 
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN);
     if (argc < 2) {
-        fputs("p2pml: a command is missing: run, report, topology, keygen, inspect, help or version; 'p2pml "
-              "help' "
-              "explains "
-              "them\n",
-              stderr);
+        fputs("p2pml: a command is missing: " NAMES, stderr);
         return LAB_EXIT_USAGE;
     }
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(argv[1], commands[i].name) == 0)
             return commands[i].run(argc - 1, argv + 1);
-    fprintf(stderr,
-            "p2pml: found the command '%s', expected run, report, topology, keygen, inspect, help or "
-            "version; 'p2pml "
-            "help' "
-            "explains "
-            "them\n",
-            argv[1]);
+    fprintf(stderr, "p2pml: found the command '%s', expected " NAMES, argv[1]);
     return LAB_EXIT_USAGE;
 }

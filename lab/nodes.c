@@ -95,8 +95,16 @@ static enum base_error write_node(const struct lab_experiment *experiment, const
     return write_text(node->config, node_schema_write(&node_config_schema, &view), why);
 }
 
-static void name_nodes(const char *directory, const uint16_t *ports, struct lab_swarm *swarm)
+// All of them, nothing started. `ports`: two of each, or NULL.
+static enum base_error make_nodes(const struct lab_experiment *experiment, const char *directory,
+                                  const uint16_t *ports, struct lab_swarm *swarm, struct base_reason *why)
 {
+    size_t count = experiment->experiment.nodes;
+    *swarm = (struct lab_swarm){.train_time = NAN, .ids.count = count};
+    swarm->nodes = calloc(count, sizeof *swarm->nodes);
+    if (!swarm->nodes)
+        return base_fail(why, BASE_ENOMEM, "no memory for %zu nodes", count);
+    swarm->count = count;
     for (size_t i = 0; i < swarm->count; i++) {
         struct lab_node *node = &swarm->nodes[i];
         lab_node_name(i, node->name);
@@ -105,13 +113,16 @@ static void name_nodes(const char *directory, const uint16_t *ports, struct lab_
         node->log = lab_path("%s/log", node->directory);
         node->fault = lab_path("%s/fault", node->directory);
         node->events = lab_path("%s/events.jsonl", node->directory);
-        node->port = ports[2 * i];
-        node->http_port = ports[2 * i + 1];
+        if (ports) {
+            node->port = ports[2 * i];
+            node->http_port = ports[2 * i + 1];
+        }
         char *metrics = lab_path("%s/metrics.jsonl", node->directory);
         lab_tail_start(metrics, &node->tail);
         lab_journal_start(node->events, &swarm->ids, &node->journal);
         free(metrics);
     }
+    return BASE_OK;
 }
 
 static enum base_error plan_events(const struct lab_experiment *experiment, struct lab_swarm *swarm,
@@ -132,16 +143,17 @@ enum base_error lab_swarm_prepare(const struct lab_experiment *experiment, const
 {
     uint16_t ports[2 * LAB_PROCESSES_MOST];
     struct contacts contacts;
-    *swarm = (struct lab_swarm){.count = experiment->experiment.nodes, .train_time = NAN};
-    swarm->ids.count = swarm->count;
-    BASE_ASSERT(swarm->count <= LAB_PROCESSES_MOST);
+    size_t count = experiment->experiment.nodes;
+    BASE_ASSERT(count <= LAB_PROCESSES_MOST);
     char *path = lab_path("%s/experiment.yaml", directory), *secret = lab_path("%s/secret", directory);
     memset(ports, 0, sizeof ports);
-    enum base_error error = lab_ports_find(2 * swarm->count, ports, why);
-    name_nodes(directory, ports, swarm);
-    find_contacts(experiment, swarm, &contacts);
+    enum base_error error = lab_ports_find(2 * count, ports, why);
+    *swarm = (struct lab_swarm){0};
+    if (!error)
+        error = make_nodes(experiment, directory, ports, swarm, why);
     if (!error)
         error = plan_events(experiment, swarm, why);
+    find_contacts(experiment, swarm, &contacts);
     if (!error)
         error = write_text(path, lab_experiment_write(experiment), why);
     if (!error)
@@ -150,6 +162,23 @@ enum base_error lab_swarm_prepare(const struct lab_experiment *experiment, const
         error = write_node(experiment, secret, &contacts, i, swarm, why);
     free(path);
     free(secret);
+    if (error)
+        lab_swarm_free(swarm);
+    return error;
+}
+
+enum base_error lab_swarm_pretend(const struct lab_experiment *experiment, const char *directory, bool files,
+                                  struct lab_swarm *swarm, struct base_reason *why)
+{
+    char *path = lab_path("%s/experiment.yaml", directory);
+    enum base_error error = make_nodes(experiment, directory, NULL, swarm, why);
+    if (!error)
+        error = plan_events(experiment, swarm, why);
+    if (!error)
+        error = write_text(path, lab_experiment_write(experiment), why);
+    for (size_t i = 0; i < swarm->count && files && !error; i++)
+        error = base_directory_make(swarm->nodes[i].directory, why);
+    free(path);
     if (error)
         lab_swarm_free(swarm);
     return error;
@@ -168,6 +197,7 @@ void lab_swarm_free(struct lab_swarm *swarm)
         free(node->fault);
         free(node->events);
     }
+    free(swarm->nodes);
     free(swarm->happenings);
     *swarm = (struct lab_swarm){0};
 }
@@ -198,6 +228,11 @@ enum base_error lab_node_start(struct lab_node *node, const char *program, char 
     node->lines_before = node->tail.lines;
     node->end_time = NAN;
     return BASE_OK;
+}
+
+void lab_node_pretend_end(struct lab_node *node)
+{
+    node->process = (struct lab_process){.pid = -1}; // status 0
 }
 
 bool lab_node_ended_well(const struct lab_node *node)

@@ -32,7 +32,7 @@ struct lab_happening { // what became of an event
     bool told;              // progress has said who saw it
 };
 struct lab_swarm {
-    struct lab_node nodes[LAB_NODES_MOST];
+    struct lab_node *nodes; // [count]
     size_t count;
     struct lab_ids ids;
     const struct lab_schedule *schedule; // borrowed from the experiment
@@ -46,6 +46,10 @@ struct lab_swarm {
 // Writes <directory>/{experiment.yaml,secret} and <directory>/node-NN/{identity,node.yaml,fault}.
 enum base_error lab_swarm_prepare(const struct lab_experiment *experiment, const char *directory,
                                   struct lab_swarm *swarm, struct base_reason *why) BASE_CHECK;
+// The same for nodes that no process will run: experiment.yaml and, where there are `files`, a directory of
+// each, with nothing in it.
+enum base_error lab_swarm_pretend(const struct lab_experiment *experiment, const char *directory, bool files,
+                                  struct lab_swarm *swarm, struct base_reason *why) BASE_CHECK;
 void lab_swarm_free(struct lab_swarm *swarm); // no process may run any more
 
 double lab_unix_seconds(void);
@@ -53,6 +57,8 @@ double lab_unix_seconds(void);
 // Starts the node's process; again: with --resume, and what it appends is followed.
 enum base_error lab_node_start(struct lab_node *node, const char *program, char *const *environment,
                                struct base_reason *why) BASE_CHECK;
+// It was no process, and has come to its end.
+void lab_node_pretend_end(struct lab_node *node);
 // It came to its end by itself, with status 0.
 bool lab_node_ended_well(const struct lab_node *node);
 // Neither that, nor ended by an event, nor still to be started by one.

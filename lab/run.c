@@ -2,6 +2,7 @@
 
 #include "lab/directory.h"
 #include "lab/environment.h"
+#include "lab/points.h"
 #include "lab/results.h"
 #include "lab/summary.h"
 #include "lab/swarm.h"
@@ -95,7 +96,12 @@ static enum base_error conclude(struct run *run, double start, struct base_reaso
 {
     struct lab_summary *summary = &run->summary;
     struct lab_history histories[LAB_NODES_MOST];
+    struct lab_points_span span = {.seconds = NAN};
+    struct base_reason ignored;
+    const struct lab_points_source source = {&run->swarm, &run->bench, &summary->average};
     char *path = lab_path("%s/summary.json", run->directory.path);
+    char *points = lab_path("%s/rounds.jsonl", run->directory.path);
+    enum base_error error = run->bench.model ? lab_points_write(&source, points, &span, why) : BASE_OK;
     lab_histories_read(&run->swarm, histories);
     summary->histories = histories;
     summary->experiment = &run->experiment;
@@ -106,13 +112,21 @@ static enum base_error conclude(struct run *run, double start, struct base_reaso
     summary->directory = run->directory.path;
     summary->version = run->options->version;
     summary->status = run->interrupted ? "interrupted" : run->failed ? "failed" : "complete";
+    summary->kind = "run";
+    summary->virtual_seconds = span.seconds;
+    summary->steps = span.steps;
+    summary->threads = run->swarm.count;
+    summary->points = points;
     summary->seconds = (double)node_clock_ns() / (double)NODE_SECOND_NS - start;
-    enum base_error error = lab_summary_write(summary, path, why);
-    if (!error)
-        error = lab_results_write(run->directory.path, NULL, why);
+    enum base_error written = lab_summary_write(summary, path, error ? &ignored : why);
+    if (!written)
+        written = lab_results_write(run->directory.path, NULL, error ? &ignored : why);
+    error = error ? error : written;
     lab_summary_print(summary, stdout);
     lab_histories_free(histories);
     summary->histories = NULL;
+    summary->points = NULL;
+    free(points);
     free(path);
     return error;
 }

@@ -205,9 +205,10 @@ static json_t *settings_json(const struct node_config *c, uint64_t seed)
         lab_json_real(c->train.rate), "steps", integer(c->train.steps), "batch", integer(c->train.batch),
         "examples_seen", integer(c->train.steps * c->train.batch), "seed", integer(c->train.seed));
     json_t *average = json_pack(
-        "{s:o, s:o, s:o, s:o, s:b}", "mode", choice("average.mode", c->average.mode), "local_steps",
-        integer(c->average.local_steps), "ratio", lab_json_real(c->average.ratio), "values",
-        choice("average.values", c->average.values), "drift_correction", c->average.drift_correction);
+        "{s:o, s:o, s:o, s:o, s:o, s:b}", "method", choice("average.method", c->average.method), "mode",
+        choice("average.mode", c->average.mode), "local_steps", integer(c->average.local_steps), "ratio",
+        lab_json_real(c->average.ratio), "values", choice("average.values", c->average.values),
+        "drift_correction", c->average.drift_correction);
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "seed", integer(seed), "topology",
                      choice("topology.kind", c->topology.kind), "model_seed", integer(c->model.seed), "data",
                      data, "train", train, "average", average);
@@ -215,10 +216,12 @@ static json_t *settings_json(const struct node_config *c, uint64_t seed)
 
 static json_t *head_json(const struct lab_summary *s)
 {
-    return json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:o, s:i, s:o, s:s, s:o, s:o, s:o}", "format", 1,
-                     "experiment", s->experiment->experiment.name, "status", s->status, "file", s->file,
-                     "directory", s->directory, "version", s->version, "time", lab_json_real(s->time),
-                     "nodes", (int)s->swarm->count, "settings",
+    return json_pack("{s:i, s:s, s:s?, s:o, s:s, s:s, s:s, s:s, s:s, s:o, s:i, s:o, s:s, s:o, s:o, s:o}",
+                     "format", 1, "kind", s->kind, "engine", s->engine, "method",
+                     choice("average.method", s->bench->view.average.method), "experiment",
+                     s->experiment->experiment.name, "status", s->status, "file", s->file, "directory",
+                     s->directory, "version", s->version, "time", lab_json_real(s->time), "nodes",
+                     (int)s->swarm->count, "settings",
                      settings_json(&s->bench->view, s->experiment->experiment.seed), "model",
                      s->bench->description, "parameters", integer(s->bench->parameters), "train_examples",
                      integer(s->bench->train.examples), "test_examples", integer(s->bench->test.examples));
@@ -233,15 +236,19 @@ static json_t *results_json(const struct lab_summary *s)
                   lab_json_real(s->average.score.loss), "nodes", (int)s->average.nodes);
     json_t *node = json_pack("{s:o, s:o, s:o}", "worst", score_json(&totals.worst), "mean",
                              score_json(&totals.mean), "best", score_json(&totals.best));
-    json_t *seconds = json_pack("{s:o, s:o, s:o}", "swarm", lab_json_real(s->swarm->seconds), "baselines",
+    json_t *seconds = json_pack("{s:o, s:o, s:o, s:o}", "swarm", lab_json_real(s->swarm->seconds), "virtual",
+                                lab_json_real(s->virtual_seconds), "baselines",
                                 lab_json_real(s->baselines->seconds), "total", lab_json_real(s->seconds));
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i}", "averaged", averaged, "node",
-                     node, "consensus", lab_json_real(s->average.consensus), "lone", lone_json(s->baselines),
-                     "central", run_json(lab_baseline_find(s->baselines, LAB_CENTRAL)), "central_total",
+    double steps_per_second = s->swarm->seconds > 0 ? (double)s->steps / s->swarm->seconds : NAN;
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:i, s:o}",
+                     "averaged", averaged, "node", node, "consensus", lab_json_real(s->average.consensus),
+                     "lone", lone_json(s->baselines), "central",
+                     run_json(lab_baseline_find(s->baselines, LAB_CENTRAL)), "central_total",
                      run_json(lab_baseline_find(s->baselines, LAB_CENTRAL_TOTAL)), "bytes",
-                     bytes_json(s->swarm, &totals), "seconds", seconds, "per_node", nodes_json(s->swarm),
-                     "events", lab_events_json(s->swarm, s->histories), "false_deaths",
-                     (int)lab_false_deaths(s->swarm));
+                     bytes_json(s->swarm, &totals), "targets", lab_targets_json(s), "seconds", seconds,
+                     "steps_per_second", lab_json_real(steps_per_second), "threads", (int)s->threads,
+                     "per_node", nodes_json(s->swarm), "events", lab_events_json(s->swarm, s->histories),
+                     "false_deaths", (int)lab_false_deaths(s->swarm), "graph", lab_graph_json(s));
 }
 
 enum base_error lab_summary_write(const struct lab_summary *summary, const char *path,

@@ -4,6 +4,7 @@
 
 #include "lab/baselines.h"
 #include "lab/outcome.h"
+#include "lab/recorder.h"
 
 struct lab_summary {
     const struct lab_experiment *experiment; // all borrowed
@@ -13,8 +14,15 @@ struct lab_summary {
     const struct lab_history *histories; // [swarm->count]
     struct lab_average average;
     const char *file, *directory, *version;
-    const char *status;   // "complete", "interrupted", "failed"
-    double time, seconds; // unix seconds of the start; all in all
+    const char *status;        // "complete", "interrupted", "failed"
+    double time, seconds;      // unix seconds of the start; all in all
+    const char *kind, *engine; // "run", "sim"; "nodes", "rounds", NULL with run
+    double virtual_seconds;    // from the first local step to the last round: virtual with sim, else real
+    uint64_t steps;            // local steps of all nodes
+    size_t threads;            // that took them; run: processes
+    const uint64_t *edges;     // [2 * n_edges] pairs that may meet; NULL: those of the plan of all nodes
+    size_t n_edges;
+    const char *points; // path of rounds.jsonl
 };
 
 // What is computed from the nodes' rows. Over those that ended well; sums over all.
@@ -40,6 +48,13 @@ enum base_error lab_summary_write(const struct lab_summary *summary, const char 
 void lab_summary_print(const struct lab_summary *summary, FILE *out); // report.c
 // What the events did, in sentences; nothing without events.
 void lab_events_print(const struct lab_swarm *swarm, const struct lab_history *histories, FILE *out);
+
+// When a target was first reached: the first point of rounds.jsonl.
+struct lab_reached {
+    struct lab_point averaged, worst; // accuracy NAN: never
+};
+void lab_targets_find(const char *points, const struct lab_targets *targets,
+                      struct lab_reached reached[LAB_TARGETS_MOST]);
 
 // Names of the configuration's choices.
 const char *lab_choice_name(const char *key, int index, char *text, size_t capacity);

@@ -7,6 +7,9 @@
 #include <jansson.h>
 
 json_t *lab_json_real(double value); // null: not finite
+// "graph", "targets". NULL: out of memory.
+json_t *lab_graph_json(const struct lab_summary *summary);
+json_t *lab_targets_json(const struct lab_summary *summary);
 // The list "events". NULL: out of memory.
 json_t *lab_events_json(const struct lab_swarm *swarm, const struct lab_history *histories);
 

@@ -128,6 +128,13 @@ static void wrong_values_are_named_with_their_place(void **state)
         {"experiment:\n  targets: [0.9, 93]\n",
          ":2: experiment.targets: found \"93\", expected an accuracy above 0 and at most 1"},
         {"experiment:\n  targets: [high]\n", ":2: experiment.targets: found \"high\", expected an accuracy"},
+        {"sim:\n  stragglers:\n    - {node: 8, factor: 5}\n", ":3: sim.stragglers: "},
+        {"sim:\n  stragglers:\n    - {node: 1, factor: 0}\n", ":3: sim.stragglers: "},
+        {"sim:\n  stragglers:\n    - {node: 1, faktor: 5}\n", ":3: sim.stragglers: "},
+        {"sim:\n  links:\n    - {between: [[0], [9]], latency: 5ms}\n", ":3: sim.links: "},
+        {"sim:\n  links:\n    - {between: [[0], [1]], latency: -5ms}\n", ":3: sim.links: "},
+        {"sim:\n  links:\n    - {between: [[0], [1]], lag: 5ms}\n", ":3: sim.links: "},
+        {"sim:\n  loss: 0.6\n", ":2: sim.loss: found \"0.6\", expected"},
         {"experiment.time_limit: soon\n", ":1: experiment.time_limit: found \"soon\", expected a duration"},
         {"average:\n  ratio: 2\n", ":2: average.ratio: found \"2\", expected a number"},
         // Checks that span keys, with the number of nodes filled in.

@@ -267,7 +267,9 @@ static char *summary_text(struct world *w, struct lab_summary *summary, char **t
                                     .file = "made-up.yaml",
                                     .directory = w->directory,
                                     .version = "0.0.0",
-                                    .status = "complete"};
+                                    .status = "complete",
+                                    .kind = "run",
+                                    .points = "/nowhere"};
     if (lab_summary_write(summary, path, &why) || base_file_read(path, 1 << 20, &text, &bytes, &why))
         fail_msg("%s", why.text);
     FILE *out = open_memstream(table, &table_bytes);

@@ -1,0 +1,116 @@
+// Who could meet whom, and when targets were reached, in summary.json.
+#include "lab/summary_json.h"
+#include "lab/topology.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define EDGES_MOST 65536u // of a complete graph of many nodes nobody wants all
+
+static json_t *edge(size_t a, size_t b)
+{
+    return json_pack("[i, i]", (int)a, (int)b);
+}
+
+static enum base_error add_edges(const struct lab_topology *t, json_t *edges)
+{
+    size_t *peers = calloc(t->n, sizeof *peers);
+    for (size_t i = 0; i < t->n && peers; i++) {
+        size_t count = topology_plan_neighbours(t->plan, i, peers, t->n);
+        for (size_t k = 0; k < count; k++)
+            if (peers[k] > i && json_array_size(edges) <= EDGES_MOST)
+                json_array_append_new(edges, edge(i, peers[k]));
+    }
+    enum base_error error = peers ? BASE_OK : BASE_ENOMEM;
+    free(peers);
+    return error;
+}
+
+// Of the plan that all nodes make at the beginning; null: there is none, or it is too large.
+static json_t *planned_edges(const struct lab_summary *s)
+{
+    const struct lab_experiment *e = s->experiment;
+    const struct node_config *c = &s->bench->view;
+    struct base_reason ignored;
+    struct lab_topology t = {.options = {.kind = (enum topology_kind)c->topology.kind,
+                                         .seed = c->topology.seed,
+                                         .rings = (unsigned)c->topology.rings},
+                             .n = s->swarm->count,
+                             .group_size = e->experiment.group_size ? e->experiment.group_size : 1};
+    json_t *edges = json_array();
+    const char *file = t.options.kind == TOPOLOGY_FILE ? c->topology.file : NULL;
+    enum base_error error = lab_topology_make(&t, file, &ignored);
+    if (!error)
+        error = add_edges(&t, edges);
+    lab_topology_drop(&t);
+    if (!error && json_array_size(edges) <= EDGES_MOST)
+        return edges;
+    json_decref(edges);
+    return json_null();
+}
+
+static json_t *given_edges(const struct lab_summary *s)
+{
+    if (s->n_edges > EDGES_MOST)
+        return json_null();
+    json_t *edges = json_array();
+    for (size_t i = 0; i < s->n_edges; i++)
+        json_array_append_new(edges, edge((size_t)s->edges[2 * i], (size_t)s->edges[2 * i + 1]));
+    return edges;
+}
+
+json_t *lab_graph_json(const struct lab_summary *s)
+{
+    char kind[32];
+    json_t *names = json_array(), *gone = json_array();
+    for (size_t i = 0; i < s->swarm->count; i++) {
+        json_array_append_new(names, json_string(s->swarm->nodes[i].name));
+        if (s->swarm->nodes[i].gone != LAB_HERE)
+            json_array_append_new(gone, json_integer((json_int_t)i));
+    }
+    lab_choice_name("topology.kind", s->bench->view.topology.kind, kind, sizeof kind);
+    return json_pack("{s:s, s:o, s:o, s:o}", "kind", kind, "nodes", names, "edges",
+                     s->edges ? given_edges(s) : planned_edges(s), "gone", gone);
+}
+
+void lab_targets_find(const char *path, const struct lab_targets *targets,
+                      struct lab_reached reached[LAB_TARGETS_MOST])
+{
+    struct lab_point point;
+    FILE *file = fopen(path, "re");
+    for (size_t i = 0; i < targets->count; i++)
+        reached[i].averaged.accuracy = reached[i].worst.accuracy = NAN;
+    while (file && lab_point_read(file, &point) > 0)
+        for (size_t i = 0; i < targets->count; i++) {
+            if (isnan(reached[i].averaged.accuracy) && point.accuracy >= targets->items[i])
+                reached[i].averaged = point;
+            if (isnan(reached[i].worst.accuracy) && point.worst >= targets->items[i]) {
+                reached[i].worst = point;
+                reached[i].worst.accuracy = point.worst;
+            }
+        }
+    if (file)
+        fclose(file);
+}
+
+static json_t *reached_json(const struct lab_point *point)
+{
+    if (isnan(point->accuracy))
+        return json_null();
+    return json_pack("{s:I, s:I, s:o, s:I}", "round", (json_int_t)point->round, "step",
+                     (json_int_t)point->step, "time", lab_json_real(point->time), "bytes",
+                     (json_int_t)point->bytes);
+}
+
+json_t *lab_targets_json(const struct lab_summary *s)
+{
+    const struct lab_targets *targets = &s->experiment->targets;
+    struct lab_reached reached[LAB_TARGETS_MOST];
+    json_t *array = json_array();
+    lab_targets_find(s->points, targets, reached);
+    for (size_t i = 0; i < targets->count; i++)
+        json_array_append_new(
+            array, json_pack("{s:o, s:o, s:o}", "accuracy", lab_json_real(targets->items[i]), "averaged",
+                             reached_json(&reached[i].averaged), "worst", reached_json(&reached[i].worst)));
+    return array;
+}
