@@ -1,9 +1,10 @@
 """Graphs with weights, groups and files, and methods of averaging: nodes train to the end and agree, or do not."""
 
+import json
 import os
 import re
 
-from cluster import ClusterTest, signal, unittest
+from cluster import ClusterTest, signal, unittest, wait_until
 
 SYNC = {"average__mode": "sync", "average__deadline_floor": "20s", "average__deadline_ceiling": "60s",
         "data__partition": "dirichlet", "data__alpha": 0.3}
@@ -56,6 +57,53 @@ class Methods(ClusterTest):
         last = self.train(self.cluster(4, topology__kind="file", topology__file=path, **SYNC))
         self.check_agree(last)
         self.assertEqual([row["exchanges"] for row in last], [50, 100, 100, 50])
+
+    def neighbours(self, node):
+        """Of the latest view of this node; None before the first."""
+        try:
+            with open(os.path.join(node.directory, "events.jsonl")) as f:
+                views = [e for e in map(json.loads, f.read().splitlines()) if e["event"] == "view"]
+        except FileNotFoundError:
+            return None
+        return sorted(views[-1]["neighbours"]) if views else None
+
+    def kill_and_wait(self, nodes, victim, expected):
+        """expected: neighbours of those who are left, by name. They go on meeting, over new edges, too."""
+        victim.signal(signal.SIGKILL)
+        victim.process.wait()
+        left = [n for n in nodes if n is not victim]
+        for node in left:
+            wait_until(lambda: self.neighbours(node) == expected[node.name],
+                       f"{node.name} with {expected[node.name]}, not {self.neighbours(node)}")
+        for node in left:
+            met = node.rows()[-1]["exchanges"]
+            wait_until(lambda: node.rows()[-1]["exchanges"] > met + 10, f"exchanges of {node.name}")
+        for node in left:
+            node.signal(signal.SIGTERM)
+        for node in left:
+            self.assertNotIn(" error ", node.wait_exit(0))
+
+    def test_the_death_of_a_leader_makes_another(self):
+        nodes = self.cluster(4, topology__kind="hierarchical", train__steps=10000000)
+        for i, node in enumerate(nodes):
+            node.command += ["--set", f"node.group=rack-{i // 2}"]
+            node.start()
+        for node in nodes:
+            node.wait_rows(20)
+        leader, heir = sorted(nodes[:2], key=lambda n: -len(self.neighbours(n)))
+        other, follower = sorted(nodes[2:], key=lambda n: -len(self.neighbours(n)))
+        self.assertEqual(self.neighbours(leader), sorted([heir.name, other.name]))
+        self.kill_and_wait(nodes, leader, {heir.name: [other.name], other.name: sorted([heir.name, follower.name]),
+                                           follower.name: [other.name]})
+
+    def test_a_graph_of_a_file_closes_around_the_dead(self):
+        path = self.graph_file("node-0 node-1\nnode-1 node-2\nnode-2 node-3\n")
+        nodes = self.cluster(4, topology__kind="file", topology__file=path, train__steps=10000000)
+        for node in nodes:
+            node.start()
+        for node in nodes:
+            node.wait_rows(20)
+        self.kill_and_wait(nodes, nodes[1], {"node-0": ["node-2"], "node-2": ["node-0", "node-3"], "node-3": ["node-2"]})
 
     def test_a_node_that_is_not_in_the_file_does_not_start(self):
         path = self.graph_file("a b\n")
