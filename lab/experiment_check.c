@@ -70,13 +70,12 @@ enum base_error lab_experiment_check_sim(const struct lab_experiment *e, struct 
 {
     if (lab_experiment_engine(e) == LAB_ENGINE_NODES)
         return check_nodes_engine(e, why);
-    if (!e->events.count)
-        return BASE_OK;
-    return lab_experiment_at(
-        e, "events", why,
-        base_fail(why, BASE_EINVAL,
-                  "found events with the engine rounds, which has no membership; expected none, or "
-                  "sim.engine nodes"));
+    if (e->sim.vector && e->experiment.nodes > LAB_NODES_MOST && e->events.count)
+        return lab_experiment_at(e, "events", why,
+                                 base_fail(why, BASE_EINVAL,
+                                           "found events, expected none for more than %u nodes",
+                                           LAB_NODES_MOST));
+    return e->sim.vector ? BASE_OK : check_most(e, LAB_NODES_MOST, "that train; sim.vector takes more", why);
 }
 
 const char *lab_node_name(size_t node, char name[LAB_NODE_NAME_BYTES])

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#define NODES_SHOWN 64u
+
 static void print_head(const struct lab_summary *s, FILE *out)
 {
     char topology[32], values[32], mode[32], optimizer[32], data[64], parameters[LAB_NUMBER_BYTES];
@@ -71,7 +73,8 @@ static void print_nodes(const struct lab_swarm *swarm, FILE *out)
 {
     fprintf(out, "\n  %-8s %9s %10s %8s %9s %10s %11s %11s  %s\n", "node", "accuracy", "loss", "rounds",
             "steps", "exchanges", "kB sent", "kB received", "status");
-    for (size_t i = 0; i < swarm->count; i++) {
+    size_t shown = swarm->count > NODES_SHOWN ? NODES_SHOWN : swarm->count;
+    for (size_t i = 0; i < shown; i++) {
         char accuracy[LAB_NUMBER_BYTES], loss[LAB_NUMBER_BYTES], rounds[LAB_NUMBER_BYTES],
             steps[LAB_NUMBER_BYTES], exchanges[LAB_NUMBER_BYTES], sent[LAB_NUMBER_BYTES],
             received[LAB_NUMBER_BYTES], status[LAB_STATUS_BYTES];
@@ -87,6 +90,8 @@ static void print_nodes(const struct lab_swarm *swarm, FILE *out)
         fprintf(out, "  %-8s %9s %10s %8s %9s %10s %11s %11s  %s\n", swarm->nodes[i].name, accuracy, loss,
                 rounds, steps, exchanges, sent, received, status);
     }
+    if (shown < swarm->count)
+        fprintf(out, "  ... and %zu more, in summary.json\n", swarm->count - shown);
 }
 
 static void print_bytes(const struct lab_summary *s, const struct lab_totals *totals, FILE *out)

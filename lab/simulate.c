@@ -2,7 +2,7 @@
 
 #include "lab/directory.h"
 #include "lab/results.h"
-#include "lab/simulate_nodes.h"
+#include "lab/simulate_rounds.h"
 #include "lab/summary.h"
 #include "lab/sweep.h"
 #include "node/clock.h"
@@ -20,6 +20,7 @@ struct act {
     struct lab_baselines baselines;
     struct lab_signals signals;
     struct lab_display display;
+    struct lab_rounds_result rounds;
     struct lab_summary summary;
     bool interrupted, failed;
 };
@@ -34,19 +35,31 @@ static double now_seconds(void)
     return (double)node_clock_ns() / (double)NODE_SECOND_NS;
 }
 
+// What there is to know of a model that is only a vector.
+static void pretend_bench(struct act *act)
+{
+    act->bench = (struct lab_workbench){.parameters = act->experiment.sim.vector};
+    lab_experiment_view(&act->experiment, &act->bench.view);
+    snprintf(act->bench.description, sizeof act->bench.description, "Gaussian vectors");
+}
+
 static enum base_error open_bench(struct act *act, struct base_reason *why)
 {
-    enum base_error error = lab_workbench_open(&act->bench, why);
+    enum base_error error = BASE_OK;
+    if (act->experiment.sim.vector)
+        pretend_bench(act);
+    else
+        error = lab_workbench_open(&act->bench, why);
     if (error)
         return error;
     size_t threads = act->experiment.sim.threads;
-    if (!act->bench.kernels->shares_host)
+    if (act->bench.kernels && !act->bench.kernels->shares_host)
         threads = 1; // one device
     act->bench.threads = threads;
     return lab_pool_create(threads, &act->pool, why);
 }
 
-static enum base_error run_nodes(struct act *act, struct base_reason *why)
+static enum base_error run_engine(struct act *act, struct base_reason *why)
 {
     struct lab_simulated simulated;
     const struct lab_simulate_options options = {.experiment = &act->experiment,
@@ -55,21 +68,28 @@ static enum base_error run_nodes(struct act *act, struct base_reason *why)
                                                  .pool = act->pool,
                                                  .signals = &act->signals,
                                                  .display = &act->display};
-    enum base_error error = lab_swarm_pretend(&act->experiment, act->directory.path, true, &act->swarm, why);
-    if (!error)
+    bool nodes = lab_experiment_engine(&act->experiment) == LAB_ENGINE_NODES;
+    act->summary.engine = nodes ? "nodes" : "rounds";
+    enum base_error error = lab_swarm_pretend(&act->experiment, act->directory.path, nodes, &act->swarm, why);
+    if (!error && nodes)
         error = lab_simulate_nodes(&options, &act->swarm, &simulated, why);
+    else if (!error)
+        error = lab_simulate_rounds(&options, &act->swarm, &simulated, &act->rounds, why);
     if (error)
         return error;
     act->summary.average = simulated.average;
     act->summary.virtual_seconds = simulated.virtual_seconds;
     act->summary.steps = simulated.steps;
+    act->summary.edges = act->rounds.edges;
+    act->summary.n_edges = act->rounds.n_edges;
     return BASE_OK;
 }
 
 static enum base_error run_baselines(struct act *act, struct base_reason *why)
 {
-    lab_baselines_plan(&act->experiment, &act->baselines);
-    if (act->interrupted || act->failed)
+    if (!act->experiment.sim.vector)
+        lab_baselines_plan(&act->experiment, &act->baselines);
+    if (act->interrupted || act->failed || !act->baselines.count)
         return BASE_OK;
     enum base_error error =
         lab_baselines_run(&act->bench, &act->signals, &act->display, &act->baselines, why);
@@ -116,10 +136,9 @@ static enum base_error perform(struct act *act, struct base_reason *why)
     double start = now_seconds();
     act->summary.time = lab_unix_seconds();
     act->summary.average = (struct lab_average){.score = lab_score_unknown(), .consensus = NAN};
-    act->summary.engine = "nodes";
     enum base_error error = open_bench(act, why);
     if (!error)
-        error = run_nodes(act, why);
+        error = run_engine(act, why);
     if (error)
         return error;
     act->interrupted = act->swarm.interrupted;
@@ -137,7 +156,7 @@ static int simulate(struct act *act, struct base_reason *why)
 {
     const struct lab_experiment *e = &act->experiment;
     int status = LAB_EXIT_FAILED;
-    enum base_error error = lab_workbench_load(e, &act->bench, why);
+    enum base_error error = e->sim.vector ? BASE_OK : lab_workbench_load(e, &act->bench, why);
     if (!error) {
         error = lab_directory_open(e->experiment.out, act->options->fresh, &act->directory, why);
         if (error == BASE_ESTATE)
@@ -157,11 +176,17 @@ static int simulate(struct act *act, struct base_reason *why)
     }
     if (error)
         complain(why);
+    lab_rounds_result_free(&act->rounds);
     lab_swarm_free(&act->swarm);
     lab_pool_destroy(act->pool);
     lab_workbench_close(&act->bench);
     lab_directory_close(&act->directory);
     return status;
+}
+
+static enum base_error check_rounds(const struct lab_experiment *e, struct base_reason *why)
+{
+    return lab_experiment_engine(e) == LAB_ENGINE_ROUNDS ? lab_rounds_check(e, why) : BASE_OK;
 }
 
 int lab_simulate(const struct lab_run_options *options)
@@ -181,7 +206,7 @@ int lab_simulate(const struct lab_run_options *options)
         complain(&why);
     else if (lab_sweep_is(&act->experiment))
         status = lab_sweep(&sweep, &act->experiment);
-    else if (lab_experiment_check_sim(&act->experiment, &why))
+    else if (lab_experiment_check_sim(&act->experiment, &why) || check_rounds(&act->experiment, &why))
         complain(&why);
     else if (options->check)
         status = puts("experiment is fine") >= 0 ? LAB_EXIT_DONE : LAB_EXIT_FAILED;

@@ -181,8 +181,11 @@ static void run_and_sim_refuse_what_they_cannot_do(void **state)
                     ":3: average.method: this method");
     only_refused_by(lab_experiment_check_sim, "sim: {engine: nodes, vector: 5}\n",
                     "sim.vector: found it with");
-    only_refused_by(lab_experiment_check_sim, "average:\n  method: choco\nevents:\n  - {at: 1s, kill: 0}\n",
-                    ": events: found events with the engine rounds");
+    only_refused_by(lab_experiment_check_sim, "experiment:\n  nodes: 1025\nsim: {engine: rounds}\n",
+                    ":2: experiment.nodes: found 1025, expected at most 1024 that train");
+    only_refused_by(lab_experiment_check_sim,
+                    "experiment:\n  nodes: 1025\nsim: {vector: 9}\nevents:\n  - {at: 1s, kill: 0}\n",
+                    ": events: found events, expected none for more than 1024 nodes");
 }
 
 static void the_engine_follows_the_method(void **state)
