@@ -34,18 +34,18 @@ static struct lab_job *take_first(struct lab_pool *pool)
 // Out of the queue, if it is still there.
 static bool take_this(struct lab_pool *pool, struct lab_job *job)
 {
+    struct lab_job **at = &pool->first;
     if (atomic_load_explicit(&job->state, memory_order_relaxed) != QUEUED)
         return false;
-    for (struct lab_job **at = &pool->first; *at; at = &(*at)->next)
-        if (*at == job) {
-            *at = job->next;
-            if (!*at)
-                pool->last = at;
-            atomic_store_explicit(&job->state, RUNNING, memory_order_relaxed);
-            return true;
-        }
-    BASE_ASSERT(!"a job that was submitted");
-    return false;
+    while (*at != job) {
+        BASE_ASSERT(*at); // it was submitted
+        at = &(*at)->next;
+    }
+    *at = job->next;
+    if (!*at)
+        pool->last = at;
+    atomic_store_explicit(&job->state, RUNNING, memory_order_relaxed);
+    return true;
 }
 
 // The lock is held before and after. The job may be gone as soon as it is done.

@@ -256,7 +256,8 @@ static enum base_error mix(struct rounds_world *world, struct base_reason *why)
 static enum base_error tell(struct rounds_world *world, enum gossip_exchange_event_kind kind, size_t node,
                             size_t peer, struct post *post)
 {
-    struct gossip_exchange_event event = {.kind = kind, .now_ns = world->end_ns, .peer = id_of(peer)};
+    struct gossip_exchange_event event = {
+        .kind = kind, .now_ns = world->end_ns, .peer = id_of(peer), .dead = world->gone[peer]};
     return world->gone[node] ? BASE_OK : step(world, node, &event, post);
 }
 

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MOMENTUM 0.5f // of the paper
+
 struct state {
     float **slow, **momentum;
 };
@@ -27,6 +29,14 @@ static enum base_error prepare(struct rounds_world *world, struct base_reason *w
     return BASE_OK;
 }
 
+// DiLoCo's momentum, the default of the key, makes pairs diverge.
+static float momentum_of(const struct rounds_world *world)
+{
+    const struct lab_experiment *e = world->options->experiment;
+    bool said = strcmp(node_schema_origin(&e->schema, e, "average.outer_nesterov"), "default") != 0;
+    return said ? (float)world->config->average.outer_nesterov : MOMENTUM;
+}
+
 // The lower of the two computes both.
 static enum base_error meet(struct rounds_world *world, size_t node)
 {
@@ -36,7 +46,7 @@ static enum base_error meet(struct rounds_world *world, size_t node)
     size_t other = alone ? node : partner;
     if (other < node)
         return BASE_OK;
-    float rate = (float)world->config->average.outer_rate, mu = (float)world->config->average.outer_nesterov,
+    float rate = (float)world->config->average.outer_rate, mu = momentum_of(world),
           gamma = (mu + sqrtf(2 + mu * mu)) / 2;
     for (size_t k = 0; k < world->d; k++) {
         float slow = (state->slow[node][k] + state->slow[other][k]) / 2;

@@ -151,6 +151,7 @@ static enum base_error take_steps(struct rounds_world *world, size_t node)
     struct train_trainer *trainer = lab_student_trainer(world->options->students, node);
     bool drift = world->method == &rounds_edge_ref && world->config->average.drift_correction;
     double loss_sum = 0, rate_sum = 0, examples = 0;
+    train_trainer_round_begin(trainer);
     for (uint64_t i = 0; i < steps; i++) {
         struct kernels_loss loss;
         size_t rows = 0;

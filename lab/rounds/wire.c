@@ -18,8 +18,8 @@ size_t rounds_wire_bytes(const struct rounds_world *world, size_t payload_bytes)
                         .step_scale = world->scale[0],
                         .delta_bytes = payload_bytes < UINT32_MAX ? (uint32_t)payload_bytes : UINT32_MAX},
     };
-    if (gossip_message_encode_header(&message, header, sizeof header, &header_bytes))
-        BASE_ASSERT(!"a header that can be written");
+    enum base_error error = gossip_message_encode_header(&message, header, sizeof header, &header_bytes);
+    BASE_ASSERT(!error);
     return gossip_sealed_bytes(header_bytes + payload_bytes);
 }
 
