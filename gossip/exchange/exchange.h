@@ -5,14 +5,15 @@
 //
 // Rule of one exchange, C = top-k, quantised:
 //     q_i = C(x_i - r)            q_j = C(x_j - r)
-//     x_i += (q_j - q_i)/2        r += (q_i + q_j)/2        seq += 1
-//     c_i += beta/s * (q_j - q_i)/2   beta = min(gain*k/d, limit), s = mean step scale, k = mean entries
+//     x_i += w (q_j - q_i)        r += (q_i + q_j)/2        seq += 1
+//     c_i += beta/s * w (q_j - q_i)   w = 1/2 unless the topology says otherwise (base-2 graphs)
+//     beta = min(gain*k/d, limit), s = mean step scale, k = mean entries
 //
 // One owner (the worker thread). Memory: 1 vector of d floats, 1 more with drift correction, 2 more where
 // second moments are shared, and 1 more for a while where a BOOT or many exchanges fall into one round; an
 // edge has 1, and 1 more with drift correction. Beside them one list of about k entries, 64 KiB, the latest
 // packets of every edge and those of the exchanges that the trainer is still to be told of (4% of the model
-// at most).
+// at most); and a vector for each dead neighbour whose correction is kept.
 #ifndef GOSSIP_EXCHANGE_EXCHANGE_H
 #define GOSSIP_EXCHANGE_EXCHANGE_H
 
@@ -46,7 +47,7 @@ struct gossip_exchange_options {
     float clip;         // |(q_j - q_i)/2| is cut to so many times its running median; 0: never. r is not cut
     bool keep_on_death; // a neighbour's death leaves its last c_e in the sum of corrections, until LINK_UP or
                         // a FORGET that says that it lives
-    bool bounded; // a round ends once no LIVE neighbour is more than max_delay rounds behind
+    bool bounded;       // a round ends once no LIVE neighbour is more than max_delay rounds behind
     uint64_t max_delay;
     uint64_t deadline_floor_ns, deadline_ceiling_ns;
     bool mutate_ignore_sequence; // tests only: accept any sequence number (consensus must then stall)

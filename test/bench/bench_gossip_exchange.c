@@ -2,8 +2,8 @@
 // apply to x, to r and its hash, keep what the trainer still has to be told) and a round boundary behind it
 // (take the trainer's model, give it back), beside one read of x and r, and of x. Sealing: ChaCha20-Poly1305
 // of libsodium in records of 64 KiB, as a session does it. Arguments:
-// --count N (31000000), --ratio R (0.01), --values NAME (int8), --drift (with drift correction), --seconds S
-// (10).
+// --count N (31000000), --ratio R (0.01), --values NAME (int8), --drift (with drift correction), --clip X
+// (0: never), --seconds S (10).
 #include "gossip/exchange/state.h"
 #include "test/support/bench.h"
 #include "test/support/cpu_kernels.h"
@@ -194,6 +194,7 @@ int main(int argc, char **argv)
         .drift_correction = bench_flag(argc, argv, "--drift"),
         .drift_gain = 2,
         .drift_limit = 0.25f,
+        .clip = strtof(bench_option(argc, argv, "--clip", "0"), NULL),
         .deadline_floor_ns = 1,
         .deadline_ceiling_ns = 1};
     struct base_reason why;

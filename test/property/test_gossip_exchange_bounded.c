@@ -155,6 +155,40 @@ static void test_who_is_gone_or_idle_holds_nobody_up(void **state)
     net_destroy(net);
 }
 
+static uint64_t clock_known(const struct net *net, size_t node, size_t peer)
+{
+    const struct gossip_id id = net_id(peer);
+
+    return gossip_edge_find(net->node[node].exchange, &id)->round;
+}
+
+static void meet_nobody(struct net *net, size_t node, uint64_t round)
+{
+    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_ROUND};
+
+    event.round.round = round;
+    event.round.model = net->node[node].x;
+    assert_int_equal(net_step(net, node, &event), BASE_OK);
+}
+
+// What was lost with a link is told again over the next one.
+static void test_a_clock_that_was_lost_is_told_again(void **state)
+{
+    struct net *net = bounded_net(2, TOPOLOGY_RING, 0, net_seed(98));
+
+    (void)state;
+    net_round_all(net, 1);
+    meet_nobody(net, 1, 2);
+    net_unlink(net, 0, 1);
+    net_link(net, 0, 1);
+    net_settle(net, SECOND / 100);
+    assert_int_equal(clock_known(net, 0, 1), 2);
+    net_round(net, 0, 2);
+    net_settle(net, SECOND / 100);
+    assert_false(net->node[0].in_round);
+    net_destroy(net);
+}
+
 // More neighbours than actions of a step.
 static void test_all_neighbours_are_told(void **state)
 {
@@ -174,6 +208,10 @@ static void test_all_neighbours_are_told(void **state)
                 assert_true(exchange->edges[e]->heard && exchange->edges[e]->round == round);
         }
     }
+    meet_nobody(net, 0, 4); // so that nobody says anything in return
+    net_settle(net, SECOND / 10);
+    for (size_t i = 1; i < NODES; i++)
+        assert_int_equal(clock_known(net, i, 0), 4);
     net_destroy(net);
 }
 
@@ -246,6 +284,7 @@ int main(void)
         cmocka_unit_test(test_async_runs_ahead),
         cmocka_unit_test(test_a_round_ends_by_its_deadline),
         cmocka_unit_test(test_who_is_gone_or_idle_holds_nobody_up),
+        cmocka_unit_test(test_a_clock_that_was_lost_is_told_again),
         cmocka_unit_test(test_all_neighbours_are_told),
         cmocka_unit_test(test_sync_waits_for_both),
         cmocka_unit_test(test_pace_is_relative_to_the_neighbours),

@@ -198,12 +198,52 @@ static void test_what_is_cut_comes_later(void **state)
     net_destroy(net);
 }
 
+// The corrections of two ends that cut differently are not opposite; a new link must not take them for
+// damaged.
+static void test_corrections_outlive_a_link(void **state)
+{
+    struct gossip_exchange_options options = defaults(true);
+    struct gossip_exchange_totals totals;
+    struct gossip_edge_info info;
+    float before[100];
+    size_t differ = 0;
+
+    (void)state;
+    options.clip = 1.5f;
+    struct net *net = net_create(4, 100, TOPOLOGY_BUTTERFLY, net_seed(83), &options);
+    net_link_all(net);
+    for (uint64_t round = 1; round <= 60; round++) {
+        for (size_t i = 0; i < 4; i++)
+            for (size_t j = 0; j < net->parameters; j++)
+                net->node[i].x[j] += (float)(i + 1) * (float)base_rng_normal(&net->rng);
+        if (round == 50)
+            for (size_t j = 0; j < net->parameters; j++)
+                net->node[1].x[j] += 50;
+        net_round_all(net, round);
+    }
+    gossip_exchange_totals(net->node[0].exchange, &totals);
+    assert_true(totals.clipped > 0);
+    memcpy(before, net_edge(net, 0, 1, &info)->correction, sizeof before);
+    net_edge(net, 1, 0, &info);
+    for (size_t j = 0; j < net->parameters; j++)
+        differ += before[j] != -info.correction[j];
+    assert_true(differ > 0);
+    net_unlink(net, 0, 1);
+    net_link(net, 0, 1);
+    net_settle(net, SECOND);
+    assert_memory_equal(net_edge(net, 0, 1, &info)->correction, before, sizeof before);
+    assert_int_equal(info.state, GOSSIP_EDGE_LIVE);
+    assert_int_equal(info.boots, 0);
+    net_destroy(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cut_to_a_multiple_of_the_median),
         cmocka_unit_test(test_attackers_are_borne),
         cmocka_unit_test(test_what_is_cut_comes_later),
+        cmocka_unit_test(test_corrections_outlive_a_link),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -229,6 +229,38 @@ static void test_base_converges_with_compression(void **state)
     }
 }
 
+// Everybody drifts to a point of its own; weights near 1 make the force of a meeting up to twice as large.
+static void test_corrections_are_stable_with_weights(void **state)
+{
+    enum { NODES = 9, STEPS = 4, ROUNDS = 3000 };
+    struct gossip_exchange_options options = defaults(true);
+    const float rate = 0.05f;
+
+    (void)state;
+    options.ratio = 1.0f / 32;
+    struct net *net = net_create(NODES, 320, TOPOLOGY_BASE, net_seed(77), &options);
+    float *target = malloc(NODES * net->parameters * sizeof *target);
+    assert_non_null(target);
+    for (size_t i = 0; i < NODES * net->parameters; i++)
+        target[i] = 3 * (float)base_rng_normal(&net->rng);
+    net->step_scale = rate * STEPS;
+    net_link_all(net);
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        for (size_t i = 0; i < NODES; i++)
+            for (size_t j = 0; j < STEPS * net->parameters; j++) {
+                size_t at = j % net->parameters;
+                net->node[i].x[at] -= rate * (net->node[i].x[at] - target[i * net->parameters + at] -
+                                              net->node[i].correction[at]);
+            }
+        net_round_all(net, round);
+    }
+    double energy = energy_of(net, 0, NODES) / (double)(NODES * net->parameters);
+    printf("base of %d under drift: disagreement an element %.3g\n", NODES, energy);
+    assert_true(energy < 0.02);
+    free(target);
+    net_destroy(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,6 +270,7 @@ int main(void)
         cmocka_unit_test(test_base_is_exact_after_its_period),
         cmocka_unit_test(test_hierarchical_is_exact_inside_its_groups),
         cmocka_unit_test(test_base_converges_with_compression),
+        cmocka_unit_test(test_corrections_are_stable_with_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
