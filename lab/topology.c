@@ -203,7 +203,7 @@ static enum base_error measure_death(const struct lab_topology *t, size_t victim
         error = count_edges(t, rest, victim, &torn, &fresh);
     if (!error)
         error = topology_shape_of(rest, &shape);
-    if (!error)
+    if (!error && !isnan(facts->gap_static)) // else the rest is too large for it, too
         error = or_unknown(topology_gap_static(rest, &gap), &gap);
     topology_plan_destroy(rest);
     free(members);

@@ -126,7 +126,7 @@ static enum base_error make_torus(struct topology_plan *plan, const struct topol
     return topology_graph_make(plan, &edges);
 }
 
-const struct topology_family topology_torus = {.make = make_torus, TOPOLOGY_TABLE};
+const struct topology_family topology_torus = {.make = make_torus, .alike = true, TOPOLOGY_TABLE};
 
 static enum base_error make_exponential(struct topology_plan *plan, const struct topology_options *options,
                                         const struct topology_member *members)
@@ -139,4 +139,4 @@ static enum base_error make_exponential(struct topology_plan *plan, const struct
     return topology_graph_make(plan, &edges);
 }
 
-const struct topology_family topology_exponential = {.make = make_exponential, TOPOLOGY_TABLE};
+const struct topology_family topology_exponential = {.make = make_exponential, .alike = true, TOPOLOGY_TABLE};

@@ -5,35 +5,46 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LANES 8u
+
 struct lanczos {
     size_t n, count;
     double *basis;        // [steps + 1][n]
     double *alpha, *beta; // [steps]: the tridiagonal matrix; beta[i] couples i and i + 1
 };
 
+// In lanes of its own order: one sum after another would wait for every addition.
 static double dot(size_t n, const double *x, const double *y)
 {
-    double sum = 0;
-    for (size_t i = 0; i < n; i++)
+    double sums[LANES] = {0}, sum = 0;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t lane = 0; lane < LANES; lane++)
+            sums[lane] += x[i + lane] * y[i + lane];
+    for (; i < n; i++)
         sum += x[i] * y[i];
+    for (size_t lane = 0; lane < LANES; lane++)
+        sum += sums[lane];
     return sum;
 }
 
-// Takes out of x what lies along the constants and the basis so far, twice: once leaves rounding errors.
+static void take_out(size_t n, const double *basis, double along, double *x)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] -= along * basis[i];
+}
+
+// Takes out of x what lies along the constants and the basis so far.
 static void orthogonalise(const struct lanczos *l, size_t count, double *x)
 {
-    for (int pass = 0; pass < 2; pass++) {
-        double mean = 0;
-        for (size_t i = 0; i < l->n; i++)
-            mean += x[i] / (double)l->n;
-        for (size_t i = 0; i < l->n; i++)
-            x[i] -= mean;
-        for (size_t b = 0; b < count; b++) {
-            const double *basis = l->basis + b * l->n;
-            double along = dot(l->n, basis, x);
-            for (size_t i = 0; i < l->n; i++)
-                x[i] -= along * basis[i];
-        }
+    double mean = 0;
+    for (size_t i = 0; i < l->n; i++)
+        mean += x[i] / (double)l->n;
+    for (size_t i = 0; i < l->n; i++)
+        x[i] -= mean;
+    for (size_t b = 0; b < count; b++) {
+        const double *basis = l->basis + b * l->n;
+        take_out(l->n, basis, dot(l->n, basis, x), x);
     }
 }
 
@@ -77,9 +88,17 @@ static bool advance(struct lanczos *l, const struct topology_operator *a)
     double *x = l->basis + l->count * l->n, *y = x + l->n;
     a->apply(a->self, x, y);
     l->alpha[l->count] = dot(l->n, x, y);
+    // All that is not rounding lies along the last two; a length that a pass shortens much has rounding left.
+    take_out(l->n, x, l->alpha[l->count], y);
+    if (l->count)
+        take_out(l->n, x - l->n, l->beta[l->count - 1], y);
     l->count++;
-    orthogonalise(l, l->count, y);
-    double length = sqrt(dot(l->n, y, y));
+    double before, length = sqrt(dot(l->n, y, y));
+    do {
+        before = length;
+        orthogonalise(l, l->count, y);
+        length = sqrt(dot(l->n, y, y));
+    } while (length < before / 2 && length >= 1e-13);
     l->beta[l->count - 1] = length;
     if (length < 1e-13)
         return false;
@@ -104,7 +123,7 @@ static enum base_error iterate(struct lanczos *l, const struct topology_operator
         bool still = fabs(low - before_low) <= scale && fabs(high - before_high) <= scale;
         *smallest = low;
         *largest = high;
-        if (!more || still)
+        if (!more || still || (a->enough > 0 && high >= a->enough)) // from below: it only grows
             return BASE_OK;
         if (last)
             return BASE_ELIMIT;
@@ -126,6 +145,7 @@ enum base_error topology_lanczos(const struct topology_operator *a, size_t steps
     base_rng_seed(&rng, a->n);
     for (size_t i = 0; i < a->n; i++)
         l.basis[i] = base_rng_normal(&rng);
+    orthogonalise(&l, 0, l.basis);
     orthogonalise(&l, 0, l.basis);
     double length = sqrt(dot(a->n, l.basis, l.basis));
     for (size_t i = 0; i < a->n; i++)

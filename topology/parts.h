@@ -18,6 +18,7 @@ struct topology_family {
     double (*weight)(const struct topology_plan *plan, size_t member, uint64_t round); // NULL: always 1/2
     uint64_t (*period)(const struct topology_plan *plan);
     size_t (*neighbours)(const struct topology_plan *plan, size_t member, size_t *peers, size_t capacity);
+    bool alike; // the graph of all meetings looks the same from every member
 };
 
 struct topology_plan {

@@ -85,6 +85,7 @@ static size_t neighbours(const struct topology_plan *plan, size_t member, size_t
     return topology_give(&found, peers, capacity);
 }
 
-const struct topology_family topology_ring = {.partner = partner, .period = period, .neighbours = neighbours};
+const struct topology_family topology_ring = {
+    .partner = partner, .period = period, .neighbours = neighbours, .alike = true};
 const struct topology_family topology_random = {
     .partner = partner, .period = period, .neighbours = neighbours};

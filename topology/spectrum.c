@@ -102,7 +102,8 @@ static void apply_product(void *self, const double *x, double *y)
 static enum base_error distance_of(struct rounds *rounds, uint64_t count, double enough, double *distance)
 {
     double low, high = 0;
-    struct topology_operator product = {topology_plan_members(rounds->plan), apply_product, rounds};
+    struct topology_operator product = {topology_plan_members(rounds->plan), apply_product, rounds,
+                                        isinf(enough) ? 0 : enough * enough};
     enum base_error error = list_rounds(rounds, count);
     if (error)
         return error;
@@ -201,7 +202,7 @@ enum base_error topology_gap_mean(const struct topology_plan *plan, double *gap)
 {
     struct rounds rounds = {.plan = plan};
     size_t n = topology_plan_members(plan);
-    struct topology_operator mean = {n, apply_mean, &rounds};
+    struct topology_operator mean = {n, apply_mean, &rounds, 0};
     if (n < 2) {
         *gap = 1;
         return BASE_OK;

@@ -10,7 +10,9 @@
 
 #include <cmocka.h>
 
-#define MOST 1024u
+#define MOST     1024u
+#define SEARCHED 176u
+#define NOWHERE  10000u
 
 static const double pi = 3.14159265358979323846;
 static uint64_t seed;
@@ -281,6 +283,50 @@ static void shapes(void **state)
     }
 }
 
+// By the distances of Floyd, Warshall 1962, from which topology_shape_of shares nothing.
+static size_t plain_diameter(const struct topology_plan *plan, size_t n, bool *connected)
+{
+    static uint16_t far[SEARCHED][SEARCHED];
+    size_t peers[SEARCHED], diameter = 0;
+    *connected = true;
+    for (size_t i = 0; i < n; i++) {
+        size_t count = topology_plan_neighbours(plan, i, peers, n);
+        for (size_t j = 0; j < n; j++)
+            far[i][j] = i == j ? 0 : NOWHERE;
+        for (size_t k = 0; k < count; k++)
+            far[i][peers[k]] = 1;
+    }
+    for (size_t k = 0; k < n; k++)
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j < n; j++)
+                if (far[i][k] + far[k][j] < far[i][j])
+                    far[i][j] = (uint16_t)(far[i][k] + far[k][j]);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++) {
+            *connected = *connected && far[i][j] != NOWHERE;
+            diameter = far[i][j] != NOWHERE && far[i][j] > diameter ? far[i][j] : diameter;
+        }
+    return diameter;
+}
+
+static void diameters_are_those_of_every_pair(void **state)
+{
+    (void)state;
+    for (size_t n = 2; n <= SEARCHED; n = n < 40 ? n + 1 : n + 17)
+        for (int kind = 0; kind < TOPOLOGY_KINDS; kind++) {
+            if (kind == TOPOLOGY_FILE)
+                continue;
+            bool connected;
+            struct topology_shape shape;
+            struct topology_plan *plan = plan_of((enum topology_kind)kind, n, n % 5 + 1);
+            assert_int_equal(topology_shape_of(plan, &shape), BASE_OK);
+            size_t diameter = plain_diameter(plan, n, &connected);
+            if (shape.diameter != diameter || shape.connected != connected)
+                fail_msg("kind %d of %zu: found %zu, expected %zu", kind, n, shape.diameter, diameter);
+            topology_plan_destroy(plan);
+        }
+}
+
 static void work_without_end_is_refused(void **state)
 {
     struct topology_plan *plan = plan_of(TOPOLOGY_RING, MOST, 1);
@@ -307,6 +353,7 @@ int main(void)
         cmocka_unit_test(every_matching_is_as_likely),
         cmocka_unit_test(tournaments_and_exponential_graphs_mix_fast),
         cmocka_unit_test(shapes),
+        cmocka_unit_test(diameters_are_those_of_every_pair),
         cmocka_unit_test(work_without_end_is_refused),
     };
     return cmocka_run_group_tests(tests, read_seed, NULL);
