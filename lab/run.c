@@ -3,6 +3,7 @@
 #include "lab/directory.h"
 #include "lab/environment.h"
 #include "lab/points.h"
+#include "lab/report/report.h"
 #include "lab/results.h"
 #include "lab/summary.h"
 #include "lab/swarm.h"
@@ -121,6 +122,8 @@ static enum base_error conclude(struct run *run, double start, struct base_reaso
     enum base_error written = lab_summary_write(summary, path, error ? &ignored : why);
     if (!written)
         written = lab_results_write(run->directory.path, NULL, error ? &ignored : why);
+    if (!written)
+        written = lab_report_write(run->directory.path, error ? &ignored : why);
     error = error ? error : written;
     lab_summary_print(summary, stdout);
     lab_histories_free(histories);

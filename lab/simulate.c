@@ -1,6 +1,7 @@
 #include "lab/simulate.h"
 
 #include "lab/directory.h"
+#include "lab/report/report.h"
 #include "lab/results.h"
 #include "lab/simulate_rounds.h"
 #include "lab/summary.h"
@@ -121,6 +122,8 @@ static enum base_error conclude(struct act *act, double start, struct base_reaso
     enum base_error error = lab_summary_write(summary, path, why);
     if (!error)
         error = lab_results_write(act->directory.path, NULL, why);
+    if (!error)
+        error = lab_report_write(act->directory.path, why);
     lab_summary_print(summary, stdout);
     if (histories)
         lab_histories_free(histories);

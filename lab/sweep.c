@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "lab/directory.h"
 #include "lab/environment.h"
+#include "lab/report/report.h"
 #include "lab/results.h"
 #include "lab/run.h"
 #include "lab/sweep_crew.h"
@@ -112,7 +113,8 @@ static enum base_error work(struct sweep *sweep, struct base_reason *why)
 static int conclude(const struct sweep *sweep, int status, struct base_reason *why)
 {
     size_t failed = count_state(&sweep->plan, LAB_SWEEP_FAILED);
-    if (lab_results_write(sweep->directory.path, stdout, why))
+    if (lab_results_write(sweep->directory.path, stdout, why) ||
+        (count_state(&sweep->plan, LAB_SWEEP_COMPLETE) && lab_report_write(sweep->directory.path, why)))
         status = fail(why, LAB_EXIT_FAILED);
     if (failed)
         fprintf(stderr, "p2pml: %zu of %zu runs failed; the same command runs these again\n", failed,

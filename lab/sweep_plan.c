@@ -1,6 +1,7 @@
 #include "lab/sweep_plan.h"
 
 #include "lab/directory.h"
+#include "lab/rounds/rounds.h"
 #include "lab/sweep_private.h"
 
 #include <inttypes.h>
@@ -83,6 +84,17 @@ static enum base_error for_point(const struct planning *p, const struct lab_swee
     return error;
 }
 
+// What the command would refuse.
+static enum base_error check(const struct lab_experiment *experiment, bool simulated, struct base_reason *why)
+{
+    if (!simulated)
+        return lab_experiment_check_run(experiment, why);
+    enum base_error error = lab_experiment_check_sim(experiment, why);
+    if (!error && lab_experiment_engine(experiment) == LAB_ENGINE_ROUNDS)
+        error = lab_rounds_check(experiment, why);
+    return error;
+}
+
 static enum base_error load(struct planning *p, size_t point, const uint64_t *seed, const char *out,
                             struct lab_experiment *experiment)
 {
@@ -94,8 +106,7 @@ static enum base_error load(struct planning *p, size_t point, const uint64_t *se
     source.out = out;
     enum base_error error = lab_experiment_load(&source, experiment, p->why);
     if (!error) {
-        error = p->simulated ? lab_experiment_check_sim(experiment, p->why)
-                             : lab_experiment_check_run(experiment, p->why);
+        error = check(experiment, p->simulated, p->why);
         if (error)
             lab_experiment_free(experiment);
     }

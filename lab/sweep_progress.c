@@ -56,7 +56,7 @@ void lab_sweep_print_span(double seconds, char text[LAB_SPAN_BYTES])
     if (isnan(seconds))
         snprintf(text, LAB_SPAN_BYTES, "-");
     else if (seconds < 60)
-        snprintf(text, LAB_SPAN_BYTES, "%.0f s", seconds);
+        snprintf(text, LAB_SPAN_BYTES, seconds < 9.95 ? "%.1f s" : "%.0f s", seconds);
     else if (seconds < 3600)
         snprintf(text, LAB_SPAN_BYTES, "%.0f min %.0f s", floor(seconds / 60), floor(fmod(seconds, 60)));
     else

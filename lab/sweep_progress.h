@@ -15,11 +15,11 @@ struct lab_sweep_running {
 double lab_sweep_time_left(const struct lab_sweep_plan *plan, const struct lab_sweep_running *running,
                            size_t n_running, size_t at_once);
 
-// "[######--------------] 3/10, 1 failed, 2m10s left: topology.kind=ring,seed=0 (12 s)"
+// "[######--------------] 3/10, 1 failed, left: 2 min 10 s; now topology.kind=ring,seed=0 (12 s)"
 void lab_sweep_line(const struct lab_sweep_plan *plan, const struct lab_sweep_running *running,
                     size_t n_running, size_t at_once, char line[LAB_SWEEP_LINE_BYTES]);
 
-// "45 s", "2 min 10 s", "3 h 4 min"; "-" for NAN.
+// "4.5 s", "45 s", "2 min 10 s", "3 h 4 min"; "-" for NAN.
 #define LAB_SPAN_BYTES 32u
 void lab_sweep_print_span(double seconds, char text[LAB_SPAN_BYTES]);
 

@@ -13,12 +13,12 @@ import unittest
 from cluster import PROGRAM, wait_until
 
 P2PML = os.path.join(os.path.dirname(PROGRAM), "p2pml")
-COMMAND = "run"
+COMMAND = "sim"
 SWEEP = """
 experiment: {nodes: 2, baselines: [], repeats: 2}
-model: {hidden: [16]}
+model: {hidden: [64]}
 data: {train_count: 400, test_count: 100}
-train: {steps: 40, batch: 16, eval_rounds: 5}
+train: {steps: 3000, batch: 16, eval_rounds: 250}
 average: {mode: sync, deadline_floor: 10s}
 node: {start_timeout: 60s}
 checkpoint: {every: 0}
@@ -121,7 +121,7 @@ class SweepTest(unittest.TestCase):
         self.assertEqual([row["run"] for row in rows], LABELS)
         for row in rows:
             summary = self.load("runs", row["run"], "summary.json")
-            self.assertEqual((row["status"], row["nodes"], row["steps"]), ("complete", 2, 40))
+            self.assertEqual((row["status"], row["nodes"], row["steps"]), ("complete", 2, 3000))
             self.assertEqual(row["accuracy"], summary["averaged"]["accuracy"])
             self.assertEqual(row["bytes"], summary["bytes"]["sent"])
             self.assertTrue(row["worst"] <= row["mean"] <= row["best"])

@@ -366,7 +366,7 @@ static void a_line_says_how_far_it_is(void **state)
     plan("sweep: [{train.steps: [8, 16]}]\nexperiment: {repeats: 5}\n", &made);
     const struct lab_sweep_running running[] = {{4, 5}, {5, 1}};
     lab_sweep_line(&made, running, 1, 2, line);
-    assert_string_equal(line, "[--------------------] 0/10; now train.steps=8,seed=2 (5 s)");
+    assert_string_equal(line, "[--------------------] 0/10; now train.steps=8,seed=2 (5.0 s)");
     assert_true(isnan(lab_sweep_time_left(&made, running, 1, 2)));
     for (size_t i = 0; i < 4; i++) {
         made.runs[i].state = i ? LAB_SWEEP_COMPLETE : LAB_SWEEP_FAILED;
@@ -375,9 +375,9 @@ static void a_line_says_how_far_it_is(void **state)
     // Six of 20 s wait, of which two are 6 s old; two at a time.
     assert_true(fabs(lab_sweep_time_left(&made, running, 2, 2) - (6 * 20 - 6) / 2.0) < 1e-9);
     lab_sweep_line(&made, running, 2, 2, line);
-    assert_string_equal(line,
-                        "[########------------] 4/10, 1 failed, left: 57 s; now train.steps=8,seed=2 (5 s), "
-                        "train.steps=16,seed=2 (1 s)");
+    assert_string_equal(
+        line, "[########------------] 4/10, 1 failed, left: 57 s; now train.steps=8,seed=2 (5.0 s), "
+              "train.steps=16,seed=2 (1.0 s)");
     lab_sweep_print_span(130, span);
     assert_string_equal(span, "2 min 10 s");
     lab_sweep_print_span(11040, span);
