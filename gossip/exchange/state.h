@@ -1,6 +1,6 @@
 // What one exchange object holds. Private to gossip/exchange: sparse.c and dense.c change vectors,
 // averaging.c is one transaction of them, forces.c keeps what the trainer has still to be told, settle.c
-// compares the ends of an edge, exchange.c decides who talks when, record.c stores and restores.
+// compares the ends of an edge, request.c decides who asks and who answers, record.c stores and restores.
 #ifndef GOSSIP_EXCHANGE_STATE_H
 #define GOSSIP_EXCHANGE_STATE_H
 
@@ -216,6 +216,26 @@ void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_ex
 // Hands the vectors back: at once (async), or (sync) with the exchange, when its partner can't be met any
 // more, or at the deadline.
 void gossip_round_end(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
+
+// request.c. The edge that our own exchange of this round is to be asked for over, or NULL: none is wanted,
+// or not now, or the other end asks.
+struct gossip_edge *gossip_request_edge(const struct gossip_exchange *exchange);
+// Starts at most one exchange of our own: that of the round first, else the next block of a BOOT.
+enum base_error gossip_request_pump(struct gossip_exchange *exchange,
+                                    struct gossip_exchange_actions *actions) BASE_CHECK;
+// XCHG, XACK, BUSY.
+enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                    const struct gossip_exchange_message *theirs,
+                                    struct gossip_exchange_actions *actions) BASE_CHECK;
+enum base_error gossip_request_answered(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                        const struct gossip_exchange_message *theirs,
+                                        struct gossip_exchange_actions *actions) BASE_CHECK;
+void gossip_request_refused(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                            const struct gossip_busy *theirs);
+// Those that waited for our round, or for the end of our own exchange with somebody else.
+bool gossip_request_answerable(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
+enum base_error gossip_request_parked(struct gossip_exchange *exchange,
+                                      struct gossip_exchange_actions *actions) BASE_CHECK;
 
 // clocks.c. A round begins, or a link: all neighbours, or one, are to be told how far we are.
 void gossip_clocks_begin(struct gossip_exchange *exchange);

@@ -163,7 +163,7 @@ static void test_attackers_are_borne(void **state)
         printf("attacker %s: accuracy %.1f, %.1f with clip 1.5 (%llu forces cut)\n", names[attack],
                found[attack][0], found[attack][1], (unsigned long long)clipped[1]);
         assert_int_equal(clipped[0], 0);
-        assert_true(clipped[1] > 0);
+        assert_true(attack == NONE || clipped[1] > 0);
         assert_true(found[attack][1] > found[NONE][0] - 5);
     }
     assert_true(found[NOISE][0] < found[NONE][0] - 15);

@@ -1,0 +1,263 @@
+// Requests and answers: whether to ask, to answer, to let wait or to refuse. At most one exchange of our own
+// that is not in doubt is under way at a time.
+#include "gossip/exchange/state.h"
+
+#include "base/hash.h"
+#include <string.h>
+
+#define PARK_AHEAD                                                                                           \
+    16u // rounds that a neighbour in step can be ahead (sync); further ahead it is answered at once
+#define RETRY_FIRST_NS 1000000u // after BUSY: 1 ms, doubling
+#define RETRY_DOUBLES  6u
+
+static void send_busy(const struct gossip_edge *edge, uint64_t epoch, uint64_t sequence,
+                      struct gossip_exchange_actions *actions)
+{
+    struct gossip_message message = {.kind = GOSSIP_BUSY, .as.busy = {.epoch = epoch, .sequence = sequence}};
+
+    gossip_edge_send(actions, edge, &message);
+}
+
+static enum base_error start_request(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                     struct gossip_exchange_actions *actions)
+{
+    enum gossip_delta_form form = edge->state == GOSSIP_EDGE_BOOT ? GOSSIP_DELTA_BLOCK : GOSSIP_DELTA_SPARSE;
+    enum base_error error = gossip_averaging_prepare(exchange, edge, form, exchange->clock, &edge->request);
+
+    if (error == BASE_ESTATE)
+        exchange->totals.not_finite++;
+    if (error)
+        return error == BASE_ESTATE ? BASE_OK : error;
+    edge->request.weight = form == GOSSIP_DELTA_SPARSE ? exchange->round.weight : 0.5f;
+    edge->sent_ns = exchange->now_ns;
+    edge->alarm_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
+    exchange->active = edge;
+    struct gossip_message message = gossip_packet_message(&edge->request, GOSSIP_XCHG);
+    gossip_sparse_shorten(edge, &edge->request, &message);
+    gossip_edge_send(actions, edge, &message);
+    return BASE_OK;
+}
+
+struct gossip_edge *gossip_request_edge(const struct gossip_exchange *exchange)
+{
+    struct gossip_edge *edge =
+        exchange->round.wanted ? gossip_edge_find(exchange, &exchange->round.partner) : NULL;
+
+    if (!edge || edge->state != GOSSIP_EDGE_LIVE)
+        return NULL;
+    return !exchange->options.sync || gossip_edge_leads(exchange, edge) ? edge : NULL;
+}
+
+enum base_error gossip_request_pump(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
+{
+    if (exchange->active)
+        return BASE_OK;
+    struct gossip_edge *asked = gossip_request_edge(exchange);
+    if (asked && exchange->now_ns >= exchange->round.retry_ns) {
+        enum base_error error = start_request(exchange, asked, actions);
+        if (error || exchange->active)
+            return error;
+        exchange->round.wanted = false; // our model is not finite: nothing to offer
+    }
+    for (size_t i = 0; i < exchange->n_edges; i++) {
+        struct gossip_edge *edge = exchange->edges[i];
+        if (edge->state == GOSSIP_EDGE_BOOT && gossip_edge_leads(exchange, edge) &&
+            exchange->now_ns >= edge->alarm_ns) {
+            edge->alarm_ns =
+                exchange->now_ns + exchange->options.deadline_floor_ns; // if our model is not finite
+            return start_request(exchange, edge, actions);
+        }
+    }
+    return BASE_OK;
+}
+
+static bool same_transaction(const struct gossip_edge *edge, uint64_t epoch, uint64_t sequence)
+{
+    return edge->epoch == epoch && edge->sequence == sequence;
+}
+
+static enum base_error answer_request(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                      const struct gossip_exchange_message *theirs,
+                                      struct gossip_exchange_actions *actions)
+{
+    enum gossip_delta_form form = (enum gossip_delta_form)theirs->form;
+    bool booting = edge->booted < exchange->options.parameters;
+
+    if (booting != (form == GOSSIP_DELTA_BLOCK))
+        return BASE_EFORMAT;
+    enum base_error error = gossip_averaging_prepare(exchange, edge, form, theirs->clock, &edge->answer);
+    if (error == BASE_ESTATE) {
+        exchange->totals.not_finite++;
+        send_busy(edge, theirs->epoch, theirs->sequence, actions);
+        return BASE_OK;
+    }
+    edge->answer.weight = theirs->weight;
+    struct gossip_message message = gossip_packet_message(&edge->answer, GOSSIP_XACK);
+    if (!error) {
+        gossip_sparse_shorten(edge, &edge->answer, &message);
+        error = gossip_averaging_commit(exchange, edge, &edge->answer, theirs, theirs->clock);
+    }
+    if (error)
+        edge->answer.held = false;
+    if (error == BASE_ENOTFOUND) {
+        // Over indices that we do not remember. Our HELLO makes the peer forget them and take the request
+        // back; then it comes again, with its indices.
+        gossip_settle_tell(exchange, edge, actions);
+        send_busy(edge, theirs->epoch, theirs->sequence, actions);
+        return BASE_OK;
+    }
+    if (error)
+        return error;
+    gossip_edge_settle(exchange, edge);
+    if (form == GOSSIP_DELTA_SPARSE)
+        gossip_round_note(exchange, edge, theirs->clock);
+    gossip_edge_send(actions, edge, &message);
+    if (edge->sequence == 1) // an edge that one end forgot begins where it began before: let them compare
+        gossip_settle_tell(exchange, edge, actions);
+    return BASE_OK;
+}
+
+// Both ends asked at once: the lower id's request stands, the higher id takes its own back and answers.
+static bool loses_tie(struct gossip_exchange *exchange, struct gossip_edge *edge)
+{
+    if (!edge->request.held)
+        return false;
+    if (gossip_edge_leads(exchange, edge)) {
+        edge->busy++;
+        return true;
+    }
+    gossip_edge_drop_request(exchange, edge);
+    return false;
+}
+
+// Sync: their round is one that we have still to come to. Where our trainer waits for this very neighbour, it
+// is not: that would make both wait, each for a round of the other.
+static bool is_ahead_of_us(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
+                           unsigned form, uint64_t clock)
+{
+    if (!exchange->options.sync || form != GOSSIP_DELTA_SPARSE ||
+        (exchange->round.open && gossip_round_meets(exchange, edge)))
+        return false;
+    return clock > exchange->clock && clock - exchange->clock <= PARK_AHEAD;
+}
+
+enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                    const struct gossip_exchange_message *theirs,
+                                    struct gossip_exchange_actions *actions)
+{
+    if (edge->state == GOSSIP_EDGE_HELLO) {
+        send_busy(edge, theirs->epoch, theirs->sequence, actions);
+        return BASE_OK;
+    }
+    if (!same_transaction(edge, theirs->epoch, theirs->sequence) &&
+        !exchange->options.mutate_ignore_sequence) {
+        // Nor is the latest answer sent again: that was to another request of this number.
+        send_busy(edge, theirs->epoch, theirs->sequence, actions);
+        gossip_settle_ask(exchange, edge, actions);
+        return BASE_OK;
+    }
+    if (loses_tie(exchange, edge))
+        return BASE_OK;
+    if (edge->state == GOSSIP_EDGE_IN_DOUBT)
+        gossip_edge_settle(exchange, edge);
+    if (is_ahead_of_us(exchange, edge, theirs->form, theirs->clock))
+        return gossip_packet_keep(&edge->parked, theirs);
+    if (exchange->active && !gossip_edge_leads(exchange, edge))
+        return gossip_packet_keep(&edge->parked, theirs); // one of any circle of waiting nodes is told BUSY
+    if (exchange->active) {
+        edge->busy++;
+        send_busy(edge, theirs->epoch, theirs->sequence, actions);
+        return BASE_OK;
+    }
+    return answer_request(exchange, edge, theirs, actions);
+}
+
+bool gossip_request_answerable(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return edge->parked.held && !exchange->active &&
+           !is_ahead_of_us(exchange, edge, edge->parked.form, edge->parked.clock);
+}
+
+enum base_error gossip_request_parked(struct gossip_exchange *exchange,
+                                      struct gossip_exchange_actions *actions)
+{
+    for (size_t i = 0; i < exchange->n_edges && actions->count < GOSSIP_EXCHANGE_ACTIONS / 2; i++) {
+        struct gossip_edge *edge = exchange->edges[i];
+        if (!gossip_request_answerable(exchange, edge))
+            continue;
+        struct gossip_message message = gossip_packet_message(&edge->parked, GOSSIP_XCHG);
+        edge->parked.held = false;
+        enum base_error error = gossip_request_take(exchange, edge, &message.as.exchange, actions);
+        if (error == BASE_EFORMAT)
+            edge->mismatches++; // not the fault of whom this step is about: its sender gets no answer and
+                                // asks
+        else if (error)
+            return error;
+    }
+    return BASE_OK;
+}
+
+enum base_error gossip_request_answered(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                        const struct gossip_exchange_message *theirs,
+                                        struct gossip_exchange_actions *actions)
+{
+    const struct gossip_packet *request = &edge->request;
+    bool ours =
+        request->held && ((theirs->epoch == request->epoch && theirs->sequence == request->sequence) ||
+                          exchange->options.mutate_ignore_sequence);
+
+    if (!ours || edge->state == GOSSIP_EDGE_HELLO)
+        return BASE_OK; // an answer that was replayed once more than needed
+    enum base_error error = theirs->form == (uint8_t)request->form
+                                ? gossip_averaging_commit(exchange, edge, request, theirs, request->clock)
+                                : BASE_EFORMAT;
+    if (error == BASE_ENOTFOUND) { // over indices that we do not remember: it is replayed with them
+        exchange->active = exchange->active == edge ? NULL : exchange->active;
+        edge->state = GOSSIP_EDGE_IN_DOUBT;
+        gossip_settle_ask(exchange, edge, actions);
+        return BASE_OK;
+    }
+    if (error == BASE_EFORMAT) // or the same answer would break every link to come; without it the edge BOOTs
+        gossip_edge_drop_request(exchange, edge);
+    if (error)
+        return error;
+    uint64_t clock = request->clock;
+    bool doubted = edge->state == GOSSIP_EDGE_IN_DOUBT;
+    if (exchange->active == edge)
+        gossip_deadline_learn(&edge->answers, exchange->now_ns - edge->sent_ns);
+    gossip_edge_drop_request(exchange, edge);
+    gossip_edge_settle(exchange, edge);
+    edge->alarm_ns = 0;
+    if (theirs->form == GOSSIP_DELTA_SPARSE)
+        gossip_round_note(exchange, edge, clock);
+    if (doubted) // a request from an old checkpoint may not be the one that this answered: let them compare
+        gossip_settle_tell(exchange, edge, actions);
+    return BASE_OK;
+}
+
+static uint64_t retry_delay(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
+                            unsigned retries)
+{
+    uint64_t base = (uint64_t)RETRY_FIRST_NS << (retries < RETRY_DOUBLES ? retries : RETRY_DOUBLES);
+    uint64_t salt;
+
+    memcpy(&salt, exchange->options.self.bytes,
+           sizeof salt); // two nodes that met must not meet again in step
+    return base + base_hash_mix(salt ^ edge->sequence ^ retries) % base;
+}
+
+void gossip_request_refused(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                            const struct gossip_busy *theirs)
+{
+    const struct gossip_packet *request = &edge->request;
+
+    if (!request->held || request->epoch != theirs->epoch || request->sequence != theirs->sequence)
+        return;
+    gossip_edge_drop_request(exchange, edge);
+    edge->busy++;
+    if (edge->state == GOSSIP_EDGE_IN_DOUBT)
+        gossip_edge_settle(exchange, edge);
+    edge->alarm_ns = exchange->now_ns + retry_delay(exchange, edge, 2);
+    if (gossip_round_meets(exchange, edge))
+        exchange->round.retry_ns = exchange->now_ns + retry_delay(exchange, edge, exchange->round.retries++);
+}
