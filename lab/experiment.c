@@ -303,6 +303,18 @@ static enum base_error check_sim(const struct lab_experiment *e, struct base_rea
     return error;
 }
 
+static void shift_seeds(const struct lab_experiment *experiment, struct node_config *view)
+{
+    uint64_t shift = experiment->experiment.seed;
+    *view = experiment->node;
+    view->origins.count = node_config_schema.count; // the origins of the node's keys come first
+    view->data.shards = experiment->sim.vector ? 1 : experiment->experiment.nodes; // vectors have no data
+    view->model.seed += shift;
+    view->data.seed += shift;
+    view->train.seed += shift;
+    view->topology.seed += shift;
+}
+
 enum base_error lab_experiment_load(const struct lab_experiment_source *source,
                                     struct lab_experiment *experiment, struct base_reason *why)
 {
@@ -324,9 +336,11 @@ enum base_error lab_experiment_load(const struct lab_experiment_source *source,
     if (!error)
         error = complete(source, &e, why);
     if (!error) {
-        lab_experiment_view(&e, &view);
+        shift_seeds(&e, &view);
         error = node_config_check(&view, why);
     }
+    if (!error)
+        error = lab_experiment_check_graph(&e, why);
     if (error)
         lab_experiment_free(&e);
     *experiment = e;
@@ -353,14 +367,8 @@ bool lab_experiment_wants(const struct lab_experiment *experiment, enum lab_base
 
 void lab_experiment_view(const struct lab_experiment *experiment, struct node_config *view)
 {
-    uint64_t shift = experiment->experiment.seed;
-    *view = experiment->node;
-    view->origins.count = node_config_schema.count; // the origins of the node's keys come first
-    view->data.shards = experiment->sim.vector ? 1 : experiment->experiment.nodes; // vectors have no data
-    view->model.seed += shift;
-    view->data.seed += shift;
-    view->train.seed += shift;
-    view->topology.seed += shift;
+    shift_seeds(experiment, view);
+    node_config_settle(view);
 }
 
 static char *with_accepted(char *(*write)(const struct node_schema *schema, const void *config),

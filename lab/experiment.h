@@ -87,9 +87,18 @@ const char *lab_group_name(const struct lab_experiment *experiment, size_t node,
 
 bool lab_experiment_wants(const struct lab_experiment *experiment, enum lab_baseline baseline);
 
-// The configuration that all nodes share, seeds shifted by experiment.seed, data.shards filled in. A view: it
-// borrows everything and is not to be freed; texts of single nodes are put into it by pointer.
+// The configuration that all nodes share, seeds shifted by experiment.seed, data.shards filled in, the keys
+// that average.method decides settled. A view: it borrows everything and is not to be freed; texts of single
+// nodes are put into it by pointer.
 void lab_experiment_view(const struct lab_experiment *experiment, struct node_config *view);
+
+// topology.file, with the names of this experiment's nodes, each of which must be in it; NULL for other
+// kinds. The caller's.
+struct topology_graph;
+enum base_error lab_experiment_graph(const struct lab_experiment *experiment, struct topology_graph **graph,
+                                     struct base_reason *why) BASE_CHECK;
+enum base_error lab_experiment_check_graph(const struct lab_experiment *experiment,
+                                           struct base_reason *why) BASE_CHECK;
 
 // The keys for people (--help), and the experiment as YAML that reads back to the same; malloc'ed, NULL: out
 // of memory.

@@ -1,8 +1,10 @@
 // What an experiment may be for `p2pml run` and for each engine of `p2pml sim`.
 #include "lab/experiment.h"
+#include "topology/file.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 // Which methods are state machines between two ends, and so can run on nodes.
 static bool runs_on_nodes(int method)
@@ -39,12 +41,44 @@ static enum base_error check_method(const struct lab_experiment *e, struct base_
                   "local; p2pml sim with sim.engine rounds has it"));
 }
 
+enum base_error lab_experiment_graph(const struct lab_experiment *e, struct topology_graph **graph,
+                                     struct base_reason *why)
+{
+    size_t n = (size_t)e->experiment.nodes;
+    struct node_config view;
+    *graph = NULL;
+    if (e->node.topology.kind != TOPOLOGY_FILE)
+        return BASE_OK;
+    struct topology_member *known = calloc(n, sizeof *known);
+    if (!known)
+        return base_fail(why, BASE_ENOMEM, "no memory for the names of %zu nodes", n);
+    for (size_t i = 0; i < n; i++)
+        lab_node_name(i, known[i].name);
+    lab_experiment_view(e, &view);
+    enum base_error error = node_config_graph(&view, known, n, graph, why);
+    free(known);
+    return error;
+}
+
+enum base_error lab_experiment_check_graph(const struct lab_experiment *e, struct base_reason *why)
+{
+    struct topology_graph *graph = NULL;
+    enum base_error error = lab_experiment_graph(e, &graph, why);
+    topology_graph_destroy(graph);
+    return error;
+}
+
 enum base_error lab_experiment_check_run(const struct lab_experiment *e, struct base_reason *why)
 {
     enum base_error error = check_most(e, LAB_PROCESSES_MOST,
                                        "with p2pml run, where each is a process; p2pml sim takes more", why);
     if (!error)
         error = check_method(e, why);
+    if (!error) {
+        struct node_config view;
+        lab_experiment_view(e, &view);
+        error = node_config_check_runnable(&view, why);
+    }
     if (!error && e->sim.vector)
         error = lab_experiment_at(e, "sim.vector", why,
                                   base_fail(why, BASE_EINVAL,

@@ -31,6 +31,8 @@ static void take_steps(struct pupil *p)
     const struct node_config *config = config_of(p);
     double loss_sum = 0, rate_sum = 0;
     size_t examples = 0;
+    if (p->steps)
+        train_trainer_round_begin(p->trainer);
     for (uint64_t i = 0; i < p->steps; i++) {
         struct kernels_loss loss;
         size_t rows = 0;
@@ -152,10 +154,11 @@ static uint64_t steps(void *owner, size_t host, uint64_t round, double pace)
     const struct node_config *config = config_of(p);
     uint64_t done = train_trainer_steps_done(p->trainer), left = config->train.steps - done;
     uint64_t count = left < config->average.local_steps ? left : config->average.local_steps;
-    (void)pace;
     simulate_point_begin(s);
     if (done >= config->train.steps)
         count = 0;
+    if (config->train.scale_rate)
+        train_trainer_scale(p->trainer, pace);
     p->job_rate = train_trainer_rate(p->trainer);
     if (count)
         submit(p, count, p->row_waits ? train_trainer_model(p->trainer) : NULL);

@@ -5,6 +5,7 @@
 #include "lab/simulate_private.h"
 #include "node/clock.h"
 #include "node/setup.h"
+#include "topology/file.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -47,6 +48,19 @@ static bool send(void *owner, bool stream, size_t from, size_t to, size_t bytes,
                             arrival_ns);
 }
 
+// Who stands together with whom, and where: the graph of a file, and groups by their names' numbers. Without
+// groups each node is its own, as in the daemon.
+static enum base_error make_graph(struct simulation *s, struct base_reason *why)
+{
+    uint64_t size = s->experiment->experiment.group_size ? s->experiment->experiment.group_size : 1;
+    s->group = malloc(s->swarm->count * sizeof *s->group);
+    if (!s->group)
+        return base_fail(why, BASE_ENOMEM, "no memory for the groups of the nodes");
+    for (size_t i = 0; i < s->swarm->count; i++)
+        s->group[i] = (uint32_t)(i / size);
+    return lab_experiment_graph(s->experiment, &s->graph, why);
+}
+
 static enum base_error make_world(struct simulation *s, struct base_reason *why)
 {
     const struct node_config *config = &s->bench->view;
@@ -56,7 +70,9 @@ static enum base_error make_world(struct simulation *s, struct base_reason *why)
                                   .profile = (enum gossip_member_profile)config->cluster.profile,
                                   .topology = {.kind = (enum topology_kind)config->topology.kind,
                                                .seed = config->topology.seed,
-                                               .rings = (unsigned)config->topology.rings},
+                                               .rings = (unsigned)config->topology.rings,
+                                               .graph = s->graph},
+                                  .group = s->group,
                                   .peer_entries = 3, // as p2pml run tells each node
                                   .start_members = starters(s),
                                   .start_timeout_ns = config->node.start_timeout_ns,
@@ -93,6 +109,8 @@ static enum base_error create(struct simulation *s, struct base_reason *why)
     if (!error)
         error = lab_recorder_open(path, &s->recorder, why);
     if (!error)
+        error = make_graph(s, why);
+    if (!error)
         error = make_world(s, why);
     free(path);
     return error;
@@ -108,6 +126,8 @@ static void destroy(struct simulation *s)
     simulate_points_destroy(s);
     simulate_pupils_destroy(s);
     lab_network_destroy(s->network);
+    topology_graph_destroy(s->graph);
+    free(s->group);
     lab_links_free(&s->links);
     lab_paces_free(&s->paces);
     free(s);

@@ -56,6 +56,8 @@ struct simulation {
     struct lab_paces paces;
     struct lab_links links;
     struct lab_network *network;
+    struct topology_graph *graph; // of topology.file, or NULL
+    uint32_t *group;              // [nodes]
     struct sim_world world;
     struct sim_learner learner;
     struct sim_watch watch;

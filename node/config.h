@@ -129,9 +129,8 @@ enum base_error node_config_check(const struct node_config *config, struct base_
 enum base_error node_config_check_runnable(const struct node_config *config,
                                            struct base_reason *why) BASE_CHECK;
 
-// The keys that average.method decides take its values, and the log says so: model-average sends whole models
-// in fp32, without drift correction. After the checks; whatever reads the configuration then needs to know
-// nothing of it.
+// The keys that average.method decides take its values: model-average sends whole models in fp32, without
+// drift correction. After the checks; whatever reads the configuration then needs to know nothing of it.
 void node_config_settle(struct node_config *config);
 
 // topology.file, read and checked; *graph is the caller's, NULL for other kinds. known[n]: the nodes that

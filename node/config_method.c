@@ -84,8 +84,6 @@ void node_config_settle(struct node_config *config)
 {
     if (config->average.method != NODE_METHOD_MODEL_AVERAGE)
         return;
-    base_log(BASE_LOG_INFO, "method",
-             "model-average: average.ratio is 1, average.values fp32, average.drift_correction false");
     config->average.ratio = 1;
     config->average.values = KERNELS_FP32;
     config->average.select = COMPRESS_EXACT;

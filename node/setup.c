@@ -343,6 +343,11 @@ static void describe(const struct node_setup *s, const char *version)
     char hex[GOSSIP_ID_HEX];
     gossip_id_hex(&s->identity.id, hex);
     base_log(BASE_LOG_INFO, "node", "p2pml-node %s, id %s", version, hex);
+    if (s->config->average.method == NODE_METHOD_MODEL_AVERAGE)
+        base_log(BASE_LOG_INFO, "method",
+                 "model-average: average.ratio is 1, average.values fp32, average.drift_correction false");
+    if (s->config->average.method == NODE_METHOD_LOCAL)
+        base_log(BASE_LOG_INFO, "method", "local: nothing is averaged");
 }
 
 static enum base_error make_all(struct node_setup *s, const char *version, bool resume,

@@ -2,6 +2,7 @@
 // it.
 #include "base/log.h"
 #include "lab/experiment.h"
+#include "topology/file.h"
 
 #include <glob.h>
 #include <inttypes.h>
@@ -280,6 +281,57 @@ static void the_view_is_a_node_of_the_experiment(void **state)
     lab_experiment_free(&e);
 }
 
+// A graph is of the nodes of the experiment: each of them, and no other.
+static void a_graph_is_of_all_nodes(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned nodes;
+        const char *message; // behind the file's name
+    } cases[] = {{3, NULL},
+                 {2, ":2: there is no node 'node-02'; the nodes are 'node-00' to 'node-01'"},
+                 {4, ": not connected: no line names the node 'node-03'"}};
+    static const char lines[] = "node-00 node-01\nnode-01 node-02\n";
+    char graph[] = "/tmp/p2pml-graph-XXXXXX", text[256], expected[256];
+    int file = mkstemp(graph);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, lines, sizeof lines - 1), sizeof lines - 1);
+    close(file);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct lab_experiment e;
+        struct topology_graph *made = NULL;
+        struct base_reason why;
+        snprintf(text, sizeof text, "experiment:\n  nodes: %u\ntopology:\n  kind: file\n  file: %s\n",
+                 cases[i].nodes, graph);
+        assert_int_equal(load(text, &e, &why) == BASE_OK, cases[i].message == NULL);
+        if (cases[i].message) {
+            snprintf(expected, sizeof expected, "%s:5: topology.file: %s%s", path, graph, cases[i].message);
+            assert_string_equal(why.text, expected);
+            continue;
+        }
+        assert_int_equal(lab_experiment_graph(&e, &made, &why), BASE_OK);
+        assert_int_equal(topology_graph_nodes(made), 3);
+        topology_graph_destroy(made);
+        lab_experiment_free(&e);
+    }
+    unlink(graph);
+}
+
+static void the_view_is_settled_after_the_checks(void **state)
+{
+    (void)state;
+    struct lab_experiment e;
+    struct node_config view;
+    struct base_reason why;
+    assert_int_equal(load("average:\n  method: model-average\n", &e, &why), BASE_OK);
+    lab_experiment_view(&e, &view);
+    assert_true(view.average.ratio == 1 && !view.average.drift_correction);
+    assert_true(e.node.average.ratio == 1.0 / 32);
+    lab_experiment_free(&e);
+    assert_int_not_equal(load("average:\n  method: model-average\n  ratio: 1/8\n", &e, &why), BASE_OK);
+    assert_non_null(strstr(why.text, ".yaml:3: average.ratio: found 0.125, expected 1 or no such key"));
+}
+
 static void baselines_can_be_left_out(void **state)
 {
     (void)state;
@@ -370,6 +422,8 @@ int main(void)
         cmocka_unit_test(later_sources_win),
         cmocka_unit_test(out_of_the_command_line_comes_first),
         cmocka_unit_test(the_view_is_a_node_of_the_experiment),
+        cmocka_unit_test(a_graph_is_of_all_nodes),
+        cmocka_unit_test(the_view_is_settled_after_the_checks),
         cmocka_unit_test(baselines_can_be_left_out),
         cmocka_unit_test(what_was_run_reads_back_to_the_same),
         cmocka_unit_test(help_names_own_keys_and_none_that_are_refused),
