@@ -27,8 +27,9 @@ struct gossip_membership_options {
     enum gossip_member_profile profile;
     uint64_t seed; // of random choices: fresh entropy in a daemon
     uint64_t now_ns;
-    unsigned recent_boots;                 // starts within the last ten minutes: flap damping
-    const struct gossip_allow_list *allow; // borrowed, may change between steps; NULL: everybody
+    unsigned recent_boots;                  // starts within the last ten minutes: flap damping
+    const struct gossip_verifier *verifier; // borrowed for life; NULL: every signature is computed
+    const struct gossip_allow_list *allow;  // borrowed, may change between steps; NULL: everybody
 };
 
 enum gossip_member_state {

@@ -109,11 +109,23 @@ void gossip_record_sign(struct gossip_record *record, const struct gossip_identi
     gossip_identity_sign(identity, bytes, count, record->signature);
 }
 
-bool gossip_record_valid(const struct gossip_record *record)
+static bool verify(const struct gossip_verifier *verifier, const struct gossip_id *id, const uint8_t *bytes,
+                   size_t count, const uint8_t signature[64])
+{
+    return verifier ? verifier->verify(verifier->owner, id, bytes, count, signature)
+                    : gossip_identity_verify(id, bytes, count, signature);
+}
+
+bool gossip_record_verify(const struct gossip_record *record, const struct gossip_verifier *verifier)
 {
     uint8_t bytes[RECORD_BYTES_MOST];
     size_t count = signed_record(record, bytes);
-    return gossip_identity_verify(&record->id, bytes, count, record->signature);
+    return verify(verifier, &record->id, bytes, count, record->signature);
+}
+
+bool gossip_record_valid(const struct gossip_record *record)
+{
+    return gossip_record_verify(record, NULL);
 }
 
 void gossip_record_write(const struct gossip_record *record, struct base_writer *writer)
@@ -187,11 +199,17 @@ void gossip_accusation_sign(struct gossip_accusation *accusation, const struct g
     gossip_identity_sign(identity, bytes, count, accusation->signature);
 }
 
-bool gossip_accusation_valid(const struct gossip_accusation *accusation)
+bool gossip_accusation_verify(const struct gossip_accusation *accusation,
+                              const struct gossip_verifier *verifier)
 {
     uint8_t bytes[RECORD_BYTES_MOST];
     size_t count = signed_accusation(accusation, bytes);
-    return gossip_identity_verify(&accusation->accuser, bytes, count, accusation->signature);
+    return verify(verifier, &accusation->accuser, bytes, count, accusation->signature);
+}
+
+bool gossip_accusation_valid(const struct gossip_accusation *accusation)
+{
+    return gossip_accusation_verify(accusation, NULL);
 }
 
 void gossip_accusation_write(const struct gossip_accusation *accusation, struct base_writer *writer)

@@ -61,6 +61,14 @@ int gossip_version_compare(const struct gossip_version *a, const struct gossip_v
 
 void gossip_record_sign(struct gossip_record *record, const struct gossip_identity *identity);
 bool gossip_record_valid(const struct gossip_record *record); // its signature
+// The same, asking `verifier` (NULL: it is computed).
+struct gossip_verifier { // must say what gossip_identity_verify says: a simulation of many members remembers
+                         // it
+    void *owner;
+    bool (*verify)(void *owner, const struct gossip_id *id, const uint8_t *bytes, size_t count,
+                   const uint8_t signature[64]);
+};
+bool gossip_record_verify(const struct gossip_record *record, const struct gossip_verifier *verifier);
 void gossip_record_write(const struct gossip_record *record, struct base_writer *writer);
 // Strict: flags, name, counts and families are checked. BASE_EFORMAT. The signature is not checked here.
 enum base_error gossip_record_read(struct base_reader *reader, struct gossip_record *record) BASE_CHECK;
@@ -68,6 +76,8 @@ size_t gossip_record_bytes(const struct gossip_record *record);
 
 void gossip_accusation_sign(struct gossip_accusation *accusation, const struct gossip_identity *identity);
 bool gossip_accusation_valid(const struct gossip_accusation *accusation);
+bool gossip_accusation_verify(const struct gossip_accusation *accusation,
+                              const struct gossip_verifier *verifier);
 void gossip_accusation_write(const struct gossip_accusation *accusation, struct base_writer *writer);
 enum base_error gossip_accusation_read(struct base_reader *reader,
                                        struct gossip_accusation *accusation) BASE_CHECK;

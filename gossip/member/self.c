@@ -83,7 +83,7 @@ void member_self_foreign(struct gossip_membership *m, const struct gossip_record
     if (m->stopped || record->version.life == ours->life ||
         gossip_version_compare(&record->version, ours) <= 0)
         return;
-    if (!gossip_record_valid(record)) {
+    if (!gossip_record_verify(record, m->options.verifier)) {
         m->totals.rejected++;
         return;
     }

@@ -168,7 +168,7 @@ static void tell_owner(struct gossip_membership *m, const struct member *x)
 
 static struct member *admit(struct gossip_membership *m, const struct gossip_record *record)
 {
-    if (!gossip_record_valid(record)) {
+    if (!gossip_record_verify(record, m->options.verifier)) {
         m->totals.rejected++;
         return NULL;
     }
@@ -183,7 +183,7 @@ static struct member *admit(struct gossip_membership *m, const struct gossip_rec
 // of.
 static void renew(struct gossip_membership *m, struct member *x, const struct gossip_record *record)
 {
-    if (!gossip_record_valid(record)) {
+    if (!gossip_record_verify(record, m->options.verifier)) {
         m->totals.rejected++;
         return;
     }
@@ -246,7 +246,7 @@ void member_take_dead(struct gossip_membership *m, const struct gossip_record *r
     for (size_t i = 0; i < count; i++)
         if (gossip_id_compare(&accusations[i].subject, &record->id) != 0 ||
             gossip_version_compare(&accusations[i].version, &record->version) != 0 ||
-            !gossip_accusation_valid(&accusations[i]))
+            !gossip_accusation_verify(&accusations[i], m->options.verifier))
             return;
     if ((record->flags & GOSSIP_RECORD_LEFT) || !is_allowed(m, &record->id))
         return;

@@ -199,7 +199,7 @@ static bool is_believable(struct gossip_membership *m, const struct gossip_accus
     struct member *accuser = member_find(m, &accusation->accuser);
     if (!accuser || accuser == m->self || accuser->state == GOSSIP_MEMBER_LEFT || !may_accuse(m, accuser))
         return false;
-    if (gossip_accusation_valid(accusation))
+    if (gossip_accusation_verify(accusation, m->options.verifier))
         return true;
     m->totals.rejected++;
     return false;

@@ -1,113 +1,133 @@
-// From the view to a plan, from the plan to edges.
+// From the view to a plan, from the plan to neighbours, from these and the links to edges.
 #include "lab/sim/sim_process.h"
 #include <stdlib.h>
 #include <string.h>
 
+static void edge(struct sim_node *node, enum gossip_exchange_event_kind kind, size_t peer)
+{
+    struct gossip_exchange_event event = {.kind = kind, .peer = *sim_member_id(node, peer)};
+
+    sim_train_event(node, &event);
+}
+
+// The edge to one peer follows its link and the view.
+static void follow_peer(struct sim_node *node, size_t peer)
+{
+    struct sim_peer *at = &node->peer[peer];
+    bool up = at->neighbour && at->link && node->exchange;
+
+    if (at->neighbour)
+        sim_link_want(node, peer);
+    if (at->neighbour && !at->link && !at->calling)
+        node->tick_ns = sim_node_now(node);
+    if (up == at->edge_up || !node->exchange)
+        return;
+    at->edge_up = up;
+    edge(node, up ? GOSSIP_EXCHANGE_LINK_UP : GOSSIP_EXCHANGE_LINK_DOWN, peer);
+}
+
+static void find_neighbours(struct sim_node *node)
+{
+    size_t nodes = node->world->options.nodes, count = 0;
+
+    node->plan_self = sim_plan_position(node->shared, sim_member_id(node, node->self));
+    if (!node->neighbours)
+        node->neighbours = sim_must(calloc(nodes, sizeof *node->neighbours));
+    if (node->plan_self != SIZE_MAX)
+        count = topology_plan_neighbours(node->plan, node->plan_self, node->neighbours, nodes);
+    node->n_neighbours = count;
+    for (size_t i = 0; i < count; i++) {
+        node->neighbours[i] = node->view[node->neighbours[i]];
+        node->peer[node->neighbours[i]].neighbour = true;
+    }
+}
+
+// Edges to those who are neighbours no longer go down before others come up.
 static void make_plan(struct sim_node *node)
 {
-    size_t count, nodes = node->world->options.nodes, n_neighbours = 0;
-    const struct gossip_record *view = gossip_membership_view(node->membership, &count);
-    struct topology_member *member = sim_must(calloc(count + 1, sizeof *member));
-    size_t *neighbours = sim_must(calloc(nodes, sizeof *neighbours));
+    struct sim_plan *before = node->shared;
+    size_t count, n_before = node->n_neighbours;
+    size_t *neighbours = sim_copy(node->neighbours, n_before * sizeof *neighbours);
+    const struct gossip_record *view = sim_member_view(node, &count);
 
-    topology_plan_destroy(node->plan);
-    free(node->view);
-    node->plan = NULL;
-    node->plan_self = SIZE_MAX;
+    node->shared = sim_plans_take(node->world, view, count);
+    sim_plans_drop(node->world, before);
+    node->plan = node->shared->plan;
+    node->view = node->shared->identity;
     node->n_view = count;
-    node->view = sim_must(calloc(count + 1, sizeof *node->view));
-    for (size_t i = 0; i < count; i++) {
-        memcpy(member[i].name, view[i].name, sizeof member[i].name);
-        memcpy(member[i].id, view[i].id.bytes, sizeof member[i].id);
-        member[i].slot = view[i].slot;
-        node->view[i] = sim_world_find(node->world, &view[i].id);
-        member[i].group = view[i].group;
-        if (node->view[i] == node->self)
-            node->plan_self = i;
-    }
-    BASE_ASSERT(topology_plan_create(&node->world->options.topology, member, count, &node->plan) == BASE_OK);
-    free(member);
-    if (node->plan_self != SIZE_MAX)
-        n_neighbours = topology_plan_neighbours(node->plan, node->plan_self, neighbours, nodes);
-    for (size_t i = 0; i < nodes; i++)
-        node->peer[i].neighbour = false;
-    for (size_t i = 0; i < n_neighbours; i++)
-        node->peer[node->view[neighbours[i]]].neighbour = true;
-    free(neighbours);
-    sim_world_trace(node->world, node->host, "view", NULL, count, n_neighbours);
+    for (size_t i = 0; i < n_before; i++)
+        node->peer[neighbours[i]].neighbour = false;
+    find_neighbours(node);
+    sim_world_trace(node->world, node->host, "view", NULL, count, node->n_neighbours);
     SIM_TELL(node, plan, node);
+    for (size_t i = 0; i < n_before; i++)
+        if (!node->peer[neighbours[i]].neighbour)
+            follow_peer(node, neighbours[i]);
+    free(neighbours);
 }
 
 static void claim_slot(struct sim_node *node)
 {
     struct gossip_member_info info;
 
-    if (node->world->options.topology.kind != TOPOLOGY_BUTTERFLY || node->plan_self == SIZE_MAX ||
-        !node->plan)
+    if (node->world->options.topology.kind != TOPOLOGY_BUTTERFLY || node->plan_self == SIZE_MAX)
         return;
     uint32_t slot = topology_plan_slot(node->plan, node->plan_self);
     if (sim_member_info(node, node->self, &info) && info.record->slot != slot)
-        gossip_membership_slot(node->membership, slot);
+        sim_member_slot(node, slot);
 }
 
-static void edge(struct sim_node *node, enum gossip_exchange_event_kind kind, const struct gossip_id *peer)
+void sim_graph_follow(struct sim_node *node, bool view_changed)
 {
-    struct gossip_exchange_event event = {.kind = kind, .peer = *peer};
-
-    sim_train_event(node, &event);
-}
-
-void sim_graph_follow(struct sim_node *node)
-{
-    make_plan(node);
-    claim_slot(node);
-    for (size_t i = 0; i < node->world->options.nodes; i++) {
-        struct sim_peer *at = &node->peer[i];
-        bool missing = at->neighbour && !at->link;
-        at->wanted = at->neighbour;
-        if (missing && !at->calling)
-            node->tick_ns = sim_node_now(node);
-        bool up = at->neighbour && at->link && node->exchange;
-        if (up == at->edge_up || !node->exchange)
-            continue;
-        at->edge_up = up;
-        edge(node, up ? GOSSIP_EXCHANGE_LINK_UP : GOSSIP_EXCHANGE_LINK_DOWN, sim_member_id(node, i));
+    if (view_changed || !node->shared) {
+        make_plan(node);
+        claim_slot(node);
     }
+    sim_link_want_none(node);
+    for (size_t i = 0; i < node->n_neighbours; i++)
+        follow_peer(node, node->neighbours[i]);
     sim_phase_donors(node);
-    node->graph_changed = true;
-}
-
-// Whose edges are no longer needed is known at a boundary only.
-void sim_graph_forget(struct sim_node *node)
-{
-    uint64_t now_ns = sim_node_now(node), forget_ns = node->world->options.forget_ns;
-
-    for (size_t i = gossip_exchange_edges(node->exchange); i-- > 0;) {
-        struct gossip_edge_info info;
-        struct gossip_member_info member;
-        gossip_exchange_edge_info(node->exchange, i, &info);
-        size_t peer = sim_world_find(node->world, &info.peer);
-        const struct sim_peer *at = &node->peer[peer];
-        bool in_view = false, known = sim_member_info(node, peer, &member);
-        for (size_t k = 0; k < node->n_view; k++)
-            in_view |= node->view[k] == peer;
-        bool stranger = in_view && !at->neighbour && node->graph_changed && node->plan_self != SIZE_MAX;
-        bool dead = known && at->dead_ns && now_ns - at->dead_ns > forget_ns;
-        bool absent = !known && now_ns - node->started_ns > forget_ns;
-        if (!stranger && !dead && !absent)
-            continue;
-        sim_world_trace(node->world, node->host, "forget", dead ? "dead" : "stranger", peer, 0);
-        SIM_TELL(node, lost, node);
-        edge(node, GOSSIP_EXCHANGE_FORGET, &info.peer);
-    }
-    node->graph_changed = false;
+    node->graph_changed |= view_changed;
 }
 
 void sim_graph_stop(struct sim_node *node)
 {
-    topology_plan_destroy(node->plan);
-    free(node->view);
+    sim_plans_drop(node->world, node->shared);
+    free(node->neighbours);
+    node->shared = NULL;
     node->plan = NULL;
-    node->view = NULL;
-    node->n_view = 0;
+    node->view = node->neighbours = NULL;
+    node->n_view = node->n_neighbours = 0;
+}
+
+// Like the daemon: who is in the view and no neighbour, who is dead for long, and who was never
+// seen since this process came back.
+static bool is_needless(const struct sim_node *node, size_t peer)
+{
+    uint64_t now_ns = sim_node_now(node), forget_ns = node->world->options.forget_ns;
+    const struct sim_peer *at = &node->peer[peer];
+    struct gossip_member_info member;
+
+    if (!sim_member_info(node, peer, &member))
+        return now_ns - node->started_ns > forget_ns;
+    if (at->dead_ns && now_ns - at->dead_ns > forget_ns)
+        return true;
+    return node->graph_changed && !at->neighbour && node->plan_self != SIZE_MAX &&
+           sim_plan_position(node->shared, sim_member_id(node, peer)) != SIZE_MAX;
+}
+
+// Whose edges are no longer needed is known at a boundary only: while a view grows, neighbours come and go.
+void sim_graph_forget(struct sim_node *node)
+{
+    for (size_t i = gossip_exchange_edges(node->exchange); i-- > 0;) {
+        struct gossip_edge_info info;
+        gossip_exchange_edge_info(node->exchange, i, &info);
+        size_t peer = sim_world_find(node->world, &info.peer);
+        if (!is_needless(node, peer))
+            continue;
+        sim_world_trace(node->world, node->host, "forget", NULL, peer, 0);
+        SIM_TELL(node, lost, node);
+        edge(node, GOSSIP_EXCHANGE_FORGET, peer);
+    }
+    node->graph_changed = false;
 }

@@ -437,6 +437,16 @@ static void call_member(struct sim_node *node, size_t peer)
     call(node, host)->member = peer;
 }
 
+static void seek(struct sim_node *node, size_t peer)
+{
+    if (node->peer[peer].sought)
+        return;
+    if (!node->sought)
+        node->sought = sim_must(calloc(node->world->options.nodes, sizeof *node->sought));
+    node->peer[peer].sought = true;
+    node->sought[node->n_sought++] = (uint32_t)peer;
+}
+
 void sim_link_packet(struct sim_node *node, size_t peer, const uint8_t *bytes, size_t count)
 {
     struct sim_peer *at = &node->peer[peer];
@@ -453,6 +463,7 @@ void sim_link_packet(struct sim_node *node, size_t peer, const uint8_t *bytes, s
         at->waiting[at->n_waiting].bytes = sim_copy(bytes, count);
         at->waiting[at->n_waiting++].count = count;
     }
+    seek(node, peer);
     call_member(node, peer);
 }
 
@@ -490,6 +501,34 @@ static void tick_entry(struct sim_node *node, size_t i, uint64_t now_ns)
     call(node, entry->host)->entry = i;
 }
 
+void sim_link_want(struct sim_node *node, size_t peer)
+{
+    node->peer[peer].wanted = true;
+    seek(node, peer);
+}
+
+void sim_link_want_none(struct sim_node *node)
+{
+    for (size_t i = 0; i < node->n_sought; i++)
+        node->peer[node->sought[i]].wanted = false;
+}
+
+static void tick_sought(struct sim_node *node)
+{
+    size_t kept = 0, count = node->n_sought;
+
+    for (size_t i = 0; i < count; i++) {
+        size_t peer = node->sought[i];
+        struct sim_peer *at = &node->peer[peer];
+        at->sought = at->wanted || at->n_waiting;
+        if (!at->sought)
+            continue;
+        node->sought[kept++] = (uint32_t)peer;
+        call_member(node, peer);
+    }
+    node->n_sought = kept;
+}
+
 void sim_link_tick(struct sim_node *node, uint64_t now_ns)
 {
     for (struct sim_link *link = node->links; link && node->running; link = link->next)
@@ -506,7 +545,5 @@ void sim_link_tick(struct sim_node *node, uint64_t now_ns)
     }
     for (size_t i = 0; i < node->entries; i++)
         tick_entry(node, i, now_ns);
-    for (size_t i = 0; i < node->world->options.nodes; i++)
-        if (node->peer[i].wanted || node->peer[i].n_waiting)
-            call_member(node, i);
+    tick_sought(node);
 }

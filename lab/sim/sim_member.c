@@ -29,6 +29,12 @@ static unsigned recent_boots(const struct sim_node *node)
     return recent;
 }
 
+// What membership promises changes with its steps only, and with what it is told of this node.
+static void note_deadline(struct sim_node *node)
+{
+    node->member_ns = gossip_membership_deadline(node->membership);
+}
+
 void sim_member_start(struct sim_node *node)
 {
     const struct sim_world *world = node->world;
@@ -39,6 +45,7 @@ void sim_member_start(struct sim_node *node)
         .n_addresses = 1,
         .shard = (uint32_t)node->self,
         .group = world->options.group ? world->options.group[node->self] : 0,
+        .verifier = &world->proofs.verifier,
         .profile = world->options.profile,
         .seed = base_rng_u64(&node->rng),
         .now_ns = sim_node_now(node),
@@ -52,15 +59,51 @@ void sim_member_start(struct sim_node *node)
     options.name = name;
     node->life = options.version.life = base_rng_u64(&node->rng);
     BASE_ASSERT(gossip_membership_create(&options, &node->membership) == BASE_OK);
+    note_deadline(node);
     memcpy(sealing.psk, world->psk, sizeof sealing.psk);
     memcpy(sealing.entropy, &entropy, sizeof sealing.entropy);
     if (world->options.sealed)
         BASE_ASSERT(gossip_datagrams_create(&sealing, &node->datagrams) == BASE_OK);
 }
 
+uint64_t sim_member_deadline(const struct sim_node *node)
+{
+    return node->member_ns;
+}
+
 void sim_member_flags(struct sim_node *node, uint8_t set)
 {
     gossip_membership_flags(node->membership, set, 0);
+    note_deadline(node);
+}
+
+void sim_member_slot(struct sim_node *node, uint32_t slot)
+{
+    gossip_membership_slot(node->membership, slot);
+    note_deadline(node);
+}
+
+const struct gossip_record *sim_member_view(const struct sim_node *node, size_t *count)
+{
+    return gossip_membership_view(node->membership, count);
+}
+
+struct sim_census sim_member_census(const struct sim_node *node)
+{
+    size_t count = gossip_membership_count(node->membership);
+    struct sim_census census = {0};
+
+    for (size_t i = 1; i < count; i++) {
+        struct gossip_member_info info;
+        gossip_membership_info(node->membership, i, &info);
+        if (info.state == GOSSIP_MEMBER_DEAD || info.state == GOSSIP_MEMBER_LEFT)
+            continue;
+        uint8_t flags = info.record->flags;
+        census.here++;
+        census.busy += (flags & GOSSIP_RECORD_ELIGIBLE) && !(flags & GOSSIP_RECORD_FINISHED);
+        census.training |= (flags & GOSSIP_RECORD_TRAINING) != 0;
+    }
+    return census;
 }
 
 void sim_member_stop(struct sim_node *node)
@@ -254,6 +297,7 @@ static enum base_error step(struct sim_node *node, const struct gossip_membershi
         SIM_TELL(node, actions, node, i);
         carry_out(node, &action);
     }
+    note_deadline(node);
     return error;
 }
 

@@ -57,7 +57,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 
 static uint64_t local_deadline(const struct sim_node *node)
 {
-    uint64_t deadline_ns = least(gossip_membership_deadline(node->membership), node->tick_ns);
+    uint64_t deadline_ns = least(sim_member_deadline(node), node->tick_ns);
 
     return least(deadline_ns, sim_train_deadline(node));
 }
@@ -82,8 +82,9 @@ void sim_node_settle(struct sim_node *node)
     }
     for (int turns = 0; node->running && (node->view_changed || node->links_changed); turns++) {
         BASE_ASSERT(turns < 100);
+        bool view_changed = node->view_changed;
         node->view_changed = node->links_changed = false;
-        sim_graph_follow(node);
+        sim_graph_follow(node, view_changed);
     }
     schedule(node);
     if (node->running)
@@ -143,10 +144,9 @@ static void timers(struct sim_node *node)
 {
     uint64_t now_ns = sim_node_now(node);
 
-    if (now_ns >= gossip_membership_deadline(node->membership)) {
+    if (now_ns >= sim_member_deadline(node)) {
         sim_member_tell(node, GOSSIP_MEMBERSHIP_TIMER, node->self);
-        SIM_TELL(node, deadline, node, gossip_membership_deadline(node->membership),
-                 "a timer of membership does not pass");
+        SIM_TELL(node, deadline, node, sim_member_deadline(node), "a timer of membership does not pass");
     }
     if (now_ns >= node->tick_ns) {
         node->tick_ns = now_ns + TICK_NS;
@@ -306,7 +306,10 @@ void sim_node_kill(struct sim_node *node, bool host_too)
         free(node->peer[i].waiting);
     }
     free(node->peer);
+    free(node->sought);
     node->peer = NULL;
+    node->sought = NULL;
+    node->n_sought = 0;
     SIM_TELL(node, ended, node);
 }
 

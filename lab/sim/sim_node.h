@@ -54,7 +54,7 @@ struct sim_peer { // one identity, as this process knows it
     uint64_t host_ns, call_ns, dead_ns, twin_ns; // local: datagram heard, next call, death, a twin
     uint32_t host, sent_host, backoff_ms;        // heard from, sent to
     uint8_t n_waiting, turn, twins;              // twins: how often it had a link to this id already
-    bool neighbour, edge_up, wanted, calling;
+    bool neighbour, edge_up, wanted, calling, sought;
 };
 
 struct sim_entry { // of the peer list
@@ -105,10 +105,12 @@ struct sim_node {
 
     struct gossip_membership *membership;
     struct gossip_datagrams *datagrams;
-    uint64_t boot, life;
+    uint64_t boot, life, member_ns; // member_ns: local, of membership's timer
     bool view_changed, graph_changed, links_changed, stop;
     struct sim_peer *peer; // [identities]
     struct sim_link *links;
+    uint32_t *sought; // [n_sought] identities to whom a link is wanted or something waits
+    size_t n_sought;
     struct sim_entry entry[8];
     size_t entries;
     // Since the simulation began, whatever died meanwhile. On peer streams all framing and handshakes
@@ -119,9 +121,11 @@ struct sim_node {
     enum sim_phase phase;
     uint64_t started_ns, phase_ns, train_ns, checkpoint_ns; // local
     struct gossip_exchange *exchange;
-    struct topology_plan *plan;
-    size_t plan_self, n_view;
-    size_t *view; // [n_view] identities
+    struct sim_plan *shared;          // with all who hold the same view
+    const struct topology_plan *plan; // of that
+    size_t plan_self, n_view;         // place in the view, SIZE_MAX: not in it
+    const size_t *view;               // [n_view] identities
+    size_t *neighbours, n_neighbours; // identities
     struct sim_vectors vectors;
     uint64_t round, step, rounds_done; // done; since the process started
     bool in_round, stepping, resumed;  // the exchange has the vectors; the learner has them

@@ -78,7 +78,7 @@ static void want_donors(struct sim_node *node)
     for (size_t i = 1, wanted = 0; node->phase == SIM_FETCHING && i < nodes && wanted < 3; i++) {
         size_t peer = (node->self + i) % nodes;
         if (is_donor(node, peer)) {
-            node->peer[peer].wanted = true;
+            sim_link_want(node, peer);
             wanted++;
         }
     }
@@ -144,30 +144,7 @@ static void begin_fetch(struct sim_node *node)
     node->links_changed = true;
 }
 
-struct census {        // of the others
-    size_t here, busy; // alive or suspected; that count in the graph and have not finished
-    bool training;     // somebody has begun
-};
-
-static struct census look_around(const struct sim_node *node)
-{
-    size_t count = gossip_membership_count(node->membership);
-    struct census census = {0};
-
-    for (size_t i = 1; i < count; i++) {
-        struct gossip_member_info info;
-        gossip_membership_info(node->membership, i, &info);
-        if (info.state == GOSSIP_MEMBER_DEAD || info.state == GOSSIP_MEMBER_LEFT)
-            continue;
-        uint8_t flags = info.record->flags;
-        census.here++;
-        census.busy += (flags & GOSSIP_RECORD_ELIGIBLE) && !(flags & GOSSIP_RECORD_FINISHED);
-        census.training |= (flags & GOSSIP_RECORD_TRAINING) != 0;
-    }
-    return census;
-}
-
-static bool may_begin(const struct sim_node *node, const struct census *census)
+static bool may_begin(const struct sim_node *node, const struct sim_census *census)
 {
     const struct sim_options *options = &node->world->options;
     uint64_t patience_ns = options->start_timeout_ns ? options->start_timeout_ns : START_TIMEOUT_NS;
@@ -176,13 +153,13 @@ static bool may_begin(const struct sim_node *node, const struct census *census)
         return true; // it goes on already, or nobody comes
     if (node->n_view < options->start_members || node->plan_self == SIZE_MAX)
         return false;
-    for (size_t i = 0; i < options->nodes; i++)
-        if (node->peer[i].neighbour && !node->peer[i].link)
+    for (size_t i = 0; i < node->n_neighbours; i++)
+        if (!node->peer[node->neighbours[i]].link)
             return false;
     return true;
 }
 
-static void join(struct sim_node *node, const struct census *census)
+static void join(struct sim_node *node, const struct sim_census *census)
 {
     uint64_t age_ns = sim_node_now(node) - node->started_ns;
 
@@ -194,7 +171,7 @@ static void join(struct sim_node *node, const struct census *census)
         sim_phase_enter(node, SIM_READY);
 }
 
-static void get_ready(struct sim_node *node, const struct census *census)
+static void get_ready(struct sim_node *node, const struct sim_census *census)
 {
     bool learns = node->world->options.learner;
 
@@ -212,7 +189,7 @@ static void get_ready(struct sim_node *node, const struct census *census)
     sim_train_begin(node);
 }
 
-static void linger(struct sim_node *node, const struct census *census)
+static void linger(struct sim_node *node, const struct sim_census *census)
 {
     uint64_t linger_ns = node->world->options.linger_ns;
     bool late = linger_ns && sim_node_now(node) - node->train_ns >= linger_ns;
@@ -243,7 +220,7 @@ void sim_phase_tick(struct sim_node *node)
         go(node);
         return;
     }
-    const struct census census = look_around(node);
+    const struct sim_census census = sim_member_census(node);
     if (node->phase == SIM_JOINING)
         join(node, &census);
     if (node->phase == SIM_FETCHING) {

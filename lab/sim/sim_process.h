@@ -19,6 +19,15 @@ void sim_member_start(struct sim_node *node);
 void sim_member_stop(struct sim_node *node);
 void sim_member_tell(struct sim_node *node, enum gossip_membership_event_kind kind, size_t peer);
 void sim_member_flags(struct sim_node *node, uint8_t set); // of its own record
+void sim_member_slot(struct sim_node *node, uint32_t slot);
+uint64_t sim_member_deadline(const struct sim_node *node); // local
+// Those who count in the graph, by id; until the next step.
+const struct gossip_record *sim_member_view(const struct sim_node *node, size_t *count);
+struct sim_census {    // of the others
+    size_t here, busy; // alive or suspected; that count in the graph and have not finished
+    bool training;     // somebody has begun
+};
+struct sim_census sim_member_census(const struct sim_node *node);
 // False: the bytes broke the layout.
 bool sim_member_packet(struct sim_node *node, size_t peer, enum gossip_member_way way, const uint8_t *bytes,
                        size_t count);
@@ -38,12 +47,14 @@ void sim_link_say(struct sim_node *node, struct sim_link *link, const struct gos
 void sim_link_write(struct sim_node *node, struct sim_link *link, struct base_buffer *out); // and frees it
 void sim_link_introduce(struct sim_node *node, const struct sim_link *link); // on a plain stream
 void sim_link_count_received(struct sim_node *node, const struct sim_link *link, size_t count);
+void sim_link_want(struct sim_node *node, size_t peer); // a link is to be there until further notice
+void sim_link_want_none(struct sim_node *node);
 void sim_link_close(struct sim_node *node, size_t peer, const char *why);
 void sim_link_free_all(struct sim_node *node);
 
 // -- view, plan and edges (sim_graph.c)
-void sim_graph_follow(struct sim_node *node); // the view or the links have changed
-void sim_graph_forget(struct sim_node *node); // edges that nobody needs; at a boundary
+void sim_graph_follow(struct sim_node *node, bool view_changed); // the view or the links have changed
+void sim_graph_forget(struct sim_node *node);                    // edges that nobody needs; at a boundary
 void sim_graph_stop(struct sim_node *node);
 
 // -- from joining to leaving (sim_phase.c)

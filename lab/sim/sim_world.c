@@ -56,6 +56,7 @@ void sim_world_create(struct sim_world *world, const struct sim_options *options
     base_rng_seed_stream(&world->rng, options->seed, 0x40000);
     sim_net_create(&world->net, &world->queue, hosts, options->seed, &sim_node_handler, world);
     world->net.wire = options->wire;
+    sim_proofs_create(&world->proofs);
     make_identities(world);
     for (size_t i = 0; i < sizeof world->psk; i++)
         world->psk[i] = (uint8_t)base_rng_below(&world->rng, 256);
@@ -73,6 +74,7 @@ void sim_world_destroy(struct sim_world *world)
     free(world->node);
     free(world->identity);
     free(world->by_id);
+    sim_proofs_destroy(&world->proofs);
 }
 
 bool sim_world_run(struct sim_world *world, uint64_t until_ns)

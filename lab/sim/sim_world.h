@@ -18,6 +18,8 @@
 #include "gossip/member/member.h"
 #include "lab/sim/sim_learner.h"
 #include "lab/sim/sim_net.h"
+#include "lab/sim/sim_plans.h"
+#include "lab/sim/sim_proofs.h"
 #include "lab/sim/sim_trace.h"
 #include "lab/sim/sim_watch.h"
 #include "topology/topology.h"
@@ -63,6 +65,8 @@ struct sim_world {
     uint32_t *by_id;                  // open addressing: identity + 1
     size_t by_id_size;
     uint8_t psk[32];
+    struct sim_proofs proofs;
+    struct sim_plans plans;
     bool resting; // no rounds begin
     struct sim_counts counts;
     const char *broken; // the first invariant that did not hold
