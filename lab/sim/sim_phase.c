@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #define START_TIMEOUT_NS (10 * SIM_SECOND)
+#define EDGES_NS         (5 * SIM_SECOND) // how long edges are waited for where others train already
 #define ALONE_NS         (5 * SIM_SECOND) // nobody is found: the first of a new cluster
 #define PATIENCE_NS      (5 * SIM_SECOND) // with a donor, who answers at its next boundary
 #define TELL_NS          (400 * SIM_MS)   // how long others are told that this process leaves
@@ -144,19 +145,39 @@ static void begin_fetch(struct sim_node *node)
     node->links_changed = true;
 }
 
+// Linked, and both ends have compared what they hold.
+static bool edge_is_live(const struct sim_node *node, size_t peer)
+{
+    for (size_t i = 0; i < gossip_exchange_edges(node->exchange); i++) {
+        struct gossip_edge_info info;
+        gossip_exchange_edge_info(node->exchange, i, &info);
+        if (gossip_id_compare(&info.peer, sim_member_id(node, peer)) == 0)
+            return info.state == GOSSIP_EDGE_LIVE;
+    }
+    return false;
+}
+
+static bool edges_are_live(const struct sim_node *node)
+{
+    for (size_t i = 0; i < node->n_neighbours; i++)
+        if (!edge_is_live(node, node->neighbours[i]))
+            return false;
+    return true;
+}
+
+// As in the daemon: those who are expected, and edges to all neighbours; where others train already nobody
+// else is waited for, and edges not for long.
 static bool may_begin(const struct sim_node *node, const struct sim_census *census)
 {
     const struct sim_options *options = &node->world->options;
     uint64_t patience_ns = options->start_timeout_ns ? options->start_timeout_ns : START_TIMEOUT_NS;
+    uint64_t waited_ns = sim_node_now(node) - node->started_ns;
 
-    if (census->training || sim_node_now(node) - node->started_ns > patience_ns)
-        return true; // it goes on already, or nobody comes
-    if (node->n_view < options->start_members || node->plan_self == SIZE_MAX)
+    if (waited_ns > patience_ns)
+        return true;
+    if (node->plan_self == SIZE_MAX || (node->n_view < options->start_members && !census->training))
         return false;
-    for (size_t i = 0; i < node->n_neighbours; i++)
-        if (!node->peer[node->neighbours[i]].link)
-            return false;
-    return true;
+    return edges_are_live(node) || (census->training && waited_ns >= EDGES_NS);
 }
 
 static void join(struct sim_node *node, const struct sim_census *census)
