@@ -148,6 +148,7 @@ void member_net_start(struct member_net *net, size_t at, uint64_t boot)
         .addresses = {{.family = 4, .ip = {10, 0, 0, (uint8_t)at}, .port = 7400}},
         .n_addresses = 1,
         .shard = GOSSIP_NO_SHARD,
+        .group = MEMBER_NET_GROUP + (uint32_t)at,
         .seed = base_rng_u64(&net->rng),
         .now_ns = net->now_ns,
         .allow = node->options.allow};

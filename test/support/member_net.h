@@ -7,6 +7,8 @@
 #include "base/rng.h"
 #include "gossip/member/member.h"
 
+#define MEMBER_NET_GROUP 100u // of node 0; each has the next
+
 #define MEMBER_NET_MOST 64
 
 struct member_net_packet;

@@ -83,6 +83,41 @@ static void one_living_name_is_enough(void **s)
     member_net_destroy(&net);
 }
 
+static void all_know_the_group_of_each(void **s)
+{
+    (void)s;
+    begin(6);
+    for (size_t i = 0; i < net.count; i++)
+        for (size_t j = 0; j < net.count; j++) {
+            struct gossip_member_info info;
+            assert_int_equal(
+                gossip_membership_find(net.nodes[i].membership, &net.nodes[j].identity.id, &info), BASE_OK);
+            assert_int_equal(info.record->group, MEMBER_NET_GROUP + j);
+        }
+    member_net_destroy(&net);
+}
+
+// Who tells one group here and another there is found out by the hash of the view.
+static void the_hash_covers_the_group(void **s)
+{
+    (void)s;
+    uint64_t hash[2];
+    begin(1);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct gossip_membership *membership;
+        struct gossip_membership_totals t;
+        struct gossip_membership_options options = net.nodes[0].options;
+        options.name = "n00";
+        options.group += i;
+        assert_int_equal(gossip_membership_create(&options, &membership), BASE_OK);
+        gossip_membership_totals(membership, &t);
+        hash[i] = t.view_hash;
+        gossip_membership_destroy(membership);
+    }
+    assert_true(hash[0] != hash[1]);
+    member_net_destroy(&net);
+}
+
 static void a_killed_process_is_known_to_all_in_a_second(void **s)
 {
     (void)s;
@@ -470,6 +505,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_living_name_is_enough),
+        cmocka_unit_test(all_know_the_group_of_each),
+        cmocka_unit_test(the_hash_covers_the_group),
         cmocka_unit_test(a_killed_process_is_known_to_all_in_a_second),
         cmocka_unit_test(a_closed_port_makes_no_storm),
         cmocka_unit_test(a_silent_host_is_given_time),
