@@ -101,6 +101,7 @@ static const char about_topology[] =
     "                   star         everybody with one hub, in turn\n"
     "                   matchings    a random matching, drawn anew each round\n"
     "                   base         base-2 graph: the exact mean after at most 2 log2 N + 1 rounds, any N\n"
+    "                                (--param base_k=K: base-(K+1), met by two at a time)\n"
     "                   hierarchical the exact mean inside each group (--group-size G), then among their "
     "leaders\n"
     "                   file         --file PATH: lines 'name name [weight]', # comments; without --nodes, "

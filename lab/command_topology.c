@@ -14,7 +14,7 @@ struct wanted {
     struct lab_topology topology;
     const char *path;
     enum form form;
-    bool help, nodes_given, group_given, rings_given;
+    bool help, nodes_given, group_given, rings_given, base_given;
 };
 
 static bool refuse(const char *option, const char *found, const char *expected)
@@ -61,12 +61,12 @@ static bool take_parameter(const char *text, struct wanted *wanted)
         return wanted->rings_given = true;
     }
     if (strncmp(text, "base_k=", 7) == 0) {
-        if (take_count(text + 7, 1, 1, &value))
-            return true;
-        return refuse("param", text,
-                      "base_k=1: meetings are of two, so of the base-(k+1) graphs there is base-2 only");
+        if (!take_count(text + 7, 1, TOPOLOGY_BASE_MOST, &value))
+            return refuse("param", text, "base_k=1 to base_k=7");
+        wanted->topology.options.base_k = (unsigned)value;
+        return wanted->base_given = true;
     }
-    return refuse("param", text, "rings=K (of random) or base_k=1 (of base)");
+    return refuse("param", text, "rings=K (of random) or base_k=K (of base)");
 }
 
 static bool take_number(int option, struct wanted *wanted)
@@ -145,6 +145,8 @@ static bool check(const struct wanted *wanted)
         return complain("the kind hierarchical needs --group-size G, the nodes of a host or rack");
     if (kind != TOPOLOGY_RANDOM && wanted->rings_given)
         return complain("--param rings=K goes with the kind random only");
+    if (kind != TOPOLOGY_BASE && wanted->base_given)
+        return complain("--param base_k=K goes with the kind base only");
     return true;
 }
 

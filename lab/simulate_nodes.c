@@ -71,6 +71,7 @@ static enum base_error make_world(struct simulation *s, struct base_reason *why)
                                   .topology = {.kind = (enum topology_kind)config->topology.kind,
                                                .seed = config->topology.seed,
                                                .rings = (unsigned)config->topology.rings,
+                                               .base_k = (unsigned)config->topology.base_k,
                                                .graph = s->graph},
                                   .group = s->group,
                                   .peer_entries = 3, // as p2pml run tells each node

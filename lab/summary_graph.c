@@ -34,7 +34,8 @@ static json_t *planned_edges(const struct lab_summary *s)
     struct base_reason ignored;
     struct lab_topology t = {.options = {.kind = (enum topology_kind)c->topology.kind,
                                          .seed = c->topology.seed,
-                                         .rings = (unsigned)c->topology.rings},
+                                         .rings = (unsigned)c->topology.rings,
+                                         .base_k = (unsigned)c->topology.base_k},
                              .n = s->swarm->count,
                              .group_size = e->experiment.group_size ? e->experiment.group_size : 1};
     json_t *edges = json_array();

@@ -100,8 +100,9 @@ struct node_config {
     struct {      // topology.*
         int kind; // enum topology_kind
         uint64_t seed;
-        uint64_t rings; // random: K
-        char *file;     // file: the graph
+        uint64_t rings;  // random: K
+        uint64_t base_k; // base: k
+        char *file;      // file: the graph
     } topology;
     struct {               // checkpoint.*
         uint64_t every_ns; // 0: only at the end

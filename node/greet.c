@@ -21,7 +21,9 @@ uint64_t node_greeting_rules(const struct node_config *config, uint64_t graph)
     bool moments = config->average.share_second_moment > 0 && config->train.optimizer == NODE_OPTIMIZER_ADAMW;
     uint64_t hash = join(0x72756c6573ull, (uint64_t)config->topology.kind);
     hash = join(hash, config->topology.seed);
-    hash = join(hash, config->topology.kind == TOPOLOGY_RANDOM ? config->topology.rings : 0);
+    hash = join(hash, config->topology.kind == TOPOLOGY_RANDOM ? config->topology.rings
+                      : config->topology.kind == TOPOLOGY_BASE ? config->topology.base_k
+                                                               : 0);
     hash = join(hash, graph);
     hash = join(hash, (uint64_t)config->cluster.profile);
     hash = join(hash, (uint64_t)config->average.method);
@@ -52,7 +54,8 @@ enum base_error node_greeting_compare(const struct gossip_greeting *ours,
         return base_fail(
             why, BASE_EMISMATCH,
             "its settings differ in one that all nodes must share: topology.kind, topology.seed, "
-            "topology.rings, topology.file, cluster.profile, average.method, drift_correction, drift_gain, "
+            "topology.rings, topology.base_k, topology.file, cluster.profile, average.method, "
+            "drift_correction, drift_gain, "
             "drift_limit, clip, mode (bounded or not) or share_second_moment");
     return BASE_OK;
 }

@@ -100,6 +100,7 @@ static enum base_error take_graph(struct node_setup *s, struct base_reason *why)
     s->topology = (struct topology_options){.kind = (enum topology_kind)s->config->topology.kind,
                                             .seed = s->config->topology.seed,
                                             .rings = (unsigned)s->config->topology.rings,
+                                            .base_k = (unsigned)s->config->topology.base_k,
                                             .graph = s->graph};
     return code;
 }

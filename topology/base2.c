@@ -1,68 +1,160 @@
-// The base-2 graph: Y. Takezawa, R. Sato, H. Bao, K. Niwa, M. Yamada, "Beyond Exponential Graph:
-// Communication- Efficient Topologies for Decentralized Learning via Finite-time Convergence", NeurIPS 2023,
-// for k = 1.
+// The base-(k+1) graph: Y. Takezawa, R. Sato, H. Bao, K. Niwa, M. Yamada, "Beyond Exponential Graph:
+// Communication-Efficient Topologies for Decentralized Learning via Finite-time Convergence", NeurIPS 2023,
+// algorithms 1 to 3. There a node has up to k neighbours in a round; here it meets one after another, with
+// weights that come to the same: k = 1 is the published base-2 graph round by round, more takes more rounds.
 //
-// n = p q with p = 2^a and q odd: p teams of q average inside, then position by position across, as a
-// hypercube. Inside a team, q = 2^p1 + 2^p2 + ... with p1 > p2 > ...: parts of these sizes average each
-// within itself (p1 rounds, smaller parts late); then part 1 meets all later ones, part 2 all later ones, and
-// so on, with weight |part j| / (|part j| + |part j+1| + ...), after which the mean inside every part is the
-// mean of all; and each part averages within itself again as soon as it has met.
+// n = p q, where no prime up to k+1 divides q: p teams of q average inside, then position by position across,
+// as a grid of p. Inside a team, q = a1 (k+1)^p1 + a2 (k+1)^p2 + ... with p1 > p2 > ...: parts of these sizes
+// average each within itself (smaller parts late); then part 1 meets all later ones, part 2 all later ones,
+// and so on, after which the mean inside every piece of (k+1)^p is the mean of all; and each piece averages
+// within itself again as soon as its part has met. Or all n are one team, where that is shorter.
 #include "topology/parts.h"
 
-static unsigned log2_floor(size_t n)
+// The power of k+1 that begins n, and how often it goes into n.
+static size_t leading(size_t n, unsigned k, size_t *copies)
 {
-    unsigned log = 0;
-    while (n >> log > 1)
-        log++;
-    return log;
+    size_t power = 1;
+    while (power <= n / (k + 1))
+        power *= k + 1;
+    *copies = n / power;
+    return power;
 }
 
-uint32_t topology_base_rounds(size_t n)
+// The largest divisor of n without primes above k+1.
+static size_t smooth_part(size_t n, unsigned k)
+{
+    size_t rest = n;
+    for (size_t f = 2; f <= k + 1; f++)
+        while (rest % f == 0)
+            rest /= f;
+    return n / rest;
+}
+
+// Cliques of f <= k+1, which average by themselves.
+static uint32_t clique_rounds(size_t f)
+{
+    return f == 2 ? 1 : topology_base_rounds(f, 1);
+}
+
+static void clique(struct topology_meetings *meetings, const uint32_t *who, size_t f, uint32_t round)
+{
+    if (f == 2)
+        topology_meet(meetings, (struct topology_meeting){who[0], who[1], round, 0.5});
+    else
+        topology_base(meetings, who, f, 1, round);
+}
+
+// Of a grid whose sides are the prime factors of n (a hyper-hypercube).
+static uint32_t grid_rounds(size_t n)
 {
     uint32_t rounds = 0;
-    for (; n > 1 && n % 2 == 0; n /= 2)
-        rounds++;
-    return n > 1 ? rounds + 2 * log2_floor(n) + 1 : rounds;
+    for (size_t f = 2; n > 1; f++)
+        for (; n % f == 0; n /= f)
+            rounds += clique_rounds(f);
+    return rounds;
 }
 
-// who[count], count = 2^stages, in `stages` rounds from `round` on.
-static void hypercube(struct topology_meetings *meetings, const uint32_t *who, unsigned stages,
-                      uint32_t round)
+// who[0], who[stride], ..., n of them.
+static void grid(struct topology_meetings *meetings, const uint32_t *who, size_t n, size_t stride,
+                 uint32_t round)
 {
-    for (unsigned stage = 0; stage < stages; stage++)
-        for (size_t i = 0; i < (size_t)1 << stages; i++)
-            if (!(i >> stage & 1))
-                topology_meet(meetings, (struct topology_meeting){who[i], who[i | (size_t)1 << stage],
-                                                                  round + stage, 0.5});
+    uint32_t side[TOPOLOGY_BASE_MOST + 1];
+    for (size_t f = 2, step = 1; step < n; f++)
+        for (; n / step % f == 0; step *= f, round += clique_rounds(f))
+            for (size_t i = 0; i < n; i++) {
+                if (i / step % f)
+                    continue;
+                for (size_t at = 0; at < f; at++)
+                    side[at] = who[(i + at * step) * stride];
+                clique(meetings, side, f, round);
+            }
 }
 
-static void average_team(struct topology_meetings *meetings, const uint32_t *who, size_t q, uint32_t round)
+// Until all parts of a team have averaged.
+static uint32_t parts_rounds(size_t q, unsigned k)
 {
-    unsigned most = log2_floor(q);
-    uint32_t turn = round + most; // in which the part at hand meets all later ones
-    for (size_t begin = 0; begin < q;) {
-        unsigned stages = log2_floor(q - begin);
-        size_t part = (size_t)1 << stages, rest = q - begin - part;
-        hypercube(meetings, who + begin, stages, round + most - stages);
+    uint32_t most = 0;
+    for (size_t copies, power; q; q -= copies * power) {
+        power = leading(q, k, &copies);
+        uint32_t rounds = grid_rounds(copies * power);
+        most = rounds > most ? rounds : most;
+    }
+    return most;
+}
+
+static uint32_t team_rounds(size_t q, unsigned k)
+{
+    uint32_t turn = parts_rounds(q, k), most = turn;
+    for (size_t copies, power; q; q -= copies * power) {
+        power = leading(q, k, &copies);
+        turn += q > copies * power ? (uint32_t)copies : 0;
+        uint32_t end = turn + grid_rounds(power);
+        most = end > most ? end : most;
+    }
+    return most;
+}
+
+// Each of the later ones meets one of each piece, which all hold one value: with w at once and for all
+// pieces, or one after another with w, w / (1 - w), w / (1 - 2w), ...
+static void meet_later(struct topology_meetings *meetings, const uint32_t *who, size_t power, size_t copies,
+                       size_t rest, uint32_t round)
+{
+    double w = (double)power / (double)(copies * power + rest);
+    for (size_t piece = 0; piece < copies; piece++)
         for (size_t i = 0; i < rest; i++)
-            topology_meet(meetings, (struct topology_meeting){who[begin + i], who[begin + part + i], turn,
-                                                              (double)part / (double)(part + rest)});
-        turn += rest > 0;
-        hypercube(meetings, who + begin, stages, turn);
-        begin += part;
+            topology_meet(meetings,
+                          (struct topology_meeting){who[piece * power + i], who[copies * power + i],
+                                                    round + (uint32_t)piece, w / (1 - (double)piece * w)});
+}
+
+static void average_team(struct topology_meetings *meetings, const uint32_t *who, size_t q, unsigned k,
+                         uint32_t round)
+{
+    const uint32_t inside = round + parts_rounds(q, k);
+    uint32_t turn = inside; // in which the part at hand meets all later ones
+    for (size_t copies, power; q; q -= copies * power, who += copies * power) {
+        power = leading(q, k, &copies);
+        size_t part = copies * power, rest = q - part;
+        grid(meetings, who, part, 1, inside - grid_rounds(part));
+        if (rest) {
+            meet_later(meetings, who, power, copies, rest, turn);
+            turn += (uint32_t)copies;
+        }
+        for (size_t piece = 0; piece < copies; piece++)
+            grid(meetings, who + piece * power, power, 1, turn);
     }
 }
 
-void topology_base(struct topology_meetings *meetings, const uint32_t *who, size_t n, uint32_t round)
+static uint32_t teams_rounds(size_t n, unsigned k)
 {
-    size_t p = n & (0 - n), q = n < 2 ? 1 : n / p;
+    size_t p = smooth_part(n, k);
+    return (n > p ? team_rounds(n / p, k) : 0) + grid_rounds(p);
+}
+
+static bool one_team_is_shorter(size_t n, unsigned k)
+{
+    return n > smooth_part(n, k) && team_rounds(n, k) < teams_rounds(n, k);
+}
+
+uint32_t topology_base_rounds(size_t n, unsigned k)
+{
+    if (n < 2)
+        return 0;
+    return one_team_is_shorter(n, k) ? team_rounds(n, k) : teams_rounds(n, k);
+}
+
+void topology_base(struct topology_meetings *meetings, const uint32_t *who, size_t n, unsigned k,
+                   uint32_t round)
+{
     if (n < 2)
         return;
+    if (one_team_is_shorter(n, k)) {
+        average_team(meetings, who, n, k, round);
+        return;
+    }
+    size_t p = smooth_part(n, k), q = n / p;
     for (size_t team = 0; q > 1 && team < p; team++)
-        average_team(meetings, who + team * q, q, round);
-    round += topology_base_rounds(q);
-    for (size_t stage = 1; stage < p; stage *= 2, round++)
-        for (size_t i = 0; i < n; i++)
-            if (!(i / q & stage))
-                topology_meet(meetings, (struct topology_meeting){who[i], who[i + stage * q], round, 0.5});
+        average_team(meetings, who + team * q, q, k, round);
+    for (size_t i = 0; i < q; i++)
+        grid(meetings, who + i, p, q, round + (q > 1 ? team_rounds(q, k) : 0));
 }

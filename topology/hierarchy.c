@@ -8,15 +8,15 @@ static enum base_error make_base(struct topology_plan *plan, const struct topolo
 {
     struct topology_meetings meetings = {0};
     uint32_t *who = malloc((plan->n + 1) * sizeof *who);
-    (void)options;
+    unsigned k = options->base_k ? options->base_k : 1;
     (void)members;
     if (!who)
         return BASE_ENOMEM;
     for (size_t i = 0; i < plan->n; i++)
         who[i] = (uint32_t)i;
-    topology_base(&meetings, who, plan->n, 0);
+    topology_base(&meetings, who, plan->n, k, 0);
     free(who);
-    return topology_table_make(plan, &meetings, topology_base_rounds(plan->n));
+    return topology_table_make(plan, &meetings, topology_base_rounds(plan->n, k));
 }
 
 const struct topology_family topology_base2 = {.make = make_base, TOPOLOGY_TABLE};
@@ -60,7 +60,7 @@ static uint32_t longest_of(const size_t *first, size_t groups)
 {
     uint32_t longest = 0;
     for (size_t g = 0; g < groups; g++) {
-        uint32_t rounds = topology_base_rounds(first[g + 1] - first[g]);
+        uint32_t rounds = topology_base_rounds(first[g + 1] - first[g], 1);
         longest = rounds > longest ? rounds : longest;
     }
     return longest;
@@ -84,11 +84,11 @@ static enum base_error make_hierarchical(struct topology_plan *plan, const struc
     for (size_t g = 0; g < groups; g++) {
         size_t size = first[g + 1] - first[g];
         leaders[g] = who[first[g]];
-        topology_base(&meetings, who + first[g], size, inside - topology_base_rounds(size));
+        topology_base(&meetings, who + first[g], size, 1, inside - topology_base_rounds(size, 1));
     }
     qsort(leaders, groups, sizeof *leaders, compare_leaders);
-    topology_base(&meetings, leaders, groups, inside);
-    error = topology_table_make(plan, &meetings, inside + topology_base_rounds(groups));
+    topology_base(&meetings, leaders, groups, 1, inside);
+    error = topology_table_make(plan, &meetings, inside + topology_base_rounds(groups, 1));
 out:
     free(first);
     free(place);

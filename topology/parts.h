@@ -95,9 +95,10 @@ enum base_error topology_colour(size_t n, const struct topology_edge *edges, siz
 // that are joined along cycles get few colours. Frees the list in any case.
 enum base_error topology_graph_make(struct topology_plan *plan, struct topology_edges *edges) BASE_CHECK;
 
-// Rounds of the base-2 graph of n; and its meetings among the positions who[n], from `round` on.
-uint32_t topology_base_rounds(size_t n);
-void topology_base(struct topology_meetings *meetings, const uint32_t *who, size_t n, uint32_t round);
+// Rounds of the base-(k+1) graph of n; and its meetings among the positions who[n], from `round` on.
+uint32_t topology_base_rounds(size_t n, unsigned k);
+void topology_base(struct topology_meetings *meetings, const uint32_t *who, size_t n, unsigned k,
+                   uint32_t round);
 
 // Where a member stands on hash ring `ring`: the same on every machine.
 uint64_t topology_ring_key(uint64_t seed, unsigned ring, const char *name);

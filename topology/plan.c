@@ -34,6 +34,8 @@ static bool possible(const struct topology_options *options, size_t n)
         return false;
     if (options->kind == TOPOLOGY_FILE)
         return options->graph;
+    if (options->kind == TOPOLOGY_BASE)
+        return options->base_k <= TOPOLOGY_BASE_MOST;
     return options->kind != TOPOLOGY_RANDOM || (options->rings >= 1 && options->rings <= TOPOLOGY_RINGS_MOST);
 }
 

@@ -21,7 +21,7 @@ enum topology_kind {
     TOPOLOGY_COMPLETE,     // everybody with everybody, as a tournament
     TOPOLOGY_STAR,         // everybody with the hub, in turn
     TOPOLOGY_MATCHINGS,    // a random matching, drawn anew each round
-    TOPOLOGY_BASE,         // base-2 graph: exact mean after finitely many rounds; weights other than 1/2
+    TOPOLOGY_BASE,         // base-(k+1) graph: exact mean after finitely many rounds; weights other than 1/2
     TOPOLOGY_HIERARCHICAL, // exact mean inside each group, then among their leaders; weights as of base
     TOPOLOGY_FILE,         // a graph that somebody wrote down
     TOPOLOGY_KINDS,
@@ -30,6 +30,7 @@ enum topology_kind {
 #define TOPOLOGY_NOBODY       SIZE_MAX
 #define TOPOLOGY_NO_SLOT      UINT32_MAX
 #define TOPOLOGY_RINGS_MOST   8u
+#define TOPOLOGY_BASE_MOST    7u
 #define TOPOLOGY_MEMBERS_MOST (4u * LIMIT_MEMBERS) // of a plan: more than a node knows, for the simulator
 
 // BASE_EINVAL, naming the known kinds, for an unknown name.
@@ -50,14 +51,15 @@ struct topology_options {
     enum topology_kind kind;
     uint64_t seed;
     unsigned rings;                     // random: K, 1..TOPOLOGY_RINGS_MOST
+    unsigned base_k;                    // base: 1..TOPOLOGY_BASE_MOST; 0 is 1
     const struct topology_graph *graph; // file: read while a plan is made
 };
 
 struct topology_plan;
 
-// members[n] in any order, which does not matter to the plan; copied. BASE_EINVAL: rings out of range, or n >
-// TOPOLOGY_MEMBERS_MOST. Every kind takes every number of members.
-// file: a member that it does not name meets nobody; of several with one name the lowest id has its place.
+// members[n] in any order, which does not matter to the plan; copied. BASE_EINVAL: rings or base_k out of
+// range, or n > TOPOLOGY_MEMBERS_MOST. Every kind takes every number of members. file: a member that it does
+// not name meets nobody; of several with one name the lowest id has its place.
 enum base_error topology_plan_create(const struct topology_options *options,
                                      const struct topology_member *members, size_t n,
                                      struct topology_plan **plan) BASE_CHECK;

@@ -78,7 +78,8 @@ enum base_error rounds_graph_create(const struct lab_experiment *e, struct round
     g.topology = (struct lab_topology){
         .options = {.kind = (enum topology_kind)view.topology.kind,
                     .seed = view.topology.seed,
-                    .rings = (unsigned)view.topology.rings},
+                    .rings = (unsigned)view.topology.rings,
+                    .base_k = (unsigned)view.topology.base_k},
         .n = n,
         .group_size = e->experiment.group_size ? (size_t)e->experiment.group_size : 1,
     };

@@ -178,6 +178,47 @@ static void base_2_graphs_are_exact_and_as_short_as_published(void **state)
     }
 }
 
+// Published rounds of degree k, met by two at a time: as exact, in more rounds.
+static void base_k_graphs_are_exact(void **state)
+{
+    static struct topology_member members[MOST];
+    struct base_rng rng;
+    (void)state;
+    base_rng_seed_stream(&rng, seed, 3);
+    world_members(&rng, members, MOST);
+    for (unsigned k = 1; k <= TOPOLOGY_BASE_MOST; k++)
+        for (size_t n = 2; n <= 300; n++) {
+            struct topology_options options = {.kind = TOPOLOGY_BASE, .seed = seed, .base_k = k};
+            struct topology_plan *plan = world_plan(&options, members, n);
+            uint64_t period = topology_plan_period(plan);
+            if (spread_after(plan, 0, period) >= 1e-12)
+                fail_msg("k %u, %zu members: %g", k, n, spread_after(plan, 0, period));
+            // 2 log n rounds of degree k at most, each of no more than 2 log (k+1) + 1 or k meetings.
+            double published = 2 * log((double)n) / log(k + 1.0) + 2;
+            assert_true((double)period <= published * fmax(k, 2 * log2(k + 1.0) + 1));
+            topology_plan_destroy(plan);
+        }
+    struct topology_options options = {.kind = TOPOLOGY_BASE, .base_k = TOPOLOGY_BASE_MOST + 1};
+    struct topology_plan *plan;
+    assert_int_equal(topology_plan_create(&options, members, 8, &plan), BASE_EINVAL);
+}
+
+// 3^m and base 3 are cliques of three, nothing else: 3 rounds for each of m.
+static void powers_of_the_base_need_no_weights_between_parts(void **state)
+{
+    static struct topology_member members[MOST];
+    struct base_rng rng;
+    (void)state;
+    base_rng_seed_stream(&rng, seed, 4);
+    world_members(&rng, members, MOST);
+    for (size_t n = 3, m = 1; n < MOST; n *= 3, m++) {
+        struct topology_options options = {.kind = TOPOLOGY_BASE, .seed = seed, .base_k = 2};
+        struct topology_plan *plan = world_plan(&options, members, n);
+        assert_int_equal(topology_plan_period(plan), 3 * m);
+        topology_plan_destroy(plan);
+    }
+}
+
 // A turn makes groups agree, then leaders; what is left of the difference between equal groups of g is 1 -
 // 1/g.
 static void hierarchies_agree_inside_and_then_between(void **state)
@@ -348,6 +389,8 @@ int main(void)
         cmocka_unit_test(one_peer_and_butterfly_are_exact_in_every_turn),
         cmocka_unit_test(the_other_turn_of_one_peer_is_exact_too),
         cmocka_unit_test(base_2_graphs_are_exact_and_as_short_as_published),
+        cmocka_unit_test(base_k_graphs_are_exact),
+        cmocka_unit_test(powers_of_the_base_need_no_weights_between_parts),
         cmocka_unit_test(hierarchies_agree_inside_and_then_between),
         cmocka_unit_test(random_matchings_contract_as_expected),
         cmocka_unit_test(every_matching_is_as_likely),
