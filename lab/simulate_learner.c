@@ -206,6 +206,11 @@ static void done(void *owner, size_t host, uint64_t round)
     simulate_point_look(s);
 }
 
+static bool was_asked_to_go(const struct pupil *p)
+{
+    return p->simulation->asked || p->simulation->swarm->nodes[p->node].gone == LAB_HAS_LEFT;
+}
+
 static void finish(void *owner, size_t host, uint64_t round)
 {
     struct simulation *s = owner;
@@ -215,7 +220,7 @@ static void finish(void *owner, size_t host, uint64_t round)
         return;
     p->round = round;
     p->scored = round;
-    simulate_row_make(p, s->world.node[host]->leaving ? "stopped" : "finished");
+    simulate_row_make(p, was_asked_to_go(p) ? "stopped" : "finished");
     p->row_waits = true;
     submit(p, 0, p->last);
 }

@@ -90,6 +90,8 @@ static enum base_error make_world(struct simulation *s, struct base_reason *why)
     simulate_watch(s, &s->watch);
     s->wire = (struct sim_wire){s, send};
     sim_world_create(&s->world, &options);
+    for (size_t i = 0; i < s->swarm->count; i++)
+        gossip_id_hex(&s->world.identity[i].id, s->swarm->ids.hex[i]);
     return BASE_OK;
 }
 
