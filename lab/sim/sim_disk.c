@@ -9,8 +9,11 @@ static void clear(struct sim_checkpoint *checkpoint)
         free((void *)(uintptr_t)checkpoint->record[i].correction);
         free((void *)(uintptr_t)checkpoint->record[i].transactions);
     }
+    for (size_t i = 0; i < checkpoint->n_kept; i++)
+        free((void *)(uintptr_t)checkpoint->kept[i].correction);
     for (size_t p = 0; p < GOSSIP_PARTS; p++)
         free(checkpoint->part[p]);
+    free(checkpoint->kept);
     free(checkpoint->record);
     free(checkpoint->learner);
     *checkpoint = (struct sim_checkpoint){0};
@@ -42,6 +45,17 @@ static bool save_edges(struct sim_node *node, struct sim_checkpoint *latest)
     return true;
 }
 
+static void save_kept(struct sim_node *node, struct sim_checkpoint *latest)
+{
+    latest->n_kept = gossip_exchange_kept(node->exchange);
+    latest->kept = sim_must(calloc(latest->n_kept + 1, sizeof *latest->kept));
+    for (size_t i = 0; i < latest->n_kept; i++) {
+        struct sim_kept *kept = &latest->kept[i];
+        gossip_exchange_kept_at(node->exchange, i, &kept->peer, &kept->correction);
+        kept->correction = vector(latest, kept->correction);
+    }
+}
+
 void sim_disk_save(struct sim_node *node)
 {
     const struct sim_learner *learner = node->world->options.learner;
@@ -58,6 +72,7 @@ void sim_disk_save(struct sim_node *node)
         latest->learner_bytes = learner->save(learner->owner, node->host, &latest->learner);
     if (!save_edges(node, latest))
         sim_world_break(node->world, node->host, "an edge could not be exported");
+    save_kept(node, latest);
     node->world->counts.checkpoints++;
 }
 
@@ -79,6 +94,10 @@ static void twin(struct sim_checkpoint *checkpoint)
             sim_copy(checkpoint->record, (checkpoint->count + 1) * sizeof *checkpoint->record);
     for (size_t i = 0; i < checkpoint->count; i++)
         own(checkpoint, &checkpoint->record[i]);
+    if (checkpoint->kept)
+        checkpoint->kept = sim_copy(checkpoint->kept, (checkpoint->n_kept + 1) * sizeof *checkpoint->kept);
+    for (size_t i = 0; i < checkpoint->n_kept; i++)
+        checkpoint->kept[i].correction = vector(checkpoint, checkpoint->kept[i].correction);
 }
 
 void sim_disk_copy(const struct sim_disk *disk, struct sim_disk *copy)

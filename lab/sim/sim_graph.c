@@ -14,7 +14,7 @@ static void edge(struct sim_node *node, enum gossip_exchange_event_kind kind, si
 static void follow_peer(struct sim_node *node, size_t peer)
 {
     struct sim_peer *at = &node->peer[peer];
-    bool up = at->neighbour && at->link && node->exchange;
+    bool up = at->neighbour && at->link && node->exchange && !node->world->options.local;
 
     if (at->neighbour)
         sim_link_want(node, peer);
@@ -100,9 +100,15 @@ void sim_graph_stop(struct sim_node *node)
     node->n_view = node->n_neighbours = 0;
 }
 
-// Like the daemon: who is in the view and no neighbour, who is dead for long, and who was never
-// seen since this process came back.
-static bool is_needless(const struct sim_node *node, size_t peer)
+// In the view, and met no more.
+static bool is_stranger(const struct sim_node *node, size_t peer)
+{
+    return !node->peer[peer].neighbour && node->plan_self != SIZE_MAX &&
+           sim_plan_position(node->shared, sim_member_id(node, peer)) != SIZE_MAX;
+}
+
+// Dead for long, or never seen since this process came back.
+static bool is_gone(const struct sim_node *node, size_t peer)
 {
     uint64_t now_ns = sim_node_now(node), forget_ns = node->world->options.forget_ns;
     const struct sim_peer *at = &node->peer[peer];
@@ -110,10 +116,30 @@ static bool is_needless(const struct sim_node *node, size_t peer)
 
     if (!sim_member_info(node, peer, &member))
         return now_ns - node->started_ns > forget_ns;
-    if (at->dead_ns && now_ns - at->dead_ns > forget_ns)
-        return true;
-    return node->graph_changed && !at->neighbour && node->plan_self != SIZE_MAX &&
-           sim_plan_position(node->shared, sim_member_id(node, peer)) != SIZE_MAX;
+    return at->dead_ns && now_ns - at->dead_ns > forget_ns;
+}
+
+static void forget(struct sim_node *node, size_t peer, bool dead)
+{
+    struct gossip_exchange_event event = {
+        .kind = GOSSIP_EXCHANGE_FORGET, .peer = *sim_member_id(node, peer), .dead = dead};
+
+    sim_world_trace(node->world, node->host, "forget", dead ? "dead" : "stranger", peer, 0);
+    SIM_TELL(node, lost, node);
+    sim_train_event(node, &event);
+}
+
+// What a dead neighbour has left is dropped when it is back, elsewhere in the graph.
+static void forget_returned(struct sim_node *node)
+{
+    for (size_t i = gossip_exchange_kept(node->exchange); i-- > 0;) {
+        struct gossip_id id;
+        const float *correction;
+        gossip_exchange_kept_at(node->exchange, i, &id, &correction);
+        size_t peer = sim_world_find(node->world, &id);
+        if (is_stranger(node, peer))
+            forget(node, peer, false);
+    }
 }
 
 // Whose edges are no longer needed is known at a boundary only: while a view grows, neighbours come and go.
@@ -123,11 +149,11 @@ void sim_graph_forget(struct sim_node *node)
         struct gossip_edge_info info;
         gossip_exchange_edge_info(node->exchange, i, &info);
         size_t peer = sim_world_find(node->world, &info.peer);
-        if (!is_needless(node, peer))
-            continue;
-        sim_world_trace(node->world, node->host, "forget", NULL, peer, 0);
-        SIM_TELL(node, lost, node);
-        edge(node, GOSSIP_EXCHANGE_FORGET, peer);
+        bool gone = is_gone(node, peer);
+        if (gone || (node->graph_changed && is_stranger(node, peer)))
+            forget(node, peer, gone);
     }
+    if (node->graph_changed)
+        forget_returned(node);
     node->graph_changed = false;
 }

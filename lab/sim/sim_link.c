@@ -106,7 +106,7 @@ static struct sim_link *add(struct sim_node *node, uint64_t stream, size_t host,
                               .connected = !initiator,
                               .opened_ns = sim_node_now(node)};
     node->links = link;
-    if (world->options.sealed) {
+    if (world->options.sealed && !world->options.known) {
         memcpy(options.psk, world->psk, sizeof options.psk);
         for (size_t i = 0; i < sizeof options.entropy; i++)
             options.entropy[i] = (uint8_t)base_rng_below(&node->rng, 256);
@@ -421,11 +421,42 @@ static uint64_t backoff(struct sim_node *node, uint32_t *backoff_ms)
     return sim_node_now(node) + (*backoff_ms / 2 + base_rng_below(&node->rng, *backoff_ms)) * SIM_MS;
 }
 
+static void take_up(struct sim_node *node, uint64_t stream, const struct sim_node *other, bool initiator)
+{
+    struct sim_link *link = add(node, stream, other->host, initiator);
+
+    link->peer = other->self;
+    link->connected = link->proven = link->greeted = link->heard = true;
+    link->heard_ns = link->opened_ns;
+    adopt(node, link);
+}
+
+// Where all is known nobody is called: a link is there as soon as one end wants it.
+static void join(struct sim_node *node, size_t peer)
+{
+    struct sim_world *world = node->world;
+    struct sim_node *other = world->node[peer];
+
+    if (!other->running || other->paused || other->peer[node->self].link ||
+        !sim_net_open(&world->net, node->host, other->host) ||
+        !sim_net_open(&world->net, other->host, node->host))
+        return;
+    uint64_t stream = sim_net_join(&world->net, node->host, other->host);
+    take_up(node, stream, other, true);
+    take_up(other, stream, node, false);
+    sim_node_wake(other);
+}
+
 static void call_member(struct sim_node *node, size_t peer)
 {
     struct sim_peer *at = &node->peer[peer];
     struct gossip_member_info info;
     size_t host;
+
+    if (node->world->options.known && !at->link)
+        join(node, peer);
+    if (node->world->options.known)
+        return;
 
     if (at->link || at->calling || sim_node_now(node) < at->call_ns || !sim_member_info(node, peer, &info) ||
         !info.record->n_addresses ||

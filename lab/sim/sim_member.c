@@ -13,11 +13,6 @@ const struct gossip_id *sim_member_id(const struct sim_node *node, size_t peer)
     return &node->world->identity[peer].id;
 }
 
-bool sim_member_info(const struct sim_node *node, size_t peer, struct gossip_member_info *info)
-{
-    return gossip_membership_find(node->membership, sim_member_id(node, peer), info) == BASE_OK;
-}
-
 static unsigned recent_boots(const struct sim_node *node)
 {
     const struct sim_disk *disk = &node->disk;
@@ -27,12 +22,6 @@ static unsigned recent_boots(const struct sim_node *node)
     for (size_t i = 0; i < disk->starts && i < SIM_STARTS; i++)
         recent += now_ns - disk->started_ns[i] < RECENT_NS;
     return recent;
-}
-
-// What membership promises changes with its steps only, and with what it is told of this node.
-static void note_deadline(struct sim_node *node)
-{
-    node->member_ns = gossip_membership_deadline(node->membership);
 }
 
 void sim_member_start(struct sim_node *node)
@@ -58,56 +47,25 @@ void sim_member_start(struct sim_node *node)
     snprintf(name, sizeof name, "node-%02zu", node->self);
     options.name = name;
     node->life = options.version.life = base_rng_u64(&node->rng);
+    if (world->options.known) {
+        sim_member_promise(node);
+        sim_known_start(node);
+        return;
+    }
     BASE_ASSERT(gossip_membership_create(&options, &node->membership) == BASE_OK);
-    note_deadline(node);
+    sim_member_promise(node);
     memcpy(sealing.psk, world->psk, sizeof sealing.psk);
     memcpy(sealing.entropy, &entropy, sizeof sealing.entropy);
     if (world->options.sealed)
         BASE_ASSERT(gossip_datagrams_create(&sealing, &node->datagrams) == BASE_OK);
 }
 
-uint64_t sim_member_deadline(const struct sim_node *node)
-{
-    return node->member_ns;
-}
-
-void sim_member_flags(struct sim_node *node, uint8_t set)
-{
-    gossip_membership_flags(node->membership, set, 0);
-    note_deadline(node);
-}
-
-void sim_member_slot(struct sim_node *node, uint32_t slot)
-{
-    gossip_membership_slot(node->membership, slot);
-    note_deadline(node);
-}
-
-const struct gossip_record *sim_member_view(const struct sim_node *node, size_t *count)
-{
-    return gossip_membership_view(node->membership, count);
-}
-
-struct sim_census sim_member_census(const struct sim_node *node)
-{
-    size_t count = gossip_membership_count(node->membership);
-    struct sim_census census = {0};
-
-    for (size_t i = 1; i < count; i++) {
-        struct gossip_member_info info;
-        gossip_membership_info(node->membership, i, &info);
-        if (info.state == GOSSIP_MEMBER_DEAD || info.state == GOSSIP_MEMBER_LEFT)
-            continue;
-        uint8_t flags = info.record->flags;
-        census.here++;
-        census.busy += (flags & GOSSIP_RECORD_ELIGIBLE) && !(flags & GOSSIP_RECORD_FINISHED);
-        census.training |= (flags & GOSSIP_RECORD_TRAINING) != 0;
-    }
-    return census;
-}
-
 void sim_member_stop(struct sim_node *node)
 {
+    if (node->world->options.known) {
+        sim_known_end(node, node->phase == SIM_LEFT);
+        return;
+    }
     gossip_membership_destroy(node->membership);
     gossip_datagrams_destroy(node->datagrams);
     node->membership = NULL;
@@ -206,7 +164,7 @@ void sim_member_datagram(struct sim_node *node, size_t from, const uint8_t *byte
         SIM_TELL(node, refused, node, peer);
 }
 
-static void changed(struct sim_node *node, size_t peer, const struct gossip_membership_action *action)
+void sim_member_changed(struct sim_node *node, size_t peer, const struct gossip_membership_action *action)
 {
     struct sim_peer *at = &node->peer[peer];
 
@@ -251,7 +209,7 @@ static void carry_out(struct sim_node *node, const struct gossip_membership_acti
             sim_link_packet(node, peer, action->bytes, action->n_bytes);
         break;
     case GOSSIP_MEMBERSHIP_CHANGED:
-        changed(node, peer, action);
+        sim_member_changed(node, peer, action);
         break;
     case GOSSIP_MEMBERSHIP_RECORD:
         record(node, peer);
@@ -297,12 +255,17 @@ static enum base_error step(struct sim_node *node, const struct gossip_membershi
         SIM_TELL(node, actions, node, i);
         carry_out(node, &action);
     }
-    note_deadline(node);
+    sim_member_promise(node);
     return error;
 }
 
 void sim_member_tell(struct sim_node *node, enum gossip_membership_event_kind kind, size_t peer)
 {
+    if (node->world->options.known) {
+        if (kind == GOSSIP_MEMBERSHIP_LEAVE)
+            sim_known_end(node, true);
+        return;
+    }
     const struct gossip_membership_event event = {
         .kind = kind, .now_ns = sim_node_now(node), .peer = *sim_member_id(node, peer)};
 

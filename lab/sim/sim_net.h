@@ -83,6 +83,9 @@ uint64_t sim_net_call(struct sim_net *net, size_t from, size_t to);
 // All of it arrives at once, when its last byte does.
 void sim_net_write(struct sim_net *net, size_t host, uint64_t stream, const uint8_t *bytes, size_t count,
                    size_t wire_bytes);
+// A stream between two that is there at once, and nobody is told.
+uint64_t sim_net_join(struct sim_net *net, size_t from, size_t to);
+bool sim_net_open(struct sim_net *net, size_t from, size_t to);        // neither cut nor gone
 void sim_net_close(struct sim_net *net, size_t host, uint64_t stream); // after what was written
 
 // The process of a host ended: its kernel tells the other ends, unless the host itself is GONE.

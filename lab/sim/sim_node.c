@@ -117,6 +117,12 @@ static void take(struct sim_node *node, const struct sim_input *input)
     case SIM_IN_ENDED:
         sim_link_ended(node, input->stream, false, input->end);
         break;
+    case SIM_IN_CHANGE:
+        sim_known_take(node, (const struct sim_change *)(const void *)input->bytes);
+        break;
+    case SIM_IN_VIEW:
+        node->view_changed = true;
+        break;
     }
 }
 
@@ -234,6 +240,19 @@ static void on_ended(void *owner, size_t host, uint64_t stream, enum sim_end how
     put(owner, host, &(const struct sim_input){.kind = SIM_IN_ENDED, .stream = stream, .end = how});
 }
 
+void sim_node_inform(struct sim_node *node, const struct sim_change *change)
+{
+    const struct sim_input input = {.kind = change ? SIM_IN_CHANGE : SIM_IN_VIEW,
+                                    .bytes = (uint8_t *)(uintptr_t)change,
+                                    .count = change ? sizeof *change : 0};
+    put(node->world, node->host, &input);
+}
+
+void sim_node_wake(struct sim_node *node)
+{
+    wake_at(node, node->world->queue.now_ns);
+}
+
 const struct sim_net_handler sim_node_handler = {.datagram = on_datagram,
                                                  .port_closed = on_port_closed,
                                                  .accepted = on_accepted,
@@ -248,6 +267,9 @@ static void list_peers(struct sim_node *node)
     const struct sim_options *options = &node->world->options;
     struct base_rng rng;
 
+    node->entries = 0;
+    if (options->known)
+        return;
     base_rng_seed_stream(&rng, options->seed, 0x20000 + node->self);
     node->entries = options->peer_entries + options->twins < 8 ? options->peer_entries + options->twins : 8;
     for (size_t i = 0; i < node->entries; i++) {

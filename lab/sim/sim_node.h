@@ -21,6 +21,11 @@ struct sim_checkpoint {
     size_t learner_bytes;
     struct gossip_edge_record *record;
     size_t count;
+    struct sim_kept { // what dead neighbours left
+        struct gossip_id peer;
+        const float *correction;
+    } * kept;
+    size_t n_kept;
 };
 
 struct sim_disk {
@@ -73,7 +78,9 @@ struct sim_input { // what came in while the process was paused or slow
         SIM_IN_CONNECTED,
         SIM_IN_REFUSED,
         SIM_IN_RECEIVED,
-        SIM_IN_ENDED
+        SIM_IN_ENDED,
+        SIM_IN_CHANGE,
+        SIM_IN_VIEW
     } kind;
     uint64_t stream;
     size_t from;

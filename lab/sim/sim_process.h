@@ -12,15 +12,21 @@
 struct sim_node *sim_node_create(struct sim_world *world, size_t host);
 void sim_node_destroy(struct sim_node *node);
 void sim_node_settle(struct sim_node *node); // what follows from what was taken in; the next wake
+void sim_node_inform(struct sim_node *node, const struct sim_change *change); // NULL: of the view
+void sim_node_wake(struct sim_node *node);                                    // soon
 extern const struct sim_net_handler sim_node_handler;
 
 // -- membership (sim_member.c)
 void sim_member_start(struct sim_node *node);
 void sim_member_stop(struct sim_node *node);
 void sim_member_tell(struct sim_node *node, enum gossip_membership_event_kind kind, size_t peer);
+void sim_member_changed(struct sim_node *node, size_t peer, const struct gossip_membership_action *action);
+
+// -- what it sees of the others (sim_view.c)
+void sim_member_promise(struct sim_node *node);            // its deadline may be another one
+uint64_t sim_member_deadline(const struct sim_node *node); // local
 void sim_member_flags(struct sim_node *node, uint8_t set); // of its own record
 void sim_member_slot(struct sim_node *node, uint32_t slot);
-uint64_t sim_member_deadline(const struct sim_node *node); // local
 // Those who count in the graph, by id; until the next step.
 const struct gossip_record *sim_member_view(const struct sim_node *node, size_t *count);
 struct sim_census {    // of the others

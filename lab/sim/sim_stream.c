@@ -215,7 +215,7 @@ static void call_arrives(void *owner, struct sim_event *event)
     }
 }
 
-uint64_t sim_net_call(struct sim_net *net, size_t from, size_t to)
+static uint64_t add(struct sim_net *net, size_t from, size_t to)
 {
     struct sim_stream *stream = sim_must(calloc(1, sizeof *stream));
 
@@ -229,10 +229,24 @@ uint64_t sim_net_call(struct sim_net *net, size_t from, size_t to)
     stream->way[0].last = &stream->way[0].first;
     stream->way[1].last = &stream->way[1].first;
     net->stream[net->n_streams] = stream;
-    const struct sim_event event = {
-        .time_ns = sim_net_due(net, from, to), .run = call_arrives, .owner = net, .a = net->n_streams};
-    sim_queue_push(net->queue, &event);
     return net->n_streams++;
+}
+
+uint64_t sim_net_join(struct sim_net *net, size_t from, size_t to)
+{
+    uint64_t id = add(net, from, to);
+
+    net->stream[id]->open[1] = net->stream[id]->answered = true;
+    return id;
+}
+
+uint64_t sim_net_call(struct sim_net *net, size_t from, size_t to)
+{
+    uint64_t id = add(net, from, to);
+    const struct sim_event event = {
+        .time_ns = sim_net_due(net, from, to), .run = call_arrives, .owner = net, .a = id};
+    sim_queue_push(net->queue, &event);
+    return id;
 }
 
 void sim_net_write(struct sim_net *net, size_t host, uint64_t id, const uint8_t *bytes, size_t count,

@@ -26,6 +26,10 @@ static void take_edges(struct sim_node *node)
     for (size_t i = 0; checkpoint && i < checkpoint->count; i++)
         if (gossip_exchange_import(node->exchange, &checkpoint->record[i]) != BASE_OK)
             sim_world_break(node->world, node->host, "an edge of a whole checkpoint was refused");
+    for (size_t i = 0; checkpoint && i < checkpoint->n_kept; i++)
+        if (gossip_exchange_keep(node->exchange, &checkpoint->kept[i].peer, checkpoint->kept[i].correction) !=
+            BASE_OK)
+            sim_world_break(node->world, node->host, "what a dead neighbour left was refused");
 }
 
 void sim_train_publish(struct sim_node *node)
@@ -248,7 +252,7 @@ static void begin_exchange(struct sim_node *node, struct gossip_exchange_event *
 static void begin_round(struct sim_node *node)
 {
     struct gossip_exchange_event event = {0};
-    bool placed = node->plan && node->plan_self != SIZE_MAX;
+    bool placed = node->plan && node->plan_self != SIZE_MAX && !node->world->options.local;
 
     sim_graph_forget(node);
     node->round++;
@@ -275,6 +279,7 @@ static void rest(struct sim_node *node, enum sim_phase phase)
         collect(node, &event);
     }
     event.round.round = node->round + 1;
+    event.round.idle = true;
     begin_exchange(node, &event);
 }
 

@@ -58,6 +58,9 @@ void sim_world_create(struct sim_world *world, const struct sim_options *options
     world->net.wire = options->wire;
     sim_proofs_create(&world->proofs);
     make_identities(world);
+    BASE_ASSERT(!options->known || !options->twins);
+    if (options->known)
+        sim_known_create(world);
     for (size_t i = 0; i < sizeof world->psk; i++)
         world->psk[i] = (uint8_t)base_rng_below(&world->rng, 256);
     world->node = sim_must(calloc(hosts, sizeof(struct sim_node *)));
@@ -75,6 +78,7 @@ void sim_world_destroy(struct sim_world *world)
     free(world->identity);
     free(world->by_id);
     sim_proofs_destroy(&world->proofs);
+    sim_known_destroy(world);
 }
 
 bool sim_world_run(struct sim_world *world, uint64_t until_ns)

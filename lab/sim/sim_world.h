@@ -16,6 +16,7 @@
 
 #include "gossip/exchange/exchange.h"
 #include "gossip/member/member.h"
+#include "lab/sim/sim_known.h"
 #include "lab/sim/sim_learner.h"
 #include "lab/sim/sim_net.h"
 #include "lab/sim/sim_plans.h"
@@ -31,12 +32,14 @@ struct sim_options {
     size_t nodes, twins; // identities; further hosts with a copy of identity 0, 1, ...
     enum gossip_member_profile profile;
     struct topology_options topology;
-    const uint32_t *group;             // [nodes] hierarchical: who is on one host or rack; NULL: no groups
-    size_t peer_entries;               // of each node's peer list
-    size_t start_members;              // in the view before training begins; 0: the peer list's
-    uint64_t start_timeout_ns;         // after which it begins without them; 0: 10 s
-    bool sealed;                       // datagrams sealed and streams under Noise; else plain, and cheaper
-    bool shred;                        // tests: what is written to a stream arrives in any pieces
+    const uint32_t *group;     // [nodes] hierarchical: who is on one host or rack; NULL: no groups
+    size_t peer_entries;       // of each node's peer list
+    size_t start_members;      // in the view before training begins; 0: the peer list's
+    uint64_t start_timeout_ns; // after which it begins without them; 0: 10 s
+    bool known;  // no membership: who is there is known to all at once, links need no call (sim_known.h)
+    bool sealed; // datagrams sealed and streams under Noise; else plain, and cheaper
+    bool local;  // no edges: each learns by itself
+    bool shred;  // tests: what is written to a stream arrives in any pieces
     const struct sim_learner *learner; // borrowed for life; NULL: membership and links only
     const struct sim_watch *watch;     // likewise; NULL: nobody looks
     const struct sim_wire *wire;       // likewise: how long messages take; NULL: world.net.quality says so
@@ -67,7 +70,8 @@ struct sim_world {
     uint8_t psk[32];
     struct sim_proofs proofs;
     struct sim_plans plans;
-    bool resting; // no rounds begin
+    struct sim_known known; // where options.known
+    bool resting;           // no rounds begin
     struct sim_counts counts;
     const char *broken; // the first invariant that did not hold
     size_t broken_host;

@@ -69,9 +69,12 @@ static void measure(struct sim_options options)
     printf("%5zu nodes, %s%s: together after %.1f virtual s in %.2f s (%.2f s with the 20 s behind it), idle "
            "%.1f "
            "virtual s a second (%llu steps of membership a virtual s), %.0f MiB\n",
-           options.nodes, options.sealed ? "sealed" : "plain", together(&world) ? "" : ", NOT together",
-           virtual_s, start_s, settled_s, 20 / idle_s, (unsigned long long)(world.counts.steps - steps) / 20,
-           memory_mib());
+           options.nodes,
+           options.known    ? "known"
+           : options.sealed ? "sealed"
+                            : "plain",
+           together(&world) ? "" : ", NOT together", virtual_s, start_s, settled_s, 20 / idle_s,
+           (unsigned long long)(world.counts.steps - steps) / 20, memory_mib());
     fflush(stdout);
     sim_world_destroy(&world);
 }
@@ -87,6 +90,8 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc && count < sizeof sizes / sizeof *sizes; i++) {
         if (strcmp(argv[i], "--sealed") == 0)
             options.sealed = true;
+        else if (strcmp(argv[i], "--known") == 0)
+            options.known = true;
         else
             sizes[count++] = strtoull(argv[i], NULL, 10);
     }

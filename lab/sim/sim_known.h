@@ -1,0 +1,39 @@
+// Membership that everybody knows at once: no detector, no gossip, no packets. Who starts, ends or leaves is
+// told to all processes in the same moment of virtual time, so that a graph can be looked at by itself and
+// thousands of nodes start at once. A cut network is no death here.
+#ifndef LAB_SIM_KNOWN_H
+#define LAB_SIM_KNOWN_H
+
+#include "gossip/member/member.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sim_node;
+struct sim_world;
+
+struct sim_known {
+    struct gossip_record *record;    // [nodes]
+    enum gossip_member_state *state; // [nodes]
+    bool *there;                     // [nodes] has ever been
+    uint32_t *order;                 // [nodes] identities by id
+    struct gossip_record *view;      // [n_view] those who count, by id
+    size_t n_view, here, busy, training;
+    struct sim_change { // not told yet
+        uint32_t identity;
+        bool known;
+        enum gossip_member_state before, state;
+    } * change;
+    size_t n_changes, changes_capacity;
+    bool told; // an event that tells is in the queue
+};
+
+void sim_known_create(struct sim_world *world);
+void sim_known_destroy(struct sim_world *world);
+void sim_known_start(struct sim_node *node);
+void sim_known_end(struct sim_node *node, bool in_order);
+void sim_known_take(struct sim_node *node, const struct sim_change *change); // it hears of it now
+void sim_known_flags(struct sim_node *node, uint8_t set);
+void sim_known_slot(struct sim_node *node, uint32_t slot);
+
+#endif
