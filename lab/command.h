@@ -12,6 +12,7 @@ int lab_command_keygen(int argc, char **argv);
 int lab_command_inspect(int argc, char **argv);
 int lab_command_topology(int argc, char **argv);
 int lab_command_report(int argc, char **argv);
+int lab_command_plot(int argc, char **argv);
 int lab_command_help(int argc, char **argv);
 
 #endif

@@ -14,6 +14,7 @@ static const char overview[] =
     "  p2pml sim EXPERIMENT.yaml   the same in virtual time, in one process: no waiting, any network, up to "
     "1,024 nodes\n"
     "  p2pml report DIR            makes DIR/report.html again: what a run or a sweep showed, as a page\n"
+    "  p2pml plot DIR              pictures of the same with gnuplot\n"
     "  p2pml topology show KIND    what a graph is worth, what a death costs it, and how it looks\n"
     "  p2pml keygen                makes the identity of a node or the secret of a cluster\n"
     "  p2pml inspect FILE          shows what is in a checkpoint, or in another safetensors file\n"
@@ -132,6 +133,21 @@ static const char about_report[] =
     "the graph. Runs that differ in their seed only are shown as one: the mean, the lowest and the "
     "highest.\n";
 
+static const char about_plot[] =
+    "p2pml plot DIR [--format png|svg] [--out DIR]\n"
+    "\n"
+    "  DIR              of a run or of a sweep, as p2pml run and p2pml sim left it\n"
+    "  --format png     or svg\n"
+    "  --out DIR        for the pictures, in place of DIR/plots\n"
+    "\n"
+    "Draws accuracy over bytes, rounds and time, consensus distance, and bytes to each target with gnuplot "
+    "(Debian: "
+    "gnuplot-nox).\n"
+    "Beside each picture lies the script that draws it, to be changed: 'gnuplot accuracy-over-bytes.gp' "
+    "there. "
+    "curves.dat and\n"
+    "targets.dat hold the data, and say in their first lines what the columns are.\n";
+
 static int print(const char *text)
 {
     return fputs(text, stdout) >= 0 ? LAB_EXIT_DONE : LAB_EXIT_FAILED;
@@ -160,14 +176,17 @@ int lab_command_help(int argc, char **argv)
         return print_experiment(about_sim);
     if (strcmp(argv[1], "topology") == 0)
         return print(about_topology);
+    if (strcmp(argv[1], "plot") == 0)
+        return print(about_plot);
     if (strcmp(argv[1], "report") == 0)
         return print(about_report);
     if (strcmp(argv[1], "keygen") == 0)
         return print(about_keygen);
     if (strcmp(argv[1], "inspect") == 0)
         return print(about_inspect);
-    fprintf(stderr,
-            "p2pml: there is no help for '%s', expected run, sim, report, topology, keygen or inspect\n",
-            argv[1]);
+    fprintf(
+        stderr,
+        "p2pml: there is no help for '%s', expected run, sim, report, plot, topology, keygen or inspect\n",
+        argv[1]);
     return LAB_EXIT_USAGE;
 }

@@ -8,4 +8,4 @@ add_custom_command(OUTPUT ${page_c}
   COMMENT "Putting the page of reports together")
 target_sources(p2pml_lab PRIVATE
   report/answer.c report/answer_group.c report/answer_load.c report/answer_share.c report/curve.c
-  report/page.c report/page_json.c report/record.c ${page_c})
+  report/page.c report/page_json.c report/plot.c report/plot_data.c report/plot_script.c report/record.c ${page_c})

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree
 
 import browser
 import report_samples
@@ -161,8 +162,46 @@ class Reports(unittest.TestCase):
         self.assertIn("expected one directory", p2pml("report", "--fast", status=2))
 
 
+class Plots(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="p2pml-plot-")
+        self.addCleanup(shutil.rmtree, self.directory)
+
+    def test_pictures_with_what_they_are_made_of(self):
+        report_samples.sweep(self.directory)
+        self.assertIn("7 pictures", p2pml("plot", self.directory, "--format", "svg"))
+        made = os.path.join(self.directory, "plots")
+        for name in ("accuracy-over-bytes", "accuracy-over-rounds", "accuracy-over-time", "worst-over-bytes",
+                     "consensus-over-rounds", "bytes-to-90", "bytes-to-93"):
+            picture = xml.etree.ElementTree.parse(os.path.join(made, name + ".svg")).getroot()
+            texts = " ".join(t for e in picture.iter("{http://www.w3.org/2000/svg}text") for t in e.itertext())
+            self.assertIn("butterfly, ratio 1/100", texts, name)
+            self.assertNotIn("NaN", texts)
+        self.assertIn("never", texts)
+        done = subprocess.run(["gnuplot", "bytes-to-93.gp"], cwd=made, capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_png_elsewhere_and_without_data(self):
+        report_samples.nulls(os.path.join(self.directory, "nulls"))
+        self.assertIn("0 pictures", p2pml("plot", os.path.join(self.directory, "nulls")))
+        report_samples.one_run(os.path.join(self.directory, "one"))
+        out = os.path.join(self.directory, "out")
+        p2pml("plot", os.path.join(self.directory, "one"), "--out", out)
+        with open(os.path.join(out, "accuracy-over-bytes.png"), "rb") as file:
+            self.assertEqual(file.read(8), b"\x89PNG\r\n\x1a\n")
+        self.assertFalse(os.path.exists(os.path.join(self.directory, "one", "plots")))
+
+    def test_what_is_missing_is_said(self):
+        report_samples.one_run(self.directory)
+        self.assertIn("apt-get install gnuplot-nox", p2pml("plot", self.directory, status=1, PATH="/nonexistent"))
+        self.assertTrue(os.path.exists(os.path.join(self.directory, "plots", "accuracy-over-bytes.gp")))
+        self.assertIn("found 'pdf', expected png or svg", p2pml("plot", self.directory, "--format", "pdf", status=2))
+        self.assertIn("expected one directory", p2pml("plot", status=2))
+
+
 if __name__ == "__main__":
-    if not browser.find():
-        print("skipped: chromium is not installed (./setup.sh test installs it)")
+    missing = [name for name, found in (("chromium", browser.find()), ("gnuplot", shutil.which("gnuplot"))) if not found]
+    if missing:
+        print(f"skipped: {' and '.join(missing)} not installed ('./setup.sh test' installs it)")
         sys.exit(77)
     unittest.main()

@@ -13,7 +13,10 @@ function setVisible(index, shown) {
   if (shown) state.hidden.delete(index);
   else state.hidden.add(index);
   const buttons = [...byId("legend").children];
-  if (buttons[index]) buttons[index].setAttribute("aria-pressed", String(shown));
+  if (buttons[index]) {
+    buttons[index].setAttribute("aria-pressed", String(shown));
+    buttons[index].hidden = buttons[index].hidden && !shown;
+  }
   for (const figure of lineFigures) figure.redraw();
 }
 
@@ -48,7 +51,7 @@ const tile = (key, value, small) => make("div", { class: "tile" }, make("span", 
 function tilesOfOne(c) {
   const v = c.values, target = targetList().filter(a => costOf(c, a, "bytes") && costOf(c, a, "bytes").band).pop();
   const list = [
-    tile("accuracy, averaged model", percent(mean(v.accuracy)), DATA.central ? "central training " + percent(DATA.central[0]) : spread(v.accuracy, percent)),
+    tile("averaged model", percent(mean(v.accuracy)), DATA.central ? "central training " + percent(DATA.central[0]) : spread(v.accuracy, percent)),
     tile("worst node", percent(mean(v.worst)), v.best ? "best node " + percent(mean(v.best)) : ""),
     tile("sent by all nodes", bytes(mean(v.bytes)), v.dense_over_sent ? "dense would be " + times(mean(v.dense_over_sent)) : ""),
     tile("time", seconds(mean(v.seconds)), shared.kind === "sim" ? "virtual" : ""),
@@ -94,8 +97,10 @@ function showLegend() {
     const button = toggle("", !state.hidden.has(i), shown => { setVisible(i, shown); drawTable(); },
       { onpointerenter: () => setFocus(i), onpointerleave: () => setFocus(null), onfocus: () => setFocus(i), onblur: () => setFocus(null) });
     button.append(swatch(i), c.label);
+    button.hidden = state.hidden.has(i); // of many: in the table, where they can be switched on
     return button;
   }));
+  if (state.hidden.size) legend.append(make("span", { class: "hint" }, "the other " + state.hidden.size + " can be switched on in the table"));
 }
 
 function showCurves() {

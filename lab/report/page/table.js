@@ -29,7 +29,7 @@ function settingNumber(text) {
 }
 
 function nameColumns() {
-  if (DATA.varied.length < 2) return [{ name: DATA.varied.length ? DATA.varied[0] : "run", text: c => c.label }];
+  if (!DATA.varied.length) return [{ name: "run", text: c => c.label }];
   return DATA.varied.map(key => ({ name: key, text: c => setting(c.settings[key]) }));
 }
 

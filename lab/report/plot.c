@@ -1,0 +1,140 @@
+#include "lab/report/plot.h"
+
+#include "base/file.h"
+
+#include <errno.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define PLOTS_MOST 24u
+
+extern char **environ;
+
+// A whole file of what `fill` wrote into memory.
+static enum base_error write_text(const char *directory, const char *name, const char *text, size_t bytes,
+                                  struct base_reason *why)
+{
+    char *path = NULL;
+    const struct base_span span = {text, bytes};
+    enum base_error error = lab_path_join(directory, name, &path, why);
+    if (!error)
+        error = base_file_write(path, 0644, &span, 1, why);
+    free(path);
+    return error;
+}
+
+enum content { CURVES, TARGETS, SCRIPT };
+
+struct wanted {
+    const struct lab_answer *answer;
+    const struct lab_plot *plot; // of SCRIPT
+    enum lab_plot_format format;
+};
+
+static enum base_error write_file(const struct wanted *wanted, enum content content, const char *directory,
+                                  const char *name, struct base_reason *why)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    enum base_error error = BASE_OK;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out)
+        return base_fail(why, BASE_ENOMEM, "no memory for '%s'", name);
+    if (content == CURVES)
+        lab_plot_curves(wanted->answer, out);
+    else if (content == TARGETS)
+        error = lab_plot_targets(wanted->answer, out);
+    else
+        lab_plot_script(wanted->answer, wanted->plot, wanted->format, out);
+    if (fclose(out) || error)
+        error = base_fail(why, BASE_ENOMEM, "no memory for '%s'", name);
+    if (!error)
+        error = write_text(directory, name, text, bytes, why);
+    free(text);
+    return error;
+}
+
+static enum base_error finish(pid_t child, const char *directory, const char *script, struct base_reason *why)
+{
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return base_fail(why, BASE_EIO, "cannot wait for gnuplot: %s", strerror(errno));
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return BASE_OK;
+    return base_fail(why, BASE_EIO, "gnuplot could not draw %s/%s (%s %d); what it said stands above",
+                     directory, script, WIFEXITED(status) ? "exit status" : "signal",
+                     WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+}
+
+// gnuplot runs where the data lie.
+static enum base_error draw(const char *directory, const char *script, struct base_reason *why)
+{
+    pid_t child;
+    char program[] = "gnuplot", *name = strdup(script);
+    char *const arguments[] = {program, name, NULL};
+    posix_spawn_file_actions_t actions;
+    if (!name || posix_spawn_file_actions_init(&actions)) {
+        free(name);
+        return base_fail(why, BASE_ENOMEM, "no memory to start gnuplot");
+    }
+    int failed = posix_spawn_file_actions_addchdir_np(&actions, directory);
+    if (!failed)
+        failed = posix_spawnp(&child, program, &actions, NULL, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    free(name);
+    if (failed == ENOENT)
+        return base_fail(
+            why, BASE_ENOTFOUND,
+            "gnuplot is not installed (on Debian and Ubuntu: apt-get install gnuplot-nox); data and "
+            "scripts are in '%s'",
+            directory);
+    if (failed)
+        return base_fail(why, BASE_EIO, "cannot start gnuplot: %s", strerror(failed));
+    return finish(child, directory, script, why);
+}
+
+static enum base_error write_all(const struct lab_answer *answer, const char *out,
+                                 enum lab_plot_format format, unsigned *pictures, struct base_reason *why)
+{
+    struct lab_plot plots[PLOTS_MOST];
+    char script[80];
+    struct wanted wanted = {answer, NULL, format};
+    size_t count = lab_plots_of(answer, plots, PLOTS_MOST);
+    enum base_error error = base_directory_make(out, why);
+    if (!error)
+        error = write_file(&wanted, CURVES, out, "curves.dat", why);
+    if (!error)
+        error = write_file(&wanted, TARGETS, out, "targets.dat", why);
+    for (size_t i = 0; i < count && !error; i++) {
+        wanted.plot = &plots[i];
+        snprintf(script, sizeof script, "%.63s.gp", plots[i].name);
+        error = write_file(&wanted, SCRIPT, out, script, why);
+    }
+    for (size_t i = 0; i < count && !error; i++) {
+        snprintf(script, sizeof script, "%.63s.gp", plots[i].name);
+        error = draw(out, script, why);
+        *pictures += !error;
+    }
+    return error;
+}
+
+enum base_error lab_plot_write(const char *directory, const char *out, enum lab_plot_format format,
+                               unsigned *pictures, struct base_reason *why)
+{
+    struct lab_answer answer;
+    char *beside = NULL;
+    *pictures = 0;
+    enum base_error error = lab_answer_read(directory, &answer, why);
+    if (error)
+        return error;
+    if (!out)
+        error = lab_path_join(directory, "plots", &beside, why);
+    if (!error)
+        error = write_all(&answer, out ? out : beside, format, pictures, why);
+    free(beside);
+    lab_answer_free(&answer);
+    return error;
+}

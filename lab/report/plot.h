@@ -1,0 +1,42 @@
+// The parts of p2pml plot: data and scripts for gnuplot, as text. Only lab/report/plot*.c and tests include
+// this.
+#ifndef LAB_REPORT_PLOT_H
+#define LAB_REPORT_PLOT_H
+
+#include "lab/report/answer.h"
+#include "lab/report/report.h"
+
+#include <stdio.h>
+
+// Curves in one picture; all are in curves.dat.
+#define LAB_PLOT_CURVES_MOST 16u
+
+enum lab_plot_kind { LAB_PLOT_LINES, LAB_PLOT_TARGET };
+
+struct lab_plot {
+    char name[64]; // of its files: "accuracy-over-bytes"
+    enum lab_plot_kind kind;
+    enum lab_axis axis; // of LINES
+    enum lab_line line; // likewise
+    size_t target;      // of TARGET: block of targets.dat
+    double accuracy;    // likewise
+};
+
+// What there is data for; `plots` has room for `most`. How many.
+size_t lab_plots_of(const struct lab_answer *answer, struct lab_plot *plots, size_t most);
+
+// A script that draws plot->name.png or .svg where it lies.
+void lab_plot_script(const struct lab_answer *answer, const struct lab_plot *plot,
+                     enum lab_plot_format format, FILE *out);
+
+// curves.dat: a block a case. targets.dat: a block a target, a line a case, the fewest bytes first.
+void lab_plot_curves(const struct lab_answer *answer, FILE *out);
+enum base_error lab_plot_targets(const struct lab_answer *answer, FILE *out) BASE_CHECK; // BASE_ENOMEM
+
+// The accuracies that were asked for, rising, each once; `most` of them. How many.
+size_t lab_plot_accuracies(const struct lab_answer *answer, double *accuracies, size_t most);
+
+// A text that a script may hold between single quotes, where gnuplot runs nothing of it.
+void lab_plot_quote(const char *text, FILE *out);
+
+#endif

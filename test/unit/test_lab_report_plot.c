@@ -1,0 +1,132 @@
+// The data and the scripts for gnuplot, as text.
+#include "lab/report/plot.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define UNKNOWN                                                                                              \
+    {                                                                                                        \
+        NAN, NAN, NAN, 0                                                                                     \
+    }
+
+static struct lab_curve_point points[] = {
+    {{0, 0, 0, 0}, {{0.1, 0.1, 0.1, 2}, UNKNOWN, UNKNOWN, {0, 0, 0, 2}}},
+    {{10, 20, 1000, 0.5}, {{0.9, 0.85, 0.95, 2}, UNKNOWN, UNKNOWN, {0.25, 0.2, 0.3, 2}}},
+};
+static struct lab_target far = {0.9, 2, {{9000, 8000, 10000, 2}, {3, 2, 4, 2}}};
+static struct lab_target near_by = {0.9, 2, {{1000, 1000, 1000, 1}, {1, 1, 1, 1}}};
+static struct lab_target never = {0.9, 2, {UNKNOWN, UNKNOWN}};
+static char odd[] = "it's `date` \"so\"\n\\n", plain[] = "plain", silent[] = "silent", title[] = "tiny";
+
+static void make_answer(struct lab_case cases[3], struct lab_answer *answer)
+{
+    cases[0] = (struct lab_case){
+        .label = odd, .n_records = 2, .targets = &far, .n_targets = 1, .curve = {points, 2}};
+    cases[1] = (struct lab_case){
+        .label = plain, .n_records = 1, .targets = &near_by, .n_targets = 1, .curve = {points, 2}};
+    cases[2] = (struct lab_case){.label = silent, .n_records = 1, .targets = &never, .n_targets = 1};
+    *answer = (struct lab_answer){.title = title, .cases = cases, .n_cases = 3};
+}
+
+enum what { CURVES, TARGETS, SCRIPT };
+
+static char *text_of(enum what what, const struct lab_answer *answer, const struct lab_plot *plot)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    assert_non_null(out);
+    if (what == CURVES)
+        lab_plot_curves(answer, out);
+    else if (what == TARGETS)
+        assert_int_equal(lab_plot_targets(answer, out), BASE_OK);
+    else
+        lab_plot_script(answer, plot, LAB_PLOT_SVG, out);
+    assert_int_equal(fclose(out), 0);
+    return text;
+}
+
+static void expect(const char *text, const char *words)
+{
+    if (!strstr(text, words))
+        fail_msg("expected\n%s\nin\n%s", words, text);
+}
+
+static void a_block_a_case(void **state)
+{
+    (void)state;
+    struct lab_case cases[3];
+    struct lab_answer answer;
+    make_answer(cases, &answer);
+    char *text = text_of(CURVES, &answer, NULL);
+    expect(text, "\n 10 20 1000 0.5 0.9 0.85 0.95 NaN NaN NaN NaN NaN NaN 0.25 0.2 0.3\n\n\n# \"plain\"\n");
+    size_t blocks = 1;
+    for (const char *at = text; (at = strstr(at, "\n\n\n")); at++)
+        blocks++;
+    assert_int_equal(blocks, 3); // one without points, too: numbers in scripts stay true
+    free(text);
+}
+
+static void the_fewest_bytes_first_and_never_last(void **state)
+{
+    (void)state;
+    struct lab_case cases[3];
+    struct lab_answer answer;
+    make_answer(cases, &answer);
+    char *text = text_of(TARGETS, &answer, NULL);
+    expect(text, "\n\"plain\" 1000 1000 1000 1 1 1\n\"it's `date`  so   n\" 9000 8000 10000 3 2 4\n"
+                 "\"silent\" NaN NaN NaN NaN NaN NaN\n");
+    free(text);
+}
+
+static void no_label_is_a_command(void **state)
+{
+    (void)state;
+    struct lab_case cases[3];
+    struct lab_answer answer;
+    const struct lab_plot plot = {
+        "accuracy-over-bytes", LAB_PLOT_LINES, LAB_AXIS_BYTES, LAB_LINE_ACCURACY, 0, 0};
+    make_answer(cases, &answer);
+    char *text = text_of(SCRIPT, &answer, &plot);
+    expect(text, "set terminal svg");
+    expect(text, "set output 'accuracy-over-bytes.svg'");
+    expect(text, "title 'it''s `date` \"so\" \\n'");
+    expect(text, "'curves.dat' index 0 using (seen($3)):(percent($6)):(percent($7)) with filledcurves");
+    assert_null(strstr(text, "index 1 using (seen($3)):(percent($6))")); // one seed has no band
+    expect(text, "'curves.dat' index 1 using (seen($3)):(percent($5)) with lines linetype 2 title 'plain'");
+    free(text);
+}
+
+static void only_what_there_is_data_for(void **state)
+{
+    (void)state;
+    struct lab_case cases[3];
+    struct lab_answer answer;
+    struct lab_plot plots[16];
+    make_answer(cases, &answer);
+    size_t count = lab_plots_of(&answer, plots, 16);
+    assert_int_equal(count, 5); // no worst node
+    assert_string_equal(plots[count - 1].name, "bytes-to-90");
+    char *text = text_of(SCRIPT, &answer, &plots[count - 1]);
+    expect(text, "until the averaged model reaches 90%");
+    free(text);
+    answer.n_cases = 0;
+    assert_int_equal(lab_plots_of(&answer, plots, 16), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_block_a_case),
+        cmocka_unit_test(the_fewest_bytes_first_and_never_last),
+        cmocka_unit_test(no_label_is_a_command),
+        cmocka_unit_test(only_what_there_is_data_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
