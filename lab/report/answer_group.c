@@ -127,7 +127,7 @@ static enum base_error note_incomplete(struct lab_answer *answer)
         lost += !counts(answer, &answer->records[i]);
     if (!lost)
         return BASE_OK;
-    snprintf(text, sizeof text, "%zu of %zu runs have not come to their end and are left out of all means.",
+    snprintf(text, sizeof text, "Left out of all means, because they are not complete: %zu of %zu runs.",
              lost, answer->n_records);
     return json_array_append_new(answer->notes, json_string(text)) ? BASE_ENOMEM : BASE_OK;
 }

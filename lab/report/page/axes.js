@@ -11,7 +11,7 @@ function linearScale(low, high, wanted, show, roomy = true) {
     low -= Math.abs(low) / 2 || 0.5;
     high += Math.abs(high) / 2 || 0.5;
   }
-  const step = niceStep((high - low) / wanted, [1, 2, 2.5, 5, 10]);
+  const step = niceStep((high - low) / wanted, [1, 2, 5, 10]);
   const begin = roomy ? Math.floor(low / step + 1e-9) * step : low;
   const end = roomy ? Math.ceil(high / step - 1e-9) * step : high;
   const ticks = [];

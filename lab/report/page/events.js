@@ -64,7 +64,7 @@ function showEvents() {
   figure.append(make("figcaption", {}, make("span", {}, "Median time until the others knew, and closed the graph"), make("span", { class: "named" }, key("seen", "known"), key("closed", "closed"))), box);
   if (!figure.hidden) fitted(box, width => drawEvents(box, width));
   byId("event-table").append(eventTable());
-  byId("event-details").open = figure.hidden || (cases.length === 1 && cases[0].events.length <= 12);
+  byId("event-details").open = cases.length === 1 && cases[0].events.length <= 12;
   const more = cases.reduce((sum, c) => sum + c.more_events, 0);
   if (more) byId("event-details").append(make("p", { class: "fine" }, "and " + count(more) + " more, in summary.json"));
 }

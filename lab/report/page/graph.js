@@ -1,9 +1,35 @@
-// The graph of all nodes at the beginning, on a circle in the order of the plan. Those that went are marked.
+// The graph of all nodes at the beginning, on a circle. Those that went are marked.
 const GRAPH = 320, RING = 126;
 
-function vertexAt(i, n) {
-  const angle = (2 * Math.PI * i) / n - Math.PI / 2, radius = n > 1 ? RING : 0;
-  return [GRAPH / 2 + radius * Math.cos(angle), GRAPH / 2 + radius * Math.sin(angle), angle];
+// Names do not say who is next to whom, so the places on the circle follow the edges: from each node to the neighbour
+// that has the fewest others left. A ring becomes a ring.
+function placesOf(graph) {
+  const n = graph.nodes.length, next = Array.from({ length: n }, () => []), places = new Array(n).fill(-1);
+  for (const [a, b] of graph.edges.filter(([a, b]) => next[a] && next[b])) {
+    next[a].push(b);
+    next[b].push(a);
+  }
+  const left = i => next[i].filter(j => places[j] < 0).length;
+  for (let place = 0, at = 0; place < n; place++) {
+    if (at === undefined) at = places.indexOf(-1);
+    places[at] = place;
+    at = next[at].filter(j => places[j] < 0).sort((a, b) => left(a) - left(b) || a - b)[0];
+  }
+  return places;
+}
+
+// The hub of a star stands in the middle.
+function hubOf(graph) {
+  const star = graph.nodes.length > 3 && graph.edges.length === graph.nodes.length - 1;
+  return star ? graph.nodes.findIndex((_, i) => graph.edges.every(edge => edge.includes(i))) : -1;
+}
+
+function verticesOf(graph) {
+  const n = graph.nodes.length, hub = hubOf(graph);
+  return placesOf(graph).map((place, i) => {
+    const angle = (2 * Math.PI * place) / n - Math.PI / 2, radius = n > 1 && i !== hub ? RING : 0;
+    return [GRAPH / 2 + radius * Math.cos(angle), GRAPH / 2 + radius * Math.sin(angle), angle];
+  });
 }
 
 // Long chords bend inwards, so that those of a dense graph can be told apart; neighbours on the circle are straight.
@@ -13,15 +39,15 @@ function chord(from, to) {
   return "M" + round1(from[0]) + " " + round1(from[1]) + "Q" + round1(middle[0] + bend * (centre - middle[0])) + " " + round1(middle[1] + bend * (centre - middle[1])) + " " + round1(to[0]) + " " + round1(to[1]);
 }
 
-function vertexShapes(graph, i, gone) {
-  const n = graph.nodes.length, [x, y, angle] = vertexAt(i, n), r = n <= 32 ? 7 : n <= 128 ? 4 : 2.2, lost = gone.has(i);
+function vertexShapes(graph, i, [x, y, angle], gone) {
+  const n = graph.nodes.length, r = n <= 32 ? 7 : n <= 128 ? 4 : 2.2, lost = gone.has(i);
   const group = shape("g", {}, shape("circle", { class: lost ? "vertex gone" : "vertex", cx: round1(x), cy: round1(y), r }, shape("title", {}, String(graph.nodes[i]) + (lost ? ", gone" : ""))));
   if (lost) {
     const s = r * 0.5;
     group.append(shape("path", { class: "away", d: "M" + round1(x - s) + " " + round1(y - s) + "L" + round1(x + s) + " " + round1(y + s) + "M" + round1(x - s) + " " + round1(y + s) + "L" + round1(x + s) + " " + round1(y - s) }));
   }
   if (n <= 48) {
-    const out = RING + 20;
+    const out = Math.hypot(x - GRAPH / 2, y - GRAPH / 2) + 20;
     group.append(shape("text", { x: round1(GRAPH / 2 + out * Math.cos(angle)), y: round1(GRAPH / 2 + out * Math.sin(angle) + 4), "text-anchor": "middle" }, shorten(String(graph.nodes[i]).replace(/^node-/, ""), 40)));
   }
   return group;
@@ -29,12 +55,12 @@ function vertexShapes(graph, i, gone) {
 
 function graphPicture(graph) {
   const n = graph.nodes.length, gone = new Set(graph.gone || []), svg = shape("svg", { viewBox: "0 0 " + GRAPH + " " + GRAPH, role: "img", "aria-label": graph.kind + " of " + n + " nodes" });
-  const many = graph.edges.length > 200 ? " many" : "", inside = i => Number.isInteger(i) && i >= 0 && i < n;
+  const vertices = verticesOf(graph), many = graph.edges.length > 200 ? " many" : "", inside = i => Number.isInteger(i) && i >= 0 && i < n;
   for (const [a, b] of graph.edges) {
     if (!inside(a) || !inside(b)) continue;
-    svg.append(shape("path", { class: "edge" + many + (gone.has(a) || gone.has(b) ? " lost" : ""), d: chord(vertexAt(a, n), vertexAt(b, n)) }));
+    svg.append(shape("path", { class: "edge" + many + (gone.has(a) || gone.has(b) ? " lost" : ""), d: chord(vertices[a], vertices[b]) }));
   }
-  for (let i = 0; i < n; i++) svg.append(vertexShapes(graph, i, gone));
+  for (let i = 0; i < n; i++) svg.append(vertexShapes(graph, i, vertices[i], gone));
   return svg;
 }
 

@@ -142,10 +142,10 @@ function showSettings() {
   byId("table-note").textContent = DATA.cases.some(c => c.complete > 1) ? "Means over the seeds; below them, and as bands in the figures, the lowest and the highest." : "";
 }
 
-// The highest target that anybody reached: the lower ones teach less.
+// The highest target that anybody reached, else the lowest: the others teach less.
 function chooseTarget() {
   const targets = targetList(), reached = targets.filter(a => DATA.cases.some(c => (costOf(c, a, "bytes") || {}).band));
-  state.target = (reached.length ? reached : targets).pop() ?? null;
+  state.target = reached.pop() ?? targets[0] ?? null;
 }
 
 headline();
