@@ -1,33 +1,16 @@
 #include "node/worker.h"
 #include "base/log.h"
 #include "node/clock.h"
-#include "node/graph.h"
 #include "node/mail.h"
-#include "node/snapshot.h"
+#include "node/worker_private.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define EDGES_EVERY_NS (200 * NODE_MILLISECOND_NS)
-#define EDGES_UP_MOST  (2 * NODE_GRAPH_NEIGHBOURS) // between two views, those of both
 #define POST_WAIT_NS                                                                                         \
     NODE_SECOND_NS // a full mailbox of the loop, before a message is given up (it may be lost anyway)
-
-struct node_worker {
-    struct node_worker_options options;
-    pthread_t thread;
-    struct node_graph *graph;
-    struct gossip_id up[EDGES_UP_MOST]; // whose edges the graph has told to come up
-    size_t n_up;
-    struct node_snapshot *snapshot;
-    bool graph_changed;    // since the latest round
-    bool absent_forgotten; // edges from a checkpoint whose peers did not come
-    uint64_t started_ns;
-    struct node_round *round; // being settled, or NULL
-    bool edges_dirty;
-    uint64_t edges_posted_ns;
-};
 
 // The loop drains its box as long as it runs; at its end, what is left is nobody's loss.
 static void post_loop(struct node_worker *worker, struct node_mail *mail)
@@ -121,7 +104,7 @@ static void close_peer(void *owner, const struct gossip_id *peer, const char *wh
     post_loop(worker, mail);
 }
 
-static void step(struct node_worker *worker, struct gossip_exchange_event *event)
+void node_worker_step(struct node_worker *worker, struct gossip_exchange_event *event)
 {
     struct gossip_exchange_actions actions;
     event->now_ns = node_clock_ns();
@@ -153,101 +136,8 @@ static void take_message(struct node_worker *worker, const struct node_mail *mai
     } else if (!node_snapshot_fetching(worker->snapshot)) { // meanwhile every edge is down
         struct gossip_exchange_event event = {
             .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = mail->peer, .message = &message};
-        step(worker, &event);
+        node_worker_step(worker, &event);
     }
-}
-
-static void link_event(struct node_worker *worker, enum gossip_exchange_event_kind kind,
-                       const struct gossip_id *peer)
-{
-    struct gossip_exchange_event event = {.kind = kind, .peer = *peer};
-    step(worker, &event);
-}
-
-// `dead`: what the peer knew is gone with it. A stranger trains on and is only met no more.
-static void forget(struct node_worker *worker, const struct gossip_id *peer, bool dead)
-{
-    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_FORGET, .peer = *peer, .dead = dead};
-    step(worker, &event);
-}
-
-static void note_edge(struct node_worker *worker, const struct gossip_id *peer, bool up)
-{
-    size_t at = 0;
-    while (at < worker->n_up && gossip_id_compare(&worker->up[at], peer) != 0)
-        at++;
-    if (up && at == worker->n_up) {
-        BASE_ASSERT(worker->n_up < EDGES_UP_MOST);
-        worker->up[worker->n_up++] = *peer;
-    } else if (!up && at < worker->n_up) {
-        worker->up[at] = worker->up[--worker->n_up];
-    }
-}
-
-// Tells the exchange which edges came up or went down with a link or with the view. While this node fetches
-// a model it has none to average: all edges are down.
-static void follow_graph(struct node_worker *worker, enum base_error code)
-{
-    struct node_graph_change change;
-    if (code != BASE_OK)
-        base_log(BASE_LOG_ERROR, "graph", "the graph of neighbours is not what it should be: %s",
-                 base_error_name(code));
-    while (node_graph_next(worker->graph, &change)) {
-        if (worker->options.local)
-            continue;
-        note_edge(worker, &change.peer, change.up);
-        if (!node_snapshot_fetching(worker->snapshot))
-            link_event(worker, change.up ? GOSSIP_EXCHANGE_LINK_UP : GOSSIP_EXCHANGE_LINK_DOWN, &change.peer);
-    }
-    worker->graph_changed = true;
-}
-
-static void step_all_up(struct node_worker *worker, enum gossip_exchange_event_kind kind)
-{
-    for (size_t i = 0; i < worker->n_up; i++)
-        link_event(worker, kind, &worker->up[i]);
-}
-
-// A peer that died while this node was away is in no view and will never be reported dead: the pull of its
-// edge would stay for good, with nobody to pull the other way.
-static bool absent_are_due(const struct node_worker *worker)
-{
-    return !worker->absent_forgotten &&
-           node_clock_ns() - worker->started_ns >= worker->options.forget_after_ns;
-}
-
-// What a dead neighbour has left is dropped when it is back, elsewhere in the graph. (A neighbour's own edge
-// sees to it.)
-static void forget_returned(struct node_worker *worker)
-{
-    struct gossip_exchange *exchange = worker->options.exchange;
-    for (size_t i = gossip_exchange_kept(exchange); i-- > 0;) {
-        struct gossip_id peer;
-        const float *correction;
-        gossip_exchange_kept_at(exchange, i, &peer, &correction);
-        if (node_graph_is_stranger(worker->graph, &peer))
-            forget(worker, &peer, false);
-    }
-}
-
-// While a view grows, neighbours come and go; only at a boundary is it known whose edges are no longer
-// needed.
-static void forget_edges(struct node_worker *worker)
-{
-    struct gossip_exchange *exchange = worker->options.exchange;
-    bool absent = absent_are_due(worker);
-    if (!worker->graph_changed && !absent)
-        return;
-    worker->graph_changed = false;
-    worker->absent_forgotten |= absent;
-    for (size_t i = gossip_exchange_edges(exchange); i-- > 0;) {
-        struct gossip_edge_info info;
-        gossip_exchange_edge_info(exchange, i, &info);
-        bool gone = absent && !node_graph_has(worker->graph, &info.peer);
-        if (gone || node_graph_is_stranger(worker->graph, &info.peer))
-            forget(worker, &info.peer, gone);
-    }
-    forget_returned(worker);
 }
 
 static void post_fetch(struct node_worker *worker, int status)
@@ -260,7 +150,7 @@ static void post_fetch(struct node_worker *worker, int status)
 static void begin_fetch(struct node_worker *worker, struct node_round *round)
 {
     worker->round = round;
-    step_all_up(worker, GOSSIP_EXCHANGE_LINK_DOWN);
+    node_worker_step_all_up(worker, GOSSIP_EXCHANGE_LINK_DOWN);
     if (node_snapshot_fetch(worker->snapshot, round) != BASE_OK) {
         base_log(BASE_LOG_ERROR, "out_of_memory", "no snapshot can be fetched");
         round_done(worker);
@@ -277,7 +167,7 @@ static void finish_fetch(struct node_worker *worker)
     gossip_exchange_adopt(exchange, round->model, round->second_moment, round->round);
     if (round->correction)
         memset(round->correction, 0, gossip_exchange_parameters(exchange) * sizeof *round->correction);
-    step_all_up(worker, GOSSIP_EXCHANGE_LINK_UP);
+    node_worker_step_all_up(worker, GOSSIP_EXCHANGE_LINK_UP);
     post_fetch(worker, 0);
     round_done(worker);
 }
@@ -297,7 +187,7 @@ static void take_round(struct node_worker *worker, struct node_round *round)
         begin_fetch(worker, round);
         return;
     }
-    forget_edges(worker);
+    node_worker_forget_edges(worker);
     event.round.meets =
         round->meets && !worker->options.local &&
         node_graph_partner(worker->graph, round->round, &event.round.partner, &event.round.weight);
@@ -309,7 +199,7 @@ static void take_round(struct node_worker *worker, struct node_round *round)
     event.round.second_moment = round->second_moment;
     event.round.correction = round->correction;
     worker->round = round;
-    step(worker, &event);
+    node_worker_step(worker, &event);
 }
 
 // False: the thread ends.
@@ -317,23 +207,23 @@ static bool handle(struct node_worker *worker, struct node_mail *mail)
 {
     switch (mail->kind) {
     case NODE_MAIL_LINK_UP:
-        follow_graph(worker, node_graph_link(worker->graph, &mail->peer));
+        node_worker_follow_graph(worker, node_graph_link(worker->graph, &mail->peer));
         break;
     case NODE_MAIL_LINK_DOWN:
         node_graph_unlink(worker->graph, &mail->peer);
         node_snapshot_gone(worker->snapshot, &mail->peer, node_clock_ns());
-        follow_graph(worker, BASE_OK);
+        node_worker_follow_graph(worker, BASE_OK);
         break;
     case NODE_MAIL_FORGET:
-        forget(worker, &mail->peer, true);
+        node_worker_forget(worker, &mail->peer, true);
         break;
     case NODE_MAIL_MESSAGE:
         take_message(worker, mail);
         break;
     case NODE_MAIL_VIEW:
-        follow_graph(worker,
-                     node_graph_view(worker->graph, (const struct topology_member *)(const void *)mail->bytes,
-                                     mail->n_bytes / sizeof(struct topology_member)));
+        node_worker_follow_graph(
+            worker, node_graph_view(worker->graph, (const struct topology_member *)(const void *)mail->bytes,
+                                    mail->n_bytes / sizeof(struct topology_member)));
         break;
     case NODE_MAIL_DONORS:
         node_snapshot_donors(worker->snapshot, (const struct gossip_id *)(const void *)mail->bytes,
@@ -404,7 +294,7 @@ static void tick(struct node_worker *worker)
     node_snapshot_tick(worker->snapshot, now_ns);
     if (now_ns >= gossip_exchange_deadline(worker->options.exchange)) {
         struct gossip_exchange_event timer = {.kind = GOSSIP_EXCHANGE_TIMER};
-        step(worker, &timer);
+        node_worker_step(worker, &timer);
     }
     if (worker->edges_dirty && now_ns - worker->edges_posted_ns >= EDGES_EVERY_NS)
         post_edges(worker, now_ns);

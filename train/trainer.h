@@ -35,6 +35,9 @@ struct train_options {
 
 struct train_trainer;
 
+// BASE_EINVAL, naming what was found and what was expected.
+enum base_error train_options_check(const struct train_options *options, struct base_reason *why) BASE_CHECK;
+
 // Model and data are borrowed for the trainer's life. `start` [parameters] (host) is copied. A batch larger
 // than the data set is cut to it. BASE_EINVAL for an empty data set or shapes that don't fit the model.
 enum base_error train_trainer_create(const struct train_options *options, struct train_model *model,

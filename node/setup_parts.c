@@ -1,0 +1,88 @@
+// What a configuration says about model, trainer and exchange: for the node itself, and for the lab.
+#include "base/hash.h"
+#include "node/setup.h"
+
+#include <string.h>
+
+#define EVAL_BATCH 128u
+
+enum base_error node_setup_model(const struct node_config *config, const struct train_dataset *data,
+                                 const struct kernels *kernels, struct train_model **model,
+                                 struct base_reason *why)
+{
+    struct train_model_spec spec = {.kind = config->model.kind == NODE_MODEL_MLP ? TRAIN_MLP : TRAIN_SOFTMAX,
+                                    .inputs = data->features,
+                                    .classes = data->classes};
+    if (spec.kind == TRAIN_MLP) {
+        BASE_ASSERT(config->model.hidden.count <= LIMIT_LAYERS);
+        spec.n_hidden = config->model.hidden.count;
+        for (size_t i = 0; i < spec.n_hidden; i++)
+            spec.hidden[i] = config->model.hidden.items[i];
+    }
+    size_t batch = config->train.batch > EVAL_BATCH ? config->train.batch : EVAL_BATCH;
+    return train_model_create(&spec, kernels, batch, model, why);
+}
+
+// The nodes average their models node by node. With unequal shards the mean of all examples is only met when
+// a node counts as much as it has examples: shard / mean shard.
+static double shard_weight(const struct node_config *config, const struct train_dataset *data)
+{
+    if (data->examples == data->whole)
+        return 1.0;
+    return (double)data->examples * (double)config->data.shards / (double)data->whole;
+}
+
+enum base_error node_setup_trainer(const struct node_config *config, const char *name,
+                                   struct train_model *model, const struct train_dataset *data,
+                                   const float *start, struct train_trainer **trainer,
+                                   struct base_reason *why)
+{
+    struct train_options options = {
+        .optimizer = config->train.optimizer == NODE_OPTIMIZER_ADAMW ? TRAIN_ADAMW : TRAIN_SGD,
+        .rate = config->train.rate,
+        .momentum = config->train.momentum,
+        .weight_decay = config->train.weight_decay,
+        .beta1 = config->train.beta1,
+        .beta2 = config->train.beta2,
+        .epsilon = config->train.epsilon,
+        .steps = config->train.steps,
+        .batch = config->train.batch,
+        .proximal = config->train.proximal,
+        // nodes that share a shard must not see it in the same order
+        .seed = base_hash_bytes(config->train.seed, name, strlen(name)),
+    };
+    options.weight = config->train.weight > 0 ? config->train.weight : shard_weight(config, data);
+    enum base_error code = node_config_schedule(config, &options.schedule, why);
+    if (code != BASE_OK)
+        return code;
+    return train_trainer_create(&options, model, data, start, trainer, why);
+}
+
+enum base_error node_setup_exchange_options(const struct node_config *c,
+                                            struct gossip_exchange_options *options, struct base_reason *why)
+{
+    struct compress_filters filters;
+    enum base_error code = node_config_filters(c, &filters, why);
+    if (code != BASE_OK)
+        return code;
+    bool moments = c->train.optimizer == NODE_OPTIMIZER_ADAMW;
+    *options = (struct gossip_exchange_options){
+        .ratio = (float)c->average.ratio,
+        .values = (enum kernels_format)c->average.values,
+        .selection = {.method = (enum compress_method)c->average.select,
+                      .block = (size_t)c->average.select_block},
+        .filters = filters,
+        .sync = c->average.mode == NODE_MODE_SYNC,
+        .bounded = c->average.mode == NODE_MODE_BOUNDED,
+        .max_delay = c->average.max_delay,
+        .clip = (float)c->average.clip,
+        .keep_on_death = c->average.on_death == NODE_ON_DEATH_KEEP,
+        .drift_correction = c->average.drift_correction,
+        .drift_gain = (float)c->average.drift_gain,
+        .drift_limit = (float)c->average.drift_limit,
+        .share_second_moment = moments ? (unsigned)c->average.share_second_moment : 0,
+        .deadline_floor_ns = c->average.deadline_floor_ns,
+        .deadline_ceiling_ns = c->average.deadline_ceiling_ns,
+    };
+    return BASE_OK;
+}

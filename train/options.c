@@ -1,0 +1,74 @@
+// What training can be asked for.
+#include "train/trainer.h"
+
+#include <math.h>
+
+static bool probability(double value)
+{
+    return value >= 0.0 && value < 1.0;
+}
+
+static enum base_error check_schedule(const struct train_options *options, struct base_reason *why)
+{
+    const struct train_schedule *schedule = &options->schedule;
+    if (schedule->count > TRAIN_SCHEDULE_STEPS) {
+        return base_fail(why, BASE_EINVAL, "the schedule has %zu entries; expected at most %d",
+                         schedule->count, TRAIN_SCHEDULE_STEPS);
+    }
+    if (schedule->count > 0 && options->steps == 0) {
+        return base_fail(why, BASE_EINVAL, "a schedule needs the total number of steps, found 0");
+    }
+    double last = 0.0;
+    for (size_t i = 0; i < schedule->count; i++) {
+        if (!(schedule->at[i] >= last && schedule->at[i] <= 1.0)) {
+            return base_fail(why, BASE_EINVAL,
+                             "entry %zu of the schedule begins at %g; expected %g to 1, ascending", i,
+                             schedule->at[i], last);
+        }
+        if (!(schedule->factor[i] >= 0.0 && isfinite(schedule->factor[i]))) {
+            return base_fail(why, BASE_EINVAL,
+                             "entry %zu of the schedule has the factor %g; expected 0 or more", i,
+                             schedule->factor[i]);
+        }
+        last = schedule->at[i];
+    }
+    return BASE_OK;
+}
+
+enum base_error train_options_check(const struct train_options *options, struct base_reason *why)
+{
+    if (options->optimizer != TRAIN_SGD && options->optimizer != TRAIN_ADAMW) {
+        return base_fail(why, BASE_EINVAL, "optimizer %d is unknown; expected sgd or adamw",
+                         (int)options->optimizer);
+    }
+    if (!(options->rate >= 0.0 && isfinite(options->rate))) {
+        return base_fail(why, BASE_EINVAL, "the learning rate is %g; expected a number, 0 or more",
+                         options->rate);
+    }
+    if (!(options->weight_decay >= 0.0 && isfinite(options->weight_decay))) {
+        return base_fail(why, BASE_EINVAL, "the weight decay is %g; expected a number, 0 or more",
+                         options->weight_decay);
+    }
+    if (options->optimizer == TRAIN_SGD && !probability(options->momentum)) {
+        return base_fail(why, BASE_EINVAL, "the momentum is %g; expected 0 to below 1", options->momentum);
+    }
+    if (options->optimizer == TRAIN_ADAMW && !(probability(options->beta1) && probability(options->beta2))) {
+        return base_fail(why, BASE_EINVAL, "beta1 is %g and beta2 is %g; expected 0 to below 1",
+                         options->beta1, options->beta2);
+    }
+    if (options->optimizer == TRAIN_ADAMW && !(options->epsilon > 0.0 && isfinite(options->epsilon))) {
+        return base_fail(why, BASE_EINVAL, "epsilon is %g; expected a number above 0", options->epsilon);
+    }
+    if (options->batch == 0) {
+        return base_fail(why, BASE_EINVAL, "a batch of 0 examples; expected 1 or more");
+    }
+    if (!(options->weight >= 0.0 && isfinite(options->weight))) {
+        return base_fail(why, BASE_EINVAL, "the weight of the gradient is %g; expected a number, 0 or more",
+                         options->weight);
+    }
+    if (!(options->proximal >= 0.0 && isfinite(options->proximal))) {
+        return base_fail(why, BASE_EINVAL, "the proximal term has mu %g; expected a number, 0 or more",
+                         options->proximal);
+    }
+    return check_schedule(options, why);
+}
