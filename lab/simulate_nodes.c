@@ -74,6 +74,8 @@ static enum base_error make_world(struct simulation *s, struct base_reason *why)
                                                .base_k = (unsigned)config->topology.base_k,
                                                .graph = s->graph},
                                   .group = s->group,
+                                  .known = s->experiment->sim.membership == LAB_MEMBERSHIP_KNOWN,
+                                  .local = config->average.method == NODE_METHOD_LOCAL,
                                   .peer_entries = 3, // as p2pml run tells each node
                                   .start_members = starters(s),
                                   .start_timeout_ns = config->node.start_timeout_ns,
