@@ -200,9 +200,10 @@ static const struct node_key keys[] = {
          "Bounds the "
          "drift of many local steps. 0: off."),
     BOOL("train.scale_rate", train.scale_rate, "false",
-         "Multiplies the learning rate by this node's time per step over the median of its neighbours', so "
-         "that a "
-         "slow node with data of its own counts as much as a fast one."),
+         "Multiplies the learning rate by this node's time per step over the median of its neighbours' (1/16 "
+         "to 16), so "
+         "that a slow node with data of its own counts as much as a fast one. For small rates, and without "
+         "average.drift_correction, which sees to that by itself."),
     INTEGER("train.eval_rounds", train.eval_rounds, "50", 0, ANY,
             "Rounds between two measurements on the test examples. 0: only at the end."),
 

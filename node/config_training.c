@@ -70,6 +70,10 @@ enum base_error node_config_check_train(const struct node_config *config, struct
         for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
             node_config_warn_unused(config, keys[i], "train.optimizer is adamw");
     }
+    if (config->train.scale_rate && config->average.drift_correction)
+        node_config_say(
+            BASE_LOG_WARN, config, "train.scale_rate",
+            "is for runs without average.drift_correction, which makes slow nodes count by itself");
     return BASE_OK;
 }
 
