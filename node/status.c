@@ -188,7 +188,8 @@ char *node_status_json(const struct node_status *s)
     json_object_set_new(root, "peers", entries_json(s));
     json_object_set_new(root, "edges", edges_json(s));
     json_object_set_new(root, "events", events_json(s));
-    char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    // 13 digits: unix times to the millisecond.
+    char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(13));
     json_decref(root);
     return text;
 }

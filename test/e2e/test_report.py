@@ -19,7 +19,7 @@ PICTURES = os.environ.get("P2PML_E2E_PICTURES")  # a directory: what the browser
 
 def p2pml(*arguments, status=0, **environment):
     done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=120,
-                          env={**os.environ, **environment})
+                          env={**{k: v for k, v in os.environ.items() if not k.startswith("P2PML_")}, **environment})
     assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
     return done.stdout if status == 0 else done.stderr
 
@@ -155,6 +155,23 @@ class Reports(unittest.TestCase):
             page.click(f"#curve-controls [data-value={axis}]")
             page.settle()
             self.assertEqual(page.evaluate("document.documentElement.scrollHeight"), before)
+
+    def test_a_simulation_leaves_one(self):
+        path, out = self.at("tiny.yaml"), self.at("tiny")
+        report_samples.write(path, "experiment: {name: tiny, nodes: 4, baselines: [], targets: [0.2]}\n"
+                             "data: {train_count: 200, test_count: 100}\nmodel: {hidden: [8]}\n"
+                             "train: {steps: 40, batch: 8, eval_rounds: 2}\naverage: {local_steps: 2}\n"
+                             "events: [{at: 200ms, kill: 2}]\nsim: {step_time: 20ms}\n")
+        p2pml("sim", path, "--out", out)
+        page = self.open("tiny")
+        self.assertEqual(self.texts(page, "h1"), ["tiny"])
+        for chart in ("accuracy", "worst", "loss", "consensus"):
+            self.assertEqual(page.evaluate(f"document.querySelectorAll('[data-chart={chart}] .curve').length"), 1)
+        self.assertEqual(page.evaluate("document.querySelectorAll('.vertex').length"), 4)
+        self.assertEqual(page.evaluate("document.querySelectorAll('.vertex.gone').length"), 1)
+        self.assertIn("node-02 killed", self.texts(page, "#event-table")[0])
+        self.numbers_are_finite(page)
+        self.assertEqual(page.problems, [])
 
     def test_wrong_directories(self):
         self.assertIn("holds neither results.jsonl nor summary.json", p2pml("report", self.directory, status=2))

@@ -1,6 +1,7 @@
 // /status and /metrics from one snapshot: every key of the contract, NaN, hostile names, the text format's
 // rules.
 #include "node/status.h"
+#include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -163,6 +164,21 @@ static void json_has_every_key(void **state)
     free(text);
 }
 
+// Unix times have ten digits before the point.
+static void times_of_events_are_not_rounded(void **state)
+{
+    struct world *w = *state;
+    char *text = node_status_json(&w->status);
+    json_t *status = json_loads(text, 0, NULL), *line = json_loads(node_events_line(w->events, 0), 0, NULL);
+    const json_t *shown = json_object_get(json_array_get(json_object_get(status, "events"), 0), "time");
+    const json_t *written = json_object_get(line, "time");
+    assert_true(json_is_real(shown) && json_real_value(written) > 1e9);
+    assert_true(fabs(json_real_value(shown) - json_real_value(written)) <= 0.001);
+    json_decref(status);
+    json_decref(line);
+    free(text);
+}
+
 static void metrics_keep_the_text_format(void **state)
 {
     struct world *w = *state;
@@ -217,6 +233,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(json_has_every_key, make_world, free_world),
+        cmocka_unit_test_setup_teardown(times_of_events_are_not_rounded, make_world, free_world),
         cmocka_unit_test_setup_teardown(metrics_keep_the_text_format, make_world, free_world),
         cmocka_unit_test_setup_teardown(names_are_never_markup, make_world, free_world),
         cmocka_unit_test_setup_teardown(nobody_around_is_fine, make_world, free_world),
