@@ -147,8 +147,9 @@ out:
 
 static int say_fine(const struct lab_sweep_plan *plan)
 {
-    return printf("experiment is fine: %zu runs, %zu points with %zu seeds each\n", plan->n_runs,
-                  plan->n_points, plan->n_runs / plan->n_points) > 0
+    size_t seeds = plan->n_runs / plan->n_points;
+    return printf("experiment is fine: %zu runs, %zu points with %zu seed%s each\n", plan->n_runs,
+                  plan->n_points, seeds, seeds == 1 ? "" : "s") > 0
                ? LAB_EXIT_DONE
                : LAB_EXIT_FAILED;
 }

@@ -192,12 +192,27 @@ static void a_sweep_with_gaps(void **state)
     assert_int_equal(*line, 0);
     for (const char *const *part =
              (const char *const[]){"data.train_file, average.ratio", "bytes to 93%",
-                                   "92.00% (90.00%..94.00%)", "1.0 kB  ", "500 B 1 of 2", "0/2", NULL};
+                                   "92.00% (90.00%..94.00%)", "1.0 kB ", "500 B 1 of 2", "0/2", NULL};
          *part; part++)
         if (!strstr(table, *part))
             fail_msg("expected '%s' in:\n%s", *part, table);
     free(table);
     free(csv);
+}
+
+static void vectors_have_a_distance_instead_of_an_accuracy(void **state)
+{
+    (void)state;
+    put("sweep.json", "{\"keys\": [\"topology.kind\"], \"runs\": [{\"label\": \"a\", \"settings\": "
+                      "{\"topology.kind\": \"ring\"}, \"seed\": 0, \"status\": \"complete\"}]}");
+    put("runs/a/summary.json",
+        "{\"status\": \"complete\", \"consensus\": 0.0125, \"seconds\": {\"virtual\": 2}}");
+    char *table = results();
+    assert_non_null(strstr(table, "consensus distance"));
+    assert_non_null(strstr(table, "0.0125"));
+    assert_null(strstr(table, "worst node"));
+    assert_null(strstr(table, "bytes to"));
+    free(table);
 }
 
 int main(void)
@@ -207,6 +222,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_a_summary_does_not_say_is_null, make_directory,
                                         remove_directory),
         cmocka_unit_test_setup_teardown(what_is_no_run_is_an_error, make_directory, remove_directory),
+        cmocka_unit_test_setup_teardown(vectors_have_a_distance_instead_of_an_accuracy, make_directory,
+                                        remove_directory),
         cmocka_unit_test_setup_teardown(a_sweep_with_gaps, make_directory, remove_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,7 +43,8 @@ static void what_all_must_share(void **state)
     for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
         if (rules_of(shared[i], 0) == ours)
             fail_msg("%s changes no rule", shared[i]);
-    assert_true(rules_of("train.steps=2000", 7) != ours); // another graph in topology.file
+    assert_true(rules_of("topology.base_k=2", 0) == ours); // of base only
+    assert_true(rules_of("train.steps=2000", 7) != ours);  // another graph in topology.file
 }
 
 static void what_each_may_have_as_it_likes(void **state)
