@@ -42,12 +42,12 @@ static void publish(struct gossip_exchange *exchange, const float *model, const 
 
 // The force that is left of an edge's correction. It stands for a pull that exchanges would adjust; without
 // any it would move the model for ever in one direction. Half of it is left after half as many rounds again,
-// and so on.
+// and so on. Where the dead are to leave theirs, one without a link does not fade: its peer may be dead.
 static float pull_left(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     uint64_t missed = exchange->rounds - edge->met, whole = PULL_TURNS * (uint64_t)exchange->n_edges;
 
-    if (missed <= whole)
+    if (missed <= whole || (exchange->options.keep_on_death && edge->state == GOSSIP_EDGE_DOWN))
         return 1;
     return missed - whole > 8 * whole ? 0 : exp2f(-2 * (float)(missed - whole) / (float)whole);
 }
