@@ -32,7 +32,7 @@ static enum base_error no_checkpoint(void *context, const struct node_round *rou
     return base_fail(why, BASE_EIO, "none in this test");
 }
 
-static void bench_create_keeping(struct bench *bench, bool keep_on_death)
+static void bench_create_as(struct bench *bench, bool keep_on_death, bool bounded)
 {
     struct gossip_exchange_options options = {.self = id_of(1),
                                               .kernels = cpu_kernels(),
@@ -43,6 +43,7 @@ static void bench_create_keeping(struct bench *bench, bool keep_on_death)
                                               .drift_gain = 2,
                                               .drift_limit = 0.25f,
                                               .keep_on_death = keep_on_death,
+                                              .bounded = bounded,
                                               .deadline_floor_ns = 1000000,
                                               .deadline_ceiling_ns = 1000000000};
     struct base_reason why;
@@ -60,7 +61,7 @@ static void bench_create_keeping(struct bench *bench, bool keep_on_death)
 
 static void bench_create(struct bench *bench)
 {
-    bench_create_keeping(bench, false);
+    bench_create_as(bench, false, false);
 }
 
 static void bench_start_as(struct bench *bench, const struct node_worker_options *as)
@@ -289,7 +290,7 @@ static void an_edge_whose_peer_may_still_come_is_kept(void **state)
 static float left_of(bool keep, bool dies, uint64_t forget_after_ns)
 {
     struct bench bench;
-    bench_create_keeping(&bench, keep);
+    bench_create_as(&bench, keep, false);
     import_edge(&bench);
     bench_start(&bench, forget_after_ns);
     if (forget_after_ns > 0 && dies)
@@ -352,6 +353,28 @@ static void a_meeting_has_the_weight_of_the_schedule(void **state)
     struct node_mail *mail = take_sent(&bench, GOSSIP_XCHG, partner, &message);
     assert_true(message.as.exchange.weight > 0.6666f && message.as.exchange.weight < 0.6667f);
     node_mail_free(mail);
+    bench_destroy(&bench);
+}
+
+// Those who wait with max_delay need not wait for a learner that stands still.
+static void who_stands_still_is_waited_for_by_nobody(void **state)
+{
+    struct bench bench;
+    struct gossip_message message;
+    struct node_mail *mail;
+    (void)state;
+    bench_create_as(&bench, false, true);
+    bench_start(&bench, UINT64_MAX);
+    post_view(&bench, 2);
+    make_live(&bench, 2);
+    struct node_round round = round_of(&bench, 7);
+    round.meets = false;
+    post_round(&bench, &round);
+    take_round_done(&bench, &round);
+    do { // how far it is may be told before
+        mail = take_sent(&bench, GOSSIP_CLOCK, 2, &message);
+        node_mail_free(mail);
+    } while (message.as.clock.round != GOSSIP_CLOCK_IDLE);
     bench_destroy(&bench);
 }
 
@@ -671,6 +694,7 @@ int main(void)
         cmocka_unit_test(an_edge_whose_peer_may_still_come_is_kept),
         cmocka_unit_test(only_the_pull_of_the_dead_is_kept),
         cmocka_unit_test(a_meeting_has_the_weight_of_the_schedule),
+        cmocka_unit_test(who_stands_still_is_waited_for_by_nobody),
         cmocka_unit_test(local_has_no_edges),
         cmocka_unit_test(a_message_that_breaks_the_protocol_closes_its_link),
         cmocka_unit_test(a_block_is_given_at_the_next_rendezvous),
