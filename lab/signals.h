@@ -1,5 +1,6 @@
 // SIGINT, SIGTERM, SIGHUP and SIGCHLD as bytes of a descriptor instead of interruptions. Main thread, before
-// others start: they inherit that these are blocked.
+// others start: they inherit that these are blocked. A thread that a library started before main passes them
+// on.
 #ifndef LAB_SIGNALS_H
 #define LAB_SIGNALS_H
 
@@ -8,9 +9,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define LAB_STOP_SIGNALS 3
+
 struct lab_signals {
     int file;
     sigset_t before;
+    struct sigaction acted[LAB_STOP_SIGNALS]; // before
 };
 
 enum base_error lab_signals_open(struct lab_signals *signals, struct base_reason *why) BASE_CHECK;

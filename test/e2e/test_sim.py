@@ -1,0 +1,191 @@
+"""`p2pml sim`: agrees with `p2pml run` on the same file, repeats itself, does what events say, and refuses bad files."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from cluster import PROGRAM
+
+P2PML = os.path.join(os.path.dirname(PROGRAM), "p2pml")
+SYNC = """
+experiment: {nodes: 4, baselines: []}
+model: {kind: mlp, hidden: [24]}
+data: {train_count: 2000, test_count: 400, partition: dirichlet, alpha: 0.3}
+train: {steps: 240, eval_rounds: 20, batch: 16}
+average: {mode: sync, local_steps: 2, deadline_floor: 60s, deadline_ceiling: 60s}
+node: {start_timeout: 60s, linger: 30s}
+checkpoint: {every: 0}
+"""
+ASYNC = """
+experiment: {nodes: 6, baselines: []}
+model: {kind: softmax}
+data: {train_count: 1000, test_count: 200}
+train: {steps: 1200, eval_rounds: 50, batch: 16}
+average: {mode: async, local_steps: 4}
+topology: {kind: ring}
+sim: {step_time: 20ms}
+node: {linger: 20s}
+checkpoint: {every: 1s}
+"""
+SAME = ("round", "step", "loss", "accuracy", "test_loss", "exchanges", "delta_bytes", "consensus", "rate")
+
+
+class SimTest(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="p2pml-sim-")
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("P2PML_")}
+
+    def tearDown(self):
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def path(self, *parts):
+        return os.path.join(self.directory, *parts)
+
+    def file(self, text, name="experiment.yaml"):
+        with open(self.path(name), "w") as f:
+            f.write(text)
+        return self.path(name)
+
+    def p2pml(self, *arguments):
+        return subprocess.run([P2PML, *arguments], capture_output=True, text=True, timeout=600, env=self.environment)
+
+    def perform(self, command, text, out, *settings):
+        ran = self.p2pml(command, self.file(text), "--out", self.path(out), *[a for s in settings for a in ("--set", s)])
+        self.assertEqual(ran.returncode, 0, ran.stderr + ran.stdout)
+        with open(self.path(out, "summary.json")) as f:
+            return json.load(f, parse_constant=lambda name: self.fail(f"{name} in summary.json"))
+
+    def lines(self, *parts):
+        with open(self.path(*parts)) as f:
+            return [json.loads(line) for line in f]
+
+    def bytes_of(self, *parts):
+        with open(self.path(*parts), "rb") as f:
+            return f.read()
+
+    def agree(self, topology):
+        text = SYNC + f"topology: {{kind: {topology}}}\n"
+        ran, simulated = self.perform("run", text, "run"), self.perform("sim", text, "sim")
+        for i in range(4):
+            real, virtual = (self.lines(d, f"node-{i:02d}", "metrics.jsonl") for d in ("run", "sim"))
+            self.assertEqual(len(real), 121)  # 120 rounds, and the end
+            self.assertEqual(len(virtual), 121)
+            for a, b in zip(real, virtual):
+                self.assertEqual([a[k] for k in SAME], [b[k] for k in SAME])
+        self.assertEqual(ran["averaged"], simulated["averaged"])
+        self.assertEqual(ran["consensus"], simulated["consensus"])
+        self.assertEqual(ran["graph"], simulated["graph"])
+        self.assertEqual(ran["bytes"]["packets"], simulated["bytes"]["packets"])
+        self.assertLess(abs(ran["bytes"]["sent"] / simulated["bytes"]["sent"] - 1), 0.1)
+        real, virtual = self.lines("run", "rounds.jsonl"), self.lines("sim", "rounds.jsonl")
+        self.assertEqual([p["round"] for p in virtual], list(range(0, 121, 20)))
+        for a, b in zip(real, virtual):
+            for key in ("round", "step", "nodes"):
+                self.assertEqual(a[key], b[key])
+        for key in ("accuracy", "loss", "consensus", "worst", "mean", "best"):
+            self.assertEqual(real[0][key], virtual[0][key])
+            self.assertEqual(real[-1][key], virtual[-1][key])
+
+    def test_a_ring_is_as_in_reality(self):
+        self.agree("ring")
+
+    def test_a_butterfly_is_as_in_reality(self):
+        self.agree("butterfly")
+
+    def test_both_engines_agree(self):
+        nodes = self.perform("sim", SYNC, "nodes")
+        rounds = self.perform("sim", SYNC, "rounds", "sim.engine=rounds")
+        self.assertEqual((nodes["engine"], rounds["engine"]), ("nodes", "rounds"))
+        self.assertEqual(nodes["averaged"], rounds["averaged"])
+        self.assertEqual(nodes["bytes"]["packets"], rounds["bytes"]["packets"])
+        self.assertLess(abs(rounds["bytes"]["sent"] / nodes["bytes"]["sent"] - 1), 0.1)
+
+    def test_one_seed_gives_the_same_bytes_on_any_number_of_threads(self):
+        network = ("sim.jitter=1ms", "sim.loss=0.02", "sim.bandwidth=20", "sim.step_jitter=0.3")
+        text = ASYNC + "events: [{at: 2s, kill: 3}, {at: 5s, start: 3}]\n"
+        self.perform("sim", text, "one", "sim.threads=1", *network)
+        self.perform("sim", text, "two", "sim.threads=2", *network)
+        self.perform("sim", text, "other", "experiment.seed=1", *network)
+        for name in ["rounds.jsonl"] + [f"node-{i:02d}/{f}.jsonl" for i in range(6) for f in ("metrics", "events")]:
+            self.assertEqual(self.bytes_of("one", name), self.bytes_of("two", name), name)
+        self.assertNotEqual(self.bytes_of("one", "rounds.jsonl"), self.bytes_of("other", "rounds.jsonl"))
+
+    def test_events(self):
+        text = ASYNC + """events:
+  - {at: 1s, kill: 3}
+  - {at: 2s, stop: 5, for: 1s}
+  - {at: 3s, start: 3}
+  - {at: 4s, leave: 1}
+"""
+        s = self.perform("sim", text, "out")
+        kill, stop, start, leave = s["events"]
+        self.assertEqual([e["happened"] for e in s["events"]], [True] * 4)
+        for times, of, within in ((kill["detected"], 5, 1), (start["detected"], 5, 1),
+                                  (leave["detected"], 5, 1), (leave["rewired"], 5, 2)):
+            self.assertEqual((times["seen"], times["of"]), (of, of))
+            self.assertTrue(0 <= times["median"] <= times["last"] <= within, times)
+        self.assertGreaterEqual(kill["rewired"]["seen"], 4)  # node-05 is stopped about then
+        self.assertEqual(stop["declared_dead_by"], 0)  # 1 s is no death
+        self.assertLess(start["first_round"], 1)
+        self.assertEqual((s["false_deaths"], s["graph"]["gone"]), (0, [1]))
+        back = s["per_node"][3]
+        self.assertEqual((back["starts"], back["status"], back["gone"]), (2, "done", None))
+        self.assertEqual(s["averaged"]["nodes"], 5)
+        steps = [row["step"] for row in self.lines("out", "node-03", "metrics.jsonl")]
+        self.assertEqual(steps[-1], 1200)
+        again = [b for a, b in zip(steps, steps[1:]) if b < a]
+        self.assertTrue(again == [] or again[0] > 4, again)  # it went on from its checkpoint
+
+    def test_time_is_the_networks_and_the_stragglers(self):
+        quick = self.perform("sim", SYNC, "quick")["seconds"]["virtual"]
+        late = self.perform("sim", SYNC, "late", "sim.latency=20ms")["seconds"]["virtual"]
+        slow = self.perform("sim", SYNC, "slow", "sim.stragglers=[{node: 2, factor: 5}]")["seconds"]["virtual"]
+        self.assertAlmostEqual(quick, 120 * (2 * 1e-3 + 2 * 200e-6), delta=0.1 * quick)
+        self.assertAlmostEqual(late, 120 * (2 * 1e-3 + 2 * 20e-3), delta=0.1 * late)
+        self.assertGreater(slow, 4 * 120 * 2e-3)
+
+    def test_a_time_limit_and_ctrl_c_still_sum_up(self):
+        ran = self.p2pml("sim", self.file(ASYNC), "--out", self.path("limit"), "--set", "experiment.time_limit=5s")
+        self.assertEqual(ran.returncode, 1, ran.stderr)
+        self.assertIn("experiment.time_limit is over", ran.stderr)
+        with open(self.path("limit", "summary.json")) as f:
+            s = json.load(f)
+        self.assertEqual((s["status"], s["averaged"]["nodes"]), ("failed", 6))
+        started = subprocess.Popen([P2PML, "sim", self.file(ASYNC), "--out", self.path("stop"), "--set",
+                                    "train.steps=100000000"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                   text=True, env=self.environment)
+        metrics = self.path("stop", "node-00", "metrics.jsonl")
+        deadline = time.monotonic() + 120
+        while not (os.path.exists(metrics) and os.path.getsize(metrics)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        started.send_signal(signal.SIGINT)
+        _, said = started.communicate(timeout=120)
+        self.assertEqual(started.returncode, 130, said)
+        with open(self.path("stop", "summary.json")) as f:
+            self.assertEqual(json.load(f)["status"], "interrupted")
+
+    def test_what_is_wrong_is_said_before_anything_starts(self):
+        cases = (("events:\n  - {at: 1s, kill: 9}\n", ":2: events: kill: found \"9\", expected a node from 0 to 7"),
+                 ("experiment:\n  nodes: 1\n", ":2: experiment.nodes: found \"1\""),
+                 ("experiment:\n  nodes: 2000\n", ":2: experiment.nodes: found 2000, expected at most 1024"),
+                 ("sim:\n  stragglers:\n    - {node: 8, factor: 2}\n", ":3: sim.stragglers: "),
+                 ("sim:\n  links:\n    - {between: [[0], [8]], latency: 1ms}\n", ":3: sim.links: "),
+                 ("sim:\n  speed: 2\n", ":2: "),
+                 ("average:\n  method: choco\nsim: {engine: nodes}\n", ":2: average.method: "))
+        for text, said in cases:
+            ran = self.p2pml("sim", self.file(text), "--out", self.path("never"))
+            self.assertEqual(ran.returncode, 2, text + ran.stderr)
+            self.assertIn("experiment.yaml" + said, ran.stderr)
+            self.assertFalse(os.path.exists(self.path("never")))
+        ran = self.p2pml("run", self.file("experiment:\n  nodes: 65\n"), "--out", self.path("never"))
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn(":2: experiment.nodes: found 65, expected at most 64 with p2pml run", ran.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
