@@ -88,6 +88,7 @@ void sim_graph_follow(struct sim_node *node, bool view_changed)
         follow_peer(node, node->neighbours[i]);
     sim_phase_donors(node);
     node->graph_changed |= view_changed;
+    node->consider = true;
 }
 
 void sim_graph_stop(struct sim_node *node)

@@ -14,7 +14,7 @@ void sim_net_create(struct sim_net *net, struct sim_queue *queue, size_t hosts, 
     *net = (struct sim_net){.queue = queue, .handler = handler, .owner = owner, .hosts = hosts};
     base_rng_seed_stream(&net->rng, seed, 0x6e6574);
     net->state = sim_must(calloc(hosts, sizeof *net->state));
-    net->path = sim_must(calloc(hosts * hosts, sizeof *net->path));
+    net->path = sim_must(calloc(hosts, sizeof(struct sim_path *)));
     net->port_closed_chance = 1;
 }
 
@@ -22,6 +22,8 @@ void sim_net_destroy(struct sim_net *net)
 {
     sim_streams_free(net);
     free(net->state);
+    for (size_t i = 0; i < net->hosts; i++)
+        free(net->path[i]);
     free(net->path);
 }
 
@@ -40,7 +42,25 @@ bool sim_net_host_of(const struct sim_net *net, const struct gossip_address *add
 
 struct sim_path *sim_net_path(struct sim_net *net, size_t from, size_t to)
 {
-    return &net->path[from * net->hosts + to];
+    if (!net->path[from]) {
+        net->path[from] = sim_must(calloc(net->hosts, sizeof **net->path));
+        for (size_t i = 0; i < net->hosts; i++)
+            net->path[from][i] = net->alike;
+    }
+    return &net->path[from][to];
+}
+
+static const struct sim_path *path_of(const struct sim_net *net, size_t from, size_t to)
+{
+    return net->path[from] ? &net->path[from][to] : &net->alike;
+}
+
+void sim_net_set_quality(struct sim_net *net, uint8_t quality)
+{
+    net->alike.quality = quality;
+    for (size_t from = 0; from < net->hosts; from++)
+        for (size_t to = 0; net->path[from] && to < net->hosts; to++)
+            net->path[from][to].quality = quality;
 }
 
 static uint64_t delay_of(struct sim_net *net, const struct sim_quality *quality)
@@ -63,7 +83,7 @@ static uint64_t behind_clog(struct sim_net *net, const struct sim_path *path, ui
 // Sent again by its kernel until it is through.
 uint64_t sim_net_due_of(struct sim_net *net, size_t from, size_t to, size_t wire_bytes)
 {
-    const struct sim_path *path = sim_net_path(net, from, to);
+    const struct sim_path *path = path_of(net, from, to);
     const struct sim_quality *quality = &net->quality[path->quality];
     uint64_t due_ns = net->queue->now_ns;
 
@@ -85,7 +105,7 @@ uint64_t sim_net_due(struct sim_net *net, size_t from, size_t to)
 bool sim_net_open(struct sim_net *net, size_t from, size_t to)
 {
     return net->state[from] != SIM_HOST_GONE && net->state[to] != SIM_HOST_GONE &&
-           !sim_net_path(net, from, to)->cuts;
+           !path_of(net, from, to)->cuts;
 }
 
 static void port_closed(void *owner, struct sim_event *event)
@@ -116,7 +136,7 @@ static void arrive(void *owner, struct sim_event *event)
 // False: it is lost.
 static bool datagram_due(struct sim_net *net, size_t from, size_t to, size_t wire_bytes, uint64_t *due_ns)
 {
-    const struct sim_path *path = sim_net_path(net, from, to);
+    const struct sim_path *path = path_of(net, from, to);
     const struct sim_quality *quality = &net->quality[path->quality];
 
     *due_ns = net->queue->now_ns;
@@ -150,7 +170,7 @@ static void send_one(struct sim_net *net, size_t from, size_t to, const uint8_t 
 void sim_net_datagram(struct sim_net *net, size_t from, size_t to, const uint8_t *bytes, size_t count,
                       size_t wire_bytes)
 {
-    double duplicate = net->wire ? 0 : net->quality[sim_net_path(net, from, to)->quality].duplicate;
+    double duplicate = net->wire ? 0 : net->quality[path_of(net, from, to)->quality].duplicate;
 
     net->datagrams++;
     net->datagram_bytes += wire_bytes;

@@ -74,17 +74,31 @@ static void schedule(struct sim_node *node)
         wake_at(node, node->inbox_ns);
 }
 
+// It waits for others to begin, and something has changed.
+static bool is_considering(const struct sim_node *node)
+{
+    return node->consider && node->phase == SIM_READY && node->exchange;
+}
+
+static bool has_news(const struct sim_node *node)
+{
+    return node->view_changed || node->links_changed || is_considering(node);
+}
+
 void sim_node_settle(struct sim_node *node)
 {
     if (node->stop && node->running) {
         sim_node_kill(node, false);
         return;
     }
-    for (int turns = 0; node->running && (node->view_changed || node->links_changed); turns++) {
+    for (int turns = 0; node->running && has_news(node); turns++) {
         BASE_ASSERT(turns < 100);
-        bool view_changed = node->view_changed;
+        bool view_changed = node->view_changed, links_changed = node->links_changed;
         node->view_changed = node->links_changed = false;
-        sim_graph_follow(node, view_changed);
+        if (view_changed || links_changed)
+            sim_graph_follow(node, view_changed);
+        if (is_considering(node))
+            sim_phase_tick(node);
     }
     schedule(node);
     if (node->running)

@@ -114,6 +114,7 @@ struct sim_node {
     struct gossip_datagrams *datagrams;
     uint64_t boot, life, member_ns; // member_ns: local, of membership's timer
     bool view_changed, graph_changed, links_changed, stop;
+    bool consider;         // ready, and what it waits for may have come
     struct sim_peer *peer; // [identities]
     struct sim_link *links;
     uint32_t *sought; // [n_sought] identities to whom a link is wanted or something waits

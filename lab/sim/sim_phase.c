@@ -159,7 +159,7 @@ static bool edge_is_live(const struct sim_node *node, size_t peer)
 
 static bool edges_are_live(const struct sim_node *node)
 {
-    for (size_t i = 0; i < node->n_neighbours; i++)
+    for (size_t i = 0; i < node->n_neighbours && !node->world->options.local; i++)
         if (!edge_is_live(node, node->neighbours[i]))
             return false;
     return true;
@@ -203,6 +203,7 @@ static void get_ready(struct sim_node *node, const struct sim_census *census)
         else
             sim_phase_enter(node, SIM_TRAINING);
     }
+    node->consider = false;
     if (!learns || !may_begin(node, census))
         return;
     sim_member_flags(node, GOSSIP_RECORD_TRAINING);

@@ -194,6 +194,7 @@ void sim_train_event(struct sim_node *node, struct gossip_exchange_event *event)
                         sequence_of(&actions.list[i].message));
         sim_link_send(node, peer, &actions.list[i].message);
     }
+    node->consider = true;
     SIM_TELL(node, exchanged, node);
     if (done)
         round_done(node);

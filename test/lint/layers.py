@@ -32,6 +32,9 @@ OUTSIDE = {
     "SIMD intrinsics": (r"(immintrin|x86intrin|arm_neon|arm_sve|cpuid)\.h", r"(?!)", ["kernels/cpu"]),
 }
 
+# Folders inside a folder that include only themselves and what is below the floor of the named one.
+INNER = {"lab/sim": "node"}
+
 # libc, its Linux parts and what the compiler brings: allowed anywhere.
 LIBC = re.compile(
     r"(sys|net|netinet|arpa|linux|asm|bits)/[a-z0-9_/.-]+\.h|"
@@ -84,8 +87,19 @@ def is_inside(path, folders):
                for folder in folders)
 
 
+def check_inner_include(path, name, floors):
+    """A folder inside another may be meant to know less than that."""
+    for inner, below in INNER.items():
+        other = name.split("/")[0]
+        if path.as_posix().startswith(inner + "/") and not name.startswith(inner + "/") and floors[other] >= floors[below]:
+            return f"{inner}/ includes \"{name}\"; expected only itself and folders below {below}/"
+    return None
+
+
 def check_folder_include(path, name, floors):
     own, other = path.parts[0], name.split("/")[0]
+    if check_inner_include(path, name, floors):
+        return check_inner_include(path, name, floors)
     if own == "test" or own == other or floors[other] < floors[own]:
         return None
     return (f"{own}/ (floor {floors[own]}) includes \"{name}\" of {other}/ (floor {floors[other]}); "

@@ -38,6 +38,9 @@ GOOD = {
 BAD = {
     "an upper floor": ("base/bad.c", '\n#include "gossip/id.h"\n', 2, "floor 3"),
     "the same floor, another folder": ("train/bad.c", '#include "gossip/id.h"\n', 1, "floor 3"),
+    "a lower floor, but not for this part of the folder":
+        ("lab/sim/bad.c", '#include "node/config.h"\n', 1, "below node/"),
+    "the folder around this part of it": ("lab/sim/bad.c", '#include "lab/experiment.h"\n', 1, "below node/"),
     "an upper floor in angle brackets": ("base/bad.c", "#include <node/config.h>\n", 1, "floor 4"),
     "an upper floor behind a string with a comment in it":
         ("base/bad.c", 'char *s = "/*";\n#include "node/config.h"\nchar *t = "*/";\n', 2, "floor 4"),

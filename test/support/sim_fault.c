@@ -268,8 +268,7 @@ static void loss_ends(void *owner, struct sim_event *event)
 {
     struct sim_faults *faults = owner;
 
-    for (size_t i = 0; i < faults->world->hosts * faults->world->hosts; i++)
-        faults->world->net.path[i].quality = 0;
+    sim_net_set_quality(&faults->world->net, 0);
     trace(faults, 0, "loss ends", event->a, 0);
 }
 
@@ -278,8 +277,7 @@ static void fault_loss(struct sim_faults *faults)
     uint64_t end_ns = until(faults, 1000, 15000);
 
     trace(faults, 0, "loss", 0, end_ns);
-    for (size_t i = 0; i < faults->world->hosts * faults->world->hosts; i++)
-        faults->world->net.path[i].quality = 1;
+    sim_net_set_quality(&faults->world->net, 1);
     later(faults, end_ns, loss_ends, 0, 0);
 }
 
