@@ -12,7 +12,7 @@ const char *lab_axis_name(enum lab_axis axis)
 
 const char *lab_line_name(enum lab_line line)
 {
-    static const char *const names[] = {"accuracy", "worst", "loss", "consensus"};
+    static const char *const names[] = {"accuracy", "worst", "loss", "consensus", "mean", "train_loss"};
     return names[line];
 }
 
@@ -41,7 +41,7 @@ struct sample {
 static struct sample sample_of(const struct lab_point *p)
 {
     return (struct sample){{(double)p->round, (double)p->step, (double)p->bytes, p->time},
-                           {p->accuracy, p->worst, p->loss, p->consensus}};
+                           {p->accuracy, p->worst, p->loss, p->consensus, p->mean, p->train_loss}};
 }
 
 static double between(double a, double b, double share)

@@ -7,7 +7,15 @@
 #include <stddef.h>
 
 enum lab_axis { LAB_AXIS_ROUND, LAB_AXIS_STEP, LAB_AXIS_BYTES, LAB_AXIS_TIME, LAB_AXES };
-enum lab_line { LAB_LINE_ACCURACY, LAB_LINE_WORST, LAB_LINE_LOSS, LAB_LINE_CONSENSUS, LAB_LINES };
+enum lab_line {
+    LAB_LINE_ACCURACY, // of the averaged model, likewise LOSS
+    LAB_LINE_WORST,
+    LAB_LINE_LOSS,
+    LAB_LINE_CONSENSUS,
+    LAB_LINE_MEAN, // accuracy, mean over the nodes: what a run of real processes knows on its way
+    LAB_LINE_TRAIN_LOSS,
+    LAB_LINES
+};
 const char *lab_axis_name(enum lab_axis axis); // "round"
 const char *lab_line_name(enum lab_line line); // "accuracy"
 

@@ -31,15 +31,16 @@ static void put_text(const char *text, FILE *out)
 
 void lab_plot_curves(const struct lab_answer *answer, FILE *out)
 {
-    fputs("# round step bytes time, then mean low high of accuracy, worst, loss, consensus\n", out);
+    fputs(
+        "# round step bytes time, then mean low high of accuracy, worst, loss, consensus, mean, train_loss\n",
+        out);
     for (size_t i = 0; i < answer->n_cases; i++) {
         const struct lab_case *c = &answer->cases[i];
         fputs(i ? "\n\n# " : "# ", out);
         put_text(c->label, out);
         fputc('\n', out);
         if (!c->curve.count)
-            fputs("NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN NaN\n",
-                  out); // a block it remains
+            fputs("NaN NaN NaN NaN\n", out); // a block it remains
         for (size_t p = 0; p < c->curve.count; p++) {
             for (enum lab_axis axis = 0; axis < LAB_AXES; axis++)
                 put(c->curve.points[p].at[axis], out);

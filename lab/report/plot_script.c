@@ -76,7 +76,10 @@ static void put_accuracy_axis(const struct lab_answer *answer, enum lab_line lin
 {
     double low, high;
     find_range(answer, line, &low, &high);
-    fputs("set ylabel 'accuracy, %' textcolor '#61676e'\npercent(y) = 100 * y\n", out);
+    const char *of = line == LAB_LINE_WORST  ? "the worst node"
+                     : line == LAB_LINE_MEAN ? "the nodes, mean"
+                                             : "the averaged model";
+    fprintf(out, "set ylabel 'accuracy of %s, %%' textcolor '#61676e'\npercent(y) = 100 * y\n", of);
     if (!(high > 0.8))
         return;
     fprintf(out,
@@ -181,12 +184,32 @@ void lab_plot_script(const struct lab_answer *answer, const struct lab_plot *plo
         put_bars(answer, plot, out);
 }
 
-static bool has_data(const struct lab_answer *answer, enum lab_axis axis, enum lab_line line)
+static size_t points_with(const struct lab_answer *answer, enum lab_axis axis, enum lab_line line)
 {
+    size_t count = 0;
     for (size_t i = 0; i < answer->n_cases; i++)
         for (size_t p = 0; p < answer->cases[i].curve.count; p++)
-            if (isfinite(answer->cases[i].curve.points[p].at[axis]) &&
-                answer->cases[i].curve.points[p].value[line].seen)
+            count += isfinite(answer->cases[i].curve.points[p].at[axis]) &&
+                     answer->cases[i].curve.points[p].value[line].seen;
+    return count;
+}
+
+// Real processes do not know the averaged model before the end, but what their nodes reach.
+static enum lab_line known_better(const struct lab_answer *answer, enum lab_axis axis, enum lab_line line)
+{
+    if (line != LAB_LINE_ACCURACY ||
+        points_with(answer, axis, LAB_LINE_ACCURACY) >= points_with(answer, axis, LAB_LINE_MEAN))
+        return line;
+    return LAB_LINE_MEAN;
+}
+
+// By anybody: gnuplot cannot draw nothing.
+static bool is_reached(const struct lab_answer *answer, double accuracy)
+{
+    for (size_t i = 0; i < answer->n_cases; i++)
+        for (size_t t = 0; t < answer->cases[i].n_targets; t++)
+            if (answer->cases[i].targets[t].accuracy == accuracy &&
+                answer->cases[i].targets[t].cost[LAB_REACH_BYTES].seen)
                 return true;
     return false;
 }
@@ -202,10 +225,14 @@ size_t lab_plots_of(const struct lab_answer *answer, struct lab_plot *plots, siz
     };
     double accuracies[16];
     size_t count = 0, targets = lab_plot_accuracies(answer, accuracies, 16);
-    for (size_t i = 0; i < sizeof lines / sizeof *lines && count < most; i++)
-        if (has_data(answer, lines[i].axis, lines[i].line))
-            plots[count++] = lines[i];
+    for (size_t i = 0; i < sizeof lines / sizeof *lines && count < most; i++) {
+        plots[count] = lines[i];
+        plots[count].line = known_better(answer, lines[i].axis, lines[i].line);
+        count += points_with(answer, plots[count].axis, plots[count].line) > 1;
+    }
     for (size_t i = 0; i < targets && count < most; i++) {
+        if (!is_reached(answer, accuracies[i]))
+            continue;
         plots[count] = (struct lab_plot){"", LAB_PLOT_TARGET, 0, 0, i, accuracies[i]};
         snprintf(plots[count].name, sizeof plots->name, "bytes-to-%g", 100 * accuracies[i]);
         count++;

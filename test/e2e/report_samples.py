@@ -117,6 +117,16 @@ def failures(directory):
     write_run(directory, points, summary(points, ring(gone=(3, 7, 8, 12)), events, name="a quarter killed"))
 
 
+def real(directory):
+    """Real processes: the averaged model is known at the end only, and one moment nobody measured."""
+    points = rounds()
+    for i, p in enumerate(points):
+        if i not in (0, len(points) - 1):
+            p.update(accuracy=None, loss=None, consensus=None)
+    points[50].update(worst=None, mean=None)
+    write_run(directory, points, {**summary(points, ring(), name="real"), "kind": "run", "engine": None})
+
+
 def nulls(directory):
     """What a run leaves that measured nothing."""
     points = [{**p, **dict.fromkeys(NULLS), "time": None} for p in rounds(count=3)]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import browser
 import report_samples
 
 PROGRAM = os.path.join(os.path.dirname(os.environ["P2PML_E2E_NODE"]), "p2pml")
-SAMPLES = ("sweep", "one_run", "failures", "nulls", "broad")
+SAMPLES = ("sweep", "one_run", "failures", "real", "nulls", "broad")
 PICTURES = os.environ.get("P2PML_E2E_PICTURES")  # a directory: what the browser showed is left there
 
 
@@ -55,9 +56,11 @@ class Reports(unittest.TestCase):
 
     def test_every_page_in_every_light_and_width(self):
         for name in SAMPLES:
-            for width, scheme in ((1280, "light"), (1280, "dark"), (390, "light"), (320, "dark")):
+            page = self.open(name, width=320, scheme="dark")
+            for width, scheme in ((320, "dark"), (390, "light"), (1280, "dark"), (1280, "light")):
                 with self.subTest(name, width=width, scheme=scheme):
-                    page = self.open(name, width=width, scheme=scheme)
+                    page.view(width=width, scheme=scheme)
+                    page.settle()
                     self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), width)
                     self.assertEqual(page.evaluate("document.querySelectorAll('h1').length"), 1)
                     if PICTURES:
@@ -140,6 +143,16 @@ class Reports(unittest.TestCase):
         self.assertEqual(page.evaluate("document.querySelectorAll('[data-chart=accuracy] .span').length"), 1)
         self.assertIn("610 ms", self.texts(page, "#event-table")[0])
 
+    def test_what_is_not_known_is_a_gap(self):
+        page = self.open("real")
+        self.assertEqual(page.evaluate("[...document.querySelectorAll('[data-chart]')].map(e => e.dataset.chart)")[:4],
+                         ["mean", "worst", "train_loss", "consensus"])
+        paths = page.evaluate("[...document.querySelectorAll('[data-chart=worst] .curve')].map(e => e.getAttribute('d'))")
+        self.assertEqual([path.count("L") + 1 for path in paths], [50, 50])  # of 101 the one in the middle is not known
+        heights = [[float(y) for y in re.findall(r" ([0-9.]+)", path)] for path in paths]
+        self.assertLess(max(heights[1]), min(heights[0]))  # nothing falls to zero
+        self.assertEqual(page.evaluate("document.querySelectorAll('[data-chart=consensus] .dot').length"), 1)
+
     def test_nothing_is_known(self):
         page = self.open("nulls")
         self.assertEqual(self.texts(page, "h1"), ["</script><img src=x onerror=alert(1)>"])
@@ -207,6 +220,17 @@ class Plots(unittest.TestCase):
         with open(os.path.join(out, "accuracy-over-bytes.png"), "rb") as file:
             self.assertEqual(file.read(8), b"\x89PNG\r\n\x1a\n")
         self.assertFalse(os.path.exists(os.path.join(self.directory, "one", "plots")))
+
+    def test_what_nobody_reached_is_no_picture(self):
+        report_samples.real(self.directory)
+        path = os.path.join(self.directory, "summary.json")
+        with open(path) as file:
+            made = json.load(file)
+        made["targets"] = [{"accuracy": 0.99, "averaged": None, "worst": None}]
+        report_samples.write(path, json.dumps(made))
+        self.assertIn("5 pictures", p2pml("plot", self.directory, "--format", "svg"))
+        with open(os.path.join(self.directory, "plots", "accuracy-over-rounds.svg")) as file:
+            self.assertIn("accuracy of the nodes, mean", file.read())
 
     def test_what_is_missing_is_said(self):
         report_samples.one_run(self.directory)

@@ -16,8 +16,8 @@
     }
 
 static struct lab_curve_point points[] = {
-    {{0, 0, 0, 0}, {{0.1, 0.1, 0.1, 2}, UNKNOWN, UNKNOWN, {0, 0, 0, 2}}},
-    {{10, 20, 1000, 0.5}, {{0.9, 0.85, 0.95, 2}, UNKNOWN, UNKNOWN, {0.25, 0.2, 0.3, 2}}},
+    {{0, 0, 0, 0}, {{0.1, 0.1, 0.1, 2}, UNKNOWN, UNKNOWN, {0, 0, 0, 2}, UNKNOWN, UNKNOWN}},
+    {{10, 20, 1000, 0.5}, {{0.9, 0.85, 0.95, 2}, UNKNOWN, UNKNOWN, {0.25, 0.2, 0.3, 2}, UNKNOWN, UNKNOWN}},
 };
 static struct lab_target far = {0.9, 2, {{9000, 8000, 10000, 2}, {3, 2, 4, 2}}};
 static struct lab_target near_by = {0.9, 2, {{1000, 1000, 1000, 1}, {1, 1, 1, 1}}};
@@ -65,7 +65,8 @@ static void a_block_a_case(void **state)
     struct lab_answer answer;
     make_answer(cases, &answer);
     char *text = text_of(CURVES, &answer, NULL);
-    expect(text, "\n 10 20 1000 0.5 0.9 0.85 0.95 NaN NaN NaN NaN NaN NaN 0.25 0.2 0.3\n\n\n# \"plain\"\n");
+    expect(text, "\n 10 20 1000 0.5 0.9 0.85 0.95 NaN NaN NaN NaN NaN NaN 0.25 0.2 0.3 NaN NaN NaN NaN NaN "
+                 "NaN\n\n\n# \"plain\"\n");
     size_t blocks = 1;
     for (const char *at = text; (at = strstr(at, "\n\n\n")); at++)
         blocks++;
@@ -116,6 +117,16 @@ static void only_what_there_is_data_for(void **state)
     char *text = text_of(SCRIPT, &answer, &plots[count - 1]);
     expect(text, "until the averaged model reaches 90%");
     free(text);
+    answer.cases += 2; // only the one that never gets there
+    answer.n_cases = 1;
+    assert_int_equal(lab_plots_of(&answer, plots, 16), 0);
+    make_answer(cases, &answer);
+    for (size_t i = 0; i < 2; i++)
+        points[i].value[LAB_LINE_MEAN] = points[i].value[LAB_LINE_ACCURACY];
+    points[0].value[LAB_LINE_ACCURACY] = (struct lab_band)UNKNOWN; // as real processes know it
+    assert_int_equal(lab_plots_of(&answer, plots, 16), 5);
+    assert_int_equal(plots[0].line, LAB_LINE_MEAN);
+    assert_int_equal(plots[3].line, LAB_LINE_CONSENSUS);
     answer.n_cases = 0;
     assert_int_equal(lab_plots_of(&answer, plots, 16), 0);
 }

@@ -25,7 +25,7 @@ function eventDot(event, key, x, y) {
 function drawEvents(box, width) {
   const rows = eventRows(), most = Math.max(...rows.flatMap(r => r.events.flatMap(e => [medianOf(e, "detected"), medianOf(e, "rewired")])));
   const longest = Math.max(...rows.map(r => textWidth(r.label, 12.5)), 0), above = width < 430, left = above ? 8 : Math.min(longest, width * 0.4) + 18;
-  const height = above ? 40 : 26, bottom = rows.length * height + 6, scale = linearScale(0, most, Math.max(2, Math.floor((width - left) / 90)), seconds);
+  const height = above ? 40 : 26, bottom = rows.length * height + 6, scale = linearScale(0, most, Math.max(2, Math.floor((width - left) / 90)), secondsUpTo(most));
   const x = value => left + scale.place(value) * (width - left - 20);
   const svg = shape("svg", { viewBox: "0 0 " + width + " " + (bottom + 42), role: "img", "aria-label": "Seconds from a failure until it was known and the graph was closed" });
   svg.style.height = bottom + 42 + "px";

@@ -35,6 +35,9 @@ function seconds(value) {
   return count(Math.floor(minutes / 60)) + " h" + (minutes % 60 ? " " + (minutes % 60) + " min" : "");
 }
 
+// On an axis that goes on to seconds, halves of them are no milliseconds.
+const secondsUpTo = most => value => (most >= 1 && value > 0 && value < 0.9995 ? digits(value, 2) + " s" : seconds(value));
+
 function plain(value) {
   if (!known(value)) return "-";
   if (value === 0) return "0";

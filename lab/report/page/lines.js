@@ -7,8 +7,10 @@ const AXES = {
 };
 const LINES = [
   { key: "accuracy", title: "Accuracy of the averaged model", show: percent, error: true },
+  { key: "mean", title: "Accuracy of the nodes, their mean", show: percent, error: true, instead: "accuracy" },
   { key: "worst", title: "Accuracy of the worst node", show: percent, error: true },
   { key: "loss", title: "Loss of the averaged model", show: plain },
+  { key: "train_loss", title: "Loss on the training examples", show: plain, instead: "loss" },
   { key: "consensus", title: "Consensus distance", small: "of the models to their mean, over its norm", show: plain, log: true },
 ];
 const HEIGHT = 270, MARGIN = { top: 18, right: 14, bottom: 40 };
@@ -17,6 +19,13 @@ const axisIsKnown = axis => DATA.cases.some(c => new Set(c.curve[axis].filter(kn
 
 function lineValues(line, cases) {
   return cases.flatMap(c => c.curve[line.key].flat());
+}
+
+// Real processes do not know the averaged model before the end; then what their nodes knew is drawn.
+function linesToDraw() {
+  const measured = key => DATA.cases.some(c => c.curve[key][0].filter(known).length > 2);
+  return LINES.filter(line => (line.instead ? !measured(line.instead) && measured(line.key) : measured(line.key) || !LINES.some(other => other.instead === line.key && measured(other.key))))
+    .filter(line => lineValues(line, DATA.cases).some(known));
 }
 
 function yScale(line, log, shown, room) {
@@ -36,7 +45,8 @@ function xScale(axis, log, shown, room) {
   const found = extent(shown.flatMap(c => c.curve[axis]).filter(v => !log || v > 0));
   if (!found) return null;
   const wanted = Math.max(2, Math.floor(room / 95));
-  return log ? logScale(found[0], found[1], wanted, AXES[axis].show) : linearScale(found[0], found[1], wanted, AXES[axis].show, false);
+  const show = axis === "time" ? secondsUpTo(found[1]) : AXES[axis].show;
+  return log ? logScale(found[0], found[1], wanted, show) : linearScale(found[0], found[1], wanted, show, false);
 }
 
 // Runs of points that can be shown, as lists of [x, y]. A gap in the data is a gap in the line.
@@ -147,7 +157,8 @@ function lineFigure(line) {
       return;
     }
     const left = Math.ceil(Math.max(...yFound.ticks.map(t => textWidth(t[1])), 20)) + 10, right = width - MARGIN.right;
-    const x = value => left + xFound.place(value) * (right - left), y = value => bottom - yFound.place(value) * (bottom - MARGIN.top);
+    const x = value => (known(value) ? left + xFound.place(value) * (right - left) : NaN);
+    const y = value => (known(value) ? bottom - yFound.place(value) * (bottom - MARGIN.top) : NaN);
     x.scale = xFound;
     y.scale = yFound;
     const svg = shape("svg", { viewBox: "0 0 " + width + " " + HEIGHT, role: "img", tabindex: 0,

@@ -112,7 +112,7 @@ function showCurves() {
     segments("over", axes.map(axis => [axis, AXES[axis].name]), state.axis, axis => { state.axis = axis; lineFigures.forEach(f => f.redraw()); }),
     toggle("log x", false, pressed => { state.logX = pressed; lineFigures.forEach(f => f.redraw()); }, { class: "switch" }));
   showLegend();
-  lineFigures = LINES.filter(line => lineValues(line, DATA.cases).some(known)).map(lineFigure);
+  lineFigures = linesToDraw().map(lineFigure);
   byId("line-figures").append(...lineFigures.map(f => f.element));
   lineFigures.forEach(f => f.start());
 }
