@@ -69,7 +69,7 @@ static uint64_t book(struct way *way, bool prompt, uint64_t from_ns, uint64_t co
 static uint64_t repetitions(struct base_rng *rng, size_t bytes, double loss)
 {
     uint64_t most = 0;
-    for (size_t left = bytes / LAB_PACKET_BYTES + 1; loss > 0 && left; left--) {
+    for (size_t left = (bytes + LAB_PACKET_BYTES - 1) / LAB_PACKET_BYTES; loss > 0 && left; left--) {
         uint64_t lost = 0;
         while (base_rng_uniform(rng) < loss)
             lost++;
