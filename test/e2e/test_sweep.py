@@ -18,7 +18,7 @@ SWEEP = """
 experiment: {nodes: 2, baselines: [], repeats: 2}
 model: {hidden: [64]}
 data: {train_count: 400, test_count: 100}
-train: {steps: 3000, batch: 16, eval_rounds: 250}
+train: {steps: 2000, batch: 16, eval_rounds: 250}
 average: {mode: sync, deadline_floor: 10s}
 node: {start_timeout: 60s}
 checkpoint: {every: 0}
@@ -121,7 +121,7 @@ class SweepTest(unittest.TestCase):
         self.assertEqual([row["run"] for row in rows], LABELS)
         for row in rows:
             summary = self.load("runs", row["run"], "summary.json")
-            self.assertEqual((row["status"], row["nodes"], row["steps"]), ("complete", 2, 3000))
+            self.assertEqual((row["status"], row["nodes"], row["steps"]), ("complete", 2, 2000))
             self.assertEqual(row["accuracy"], summary["averaged"]["accuracy"])
             self.assertEqual(row["bytes"], summary["bytes"]["sent"])
             self.assertTrue(row["worst"] <= row["mean"] <= row["best"])
