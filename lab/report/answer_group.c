@@ -2,6 +2,7 @@
 #include "lab/report/answer.h"
 
 #include <ctype.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,22 +102,70 @@ static char *append_setting(char *label, const char *key, const char *value)
     return longer;
 }
 
-static enum base_error make_label(const struct lab_answer *answer, struct lab_case *c)
+// The values of `keys` but number `without`, as a label.
+static enum base_error make_label(const struct lab_case *c, const json_t *keys, size_t without, char **label)
 {
     json_t *key;
     size_t i;
-    json_array_foreach(answer->varied, i, key)
+    *label = NULL;
+    json_array_foreach(keys, i, key)
     {
         const char *value = lab_json_text(c->settings, json_string_value(key), NULL);
-        if (!value)
+        if (!value || i == without)
             continue;
-        c->label = append_setting(c->label, json_string_value(key), value);
-        if (!c->label)
+        *label = append_setting(*label, json_string_value(key), value);
+        if (!*label)
             return BASE_ENOMEM;
     }
-    if (!c->label)
-        c->label = strdup(answer->title);
-    return c->label ? BASE_OK : BASE_ENOMEM;
+    return BASE_OK;
+}
+
+static enum base_error are_distinct(const struct lab_answer *answer, const json_t *keys, size_t without,
+                                    bool *distinct)
+{
+    json_t *seen = json_object();
+    enum base_error error = seen ? BASE_OK : BASE_ENOMEM;
+    *distinct = true;
+    for (size_t i = 0; i < answer->n_cases && !error && *distinct; i++) {
+        char *label = NULL;
+        error = make_label(&answer->cases[i], keys, without, &label);
+        *distinct = label && !json_object_get(seen, label);
+        if (!error && *distinct && json_object_set_new(seen, label, json_true()))
+            error = BASE_ENOMEM;
+        free(label);
+    }
+    json_decref(seen);
+    return error;
+}
+
+// Without those that the ones before them already tell: what varies together needs one name.
+static enum base_error find_names(const struct lab_answer *answer, json_t **names)
+{
+    enum base_error error = BASE_OK;
+    *names = json_copy(answer->varied);
+    if (!*names)
+        return BASE_ENOMEM;
+    for (size_t i = json_array_size(*names); i-- > 1 && !error;) {
+        bool distinct = false;
+        error = are_distinct(answer, *names, i, &distinct);
+        if (distinct && !error)
+            json_array_remove(*names, i);
+    }
+    return error;
+}
+
+static enum base_error make_labels(struct lab_answer *answer)
+{
+    json_t *names = NULL;
+    enum base_error error = find_names(answer, &names);
+    for (size_t i = 0; i < answer->n_cases && !error; i++) {
+        struct lab_case *c = &answer->cases[i];
+        error = make_label(c, names, SIZE_MAX, &c->label);
+        if (!error && !c->label && !(c->label = strdup(answer->title)))
+            error = BASE_ENOMEM;
+    }
+    json_decref(names);
+    return error;
 }
 
 static enum base_error note_incomplete(struct lab_answer *answer)
@@ -142,7 +191,7 @@ enum base_error lab_answer_group(struct lab_answer *answer)
         error = place(answer, &answer->records[i]);
     if (!error)
         error = find_varied(answer);
-    for (size_t i = 0; i < answer->n_cases && !error; i++)
-        error = make_label(answer, &answer->cases[i]);
+    if (!error)
+        error = make_labels(answer);
     return error ? error : note_incomplete(answer);
 }

@@ -152,6 +152,27 @@ static void seeds_are_put_together(void **state)
     lab_answer_free(&answer);
 }
 
+static void labels_say_no_more_than_they_must(void **state)
+{
+    (void)state;
+    struct lab_answer answer;
+    struct base_reason why = {""};
+    char rows[2048] = "";
+    const char *const settings[] = {"{\"a.method\": \"choco\", \"a.gamma\": \"0.1\", \"a.rate\": \"1\"}",
+                                    "{\"a.method\": \"edge-ref\", \"a.gamma\": \"1\", \"a.rate\": \"1\"}",
+                                    "{\"a.method\": \"edge-ref\", \"a.gamma\": \"1\", \"a.rate\": \"2\"}"};
+    for (size_t i = 0; i < 3; i++) {
+        const char label[2] = {(char)('a' + i), 0};
+        row_of(rows, label, "complete", settings[i], 0.5, "null");
+    }
+    write_file(".", "results.jsonl", rows);
+    assert_int_equal(lab_answer_read(directory, &answer, &why), BASE_OK);
+    assert_int_equal(json_array_size(answer.varied), 3);
+    assert_string_equal(answer.cases[0].label, "choco, rate 1"); // gamma goes with the method
+    assert_string_equal(answer.cases[2].label, "edge-ref, rate 2");
+    lab_answer_free(&answer);
+}
+
 static void long_runs_are_thinned_while_they_are_read(void **state)
 {
     (void)state;
@@ -325,6 +346,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(one_run_is_one_case),
         CASE(seeds_are_put_together),
+        CASE(labels_say_no_more_than_they_must),
         CASE(long_runs_are_thinned_while_they_are_read),
         cmocka_unit_test(a_mean_that_falls_back_is_passed_over),
         cmocka_unit_test(no_text_ends_the_script),

@@ -17,6 +17,12 @@ const HEIGHT = 270, MARGIN = { top: 18, right: 14, bottom: 40 };
 
 const axisIsKnown = axis => DATA.cases.some(c => new Set(c.curve[axis].filter(known)).size > 1);
 
+// Curves that end at very different places are told apart on a logarithm only.
+function isWide(axis) {
+  const found = extent(DATA.cases.map(c => c.curve[axis].filter(known).pop()).filter(v => v > 0));
+  return (axis === "bytes" || axis === "time") && found !== null && found[1] >= 8 * found[0];
+}
+
 function lineValues(line, cases) {
   return cases.flatMap(c => c.curve[line.key].flat());
 }
@@ -135,7 +141,7 @@ function targetShapes(line, y, left, right) {
     if (!(at >= MARGIN.top - 1 && at <= HEIGHT - MARGIN.bottom + 1)) return [];
     shapes.push(shape("line", { class: "target", x1: left, x2: right, y1: at, y2: at }, shape("title", {}, text)));
     const foot = free < 0 ? at - 5 : at + 13; // the highest has room above, where no curve is
-    if (foot >= free) shapes.push(shape("text", { class: "aside", x: right, y: foot, "text-anchor": "end" }, text));
+    if (foot >= free) shapes.push(shape("text", { class: "aside", x: left + 4, y: foot }, text));
     free = Math.max(free, foot + 13);
     return shapes;
   });

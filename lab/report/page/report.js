@@ -108,9 +108,15 @@ function showCurves() {
   byId("curves").hidden = !axes.length;
   if (!axes.length) return;
   state.axis = DATA.cases.length > 1 && axes.includes("bytes") ? "bytes" : axes[0];
-  byId("curve-controls").append(
-    segments("over", axes.map(axis => [axis, AXES[axis].name]), state.axis, axis => { state.axis = axis; lineFigures.forEach(f => f.redraw()); }),
-    toggle("log x", false, pressed => { state.logX = pressed; lineFigures.forEach(f => f.redraw()); }, { class: "switch" }));
+  state.logX = isWide(state.axis);
+  const log = toggle("log x", state.logX, pressed => { state.logX = pressed; lineFigures.forEach(f => f.redraw()); }, { class: "switch" });
+  const choose = axis => {
+    state.axis = axis;
+    state.logX = isWide(axis);
+    log.setAttribute("aria-pressed", String(state.logX));
+    lineFigures.forEach(f => f.redraw());
+  };
+  byId("curve-controls").append(segments("over", axes.map(axis => [axis, AXES[axis].name]), state.axis, choose), log);
   showLegend();
   lineFigures = linesToDraw().map(lineFigure);
   byId("line-figures").append(...lineFigures.map(f => f.element));
