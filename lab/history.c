@@ -25,7 +25,7 @@ static bool take_line(void *context, const char *line, size_t bytes)
     struct lab_row row = lab_row_empty();
     if (!lab_row_parse(line, bytes, &row) || isnan(row.time))
         return false;
-    const struct lab_mark mark = {row.time, row.measured ? row.accuracy : NAN};
+    const struct lab_mark mark = {row.round, row.time, row.measured ? row.accuracy : NAN};
     return keep(context, &mark);
 }
 

@@ -3,10 +3,12 @@
 #define LAB_HISTORY_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #define LAB_MARKS_MOST (1u << 24) // rounds of a node that are looked at
 
 struct lab_mark {
+    uint64_t round;        // done by then
     double time, accuracy; // unix seconds; NAN: not measured in this round
 };
 struct lab_history {

@@ -108,6 +108,12 @@ static double median_of(double *values, size_t count)
     return count ? (values[(count - 1) / 2] + values[count / 2]) / 2 : NAN;
 }
 
+// A node that has done its last round lingers: its last line tells of no round.
+static bool is_round(const struct lab_history *history, size_t i)
+{
+    return history->marks[i].round != history->marks[i - 1].round;
+}
+
 static void witness_stall(const struct lab_swarm *swarm, const struct lab_history *history, double from,
                           double to, struct lab_witness *witness)
 {
@@ -115,7 +121,7 @@ static void witness_stall(const struct lab_swarm *swarm, const struct lab_histor
     size_t count = 0;
     for (size_t i = 1; i < history->count && gaps; i++) {
         double begin = history->marks[i - 1].time, end = history->marks[i].time;
-        if (!(end >= begin) || was_away(swarm, witness->node, begin, end))
+        if (!(end >= begin) || !is_round(history, i) || was_away(swarm, witness->node, begin, end))
             continue;
         gaps[count++] = end - begin;
         if (end >= from && begin <= to && !(longest >= end - begin))
