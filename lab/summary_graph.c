@@ -60,6 +60,15 @@ static json_t *given_edges(const struct lab_summary *s)
     return edges;
 }
 
+// An all-reduce goes round a ring, whatever graph is configured.
+static const char *kind_of(const struct lab_summary *s, char *text, size_t capacity)
+{
+    int method = s->bench->view.average.method;
+    if (method == NODE_METHOD_ALLREDUCE || method == NODE_METHOD_DILOCO)
+        return "ring";
+    return lab_choice_name("topology.kind", s->bench->view.topology.kind, text, capacity);
+}
+
 json_t *lab_graph_json(const struct lab_summary *s)
 {
     char kind[32];
@@ -69,8 +78,7 @@ json_t *lab_graph_json(const struct lab_summary *s)
         if (s->swarm->nodes[i].gone != LAB_HERE)
             json_array_append_new(gone, json_integer((json_int_t)i));
     }
-    lab_choice_name("topology.kind", s->bench->view.topology.kind, kind, sizeof kind);
-    return json_pack("{s:s, s:o, s:o, s:o}", "kind", kind, "nodes", names, "edges",
+    return json_pack("{s:s, s:o, s:o, s:o}", "kind", kind_of(s, kind, sizeof kind), "nodes", names, "edges",
                      s->edges ? given_edges(s) : planned_edges(s), "gone", gone);
 }
 
