@@ -1,5 +1,5 @@
 // What the parts of a simulated process are to each other. sim_node.c: life and time; sim_member.c:
-// membership and datagrams; sim_link.c: streams; sim_graph.c: view, plan and edges; sim_phase.c: from joining
+// membership and datagrams; sim_link.h: streams; sim_graph.c: view, plan and edges; sim_phase.c: from joining
 // to leaving, snapshots; sim_train.c: rounds; sim_disk.c: what survives the process.
 #ifndef LAB_SIM_PROCESS_H
 #define LAB_SIM_PROCESS_H
