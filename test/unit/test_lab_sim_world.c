@@ -251,6 +251,25 @@ static void test_all_learn_and_end(void **state)
     assert_true(bytes[0] > bytes[1] * 9 / 10 && bytes[0] < bytes[1] * 11 / 10);
 }
 
+static void test_one_seed_has_one_trace(void **state)
+{
+    (void)state;
+    for (int how = PLAIN; how <= KNOWN; how++) {
+        struct lesson first, second;
+        create(&first, (enum how)how);
+        start_all(&first);
+        run_to_end(&first);
+        create(&second, (enum how)how);
+        start_all(&second);
+        run_to_end(&second);
+        assert_true(first.world.trace.count > NODES * ROUNDS);
+        assert_true(first.world.trace.hash == second.world.trace.hash);
+        assert_memory_equal(first.pupil, second.pupil, sizeof first.pupil);
+        sim_world_destroy(&first.world);
+        sim_world_destroy(&second.world);
+    }
+}
+
 static void a_killed_one_goes_on_from_its_checkpoint(enum how how)
 {
     struct lesson lesson;
@@ -395,6 +414,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_learn_and_end),
+        cmocka_unit_test(test_one_seed_has_one_trace),
         cmocka_unit_test(test_a_killed_one_goes_on_from_its_checkpoint),
         cmocka_unit_test(test_a_late_one_fetches_a_model),
         cmocka_unit_test(test_one_leaves_in_order),
