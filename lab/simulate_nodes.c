@@ -61,6 +61,14 @@ static enum base_error make_graph(struct simulation *s, struct base_reason *why)
     return lab_experiment_graph(s->experiment, &s->graph, why);
 }
 
+static bool nobody_starts_again(const struct simulation *s)
+{
+    for (size_t i = 0; i < s->swarm->schedule->count; i++)
+        if (s->swarm->schedule->items[i].kind == LAB_START)
+            return false;
+    return true;
+}
+
 static enum base_error make_world(struct simulation *s, struct base_reason *why)
 {
     const struct node_config *config = &s->bench->view;
@@ -83,6 +91,7 @@ static enum base_error make_world(struct simulation *s, struct base_reason *why)
                                   .watch = &s->watch,
                                   .wire = &s->wire,
                                   .checkpoint_ns = config->checkpoint.every_ns,
+                                  .diskless = nobody_starts_again(s),
                                   .linger_ns = config->node.linger_ns,
                                   .forget_ns = config->average.forget_after_ns};
     enum base_error error = node_setup_exchange_options(config, &options.exchange, why);

@@ -61,6 +61,8 @@ void sim_disk_save(struct sim_node *node)
     const struct sim_learner *learner = node->world->options.learner;
     struct sim_checkpoint *latest = &node->disk.latest;
 
+    if (node->world->options.diskless)
+        return;
     clear(&node->disk.older);
     node->disk.older = *latest;
     *latest = (struct sim_checkpoint){

@@ -46,6 +46,7 @@ struct sim_options {
     // What every process averages with; self, parameters, start, model and round are filled in.
     struct gossip_exchange_options exchange;
     uint64_t checkpoint_ns;     // between two checkpoints of a process, at a boundary; 0: never by time
+    bool diskless;              // no process ever starts again: nothing is saved
     unsigned checkpoint_rounds; // tests: after so many rounds on average, by chance; 0: never by chance
     uint64_t linger_ns;         // how long a process that has finished waits for others; 0: for ever
     uint64_t forget_ns;         // an edge to the dead is forgotten after
