@@ -26,28 +26,42 @@ static enum base_error add_edges(const struct lab_topology *t, json_t *edges)
     return error;
 }
 
-// Of the plan that all nodes make at the beginning; null: there is none, or it is too large.
-static json_t *planned_edges(const struct lab_summary *s)
+// The plan that all nodes make at the beginning. Drop it, also when there is none.
+static bool make_plan(const struct lab_summary *s, struct lab_topology *t)
 {
-    const struct lab_experiment *e = s->experiment;
     const struct node_config *c = &s->bench->view;
     struct base_reason ignored;
-    struct lab_topology t = {.options = {.kind = (enum topology_kind)c->topology.kind,
-                                         .seed = c->topology.seed,
-                                         .rings = (unsigned)c->topology.rings,
-                                         .base_k = (unsigned)c->topology.base_k},
-                             .n = s->swarm->count,
-                             .group_size = e->experiment.group_size ? e->experiment.group_size : 1};
+    uint64_t group_size = s->experiment->experiment.group_size;
+    *t = (struct lab_topology){.options = {.kind = (enum topology_kind)c->topology.kind,
+                                           .seed = c->topology.seed,
+                                           .rings = (unsigned)c->topology.rings,
+                                           .base_k = (unsigned)c->topology.base_k},
+                               .n = s->swarm->count,
+                               .group_size = group_size ? group_size : 1};
+    return !lab_topology_make(t, t->options.kind == TOPOLOGY_FILE ? c->topology.file : NULL, &ignored);
+}
+
+// null: too many.
+static json_t *planned_edges(const struct lab_topology *t)
+{
     json_t *edges = json_array();
-    const char *file = t.options.kind == TOPOLOGY_FILE ? c->topology.file : NULL;
-    enum base_error error = lab_topology_make(&t, file, &ignored);
-    if (!error)
-        error = add_edges(&t, edges);
-    lab_topology_drop(&t);
-    if (!error && json_array_size(edges) <= EDGES_MOST)
+    if (!add_edges(t, edges) && json_array_size(edges) <= EDGES_MOST)
         return edges;
     json_decref(edges);
     return json_null();
+}
+
+// The nodes as they stand on the circle that every kind of graph begins with.
+static json_t *order_of(const struct lab_topology *t)
+{
+    size_t *at = calloc(t->n, sizeof *at);
+    json_t *order = json_array();
+    for (size_t i = 0; i < t->n && at; i++)
+        at[topology_plan_place(t->plan, i)] = i;
+    for (size_t i = 0; i < t->n && at; i++)
+        json_array_append_new(order, json_integer((json_int_t)at[i]));
+    free(at);
+    return order;
 }
 
 static json_t *given_edges(const struct lab_summary *s)
@@ -60,26 +74,31 @@ static json_t *given_edges(const struct lab_summary *s)
     return edges;
 }
 
-// An all-reduce goes round a ring, whatever graph is configured.
-static const char *kind_of(const struct lab_summary *s, char *text, size_t capacity)
+// An all-reduce goes round a ring of the nodes by number, whatever graph is configured.
+static bool goes_round(const struct lab_summary *s)
 {
     int method = s->bench->view.average.method;
-    if (method == NODE_METHOD_ALLREDUCE || method == NODE_METHOD_DILOCO)
-        return "ring";
-    return lab_choice_name("topology.kind", s->bench->view.topology.kind, text, capacity);
+    return method == NODE_METHOD_ALLREDUCE || method == NODE_METHOD_DILOCO;
 }
 
 json_t *lab_graph_json(const struct lab_summary *s)
 {
-    char kind[32];
+    char kind[32] = "ring";
+    struct lab_topology t;
     json_t *names = json_array(), *gone = json_array();
+    bool planned = make_plan(s, &t);
     for (size_t i = 0; i < s->swarm->count; i++) {
         json_array_append_new(names, json_string(s->swarm->nodes[i].name));
         if (s->swarm->nodes[i].gone != LAB_HERE)
             json_array_append_new(gone, json_integer((json_int_t)i));
     }
-    return json_pack("{s:s, s:o, s:o, s:o}", "kind", kind_of(s, kind, sizeof kind), "nodes", names, "edges",
-                     s->edges ? given_edges(s) : planned_edges(s), "gone", gone);
+    if (!goes_round(s))
+        lab_choice_name("topology.kind", s->bench->view.topology.kind, kind, sizeof kind);
+    json_t *order = planned && !goes_round(s) ? order_of(&t) : json_null();
+    json_t *edges = s->edges ? given_edges(s) : planned ? planned_edges(&t) : json_null();
+    lab_topology_drop(&t);
+    return json_pack("{s:s, s:o, s:o, s:o, s:o}", "kind", kind, "nodes", names, "order", order, "edges",
+                     edges, "gone", gone);
 }
 
 void lab_targets_find(const char *path, const struct lab_targets *targets,

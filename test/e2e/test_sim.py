@@ -93,6 +93,10 @@ class SimTest(unittest.TestCase):
 
     def test_a_ring_is_as_in_reality(self):
         self.agree("ring")
+        with open(self.path("sim", "summary.json")) as f:
+            graph = json.load(f)["graph"]
+        circle = zip(graph["order"], graph["order"][1:] + graph["order"][:1])
+        self.assertEqual(sorted(sorted(edge) for edge in circle), graph["edges"])
 
     def test_a_butterfly_is_as_in_reality(self):
         self.agree("butterfly")
