@@ -155,12 +155,16 @@ static bool all_train(const struct simulation *s)
     return true;
 }
 
+void simulate_events_look(struct simulation *s)
+{
+    if (s->base_ns || !all_train(s))
+        return;
+    s->base_ns = sim_world_now(&s->world);
+    s->swarm->train_time = now_unix(s);
+}
+
 void simulate_events_perform(struct simulation *s)
 {
-    if (!s->base_ns && all_train(s)) {
-        s->base_ns = sim_world_now(&s->world);
-        s->swarm->train_time = now_unix(s);
-    }
     if (!s->base_ns)
         return;
     perform(s, true);

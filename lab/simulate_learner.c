@@ -203,6 +203,7 @@ static void done(void *owner, size_t host, uint64_t round)
         simulate_row_write(p);
     else
         p->scored = round;
+    simulate_events_look(s);
     simulate_point_look(s);
 }
 

@@ -100,7 +100,8 @@ void simulate_point_end(struct simulation *simulation, struct lab_average *avera
 
 // -- simulate_events.c
 void simulate_node_start(struct simulation *simulation, size_t node);
-void simulate_events_perform(struct simulation *simulation);        // what is due now
+void simulate_events_look(struct simulation *simulation);    // a round was done: times count once all train
+void simulate_events_perform(struct simulation *simulation); // what is due now
 uint64_t simulate_events_next(const struct simulation *simulation); // virtual time; SIMULATE_NEVER
 bool simulate_events_to_come(const struct simulation *simulation); // nobody runs, but a node is to be started
 void simulate_events_close(struct simulation *simulation, const char *reason);
