@@ -90,6 +90,7 @@ static void begin(void *owner, size_t host, struct sim_vectors *vectors)
     p->used = true;
     p->trainer = lab_student_trainer(s->students, host);
     p->round = p->step = 0;
+    p->alone = false;
     p->scored = SIMULATE_NEVER;
     p->loss = NAN;
     if (p->outer)
@@ -155,7 +156,7 @@ static uint64_t steps(void *owner, size_t host, uint64_t round, double pace)
     uint64_t done = train_trainer_steps_done(p->trainer), left = config->train.steps - done;
     uint64_t count = left < config->average.local_steps ? left : config->average.local_steps;
     simulate_point_begin(s);
-    if (done >= config->train.steps)
+    if (done >= config->train.steps || p->alone)
         count = 0;
     if (config->train.scale_rate)
         train_trainer_scale(p->trainer, pace);
@@ -165,6 +166,15 @@ static uint64_t steps(void *owner, size_t host, uint64_t round, double pace)
     else if (p->row_waits && put_aside(p))
         submit(p, 0, p->last);
     return count ? lab_paces_round_ns(&s->paces, host, round, count) : SIM_NO_STEPS;
+}
+
+static void alone(void *owner, size_t host)
+{
+    struct simulation *s = owner;
+    struct pupil *p = &s->pupils[host];
+    if (!p->alone && p->step < config_of(p)->train.steps)
+        simulate_tell_alone(p);
+    p->alone = true;
 }
 
 static void collect(void *owner, size_t host, uint64_t round, struct sim_steps *did)
@@ -301,6 +311,7 @@ enum base_error simulate_pupils_create(struct simulation *s, struct base_reason 
                                       .load = load,
                                       .ready = ready,
                                       .steps = steps,
+                                      .alone = node_config_stops_alone(&s->bench->view) ? alone : NULL,
                                       .collect = collect,
                                       .done = done,
                                       .finish = finish,

@@ -26,6 +26,7 @@ struct pupil {
     const float *measuring; // [parameters] to be measured by the job; NULL: nothing
     struct lab_job job;
     bool under_way, used;        // a job is; the trainer is not fresh any more
+    bool alone;                  // all others have finished: no more steps
     uint64_t steps, round, step; // to take in the job; done so far
     double job_loss, job_scale, job_rate;
     struct lab_score score; // of the latest measurement
@@ -88,6 +89,7 @@ void simulate_files_close(struct simulation *simulation);
 void simulate_watch(struct simulation *simulation, struct sim_watch *watch);
 void simulate_row_make(struct pupil *pupil, const char *state); // of the round that is done
 void simulate_row_write(struct pupil *pupil);
+void simulate_tell_alone(const struct pupil *pupil); // an event: its training ends before train.steps
 uint64_t simulate_bytes_sent(const struct simulation *simulation);
 
 // -- simulate_point.c

@@ -124,6 +124,12 @@ static void plan(void *owner, struct sim_node *node)
     write_event(node, &event);
 }
 
+void simulate_tell_alone(const struct pupil *p)
+{
+    struct node_event event = {.event = "alone"};
+    write_event(p->simulation->world.node[p->node], &event);
+}
+
 static void ended(void *owner, struct sim_node *node)
 {
     struct simulation *s = owner;

@@ -20,6 +20,7 @@ enum node_method {
     NODE_METHOD_DILOCO,
     NODE_METHOD_NOLOCO,
 };
+enum node_alone { NODE_ALONE_STOP, NODE_ALONE_GO_ON };
 enum node_on_death { NODE_ON_DEATH_DROP, NODE_ON_DEATH_KEEP };
 enum node_partition_mode { NODE_MERGE, NODE_MAJORITY, NODE_PAUSE_MINORITY };
 
@@ -73,6 +74,7 @@ struct node_config {
         uint64_t seed;
         double proximal;      // mu of mu/2 |x - x_round|^2; 0: off
         bool scale_rate;      // the learning rate by this node's time per step over the median's
+        int alone;            // enum node_alone: when all others have finished
         uint64_t eval_rounds; // measure accuracy on the test set every so many rounds (and at the end); 0:
                               // only at the end
     } train;
@@ -133,6 +135,9 @@ enum base_error node_config_check_runnable(const struct node_config *config,
 // The keys that average.method decides take its values: model-average sends whole models in fp32, without
 // drift correction. After the checks; whatever reads the configuration then needs to know nothing of it.
 void node_config_settle(struct node_config *config);
+
+// train.alone, where it has a meaning: not in sync, where nobody is behind, and not without averaging.
+bool node_config_stops_alone(const struct node_config *config);
 
 // topology.file, read and checked; *graph is the caller's, NULL for other kinds. known[n]: the nodes that
 // there are; NULL: those that the file names.

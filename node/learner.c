@@ -134,8 +134,11 @@ static void train_round(struct node_learner *l)
 static bool goes_on(struct node_learner *l)
 {
     node_learner_obey(l);
-    return !node_learner_stopped(l) && !l->incomplete &&
-           train_trainer_steps_done(l->options.trainer) < l->options.config->train.steps;
+    if (node_learner_stopped(l) || l->incomplete ||
+        train_trainer_steps_done(l->options.trainer) >= l->options.config->train.steps)
+        return false;
+    l->ended_alone = l->orders.alone;
+    return !l->ended_alone;
 }
 
 static void train_all(struct node_learner *l)
@@ -150,7 +153,9 @@ static void linger(struct node_learner *l)
 {
     (void)node_learner_meet(l, false, 0, false);
     node_learner_tell(l, "lingering", true);
-    node_learner_post(l, node_mail_new(NODE_MAIL_FINISHED));
+    struct node_mail *finished = node_mail_new(NODE_MAIL_FINISHED);
+    finished->status = l->ended_alone;
+    node_learner_post(l, finished);
     while (!l->orders.leave && !node_learner_stopped(l))
         node_learner_listen(l, true);
 }

@@ -67,6 +67,9 @@ static void note(struct node_learner *l, const struct node_mail *mail)
     case NODE_MAIL_PAUSE:
         l->orders.paused = mail->status == 1;
         break;
+    case NODE_MAIL_ALONE:
+        l->orders.alone = true;
+        break;
     case NODE_MAIL_SHARDS:
         want_shards(l, mail);
         break;

@@ -13,6 +13,7 @@ struct node_learner_orders {
     bool start, leave;
     bool fetch;  // take a snapshot
     bool paused; // train no further
+    bool alone;  // all others have finished: end training here
 };
 
 struct node_learner {
@@ -28,6 +29,7 @@ struct node_learner {
     struct gossip_exchange_totals totals;
     struct node_learner_orders orders;
     struct node_shards *shards; // NULL: nothing is ever taken over
+    bool ended_alone;           // before train.steps
     bool incomplete;            // a snapshot was begun and not finished: the vectors are worth nothing
 };
 

@@ -5,6 +5,7 @@
 #include <event2/event.h>
 #include <math.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -145,9 +146,19 @@ static void take_progress(struct node_loop *loop, const struct node_progress *pr
         node_cluster_flags(loop->cluster, GOSSIP_RECORD_TRAINING, 0);
 }
 
-static void take_finished(struct node_loop *loop)
+static void tell_alone(struct node_loop *loop)
+{
+    char line[128];
+    snprintf(line, sizeof line, "all others have finished; training ends after step %llu of %llu",
+             (unsigned long long)loop->progress.step, (unsigned long long)loop->options.config->train.steps);
+    node_cluster_tell(loop->cluster, "alone", line);
+}
+
+static void take_finished(struct node_loop *loop, bool alone)
 {
     struct node_census census;
+    if (alone)
+        tell_alone(loop);
     node_loop_census(loop, &census);
     base_log(BASE_LOG_INFO, "finished", "the last step is done; answering %zu peers that still train",
              census.busy);
@@ -186,7 +197,7 @@ static void handle(struct node_loop *loop, struct node_mail *mail)
         node_loop_fetch(loop, mail->status != 0);
         break;
     case NODE_MAIL_FINISHED:
-        take_finished(loop);
+        take_finished(loop, mail->status == 1);
         break;
     case NODE_MAIL_LEFT:
         take_left(loop, mail->status);

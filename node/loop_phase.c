@@ -30,9 +30,10 @@ void node_loop_census(const struct node_loop *loop, struct node_census *census)
     for (size_t i = 1; i < gossip_membership_count(m); i++) {
         struct gossip_member_info info;
         gossip_membership_info(m, i, &info);
+        uint8_t flags = info.record->flags;
+        census->finished += (flags & GOSSIP_RECORD_FINISHED) != 0;
         if (info.state != GOSSIP_MEMBER_ALIVE && info.state != GOSSIP_MEMBER_SUSPECT)
             continue;
-        uint8_t flags = info.record->flags;
         bool eligible = flags & GOSSIP_RECORD_ELIGIBLE;
         census->others++;
         census->eligible += eligible;
@@ -146,9 +147,14 @@ static void say_without(const struct node_loop *loop, const char *text)
                  missing(loop, none, sizeof none), text);
 }
 
+static bool is_left_alone(const struct node_loop *loop, const struct node_census *census)
+{
+    return node_config_stops_alone(loop->options.config) && census->finished > 0 && census->busy == 0;
+}
+
 static void consider_start(struct node_loop *loop, const struct node_census *census)
 {
-    char text[600], line[64];
+    char text[600], line[96];
     if (loop->phase != PHASE_WAITING || !loop->eligible || loop->stopping)
         return;
     bool late = starts_late(loop), all = all_are_there(loop, text, sizeof text);
@@ -159,10 +165,24 @@ static void consider_start(struct node_loop *loop, const struct node_census *cen
         return;
     if (!all)
         say_without(loop, text);
-    snprintf(line, sizeof line, "training begins with %zu peers", census->others);
+    bool over = is_left_alone(loop, census) && census->eligible > 0; // and this node was away
+    if (over)
+        snprintf(line, sizeof line, "all others have finished: fetching the model from one of them");
+    else
+        snprintf(line, sizeof line, "training begins with %zu peers", census->others);
     node_cluster_tell(loop->cluster, "start", line);
-    node_loop_post(loop->learner, NODE_MAIL_START, 0);
-    node_loop_enter(loop, PHASE_TRAINING);
+    node_loop_post(loop->learner, NODE_MAIL_START, over);
+    node_loop_enter(loop, over ? PHASE_FETCHING : PHASE_TRAINING);
+}
+
+// What one node would learn alone from here on, nobody averages: it would pull the model to its own data.
+static void consider_alone(struct node_loop *loop, const struct node_census *census)
+{
+    bool learns = loop->phase == PHASE_TRAINING || loop->phase == PHASE_FETCHING;
+    if (!learns || loop->alone_posted || !is_left_alone(loop, census))
+        return;
+    node_loop_post(loop->learner, NODE_MAIL_ALONE, 0);
+    loop->alone_posted = true;
 }
 
 static void consider_leave(struct node_loop *loop, const struct node_census *census)
@@ -205,6 +225,7 @@ void node_loop_consider(struct node_loop *loop)
     consider_start(loop, &census);
     node_loop_consider_partition(loop);
     node_loop_consider_donors(loop);
+    consider_alone(loop, &census);
     consider_leave(loop, &census);
     consider_end(loop, &census);
     loop->considering = false;

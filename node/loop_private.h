@@ -32,7 +32,7 @@ struct node_loop {
     enum phase phase;
     uint64_t started_ns, phase_ns;
     uint64_t met_ns; // when the first other member was known; 0: none yet
-    bool stopping, leave_posted, considering, conflict;
+    bool stopping, alone_posted, leave_posted, considering, conflict;
     bool eligible; // this node's state is complete
     bool fetching; // the worker wants donors
     bool again;    // ... of the other side of a partition
@@ -52,6 +52,7 @@ struct node_loop {
 // Who is here besides this node, alive or suspected.
 struct node_census {
     size_t others, training, eligible, busy; // busy: eligible and not finished
+    size_t finished;                         // here or not: who left or died after its last step counts
 };
 void node_loop_census(const struct node_loop *loop, struct node_census *census);
 

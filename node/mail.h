@@ -33,7 +33,7 @@ enum node_mail_kind {
     // learner -> loop
     NODE_MAIL_PROGRESS, // progress
     NODE_MAIL_FINISHED, // last step done: tell the peers, answer them until they are done too or linger has
-                        // passed
+                        // passed. status: 1 steps were left, but all others have finished
     NODE_MAIL_LEFT,     // final checkpoint written: say BYE, flush and end the loop. status: exit status
     // loop -> learner
     NODE_MAIL_START, // peers are there, or start_timeout has passed; status: 1 others train already, fetch
@@ -41,6 +41,7 @@ enum node_mail_kind {
     NODE_MAIL_FETCH_AGAIN, // at the next boundary take a snapshot instead of what was trained (partition:
                            // majority)
     NODE_MAIL_PAUSE,       // status: 1 wait at the next boundary, 0 go on (partition: pause-minority)
+    NODE_MAIL_ALONE,       // all others have finished: the next boundary ends training
     NODE_MAIL_SHARDS,      // bytes: uint32_t[]: shards whose node is alive, ascending
     NODE_MAIL_LEAVE,       // after FINISHED: the peers are done, or linger has passed
 };

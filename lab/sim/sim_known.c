@@ -14,10 +14,11 @@ static void count(struct sim_world *world)
 {
     struct sim_known *known = &world->known;
 
-    known->n_view = known->here = known->busy = known->training = 0;
+    known->n_view = known->here = known->busy = known->training = known->finished = 0;
     for (size_t i = 0; i < world->options.nodes; i++) {
         size_t identity = known->order[i];
         uint8_t flags = known->record[identity].flags;
+        known->finished += known->there[identity] && (flags & GOSSIP_RECORD_FINISHED);
         if (!is_here(known, identity))
             continue;
         known->here++;

@@ -18,7 +18,7 @@ struct sim_known {
     bool *there;                     // [nodes] has ever been
     uint32_t *order;                 // [nodes] identities by id
     struct gossip_record *view;      // [n_view] those who count, by id
-    size_t n_view, here, busy, training;
+    size_t n_view, here, busy, training, finished;
     struct sim_change { // not told yet
         uint32_t identity;
         bool known;

@@ -46,6 +46,8 @@ struct sim_learner {
     // Local steps of `round` (from 1) begin. Returns how long they take; SIM_NO_STEPS: the last one was done.
     // pace: this node's time for a step over the median of its neighbours', 1 where not known.
     uint64_t (*steps)(void *owner, size_t host, uint64_t round, double pace);
+    // All others have finished: from now on `steps` returns SIM_NO_STEPS. May be NULL: it goes on alone.
+    void (*alone)(void *owner, size_t host);
     // They have ended: on return the vectors hold their result.
     void (*collect)(void *owner, size_t host, uint64_t round, struct sim_steps *did);
     // The round's exchange is over and its corrections are in the vectors. May be NULL.

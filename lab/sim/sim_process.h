@@ -31,6 +31,7 @@ void sim_member_slot(struct sim_node *node, uint32_t slot);
 const struct gossip_record *sim_member_view(const struct sim_node *node, size_t *count);
 struct sim_census {    // of the others
     size_t here, busy; // alive or suspected; that count in the graph and have not finished
+    size_t finished;   // here or not: who left or died after its last step counts
     bool training;     // somebody has begun
 };
 struct sim_census sim_member_census(const struct sim_node *node);

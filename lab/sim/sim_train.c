@@ -97,9 +97,19 @@ void sim_train_stop(struct sim_node *node)
     node->vectors = (struct sim_vectors){0};
 }
 
+static bool is_left_alone(const struct sim_node *node)
+{
+    const struct sim_census census = sim_member_census(node);
+
+    return census.finished > 0 && census.busy == 0;
+}
+
 void sim_train_begin(struct sim_node *node)
 {
     const struct sim_learner *learner = learner_of(node);
+
+    if (learner->alone && is_left_alone(node))
+        learner->alone(learner->owner, node->host);
     uint64_t ns =
         learner->steps(learner->owner, node->host, node->round + 1, gossip_exchange_pace(node->exchange));
 

@@ -63,9 +63,10 @@ static struct sim_census look_around(const struct sim_node *node)
     for (size_t i = 1; i < count; i++) {
         struct gossip_member_info info;
         gossip_membership_info(node->membership, i, &info);
+        uint8_t flags = info.record->flags;
+        census.finished += (flags & GOSSIP_RECORD_FINISHED) != 0;
         if (info.state == GOSSIP_MEMBER_DEAD || info.state == GOSSIP_MEMBER_LEFT)
             continue;
-        uint8_t flags = info.record->flags;
         census.here++;
         census.busy += (flags & GOSSIP_RECORD_ELIGIBLE) && !(flags & GOSSIP_RECORD_FINISHED);
         census.training |= (flags & GOSSIP_RECORD_TRAINING) != 0;
@@ -80,8 +81,10 @@ struct sim_census sim_member_census(const struct sim_node *node)
     if (!known)
         return look_around(node);
     uint8_t flags = known->record[node->self].flags;
+    bool finished = flags & GOSSIP_RECORD_FINISHED;
     bool counts = (flags & GOSSIP_RECORD_ELIGIBLE) && !(flags & GOSSIP_RECORD_FINISHED);
     return (struct sim_census){.here = known->here - (known->here > 0),
                                .busy = known->busy - (counts && known->busy > 0),
+                               .finished = known->finished - (finished && known->finished > 0),
                                .training = known->training > 0};
 }

@@ -1,5 +1,7 @@
 """Clusters that train to the end: two and four nodes, one that dies, one that is stopped and goes on."""
 
+import json
+import os
 import re
 import resource
 import time
@@ -91,6 +93,49 @@ class Training(ClusterTest):
         self.assertGreater(after[0]["step"], step)
         self.assertEqual(after[-1]["step"], 100000)
         self.check_finished(nodes[1])
+
+    def check_alone(self, node, steps):
+        """It ended before its last step, and said so; returns after which."""
+        log = node.wait_exit(0)
+        said = re.findall(r"alone .*all others have finished; training ends after step (\d+) of (\d+)", log)
+        self.assertEqual([(int(at), int(of)) for at, of in said], [(node.rows()[-1]["step"], steps)], log)
+        self.assertEqual(node.rows()[-1]["state"], "finished", log)
+        with open(os.path.join(node.directory, "events.jsonl")) as f:
+            self.assertEqual([e["event"] for e in map(json.loads, f)].count("alone"), 1)
+        return int(said[0][0])
+
+    def test_who_is_left_alone_ends_with_the_others(self):
+        nodes = self.cluster(3, train__alone="stop", topology__kind="ring")
+        nodes[2].command += ["--set", "train.steps=100000000"]
+        for node in nodes:
+            node.start()
+        self.assertLess(self.check_alone(nodes[2], 100000000), 100000000)
+        self.assertEqual(len(nodes[2].checkpoints()), 1)
+        steps = [node.rows()[-1]["step"] for node in nodes[:2] if self.check_finished(node)]
+        self.assertEqual(steps, [400, 400])
+
+    def test_who_comes_back_to_those_who_have_finished_takes_their_model(self):
+        nodes = self.cluster(4, train__alone="stop", topology__kind="complete", node__linger="120s")
+        nodes[3].command += ["--set", "train.steps=100000000", "--set", "train.alone=go-on"]  # the others wait for it
+        for node in nodes:
+            node.start()
+        nodes[0].wait_rows(5)
+        nodes[0].signal(signal.SIGTERM)
+        nodes[0].wait_exit(0)
+        for node in nodes[1:3]:
+            node.wait_log("finished .*the last step is done")
+        nodes[3].signal(signal.SIGSTOP)
+        nodes[0].start("--resume")
+        nodes[0].wait_log(r"link_up .*node-1 at ")
+        nodes[3].signal(signal.SIGKILL)
+        log = nodes[0].wait_exit(0)
+        if "all others have finished: fetching the model" in log:
+            self.assertEqual(nodes[0].rows()[-1]["step"], 400, log)
+            self.assertNotIn("training ends after step", log)
+        else:  # on so busy a machine that it began before the death was known
+            self.check_alone(nodes[0], 400)
+        for node in nodes[1:3]:
+            self.check_finished(node)
 
     def test_a_full_disk_stops_no_training(self):
         def little_room():  # files end at 16 KiB: metrics.jsonl in the middle of the run, and every checkpoint

@@ -21,7 +21,7 @@ struct pupil {
     float model[PARAMETERS], correction[PARAMETERS];
     uint64_t rounds, asked_ns;
     unsigned begun, ended, finished, fetched, resumed;
-    bool alive, computing;
+    bool alive, computing, alone;
 };
 
 // Each one pulls towards a place of its own; the mean of these is where all are to meet.
@@ -31,6 +31,7 @@ struct lesson {
     struct sim_watch watch;
     float start[PARAMETERS];
     struct pupil pupil[NODES];
+    size_t slow; // whose steps take five times as long; NODES: nobody's
     unsigned deaths, left;
 };
 
@@ -47,7 +48,7 @@ static void begin(void *owner, size_t host, struct sim_vectors *vectors)
     memset(pupil->model, 0, sizeof pupil->model);
     memset(pupil->correction, 0, sizeof pupil->correction);
     pupil->alive = true;
-    pupil->computing = false;
+    pupil->computing = pupil->alone = false;
     pupil->begun++;
     pupil->rounds = 0;
     *vectors = (struct sim_vectors){.model = pupil->model, .correction = pupil->correction};
@@ -85,6 +86,11 @@ static void ready(void *owner, size_t host, enum sim_origin origin, uint64_t rou
     pupil->rounds = round;
 }
 
+static uint64_t round_ns(const struct lesson *lesson, size_t host)
+{
+    return STEPS * STEP_NS * (host == lesson->slow ? 5 : 1);
+}
+
 static uint64_t steps(void *owner, size_t host, uint64_t round, double pace)
 {
     struct lesson *lesson = owner;
@@ -92,11 +98,16 @@ static uint64_t steps(void *owner, size_t host, uint64_t round, double pace)
 
     assert_true(pupil->alive && !pupil->computing && pace > 0);
     assert_int_equal(round, pupil->rounds + 1);
-    if (round > ROUNDS)
+    if (round > ROUNDS || pupil->alone)
         return SIM_NO_STEPS;
     pupil->computing = true;
     pupil->asked_ns = sim_world_now(&lesson->world);
-    return STEPS * STEP_NS;
+    return round_ns(lesson, host);
+}
+
+static void alone(void *owner, size_t host)
+{
+    ((struct lesson *)owner)->pupil[host].alone = true;
 }
 
 static void collect(void *owner, size_t host, uint64_t round, struct sim_steps *did)
@@ -108,7 +119,7 @@ static void collect(void *owner, size_t host, uint64_t round, struct sim_steps *
     assert_true(pupil->computing);
     pupil->computing = false;
     if (!lesson->world.node[host]->leaving)
-        assert_int_equal(sim_world_now(&lesson->world) - pupil->asked_ns, STEPS * STEP_NS);
+        assert_int_equal(sim_world_now(&lesson->world) - pupil->asked_ns, round_ns(lesson, host));
     for (int i = 0; i < STEPS; i++)
         for (size_t j = 0; j < PARAMETERS; j++)
             pupil->model[j] -= rate / STEPS * (pupil->model[j] - target(host, j) - pupil->correction[j]);
@@ -155,7 +166,7 @@ enum how { PLAIN, SEALED, KNOWN };
 
 static void create(struct lesson *lesson, enum how how)
 {
-    *lesson = (struct lesson){0};
+    *lesson = (struct lesson){.slow = NODES};
     lesson->learner = (struct sim_learner){.owner = lesson,
                                            .parameters = PARAMETERS,
                                            .start = lesson->start,
@@ -346,6 +357,82 @@ static void test_one_leaves_in_order(void **state)
     one_leaves_in_order(KNOWN);
 }
 
+// -- left alone
+
+static void start_with_a_slow_one(struct lesson *lesson, enum how how, bool stops, uint64_t linger_ns)
+{
+    create(lesson, how);
+    lesson->slow = NODES - 1;
+    lesson->world.options.exchange.sync = false;
+    lesson->world.options.linger_ns = linger_ns;
+    lesson->learner.alone = stops ? alone : NULL;
+    start_all(lesson);
+}
+
+static float distance(const struct lesson *lesson) // of the mean of the models to where all are to meet
+{
+    float sum = 0;
+
+    for (size_t i = 0; i < NODES; i++)
+        for (size_t j = 0; j < PARAMETERS; j++)
+            sum += (lesson->pupil[i].model[j] - target(0, j) - 1.5f) / NODES / PARAMETERS;
+    return fabsf(sum);
+}
+
+// Whether the others wait for it, or are gone when it looks.
+static void the_slow_one_ends_with_the_others(enum how how, uint64_t linger_ns)
+{
+    struct lesson lesson;
+    const struct pupil *slow = &lesson.pupil[NODES - 1];
+    float with, without;
+
+    start_with_a_slow_one(&lesson, how, true, linger_ns);
+    run_to_end(&lesson);
+    for (size_t i = 0; i < NODES - 1; i++)
+        assert_int_equal(lesson.pupil[i].rounds, ROUNDS);
+    assert_true(slow->rounds >= ROUNDS / 5 && slow->rounds <= ROUNDS / 5 + 2);
+    assert_int_equal(slow->finished, 1);
+    with = distance(&lesson);
+    sim_world_destroy(&lesson.world);
+    start_with_a_slow_one(&lesson, how, false, linger_ns);
+    run_to_end(&lesson);
+    assert_int_equal(slow->rounds, ROUNDS);
+    without = distance(&lesson);
+    sim_world_destroy(&lesson.world);
+    assert_true(with < without);
+}
+
+static void test_the_slow_one_ends_with_the_others(void **state)
+{
+    (void)state;
+    for (int how = PLAIN; how <= KNOWN; how++) {
+        the_slow_one_ends_with_the_others((enum how)how, 0);
+        the_slow_one_ends_with_the_others((enum how)how, 10 * SIM_MS);
+    }
+}
+
+// Nobody has finished: those who died may come back, and till then their part is its own.
+static void when_the_others_die_it_goes_on(enum how how)
+{
+    struct lesson lesson;
+
+    start_with_a_slow_one(&lesson, how, true, 0);
+    while (lesson.pupil[0].rounds < 10)
+        assert_true(sim_world_run(&lesson.world, sim_world_now(&lesson.world) + 10 * SIM_MS));
+    for (size_t i = 0; i < NODES - 1; i++)
+        sim_node_kill(lesson.world.node[i], false);
+    run_to_end(&lesson);
+    assert_int_equal(lesson.pupil[NODES - 1].rounds, ROUNDS);
+    sim_world_destroy(&lesson.world);
+}
+
+static void test_when_the_others_die_it_goes_on(void **state)
+{
+    (void)state;
+    when_the_others_die_it_goes_on(SEALED);
+    when_the_others_die_it_goes_on(KNOWN);
+}
+
 // -- a wire
 
 static bool by_network(void *owner, bool stream, size_t from, size_t to, size_t bytes, uint64_t now_ns,
@@ -418,6 +505,8 @@ int main(void)
         cmocka_unit_test(test_a_killed_one_goes_on_from_its_checkpoint),
         cmocka_unit_test(test_a_late_one_fetches_a_model),
         cmocka_unit_test(test_one_leaves_in_order),
+        cmocka_unit_test(test_the_slow_one_ends_with_the_others),
+        cmocka_unit_test(test_when_the_others_die_it_goes_on),
         cmocka_unit_test(test_a_message_takes_its_bytes_over_the_bandwidth),
     };
 

@@ -449,6 +449,30 @@ static void combinations_that_are_fine(void **state)
     }
 }
 
+static void who_is_left_alone_stops_where_models_are_averaged_out_of_step(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *assignments[2];
+        bool stops;
+    } cases[] = {
+        {{NULL}, true}, // async
+        {{"average.mode=bounded"}, true},
+        {{"average.mode=sync"}, false},
+        {{"train.alone=go-on"}, false},
+        {{"average.method=local"}, false},
+        {{"average.method=model-average"}, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct node_config config;
+        start(&config);
+        for (size_t j = 0; j < 2 && cases[i].assignments[j]; j++)
+            set(&config, cases[i].assignments[j]);
+        assert_int_equal(node_config_stops_alone(&config), cases[i].stops);
+        node_schema_free(schema, &config);
+    }
+}
+
 // What the simulator may do and a node may not.
 static void what_no_node_can_run(void **state)
 {
@@ -846,6 +870,7 @@ int main(void)
         cmocka_unit_test(every_impossible_combination_is_named),
         cmocka_unit_test(checks_name_file_and_line),
         cmocka_unit_test(combinations_that_are_fine),
+        cmocka_unit_test(who_is_left_alone_stops_where_models_are_averaged_out_of_step),
         cmocka_unit_test(what_no_node_can_run),
         cmocka_unit_test(model_average_sends_whole_models),
         cmocka_unit_test(a_graph_names_its_line_and_needs_this_node),

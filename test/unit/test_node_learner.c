@@ -164,18 +164,26 @@ static void wait_for_state(struct bench *bench, const char *state)
     }
 }
 
-// From the last step to the end.
-static void pass_end(struct bench *bench, uint64_t next)
+// From the last step, which may be an earlier one for who is left alone, to the end.
+static void pass_end_at(struct bench *bench, uint64_t next, uint64_t step, bool alone)
 {
-    pass_round(bench, next, false, STEPS);
-    node_mail_free(take_told(bench, NODE_MAIL_FINISHED));
+    pass_round(bench, next, false, step);
+    struct node_mail *finished = take_told(bench, NODE_MAIL_FINISHED);
+    assert_int_equal(finished->status, alone);
+    node_mail_free(finished);
     order(bench, NODE_MAIL_LEAVE, 0);
     struct node_round *round = take_round(bench);
     assert_true(round->checkpoint && !round->meets);
+    assert_int_equal(round->step, step);
     answer(bench, round);
     struct node_mail *left = take_told(bench, NODE_MAIL_LEFT);
     assert_int_equal(left->status, 0);
     node_mail_free(left);
+}
+
+static void pass_end(struct bench *bench, uint64_t next)
+{
+    pass_end_at(bench, next, STEPS, false);
 }
 
 static void it_trains_to_the_end(void **state)
@@ -249,6 +257,47 @@ static void orders_take_effect_at_the_next_boundary(void **state)
     assert_true(round->checkpoint);
     answer(&bench, round);
     node_mail_free(take_told(&bench, NODE_MAIL_LEFT));
+    bench_destroy(&bench);
+}
+
+static void who_is_left_alone_ends_at_the_next_boundary(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_create(&bench);
+    order(&bench, NODE_MAIL_START, 0);
+    pass_round(&bench, 1, true, LOCAL);
+    struct node_round *round = take_round(&bench);
+    order(&bench, NODE_MAIL_ALONE, 0); // in the middle of a rendezvous
+    answer(&bench, round);
+    pass_end_at(&bench, 3, 2 * LOCAL, true);
+    bench_destroy(&bench);
+}
+
+static void who_fetches_and_is_left_alone_takes_no_step(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_create(&bench);
+    order(&bench, NODE_MAIL_START, 1);
+    order(&bench, NODE_MAIL_ALONE, 0);
+    give_snapshot(&bench, 18, 90);
+    pass_end_at(&bench, 19, 90, true);
+    bench_destroy(&bench);
+}
+
+static void after_the_last_step_nobody_is_alone(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_create(&bench);
+    order(&bench, NODE_MAIL_START, 0);
+    for (uint64_t round = 1; round < STEPS / LOCAL; round++)
+        pass_round(&bench, round, true, LOCAL * round);
+    struct node_round *last = take_round(&bench);
+    order(&bench, NODE_MAIL_ALONE, 0);
+    answer(&bench, last);
+    pass_end(&bench, STEPS / LOCAL + 1);
     bench_destroy(&bench);
 }
 
@@ -361,6 +410,9 @@ int main(void)
         cmocka_unit_test(a_late_joiner_goes_on_at_the_snapshots_step),
         cmocka_unit_test(a_snapshot_of_the_end_ends_it),
         cmocka_unit_test(orders_take_effect_at_the_next_boundary),
+        cmocka_unit_test(who_is_left_alone_ends_at_the_next_boundary),
+        cmocka_unit_test(who_fetches_and_is_left_alone_takes_no_step),
+        cmocka_unit_test(after_the_last_step_nobody_is_alone),
         cmocka_unit_test(a_stop_ends_a_fetch_and_leaves_no_checkpoint),
         cmocka_unit_test(a_fetch_that_fails_is_told),
         cmocka_unit_test(a_slow_node_takes_larger_steps),
