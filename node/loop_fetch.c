@@ -69,6 +69,17 @@ static void tell_worker(struct node_loop *loop, const struct gossip_id *linked, 
     node_outbox_post(loop->worker, mail);
 }
 
+// A restarted node wanted the model of those who had finished. Half of it is none, but the checkpoint is
+// whole.
+static void give_up(struct node_loop *loop)
+{
+    base_log(BASE_LOG_ERROR, "fetch",
+             "those who have finished are gone before their model was here; --resume goes on from the "
+             "checkpoint");
+    node_loop_post(loop->worker, NODE_MAIL_FETCH, 0);
+    loop->fetching = false;
+}
+
 void node_loop_consider_donors(struct node_loop *loop)
 {
     struct gossip_id chosen[DONORS_MOST], linked[DONORS_MOST];
@@ -79,6 +90,10 @@ void node_loop_consider_donors(struct node_loop *loop)
     if (count == 0 && loop->again) { // they are gone again: any will do
         loop->again = false;
         count = choose(loop, chosen);
+    }
+    if (count == 0 && loop->eligible) { // else it has no model at all, and waits
+        give_up(loop);
+        return;
     }
     node_cluster_want(loop->cluster, chosen, count);
     for (size_t i = 0; i < count; i++)

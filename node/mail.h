@@ -22,7 +22,7 @@ enum node_mail_kind {
     NODE_MAIL_STOP,      // finish the thread
     // learner -> worker
     NODE_MAIL_ROUND, // round: borrowed from the learner until it is answered. (FETCH with status 0: end one
-                     // that fetches without a snapshot.)
+                     // that fetches without a snapshot; the loop may say so, too.)
     // worker -> learner
     NODE_MAIL_ROUND_DONE,
     // worker -> loop

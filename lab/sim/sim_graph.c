@@ -14,7 +14,7 @@ static void edge(struct sim_node *node, enum gossip_exchange_event_kind kind, si
 static void follow_peer(struct sim_node *node, size_t peer)
 {
     struct sim_peer *at = &node->peer[peer];
-    bool up = at->neighbour && at->link && node->exchange && !node->world->options.local;
+    bool up = at->neighbour && at->link && node->exchange && !node->joiner && !node->world->options.local;
 
     if (at->neighbour)
         sim_link_want(node, peer);

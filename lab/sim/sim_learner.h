@@ -41,7 +41,8 @@ struct sim_learner {
     // What save gave; the vectors have been read back already. May be NULL, as save.
     void (*load)(void *owner, size_t host, const uint8_t *bytes, size_t count);
     // The vectors are complete, `round` rounds and `step` steps behind them: training may begin. A snapshot
-    // brings model, second moment and outer momentum; the rest is the learner's to begin anew. May be NULL.
+    // brings model, second moment and outer momentum; the rest is the learner's to begin anew. Comes again
+    // when others' model takes the place of a checkpoint's. May be NULL.
     void (*ready)(void *owner, size_t host, enum sim_origin origin, uint64_t round, uint64_t step);
     // Local steps of `round` (from 1) begin. Returns how long they take; SIM_NO_STEPS: the last one was done.
     // pace: this node's time for a step over the median of its neighbours', 1 where not known.

@@ -53,8 +53,9 @@ void sim_phase_ask(struct sim_node *node, size_t peer, const struct gossip_messa
     struct gossip_message answer;
     bool answered = false;
 
-    if (!node->exchange || gossip_donor_ask(node->donor, sim_member_id(node, peer), &message->as.ask,
-                                            sim_node_now(node), &answer, &answered) != BASE_OK)
+    if (!node->exchange || node->joiner ||
+        gossip_donor_ask(node->donor, sim_member_id(node, peer), &message->as.ask, sim_node_now(node),
+                         &answer, &answered) != BASE_OK)
         return;
     if (answered)
         sim_link_send(node, peer, &answer);
@@ -117,6 +118,8 @@ static void fetch(struct sim_node *node)
     node->round = round;
     node->step = step;
     node->origin = SIM_FROM_SNAPSHOT;
+    if (node->exchange)
+        sim_train_adopt(node);
     sim_phase_enter(node, SIM_READY);
     node->world->counts.fetches++;
     sim_world_trace(node->world, node->host, "fetched", NULL, round, 0);
@@ -192,6 +195,22 @@ static void join(struct sim_node *node, const struct sim_census *census)
         sim_phase_enter(node, SIM_READY);
 }
 
+static bool has_donor(const struct sim_node *node)
+{
+    for (size_t i = 0; i < node->world->options.nodes; i++)
+        if (is_donor(node, i))
+            return true;
+    return false;
+}
+
+// It was away, and has nothing to add to what all others have come to: it takes their model instead of what a
+// checkpoint held. Meanwhile it counts, so that they stay.
+static bool comes_too_late(const struct sim_node *node, const struct sim_census *census)
+{
+    return node->world->options.learner->alone && node->origin != SIM_FROM_SNAPSHOT &&
+           sim_census_is_alone(census) && has_donor(node);
+}
+
 static void get_ready(struct sim_node *node, const struct sim_census *census)
 {
     bool learns = node->world->options.learner;
@@ -206,6 +225,11 @@ static void get_ready(struct sim_node *node, const struct sim_census *census)
     node->consider = false;
     if (!learns || !may_begin(node, census))
         return;
+    if (comes_too_late(node, census)) {
+        begin_fetch(node);
+        sim_graph_follow(node, false); // its edges go down
+        return;
+    }
     sim_member_flags(node, GOSSIP_RECORD_TRAINING);
     sim_phase_enter(node, SIM_TRAINING);
     sim_train_begin(node);
@@ -248,6 +272,8 @@ void sim_phase_tick(struct sim_node *node)
     if (node->phase == SIM_FETCHING) {
         node->links_changed = true; // who can give may have changed
         fetch(node);
+        if (node->joiner && node->exchange && !has_donor(node))
+            sim_phase_leave(node); // they are gone, and half a model is none
     }
     if (node->phase == SIM_READY)
         get_ready(node, &census);

@@ -35,6 +35,8 @@ struct sim_census {    // of the others
     bool training;     // somebody has begun
 };
 struct sim_census sim_member_census(const struct sim_node *node);
+// Nobody else learns any more, and somebody has come to the end.
+bool sim_census_is_alone(const struct sim_census *census);
 // False: the bytes broke the layout.
 bool sim_member_packet(struct sim_node *node, size_t peer, enum gossip_member_way way, const uint8_t *bytes,
                        size_t count);
@@ -78,6 +80,7 @@ void sim_phase_freeze(struct sim_node *node); // the vectors stand still: donors
 void sim_train_start(struct sim_node *node);
 void sim_train_stop(struct sim_node *node);
 void sim_train_publish(struct sim_node *node);  // the vectors are complete
+void sim_train_adopt(struct sim_node *node);    // they are another's now: every edge begins anew
 void sim_train_begin(struct sim_node *node);    // local steps of the next round begin, if there are any
 void sim_train_finished(struct sim_node *node); // the last were done: others may still meet this node
 void sim_train_leave(struct sim_node *node);    // the vectors become final, then the process goes

@@ -48,6 +48,19 @@ void sim_train_publish(struct sim_node *node)
     node->links_changed = true;
 }
 
+void sim_train_adopt(struct sim_node *node)
+{
+    const struct sim_learner *learner = learner_of(node);
+
+    gossip_exchange_adopt(node->exchange, node->vectors.model, node->vectors.second_moment, node->round);
+    for (size_t j = 0; node->vectors.correction && j < learner->parameters; j++)
+        node->vectors.correction[j] = 0;
+    SIM_TELL(node, lost, node);
+    if (learner->ready)
+        learner->ready(learner->owner, node->host, node->origin, node->round, node->step);
+    node->links_changed = true;
+}
+
 static void read_back(struct sim_node *node, const struct sim_checkpoint *checkpoint)
 {
     const struct sim_learner *learner = learner_of(node);
@@ -97,18 +110,13 @@ void sim_train_stop(struct sim_node *node)
     node->vectors = (struct sim_vectors){0};
 }
 
-static bool is_left_alone(const struct sim_node *node)
-{
-    const struct sim_census census = sim_member_census(node);
-
-    return census.finished > 0 && census.busy == 0;
-}
-
 void sim_train_begin(struct sim_node *node)
 {
     const struct sim_learner *learner = learner_of(node);
 
-    if (learner->alone && is_left_alone(node))
+    const struct sim_census census = sim_member_census(node);
+
+    if (learner->alone && sim_census_is_alone(&census))
         learner->alone(learner->owner, node->host);
     uint64_t ns =
         learner->steps(learner->owner, node->host, node->round + 1, gossip_exchange_pace(node->exchange));
@@ -220,7 +228,7 @@ static void tell(struct sim_node *node, size_t peer, const struct gossip_message
     struct gossip_exchange_event event = {
         .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = *sim_member_id(node, peer), .message = message};
 
-    if (!node->exchange)
+    if (!node->exchange || node->joiner) // which has no edge, either
         return;
     sim_world_trace(node->world, node->host, "got", gossip_message_kind_name(message->kind), peer,
                     sequence_of(message));
@@ -304,7 +312,7 @@ void sim_train_leave(struct sim_node *node)
 {
     if (node->phase >= SIM_LEAVING)
         return;
-    if (!node->exchange)
+    if (!node->exchange || node->joiner) // half a model is none
         sim_phase_leave(node);
     else if (!node->in_round)
         rest(node, SIM_LEAVING);

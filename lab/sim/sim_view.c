@@ -74,6 +74,11 @@ static struct sim_census look_around(const struct sim_node *node)
     return census;
 }
 
+bool sim_census_is_alone(const struct sim_census *census)
+{
+    return census->finished > 0 && census->busy == 0;
+}
+
 struct sim_census sim_member_census(const struct sim_node *node)
 {
     const struct sim_known *known = known_to(node);

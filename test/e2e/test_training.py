@@ -115,6 +115,34 @@ class Training(ClusterTest):
         self.assertEqual(steps, [400, 400])
 
     def test_who_comes_back_to_those_who_have_finished_takes_their_model(self):
+        nodes = self.come_back_to_those_who_have_finished()
+        nodes[3].signal(signal.SIGKILL)
+        log = nodes[0].wait_exit(0)
+        if "all others have finished: fetching the model" in log:
+            self.assertEqual(nodes[0].rows()[-1]["step"], 400, log)
+            self.assertNotIn("training ends after step", log)
+        else:  # on so busy a machine that it began before the death was known
+            self.check_alone(nodes[0], 400)
+        for node in nodes[1:3]:
+            self.check_finished(node)
+
+    def test_a_model_that_never_comes_is_not_waited_for(self):
+        nodes = self.come_back_to_those_who_have_finished()
+        kept = nodes[0].checkpoints()
+        for node in nodes[1:3]:
+            node.signal(signal.SIGSTOP)
+        nodes[3].signal(signal.SIGKILL)
+        nodes[0].wait_log("all others have finished")
+        for node in nodes[1:3]:
+            node.signal(signal.SIGKILL)
+        if "fetching the model" in nodes[0].log():
+            self.assertRegex(nodes[0].wait_exit(1), "are gone before their model was here; --resume goes on")
+            self.assertEqual(nodes[0].checkpoints(), kept)
+        else:
+            nodes[0].wait_exit(0)
+
+    def come_back_to_those_who_have_finished(self):
+        """Node 0 is there again, nodes 1 and 2 wait for node 3, which stands still: once that is dead, all have finished."""
         nodes = self.cluster(4, train__alone="stop", topology__kind="complete", node__linger="120s")
         nodes[3].command += ["--set", "train.steps=100000000", "--set", "train.alone=go-on"]  # the others wait for it
         for node in nodes:
@@ -126,16 +154,9 @@ class Training(ClusterTest):
             node.wait_log("finished .*the last step is done")
         nodes[3].signal(signal.SIGSTOP)
         nodes[0].start("--resume")
-        nodes[0].wait_log(r"link_up .*node-1 at ")
-        nodes[3].signal(signal.SIGKILL)
-        log = nodes[0].wait_exit(0)
-        if "all others have finished: fetching the model" in log:
-            self.assertEqual(nodes[0].rows()[-1]["step"], 400, log)
-            self.assertNotIn("training ends after step", log)
-        else:  # on so busy a machine that it began before the death was known
-            self.check_alone(nodes[0], 400)
-        for node in nodes[1:3]:
-            self.check_finished(node)
+        for peer in (1, 2):
+            nodes[0].wait_log(rf"link_up .*node-{peer} at ")
+        return nodes
 
     def test_a_full_disk_stops_no_training(self):
         def little_room():  # files end at 16 KiB: metrics.jsonl in the middle of the run, and every checkpoint

@@ -433,6 +433,38 @@ static void test_when_the_others_die_it_goes_on(void **state)
     when_the_others_die_it_goes_on(KNOWN);
 }
 
+// It is back when the others have finished and still wait for one that dies then.
+static void who_comes_too_late_takes_their_model(enum how how)
+{
+    struct lesson lesson;
+    const struct pupil *late = &lesson.pupil[0];
+
+    start_with_a_slow_one(&lesson, how, true, 0);
+    while (lesson.pupil[0].rounds < 20)
+        assert_true(sim_world_run(&lesson.world, sim_world_now(&lesson.world) + 10 * SIM_MS));
+    sim_node_kill(lesson.world.node[0], false);
+    while (lesson.pupil[1].rounds < ROUNDS || lesson.pupil[2].rounds < ROUNDS)
+        assert_true(sim_world_run(&lesson.world, sim_world_now(&lesson.world) + 10 * SIM_MS));
+    sim_node_start(lesson.world.node[0]);
+    sim_node_kill(lesson.world.node[NODES - 1], false);
+    run_to_end(&lesson);
+    assert_int_equal(late->resumed, 1);
+    assert_int_equal(late->fetched, 1);
+    assert_int_equal(late->rounds, ROUNDS);
+    assert_int_equal(late->finished, 1);
+    for (size_t j = 0; j < PARAMETERS; j++) // it took no step of its own
+        assert_true(fabsf(late->model[j] - lesson.pupil[1].model[j]) < 0.3f ||
+                    fabsf(late->model[j] - lesson.pupil[2].model[j]) < 0.3f);
+    sim_world_destroy(&lesson.world);
+}
+
+static void test_who_comes_too_late_takes_their_model(void **state)
+{
+    (void)state;
+    who_comes_too_late_takes_their_model(SEALED);
+    who_comes_too_late_takes_their_model(KNOWN);
+}
+
 // -- a wire
 
 static bool by_network(void *owner, bool stream, size_t from, size_t to, size_t bytes, uint64_t now_ns,
@@ -507,6 +539,7 @@ int main(void)
         cmocka_unit_test(test_one_leaves_in_order),
         cmocka_unit_test(test_the_slow_one_ends_with_the_others),
         cmocka_unit_test(test_when_the_others_die_it_goes_on),
+        cmocka_unit_test(test_who_comes_too_late_takes_their_model),
         cmocka_unit_test(test_a_message_takes_its_bytes_over_the_bandwidth),
     };
 
