@@ -1,5 +1,5 @@
 #include "lab/command.h"
-#include "lab/run.h"
+#include "lab/run/run.h"
 
 #include <stdio.h>
 #include <stdlib.h>

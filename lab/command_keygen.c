@@ -1,6 +1,6 @@
 #include "gossip/session/identity.h"
 #include "lab/command.h"
-#include "lab/run.h"
+#include "lab/run/run.h"
 
 #include <getopt.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "lab/command.h"
 #include "lab/report/report.h"
-#include "lab/run.h"
+#include "lab/run/run.h"
 
 #include <getopt.h>
 #include <stdbool.h>

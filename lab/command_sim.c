@@ -1,5 +1,5 @@
 #include "lab/command.h"
-#include "lab/simulate.h"
+#include "lab/simulate/simulate.h"
 
 int lab_command_sim(int argc, char **argv)
 {

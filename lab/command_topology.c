@@ -1,6 +1,6 @@
 #include "lab/command.h"
-#include "lab/run.h"
-#include "lab/topology.h"
+#include "lab/run/run.h"
+#include "lab/topology/topology.h"
 
 #include <errno.h>
 #include <getopt.h>

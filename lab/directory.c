@@ -1,7 +1,7 @@
 #include "lab/directory.h"
 
 #include "base/file.h"
-#include "lab/nodes.h"
+#include "lab/run/nodes.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 #include "lab/experiment.h"
 
 #include "base/limits.h"
-#include "lab/network.h"
-#include "lab/paces.h"
+#include "lab/simulate/network.h"
+#include "lab/simulate/paces.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // p2pml: what people do around the nodes.
 #include "lab/command.h"
-#include "lab/run.h"
+#include "lab/run/run.h"
 
 #include <signal.h>
 #include <stdio.h>

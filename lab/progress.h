@@ -2,7 +2,7 @@
 #ifndef LAB_PROGRESS_H
 #define LAB_PROGRESS_H
 
-#include "lab/tail.h"
+#include "lab/summary/tail.h"
 #include <stddef.h>
 
 #define LAB_LINE_BYTES 320u

@@ -2,10 +2,10 @@
 #ifndef LAB_ROUNDS_ENGINE_H
 #define LAB_ROUNDS_ENGINE_H
 
-#include "lab/network.h"
-#include "lab/paces.h"
 #include "lab/rounds/graph.h"
 #include "lab/rounds/rounds.h"
+#include "lab/simulate/network.h"
+#include "lab/simulate/paces.h"
 
 struct rounds_method;
 

@@ -4,7 +4,7 @@
 #define LAB_ROUNDS_GRAPH_H
 
 #include "lab/experiment.h"
-#include "lab/topology.h"
+#include "lab/topology/topology.h"
 
 #define ROUNDS_PEERS_MOST (1u << 23) // of all nodes together
 

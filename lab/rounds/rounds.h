@@ -6,9 +6,9 @@
 #ifndef LAB_ROUNDS_ROUNDS_H
 #define LAB_ROUNDS_ROUNDS_H
 
-#include "lab/pool.h"
-#include "lab/recorder.h"
-#include "lab/students.h"
+#include "lab/simulate/pool.h"
+#include "lab/simulate/students.h"
+#include "lab/summary/recorder.h"
 
 struct lab_rounds_node {
     bool gone;                         // killed by an event

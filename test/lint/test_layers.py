@@ -26,7 +26,7 @@ GOOD = {
     "node/loop.c": '#include <event2/event.h>\n#include <yaml.h>\n#include <jansson.h>\n#include "gossip/id.h"\n',
     "node/CMakeLists.txt": "# links p2pml_lab? no\nadd_executable(p2pml-node main.c)\n"
                            "target_link_libraries(p2pml-node PRIVATE p2pml_node p2pml_gossip PkgConfig::EVENT)\n",
-    "lab/report.c": '#include <jansson.h>\n/* #include <zlib.h>\n#include <yaml.h> */ // #include <event.h>\n'
+    "lab/summary/report.c": '#include <jansson.h>\n/* #include <zlib.h>\n#include <yaml.h> */ // #include <event.h>\n'
                     'const char *glob = "/*";\n',
     "test/unit/test_base_x.c": '#include "node/config.h"\n#include "helper.h"\n#include <cmocka.h>\n',
     "test/unit/test_node_x.c": '#include "test/support/net.h"\n#include <jansson.h>\n',

@@ -1,6 +1,6 @@
 // Times of messages against numbers worked out by hand, and what a file may say about links and stragglers.
-#include "lab/network.h"
-#include "lab/paces.h"
+#include "lab/simulate/network.h"
+#include "lab/simulate/paces.h"
 
 #include <math.h>
 #include <setjmp.h>

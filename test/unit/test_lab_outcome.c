@@ -2,8 +2,8 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "lab/directory.h"
-#include "lab/outcome.h"
-#include "lab/summary.h"
+#include "lab/summary/outcome.h"
+#include "lab/summary/summary.h"
 
 #include <math.h>
 #include <setjmp.h>

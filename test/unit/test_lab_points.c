@@ -1,7 +1,7 @@
 // rounds.jsonl of a run, worked out of made-up files of two nodes, and when targets were reached in it.
 #include "base/file.h"
 #include "lab/directory.h"
-#include "lab/points.h"
+#include "lab/summary/points.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 // rounds.jsonl: what is written is read back, and what is no point is refused.
-#include "lab/recorder.h"
+#include "lab/summary/recorder.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 // A student takes the steps of its twin among the processes, bit for bit: the same shard, the same batches,
 // the same model.
-#include "lab/students.h"
+#include "lab/simulate/students.h"
 
 #include "node/data.h"
 #include "node/setup.h"

@@ -2,7 +2,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "lab/directory.h"
-#include "lab/summary.h"
+#include "lab/summary/summary.h"
 #include "node/safetensors.h"
 
 #include <inttypes.h>

@@ -3,9 +3,9 @@
 #include "base/file.h"
 #include "gossip/session/identity.h"
 #include "lab/directory.h"
-#include "lab/environment.h"
-#include "lab/ports.h"
-#include "lab/swarm.h"
+#include "lab/run/environment.h"
+#include "lab/run/ports.h"
+#include "lab/run/swarm.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,9 +2,9 @@
 // starts; what is complete is kept.
 #include "base/file.h"
 #include "lab/directory.h"
-#include "lab/sweep.h"
-#include "lab/sweep_keep.h"
-#include "lab/sweep_progress.h"
+#include "lab/sweep/sweep.h"
+#include "lab/sweep/sweep_keep.h"
+#include "lab/sweep/sweep_progress.h"
 
 #include <errno.h>
 #include <math.h>

@@ -2,8 +2,8 @@
 // many at a time, and that nobody is left. The script stands in the place of p2pml.
 #include "base/file.h"
 #include "lab/directory.h"
-#include "lab/sweep_crew.h"
-#include "lab/sweep_keep.h"
+#include "lab/sweep/sweep_crew.h"
+#include "lab/sweep/sweep_keep.h"
 
 #include <errno.h>
 #include <setjmp.h>

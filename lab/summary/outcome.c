@@ -1,0 +1,324 @@
+#include "lab/summary/outcome.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define WENT_AWAY_S 10.0  // a witness that an event takes so soon is no witness, if it saw nothing
+#define EXCUSED_S   20.0  // so long after an event a death of its node may be its work
+#define TOGETHER_S  1.0   // neighbours of a node that is back have it in their views so close to each other
+#define SAME_S      0.005 // a view may be written a moment before the death that caused it
+
+static bool concerns(const struct lab_event *event, size_t node)
+{
+    return event->kind != LAB_PARTITION && event->node == node;
+}
+
+// The next event of the same kind of subject: what is seen from then on belongs to that one.
+static double until_of(const struct lab_swarm *swarm, size_t index)
+{
+    const struct lab_event *event = &swarm->schedule->items[index];
+    double time = swarm->happenings[index].time;
+    for (size_t i = index + 1; i < swarm->schedule->count; i++) {
+        const struct lab_event *later = &swarm->schedule->items[i];
+        bool same =
+            event->kind == LAB_PARTITION ? later->kind == LAB_PARTITION : concerns(later, event->node);
+        if (same && swarm->happenings[i].time >= time)
+            return swarm->happenings[i].time;
+    }
+    return INFINITY;
+}
+
+static bool went_away(const struct lab_swarm *swarm, size_t node, double time)
+{
+    for (size_t i = 0; i < swarm->schedule->count; i++) {
+        const struct lab_event *event = &swarm->schedule->items[i];
+        double at = swarm->happenings[i].time;
+        if (concerns(event, node) && event->kind != LAB_START && at >= time - SAME_S &&
+            at < time + WENT_AWAY_S)
+            return true;
+    }
+    return false;
+}
+
+// Whom the event took from this witness, or brought to it.
+static struct lab_set members_of(const struct lab_event *event, size_t witness, size_t count)
+{
+    struct lab_set set = {0};
+    if (event->kind != LAB_PARTITION)
+        lab_set_add(&set, event->node);
+    for (size_t i = 0; i < count && event->kind == LAB_PARTITION; i++)
+        if (lab_event_cuts(event, witness, i))
+            lab_set_add(&set, i);
+    return set;
+}
+
+static void witness_signs(const struct lab_swarm *swarm, size_t index, struct lab_witness *witness)
+{
+    static const unsigned kinds[LAB_EVENT_KINDS] = {
+        LAB_SIGN(LAB_DEAD), LAB_SIGN(LAB_SUSPECT) | LAB_SIGN(LAB_DEAD),
+        LAB_SIGN(LAB_JOIN) | LAB_SIGN(LAB_ALIVE), LAB_SIGN(LAB_LEFT) | LAB_SIGN(LAB_DEAD),
+        LAB_SIGN(LAB_DEAD)};
+    const struct lab_event *event = &swarm->schedule->items[index];
+    const struct lab_happening *happening = &swarm->happenings[index];
+    const struct lab_journal *journal = &swarm->nodes[witness->node].journal;
+    const struct lab_set members = members_of(event, witness->node, swarm->count);
+    double from = happening->time, until = until_of(swarm, index), end = happening->end_time;
+    double detected = lab_journal_all(journal, kinds[event->kind], &members, from, until), dead = NAN,
+           view = detected;
+    witness->detected = detected - from;
+    if (event->for_ns) {
+        dead = lab_journal_all(journal, LAB_SIGN(LAB_DEAD), &members, from, until);
+        view = dead;
+        if (!isnan(detected))
+            witness->recovered =
+                lab_journal_all(journal, LAB_SIGN(LAB_ALIVE) | LAB_SIGN(LAB_JOIN), &members, end, until) -
+                end;
+    }
+    witness->dead = dead - from;
+    if (event->kind == LAB_START)
+        witness->rewired = lab_journal_view(journal, &members, true, from, until) - from;
+    else
+        witness->rewired = lab_journal_view(journal, &members, false, view - SAME_S, until) - from;
+    if (witness->rewired < 0)
+        witness->rewired = 0;
+}
+
+// A gap in which the node itself was away, by an event, says nothing.
+static bool was_away(const struct lab_swarm *swarm, size_t node, double from, double to)
+{
+    for (size_t i = 0; i < swarm->schedule->count; i++) {
+        const struct lab_happening *happening = &swarm->happenings[i];
+        if (concerns(&swarm->schedule->items[i], node) &&
+            ((happening->time >= from && happening->time <= to) ||
+             (happening->end_time >= from && happening->end_time <= to)))
+            return true;
+    }
+    return false;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_of(double *values, size_t count)
+{
+    qsort(values, count, sizeof *values, by_size);
+    return count ? (values[(count - 1) / 2] + values[count / 2]) / 2 : NAN;
+}
+
+// A node that has done its last round lingers: its last line tells of no round.
+static bool is_round(const struct lab_history *history, size_t i)
+{
+    return history->marks[i].round != history->marks[i - 1].round;
+}
+
+static void witness_stall(const struct lab_swarm *swarm, const struct lab_history *history, double from,
+                          double to, struct lab_witness *witness)
+{
+    double *gaps = calloc(history->count + 1, sizeof *gaps), longest = NAN;
+    size_t count = 0;
+    for (size_t i = 1; i < history->count && gaps; i++) {
+        double begin = history->marks[i - 1].time, end = history->marks[i].time;
+        if (!(end >= begin) || !is_round(history, i) || was_away(swarm, witness->node, begin, end))
+            continue;
+        gaps[count++] = end - begin;
+        if (end >= from && begin <= to && !(longest >= end - begin))
+            longest = end - begin;
+    }
+    double usual = median_of(gaps, count);
+    witness->longest_gap = longest;
+    if (usual > 0 && !isnan(longest))
+        witness->stalled_rounds = longest > usual ? longest / usual - 1 : 0;
+    free(gaps);
+}
+
+static void witness_accuracy(const struct lab_history *history, double from, double to,
+                             struct lab_witness *witness)
+{
+    for (size_t i = 0; i < history->count; i++) {
+        const struct lab_mark *mark = &history->marks[i];
+        if (isnan(mark->accuracy))
+            continue;
+        witness->accuracy_end = mark->accuracy;
+        if (mark->time <= from)
+            witness->accuracy_before = mark->accuracy;
+        else if (mark->time <= to && !(witness->accuracy_lowest <= mark->accuracy))
+            witness->accuracy_lowest = mark->accuracy;
+    }
+}
+
+static void sum_up_stalls(struct lab_outcome *outcome)
+{
+    for (size_t i = 0; i < outcome->count; i++) {
+        const struct lab_witness *witness = &outcome->witnesses[i];
+        if (isnan(witness->stalled_rounds) || outcome->stalled_rounds >= witness->stalled_rounds)
+            continue;
+        outcome->stalled_rounds = witness->stalled_rounds;
+        outcome->stalled_seconds = witness->longest_gap;
+        outcome->stalled_node = witness->node;
+    }
+}
+
+static void sum_up_accuracies(struct lab_outcome *outcome)
+{
+    double before = 0, lowest = 0, end = 0, count = 0;
+    for (size_t i = 0; i < outcome->count; i++) {
+        const struct lab_witness *witness = &outcome->witnesses[i];
+        if (isnan(witness->accuracy_before) || isnan(witness->accuracy_lowest))
+            continue;
+        before += witness->accuracy_before;
+        lowest += witness->accuracy_lowest;
+        end += witness->accuracy_end;
+        count++;
+    }
+    if (count > 0) {
+        outcome->accuracy_before = before / count;
+        outcome->accuracy_lowest = lowest / count;
+        outcome->accuracy_end = end / count;
+    }
+}
+
+// values[of], NAN: not seen.
+static struct lab_times times_of(double *values, size_t of)
+{
+    struct lab_times times = {.of = of, .median = NAN, .last = NAN};
+    for (size_t i = 0; i < of; i++)
+        if (!isnan(values[i]))
+            values[times.seen++] = values[i];
+    times.median = median_of(values, times.seen);
+    if (times.seen)
+        times.last = values[times.seen - 1];
+    return times;
+}
+
+// A later view may have the node for another reason, such as another one's death.
+static void keep_first(double *values, size_t count)
+{
+    double first = INFINITY;
+    for (size_t i = 0; i < count; i++)
+        first = values[i] < first ? values[i] : first;
+    for (size_t i = 0; i < count; i++)
+        values[i] = values[i] < first + TOGETHER_S ? values[i] : NAN;
+}
+
+static void sum_up_times(const struct lab_event *event, struct lab_outcome *outcome)
+{
+    double detected[LAB_NODES_MOST], rewired[LAB_NODES_MOST], recovered[LAB_NODES_MOST];
+    size_t saw = 0;
+    for (size_t i = 0; i < outcome->count; i++) {
+        const struct lab_witness *witness = &outcome->witnesses[i];
+        detected[i] = witness->detected;
+        rewired[i] = witness->rewired;
+        recovered[i] = witness->recovered;
+        saw += isnan(witness->detected) ? 0 : 1;
+        outcome->declared_dead += isnan(witness->dead) ? 0 : 1;
+    }
+    outcome->detected = times_of(detected, outcome->count);
+    if (event->kind == LAB_START)
+        keep_first(rewired, outcome->count);
+    outcome->rewired = times_of(rewired, outcome->count);
+    outcome->recovered = times_of(recovered, outcome->count);
+    outcome->recovered.of = event->for_ns ? saw : 0; // who noticed nothing has nothing to take back
+    if (event->kind == LAB_STOP)
+        outcome->rewired.of = outcome->declared_dead;
+    else if (event->kind == LAB_START)
+        outcome->rewired.of = outcome->rewired.seen; // only its neighbours
+}
+
+static bool is_witness(const struct lab_swarm *swarm, size_t index, size_t node)
+{
+    const struct lab_event *event = &swarm->schedule->items[index];
+    if (!lab_set_has(&swarm->happenings[index].present, node) || concerns(event, node))
+        return false;
+    const struct lab_set members = members_of(event, node, swarm->count);
+    return !lab_set_is_empty(&members);
+}
+
+static double first_round(const struct lab_history *history, double from, double until)
+{
+    for (size_t i = 0; i < history->count; i++)
+        if (history->marks[i].time > from && history->marks[i].time < until)
+            return history->marks[i].time - from;
+    return NAN;
+}
+
+void lab_outcome_of(const struct lab_swarm *swarm, size_t index, const struct lab_history *histories,
+                    struct lab_outcome *outcome)
+{
+    const struct lab_event *event = &swarm->schedule->items[index];
+    double from = swarm->happenings[index].time;
+    double to = from + (double)event->for_ns / 1e9 + LAB_WINDOW_S;
+    *outcome = (struct lab_outcome){.first_round = NAN,
+                                    .stalled_rounds = NAN,
+                                    .stalled_seconds = NAN,
+                                    .accuracy_before = NAN,
+                                    .accuracy_lowest = NAN,
+                                    .accuracy_end = NAN};
+    for (size_t i = 0; i < swarm->count && !isnan(from); i++) {
+        struct lab_witness *witness = &outcome->witnesses[outcome->count];
+        if (!is_witness(swarm, index, i))
+            continue;
+        *witness = (struct lab_witness){i, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+        witness_signs(swarm, index, witness);
+        if (isnan(witness->detected) && went_away(swarm, i, from))
+            continue;
+        if (histories) {
+            witness_stall(swarm, &histories[i], from, to, witness);
+            witness_accuracy(&histories[i], from, to, witness);
+        }
+        outcome->count++;
+    }
+    sum_up_times(event, outcome);
+    sum_up_stalls(outcome);
+    sum_up_accuracies(outcome);
+    if (histories && event->kind == LAB_START && !isnan(from))
+        outcome->first_round = first_round(&histories[event->node], from, until_of(swarm, index));
+}
+
+// Something else than the node itself may have made others think so.
+static bool is_excused(const struct lab_swarm *swarm, size_t node, double time)
+{
+    for (size_t i = 0; i < swarm->schedule->count; i++) {
+        const struct lab_event *event = &swarm->schedule->items[i];
+        const struct lab_happening *happening = &swarm->happenings[i];
+        double end =
+            isnan(happening->end_time) ? happening->time + (double)event->for_ns / 1e9 : happening->end_time;
+        if ((event->kind == LAB_PARTITION || concerns(event, node)) && time >= happening->time &&
+            time < end + EXCUSED_S)
+            return true;
+    }
+    return false;
+}
+
+bool lab_death_is_false(const struct lab_swarm *swarm, const struct lab_sign *sign)
+{
+    const struct lab_node *node = &swarm->nodes[sign->kind == LAB_VIEW ? 0 : sign->member];
+    return sign->kind == LAB_DEAD && node->gone == LAB_HERE && node->starts &&
+           !(node->end_time <= sign->time + SAME_S) && !is_excused(swarm, sign->member, sign->time);
+}
+
+size_t lab_false_deaths(const struct lab_swarm *swarm)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < swarm->count; i++)
+        for (size_t k = 0; k < swarm->nodes[i].journal.count; k++)
+            count += lab_death_is_false(swarm, &swarm->nodes[i].journal.signs[k]);
+    return count;
+}
+
+void lab_histories_read(const struct lab_swarm *swarm, struct lab_history histories[LAB_NODES_MOST])
+{
+    for (size_t i = 0; i < LAB_NODES_MOST; i++) {
+        histories[i] = (struct lab_history){0};
+        if (i < swarm->count && swarm->schedule->count)
+            lab_history_read(swarm->nodes[i].tail.file.path, &histories[i]);
+    }
+}
+
+void lab_histories_free(struct lab_history histories[LAB_NODES_MOST])
+{
+    for (size_t i = 0; i < LAB_NODES_MOST; i++)
+        lab_history_free(&histories[i]);
+}

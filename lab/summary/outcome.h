@@ -1,0 +1,49 @@
+// What an event did, from what the nodes wrote down: who noticed it and when, how long rounds stood still,
+// and what it cost in accuracy. Pure functions of what was read.
+#ifndef LAB_OUTCOME_H
+#define LAB_OUTCOME_H
+
+#include "lab/run/nodes.h"
+#include "lab/summary/history.h"
+
+#define LAB_WINDOW_S 5.0 // how long after an event (its end, where it has one) its effects are looked for
+
+// A node that was there. All in seconds after the event, `recovered` after its end; NAN: it never came to
+// that, or nobody knows.
+struct lab_witness {
+    size_t node;
+    double
+        detected;   // KILL: dead; LEAVE: left; STOP: suspected; START: joined; PARTITION: the others are dead
+    double dead;    // STOP and PARTITION: declared dead
+    double rewired; // the first view without the node; START: the first that has it as a neighbour
+    double recovered;                        // STOP and PARTITION: alive again
+    double longest_gap, stalled_rounds;      // between two rounds; in its usual gaps, less the usual one
+    double accuracy_before, accuracy_lowest; // the latest before; in the window
+    double accuracy_end;
+};
+struct lab_times { // of the witnesses
+    size_t seen, of;
+    double median, last; // NAN: none
+};
+struct lab_outcome {
+    struct lab_witness witnesses[LAB_NODES_MOST];
+    size_t count;
+    struct lab_times detected, rewired, recovered;
+    size_t declared_dead;
+    double first_round;    // START: until the node's first round
+    double stalled_rounds; // of the witness with the longest stall
+    double stalled_seconds;
+    size_t stalled_node;
+    double accuracy_before, accuracy_lowest, accuracy_end; // means of witnesses that measured both first
+};
+
+// `histories` [swarm->count]; NULL: leaves out what needs them.
+void lab_outcome_of(const struct lab_swarm *swarm, size_t event, const struct lab_history *histories,
+                    struct lab_outcome *outcome);
+// A living node was declared dead, and no event had anything to do with it.
+bool lab_death_is_false(const struct lab_swarm *swarm, const struct lab_sign *sign);
+size_t lab_false_deaths(const struct lab_swarm *swarm); // by all nodes together
+void lab_histories_read(const struct lab_swarm *swarm, struct lab_history histories[LAB_NODES_MOST]);
+void lab_histories_free(struct lab_history histories[LAB_NODES_MOST]);
+
+#endif

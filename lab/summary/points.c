@@ -1,0 +1,229 @@
+#include "lab/summary/points.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct moment { // one line of one node's metrics.jsonl
+    size_t node, order;
+    struct lab_row row; // bytes_sent: of all its processes so far
+};
+struct reading {
+    struct moment *moments; // [count]
+    size_t count, node;
+    struct lab_row row;
+    uint64_t earlier_bytes;
+};
+struct standing { // of one node, at some time
+    bool known;
+    struct lab_row row;
+};
+struct sweep {
+    const struct lab_points_source *source;
+    struct lab_recorder recorder;
+    struct standing *nodes; // [swarm->count]
+    struct lab_point held;  // not written yet: the last one is of the same round, and knows more
+    bool holds;
+    double begin; // unix seconds
+    double next_round;
+    uint64_t every;
+};
+
+static bool keep(struct reading *r, const struct moment *moment)
+{
+    if (!(r->count & (r->count - 1))) { // capacities are powers of two
+        void *larger = reallocarray(r->moments, r->count ? 2 * r->count : 1, sizeof *r->moments);
+        if (!larger)
+            return false;
+        r->moments = larger;
+    }
+    r->moments[r->count++] = *moment;
+    return true;
+}
+
+// A process that was started again counts from 0.
+static void count_on(struct reading *r, const struct lab_row *last)
+{
+    if (r->row.bytes_sent < last->bytes_sent)
+        r->earlier_bytes += last->bytes_sent;
+}
+
+static bool take_line(void *context, const char *line, size_t bytes)
+{
+    struct reading *r = context;
+    struct lab_row last = r->row;
+    if (!lab_row_parse(line, bytes, &r->row) || isnan(r->row.time))
+        return false;
+    count_on(r, &last);
+    struct moment moment = {r->node, r->count, r->row};
+    moment.row.bytes_sent += r->earlier_bytes;
+    return keep(r, &moment);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct moment *x = a, *y = b;
+    if (x->row.time != y->row.time)
+        return x->row.time < y->row.time ? -1 : 1;
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+static void read_all(const struct lab_swarm *swarm, struct reading *r)
+{
+    for (size_t i = 0; i < swarm->count; i++) {
+        struct lab_lines lines;
+        r->node = i;
+        r->row = lab_row_empty();
+        r->earlier_bytes = 0;
+        lab_lines_start(swarm->nodes[i].tail.file.path, &lines);
+        lab_lines_read(&lines, take_line, r);
+        lab_lines_close(&lines);
+    }
+    if (r->count)
+        qsort(r->moments, r->count, sizeof *r->moments, by_time);
+}
+
+static bool is_gone(const struct lab_swarm *swarm, size_t node, double time)
+{
+    bool gone = false;
+    for (size_t i = 0; i < swarm->schedule->count; i++) {
+        const struct lab_event *event = &swarm->schedule->items[i];
+        if (event->kind == LAB_PARTITION || event->node != node || !(swarm->happenings[i].time <= time))
+            continue;
+        if (event->kind != LAB_STOP)
+            gone = event->kind != LAB_START;
+    }
+    return gone;
+}
+
+// Of the nodes that are there then; false: none is.
+static bool sum_up(const struct sweep *sweep, double time, struct lab_point *point, double *mean_round)
+{
+    const struct lab_swarm *swarm = sweep->source->swarm;
+    double count = 0, rounds = 0, steps = 0, accuracy = 0, loss = 0;
+    *point = (struct lab_point){
+        .accuracy = NAN, .loss = NAN, .worst = INFINITY, .best = -INFINITY, .consensus = NAN};
+    for (size_t i = 0; i < swarm->count; i++) {
+        const struct lab_row *row = &sweep->nodes[i].row;
+        if (!sweep->nodes[i].known)
+            continue;
+        point->bytes += row->bytes_sent;
+        if (is_gone(swarm, i, time))
+            continue;
+        count++;
+        rounds += (double)row->round;
+        steps += (double)row->step;
+        loss += row->loss;
+        accuracy += row->accuracy; // NAN where a node did not measure yet
+        point->worst = row->accuracy < point->worst ? row->accuracy : point->worst;
+        point->best = row->accuracy > point->best ? row->accuracy : point->best;
+    }
+    *mean_round = rounds / count;
+    point->nodes = (uint64_t)count;
+    point->round = (uint64_t)(rounds / count);
+    point->step = (uint64_t)(steps / count);
+    point->time = time - sweep->begin;
+    point->mean = accuracy / count;
+    point->train_loss = loss / count;
+    return count > 0;
+}
+
+static enum base_error look(struct sweep *sweep, double time, struct base_reason *why)
+{
+    struct lab_point point;
+    double mean_round;
+    if (!sweep->every || !sum_up(sweep, time, &point, &mean_round) || mean_round < sweep->next_round)
+        return BASE_OK;
+    sweep->next_round = (floor(mean_round / (double)sweep->every) + 1) * (double)sweep->every;
+    enum base_error error = sweep->holds ? lab_recorder_add(&sweep->recorder, &sweep->held, why) : BASE_OK;
+    sweep->held = point;
+    sweep->holds = true;
+    return error;
+}
+
+// The seed model, before the first round.
+static enum base_error add_first(struct sweep *sweep, struct base_reason *why)
+{
+    const struct lab_workbench *bench = sweep->source->bench;
+    const struct lab_swarm *swarm = sweep->source->swarm;
+    struct lab_score score = lab_score_unknown();
+    float *start = malloc(bench->parameters * sizeof *start);
+    struct lab_point point = {.train_loss = NAN};
+    if (start) {
+        train_model_initialise(bench->model, bench->view.model.seed, start);
+        if (lab_score_model(bench, bench->model, start, &score))
+            score = lab_score_unknown();
+    }
+    free(start);
+    for (size_t i = 0; i < swarm->count; i++)
+        point.nodes += !lab_set_has(&swarm->schedule->late, i);
+    point.accuracy = point.worst = point.mean = point.best = score.accuracy;
+    point.loss = score.loss;
+    return lab_recorder_add(&sweep->recorder, &point, why);
+}
+
+static enum base_error add_last(struct sweep *sweep, double time, struct base_reason *why)
+{
+    const struct lab_average *average = sweep->source->average;
+    struct lab_totals totals;
+    struct lab_point point;
+    double mean_round;
+    if (!sum_up(sweep, time, &point, &mean_round))
+        return BASE_OK;
+    lab_totals_of(sweep->source->swarm, &totals);
+    point.bytes = totals.bytes_sent;
+    point.nodes = average->nodes;
+    point.accuracy = average->score.accuracy;
+    point.loss = average->score.loss;
+    point.consensus = average->consensus;
+    point.worst = totals.worst.accuracy;
+    point.mean = totals.mean.accuracy;
+    point.best = totals.best.accuracy;
+    if (sweep->holds && sweep->held.round < point.round) {
+        enum base_error error = lab_recorder_add(&sweep->recorder, &sweep->held, why);
+        if (error)
+            return error;
+    }
+    return lab_recorder_add(&sweep->recorder, &point, why);
+}
+
+static enum base_error go_through(struct sweep *sweep, const struct reading *r, struct lab_points_span *span,
+                                  struct base_reason *why)
+{
+    double last = NAN;
+    enum base_error error = add_first(sweep, why);
+    sweep->begin = r->count ? r->moments[0].row.time : 0;
+    for (size_t i = 0; i < r->count && !error; i++) {
+        const struct moment *moment = &r->moments[i];
+        struct standing *node = &sweep->nodes[moment->node];
+        bool more = !node->known || moment->row.round > node->row.round;
+        *node = (struct standing){true, moment->row};
+        last = more ? moment->row.time : last;
+        error = look(sweep, moment->row.time, why);
+    }
+    span->seconds = last - sweep->begin;
+    for (size_t i = 0; i < sweep->source->swarm->count; i++)
+        span->steps += sweep->nodes[i].row.step;
+    return error || isnan(last) ? error : add_last(sweep, last, why);
+}
+
+enum base_error lab_points_write(const struct lab_points_source *source, const char *path,
+                                 struct lab_points_span *span, struct base_reason *why)
+{
+    struct reading r = {0};
+    struct base_reason ignored;
+    uint64_t every = source->bench->view.train.eval_rounds;
+    struct sweep sweep = {.source = source, .every = every, .next_round = (double)every};
+    *span = (struct lab_points_span){0};
+    sweep.nodes = calloc(source->swarm->count, sizeof *sweep.nodes);
+    if (!sweep.nodes)
+        return base_fail(why, BASE_ENOMEM, "no memory for the rounds of %zu nodes", source->swarm->count);
+    enum base_error error = lab_recorder_open(path, &sweep.recorder, why);
+    if (!error) {
+        read_all(source->swarm, &r);
+        error = go_through(&sweep, &r, span, why);
+    }
+    enum base_error closed = lab_recorder_close(&sweep.recorder, error ? &ignored : why);
+    free(r.moments);
+    free(sweep.nodes);
+    return error ? error : closed;
+}

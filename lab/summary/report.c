@@ -1,0 +1,128 @@
+// The summary as a table for people.
+#include "lab/summary/summary.h"
+
+#include <math.h>
+
+#define NODES_SHOWN 64u
+
+static void print_head(const struct lab_summary *s, FILE *out)
+{
+    char topology[32], values[32], mode[32], optimizer[32], data[64], parameters[LAB_NUMBER_BYTES];
+    const struct node_config *c = &s->bench->view;
+    lab_data_describe(c, data, sizeof data);
+    lab_print_count(s->bench->parameters, parameters);
+    lab_choice_name("topology.kind", c->topology.kind, topology, sizeof topology);
+    lab_choice_name("average.values", c->average.values, values, sizeof values);
+    lab_choice_name("average.mode", c->average.mode, mode, sizeof mode);
+    lab_choice_name("train.optimizer", c->train.optimizer, optimizer, sizeof optimizer);
+    fprintf(out, "\n%s: %zu nodes on a %s; %s, %s parameters; %s, %zu examples to train on, %zu to test\n",
+            s->experiment->experiment.name, s->swarm->count, topology, s->bench->description, parameters,
+            data, s->bench->train.examples, s->bench->test.examples);
+    fprintf(out,
+            "%s %g, %llu steps of %llu examples a node; every %llu steps an exchange (%s) of 1/%g of the "
+            "values, %s\n",
+            optimizer, c->train.rate, (unsigned long long)c->train.steps, (unsigned long long)c->train.batch,
+            (unsigned long long)c->average.local_steps, mode, round(1 / c->average.ratio * 10) / 10, values);
+}
+
+static void print_score(const char *what, const struct lab_score *score, const char *note, FILE *out)
+{
+    char accuracy[LAB_NUMBER_BYTES], loss[LAB_NUMBER_BYTES];
+    lab_print_percent(score->accuracy, accuracy);
+    lab_print_real(score->loss, loss);
+    fprintf(out, "  %-26s %9s %10s%s%s\n", what, accuracy, loss, note[0] ? "  " : "", note);
+}
+
+static void print_baseline(const struct lab_summary *s, enum lab_baseline kind, const char *what,
+                           const char *note, FILE *out)
+{
+    const struct lab_baseline_run *run = lab_baseline_find(s->baselines, kind);
+    if (run)
+        print_score(what, &run->score, run->done ? note : "did not come to its end", out);
+}
+
+static void print_scores(const struct lab_summary *s, const struct lab_totals *totals, FILE *out)
+{
+    struct lab_spread lone;
+    lab_lone_spread(s->baselines, &lone);
+    fprintf(out, "\n  %-26s %9s %10s\n", "on the test examples", "accuracy", "loss");
+    print_score("averaged model", &s->average.score, "the mean of the nodes' models", out);
+    print_score("worst node", &totals->worst, "", out);
+    print_score("mean of the nodes", &totals->mean, "", out);
+    print_score("best node", &totals->best, "", out);
+    if (lab_baseline_find(s->baselines, LAB_LONE)) {
+        print_score("worst lone node", &lone.worst, "every shard by itself, no exchange", out);
+        print_score("mean of the lone nodes", &lone.mean, "", out);
+        print_score("best lone node", &lone.best, "", out);
+    }
+    print_baseline(s, LAB_CENTRAL, "central", "all data in one place; as many examples seen as by one node",
+                   out);
+    print_baseline(s, LAB_CENTRAL_TOTAL, "central, total", "as many as by all nodes together", out);
+}
+
+static void describe_end(const struct lab_node *node, char status[LAB_STATUS_BYTES])
+{
+    if (node->gone == LAB_HERE)
+        lab_process_describe(&node->process, status);
+    else
+        snprintf(status, LAB_STATUS_BYTES,
+                 node->gone == LAB_KILLED ? "killed by an event" : "left by an event");
+}
+
+static void print_nodes(const struct lab_swarm *swarm, FILE *out)
+{
+    fprintf(out, "\n  %-8s %9s %10s %8s %9s %10s %11s %11s  %s\n", "node", "accuracy", "loss", "rounds",
+            "steps", "exchanges", "kB sent", "kB received", "status");
+    size_t shown = swarm->count > NODES_SHOWN ? NODES_SHOWN : swarm->count;
+    for (size_t i = 0; i < shown; i++) {
+        char accuracy[LAB_NUMBER_BYTES], loss[LAB_NUMBER_BYTES], rounds[LAB_NUMBER_BYTES],
+            steps[LAB_NUMBER_BYTES], exchanges[LAB_NUMBER_BYTES], sent[LAB_NUMBER_BYTES],
+            received[LAB_NUMBER_BYTES], status[LAB_STATUS_BYTES];
+        const struct lab_row row = lab_tail_row(&swarm->nodes[i].tail);
+        lab_print_percent(row.accuracy, accuracy);
+        lab_print_real(row.test_loss, loss);
+        lab_print_count(row.round, rounds);
+        lab_print_count(row.step, steps);
+        lab_print_count(row.exchanges, exchanges);
+        lab_print_count(row.bytes_sent / 1000, sent);
+        lab_print_count(row.bytes_received / 1000, received);
+        describe_end(&swarm->nodes[i], status);
+        fprintf(out, "  %-8s %9s %10s %8s %9s %10s %11s %11s  %s\n", swarm->nodes[i].name, accuracy, loss,
+                rounds, steps, exchanges, sent, received, status);
+    }
+    if (shown < swarm->count)
+        fprintf(out, "  ... and %zu more, in summary.json\n", swarm->count - shown);
+}
+
+static void print_bytes(const struct lab_summary *s, const struct lab_totals *totals, FILE *out)
+{
+    char sent[LAB_NUMBER_BYTES], each[LAB_NUMBER_BYTES], dense[LAB_NUMBER_BYTES], packets[LAB_NUMBER_BYTES],
+        consensus[LAB_NUMBER_BYTES];
+    lab_print_bytes(totals->bytes_sent, sent);
+    lab_print_bytes(totals->bytes_sent / s->swarm->count, each);
+    lab_print_bytes(totals->dense_bytes, dense);
+    lab_print_bytes(totals->delta_bytes, packets);
+    lab_print_real(s->average.consensus, consensus);
+    fprintf(out, "\n  sent       %s in all, %s a node; %s of it are the packets of the exchanges\n", sent,
+            each, packets);
+    if (!isnan(totals->times_less))
+        fprintf(out, "  dense      %s in fp32 on the same schedule, %.1f times as much\n", dense,
+                totals->times_less);
+    fprintf(out, "  consensus  %s (RMS distance of the nodes' models to their mean, over its norm)\n",
+            consensus);
+}
+
+void lab_summary_print(const struct lab_summary *s, FILE *out)
+{
+    struct lab_totals totals;
+    lab_totals_of(s->swarm, &totals);
+    print_head(s, out);
+    print_scores(s, &totals, out);
+    print_nodes(s->swarm, out);
+    lab_events_print(s->swarm, s->histories, out);
+    print_bytes(s, &totals, out);
+    fprintf(out, "  time       %.1f s for the nodes, %.1f s for the baselines\n", s->swarm->seconds,
+            s->baselines->seconds);
+    fprintf(out, "  status     %s; all numbers are in %s/summary.json\n", s->status, s->directory);
+    fflush(out);
+}

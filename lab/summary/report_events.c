@@ -1,0 +1,89 @@
+// What the events of a run did, for people.
+#include "lab/summary/summary.h"
+
+#include <math.h>
+
+static void print_name(const struct lab_swarm *swarm, const struct lab_event *event, FILE *out)
+{
+    static const char *const done[LAB_EVENT_KINDS] = {"was killed", "was stopped", "was started",
+                                                      "was asked to leave", "the network fell apart"};
+    double for_s = (double)event->for_ns / 1e9;
+    fprintf(out, "  %5.1f s  ", (double)event->at_ns / 1e9);
+    if (event->kind == LAB_PARTITION)
+        fprintf(out, "%s", done[event->kind]);
+    else
+        fprintf(out, "%s %s", swarm->nodes[event->node].name, done[event->kind]);
+    if (event->for_ns)
+        fprintf(out, " for %g s", for_s);
+}
+
+// "known as dead by 7 of 7, the last after 0.62 s, half of them after 0.55 s"
+static void print_times(const char *what, const struct lab_times *times, FILE *out)
+{
+    if (!times->of)
+        return;
+    fprintf(out, "           %s by %zu of %zu", what, times->seen, times->of);
+    if (times->seen)
+        fprintf(out, ", the last after %.2f s, half of them after %.2f s", times->last, times->median);
+    fputc('\n', out);
+}
+
+static void print_signs(const struct lab_event *event, const struct lab_outcome *o, FILE *out)
+{
+    static const char *const seen[LAB_EVENT_KINDS] = {"known as dead", "suspected", "found", "known as gone",
+                                                      "all behind the cut known as dead"};
+    print_times(seen[event->kind], &o->detected, out);
+    if (event->kind == LAB_STOP)
+        fprintf(out, "           declared dead by %zu of %zu\n", o->declared_dead, o->count);
+    if (event->kind == LAB_START && o->rewired.seen)
+        fprintf(out, "           a neighbour again after %.2f s\n", o->rewired.last);
+    else if (event->kind != LAB_START && o->rewired.of)
+        print_times("graph closed around it", &o->rewired, out);
+    if (!isnan(o->first_round))
+        fprintf(out, "           its first round after %.2f s\n", o->first_round);
+    print_times("after its end known as alive", &o->recovered, out);
+}
+
+static void print_effects(const struct lab_swarm *swarm, const struct lab_outcome *o, FILE *out)
+{
+    char before[LAB_NUMBER_BYTES], lowest[LAB_NUMBER_BYTES], end[LAB_NUMBER_BYTES];
+    if (!isnan(o->stalled_rounds))
+        fprintf(out,
+                "           the longest round of the others took %.2f s (%s), as long as %.1f usual ones\n",
+                o->stalled_seconds, swarm->nodes[o->stalled_node].name, o->stalled_rounds + 1);
+    if (isnan(o->accuracy_before))
+        return;
+    lab_print_percent(o->accuracy_before, before);
+    lab_print_percent(o->accuracy_lowest, lowest);
+    lab_print_percent(o->accuracy_end, end);
+    fprintf(out, "           their accuracy: %s before, %s at the lowest after it, %s at the end\n", before,
+            lowest, end);
+}
+
+static void print_event(const struct lab_swarm *swarm, size_t index, const struct lab_history *histories,
+                        FILE *out)
+{
+    const struct lab_event *event = &swarm->schedule->items[index];
+    const struct lab_happening *happening = &swarm->happenings[index];
+    struct lab_outcome outcome;
+    print_name(swarm, event, out);
+    if (isnan(happening->time)) {
+        fprintf(out, ": did not happen: %s\n", happening->instead ? happening->instead : "nobody knows why");
+        return;
+    }
+    fputc('\n', out);
+    lab_outcome_of(swarm, index, histories, &outcome);
+    print_signs(event, &outcome, out);
+    print_effects(swarm, &outcome, out);
+}
+
+void lab_events_print(const struct lab_swarm *swarm, const struct lab_history *histories, FILE *out)
+{
+    size_t deaths = lab_false_deaths(swarm);
+    if (swarm->schedule->count)
+        fprintf(out, "\n  events, in seconds after all nodes trained\n");
+    for (size_t i = 0; i < swarm->schedule->count; i++)
+        print_event(swarm, i, histories, out);
+    if (deaths)
+        fprintf(out, "  living nodes were taken for dead %zu times, which no event explains\n", deaths);
+}

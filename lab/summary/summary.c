@@ -1,0 +1,274 @@
+#include "lab/summary/summary.h"
+
+#include "base/file.h"
+#include "lab/summary/summary_json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct gathering { // of scores, one after another
+    struct lab_score worst, best, sum;
+    size_t count;
+};
+
+static void gather(struct gathering *gathering, const struct lab_score *score)
+{
+    if (isnan(score->accuracy))
+        return;
+    if (!gathering->count || score->accuracy < gathering->worst.accuracy)
+        gathering->worst = *score;
+    if (!gathering->count || score->accuracy > gathering->best.accuracy)
+        gathering->best = *score;
+    gathering->sum.accuracy += score->accuracy;
+    gathering->sum.loss += score->loss;
+    gathering->count++;
+}
+
+static void conclude(const struct gathering *gathering, struct lab_score *worst, struct lab_score *mean,
+                     struct lab_score *best)
+{
+    *worst = *mean = *best = lab_score_unknown();
+    if (!gathering->count)
+        return;
+    double count = (double)gathering->count;
+    *worst = gathering->worst;
+    *best = gathering->best;
+    *mean = (struct lab_score){gathering->sum.accuracy / count, gathering->sum.loss / count};
+}
+
+void lab_totals_of(const struct lab_swarm *swarm, struct lab_totals *totals)
+{
+    struct gathering gathering = {0};
+    *totals = (struct lab_totals){0};
+    for (size_t i = 0; i < swarm->count; i++) {
+        const struct lab_node *node = &swarm->nodes[i];
+        const struct lab_row row = lab_tail_row(&node->tail);
+        const struct lab_score score = {row.accuracy, row.test_loss};
+        if (lab_node_ended_well(node))
+            gather(&gathering, &score);
+        totals->bytes_sent += row.bytes_sent;
+        totals->bytes_received += row.bytes_received;
+        totals->delta_bytes += row.delta_bytes;
+        totals->dense_bytes += row.dense_bytes;
+        totals->exchanges += row.exchanges;
+    }
+    conclude(&gathering, &totals->worst, &totals->mean, &totals->best);
+    totals->nodes = gathering.count;
+    totals->times_less = totals->bytes_sent ? (double)totals->dense_bytes / (double)totals->bytes_sent : NAN;
+}
+
+void lab_lone_spread(const struct lab_baselines *baselines, struct lab_spread *spread)
+{
+    struct gathering gathering = {0};
+    for (size_t i = 0; i < baselines->count; i++)
+        if (baselines->runs[i].kind == LAB_LONE && baselines->runs[i].done)
+            gather(&gathering, &baselines->runs[i].score);
+    conclude(&gathering, &spread->worst, &spread->mean, &spread->best);
+    spread->runs = gathering.count;
+}
+
+const struct lab_baseline_run *lab_baseline_find(const struct lab_baselines *baselines,
+                                                 enum lab_baseline kind)
+{
+    for (size_t i = 0; i < baselines->count; i++)
+        if (baselines->runs[i].kind == kind)
+            return &baselines->runs[i];
+    return NULL;
+}
+
+const char *lab_choice_name(const char *key, int index, char *text, size_t capacity)
+{
+    const char *choices = "";
+    for (size_t i = 0; i < node_config_schema.count; i++)
+        if (strcmp(node_config_schema.keys[i].name, key) == 0)
+            choices = node_config_schema.keys[i].choices;
+    for (; index > 0; index--) {
+        choices += strcspn(choices, "|");
+        choices += *choices ? 1 : 0;
+    }
+    snprintf(text, capacity, "%.*s", (int)strcspn(choices, "|"), choices);
+    return text;
+}
+
+void lab_data_describe(const struct node_config *config, char *text, size_t capacity)
+{
+    char kind[32];
+    lab_choice_name("data.kind", config->data.kind, kind, sizeof kind);
+    if (config->data.partition == NODE_PARTITION_DIRICHLET)
+        snprintf(text, capacity, "%s, dirichlet %g", kind, config->data.alpha);
+    else
+        snprintf(text, capacity, "%s, iid", kind);
+}
+
+json_t *lab_json_real(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *integer(uint64_t value)
+{
+    return json_integer((json_int_t)value);
+}
+
+static json_t *choice(const char *key, int index)
+{
+    char text[32];
+    return json_string(lab_choice_name(key, index, text, sizeof text));
+}
+
+static json_t *score_json(const struct lab_score *score)
+{
+    return json_pack("{s:o, s:o}", "accuracy", lab_json_real(score->accuracy), "loss",
+                     lab_json_real(score->loss));
+}
+
+static json_t *gone_json(const struct lab_node *node)
+{
+    if (node->gone == LAB_HERE)
+        return json_null();
+    return json_string(node->gone == LAB_KILLED ? "killed" : "left");
+}
+
+static json_t *node_json(const struct lab_node *node)
+{
+    char status[LAB_STATUS_BYTES];
+    const struct lab_row row = lab_tail_row(&node->tail);
+    lab_process_describe(&node->process, status);
+    json_t *object =
+        json_pack("{s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "name", node->name, "status", status,
+                  "succeeded", lab_node_ended_well(node), "accuracy", lab_json_real(row.accuracy), "loss",
+                  lab_json_real(row.test_loss), "training_loss", lab_json_real(row.loss), "consensus",
+                  lab_json_real(row.consensus), "rounds", integer(row.round), "steps", integer(row.step));
+    json_t *more =
+        json_pack("{s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:i, s:i, s:i}", "gone", gone_json(node), "starts",
+                  (int)node->starts, "exchanges", integer(row.exchanges), "bytes_sent",
+                  integer(row.bytes_sent), "bytes_received", integer(row.bytes_received), "packet_bytes",
+                  integer(row.delta_bytes), "dense_bytes", integer(row.dense_bytes), "bad_metrics_lines",
+                  (int)node->tail.bad, "port", (int)node->port, "http_port", (int)node->http_port);
+    if (object && more)
+        json_object_update(object, more); // an incomplete object shows as NULL from dumps
+    json_decref(more);
+    return object;
+}
+
+static json_t *nodes_json(const struct lab_swarm *swarm)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < swarm->count; i++)
+        json_array_append_new(array, node_json(&swarm->nodes[i]));
+    return array;
+}
+
+static json_t *run_json(const struct lab_baseline_run *run)
+{
+    if (!run)
+        return json_null();
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:s}", "accuracy", lab_json_real(run->score.accuracy),
+                     "loss", lab_json_real(run->score.loss), "steps", integer(run->steps), "examples",
+                     integer(run->examples), "seconds", lab_json_real(run->seconds), "done", run->done,
+                     "error", run->why.text);
+}
+
+static json_t *lone_json(const struct lab_baselines *baselines)
+{
+    struct lab_spread spread;
+    json_t *runs = json_array();
+    if (!lab_baseline_find(baselines, LAB_LONE)) {
+        json_decref(runs);
+        return json_null();
+    }
+    for (size_t i = 0; i < baselines->count; i++)
+        if (baselines->runs[i].kind == LAB_LONE)
+            json_array_append_new(runs, run_json(&baselines->runs[i]));
+    lab_lone_spread(baselines, &spread);
+    return json_pack("{s:o, s:o, s:o, s:o}", "worst", score_json(&spread.worst), "mean",
+                     score_json(&spread.mean), "best", score_json(&spread.best), "shards", runs);
+}
+
+static json_t *bytes_json(const struct lab_swarm *swarm, const struct lab_totals *totals)
+{
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "sent", integer(totals->bytes_sent), "sent_per_node",
+                     integer(totals->bytes_sent / swarm->count), "received", integer(totals->bytes_received),
+                     "packets", integer(totals->delta_bytes), "dense", integer(totals->dense_bytes),
+                     "dense_over_sent", lab_json_real(totals->times_less));
+}
+
+static json_t *settings_json(const struct node_config *c, uint64_t seed)
+{
+    json_t *data =
+        json_pack("{s:o, s:o, s:o, s:o, s:o}", "kind", choice("data.kind", c->data.kind), "partition",
+                  choice("data.partition", c->data.partition), "alpha", lab_json_real(c->data.alpha),
+                  "shards", integer(c->data.shards), "seed", integer(c->data.seed));
+    json_t *train = json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o}", "optimizer", choice("train.optimizer", c->train.optimizer), "rate",
+        lab_json_real(c->train.rate), "steps", integer(c->train.steps), "batch", integer(c->train.batch),
+        "examples_seen", integer(c->train.steps * c->train.batch), "seed", integer(c->train.seed));
+    json_t *average = json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:b}", "method", choice("average.method", c->average.method), "mode",
+        choice("average.mode", c->average.mode), "local_steps", integer(c->average.local_steps), "ratio",
+        lab_json_real(c->average.ratio), "values", choice("average.values", c->average.values),
+        "drift_correction", c->average.drift_correction);
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "seed", integer(seed), "topology",
+                     choice("topology.kind", c->topology.kind), "model_seed", integer(c->model.seed), "data",
+                     data, "train", train, "average", average);
+}
+
+static json_t *head_json(const struct lab_summary *s)
+{
+    return json_pack("{s:i, s:s, s:s?, s:o, s:s, s:s, s:s, s:s, s:s, s:o, s:i, s:o, s:s, s:o, s:o, s:o}",
+                     "format", 1, "kind", s->kind, "engine", s->engine, "method",
+                     choice("average.method", s->bench->view.average.method), "experiment",
+                     s->experiment->experiment.name, "status", s->status, "file", s->file, "directory",
+                     s->directory, "version", s->version, "time", lab_json_real(s->time), "nodes",
+                     (int)s->swarm->count, "settings",
+                     settings_json(&s->bench->view, s->experiment->experiment.seed), "model",
+                     s->bench->description, "parameters", integer(s->bench->parameters), "train_examples",
+                     integer(s->bench->train.examples), "test_examples", integer(s->bench->test.examples));
+}
+
+static json_t *results_json(const struct lab_summary *s)
+{
+    struct lab_totals totals;
+    lab_totals_of(s->swarm, &totals);
+    json_t *averaged =
+        json_pack("{s:o, s:o, s:i}", "accuracy", lab_json_real(s->average.score.accuracy), "loss",
+                  lab_json_real(s->average.score.loss), "nodes", (int)s->average.nodes);
+    json_t *node = json_pack("{s:o, s:o, s:o}", "worst", score_json(&totals.worst), "mean",
+                             score_json(&totals.mean), "best", score_json(&totals.best));
+    json_t *seconds = json_pack("{s:o, s:o, s:o, s:o}", "swarm", lab_json_real(s->swarm->seconds), "virtual",
+                                lab_json_real(s->virtual_seconds), "baselines",
+                                lab_json_real(s->baselines->seconds), "total", lab_json_real(s->seconds));
+    double steps_per_second = s->swarm->seconds > 0 ? (double)s->steps / s->swarm->seconds : NAN;
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:i, s:o}",
+                     "averaged", averaged, "node", node, "consensus", lab_json_real(s->average.consensus),
+                     "lone", lone_json(s->baselines), "central",
+                     run_json(lab_baseline_find(s->baselines, LAB_CENTRAL)), "central_total",
+                     run_json(lab_baseline_find(s->baselines, LAB_CENTRAL_TOTAL)), "bytes",
+                     bytes_json(s->swarm, &totals), "targets", lab_targets_json(s), "seconds", seconds,
+                     "steps_per_second", lab_json_real(steps_per_second), "threads", (int)s->threads,
+                     "per_node", nodes_json(s->swarm), "events", lab_events_json(s->swarm, s->histories),
+                     "false_deaths", (int)lab_false_deaths(s->swarm), "graph", lab_graph_json(s));
+}
+
+enum base_error lab_summary_write(const struct lab_summary *summary, const char *path,
+                                  struct base_reason *why)
+{
+    json_t *head = head_json(summary), *results = results_json(summary);
+    char *text = NULL, *line = NULL;
+    if (head && results && json_object_update(head, results) == 0)
+        text = json_dumps(head, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12));
+    if (text && asprintf(&line, "%s\n", text) < 0)
+        line = NULL;
+    enum base_error error = BASE_OK;
+    const struct base_span span = {line, line ? strlen(line) : 0};
+    if (line)
+        error = base_file_write(path, 0644, &span, 1, why);
+    else
+        error = base_fail(why, BASE_ENOMEM, "no memory to write '%s'", path);
+    free(line);
+    free(text);
+    json_decref(head);
+    json_decref(results);
+    return error;
+}

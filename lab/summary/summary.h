@@ -1,0 +1,64 @@
+// What a run showed: summary.json for programs, a table for people.
+#ifndef LAB_SUMMARY_H
+#define LAB_SUMMARY_H
+
+#include "lab/summary/baselines.h"
+#include "lab/summary/outcome.h"
+#include "lab/summary/recorder.h"
+
+struct lab_summary {
+    const struct lab_experiment *experiment; // all borrowed
+    const struct lab_swarm *swarm;
+    const struct lab_workbench *bench;
+    const struct lab_baselines *baselines;
+    const struct lab_history *histories; // [swarm->count]
+    struct lab_average average;
+    const char *file, *directory, *version;
+    const char *status;        // "complete", "interrupted", "failed"
+    double time, seconds;      // unix seconds of the start; all in all
+    const char *kind, *engine; // "run", "sim"; "nodes", "rounds", NULL with run
+    double virtual_seconds;    // from the first local step to the last round: virtual with sim, else real
+    uint64_t steps;            // local steps of all nodes
+    size_t threads;            // that took them; run: processes
+    const uint64_t *edges;     // [2 * n_edges] pairs that may meet; NULL: those of the plan of all nodes
+    size_t n_edges;
+    const char *points; // path of rounds.jsonl
+};
+
+// What is computed from the nodes' rows. Over those that ended well; sums over all.
+struct lab_totals {
+    struct lab_score worst, mean, best; // nodes by accuracy; NAN without any
+    size_t nodes;                       // that ended well and measured their accuracy
+    uint64_t bytes_sent, bytes_received, delta_bytes, dense_bytes, exchanges;
+    double times_less; // dense / sent; NAN when nothing was sent
+};
+void lab_totals_of(const struct lab_swarm *swarm, struct lab_totals *totals);
+
+// Of the lone runs that are through; NAN without any.
+struct lab_spread {
+    struct lab_score worst, mean, best;
+    size_t runs;
+};
+void lab_lone_spread(const struct lab_baselines *baselines, struct lab_spread *spread);
+const struct lab_baseline_run *lab_baseline_find(const struct lab_baselines *baselines,
+                                                 enum lab_baseline kind); // NULL: not planned
+
+enum base_error lab_summary_write(const struct lab_summary *summary, const char *path,
+                                  struct base_reason *why) BASE_CHECK;
+void lab_summary_print(const struct lab_summary *summary, FILE *out); // report.c
+// What the events did, in sentences; nothing without events.
+void lab_events_print(const struct lab_swarm *swarm, const struct lab_history *histories, FILE *out);
+
+// When a target was first reached: the first point of rounds.jsonl.
+struct lab_reached {
+    struct lab_point averaged, worst; // accuracy NAN: never
+};
+void lab_targets_find(const char *points, const struct lab_targets *targets,
+                      struct lab_reached reached[LAB_TARGETS_MOST]);
+
+// Names of the configuration's choices.
+const char *lab_choice_name(const char *key, int index, char *text, size_t capacity);
+// "digits, dirichlet 0.1"
+void lab_data_describe(const struct node_config *config, char *text, size_t capacity);
+
+#endif

@@ -1,0 +1,16 @@
+// What the files that write summary.json share. Only lab/summary*.c include this.
+#ifndef LAB_SUMMARY_JSON_H
+#define LAB_SUMMARY_JSON_H
+
+#include "lab/summary/summary.h"
+
+#include <jansson.h>
+
+json_t *lab_json_real(double value); // null: not finite
+// "graph", "targets". NULL: out of memory.
+json_t *lab_graph_json(const struct lab_summary *summary);
+json_t *lab_targets_json(const struct lab_summary *summary);
+// The list "events". NULL: out of memory.
+json_t *lab_events_json(const struct lab_swarm *swarm, const struct lab_history *histories);
+
+#endif

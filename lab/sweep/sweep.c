@@ -1,0 +1,168 @@
+#include "lab/sweep/sweep.h"
+
+#include "base/file.h"
+#include "base/log.h"
+#include "lab/directory.h"
+#include "lab/report/report.h"
+#include "lab/run/environment.h"
+#include "lab/run/run.h"
+#include "lab/sweep/results.h"
+#include "lab/sweep/sweep_crew.h"
+#include "lab/sweep/sweep_keep.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct sweep {
+    const struct lab_sweep_options *options;
+    const struct lab_experiment *experiment;
+    struct lab_sweep_plan plan;
+    struct lab_directory directory;
+    struct lab_signals signals;
+    struct lab_display display;
+    bool interrupted;
+};
+
+bool lab_sweep_is(const struct lab_experiment *experiment)
+{
+    return experiment->sweep.count || experiment->experiment.repeats > 1;
+}
+
+static int fail(const struct base_reason *why, int status)
+{
+    fprintf(stderr, "p2pml: %s\n", why->text);
+    return status;
+}
+
+static size_t count_state(const struct lab_sweep_plan *plan, enum lab_sweep_state state)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < plan->n_runs; i++)
+        count += plan->runs[i].state == state;
+    return count;
+}
+
+// Cores over the threads that the hungriest run takes.
+static size_t runs_at_once(const struct sweep *sweep)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t cores = processors > 0 ? (size_t)processors : 1, threads = 1;
+    if (!sweep->options->simulated)
+        return 1; // its nodes are processes themselves, and take all cores
+    for (size_t i = 0; i < sweep->plan.n_runs; i++) {
+        size_t wanted = sweep->plan.runs[i].threads ? sweep->plan.runs[i].threads : cores;
+        threads = wanted > threads ? wanted : threads;
+    }
+    return threads < cores ? cores / threads : 1;
+}
+
+static enum base_error find_kept(struct sweep *sweep, struct base_reason *why)
+{
+    char *runs = lab_path("%s/" LAB_RUNS, sweep->directory.path);
+    enum base_error error = base_directory_make(runs, why);
+    for (size_t i = 0; i < sweep->plan.n_runs && !error; i++) {
+        struct lab_sweep_run *run = &sweep->plan.runs[i];
+        if (lab_sweep_run_is_complete(run, &run->seconds))
+            run->state = LAB_SWEEP_COMPLETE;
+    }
+    free(runs);
+    return error;
+}
+
+static void say_begin(const struct sweep *sweep, size_t at_once)
+{
+    size_t kept = count_state(&sweep->plan, LAB_SWEEP_COMPLETE);
+    fprintf(stderr, "%s: %zu runs in %s, %zu at a time", sweep->experiment->experiment.name,
+            sweep->plan.n_runs, sweep->directory.path, at_once);
+    if (kept)
+        fprintf(stderr, "; %zu are complete and kept", kept);
+    fputs("\n", stderr);
+}
+
+static enum base_error work(struct sweep *sweep, struct base_reason *why)
+{
+    const char *named = getenv("P2PML_LAB");
+    char **environment = lab_environment_for_runs(environ);
+    struct lab_sweep_crew crew = {
+        .program = named && named[0] ? named : "/proc/self/exe",
+        .command = sweep->options->simulated ? "sim" : "run",
+        .environment = environment,
+        .directory = sweep->directory.path,
+        .name = sweep->experiment->experiment.name,
+        .at_once = runs_at_once(sweep),
+        .plan = &sweep->plan,
+        .signals = &sweep->signals,
+        .display = &sweep->display,
+    };
+    if (!environment)
+        return base_fail(why, BASE_ENOMEM, "no memory for the environment of the runs");
+    enum base_error error = find_kept(sweep, why);
+    if (!error) {
+        say_begin(sweep, crew.at_once);
+        lab_display_start(stderr, &sweep->display);
+        error = lab_sweep_crew_work(&crew, why);
+    }
+    sweep->interrupted = crew.interrupted;
+    free(environment);
+    return error;
+}
+
+// What there is, also after a stop or a failure.
+static int conclude(const struct sweep *sweep, int status, struct base_reason *why)
+{
+    size_t failed = count_state(&sweep->plan, LAB_SWEEP_FAILED);
+    if (lab_results_write(sweep->directory.path, stdout, why) ||
+        (count_state(&sweep->plan, LAB_SWEEP_COMPLETE) && lab_report_write(sweep->directory.path, why)))
+        status = fail(why, LAB_EXIT_FAILED);
+    if (failed)
+        fprintf(stderr, "p2pml: %zu of %zu runs failed; the same command runs these again\n", failed,
+                sweep->plan.n_runs);
+    if (sweep->interrupted)
+        return LAB_EXIT_INTERRUPTED;
+    return failed ? LAB_EXIT_FAILED : status;
+}
+
+static int perform(struct sweep *sweep, struct base_reason *why)
+{
+    enum base_error error = lab_directory_open_sweep(sweep->experiment->experiment.out, sweep->options->fresh,
+                                                     &sweep->directory, why);
+    if (error)
+        return fail(why, error == BASE_ESTATE ? LAB_EXIT_USAGE : LAB_EXIT_FAILED);
+    int status = LAB_EXIT_FAILED;
+    if (lab_signals_open(&sweep->signals, why)) {
+        fail(why, status);
+        goto out;
+    }
+    error = work(sweep, why);
+    if (error)
+        fail(why, status);
+    status = conclude(sweep, error ? LAB_EXIT_FAILED : LAB_EXIT_DONE, why);
+    lab_signals_close(&sweep->signals);
+out:
+    lab_directory_close(&sweep->directory);
+    return status;
+}
+
+static int say_fine(const struct lab_sweep_plan *plan)
+{
+    size_t seeds = plan->n_runs / plan->n_points;
+    return printf("experiment is fine: %zu runs, %zu points with %zu seed%s each\n", plan->n_runs,
+                  plan->n_points, seeds, seeds == 1 ? "" : "s") > 0
+               ? LAB_EXIT_DONE
+               : LAB_EXIT_FAILED;
+}
+
+int lab_sweep(const struct lab_sweep_options *options, const struct lab_experiment *experiment)
+{
+    struct base_reason why = {""};
+    struct sweep sweep = {.options = options, .experiment = experiment, .directory = {NULL, -1}};
+    base_log_configure(BASE_LOG_ERROR, BASE_LOG_TEXT,
+                       ""); // the same warning from every run, which logs it itself
+    if (lab_sweep_plan_make(&options->source, experiment, options->simulated, &sweep.plan, &why))
+        return fail(&why, LAB_EXIT_USAGE);
+    int status = options->check ? say_fine(&sweep.plan) : perform(&sweep, &why);
+    lab_sweep_plan_free(&sweep.plan);
+    return status;
+}

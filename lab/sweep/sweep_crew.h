@@ -1,0 +1,27 @@
+// Runs what waits in a sweep: starts processes, watches them and the user, says what fails. Main thread.
+#ifndef LAB_SWEEP_CREW_H
+#define LAB_SWEEP_CREW_H
+
+#include "lab/display.h"
+#include "lab/signals.h"
+#include "lab/sweep/sweep_plan.h"
+
+struct lab_sweep_crew {
+    const char *program;      // p2pml
+    const char *command;      // "run", "sim"
+    char *const *environment; // for the runs
+    const char *directory;    // of the sweep
+    const char *name;         // of the experiment
+    size_t at_once;           // runs
+    struct lab_sweep_plan *plan;
+    struct lab_signals *signals; // a stop: SIGTERM to all; a second one: SIGKILL
+    struct lab_display *display;
+    bool interrupted; // out: by the user
+};
+
+// Every run that does not stand as complete. Their states become complete, failed or interrupted; those that
+// a stop came before stay waiting. All processes have ended and are reaped when it returns. Errors are those
+// of this program (a disk that is full), after which nothing more is started.
+enum base_error lab_sweep_crew_work(struct lab_sweep_crew *crew, struct base_reason *why) BASE_CHECK;
+
+#endif
