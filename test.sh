@@ -43,12 +43,14 @@ run() { # run PRESET [CTEST OPTION...]; as many busy tests as cores, and beside 
 
 # What measures times, or lasts for minutes at the speed of sanitizers, runs once, as it is released; so does the lint.
 timed='^e2e\.(chaos|kill_moments|compose|events)$'
+# Browsers and programs that others wrote gain nothing from our sanitizers, and a sweep is many runs of one program.
+outside='^e2e\.(report|page|sweep)$'
 # CMake forgets all other settings when the compiler of a folder changes: asan used to be built with gcc.
 grep -qs '^CMAKE_C_COMPILER:.*clang' build/asan/CMakeCache.txt || rm -rf build/asan
 build asan # with clang, and all there is: its warnings too
-run asan -E "^lint\.|$timed"
+run asan -E "^lint\.|$timed|$outside"
 build tsan tests_threads
-run tsan -L '^(threads|e2e)$' -E "^e2e\.(training|strangers)$|$timed"
+run tsan -L '^(threads|e2e)$' -E "^e2e\.(training|strangers|methods|engines)$|$timed|$outside"
 build fuzz tests_fuzz
 # Each for its time by the clock, two a core: one at a time would double what is the longest part of all.
 echo "== test fuzz ($SECONDS s)"
