@@ -35,6 +35,20 @@ void gossip_clocks_note(struct gossip_edge *edge, const struct gossip_exchange_m
         edge->pace_ns = theirs->pace_ns;
 }
 
+bool gossip_clocks_passed(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return edge->heard && edge->round > exchange->clock;
+}
+
+void gossip_clocks_reply(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
+                         struct gossip_exchange_actions *actions)
+{
+    struct gossip_message message = {.kind = GOSSIP_CLOCK, .as.clock.round = exchange->clock};
+
+    if (exchange->options.sync && edge->round < exchange->clock)
+        gossip_edge_send(actions, edge, &message);
+}
+
 static bool is_to_be_told(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     return exchange->options.bounded && edge->state == GOSSIP_EDGE_LIVE && !edge->told;

@@ -26,6 +26,7 @@ static enum base_error on_message(struct gossip_exchange *exchange, struct gossi
         return BASE_OK;
     case GOSSIP_CLOCK:
         gossip_clocks_hear(edge, message->as.clock.round);
+        gossip_clocks_reply(exchange, edge, actions);
         return BASE_OK;
     case GOSSIP_GREETING:
     case GOSSIP_BYE:
@@ -98,6 +99,7 @@ static void on_timer(struct gossip_exchange *exchange, struct gossip_exchange_ac
         if (gossip_edge_asks(edge) && exchange->now_ns >= edge->alarm_ns)
             gossip_settle_repeat(exchange, edge, actions);
     }
+    gossip_round_tell(exchange, actions);
 }
 
 enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
@@ -153,6 +155,8 @@ uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange)
         next = sooner(next, exchange->active->alarm_ns);
     if (exchange->round.wanted && exchange->options.sync && exchange->round.open)
         next = sooner(next, exchange->round.deadline_ns);
+    if (gossip_round_awaits(exchange))
+        next = sooner(next, exchange->round.tell_ns);
     if (exchange->round.open && gossip_clocks_wait(exchange))
         next = sooner(next, exchange->round.gate_ns);
     if (exchange->round.retries && !exchange->active && gossip_request_edge(exchange))

@@ -45,7 +45,9 @@ struct gossip_edge *gossip_request_edge(const struct gossip_exchange *exchange)
 
     if (!edge || edge->state != GOSSIP_EDGE_LIVE)
         return NULL;
-    return !exchange->options.sync || gossip_edge_leads(exchange, edge) ? edge : NULL;
+    bool asks = !exchange->options.sync || gossip_edge_leads(exchange, edge) ||
+                gossip_clocks_passed(exchange, edge); // it will not ask for this round any more
+    return asks ? edge : NULL;
 }
 
 enum base_error gossip_request_pump(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
@@ -117,13 +119,17 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
     return BASE_OK;
 }
 
-// Both ends asked at once: the lower id's request stands, the higher id takes its own back and answers.
-static bool loses_tie(struct gossip_exchange *exchange, struct gossip_edge *edge)
+// Both ends asked at once: the lower id's request stands, the higher id takes its own back and answers. One
+// in doubt may have been lost, so that nobody else would tell the higher id.
+static bool loses_tie(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                      const struct gossip_exchange_message *theirs, struct gossip_exchange_actions *actions)
 {
     if (!edge->request.held)
         return false;
     if (gossip_edge_leads(exchange, edge)) {
         edge->busy++;
+        if (edge->state == GOSSIP_EDGE_IN_DOUBT)
+            send_busy(edge, theirs->epoch, theirs->sequence, actions);
         return true;
     }
     gossip_edge_drop_request(exchange, edge);
@@ -141,6 +147,16 @@ static bool is_ahead_of_us(const struct gossip_exchange *exchange, const struct 
     return clock > exchange->clock && clock - exchange->clock <= PARK_AHEAD;
 }
 
+// While our own exchange is out. One order for all waiting, or it has circles: in sync who is further on
+// waits for who is behind, else the lower id for the higher one.
+static bool may_wait(const struct gossip_exchange *exchange, const struct gossip_edge *edge, unsigned form,
+                     uint64_t clock)
+{
+    if (exchange->options.sync)
+        return form == GOSSIP_DELTA_SPARSE && clock > exchange->clock;
+    return !gossip_edge_leads(exchange, edge);
+}
+
 enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                     const struct gossip_exchange_message *theirs,
                                     struct gossip_exchange_actions *actions)
@@ -156,14 +172,14 @@ enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gos
         gossip_settle_ask(exchange, edge, actions);
         return BASE_OK;
     }
-    if (loses_tie(exchange, edge))
+    if (loses_tie(exchange, edge, theirs, actions))
         return BASE_OK;
     if (edge->state == GOSSIP_EDGE_IN_DOUBT)
         gossip_edge_settle(exchange, edge);
     if (is_ahead_of_us(exchange, edge, theirs->form, theirs->clock))
         return gossip_packet_keep(&edge->parked, theirs);
-    if (exchange->active && !gossip_edge_leads(exchange, edge))
-        return gossip_packet_keep(&edge->parked, theirs); // one of any circle of waiting nodes is told BUSY
+    if (exchange->active && may_wait(exchange, edge, theirs->form, theirs->clock))
+        return gossip_packet_keep(&edge->parked, theirs);
     if (exchange->active) {
         edge->busy++;
         send_busy(edge, theirs->epoch, theirs->sequence, actions);
@@ -174,8 +190,10 @@ enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gos
 
 bool gossip_request_answerable(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    return edge->parked.held && !exchange->active &&
-           !is_ahead_of_us(exchange, edge, edge->parked.form, edge->parked.clock);
+    const struct gossip_packet *parked = &edge->parked;
+
+    return parked->held && !is_ahead_of_us(exchange, edge, parked->form, parked->clock) &&
+           !(exchange->active && may_wait(exchange, edge, parked->form, parked->clock));
 }
 
 enum base_error gossip_request_parked(struct gossip_exchange *exchange,
@@ -258,6 +276,9 @@ void gossip_request_refused(struct gossip_exchange *exchange, struct gossip_edge
     if (edge->state == GOSSIP_EDGE_IN_DOUBT)
         gossip_edge_settle(exchange, edge);
     edge->alarm_ns = exchange->now_ns + retry_delay(exchange, edge, 2);
-    if (gossip_round_meets(exchange, edge))
-        exchange->round.retry_ns = exchange->now_ns + retry_delay(exchange, edge, exchange->round.retries++);
+    if (!gossip_round_meets(exchange, edge))
+        return;
+    exchange->round.retry_ns = exchange->now_ns + retry_delay(exchange, edge, exchange->round.retries++);
+    if (exchange->options.sync)
+        gossip_round_hurry(exchange, edge);
 }

@@ -8,6 +8,8 @@
 #define PULL_TURNS                                                                                           \
     8u // rounds, for each edge, that a correction outlives its edge's latest exchange at full force
 
+#define HURRY 32u // parts of a deadline: who may be behind its partner waits so long before it does something
+
 bool gossip_round_meets(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     return exchange->round.wanted && gossip_id_compare(&exchange->round.partner, &edge->peer) == 0;
@@ -81,6 +83,16 @@ static void hand_back(struct gossip_exchange *exchange, struct gossip_exchange_a
     actions->list[actions->count++] = (struct gossip_exchange_action){.kind = GOSSIP_EXCHANGE_ROUND_DONE};
 }
 
+// How long who waits to be asked says nothing: longer than it mostly has to wait, so that rounds in step hear
+// nothing of it.
+static uint64_t quiet_for(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    uint64_t least = gossip_edge_patience(exchange, edge) / HURRY + 1;
+    uint64_t often = 2 * gossip_deadline_median(&edge->answers);
+
+    return least > often ? least : often;
+}
+
 void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_exchange_event *event)
 {
     BASE_ASSERT(!exchange->round.open && event->round.model && event->round.round >= 1);
@@ -108,9 +120,38 @@ void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_ex
     struct gossip_edge *edge = event->round.meets ? gossip_edge_find(exchange, &event->round.partner) : NULL;
     exchange->round.wanted =
         edge && edge->state == GOSSIP_EDGE_LIVE && !edge->silent && edge->clock < exchange->clock;
-    if (edge)
+    if (edge) {
         exchange->round.deadline_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
+        exchange->round.tell_ns = exchange->now_ns + quiet_for(exchange, edge);
+    }
     gossip_clocks_begin(exchange);
+}
+
+void gossip_round_hurry(struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    uint64_t end_ns = exchange->now_ns + gossip_edge_patience(exchange, edge) / HURRY;
+
+    if (end_ns < exchange->round.deadline_ns)
+        exchange->round.deadline_ns = end_ns;
+}
+
+struct gossip_edge *gossip_round_awaits(const struct gossip_exchange *exchange)
+{
+    bool waits = exchange->options.sync && exchange->round.open && exchange->round.wanted;
+    struct gossip_edge *edge = waits ? gossip_edge_find(exchange, &exchange->round.partner) : NULL;
+
+    return edge && edge->state == GOSSIP_EDGE_LIVE && !gossip_request_edge(exchange) ? edge : NULL;
+}
+
+void gossip_round_tell(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
+{
+    struct gossip_message message = {.kind = GOSSIP_CLOCK, .as.clock.round = exchange->clock};
+    struct gossip_edge *edge = gossip_round_awaits(exchange);
+
+    if (!edge || exchange->now_ns < exchange->round.tell_ns)
+        return;
+    exchange->round.tell_ns = exchange->now_ns + (exchange->now_ns - exchange->round.started_ns);
+    gossip_edge_send(actions, edge, &message);
 }
 
 // Sync: the round lasts until its own exchange is made, can't be made any more, or is too late.
@@ -123,7 +164,7 @@ static bool waits_for_partner(struct gossip_exchange *exchange)
     if (possible && exchange->now_ns < exchange->round.deadline_ns)
         return true;
     if (possible) {
-        edge->silent = !gossip_edge_leads(exchange, edge);
+        edge->silent = !gossip_edge_leads(exchange, edge) && !exchange->round.retries; // BUSY is a word, too
         edge->timeouts += edge->silent;
     }
     exchange->round.wanted = false;

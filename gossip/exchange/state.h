@@ -102,6 +102,7 @@ struct gossip_exchange {
         struct gossip_id partner;
         float weight; // of that meeting
         uint64_t started_ns, deadline_ns, retry_ns;
+        uint64_t tell_ns; // sync: when the partner is told again that we wait
         uint64_t gate_ns; // when those who are behind are given up (bounded)
         unsigned retries;
         float *model, *second_moment, *correction; // the trainer's, borrowed while open
@@ -216,6 +217,12 @@ void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_ex
 // Hands the vectors back: at once (async), or (sync) with the exchange, when its partner can't be met any
 // more, or at the deadline.
 void gossip_round_end(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
+// Sync: the partner has no time for us, so it is not behind. Who is behind does not wait for long.
+void gossip_round_hurry(struct gossip_exchange *exchange, const struct gossip_edge *edge);
+// Sync: the partner that is to ask, if it has not for a while, or NULL. It may have passed this round, and is
+// to be told where we are; then it tells where it is.
+struct gossip_edge *gossip_round_awaits(const struct gossip_exchange *exchange);
+void gossip_round_tell(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
 
 // request.c. The edge that our own exchange of this round is to be asked for over, or NULL: none is wanted,
 // or not now, or the other end asks.
@@ -241,6 +248,11 @@ enum base_error gossip_request_parked(struct gossip_exchange *exchange,
 void gossip_clocks_begin(struct gossip_exchange *exchange);
 void gossip_clocks_link(struct gossip_edge *edge);
 void gossip_clocks_hear(struct gossip_edge *edge, uint64_t round);
+// CLOCK of a neighbour that waits for us (sync): it is told where we are, if we have passed its round.
+void gossip_clocks_reply(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
+                         struct gossip_exchange_actions *actions);
+// Is the peer known to be further on than we are?
+bool gossip_clocks_passed(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 void gossip_clocks_note(struct gossip_edge *edge, const struct gossip_exchange_message *theirs);
 // As many CLOCKs as there is room for; `untold`: others are still to be sent.
 void gossip_clocks_tell(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
