@@ -119,17 +119,13 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
     return BASE_OK;
 }
 
-// Both ends asked at once: the lower id's request stands, the higher id takes its own back and answers. One
-// in doubt may have been lost, so that nobody else would tell the higher id.
-static bool loses_tie(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                      const struct gossip_exchange_message *theirs, struct gossip_exchange_actions *actions)
+// Both ends asked at once: the lower id's request stands, the higher id takes its own back and answers.
+static bool loses_tie(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
     if (!edge->request.held)
         return false;
     if (gossip_edge_leads(exchange, edge)) {
         edge->busy++;
-        if (edge->state == GOSSIP_EDGE_IN_DOUBT)
-            send_busy(edge, theirs->epoch, theirs->sequence, actions);
         return true;
     }
     gossip_edge_drop_request(exchange, edge);
@@ -172,7 +168,7 @@ enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gos
         gossip_settle_ask(exchange, edge, actions);
         return BASE_OK;
     }
-    if (loses_tie(exchange, edge, theirs, actions))
+    if (loses_tie(exchange, edge))
         return BASE_OK;
     if (edge->state == GOSSIP_EDGE_IN_DOUBT)
         gossip_edge_settle(exchange, edge);
