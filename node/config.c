@@ -270,8 +270,10 @@ static const struct node_key keys[] = {
     REAL("average.step_size", average.step_size, "0", 0, 1,
          "choco: step size of the averaging. 0: tuned while it runs."),
     REAL("average.outer_rate", average.outer_rate, "0.7", 0, 10, "diloco, noloco: outer learning rate."),
-    REAL("average.outer_nesterov", average.outer_nesterov, "0.9", 0, 0.999,
-         "diloco, noloco: outer momentum. noloco takes 0.5 where nothing is said; it diverged at 0.7."),
+    REAL("average.outer_nesterov", average.outer_nesterov, "0", 0, 0.999,
+         "diloco, noloco: outer momentum. 0: the method's own, 0.9 for diloco and 0.5 for noloco, which "
+         "diverged at "
+         "0.7."),
     DURATION("average.deadline_floor", average.deadline_floor_ns, "1s", 0.001, HOUR,
              "The shortest time that a neighbour is given to answer; what is learned about it may make it "
              "longer."),

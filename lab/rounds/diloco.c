@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NESTEROV 0.9f // of the paper
+
 enum { OUTER, MOMENTUM, MEAN, VECTORS }; // of the state
 
 static enum base_error prepare(struct rounds_world *world, struct base_reason *why)
@@ -20,7 +22,7 @@ static enum base_error prepare(struct rounds_world *world, struct base_reason *w
 static void outer_step(struct rounds_world *world)
 {
     float **state = world->state, rate = (float)world->config->average.outer_rate,
-          mu = (float)world->config->average.outer_nesterov;
+          mu = rounds_momentum(world, NESTEROV);
     for (size_t k = 0; k < world->d; k++) {
         float delta = state[OUTER][k] - state[MEAN][k];
         state[MOMENTUM][k] = mu * state[MOMENTUM][k] + delta;

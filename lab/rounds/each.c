@@ -36,6 +36,12 @@ enum base_error rounds_each(struct rounds_world *world,
     return error;
 }
 
+float rounds_momentum(const struct rounds_world *world, float own)
+{
+    double said = world->config->average.outer_nesterov;
+    return said > 0 ? (float)said : own;
+}
+
 float **rounds_vectors(size_t n, size_t d)
 {
     float **vectors = calloc(n, sizeof *vectors), *all = calloc(n * d + 1, sizeof *all);

@@ -71,6 +71,8 @@ void rounds_wire_neighbours(struct rounds_world *world, const size_t *packet_byt
 // For each living node: run(world, node), on the pool. The error of the first node that has one.
 enum base_error rounds_each(struct rounds_world *world,
                             enum base_error (*run)(struct rounds_world *world, size_t node)) BASE_CHECK;
+// Of an outer step: average.outer_nesterov, or where that is 0 the method's own.
+float rounds_momentum(const struct rounds_world *world, float own);
 // Vectors [n] of [d], zeroed; NULL: no memory. Free with rounds_vectors_free; NULL is fine.
 float **rounds_vectors(size_t n, size_t d);
 void rounds_vectors_free(float **vectors);

@@ -1,15 +1,16 @@
-// NoLoCo (Kolehmainen et al. 2025): as DiLoCo, but every node has slow weights s and a momentum v of its own,
-// and averages them, and what its local steps changed, with one other node. With mu = average.outer_nesterov,
-// delta_i = s_i - x_i and the means over the pair (a node without partner is a pair by itself):
+// After NoLoCo (Kolehmainen et al. 2025): as DiLoCo, but every node has slow weights s and a momentum v of
+// its own, and averages them, and what its local steps changed, with one other node. With mu =
+// average.outer_nesterov, delta_i = s_i - x_i and the means over the pair (a node without partner is a pair
+// by itself):
 //     v_i = mu v_i - rate mean(delta) - gamma (s_i - mean(s)),   s_i += v_i,   x_i = s_i
-// For pairs the paper bounds gamma between mu and sqrt(2 + mu^2); the middle is taken.
+// gamma lies in the middle between mu and sqrt(2 + mu^2).
 #include "lab/rounds/engine.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MOMENTUM 0.5f // of the paper
+#define MOMENTUM 0.5f // DiLoCo's 0.9 makes pairs diverge
 
 struct state {
     float **slow, **momentum;
@@ -29,14 +30,6 @@ static enum base_error prepare(struct rounds_world *world, struct base_reason *w
     return BASE_OK;
 }
 
-// DiLoCo's momentum, the default of the key, makes pairs diverge.
-static float momentum_of(const struct rounds_world *world)
-{
-    const struct lab_experiment *e = world->options->experiment;
-    bool said = strcmp(node_schema_origin(&e->schema, e, "average.outer_nesterov"), "default") != 0;
-    return said ? (float)world->config->average.outer_nesterov : MOMENTUM;
-}
-
 // The lower of the two computes both.
 static enum base_error meet(struct rounds_world *world, size_t node)
 {
@@ -46,7 +39,7 @@ static enum base_error meet(struct rounds_world *world, size_t node)
     size_t other = alone ? node : partner;
     if (other < node)
         return BASE_OK;
-    float rate = (float)world->config->average.outer_rate, mu = momentum_of(world),
+    float rate = (float)world->config->average.outer_rate, mu = rounds_momentum(world, MOMENTUM),
           gamma = (mu + sqrtf(2 + mu * mu)) / 2;
     for (size_t k = 0; k < world->d; k++) {
         float slow = (state->slow[node][k] + state->slow[other][k]) / 2;
