@@ -810,12 +810,9 @@ static void addresses(void **state)
     assert_int_equal(node_address_parse(longest, host, &port, &why), BASE_OK);
 }
 
-// configs/node/ beside the folder test/ of this source file.
 static void configs_path(const char *name, char *path, size_t capacity)
 {
-    const char *end = strstr(__FILE__, "test/unit/");
-    assert_non_null(end);
-    snprintf(path, capacity, "%.*sconfigs/node/%s", (int)(end - __FILE__), __FILE__, name);
+    snprintf(path, capacity, "%s/configs/node/%s", P2PML_SOURCE_DIR, name);
 }
 
 static void every_file_of_configs_is_good(void **state)
