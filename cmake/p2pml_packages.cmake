@@ -4,12 +4,34 @@ find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
 
+# Some .pc files name directories relative to their prefix (Debian 13: `includedir=include` of msgpack-c), which CMake refuses.
+# A relative directory is taken below the prefix, or left out where it is not there.
+function(p2pml_absolute_includes name)
+  get_target_property(directories PkgConfig::${name} INTERFACE_INCLUDE_DIRECTORIES)
+  if(NOT directories)
+    return()
+  endif()
+  set(absolute "")
+  foreach(directory IN LISTS directories)
+    if(NOT IS_ABSOLUTE ${directory})
+      set(directory ${${name}_PREFIX}/${directory})
+      if(NOT IS_ABSOLUTE ${directory} OR NOT IS_DIRECTORY ${directory})
+        continue()
+      endif()
+    endif()
+    list(APPEND absolute ${directory})
+  endforeach()
+  list(REMOVE_ITEM absolute /usr/include) # the compiler's own; naming it again can hide its headers
+  set_target_properties(PkgConfig::${name} PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${absolute}")
+endfunction()
+
 function(p2pml_package name module debian)
   pkg_check_modules(${name} IMPORTED_TARGET GLOBAL ${module})
   if(NOT ${name}_FOUND)
     message(FATAL_ERROR "${module} was not found by pkg-config. On Debian and Ubuntu: apt-get install ${debian} "
                         "(or run ./setup.sh, which installs all that is missing)")
   endif()
+  p2pml_absolute_includes(${name})
 endfunction()
 
 p2pml_package(SODIUM   libsodium         libsodium-dev)
@@ -24,6 +46,7 @@ if(NOT MSGPACK_FOUND)
   message(FATAL_ERROR "msgpack-c was not found by pkg-config. On Debian and Ubuntu: apt-get install libmsgpack-dev "
                       "(libmsgpack-c-dev from Debian 13 on), or run ./setup.sh")
 endif()
+p2pml_absolute_includes(MSGPACK)
 
 if(NOT P2PML_CUDA STREQUAL "off")
   include(CheckLanguage)

@@ -70,28 +70,22 @@ void kernels_cpu_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, si
                 leading(transpose_a ? m : k), b, leading(transpose_b ? k : n), beta, c, leading(n));
 }
 
+#if defined(__x86_64__)
 static bool has_avx2(void)
 {
-#if defined(__x86_64__)
     unsigned a, b, c, d; // clang 14 has no name for F16C
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
            __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt") &&
            __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
-#else
-    return false;
-#endif
 }
 
 static bool has_avx512(void)
 {
-#if defined(__x86_64__)
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
            __builtin_cpu_supports("fma") && has_avx2();
-#else
-    return false;
-#endif
 }
+#endif
 
 struct path {
     const char *name;
