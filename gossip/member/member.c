@@ -74,6 +74,7 @@ enum base_error gossip_membership_create(const struct gossip_membership_options 
         return BASE_ENOMEM;
     }
     m->self = self;
+    self->answered = true;
     gossip_membership_addresses(m, options->addresses, options->n_addresses);
     member_recount(m, m->self);
     member_self_hold(m);
@@ -184,6 +185,8 @@ static void linked(struct gossip_membership *m, const struct gossip_id *id)
         return;
     if (m->dirty)
         member_self_timer(m);
+    if (peer)
+        peer->answered = true;
     if (peer && member_is_here(peer))
         member_send_packet(m, peer, GOSSIP_BY_STREAM, PACKET_PING, 0, NULL, LIMIT_GOSSIP_BYTES);
     else if (peer)
@@ -273,7 +276,11 @@ static void describe(const struct member *x, struct gossip_member_info *info)
                                         .state = x->state,
                                         .since_ns = x->since_ns,
                                         .heard_ns = x->heard_ns,
-                                        .accusers = x->n_accusations};
+                                        .accusers = x->n_accusations,
+                                        .round = x->round,
+                                        .step = x->step,
+                                        .progress_ns = x->progress_ns,
+                                        .answered = x->answered};
 }
 
 void gossip_membership_info(const struct gossip_membership *m, size_t index, struct gossip_member_info *info)

@@ -99,6 +99,10 @@ void gossip_membership_flags(struct gossip_membership *membership, uint8_t set, 
 void gossip_membership_slot(struct gossip_membership *membership, uint32_t slot);
 void gossip_membership_addresses(struct gossip_membership *membership, const struct gossip_address *addresses,
                                  size_t count);
+// The round at which this node stops; 0: it does not (any more). Sets GOSSIP_RECORD_STOPPING with it.
+void gossip_membership_stop_at(struct gossip_membership *membership, uint64_t round);
+// This node's progress. Rides in the header of every packet from now on; brings no packet and no action.
+void gossip_membership_progress(struct gossip_membership *membership, uint64_t round, uint64_t step);
 
 // Members, this node first, then in no particular order; index valid until the next step.
 size_t gossip_membership_count(const struct gossip_membership *membership);
@@ -108,6 +112,13 @@ struct gossip_member_info {
     uint64_t since_ns; // of the state
     uint64_t heard_ns; // last authentic packet from it; 0: never
     unsigned accusers;
+    // Its progress as it told last itself, whatever it may be; 0: never in its present life. Of this node:
+    // what gossip_membership_progress was told.
+    uint64_t round, step;
+    uint64_t progress_ns; // when it told that
+    // It has answered a probe of this process, or a stream to it came into use, in its present life. Who only
+    // talks, or is only talked of, has not.
+    bool answered;
 };
 void gossip_membership_info(const struct gossip_membership *membership, size_t index,
                             struct gossip_member_info *info);
@@ -120,7 +131,7 @@ enum base_error gossip_membership_find(const struct gossip_membership *membershi
 const struct gossip_record *gossip_membership_view(const struct gossip_membership *membership, size_t *count);
 
 struct gossip_membership_totals {
-    uint64_t view_hash; // over (id, boot, life, flags, slot, shard, group) of all who are alive or suspected
+    uint64_t view_hash;    // over (id, boot, life, flags, slot, shard, group, stop_round) of all who are here
     uint64_t view_changes; // VIEW actions so far
     unsigned health;       // Lifeguard's local health multiplier: 0 healthy .. 8
     size_t alive, suspect, dead, left, eligible;
@@ -128,6 +139,7 @@ struct gossip_membership_totals {
     uint64_t held_until_ns; // flap damping: not eligible before
     bool minority; // of the eligible that were here and did not leave more than half are dead; at half: and
                    // the lowest id is among the dead
+    bool cut_off;  // hears nobody for three periods though others should be there
 };
 void gossip_membership_totals(const struct gossip_membership *membership,
                               struct gossip_membership_totals *totals);

@@ -7,7 +7,7 @@
 
 enum item { ITEM_RECORD = 1, ITEM_ACCUSATION = 2, ITEM_DEAD = 3 };
 
-#define HEADER_BYTES 15u
+#define HEADER_BYTES 31u
 #define AGE_UNIT_NS  (100 * MILLISECOND_NS)
 
 struct header {
@@ -16,6 +16,7 @@ struct header {
     uint32_t number;
     uint64_t view_hash;
     uint8_t view_age; // since it last changed, in AGE_UNIT_NS, at most 255
+    uint64_t round, step;
     struct gossip_id target;
 };
 
@@ -41,6 +42,8 @@ void member_packet_begin(const struct gossip_membership *m, struct member_packet
     base_write_u32(&packet->writer, number);
     base_write_u64(&packet->writer, m->view_hash);
     base_write_u8(&packet->writer, (uint8_t)earlier(age, 255));
+    base_write_u64(&packet->writer, m->self->round);
+    base_write_u64(&packet->writer, m->self->step);
     if (names_target(kind))
         base_write_bytes(&packet->writer, target->bytes, GOSSIP_ID_BYTES);
     BASE_ASSERT(!packet->writer.failed);
@@ -89,6 +92,8 @@ static enum base_error read_header(struct base_reader *reader, struct header *he
     header->number = base_read_u32(reader);
     header->view_hash = base_read_u64(reader);
     header->view_age = base_read_u8(reader);
+    header->round = base_read_u64(reader);
+    header->step = base_read_u64(reader);
     if (kind < PACKET_PING || kind > PACKET_SYNC_TELL || (header->bits & ~BIT_DEAD))
         return BASE_EFORMAT;
     header->kind = (enum member_packet_kind)kind;
@@ -136,6 +141,14 @@ static enum base_error take_item(struct gossip_membership *m, struct base_reader
         break;
     }
     return error;
+}
+
+// Whatever it claims, it claims of itself.
+static void take_progress(struct gossip_membership *m, struct member *peer, const struct header *header)
+{
+    peer->round = header->round;
+    peer->step = header->step;
+    peer->progress_ns = m->now_ns;
 }
 
 // What the packet asks or answers. An answer is never longer than the question.
@@ -193,6 +206,8 @@ enum base_error member_packet_take(struct gossip_membership *m, const struct gos
     if (error)
         m->totals.rejected++;
     peer = member_find(m, &event->peer); // its record may have come with it, or made room for another
+    if (peer && !error)
+        take_progress(m, peer, &header);
     if (peer && !error)
         take_header(m, peer, &header, event);
     return error;

@@ -57,6 +57,8 @@ void member_probe_answered(struct gossip_membership *m, struct member *x, uint32
                            enum gossip_member_way way)
 {
     struct member_probe *probe = find_probe(m, &x->record.id);
+    if (number != 0 && number <= m->number)
+        x->answered = true;
     if (probe && probe->number == number) {
         if (way == GOSSIP_BY_STREAM)
             x->by_stream = true;

@@ -87,6 +87,7 @@ static void write_signed_part(const struct gossip_record *record, struct base_wr
     base_write_u32(writer, record->slot);
     base_write_u32(writer, record->shard);
     base_write_u32(writer, record->group);
+    base_write_u64(writer, record->stop_round);
     base_write_bytes(writer, record->exchange_public, sizeof record->exchange_public);
     base_write_u8(writer, record->n_addresses);
     for (size_t i = 0; i < record->n_addresses; i++)
@@ -161,6 +162,9 @@ enum base_error gossip_record_read(struct base_reader *reader, struct gossip_rec
     read.slot = base_read_u32(reader);
     read.shard = base_read_u32(reader);
     read.group = base_read_u32(reader);
+    read.stop_round = base_read_u64(reader);
+    if ((read.stop_round != 0) != ((read.flags & GOSSIP_RECORD_STOPPING) != 0))
+        return BASE_EFORMAT;
     take(reader, read.exchange_public, sizeof read.exchange_public);
     read.n_addresses = base_read_u8(reader);
     if (read.n_addresses == 0 || read.n_addresses > LIMIT_ADDRESSES)

@@ -9,11 +9,12 @@
 #include "gossip/session/identity.h"
 #include <stdbool.h>
 
-#define GOSSIP_RECORD_LEFT     1u // gone on purpose
-#define GOSSIP_RECORD_ELIGIBLE 2u // its state is complete: it counts in the graph
-#define GOSSIP_RECORD_TRAINING 4u // has begun to train: who joins now needs a snapshot
-#define GOSSIP_RECORD_FINISHED 8u // has done its last step and still answers
-#define GOSSIP_RECORD_FLAGS    15u
+#define GOSSIP_RECORD_LEFT     1u  // gone on purpose
+#define GOSSIP_RECORD_ELIGIBLE 2u  // its state is complete: it counts in the graph
+#define GOSSIP_RECORD_TRAINING 4u  // has begun to train: who joins now needs a snapshot
+#define GOSSIP_RECORD_FINISHED 8u  // has done its last step and still answers
+#define GOSSIP_RECORD_STOPPING 16u // stops at the end of stop_round
+#define GOSSIP_RECORD_FLAGS    31u
 #define GOSSIP_NO_SLOT         UINT32_MAX
 #define GOSSIP_NO_SHARD        UINT32_MAX
 
@@ -38,6 +39,7 @@ struct gossip_record {
     uint32_t slot;                    // claimed place on a butterfly
     uint32_t shard;                   // of the data set
     uint32_t group;                   // nodes with one number share a host or a rack
+    uint64_t stop_round;              // it stops there, STOPPING is set; 0: it does not, and is not set
     uint8_t exchange_public[32];      // X25519: key of sealed datagrams
     uint8_t n_addresses;              // 1..LIMIT_ADDRESSES
     struct gossip_address addresses[LIMIT_ADDRESSES];

@@ -105,7 +105,8 @@ void member_self_foreign(struct gossip_membership *m, const struct gossip_record
 
 void gossip_membership_flags(struct gossip_membership *m, uint8_t set, uint8_t clear)
 {
-    m->wanted_flags = (uint8_t)((m->wanted_flags | set) & ~clear & GOSSIP_RECORD_FLAGS);
+    const uint8_t own = GOSSIP_RECORD_STOPPING; // gossip_membership_stop_at's
+    m->wanted_flags = (uint8_t)((m->wanted_flags | (set & ~own)) & ~(clear & ~own) & GOSSIP_RECORD_FLAGS);
     m->dirty = true;
 }
 
@@ -113,6 +114,22 @@ void gossip_membership_slot(struct gossip_membership *m, uint32_t slot)
 {
     m->dirty |= m->self->record.slot != slot;
     m->self->record.slot = slot;
+}
+
+void gossip_membership_stop_at(struct gossip_membership *m, uint64_t round)
+{
+    m->dirty |= m->self->record.stop_round != round;
+    m->self->record.stop_round = round;
+    m->wanted_flags = (uint8_t)(m->wanted_flags & ~GOSSIP_RECORD_STOPPING);
+    if (round != 0)
+        m->wanted_flags |= GOSSIP_RECORD_STOPPING;
+}
+
+void gossip_membership_progress(struct gossip_membership *m, uint64_t round, uint64_t step)
+{
+    m->self->round = round;
+    m->self->step = step;
+    m->self->progress_ns = m->now_ns;
 }
 
 void gossip_membership_addresses(struct gossip_membership *m, const struct gossip_address *addresses,

@@ -194,6 +194,8 @@ static void renew(struct gossip_membership *m, struct member *x, const struct go
     if (!same_life) {
         x->record_ns = m->now_ns;
         x->synced_ns = 0; // it knows nothing of what its last life was told
+        x->round = x->step = x->progress_ns = 0;
+        x->answered = false;
     }
     x->record = *record;
     x->record_sends = sends_of_record(m);

@@ -48,6 +48,8 @@ struct member {
     uint64_t in_graph; // its term of the candidate's hash
     uint64_t told_ns;  // when it was last told what it is accused of
     uint64_t synced_ns, corrected_ns;
+    uint64_t round, step, progress_ns; // as it told last
+    bool answered;                     // in its present life
     // as an accuser
     uint64_t credit_ns; // accusations it may make: time saved up
     uint64_t wrong_ns;

@@ -112,8 +112,9 @@ void member_recount(struct gossip_membership *m, struct member *x)
     const struct gossip_record *r = &x->record;
     uint64_t term = 0, in_graph = 0;
     if (member_is_here(x)) {
-        const uint64_t parts[5] = {r->version.boot, r->version.life, r->flags,
-                                   (uint64_t)r->slot << 32 | r->shard, r->group};
+        const uint64_t parts[6] = {r->version.boot, r->version.life,
+                                   r->flags,        (uint64_t)r->slot << 32 | r->shard,
+                                   r->group,        r->stop_round};
         term = base_hash_bytes(base_hash_bytes(1, r->id.bytes, GOSSIP_ID_BYTES), parts, sizeof parts);
         in_graph = r->flags & GOSSIP_RECORD_ELIGIBLE ? term : 0;
     }

@@ -12,7 +12,13 @@ bool sim_member_info(const struct sim_node *node, size_t peer, struct gossip_mem
 
     if (!known)
         return gossip_membership_find(node->membership, sim_member_id(node, peer), info) == BASE_OK;
-    *info = (struct gossip_member_info){.record = &known->record[peer], .state = known->state[peer]};
+    const struct sim_node *other = node->world->node[peer];
+    *info = (struct gossip_member_info){.record = &known->record[peer],
+                                        .state = known->state[peer],
+                                        .round = other->round,
+                                        .step = other->step,
+                                        .progress_ns = sim_node_now(node),
+                                        .answered = other->running};
     return known->there[peer];
 }
 

@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-#define PEERS 4
+#define PEERS  4
+#define HEADER 31 // bytes of a packet without target
 
 static struct gossip_identity us, peers[PEERS];
 
@@ -50,7 +51,7 @@ static void step(struct gossip_membership *m, struct gossip_membership_event *ev
 static void introduce(struct gossip_membership *m, size_t peer, uint64_t now_ns)
 {
     uint8_t bytes[512] = {6};
-    struct base_writer writer = base_writer_of(bytes + 15, sizeof bytes - 15);
+    struct base_writer writer = base_writer_of(bytes + HEADER, sizeof bytes - HEADER);
     struct gossip_record record = record_of(&peers[peer]);
     base_write_u8(&writer, 1);
     gossip_record_write(&record, &writer);
@@ -59,7 +60,7 @@ static void introduce(struct gossip_membership *m, size_t peer, uint64_t now_ns)
                                             .peer = peers[peer].id,
                                             .way = GOSSIP_BY_STREAM,
                                             .bytes = bytes,
-                                            .n_bytes = 15 + base_writer_used(&writer)};
+                                            .n_bytes = HEADER + base_writer_used(&writer)};
     step(m, &event);
 }
 

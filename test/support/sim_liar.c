@@ -24,6 +24,8 @@ static void header(struct sim_node *node, struct base_writer *writer, uint8_t ki
     base_write_u32(writer, (uint32_t)base_rng_u64(&node->rng));
     base_write_u64(writer, base_rng_u64(&node->rng));
     base_write_u8(writer, (uint8_t)base_rng_below(&node->rng, 256));
+    base_write_u64(writer, base_rng_u64(&node->rng)); // round and step: any
+    base_write_u64(writer, base_rng_u64(&node->rng));
 }
 
 static bool victim(struct sim_node *node, struct gossip_member_info *info)

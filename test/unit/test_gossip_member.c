@@ -14,6 +14,7 @@
 
 #define MILLISECOND 1000000ull
 #define SECOND      1000000000ull
+#define HEADER      31 // bytes of a packet without target
 
 static uint64_t seed(void)
 {
@@ -43,6 +44,14 @@ static enum gossip_member_state state_of(size_t observer, size_t node)
     assert_int_equal(
         gossip_membership_find(net.nodes[observer].membership, &net.nodes[node].identity.id, &info), BASE_OK);
     return info.state;
+}
+
+static struct gossip_member_info info_of(size_t observer, size_t node)
+{
+    struct gossip_member_info info;
+    assert_int_equal(
+        gossip_membership_find(net.nodes[observer].membership, &net.nodes[node].identity.id, &info), BASE_OK);
+    return info;
 }
 
 static unsigned deaths(void)
@@ -115,6 +124,72 @@ static void the_hash_covers_the_group(void **s)
         gossip_membership_destroy(membership);
     }
     assert_true(hash[0] != hash[1]);
+    member_net_destroy(&net);
+}
+
+// Progress rides on packets that go anyway, and is gone with the life that told it.
+static void all_know_how_far_each_is(void **s)
+{
+    (void)s;
+    begin(6);
+    for (size_t i = 0; i < net.count; i++)
+        gossip_membership_progress(net.nodes[i].membership, 100 + i, (uint64_t)1 << (40 + i));
+    member_net_run(&net, 12 * SECOND); // everybody asks everybody meanwhile
+    for (size_t i = 0; i < net.count; i++)
+        for (size_t j = 0; j < net.count; j++) {
+            assert_int_equal(info_of(i, j).round, 100 + j);
+            assert_true(info_of(i, j).step == (uint64_t)1 << (40 + j));
+            assert_true(i == j || net.now_ns - info_of(i, j).progress_ns < 6 * SECOND);
+        }
+    member_net_kill(&net, 2, false);
+    member_net_run(&net, 3 * SECOND);
+    assert_int_equal(info_of(0, 2).round, 102);
+    member_net_start(&net, 2, 2);
+    member_net_join(&net, 2, 5);
+    assert_true(agree_within(3 * SECOND));
+    assert_int_equal(info_of(0, 2).round, 0);
+    member_net_destroy(&net);
+}
+
+static void a_stop_is_told_with_its_round(void **s)
+{
+    (void)s;
+    begin(4);
+    gossip_membership_stop_at(net.nodes[1].membership, 77);
+    gossip_membership_flags(net.nodes[2].membership, GOSSIP_RECORD_STOPPING, 0); // only with its round
+    member_net_run(&net, 2 * SECOND);
+    for (size_t i = 0; i < net.count; i++) {
+        assert_true(info_of(i, 1).record->flags & GOSSIP_RECORD_STOPPING);
+        assert_int_equal(info_of(i, 1).record->stop_round, 77);
+        assert_false(info_of(i, 2).record->flags & GOSSIP_RECORD_STOPPING);
+    }
+    gossip_membership_stop_at(net.nodes[1].membership, 0);
+    member_net_run(&net, 2 * SECOND);
+    assert_false(info_of(0, 1).record->flags & GOSSIP_RECORD_STOPPING);
+    assert_true(member_net_agrees(&net));
+    member_net_destroy(&net);
+}
+
+// Who hears of others through one member has answers of them all as soon as it has asked.
+static void who_is_only_talked_of_has_not_answered(void **s)
+{
+    (void)s;
+    member_net_create(&net, 5, seed());
+    for (size_t i = 0; i < 4; i++)
+        member_net_start(&net, i, 1);
+    for (size_t i = 1; i < 4; i++)
+        member_net_join(&net, i, 0);
+    member_net_run(&net, 5 * SECOND);
+    member_net_start(&net, 4, 1);
+    net.cut[4][3] = true; // node 3 talks to it, and hears no question
+    member_net_join(&net, 4, 0);
+    member_net_run(&net, 4 * SECOND);
+    assert_true(info_of(4, 0).answered && info_of(4, 1).answered && info_of(4, 2).answered);
+    assert_false(info_of(4, 3).answered);
+    assert_true(info_of(4, 3).heard_ns > 0);
+    net.cut[4][3] = false;
+    member_net_run(&net, 4 * SECOND);
+    assert_true(info_of(4, 3).answered);
     member_net_destroy(&net);
 }
 
@@ -348,7 +423,7 @@ static void of_two_with_one_identity_the_second_stops(void **s)
         static uint8_t packet[1024];
         memset(packet, 0, sizeof packet);
         packet[0] = 6;
-        struct base_writer writer = base_writer_of(packet + 15, sizeof packet - 15);
+        struct base_writer writer = base_writer_of(packet + HEADER, sizeof packet - HEADER);
         for (size_t about = 0; about < 3; about += 2) {
             struct gossip_member_info info;
             assert_int_equal(
@@ -361,7 +436,7 @@ static void of_two_with_one_identity_the_second_stops(void **s)
                                                  .peer = net.nodes[0].identity.id,
                                                  .way = GOSSIP_BY_STREAM,
                                                  .bytes = packet,
-                                                 .n_bytes = 15 + base_writer_used(&writer)};
+                                                 .n_bytes = HEADER + base_writer_used(&writer)};
     }
     assert_true(stopped);
     assert_int_equal(net.nodes[2].conflicts, 0);
@@ -381,14 +456,14 @@ static void tell_lie(size_t liar, size_t to, size_t about)
                                            .class = GOSSIP_ACCUSED_EVIDENCE};
     gossip_accusation_sign(&accusation, &net.nodes[liar].identity);
     uint8_t bytes[256] = {6};
-    struct base_writer writer = base_writer_of(bytes + 15, sizeof bytes - 15);
+    struct base_writer writer = base_writer_of(bytes + HEADER, sizeof bytes - HEADER);
     base_write_u8(&writer, 2);
     gossip_accusation_write(&accusation, &writer);
     member_net_step(&net, to,
                     &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_PACKET,
                                                       .peer = net.nodes[liar].identity.id,
                                                       .bytes = bytes,
-                                                      .n_bytes = 15 + base_writer_used(&writer)});
+                                                      .n_bytes = HEADER + base_writer_used(&writer)});
 }
 
 static void a_liar_kills_nobody(void **s)
@@ -462,8 +537,8 @@ static void broken_bytes_change_nothing(void **s)
         size_t count = (size_t)base_rng_below(&rng, sizeof bytes);
         for (size_t k = 0; k < count; k++)
             bytes[k] = (uint8_t)base_rng_u64(&rng);
-        if (count > 15 && i % 2) { // a fine header with broken items
-            memset(bytes, 0, 15);
+        if (count > HEADER && i % 2) { // a fine header with broken items
+            memset(bytes, 0, HEADER);
             bytes[0] = 6;
         }
         member_net_step(&net, 0,
@@ -507,6 +582,9 @@ int main(void)
         cmocka_unit_test(one_living_name_is_enough),
         cmocka_unit_test(all_know_the_group_of_each),
         cmocka_unit_test(the_hash_covers_the_group),
+        cmocka_unit_test(all_know_how_far_each_is),
+        cmocka_unit_test(a_stop_is_told_with_its_round),
+        cmocka_unit_test(who_is_only_talked_of_has_not_answered),
         cmocka_unit_test(a_killed_process_is_known_to_all_in_a_second),
         cmocka_unit_test(a_closed_port_makes_no_storm),
         cmocka_unit_test(a_silent_host_is_given_time),

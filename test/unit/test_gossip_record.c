@@ -26,6 +26,8 @@ static struct gossip_record example(const struct gossip_identity *identity)
     record.slot = 5;
     record.shard = 2;
     record.group = 0xfedcba98;
+    record.flags |= GOSSIP_RECORD_STOPPING;
+    record.stop_round = 0x0102030405060708;
     memcpy(record.exchange_public, identity->exchange_public, 32);
     record.n_addresses = 2;
     record.addresses[0] = (struct gossip_address){.family = 4, .ip = {10, 1, 2, 3}, .port = 7400};
@@ -137,6 +139,12 @@ static void bad_fields_are_refused(void **state)
     assert_int_equal(read_changed(record), BASE_EFORMAT);
     record = example(&identity);
     record.addresses[0].port = 0;
+    assert_int_equal(read_changed(record), BASE_EFORMAT);
+    record = example(&identity);
+    record.stop_round = 0; // and still STOPPING
+    assert_int_equal(read_changed(record), BASE_EFORMAT);
+    record = example(&identity);
+    record.flags = GOSSIP_RECORD_ELIGIBLE; // and still a round to stop at
     assert_int_equal(read_changed(record), BASE_EFORMAT);
     record = example(&identity);
     record.addresses[1].family = 5;
