@@ -336,11 +336,18 @@ static void a_fetch_that_fails_is_told(void **state)
     bench_destroy(&bench);
 }
 
+// The stop may come while the learner is in the middle of a round or has just brought it to the worker: that one
+// is answered like any other, and the last rendezvous follows.
 static void stop(struct bench *bench)
 {
+    bool last = false;
     atomic_store(&bench->counters.stop, true);
     order(bench, NODE_MAIL_LEAVE, 0);
-    answer(bench, take_round(bench));
+    while (!last) {
+        struct node_round *round = take_round(bench);
+        last = !round->meets;
+        answer(bench, round);
+    }
     node_mail_free(take_told(bench, NODE_MAIL_LEFT));
     bench_destroy(bench);
 }
