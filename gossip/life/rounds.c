@@ -1,0 +1,299 @@
+#include "gossip/life/rounds.h"
+
+#include "base/error.h"
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+void gossip_rounds_init(struct gossip_rounds *r, const struct gossip_rounds_options *options)
+{
+    BASE_ASSERT(options->local_steps > 0 && (options->resumed || !options->open));
+    *r = (struct gossip_rounds){.options = *options,
+                                .round = options->round,
+                                .step = smaller(options->step, options->steps),
+                                .stepped = options->open,
+                                .open = options->open,
+                                .step_scale = options->open_scale,
+                                .complete = true};
+}
+
+static void enter(struct gossip_rounds *r, enum gossip_rounds_state state)
+{
+    static const unsigned follow[] = {
+        [GOSSIP_ROUNDS_WAITING] = 1u << GOSSIP_ROUNDS_TRAINING | 1u << GOSSIP_ROUNDS_LEAVING,
+        [GOSSIP_ROUNDS_TRAINING] =
+            1u << GOSSIP_ROUNDS_PAUSED | 1u << GOSSIP_ROUNDS_FINISHED | 1u << GOSSIP_ROUNDS_LEAVING,
+        [GOSSIP_ROUNDS_PAUSED] = 1u << GOSSIP_ROUNDS_TRAINING | 1u << GOSSIP_ROUNDS_LEAVING,
+        [GOSSIP_ROUNDS_FINISHED] = 1u << GOSSIP_ROUNDS_LEAVING,
+        [GOSSIP_ROUNDS_LEAVING] = 1u << GOSSIP_ROUNDS_LEFT,
+        [GOSSIP_ROUNDS_LEFT] = 0,
+    };
+
+    BASE_ASSERT(follow[r->state] & 1u << state);
+    r->state = state;
+    r->rested = false;
+}
+
+static void tell(struct gossip_rounds *r, enum gossip_learner_change change)
+{
+    r->tells = true;
+    r->change = change;
+}
+
+// -- orders
+
+static void start(struct gossip_rounds *r, const struct gossip_order *order)
+{
+    if (r->state == GOSSIP_ROUNDS_WAITING && !r->orders.start) {
+        r->orders.start = true;
+        r->orders.fetch |= order->fetch;
+        // Where others train the seed model is no state to go on from.
+        r->complete = r->options.resumed || !order->fetch;
+    }
+    r->away |= order->away;
+    r->orders.round = order->round;
+    r->orders.step = order->step;
+}
+
+void gossip_rounds_order(struct gossip_rounds *r, const struct gossip_order *order)
+{
+    switch (order->kind) {
+    case GOSSIP_ORDER_START:
+        start(r, order);
+        break;
+    case GOSSIP_ORDER_FETCH:
+        r->orders.fetch = true;
+        break;
+    case GOSSIP_ORDER_PAUSE:
+        r->orders.pause = order->on;
+        break;
+    case GOSSIP_ORDER_STOP: // the latest word counts: others may stop later than this node thought
+        r->orders.stop = true;
+        r->orders.stop_at = order->round;
+        break;
+    case GOSSIP_ORDER_ALONE:
+        r->orders.fetch |= order->fetch && !r->orders.alone && r->state < GOSSIP_ROUNDS_FINISHED;
+        r->orders.alone = true;
+        break;
+    case GOSSIP_ORDER_LEAVE:
+        r->orders.leave = true;
+        break;
+    }
+}
+
+// The cluster is further on: what this node missed it does not make up for, and an exchange that a process
+// before this one left open is past.
+static void catch_up(struct gossip_rounds *r)
+{
+    uint64_t round = larger(r->round, r->orders.round);
+    uint64_t step = larger(r->step, smaller(r->orders.step, r->options.steps));
+
+    if (round == r->round && step == r->step)
+        return;
+    r->stepped = r->open = false;
+    r->round = round;
+    r->step = step;
+    tell(r, GOSSIP_LEARNER_RESTORED);
+}
+
+// -- what follows at a boundary
+
+static bool trains(const struct gossip_rounds *r)
+{
+    return r->state == GOSSIP_ROUNDS_TRAINING || r->state == GOSSIP_ROUNDS_PAUSED;
+}
+
+// Only a node in training has boundaries to come; any other stands at one.
+static bool must_stop(const struct gossip_rounds *r)
+{
+    bool goes_on =
+        r->state == GOSSIP_ROUNDS_TRAINING || (r->state == GOSSIP_ROUNDS_WAITING && r->orders.start);
+
+    return r->orders.stop && !(goes_on && r->round + r->open < r->orders.stop_at);
+}
+
+static bool is_over(const struct gossip_rounds *r)
+{
+    return !r->stepped && (r->step >= r->options.steps || r->orders.alone);
+}
+
+static bool must_leave(const struct gossip_rounds *r)
+{
+    bool failed = r->unusable_in_row >= GOSSIP_ROUNDS_UNUSABLE_MAX || !r->complete;
+    bool done = r->state == GOSSIP_ROUNDS_FINISHED && r->rested && r->orders.leave;
+
+    return r->state < GOSSIP_ROUNDS_LEAVING && (must_stop(r) || done || (failed && !r->orders.fetch));
+}
+
+// The order of the questions is what goes first: a stop, another's model, the end, a pause.
+static void look(struct gossip_rounds *r)
+{
+    if (must_leave(r)) {
+        enter(r, GOSSIP_ROUNDS_LEAVING);
+        return;
+    }
+    if (r->state == GOSSIP_ROUNDS_WAITING && r->orders.start)
+        enter(r, GOSSIP_ROUNDS_TRAINING);
+    if (!trains(r))
+        return;
+    bool over = !r->orders.fetch && is_over(r), pauses = r->orders.pause && !r->orders.fetch && !over;
+    if (r->state == GOSSIP_ROUNDS_PAUSED && !pauses)
+        enter(r, GOSSIP_ROUNDS_TRAINING);
+    if (over) {
+        r->ended_alone = r->step < r->options.steps;
+        enter(r, GOSSIP_ROUNDS_FINISHED);
+    } else if (pauses && r->state == GOSSIP_ROUNDS_TRAINING) {
+        enter(r, GOSSIP_ROUNDS_PAUSED);
+    }
+}
+
+static struct gossip_rounds_next act(struct gossip_rounds *r, enum gossip_rounds_todo todo)
+{
+    r->doing = todo;
+    return (struct gossip_rounds_next){.todo = todo};
+}
+
+static struct gossip_rounds_next meet(struct gossip_rounds *r, bool meets)
+{
+    struct gossip_rounds_next next = act(r, GOSSIP_ROUNDS_MEET);
+
+    next.meet = (struct gossip_rounds_meet){.round = r->round + 1,
+                                            .meets = meets,
+                                            .last = r->state == GOSSIP_ROUNDS_LEAVING,
+                                            .finished = r->state == GOSSIP_ROUNDS_FINISHED,
+                                            .away = r->away,
+                                            .unusable = meets && r->unusable,
+                                            .open = r->open && !meets,
+                                            .step_scale = r->stepped ? r->step_scale : 0};
+    r->meet = next.meet;
+    return next;
+}
+
+static struct gossip_rounds_next end(struct gossip_rounds *r)
+{
+    bool failed = r->unusable_in_row >= GOSSIP_ROUNDS_UNUSABLE_MAX || (!r->complete && !r->orders.stop);
+
+    return (struct gossip_rounds_next){.todo = GOSSIP_ROUNDS_END, .status = failed};
+}
+
+static struct gossip_rounds_next train(struct gossip_rounds *r)
+{
+    if (r->orders.fetch) {
+        r->orders.fetch = false;
+        return act(r, GOSSIP_ROUNDS_FETCH);
+    }
+    if (r->stepped)
+        return meet(r, true);
+    struct gossip_rounds_next next = act(r, GOSSIP_ROUNDS_STEPS);
+    next.steps = smaller(r->options.local_steps, r->options.steps - r->step);
+    return next;
+}
+
+static struct gossip_rounds_next adopt(struct gossip_rounds *r)
+{
+    r->tells = false;
+    return (struct gossip_rounds_next){.todo = GOSSIP_ROUNDS_ADOPT, .change = r->change, .step = r->step};
+}
+
+struct gossip_rounds_next gossip_rounds_next(struct gossip_rounds *r)
+{
+    BASE_ASSERT(r->doing == GOSSIP_ROUNDS_WAIT);
+    if (r->tells)
+        return adopt(r);
+    if (r->stepped && !r->open) // the boundary that they lead to comes before anything else
+        return meet(r, true);
+    look(r);
+    if (trains(r))
+        catch_up(r);
+    if (r->tells)
+        return adopt(r);
+    switch (r->state) {
+    case GOSSIP_ROUNDS_TRAINING:
+        return train(r);
+    case GOSSIP_ROUNDS_PAUSED:
+    case GOSSIP_ROUNDS_FINISHED:
+        return r->rested ? act(r, GOSSIP_ROUNDS_WAIT) : meet(r, false);
+    case GOSSIP_ROUNDS_LEAVING:
+        if (r->complete)
+            return meet(r, false);
+        enter(r, GOSSIP_ROUNDS_LEFT); // half a model is none
+        return end(r);
+    case GOSSIP_ROUNDS_LEFT:
+        return end(r);
+    case GOSSIP_ROUNDS_WAITING:
+        break;
+    }
+    return act(r, GOSSIP_ROUNDS_WAIT);
+}
+
+// -- reports
+
+void gossip_rounds_stepped(struct gossip_rounds *r, uint64_t step, float step_scale, bool finite)
+{
+    BASE_ASSERT(r->doing == GOSSIP_ROUNDS_STEPS && step >= r->step);
+    r->doing = GOSSIP_ROUNDS_WAIT;
+    r->step = step;
+    r->stepped = true;
+    r->open = false;
+    r->unusable = !finite;
+    r->step_scale = step_scale;
+    r->unusable_in_row = finite ? 0 : r->unusable_in_row + 1;
+    r->unusable_rounds += !finite;
+}
+
+// The round is done, and those that the cluster is further on are passed over with their steps.
+static void close_round(struct gossip_rounds *r, uint64_t round)
+{
+    uint64_t passed = round - r->meet.round, left = r->options.steps - r->step;
+
+    r->step += passed <= left / r->options.local_steps ? passed * r->options.local_steps : left;
+    r->round = round;
+    tell(r, r->unusable ? GOSSIP_LEARNER_ROLLED_BACK : GOSSIP_LEARNER_EXCHANGED);
+    r->stepped = r->open = r->unusable = false;
+}
+
+void gossip_rounds_met(struct gossip_rounds *r, uint64_t round, bool met)
+{
+    BASE_ASSERT(r->doing == GOSSIP_ROUNDS_MEET);
+    r->doing = GOSSIP_ROUNDS_WAIT;
+    r->rested = !r->meet.meets;
+    if (r->meet.last)
+        enter(r, GOSSIP_ROUNDS_LEFT);
+    if (!r->meet.meets) {
+        tell(r, GOSSIP_LEARNER_COLLECTED);
+        return;
+    }
+    BASE_ASSERT(round >= r->meet.round);
+    bool stops = r->orders.stop && r->meet.round >= r->orders.stop_at;
+    r->open = stops && !met && !r->unusable && round == r->meet.round;
+    if (r->open)
+        tell(r, GOSSIP_LEARNER_COLLECTED); // whoever resumes goes to this boundary again
+    else
+        close_round(r, round);
+}
+
+void gossip_rounds_fetched(struct gossip_rounds *r, bool complete, uint64_t round, uint64_t step)
+{
+    BASE_ASSERT(r->doing == GOSSIP_ROUNDS_FETCH);
+    r->doing = GOSSIP_ROUNDS_WAIT;
+    if (!complete)
+        return;
+    r->complete = true;
+    r->stepped = r->open = false;
+    r->round = round;
+    r->step = smaller(step, r->options.steps);
+    r->away = false;
+    tell(r, GOSSIP_LEARNER_TAKEN);
+}
+
+bool gossip_rounds_gives_up(const struct gossip_rounds *r)
+{
+    return r->doing == GOSSIP_ROUNDS_FETCH && r->orders.stop;
+}

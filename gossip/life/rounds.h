@@ -1,0 +1,124 @@
+// A node's way through its rounds: which comes next (local steps, a boundary, a snapshot, a wait, the end),
+// at what round and step it stands, and what orders of the life cycle make of it. Pure: no thread, clock or
+// file. The daemon's learner thread and the simulator carry out what gossip_rounds_next says and report what
+// came of it.
+//
+//     WAITING --start--> TRAINING { STEPS -> MEET }* --last step, alone--> FINISHED --leave--> LEAVING ->
+//     LEFT
+//        |                ^  |                                                ^                   ^
+//        |              FETCH, PAUSE                       fetch the finished |                   |
+//        +------------------------------------------- stop (at a boundary) ----------------------+
+//
+// Round and step belong to the cluster. They only grow: a node that was away takes those of the others, and
+// never makes up for rounds that it missed. A stop takes effect at a boundary only; what it leaves open of
+// that boundary is in the checkpoint and is done first after a resume.
+#ifndef GOSSIP_LIFE_ROUNDS_H
+#define GOSSIP_LIFE_ROUNDS_H
+
+#include "gossip/life/learner.h"
+
+#define GOSSIP_ROUNDS_UNUSABLE_MAX                                                                           \
+    10u // rounds in a row whose model is not finite; then the node ends, failed
+
+struct gossip_rounds_options {
+    uint64_t local_steps; // of a round
+    uint64_t steps;       // in all; UINT64_MAX: no end
+    uint64_t round, step; // done before: of a checkpoint
+    bool resumed;         // the vectors are those of a checkpoint
+    bool open;            // resumed: the local steps of round + 1 are done, its exchange is not
+    float open_scale;     // their step scale
+};
+
+enum gossip_rounds_state {
+    GOSSIP_ROUNDS_WAITING,  // for START
+    GOSSIP_ROUNDS_TRAINING, //
+    GOSSIP_ROUNDS_PAUSED,   // stands still, answers others
+    GOSSIP_ROUNDS_FINISHED, // the last step is done; lingers
+    GOSSIP_ROUNDS_LEAVING,  // the final state is to be taken
+    GOSSIP_ROUNDS_LEFT,
+};
+
+enum gossip_order_kind {
+    GOSSIP_ORDER_START, // training may begin. Again, at any time: the cluster's progress
+    GOSSIP_ORDER_FETCH, // at the next boundary take a donor's model instead of the own
+    GOSSIP_ORDER_PAUSE, // `on`: no step from the next boundary on; else go on
+    GOSSIP_ORDER_STOP,  // end at the boundary of `round` (0: the next one): checkpoint, LEFT
+    GOSSIP_ORDER_ALONE, // all others have finished: end training at the next boundary
+    GOSSIP_ORDER_LEAVE, // after FINISHED: nobody needs this node any more
+};
+struct gossip_order {
+    enum gossip_order_kind kind;
+    bool fetch;           // START, ALONE: first take a donor's model; ALONE: that of one that has finished
+    bool away;            // START: this node was away and goes on with a model that is behind the others'
+    bool on;              // PAUSE
+    uint64_t round, step; // START: the cluster's, taken where they are higher; STOP: round
+};
+
+enum gossip_rounds_todo {
+    GOSSIP_ROUNDS_WAIT,  // nothing before the next order
+    GOSSIP_ROUNDS_STEPS, // `steps` local steps, then gossip_rounds_stepped
+    GOSSIP_ROUNDS_MEET,  // the boundary: `meet`, then gossip_rounds_met
+    GOSSIP_ROUNDS_FETCH, // a donor's model; then gossip_rounds_fetched
+    GOSSIP_ROUNDS_ADOPT, // the learner is told of `change` and that it stands at `step`
+    GOSSIP_ROUNDS_END,   // `status`
+};
+struct gossip_rounds_meet {
+    uint64_t round; // to be exchanged for, from 1
+    bool meets;     // false: only takes in what came meanwhile; the node stands still afterwards
+    bool last;      // the final state: freeze the exchange behind it, write a checkpoint
+    bool finished;  // the node has done its last step
+    bool away;      // told of the node to its neighbours from here on, until it has caught up
+    bool unusable;  // the model is not to be published, the published one comes back
+    bool open;      // with `last`: the exchange of `round` was not made, `step_scale` is for the checkpoint
+    float step_scale;
+};
+struct gossip_rounds_next {
+    enum gossip_rounds_todo todo;
+    uint64_t steps;
+    struct gossip_rounds_meet meet;
+    enum gossip_learner_change change; // ADOPT
+    uint64_t step;
+    int status; // END: 0, or 1: failed
+};
+
+struct gossip_rounds {
+    struct gossip_rounds_options options;
+    enum gossip_rounds_state state;
+    enum gossip_rounds_todo doing;  // what is being carried out; WAIT: nothing
+    struct gossip_rounds_meet meet; // while doing that
+    uint64_t round, step;           // done
+    bool stepped;                   // the local steps of round + 1 are done,
+    bool open;                      // by a process before this one, or for the next one,
+    bool unusable;                  // and what they left is not finite
+    float step_scale;               // of those steps
+    bool tells;                     // the learner is to be told of `change`
+    enum gossip_learner_change change;
+    bool away;
+    bool rested;      // nothing has been learnt since the latest rendezvous
+    bool complete;    // the vectors are worth a checkpoint
+    bool ended_alone; // before the last step
+    unsigned unusable_in_row;
+    uint64_t unusable_rounds; // so far
+    struct {
+        bool start, fetch, pause, alone, leave, stop;
+        uint64_t stop_at, round, step; // round, step: the cluster's, as told
+    } orders;
+};
+
+void gossip_rounds_init(struct gossip_rounds *rounds, const struct gossip_rounds_options *options);
+// At any time, also while something is carried out: takes effect at the next boundary.
+void gossip_rounds_order(struct gossip_rounds *rounds, const struct gossip_order *order);
+// What to do now. Asked again after an order where it said WAIT, after ADOPT was done, else after the report.
+struct gossip_rounds_next gossip_rounds_next(struct gossip_rounds *rounds);
+// STEPS are done. `step`: where the learner stands; not below where it stood.
+void gossip_rounds_stepped(struct gossip_rounds *rounds, uint64_t step, float step_scale, bool finite);
+// MEET is over. `round`: the one that the node goes on from, at least that of a meeting. `met`: the exchange
+// of the round was made, or none was due.
+void gossip_rounds_met(struct gossip_rounds *rounds, uint64_t round, bool met);
+// FETCH is over. `complete`: the vectors are a donor's, taken after its `round` and `step`; else they are as
+// before.
+void gossip_rounds_fetched(struct gossip_rounds *rounds, bool complete, uint64_t round, uint64_t step);
+// An order came that ends the FETCH that is carried out.
+bool gossip_rounds_gives_up(const struct gossip_rounds *rounds);
+
+#endif

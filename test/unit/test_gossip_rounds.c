@@ -1,0 +1,376 @@
+// A node's way through its rounds: what orders make of it, where it stands when the cluster is further on,
+// what a stop leaves, and when a model that is not finite ends it.
+#include "base/rng.h"
+#include "gossip/life/rounds.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { LOCAL = 5, STEPS = 23 };
+
+static struct gossip_rounds fresh(void)
+{
+    struct gossip_rounds rounds;
+    gossip_rounds_init(&rounds, &(struct gossip_rounds_options){.local_steps = LOCAL, .steps = STEPS});
+    return rounds;
+}
+
+static void order(struct gossip_rounds *rounds, struct gossip_order given)
+{
+    gossip_rounds_order(rounds, &given);
+}
+
+static struct gossip_rounds started(void)
+{
+    struct gossip_rounds rounds = fresh();
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_START});
+    return rounds;
+}
+
+static struct gossip_rounds_next want(struct gossip_rounds *rounds, enum gossip_rounds_todo todo)
+{
+    struct gossip_rounds_next next = gossip_rounds_next(rounds);
+    assert_int_equal(next.todo, todo);
+    return next;
+}
+
+static void want_adopt(struct gossip_rounds *rounds, enum gossip_learner_change change, uint64_t step)
+{
+    struct gossip_rounds_next next = want(rounds, GOSSIP_ROUNDS_ADOPT);
+    assert_int_equal(next.change, change);
+    assert_int_equal(next.step, step);
+}
+
+static void take_steps(struct gossip_rounds *rounds, bool finite)
+{
+    struct gossip_rounds_next next = want(rounds, GOSSIP_ROUNDS_STEPS);
+    gossip_rounds_stepped(rounds, rounds->step + next.steps, 0.1f * (float)next.steps, finite);
+}
+
+static struct gossip_rounds_meet want_meet(struct gossip_rounds *rounds, uint64_t round)
+{
+    struct gossip_rounds_next next = want(rounds, GOSSIP_ROUNDS_MEET);
+    assert_int_equal(next.meet.round, round);
+    return next.meet;
+}
+
+static void pass_round(struct gossip_rounds *rounds)
+{
+    uint64_t round = rounds->round + 1;
+    take_steps(rounds, true);
+    assert_true(want_meet(rounds, round).meets);
+    gossip_rounds_met(rounds, round, true);
+    want_adopt(rounds, GOSSIP_LEARNER_EXCHANGED, rounds->step);
+}
+
+// The last rendezvous: frozen, saved.
+static struct gossip_rounds_meet want_end(struct gossip_rounds *rounds, uint64_t round, int status)
+{
+    struct gossip_rounds_meet last = want_meet(rounds, round);
+    assert_true(last.last);
+    assert_false(last.meets);
+    gossip_rounds_met(rounds, round, true);
+    want_adopt(rounds, GOSSIP_LEARNER_COLLECTED, rounds->step);
+    assert_int_equal(want(rounds, GOSSIP_ROUNDS_END).status, status);
+    return last;
+}
+
+static void it_trains_finishes_lingers_and_leaves(void **state)
+{
+    (void)state;
+    struct gossip_rounds rounds = started();
+    for (int i = 0; i < 5; i++)
+        pass_round(&rounds);
+    assert_int_equal(rounds.step, STEPS); // the last round was shorter
+    struct gossip_rounds_meet meet = want_meet(&rounds, 6);
+    assert_true(meet.finished && !meet.meets && !meet.last);
+    gossip_rounds_met(&rounds, 6, true);
+    want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, STEPS);
+    want(&rounds, GOSSIP_ROUNDS_WAIT);
+    want(&rounds, GOSSIP_ROUNDS_WAIT);
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_LEAVE});
+    want_end(&rounds, 6, 0);
+}
+
+static void rounds_that_others_are_past_are_not_made_up_for(void **state)
+{
+    (void)state;
+    struct gossip_rounds rounds = started();
+    pass_round(&rounds);
+    take_steps(&rounds, true);
+    want_meet(&rounds, 2);
+    gossip_rounds_met(&rounds, 4, true); // the neighbours had passed two more
+    assert_int_equal(rounds.round, 4);
+    want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 4 * LOCAL);
+    take_steps(&rounds, true);
+    want_meet(&rounds, 5);
+    gossip_rounds_met(&rounds, UINT64_MAX, true);
+    want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, STEPS); // never past the end
+}
+
+static void a_node_that_was_away_takes_the_clusters_round_and_step(void **state)
+{
+    (void)state;
+    const struct gossip_rounds_options options = {
+        .local_steps = LOCAL, .steps = 1000, .round = 10, .step = 50, .resumed = true};
+    struct gossip_rounds rounds;
+    gossip_rounds_init(&rounds, &options);
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_START, .away = true, .round = 40, .step = 200});
+    want_adopt(&rounds, GOSSIP_LEARNER_RESTORED, 200);
+    take_steps(&rounds, true);
+    struct gossip_rounds_meet meet = want_meet(&rounds, 41);
+    assert_true(meet.away && meet.meets);
+    gossip_rounds_met(&rounds, 41, true);
+    want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 205);
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_START, .round = 3, .step = 15}); // never back
+    take_steps(&rounds, true);
+    want_meet(&rounds, 42);
+}
+
+static void a_snapshot_counts_and_is_not_rolled_back_by_half_of_one(void **state)
+{
+    (void)state;
+    struct gossip_rounds rounds = fresh();
+    want(&rounds, GOSSIP_ROUNDS_WAIT);
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_START, .fetch = true, .round = 2, .step = 10});
+    want_adopt(&rounds, GOSSIP_LEARNER_RESTORED, 10);
+    want(&rounds, GOSSIP_ROUNDS_FETCH);
+    gossip_rounds_fetched(&rounds, true, 3, 15);
+    want_adopt(&rounds, GOSSIP_LEARNER_TAKEN, 15);
+    pass_round(&rounds);
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_FETCH});
+    want(&rounds, GOSSIP_ROUNDS_FETCH);
+    gossip_rounds_fetched(&rounds, false, 0, 0); // goes on with its own
+    assert_int_equal(rounds.round, 4);
+    take_steps(&rounds, true);
+}
+
+static void without_a_model_it_fails_and_leaves_no_checkpoint(void **state)
+{
+    (void)state;
+    for (int stops = 0; stops < 2; stops++) {
+        struct gossip_rounds rounds = fresh();
+        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_START, .fetch = true});
+        want(&rounds, GOSSIP_ROUNDS_FETCH);
+        assert_false(gossip_rounds_gives_up(&rounds));
+        if (stops) {
+            order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP});
+            assert_true(gossip_rounds_gives_up(&rounds));
+        }
+        gossip_rounds_fetched(&rounds, false, 0, 0);
+        assert_int_equal(want(&rounds, GOSSIP_ROUNDS_END).status, !stops);
+    }
+}
+
+static void a_stop_is_a_round_boundary(void **state)
+{
+    (void)state;
+    struct gossip_rounds rounds = started();
+    pass_round(&rounds);
+    want(&rounds, GOSSIP_ROUNDS_STEPS);
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP}); // in the middle of the steps
+    gossip_rounds_stepped(&rounds, 10, 0.5f, true);
+    struct gossip_rounds_meet meet = want_meet(&rounds, 2);
+    assert_true(meet.meets && meet.step_scale > 0.49f);
+    gossip_rounds_met(&rounds, 2, true);
+    want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 10);
+    struct gossip_rounds_meet last = want_end(&rounds, 3, 0);
+    assert_false(last.open);
+}
+
+static void a_stop_at_a_later_round_is_one_there(void **state)
+{
+    (void)state;
+    struct gossip_rounds rounds = started();
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP, .round = 2});
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP, .round = 3}); // another stops later
+    for (int i = 0; i < 3; i++)
+        pass_round(&rounds);
+    want_end(&rounds, 4, 0);
+}
+
+static void an_exchange_that_a_stop_leaves_open_is_made_after_the_resume(void **state)
+{
+    (void)state;
+    struct gossip_rounds rounds = started();
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP, .round = 2});
+    pass_round(&rounds);
+    take_steps(&rounds, true);
+    want_meet(&rounds, 2);
+    gossip_rounds_met(&rounds, 2, false); // the partner has stopped before
+    want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, 10);
+    struct gossip_rounds_meet last = want_end(&rounds, 2, 0);
+    assert_true(last.open && last.step_scale > 0.49f);
+    assert_int_equal(rounds.round, 1);
+
+    const struct gossip_rounds_options options = {.local_steps = LOCAL,
+                                                  .steps = STEPS,
+                                                  .round = 1,
+                                                  .step = 10,
+                                                  .resumed = true,
+                                                  .open = true,
+                                                  .open_scale = last.step_scale};
+    for (int late = 0; late < 2; late++) {
+        gossip_rounds_init(&rounds, &options);
+        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_START, .round = late ? 3 : 1});
+        if (late) { // the others are past that boundary
+            want_adopt(&rounds, GOSSIP_LEARNER_RESTORED, 10);
+            take_steps(&rounds, true);
+            want_meet(&rounds, 4);
+            continue;
+        }
+        struct gossip_rounds_meet meet = want_meet(&rounds, 2);
+        assert_true(meet.meets && meet.step_scale == last.step_scale);
+        gossip_rounds_met(&rounds, 2, true);
+        want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 10);
+        take_steps(&rounds, true);
+    }
+    gossip_rounds_init(&rounds, &options); // stopped before anybody was there: open still
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP});
+    assert_true(want_end(&rounds, 2, 0).open);
+}
+
+static void a_pause_is_no_step_and_takes_in_what_came(void **state)
+{
+    (void)state;
+    struct gossip_rounds rounds = started();
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE, .on = true});
+    assert_false(want_meet(&rounds, 1).meets);
+    gossip_rounds_met(&rounds, 1, true);
+    want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, 0);
+    want(&rounds, GOSSIP_ROUNDS_WAIT);
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_FETCH});
+    want(&rounds, GOSSIP_ROUNDS_FETCH); // first the model, and then the pause again
+    gossip_rounds_fetched(&rounds, true, 2, 10);
+    want_adopt(&rounds, GOSSIP_LEARNER_TAKEN, 10);
+    want_meet(&rounds, 3);
+    gossip_rounds_met(&rounds, 3, true);
+    want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, 10);
+    want(&rounds, GOSSIP_ROUNDS_WAIT);
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE});
+    pass_round(&rounds);
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE, .on = true});
+    want_meet(&rounds, 4);
+    gossip_rounds_met(&rounds, 4, true);
+    want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, 15);
+    want(&rounds, GOSSIP_ROUNDS_WAIT);
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP, .round = 100});
+    want_end(&rounds, 4, 0); // it stands at a boundary already
+}
+
+static void who_is_left_alone_ends_with_the_model_of_the_finished(void **state)
+{
+    (void)state;
+    for (int given = 0; given < 2; given++) {
+        struct gossip_rounds rounds = started();
+        pass_round(&rounds);
+        want(&rounds, GOSSIP_ROUNDS_STEPS);
+        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_ALONE, .fetch = true});
+        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_ALONE, .fetch = true}); // once is enough
+        gossip_rounds_stepped(&rounds, 10, 0.5f, true);
+        want_meet(&rounds, 2);
+        gossip_rounds_met(&rounds, 2, true);
+        want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 10);
+        want(&rounds, GOSSIP_ROUNDS_FETCH);
+        gossip_rounds_fetched(&rounds, given, 5, STEPS);
+        if (given)
+            want_adopt(&rounds, GOSSIP_LEARNER_TAKEN, STEPS);
+        assert_true(want_meet(&rounds, given ? 6 : 3).finished); // its own model where nobody has one
+        assert_int_equal(rounds.ended_alone, !given);
+    }
+}
+
+static void ten_models_in_a_row_that_are_not_finite_end_it(void **state)
+{
+    (void)state;
+    const struct gossip_rounds_options options = {.local_steps = LOCAL, .steps = 1000};
+    struct gossip_rounds rounds;
+    gossip_rounds_init(&rounds, &options);
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_START});
+    for (unsigned i = 1; i <= 9 + 10; i++) {
+        if (i == 10)
+            pass_round(&rounds); // a good one between them: counted anew
+        uint64_t round = rounds.round + 1;
+        take_steps(&rounds, false);
+        assert_true(want_meet(&rounds, round).unusable);
+        gossip_rounds_met(&rounds, round, true);
+        want_adopt(&rounds, GOSSIP_LEARNER_ROLLED_BACK, LOCAL * round);
+        assert_int_equal(rounds.unusable_rounds, i);
+    }
+    assert_false(want_end(&rounds, 21, 1).unusable);
+}
+
+// Any orders at any moment, and any answers.
+static void whatever_comes_it_goes_on_and_ends(void **state)
+{
+    struct base_rng rng;
+    const char *text = getenv("P2PML_SEED");
+    uint64_t seed = text ? strtoull(text, NULL, 10) : 2026, ends = 0;
+    (void)state;
+    print_message("P2PML_SEED=%llu\n", (unsigned long long)seed);
+    base_rng_seed(&rng, seed);
+    for (int run = 0; run < 2000; run++) {
+        bool resumed = base_rng_below(&rng, 2);
+        const struct gossip_rounds_options options = {.local_steps = 1 + base_rng_below(&rng, 4),
+                                                      .steps = 1 + base_rng_below(&rng, 60),
+                                                      .round = base_rng_below(&rng, 10),
+                                                      .step = base_rng_below(&rng, 80),
+                                                      .resumed = resumed,
+                                                      .open = resumed && base_rng_below(&rng, 2)};
+        struct gossip_rounds rounds;
+        gossip_rounds_init(&rounds, &options);
+        uint64_t round = rounds.round, step = rounds.step;
+        bool over = false;
+        for (int i = 0; i < 400 && !over; i++) {
+            unsigned kinds = i < 300 ? 40 : 6; // at last, many of them
+            unsigned kind = (unsigned)base_rng_below(&rng, kinds);
+            if (kind <= GOSSIP_ORDER_LEAVE)
+                order(&rounds, (struct gossip_order){.kind = (enum gossip_order_kind)kind,
+                                                     .fetch = base_rng_below(&rng, 2),
+                                                     .on = base_rng_below(&rng, 2),
+                                                     .round = base_rng_below(&rng, 30),
+                                                     .step = base_rng_below(&rng, 90)});
+            struct gossip_rounds_next next = gossip_rounds_next(&rounds);
+            if (next.todo == GOSSIP_ROUNDS_STEPS) {
+                assert_true(next.steps > 0 && next.steps <= options.local_steps);
+                gossip_rounds_stepped(&rounds, rounds.step + next.steps, 1, base_rng_below(&rng, 3));
+            } else if (next.todo == GOSSIP_ROUNDS_MEET) {
+                assert_true(next.meet.round > rounds.round);
+                gossip_rounds_met(&rounds, next.meet.round + base_rng_below(&rng, 3) / 2,
+                                  base_rng_below(&rng, 2));
+            } else if (next.todo == GOSSIP_ROUNDS_FETCH) {
+                gossip_rounds_fetched(&rounds, base_rng_below(&rng, 2),
+                                      rounds.round + base_rng_below(&rng, 4),
+                                      rounds.step + base_rng_below(&rng, 9));
+            }
+            over = next.todo == GOSSIP_ROUNDS_END;
+            assert_true(rounds.round >= round && rounds.step >= step && rounds.step <= options.steps);
+            round = rounds.round;
+            step = rounds.step;
+        }
+        ends += over;
+    }
+    assert_true(ends > 1900);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_trains_finishes_lingers_and_leaves),
+        cmocka_unit_test(rounds_that_others_are_past_are_not_made_up_for),
+        cmocka_unit_test(a_node_that_was_away_takes_the_clusters_round_and_step),
+        cmocka_unit_test(a_snapshot_counts_and_is_not_rolled_back_by_half_of_one),
+        cmocka_unit_test(without_a_model_it_fails_and_leaves_no_checkpoint),
+        cmocka_unit_test(a_stop_is_a_round_boundary),
+        cmocka_unit_test(a_stop_at_a_later_round_is_one_there),
+        cmocka_unit_test(an_exchange_that_a_stop_leaves_open_is_made_after_the_resume),
+        cmocka_unit_test(a_pause_is_no_step_and_takes_in_what_came),
+        cmocka_unit_test(who_is_left_alone_ends_with_the_model_of_the_finished),
+        cmocka_unit_test(ten_models_in_a_row_that_are_not_finite_end_it),
+        cmocka_unit_test(whatever_comes_it_goes_on_and_ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
