@@ -336,8 +336,8 @@ static void a_fetch_that_fails_is_told(void **state)
     bench_destroy(&bench);
 }
 
-// The stop may come while the learner is in the middle of a round or has just brought it to the worker: that one
-// is answered like any other, and the last rendezvous follows.
+// The stop may come while the learner is in the middle of a round or has just brought it to the worker: that
+// one is answered like any other, and the last rendezvous follows.
 static void stop(struct bench *bench)
 {
     bool last = false;
