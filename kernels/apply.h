@@ -20,10 +20,10 @@ struct kernels_entries {
 //     force = weight * (q_theirs - q_mine)      r' = r[i] + 0.5 * (q_mine + q_theirs)
 //     x[i] += force    pending[i] += force      hash += h(i, r') - h(i, r)     r[i] = r'
 //     correction[i] += gain * force             correction_sum[i] += gain * force
-// r == NULL: neither r nor the hash, x and the others alone.
+// r == NULL: neither r nor the hash, x and the others alone. x == NULL: not x, the others alone.
 // h is base_hash_element. Both ends of an edge get the same r' and hash, bit for bit.
 struct kernels_exchange {
-    float *x, *r;                       // r may be NULL
+    float *x, *r;                       // one of them may be NULL
     float *pending;                     // may be NULL
     float *correction, *correction_sum; // both NULL without drift correction
     float weight;                       // 0.5: both ends meet in the middle

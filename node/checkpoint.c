@@ -105,7 +105,7 @@ static void draft_edges(struct draft *draft, size_t parameters)
         gossip_id_hex(&edge->peer, id);
         snprintf(scope, sizeof scope, "edge.%s", id);
         add_pair(draft, scope, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, edge->epoch, edge->sequence,
-                 edge->booted, edge->clock);
+                 edge->resync_offset, edge->clock);
         add_tensor(draft, scope, "reference", edge->reference, parameters);
         if (edge->correction)
             add_tensor(draft, scope, "correction", edge->correction, parameters);

@@ -7,7 +7,7 @@
 // "edge.<id>.reference" and ".correction" [parameters], ".transactions" (U8, where there are any), <id> in 64
 // hex digits; "kept.<id>.correction" of neighbours that died (average.on_death). Metadata: format, version,
 // model, schema, node, id, round, step, epoch, position, seed, model_seed, boot, and for each edge
-// "edge.<id>" = "epoch sequence booted clock".
+// "edge.<id>" = "epoch sequence resync_offset clock".
 #ifndef NODE_CHECKPOINT_H
 #define NODE_CHECKPOINT_H
 

@@ -198,7 +198,7 @@ static void print_edges(const struct node_safetensors *file)
         if (strncmp(key, "edge.", 5) != 0 || strspn(key + 5, "0123456789abcdef") != 64 || key[5 + 64])
             continue;
         if (!any)
-            printf("\nedges\n  %-64s  %7s %9s %9s %9s %9s  %s\n", "peer", "epoch", "sequence", "booted",
+            printf("\nedges\n  %-64s  %7s %9s %9s %9s %9s  %s\n", "peer", "epoch", "sequence", "resync",
                    "clock", "open", "|x-r|/|x|");
         any = true;
         print_edge(file, key, value);

@@ -335,7 +335,7 @@ static enum base_error resume_edge(const struct node_safetensors *file, const ch
         return BASE_EFORMAT;
     record.epoch = number[0];
     record.sequence = number[1];
-    record.booted = number[2];
+    record.resync_offset = number[2];
     record.clock = number[3];
     record.reference = reference->data;
     record.correction = correction ? correction->data : NULL;

@@ -216,8 +216,8 @@ static enum base_error make_exchange(struct node_setup *s, const struct node_saf
 // moments; or a block of BOOT or of a snapshot; or a packet about members.
 static size_t largest_message(size_t parameters)
 {
-    size_t block = 4u * (parameters < LIMIT_BOOT_BLOCK ? parameters : LIMIT_BOOT_BLOCK);
-    _Static_assert(LIMIT_SNAPSHOT_BLOCK <= LIMIT_BOOT_BLOCK, "blocks of a snapshot are no larger");
+    size_t block = 4u * (parameters < LIMIT_RESYNC_BLOCK ? parameters : LIMIT_RESYNC_BLOCK);
+    _Static_assert(LIMIT_SNAPSHOT_BLOCK <= LIMIT_RESYNC_BLOCK, "blocks of a snapshot are no larger");
     if (block < LIMIT_GOSSIP_BYTES)
         block = LIMIT_GOSSIP_BYTES;
     size_t moments = parameters + parameters / 512; // in pieces with a scale each

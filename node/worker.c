@@ -252,7 +252,7 @@ static struct node_edge_status edge_status(const struct gossip_exchange *exchang
                                      .epoch = info.epoch,
                                      .sequence = info.sequence,
                                      .exchanges = info.exchanges,
-                                     .boots = info.boots,
+                                     .boots = info.resyncs,
                                      .replays = info.replays,
                                      .busy = info.busy,
                                      .timeouts = info.timeouts,

@@ -63,6 +63,7 @@ enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struc
     packet->epoch = edge->epoch;
     packet->sequence = edge->sequence;
     packet->clock = exchange->clock;
+    packet->standing = exchange->standing;
     packet->pace_ns = exchange->pace_ns;
     edge->since = scale_since(exchange, edge);
     packet->step_scale = scale_of(exchange, edge, edge->since);
@@ -80,7 +81,8 @@ static float drift_gain(const struct gossip_exchange *exchange, const struct gos
     float entries = 0.5f * (float)(pair->mine.entries + pair->theirs.entries);
     float beta = options->drift_gain * entries / (float)options->parameters;
 
-    if (!options->drift_correction)
+    if (!options->drift_correction ||
+        !gossip_standing_drifts(mine->standing, (enum gossip_standing)theirs->standing))
         return 0;
     if (beta > options->drift_limit)
         beta = options->drift_limit;
@@ -106,15 +108,18 @@ static enum base_error check_moments(struct gossip_exchange *exchange, const str
 }
 
 // What x_i grows by in units of q_j - q_i: the weight of the meeting, less where the force is cut.
-static float weight_of(struct gossip_exchange *exchange, const struct gossip_exchange_message *theirs,
-                       const struct gossip_pair *pair)
+static float weight_of(struct gossip_exchange *exchange, const struct gossip_packet *mine,
+                       const struct gossip_exchange_message *theirs, const struct gossip_pair *pair)
 {
-    if (!(exchange->options.clip > 0))
-        return theirs->weight;
+    float weight =
+        gossip_standing_weight(mine->standing, (enum gossip_standing)theirs->standing, theirs->weight);
+
+    if (!(exchange->options.clip > 0) || !(weight > 0))
+        return weight;
     float part =
         gossip_clip_part(&exchange->clip, exchange->options.clip, gossip_sparse_norm(exchange, pair));
     exchange->totals.clipped += part < 1;
-    return part * theirs->weight;
+    return part * weight;
 }
 
 static void count_sparse(struct gossip_exchange *exchange, struct gossip_edge *edge,
@@ -140,7 +145,7 @@ static enum base_error commit_sparse(struct gossip_exchange *exchange, struct go
         error = gossip_sparse_open(exchange, edge, mine, theirs, &pair);
     if (error)
         return error;
-    float weight = weight_of(exchange, theirs, &pair);
+    float weight = weight_of(exchange, mine, theirs, &pair);
     gossip_sparse_apply(exchange, edge, mine, &pair, weight, drift_gain(exchange, mine, theirs, &pair));
     if (slice.count)
         gossip_moment_apply(exchange, slice, mine->bytes + mine->delta_bytes, theirs->moment);
@@ -163,5 +168,7 @@ enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct
     edge->met = exchange->rounds;
     account_absence(exchange, edge);
     edge->sequence++;
+    if (theirs->form == GOSSIP_DELTA_SPARSE)
+        gossip_standing_met(exchange, edge, theirs->clock);
     return BASE_OK;
 }

@@ -12,10 +12,10 @@ static size_t piece_of(size_t count, size_t done)
 
 struct gossip_run gossip_dense_block(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    uint64_t left = exchange->options.parameters - edge->booted;
+    uint64_t left = exchange->options.parameters - edge->resync_offset;
 
-    return (struct gossip_run){(size_t)edge->booted,
-                               left < LIMIT_BOOT_BLOCK ? (size_t)left : LIMIT_BOOT_BLOCK};
+    return (struct gossip_run){(size_t)edge->resync_offset,
+                               left < LIMIT_RESYNC_BLOCK ? (size_t)left : LIMIT_RESYNC_BLOCK};
 }
 
 enum base_error gossip_dense_prepare(const struct gossip_exchange *exchange, struct gossip_run block,
@@ -77,7 +77,7 @@ enum base_error gossip_dense_commit(struct gossip_exchange *exchange, struct gos
         exchange->options.kernels->apply->exchange(&step, &edge->reference_hash);
     }
     if (!error)
-        edge->booted += block.count;
+        edge->resync_offset += block.count;
     return error;
 }
 

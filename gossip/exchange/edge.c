@@ -35,7 +35,7 @@ enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct g
     if (!fresh)
         goto out;
     fresh->peer = *peer;
-    fresh->booted = count; // both ends may begin at the same seed model: the first HELLO tells
+    fresh->resync_offset = count; // both ends may begin at the same seed model: the first HELLO tells
     fresh->progress = exchange->progress;
     fresh->met = exchange->rounds;
     fresh->reference_hash = exchange->start_hash;
@@ -105,7 +105,7 @@ void gossip_edge_drop_request(struct gossip_exchange *exchange, struct gossip_ed
         exchange->active = NULL;
 }
 
-void gossip_edge_boot(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t epoch)
+void gossip_edge_resync(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t epoch)
 {
     size_t count = exchange->options.parameters;
 
@@ -117,13 +117,13 @@ void gossip_edge_boot(struct gossip_exchange *exchange, struct gossip_edge *edge
     compress_history_forget(&edge->received);
     edge->epoch = epoch;
     edge->sequence = 0;
-    edge->booted = 0;
+    edge->resync_offset = 0;
     edge->absence = 0;
     memset(edge->reference, 0, count * sizeof *edge->reference);
     edge->reference_hash = exchange->options.kernels->apply->hash(edge->reference, count, 0, false);
     edge->alarm_ns = 0;
-    edge->boots++;
-    edge->state = GOSSIP_EDGE_BOOT;
+    edge->resyncs++;
+    edge->state = GOSSIP_EDGE_RESYNC;
 }
 
 bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
@@ -133,7 +133,7 @@ bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct goss
 
 void gossip_edge_settle(const struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
-    edge->state = edge->booted == exchange->options.parameters ? GOSSIP_EDGE_LIVE : GOSSIP_EDGE_BOOT;
+    edge->state = edge->resync_offset == exchange->options.parameters ? GOSSIP_EDGE_LIVE : GOSSIP_EDGE_RESYNC;
 }
 
 bool gossip_edge_asks(const struct gossip_edge *edge)
@@ -157,7 +157,7 @@ void gossip_edge_send(struct gossip_exchange_actions *actions, const struct goss
 
 const char *gossip_edge_state_name(enum gossip_edge_state state)
 {
-    static const char *const names[] = {"down", "hello", "live", "boot", "in_doubt"};
+    static const char *const names[] = {"down", "hello", "live", "resync", "in_doubt"};
 
     return names[state];
 }

@@ -13,7 +13,7 @@ static enum base_error on_message(struct gossip_exchange *exchange, struct gossi
         gossip_clocks_note(edge, &message->as.exchange);
     switch (message->kind) {
     case GOSSIP_HELLO:
-        if (message->as.hello.booted > exchange->options.parameters)
+        if (message->as.hello.resync_offset > exchange->options.parameters)
             return BASE_EFORMAT;
         gossip_settle_hello(exchange, edge, &message->as.hello, actions);
         return BASE_OK;
@@ -110,6 +110,8 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
     enum base_error error = BASE_OK;
 
     actions->count = 0;
+    if (exchange->frozen)
+        return BASE_OK;
     exchange->now_ns = event->now_ns;
     switch (event->kind) {
     case GOSSIP_EXCHANGE_LINK_UP:
@@ -131,6 +133,7 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
         on_timer(exchange, actions);
         break;
     }
+    gossip_round_follow(exchange);
     if (!error)
         error = gossip_request_parked(exchange, actions);
     if (!error)
@@ -142,6 +145,16 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
     return error;
 }
 
+void gossip_exchange_freeze(struct gossip_exchange *exchange)
+{
+    exchange->frozen = true;
+}
+
+uint64_t gossip_exchange_reach(const struct gossip_exchange *exchange)
+{
+    return 2 * (exchange->options.parameters / exchange->entries);
+}
+
 static uint64_t sooner(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -151,10 +164,11 @@ uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange)
 {
     uint64_t next = UINT64_MAX;
 
+    if (exchange->frozen)
+        return next;
     if (exchange->active)
         next = sooner(next, exchange->active->alarm_ns);
-    if (exchange->round.wanted && exchange->options.sync && exchange->round.open)
-        next = sooner(next, exchange->round.deadline_ns);
+    next = sooner(next, gossip_round_deadline(exchange));
     if (gossip_round_awaits(exchange))
         next = sooner(next, exchange->round.tell_ns);
     if (exchange->round.open && gossip_clocks_wait(exchange))
@@ -164,7 +178,7 @@ uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange)
     for (size_t i = 0; i < exchange->n_edges; i++) {
         const struct gossip_edge *edge = exchange->edges[i];
         bool boots =
-            edge->state == GOSSIP_EDGE_BOOT && gossip_edge_leads(exchange, edge) && !exchange->active;
+            edge->state == GOSSIP_EDGE_RESYNC && gossip_edge_leads(exchange, edge) && !exchange->active;
         if (gossip_edge_asks(edge) || boots)
             next = sooner(next, edge->alarm_ns);
         if (gossip_request_answerable(exchange, edge))

@@ -75,6 +75,12 @@ struct gossip_exchange_event {
         uint64_t pace_ns; // time of one local step of this node; 0: not known
         bool idle;        // bounded: until its next round nobody need wait for this node (it has finished,
                           // or pauses), and it waits for nobody
+        bool others;      // sync: the view has others that train, so that no local step is made alone: the
+                          // round waits, up to the deadline's ceiling, while no edge can be met over
+        uint8_t standing; // enum gossip_standing of this node from now on. AWAY is taken when it is told for
+                          // the first time and ends by itself; PRESENT ends FINISHED, never AWAY
+        bool unusable;    // the trainer's x is not finite: it is not published, and ROUND_DONE hands the
+                          // published one back
         float step_scale; // learning rate x local steps of this round
         float *model;     // [d] in: the trainer's x; out (ROUND_DONE): x with all corrections
         float *second_moment; // [d] the same for Adam's v, or NULL
@@ -90,6 +96,9 @@ struct gossip_exchange_action {
     enum gossip_exchange_action_kind kind;
     struct gossip_id peer;
     struct gossip_message message;
+    uint64_t round; // ROUND_DONE: that the node goes on from: the event's, or in sync, where every LIVE
+                    // neighbour heard of is past that, the one before the boundary that the hindmost of
+                    // them has come to; never more than gossip_exchange_reach further
 };
 #define GOSSIP_EXCHANGE_ACTIONS 16
 struct gossip_exchange_actions {
@@ -109,6 +118,18 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
                                      const struct gossip_exchange_event *event,
                                      struct gossip_exchange_actions *actions) BASE_CHECK;
 
+// From now on events change nothing and no action follows; what the export gives stays. For the last
+// checkpoint of a node that stops: nothing is answered that it does not tell of.
+void gossip_exchange_freeze(struct gossip_exchange *exchange);
+
+// How many rounds a node may have been away and still go on with its own model and edges: what an edge's
+// reference bridges by exchanges at the cost of a RESYNC, 2 d/k.
+uint64_t gossip_exchange_reach(const struct gossip_exchange *exchange);
+
+// Outside of rounds: how this node stands. AWAY ends by itself once the node has caught up: when each of its
+// live edges has met as often as its absence asks for, or behind a RESYNC in which it adopted.
+void gossip_exchange_standing(struct gossip_exchange *exchange, enum gossip_standing standing);
+
 // When to send TIMER next (monotonic ns), UINT64_MAX for never.
 uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange);
 
@@ -116,7 +137,7 @@ enum gossip_edge_state {
     GOSSIP_EDGE_DOWN,     // no link
     GOSSIP_EDGE_HELLO,    // linked, state not yet compared
     GOSSIP_EDGE_LIVE,     // exchanges
-    GOSSIP_EDGE_BOOT,     // dense averaging in blocks
+    GOSSIP_EDGE_RESYNC,   // dense averaging in blocks
     GOSSIP_EDGE_IN_DOUBT, // an answer is missing; asked the peer
 };
 const char *gossip_edge_state_name(enum gossip_edge_state state);
@@ -125,7 +146,7 @@ struct gossip_edge_info {
     struct gossip_id peer;
     enum gossip_edge_state state;
     uint64_t epoch, sequence, clock; // clock: the latest round that met over this edge
-    uint64_t exchanges, boots, replays, discards, busy, timeouts, mismatches; // counters since start
+    uint64_t exchanges, resyncs, replays, discards, busy, timeouts, mismatches; // counters since start
     uint64_t answer_median_ns, deadline_ns;
     const float *reference, *correction; // [d], borrowed until the next step; correction may be NULL
 };
@@ -134,13 +155,14 @@ void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t ed
                                struct gossip_edge_info *info);
 
 struct gossip_exchange_totals {
-    uint64_t exchanges;       // committed, sparse
-    uint64_t delta_bytes_out; // packets sent, payload only
-    uint64_t dense_bytes_out; // what the same exchanges would have sent as dense fp32
-    uint64_t clipped;         // received forces that were cut
-    uint64_t waits;           // bounded: rounds that ended by their deadline, a neighbour still behind
-    uint64_t not_finite;      // exchanges refused because this node's own model holds NaN or Inf
-    double consensus;         // |x - r| / |x| after the latest exchange, NAN before the first
+    uint64_t exchanges;            // committed, sparse
+    uint64_t delta_bytes_out;      // packets sent, payload only
+    uint64_t dense_bytes_out;      // what the same exchanges would have sent as dense fp32
+    uint64_t clipped;              // received forces that were cut
+    uint64_t waits;                // bounded: rounds that ended by their deadline, a neighbour still behind
+    uint64_t not_finite;           // exchanges refused because this node's own model holds NaN or Inf
+    double consensus;              // |x - r| / |x| after the latest exchange, NAN before the first
+    enum gossip_standing standing; // of this node, now
 };
 void gossip_exchange_totals(const struct gossip_exchange *exchange, struct gossip_exchange_totals *totals);
 size_t gossip_exchange_parameters(const struct gossip_exchange *exchange);  // d
@@ -161,7 +183,7 @@ double gossip_exchange_pace(const struct gossip_exchange *exchange);
 // then. An exchange of which this node does not know the end travels along and is settled after the restart.
 struct gossip_edge_record {
     struct gossip_id peer;
-    uint64_t epoch, sequence, booted, clock;
+    uint64_t epoch, sequence, resync_offset, clock;
     const float *reference;      // [d]
     const float *correction;     // [d] or NULL
     const uint8_t *transactions; // open request and last answer, opaque

@@ -124,6 +124,11 @@ enum base_error gossip_forces_room(struct gossip_exchange *exchange, const struc
     return *force ? BASE_OK : BASE_ENOMEM;
 }
 
+void gossip_forces_decline(struct gossip_force *force)
+{
+    force_free(force);
+}
+
 void gossip_forces_keep(struct gossip_forces *forces, struct gossip_force *force)
 {
     if (forces->last)

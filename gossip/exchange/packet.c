@@ -35,6 +35,7 @@ enum base_error gossip_packet_keep(struct gossip_packet *packet,
     packet->epoch = message->epoch;
     packet->sequence = message->sequence;
     packet->clock = message->clock;
+    packet->standing = (enum gossip_standing)message->standing;
     packet->step_scale = message->step_scale;
     packet->weight = message->weight;
     packet->pace_ns = message->pace_ns;
@@ -60,6 +61,7 @@ struct gossip_message gossip_packet_message(const struct gossip_packet *packet, 
         .epoch = packet->epoch,
         .sequence = packet->sequence,
         .clock = packet->clock,
+        .standing = (uint8_t)packet->standing,
         .step_scale = packet->step_scale,
         .weight = packet->weight,
         .pace_ns = packet->pace_ns,
@@ -76,7 +78,8 @@ struct gossip_message gossip_packet_message(const struct gossip_packet *packet, 
 
 size_t gossip_packet_stored_bytes(const struct gossip_packet *packet)
 {
-    return packet->held ? 1 + 3 * 8 + 2 * 4 + 1 + 8 + 2 * 4 + packet->delta_bytes + packet->moment_bytes : 1;
+    return packet->held ? 1 + 3 * 8 + 1 + 2 * 4 + 1 + 8 + 2 * 4 + packet->delta_bytes + packet->moment_bytes
+                        : 1;
 }
 
 void gossip_packet_store(const struct gossip_packet *packet, struct base_writer *writer)
@@ -87,6 +90,7 @@ void gossip_packet_store(const struct gossip_packet *packet, struct base_writer 
     base_write_u64(writer, packet->epoch);
     base_write_u64(writer, packet->sequence);
     base_write_u64(writer, packet->clock);
+    base_write_u8(writer, (uint8_t)packet->standing);
     base_write_f32(writer, packet->step_scale);
     base_write_f32(writer, packet->weight);
     base_write_u8(writer, (uint8_t)packet->form);
@@ -110,14 +114,16 @@ enum base_error gossip_packet_restore(struct gossip_packet *packet, struct base_
     message.epoch = base_read_u64(reader);
     message.sequence = base_read_u64(reader);
     message.clock = base_read_u64(reader);
+    message.standing = base_read_u8(reader);
     message.step_scale = base_read_f32(reader);
     message.weight = base_read_f32(reader);
     message.form = base_read_u8(reader);
     message.offset = base_read_u64(reader);
     message.delta_bytes = base_read_u32(reader);
     message.moment_bytes = base_read_u32(reader);
-    if (reader->failed || message.form > GOSSIP_DELTA_BLOCK || !isfinite(message.step_scale) ||
-        message.step_scale < 0 || !(message.weight > 0 && message.weight <= 1) ||
+    if (reader->failed || message.form > GOSSIP_DELTA_BLOCK || message.standing > GOSSIP_FINISHED ||
+        !isfinite(message.step_scale) || message.step_scale < 0 ||
+        !(message.weight > 0 && message.weight <= 1) ||
         (message.form == GOSSIP_DELTA_SPARSE && message.offset != 0) ||
         (size_t)message.delta_bytes + message.moment_bytes > limit)
         return BASE_EFORMAT;

@@ -11,6 +11,7 @@
 struct gossip_packet {
     bool held; // the rest means something
     uint64_t epoch, sequence, clock;
+    enum gossip_standing standing;
     float step_scale, weight;
     uint64_t pace_ns; // not stored: an old one is of no use
     enum gossip_delta_form form;
@@ -32,8 +33,8 @@ enum base_error gossip_packet_keep(struct gossip_packet *packet,
 struct gossip_message gossip_packet_message(const struct gossip_packet *packet,
                                             enum gossip_message_kind kind);
 
-// Checkpoint form: u8 held, then u64 epoch, sequence, clock, f32 step scale, f32 weight, u8 form, u64 offset,
-// u32 delta bytes, u32 moment bytes, the bytes. `limit`: most payload bytes accepted.
+// Checkpoint form: u8 held, then u64 epoch, sequence, clock, u8 standing, f32 step scale, f32 weight, u8
+// form, u64 offset, u32 delta bytes, u32 moment bytes, the bytes. `limit`: most payload bytes accepted.
 size_t gossip_packet_stored_bytes(const struct gossip_packet *packet);
 void gossip_packet_store(const struct gossip_packet *packet, struct base_writer *writer);
 enum base_error gossip_packet_restore(struct gossip_packet *packet, struct base_reader *reader,

@@ -21,7 +21,7 @@ void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t at
         .sequence = edge->sequence,
         .clock = edge->clock,
         .exchanges = edge->exchanges,
-        .boots = edge->boots,
+        .resyncs = edge->resyncs,
         .replays = edge->replays,
         .discards = edge->discards,
         .busy = edge->busy,
@@ -37,6 +37,7 @@ void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t at
 void gossip_exchange_totals(const struct gossip_exchange *exchange, struct gossip_exchange_totals *totals)
 {
     *totals = exchange->totals;
+    totals->standing = exchange->standing;
 }
 
 size_t gossip_exchange_parameters(const struct gossip_exchange *exchange)
@@ -73,7 +74,7 @@ enum base_error gossip_exchange_export(struct gossip_exchange *exchange, size_t 
         .peer = edge->peer,
         .epoch = edge->epoch,
         .sequence = edge->sequence,
-        .booted = edge->booted,
+        .resync_offset = edge->resync_offset,
         .clock = edge->clock,
         .reference = edge->reference,
         .correction = edge->correction,
@@ -106,7 +107,7 @@ enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
     size_t count = exchange->options.parameters;
     struct gossip_edge *edge;
 
-    if (record->booted > count || !apply->finite(record->reference, count) ||
+    if (record->resync_offset > count || !apply->finite(record->reference, count) ||
         (record->correction && !apply->finite(record->correction, count)) ||
         gossip_edge_find(exchange, &record->peer))
         return BASE_EFORMAT;
@@ -115,7 +116,7 @@ enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
         return error;
     edge->epoch = record->epoch;
     edge->sequence = record->sequence;
-    edge->booted = record->booted;
+    edge->resync_offset = record->resync_offset;
     edge->clock = record->clock;
     memcpy(edge->reference, record->reference, count * sizeof *edge->reference);
     edge->reference_hash = apply->hash(edge->reference, count, 0, false);

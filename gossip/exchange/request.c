@@ -21,7 +21,8 @@ static void send_busy(const struct gossip_edge *edge, uint64_t epoch, uint64_t s
 static enum base_error start_request(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                      struct gossip_exchange_actions *actions)
 {
-    enum gossip_delta_form form = edge->state == GOSSIP_EDGE_BOOT ? GOSSIP_DELTA_BLOCK : GOSSIP_DELTA_SPARSE;
+    enum gossip_delta_form form =
+        edge->state == GOSSIP_EDGE_RESYNC ? GOSSIP_DELTA_BLOCK : GOSSIP_DELTA_SPARSE;
     enum base_error error = gossip_averaging_prepare(exchange, edge, form, exchange->clock, &edge->request);
 
     if (error == BASE_ESTATE)
@@ -63,7 +64,7 @@ enum base_error gossip_request_pump(struct gossip_exchange *exchange, struct gos
     }
     for (size_t i = 0; i < exchange->n_edges; i++) {
         struct gossip_edge *edge = exchange->edges[i];
-        if (edge->state == GOSSIP_EDGE_BOOT && gossip_edge_leads(exchange, edge) &&
+        if (edge->state == GOSSIP_EDGE_RESYNC && gossip_edge_leads(exchange, edge) &&
             exchange->now_ns >= edge->alarm_ns) {
             edge->alarm_ns =
                 exchange->now_ns + exchange->options.deadline_floor_ns; // if our model is not finite
@@ -83,7 +84,7 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
                                       struct gossip_exchange_actions *actions)
 {
     enum gossip_delta_form form = (enum gossip_delta_form)theirs->form;
-    bool booting = edge->booted < exchange->options.parameters;
+    bool booting = edge->resync_offset < exchange->options.parameters;
 
     if (booting != (form == GOSSIP_DELTA_BLOCK))
         return BASE_EFORMAT;

@@ -67,6 +67,22 @@ static void hand_out_corrections(const struct gossip_exchange *exchange, float *
     }
 }
 
+// Rounds that every neighbour is past are not made up for. In step a neighbour is at most one boundary ahead.
+static uint64_t goes_on_from(const struct gossip_exchange *exchange)
+{
+    uint64_t hindmost = UINT64_MAX, furthest = exchange->clock + gossip_exchange_reach(exchange);
+
+    for (size_t i = 0; i < exchange->n_edges; i++) {
+        const struct gossip_edge *edge = exchange->edges[i];
+        if (edge->state == GOSSIP_EDGE_LIVE && edge->heard && !edge->silent && edge->round < hindmost)
+            hindmost = edge->round; // of the idle ones it is the largest number
+    }
+    if (!exchange->options.sync || exchange->idle || hindmost == UINT64_MAX ||
+        hindmost <= exchange->clock + 1)
+        return exchange->clock;
+    return hindmost - 1 < furthest ? hindmost - 1 : furthest;
+}
+
 static void hand_back(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
 {
     size_t bytes = exchange->options.parameters * sizeof(float);
@@ -80,7 +96,8 @@ static void hand_back(struct gossip_exchange *exchange, struct gossip_exchange_a
         hand_out_corrections(exchange, exchange->round.correction);
     exchange->round.open = false;
     BASE_ASSERT(actions->count < GOSSIP_EXCHANGE_ACTIONS);
-    actions->list[actions->count++] = (struct gossip_exchange_action){.kind = GOSSIP_EXCHANGE_ROUND_DONE};
+    actions->list[actions->count++] =
+        (struct gossip_exchange_action){.kind = GOSSIP_EXCHANGE_ROUND_DONE, .round = goes_on_from(exchange)};
 }
 
 // How long who waits to be asked says nothing: longer than it mostly has to wait, so that rounds in step hear
@@ -93,10 +110,63 @@ static uint64_t quiet_for(const struct gossip_exchange *exchange, const struct g
     return least > often ? least : often;
 }
 
+// Sync, where others train: an edge of which both ends know how to go on is worth waiting for.
+static bool can_meet(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    if (!edge || edge->state == GOSSIP_EDGE_DOWN)
+        return false;
+    return edge->state == GOSSIP_EDGE_LIVE || (exchange->options.sync && exchange->round.others);
+}
+
+// No edge over which anybody answers, though others train: a local step now would be one alone.
+static bool is_alone(const struct gossip_exchange *exchange)
+{
+    if (!exchange->options.sync || !exchange->round.others || exchange->idle)
+        return false;
+    for (size_t i = 0; i < exchange->n_edges; i++)
+        if (exchange->edges[i]->state == GOSSIP_EDGE_LIVE && !exchange->edges[i]->silent)
+            return false;
+    return true;
+}
+
+static bool is_wanted(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    if (edge && edge->clock >= exchange->clock)
+        return false;
+    return is_alone(exchange) || (can_meet(exchange, edge) && !edge->silent);
+}
+
+static struct gossip_edge *partner_of(const struct gossip_exchange *exchange)
+{
+    return exchange->round.wanted ? gossip_edge_find(exchange, &exchange->round.partner) : NULL;
+}
+
+void gossip_round_follow(struct gossip_exchange *exchange)
+{
+    struct gossip_edge *edge = exchange->round.open && !exchange->round.live ? partner_of(exchange) : NULL;
+
+    if (!edge || edge->state != GOSSIP_EDGE_LIVE)
+        return;
+    exchange->round.live = true;
+    exchange->round.deadline_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
+    exchange->round.tell_ns = exchange->now_ns + quiet_for(exchange, edge);
+}
+
+static void take_vectors(struct gossip_exchange *exchange, const struct gossip_exchange_event *event)
+{
+    exchange->round.model = event->round.model;
+    exchange->round.second_moment = event->round.second_moment;
+    exchange->round.correction = event->round.correction;
+    if (event->round.unusable)
+        gossip_forces_drop(exchange); // they are in the published model, which goes back whole
+    else
+        publish(exchange, event->round.model, event->round.second_moment);
+}
+
 void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_exchange_event *event)
 {
     BASE_ASSERT(!exchange->round.open && event->round.model && event->round.round >= 1);
-    publish(exchange, event->round.model, event->round.second_moment);
+    take_vectors(exchange, event);
     exchange->clock = event->round.round;
     if (exchange->clock > exchange->age)
         exchange->age = exchange->clock;
@@ -107,9 +177,8 @@ void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_ex
     exchange->step_scale = event->round.step_scale;
     exchange->progress += (double)event->round.step_scale;
     exchange->round.open = true;
-    exchange->round.model = event->round.model;
-    exchange->round.second_moment = event->round.second_moment;
-    exchange->round.correction = event->round.correction;
+    gossip_standing_told(exchange, (enum gossip_standing)event->round.standing);
+    exchange->round.others = event->round.others;
     exchange->round.partner = event->round.partner;
     BASE_ASSERT(event->round.weight >= 0 && event->round.weight <= 1);
     exchange->round.weight = event->round.weight > 0 ? event->round.weight : 0.5f;
@@ -118,12 +187,11 @@ void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_ex
     exchange->round.retries = 0;
 
     struct gossip_edge *edge = event->round.meets ? gossip_edge_find(exchange, &event->round.partner) : NULL;
-    exchange->round.wanted =
-        edge && edge->state == GOSSIP_EDGE_LIVE && !edge->silent && edge->clock < exchange->clock;
-    if (edge) {
-        exchange->round.deadline_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
-        exchange->round.tell_ns = exchange->now_ns + quiet_for(exchange, edge);
-    }
+    exchange->round.wanted = event->round.meets && is_wanted(exchange, edge);
+    exchange->round.live = false;
+    exchange->round.deadline_ns = exchange->now_ns + (edge ? gossip_edge_patience(exchange, edge) : 0);
+    exchange->round.alone_ns = exchange->now_ns + exchange->options.deadline_ceiling_ns;
+    gossip_round_follow(exchange);
     gossip_clocks_begin(exchange);
 }
 
@@ -155,20 +223,36 @@ void gossip_round_tell(struct gossip_exchange *exchange, struct gossip_exchange_
 }
 
 // Sync: the round lasts until its own exchange is made, can't be made any more, or is too late.
-static bool waits_for_partner(struct gossip_exchange *exchange)
+static bool waits_for_partner(const struct gossip_exchange *exchange)
 {
-    if (!exchange->options.sync || !exchange->round.wanted)
-        return false;
-    struct gossip_edge *edge = gossip_edge_find(exchange, &exchange->round.partner);
-    bool possible = edge && edge->state == GOSSIP_EDGE_LIVE;
-    if (possible && exchange->now_ns < exchange->round.deadline_ns)
-        return true;
-    if (possible) {
+    return exchange->options.sync && can_meet(exchange, partner_of(exchange)) &&
+           exchange->now_ns < exchange->round.deadline_ns;
+}
+
+static bool waits_for_anybody(const struct gossip_exchange *exchange)
+{
+    return is_alone(exchange) && exchange->now_ns < exchange->round.alone_ns;
+}
+
+uint64_t gossip_round_deadline(const struct gossip_exchange *exchange)
+{
+    if (!exchange->round.open)
+        return UINT64_MAX;
+    if (waits_for_partner(exchange))
+        return exchange->round.deadline_ns;
+    return waits_for_anybody(exchange) ? exchange->round.alone_ns : UINT64_MAX;
+}
+
+// The round ends without its exchange.
+static void give_up_partner(struct gossip_exchange *exchange)
+{
+    struct gossip_edge *edge = exchange->options.sync ? partner_of(exchange) : NULL;
+
+    if (edge && edge->state == GOSSIP_EDGE_LIVE) {
         edge->silent = !gossip_edge_leads(exchange, edge) && !exchange->round.retries; // BUSY is a word, too
         edge->timeouts += edge->silent;
     }
-    exchange->round.wanted = false;
-    return false;
+    exchange->round.wanted &= !exchange->options.sync;
 }
 
 // Bounded: until nobody is too far behind, or they are given up.
@@ -184,7 +268,10 @@ static bool waits_for_clocks(struct gossip_exchange *exchange)
 
 void gossip_round_end(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
 {
-    if (!exchange->round.open || waits_for_partner(exchange) || waits_for_clocks(exchange))
+    if (!exchange->round.open || waits_for_partner(exchange) || waits_for_anybody(exchange))
+        return;
+    give_up_partner(exchange);
+    if (waits_for_clocks(exchange))
         return;
     hand_back(exchange, actions);
 }
@@ -210,5 +297,6 @@ void gossip_exchange_adopt(struct gossip_exchange *exchange, const float *model,
             memcpy(exchange->second, second_moment, bytes);
     }
     exchange->clock = exchange->age = round;
+    gossip_standing_adopted(exchange);
     exchange->round.wanted = false;
 }

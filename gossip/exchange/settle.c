@@ -27,8 +27,9 @@ static void send_hello(const struct gossip_exchange *exchange, struct gossip_edg
         .sequence = edge->sequence,
         .reference_hash = edge->reference_hash,
         .correction_hash = correction_hash(exchange, edge),
-        .booted = edge->booted,
+        .resync_offset = edge->resync_offset,
         .answer = answer,
+        .standing = (uint8_t)exchange->standing,
     };
     gossip_edge_send(actions, edge, &message);
 }
@@ -75,7 +76,7 @@ static bool packet_is(const struct gossip_packet *packet, uint64_t epoch, uint64
 static bool same_place(const struct gossip_edge *edge, const struct gossip_hello *theirs)
 {
     return theirs->epoch == edge->epoch && theirs->sequence == edge->sequence &&
-           theirs->booted == edge->booted && theirs->reference_hash == edge->reference_hash;
+           theirs->resync_offset == edge->resync_offset && theirs->reference_hash == edge->reference_hash;
 }
 
 static void discard_request(struct gossip_exchange *exchange, struct gossip_edge *edge)
@@ -102,7 +103,7 @@ static void boot(struct gossip_exchange *exchange, struct gossip_edge *edge,
 {
     uint64_t highest = theirs->epoch > edge->epoch ? theirs->epoch : edge->epoch;
 
-    gossip_edge_boot(exchange, edge, highest + 1);
+    gossip_edge_resync(exchange, edge, highest + 1);
     gossip_settle_tell(exchange, edge, actions);
 }
 
@@ -111,9 +112,7 @@ static void boot(struct gossip_exchange *exchange, struct gossip_edge *edge,
 // bytes of about 2 d/k exchanges; a model that many rounds old pays it.
 static bool begins_late(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    uint64_t boot_exchanges = 2 * (exchange->options.parameters / exchange->entries);
-
-    return edge->epoch == 0 && edge->sequence == 0 && exchange->age > boot_exchanges;
+    return edge->epoch == 0 && edge->sequence == 0 && exchange->age > gossip_exchange_reach(exchange);
 }
 
 static void replay_answer(struct gossip_edge *edge, struct gossip_exchange_actions *actions)
@@ -129,9 +128,9 @@ static void compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
 {
     bool same_epoch = theirs->epoch == edge->epoch;
 
-    if (theirs->epoch > edge->epoch && theirs->sequence == 0 && theirs->booted == 0) {
-        gossip_edge_boot(exchange, edge, theirs->epoch); // they decided to BOOT
-    } else if (theirs->epoch < edge->epoch && edge->sequence == 0 && edge->booted == 0) {
+    if (theirs->epoch > edge->epoch && theirs->sequence == 0 && theirs->resync_offset == 0) {
+        gossip_edge_resync(exchange, edge, theirs->epoch); // they decided to BOOT
+    } else if (theirs->epoch < edge->epoch && edge->sequence == 0 && edge->resync_offset == 0) {
         // We decided to BOOT and told them; this HELLO is from before they heard it.
         if (edge->state == GOSSIP_EDGE_HELLO && !edge->request.held)
             gossip_edge_settle(exchange, edge);

@@ -225,16 +225,19 @@ void gossip_sparse_apply(struct gossip_exchange *exchange, struct gossip_edge *e
     struct gossip_side ours = our_side(exchange, pair, pair->mine_index);
     struct gossip_side theirs =
         gossip_side_of_packet(&pair->theirs, &exchange->window[1], pair->theirs_index);
-    struct kernels_exchange step = {.x = exchange->model,
-                                    .pending = pair->sum,
-                                    .r = edge->reference,
-                                    .correction = edge->correction,
-                                    .correction_sum = edge->correction ? exchange->correction_sum : NULL,
-                                    .weight = weight,
-                                    .gain = gain};
+    struct kernels_exchange step = {
+        .x = exchange->model, .pending = pair->sum, .r = edge->reference, .weight = weight, .gain = gain};
 
+    if (edge->correction && gain > 0) {
+        step.correction = edge->correction;
+        step.correction_sum = exchange->correction_sum;
+    }
+    if (!(weight > 0)) // not a bit of x moves
+        step.x = step.pending = NULL;
     gossip_merge_apply(exchange->options.kernels, &ours, &theirs, &step, &edge->reference_hash);
-    if (pair->force) {
+    if (pair->force && !(weight > 0)) {
+        gossip_forces_decline(pair->force);
+    } else if (pair->force) {
         pair->force->weight = weight;
         gossip_forces_keep(&exchange->forces, pair->force);
     }

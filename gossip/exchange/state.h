@@ -19,13 +19,15 @@ struct gossip_edge {
     uint64_t round;           // the boundary that the peer has come to
     uint64_t pace_ns;         // time of a local step of the peer; 0: not known
     uint64_t epoch, sequence; // of the next exchange
-    uint64_t booted;          // elements covered by BOOT; = parameters when live
+    uint64_t resync_offset;   // elements covered by BOOT; = parameters when live
     uint64_t clock;           // latest round that met here
     double progress;          // the exchange's, when our side of this edge's latest exchange was taken
     double prepared;          // the same of the request or answer under way
     uint64_t met;             // the exchange's rounds at the latest exchange
     float since;              // step scale since the latest exchange, of the same
     float absence;            // step scale of long absences whose drift is still under way
+    uint64_t missed;          // AWAY: rounds between the latest meeting and the first one since
+    uint64_t caught_up;       // AWAY: meetings since
     float *reference;         // [d] r, bit-identical on both ends
     float *correction;        // [d] c, opposite on both ends; NULL without drift correction
     uint64_t reference_hash;
@@ -40,7 +42,7 @@ struct gossip_edge {
     uint8_t repeats;   // of it
     double residual_energy, model_energy; // |x - r - q|^2 and |x|^2 of the request
     struct gossip_deadline answers;
-    uint64_t exchanges, boots, replays, discards, busy, timeouts, mismatches;
+    uint64_t exchanges, resyncs, replays, discards, busy, timeouts, mismatches;
     uint8_t *stored; // memory of the latest export
 };
 
@@ -89,21 +91,26 @@ struct gossip_exchange {
     struct gossip_edge *active; // has our one uncommitted exchange that is not in doubt
 
     uint64_t now_ns;
-    uint64_t clock;   // round of the latest ROUND event
-    uint64_t age;     // most rounds that the published model had behind it
-    uint64_t rounds;  // ROUND events so far
-    float step_scale; // of that round
-    double progress;  // sum of the step scales of all rounds
-    uint64_t pace_ns; // the latest that the trainer told
-    bool idle;        // nobody need wait for us
+    uint64_t clock;                      // round of the latest ROUND event
+    uint64_t age;                        // most rounds that the published model had behind it
+    uint64_t rounds;                     // ROUND events so far
+    float step_scale;                    // of that round
+    double progress;                     // sum of the step scales of all rounds
+    uint64_t pace_ns;                    // the latest that the trainer told
+    bool idle;                           // nobody need wait for us
+    bool frozen;                         // gossip_exchange_freeze
+    enum gossip_standing standing, told; // ours now; the latest that a ROUND event named
     struct {
         bool open;   // the trainer waits
         bool wanted; // our exchange of this round is still to be made
+        bool others; // sync: no local step alone
         struct gossip_id partner;
         float weight; // of that meeting
+        bool live;    // the partner's edge has been LIVE: deadline_ns runs since
         uint64_t started_ns, deadline_ns, retry_ns;
-        uint64_t tell_ns; // sync: when the partner is told again that we wait
-        uint64_t gate_ns; // when those who are behind are given up (bounded)
+        uint64_t alone_ns; // others: when a node that can meet nobody goes on all the same
+        uint64_t tell_ns;  // sync: when the partner is told again that we wait
+        uint64_t gate_ns;  // when those who are behind are given up (bounded)
         unsigned retries;
         float *model, *second_moment, *correction; // the trainer's, borrowed while open
     } round;
@@ -117,7 +124,7 @@ enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct g
 void gossip_edge_free(const struct gossip_exchange *exchange, struct gossip_edge *edge); // NULL is fine
 void gossip_edge_remove(struct gossip_exchange *exchange, struct gossip_edge *edge);
 // r = 0, seq = 0, c = 0, nothing open: both ends then average their models block by block.
-void gossip_edge_boot(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t epoch);
+void gossip_edge_resync(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t epoch);
 void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip_edge *edge);
 void gossip_edge_sum_corrections(struct gossip_exchange *exchange);
 void gossip_edge_drop_request(struct gossip_exchange *exchange, struct gossip_edge *edge);
@@ -202,6 +209,7 @@ enum base_error gossip_forces_room(struct gossip_exchange *exchange, const struc
 // The sum, for what has no short form; NULL while the trainer waits.
 enum base_error gossip_forces_sum(struct gossip_exchange *exchange, float **sum) BASE_CHECK;
 void gossip_forces_keep(struct gossip_forces *forces, struct gossip_force *force);
+void gossip_forces_decline(struct gossip_force *force); // it moved nothing: freed
 // `packet` is about to be overwritten or freed: its bytes go to the exchange that still needs them, if any.
 void gossip_forces_inherit(struct gossip_forces *forces, struct gossip_packet *packet);
 // model := x and all forces, which are then forgotten.
@@ -216,6 +224,8 @@ void gossip_round_note(struct gossip_exchange *exchange, struct gossip_edge *edg
 void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_exchange_event *event);
 // Hands the vectors back: at once (async), or (sync) with the exchange, when its partner can't be met any
 // more, or at the deadline.
+void gossip_round_follow(struct gossip_exchange *exchange); // the partner's edge may have come to life
+uint64_t gossip_round_deadline(const struct gossip_exchange *exchange); // of what an open round waits for
 void gossip_round_end(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
 // Sync: the partner has no time for us, so it is not behind. Who is behind does not wait for long.
 void gossip_round_hurry(struct gossip_exchange *exchange, const struct gossip_edge *edge);
@@ -261,6 +271,16 @@ bool gossip_clocks_untold(const struct gossip_exchange *exchange);
 bool gossip_clocks_wait(const struct gossip_exchange *exchange);
 // Those who are: not waited for before they have moved.
 void gossip_clocks_give_up(struct gossip_exchange *exchange);
+
+// standing.c. What a ROUND event names; what of the common force an end applies to its own model, and whether
+// c learns from it; in a RESYNC: 1: we adopt the peer's block, -1: the peer ours, 0: both meet in the middle.
+void gossip_standing_told(struct gossip_exchange *exchange, enum gossip_standing standing);
+float gossip_standing_weight(enum gossip_standing ours, enum gossip_standing theirs, float weight);
+bool gossip_standing_drifts(enum gossip_standing ours, enum gossip_standing theirs);
+int gossip_standing_adopts(enum gossip_standing ours, enum gossip_standing theirs);
+// An exchange over `edge` with a peer at `clock` is committed; a RESYNC in which this end adopted is over.
+void gossip_standing_met(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t clock);
+void gossip_standing_adopted(struct gossip_exchange *exchange);
 
 // kept.c. The edge's peer died: its correction outlives it. BASE_ENOMEM changes nothing.
 enum base_error gossip_kept_take(struct gossip_exchange *exchange, struct gossip_edge *edge) BASE_CHECK;

@@ -5,8 +5,8 @@
 // Elements of the header array, kind included.
 enum {
     FIELDS_GREETING = 9,
-    FIELDS_HELLO = 7,
-    FIELDS_EXCHANGE = 12,
+    FIELDS_HELLO = 8,
+    FIELDS_EXCHANGE = 13,
     FIELDS_BUSY = 3,
     FIELDS_BYE = 2,
     FIELDS_MEMBERS = 2,
@@ -82,7 +82,8 @@ bool gossip_text_valid(const char *text, size_t length, enum gossip_charset char
 
 bool gossip_exchange_message_valid(const struct gossip_exchange_message *exchange)
 {
-    if (!isfinite(exchange->step_scale) || exchange->step_scale < 0.0f)
+    if (!isfinite(exchange->step_scale) || exchange->step_scale < 0.0f ||
+        exchange->standing > GOSSIP_FINISHED)
         return false;
     if (exchange->form == GOSSIP_DELTA_BLOCK)
         return exchange->weight == 0.5f && exchange->keys == 0;

@@ -38,22 +38,32 @@ struct gossip_greeting {
     uint64_t rules;                      // fingerprint of settings both ends must share (drift, moments, ...)
 };
 
+// How an end of an edge stands to the training: what of the common force it applies to its own model
+// (gossip/README.md).
+enum gossip_standing {
+    GOSSIP_PRESENT,
+    GOSSIP_AWAY,     // was away and is drawn to the others; a present end is not moved by it
+    GOSSIP_FINISHED, // has made its last step; its model is moved by nobody
+};
+
 struct gossip_hello {
-    uint64_t epoch;    // counts BOOTs of this edge
+    uint64_t epoch;    // counts RESYNCs of this edge
     uint64_t sequence; // committed exchanges in this epoch
     uint64_t reference_hash, correction_hash;
-    uint64_t booted; // elements of the model that BOOT has covered; = parameters when live
-    uint8_t answer;  // 0: neither; 1..127: question number, please answer; 128 + n: the answer to question n
+    uint64_t resync_offset; // elements of the model that RESYNC has covered; = parameters when live
+    uint8_t answer;   // 0: neither; 1..127: question number, please answer; 128 + n: the answer to question n
+    uint8_t standing; // enum gossip_standing of the sender
 };
 
 enum gossip_delta_form {
     GOSSIP_DELTA_SPARSE = 0, // payload: compress packet over the whole vector
-    GOSSIP_DELTA_BLOCK = 1,  // payload: compress dense block at `offset` (BOOT)
+    GOSSIP_DELTA_BLOCK = 1,  // payload: compress dense block at `offset` (RESYNC)
 };
 
 struct gossip_exchange_message { // XCHG and XACK
     uint64_t epoch, sequence;
     uint64_t clock;   // sender's round
+    uint8_t standing; // enum gossip_standing of the sender when it made this delta
     float step_scale; // learning rate x local steps of the sender's round (DESIGN: drift correction)
     float weight;     // w of this meeting, in (0, 1]; of the initiator, and XACK repeats it; 1/2 of a block
     uint64_t pace_ns; // time of one local step of the sender; 0: not known
@@ -134,8 +144,8 @@ size_t gossip_message_payloads(const struct gossip_message *message,
                                struct gossip_payload payloads[GOSSIP_MESSAGE_PAYLOADS]);
 
 // Payload pointers point into `bytes`. Text fields are checked (length, characters) and terminated.
-// Non-finite or negative step_scale, a weight outside (0, 1], a delta longer than what is left, trailing
-// bytes: BASE_EFORMAT.
+// Non-finite or negative step_scale, a weight outside (0, 1], a delta longer than what is left, an unknown
+// standing, trailing bytes: BASE_EFORMAT.
 enum base_error gossip_message_decode(const uint8_t *bytes, size_t count,
                                       struct gossip_message *message) BASE_CHECK;
 

@@ -81,8 +81,9 @@ static void get_hello(struct base_reader *reader, struct gossip_hello *hello)
     hello->sequence = get_uint(reader, UINT64_MAX);
     hello->reference_hash = get_uint(reader, UINT64_MAX);
     hello->correction_hash = get_uint(reader, UINT64_MAX);
-    hello->booted = get_uint(reader, UINT64_MAX);
+    hello->resync_offset = get_uint(reader, UINT64_MAX);
     hello->answer = (uint8_t)get_uint(reader, UINT8_MAX);
+    hello->standing = (uint8_t)get_uint(reader, GOSSIP_FINISHED);
 }
 
 static void get_exchange(struct base_reader *reader, struct gossip_exchange_message *exchange)
@@ -90,6 +91,7 @@ static void get_exchange(struct base_reader *reader, struct gossip_exchange_mess
     exchange->epoch = get_uint(reader, UINT64_MAX);
     exchange->sequence = get_uint(reader, UINT64_MAX);
     exchange->clock = get_uint(reader, UINT64_MAX);
+    exchange->standing = (uint8_t)get_uint(reader, GOSSIP_FINISHED);
     exchange->step_scale = get_float(reader);
     exchange->weight = get_float(reader);
     exchange->pace_ns = get_uint(reader, UINT64_MAX);

@@ -52,8 +52,10 @@ static void put_hello(struct encoder *encoder, const struct gossip_hello *hello)
     put_uint(encoder, hello->sequence);
     put_uint(encoder, hello->reference_hash);
     put_uint(encoder, hello->correction_hash);
-    put_uint(encoder, hello->booted);
+    put_uint(encoder, hello->resync_offset);
     put_uint(encoder, hello->answer);
+    put_uint(encoder, hello->standing);
+    encoder->invalid |= hello->standing > GOSSIP_FINISHED;
 }
 
 static void put_exchange(struct encoder *encoder, const struct gossip_exchange_message *exchange)
@@ -61,6 +63,7 @@ static void put_exchange(struct encoder *encoder, const struct gossip_exchange_m
     put_uint(encoder, exchange->epoch);
     put_uint(encoder, exchange->sequence);
     put_uint(encoder, exchange->clock);
+    put_uint(encoder, exchange->standing);
     (void)msgpack_pack_float(&encoder->packer, exchange->step_scale);
     (void)msgpack_pack_float(&encoder->packer, exchange->weight);
     put_uint(encoder, exchange->pace_ns);

@@ -88,7 +88,8 @@ static void grow_reference(float *restrict r, const struct piece *restrict piece
         before[i] = r[piece->index[i]];
         after[i] = before[i] + piece->mean[i];
         r[piece->index[i]] = after[i];
-        ask(other, next->index[i]);
+        if (other != NULL)
+            ask(other, next->index[i]);
     }
     *hash += HASH_CHANGE(piece->count, piece->index, before, after);
 }
@@ -112,7 +113,8 @@ static void grow(const struct target *target, const struct piece *restrict piece
 static size_t targets_of(const struct kernels_exchange *e, struct target targets[5])
 {
     size_t n = 0;
-    targets[n++] = (struct target){e->x, 1.0f};
+    if (e->x != NULL)
+        targets[n++] = (struct target){e->x, 1.0f};
     if (e->pending != NULL)
         targets[n++] = (struct target){e->pending, 1.0f};
     if (e->correction != NULL) {
@@ -138,7 +140,7 @@ static void apply_exchange(const struct kernels_exchange *e, uint64_t *hash)
         const struct piece *piece = &pieces[now], *next = &pieces[now ^ 1];
         merge(first, e->weight, &mine, &theirs, &pieces[now ^ 1]);
         if (e->r != NULL)
-            grow_reference(e->r, piece, e->x, next, hash);
+            grow_reference(e->r, piece, targets[0].vector, next, hash);
         for (size_t t = 0; t < n; t++)
             grow(&targets[t], piece, targets[t + 1].vector, next);
     }

@@ -30,7 +30,9 @@ DEVICE size_t lower_bound(const struct kernels_cuda_entries *e, size_t from, siz
 DEVICE uint64_t exchange_element(const struct kernels_cuda_exchange *e, size_t i, float mine, float theirs)
 {
     const float force = e->weight * (theirs - mine);
-    e->x[i] += force;
+    if (e->x != NULL) {
+        e->x[i] += force;
+    }
     if (e->pending != NULL) {
         e->pending[i] += force;
     }

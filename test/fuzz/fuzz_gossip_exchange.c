@@ -34,7 +34,7 @@ static struct gossip_message message_from(struct base_reader *in, uint64_t known
         message.as.hello = (struct gossip_hello){.epoch = epoch,
                                                  .sequence = sequence,
                                                  .reference_hash = base_read_u8(in) ^ known_hash,
-                                                 .booted = base_read_u8(in) % (D + 2),
+                                                 .resync_offset = base_read_u8(in) % (D + 2),
                                                  .answer = base_read_u8(in)};
     } else if (message.kind == GOSSIP_BUSY) {
         message.as.busy = (struct gossip_busy){.epoch = epoch, .sequence = sequence};

@@ -123,7 +123,7 @@ static void test_butterfly_of_16_reaches_consensus(void **state)
     assert_true(net_references_match(net));
     // fp32 around values of order 0.25 (means of 16 normals): differences of a few units in the last place.
     assert_true(net_energy(net) / (16.0 * 1000.0) < 1e-13);
-    assert_int_equal(net_count(net, COUNTER(boots)), 0);
+    assert_int_equal(net_count(net, COUNTER(resyncs)), 0);
     net_destroy(net);
 }
 
@@ -351,7 +351,7 @@ static void test_correction_bears_an_absence(void **state)
            after, energy);
     assert_true(after < 2 * before);
     assert_true(energy < 0.1);
-    assert_int_equal(net_count(drift.net, COUNTER(boots)), 0);
+    assert_int_equal(net_count(drift.net, COUNTER(resyncs)), 0);
     net_destroy(drift.net);
 }
 
@@ -423,11 +423,11 @@ static void test_loss_heals_exactly(void **state)
     printf("%zu cuts: %llu replays, %llu discards, %llu boots; mean moved by %.2g, energy an element %.2g\n",
            net->cuts, (unsigned long long)net_count(net, COUNTER(replays)),
            (unsigned long long)net_count(net, COUNTER(discards)),
-           (unsigned long long)net_count(net, COUNTER(boots)), drift, net_energy(net) / (N * D));
+           (unsigned long long)net_count(net, COUNTER(resyncs)), drift, net_energy(net) / (N * D));
     assert_true(net->cuts > 50);
     assert_true(net_count(net, COUNTER(replays)) > 5);
     assert_true(net_count(net, COUNTER(discards)) > 5);
-    assert_int_equal(net_count(net, COUNTER(boots)), 0);
+    assert_int_equal(net_count(net, COUNTER(resyncs)), 0);
     assert_true(net_references_match(net));
     assert_true(drift < 1e-5);
     assert_true(net_energy(net) / (N * D) < 1e-12);

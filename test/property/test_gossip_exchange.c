@@ -10,7 +10,7 @@ static void test_same_seed_model_needs_no_boot(void **state)
     (void)state;
     for (uint64_t round = 1; round <= 6; round++)
         net_round_all(net, round);
-    assert_int_equal(net_count(net, COUNTER(boots)), 0);
+    assert_int_equal(net_count(net, COUNTER(resyncs)), 0);
     assert_int_equal(net_count(net, COUNTER(exchanges)), 8 * 6);
     net_destroy(net);
 }
@@ -94,7 +94,7 @@ static void check_paused_partner(size_t paused, size_t other)
     for (uint64_t round = 4; round < 30; round++)
         net_round_all(net, round);
     assert_true(net_references_match(net));
-    assert_int_equal(net_count(net, COUNTER(boots)), 0);
+    assert_int_equal(net_count(net, COUNTER(resyncs)), 0);
     assert_true(net_edge(net, other, paused, &info)->exchanges > 20);
     net_destroy(net);
 }
@@ -149,7 +149,7 @@ static void test_async_with_a_straggler(void **state)
     net_settle(net, 10 * SECOND);
     assert_true(net_references_match(net));
     assert_true(net_energy(net) < 1e-4);
-    assert_int_equal(net_count(net, COUNTER(boots)), 0);
+    assert_int_equal(net_count(net, COUNTER(resyncs)), 0);
     assert_int_equal(net_count(net, COUNTER(timeouts)), 0);
     net_destroy(net);
 }

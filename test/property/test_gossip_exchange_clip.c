@@ -233,7 +233,7 @@ static void test_corrections_outlive_a_link(void **state)
     net_settle(net, SECOND);
     assert_memory_equal(net_edge(net, 0, 1, &info)->correction, before, sizeof before);
     assert_int_equal(info.state, GOSSIP_EDGE_LIVE);
-    assert_int_equal(info.boots, 0);
+    assert_int_equal(info.resyncs, 0);
     net_destroy(net);
 }
 

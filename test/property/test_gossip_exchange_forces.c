@@ -171,7 +171,7 @@ static void a_boot_is_summed(void **state)
     net_tell(net, 1, GOSSIP_EXCHANGE_FORGET, 0);
     net_link(net, 0, 1);
     net_settle(net, SECOND);
-    assert_int_equal(net_count(net, COUNTER(boots)), 2);
+    assert_int_equal(net_count(net, COUNTER(resyncs)), 2);
     assert_true(forces_of(net)->sum_holds);
     check_near(gossip_exchange_model(net->node[0].exchange), gossip_exchange_model(net->node[1].exchange));
     check_boundary(net, 4, 0.125f, false);

@@ -138,7 +138,7 @@ static void check_recovery(struct net *net, uint64_t sequence)
         assert_int_equal(info.sequence, sequence);
     }
     assert_true(net_references_match(net));
-    assert_int_equal(net_count(net, COUNTER(boots)), 0);
+    assert_int_equal(net_count(net, COUNTER(resyncs)), 0);
     assert_int_equal(net_count(net, COUNTER(mismatches)), 0);
 }
 

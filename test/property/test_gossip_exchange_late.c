@@ -60,7 +60,7 @@ static void an_edge_that_begins_early_starts_at_the_seed_model(void **state)
     (void)state;
     train(net, 1, LATE);
     begin_anew(net, 2, 3);
-    assert_int_equal(net_count(net, COUNTER(boots)), 0);
+    assert_int_equal(net_count(net, COUNTER(resyncs)), 0);
     net_destroy(net);
 }
 
@@ -77,7 +77,7 @@ static void an_edge_that_begins_late_boots(void **state)
     net_mean(net, after);
     for (size_t j = 0; j < PARAMETERS; j++)
         assert_true(fabs(after[j] - before[j]) < 1e-3);
-    assert_int_equal(net_count(net, COUNTER(boots)), 2);
+    assert_int_equal(net_count(net, COUNTER(resyncs)), 2);
     assert_int_equal(net_count(net, COUNTER(mismatches)), 0);
     assert_int_equal(net_edge(net, 2, 3, &info)->state, GOSSIP_EDGE_LIVE);
     double worst = 0;
@@ -107,7 +107,7 @@ static void one_end_that_is_late_is_enough(void **state)
     net_node_restart(net, 2, fresh);
     net_link(net, 2, 3);
     net_settle(net, SECOND);
-    assert_int_equal(net_count(net, COUNTER(boots)), 2);
+    assert_int_equal(net_count(net, COUNTER(resyncs)), 2);
     net_destroy(net);
 }
 
@@ -129,7 +129,7 @@ static void a_resumed_model_is_as_old_as_it_is(void **state)
     }
     net_link(net, 2, 3);
     net_settle(net, SECOND);
-    assert_int_equal(net_count(net, COUNTER(boots)), 2);
+    assert_int_equal(net_count(net, COUNTER(resyncs)), 2);
     net_destroy(net);
 }
 
@@ -155,7 +155,7 @@ static void a_snapshot_is_adopted_and_its_edges_boot(void **state)
         net_link(net, 2, other);
     }
     net_settle(net, SECOND);
-    assert_int_equal(net_count(net, COUNTER(boots)), 4);
+    assert_int_equal(net_count(net, COUNTER(resyncs)), 4);
     train(net, 4 * LATE + 1, 5 * LATE);
     assert_true(net_references_match(net));
     net_destroy(net);

@@ -69,7 +69,7 @@ static void test_restart_at_the_same_place_resumes(void **state)
     assert_memory_equal(gossip_exchange_correction(net->node[1].exchange), correction, sizeof correction);
     net_link(net, 0, 1);
     net_settle(net, SECOND);
-    assert_int_equal(net_count(net, COUNTER(boots)), 0);
+    assert_int_equal(net_count(net, COUNTER(resyncs)), 0);
     assert_true(net_references_match(net));
     for (uint64_t round = 6; round <= 60; round++)
         net_round_all(net, round);
@@ -101,7 +101,7 @@ static void test_restart_one_behind_replays(void **state)
     net_link(net, 0, 1);
     net_settle(net, SECOND);
     net_mean(net, after);
-    assert_int_equal(net_count(net, COUNTER(boots)), 0);
+    assert_int_equal(net_count(net, COUNTER(resyncs)), 0);
     assert_true(net_count(net, COUNTER(replays)) >= 1);
     assert_true(net_references_match(net));
     for (size_t j = 0; j < 200; j++)
@@ -123,7 +123,7 @@ static void test_restart_from_an_old_checkpoint_boots(void **state)
     restore(net, 1, &saved);
     net_link(net, 0, 1);
     net_settle(net, SECOND);
-    assert_true(net_count(net, COUNTER(boots)) >= 2);
+    assert_true(net_count(net, COUNTER(resyncs)) >= 2);
     for (uint64_t round = 10; round <= 60; round++)
         net_round_all(net, round);
     assert_true(net_references_match(net));
@@ -214,14 +214,14 @@ static void test_edge_begun_anew_keeps_its_request(void **state)
     (void)state;
     net_edge(net, 0, 1, &info);
     early.as.hello = (struct gossip_hello){
-        .epoch = info.epoch, .reference_hash = base_hash_vector(info.reference, 50), .booted = 50};
+        .epoch = info.epoch, .reference_hash = base_hash_vector(info.reference, 50), .resync_offset = 50};
     net_round(net, 0, 1);
     net_tell(net, 0, GOSSIP_EXCHANGE_LINK_DOWN, 1);
     net_tell(net, 0, GOSSIP_EXCHANGE_LINK_UP, 1);
     assert_int_equal(net_step(net, 0, &event), BASE_OK);
     net_settle(net, 10 * SECOND); // node 1 commits the request, and its answer finds the request
     assert_int_equal(net_count(net, COUNTER(exchanges)), 2);
-    assert_int_equal(net_count(net, COUNTER(boots)), 0);
+    assert_int_equal(net_count(net, COUNTER(resyncs)), 0);
     assert_int_equal(net_count(net, COUNTER(discards)), 0);
     assert_true(net_references_match(net));
     net_destroy(net);
@@ -237,9 +237,9 @@ static void test_record_with_an_impossible_packet_is_refused(void **state)
     (void)state;
     net_round(net, 0, 1);
     struct saved saved = save(net, 0);
-    // Epoch and sequence, which are the edge's; signs of the step scale and of the weight; offset of a
-    // sparse delta.
-    static const size_t places[] = {1, 9, 28, 32, 34};
+    // Epoch and sequence, which are the edge's; standing; signs of the step scale and of the weight; offset
+    // of a sparse delta.
+    static const size_t places[] = {1, 9, 25, 29, 33, 35};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         size_t flipped = places[i];
         uint8_t before = saved.transactions[flipped];
@@ -256,7 +256,7 @@ static void test_record_with_an_impossible_packet_is_refused(void **state)
 // In place of the indices of the request there is the hash of a list that nobody has.
 static void take_indices_away(struct saved *saved)
 {
-    enum { DELTA_BYTES = 42, PAYLOAD = 50, HEADER_BYTES = 6, SAME_KEYS = 4, HASH_BYTES = 8 };
+    enum { DELTA_BYTES = 43, PAYLOAD = 51, HEADER_BYTES = 6, SAME_KEYS = 4, HASH_BYTES = 8 };
     uint8_t *at = saved->transactions, *packet = at + PAYLOAD;
     size_t entries = packet[2], value_bytes = kernels_section_bytes(KERNELS_INT8, entries);
     struct base_reader reader = base_reader_of(at + DELTA_BYTES, 4);
@@ -298,7 +298,7 @@ static void test_request_that_nobody_can_read_begins_the_edge_anew(void **state)
     net_settle(net, 10 * SECOND);
     for (size_t i = 0; i < 2; i++)
         assert_int_equal(net_edge(net, i, !i, &info)->state, GOSSIP_EDGE_LIVE);
-    assert_true(net_count(net, COUNTER(boots)) >= 2);
+    assert_true(net_count(net, COUNTER(resyncs)) >= 2);
     assert_true(net_count(net, COUNTER(replays)) <= 2);
     assert_true(net_references_match(net));
     net_destroy(net);
@@ -317,7 +317,7 @@ static void test_edge_forgotten_at_its_beginning(void **state)
     (void)state;
     net_edge(net, 0, 1, &info);
     early.as.hello = (struct gossip_hello){
-        .epoch = info.epoch, .reference_hash = base_hash_vector(info.reference, 50), .booted = 50};
+        .epoch = info.epoch, .reference_hash = base_hash_vector(info.reference, 50), .resync_offset = 50};
     net_round(net, 0, 1);
     net_round(net, 1, 1);
     net_tell(net, 0, GOSSIP_EXCHANGE_LINK_DOWN, 1);

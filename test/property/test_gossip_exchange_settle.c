@@ -8,7 +8,7 @@
 // mean.
 static void test_boot_averages_in_blocks(void **state)
 {
-    enum { D = LIMIT_BOOT_BLOCK + 1000 };
+    enum { D = LIMIT_RESYNC_BLOCK + 1000 };
     struct gossip_exchange_options options = defaults(false);
     struct net *net = net_create(2, D, TOPOLOGY_RING, net_seed(7), &options);
     float *other = malloc(D * sizeof *other);
@@ -25,7 +25,7 @@ static void test_boot_averages_in_blocks(void **state)
     net_node_restart(net, 1, fresh);
     net_link_all(net);
     assert_int_equal(net_edge(net, 0, 1, &info)->state, GOSSIP_EDGE_LIVE);
-    assert_true(info.boots >= 1);
+    assert_true(info.resyncs >= 1);
     assert_true(net_references_match(net));
     const float *a = gossip_exchange_model(net->node[0].exchange),
                 *b = gossip_exchange_model(net->node[1].exchange);
@@ -83,7 +83,7 @@ static void test_late_question_does_not_settle_our_doubt(void **state)
 
     (void)state;
     net_edge(net, 0, 1, &info);
-    question.as.hello = (struct gossip_hello){.epoch = info.epoch, .booted = 50, .answer = 1};
+    question.as.hello = (struct gossip_hello){.epoch = info.epoch, .resync_offset = 50, .answer = 1};
     net_round(net, 0, 1);
     net->node[0].paused = true; // asks, and does not see the answer
     net_settle(net, SECOND / 100);
@@ -99,7 +99,7 @@ static void test_late_question_does_not_settle_our_doubt(void **state)
     net_settle(net, 10 * SECOND);
     assert_int_equal(net_edge(net, 1, 0, &info)->state, GOSSIP_EDGE_LIVE);
     assert_true(net_references_match(net));
-    assert_int_equal(net_count(net, COUNTER(boots)), 0);
+    assert_int_equal(net_count(net, COUNTER(resyncs)), 0);
     net_destroy(net);
 }
 
@@ -153,7 +153,7 @@ static void test_lost_decision_to_boot_is_told_again(void **state)
 {
     struct net *net = linked_net(2, 50, false, net_seed(23));
     struct gossip_message other = {.kind = GOSSIP_HELLO,
-                                   .as.hello = {.epoch = 7, .sequence = 3, .booted = 50}};
+                                   .as.hello = {.epoch = 7, .sequence = 3, .resync_offset = 50}};
     struct gossip_exchange_event event = {
         .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(1), .message = &other};
     struct gossip_edge_info info;
@@ -161,7 +161,7 @@ static void test_lost_decision_to_boot_is_told_again(void **state)
     (void)state;
     net->loss_chance = 1;
     assert_int_equal(net_step(net, 0, &event), BASE_OK);
-    assert_int_equal(net_edge(net, 0, 1, &info)->state, GOSSIP_EDGE_BOOT);
+    assert_int_equal(net_edge(net, 0, 1, &info)->state, GOSSIP_EDGE_RESYNC);
     net->loss_chance = 0;
     other = (struct gossip_message){.kind = GOSSIP_BUSY,
                                     .as.busy = {.epoch = 8}}; // the first block was lost, too
@@ -194,7 +194,7 @@ static void test_answer_that_does_not_fit_is_asked_for_once(void **state)
     net->node[0].paused = false;
     net_link(net, 0, 1);
     net_settle(net, SECOND);
-    assert_true(net_count(net, COUNTER(boots)) >= 2);
+    assert_true(net_count(net, COUNTER(resyncs)) >= 2);
     for (uint64_t round = 2; round < 60; round++)
         net_round_all(net, round);
     assert_true(net_references_match(net));

@@ -78,7 +78,7 @@ static void check_weight(float w, float ratio, enum kernels_format values, uint6
             assert_true(fabs(after[j] - before[j]) < 1e-5 * (1 + fabs(before[j])));
         assert_true(net_references_match(net));
     }
-    assert_int_equal(net_count(net, COUNTER(boots)), 0);
+    assert_int_equal(net_count(net, COUNTER(resyncs)), 0);
     assert_int_equal(net_count(net, COUNTER(exchanges)), 2 * ROUNDS);
     net_destroy(net);
 }

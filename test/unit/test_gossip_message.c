@@ -56,6 +56,7 @@ static void any_exchange(struct gossip_exchange_message *exchange)
     exchange->epoch = any_u64();
     exchange->sequence = any_u64();
     exchange->clock = any_u64();
+    exchange->standing = (uint8_t)base_rng_below(&rng, 3);
     exchange->step_scale = (float)base_rng_uniform(&rng);
     exchange->pace_ns = any_u64();
     exchange->form = (uint8_t)base_rng_below(&rng, 2);
@@ -104,8 +105,9 @@ static struct gossip_message any_message(enum gossip_message_kind kind)
                                                  .sequence = any_u64(),
                                                  .reference_hash = any_u64(),
                                                  .correction_hash = any_u64(),
-                                                 .booted = any_u64(),
-                                                 .answer = (uint8_t)base_rng_below(&rng, 256)};
+                                                 .resync_offset = any_u64(),
+                                                 .answer = (uint8_t)base_rng_below(&rng, 256),
+                                                 .standing = (uint8_t)base_rng_below(&rng, 3)};
     } else if (kind == GOSSIP_XCHG || kind == GOSSIP_XACK) {
         any_exchange(&message.as.exchange);
     } else if (kind == GOSSIP_BUSY) {
@@ -191,14 +193,15 @@ static void check_standard(const struct gossip_message *message, const uint8_t *
         assert_int_equal(array->ptr[8].via.u64, message->as.tell.values_bytes);
     }
     if (message->kind == GOSSIP_XCHG || message->kind == GOSSIP_XACK) {
-        assert_int_equal(array->size, 12);
+        assert_int_equal(array->size, 13);
         assert_true(array->ptr[1].via.u64 == message->as.exchange.epoch);
-        assert_int_equal(array->ptr[4].type, MSGPACK_OBJECT_FLOAT32);
-        assert_true((float)array->ptr[4].via.f64 == message->as.exchange.step_scale);
+        assert_int_equal(array->ptr[4].via.u64, message->as.exchange.standing);
         assert_int_equal(array->ptr[5].type, MSGPACK_OBJECT_FLOAT32);
-        assert_true((float)array->ptr[5].via.f64 == message->as.exchange.weight);
-        assert_true(array->ptr[6].via.u64 == message->as.exchange.pace_ns);
-        assert_int_equal(array->ptr[10].via.u64, message->as.exchange.delta_bytes);
+        assert_true((float)array->ptr[5].via.f64 == message->as.exchange.step_scale);
+        assert_int_equal(array->ptr[6].type, MSGPACK_OBJECT_FLOAT32);
+        assert_true((float)array->ptr[6].via.f64 == message->as.exchange.weight);
+        assert_true(array->ptr[7].via.u64 == message->as.exchange.pace_ns);
+        assert_int_equal(array->ptr[11].via.u64, message->as.exchange.delta_bytes);
     }
     msgpack_unpacked_destroy(&result);
 }
@@ -327,57 +330,63 @@ static void test_malformed_headers_are_refused(void **state)
         {"a newline in a text", {0x92, 6, 0xa2, 'a', '\n'}, 5},
         {"a byte over 127 in a text", {0x92, 6, 0xa2, 0xc3, 0xa4}, 5},
         {"delete in a text", {0x92, 6, 0xa1, 0x7f}, 4},
-        {"answer of 256", {0x97, 2, 1, 1, 1, 1, 1, 0xcd, 1, 0}, 10},
+        {"answer of 256", {0x98, 2, 1, 1, 1, 1, 1, 0xcd, 1, 0, 0}, 11},
+        {"hello of a fourth standing", {0x98, 2, 1, 1, 1, 1, 1, 0, 3}, 9},
+        {"exchange of a fourth standing",
+         {0x9d, 3, 1, 1, 1, 3, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+         22},
         {"step scale in float 64",
-         {0x9c, 3, 1, 1, 1, 0xcb, 0, 0, 0, 0, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-         25},
-        {"step scale as an integer", {0x9c, 3, 1, 1, 1, 1, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 17},
+         {0x9d, 3, 1, 1, 1, 0, 0xcb, 0, 0, 0, 0, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+         26},
+        {"step scale as an integer", {0x9d, 3, 1, 1, 1, 0, 1, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 18},
         {"step scale NaN",
-         {0x9c, 3, 1, 1, 1, 0xca, 0x7f, 0xc0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-         21},
+         {0x9d, 3, 1, 1, 1, 0, 0xca, 0x7f, 0xc0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+         22},
         {"step scale infinite",
-         {0x9c, 3, 1, 1, 1, 0xca, 0x7f, 0x80, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-         21},
+         {0x9d, 3, 1, 1, 1, 0, 0xca, 0x7f, 0x80, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+         22},
         {"step scale negative",
-         {0x9c, 3, 1, 1, 1, 0xca, 0xbf, 0x80, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-         21},
-        {"weight 0", {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0xca, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 21},
+         {0x9d, 3, 1, 1, 1, 0, 0xca, 0xbf, 0x80, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+         22},
+        {"weight 0", {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 0xca, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 22},
         {"weight above 1",
-         {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0x80, 0, 1, 0, 0, 0, 0, 0, 0},
-         21},
-        {"weight negative", {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0xca, 0xbf, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 21},
-        {"weight NaN", {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0xca, 0x7f, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0}, 21},
+         {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0x80, 0, 1, 0, 0, 0, 0, 0, 0},
+         22},
+        {"weight negative",
+         {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 0xca, 0xbf, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+         22},
+        {"weight NaN", {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 0xca, 0x7f, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0}, 22},
         {"weight infinite",
-         {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0xca, 0x7f, 0x80, 0, 0, 0, 0, 0, 0, 0, 0},
-         21},
-        {"weight as an integer", {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0}, 17},
+         {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 0xca, 0x7f, 0x80, 0, 0, 0, 0, 0, 0, 0, 0},
+         22},
+        {"weight as an integer", {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0}, 18},
         {"a block with another weight than 1/2",
-         {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0xca, 0x3e, 0x80, 0, 0, 0, 1, 0, 0, 0, 0},
-         21},
+         {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 0xca, 0x3e, 0x80, 0, 0, 0, 1, 0, 0, 0, 0},
+         22},
         {"a clock with a payload", {0x92, 10, 1, 9}, 4},
         {"a clock without a round", {0x91, 10}, 2},
-        {"form 2", {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 2, 0, 0, 0, 0}, 21},
+        {"form 2", {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 2, 0, 0, 0, 0}, 22},
         {"a sparse delta with an offset",
-         {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 1, 0, 0, 0},
-         21},
+         {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 1, 0, 0, 0},
+         22},
         {"a block with keys",
-         {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 1, 0, 1, 0, 0},
-         21},
-        {"keys beyond 1", {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 2, 0, 0}, 21},
+         {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 1, 0, 1, 0, 0},
+         22},
+        {"keys beyond 1", {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 2, 0, 0}, 22},
         {"delta longer than what is left",
-         {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 2, 0, 9},
-         22},
+         {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 2, 0, 9},
+         23},
         {"moment longer than what is left",
-         {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 1, 1, 9},
-         22},
+         {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 1, 1, 9},
+         23},
         {"lengths that add up to 2^32",
-         {0x9c, 3, 1, 1, 1, 0xca, 0,    0,    0,    0,    0xca, 0x3f, 0,
-          0,    0, 0, 0, 0, 0,    0xce, 0xff, 0xff, 0xff, 0xff, 1},
-         25},
+         {0x9d, 3, 1, 1, 1, 0, 0xca, 0,    0,    0,    0,    0xca, 0x3f,
+          0,    0, 0, 0, 0, 0, 0,    0xce, 0xff, 0xff, 0xff, 0xff, 1},
+         26},
         {"a delta of 2^32 bytes",
-         {0x9c, 3, 1, 1, 1,    0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0,
-          0,    0, 0, 0, 0xcf, 0,    0, 0, 1, 0, 0,    0,    0, 0},
-         29},
+         {0x9d, 3, 1, 1, 1, 0,    0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0,
+          0,    0, 0, 0, 0, 0xcf, 0,    0, 0, 1, 0, 0,    0,    0, 0},
+         30},
         {"an empty packet of members", {0x92, 7, 0}, 3},
         {"members: more than the limit", {0x92, 7, 0xcd, 0x40, 0x01, 1}, 6},
         {"members: a byte too few", {0x92, 7, 2, 1}, 4},
@@ -398,8 +407,8 @@ static void test_malformed_headers_are_refused(void **state)
         if (gossip_message_decode(cases[i].bytes, cases[i].count, &decoded) != BASE_EFORMAT)
             fail_msg("accepted: %s", cases[i].what);
     }
-    static const uint8_t good[] = {0x9c, 3, 1, 1, 1, 0xca, 0, 0, 0, 0, 0xca,
-                                   0x3f, 0, 0, 0, 0, 0,    0, 0, 1, 0, 9};
+    static const uint8_t good[] = {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 0xca,
+                                   0x3f, 0, 0, 0, 0, 0, 0,    0, 1, 0, 9};
     struct gossip_message decoded;
     assert_int_equal(gossip_message_decode(good, sizeof good, &decoded),
                      BASE_OK); // the cases differ in one thing each

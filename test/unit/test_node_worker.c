@@ -241,7 +241,7 @@ static void import_edge(struct bench *bench)
         correction[i] = 1;
     struct gossip_edge_record record = {.peer = id_of(2),
                                         .sequence = 3,
-                                        .booted = D,
+                                        .resync_offset = D,
                                         .reference = bench->start,
                                         .correction = correction,
                                         .transactions = nothing_open,

@@ -1,0 +1,89 @@
+// How an end stands to the training, and what follows for its model: a stale model never moves a fresh one,
+// a finished one is never moved, and who is behind is drawn to the others (gossip/README.md).
+#include "gossip/exchange/state.h"
+
+void gossip_exchange_standing(struct gossip_exchange *exchange, enum gossip_standing standing)
+{
+    BASE_ASSERT(standing <= GOSSIP_FINISHED);
+    if (exchange->standing == standing)
+        return;
+    exchange->standing = standing;
+    for (size_t i = 0; i < exchange->n_edges; i++)
+        exchange->edges[i]->caught_up = exchange->edges[i]->missed = 0;
+}
+
+void gossip_standing_told(struct gossip_exchange *exchange, enum gossip_standing standing)
+{
+    BASE_ASSERT(standing <= GOSSIP_FINISHED);
+    bool news = standing != exchange->told;
+
+    exchange->told = standing;
+    if (news && !(standing == GOSSIP_PRESENT && exchange->standing == GOSSIP_AWAY))
+        gossip_exchange_standing(exchange, standing);
+}
+
+float gossip_standing_weight(enum gossip_standing ours, enum gossip_standing theirs, float weight)
+{
+    if (ours == theirs && ours != GOSSIP_FINISHED)
+        return weight;
+    if (ours == GOSSIP_AWAY)
+        return 1;
+    return ours == GOSSIP_PRESENT && theirs == GOSSIP_FINISHED ? weight : 0;
+}
+
+// c stands for the drift between two ends that train and are moved alike. What a stale model or a finished
+// one lacks is no drift; both ends see the same two standings, so c stays opposite.
+bool gossip_standing_drifts(enum gossip_standing ours, enum gossip_standing theirs)
+{
+    return ours == theirs && ours != GOSSIP_FINISHED;
+}
+
+int gossip_standing_adopts(enum gossip_standing ours, enum gossip_standing theirs)
+{
+    if (ours == theirs)
+        return 0;
+    if (ours == GOSSIP_FINISHED || theirs == GOSSIP_FINISHED)
+        return theirs == GOSSIP_FINISHED ? 1 : -1;
+    return ours == GOSSIP_AWAY ? 1 : -1;
+}
+
+// The exchanges of an edge that carry what came together in `missed` rounds: as many as those rounds would
+// have had, and no more than it takes to send every entry once.
+static uint64_t asked_of(const struct gossip_exchange *exchange, uint64_t missed)
+{
+    uint64_t all = exchange->options.parameters / exchange->entries + 1;
+    uint64_t fair = missed / (exchange->n_edges ? exchange->n_edges : 1) + 1;
+
+    return fair < all ? fair : all;
+}
+
+static bool caught_up(const struct gossip_exchange *exchange)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < exchange->n_edges; i++) {
+        const struct gossip_edge *edge = exchange->edges[i];
+        if (edge->state == GOSSIP_EDGE_DOWN)
+            continue;
+        if (edge->caught_up < asked_of(exchange, edge->missed) || edge->caught_up == 0)
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+void gossip_standing_met(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t clock)
+{
+    if (exchange->standing != GOSSIP_AWAY)
+        return;
+    if (edge->caught_up++ == 0)
+        edge->missed = clock > edge->clock ? clock - edge->clock : 0;
+    if (caught_up(exchange))
+        exchange->standing = GOSSIP_PRESENT;
+}
+
+void gossip_standing_adopted(struct gossip_exchange *exchange)
+{
+    if (exchange->standing == GOSSIP_AWAY)
+        exchange->standing = GOSSIP_PRESENT;
+}
