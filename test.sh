@@ -42,7 +42,7 @@ run() { # run PRESET [CTEST OPTION...]; as many busy tests as cores, and beside 
 }
 
 # What measures times, or lasts for minutes at the speed of sanitizers, runs once, as it is released; so does the lint.
-timed='^e2e\.(chaos|kill_moments|compose|events)$'
+timed='^e2e\.(chaos|kill_moments|slow_links|compose|events)$'
 # Browsers and programs that others wrote gain nothing from our sanitizers, and a sweep is many runs of one program.
 outside='^e2e\.(report|page|sweep)$'
 # CMake forgets all other settings when the compiler of a folder changes: asan used to be built with gcc.

@@ -1,4 +1,5 @@
-"""Hosts on a network of their own: one network namespace a node, and a router between them that can lose packets.
+"""Hosts on a network of their own: one network namespace a node, and a router between them that can lose packets and
+be slow.
 
 The namespaces have no names. They live in file descriptors of this process and in the processes inside, and are gone
 when both are: nothing is left over, however a test ends. Root, iproute2 and nftables are needed."""
@@ -76,6 +77,14 @@ class Network:
         space.run("ip", "-batch", "-", said=f"link set lo up\naddr add {far} dev net\nlink set net up\n"
                   f"route add default via {near[:-3]}\n")
 
+    def limit(self, mbit, queue_ms=200):
+        """So many Mbit/s each way for each host, and a queue before each way that holds what passes in `queue_ms`."""
+        burst = max(4000, int(mbit * 1e6 / 8 * 0.01))  # 10 ms of it, and no less than two packets
+        shape = ("root", "tbf", "rate", f"{mbit:g}mbit", "burst", f"{burst}b", "latency", f"{queue_ms}ms")
+        for i, space in enumerate(self.spaces):
+            self.router.run("tc", "qdisc", "replace", "dev", f"host{i}", *shape)
+            space.run("tc", "qdisc", "replace", "dev", "net", *shape)
+
     @staticmethod
     def address(i):
         return f"10.7.{i}.2"
@@ -114,6 +123,14 @@ class Network:
         else:
             self.set("silence")
 
+    def deafen(self, *hosts):
+        """Nothing reaches them; what they send goes out."""
+        self.set("deaf", *(f"ip daddr {self.address(i)}" for i in hosts))
+
+    def mute(self, *hosts):
+        """Nothing that they send arrives; they hear everybody."""
+        self.set("mute", *(f"ip saddr {self.address(i)}" for i in hosts))
+
     def close(self):
         for space in (self.router, *self.spaces):
             space.close()
@@ -123,7 +140,7 @@ def missing():
     """Why there can be no such network here; None: there can."""
     if os.geteuid() != 0:
         return "not root: network namespaces can't be made"
-    for tool, package in (("ip", "iproute2"), ("nft", "nftables")):
+    for tool, package in (("ip", "iproute2"), ("tc", "iproute2"), ("nft", "nftables")):
         if not shutil.which(tool, path=PATH):
             return f"{tool} is not here (Debian: {package})"
     try:
@@ -131,6 +148,7 @@ def missing():
         try:
             network.partition([0], [1])
             network.lose(30)
+            network.limit(1)
             network.heal()
         finally:
             network.close()
