@@ -125,7 +125,10 @@ for item in "${missing[@]}"; do
 done
 if [ ${#packages[@]} -gt 0 ]; then
     echo "setup.sh: installing: ${packages[*]}"
-    apt_get install -y --no-install-recommends "${packages[@]}" >/dev/null
+    if ! apt_get install -y --no-install-recommends "${packages[@]}" >/dev/null; then
+        ! is_ubuntu || echo "setup.sh: some of these are in Ubuntu's component universe: is it in apt's sources?" >&2
+        exit 1
+    fi
 fi
 if [ $for_test = yes ] && ! has_promtool >/dev/null; then
     fetch_promtool

@@ -14,7 +14,9 @@
 static struct topology_member named(const char *name)
 {
     struct topology_member member = {.slot = TOPOLOGY_NO_SLOT};
-    snprintf(member.name, sizeof member.name, "%s", name);
+    size_t length = strlen(name);
+    assert_true(length < sizeof member.name);
+    memcpy(member.name, name, length + 1);
     member.id[0] = (uint8_t)name[0];
     return member;
 }
