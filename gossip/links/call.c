@@ -1,0 +1,268 @@
+// Whom to call and when. An entry of the peer list is called for ever, but not while it stands for a member
+// that is alive or linked; a member is called while it is wanted, and one turn for packets that wait. A turn
+// asks for the addresses and tries each of them; pauses between turns double, with jitter.
+#include "base/hash.h"
+#include "gossip/links/links_private.h"
+#include <stdlib.h>
+
+static bool is_entry(const struct gossip_links_target *target)
+{
+    return target->entry != GOSSIP_NO_ENTRY;
+}
+
+struct gossip_links_target call_member(const struct peer *peer)
+{
+    return (struct gossip_links_target){.entry = GOSSIP_NO_ENTRY, .peer = peer->id};
+}
+
+static struct gossip_links_target entry_target(size_t entry)
+{
+    return (struct gossip_links_target){.entry = entry};
+}
+
+struct call *call_of(struct gossip_links *links, const struct gossip_links_target *target)
+{
+    if (is_entry(target))
+        return target->entry < links->options.entries ? &links->entry[target->entry].call : NULL;
+    struct peer *peer = links_peer(links, &target->peer);
+    return peer ? &peer->call : NULL;
+}
+
+bool call_wanted(const struct peer *peer)
+{
+    return peer->wanted || peer->packets > 0;
+}
+
+static bool is_busy(enum call_state state)
+{
+    return state == CALL_PAUSED || state == CALL_RESOLVING || state == CALL_UNDER_WAY;
+}
+
+static void become(struct gossip_links *links, const struct gossip_links_target *target, struct call *call,
+                   enum call_state state)
+{
+    BASE_ASSERT(state != CALL_RESOLVING || call->state == CALL_IDLE || call->state == CALL_PAUSED);
+    BASE_ASSERT(state != CALL_UNDER_WAY || call->state == CALL_RESOLVING || call->state == CALL_UNDER_WAY);
+    if (!is_entry(target)) {
+        links->n_calls += is_busy(state);
+        links->n_calls -= is_busy(call->state);
+    }
+    call->state = state;
+}
+
+static uint64_t random_below(struct gossip_links *links, uint64_t bound)
+{
+    links->entropy += 0x9e3779b97f4a7c15ull;
+    return base_hash_mix(links->entropy) % bound;
+}
+
+static uint64_t with_jitter(struct gossip_links *links, uint64_t pause_ns)
+{
+    return pause_ns / 2 + random_below(links, pause_ns); // 0.5 to 1.5
+}
+
+static void wait_until(struct gossip_links *links, struct call *call, uint64_t due_ns)
+{
+    call->due_ns = due_ns;
+    links_due(links, due_ns);
+}
+
+void call_again(struct gossip_links *links, const struct gossip_links_target *target, struct call *call,
+                uint64_t pause_ns)
+{
+    become(links, target, call, CALL_PAUSED);
+    wait_until(links, call, links->now_ns + with_jitter(links, pause_ns));
+}
+
+void call_hurry(struct gossip_links *links, struct call *call)
+{
+    uint64_t due_ns = links->now_ns + with_jitter(links, GOSSIP_LINKS_PAUSE_MIN_NS);
+    call->pause_ns = GOSSIP_LINKS_PAUSE_MIN_NS;
+    if (call->state == CALL_PAUSED && due_ns < call->due_ns)
+        wait_until(links, call, due_ns);
+}
+
+static void ask(struct gossip_links *links, const struct gossip_links_target *target, struct call *call)
+{
+    become(links, target, call, CALL_RESOLVING);
+    wait_until(links, call, links->now_ns + GOSSIP_LINKS_RESOLVE_NS);
+    links_act(links, GOSSIP_LINKS_RESOLVE)->target = *target;
+}
+
+void call_start(struct gossip_links *links, const struct gossip_links_target *target, struct call *call)
+{
+    if (call->state == CALL_IDLE && links->started && !links->leaving)
+        ask(links, target, call);
+}
+
+void call_idle(struct gossip_links *links, const struct gossip_links_target *target, struct call *call)
+{
+    become(links, target, call, CALL_IDLE);
+}
+
+void call_hold(struct gossip_links *links, const struct gossip_links_target *target, struct call *call)
+{
+    become(links, target, call, CALL_HELD);
+    if (!call->flapping)
+        call->pause_ns = GOSSIP_LINKS_PAUSE_MIN_NS;
+}
+
+static uint64_t next_pause(struct call *call)
+{
+    uint64_t pause_ns = call->pause_ns;
+    call->pause_ns = 2 * pause_ns < GOSSIP_LINKS_PAUSE_MAX_NS ? 2 * pause_ns : GOSSIP_LINKS_PAUSE_MAX_NS;
+    return pause_ns;
+}
+
+// Links that end again and again soon after they came are called for with growing pauses.
+void call_after_link(struct gossip_links *links, const struct gossip_links_target *target, struct call *call,
+                     uint64_t lasted_ns, bool hopeless)
+{
+    call->flapping = lasted_ns < GOSSIP_LINKS_PAUSE_MAX_NS;
+    if (!call->flapping)
+        call->pause_ns = GOSSIP_LINKS_PAUSE_MIN_NS;
+    call_again(links, target, call, hopeless ? GOSSIP_LINKS_PAUSE_REFUSED_NS : next_pause(call));
+}
+
+// -- a turn
+
+static bool was_reached(const struct gossip_links *links, const struct gossip_id *id)
+{
+    uint64_t hash = links_hash(links, id);
+    for (size_t i = 0; i < links->n_reached && i < LINKS_REACHED; i++)
+        if (links->reached[i] == hash)
+            return true;
+    return false;
+}
+
+void call_reached(struct gossip_links *links, const struct gossip_id *id)
+{
+    if (!links->reached)
+        links->reached = calloc(LINKS_REACHED, sizeof *links->reached);
+    if (links->reached && !was_reached(links, id))
+        links->reached[links->n_reached++ % LINKS_REACHED] = links_hash(links, id);
+}
+
+void call_entry_state(struct gossip_links *links, size_t entry, enum gossip_entry_state state)
+{
+    struct gossip_entry *shown = &links->entry[entry].shown;
+    if (shown->state != state)
+        shown->since_ns = links->now_ns;
+    shown->state = state;
+    links_act(links, GOSSIP_LINKS_ENTRY)->target = entry_target(entry);
+}
+
+// A closed port is evidence only of who was reached by a call of this node: a firewall that refuses, for a
+// host that can call but not be called, says nothing.
+static void tell_closed(struct gossip_links *links, const struct gossip_id *id)
+{
+    const struct peer *peer = links_peer(links, id);
+    if (peer->active || !was_reached(links, id))
+        return;
+    links->totals.evidence++;
+    links_act(links, GOSSIP_LINKS_UNREACHABLE)->peer = *id;
+}
+
+static void turn_over(struct gossip_links *links, const struct gossip_links_target *target, struct call *call)
+{
+    call_again(links, target, call, next_pause(call));
+    if (is_entry(target)) {
+        struct entry *entry = &links->entry[target->entry];
+        if (entry->self_seen && entry->shown.state != GOSSIP_ENTRY_SELF) {
+            entry->shown.known = false;
+            call_entry_state(links, target->entry, GOSSIP_ENTRY_SELF);
+        }
+        entry->self_seen = false;
+    } else if (call->closed && call->addresses > 0) {
+        tell_closed(links, &target->peer);
+    }
+}
+
+static void call_next_address(struct gossip_links *links, const struct gossip_links_target *target,
+                              struct call *call)
+{
+    struct link *link = call->tried < call->addresses ? links_add(links) : NULL;
+    if (!link) {
+        call->closed &= call->tried == call->addresses;
+        turn_over(links, target, call);
+        return;
+    }
+    link->state = GOSSIP_LINK_CALLING;
+    link->caller = true;
+    link->target = *target;
+    links_due(links, links->now_ns + links->options.call_ns);
+    become(links, target, call, CALL_UNDER_WAY);
+    call->link = link->handle;
+    links->totals.called++;
+    struct gossip_links_action *action = links_act(links, GOSSIP_LINKS_CALL);
+    action->target = *target;
+    action->link = link->handle;
+    action->address = (call->first + call->tried++) % call->addresses;
+}
+
+void call_resolved(struct gossip_links *links, const struct gossip_links_target *target, size_t addresses)
+{
+    struct call *call = call_of(links, target);
+    if (!call || call->state != CALL_RESOLVING)
+        return;
+    call->addresses = addresses;
+    call->tried = 0;
+    // Not all nodes begin with the same one of a name's addresses.
+    call->first = is_entry(target) && addresses ? (size_t)random_below(links, addresses) : 0;
+    call->closed = true;
+    call_next_address(links, target, call);
+}
+
+void call_failed(struct gossip_links *links, const struct gossip_links_target *target, struct call *call,
+                 bool closed, bool refused)
+{
+    BASE_ASSERT(call->state == CALL_UNDER_WAY);
+    call->closed &= closed;
+    if (refused)
+        call_again(links, target, call, GOSSIP_LINKS_PAUSE_REFUSED_NS);
+    else
+        call_next_address(links, target, call);
+}
+
+void call_timer(struct gossip_links *links, const struct gossip_links_target *target, struct call *call)
+{
+    if (call->state != CALL_PAUSED && call->state != CALL_RESOLVING)
+        return;
+    if (links->now_ns < call->due_ns) {
+        links_due(links, call->due_ns);
+    } else if (call->state == CALL_RESOLVING) {
+        call->closed = false;
+        turn_over(links, target, call);
+    } else if (is_entry(target) || call_wanted(links_peer(links, &target->peer))) {
+        ask(links, target, call);
+    } else {
+        call_idle(links, target, call);
+    }
+}
+
+// -- after a link
+
+static bool stands_for(const struct entry *entry, const struct gossip_id *id)
+{
+    return entry->shown.known && gossip_id_compare(&entry->shown.id, id) == 0;
+}
+
+void call_entries_hold(struct gossip_links *links, const struct gossip_id *id)
+{
+    for (size_t i = 0; i < links->options.entries && !links->leaving; i++) {
+        const struct gossip_links_target target = entry_target(i);
+        if (stands_for(&links->entry[i], id))
+            call_hold(links, &target, &links->entry[i].call);
+    }
+}
+
+void call_entries_release(struct gossip_links *links, const struct gossip_id *id, uint64_t lasted_ns,
+                          bool hopeless)
+{
+    for (size_t i = 0; i < links->options.entries && !links->leaving; i++) {
+        const struct gossip_links_target target = entry_target(i);
+        struct call *call = &links->entry[i].call;
+        if (stands_for(&links->entry[i], id) && call->state == CALL_HELD)
+            call_after_link(links, &target, call, lasted_ns, hopeless);
+    }
+}

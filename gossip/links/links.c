@@ -1,0 +1,582 @@
+#include "gossip/links/links.h"
+#include "gossip/links/links_private.h"
+#include <stdlib.h>
+#include <string.h>
+
+// -- words
+
+static const struct {
+    const char *text, *bye;
+} closes[] = {
+    [GOSSIP_CLOSE_IDLE] = {"idle", "idle"},
+    [GOSSIP_CLOSE_LEAVING] = {"it leaves", "leaving"},
+    [GOSSIP_CLOSE_SILENT] = {"taken for dead", "silent"},
+    [GOSSIP_CLOSE_REPLACED] = {"a newer link took over", "replaced"},
+    [GOSSIP_CLOSE_DUPLICATE_IDENTITY] = {"another process with this id has a link that works",
+                                         "duplicate identity at "},
+    [GOSSIP_CLOSE_NOT_ALLOWED] = {"not on the allow-list (cluster.allow_file)",
+                                  "not on the allow-list of this node"},
+    [GOSSIP_CLOSE_OTHER_PROTOCOL] = {"another protocol version", NULL},
+    [GOSSIP_CLOSE_OTHER_MODEL] = {"another model", NULL},
+    [GOSSIP_CLOSE_OTHER_RULES] = {"other settings", NULL},
+    [GOSSIP_CLOSE_BROKEN] = {"a message that breaks the protocol", "your messages break the protocol"},
+    [GOSSIP_CLOSE_TIMEOUT] = {"no handshake in time", NULL},
+    [GOSSIP_CLOSE_NO_GREETING] = {"no greeting in time", NULL},
+    [GOSSIP_CLOSE_NOT_NEEDED] = {"another link to the same node is in use", NULL},
+    [GOSSIP_CLOSE_SELF] = {"this node itself", NULL},
+    [GOSSIP_CLOSE_HEARD] = {"it said goodbye", NULL},
+    [GOSSIP_CLOSE_REFUSED_THERE] = {"refused there", NULL},
+};
+
+const char *gossip_close_text(enum gossip_close why)
+{
+    return closes[why].text;
+}
+
+const char *gossip_close_bye(enum gossip_close why)
+{
+    return closes[why].bye;
+}
+
+enum gossip_close gossip_close_of(const char *reason)
+{
+    for (unsigned why = GOSSIP_CLOSE_IDLE; why < GOSSIP_CLOSE_DUPLICATE_IDENTITY; why++)
+        if (strcmp(reason, closes[why].bye) == 0)
+            return (enum gossip_close)why;
+    const char *duplicate = closes[GOSSIP_CLOSE_DUPLICATE_IDENTITY].bye;
+    return strncmp(reason, duplicate, strlen(duplicate)) == 0 ? GOSSIP_CLOSE_DUPLICATE_IDENTITY
+                                                              : GOSSIP_CLOSE_REFUSED_THERE;
+}
+
+bool gossip_close_is_refusal(enum gossip_close why)
+{
+    return why >= GOSSIP_CLOSE_NOT_ALLOWED && why <= GOSSIP_CLOSE_OTHER_RULES;
+}
+
+enum gossip_close gossip_links_compare(const struct gossip_greeting *ours,
+                                       const struct gossip_greeting *theirs)
+{
+    if (theirs->protocol != ours->protocol)
+        return GOSSIP_CLOSE_OTHER_PROTOCOL;
+    if (theirs->schema != ours->schema || theirs->parameters != ours->parameters)
+        return GOSSIP_CLOSE_OTHER_MODEL;
+    return theirs->rules != ours->rules ? GOSSIP_CLOSE_OTHER_RULES : GOSSIP_CLOSE_NOT_NEEDED;
+}
+
+const char *gossip_entry_state_name(enum gossip_entry_state state)
+{
+    static const char *const names[] = {"unknown", "member", "self", "refused"};
+    return names[state];
+}
+
+// -- life
+
+enum base_error gossip_links_create(const struct gossip_links_options *options, struct gossip_links **out)
+{
+    struct gossip_links *links = calloc(1, sizeof *links);
+    if (!links)
+        return BASE_ENOMEM;
+    links->options = *options;
+    if (!links->options.call_ns)
+        links->options.call_ns = GOSSIP_LINKS_CALL_NS;
+    links->now_ns = options->now_ns;
+    links->due_ns = UINT64_MAX;
+    TAILQ_INIT(&links->links);
+    TAILQ_INIT(&links->peers);
+    STAILQ_INIT(&links->packets);
+    links->entry = calloc(options->entries + 1, sizeof *links->entry);
+    if (!links->entry) {
+        gossip_links_destroy(links);
+        return BASE_ENOMEM;
+    }
+    for (size_t i = 0; i < options->entries; i++) {
+        links->entry[i].shown.since_ns = options->now_ns;
+        links->entry[i].call.pause_ns = GOSSIP_LINKS_PAUSE_MIN_NS;
+    }
+    *out = links;
+    return BASE_OK;
+}
+
+void gossip_links_destroy(struct gossip_links *links)
+{
+    struct link *link;
+    struct peer *peer;
+    if (!links)
+        return;
+    for (size_t i = 0; i < links->n_actions; i++)
+        free(links->action[(links->first_action + i) % links->actions_capacity].packet);
+    links_drop_packets(links, NULL);
+    while ((link = TAILQ_FIRST(&links->links))) {
+        TAILQ_REMOVE(&links->links, link, all);
+        free(link);
+    }
+    while ((peer = TAILQ_FIRST(&links->peers))) {
+        TAILQ_REMOVE(&links->peers, peer, all);
+        free(peer);
+    }
+    free(links->handed);
+    free(links->slot);
+    free(links->bucket);
+    free(links->reached);
+    free(links->action);
+    free(links->entry);
+    free(links);
+}
+
+// -- events
+
+static void start(struct gossip_links *links)
+{
+    struct peer *peer;
+    links->started = true;
+    for (size_t i = 0; i < links->options.entries; i++) {
+        const struct gossip_links_target target = {.entry = i};
+        call_start(links, &target, &links->entry[i].call);
+    }
+    TAILQ_FOREACH(peer, &links->peers, all)
+    {
+        const struct gossip_links_target member = call_member(peer);
+        if (call_wanted(peer))
+            call_start(links, &member, &peer->call);
+    }
+}
+
+static void want_one(struct gossip_links *links, const struct gossip_id *id)
+{
+    struct peer *peer = gossip_id_compare(id, &links->options.self) ? links_peer_made(links, id) : NULL;
+    if (!peer)
+        return;
+    const struct gossip_links_target member = call_member(peer);
+    peer->want_turn = links->want_turn;
+    if (peer->wanted)
+        return;
+    peer->wanted = peer->alive = true;
+    peer->told = false;
+    peer->missing_ns = links->now_ns;
+    links_due(links, links->now_ns + GOSSIP_LINKS_MISSING_NS);
+    call_hurry(links, &peer->call);
+    call_start(links, &member, &peer->call);
+}
+
+static void want(struct gossip_links *links, const struct gossip_id *ids, size_t count)
+{
+    struct peer *peer, *next;
+    links->want_turn++;
+    for (size_t i = 0; i < count && !links->leaving; i++)
+        want_one(links, &ids[i]);
+    for (peer = TAILQ_FIRST(&links->peers); peer; peer = next) {
+        next = TAILQ_NEXT(peer, all);
+        if (!peer->wanted || peer->want_turn == links->want_turn)
+            continue;
+        peer->wanted = false;
+        if (peer->active)
+            links_due(links, peer->active->used_ns + GOSSIP_LINKS_IDLE_NS);
+        links_peer_release(links, peer);
+    }
+}
+
+// Without a link the member is called for it.
+static void packet(struct gossip_links *links, const struct gossip_links_event *event)
+{
+    void *owner;
+    uint64_t active = gossip_links_active(links, &event->peer, &owner);
+    if (active) {
+        struct gossip_links_action *action = links_act(links, GOSSIP_LINKS_SEND);
+        gossip_links_sent(links, active, links->now_ns);
+        action->link = active;
+        action->owner = owner;
+        action->peer = event->peer;
+        action->bytes = event->bytes;
+        action->count = event->count;
+        return;
+    }
+    if (links->leaving || gossip_id_compare(&event->peer, &links->options.self) == 0 ||
+        (links->n_calls >= GOSSIP_LINKS_CALLS && !links_peer(links, &event->peer)))
+        return; // as if lost on the way
+    struct packet *made = malloc(sizeof *made + event->count);
+    struct peer *peer = made ? links_peer_made(links, &event->peer) : NULL;
+    if (!peer) {
+        free(made);
+        return;
+    }
+    *made = (struct packet){.peer = peer, .since_ns = links->now_ns, .count = event->count};
+    memcpy(made->bytes, event->bytes, event->count);
+    if (links->totals.packets == GOSSIP_LINKS_PACKETS) { // the oldest is worth least
+        struct packet *oldest = STAILQ_FIRST(&links->packets);
+        STAILQ_REMOVE_HEAD(&links->packets, next);
+        oldest->peer->packets--;
+        links->totals.packets--;
+        free(oldest);
+    }
+    STAILQ_INSERT_TAIL(&links->packets, made, next);
+    links->totals.packets++;
+    peer->packets++;
+    links_due(links, links->now_ns + GOSSIP_LINKS_PACKET_NS);
+    const struct gossip_links_target member = call_member(peer);
+    call_start(links, &member, &peer->call);
+}
+
+// Entries that stand for a living member are not called; whoever is gone is looked for.
+static void member(struct gossip_links *links, const struct gossip_id *id, bool alive)
+{
+    struct peer *peer = links_peer(links, id);
+    if (peer) {
+        if (alive && !peer->alive) {
+            call_hurry(links, &peer->call);
+            peer->told = false;
+            peer->missing_ns = links->now_ns;
+            links_due(links, links->now_ns + GOSSIP_LINKS_MISSING_NS);
+        }
+        peer->alive = alive;
+    }
+    if (alive)
+        call_entries_hold(links, id);
+    else if (!peer || !peer->active)
+        call_entries_release(links, id, UINT64_MAX, false);
+}
+
+static void part(struct gossip_links *links, const struct gossip_id *id, enum gossip_close why)
+{
+    struct peer *peer = links_peer(links, id);
+    if (!peer)
+        return;
+    links_drop_packets(links, peer);
+    if (peer->active)
+        pair_close(links, peer->active, why);
+    else
+        links_peer_release(links, peer);
+}
+
+static void allow(struct gossip_links *links)
+{
+    struct link *link;
+    TAILQ_FOREACH(link, &links->links, all)
+    if (link->peer && !pair_allows(links, &link->peer->id))
+        pair_close(links, link, GOSSIP_CLOSE_NOT_ALLOWED);
+}
+
+static void stalled(struct gossip_links *links, struct link *link, bool on)
+{
+    if (link->stalled == on)
+        return;
+    link->stalled = on;
+    link->used_ns = links->now_ns; // what stood still was not idle
+    links_due(links, links->now_ns + GOSSIP_LINKS_IDLE_NS);
+}
+
+static void expire_packets(struct gossip_links *links)
+{
+    struct packet *oldest;
+    while ((oldest = STAILQ_FIRST(&links->packets))) {
+        if (links_after(links->now_ns, oldest->since_ns) < GOSSIP_LINKS_PACKET_NS) {
+            links_due(links, oldest->since_ns + GOSSIP_LINKS_PACKET_NS);
+            return;
+        }
+        struct peer *peer = oldest->peer;
+        STAILQ_REMOVE_HEAD(&links->packets, next);
+        peer->packets--;
+        links->totals.packets--;
+        free(oldest);
+        links_peer_release(links, peer);
+    }
+}
+
+static bool is_missing(const struct gossip_links *links, const struct peer *peer, uint64_t now_ns)
+{
+    return peer->wanted && peer->alive && !peer->active && !links->leaving &&
+           links_after(now_ns, peer->missing_ns) >= GOSSIP_LINKS_MISSING_NS;
+}
+
+static void tell_missing(struct gossip_links *links, struct peer *peer)
+{
+    if (!peer->wanted || peer->active || peer->told)
+        return;
+    if (!is_missing(links, peer, links->now_ns)) {
+        uint64_t due_ns = peer->missing_ns + GOSSIP_LINKS_MISSING_NS;
+        if (peer->alive)
+            links_due(links, due_ns);
+        return;
+    }
+    peer->told = true;
+    struct gossip_links_action *action = links_act(links, GOSSIP_LINKS_MISSING);
+    action->peer = peer->id;
+    action->since_ns = peer->missing_ns;
+}
+
+static void timer(struct gossip_links *links)
+{
+    struct link *link;
+    struct peer *peer, *next;
+    if (links->now_ns < links->due_ns)
+        return;
+    links->due_ns = UINT64_MAX;
+    expire_packets(links);
+    TAILQ_FOREACH(link, &links->links, all)
+    pair_timer(links, link);
+    for (size_t i = 0; i < links->options.entries; i++) {
+        const struct gossip_links_target target = {.entry = i};
+        call_timer(links, &target, &links->entry[i].call);
+    }
+    for (peer = TAILQ_FIRST(&links->peers); peer; peer = next) {
+        const struct gossip_links_target target = call_member(peer);
+        next = TAILQ_NEXT(peer, all);
+        call_timer(links, &target, &peer->call);
+        tell_missing(links, peer);
+        links_peer_release(links, peer);
+    }
+}
+
+static void leave(struct gossip_links *links)
+{
+    struct link *link;
+    struct peer *peer, *next;
+    links->leaving = true;
+    links_drop_packets(links, NULL);
+    for (size_t i = 0; i < links->options.entries; i++) {
+        const struct gossip_links_target target = {.entry = i};
+        call_idle(links, &target, &links->entry[i].call);
+    }
+    for (peer = TAILQ_FIRST(&links->peers); peer; peer = next) {
+        const struct gossip_links_target target = call_member(peer);
+        next = TAILQ_NEXT(peer, all);
+        peer->wanted = false;
+        call_idle(links, &target, &peer->call);
+        links_peer_release(links, peer);
+    }
+    TAILQ_FOREACH(link, &links->links, all)
+    if (link->state != GOSSIP_LINK_CLOSING)
+        pair_close(links, link,
+                   link->state == GOSSIP_LINK_ACTIVE ? GOSSIP_CLOSE_LEAVING : GOSSIP_CLOSE_NOT_NEEDED);
+}
+
+static void on_link(struct gossip_links *links, struct link *link, const struct gossip_links_event *event)
+{
+    switch (event->kind) {
+    case GOSSIP_LINKS_PROVEN:
+        pair_proven(links, link, event);
+        break;
+    case GOSSIP_LINKS_GREETING:
+        pair_greeting(links, link, event->greeting);
+        break;
+    case GOSSIP_LINKS_BYE:
+        pair_bye(links, link, event->reason);
+        break;
+    case GOSSIP_LINKS_MESSAGE:
+        pair_message(links, link);
+        break;
+    case GOSSIP_LINKS_ENDED:
+        pair_ended(links, link, event->end);
+        break;
+    default:
+        stalled(links, link, event->on);
+        break;
+    }
+}
+
+static void take(struct gossip_links *links, const struct gossip_links_event *event)
+{
+    struct link *link;
+    switch (event->kind) {
+    case GOSSIP_LINKS_START:
+        start(links);
+        break;
+    case GOSSIP_LINKS_WANT:
+        want(links, event->ids, event->count);
+        break;
+    case GOSSIP_LINKS_RESOLVED:
+        call_resolved(links, &event->target, event->count);
+        break;
+    case GOSSIP_LINKS_PACKET:
+        packet(links, event);
+        break;
+    case GOSSIP_LINKS_MEMBER:
+        member(links, &event->peer, event->alive);
+        break;
+    case GOSSIP_LINKS_PART:
+        part(links, &event->peer, event->why);
+        break;
+    case GOSSIP_LINKS_ALLOW:
+        allow(links);
+        break;
+    case GOSSIP_LINKS_BEGUN:
+        links->begun = true;
+        break;
+    case GOSSIP_LINKS_TIMER:
+        timer(links);
+        break;
+    case GOSSIP_LINKS_LEAVE:
+        if (!links->leaving)
+            leave(links);
+        break;
+    default:
+        link = links_find(links, event->link);
+        if (link)
+            on_link(links, link, event);
+        break;
+    }
+}
+
+// As many actions as the event can bring: of one link, its peer's packets and the links that wait behind it;
+// or of all.
+static size_t actions_of(const struct gossip_links *links, enum gossip_links_event_kind kind)
+{
+    size_t one = 2 * GOSSIP_LINKS_UNDECIDED + 16 + links->totals.packets;
+    if (kind == GOSSIP_LINKS_MESSAGE || kind == GOSSIP_LINKS_PACKET || kind == GOSSIP_LINKS_RESOLVED)
+        return one;
+    return one + links->options.entries + 4 * links->totals.links + 3 * links->n_peers;
+}
+
+enum base_error gossip_links_step(struct gossip_links *links, const struct gossip_links_event *event)
+{
+    if (!links_reserve(links,
+                       actions_of(links, event->kind) + event->count * (event->kind == GOSSIP_LINKS_WANT)))
+        return BASE_ENOMEM;
+    links->now_ns = event->now_ns;
+    links->entropy ^= event->entropy;
+    take(links, event);
+    return BASE_OK;
+}
+
+bool gossip_links_next(struct gossip_links *links, struct gossip_links_action *action)
+{
+    free(links->handed);
+    links->handed = NULL;
+    if (links->n_actions == 0)
+        return false;
+    const struct queued *first = &links->action[links->first_action];
+    *action = first->action;
+    links->handed = first->packet;
+    links->first_action = (links->first_action + 1) % links->actions_capacity;
+    links->n_actions--;
+    return true;
+}
+
+uint64_t gossip_links_deadline(const struct gossip_links *links)
+{
+    return links->due_ns;
+}
+
+// -- beside events
+
+uint64_t gossip_links_accept(struct gossip_links *links, uint64_t now_ns, uint64_t host, void *owner)
+{
+    size_t same = 0;
+    for (size_t i = 0; i < links->n_half_open; i++)
+        same += links->half_open[i] == host;
+    bool full = links->n_half_open == LIMIT_HALF_OPEN || same == LIMIT_HALF_OPEN_ADDRESS ||
+                links->totals.links + links->options.entries >= GOSSIP_LINKS_MAX; // kept for own calls
+    links->now_ns = now_ns;
+    struct link *link = full || links->leaving ? NULL : links_add(links);
+    links->totals.turned_away += full;
+    if (!link)
+        return 0;
+    link->state = GOSSIP_LINK_ACCEPTED;
+    link->owner = owner;
+    link->host = host;
+    link->half_open = true;
+    links->half_open[links->n_half_open++] = host;
+    links->totals.accepted++;
+    links_due(links, now_ns + LIMIT_HANDSHAKE_NS);
+    return link->handle;
+}
+
+void gossip_links_bind(struct gossip_links *links, uint64_t handle, void *owner)
+{
+    struct link *link = links_find(links, handle);
+    if (link)
+        link->owner = owner;
+}
+
+uint64_t gossip_links_active(const struct gossip_links *links, const struct gossip_id *id, void **owner)
+{
+    const struct peer *peer = links_peer(links, id);
+    bool is = peer && peer->active;
+    if (owner)
+        *owner = is ? peer->active->owner : NULL;
+    return is ? peer->active->handle : 0;
+}
+
+void gossip_links_sent(struct gossip_links *links, uint64_t handle, uint64_t now_ns)
+{
+    struct link *link = links_find(links, handle);
+    if (link)
+        link->used_ns = now_ns;
+}
+
+bool gossip_links_wants(const struct gossip_links *links, const struct gossip_id *id)
+{
+    const struct peer *peer = links_peer(links, id);
+    return peer && peer->wanted;
+}
+
+size_t gossip_links_entries(const struct gossip_links *links)
+{
+    return links->options.entries;
+}
+
+const struct gossip_entry *gossip_links_entry(const struct gossip_links *links, size_t entry)
+{
+    BASE_ASSERT(entry < links->options.entries);
+    return &links->entry[entry].shown;
+}
+
+size_t gossip_links_missing(const struct gossip_links *links, uint64_t now_ns, struct gossip_missing *missing,
+                            size_t capacity)
+{
+    const struct peer *peer;
+    size_t count = 0;
+    TAILQ_FOREACH(peer, &links->peers, all)
+    if (is_missing(links, peer, now_ns)) {
+        if (count < capacity)
+            missing[count] = (struct gossip_missing){.peer = peer->id, .since_ns = peer->missing_ns};
+        count++;
+    }
+    return count;
+}
+
+void gossip_links_totals(const struct gossip_links *links, struct gossip_links_totals *totals)
+{
+    *totals = links->totals;
+    totals->half_open = links->n_half_open;
+    totals->calls = links->n_calls;
+}
+
+static void check_peer(const struct gossip_links *links, const struct peer *peer)
+{
+    const struct link *link;
+    size_t undecided = 0, packets = 0;
+    const struct packet *p;
+    TAILQ_FOREACH(link, &peer->links, pair)
+    {
+        BASE_ASSERT(link->peer == peer && links_find(links, link->handle) == link);
+        BASE_ASSERT((link->state == GOSSIP_LINK_ACTIVE) == (peer->active == link));
+        BASE_ASSERT(link->state != GOSSIP_LINK_CANDIDATE || peer->active);
+        undecided += link->state != GOSSIP_LINK_ACTIVE;
+    }
+    STAILQ_FOREACH(p, &links->packets, next)
+    packets += p->peer == peer;
+    BASE_ASSERT(undecided == peer->undecided && packets == peer->packets);
+    BASE_ASSERT(!peer->active || peer->call.state == CALL_HELD);
+    BASE_ASSERT(!peer->active || peer->packets == 0);
+}
+
+void gossip_links_check(const struct gossip_links *links)
+{
+    const struct link *link;
+    const struct peer *peer;
+    size_t count = 0, active = 0, half_open = 0;
+    TAILQ_FOREACH(link, &links->links, all)
+    {
+        bool proven = link->state >= GOSSIP_LINK_AUTHENTICATED && link->state <= GOSSIP_LINK_ACTIVE;
+        BASE_ASSERT((link->peer != NULL) == (proven && !link->self));
+        BASE_ASSERT(!links->leaving || link->state == GOSSIP_LINK_CLOSING);
+        active += link->state == GOSSIP_LINK_ACTIVE;
+        half_open += link->half_open;
+        count++;
+    }
+    TAILQ_FOREACH(peer, &links->peers, all)
+    check_peer(links, peer);
+    BASE_ASSERT(count == links->totals.links && count <= GOSSIP_LINKS_MAX);
+    BASE_ASSERT(active == links->totals.active && half_open == links->n_half_open);
+    BASE_ASSERT(links->totals.packets <= GOSSIP_LINKS_PACKETS);
+}

@@ -1,0 +1,250 @@
+// The links of one node: whom it calls and when, which of two links between a pair is used, what a greeting,
+// a BYE and the end of a link mean, and which packets wait for a link. The same object serves the daemon, the
+// simulator and the fuzzer (DESIGN: one node). Rules and tables of times: README.md.
+//
+// A state machine: time and entropy come in with the event, what follows goes out through gossip_links_next.
+// It refuses to know sockets, sessions, names and message formats: "call address 2 of entry 5 as link 77",
+// "the end of link 77 was a reset". Who is a member is membership's; who is wanted is the graph's.
+//
+//     CALL (own)            gossip_links_accept
+//       |                        |
+//    CALLING                  ACCEPTED           nobody is known yet: GOSSIP_LINKS_CALL_NS,
+//    LIMIT_HANDSHAKE_NS
+//       |        PROVEN          |
+//       +----> AUTHENTICATED <---+               the higher id greets at once; GOSSIP_LINKS_GREETING_NS
+//                |       |
+//       GREETING |       | GREETING at the lower id, which has an older active link
+//                |       v
+//                |   CANDIDATE ---- the active link ended, or was silent for GOSSIP_LINKS_CANDIDATE_NS
+//                v                            |
+//              ACTIVE <-----------------------+  at most one a pair
+//
+//    any of them ---- CLOSE said, or BYE heard ----> CLOSING ---- ENDED ----> (the handle is free)
+//
+// Of two links between one pair the node with the LOWER id decides by answering the other's greeting: the
+// higher id greets at once, the lower id greets only on the link that it takes. Nothing but greetings travels
+// before both were sent, so the end of the other link loses nothing.
+//
+// One owner (the loop). Memory: 2 * LIMIT_PEERS links, LIMIT_HALF_OPEN of them accepted and not active,
+// GOSSIP_LINKS_CALLS members under call, GOSSIP_LINKS_PACKETS waiting packets, and the entries.
+#ifndef GOSSIP_LINKS_LINKS_H
+#define GOSSIP_LINKS_LINKS_H
+
+#include "base/error.h"
+#include "base/limits.h"
+#include "gossip/id.h"
+#include "gossip/session/identity.h"
+#include "gossip/wire/message.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GOSSIP_LINKS_MAX       (2u * LIMIT_PEERS)
+#define GOSSIP_LINKS_CALLS     256u // members under call at a time, beside those that are wanted
+#define GOSSIP_LINKS_PACKETS   64u  // waiting for a link; the oldest gives way
+#define GOSSIP_LINKS_UNDECIDED 4u   // links of one id that wait to be taken
+#define GOSSIP_NO_ENTRY        SIZE_MAX
+
+#define GOSSIP_LINKS_CALL_NS      5000000000ull  // connection and handshake of an own call
+#define GOSSIP_LINKS_GREETING_NS  10000000000ull // from the proof of identity to the greeting
+#define GOSSIP_LINKS_CANDIDATE_NS 3000000000ull // how long a silent older link stands in the way of a new one
+#define GOSSIP_LINKS_IDLE_NS      10000000000ull // a link that nobody wants ends when nothing went over it
+#define GOSSIP_LINKS_PACKET_NS    10000000000ull // how long a packet waits for a link
+#define GOSSIP_LINKS_RESOLVE_NS   30000000000ull // how long addresses are waited for
+// Between two turns of calls: doubling, each with a jitter of 0.5 to 1.5.
+#define GOSSIP_LINKS_PAUSE_MIN_NS     200000000ull
+#define GOSSIP_LINKS_PAUSE_MAX_NS     10000000000ull
+#define GOSSIP_LINKS_PAUSE_REFUSED_NS 30000000000ull // after an answer that time does not change soon
+#define GOSSIP_LINKS_MISSING_NS       30000000000ull // a wanted link that is missing for so long is told
+// So many answers in a row, over so long, that a peer has a working link to another process with this id.
+#define GOSSIP_LINKS_DUPLICATES   3u
+#define GOSSIP_LINKS_DUPLICATE_NS 5000000000ull
+
+struct gossip_links;
+
+struct gossip_links_options {
+    struct gossip_id self;
+    const struct gossip_greeting *greeting; // of this node, borrowed for life: others must train the same
+    const struct gossip_allow_list *allow; // borrowed, may change between steps (then ALLOW); NULL: everybody
+    size_t entries;                        // of the peer list
+    uint64_t call_ns;                      // instead of GOSSIP_LINKS_CALL_NS; 0: that
+    uint64_t salt;                         // of the table of ids: they come from strangers
+    uint64_t now_ns;
+};
+
+enum gossip_link_state {
+    GOSSIP_LINK_CALLING,
+    GOSSIP_LINK_ACCEPTED,
+    GOSSIP_LINK_AUTHENTICATED,
+    GOSSIP_LINK_CANDIDATE,
+    GOSSIP_LINK_ACTIVE,
+    GOSSIP_LINK_CLOSING,
+};
+
+// Why a link is closed, and what a BYE says.
+enum gossip_close {
+    GOSSIP_CLOSE_IDLE,
+    GOSSIP_CLOSE_LEAVING,            // this node ends
+    GOSSIP_CLOSE_SILENT,             // its other end is taken for dead
+    GOSSIP_CLOSE_REPLACED,           // by a newer link
+    GOSSIP_CLOSE_DUPLICATE_IDENTITY, // another process with the id of the other end has a link that works
+    GOSSIP_CLOSE_NOT_ALLOWED,        // not, or no longer, on the allow-list
+    GOSSIP_CLOSE_OTHER_PROTOCOL,     // they can't train together
+    GOSSIP_CLOSE_OTHER_MODEL,        //
+    GOSSIP_CLOSE_OTHER_RULES,        //
+    GOSSIP_CLOSE_BROKEN,             // the other end broke the protocol
+    GOSSIP_CLOSE_TIMEOUT,            // no handshake in time
+    GOSSIP_CLOSE_NO_GREETING,        // none in time
+    GOSSIP_CLOSE_NOT_NEEDED,         // another link to the same node is active, or it is another node
+    GOSSIP_CLOSE_SELF,               // its other end is this process
+    GOSSIP_CLOSE_HEARD,              // the other end has said BYE
+    GOSSIP_CLOSE_REFUSED_THERE,      // heard: a refusal, for people to read
+};
+const char *gossip_close_text(enum gossip_close why); // for people
+const char *gossip_close_bye(enum gossip_close why); // reason of the BYE that goes before it; NULL: none does
+// What a BYE that was heard says: IDLE .. DUPLICATE_IDENTITY or REFUSED_THERE.
+enum gossip_close gossip_close_of(const char *reason);
+bool gossip_close_is_refusal(enum gossip_close why); // by this end: NOT_ALLOWED, OTHER_*
+// GOSSIP_CLOSE_NOT_NEEDED: they can train together; else GOSSIP_CLOSE_OTHER_*.
+enum gossip_close gossip_links_compare(const struct gossip_greeting *ours,
+                                       const struct gossip_greeting *theirs);
+
+struct gossip_links_target { // who is called: an entry of the peer list, or a member
+    size_t entry;            // GOSSIP_NO_ENTRY: the member `peer`
+    struct gossip_id peer;
+};
+
+enum gossip_link_end {  // what the host at the other end has shown about its process
+    GOSSIP_END_OTHER,   // nothing: a timeout, a decision of this end, a network that can't be reached
+    GOSSIP_END_GONE,    // the stream ended or was reset
+    GOSSIP_END_REFUSED, // nobody listens at its address
+    GOSSIP_END_BROKEN,  // it broke the framing
+};
+
+enum gossip_links_event_kind {
+    GOSSIP_LINKS_START,    // calls begin
+    GOSSIP_LINKS_WANT,     // links to ids[count] are to be there, and to nobody else
+    GOSSIP_LINKS_RESOLVED, // `target` has `count` addresses now; 0: none is known, or it must not be called
+    GOSSIP_LINKS_PROVEN,   // the other end of `link` has proven `peer`, which is a member and `alive`, or not
+    GOSSIP_LINKS_GREETING, // `greeting` was heard on `link`
+    GOSSIP_LINKS_BYE,      // `reason` was heard on `link`
+    GOSSIP_LINKS_MESSAGE,  // any other message was heard on `link`: DELIVER follows if it is to be taken
+    GOSSIP_LINKS_ENDED,    // `link` is gone, as `end`: once for every link, after a CLOSE, too
+    GOSSIP_LINKS_STALLED,  // `link` stands still by a fault of the experiment, or no longer (`on`)
+    GOSSIP_LINKS_PACKET,   // bytes[count] for `peer`, by whatever link there is or comes
+    GOSSIP_LINKS_MEMBER,   // membership: `peer` is `alive` (alive or suspected), or dead, gone, removed
+    GOSSIP_LINKS_PART,     // the link to `peer` is to end, because of `why`
+    GOSSIP_LINKS_ALLOW,    // the allow-list has changed
+    GOSSIP_LINKS_BEGUN,    // this process has begun to train: no duplicate ends it any more but by membership
+    GOSSIP_LINKS_TIMER,    // gossip_links_deadline has come
+    GOSSIP_LINKS_LEAVE,    // no more calls and accepts; all links say BYE and end
+};
+struct gossip_links_event {
+    enum gossip_links_event_kind kind;
+    uint64_t now_ns;  // monotonic
+    uint64_t entropy; // any number that others can't foresee: jitter
+    uint64_t link;
+    struct gossip_id peer;
+    struct gossip_links_target target;
+    bool alive, on;
+    enum gossip_link_end end;
+    enum gossip_close why;
+    const struct gossip_greeting *greeting;
+    const char *reason;
+    const struct gossip_id *ids;
+    const uint8_t *bytes;
+    size_t count;
+};
+
+enum gossip_links_action_kind {
+    GOSSIP_LINKS_RESOLVE, // say RESOLVED of `target`, now or later
+    GOSSIP_LINKS_CALL,    // open a stream to `address` (below RESOLVED's count) of `target`: it is `link`
+    GOSSIP_LINKS_GREET,   // send this node's greeting on `link`
+    GOSSIP_LINKS_CLOSE,   // send gossip_close_bye(why), if any, on `link`, then end it. `other`: owner of the
+                          // active link
+    GOSSIP_LINKS_UP,      // `link` is the active one to `peer`
+    GOSSIP_LINKS_DOWN,    // no link to `peer` is active any more; what `link` carried last may be lost
+    GOSSIP_LINKS_DELIVER, // the message of this event is of a peer with an active link
+    GOSSIP_LINKS_SEND,    // bytes[count] on `link`, as a packet of membership; valid until the next action
+    GOSSIP_LINKS_UNREACHABLE, // positive evidence about `peer`: its stream ended without a word, or nobody
+                              // listens where it was reached before
+    GOSSIP_LINKS_DUPLICATE,   // another process has this id, at the other end of `link` (`at`) or known there
+    GOSSIP_LINKS_MISSING,     // for people, once: no link to the wanted `peer` since since_ns; neither end
+                              // can call the other
+    GOSSIP_LINKS_ENTRY,       // the state of `target.entry` has changed
+};
+struct gossip_links_action {
+    enum gossip_links_action_kind kind;
+    enum gossip_close why;
+    uint64_t link;
+    void *owner, *other; // as bound; NULL: not bound
+    struct gossip_id peer;
+    struct gossip_links_target target;
+    size_t address;
+    bool news; // CLOSE by a refusal: nobody was told of it before
+    bool at;   // DUPLICATE
+    uint64_t since_ns;
+    const uint8_t *bytes;
+    size_t count;
+};
+
+enum base_error gossip_links_create(const struct gossip_links_options *options,
+                                    struct gossip_links **links) BASE_CHECK;
+void gossip_links_destroy(struct gossip_links *links); // NULL is fine
+
+// Takes one event; its actions queue up behind those that were not taken yet, so that it may be called while
+// an action is carried out. An event about a link that is no more, or that can't be in its state, changes
+// nothing. BASE_ENOMEM: nothing has changed; any other event about the same may still come.
+enum base_error gossip_links_step(struct gossip_links *links,
+                                  const struct gossip_links_event *event) BASE_CHECK;
+bool gossip_links_next(struct gossip_links *links, struct gossip_links_action *action);
+// When to say TIMER (monotonic ns), UINT64_MAX: never. May be too early.
+uint64_t gossip_links_deadline(const struct gossip_links *links);
+
+// Somebody has called. `host` stands for whom one connection is counted for (an address, of IPv6 its /64).
+// 0: over a limit, or leaving: close it without a byte, nothing follows.
+uint64_t gossip_links_accept(struct gossip_links *links, uint64_t now_ns, uint64_t host, void *owner);
+// The owner's pointer that comes back with every action about this link; of a CALL, before the next step.
+void gossip_links_bind(struct gossip_links *links, uint64_t link, void *owner);
+// The active link of this peer, 0 and NULL: there is none.
+uint64_t gossip_links_active(const struct gossip_links *links, const struct gossip_id *peer, void **owner);
+void gossip_links_sent(struct gossip_links *links, uint64_t link,
+                       uint64_t now_ns); // something of the owner's
+bool gossip_links_wants(const struct gossip_links *links, const struct gossip_id *peer);
+
+enum gossip_entry_state {
+    GOSSIP_ENTRY_UNKNOWN, // nobody has answered
+    GOSSIP_ENTRY_MEMBER,  // stands for `id`
+    GOSSIP_ENTRY_SELF,    // leads to this node only
+    GOSSIP_ENTRY_REFUSED, // who answers there trains something else, or is not allowed
+};
+const char *gossip_entry_state_name(enum gossip_entry_state state);
+
+struct gossip_entry { // a name may have many addresses: it stands for whoever answered there last
+    enum gossip_entry_state state;
+    bool known;          // id is valid
+    struct gossip_id id; // who answered last
+    uint64_t since_ns;   // of the state
+};
+size_t gossip_links_entries(const struct gossip_links *links);
+const struct gossip_entry *gossip_links_entry(const struct gossip_links *links, size_t entry);
+
+// Wanted members that are alive and to whom there has been no link for GOSSIP_LINKS_MISSING_NS; returns how
+// many, and writes the first `capacity`.
+struct gossip_missing {
+    struct gossip_id peer;
+    uint64_t since_ns;
+};
+size_t gossip_links_missing(const struct gossip_links *links, uint64_t now_ns, struct gossip_missing *missing,
+                            size_t capacity);
+
+struct gossip_links_totals {
+    size_t links, active, half_open, packets, calls; // now; calls: of members
+    uint64_t accepted, turned_away, called, activated, refused, evidence, duplicates; // since start
+};
+void gossip_links_totals(const struct gossip_links *links, struct gossip_links_totals *totals);
+
+// What must hold between two steps; asserts it. For tests and fuzzers.
+void gossip_links_check(const struct gossip_links *links);
+
+#endif

@@ -1,0 +1,153 @@
+// What the files of gossip/links share. Nobody else includes this.
+//   links.c   the object, its events in, its actions out
+//   table.c   links by handle, peers by id, the queue of actions
+//   call.c    whom to call and when: entries and members alike
+//   pair.c    one link a pair: proof, greetings, BYE, the end of a link
+#ifndef GOSSIP_LINKS_LINKS_PRIVATE_H
+#define GOSSIP_LINKS_LINKS_PRIVATE_H
+
+#include "gossip/links/links.h"
+#include <sys/queue.h>
+
+#define LINKS_REACHED 256u // fingerprints of the members that calls of this node have reached
+
+//    IDLE -> PAUSED -> RESOLVING -> UNDER_WAY -> HELD
+//              ^----------+------------'----------'      every state may go to HELD, IDLE and PAUSED
+enum call_state {
+    CALL_IDLE,
+    CALL_PAUSED,    // until due_ns
+    CALL_RESOLVING, // asked for addresses; again at due_ns
+    CALL_UNDER_WAY, // as `link`
+    CALL_HELD,      // there is a link; or the entry stands for a living member
+};
+struct call {
+    enum call_state state;
+    bool closed;   // nobody listened at any address of this turn
+    bool flapping; // the latest link ended soon after it came
+    size_t addresses, tried, first;
+    uint64_t pause_ns, due_ns;
+    uint64_t link;
+};
+
+struct entry {
+    struct gossip_entry shown;
+    bool self_seen; // in this turn: one of its addresses is this node's
+    struct call call;
+};
+
+struct peer { // a member that is called, wanted or linked
+    TAILQ_ENTRY(peer) all;
+    struct peer *next; // of one bucket
+    struct gossip_id id;
+    TAILQ_HEAD(, link) links; // AUTHENTICATED to ACTIVE
+    struct link *active;
+    struct call call;
+    size_t undecided, packets;
+    bool alive, wanted, told; // told: that its link is missing
+    uint64_t want_turn, missing_ns;
+};
+
+struct link {
+    TAILQ_ENTRY(link) all, pair;
+    uint64_t handle;
+    void *owner;
+    enum gossip_link_state state;
+    bool caller, half_open, self, stalled;
+    struct gossip_links_target target; // of the caller
+    uint64_t host;                     // of the accepted
+    struct peer *peer;                 // from AUTHENTICATED to ACTIVE, unless `self`
+    uint64_t life;                     // of the process at the other end, once it has greeted
+    uint64_t state_ns, used_ns;
+};
+
+struct packet {
+    STAILQ_ENTRY(packet) next;
+    struct peer *peer;
+    uint64_t since_ns;
+    size_t count;
+    uint8_t bytes[];
+};
+
+struct queued {
+    struct gossip_links_action action;
+    struct packet *packet; // whose bytes the action has; freed after it
+};
+
+struct gossip_links {
+    struct gossip_links_options options;
+    uint64_t now_ns, entropy, due_ns;
+    bool started, leaving, begun;
+    TAILQ_HEAD(, link) links;
+    struct link **slot; // by the low bits of a handle
+    size_t slots;
+    uint64_t handles; // made so far
+    uint64_t half_open[LIMIT_HALF_OPEN];
+    size_t n_half_open;
+    TAILQ_HEAD(, peer) peers;
+    struct peer **bucket;
+    size_t buckets, n_peers, n_calls;
+    uint64_t want_turn;
+    STAILQ_HEAD(packets, packet) packets;
+    struct packet *handed; // whose bytes the latest action has
+    struct entry *entry;
+    uint64_t *reached; // [LINKS_REACHED] as a ring; NULL: nobody yet
+    size_t n_reached;
+    unsigned duplicates;
+    uint64_t duplicate_ns;
+    struct queued *action; // as a ring
+    size_t first_action, n_actions, actions_capacity;
+    struct gossip_links_totals totals;
+};
+
+// table.c
+bool links_reserve(struct gossip_links *links, size_t actions);
+struct gossip_links_action *links_act(struct gossip_links *links, enum gossip_links_action_kind kind);
+void links_act_packet(struct gossip_links *links, struct packet *packet);   // of the latest action
+struct link *links_find(const struct gossip_links *links, uint64_t handle); // NULL
+struct link *links_add(struct gossip_links *links);                         // NULL: a limit, or no memory
+void links_free(struct gossip_links *links, struct link *link);
+struct peer *links_peer(const struct gossip_links *links, const struct gossip_id *id); // NULL
+struct peer *links_peer_made(struct gossip_links *links, const struct gossip_id *id);  // NULL: no memory
+void links_peer_release(struct gossip_links *links, struct peer *peer); // unless something is left of it
+uint64_t links_hash(const struct gossip_links *links, const struct gossip_id *id);
+void links_due(struct gossip_links *links, uint64_t due_ns);
+void links_drop_packets(struct gossip_links *links, const struct peer *peer); // NULL: all
+void links_release_half_open(struct gossip_links *links, struct link *link);
+uint64_t links_after(uint64_t later_ns, uint64_t earlier_ns); // 0 where time went backwards
+
+// call.c
+struct call *call_of(struct gossip_links *links, const struct gossip_links_target *target); // NULL
+void call_start(struct gossip_links *links, const struct gossip_links_target *target, struct call *call);
+void call_hurry(struct gossip_links *links,
+                struct call *call); // a pause goes on for the shortest time at most
+void call_hold(struct gossip_links *links, const struct gossip_links_target *target, struct call *call);
+void call_again(struct gossip_links *links, const struct gossip_links_target *target, struct call *call,
+                uint64_t pause_ns);
+// The link to the target is gone; it lasted so long.
+void call_after_link(struct gossip_links *links, const struct gossip_links_target *target, struct call *call,
+                     uint64_t lasted_ns, bool hopeless);
+void call_idle(struct gossip_links *links, const struct gossip_links_target *target, struct call *call);
+void call_resolved(struct gossip_links *links, const struct gossip_links_target *target, size_t addresses);
+// The link of this call came to nothing.
+void call_failed(struct gossip_links *links, const struct gossip_links_target *target, struct call *call,
+                 bool closed, bool refused);
+void call_timer(struct gossip_links *links, const struct gossip_links_target *target, struct call *call);
+void call_reached(struct gossip_links *links, const struct gossip_id *id); // remembers it
+void call_entries_hold(struct gossip_links *links, const struct gossip_id *id);
+void call_entries_release(struct gossip_links *links, const struct gossip_id *id, uint64_t lasted_ns,
+                          bool hopeless);
+void call_entry_state(struct gossip_links *links, size_t entry, enum gossip_entry_state state);
+bool call_wanted(const struct peer *peer); // for itself, or for what waits
+struct gossip_links_target call_member(const struct peer *peer);
+
+// pair.c
+void pair_proven(struct gossip_links *links, struct link *link, const struct gossip_links_event *event);
+void pair_greeting(struct gossip_links *links, struct link *link, const struct gossip_greeting *theirs);
+void pair_bye(struct gossip_links *links, struct link *link, const char *reason);
+void pair_message(struct gossip_links *links, struct link *link);
+void pair_ended(struct gossip_links *links, struct link *link, enum gossip_link_end end);
+void pair_close(struct gossip_links *links, struct link *link, enum gossip_close why);
+void pair_timer(struct gossip_links *links, struct link *link);
+bool pair_allows(const struct gossip_links *links, const struct gossip_id *id);
+
+#endif

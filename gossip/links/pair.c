@@ -1,0 +1,399 @@
+// One link a pair: what a proof of identity, a greeting, a message, a BYE and the end of a link mean.
+#include "gossip/links/links_private.h"
+
+static void become(struct gossip_links *links, struct link *link, enum gossip_link_state state)
+{
+    static const bool follows[6][6] = {
+        [GOSSIP_LINK_CALLING] = {[GOSSIP_LINK_AUTHENTICATED] = true, [GOSSIP_LINK_CLOSING] = true},
+        [GOSSIP_LINK_ACCEPTED] = {[GOSSIP_LINK_AUTHENTICATED] = true, [GOSSIP_LINK_CLOSING] = true},
+        [GOSSIP_LINK_AUTHENTICATED] =
+            {[GOSSIP_LINK_CANDIDATE] = true, [GOSSIP_LINK_ACTIVE] = true, [GOSSIP_LINK_CLOSING] = true},
+        [GOSSIP_LINK_CANDIDATE] = {[GOSSIP_LINK_ACTIVE] = true, [GOSSIP_LINK_CLOSING] = true},
+        [GOSSIP_LINK_ACTIVE] = {[GOSSIP_LINK_CLOSING] = true}};
+    BASE_ASSERT(follows[link->state][state]);
+    link->state = state;
+    link->state_ns = links->now_ns;
+}
+
+bool pair_allows(const struct gossip_links *links, const struct gossip_id *id)
+{
+    return !links->options.allow || gossip_allow_list_has(links->options.allow, id);
+}
+
+static bool decides(const struct gossip_links *links, const struct gossip_id *peer)
+{
+    return gossip_id_compare(&links->options.self, peer) < 0;
+}
+
+static struct gossip_links_action *act(struct gossip_links *links, enum gossip_links_action_kind kind,
+                                       const struct link *link)
+{
+    struct gossip_links_action *action = links_act(links, kind);
+    action->link = link->handle;
+    action->owner = link->owner;
+    if (link->peer)
+        action->peer = link->peer->id;
+    return action;
+}
+
+static struct gossip_links_action *say_close(struct gossip_links *links, const struct link *link,
+                                             enum gossip_close why)
+{
+    struct gossip_links_action *action = act(links, GOSSIP_LINKS_CLOSE, link);
+    action->why = why;
+    if (link->peer && link->peer->active)
+        action->other = link->peer->active->owner;
+    return action;
+}
+
+static void detach(struct link *link)
+{
+    struct peer *peer = link->peer;
+    peer->undecided -= link->state != GOSSIP_LINK_ACTIVE;
+    TAILQ_REMOVE(&peer->links, link, pair);
+    link->peer = NULL;
+}
+
+// -- taking into use
+
+static void send_packets(struct gossip_links *links, const struct link *link)
+{
+    struct packets kept = STAILQ_HEAD_INITIALIZER(kept);
+    struct packet *packet;
+    while ((packet = STAILQ_FIRST(&links->packets))) {
+        STAILQ_REMOVE_HEAD(&links->packets, next);
+        if (packet->peer != link->peer) {
+            STAILQ_INSERT_TAIL(&kept, packet, next);
+            continue;
+        }
+        packet->peer->packets--;
+        links->totals.packets--;
+        act(links, GOSSIP_LINKS_SEND, link);
+        links_act_packet(links, packet);
+    }
+    STAILQ_CONCAT(&links->packets, &kept);
+}
+
+static void deactivate(struct gossip_links *links, struct peer *peer)
+{
+    act(links, GOSSIP_LINKS_DOWN, peer->active);
+    links->totals.active--;
+    peer->active = NULL;
+    peer->missing_ns = links->now_ns;
+    peer->told = false;
+}
+
+static void replace(struct gossip_links *links, struct link *old)
+{
+    say_close(links, old, GOSSIP_CLOSE_REPLACED)->other = NULL;
+    deactivate(links, old->peer);
+    detach(old);
+    become(links, old, GOSSIP_LINK_CLOSING);
+}
+
+static void activate(struct gossip_links *links, struct link *link)
+{
+    struct peer *peer = link->peer;
+    const struct gossip_links_target member = call_member(peer);
+    struct link *other, *next;
+    if (peer->active)
+        replace(links, peer->active);
+    become(links, link, GOSSIP_LINK_ACTIVE);
+    links_release_half_open(links, link);
+    peer->active = link;
+    peer->undecided--;
+    link->used_ns = links->now_ns;
+    links->duplicates = 0;
+    links->totals.active++;
+    links->totals.activated++;
+    links_due(links, links->now_ns + GOSSIP_LINKS_IDLE_NS);
+    if (decides(links, &peer->id))
+        act(links, GOSSIP_LINKS_GREET, link);
+    call_hold(links, &member, &peer->call);
+    call_entries_hold(links, &peer->id);
+    for (other = TAILQ_FIRST(&peer->links); other; other = next) {
+        next = TAILQ_NEXT(other, pair);
+        if (other != link)
+            pair_close(links, other, GOSSIP_CLOSE_NOT_NEEDED);
+    }
+    act(links, GOSSIP_LINKS_UP, link);
+    send_packets(links, link);
+}
+
+// -- the end
+
+// What the end of a link means for the call that made it.
+static void call_ended(struct gossip_links *links, const struct link *link, enum gossip_link_end end,
+                       bool refused)
+{
+    struct call *call = link->caller ? call_of(links, &link->target) : NULL;
+    const struct peer *peer = link->peer;
+    if (!call || call->state != CALL_UNDER_WAY || call->link != link->handle)
+        return;
+    if (link->target.entry != GOSSIP_NO_ENTRY && peer && !refused && (peer->active || peer->alive))
+        call_hold(links, &link->target, call);
+    else
+        call_failed(links, &link->target, call, end == GOSSIP_END_REFUSED, refused);
+}
+
+// No link to this peer is left in use. Calls go on for whoever is wanted.
+static void after_active(struct gossip_links *links, const struct link *link, struct peer *peer,
+                         bool hopeless)
+{
+    const struct gossip_links_target member = call_member(peer);
+    uint64_t lasted_ns = links_after(links->now_ns, link->state_ns);
+    if (call_wanted(peer) && !links->leaving)
+        call_after_link(links, &member, &peer->call, lasted_ns, hopeless);
+    else
+        call_idle(links, &member, &peer->call);
+    if (hopeless || !peer->alive)
+        call_entries_release(links, &peer->id, lasted_ns, hopeless);
+}
+
+static struct link *successor(const struct peer *peer)
+{
+    struct link *link;
+    TAILQ_FOREACH(link, &peer->links, pair)
+    if (link->state == GOSSIP_LINK_CANDIDATE)
+        return link;
+    return NULL;
+}
+
+// Takes the link out of use; what is left of it is its handle.
+static void leave(struct gossip_links *links, struct link *link, enum gossip_link_end end, bool refused)
+{
+    struct peer *peer = link->peer;
+    bool was_active = link->state == GOSSIP_LINK_ACTIVE;
+    if (was_active)
+        deactivate(links, peer);
+    call_ended(links, link, end, refused);
+    if (!peer)
+        return;
+    detach(link);
+    struct link *next = was_active ? successor(peer) : NULL;
+    if (next) {
+        activate(links, next);
+    } else if (was_active) {
+        if (end == GOSSIP_END_GONE) {
+            links->totals.evidence++;
+            links_act(links, GOSSIP_LINKS_UNREACHABLE)->peer = peer->id;
+        }
+        after_active(links, link, peer, refused || end == GOSSIP_END_BROKEN);
+    }
+    links_peer_release(links, peer);
+}
+
+void pair_close(struct gossip_links *links, struct link *link, enum gossip_close why)
+{
+    bool refused = gossip_close_is_refusal(why) || why == GOSSIP_CLOSE_REFUSED_THERE;
+    enum gossip_link_end end = why == GOSSIP_CLOSE_BROKEN ? GOSSIP_END_BROKEN : GOSSIP_END_OTHER;
+    struct gossip_links_action *action = say_close(links, link, why);
+    size_t entry = link->caller ? link->target.entry : GOSSIP_NO_ENTRY;
+    action->target = link->target;
+    action->news = refused;
+    links->totals.refused += gossip_close_is_refusal(why);
+    if (refused && entry != GOSSIP_NO_ENTRY) {
+        action->news = links->entry[entry].shown.state != GOSSIP_ENTRY_REFUSED;
+        call_entry_state(links, entry, GOSSIP_ENTRY_REFUSED);
+    }
+    leave(links, link, end, refused);
+    become(links, link, GOSSIP_LINK_CLOSING);
+}
+
+void pair_ended(struct gossip_links *links, struct link *link, enum gossip_link_end end)
+{
+    if (link->state != GOSSIP_LINK_CLOSING)
+        leave(links, link, end, false);
+    links_free(links, link);
+}
+
+// -- what is heard
+
+static void entry_answered(struct gossip_links *links, size_t entry, const struct gossip_id *id)
+{
+    struct entry *at = &links->entry[entry];
+    bool news = at->shown.state != GOSSIP_ENTRY_MEMBER || gossip_id_compare(&at->shown.id, id) != 0;
+    at->shown.known = true;
+    at->shown.id = *id;
+    at->self_seen = false;
+    if (news)
+        call_entry_state(links, entry, GOSSIP_ENTRY_MEMBER);
+}
+
+static void proven_self(struct gossip_links *links, struct link *link)
+{
+    link->self = true;
+    become(links, link, GOSSIP_LINK_AUTHENTICATED);
+    if (!link->caller)
+        act(links, GOSSIP_LINKS_GREET, link);
+}
+
+// Who answers is known. False: the link has no use (any more).
+static bool is_useful(const struct link *link)
+{
+    const struct peer *peer = link->peer;
+    if (link->caller && link->target.entry == GOSSIP_NO_ENTRY &&
+        gossip_id_compare(&link->target.peer, &peer->id) != 0)
+        return false;
+    return peer->undecided <= GOSSIP_LINKS_UNDECIDED && !(link->caller && peer->active);
+}
+
+void pair_proven(struct gossip_links *links, struct link *link, const struct gossip_links_event *event)
+{
+    if (link->state != GOSSIP_LINK_CALLING && link->state != GOSSIP_LINK_ACCEPTED)
+        return;
+    links_due(links, links->now_ns + GOSSIP_LINKS_GREETING_NS);
+    if (gossip_id_compare(&event->peer, &links->options.self) == 0) {
+        proven_self(links, link);
+        return;
+    }
+    struct peer *peer = links_peer_made(links, &event->peer);
+    if (!peer) {
+        pair_close(links, link, GOSSIP_CLOSE_NOT_NEEDED); // no memory
+        return;
+    }
+    become(links, link, GOSSIP_LINK_AUTHENTICATED);
+    TAILQ_INSERT_TAIL(&peer->links, link, pair);
+    link->peer = peer;
+    peer->undecided++;
+    peer->alive = event->alive;
+    bool allowed = pair_allows(links, &peer->id);
+    if (allowed && link->caller && link->target.entry != GOSSIP_NO_ENTRY)
+        entry_answered(links, link->target.entry, &peer->id);
+    if (link->caller)
+        call_reached(links, &peer->id);
+    if (!is_useful(link)) // ended in order, so that the other end sees a whole handshake and no stranger
+        pair_close(links, link, GOSSIP_CLOSE_NOT_NEEDED);
+    else if (!allowed)
+        pair_close(links, link, GOSSIP_CLOSE_NOT_ALLOWED);
+    else if (!decides(links, &peer->id))
+        act(links, GOSSIP_LINKS_GREET, link);
+}
+
+static void tell_duplicate(struct gossip_links *links, const struct link *link, bool at)
+{
+    links->totals.duplicates++;
+    if (!links->begun)
+        act(links, GOSSIP_LINKS_DUPLICATE, link)->at = at;
+}
+
+// Our own id has answered: this very process, or another one with our identity.
+static void greeted_by_self(struct gossip_links *links, struct link *link, uint64_t life)
+{
+    if (!link->caller) {
+        pair_close(links, link, GOSSIP_CLOSE_BROKEN); // out of turn
+        return;
+    }
+    if (life != links->options.greeting->life)
+        tell_duplicate(links, link, true);
+    else if (link->target.entry != GOSSIP_NO_ENTRY)
+        links->entry[link->target.entry].self_seen = true;
+    pair_close(links, link, GOSSIP_CLOSE_SELF);
+}
+
+void pair_greeting(struct gossip_links *links, struct link *link, const struct gossip_greeting *theirs)
+{
+    if (link->state != GOSSIP_LINK_AUTHENTICATED) {
+        if (link->state != GOSSIP_LINK_CLOSING)
+            pair_close(links, link, GOSSIP_CLOSE_BROKEN); // before the proof, or twice
+        return;
+    }
+    if (link->self) {
+        greeted_by_self(links, link, theirs->life);
+        return;
+    }
+    struct peer *peer = link->peer;
+    bool lower = decides(links, &peer->id);
+    enum gossip_close verdict = gossip_links_compare(links->options.greeting, theirs);
+    link->life = theirs->life;
+    if (gossip_close_is_refusal(verdict)) {
+        if (lower)
+            act(links, GOSSIP_LINKS_GREET, link); // so that the people there can read it, too
+        pair_close(links, link, verdict);
+    } else if (!peer->active || !lower) { // or the lower id has taken this one
+        activate(links, link);
+    } else {
+        become(links, link, GOSSIP_LINK_CANDIDATE);
+        links_due(links, links->now_ns + GOSSIP_LINKS_CANDIDATE_NS);
+    }
+}
+
+// The other end has a working link to this id, and this process has none to it. Once or twice that is the
+// rest of a link that was given up here.
+static void suspect_duplicate(struct gossip_links *links, const struct link *link)
+{
+    if (!link->peer || link->peer->active)
+        return;
+    if (links->duplicates++ == 0)
+        links->duplicate_ns = links->now_ns;
+    if (links->duplicates >= GOSSIP_LINKS_DUPLICATES &&
+        links_after(links->now_ns, links->duplicate_ns) >= GOSSIP_LINKS_DUPLICATE_NS)
+        tell_duplicate(links, link, false);
+}
+
+void pair_bye(struct gossip_links *links, struct link *link, const char *reason)
+{
+    enum gossip_close said = gossip_close_of(reason);
+    if (link->state == GOSSIP_LINK_CLOSING)
+        return;
+    if (said == GOSSIP_CLOSE_DUPLICATE_IDENTITY)
+        suspect_duplicate(links, link);
+    pair_close(links, link, said == GOSSIP_CLOSE_REFUSED_THERE ? said : GOSSIP_CLOSE_HEARD);
+}
+
+// A message on the active link shows that it works: whoever waits to take over is not needed. (The same
+// process calls anew when it has given up a link whose last bytes were still under way; another process is
+// told about the first.)
+static void drop_candidates(struct gossip_links *links, const struct link *works)
+{
+    struct link *link, *next;
+    for (link = TAILQ_FIRST(&works->peer->links); link; link = next) {
+        next = TAILQ_NEXT(link, pair);
+        if (link->state == GOSSIP_LINK_CANDIDATE)
+            pair_close(links, link,
+                       link->life == works->life ? GOSSIP_CLOSE_REPLACED : GOSSIP_CLOSE_DUPLICATE_IDENTITY);
+    }
+}
+
+void pair_message(struct gossip_links *links, struct link *link)
+{
+    if (link->state == GOSSIP_LINK_ACTIVE) {
+        link->used_ns = links->now_ns;
+        if (link->peer->undecided)
+            drop_candidates(links, link);
+        act(links, GOSSIP_LINKS_DELIVER, link);
+    } else if (link->state != GOSSIP_LINK_CLOSING) {
+        pair_close(links, link, GOSSIP_CLOSE_BROKEN); // before the greeting
+    }
+}
+
+// -- time
+
+static bool may_idle(const struct link *link)
+{
+    return !link->peer->wanted && !link->stalled;
+}
+
+void pair_timer(struct gossip_links *links, struct link *link)
+{
+    static const uint64_t patience_ns[] = {[GOSSIP_LINK_ACCEPTED] = LIMIT_HANDSHAKE_NS,
+                                           [GOSSIP_LINK_AUTHENTICATED] = GOSSIP_LINKS_GREETING_NS,
+                                           [GOSSIP_LINK_CANDIDATE] = GOSSIP_LINKS_CANDIDATE_NS,
+                                           [GOSSIP_LINK_ACTIVE] = GOSSIP_LINKS_IDLE_NS};
+    bool active = link->state == GOSSIP_LINK_ACTIVE;
+    if (link->state == GOSSIP_LINK_CLOSING || (active && !may_idle(link)))
+        return;
+    uint64_t limit_ns =
+        link->state == GOSSIP_LINK_CALLING ? links->options.call_ns : patience_ns[link->state];
+    uint64_t since_ns = active ? link->used_ns : link->state_ns;
+    if (links_after(links->now_ns, since_ns) < limit_ns)
+        links_due(links, since_ns > UINT64_MAX - limit_ns ? UINT64_MAX : since_ns + limit_ns);
+    else if (active)
+        pair_close(links, link, GOSSIP_CLOSE_IDLE);
+    else if (link->state == GOSSIP_LINK_CANDIDATE)
+        activate(links, link);
+    else
+        pair_close(links, link,
+                   link->state == GOSSIP_LINK_AUTHENTICATED ? GOSSIP_CLOSE_NO_GREETING
+                                                            : GOSSIP_CLOSE_TIMEOUT);
+}

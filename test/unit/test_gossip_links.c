@@ -1,0 +1,650 @@
+// The rules of links one by one, on one room that is told what happens.
+#include "gossip/links/links.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define S  1000000000ull
+#define MS 1000000ull
+
+enum { LOW = 1, SELF = 5, HIGH = 9, HIGHER = 10 }; // first bytes of ids
+
+static struct {
+    struct gossip_links *links;
+    struct gossip_greeting greeting;
+    struct gossip_links_action action[600];
+    size_t actions;
+    uint64_t now_ns, entropy;
+} w;
+
+static struct gossip_id id(uint8_t first)
+{
+    return (struct gossip_id){.bytes = {first}};
+}
+
+static int begin_with(size_t entries, const struct gossip_allow_list *allow)
+{
+    memset(&w, 0, sizeof w);
+    w.now_ns = 100 * S;
+    w.greeting =
+        (struct gossip_greeting){.protocol = 1, .schema = 2, .parameters = 3, .rules = 4, .life = 77};
+    const struct gossip_links_options options = {
+        .self = id(SELF), .greeting = &w.greeting, .allow = allow, .entries = entries, .now_ns = w.now_ns};
+    return gossip_links_create(&options, &w.links) == BASE_OK ? 0 : -1;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    gossip_links_destroy(w.links);
+    return 0;
+}
+
+static void without_entries(void)
+{
+    end(NULL);
+    assert_int_equal(begin_with(0, NULL), 0);
+}
+
+// Actions of this event only.
+static void say(struct gossip_links_event event)
+{
+    event.now_ns = w.now_ns;
+    event.entropy = w.entropy += 0x12345;
+    w.actions = 0;
+    assert_int_equal(gossip_links_step(w.links, &event), BASE_OK);
+    while (gossip_links_next(w.links, &w.action[w.actions]))
+        assert_true(++w.actions < sizeof w.action / sizeof *w.action);
+    gossip_links_check(w.links);
+}
+
+#define SAY(...) say((struct gossip_links_event){.kind = __VA_ARGS__})
+
+static const struct gossip_links_action *find(enum gossip_links_action_kind kind)
+{
+    for (size_t i = 0; i < w.actions; i++)
+        if (w.action[i].kind == kind)
+            return &w.action[i];
+    return NULL;
+}
+
+static const struct gossip_links_action *need(enum gossip_links_action_kind kind)
+{
+    const struct gossip_links_action *action = find(kind);
+    assert_non_null(action);
+    return action;
+}
+
+// Time goes by until this action comes; returns when.
+static uint64_t until(enum gossip_links_action_kind kind, uint64_t at_most_ns)
+{
+    uint64_t limit_ns = w.now_ns + at_most_ns;
+    do {
+        uint64_t due_ns = gossip_links_deadline(w.links);
+        assert_true(due_ns <= limit_ns);
+        if (due_ns > w.now_ns)
+            w.now_ns = due_ns;
+        SAY(GOSSIP_LINKS_TIMER);
+    } while (!find(kind));
+    return w.now_ns;
+}
+
+static void quiet(uint64_t for_ns, enum gossip_links_action_kind kind)
+{
+    uint64_t limit_ns = w.now_ns + for_ns;
+    while (gossip_links_deadline(w.links) <= limit_ns) {
+        if (gossip_links_deadline(w.links) > w.now_ns)
+            w.now_ns = gossip_links_deadline(w.links);
+        SAY(GOSSIP_LINKS_TIMER);
+        assert_null(find(kind));
+    }
+    w.now_ns = limit_ns;
+}
+
+static void want(uint8_t first)
+{
+    const struct gossip_id ids[] = {id(first)};
+    SAY(GOSSIP_LINKS_WANT, .ids = ids, .count = first ? 1 : 0);
+}
+
+static uint64_t accept_proven(uint8_t first, bool alive)
+{
+    uint64_t link = gossip_links_accept(w.links, w.now_ns, first, NULL);
+    assert_true(link != 0);
+    SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(first), .alive = alive);
+    return link;
+}
+
+static void greet_with_life(uint64_t link, uint64_t life)
+{
+    struct gossip_greeting theirs = w.greeting;
+    theirs.life = life;
+    SAY(GOSSIP_LINKS_GREETING, .link = link, .greeting = &theirs);
+}
+
+static uint64_t accept_active(uint8_t first)
+{
+    uint64_t link = accept_proven(first, true);
+    greet_with_life(link, 1);
+    assert_int_equal(need(GOSSIP_LINKS_UP)->link, link);
+    return link;
+}
+
+static uint64_t call_of_entry(size_t entry, size_t addresses)
+{
+    SAY(GOSSIP_LINKS_RESOLVED, .target = {.entry = entry}, .count = addresses);
+    return need(GOSSIP_LINKS_CALL)->link;
+}
+
+static uint64_t call_of_member(uint8_t first)
+{
+    SAY(GOSSIP_LINKS_RESOLVED, .target = {.entry = GOSSIP_NO_ENTRY, .peer = id(first)}, .count = 1);
+    return need(GOSSIP_LINKS_CALL)->link;
+}
+
+static void packet_to(uint8_t first, uint8_t number)
+{
+    const uint8_t bytes[] = {number, 0};
+    SAY(GOSSIP_LINKS_PACKET, .peer = id(first), .bytes = bytes, .count = sizeof bytes);
+}
+
+// -- one link a pair
+
+static void the_higher_id_greets_first(void **state)
+{
+    (void)state;
+    uint64_t link = accept_proven(HIGH, true);
+    assert_null(find(GOSSIP_LINKS_GREET)); // we are the lower one: by the answer we decide
+    greet_with_life(link, 1);
+    assert_non_null(find(GOSSIP_LINKS_GREET));
+    assert_non_null(find(GOSSIP_LINKS_UP));
+    link = accept_proven(LOW, true);
+    assert_non_null(find(GOSSIP_LINKS_GREET));
+    assert_null(find(GOSSIP_LINKS_UP));
+    greet_with_life(link, 1);
+    assert_null(find(GOSSIP_LINKS_GREET));
+    assert_non_null(find(GOSSIP_LINKS_UP));
+}
+
+static void an_older_link_that_works_stays(void **state)
+{
+    (void)state;
+    uint64_t old = accept_active(HIGH), fresh = accept_proven(HIGH, true);
+    greet_with_life(fresh, 1);
+    assert_int_equal(w.actions, 0); // it waits
+    w.now_ns += 2900 * MS;
+    SAY(GOSSIP_LINKS_TIMER);
+    SAY(GOSSIP_LINKS_MESSAGE, .link = old);
+    assert_int_equal(need(GOSSIP_LINKS_DELIVER)->link, old);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, fresh);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_REPLACED);
+}
+
+static void a_silent_older_link_gives_way_after_three_seconds(void **state)
+{
+    (void)state;
+    uint64_t old = accept_active(HIGH), fresh = accept_proven(HIGH, true), begin_ns = w.now_ns;
+    greet_with_life(fresh, 1);
+    assert_int_equal(until(GOSSIP_LINKS_UP, 4 * S) - begin_ns, GOSSIP_LINKS_CANDIDATE_NS);
+    assert_int_equal(need(GOSSIP_LINKS_UP)->link, fresh);
+    assert_int_equal(need(GOSSIP_LINKS_DOWN)->link, old);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, old);
+    assert_null(find(GOSSIP_LINKS_UNREACHABLE));
+}
+
+static void the_end_of_the_older_link_makes_way_at_once(void **state)
+{
+    (void)state;
+    uint64_t old = accept_active(HIGH), fresh = accept_proven(HIGH, true);
+    greet_with_life(fresh, 2);
+    SAY(GOSSIP_LINKS_ENDED, .link = old, .end = GOSSIP_END_GONE);
+    assert_int_equal(need(GOSSIP_LINKS_UP)->link, fresh);
+    assert_null(find(GOSSIP_LINKS_UNREACHABLE)); // its process is there: it called
+}
+
+static void the_higher_id_follows_the_lower_ones_choice(void **state)
+{
+    (void)state;
+    uint64_t old = accept_active(LOW), fresh = accept_proven(LOW, true);
+    greet_with_life(fresh, 1);
+    assert_int_equal(need(GOSSIP_LINKS_UP)->link, fresh);
+    assert_int_equal(need(GOSSIP_LINKS_DOWN)->link, old);
+}
+
+static void nothing_but_greetings_before_the_link_is_taken(void **state)
+{
+    (void)state;
+    uint64_t link = accept_proven(HIGH, true);
+    SAY(GOSSIP_LINKS_MESSAGE, .link = link);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_BROKEN);
+    assert_null(find(GOSSIP_LINKS_DELIVER));
+    link = accept_active(HIGHER);
+    greet_with_life(link, 1); // twice
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_BROKEN);
+}
+
+static void whoever_trains_something_else_is_refused(void **state)
+{
+    (void)state;
+    struct gossip_greeting theirs = w.greeting;
+    uint64_t link = accept_proven(HIGH, true);
+    theirs.parameters++;
+    SAY(GOSSIP_LINKS_GREETING, .link = link, .greeting = &theirs);
+    assert_non_null(find(GOSSIP_LINKS_GREET)); // so that it can see why
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_OTHER_MODEL);
+    assert_null(find(GOSSIP_LINKS_UP));
+}
+
+static void only_who_is_allowed_gets_a_link(void **state)
+{
+    (void)state;
+    struct gossip_id listed[] = {id(HIGH)};
+    struct gossip_allow_list allow = {.ids = listed, .count = 1};
+    end(NULL);
+    begin_with(0, &allow);
+    uint64_t link = accept_active(HIGH);
+    accept_proven(LOW, true);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_NOT_ALLOWED);
+    allow.count = 0;
+    SAY(GOSSIP_LINKS_ALLOW);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, link);
+    assert_non_null(find(GOSSIP_LINKS_DOWN));
+}
+
+// -- what an end says
+
+static void an_end_without_a_word_is_evidence(void **state)
+{
+    (void)state;
+    static const enum gossip_link_end ends[] = {GOSSIP_END_OTHER, GOSSIP_END_GONE, GOSSIP_END_BROKEN};
+    for (size_t i = 0; i < 3; i++) {
+        uint64_t link = accept_active(HIGH);
+        SAY(GOSSIP_LINKS_ENDED, .link = link, .end = ends[i]);
+        assert_non_null(find(GOSSIP_LINKS_DOWN));
+        assert_int_equal(find(GOSSIP_LINKS_UNREACHABLE) != NULL, ends[i] == GOSSIP_END_GONE);
+    }
+    uint64_t link = accept_active(HIGH);
+    SAY(GOSSIP_LINKS_BYE, .link = link, .reason = "leaving");
+    assert_non_null(find(GOSSIP_LINKS_DOWN));
+    SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_GONE);
+    assert_null(find(GOSSIP_LINKS_UNREACHABLE));
+}
+
+// A firewall that refuses calls to a host that can call out says nothing about that host.
+static void a_closed_port_is_evidence_only_where_somebody_was_reached(void **state)
+{
+    (void)state;
+    without_entries();
+    SAY(GOSSIP_LINKS_START);
+    packet_to(HIGH, 1);
+    uint64_t link = call_of_member(HIGH);
+    SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_REFUSED);
+    assert_null(find(GOSSIP_LINKS_UNREACHABLE));
+    until(GOSSIP_LINKS_RESOLVE, 3 * S);
+    link = call_of_member(HIGH);
+    SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(HIGH), .alive = true);
+    SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_OTHER);
+    for (size_t turn = 0; turn < 2; turn++) {
+        static const enum gossip_link_end ends[] = {GOSSIP_END_OTHER, GOSSIP_END_REFUSED};
+        until(GOSSIP_LINKS_RESOLVE, 3 * S);
+        link = call_of_member(HIGH);
+        SAY(GOSSIP_LINKS_ENDED, .link = link, .end = ends[turn]);
+        assert_int_equal(find(GOSSIP_LINKS_UNREACHABLE) != NULL, turn == 1); // a timeout is none
+    }
+}
+
+// -- calls
+
+static void pauses_double_up_to_ten_seconds(void **state)
+{
+    (void)state;
+    uint64_t pause_ns = GOSSIP_LINKS_PAUSE_MIN_NS;
+    without_entries();
+    SAY(GOSSIP_LINKS_START);
+    want(HIGH);
+    for (size_t turn = 0; turn < 10; turn++) {
+        assert_non_null(find(GOSSIP_LINKS_RESOLVE));
+        uint64_t link = call_of_member(HIGH), ended_ns = w.now_ns;
+        SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_OTHER);
+        uint64_t waited_ns = until(GOSSIP_LINKS_RESOLVE, 16 * S) - ended_ns;
+        assert_in_range(waited_ns, pause_ns / 2, pause_ns / 2 * 3);
+        pause_ns = 2 * pause_ns < GOSSIP_LINKS_PAUSE_MAX_NS ? 2 * pause_ns : GOSSIP_LINKS_PAUSE_MAX_NS;
+    }
+}
+
+static void every_address_is_tried_before_a_pause(void **state)
+{
+    (void)state;
+    bool seen[3] = {false};
+    SAY(GOSSIP_LINKS_START);
+    SAY(GOSSIP_LINKS_RESOLVED, .target = {.entry = 0}, .count = 3);
+    for (size_t i = 0; i < 3; i++) {
+        const struct gossip_links_action *call = need(GOSSIP_LINKS_CALL);
+        assert_false(seen[call->address]);
+        seen[call->address] = true;
+        SAY(GOSSIP_LINKS_ENDED, .link = call->link, .end = GOSSIP_END_REFUSED);
+    }
+    assert_null(find(GOSSIP_LINKS_CALL));
+    assert_in_range(until(GOSSIP_LINKS_RESOLVE, S) - 100 * S, 0, 300 * MS);
+}
+
+static void a_call_has_five_seconds_and_a_stranger_three(void **state)
+{
+    (void)state;
+    SAY(GOSSIP_LINKS_START);
+    uint64_t link = call_of_entry(0, 1), begin_ns = w.now_ns;
+    uint64_t accepted = gossip_links_accept(w.links, w.now_ns, 1, NULL);
+    assert_int_equal(until(GOSSIP_LINKS_CLOSE, 6 * S) - begin_ns, LIMIT_HANDSHAKE_NS);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, accepted);
+    assert_int_equal(until(GOSSIP_LINKS_CLOSE, 6 * S) - begin_ns, GOSSIP_LINKS_CALL_NS);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, link);
+    accept_proven(HIGH, true);
+    begin_ns = w.now_ns;
+    assert_int_equal(until(GOSSIP_LINKS_CLOSE, 11 * S) - begin_ns, GOSSIP_LINKS_GREETING_NS);
+}
+
+static void entries_of_the_living_are_left_alone(void **state)
+{
+    (void)state;
+    SAY(GOSSIP_LINKS_START);
+    uint64_t link = call_of_entry(0, 1);
+    SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(HIGH), .alive = true);
+    assert_int_equal(gossip_links_entry(w.links, 0)->state, GOSSIP_ENTRY_MEMBER);
+    greet_with_life(link, 1);
+    until(GOSSIP_LINKS_CLOSE, 11 * S); // idle
+    SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_OTHER);
+    quiet(60 * S, GOSSIP_LINKS_RESOLVE);
+    SAY(GOSSIP_LINKS_MEMBER, .peer = id(HIGH), .alive = false);
+    until(GOSSIP_LINKS_RESOLVE, S);
+}
+
+static void an_entry_that_is_this_node_is_told_and_called_on(void **state)
+{
+    (void)state;
+    SAY(GOSSIP_LINKS_START);
+    uint64_t link = call_of_entry(0, 1);
+    SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(SELF));
+    assert_null(find(GOSSIP_LINKS_GREET)); // the accepting end does
+    greet_with_life(link, w.greeting.life);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_SELF);
+    assert_int_equal(gossip_links_entry(w.links, 0)->state, GOSSIP_ENTRY_SELF);
+    until(GOSSIP_LINKS_RESOLVE, S); // its name may lead to others one day
+}
+
+static void a_refusal_is_not_asked_for_again_soon(void **state)
+{
+    (void)state;
+    SAY(GOSSIP_LINKS_START);
+    uint64_t link = call_of_entry(0, 4), refused_ns = w.now_ns;
+    SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(LOW), .alive = true);
+    SAY(GOSSIP_LINKS_BYE, .link = link, .reason = "you are not welcome");
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_REFUSED_THERE);
+    assert_int_equal(gossip_links_entry(w.links, 0)->state, GOSSIP_ENTRY_REFUSED);
+    assert_in_range(until(GOSSIP_LINKS_RESOLVE, 50 * S) - refused_ns, 15 * S, 45 * S);
+}
+
+// Each comes and ends at once: calls come with growing pauses, not five a second.
+static void a_link_that_always_breaks_is_called_ever_more_slowly(void **state)
+{
+    (void)state;
+    without_entries();
+    SAY(GOSSIP_LINKS_START);
+    want(HIGH);
+    for (size_t turn = 0; turn < 8; turn++) {
+        uint64_t link = call_of_member(HIGH);
+        SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(HIGH), .alive = true);
+        greet_with_life(link, 1);
+        w.now_ns += 10 * MS;
+        SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_GONE);
+        uint64_t ended_ns = w.now_ns, waited_ns = until(GOSSIP_LINKS_RESOLVE, 16 * S) - ended_ns;
+        assert_true(turn != 0 || waited_ns <= 300 * MS);
+        assert_true(turn != 7 || waited_ns >= 5 * S);
+    }
+    uint64_t link = call_of_member(HIGH);
+    SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(HIGH), .alive = true);
+    greet_with_life(link, 1);
+    w.now_ns += 20 * S;
+    SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_GONE);
+    uint64_t ended_ns = w.now_ns;
+    assert_in_range(until(GOSSIP_LINKS_RESOLVE, S) - ended_ns, 0, 300 * MS);
+}
+
+// -- what is wanted, and what is not
+
+static void idle_links_end_and_wanted_ones_stay(void **state)
+{
+    (void)state;
+    SAY(GOSSIP_LINKS_START);
+    uint64_t link = accept_active(HIGH), begin_ns = w.now_ns;
+    want(HIGH);
+    quiet(60 * S, GOSSIP_LINKS_CLOSE);
+    want(0);
+    w.now_ns += 5 * S;
+    gossip_links_sent(w.links, link, w.now_ns);
+    begin_ns = w.now_ns;
+    assert_int_equal(until(GOSSIP_LINKS_CLOSE, 11 * S) - begin_ns, GOSSIP_LINKS_IDLE_NS);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_IDLE);
+}
+
+static void a_link_that_stands_still_is_not_idle(void **state)
+{
+    (void)state;
+    uint64_t link = accept_active(HIGH);
+    SAY(GOSSIP_LINKS_STALLED, .link = link, .on = true);
+    quiet(60 * S, GOSSIP_LINKS_CLOSE);
+    SAY(GOSSIP_LINKS_STALLED, .link = link, .on = false);
+    uint64_t begin_ns = w.now_ns;
+    assert_int_equal(until(GOSSIP_LINKS_CLOSE, 11 * S) - begin_ns, GOSSIP_LINKS_IDLE_NS);
+}
+
+static void packets_wait_for_a_link_in_order(void **state)
+{
+    (void)state;
+    SAY(GOSSIP_LINKS_START);
+    for (uint8_t i = 0; i < GOSSIP_LINKS_PACKETS + 6; i++)
+        packet_to(HIGH, i);
+    uint64_t link = call_of_member(HIGH);
+    SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(HIGH), .alive = true);
+    struct gossip_links_event event = {
+        .kind = GOSSIP_LINKS_GREETING, .now_ns = w.now_ns, .link = link, .greeting = &w.greeting};
+    assert_int_equal(gossip_links_step(w.links, &event), BASE_OK);
+    struct gossip_links_action action;
+    uint8_t number = 6; // the oldest gave way
+    while (gossip_links_next(w.links, &action))
+        if (action.kind == GOSSIP_LINKS_SEND)
+            assert_int_equal(action.bytes[0], number++);
+    assert_int_equal(number, GOSSIP_LINKS_PACKETS + 6);
+    packet_to(HIGH, 99);
+    assert_int_equal(need(GOSSIP_LINKS_SEND)->link, link);
+}
+
+static void packets_do_not_wait_for_ever(void **state)
+{
+    (void)state;
+    struct gossip_links_totals totals;
+    SAY(GOSSIP_LINKS_START);
+    packet_to(HIGH, 1);
+    w.now_ns += 9 * S;
+    SAY(GOSSIP_LINKS_TIMER);
+    gossip_links_totals(w.links, &totals);
+    assert_int_equal(totals.packets, 1);
+    w.now_ns += S;
+    SAY(GOSSIP_LINKS_TIMER);
+    gossip_links_totals(w.links, &totals);
+    assert_int_equal(totals.packets, 0);
+    uint64_t link = accept_active(HIGH);
+    assert_true(link && !find(GOSSIP_LINKS_SEND));
+}
+
+static void whoever_is_half_open_is_counted(void **state)
+{
+    (void)state;
+    uint64_t link[LIMIT_HALF_OPEN];
+    struct gossip_links_totals totals;
+    for (size_t i = 0; i < LIMIT_HALF_OPEN_ADDRESS; i++)
+        assert_true((link[i] = gossip_links_accept(w.links, w.now_ns, 1, NULL)) != 0);
+    assert_int_equal(gossip_links_accept(w.links, w.now_ns, 1, NULL), 0);
+    for (size_t i = LIMIT_HALF_OPEN_ADDRESS; i < LIMIT_HALF_OPEN; i++)
+        assert_true((link[i] = gossip_links_accept(w.links, w.now_ns, i, NULL)) != 0);
+    assert_int_equal(gossip_links_accept(w.links, w.now_ns, 1000, NULL), 0);
+    SAY(GOSSIP_LINKS_PROVEN, .link = link[0], .peer = id(HIGH),
+        .alive = true); // to prove an id is not enough
+    assert_int_equal(gossip_links_accept(w.links, w.now_ns, 1000, NULL), 0);
+    greet_with_life(link[0], 1);
+    assert_true(gossip_links_accept(w.links, w.now_ns, 1000, NULL) != 0);
+    SAY(GOSSIP_LINKS_ENDED, .link = link[1], .end = GOSSIP_END_GONE);
+    assert_true(gossip_links_accept(w.links, w.now_ns, 1, NULL) != 0);
+    gossip_links_totals(w.links, &totals);
+    assert_int_equal(totals.turned_away, 3);
+}
+
+// Nobody can call the other: both say so, once, and for as long as it lasts.
+static void a_link_that_never_comes_is_told(void **state)
+{
+    (void)state;
+    struct gossip_missing missing;
+    uint64_t begin_ns = w.now_ns;
+    SAY(GOSSIP_LINKS_START);
+    want(HIGH);
+    assert_int_equal(gossip_links_missing(w.links, w.now_ns + 29 * S, &missing, 1), 0);
+    assert_int_equal(until(GOSSIP_LINKS_MISSING, 31 * S) - begin_ns, GOSSIP_LINKS_MISSING_NS);
+    assert_int_equal(need(GOSSIP_LINKS_MISSING)->since_ns, begin_ns);
+    assert_int_equal(gossip_links_missing(w.links, w.now_ns, &missing, 1), 1);
+    assert_int_equal(missing.since_ns, begin_ns);
+    quiet(200 * S, GOSSIP_LINKS_MISSING);
+    accept_active(HIGH);
+    assert_int_equal(gossip_links_missing(w.links, w.now_ns + 60 * S, &missing, 1), 0);
+}
+
+// -- identities
+
+static void duplicate(uint64_t *link)
+{
+    until(GOSSIP_LINKS_RESOLVE, 16 * S);
+    *link = call_of_entry(0, 1);
+    SAY(GOSSIP_LINKS_PROVEN, .link = *link, .peer = id(HIGH), .alive = false);
+    SAY(GOSSIP_LINKS_BYE, .link = *link, .reason = "duplicate identity at 10.0.0.1:4000");
+}
+
+static void a_process_that_others_know_elsewhere_stops_if_it_has_not_begun(void **state)
+{
+    (void)state;
+    for (int begun = 0; begun < 2; begun++) {
+        uint64_t link, begin_ns = w.now_ns;
+        bool told = false;
+        SAY(GOSSIP_LINKS_START);
+        if (begun)
+            SAY(GOSSIP_LINKS_BEGUN);
+        call_of_entry(0, 0 + 1);
+        SAY(GOSSIP_LINKS_ENDED, .link = w.action[0].link, .end = GOSSIP_END_OTHER);
+        for (size_t i = 0; i < 12 && !told; i++) {
+            duplicate(&link);
+            told = find(GOSSIP_LINKS_DUPLICATE) != NULL;
+            assert_true(!told || w.now_ns - begin_ns >= GOSSIP_LINKS_DUPLICATE_NS);
+        }
+        assert_int_equal(told, !begun);
+        end(NULL);
+        begin_with(1, NULL);
+    }
+}
+
+// Two answers are the rest of a link that was given up; a link that comes makes them forgotten.
+static void two_answers_are_no_duplicate(void **state)
+{
+    (void)state;
+    uint64_t link;
+    SAY(GOSSIP_LINKS_START);
+    call_of_entry(0, 1);
+    SAY(GOSSIP_LINKS_ENDED, .link = w.action[0].link, .end = GOSSIP_END_OTHER);
+    duplicate(&link);
+    duplicate(&link);
+    w.now_ns += 6 * S;
+    SAY(GOSSIP_LINKS_ENDED, .link = accept_active(HIGHER), .end = GOSSIP_END_OTHER);
+    duplicate(&link);
+    assert_null(find(GOSSIP_LINKS_DUPLICATE));
+}
+
+static void another_life_of_this_id_is_a_duplicate(void **state)
+{
+    (void)state;
+    SAY(GOSSIP_LINKS_START);
+    uint64_t link = call_of_entry(0, 1);
+    SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(SELF));
+    greet_with_life(link, w.greeting.life + 1);
+    assert_true(need(GOSSIP_LINKS_DUPLICATE)->at);
+}
+
+// The same life calls again when it gave the older link up; another life is another process.
+static void a_second_process_is_told_about_the_first(void **state)
+{
+    (void)state;
+    uint64_t old = accept_active(HIGH), fresh = accept_proven(HIGH, true);
+    greet_with_life(fresh, 2);
+    SAY(GOSSIP_LINKS_MESSAGE, .link = old);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_DUPLICATE_IDENTITY);
+}
+
+static void leaving_says_goodbye_and_calls_nobody(void **state)
+{
+    (void)state;
+    SAY(GOSSIP_LINKS_START);
+    uint64_t link = accept_active(HIGH), half = accept_proven(HIGHER, true);
+    want(LOW);
+    SAY(GOSSIP_LINKS_LEAVE);
+    for (size_t i = 0; i < w.actions; i++)
+        if (w.action[i].kind == GOSSIP_LINKS_CLOSE)
+            assert_int_equal(w.action[i].why,
+                             w.action[i].link == link ? GOSSIP_CLOSE_LEAVING : GOSSIP_CLOSE_NOT_NEEDED);
+    SAY(GOSSIP_LINKS_ENDED, .link = link);
+    SAY(GOSSIP_LINKS_ENDED, .link = half);
+    assert_int_equal(gossip_links_accept(w.links, w.now_ns, 1, NULL), 0);
+    packet_to(HIGH, 1);
+    want(HIGH);
+    quiet(100 * S, GOSSIP_LINKS_RESOLVE);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    return begin_with(1, NULL);
+}
+
+int main(void)
+{
+#define CASE(test) cmocka_unit_test_setup_teardown(test, begin, end)
+    const struct CMUnitTest tests[] = {
+        CASE(the_higher_id_greets_first),
+        CASE(an_older_link_that_works_stays),
+        CASE(a_silent_older_link_gives_way_after_three_seconds),
+        CASE(the_end_of_the_older_link_makes_way_at_once),
+        CASE(the_higher_id_follows_the_lower_ones_choice),
+        CASE(nothing_but_greetings_before_the_link_is_taken),
+        CASE(whoever_trains_something_else_is_refused),
+        CASE(only_who_is_allowed_gets_a_link),
+        CASE(an_end_without_a_word_is_evidence),
+        CASE(a_closed_port_is_evidence_only_where_somebody_was_reached),
+        CASE(pauses_double_up_to_ten_seconds),
+        CASE(every_address_is_tried_before_a_pause),
+        CASE(a_call_has_five_seconds_and_a_stranger_three),
+        CASE(entries_of_the_living_are_left_alone),
+        CASE(an_entry_that_is_this_node_is_told_and_called_on),
+        CASE(a_refusal_is_not_asked_for_again_soon),
+        CASE(a_link_that_always_breaks_is_called_ever_more_slowly),
+        CASE(idle_links_end_and_wanted_ones_stay),
+        CASE(a_link_that_stands_still_is_not_idle),
+        CASE(packets_wait_for_a_link_in_order),
+        CASE(packets_do_not_wait_for_ever),
+        CASE(whoever_is_half_open_is_counted),
+        CASE(a_link_that_never_comes_is_told),
+        CASE(a_process_that_others_know_elsewhere_stops_if_it_has_not_begun),
+        CASE(two_answers_are_no_duplicate),
+        CASE(another_life_of_this_id_is_a_duplicate),
+        CASE(a_second_process_is_told_about_the_first),
+        CASE(leaving_says_goodbye_and_calls_nobody),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
