@@ -52,10 +52,7 @@ static void take_change(struct node_cluster *cluster, const struct gossip_member
     bool here = action->state == GOSSIP_MEMBER_ALIVE || action->state == GOSSIP_MEMBER_SUSPECT;
     node_cluster_tell_change(cluster, action);
     node_peers_member(cluster->peers, &action->peer, here);
-    if (here)
-        node_cluster_came(cluster, &action->peer);
-    else
-        node_cluster_went(cluster, &action->peer, node_clock_ns());
+    cluster->options.handler->member(cluster->options.owner, &action->peer, action->state);
     if (action->state == GOSSIP_MEMBER_DEAD)
         node_peers_part(cluster->peers, &action->peer, NODE_BYE_SILENT);
 }
@@ -82,12 +79,11 @@ static void take_boot(struct node_cluster *cluster, uint64_t boot)
 
 static void remove_member(struct node_cluster *cluster, const struct gossip_id *id)
 {
-    node_cluster_came(cluster, id);
     node_peers_part(cluster->peers, id, NODE_BYE_IDLE);
     node_peers_member(cluster->peers, id, false);
     gossip_datagrams_forget(cluster->datagrams, id);
     node_endpoints_forget(cluster->endpoints, id);
-    cluster->options.handler->forget(cluster->options.owner, id);
+    cluster->options.handler->removed(cluster->options.owner, id);
 }
 
 static void act(struct node_cluster *cluster, const struct gossip_membership_action *action)
@@ -305,7 +301,6 @@ void node_cluster_destroy(struct node_cluster *cluster)
     node_events_close(cluster->events);
     node_faults_destroy(cluster->faults);
     explicit_bzero(cluster->options.psk, sizeof cluster->options.psk);
-    free(cluster->away);
     free(cluster);
 }
 
@@ -318,8 +313,6 @@ void node_cluster_start(struct node_cluster *cluster)
 void node_cluster_tick(struct node_cluster *cluster, uint64_t now_ns)
 {
     node_peers_tick(cluster->peers, now_ns);
-    node_cluster_forget_away(cluster, now_ns);
-    node_cluster_look_at_shards(cluster, now_ns);
 }
 
 void node_cluster_leave(struct node_cluster *cluster)

@@ -1,8 +1,7 @@
 // The cluster as the loop sees it: adapts the membership state machine to sockets and time. It owns the
 // membership object, the sealing of datagrams, the datagram socket, the links and events.jsonl; it turns
-// actions into datagrams, stream messages and calls, keeps links to the neighbours of the view, claims slots,
-// persists boot numbers, and says when edges of those who are gone are to be forgotten and whose shards have
-// no living node. It refuses to know what is trained. Loop's thread.
+// actions into datagrams, stream messages and calls, keeps links to the neighbours of the view, claims slots and
+// persists boot numbers. It refuses to know what is trained, and what follows for this node. Loop's thread.
 #ifndef NODE_CLUSTER_H
 #define NODE_CLUSTER_H
 
@@ -21,9 +20,9 @@ struct node_cluster_handler { // to the owner; all must be set. Called from the 
     void (*down)(void *owner, const struct gossip_id *peer);
     // bytes: malloc'ed; the callee's to free
     void (*message)(void *owner, const struct gossip_id *peer, uint8_t *bytes, size_t count);
-    void (*forget)(void *owner, const struct gossip_id *peer); // gone for average.forget_after
+    void (*member)(void *owner, const struct gossip_id *peer, enum gossip_member_state state); // is so now
+    void (*removed)(void *owner, const struct gossip_id *peer); // no longer known at all
     void (*view)(void *owner, const struct topology_member *members, size_t count);
-    void (*shards)(void *owner, const uint32_t *living, size_t count); // ascending
     void (*changed)(void *owner); // something that a decision may depend on
     // Another process runs with this identity. It was here first, says membership (address NULL: stop), or a
     // peer has a working link to it, at that address (stop, if this one has just begun).
@@ -68,6 +67,7 @@ void node_cluster_reload_faults(struct node_cluster *cluster);
 // An event about this node, without a member: start, paused, ...
 void node_cluster_tell(struct node_cluster *cluster, const char *event, const char *line);
 
+void node_cluster_tell_takeover(struct node_cluster *cluster, const uint32_t *orphans, size_t count);
 void node_cluster_tell_conflict(struct node_cluster *cluster, const char *address);
 
 struct node_peers *node_cluster_peers(struct node_cluster *cluster);

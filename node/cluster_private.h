@@ -1,6 +1,6 @@
 // What node/cluster.c (membership's events and actions), node/cluster_wires.c (sockets), node/cluster_tell.c
-// (what people and tools are told), node/cluster_view.c (the view and its neighbours) and node/cluster_away.c
-// (what follows for those who are gone) share. Nobody else includes this.
+// (what people and tools are told) and node/cluster_view.c (the view and its neighbours) share. Nobody else
+// includes this.
 #ifndef NODE_CLUSTER_PRIVATE_H
 #define NODE_CLUSTER_PRIVATE_H
 
@@ -10,11 +10,6 @@
 
 #define NODE_CLUSTER_PENDING 64u // evidence that came up while an event was being taken
 #define NODE_CLUSTER_DONORS  8u
-
-struct node_away { // a member that is dead or has left, until its edge is forgotten
-    struct gossip_id id;
-    uint64_t since_ns;
-};
 
 struct node_cluster {
     struct node_cluster_options options;
@@ -36,10 +31,6 @@ struct node_cluster {
     size_t n_addresses;
     struct gossip_id neighbours[NODE_GRAPH_NEIGHBOURS], donors[NODE_CLUSTER_DONORS];
     size_t n_neighbours, n_donors;
-    struct node_away *away;
-    size_t n_away, away_capacity;
-    uint64_t shards_ns;
-    uint8_t orphan[LIMIT_PEERS]; // shards without a living node, as told
 };
 
 // cluster.c
@@ -61,18 +52,11 @@ void node_cluster_tell_change(struct node_cluster *cluster, const struct gossip_
 void node_cluster_tell_accused(struct node_cluster *cluster, const struct gossip_membership_action *action);
 void node_cluster_tell_boot(struct node_cluster *cluster, uint64_t boot);
 void node_cluster_tell_view(struct node_cluster *cluster, size_t members);
-void node_cluster_tell_takeover(struct node_cluster *cluster, const uint32_t *orphans, size_t count);
 const char *node_cluster_name(const struct node_cluster *cluster, const struct gossip_id *id,
                               char text[LIMIT_NODE_NAME_BYTES]);
 
 // cluster_view.c
 void node_cluster_take_view(struct node_cluster *cluster);
 void node_cluster_keep_links(struct node_cluster *cluster); // to neighbours and donors
-
-// cluster_away.c
-void node_cluster_went(struct node_cluster *cluster, const struct gossip_id *id, uint64_t now_ns);
-void node_cluster_came(struct node_cluster *cluster, const struct gossip_id *id);
-void node_cluster_forget_away(struct node_cluster *cluster, uint64_t now_ns);
-void node_cluster_look_at_shards(struct node_cluster *cluster, uint64_t now_ns);
 
 #endif

@@ -53,9 +53,15 @@ static void on_down(void *owner, const struct gossip_id *peer)
     post_peer(owner, NODE_MAIL_LINK_DOWN, peer);
 }
 
-static void on_forget(void *owner, const struct gossip_id *peer)
+static void on_member(void *owner, const struct gossip_id *peer, enum gossip_member_state state)
 {
-    post_peer(owner, NODE_MAIL_FORGET, peer);
+    node_loop_live(owner,
+                   (struct gossip_life_event){.kind = GOSSIP_LIFE_MEMBER, .peer = *peer, .state = state});
+}
+
+static void on_removed(void *owner, const struct gossip_id *peer)
+{
+    node_loop_live(owner, (struct gossip_life_event){.kind = GOSSIP_LIFE_REMOVED, .peer = *peer});
 }
 
 static void on_message(void *owner, const struct gossip_id *peer, uint8_t *bytes, size_t count)
@@ -79,36 +85,28 @@ static void on_view(void *owner, const struct topology_member *members, size_t c
         base_log(BASE_LOG_ERROR, "out_of_memory", "the worker is not told of the members");
 }
 
-static void on_shards(void *owner, const uint32_t *living, size_t count)
-{
-    struct node_loop *loop = owner;
-    struct node_mail *mail = node_loop_bytes_mail(NODE_MAIL_SHARDS, living, count * sizeof *living);
-    BASE_ASSERT(mail != NULL); // at most 4 KiB
-    node_outbox_post(loop->learner, mail);
-}
-
 static void on_changed(void *owner)
 {
     node_loop_consider(owner);
 }
 
-// On the word of a single peer only a process that has done nothing yet gives way.
+// Told from the middle of a packet: it is looked at with the next turn of the loop.
 static void on_conflict(void *owner, const char *address)
 {
     struct node_loop *loop = owner;
-    if (loop->conflict || (address && loop->phase != PHASE_WAITING && loop->phase != PHASE_FETCHING))
-        return;
-    loop->conflict = true;
-    node_cluster_tell_conflict(loop->cluster, address);
+    loop->twin = true;
+    loop->gives_way |= address == NULL;
+    if (address)
+        snprintf(loop->twin_at, sizeof loop->twin_at, "%s", address);
     event_active(loop->tick, EV_TIMEOUT, 0);
 }
 
 static const struct node_cluster_handler cluster_handler = {.up = on_up,
                                                             .down = on_down,
                                                             .message = on_message,
-                                                            .forget = on_forget,
+                                                            .member = on_member,
+                                                            .removed = on_removed,
                                                             .view = on_view,
-                                                            .shards = on_shards,
                                                             .changed = on_changed,
                                                             .conflict = on_conflict};
 
@@ -140,39 +138,17 @@ static void take_edges(struct node_loop *loop, struct node_mail *mail)
 
 static void take_progress(struct node_loop *loop, const struct node_progress *progress)
 {
-    bool began = strcmp(progress->state, "training") == 0 && strcmp(loop->progress.state, "training") != 0;
     loop->progress = *progress;
-    if (began) // who joins from now on needs a snapshot
-        node_cluster_flags(loop->cluster, GOSSIP_RECORD_TRAINING, 0);
+    node_loop_live(loop, (struct gossip_life_event){
+                             .kind = GOSSIP_LIFE_PROGRESS, .round = progress->round, .step = progress->step});
 }
 
-static void tell_alone(struct node_loop *loop)
+static void take_fetch(struct node_loop *loop, bool begins)
 {
-    char line[128];
-    snprintf(line, sizeof line, "all others have finished; training ends after step %llu of %llu",
-             (unsigned long long)loop->progress.step, (unsigned long long)loop->options.config->train.steps);
-    node_cluster_tell(loop->cluster, "alone", line);
-}
-
-static void take_finished(struct node_loop *loop, bool alone)
-{
-    struct node_census census;
-    if (alone)
-        tell_alone(loop);
-    node_loop_census(loop, &census);
-    base_log(BASE_LOG_INFO, "finished", "the last step is done; answering %zu peers that still train",
-             census.busy);
-    node_cluster_flags(loop->cluster, GOSSIP_RECORD_FINISHED, 0);
-    node_loop_enter(loop, PHASE_LINGERING);
-    node_loop_consider(loop);
-}
-
-static void take_left(struct node_loop *loop, int status)
-{
-    loop->status = status;
-    node_loop_enter(loop, PHASE_LEAVING);
-    node_cluster_leave(loop->cluster);
-    node_loop_consider(loop);
+    node_loop_live(loop, (struct gossip_life_event){.kind = begins ? GOSSIP_LIFE_WANTS : GOSSIP_LIFE_FETCHED,
+                                                    .round = loop->progress.round,
+                                                    .step = loop->progress.step,
+                                                    .ok = true});
 }
 
 static void handle(struct node_loop *loop, struct node_mail *mail)
@@ -194,13 +170,13 @@ static void handle(struct node_loop *loop, struct node_mail *mail)
         take_progress(loop, &mail->progress);
         break;
     case NODE_MAIL_FETCH:
-        node_loop_fetch(loop, mail->status != 0);
+        take_fetch(loop, mail->status != 0);
         break;
     case NODE_MAIL_FINISHED:
-        take_finished(loop, mail->status == 1);
+        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = mail->status != 1});
         break;
     case NODE_MAIL_LEFT:
-        take_left(loop, mail->status);
+        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN, .status = mail->status});
         break;
     default:
         BASE_ASSERT(false); // a mail that is not for the loop
@@ -227,6 +203,9 @@ static void tick(evutil_socket_t s, short what, void *argument)
     (void)what;
     struct node_loop *loop = argument;
     node_cluster_tick(loop->cluster, node_clock_ns());
+    if (loop->twin)
+        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_TWIN, .ok = loop->gives_way});
+    loop->twin = false;
     node_loop_consider(loop);
 }
 
@@ -259,16 +238,14 @@ static void on_signal(evutil_socket_t number, short what, void *argument)
         node_cluster_reload_faults(loop->cluster);
         return;
     }
-    if (loop->stopping) {
+    if (gossip_life_stopping(loop->life)) {
         loop->status = NODE_LOOP_ABANDONED;
         event_base_loopbreak(loop->base);
         return;
     }
-    loop->stopping = true;
     base_log(BASE_LOG_INFO, "stopping", "%s: writing the last checkpoint (again: end at once)",
              number == SIGTERM ? "SIGTERM" : "SIGINT");
-    atomic_store(&loop->options.counters->stop, true);
-    node_loop_post(loop->learner, NODE_MAIL_LEAVE, 0); // wakes it where it waits
+    node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
 }
 
 // -- making
@@ -349,6 +326,8 @@ static enum base_error make_parts(struct node_loop *loop, struct node_ports *por
     loop->base = event_base_new();
     enum base_error code = loop->base ? make_boxes(loop) : BASE_ENOMEM;
     if (code == BASE_OK)
+        code = node_loop_make_life(loop);
+    if (code == BASE_OK)
         code = node_streams_create(loop->base, &loop->streams);
     if (code == BASE_OK)
         code = make_http(loop, &ports->http);
@@ -394,7 +373,6 @@ out:
 
 int node_loop_run(struct node_loop *loop)
 {
-    node_loop_enter(loop, PHASE_WAITING);
     node_cluster_start(loop->cluster);
     node_loop_consider(loop);
     event_base_dispatch(loop->base);
@@ -423,7 +401,7 @@ void node_loop_destroy(struct node_loop *loop)
         event_base_free(loop->base);
     explicit_bzero(loop->options.psk, sizeof loop->options.psk);
     free(loop->edges);
-    free(loop->other_side);
+    gossip_life_destroy(loop->life);
     free(loop);
 }
 

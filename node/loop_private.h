@@ -1,9 +1,10 @@
-// What node/loop.c (events, mail, signals), node/loop_phase.c (from waiting to leaving), node/loop_fetch.c
-// (donors of a snapshot), node/loop_bind.c and node/loop_pages.c share: the loop's state. Nobody else
-// includes this.
+// What node/loop.c (events, mail, signals), node/loop_life.c (what the life of this node decides, carried
+// out), node/loop_words.c (what people are told of it), node/loop_bind.c and node/loop_pages.c share: the
+// loop's state. Nobody else includes this.
 #ifndef NODE_LOOP_PRIVATE_H
 #define NODE_LOOP_PRIVATE_H
 
+#include "gossip/life/life.h"
 #include "node/backlog.h"
 #include "node/cluster.h"
 #include "node/graph.h"
@@ -13,10 +14,7 @@
 #include "node/outbox.h"
 #include "node/stream.h"
 
-#define N_SIGNALS   3
-#define DONORS_MOST 4u // linked at a time
-
-enum phase { PHASE_WAITING, PHASE_FETCHING, PHASE_TRAINING, PHASE_LINGERING, PHASE_LEAVING };
+#define N_SIGNALS 3
 
 struct node_loop {
     struct node_loop_options options;
@@ -29,19 +27,11 @@ struct node_loop {
     unsigned congestions; // reasons to read nothing from peers: mails or bytes wait for the worker
     struct event *mail, *tick, *signals[N_SIGNALS];
     uint16_t port, http_port;
-    enum phase phase;
-    uint64_t started_ns, phase_ns;
-    uint64_t met_ns; // when the first other member was known; 0: none yet
-    bool stopping, alone_posted, leave_posted, considering, conflict;
-    bool eligible; // this node's state is complete
-    bool fetching; // the worker wants donors
-    bool again;    // ... of the other side of a partition
-    bool minority, paused;
-    struct gossip_id *other_side; // the dead of a partition in which this node is the minority
-    size_t n_other_side;
-    struct gossip_id donors[DONORS_MOST]; // as told to the worker
-    size_t n_donors;
-    uint64_t donors_ns; // when there were any
+    uint64_t started_ns;
+    struct gossip_life *life;
+    bool acting, again;   // an action of the life is carried out; something changed meanwhile
+    bool twin, gives_way; // another process has this identity; membership says that it was here first
+    char twin_at[NODE_ADDRESS_TEXT]; // as a peer says
     int status;
     struct node_progress progress;
     struct gossip_exchange_totals totals;
@@ -49,27 +39,21 @@ struct node_loop {
     size_t n_edges;
 };
 
-// Who is here besides this node, alive or suspected.
-struct node_census {
-    size_t others, training, eligible, busy; // busy: eligible and not finished
-    size_t finished;                         // here or not: who left or died after its last step counts
-};
-void node_loop_census(const struct node_loop *loop, struct node_census *census);
-
 // loop.c
 void node_loop_post(struct node_outbox *to, enum node_mail_kind kind, int status);
 struct node_mail *node_loop_bytes_mail(enum node_mail_kind kind, const void *bytes,
                                        size_t count); // NULL: no memory
 
-// loop_phase.c. Decides what is due; called after everything that may matter, and with every tick.
+// loop_life.c
+enum base_error node_loop_make_life(struct node_loop *loop) BASE_CHECK;
+void node_loop_live(struct node_loop *loop, struct gossip_life_event event); // now_ns is filled in
+// Decides what is due; called after everything that may matter, and with every tick.
 void node_loop_consider(struct node_loop *loop);
-void node_loop_enter(struct node_loop *loop, enum phase phase);
-void node_loop_set_eligible(struct node_loop *loop);
 
-// loop_fetch.c
-void node_loop_fetch(struct node_loop *loop, bool begins); // the worker wants donors, or has all it wanted
-void node_loop_consider_donors(struct node_loop *loop);
-void node_loop_consider_partition(struct node_loop *loop);
+// loop_words.c
+void node_loop_say(struct node_loop *loop, const struct gossip_life_action *news);
+// Entries of the peer list that lead to nobody in the graph; their addresses into text, as many as fit.
+size_t node_loop_missing(const struct node_loop *loop, char *text, size_t capacity);
 
 // loop_bind.c: all ports, or none.
 struct node_ports {

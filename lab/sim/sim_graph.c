@@ -86,7 +86,8 @@ void sim_graph_follow(struct sim_node *node, bool view_changed)
     sim_link_want_none(node);
     for (size_t i = 0; i < node->n_neighbours; i++)
         follow_peer(node, node->neighbours[i]);
-    sim_phase_donors(node);
+    for (size_t i = 0; i < node->n_kept; i++)
+        sim_link_want(node, node->kept[i]);
     node->graph_changed |= view_changed;
     node->consider = true;
 }
@@ -108,16 +109,18 @@ static bool is_stranger(const struct sim_node *node, size_t peer)
            sim_plan_position(node->shared, sim_member_id(node, peer)) != SIZE_MAX;
 }
 
-// Dead for long, or never seen since this process came back.
+bool sim_graph_has(const struct sim_node *node, size_t peer)
+{
+    return node->shared && sim_plan_position(node->shared, sim_member_id(node, peer)) != SIZE_MAX;
+}
+
+// Never seen since this process came back.
 static bool is_gone(const struct sim_node *node, size_t peer)
 {
-    uint64_t now_ns = sim_node_now(node), forget_ns = node->world->options.forget_ns;
-    const struct sim_peer *at = &node->peer[peer];
     struct gossip_member_info member;
 
-    if (!sim_member_info(node, peer, &member))
-        return now_ns - node->started_ns > forget_ns;
-    return at->dead_ns && now_ns - at->dead_ns > forget_ns;
+    return !sim_member_info(node, peer, &member) &&
+           sim_node_now(node) - node->started_ns > node->world->options.forget_ns;
 }
 
 static void forget(struct sim_node *node, size_t peer, bool dead)
@@ -128,6 +131,31 @@ static void forget(struct sim_node *node, size_t peer, bool dead)
     sim_world_trace(node->world, node->host, "forget", dead ? "dead" : "stranger", peer, 0);
     SIM_TELL(node, lost, node);
     sim_train_event(node, &event);
+}
+
+static bool has_part_of(const struct sim_node *node, size_t peer)
+{
+    struct gossip_edge_info info;
+    const float *correction;
+    struct gossip_id id;
+
+    for (size_t i = gossip_exchange_edges(node->exchange); i-- > 0;) {
+        gossip_exchange_edge_info(node->exchange, i, &info);
+        if (gossip_id_compare(&info.peer, sim_member_id(node, peer)) == 0)
+            return true;
+    }
+    for (size_t i = gossip_exchange_kept(node->exchange); i-- > 0;) {
+        gossip_exchange_kept_at(node->exchange, i, &id, &correction);
+        if (gossip_id_compare(&id, sim_member_id(node, peer)) == 0)
+            return true;
+    }
+    return false;
+}
+
+void sim_graph_forget_dead(struct sim_node *node, size_t peer)
+{
+    if (has_part_of(node, peer))
+        forget(node, peer, true);
 }
 
 // What a dead neighbour has left is dropped when it is back, elsewhere in the graph.

@@ -10,23 +10,62 @@ static bool is_here(const struct sim_known *known, size_t identity)
            (known->state[identity] == GOSSIP_MEMBER_ALIVE || known->state[identity] == GOSSIP_MEMBER_SUSPECT);
 }
 
+void sim_known_at(const struct sim_node *node, size_t identity, struct gossip_member_info *info)
+{
+    static const struct gossip_record nobody = {.shard = GOSSIP_NO_SHARD};
+    const struct sim_known *known = &node->world->known;
+    const struct sim_node *other = node->world->node[identity];
+    const bool there = known->there[identity];
+
+    *info = (struct gossip_member_info){.record = there ? &known->record[identity] : &nobody,
+                                        .state = there ? known->state[identity] : GOSSIP_MEMBER_LEFT,
+                                        .since_ns =
+                                            (uint64_t)((int64_t)known->since_ns[identity] + node->clock_ns),
+                                        .heard_ns = there,
+                                        .round = other->round,
+                                        .step = other->step,
+                                        .progress_ns = sim_node_now(node),
+                                        .answered = other->running};
+}
+
 static void count(struct sim_world *world)
 {
     struct sim_known *known = &world->known;
 
-    known->n_view = known->here = known->busy = known->training = known->finished = 0;
+    known->n_view = 0;
+    known->census = (struct gossip_life_census){0};
     for (size_t i = 0; i < world->options.nodes; i++) {
         size_t identity = known->order[i];
-        uint8_t flags = known->record[identity].flags;
-        known->finished += known->there[identity] && (flags & GOSSIP_RECORD_FINISHED);
-        if (!is_here(known, identity))
+        struct gossip_member_info info;
+        if (!known->there[identity])
             continue;
-        known->here++;
-        known->busy += (flags & GOSSIP_RECORD_ELIGIBLE) && !(flags & GOSSIP_RECORD_FINISHED);
-        known->training += (flags & GOSSIP_RECORD_TRAINING) != 0;
-        if (flags & GOSSIP_RECORD_ELIGIBLE)
+        sim_known_at(world->node[identity], identity, &info);
+        gossip_life_count(&known->census, &info, world->options.steps);
+        if (is_here(known, identity) && (info.record->flags & GOSSIP_RECORD_ELIGIBLE))
             known->view[known->n_view++] = known->record[identity];
     }
+}
+
+// A process that has just come or changed is not counted yet.
+static size_t without(size_t all, size_t own)
+{
+    return all > own ? all - own : 0;
+}
+
+void sim_known_census(const struct sim_node *node, struct gossip_life_census *census)
+{
+    const struct gossip_life_census *all = &node->world->known.census;
+    struct gossip_life_census own = {0};
+    struct gossip_member_info info;
+
+    sim_known_at(node, node->self, &info);
+    gossip_life_count(&own, &info, node->world->options.steps);
+    *census = (struct gossip_life_census){.others = without(all->others, own.others),
+                                          .claim = without(all->claim, own.claim),
+                                          .training = without(all->training, own.training),
+                                          .eligible = without(all->eligible, own.eligible),
+                                          .busy = without(all->busy, own.busy),
+                                          .finished = without(all->finished, own.finished)};
 }
 
 void sim_known_take(struct sim_node *node, const struct sim_change *change)
@@ -86,6 +125,7 @@ static void change(struct sim_world *world, size_t identity, enum gossip_member_
                                                             .state = state};
     known->there[identity] = true;
     known->state[identity] = state;
+    known->since_ns[identity] = world->queue.now_ns;
     later(world);
 }
 
@@ -105,7 +145,7 @@ void sim_known_start(struct sim_node *node)
     const uint32_t *group = node->world->options.group;
 
     *record = (struct gossip_record){.id = *sim_member_id(node, node->self),
-                                     .version = {.boot = node->boot, .life = node->life},
+                                     .version = {.boot = node->boot, .life = node->instance},
                                      .slot = TOPOLOGY_NO_SLOT,
                                      .shard = (uint32_t)node->self,
                                      .group = group ? group[node->self] : 0,
@@ -122,9 +162,11 @@ void sim_known_end(struct sim_node *node, bool in_order)
         change(node->world, node->self, in_order ? GOSSIP_MEMBER_LEFT : GOSSIP_MEMBER_DEAD);
 }
 
-void sim_known_flags(struct sim_node *node, uint8_t set)
+void sim_known_flags(struct sim_node *node, uint8_t set, uint8_t clear)
 {
-    node->world->known.record[node->self].flags |= set;
+    uint8_t *flags = &node->world->known.record[node->self].flags;
+
+    *flags = (uint8_t)((*flags | set) & ~clear);
     later(node->world);
 }
 
@@ -148,6 +190,7 @@ void sim_known_create(struct sim_world *world)
 
     known->record = sim_must(calloc(nodes, sizeof *known->record));
     known->state = sim_must(calloc(nodes, sizeof *known->state));
+    known->since_ns = sim_must(calloc(nodes, sizeof *known->since_ns));
     known->there = sim_must(calloc(nodes, sizeof *known->there));
     known->order = sim_must(calloc(nodes, sizeof *known->order));
     known->view = sim_must(calloc(nodes, sizeof *known->view));
@@ -160,6 +203,7 @@ void sim_known_destroy(struct sim_world *world)
 {
     free(world->known.record);
     free(world->known.state);
+    free(world->known.since_ns);
     free(world->known.there);
     free(world->known.order);
     free(world->known.view);

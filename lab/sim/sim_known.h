@@ -4,6 +4,7 @@
 #ifndef LAB_SIM_KNOWN_H
 #define LAB_SIM_KNOWN_H
 
+#include "gossip/life/life.h"
 #include "gossip/member/member.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,11 +16,13 @@ struct sim_world;
 struct sim_known {
     struct gossip_record *record;    // [nodes]
     enum gossip_member_state *state; // [nodes]
+    uint64_t *since_ns;              // [nodes] virtual
     bool *there;                     // [nodes] has ever been
     uint32_t *order;                 // [nodes] identities by id
     struct gossip_record *view;      // [n_view] those who count, by id
-    size_t n_view, here, busy, training, finished;
-    struct sim_change { // not told yet
+    size_t n_view;
+    struct gossip_life_census census; // of all, each one itself included
+    struct sim_change {               // not told yet
         uint32_t identity;
         bool known;
         enum gossip_member_state before, state;
@@ -33,7 +36,10 @@ void sim_known_destroy(struct sim_world *world);
 void sim_known_start(struct sim_node *node);
 void sim_known_end(struct sim_node *node, bool in_order);
 void sim_known_take(struct sim_node *node, const struct sim_change *change); // it hears of it now
-void sim_known_flags(struct sim_node *node, uint8_t set);
+void sim_known_flags(struct sim_node *node, uint8_t set, uint8_t clear);
+void sim_known_census(const struct sim_node *node, struct gossip_life_census *census); // of the others
+// What is known of an identity; LEFT, with an empty record, where it has never been.
+void sim_known_at(const struct sim_node *node, size_t identity, struct gossip_member_info *info);
 void sim_known_slot(struct sim_node *node, uint32_t slot);
 
 #endif

@@ -47,8 +47,11 @@ struct sim_learner {
     // Local steps of `round` (from 1) begin. Returns how long they take; SIM_NO_STEPS: the last one was done.
     // pace: this node's time for a step over the median of its neighbours', 1 where not known.
     uint64_t (*steps)(void *owner, size_t host, uint64_t round, double pace);
-    // All others have finished: from now on `steps` returns SIM_NO_STEPS. May be NULL: it goes on alone.
+    // All others have finished: from now on `steps` returns SIM_NO_STEPS. May be NULL: it goes on alone. May
+    // come while steps are under way.
     void (*alone)(void *owner, size_t host);
+    // Shards of the data that have a living node, ascending: the others' may be taken over. May be NULL.
+    void (*shards)(void *owner, size_t host, const uint32_t *living, size_t count);
     // They have ended: on return the vectors hold their result.
     void (*collect)(void *owner, size_t host, uint64_t round, struct sim_steps *did);
     // The round's exchange is over and its corrections are in the vectors. May be NULL.

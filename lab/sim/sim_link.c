@@ -145,7 +145,7 @@ static void greet(struct sim_node *node, struct sim_link *link)
                                      .as.greeting = {.protocol = GOSSIP_PROTOCOL,
                                                      .version = "sim",
                                                      .parameters = learner ? learner->parameters : 0,
-                                                     .life = node->life}};
+                                                     .life = node->instance}};
 
     snprintf(message.as.greeting.name, sizeof message.as.greeting.name, "node-%02zu", node->self);
     snprintf(message.as.greeting.model, sizeof message.as.greeting.model, "softmax");
@@ -224,16 +224,13 @@ void sim_link_replace(struct sim_node *node, struct sim_link *link)
 
 static void stop_as_twin(struct sim_node *node)
 {
-    node->world->counts.conflicts++;
-    sim_world_trace(node->world, node->host, "conflict", "twin", 0, 0);
-    SIM_TELL(node, conflict, node);
-    node->stop = true;
+    sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_TWIN});
 }
 
 // Our own id has answered: this very process, or another one.
 static void greeted_by_self(struct sim_node *node, struct sim_link *link, uint64_t life)
 {
-    if (life != node->life)
+    if (life != node->instance)
         stop_as_twin(node);
     else if (link->entry != SIZE_MAX)
         node->entry[link->entry].self = true;

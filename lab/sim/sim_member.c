@@ -46,7 +46,7 @@ void sim_member_start(struct sim_node *node)
 
     snprintf(name, sizeof name, "node-%02zu", node->self);
     options.name = name;
-    node->life = options.version.life = base_rng_u64(&node->rng);
+    node->instance = options.version.life = base_rng_u64(&node->rng);
     if (world->options.known) {
         sim_member_promise(node);
         sim_known_start(node);
@@ -63,7 +63,8 @@ void sim_member_start(struct sim_node *node)
 void sim_member_stop(struct sim_node *node)
 {
     if (node->world->options.known) {
-        sim_known_end(node, node->phase == SIM_LEFT);
+        sim_known_end(node,
+                      sim_life_state(node) == GOSSIP_LIFE_LEFT || sim_life_state(node) == GOSSIP_LIFE_ENDED);
         return;
     }
     gossip_membership_destroy(node->membership);
@@ -166,16 +167,13 @@ void sim_member_datagram(struct sim_node *node, size_t from, const uint8_t *byte
 
 void sim_member_changed(struct sim_node *node, size_t peer, const struct gossip_membership_action *action)
 {
-    struct sim_peer *at = &node->peer[peer];
-
     sim_world_trace(node->world, node->host, "changed", gossip_member_state_name(action->state), peer,
                     action->evidence);
     SIM_TELL(node, changed, node, peer, action);
-    at->dead_ns = 0;
-    if (action->state == GOSSIP_MEMBER_DEAD || action->state == GOSSIP_MEMBER_LEFT) {
-        at->dead_ns = sim_node_now(node);
+    sim_life_tell(node, (struct gossip_life_event){
+                            .kind = GOSSIP_LIFE_MEMBER, .peer = action->peer, .state = action->state});
+    if (action->state == GOSSIP_MEMBER_DEAD || action->state == GOSSIP_MEMBER_LEFT)
         sim_link_close(node, peer, "dead");
-    }
 }
 
 static void record(struct sim_node *node, size_t peer)
@@ -231,15 +229,13 @@ static void carry_out(struct sim_node *node, const struct gossip_membership_acti
             gossip_datagrams_boot(node->datagrams, action->boot);
         break;
     case GOSSIP_MEMBERSHIP_CONFLICT:
-        node->world->counts.conflicts++;
-        sim_world_trace(node->world, node->host, "conflict", NULL, 0, 0);
-        SIM_TELL(node, conflict, node);
-        node->stop = true;
+        sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_TWIN, .ok = true});
         break;
     case GOSSIP_MEMBERSHIP_REMOVED:
         sim_world_trace(node->world, node->host, "removed", NULL, peer, 0);
         if (node->datagrams)
             gossip_datagrams_forget(node->datagrams, &action->peer);
+        sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_REMOVED, .peer = action->peer});
         sim_link_close(node, peer, "removed");
         break;
     }

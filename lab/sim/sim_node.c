@@ -59,6 +59,7 @@ static uint64_t local_deadline(const struct sim_node *node)
 {
     uint64_t deadline_ns = least(sim_member_deadline(node), node->tick_ns);
 
+    deadline_ns = least(least(deadline_ns, sim_life_deadline(node)), sim_fetch_deadline(node));
     return least(deadline_ns, sim_train_deadline(node));
 }
 
@@ -77,7 +78,7 @@ static void schedule(struct sim_node *node)
 // It waits for others to begin, and something has changed.
 static bool is_considering(const struct sim_node *node)
 {
-    return node->consider && node->phase == SIM_READY && node->exchange;
+    return node->consider && sim_life_waits(node);
 }
 
 static bool has_news(const struct sim_node *node)
@@ -98,7 +99,7 @@ void sim_node_settle(struct sim_node *node)
         if (view_changed || links_changed)
             sim_graph_follow(node, view_changed);
         if (is_considering(node))
-            sim_phase_tick(node);
+            sim_life_look(node);
     }
     schedule(node);
     if (node->running)
@@ -172,6 +173,10 @@ static void timers(struct sim_node *node)
         node->tick_ns = now_ns + TICK_NS;
         sim_link_tick(node, now_ns);
     }
+    if (now_ns >= sim_life_deadline(node))
+        sim_life_look(node);
+    if (now_ns >= sim_fetch_deadline(node))
+        sim_fetch_tick(node);
     if (now_ns >= sim_train_deadline(node))
         sim_train_tick(node, now_ns);
 }
@@ -305,7 +310,7 @@ void sim_node_start(struct sim_node *node)
     node->generation++;
     node->disk.started_ns[node->disk.starts++ % SIM_STARTS] = world->queue.now_ns;
     node->boot = ++node->disk.boot;
-    node->started_ns = node->phase_ns = sim_node_now(node);
+    node->started_ns = sim_node_now(node);
     node->tick_ns = node->started_ns;
     node->peer = sim_must(calloc(world->options.nodes, sizeof *node->peer));
     node->view_changed = node->links_changed = true;
@@ -313,8 +318,8 @@ void sim_node_start(struct sim_node *node)
     list_peers(node);
     sim_net_host(&world->net, node->host, SIM_HOST_OPEN);
     sim_member_start(node);
-    node->phase = SIM_JOINING;
     sim_train_start(node);
+    sim_life_start(node);
     SIM_TELL(node, started, node);
     sim_node_settle(node);
 }
@@ -332,10 +337,11 @@ void sim_node_kill(struct sim_node *node, bool host_too)
     while (node->input)
         drop_first(node);
     sim_link_free_all(node);
-    sim_phase_stop(node);
+    sim_fetch_stop(node);
     sim_train_stop(node);
     sim_graph_stop(node);
     sim_member_stop(node);
+    sim_life_stop(node);
     for (size_t i = 0; i < world->options.nodes; i++) {
         for (size_t w = 0; w < node->peer[i].n_waiting; w++)
             free(node->peer[i].waiting[w].bytes);
@@ -351,11 +357,10 @@ void sim_node_kill(struct sim_node *node, bool host_too)
 
 void sim_node_leave(struct sim_node *node)
 {
-    if (node->leaving)
+    if (gossip_life_stopping(node->life))
         return;
     sim_world_trace(node->world, node->host, "leave", NULL, 0, 0);
-    node->leaving = true;
-    sim_train_leave(node);
+    sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
     sim_node_settle(node);
 }
 

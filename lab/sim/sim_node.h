@@ -5,12 +5,13 @@
 #define LAB_SIM_NODE_H
 
 #include "gossip/exchange/exchange.h"
+#include "gossip/life/life.h"
 #include "gossip/session/datagram.h"
 #include "gossip/session/session.h"
 #include "gossip/snapshot/snapshot.h"
 #include "lab/sim/sim_world.h"
 
-enum { SIM_WAITING_MOST = 8, SIM_STARTS = 16, SIM_INPUTS_MOST = 512 };
+enum { SIM_WAITING_MOST = 8, SIM_STARTS = 16, SIM_INPUTS_MOST = 512, SIM_LIFE_EVENTS = 16 };
 
 struct sim_checkpoint {
     bool there, torn;
@@ -55,10 +56,10 @@ struct sim_peer { // one identity, as this process knows it
     struct sim_waiting {
         uint8_t *bytes;
         size_t count;
-    } * waiting;                                 // packets for a stream that is being called
-    uint64_t host_ns, call_ns, dead_ns, twin_ns; // local: datagram heard, next call, death, a twin
-    uint32_t host, sent_host, backoff_ms;        // heard from, sent to
-    uint8_t n_waiting, turn, twins;              // twins: how often it had a link to this id already
+    } * waiting;                          // packets for a stream that is being called
+    uint64_t host_ns, call_ns, twin_ns;   // local: datagram heard, next call, a twin
+    uint32_t host, sent_host, backoff_ms; // heard from, sent to
+    uint8_t n_waiting, turn, twins;       // twins: how often it had a link to this id already
     bool neighbour, edge_up, wanted, calling, sought;
 };
 
@@ -89,15 +90,16 @@ struct sim_input { // what came in while the process was paused or slow
     size_t count;
 };
 
-enum sim_phase {
-    SIM_JOINING,  // nobody is known yet
-    SIM_FETCHING, // a model, from those who train already
-    SIM_READY,    // counts in the graph, waits for the others
-    SIM_TRAINING, //
-    SIM_FINISHED, // has done its last step; others still meet it
-    SIM_LEAVING,  // takes in what came last
-    SIM_LEFT,     // tells the others; then it runs no more
+enum sim_doing { // the rounds of a process
+    SIM_STANDS,  // it has not begun, or fetches a model
+    SIM_TRAINS,  // steps and exchanges
+    SIM_PAUSES,  // takes no step, and answers
+    SIM_RESTS,   // has done its last step; others still meet it
+    SIM_LEAVES,  // takes in what came last
+    SIM_HAS_LEFT // its vectors are final
 };
+
+enum sim_order { SIM_ORDER_START = 1, SIM_ORDER_FETCH = 2, SIM_ORDER_PAUSE = 4 };
 
 struct sim_node {
     struct sim_world *world;
@@ -112,9 +114,9 @@ struct sim_node {
 
     struct gossip_membership *membership;
     struct gossip_datagrams *datagrams;
-    uint64_t boot, life, member_ns; // member_ns: local, of membership's timer
+    uint64_t boot, instance, member_ns; // member_ns: local, of membership's timer
     bool view_changed, graph_changed, links_changed, stop;
-    bool consider;         // ready, and what it waits for may have come
+    bool consider;         // what its life waits for may have come
     struct sim_peer *peer; // [identities]
     struct sim_link *links;
     uint32_t *sought; // [n_sought] identities to whom a link is wanted or something waits
@@ -126,8 +128,17 @@ struct sim_node {
     uint64_t bytes_sent, bytes_received;
     uint64_t datagrams_sent, datagram_bytes_sent, datagram_bytes_received;
 
-    enum sim_phase phase;
-    uint64_t started_ns, phase_ns, train_ns, checkpoint_ns; // local
+    struct gossip_life *life;
+    struct gossip_life_event event[SIM_LIFE_EVENTS]; // told while another one is carried out
+    size_t n_events;
+    uint64_t look_ns; // local: when its life is looked at
+    enum sim_doing doing;
+    unsigned orders;                             // enum sim_order
+    bool alone;                                  // all others have finished: it takes no more steps
+    size_t kept[GOSSIP_LIFE_DONORS], n_kept;     // identities to whom links are wanted beside the neighbours
+    struct gossip_id donors[GOSSIP_LIFE_DONORS]; // of the joiner
+    size_t n_donors;
+    uint64_t started_ns, train_ns, checkpoint_ns; // local
     struct gossip_exchange *exchange;
     struct sim_plan *shared;          // with all who hold the same view
     const struct topology_plan *plan; // of that
@@ -141,7 +152,6 @@ struct sim_node {
     struct gossip_donor *donor;
     struct gossip_joiner *joiner;
     struct gossip_snapshot_vectors into;
-    bool *donates; // [identities] told to the joiner
 };
 
 // -- for whoever runs the world

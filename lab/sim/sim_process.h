@@ -1,12 +1,12 @@
 // What the parts of a simulated process are to each other. sim_node.c: life and time; sim_member.c:
-// membership and datagrams; sim_link.h: streams; sim_graph.c: view, plan and edges; sim_phase.c: from joining
-// to leaving, snapshots; sim_train.c: rounds; sim_disk.c: what survives the process.
+// membership and datagrams; sim_link.h: streams; sim_graph.c: view, plan and edges; sim_life.c: from joining
+// to leaving; sim_fetch.c: snapshots; sim_train.c: rounds; sim_disk.c: what survives the process.
 #ifndef LAB_SIM_PROCESS_H
 #define LAB_SIM_PROCESS_H
 
 #include "lab/sim/sim_node.h"
 
-#define SIM_PHASE_NS (100 * SIM_MS) // between two looks at what is missing
+#define SIM_LOOK_NS (100 * SIM_MS) // between two looks at what is missing
 
 // -- life (sim_node.c)
 struct sim_node *sim_node_create(struct sim_world *world, size_t host);
@@ -23,20 +23,16 @@ void sim_member_tell(struct sim_node *node, enum gossip_membership_event_kind ki
 void sim_member_changed(struct sim_node *node, size_t peer, const struct gossip_membership_action *action);
 
 // -- what it sees of the others (sim_view.c)
-void sim_member_promise(struct sim_node *node);            // its deadline may be another one
-uint64_t sim_member_deadline(const struct sim_node *node); // local
-void sim_member_flags(struct sim_node *node, uint8_t set); // of its own record
+void sim_member_promise(struct sim_node *node);                           // its deadline may be another one
+uint64_t sim_member_deadline(const struct sim_node *node);                // local
+void sim_member_flags(struct sim_node *node, uint8_t set, uint8_t clear); // of its own record
 void sim_member_slot(struct sim_node *node, uint32_t slot);
 // Those who count in the graph, by id; until the next step.
 const struct gossip_record *sim_member_view(const struct sim_node *node, size_t *count);
-struct sim_census {    // of the others
-    size_t here, busy; // alive or suspected; that count in the graph and have not finished
-    size_t finished;   // here or not: who left or died after its last step counts
-    bool training;     // somebody has begun
-};
-struct sim_census sim_member_census(const struct sim_node *node);
-// Nobody else learns any more, and somebody has come to the end.
-bool sim_census_is_alone(const struct sim_census *census);
+size_t sim_member_count(const struct sim_node *node); // this process first, as membership lists them
+void sim_member_at(const struct sim_node *node, size_t index, struct gossip_member_info *info);
+void sim_member_self(const struct sim_node *node,
+                     struct gossip_life_self *self); // what membership says of it
 // False: the bytes broke the layout.
 bool sim_member_packet(struct sim_node *node, size_t peer, enum gossip_member_way way, const uint8_t *bytes,
                        size_t count);
@@ -64,26 +60,37 @@ void sim_link_free_all(struct sim_node *node);
 // -- view, plan and edges (sim_graph.c)
 void sim_graph_follow(struct sim_node *node, bool view_changed); // the view or the links have changed
 void sim_graph_forget(struct sim_node *node);                    // edges that nobody needs; at a boundary
+void sim_graph_forget_dead(struct sim_node *node, size_t peer);
+bool sim_graph_has(const struct sim_node *node, size_t peer); // it counts in the graph
 void sim_graph_stop(struct sim_node *node);
 
-// -- from joining to leaving (sim_phase.c)
-void sim_phase_enter(struct sim_node *node, enum sim_phase phase);
-void sim_phase_tick(struct sim_node *node);
-void sim_phase_stop(struct sim_node *node);
-void sim_phase_leave(struct sim_node *node);  // tells the others, and ends soon
-void sim_phase_donors(struct sim_node *node); // links or members have changed: who could give a model
-void sim_phase_ask(struct sim_node *node, size_t peer, const struct gossip_message *message);
-void sim_phase_told(struct sim_node *node, size_t peer, const struct gossip_message *message);
-void sim_phase_freeze(struct sim_node *node); // the vectors stand still: donors may copy
+// -- from joining to leaving (sim_life.c)
+void sim_life_start(struct sim_node *node);
+void sim_life_stop(struct sim_node *node);
+void sim_life_tell(struct sim_node *node, struct gossip_life_event event); // now_ns is filled in
+void sim_life_look(struct sim_node *node);
+enum gossip_life_state sim_life_state(const struct sim_node *node);
+bool sim_life_waits(const struct sim_node *node);        // for something that may come at any moment
+uint64_t sim_life_deadline(const struct sim_node *node); // local
+
+// -- snapshots (sim_fetch.c)
+void sim_fetch_begin(struct sim_node *node);
+void sim_fetch_stop(struct sim_node *node);
+void sim_fetch_donors(struct sim_node *node, const struct gossip_id *ids, size_t count);
+void sim_fetch_tick(struct sim_node *node);
+uint64_t sim_fetch_deadline(const struct sim_node *node); // local
+void sim_fetch_asked(struct sim_node *node, size_t peer, const struct gossip_message *message);
+void sim_fetch_told(struct sim_node *node, size_t peer, const struct gossip_message *message);
+void sim_fetch_freeze(struct sim_node *node); // the vectors stand still: donors may copy
 
 // -- rounds (sim_train.c)
 void sim_train_start(struct sim_node *node);
 void sim_train_stop(struct sim_node *node);
-void sim_train_publish(struct sim_node *node);  // the vectors are complete
-void sim_train_adopt(struct sim_node *node);    // they are another's now: every edge begins anew
-void sim_train_begin(struct sim_node *node);    // local steps of the next round begin, if there are any
-void sim_train_finished(struct sim_node *node); // the last were done: others may still meet this node
-void sim_train_leave(struct sim_node *node);    // the vectors become final, then the process goes
+// Orders of its life (enum sim_order), obeyed at the next boundary.
+void sim_train_order(struct sim_node *node, unsigned set, unsigned clear);
+void sim_train_adopt(struct sim_node *node);   // the vectors are another's now: every edge begins anew
+void sim_train_give_up(struct sim_node *node); // nobody has a model
+void sim_train_leave(struct sim_node *node);   // the vectors become final, then the process goes
 void sim_train_event(struct sim_node *node, struct gossip_exchange_event *event);
 void sim_train_message(struct sim_node *node, size_t peer, const struct gossip_message *message);
 void sim_train_tick(struct sim_node *node, uint64_t now_ns);

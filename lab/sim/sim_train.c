@@ -2,6 +2,9 @@
 #include "lab/sim/sim_process.h"
 #include <string.h>
 
+static void next(struct sim_node *node);
+static void finished(struct sim_node *node);
+
 static const struct sim_learner *learner_of(const struct sim_node *node)
 {
     return node->world->options.learner;
@@ -32,7 +35,7 @@ static void take_edges(struct sim_node *node)
             sim_world_break(node->world, node->host, "what a dead neighbour left was refused");
 }
 
-void sim_train_publish(struct sim_node *node)
+static void publish(struct sim_node *node)
 {
     const struct sim_learner *learner = learner_of(node);
     const struct gossip_exchange_options options = exchange_options(node);
@@ -45,7 +48,6 @@ void sim_train_publish(struct sim_node *node)
         node->vectors.correction[j] = correction ? correction[j] : 0;
     if (learner->ready)
         learner->ready(learner->owner, node->host, node->origin, node->round, node->step);
-    node->links_changed = true;
 }
 
 void sim_train_adopt(struct sim_node *node)
@@ -58,7 +60,11 @@ void sim_train_adopt(struct sim_node *node)
     SIM_TELL(node, lost, node);
     if (learner->ready)
         learner->ready(learner->owner, node->host, node->origin, node->round, node->step);
-    node->links_changed = true;
+    node->links_changed = true; // its edges come up
+    sim_life_tell(node,
+                  (struct gossip_life_event){
+                      .kind = GOSSIP_LIFE_FETCHED, .round = node->round, .step = node->step, .ok = true});
+    next(node);
 }
 
 static void read_back(struct sim_node *node, const struct sim_checkpoint *checkpoint)
@@ -83,8 +89,10 @@ void sim_train_start(struct sim_node *node)
     const struct sim_checkpoint *checkpoint = sim_disk_load(&node->disk);
 
     node->round = node->step = node->rounds_done = 0;
-    node->in_round = node->stepping = false;
-    node->train_ns = node->checkpoint_ns = node->phase_ns;
+    node->in_round = node->stepping = node->alone = false;
+    node->doing = SIM_STANDS;
+    node->orders = 0;
+    node->train_ns = node->checkpoint_ns = node->started_ns;
     node->resumed = checkpoint != NULL;
     node->origin = SIM_FROM_SEED;
     if (!learner)
@@ -93,6 +101,7 @@ void sim_train_start(struct sim_node *node)
     BASE_ASSERT(gossip_donor_create(learner->parameters, &node->donor) == BASE_OK);
     if (checkpoint)
         read_back(node, checkpoint);
+    publish(node);
 }
 
 void sim_train_stop(struct sim_node *node)
@@ -110,13 +119,18 @@ void sim_train_stop(struct sim_node *node)
     node->vectors = (struct sim_vectors){0};
 }
 
-void sim_train_begin(struct sim_node *node)
+// Local steps of the next round begin, if there are any.
+static void begin(struct sim_node *node)
 {
     const struct sim_learner *learner = learner_of(node);
 
-    const struct sim_census census = sim_member_census(node);
-
-    if (learner->alone && sim_census_is_alone(&census))
+    node->doing = SIM_TRAINS;
+    sim_life_look(node);
+    if (node->leaving || (node->orders & (SIM_ORDER_FETCH | SIM_ORDER_PAUSE))) {
+        next(node);
+        return;
+    }
+    if (node->alone)
         learner->alone(learner->owner, node->host);
     uint64_t ns =
         learner->steps(learner->owner, node->host, node->round + 1, gossip_exchange_pace(node->exchange));
@@ -124,7 +138,7 @@ void sim_train_begin(struct sim_node *node)
     node->stepping = ns != SIM_NO_STEPS;
     node->train_ns = node->stepping ? sim_node_now(node) + ns : UINT64_MAX;
     if (!node->stepping)
-        sim_train_finished(node);
+        finished(node);
 }
 
 static bool checkpoint_is_due(struct sim_node *node)
@@ -146,25 +160,31 @@ static void finish(struct sim_node *node)
 
     if (learner->finish)
         learner->finish(learner->owner, node->host, node->round);
-    sim_phase_leave(node);
+    node->doing = SIM_HAS_LEFT;
+    sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN});
 }
 
-// The vectors stand still: nothing more is learnt.
+// The vectors stand still: nothing more is learnt, or nothing now.
 static void rested(struct sim_node *node)
 {
-    sim_phase_freeze(node);
+    sim_fetch_freeze(node);
+    if (node->doing == SIM_PAUSES) {
+        next(node);
+        return;
+    }
     sim_disk_save(node);
-    if (node->phase == SIM_FINISHED && node->leaving)
-        sim_train_leave(node);
-    else if (node->phase == SIM_LEAVING)
+    if (node->doing == SIM_LEAVES)
         finish(node);
+    else if (node->leaving)
+        sim_train_leave(node);
 }
+
 static void round_done(struct sim_node *node)
 {
     const struct sim_learner *learner = learner_of(node);
 
     node->in_round = false;
-    if (node->phase != SIM_TRAINING) {
+    if (node->doing != SIM_TRAINS) {
         rested(node);
         return;
     }
@@ -172,14 +192,12 @@ static void round_done(struct sim_node *node)
     SIM_TELL(node, round_done, node, sim_node_now(node) - node->train_ns);
     if (learner->done)
         learner->done(learner->owner, node->host, node->round);
-    sim_phase_freeze(node);
-    if (node->leaving) {
-        sim_train_leave(node);
-        return;
-    }
-    if (checkpoint_is_due(node))
+    sim_fetch_freeze(node);
+    sim_life_tell(node, (struct gossip_life_event){
+                            .kind = GOSSIP_LIFE_PROGRESS, .round = node->round, .step = node->step});
+    if (!node->leaving && checkpoint_is_due(node))
         sim_disk_save(node);
-    sim_train_begin(node);
+    next(node);
 }
 
 static uint64_t sequence_of(const struct gossip_message *message)
@@ -238,9 +256,9 @@ static void tell(struct sim_node *node, size_t peer, const struct gossip_message
 void sim_train_message(struct sim_node *node, size_t peer, const struct gossip_message *message)
 {
     if (message->kind == GOSSIP_SNAPSHOT_ASK)
-        sim_phase_ask(node, peer, message);
+        sim_fetch_asked(node, peer, message);
     else if (message->kind == GOSSIP_SNAPSHOT_TELL)
-        sim_phase_told(node, peer, message);
+        sim_fetch_told(node, peer, message);
     else
         tell(node, peer, message);
 }
@@ -288,11 +306,11 @@ static void begin_round(struct sim_node *node)
 }
 
 // Takes in what came meanwhile, and asks nobody.
-static void rest(struct sim_node *node, enum sim_phase phase)
+static void rest(struct sim_node *node, enum sim_doing doing)
 {
     struct gossip_exchange_event event = {0};
 
-    sim_phase_enter(node, phase);
+    node->doing = doing;
     if (node->stepping) {
         node->round++;
         collect(node, &event);
@@ -302,28 +320,69 @@ static void rest(struct sim_node *node, enum sim_phase phase)
     begin_exchange(node, &event);
 }
 
-void sim_train_finished(struct sim_node *node)
+static void finished(struct sim_node *node)
 {
-    sim_member_flags(node, GOSSIP_RECORD_FINISHED);
-    rest(node, SIM_FINISHED);
+    rest(node, SIM_RESTS);
+    sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = !node->alone});
+}
+
+static void fetch(struct sim_node *node)
+{
+    node->orders &= ~(unsigned)SIM_ORDER_FETCH;
+    node->doing = SIM_STANDS;
+    sim_fetch_begin(node);
+    node->links_changed = true; // its edges go down
+    sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_WANTS});
+}
+
+// At a boundary: what was ordered, then the next round.
+static void next(struct sim_node *node)
+{
+    if (node->leaving)
+        sim_train_leave(node);
+    else if (node->orders & SIM_ORDER_FETCH)
+        fetch(node);
+    else if (!(node->orders & SIM_ORDER_PAUSE))
+        begin(node);
+    else if (node->doing != SIM_PAUSES)
+        rest(node, SIM_PAUSES);
+}
+
+static bool is_at_a_boundary(const struct sim_node *node)
+{
+    return !node->in_round && !node->stepping && !node->joiner &&
+           (node->doing == SIM_STANDS || node->doing == SIM_PAUSES);
+}
+
+void sim_train_order(struct sim_node *node, unsigned set, unsigned clear)
+{
+    node->orders = (node->orders | set) & ~clear;
+    if ((node->orders & SIM_ORDER_START) && is_at_a_boundary(node))
+        next(node);
+}
+
+void sim_train_give_up(struct sim_node *node)
+{
+    sim_fetch_stop(node);
+    node->doing = SIM_HAS_LEFT; // half a model is none
+    sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN, .status = 1});
 }
 
 void sim_train_leave(struct sim_node *node)
 {
-    if (node->phase >= SIM_LEAVING)
+    if (node->doing >= SIM_LEAVES || node->in_round)
         return;
-    if (!node->exchange || node->joiner) // half a model is none
-        sim_phase_leave(node);
-    else if (!node->in_round)
-        rest(node, SIM_LEAVING);
+    if (node->exchange && !node->joiner) {
+        rest(node, SIM_LEAVES);
+        return;
+    }
+    sim_fetch_stop(node);
+    node->doing = SIM_HAS_LEFT; // half a model is none
+    sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN});
 }
 
 void sim_train_tick(struct sim_node *node, uint64_t now_ns)
 {
-    if (node->phase != SIM_TRAINING && now_ns >= node->phase_ns) {
-        node->phase_ns = now_ns + SIM_PHASE_NS;
-        sim_phase_tick(node);
-    }
     if (!node->exchange)
         return;
     if (now_ns >= gossip_exchange_deadline(node->exchange)) {
@@ -332,21 +391,21 @@ void sim_train_tick(struct sim_node *node, uint64_t now_ns)
         SIM_TELL(node, deadline, node, gossip_exchange_deadline(node->exchange),
                  "a timer of the exchange does not pass");
     }
-    if (node->phase != SIM_TRAINING || node->in_round || now_ns < node->train_ns)
+    if (node->doing != SIM_TRAINS || node->in_round || now_ns < node->train_ns)
         return;
     if (node->world->resting)
-        node->train_ns = now_ns + SIM_PHASE_NS;
+        node->train_ns = now_ns + SIM_LOOK_NS;
     else
         begin_round(node);
 }
 
 uint64_t sim_train_deadline(const struct sim_node *node)
 {
-    uint64_t deadline_ns = node->phase == SIM_TRAINING ? UINT64_MAX : node->phase_ns;
+    uint64_t deadline_ns = UINT64_MAX;
 
     if (node->exchange && gossip_exchange_deadline(node->exchange) < deadline_ns)
         deadline_ns = gossip_exchange_deadline(node->exchange);
-    if (node->exchange && node->phase == SIM_TRAINING && !node->in_round && node->train_ns < deadline_ns)
+    if (node->exchange && node->doing == SIM_TRAINS && !node->in_round && node->train_ns < deadline_ns)
         deadline_ns = node->train_ns;
     return deadline_ns;
 }

@@ -12,13 +12,7 @@ bool sim_member_info(const struct sim_node *node, size_t peer, struct gossip_mem
 
     if (!known)
         return gossip_membership_find(node->membership, sim_member_id(node, peer), info) == BASE_OK;
-    const struct sim_node *other = node->world->node[peer];
-    *info = (struct gossip_member_info){.record = &known->record[peer],
-                                        .state = known->state[peer],
-                                        .round = other->round,
-                                        .step = other->step,
-                                        .progress_ns = sim_node_now(node),
-                                        .answered = other->running};
+    sim_known_at(node, peer, info);
     return known->there[peer];
 }
 
@@ -33,12 +27,12 @@ uint64_t sim_member_deadline(const struct sim_node *node)
     return node->member_ns;
 }
 
-void sim_member_flags(struct sim_node *node, uint8_t set)
+void sim_member_flags(struct sim_node *node, uint8_t set, uint8_t clear)
 {
     if (known_to(node))
-        sim_known_flags(node, set);
+        sim_known_flags(node, set, clear);
     else
-        gossip_membership_flags(node->membership, set, 0);
+        gossip_membership_flags(node->membership, set, clear);
     sim_member_promise(node);
 }
 
@@ -61,41 +55,26 @@ const struct gossip_record *sim_member_view(const struct sim_node *node, size_t 
     return known->view;
 }
 
-static struct sim_census look_around(const struct sim_node *node)
+size_t sim_member_count(const struct sim_node *node)
 {
-    size_t count = gossip_membership_count(node->membership);
-    struct sim_census census = {0};
-
-    for (size_t i = 1; i < count; i++) {
-        struct gossip_member_info info;
-        gossip_membership_info(node->membership, i, &info);
-        uint8_t flags = info.record->flags;
-        census.finished += (flags & GOSSIP_RECORD_FINISHED) != 0;
-        if (info.state == GOSSIP_MEMBER_DEAD || info.state == GOSSIP_MEMBER_LEFT)
-            continue;
-        census.here++;
-        census.busy += (flags & GOSSIP_RECORD_ELIGIBLE) && !(flags & GOSSIP_RECORD_FINISHED);
-        census.training |= (flags & GOSSIP_RECORD_TRAINING) != 0;
-    }
-    return census;
+    return known_to(node) ? node->world->options.nodes : gossip_membership_count(node->membership);
 }
 
-bool sim_census_is_alone(const struct sim_census *census)
+void sim_member_at(const struct sim_node *node, size_t index, struct gossip_member_info *info)
 {
-    return census->finished > 0 && census->busy == 0;
+    if (known_to(node))
+        sim_known_at(node, index == 0 ? node->self : index <= node->self ? index - 1 : index, info);
+    else
+        gossip_membership_info(node->membership, index, info);
 }
 
-struct sim_census sim_member_census(const struct sim_node *node)
+void sim_member_self(const struct sim_node *node, struct gossip_life_self *self)
 {
-    const struct sim_known *known = known_to(node);
+    struct gossip_membership_totals totals;
 
-    if (!known)
-        return look_around(node);
-    uint8_t flags = known->record[node->self].flags;
-    bool finished = flags & GOSSIP_RECORD_FINISHED;
-    bool counts = (flags & GOSSIP_RECORD_ELIGIBLE) && !(flags & GOSSIP_RECORD_FINISHED);
-    return (struct sim_census){.here = known->here - (known->here > 0),
-                               .busy = known->busy - (counts && known->busy > 0),
-                               .finished = known->finished - (finished && known->finished > 0),
-                               .training = known->training > 0};
+    if (known_to(node))
+        return;
+    gossip_membership_totals(node->membership, &totals);
+    self->minority = totals.minority;
+    self->held_until_ns = totals.held_until_ns;
 }

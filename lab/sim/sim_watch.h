@@ -17,7 +17,7 @@ struct sim_watch {
     void (*changed)(void *owner, struct sim_node *node, size_t peer,
                     const struct gossip_membership_action *action);
     void (*plan)(void *owner, struct sim_node *node);  // a new view: node->view, node->neighbour
-    void (*phase)(void *owner, struct sim_node *node); // node->phase is another one
+    void (*phase)(void *owner, struct sim_node *node); // its life is in another state
     // -- life of processes
     void (*started)(void *owner, struct sim_node *node);
     void (*ended)(void *owner, struct sim_node *node); // killed, left or over: memory is gone

@@ -15,6 +15,7 @@
 #define LAB_SIM_WORLD_H
 
 #include "gossip/exchange/exchange.h"
+#include "gossip/life/life.h"
 #include "gossip/member/member.h"
 #include "lab/sim/sim_known.h"
 #include "lab/sim/sim_learner.h"
@@ -48,9 +49,12 @@ struct sim_options {
     uint64_t checkpoint_ns;     // between two checkpoints of a process, at a boundary; 0: never by time
     bool diskless;              // no process ever starts again: nothing is saved
     unsigned checkpoint_rounds; // tests: after so many rounds on average, by chance; 0: never by chance
-    uint64_t linger_ns;         // how long a process that has finished waits for others; 0: for ever
-    uint64_t forget_ns;         // an edge to the dead is forgotten after
-    uint64_t slow_ns;           // how late a slow node may be with everything
+    enum gossip_life_partition partition;
+    uint64_t steps;       // of all rounds together: train.steps; 0: not known
+    uint64_t takeover_ns; // a shard is taken over when its node was gone for so long; 0: never
+    uint64_t linger_ns;   // how long a process that has finished waits for others; 0: for ever
+    uint64_t forget_ns;   // an edge to the dead is forgotten after
+    uint64_t slow_ns;     // how late a slow node may be with everything
 };
 
 struct sim_counts {

@@ -92,6 +92,8 @@ static enum base_error make_world(struct simulation *s, struct base_reason *why)
                                   .wire = &s->wire,
                                   .checkpoint_ns = config->checkpoint.every_ns,
                                   .diskless = nobody_starts_again(s),
+                                  .partition = (enum gossip_life_partition)config->cluster.partition,
+                                  .steps = config->train.steps,
                                   .linger_ns = config->node.linger_ns,
                                   .forget_ns = config->average.forget_after_ns};
     enum base_error error = node_setup_exchange_options(config, &options.exchange, why);

@@ -26,7 +26,7 @@ struct node {
     struct node_cluster *cluster;
     uint64_t boot;
     char listen[32], *peers[2], entry[2][32], name[8];
-    size_t ups, downs, forgotten, views, in_view, living_shards, n_shards_told, enough_probes;
+    size_t ups, downs, gone, views, in_view, enough_probes;
 };
 
 static struct event_base *base;
@@ -54,10 +54,17 @@ static void on_message(void *owner, const struct gossip_id *peer, uint8_t *bytes
     fail_msg("nobody sends messages for a worker");
 }
 
-static void on_forget(void *owner, const struct gossip_id *peer)
+static void on_member(void *owner, const struct gossip_id *peer, enum gossip_member_state state)
 {
     (void)peer;
-    ((struct node *)owner)->forgotten++;
+    ((struct node *)owner)->gone += state == GOSSIP_MEMBER_DEAD || state == GOSSIP_MEMBER_LEFT;
+}
+
+static void on_removed(void *owner, const struct gossip_id *peer)
+{
+    (void)owner;
+    (void)peer;
+    fail_msg("nobody is gone for that long");
 }
 
 static void on_view(void *owner, const struct topology_member *members, size_t count)
@@ -67,14 +74,6 @@ static void on_view(void *owner, const struct topology_member *members, size_t c
     node->in_view = count;
     for (size_t i = 1; i < count; i++)
         assert_true(memcmp(members[i - 1].id, members[i].id, sizeof members[i].id) < 0);
-}
-
-static void on_shards(void *owner, const uint32_t *living, size_t count)
-{
-    struct node *node = owner;
-    (void)living;
-    node->living_shards = count;
-    node->n_shards_told++;
 }
 
 static void on_changed(void *owner)
@@ -92,9 +91,9 @@ static void on_conflict(void *owner, const char *address)
 static const struct node_cluster_handler handler = {.up = on_up,
                                                     .down = on_down,
                                                     .message = on_message,
-                                                    .forget = on_forget,
+                                                    .member = on_member,
+                                                    .removed = on_removed,
                                                     .view = on_view,
-                                                    .shards = on_shards,
                                                     .changed = on_changed,
                                                     .conflict = on_conflict};
 
@@ -116,8 +115,6 @@ static void make(struct node *node, size_t i)
     node->config.cluster.profile = GOSSIP_PROFILE_LOCAL;
     node->config.data.shards = NODES;
     node->config.data.shard = i;
-    node->config.data.takeover = true;
-    node->config.average.forget_after_ns = 0;
     node->config.peers.items = node->peers;
     node->boot = 1;
 }
@@ -228,18 +225,6 @@ static bool is_next_to_all(const struct node *node)
 {
     return node_peers_linked(node_cluster_peers(node->cluster)) == NODES - 1;
 }
-static bool has_forgotten(const struct node *node)
-{
-    return node->forgotten > 0;
-}
-static bool takes_over(const struct node *node)
-{
-    return node->living_shards == NODES - 1;
-}
-static bool gives_back(const struct node *node)
-{
-    return node->living_shards == NODES;
-}
 static bool has_probed_for_long(const struct node *node)
 {
     return totals(node).probes >= node->enough_probes;
@@ -305,23 +290,17 @@ static void a_death_is_told_and_the_graph_closes(void **state)
     run_until(two);
     two.is = is_next_to_one;
     run_until(two);
-    two.is = has_forgotten;
-    run_until(two);
-    two.is = takes_over;
-    run_until(two);
+    assert_true(nodes[0].gone == 1 && nodes[2].gone == 1); // told to the owner, each once
     for (size_t i = 0; i < NODES; i += 2) {
         assert_true(has_event(&nodes[i], "\"event\":\"join\"", "\"member\":\"n1\""));
         assert_true(has_event(&nodes[i], "\"event\":\"dead\"", "\"evidence\":true"));
         assert_true(has_event(&nodes[i], "\"event\":\"view\"", "\"members\":2"));
-        assert_true(has_event(&nodes[i], "\"event\":\"takeover\"", "\"shards\":[1]"));
     }
     nodes[1].boot++;
     nodes[1].in_view = 0;
     open_node(&nodes[1]);
     run_until((struct wish){sees_all, {&nodes[0], &nodes[1], &nodes[2]}, 3});
     assert_true(has_event(&nodes[0], "\"event\":\"alive\"", "\"before\":\"dead\""));
-    two.is = gives_back;
-    run_until(two);
 }
 
 static void who_leaves_is_not_dead(void **state)

@@ -1,0 +1,274 @@
+#include "gossip/life/life.h"
+
+#include "gossip/life/life_state.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define STATE(name) (1u << GOSSIP_LIFE_##name)
+
+const char *gossip_life_state_name(enum gossip_life_state state)
+{
+    static const char *const names[] = {
+        [GOSSIP_LIFE_JOINING] = "joining",   [GOSSIP_LIFE_FETCHING] = "fetching",
+        [GOSSIP_LIFE_WAITING] = "waiting",   [GOSSIP_LIFE_TRAINING] = "training",
+        [GOSSIP_LIFE_PAUSED] = "paused",     [GOSSIP_LIFE_FINISHED] = "lingering",
+        [GOSSIP_LIFE_STOPPING] = "stopping", [GOSSIP_LIFE_LEAVING] = "leaving",
+        [GOSSIP_LIFE_LEFT] = "left",         [GOSSIP_LIFE_ENDED] = "ended",
+    };
+
+    return names[state];
+}
+
+// The arrows of the drawing in life.h: into which states each one may go.
+static const unsigned arrows[] = {
+    [GOSSIP_LIFE_JOINING] = STATE(FETCHING) | STATE(WAITING) | STATE(STOPPING) | STATE(LEFT),
+    [GOSSIP_LIFE_FETCHING] =
+        STATE(TRAINING) | STATE(PAUSED) | STATE(FINISHED) | STATE(STOPPING) | STATE(LEFT),
+    [GOSSIP_LIFE_WAITING] = STATE(FETCHING) | STATE(TRAINING) | STATE(STOPPING) | STATE(LEFT),
+    [GOSSIP_LIFE_TRAINING] =
+        STATE(FETCHING) | STATE(PAUSED) | STATE(FINISHED) | STATE(STOPPING) | STATE(LEFT),
+    [GOSSIP_LIFE_PAUSED] =
+        STATE(FETCHING) | STATE(TRAINING) | STATE(FINISHED) | STATE(STOPPING) | STATE(LEFT),
+    [GOSSIP_LIFE_FINISHED] = STATE(LEAVING) | STATE(STOPPING) | STATE(LEFT),
+    [GOSSIP_LIFE_STOPPING] = STATE(LEFT),
+    [GOSSIP_LIFE_LEAVING] = STATE(LEFT),
+    [GOSSIP_LIFE_LEFT] = 0,
+    [GOSSIP_LIFE_ENDED] = 0,
+};
+
+void life_enter(struct gossip_life *life, enum gossip_life_state state)
+{
+    BASE_ASSERT(life->state != GOSSIP_LIFE_ENDED);
+    BASE_ASSERT(state == GOSSIP_LIFE_ENDED || (arrows[life->state] & (1u << state)));
+    life->state = state;
+    life->state_ns = life->now_ns;
+}
+
+// -- actions
+
+struct gossip_life_action *life_act(struct gossip_life *life, enum gossip_life_action_kind kind)
+{
+    BASE_ASSERT(life->n_queued < LIFE_ACTIONS);
+    struct gossip_life_action *action = &life->queue[life->n_queued++];
+
+    *action = (struct gossip_life_action){.kind = kind};
+    return action;
+}
+
+void life_flags(struct gossip_life *life, uint8_t set, uint8_t clear)
+{
+    struct gossip_life_action *action = life_act(life, GOSSIP_LIFE_FLAGS);
+
+    action->set = set;
+    action->clear = clear;
+}
+
+void life_tell(struct gossip_life *life, enum gossip_life_news news, uint64_t a, uint64_t b)
+{
+    struct gossip_life_action *action = life_act(life, GOSSIP_LIFE_TELL);
+
+    action->news = news;
+    action->a = a;
+    action->b = b;
+}
+
+bool gossip_life_next(struct gossip_life *life, struct gossip_life_action *action)
+{
+    *action = (struct gossip_life_action){.kind = GOSSIP_LIFE_FORGET};
+    if (life->taken == life->n_queued)
+        return life->state != GOSSIP_LIFE_ENDED && life_forget_next(life, &action->peer);
+    *action = life->queue[life->taken++];
+    return true;
+}
+
+// -- what is known of the others
+
+bool life_is_here(const struct gossip_member_info *info)
+{
+    return info->state == GOSSIP_MEMBER_ALIVE || info->state == GOSSIP_MEMBER_SUSPECT;
+}
+
+bool gossip_life_believes(const struct gossip_member_info *info)
+{
+    return life_is_here(info) && info->answered;
+}
+
+void gossip_life_count(struct gossip_life_census *census, const struct gossip_member_info *info,
+                       uint64_t steps)
+{
+    const uint8_t flags = info->record->flags;
+    const bool finished = flags & GOSSIP_RECORD_FINISHED, counts = flags & GOSSIP_RECORD_ELIGIBLE;
+
+    (void)steps;
+    census->finished += finished;
+    if (!life_is_here(info))
+        return;
+    census->others++;
+    census->eligible += counts;
+    census->busy += counts && !finished;
+    census->claim += (flags & GOSSIP_RECORD_TRAINING) != 0;
+    census->training += (flags & GOSSIP_RECORD_TRAINING) && gossip_life_believes(info);
+}
+
+static void look_around(struct gossip_life *life)
+{
+    const struct gossip_life_world *world = life->world;
+
+    life->census = (struct gossip_life_census){0};
+    if (world->census) {
+        world->census(world->owner, &life->census);
+        return;
+    }
+    for (size_t i = 1, n = world->members(world->owner); i < n; i++) {
+        struct gossip_member_info info;
+        world->member(world->owner, i, &info);
+        gossip_life_count(&life->census, &info, life->options.steps);
+    }
+}
+
+// -- events
+
+void life_wake(struct gossip_life *life, uint64_t at_ns)
+{
+    if (at_ns > life->now_ns && at_ns < life->next_ns)
+        life->next_ns = at_ns;
+}
+
+// Everything that may be due, in the order of a life.
+static void look(struct gossip_life *life)
+{
+    life->next_ns = LIFE_NEVER;
+    life->world->self(life->world->owner, &life->self);
+    look_around(life);
+    life_consider_joining(life);
+    life_consider_waiting(life);
+    life_consider_pause(life);
+    life_consider_donors(life);
+    life_consider_alone(life);
+    life_consider_leave(life);
+    life_consider_shards(life);
+    life_consider_end(life);
+}
+
+static void take(struct gossip_life *life, const struct gossip_life_event *event)
+{
+    switch (event->kind) {
+    case GOSSIP_LIFE_LOOK:
+        break;
+    case GOSSIP_LIFE_MEMBER:
+    case GOSSIP_LIFE_REMOVED:
+        life_member(life, event);
+        break;
+    case GOSSIP_LIFE_PROGRESS:
+        life->round = event->round;
+        life->step = event->step;
+        break;
+    case GOSSIP_LIFE_WANTS:
+        life_wants(life);
+        break;
+    case GOSSIP_LIFE_FETCHED:
+        life_fetched(life, event);
+        break;
+    case GOSSIP_LIFE_DONE:
+        life_done(life, event->ok);
+        break;
+    case GOSSIP_LIFE_WRITTEN:
+        life_written(life, event->status);
+        break;
+    case GOSSIP_LIFE_STOP:
+        life_stop(life);
+        break;
+    case GOSSIP_LIFE_TWIN:
+        life_twin(life, event->ok);
+        break;
+    }
+}
+
+// What is cheap and often changes nothing that a rule looks at.
+static bool is_quiet(const struct gossip_life *life, const struct gossip_life_event *event)
+{
+    bool passive = event->kind == GOSSIP_LIFE_PROGRESS || event->kind == GOSSIP_LIFE_MEMBER ||
+                   event->kind == GOSSIP_LIFE_REMOVED || (event->kind == GOSSIP_LIFE_LOOK && event->still);
+
+    return passive && event->now_ns < life->next_ns;
+}
+
+void gossip_life_step(struct gossip_life *life, const struct gossip_life_event *event,
+                      const struct gossip_life_world *world)
+{
+    BASE_ASSERT(life->taken == life->n_queued);
+    life->n_queued = life->taken = 0;
+    if (life->state == GOSSIP_LIFE_ENDED)
+        return;
+    bool quiet = is_quiet(life, event);
+    life->now_ns = event->now_ns;
+    life->world = world;
+    take(life, event);
+    if (!quiet && life->state != GOSSIP_LIFE_ENDED)
+        look(life);
+    life->world = NULL;
+}
+
+uint64_t gossip_life_deadline(const struct gossip_life *life)
+{
+    uint64_t deadline_ns = life->next_ns;
+
+    for (size_t i = 0; i < life->n_away; i++) {
+        uint64_t due_ns = life->away[i].since_ns + life->options.forget_after_ns;
+        if (due_ns >= life->away[i].since_ns && due_ns < deadline_ns)
+            deadline_ns = due_ns;
+    }
+    return life->state == GOSSIP_LIFE_ENDED ? LIFE_NEVER : deadline_ns;
+}
+
+// -- making
+
+enum base_error gossip_life_create(const struct gossip_life_options *options, struct gossip_life **out)
+{
+    struct gossip_life *life = calloc(1, sizeof *life);
+
+    if (!life)
+        return BASE_ENOMEM;
+    BASE_ASSERT(options->shards <= LIMIT_PEERS);
+    life->options = *options;
+    life->state = GOSSIP_LIFE_JOINING;
+    life->begun_ns = life->now_ns = life->state_ns = options->now_ns;
+    life->round = options->round;
+    life->step = options->step;
+    *out = life;
+    return BASE_OK;
+}
+
+void gossip_life_destroy(struct gossip_life *life)
+{
+    if (!life)
+        return;
+    free(life->away);
+    free(life->other_side.id);
+    free(life);
+}
+
+enum gossip_life_state gossip_life_state(const struct gossip_life *life)
+{
+    return life->state;
+}
+
+unsigned gossip_life_pauses(const struct gossip_life *life)
+{
+    return life->state == GOSSIP_LIFE_PAUSED ? life->pauses : 0;
+}
+
+bool gossip_life_isolated(const struct gossip_life *life)
+{
+    return life->isolated;
+}
+
+bool gossip_life_counts(const struct gossip_life *life)
+{
+    return life->eligible;
+}
+
+bool gossip_life_stopping(const struct gossip_life *life)
+{
+    return life->stopping;
+}

@@ -1,0 +1,232 @@
+// The life of one node: when it counts in the graph, where its model comes from, when it trains, pauses,
+// stops, lingers and leaves; whose edges are forgotten and which shards have no living node. The rules of a
+// cluster stand here once: node/ and lab/sim carry out what this object decides, with sockets and threads or
+// under virtual time (rules and their reasons: gossip/life/README.md).
+//
+// A state machine: time comes in with the event, what is known of others is read through a table of functions
+// of the owner while a step runs, actions go out through gossip_life_next. No socket, thread, clock, file or
+// chance.
+//
+//             others train                     model complete
+//   JOINING ---------------> FETCHING ---------------------------+
+//      | counts                 ^ others have finished,          v
+//      v                        | or it is far behind      +-- PAUSED <-+  held out, cut off, minority,
+//   WAITING --------------------+--------> TRAINING <------+     |      |  edges not there yet
+//      |        expected ones and edges       |  ^---------------+------+
+//      |        are there                     | last step done, or left alone
+//      |                                      v
+//      |                                  FINISHED  others still meet it
+//      | told to stop (from anywhere)         | others are done, too, or linger has passed
+//      v                                      v
+//   STOPPING  to the stop round           LEAVING   takes in what came last
+//      +---------------> LEFT <---------------+     the last checkpoint is written: told to all
+//                         |
+//                         v  told, and links are gone
+//                       ENDED                       (from anywhere: another process has this identity)
+//
+// One owner (the loop's thread; the process of a simulation). Memory: a list of members that are away and one
+// of a partition's other side, at most LIMIT_MEMBERS entries each.
+#ifndef GOSSIP_LIFE_LIFE_H
+#define GOSSIP_LIFE_LIFE_H
+
+#include "base/error.h"
+#include "gossip/member/member.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GOSSIP_LIFE_DONORS 4u // members whose model is asked for at a time
+
+struct gossip_life;
+
+enum gossip_life_state {
+    GOSSIP_LIFE_JOINING,  // finds others; does not count
+    GOSSIP_LIFE_FETCHING, // takes a model from a donor
+    GOSSIP_LIFE_WAITING,  // counts in the graph, waits for those who are expected
+    GOSSIP_LIFE_TRAINING, //
+    GOSSIP_LIFE_PAUSED,   // takes no step: see enum gossip_life_pause
+    GOSSIP_LIFE_FINISHED, // has done its last step and still answers
+    GOSSIP_LIFE_STOPPING, // was told to stop; goes to its stop round
+    GOSSIP_LIFE_LEAVING,  // takes in what came last, writes its last checkpoint
+    GOSSIP_LIFE_LEFT,     // tells the others
+    GOSSIP_LIFE_ENDED,
+};
+const char *gossip_life_state_name(enum gossip_life_state state);
+
+enum gossip_life_pause {      // why no step is taken; bits
+    GOSSIP_LIFE_EDGES = 1,    // it came late and its edges are not live yet
+    GOSSIP_LIFE_HELD_OUT = 2, // membership holds it out of the graph (flap damping)
+    GOSSIP_LIFE_CUT_OFF = 4,  // it hears nobody though others should be there
+    GOSSIP_LIFE_MINORITY = 8, // the smaller side of a partition, with the policy pause-minority
+};
+
+enum gossip_life_partition { GOSSIP_LIFE_MERGE, GOSSIP_LIFE_MAJORITY, GOSSIP_LIFE_PAUSE_MINORITY };
+
+struct gossip_life_options {
+    struct gossip_id self;
+    bool trains;          // false: the node is a member and counts, and never begins (tests of membership)
+    bool resumed;         // from a checkpoint: its state is complete
+    bool sync;            // rounds are met in lock-step: a stop is agreed on
+    bool local;           // there are no edges
+    bool alone_stops;     // who is left alone by the finished ends with their model (train.alone: stop)
+    uint64_t round, step; // done so far
+    uint64_t steps;       // at which training ends: train.steps
+    uint64_t reach;       // rounds that a node may have missed and still go on with its own model
+    size_t start_members; // in the view before training begins; 0: the peer list's
+    enum gossip_life_partition partition;
+    uint64_t start_timeout_ns, linger_ns, forget_after_ns;
+    uint32_t shards;            // of the data set; below 2: there are none
+    uint64_t takeover_after_ns; // a shard is orphaned when its nodes were gone for so long; UINT64_MAX: never
+    uint64_t now_ns;
+};
+
+// -- what a step reads of the others, through functions of the owner
+
+struct gossip_life_self {   // what membership and links say of this node
+    bool in_view;           // it counts, and the view in use says so
+    bool edges_live;        // to all its neighbours; true where there are none
+    bool edge_live;         // to one at least
+    bool links_ended;       // no link is open any more
+    bool minority, cut_off; // gossip_membership_totals
+    uint64_t held_until_ns; // likewise
+    size_t n_view;          // members of the view in use
+    size_t n_neighbours;
+    size_t listed;  // entries of the peer list that do not lead to this node itself
+    size_t missing; // of them: those that lead to nobody in the view
+};
+
+struct gossip_life_census { // of the others
+    size_t others;          // alive or suspected
+    size_t claim;           // of them: say that they have begun to train
+    size_t training;        // of these: have answered this process
+    size_t eligible;        // of them: count in the graph
+    size_t busy;            // of them: count and have not finished
+    size_t finished;        // here or not: who left or died after its last step counts
+};
+
+struct gossip_life_world {
+    const void *owner;
+    size_t (*members)(const void *owner); // this node first, as membership lists them
+    void (*member)(const void *owner, size_t index, struct gossip_member_info *info);
+    bool (*linked)(const void *owner, const struct gossip_id *peer); // a link to it is in use
+    void (*self)(const void *owner, struct gossip_life_self *self);
+    // NULL, or what gossip_life_count gives over all others: for an owner that keeps such sums.
+    void (*census)(const void *owner, struct gossip_life_census *census);
+};
+
+// Adds one member other than this node to a census.
+void gossip_life_count(struct gossip_life_census *census, const struct gossip_member_info *info,
+                       uint64_t steps);
+// A member that decisions may rest on: it is here and has answered this process.
+bool gossip_life_believes(const struct gossip_member_info *info);
+
+// -- events
+
+enum gossip_life_event_kind {
+    GOSSIP_LIFE_LOOK,     // time has passed, or something that a step reads has changed
+    GOSSIP_LIFE_MEMBER,   // `peer` is `state` now
+    GOSSIP_LIFE_REMOVED,  // `peer` is no longer known at all
+    GOSSIP_LIFE_PROGRESS, // the learner has done `round` rounds and `step` steps
+    GOSSIP_LIFE_WANTS,    // the learner waits for a model: donors are needed
+    GOSSIP_LIFE_FETCHED,  // `ok`: the model is complete, round and step are its; else nothing was fetched
+    GOSSIP_LIFE_DONE,     // the learner has done its last step; `ok`: all of them, else it ended alone
+    GOSSIP_LIFE_WRITTEN,  // the learner's last checkpoint is written, it takes nothing more; `status`
+    GOSSIP_LIFE_STOP,     // this node is to stop
+    GOSSIP_LIFE_TWIN, // another process runs with this identity; `ok`: membership says that this one gives
+                      // way, else a peer says that it has a working link to the other
+};
+struct gossip_life_event {
+    enum gossip_life_event_kind kind;
+    uint64_t now_ns;
+    bool still; // LOOK: nothing but time has changed since the previous event
+    struct gossip_id peer;
+    enum gossip_member_state state;
+    uint64_t round, step;
+    int status;
+    bool ok;
+};
+
+// -- actions
+
+enum gossip_life_action_kind {
+    // of membership and links
+    GOSSIP_LIFE_FLAGS,    // of this node's record: set, clear
+    GOSSIP_LIFE_ANNOUNCE, // the round at which this node stops, in its record
+    GOSSIP_LIFE_LINKS,    // ids: members to whom links are wanted beside the neighbours; none: no more
+    GOSSIP_LIFE_DEPART,   // tell all that this node leaves, then end its links
+    // of whoever owns the exchange
+    GOSSIP_LIFE_ASK,       // ids: of whom blocks of a model can be asked now
+    GOSSIP_LIFE_END_FETCH, // without a model: nobody is left who has one
+    GOSSIP_LIFE_FORGET,    // peer: dead or gone for forget_after; its edge is given up
+    // of the learner; they take effect at its next boundary
+    GOSSIP_LIFE_START, // fetch: take a model first. round, step: the cluster's, where higher than its own.
+                       // away: it was not there when the others went there
+    GOSSIP_LIFE_FETCH_AGAIN, // take a donor's model instead of its own
+    GOSSIP_LIFE_PAUSE,       // on: take no step; off: go on. round, step as in START
+    GOSSIP_LIFE_STOP_AT,     // round: the last one before it ends; 0: the boundary that comes
+    GOSSIP_LIFE_ALONE,       // training ends there; fetch: with the model of one that has finished
+    GOSSIP_LIFE_SHARDS,      // numbers: shards that have a living node, ascending
+    GOSSIP_LIFE_LEAVE,       // others are done: take in what came last, write the last checkpoint
+    // of people and tools
+    GOSSIP_LIFE_TELL, // news
+    // of the owner
+    GOSSIP_LIFE_END, // status; no action follows
+};
+
+enum gossip_life_news {          // with the numbers that belong to it, in a and b
+    GOSSIP_LIFE_BEGINS,          // a: others that are there
+    GOSSIP_LIFE_BEGINS_WITHOUT,  // a: members in the view, b: listed peers that are missing
+    GOSSIP_LIFE_OTHERS_TRAIN,    // it fetches a model first
+    GOSSIP_LIFE_OTHERS_FINISHED, // likewise, from one that has finished
+    GOSSIP_LIFE_FAR_BEHIND,      // likewise. a: its round, b: the cluster's
+    GOSSIP_LIFE_COMPLETE,        // the model is there
+    GOSSIP_LIFE_NO_DONOR,        // nobody who could give a model is there; waiting
+    GOSSIP_LIFE_GAVE_UP,         // END_FETCH
+    GOSSIP_LIFE_PARTITION,       // half of those who counted are dead, or more
+    GOSSIP_LIFE_HEALED,          // policy majority: it takes the larger side's model
+    GOSSIP_LIFE_PAUSES,          // a: enum gossip_life_pause bits
+    GOSSIP_LIFE_GOES_ON,         // a: those that it paused for
+    GOSSIP_LIFE_LAST_STEP,   // a: others that still train; b: 1 steps were left, but all others have finished
+    GOSSIP_LIFE_LINGERED,    // a: others that still train though linger has passed
+    GOSSIP_LIFE_ISOLATED,    // a: neighbours; it averages with nobody
+    GOSSIP_LIFE_MEETS_AGAIN, // no longer
+    GOSSIP_LIFE_STOPS_AT,    // a: round
+    GOSSIP_LIFE_ORPHANS,     // numbers: shards without a living node, ascending
+    GOSSIP_LIFE_GIVES_WAY,   // to another process with this identity
+};
+
+#define GOSSIP_LIFE_ABANDONED (-1) // status of END: at once, whatever other threads are at
+
+struct gossip_life_action {
+    enum gossip_life_action_kind kind;
+    uint8_t set, clear;
+    bool on, fetch, away;
+    uint64_t round, step;
+    int status;
+    struct gossip_id peer;
+    const struct gossip_id *ids; // [count], until the next step
+    const uint32_t *numbers;     // [count], likewise
+    size_t count;
+    enum gossip_life_news news;
+    uint64_t a, b;
+};
+
+// BASE_ENOMEM
+enum base_error gossip_life_create(const struct gossip_life_options *options,
+                                   struct gossip_life **life) BASE_CHECK;
+void gossip_life_destroy(struct gossip_life *life); // NULL is fine
+
+// Takes one event. The actions of earlier steps must have been taken. `world` is read during the call only.
+void gossip_life_step(struct gossip_life *life, const struct gossip_life_event *event,
+                      const struct gossip_life_world *world);
+bool gossip_life_next(struct gossip_life *life, struct gossip_life_action *action);
+// When to LOOK next if nothing else happens (monotonic ns); UINT64_MAX: never.
+uint64_t gossip_life_deadline(const struct gossip_life *life);
+
+enum gossip_life_state gossip_life_state(const struct gossip_life *life);
+unsigned gossip_life_pauses(const struct gossip_life *life); // enum gossip_life_pause bits
+bool gossip_life_isolated(const struct gossip_life *life);   // it trains and averages with nobody
+bool gossip_life_counts(const struct gossip_life *life);     // its state is complete (ELIGIBLE)
+bool gossip_life_stopping(const struct gossip_life *life);   // it was told to stop
+
+#endif

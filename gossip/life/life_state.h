@@ -1,0 +1,113 @@
+// What the files of gossip/life share: the object itself. life.c: events, states, actions; begin.c: from
+// joining to training; fetch.c: whose model; pause.c: what holds it up; away.c: who is gone; end.c: from the
+// last step to the end. Nobody else includes this.
+#ifndef GOSSIP_LIFE_STATE_H
+#define GOSSIP_LIFE_STATE_H
+
+#include "gossip/life/life.h"
+
+#define LIFE_MS      1000000ull
+#define LIFE_SECOND  (1000 * LIFE_MS)
+#define LIFE_ACTIONS 32u // of one step, those generated one by one (FORGET) beside
+#define LIFE_NEVER   UINT64_MAX
+
+struct life_away { // a member that is dead or has left, until its edge is forgotten
+    struct gossip_id id;
+    uint64_t since_ns;
+};
+
+struct life_ids {
+    struct gossip_id *id;
+    size_t count, capacity;
+};
+
+struct gossip_life {
+    struct gossip_life_options options;
+    enum gossip_life_state state;
+    uint64_t begun_ns, now_ns, state_ns;   // when made; of this step; when the state was entered
+    uint64_t next_ns;                      // when to look again
+    const struct gossip_life_world *world; // while a step runs
+    struct gossip_life_self self;          // read at the beginning of a look
+    struct gossip_life_census census;
+
+    // begin.c
+    bool eligible;   // its state is complete: it counts
+    uint64_t met_ns; // when the first other member was known; 0: none yet
+
+    // fetch.c
+    bool fetching;                               // the learner waits for a model
+    bool other_side_only;                        // ... of the other side of a partition
+    uint64_t fetch_ns, donor_ns;                 // since when; when there was a donor
+    struct gossip_id wanted[GOSSIP_LIFE_DONORS]; // links to these
+    struct gossip_id asked[GOSSIP_LIFE_DONORS];  // as told
+    size_t n_wanted, n_asked;
+
+    // pause.c
+    unsigned pauses;  // as ordered
+    bool late;        // it came late: its edges may not be there yet
+    uint64_t late_ns; // since when it has a model
+    bool minority, isolated;
+    uint64_t lonely_ns;         // since when no edge is live; 0: one is
+    struct life_ids other_side; // the dead of a partition in which this node is the minority
+
+    // away.c
+    struct life_away *away;
+    size_t n_away, away_capacity;
+    uint64_t shards_ns;
+    uint8_t orphan[LIMIT_PEERS]; // shards without a living node, as told
+    uint32_t living[LIMIT_PEERS], orphans[LIMIT_PEERS];
+
+    // end.c
+    bool alone, stopping;
+    uint64_t stop_round; // as announced
+    int status;
+
+    uint64_t round, step; // of the learner, as told last
+
+    struct gossip_life_action queue[LIFE_ACTIONS];
+    size_t n_queued, taken;
+};
+
+// life.c
+void life_enter(struct gossip_life *life, enum gossip_life_state state);
+struct gossip_life_action *life_act(struct gossip_life *life, enum gossip_life_action_kind kind);
+void life_flags(struct gossip_life *life, uint8_t set, uint8_t clear);
+void life_tell(struct gossip_life *life, enum gossip_life_news news, uint64_t a, uint64_t b);
+void life_wake(struct gossip_life *life, uint64_t at_ns); // look again then
+bool life_is_here(const struct gossip_member_info *info); // alive or suspected
+static inline uint64_t life_in_state_ns(const struct gossip_life *life)
+{
+    return life->now_ns - life->state_ns;
+}
+
+// begin.c
+void life_count(struct gossip_life *life); // its state is complete from now on
+void life_consider_joining(struct gossip_life *life);
+void life_consider_waiting(struct gossip_life *life);
+
+// fetch.c
+void life_wants(struct gossip_life *life);
+void life_fetched(struct gossip_life *life, const struct gossip_life_event *event);
+void life_consider_donors(struct gossip_life *life);
+bool life_has_donor(struct gossip_life *life);
+
+// pause.c
+void life_consider_pause(struct gossip_life *life);
+void life_go_on(struct gossip_life *life); // with training, or waits first
+
+// away.c
+void life_member(struct gossip_life *life, const struct gossip_life_event *event);
+bool life_forget_next(struct gossip_life *life, struct gossip_id *peer);
+void life_consider_shards(struct gossip_life *life);
+
+// end.c
+bool life_is_alone(const struct gossip_life *life); // all others that count have finished
+void life_consider_alone(struct gossip_life *life);
+void life_consider_leave(struct gossip_life *life);
+void life_consider_end(struct gossip_life *life);
+void life_done(struct gossip_life *life, bool all);
+void life_written(struct gossip_life *life, int status);
+void life_stop(struct gossip_life *life);
+void life_twin(struct gossip_life *life, bool gives_way);
+
+#endif

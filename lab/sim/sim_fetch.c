@@ -1,0 +1,118 @@
+// Snapshots of a model: given to those who come late, or fetched from others.
+#include "lab/sim/sim_process.h"
+#include <stdlib.h>
+
+#define PATIENCE_NS (5 * SIM_SECOND) // with a donor, who answers at its next boundary
+
+void sim_fetch_stop(struct sim_node *node)
+{
+    if (node->joiner)
+        gossip_joiner_destroy(node->joiner);
+    node->joiner = NULL;
+    node->n_donors = 0;
+}
+
+void sim_fetch_freeze(struct sim_node *node)
+{
+    // What came in since the boundary is in the published model only.
+    float *model = (float *)(uintptr_t)gossip_exchange_model(node->exchange);
+    const struct gossip_snapshot_vectors vectors = {
+        .part = {model, node->vectors.outer, node->vectors.second_moment},
+        .round = node->round,
+        .step = node->step};
+    struct gossip_message answer;
+    struct gossip_id id;
+
+    if (!gossip_donor_wants(node->donor))
+        return;
+    if (gossip_donor_freeze(node->donor, &vectors, sim_node_now(node)) != BASE_OK)
+        sim_world_break(node->world, node->host, "a donor's model could not be frozen");
+    while (gossip_donor_waiting(node->donor, &id, &answer))
+        sim_link_send(node, sim_world_find(node->world, &id), &answer);
+}
+
+void sim_fetch_asked(struct sim_node *node, size_t peer, const struct gossip_message *message)
+{
+    struct gossip_message answer;
+    bool answered = false;
+
+    if (!node->exchange || node->joiner ||
+        gossip_donor_ask(node->donor, sim_member_id(node, peer), &message->as.ask, sim_node_now(node),
+                         &answer, &answered) != BASE_OK)
+        return;
+    if (answered)
+        sim_link_send(node, peer, &answer);
+    if (!node->in_round && !node->stepping)
+        sim_fetch_freeze(node);
+}
+
+void sim_fetch_donors(struct sim_node *node, const struct gossip_id *ids, size_t count)
+{
+    const uint64_t now_ns = sim_node_now(node);
+
+    if (!node->joiner)
+        return;
+    for (size_t i = 0; i < node->n_donors; i++) {
+        bool stays = false;
+        for (size_t k = 0; k < count; k++)
+            stays |= gossip_id_compare(&ids[k], &node->donors[i]) == 0;
+        if (!stays)
+            gossip_joiner_donor_down(node->joiner, &node->donors[i], now_ns);
+    }
+    for (size_t i = 0; i < count; i++) {
+        gossip_joiner_donor_up(node->joiner, &ids[i], now_ns);
+        node->donors[i] = ids[i];
+    }
+    node->n_donors = count;
+    sim_fetch_tick(node);
+}
+
+void sim_fetch_tick(struct sim_node *node)
+{
+    struct gossip_message message;
+    struct gossip_id id;
+
+    while (node->joiner && gossip_joiner_next(node->joiner, sim_node_now(node), &id, &message))
+        sim_link_send(node, sim_world_find(node->world, &id), &message);
+}
+
+static void look(struct sim_node *node)
+{
+    uint64_t round, step;
+
+    sim_fetch_tick(node);
+    if (!node->joiner || !gossip_joiner_complete(node->joiner, &round, &step))
+        return;
+    sim_fetch_stop(node);
+    node->round = round;
+    node->step = step;
+    node->origin = SIM_FROM_SNAPSHOT;
+    node->world->counts.fetches++;
+    sim_world_trace(node->world, node->host, "fetched", NULL, round, 0);
+    sim_train_adopt(node);
+}
+
+void sim_fetch_told(struct sim_node *node, size_t peer, const struct gossip_message *message)
+{
+    if (node->joiner && gossip_joiner_tell(node->joiner, sim_member_id(node, peer), &message->as.tell,
+                                           sim_node_now(node)) != BASE_OK)
+        SIM_TELL(node, refused, node, peer);
+    look(node);
+}
+
+uint64_t sim_fetch_deadline(const struct sim_node *node)
+{
+    return node->joiner ? gossip_joiner_deadline(node->joiner) : UINT64_MAX;
+}
+
+void sim_fetch_begin(struct sim_node *node)
+{
+    struct gossip_joiner_options options = {.parameters = node->world->options.learner->parameters,
+                                            .into = &node->into,
+                                            .patience_ns = PATIENCE_NS,
+                                            .seed = base_rng_u64(&node->rng)};
+
+    node->into = (struct gossip_snapshot_vectors){
+        .part = {node->vectors.model, node->vectors.outer, node->vectors.second_moment}};
+    BASE_ASSERT(gossip_joiner_create(&options, &node->joiner) == BASE_OK);
+}

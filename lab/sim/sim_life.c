@@ -1,0 +1,247 @@
+// The life of a process (gossip/life) under virtual time: what it reads of membership and links, and what its
+// actions become.
+#include "lab/sim/sim_process.h"
+#include <string.h>
+
+#define START_TIMEOUT_NS (10 * SIM_SECOND)
+
+// -- what the life reads
+
+static size_t members(const void *owner)
+{
+    return sim_member_count(owner);
+}
+
+static void member(const void *owner, size_t index, struct gossip_member_info *info)
+{
+    sim_member_at(owner, index, info);
+}
+
+static bool linked(const void *owner, const struct gossip_id *id)
+{
+    const struct sim_node *node = owner;
+
+    return node->peer[sim_world_find(node->world, id)].link;
+}
+
+// Linked, and both ends have compared what they hold.
+static bool edge_is_live(const struct sim_node *node, size_t peer)
+{
+    for (size_t i = 0; node->exchange && i < gossip_exchange_edges(node->exchange); i++) {
+        struct gossip_edge_info info;
+        gossip_exchange_edge_info(node->exchange, i, &info);
+        if (gossip_id_compare(&info.peer, sim_member_id(node, peer)) == 0)
+            return info.state == GOSSIP_EDGE_LIVE;
+    }
+    return false;
+}
+
+static void self(const void *owner, struct gossip_life_self *self)
+{
+    const struct sim_node *node = owner;
+
+    *self = (struct gossip_life_self){.in_view = node->plan_self != SIZE_MAX,
+                                      .edges_live = true,
+                                      .links_ended = true, // they are ended with the process
+                                      .n_view = node->n_view,
+                                      .n_neighbours = node->n_neighbours};
+    sim_member_self(node, self);
+    for (size_t i = 0; i < node->n_neighbours; i++) {
+        bool live = edge_is_live(node, node->neighbours[i]);
+        self->edges_live &= live;
+        self->edge_live |= live;
+    }
+    for (size_t i = 0; i < node->entries; i++) {
+        const struct sim_entry *entry = &node->entry[i];
+        bool own = entry->self || entry->host == node->host;
+        self->listed += !own;
+        self->missing += !own && (entry->stands_for == SIZE_MAX || !sim_graph_has(node, entry->stands_for));
+    }
+}
+
+static void census(const void *owner, struct gossip_life_census *census)
+{
+    sim_known_census(owner, census);
+}
+
+// -- what its actions become
+
+static void forget(struct sim_node *node, const struct gossip_id *id)
+{
+    if (node->exchange)
+        sim_graph_forget_dead(node, sim_world_find(node->world, id));
+}
+
+static void end(struct sim_node *node, int status)
+{
+    if (status == GOSSIP_LIFE_ABANDONED) {
+        node->world->counts.conflicts++;
+        sim_world_trace(node->world, node->host, "conflict", NULL, 0, 0);
+        SIM_TELL(node, conflict, node);
+    } else {
+        for (size_t i = 0; i < node->world->options.nodes; i++)
+            sim_link_close(node, i, "leaving");
+    }
+    node->stop = true;
+}
+
+static void want_links(struct sim_node *node, const struct gossip_life_action *action)
+{
+    node->n_kept = action->count;
+    for (size_t i = 0; i < action->count; i++)
+        node->kept[i] = sim_world_find(node->world, &action->ids[i]);
+    node->links_changed = true;
+}
+
+static void act(struct sim_node *node, const struct gossip_life_action *action)
+{
+    const struct sim_learner *learner = node->world->options.learner;
+
+    switch (action->kind) {
+    case GOSSIP_LIFE_FLAGS:
+        sim_member_flags(node, action->set, action->clear);
+        break;
+    case GOSSIP_LIFE_ANNOUNCE:
+    case GOSSIP_LIFE_TELL:
+        break;
+    case GOSSIP_LIFE_LINKS:
+        want_links(node, action);
+        break;
+    case GOSSIP_LIFE_DEPART:
+        sim_member_tell(node, GOSSIP_MEMBERSHIP_LEAVE, node->self);
+        break;
+    case GOSSIP_LIFE_ASK:
+        sim_fetch_donors(node, action->ids, action->count);
+        break;
+    case GOSSIP_LIFE_END_FETCH:
+        sim_train_give_up(node);
+        break;
+    case GOSSIP_LIFE_FORGET:
+        forget(node, &action->peer);
+        break;
+    case GOSSIP_LIFE_START:
+        sim_train_order(node, action->fetch ? SIM_ORDER_START | SIM_ORDER_FETCH : SIM_ORDER_START, 0);
+        break;
+    case GOSSIP_LIFE_FETCH_AGAIN:
+        sim_train_order(node, SIM_ORDER_FETCH, 0);
+        break;
+    case GOSSIP_LIFE_PAUSE:
+        sim_train_order(node, action->on ? SIM_ORDER_PAUSE : 0, action->on ? 0 : SIM_ORDER_PAUSE);
+        break;
+    case GOSSIP_LIFE_STOP_AT:
+    case GOSSIP_LIFE_LEAVE:
+        node->leaving = true;
+        sim_train_leave(node);
+        break;
+    case GOSSIP_LIFE_ALONE:
+        node->alone = true;
+        break;
+    case GOSSIP_LIFE_SHARDS:
+        if (learner->shards)
+            learner->shards(learner->owner, node->host, action->numbers, action->count);
+        break;
+    case GOSSIP_LIFE_END:
+        end(node, action->status);
+        break;
+    }
+}
+
+// -- events
+
+static void step(struct sim_node *node, const struct gossip_life_event *event)
+{
+    const struct gossip_life_world world = {.owner = node,
+                                            .members = members,
+                                            .member = member,
+                                            .linked = linked,
+                                            .self = self,
+                                            .census = node->world->options.known ? census : NULL};
+    const enum gossip_life_state before = gossip_life_state(node->life);
+    struct gossip_life_action action;
+
+    node->consider = false;
+    gossip_life_step(node->life, event, &world);
+    if (gossip_life_state(node->life) != before)
+        SIM_TELL(node, phase, node);
+    while (gossip_life_next(node->life, &action))
+        act(node, &action);
+}
+
+// What an action leads to is taken when all of its step are carried out.
+void sim_life_tell(struct sim_node *node, struct gossip_life_event event)
+{
+    if (!node->life)
+        return;
+    event.now_ns = sim_node_now(node);
+    BASE_ASSERT(node->n_events < SIM_LIFE_EVENTS);
+    node->event[node->n_events++] = event;
+    if (node->n_events > 1)
+        return;
+    for (size_t i = 0; i < node->n_events; i++)
+        step(node, &node->event[i]);
+    node->n_events = 0;
+    node->look_ns = sim_node_now(node) + SIM_LOOK_NS;
+}
+
+void sim_life_look(struct sim_node *node)
+{
+    if (!node->n_events)
+        sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_LOOK});
+}
+
+enum gossip_life_state sim_life_state(const struct sim_node *node)
+{
+    return node->life ? gossip_life_state(node->life) : GOSSIP_LIFE_ENDED;
+}
+
+// What changes without a word (who has answered, which round others are at) is looked at now and then.
+uint64_t sim_life_deadline(const struct sim_node *node)
+{
+    if (!node->life)
+        return UINT64_MAX;
+    const uint64_t due_ns = gossip_life_deadline(node->life);
+    const bool rests = !node->world->options.learner && sim_life_state(node) == GOSSIP_LIFE_WAITING;
+
+    return rests || due_ns < node->look_ns ? due_ns : node->look_ns;
+}
+
+bool sim_life_waits(const struct sim_node *node)
+{
+    const enum gossip_life_state state = sim_life_state(node);
+
+    return state == GOSSIP_LIFE_WAITING || state == GOSSIP_LIFE_PAUSED || state == GOSSIP_LIFE_FETCHING;
+}
+
+void sim_life_start(struct sim_node *node)
+{
+    const struct sim_options *o = &node->world->options;
+    const struct gossip_life_options options = {
+        .self = *sim_member_id(node, node->self),
+        .trains = o->learner,
+        .resumed = node->resumed,
+        .sync = o->exchange.sync,
+        .local = o->local,
+        .alone_stops = o->learner && o->learner->alone,
+        .round = node->round,
+        .step = node->step,
+        .steps = o->steps,
+        .start_members = o->start_members,
+        .partition = o->partition,
+        .start_timeout_ns = o->start_timeout_ns ? o->start_timeout_ns : START_TIMEOUT_NS,
+        .linger_ns = o->linger_ns ? o->linger_ns : UINT64_MAX,
+        .forget_after_ns = o->forget_ns,
+        .shards = o->takeover_ns ? (uint32_t)o->nodes : 0,
+        .takeover_after_ns = o->takeover_ns ? o->takeover_ns : UINT64_MAX,
+        .now_ns = sim_node_now(node)};
+
+    node->look_ns = options.now_ns;
+    node->n_events = node->n_kept = 0;
+    BASE_ASSERT(gossip_life_create(&options, &node->life) == BASE_OK);
+}
+
+void sim_life_stop(struct sim_node *node)
+{
+    gossip_life_destroy(node->life);
+    node->life = NULL;
+    node->n_events = 0;
+}

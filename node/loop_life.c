@@ -1,0 +1,229 @@
+// The life of this node (gossip/life), with sockets and threads: what it reads of membership and links, and
+// what its actions become: mail to learner and worker, records, links, lines for people.
+#include "base/log.h"
+#include "node/clock.h"
+#include "node/loop_private.h"
+#include <event2/event.h>
+#include <string.h>
+
+// -- what the life reads
+
+static size_t members(const void *owner)
+{
+    const struct node_loop *loop = owner;
+    return gossip_membership_count(node_cluster_membership(loop->cluster));
+}
+
+static void member(const void *owner, size_t index, struct gossip_member_info *info)
+{
+    const struct node_loop *loop = owner;
+    gossip_membership_info(node_cluster_membership(loop->cluster), index, info);
+}
+
+static bool linked(const void *owner, const struct gossip_id *peer)
+{
+    const struct node_loop *loop = owner;
+    return node_peers_has(node_cluster_peers(loop->cluster), peer);
+}
+
+static bool edge_is_live(const struct node_loop *loop, const struct gossip_id *peer)
+{
+    for (size_t i = 0; i < loop->n_edges; i++)
+        if (gossip_id_compare(&loop->edges[i].peer, peer) == 0)
+            return loop->edges[i].state == GOSSIP_EDGE_LIVE;
+    return false;
+}
+
+static void look_at_edges(const struct node_loop *loop, struct gossip_life_self *self)
+{
+    const struct gossip_id *neighbours = node_cluster_neighbours(loop->cluster, &self->n_neighbours);
+    self->edges_live = true;
+    for (size_t i = 0; i < self->n_neighbours; i++) {
+        bool live = edge_is_live(loop, &neighbours[i]);
+        self->edges_live &= live;
+        self->edge_live |= live;
+    }
+}
+
+static void look_at_list(const struct node_loop *loop, struct gossip_life_self *self)
+{
+    const struct node_entries *entries = node_peers_entries(node_cluster_peers(loop->cluster));
+    for (size_t i = 0; i < node_entries_count(entries); i++)
+        self->listed += node_entries_at(entries, i)->state != NODE_ENTRY_SELF;
+    self->missing = node_loop_missing(loop, NULL, 0);
+}
+
+static void self(const void *owner, struct gossip_life_self *self)
+{
+    const struct node_loop *loop = owner;
+    const struct gossip_membership *membership = node_cluster_membership(loop->cluster);
+    struct gossip_membership_totals totals;
+    *self = (struct gossip_life_self){0};
+    gossip_membership_totals(membership, &totals);
+    (void)gossip_membership_view(membership, &self->n_view);
+    self->in_view = node_cluster_in_view(loop->cluster, &loop->options.identity->id);
+    self->minority = totals.minority;
+    self->held_until_ns = totals.held_until_ns;
+    self->links_ended = node_peers_gone(node_cluster_peers(loop->cluster));
+    look_at_edges(loop, self);
+    look_at_list(loop, self);
+}
+
+// -- what its actions become
+
+static void post_ids(struct node_loop *loop, const struct gossip_life_action *action)
+{
+    struct node_mail *mail =
+        node_loop_bytes_mail(NODE_MAIL_DONORS, action->ids, action->count * sizeof *action->ids);
+    BASE_ASSERT(mail != NULL); // at most 128 bytes
+    node_outbox_post(loop->worker, mail);
+}
+
+static void post_shards(struct node_loop *loop, const struct gossip_life_action *action)
+{
+    struct node_mail *mail =
+        node_loop_bytes_mail(NODE_MAIL_SHARDS, action->numbers, action->count * sizeof *action->numbers);
+    BASE_ASSERT(mail != NULL); // at most 4 KiB
+    node_outbox_post(loop->learner, mail);
+}
+
+static void post_forget(struct node_loop *loop, const struct gossip_id *peer)
+{
+    struct node_mail *mail = node_mail_new(NODE_MAIL_FORGET);
+    mail->peer = *peer;
+    node_outbox_post(loop->worker, mail);
+}
+
+static void post_progress(struct node_loop *loop, enum node_mail_kind kind, int status,
+                          const struct gossip_life_action *action)
+{
+    struct node_mail *mail = node_mail_new(kind);
+    mail->status = status;
+    mail->progress.round = action->round;
+    mail->progress.step = action->step;
+    node_outbox_post(loop->learner, mail);
+}
+
+static void stop_learner(struct node_loop *loop)
+{
+    atomic_store(&loop->options.counters->stop, true);
+    node_loop_post(loop->learner, NODE_MAIL_LEAVE, 0); // wakes it where it waits
+}
+
+static void end(struct node_loop *loop, int status)
+{
+    if (status == GOSSIP_LIFE_ABANDONED)
+        node_peers_leave(node_cluster_peers(loop->cluster));
+    loop->status = status == GOSSIP_LIFE_ABANDONED ? NODE_LOOP_ABANDONED : status;
+    event_base_loopbreak(loop->base);
+}
+
+static void act(struct node_loop *loop, const struct gossip_life_action *action)
+{
+    switch (action->kind) {
+    case GOSSIP_LIFE_FLAGS:
+        node_cluster_flags(loop->cluster, action->set, action->clear);
+        break;
+    case GOSSIP_LIFE_ANNOUNCE:
+        break;
+    case GOSSIP_LIFE_LINKS:
+        node_cluster_want(loop->cluster, action->ids, action->count);
+        break;
+    case GOSSIP_LIFE_DEPART:
+        node_cluster_leave(loop->cluster);
+        break;
+    case GOSSIP_LIFE_ASK:
+        post_ids(loop, action);
+        break;
+    case GOSSIP_LIFE_END_FETCH:
+        node_loop_post(loop->worker, NODE_MAIL_FETCH, 0);
+        break;
+    case GOSSIP_LIFE_FORGET:
+        post_forget(loop, &action->peer);
+        break;
+    case GOSSIP_LIFE_START:
+        post_progress(loop, NODE_MAIL_START, action->fetch, action);
+        break;
+    case GOSSIP_LIFE_FETCH_AGAIN:
+        node_loop_post(loop->learner, NODE_MAIL_FETCH_AGAIN, 0);
+        break;
+    case GOSSIP_LIFE_PAUSE:
+        post_progress(loop, NODE_MAIL_PAUSE, action->on, action);
+        break;
+    case GOSSIP_LIFE_STOP_AT:
+        stop_learner(loop);
+        break;
+    case GOSSIP_LIFE_ALONE:
+        node_loop_post(loop->learner, NODE_MAIL_ALONE, action->fetch);
+        break;
+    case GOSSIP_LIFE_SHARDS:
+        post_shards(loop, action);
+        break;
+    case GOSSIP_LIFE_LEAVE:
+        node_loop_post(loop->learner, NODE_MAIL_LEAVE, 0);
+        break;
+    case GOSSIP_LIFE_TELL:
+        node_loop_say(loop, action);
+        break;
+    case GOSSIP_LIFE_END:
+        end(loop, action->status);
+        break;
+    }
+}
+
+// What an action changes is looked at once more, and then with the next tick at the latest.
+void node_loop_live(struct node_loop *loop, struct gossip_life_event event)
+{
+    const struct gossip_life_world world = {
+        .owner = loop, .members = members, .member = member, .linked = linked, .self = self};
+    struct gossip_life_action action;
+    if (loop->acting) {
+        loop->again = true;
+        return;
+    }
+    loop->acting = true;
+    for (int turns = 0; turns < 2; turns++) {
+        loop->again = false;
+        event.now_ns = node_clock_ns();
+        gossip_life_step(loop->life, &event, &world);
+        while (gossip_life_next(loop->life, &action))
+            act(loop, &action);
+        if (!loop->again)
+            break;
+        event = (struct gossip_life_event){.kind = GOSSIP_LIFE_LOOK};
+    }
+    loop->acting = false;
+}
+
+void node_loop_consider(struct node_loop *loop)
+{
+    node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_LOOK});
+}
+
+// -- making
+
+_Static_assert((int)NODE_MERGE == GOSSIP_LIFE_MERGE && (int)NODE_MAJORITY == GOSSIP_LIFE_MAJORITY &&
+                   (int)NODE_PAUSE_MINORITY == GOSSIP_LIFE_PAUSE_MINORITY,
+               "one list of policies");
+
+enum base_error node_loop_make_life(struct node_loop *loop)
+{
+    const struct node_config *c = loop->options.config;
+    const struct gossip_life_options options = {.self = loop->options.identity->id,
+                                                .trains = true,
+                                                .resumed = loop->options.resumed,
+                                                .sync = c->average.mode == NODE_MODE_SYNC,
+                                                .local = c->average.method == NODE_METHOD_LOCAL,
+                                                .alone_stops = node_config_stops_alone(c),
+                                                .steps = c->train.steps,
+                                                .start_members = c->node.start_members,
+                                                .partition = (enum gossip_life_partition)c->cluster.partition,
+                                                .start_timeout_ns = c->node.start_timeout_ns,
+                                                .linger_ns = c->node.linger_ns,
+                                                .forget_after_ns = c->average.forget_after_ns,
+                                                .shards = (uint32_t)c->data.shards,
+                                                .takeover_after_ns =
+                                                    c->data.takeover ? c->data.takeover_after_ns : UINT64_MAX,
+                                                .now_ns = node_clock_ns()};
+    return gossip_life_create(&options, &loop->life);
+}

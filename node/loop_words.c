@@ -1,0 +1,152 @@
+// What people are told of the life of this node: lines of the log and of events.jsonl.
+#include "base/log.h"
+#include "node/loop_private.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+size_t node_loop_missing(const struct node_loop *loop, char *text, size_t capacity)
+{
+    const struct node_entries *entries = node_peers_entries(node_cluster_peers(loop->cluster));
+    size_t count = 0, used = 0;
+    for (size_t i = 0; i < node_entries_count(entries); i++) {
+        const struct node_entry *e = node_entries_at(entries, i);
+        if (e->state == NODE_ENTRY_SELF || (e->known && node_cluster_in_view(loop->cluster, &e->id)))
+            continue;
+        count++;
+        if (used + strlen(e->text) + 3 < capacity)
+            used += (size_t)snprintf(text + used, capacity - used, "%s%s", used ? ", " : "", e->text);
+    }
+    return count;
+}
+
+static void say_without(const struct node_loop *loop, const struct gossip_life_action *news)
+{
+    uint64_t wanted = loop->options.config->node.start_members;
+    char text[600] = "";
+    (void)node_loop_missing(loop, text, sizeof text);
+    if (wanted > 0)
+        base_log(BASE_LOG_WARN, "start_without",
+                 "training begins though only %" PRIu64 " of node.start_members %" PRIu64 " are there",
+                 news->a, wanted);
+    else
+        base_log(BASE_LOG_WARN, "start_without",
+                 "training begins without %" PRIu64 " of the listed peers: %s", news->b, text);
+}
+
+static void say_last_step(struct node_loop *loop, const struct gossip_life_action *news)
+{
+    char line[128];
+    if (news->b) {
+        snprintf(line, sizeof line,
+                 "all others have finished; training ends after step %" PRIu64 " of %" PRIu64,
+                 loop->progress.step, loop->options.config->train.steps);
+        node_cluster_tell(loop->cluster, "alone", line);
+    }
+    base_log(BASE_LOG_INFO, "finished", "the last step is done; answering %" PRIu64 " peers that still train",
+             news->a);
+}
+
+static const char *why_paused(uint64_t bits)
+{
+    if (bits & GOSSIP_LIFE_MINORITY)
+        return "this side of the partition is the smaller one: it waits";
+    if (bits & GOSSIP_LIFE_CUT_OFF)
+        return "this node hears nobody though others should be there: it waits";
+    if (bits & GOSSIP_LIFE_HELD_OUT)
+        return "this node was restarted often and does not count in the graph for a while: it waits";
+    return "others train already: it waits for its edges to them";
+}
+
+static const char *why_resumed(uint64_t bits)
+{
+    if (bits & GOSSIP_LIFE_MINORITY)
+        return "enough members are back: training goes on";
+    if (bits & GOSSIP_LIFE_CUT_OFF)
+        return "this node hears others again, or is alone: training goes on";
+    if (bits & GOSSIP_LIFE_HELD_OUT)
+        return "this node counts in the graph again: training goes on";
+    return "training goes on";
+}
+
+static void tell(struct node_loop *loop, const char *event, const char *line)
+{
+    node_cluster_tell(loop->cluster, event, line);
+}
+
+void node_loop_say(struct node_loop *loop, const struct gossip_life_action *news)
+{
+    char line[200];
+    switch (news->news) {
+    case GOSSIP_LIFE_BEGINS:
+        snprintf(line, sizeof line, "training begins with %" PRIu64 " peers", news->a);
+        tell(loop, "start", line);
+        break;
+    case GOSSIP_LIFE_BEGINS_WITHOUT:
+        say_without(loop, news);
+        break;
+    case GOSSIP_LIFE_OTHERS_TRAIN:
+        tell(loop, "start", "others train already: fetching a model from one of them");
+        break;
+    case GOSSIP_LIFE_OTHERS_FINISHED:
+        tell(loop, "start", "all others have finished: fetching the model from one of them");
+        break;
+    case GOSSIP_LIFE_FAR_BEHIND:
+        snprintf(line, sizeof line,
+                 "this node is at round %" PRIu64 ", the cluster at %" PRIu64
+                 ": fetching a model from one of the others",
+                 news->a, news->b);
+        tell(loop, "behind", line);
+        break;
+    case GOSSIP_LIFE_COMPLETE:
+        tell(loop, "fetched", "the model is complete: this node counts in the graph");
+        break;
+    case GOSSIP_LIFE_NO_DONOR:
+        base_log(BASE_LOG_WARN, "fetch", "nobody with a model is there to fetch it from; waiting");
+        break;
+    case GOSSIP_LIFE_GAVE_UP:
+        base_log(BASE_LOG_ERROR, "fetch",
+                 "those who have finished are gone before their model was here; --resume goes on from the "
+                 "checkpoint");
+        break;
+    case GOSSIP_LIFE_PARTITION:
+        tell(loop, "partition", "half of the members or more are dead");
+        break;
+    case GOSSIP_LIFE_HEALED:
+        tell(loop, "partition", "the partition is over; this node takes the larger side's model");
+        break;
+    case GOSSIP_LIFE_PAUSES:
+        tell(loop, "paused", why_paused(news->a));
+        break;
+    case GOSSIP_LIFE_GOES_ON:
+        tell(loop, "resumed", why_resumed(news->a));
+        break;
+    case GOSSIP_LIFE_LAST_STEP:
+        say_last_step(loop, news);
+        break;
+    case GOSSIP_LIFE_LINGERED:
+        base_log(BASE_LOG_WARN, "linger_over", "%" PRIu64 " peers still train; node.linger has passed",
+                 news->a);
+        break;
+    case GOSSIP_LIFE_ISOLATED:
+        snprintf(line, sizeof line,
+                 "no edge to any of %" PRIu64 " neighbours works: this node averages with nobody; can they "
+                 "reach each other's peer port?",
+                 news->a);
+        tell(loop, "isolated", line);
+        break;
+    case GOSSIP_LIFE_MEETS_AGAIN:
+        tell(loop, "isolated", "an edge works again");
+        break;
+    case GOSSIP_LIFE_STOPS_AT:
+        snprintf(line, sizeof line, "this node stops after round %" PRIu64, news->a);
+        tell(loop, "stop", line);
+        break;
+    case GOSSIP_LIFE_ORPHANS:
+        node_cluster_tell_takeover(loop->cluster, news->numbers, news->count);
+        break;
+    case GOSSIP_LIFE_GIVES_WAY:
+        node_cluster_tell_conflict(loop->cluster, loop->gives_way ? NULL : loop->twin_at);
+        break;
+    }
+}
