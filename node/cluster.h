@@ -1,7 +1,8 @@
 // The cluster as the loop sees it: adapts the membership state machine to sockets and time. It owns the
 // membership object, the sealing of datagrams, the datagram socket, the links and events.jsonl; it turns
-// actions into datagrams, stream messages and calls, keeps links to the neighbours of the view, claims slots and
-// persists boot numbers. It refuses to know what is trained, and what follows for this node. Loop's thread.
+// actions into datagrams, stream messages and calls, keeps links to the neighbours of the view, claims slots
+// and persists boot numbers. It refuses to know what is trained, and what follows for this node. Loop's
+// thread.
 #ifndef NODE_CLUSTER_H
 #define NODE_CLUSTER_H
 
