@@ -108,6 +108,11 @@ bool sim_net_open(struct sim_net *net, size_t from, size_t to)
            !path_of(net, from, to)->cuts;
 }
 
+bool sim_net_callable(struct sim_net *net, size_t from, size_t to)
+{
+    return sim_net_open(net, from, to) && !path_of(net, from, to)->shut;
+}
+
 static void port_closed(void *owner, struct sim_event *event)
 {
     struct sim_net *net = owner;

@@ -20,6 +20,7 @@ struct sim_quality {
 struct sim_path {
     uint16_t cuts; // how many faults cut it now
     uint8_t quality;
+    bool shut; // to calls: a firewall or a NAT that lets streams out only
     uint64_t clogged_until_ns;
 };
 
@@ -89,6 +90,7 @@ void sim_net_write(struct sim_net *net, size_t host, uint64_t stream, const uint
 // A stream between two that is there at once, and nobody is told.
 uint64_t sim_net_join(struct sim_net *net, size_t from, size_t to);
 bool sim_net_open(struct sim_net *net, size_t from, size_t to);        // neither cut nor gone
+bool sim_net_callable(struct sim_net *net, size_t from, size_t to);    // open, and not shut to calls
 void sim_net_close(struct sim_net *net, size_t host, uint64_t stream); // after what was written
 
 // The process of a host ended: its kernel tells the other ends, unless the host itself is GONE.

@@ -199,7 +199,7 @@ static void call_arrives(void *owner, struct sim_event *event)
 
     if (!stream->open[0])
         return;
-    if (!sim_net_open(net, from, to) || !sim_net_open(net, to, from)) { // SYN again after 1, 2, 4 s
+    if (!sim_net_callable(net, from, to) || !sim_net_open(net, to, from)) { // SYN again after 1, 2, 4 s
         again.time_ns = net->queue->now_ns + (SIM_SECOND << event->b);
         if (event->b < 4)
             sim_queue_push(net->queue, &again);
