@@ -367,7 +367,7 @@ static void test_whatever_happens_it_heals(void **state)
     for (uint64_t seed = first; seed < first + seeds; seed++)
         run_seed(seed);
     printf("%zu packets, %zu of them without indices\n", packets.all, packets.without_indices);
-    assert_true(seeds == 1 || packets.without_indices > 0);
+    assert_true(seeds < 100 || packets.without_indices > 0);
 }
 
 int main(void)
