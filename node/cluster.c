@@ -3,7 +3,6 @@
 #include "base/log.h"
 #include "node/clock.h"
 #include "node/cluster_private.h"
-#include "node/greet.h"
 #include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +53,7 @@ static void take_change(struct node_cluster *cluster, const struct gossip_member
     node_peers_member(cluster->peers, &action->peer, here);
     cluster->options.handler->member(cluster->options.owner, &action->peer, action->state);
     if (action->state == GOSSIP_MEMBER_DEAD)
-        node_peers_part(cluster->peers, &action->peer, NODE_BYE_SILENT);
+        node_peers_part(cluster->peers, &action->peer, GOSSIP_CLOSE_SILENT);
 }
 
 static void take_record(struct node_cluster *cluster, const struct gossip_id *id)
@@ -79,7 +78,7 @@ static void take_boot(struct node_cluster *cluster, uint64_t boot)
 
 static void remove_member(struct node_cluster *cluster, const struct gossip_id *id)
 {
-    node_peers_part(cluster->peers, id, NODE_BYE_IDLE);
+    node_peers_part(cluster->peers, id, GOSSIP_CLOSE_IDLE);
     node_peers_member(cluster->peers, id, false);
     gossip_datagrams_forget(cluster->datagrams, id);
     node_endpoints_forget(cluster->endpoints, id);

@@ -52,6 +52,7 @@ void node_cluster_tell_change(struct node_cluster *cluster, const struct gossip_
 void node_cluster_tell_accused(struct node_cluster *cluster, const struct gossip_membership_action *action);
 void node_cluster_tell_boot(struct node_cluster *cluster, uint64_t boot);
 void node_cluster_tell_view(struct node_cluster *cluster, size_t members);
+void node_cluster_tell_missing(struct node_cluster *cluster, const struct gossip_id *peer);
 const char *node_cluster_name(const struct node_cluster *cluster, const struct gossip_id *id,
                               char text[LIMIT_NODE_NAME_BYTES]);
 

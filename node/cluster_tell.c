@@ -1,4 +1,5 @@
 // What people and tools are told of the cluster: a line of events.jsonl and one of the log each.
+#include "node/clock.h"
 #include "node/cluster_private.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -157,4 +158,15 @@ void node_cluster_tell_conflict(struct node_cluster *cluster, const char *addres
         "another process runs with this identity (%s)%s%s and was here first; every node needs an identity "
         "of its own: remove 'identity' from this node's directory (%s), or stop the other process",
         hex, address ? " at " : "", address ? address : "", cluster->options.config->node.dir);
+}
+
+void node_cluster_tell_missing(struct node_cluster *cluster, const struct gossip_id *peer)
+{
+    char text[LIMIT_NODE_NAME_BYTES];
+    base_log(BASE_LOG_WARN, "no_link",
+             "no link between %s (this node) and its neighbour %s for %llu s: neither can call the other, so "
+             "they do not average; let connections in to one of them (firewall, port forwarding), and see "
+             "that node.advertise there names an address that the other can reach",
+             cluster->options.name, node_cluster_name(cluster, peer, text),
+             GOSSIP_LINKS_MISSING_NS / NODE_SECOND_NS);
 }

@@ -131,6 +131,11 @@ static void on_twin(void *owner, const char *address)
     cluster->options.handler->conflict(cluster->options.owner, address);
 }
 
+static void on_missing(void *owner, const struct gossip_id *peer)
+{
+    node_cluster_tell_missing(owner, peer);
+}
+
 static void on_changed(void *owner)
 {
     struct node_cluster *cluster = owner;
@@ -146,6 +151,7 @@ const struct node_peers_handler node_cluster_peers_handler = {.up = on_up,
                                                               .addresses = on_addresses,
                                                               .here = on_here,
                                                               .twin = on_twin,
+                                                              .missing = on_missing,
                                                               .changed = on_changed};
 
 // What others are told: node.advertise, or the address that is listened at when that is one.

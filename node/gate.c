@@ -19,45 +19,7 @@ struct node_gate {
     struct event *acceptable, *rested;
     node_gate_accepted accepted;
     void *owner;
-    char half_open[LIMIT_HALF_OPEN][NODE_ADDRESS_TEXT]; // their hosts
-    size_t count;
-    uint64_t turned_away, told_ns;
 };
-
-static bool admit(struct node_gate *gate, const char *host)
-{
-    size_t same = 0;
-    for (size_t i = 0; i < gate->count; i++)
-        same += strcmp(gate->half_open[i], host) == 0;
-    if (gate->count >= LIMIT_HALF_OPEN || same >= LIMIT_HALF_OPEN_ADDRESS)
-        return false;
-    snprintf(gate->half_open[gate->count++], NODE_ADDRESS_TEXT, "%s", host);
-    return true;
-}
-
-void node_gate_settled(struct node_gate *gate, const char *host)
-{
-    for (size_t i = 0; i < gate->count; i++) {
-        if (strcmp(gate->half_open[i], host) != 0)
-            continue;
-        memcpy(gate->half_open[i], gate->half_open[--gate->count], NODE_ADDRESS_TEXT);
-        return;
-    }
-}
-
-static void turn_away(struct node_gate *gate, int s, const char *host)
-{
-    close(s);
-    gate->turned_away++;
-    uint64_t now = node_clock_ns();
-    if (gate->told_ns != 0 && now - gate->told_ns < 10 * NODE_SECOND_NS)
-        return;
-    gate->told_ns = now;
-    base_log(
-        BASE_LOG_WARN, "half_open_limit",
-        "connections wait for their handshake: %zu in all, the latest from %s; more are closed (%llu so far)",
-        gate->count, host, (unsigned long long)gate->turned_away);
-}
 
 void node_gate_host(const struct node_address *from, char host[NODE_ADDRESS_TEXT])
 {
@@ -92,10 +54,7 @@ static void accept_ready(evutil_socket_t listener, short what, void *argument)
         char address[NODE_ADDRESS_TEXT], host[NODE_ADDRESS_TEXT];
         node_address_text(&from, address);
         node_gate_host(&from, host);
-        if (admit(gate, host))
-            gate->accepted(gate->owner, s, address, host);
-        else
-            turn_away(gate, s, host);
+        gate->accepted(gate->owner, s, address, host);
     }
 }
 
@@ -149,16 +108,6 @@ void node_gate_close(struct node_gate *gate)
 {
     event_del(gate->acceptable);
     event_del(gate->rested);
-}
-
-size_t node_gate_half_open(const struct node_gate *gate)
-{
-    return gate->count;
-}
-
-uint64_t node_gate_turned_away(const struct node_gate *gate)
-{
-    return gate->turned_away;
 }
 
 static int bind_one(const struct node_address *address)

@@ -1,5 +1,5 @@
-// The door of the peer port: accepts connections and holds whoever comes to the limits of strangers until its
-// link is in use. Whoever comes over a limit is closed without a byte, and counted. Loop's thread.
+// The door of the peer port: binds it, accepts connections, and says whom one is counted for. How many may be
+// half-open is gossip/links'. Loop's thread.
 #ifndef NODE_GATE_H
 #define NODE_GATE_H
 
@@ -10,7 +10,7 @@
 struct event_base;
 struct node_gate;
 
-// The socket is the owner's now; it must be followed by one node_gate_settled with the same host.
+// The socket is the owner's now.
 typedef void (*node_gate_accepted)(void *owner, int socket, const char *address, const char *host);
 
 // `listener`: bound, non-blocking; the gate's after success.
@@ -19,10 +19,6 @@ enum base_error node_gate_create(struct event_base *base, int listener, node_gat
 void node_gate_destroy(struct node_gate *gate);
 void node_gate_open(struct node_gate *gate);
 void node_gate_close(struct node_gate *gate);
-// This one is in use or gone: no longer half-open.
-void node_gate_settled(struct node_gate *gate, const char *host);
-size_t node_gate_half_open(const struct node_gate *gate);
-uint64_t node_gate_turned_away(const struct node_gate *gate);
 // Whom one connection is counted for: the address, of IPv6 its /64, which one stranger has for the asking.
 void node_gate_host(const struct node_address *from, char host[NODE_ADDRESS_TEXT]);
 

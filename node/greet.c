@@ -1,5 +1,6 @@
 #include "node/greet.h"
 #include "base/hash.h"
+#include "gossip/links/links.h"
 #include "topology/topology.h"
 #include <inttypes.h>
 #include <string.h>
@@ -40,22 +41,25 @@ uint64_t node_greeting_rules(const struct node_config *config, uint64_t graph)
 enum base_error node_greeting_compare(const struct gossip_greeting *ours,
                                       const struct gossip_greeting *theirs, struct base_reason *why)
 {
-    if (theirs->protocol != ours->protocol)
+    switch (gossip_links_compare(ours, theirs)) {
+    case GOSSIP_CLOSE_OTHER_PROTOCOL:
         return base_fail(why, BASE_EMISMATCH,
                          "it speaks protocol %" PRIu32 " (version %s), this node protocol %" PRIu32
                          " (version %s); run the same version on both",
                          theirs->protocol, theirs->version, ours->protocol, ours->version);
-    if (theirs->schema != ours->schema || theirs->parameters != ours->parameters)
+    case GOSSIP_CLOSE_OTHER_MODEL:
         return base_fail(why, BASE_EMISMATCH,
                          "it trains another model: %s (%" PRIu64 " parameters) there, %s (%" PRIu64
                          " parameters) here; make model.* and the shape of the data the same",
                          theirs->model, theirs->parameters, ours->model, ours->parameters);
-    if (theirs->rules != ours->rules)
+    case GOSSIP_CLOSE_OTHER_RULES:
         return base_fail(
             why, BASE_EMISMATCH,
             "its settings differ in one that all nodes must share: topology.kind, topology.seed, "
             "topology.rings, topology.base_k, topology.file, cluster.profile, average.method, "
             "drift_correction, drift_gain, "
             "drift_limit, clip, mode (bounded or not) or share_second_moment");
-    return BASE_OK;
+    default:
+        return BASE_OK;
+    }
 }

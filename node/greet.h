@@ -1,4 +1,4 @@
-// What two nodes compare before they exchange anything, and what they tell each other when they part. Pure.
+// What two nodes compare before they exchange anything, and how a difference is told to people. Pure.
 #ifndef NODE_GREET_H
 #define NODE_GREET_H
 
@@ -14,14 +14,5 @@ uint64_t node_greeting_rules(const struct node_config *config, uint64_t graph);
 enum base_error node_greeting_compare(const struct gossip_greeting *ours,
                                       const struct gossip_greeting *theirs,
                                       struct base_reason *why) BASE_CHECK;
-
-// Reasons of GOSSIP_BYE with a meaning; any other is a refusal, written for people. They end a link and say
-// nothing about the node: that it left is in its record.
-#define NODE_BYE_LEAVING  "leaving"  // this node ends
-#define NODE_BYE_IDLE     "idle"     // nothing went over the link for a while
-#define NODE_BYE_SILENT   "silent"   // the other end is taken for dead
-#define NODE_BYE_REPLACED "replaced" // by a newer link
-#define NODE_BYE_TWIN                                                                                        \
-    "twin at " // and an address: a process with the id of the other end has a link that works
 
 #endif

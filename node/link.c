@@ -46,6 +46,11 @@ bool node_link_usable(const struct node_link *link)
     return link->established && !link->ended && !link->finishing;
 }
 
+bool node_link_is_connecting(const struct node_link *link)
+{
+    return link->connecting;
+}
+
 struct node_link_traffic node_link_traffic(const struct node_link *link)
 {
     struct node_link_traffic sum = link->traffic, more = {0};
@@ -363,7 +368,7 @@ enum base_error node_link_create(const struct node_link_options *options, struct
         goto fail;
     tune(link->socket);
     struct timeval wait = node_clock_timeval(options->handshake_ns);
-    if (event_add(link->timeout, &wait) != 0 ||
+    if ((options->handshake_ns && event_add(link->timeout, &wait) != 0) ||
         event_add(options->initiator ? link->writable : link->readable, NULL) != 0)
         goto fail;
     *out = link;

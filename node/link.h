@@ -36,7 +36,7 @@ struct node_link_options {
     uint8_t psk[32];
     const char *cluster;
     size_t message_limit;
-    uint64_t handshake_ns; // until the session must be established
+    uint64_t handshake_ns; // until the session must be established; 0: the owner sees to it
     struct node_counters *counters;
     const struct node_link_handler *handler;
     void *owner;
@@ -68,7 +68,8 @@ void node_link_stall(struct node_link *link, bool stalled);
 int node_link_take_socket(struct node_link *link);
 // While paused nothing is handed over, and soon nothing is read.
 void node_link_pause(struct node_link *link, bool paused);
-bool node_link_usable(const struct node_link *link); // established and not ending
+bool node_link_usable(const struct node_link *link);        // established and not ending
+bool node_link_is_connecting(const struct node_link *link); // the call was not answered yet
 // What the other end's host has shown about its process when this link ended.
 enum node_link_end {
     NODE_LINK_OTHER,   // nothing: a timeout, a decision of ours, a network that can't be reached

@@ -47,9 +47,9 @@ static void look_at_edges(const struct node_loop *loop, struct gossip_life_self 
 
 static void look_at_list(const struct node_loop *loop, struct gossip_life_self *self)
 {
-    const struct node_entries *entries = node_peers_entries(node_cluster_peers(loop->cluster));
-    for (size_t i = 0; i < node_entries_count(entries); i++)
-        self->listed += node_entries_at(entries, i)->state != NODE_ENTRY_SELF;
+    const struct node_peers *peers = node_cluster_peers(loop->cluster);
+    for (size_t i = 0; i < node_peers_entries(peers); i++)
+        self->listed += node_peers_entry(peers, i)->state != GOSSIP_ENTRY_SELF;
     self->missing = node_loop_missing(loop, NULL, 0);
 }
 

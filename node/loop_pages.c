@@ -43,6 +43,14 @@ static void fill_edges(const struct node_loop *loop, struct node_status_edge *ro
     }
 }
 
+static void fill_entries(const struct node_loop *loop, struct node_status_entry *rows, size_t count)
+{
+    const struct node_peers *peers = node_cluster_peers(loop->cluster);
+    for (size_t i = 0; i < count; i++)
+        rows[i] = (struct node_status_entry){.text = node_peers_entry_text(peers, i),
+                                             .shown = *node_peers_entry(peers, i)};
+}
+
 static void fill(const struct node_loop *loop, struct node_status *status)
 {
     const struct gossip_greeting *greeting = &loop->options.greeting;
@@ -62,7 +70,6 @@ static void fill(const struct node_loop *loop, struct node_status *status)
         .totals = loop->totals,
         .peers = node_peers_counters(peers),
         .cluster_counters = node_cluster_counters(loop->cluster),
-        .entries = node_peers_entries(peers),
         .events = node_cluster_events(loop->cluster),
     };
     gossip_membership_totals(node_cluster_membership(loop->cluster), &status->membership);
@@ -74,8 +81,12 @@ static char *render(struct node_loop *loop, char *(*page)(const struct node_stat
     size_t count = gossip_membership_count(node_cluster_membership(loop->cluster));
     struct node_status_edge *edges = calloc(loop->n_edges + 1, sizeof *edges);
     struct node_status_member *members = calloc(count, sizeof *members);
+    const struct node_peers *peers = node_cluster_peers(loop->cluster);
+    size_t n_entries = node_peers_entries(peers);
+    struct node_status_entry *entries = calloc(n_entries + 1, sizeof *entries);
+    struct gossip_missing missing[NODE_GRAPH_NEIGHBOURS];
     char *text = NULL;
-    if (edges && members) {
+    if (edges && members && entries) {
         struct node_status status;
         fill_members(loop, members, count);
         fill_edges(loop, edges);
@@ -84,10 +95,18 @@ static char *render(struct node_loop *loop, char *(*page)(const struct node_stat
         status.n_members = count;
         status.edges = edges;
         status.n_edges = loop->n_edges;
+        fill_entries(loop, entries, n_entries);
+        status.entries = entries;
+        status.n_entries = n_entries;
+        status.missing = missing;
+        status.n_missing = node_peers_missing(peers, missing, NODE_GRAPH_NEIGHBOURS);
+        if (status.n_missing > NODE_GRAPH_NEIGHBOURS)
+            status.n_missing = NODE_GRAPH_NEIGHBOURS;
         text = page(&status);
     }
     free(edges);
     free(members);
+    free(entries);
     return text;
 }
 

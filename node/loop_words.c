@@ -7,15 +7,16 @@
 
 size_t node_loop_missing(const struct node_loop *loop, char *text, size_t capacity)
 {
-    const struct node_entries *entries = node_peers_entries(node_cluster_peers(loop->cluster));
+    const struct node_peers *peers = node_cluster_peers(loop->cluster);
     size_t count = 0, used = 0;
-    for (size_t i = 0; i < node_entries_count(entries); i++) {
-        const struct node_entry *e = node_entries_at(entries, i);
-        if (e->state == NODE_ENTRY_SELF || (e->known && node_cluster_in_view(loop->cluster, &e->id)))
+    for (size_t i = 0; i < node_peers_entries(peers); i++) {
+        const struct gossip_entry *e = node_peers_entry(peers, i);
+        const char *name = node_peers_entry_text(peers, i);
+        if (e->state == GOSSIP_ENTRY_SELF || (e->known && node_cluster_in_view(loop->cluster, &e->id)))
             continue;
         count++;
-        if (used + strlen(e->text) + 3 < capacity)
-            used += (size_t)snprintf(text + used, capacity - used, "%s%s", used ? ", " : "", e->text);
+        if (used + strlen(name) + 3 < capacity)
+            used += (size_t)snprintf(text + used, capacity - used, "%s%s", used ? ", " : "", name);
     }
     return count;
 }

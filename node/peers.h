@@ -1,30 +1,19 @@
-// The links to other nodes: accepts and calls, lets sessions prove who is there, compares greetings, and
-// keeps at most one link a pair in use. Links are wanted to neighbours; others (to entries of the peer list,
-// for packets that take the stream, to donors) end when nothing went over them for NODE_PEERS_IDLE_NS. What a
-// link carries is the worker's and membership's; who is a member is membership's.
+// The links to other nodes: sockets and sessions, names and addresses, log lines. Which links there are, who
+// is called when, which of two links between a pair is used and what the end of one means, gossip/links
+// decides; what a link carries is the worker's and membership's; who is a member is membership's.
 //
-// Of two links between one pair the node with the LOWER id decides, by answering the other's greeting: the
-// higher one greets at once, the lower one greets only on the link it takes. Nothing but greetings travels on
-// a link before both were sent, so the end of the other link loses nothing. If the lower one still holds an
-// older link, the new one waits until a message shows that the old one works (then the new one is closed) or
-// 3 s have passed (then it takes over).
-//
-// Before a link is in use: LIMIT_HALF_OPEN accepted ones, LIMIT_HALF_OPEN_ADDRESS from one address; before
-// authentication LIMIT_HANDSHAKE_NS each, and a stranger is closed without a byte and counted. To prove an id
-// is not enough: ids cost nothing. Loop's thread only.
+// What the owner asks for is decided at once and carried out from the loop, so that none of its handlers is
+// called from inside a call of its own. Before a link is in use: LIMIT_HALF_OPEN accepted ones,
+// LIMIT_HALF_OPEN_ADDRESS from one address; a stranger is closed without a byte and counted. Loop's thread.
 #ifndef NODE_PEERS_H
 #define NODE_PEERS_H
 
-#include "gossip/session/identity.h"
-#include "gossip/wire/message.h"
+#include "gossip/links/links.h"
 #include "node/config.h"
 #include "node/counters.h"
-#include "node/entries.h"
 #include "node/faults.h"
 #include "node/link.h"
 #include "node/resolve.h"
-
-#define NODE_PEERS_IDLE_NS (10ull * 1000000000ull)
 
 struct event_base;
 struct node_peers;
@@ -43,6 +32,8 @@ struct node_peers_handler { // to the owner; all must be set
     void (*here)(void *owner, const struct node_address *own); // this end of a link in use
     // A peer holds a working link to another process that has proven this node's id.
     void (*twin)(void *owner, const char *address);
+    // A wanted link has been missing for long: neither end can call the other. Told once.
+    void (*missing)(void *owner, const struct gossip_id *peer);
     void (*changed)(void *owner);
 };
 
@@ -65,7 +56,7 @@ struct node_peers_options {
 struct node_peers_counters {
     uint64_t accepted, strangers, turned_away; // strangers: failed or no handshake; turned away: over a limit
     uint64_t refused, links;                   // refused: proven, but another model or not allowed
-    size_t half_open;
+    size_t half_open, missing;                 // missing: wanted links that do not come
 };
 
 enum base_error node_peers_create(const struct node_peers_options *options,
@@ -85,7 +76,7 @@ void node_peers_want(struct node_peers *peers, const struct gossip_id *ids, size
 void node_peers_member(struct node_peers *peers, const struct gossip_id *id, bool alive);
 void node_peers_close(struct node_peers *peers, const struct gossip_id *peer,
                       const char *why); // it broke the protocol
-void node_peers_part(struct node_peers *peers, const struct gossip_id *peer, const char *reason); // BYE
+void node_peers_part(struct node_peers *peers, const struct gossip_id *peer, enum gossip_close why); // BYE
 void node_peers_pause(struct node_peers *peers, bool paused); // the worker is behind
 void node_peers_allow_changed(struct node_peers *peers);  // ends the links of whoever is no longer allowed
 void node_peers_faults_changed(struct node_peers *peers); // links stall, or go on
@@ -98,7 +89,11 @@ bool node_peers_gone(const struct node_peers *peers);
 bool node_peers_has(const struct node_peers *peers, const struct gossip_id *peer);            // a link in use
 const char *node_peers_address(const struct node_peers *peers, const struct gossip_id *peer); // "": no link
 size_t node_peers_linked(const struct node_peers *peers);
-const struct node_entries *node_peers_entries(const struct node_peers *peers);
+size_t node_peers_entries(const struct node_peers *peers); // of the peer list
+const struct gossip_entry *node_peers_entry(const struct node_peers *peers, size_t entry);
+const char *node_peers_entry_text(const struct node_peers *peers, size_t entry); // as configured
+// Wanted links that have been missing for long; returns how many, and writes the first `capacity`.
+size_t node_peers_missing(const struct node_peers *peers, struct gossip_missing *missing, size_t capacity);
 struct node_peers_counters node_peers_counters(const struct node_peers *peers);
 // On all links to this peer so far.
 struct node_link_traffic node_peers_traffic(const struct node_peers *peers, const struct gossip_id *peer);

@@ -79,13 +79,31 @@ static json_t *members_json(const struct node_status *s)
 static json_t *entries_json(const struct node_status *s)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < node_entries_count(s->entries); i++) {
-        const struct node_entry *e = node_entries_at(s->entries, i);
+    for (size_t i = 0; i < s->n_entries; i++) {
+        const struct gossip_entry *e = &s->entries[i].shown;
         json_t *row = json_object();
-        json_object_set_new(row, "entry", json_string(e->text));
-        json_object_set_new(row, "state", json_string(node_entry_state_name(e->state)));
+        json_object_set_new(row, "entry", json_string(s->entries[i].text));
+        json_object_set_new(row, "state", json_string(gossip_entry_state_name(e->state)));
         json_object_set_new(row, "id", e->known ? id_text(&e->id) : json_null());
         json_object_set_new(row, "since", number(seconds(e->since_ns, s->now_ns)));
+        json_array_append_new(list, row);
+    }
+    return list;
+}
+
+// Neighbours with whom this node can't average: neither end can call the other.
+static json_t *missing_json(const struct node_status *s)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < s->n_missing; i++) {
+        json_t *row = json_object();
+        const char *name = "";
+        for (size_t k = 0; k < s->n_members; k++)
+            if (gossip_id_compare(&s->members[k].record->id, &s->missing[i].peer) == 0)
+                name = s->members[k].record->name;
+        json_object_set_new(row, "name", json_string(name));
+        json_object_set_new(row, "id", id_text(&s->missing[i].peer));
+        json_object_set_new(row, "since", number(seconds(s->missing[i].since_ns, s->now_ns)));
         json_array_append_new(list, row);
     }
     return list;
@@ -186,6 +204,7 @@ char *node_status_json(const struct node_status *s)
     json_object_set_new(root, "membership", membership_json(s));
     json_object_set_new(root, "members", members_json(s));
     json_object_set_new(root, "peers", entries_json(s));
+    json_object_set_new(root, "missing_links", missing_json(s));
     json_object_set_new(root, "edges", edges_json(s));
     json_object_set_new(root, "events", events_json(s));
     // 13 digits: unix times to the millisecond.

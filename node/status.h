@@ -21,6 +21,11 @@ struct node_status_member {
     bool linked, neighbour;
 };
 
+struct node_status_entry { // of the peer list
+    const char *text;
+    struct gossip_entry shown;
+};
+
 struct node_status {
     const char *name, *cluster, *version, *model; // borrowed, as all pointers
     struct gossip_id id;
@@ -33,7 +38,10 @@ struct node_status {
     size_t n_members;
     struct gossip_membership_totals membership;
     struct node_cluster_counters cluster_counters;
-    const struct node_entries *entries;
+    const struct node_status_entry *entries;
+    size_t n_entries;
+    const struct gossip_missing *missing; // neighbours without a link for long
+    size_t n_missing;
     const struct node_events *events;
     const struct node_status_edge *edges;
     size_t n_edges;

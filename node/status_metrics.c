@@ -212,6 +212,8 @@ static void write_metrics(FILE *out, const struct node_status *s)
     metric(out, "network_received_bytes_total", "counter", "Bytes received from peers, framing included.",
            (double)s->bytes_received);
     metric(out, "links", "gauge", "Links in use.", (double)s->peers.links);
+    metric(out, "missing_links", "gauge",
+           "Neighbours without a link for long: neither end can call the other.", (double)s->peers.missing);
     metric(out, "half_open_connections", "gauge", "Accepted connections that are not in use yet.",
            (double)s->peers.half_open);
     metric(out, "connections_accepted_total", "counter", "Connections accepted on the peer port.",

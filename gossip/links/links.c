@@ -6,26 +6,27 @@
 // -- words
 
 static const struct {
-    const char *text, *bye;
+    const char *text, *bye, *heard;
 } closes[] = {
-    [GOSSIP_CLOSE_IDLE] = {"idle", "idle"},
-    [GOSSIP_CLOSE_LEAVING] = {"it leaves", "leaving"},
-    [GOSSIP_CLOSE_SILENT] = {"taken for dead", "silent"},
-    [GOSSIP_CLOSE_REPLACED] = {"a newer link took over", "replaced"},
+    [GOSSIP_CLOSE_IDLE] = {"idle", "idle", "idle"},
+    [GOSSIP_CLOSE_LEAVING] = {"this node leaves", "leaving", "it left"},
+    [GOSSIP_CLOSE_SILENT] = {"taken for dead", "silent", "it takes this node for dead"},
+    [GOSSIP_CLOSE_REPLACED] = {"a newer link took over", "replaced", "a newer link took over"},
     [GOSSIP_CLOSE_DUPLICATE_IDENTITY] = {"another process with this id has a link that works",
-                                         "duplicate identity at "},
+                                         "duplicate identity at ",
+                                         "it has a link to another process with the id of this node"},
     [GOSSIP_CLOSE_NOT_ALLOWED] = {"not on the allow-list (cluster.allow_file)",
-                                  "not on the allow-list of this node"},
-    [GOSSIP_CLOSE_OTHER_PROTOCOL] = {"another protocol version", NULL},
-    [GOSSIP_CLOSE_OTHER_MODEL] = {"another model", NULL},
-    [GOSSIP_CLOSE_OTHER_RULES] = {"other settings", NULL},
-    [GOSSIP_CLOSE_BROKEN] = {"a message that breaks the protocol", "your messages break the protocol"},
-    [GOSSIP_CLOSE_TIMEOUT] = {"no handshake in time", NULL},
-    [GOSSIP_CLOSE_NO_GREETING] = {"no greeting in time", NULL},
-    [GOSSIP_CLOSE_NOT_NEEDED] = {"another link to the same node is in use", NULL},
-    [GOSSIP_CLOSE_SELF] = {"this node itself", NULL},
-    [GOSSIP_CLOSE_HEARD] = {"it said goodbye", NULL},
-    [GOSSIP_CLOSE_REFUSED_THERE] = {"refused there", NULL},
+                                  "not on the allow-list of this node", NULL},
+    [GOSSIP_CLOSE_OTHER_PROTOCOL] = {"another protocol version", NULL, NULL},
+    [GOSSIP_CLOSE_OTHER_MODEL] = {"another model", NULL, NULL},
+    [GOSSIP_CLOSE_OTHER_RULES] = {"other settings", NULL, NULL},
+    [GOSSIP_CLOSE_BROKEN] = {"a message that breaks the protocol", "your messages break the protocol", NULL},
+    [GOSSIP_CLOSE_TIMEOUT] = {"no handshake in time", NULL, NULL},
+    [GOSSIP_CLOSE_NO_GREETING] = {"no greeting in time", NULL, NULL},
+    [GOSSIP_CLOSE_NOT_NEEDED] = {"another link to the same node is in use", NULL, NULL},
+    [GOSSIP_CLOSE_SELF] = {"this node itself", NULL, NULL},
+    [GOSSIP_CLOSE_HEARD] = {"it said goodbye", NULL, NULL},
+    [GOSSIP_CLOSE_REFUSED_THERE] = {"refused there", NULL, "it refuses this node"},
 };
 
 const char *gossip_close_text(enum gossip_close why)
@@ -36,6 +37,11 @@ const char *gossip_close_text(enum gossip_close why)
 const char *gossip_close_bye(enum gossip_close why)
 {
     return closes[why].bye;
+}
+
+const char *gossip_close_heard(enum gossip_close why)
+{
+    return closes[why].heard;
 }
 
 enum gossip_close gossip_close_of(const char *reason)
@@ -397,9 +403,6 @@ static void take(struct gossip_links *links, const struct gossip_links_event *ev
         break;
     case GOSSIP_LINKS_ALLOW:
         allow(links);
-        break;
-    case GOSSIP_LINKS_BEGUN:
-        links->begun = true;
         break;
     case GOSSIP_LINKS_TIMER:
         timer(links);

@@ -102,8 +102,9 @@ enum gossip_close {
 };
 const char *gossip_close_text(enum gossip_close why); // for people
 const char *gossip_close_bye(enum gossip_close why); // reason of the BYE that goes before it; NULL: none does
-// What a BYE that was heard says: IDLE .. DUPLICATE_IDENTITY or REFUSED_THERE.
+// What a BYE that was heard says: IDLE .. DUPLICATE_IDENTITY or REFUSED_THERE; and that for people.
 enum gossip_close gossip_close_of(const char *reason);
+const char *gossip_close_heard(enum gossip_close why);
 bool gossip_close_is_refusal(enum gossip_close why); // by this end: NOT_ALLOWED, OTHER_*
 // GOSSIP_CLOSE_NOT_NEEDED: they can train together; else GOSSIP_CLOSE_OTHER_*.
 enum gossip_close gossip_links_compare(const struct gossip_greeting *ours,
@@ -135,7 +136,6 @@ enum gossip_links_event_kind {
     GOSSIP_LINKS_MEMBER,   // membership: `peer` is `alive` (alive or suspected), or dead, gone, removed
     GOSSIP_LINKS_PART,     // the link to `peer` is to end, because of `why`
     GOSSIP_LINKS_ALLOW,    // the allow-list has changed
-    GOSSIP_LINKS_BEGUN,    // this process has begun to train: no duplicate ends it any more but by membership
     GOSSIP_LINKS_TIMER,    // gossip_links_deadline has come
     GOSSIP_LINKS_LEAVE,    // no more calls and accepts; all links say BYE and end
 };

@@ -76,7 +76,7 @@ struct queued {
 struct gossip_links {
     struct gossip_links_options options;
     uint64_t now_ns, entropy, due_ns;
-    bool started, leaving, begun;
+    bool started, leaving;
     TAILQ_HEAD(, link) links;
     struct link **slot; // by the low bits of a handle
     size_t slots;

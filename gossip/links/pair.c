@@ -273,8 +273,7 @@ void pair_proven(struct gossip_links *links, struct link *link, const struct gos
 static void tell_duplicate(struct gossip_links *links, const struct link *link, bool at)
 {
     links->totals.duplicates++;
-    if (!links->begun)
-        act(links, GOSSIP_LINKS_DUPLICATE, link)->at = at;
+    act(links, GOSSIP_LINKS_DUPLICATE, link)->at = at;
 }
 
 // Our own id has answered: this very process, or another one with our identity.

@@ -16,7 +16,8 @@ struct world {
     struct node_status_edge edge;
     struct node_status_member members[2];
     struct gossip_record records[2];
-    struct node_entries *entries;
+    struct node_status_entry entry;
+    struct gossip_missing missing;
     struct node_events *events;
 };
 
@@ -42,17 +43,16 @@ static void make_members(struct world *w, const struct gossip_id *peer)
 
 static int make_world(void **state)
 {
-    static char *peers[] = {"10.0.0.1:7400"};
-    static const struct node_texts texts = {.items = peers, .count = 1};
     struct world *w = calloc(1, sizeof *w);
     struct gossip_id peer = {{2}};
     struct base_reason why;
     const struct node_event event = {
         .event = "suspect", .id = &peer, .name = "two", .evidence = NODE_EVENT_TRUE};
-    if (!w || node_entries_create(&texts, 0, &w->entries) != BASE_OK ||
-        node_events_open(NULL, &w->events, &why) != BASE_OK)
+    if (!w || node_events_open(NULL, &w->events, &why) != BASE_OK)
         return -1;
-    (void)node_entries_answered(w->entries, 0, &peer, 0);
+    w->entry = (struct node_status_entry){.text = "10.0.0.1:7400",
+                                          .shown = {.state = GOSSIP_ENTRY_MEMBER, .known = true, .id = peer}};
+    w->missing = (struct gossip_missing){.peer = peer, .since_ns = 2000000000};
     node_events_tell(w->events, &event, BASE_LOG_INFO, "two may be dead");
     make_members(w, &peer);
     w->edge = (struct node_status_edge){.edge = {.peer = peer,
@@ -85,7 +85,10 @@ static int make_world(void **state)
         .n_members = 2,
         .membership = {.view_hash = 0xab, .alive = 1, .suspect = 1, .probes = 11},
         .cluster_counters = {.datagrams = {.sent = 21, .bytes_received = 22}, .refused = 23, .deaths = 24},
-        .entries = w->entries,
+        .entries = &w->entry,
+        .n_entries = 1,
+        .missing = &w->missing,
+        .n_missing = 1,
         .events = w->events,
         .edges = &w->edge,
         .n_edges = 1};
@@ -96,7 +99,6 @@ static int make_world(void **state)
 static int free_world(void **state)
 {
     struct world *w = *state;
-    node_entries_destroy(w->entries);
     node_events_close(w->events);
     free(w);
     return 0;
@@ -150,6 +152,8 @@ static void json_has_every_key(void **state)
                                         "\"neighbour\": true",
                                         "\"entry\": \"10.0.0.1:7400\"",
                                         "\"state\": \"member\"",
+                                        "\"missing_links\": [",
+                                        "\"since\": 1.5",
                                         "\"event\": \"suspect\"",
                                         "\"member\": \"two\"",
                                         "\"evidence\": true",
