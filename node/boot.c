@@ -98,6 +98,16 @@ enum base_error node_boot_take(const char *path, uint64_t now_s, struct node_boo
     return code;
 }
 
+enum base_error node_boot_end(const char *path, struct base_reason *why)
+{
+    struct starts starts;
+    enum base_error code = load(path, &starts, why);
+    if (code != BASE_OK || starts.count == 0)
+        return code;
+    starts.count--; // the latest is this process's
+    return store(path, &starts, why);
+}
+
 enum base_error node_boot_raise(const char *path, uint64_t number, struct base_reason *why)
 {
     struct starts starts;

@@ -109,6 +109,8 @@ static void act(struct node_cluster *cluster, const struct gossip_membership_act
     case GOSSIP_MEMBERSHIP_CONFLICT:
         cluster->options.handler->conflict(cluster->options.owner, NULL);
         break;
+    case GOSSIP_MEMBERSHIP_CUT_OFF: // totals say so
+        break;
     case GOSSIP_MEMBERSHIP_REMOVED:
         remove_member(cluster, &action->peer);
         break;

@@ -63,7 +63,7 @@ static void self(const void *owner, struct gossip_life_self *self)
     (void)gossip_membership_view(membership, &self->n_view);
     self->in_view = node_cluster_in_view(loop->cluster, &loop->options.identity->id);
     self->minority = totals.minority;
-    self->held_until_ns = totals.held_until_ns;
+    self->held_until_ns = totals.counts ? 0 : totals.held_until_ns;
     self->links_ended = node_peers_gone(node_cluster_peers(loop->cluster));
     look_at_edges(loop, self);
     look_at_list(loop, self);

@@ -217,6 +217,9 @@ static int run(struct node_setup *s, struct base_reason *why)
         _exit(EXIT_FAILED); // asked to end at once: the threads are where they are
     node_learner_join(t.learner);
     node_worker_join(t.worker);
+    if (status == EXIT_DONE && node_boot_end(s->boot_path, why) != BASE_OK)
+        base_log(BASE_LOG_WARN, "boot", "%s", why->text);
+    why->text[0] = 0;
     base_log(BASE_LOG_INFO, "end", "exit status %d", status);
 out:
     destroy_threads(&t);

@@ -31,9 +31,9 @@ static bool can_give(const struct gossip_life *life, const struct gossip_member_
     if (!gossip_life_believes(info))
         return false;
     if (life->other_side_only)
-        return (flags & GOSSIP_RECORD_ELIGIBLE) &&
+        return (flags & (GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_HELD)) &&
                is_among(life->other_side.id, life->other_side.count, &info->record->id);
-    return flags & (GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_TRAINING);
+    return flags & (GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_HELD | GOSSIP_RECORD_TRAINING);
 }
 
 // The nearest who can give; returns how many.

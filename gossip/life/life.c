@@ -97,7 +97,8 @@ void gossip_life_count(struct gossip_life_census *census, const struct gossip_me
                        uint64_t steps)
 {
     const uint8_t flags = info->record->flags;
-    const bool finished = flags & GOSSIP_RECORD_FINISHED, counts = flags & GOSSIP_RECORD_ELIGIBLE;
+    const bool finished = flags & GOSSIP_RECORD_FINISHED,
+               counts = flags & (GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_HELD); // or will soon
 
     (void)steps;
     census->finished += finished;

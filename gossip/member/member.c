@@ -171,8 +171,11 @@ static void paused(struct gossip_membership *m, uint64_t gap_ns)
     m->dirty = true;
     member_probe_cancel(m);
     later(&m->probe_ns, gap_ns);
+    later(&m->unanswered_ns, gap_ns);
+    later(&m->heard_ns, gap_ns);
     for (size_t i = 0; i < m->count; i++) {
         later(&m->sorted[i]->heard_ns, gap_ns);
+        later(&m->sorted[i]->answered_ns, gap_ns);
         for (size_t k = 0; k < m->sorted[i]->n_accusations; k++)
             later(&m->sorted[i]->accusations[k].at_ns, gap_ns);
     }
@@ -185,6 +188,7 @@ static void linked(struct gossip_membership *m, const struct gossip_id *id)
         return;
     if (m->dirty)
         member_self_timer(m);
+    member_probe_heeded(m);
     if (peer)
         peer->answered = true;
     if (peer && member_is_here(peer))
@@ -200,8 +204,8 @@ static void unreachable(struct gossip_membership *m, const struct gossip_id *id)
     struct member *x = member_find(m, id);
     if (!x || m->now_ns - x->record_ns < SETTLED_NS)
         return;
-    member_accuse(m, x, GOSSIP_ACCUSED_EVIDENCE);
-    member_probe_start(m, x, false); // an answer voids it
+    if (member_accuse(m, x, GOSSIP_ACCUSED_EVIDENCE, m->number))
+        member_probe_anew(m, x); // its answer takes that back
 }
 
 static void leave(struct gossip_membership *m)
@@ -299,22 +303,25 @@ enum base_error gossip_membership_find(const struct gossip_membership *m, const 
     return BASE_OK;
 }
 
-// Half and half: the side that has the lowest id is no minority.
-static bool is_minority(size_t here, size_t gone, const struct member *lowest)
+// Half and half: the side that has the lowest id is no minority. `only`: nobody else is reached.
+static bool is_minority(size_t here, size_t gone, const struct member *lowest, const struct member *only)
 {
-    return gone > here || (gone == here && gone > 0 && lowest->state == GOSSIP_MEMBER_DEAD);
+    bool without = lowest && (only ? lowest != only : lowest->state == GOSSIP_MEMBER_DEAD);
+    return gone > here || (gone == here && gone > 0 && without);
 }
 
 void gossip_membership_totals(const struct gossip_membership *m, struct gossip_membership_totals *totals)
 {
-    size_t here = 0, gone = 0;
+    const uint8_t complete = GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_HELD;
+    size_t here = 0, gone = 0, counting = 0, self = (m->self->record.flags & complete) != 0;
     const struct member *lowest = NULL;
     for (size_t i = 0; i < m->count; i++) {
         const struct member *x = m->sorted[i];
-        if (!(x->record.flags & GOSSIP_RECORD_ELIGIBLE) || x->state == GOSSIP_MEMBER_LEFT)
+        if (!(x->record.flags & complete) || x->state == GOSSIP_MEMBER_LEFT)
             continue;
         here += member_is_here(x);
         gone += !member_is_here(x);
+        counting += member_counts(m, x);
         lowest = lowest ? lowest : x;
     }
     *totals = m->totals;
@@ -324,7 +331,10 @@ void gossip_membership_totals(const struct gossip_membership *m, struct gossip_m
     totals->suspect = m->states[GOSSIP_MEMBER_SUSPECT];
     totals->dead = m->states[GOSSIP_MEMBER_DEAD];
     totals->left = m->states[GOSSIP_MEMBER_LEFT];
-    totals->eligible = here;
+    totals->eligible = counting;
+    totals->counts = member_counts(m, m->self);
     totals->held_until_ns = m->held_ns;
-    totals->minority = is_minority(here, gone, lowest);
+    totals->cut_off = m->cut_off;
+    totals->minority = m->cut_off ? is_minority(self, here + gone - self, lowest, m->self)
+                                  : is_minority(here, gone, lowest, NULL);
 }

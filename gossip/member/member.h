@@ -27,7 +27,8 @@ struct gossip_membership_options {
     enum gossip_member_profile profile;
     uint64_t seed; // of random choices: fresh entropy in a daemon
     uint64_t now_ns;
-    unsigned recent_boots;                  // starts within the last ten minutes: flap damping
+    unsigned recent_boots;                  // flap damping: earlier starts within the last ten minutes whose
+                                            // process did not end on purpose
     const struct gossip_verifier *verifier; // borrowed for life; NULL: every signature is computed
     const struct gossip_allow_list *allow;  // borrowed, may change between steps; NULL: everybody
 };
@@ -68,6 +69,7 @@ enum gossip_membership_action_kind {
     GOSSIP_MEMBERSHIP_BOOT,     // persist this boot number, then go on: another process has used ours
     GOSSIP_MEMBERSHIP_CONFLICT, // another process runs with this identity and was here first: stop
     GOSSIP_MEMBERSHIP_REMOVED,  // `peer` is no longer known at all
+    GOSSIP_MEMBERSHIP_CUT_OFF,  // this node is cut off, or is not any more: totals.cut_off
 };
 struct gossip_membership_action {
     enum gossip_membership_action_kind kind;
@@ -127,7 +129,8 @@ enum base_error gossip_membership_find(const struct gossip_membership *membershi
                                        struct gossip_member_info *info) BASE_CHECK;
 
 // The view in use: eligible members, alive or suspected, in the order of their ids; changes only with VIEW.
-// Borrowed until the next step. This node is in it once it is eligible.
+// Those who are HELD are in it, too, while they are half or more. Borrowed until the next step. This node is
+// in it once it is eligible.
 const struct gossip_record *gossip_membership_view(const struct gossip_membership *membership, size_t *count);
 
 struct gossip_membership_totals {
@@ -136,10 +139,14 @@ struct gossip_membership_totals {
     unsigned health;       // Lifeguard's local health multiplier: 0 healthy .. 8
     size_t alive, suspect, dead, left, eligible;
     uint64_t probes, probes_failed, accusations, refutations, syncs, rejected, pauses;
-    uint64_t held_until_ns; // flap damping: not eligible before
-    bool minority; // of the eligible that were here and did not leave more than half are dead; at half: and
-                   // the lowest id is among the dead
-    bool cut_off;  // hears nobody for three periods though others should be there
+    uint64_t held_until_ns; // flap damping: HELD instead of ELIGIBLE before
+    bool counts;            // this node does in the graph: ELIGIBLE, or HELD where half are
+    // Of the eligible that were here and did not leave more than half are dead; at half: and the lowest id
+    // is among the dead. Whoever is cut off counts all others as dead at once.
+    bool minority;
+    // Nobody has answered anything for three periods, though others should be there: this node hears nobody,
+    // or nobody hears it. Ends with the first answer, and when all others are dead.
+    bool cut_off;
 };
 void gossip_membership_totals(const struct gossip_membership *membership,
                               struct gossip_membership_totals *totals);

@@ -162,6 +162,8 @@ static void take_header(struct gossip_membership *m, struct member *peer, const 
         break;
     case PACKET_ACK:
         member_probe_answered(m, peer, header->number, event->way);
+        if (!(header->bits & BIT_DEAD))
+            member_self_accepted(m, header->number);
         break;
     case PACKET_PING_REQUEST:
         if (target && target != m->self && target != peer)
@@ -200,7 +202,7 @@ enum base_error member_packet_take(struct gossip_membership *m, const struct gos
     if (peer == m->self)
         return BASE_EFORMAT;
     if (peer)
-        member_heard(m, peer, event->way);
+        member_heard(m, peer);
     while (!error && base_reader_left(&reader) > 0)
         error = take_item(m, &reader);
     if (error)

@@ -5,6 +5,9 @@
 
 #include <string.h>
 
+#define CUT_OFF_PERIODS 3u // without an answer from anybody
+#define TALKERS_LEAST   2u
+
 enum stage { STAGE_PING_2 = 1, STAGE_PING_3 = 2, STAGE_HELP = 3, STAGE_END = 4 };
 
 static struct member_probe *find_probe(struct gossip_membership *m, const struct gossip_id *target)
@@ -23,8 +26,16 @@ static struct member_probe *free_probe(struct gossip_membership *m, bool in_turn
     return NULL;
 }
 
+static void asked(struct gossip_membership *m, struct member *x)
+{
+    if (m->unanswered_ns == 0)
+        m->unanswered_ns = m->now_ns;
+    x->asked_ns = m->now_ns;
+}
+
 static void ping(struct gossip_membership *m, struct member *x, uint32_t number, enum gossip_member_way way)
 {
+    asked(m, x);
     member_tell_accused(m, x);
     member_send_packet(m, x, way, PACKET_PING, number, NULL, PACKET_PLAIN_MOST);
 }
@@ -46,6 +57,78 @@ void member_probe_start(struct gossip_membership *m, struct member *x, bool in_t
     ping(m, x, probe->number, GOSSIP_BY_DATAGRAM);
 }
 
+void member_probe_anew(struct gossip_membership *m, struct member *x)
+{
+    struct member_probe *probe = find_probe(m, &x->record.id);
+    bool in_turn = probe == &m->probes[0];
+    if (probe)
+        probe->active = false;
+    member_probe_start(m, x, in_turn);
+}
+
+static bool anybody_here(const struct gossip_membership *m)
+{
+    return m->states[GOSSIP_MEMBER_ALIVE] + m->states[GOSSIP_MEMBER_SUSPECT] > 1; // more than this node
+}
+
+static void set_cut_off(struct gossip_membership *m, bool cut_off)
+{
+    struct gossip_membership_action action = {.kind = GOSSIP_MEMBERSHIP_CUT_OFF};
+    if (m->cut_off == cut_off)
+        return;
+    m->cut_off = cut_off;
+    member_act(m, &action);
+}
+
+// Whoever talks could have answered, had it heard us. One may be deaf; two are not.
+void member_probe_talks(struct gossip_membership *m, struct member *x)
+{
+    m->heard_ns = m->now_ns;
+    if (m->unanswered_ns == 0 || x->asked_ns < m->unanswered_ns ||
+        m->now_ns - x->asked_ns < m->profile.period_ns)
+        return;
+    x->asked_ns = 0;
+    m->talkers++;
+}
+
+// What can only be said by somebody who has heard us: the way there and the way back are open.
+void member_probe_heeded(struct gossip_membership *m)
+{
+    m->unanswered_ns = 0;
+    m->talkers = 0;
+    if (!m->cut_off)
+        return;
+    set_cut_off(m, false);
+    member_acquit_all(m); // the silence was ours
+    m->health = 0;        // and so was what it cost
+    m->probe_ns = m->now_ns;
+}
+
+static bool hears_nobody(const struct gossip_membership *m)
+{
+    return m->heard_ns < m->unanswered_ns || m->talkers >= TALKERS_LEAST;
+}
+
+static uint64_t cut_off_ns(const struct gossip_membership *m)
+{
+    return m->unanswered_ns == 0 || m->cut_off || !hears_nobody(m)
+               ? UINT64_MAX
+               : m->unanswered_ns + CUT_OFF_PERIODS * m->profile.period_ns;
+}
+
+// Nobody answers. Whoever is to blame, there is nobody to confirm what we find, and nobody to tell: all
+// others are silent from now on.
+static void cut_off_timer(struct gossip_membership *m)
+{
+    if (!anybody_here(m)) {
+        m->unanswered_ns = 0;
+        set_cut_off(m, false); // alone
+    } else if (m->now_ns >= cut_off_ns(m)) {
+        set_cut_off(m, true);
+        member_accuse_all(m);
+    }
+}
+
 static void succeeded(struct gossip_membership *m, struct member_probe *probe)
 {
     probe->active = false;
@@ -57,13 +140,14 @@ void member_probe_answered(struct gossip_membership *m, struct member *x, uint32
                            enum gossip_member_way way)
 {
     struct member_probe *probe = find_probe(m, &x->record.id);
-    if (number != 0 && number <= m->number)
-        x->answered = true;
-    if (probe && probe->number == number) {
-        if (way == GOSSIP_BY_STREAM)
-            x->by_stream = true;
+    if (number == 0 || number > m->number)
+        return; // no answer to a question of ours
+    x->answered = true;
+    x->by_stream = way == GOSSIP_BY_STREAM;
+    member_probe_heeded(m);
+    member_answered(m, x, number);
+    if (probe && probe->number == number)
         succeeded(m, probe);
-    }
     for (size_t i = 0; i < RELAYS_MOST; i++) {
         struct member_relay *relay = &m->relays[i];
         if (!relay->active || relay->number != number ||
@@ -80,15 +164,19 @@ void member_probe_answered(struct gossip_membership *m, struct member *x, uint32
 void member_probe_relayed(struct gossip_membership *m, const struct gossip_id *target, uint32_t number)
 {
     struct member_probe *probe = find_probe(m, target);
-    if (probe && probe->number == number && probe->helpers > 0)
-        succeeded(m, probe);
+    if (!probe || probe->number != number || probe->helpers == 0)
+        return;
+    member_probe_heeded(m);
+    succeeded(m, probe);
 }
 
 void member_probe_nacked(struct gossip_membership *m, const struct gossip_id *target, uint32_t number)
 {
     struct member_probe *probe = find_probe(m, target);
-    if (probe && probe->number == number && probe->nacks < probe->helpers)
-        probe->nacks++;
+    if (!probe || probe->number != number || probe->nacks >= probe->helpers)
+        return;
+    member_probe_heeded(m);
+    probe->nacks++;
 }
 
 void member_probe_cancel(struct gossip_membership *m)
@@ -122,9 +210,11 @@ static void ask_for_help(struct gossip_membership *m, struct member_probe *probe
     size_t count = member_pick(m, x, helpers, INDIRECT);
     for (size_t i = 0; i < count && x->n_accusations > 0; i++)
         member_tell_accusations(m, helpers[i], x); // who knows better answers with its record
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        asked(m, helpers[i]);
         member_send_packet(m, helpers[i], member_way_to(helpers[i]), PACKET_PING_REQUEST, probe->number,
                            &probe->target, member_packet_header_bytes(PACKET_PING_REQUEST));
+    }
     probe->helpers = (uint8_t)count;
     ping(m, x, probe->number, GOSSIP_BY_STREAM);
 }
@@ -137,7 +227,7 @@ static void failed(struct gossip_membership *m, struct member_probe *probe, stru
     m->totals.probes_failed++;
     if (probe->nacks == 0)
         m->health += m->health < HEALTH_MOST;
-    member_accuse(m, x, GOSSIP_ACCUSED_SILENT);
+    (void)member_accuse(m, x, GOSSIP_ACCUSED_SILENT, probe->number - 1);
 }
 
 static void advance(struct gossip_membership *m, struct member_probe *probe)
@@ -185,15 +275,19 @@ static struct member *next_in_turn(struct gossip_membership *m)
 }
 
 // Who has accused somebody looks again each period, whatever his turn is: an answer takes the accusation
-// back.
+// back. Who has not, and is a successor by now, since those before him are suspected themselves, looks, too:
+// in a partition most of the first four are on the other side.
 static void look_again(struct gossip_membership *m)
 {
     struct member *accused = NULL;
     size_t seen = 0;
     for (size_t i = 0; i < m->n_order && m->n_accused > 0; i++) {
         struct member *x = m->order[i];
-        bool ours = member_is_here(x) && member_accused_by_us(m, x);
-        if (ours && base_rng_below(&m->rng, ++seen) == 0)
+        if (x->n_accusations == 0 || !member_is_here(x))
+            continue;
+        if (!member_accused_by_us(m, x) && member_is_successor(m, x))
+            member_probe_start(m, x, false);
+        else if (member_accused_by_us(m, x) && base_rng_below(&m->rng, ++seen) == 0)
             accused = x;
     }
     if (accused)
@@ -220,6 +314,7 @@ void member_probe_timer(struct gossip_membership *m)
     for (size_t i = 0; i < RELAYS_MOST; i++)
         if (m->relays[i].active)
             relay_timer(m, &m->relays[i]);
+    cut_off_timer(m);
     if (m->now_ns < m->probe_ns)
         return;
     m->probe_ns = m->now_ns + (1 + m->health) * m->profile.period_ns;
@@ -231,7 +326,7 @@ void member_probe_timer(struct gossip_membership *m)
 
 uint64_t member_probe_deadline(const struct gossip_membership *m)
 {
-    uint64_t deadline_ns = m->probe_ns;
+    uint64_t deadline_ns = earlier(m->probe_ns, cut_off_ns(m));
     for (size_t i = 0; i < PROBES_MOST; i++)
         if (m->probes[i].active)
             deadline_ns = earlier(deadline_ns, m->probes[i].next_ns);

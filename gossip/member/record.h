@@ -14,7 +14,8 @@
 #define GOSSIP_RECORD_TRAINING 4u  // has begun to train: who joins now needs a snapshot
 #define GOSSIP_RECORD_FINISHED 8u  // has done its last step and still answers
 #define GOSSIP_RECORD_STOPPING 16u // stops at the end of stop_round
-#define GOSSIP_RECORD_FLAGS    31u
+#define GOSSIP_RECORD_HELD     32u // ELIGIBLE but for coming back too often: counts where half do not
+#define GOSSIP_RECORD_FLAGS    63u
 #define GOSSIP_NO_SLOT         UINT32_MAX
 #define GOSSIP_NO_SHARD        UINT32_MAX
 

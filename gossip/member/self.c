@@ -1,13 +1,14 @@
 // This node's own record: what it says of itself, how it refutes, and what it does when somebody else is it.
 #include "gossip/member/state.h"
 
-#define FLAPS_FREE     3u              // deaths and restarts within FLAP_FORGET_NS that cost nothing
-#define FLAP_HOLD_NS   (5 * SECOND_NS) // doubling with each further one
-#define FLAP_HOLD_MOST 5u              // doublings
-#define BELIEVERS_NS   (30 * SECOND_NS)
-#define FLAP_FORGET_NS (600 * SECOND_NS)
-#define YOUNG_NS       (10 * SECOND_NS) // who meets himself so soon was here second
-#define OUTBIDS_MOST   8u
+#define FLAPS_FREE      3u              // deaths and restarts within FLAP_FORGET_NS that cost nothing
+#define FLAP_HOLD_NS    (2 * SECOND_NS) // doubling with each further one
+#define FLAP_HOLD_MOST  3u              // doublings
+#define BELIEVERS_NS    (30 * SECOND_NS)
+#define OUTAGE_QUIET_NS (5 * SECOND_NS) // without a word that we are dead
+#define FLAP_FORGET_NS  (600 * SECOND_NS)
+#define YOUNG_NS        (10 * SECOND_NS) // who meets himself so soon was here second
+#define OUTBIDS_MOST    8u
 
 void member_self_sign(struct gossip_membership *m)
 {
@@ -46,24 +47,35 @@ void member_self_hold(struct gossip_membership *m)
 }
 
 // A peer holds us for dead. Two who say so within a while are one more flap; what a single member says costs
-// it nothing.
+// it nothing. However long an outage lasts, and however often we hear of it, it is one.
 void member_self_believed_dead(struct gossip_membership *m, const struct gossip_id *by)
 {
     bool second = m->believer_ns != 0 && m->now_ns - m->believer_ns < BELIEVERS_NS &&
                   gossip_id_compare(by, &m->believer) != 0;
-    if (m->flap_ns != 0 && m->now_ns - m->flap_ns < FLAP_HOLD_NS)
+    m->outage_told_ns = m->now_ns;
+    m->outage_number = m->number;
+    if (m->outage)
         return;
     m->believer = *by;
     m->believer_ns = m->now_ns;
     if (!second)
         return;
     m->believer_ns = 0;
+    m->outage = true;
     m->flap_ns = m->now_ns;
     m->flaps++;
     member_self_hold(m);
     struct gossip_membership_action accused = {
         .kind = GOSSIP_MEMBERSHIP_ACCUSED, .peer = *by, .was_dead = true};
     member_act(m, &accused);
+}
+
+// An answer by somebody who does not hold us for dead. The outage is over when nobody has done so for a
+// while: who has not heard yet that we are back tells us soon.
+void member_self_accepted(struct gossip_membership *m, uint32_t number)
+{
+    if (number > m->outage_number && m->now_ns - m->outage_told_ns >= OUTAGE_QUIET_NS)
+        m->outage = false;
 }
 
 static void stop(struct gossip_membership *m, const struct gossip_record *record)
@@ -105,7 +117,7 @@ void member_self_foreign(struct gossip_membership *m, const struct gossip_record
 
 void gossip_membership_flags(struct gossip_membership *m, uint8_t set, uint8_t clear)
 {
-    const uint8_t own = GOSSIP_RECORD_STOPPING; // gossip_membership_stop_at's
+    const uint8_t own = GOSSIP_RECORD_STOPPING | GOSSIP_RECORD_HELD; // told by other means
     m->wanted_flags = (uint8_t)((m->wanted_flags | (set & ~own)) & ~(clear & ~own) & GOSSIP_RECORD_FLAGS);
     m->dirty = true;
 }
@@ -144,8 +156,9 @@ void gossip_membership_addresses(struct gossip_membership *m, const struct gossi
 
 static uint8_t flags_now(const struct gossip_membership *m)
 {
-    uint8_t held = m->now_ns < m->held_ns ? GOSSIP_RECORD_ELIGIBLE : 0;
-    return (uint8_t)(m->wanted_flags & ~held);
+    if (!(m->wanted_flags & GOSSIP_RECORD_ELIGIBLE) || m->now_ns >= m->held_ns)
+        return m->wanted_flags;
+    return (uint8_t)((m->wanted_flags & ~GOSSIP_RECORD_ELIGIBLE) | GOSSIP_RECORD_HELD);
 }
 
 void member_self_timer(struct gossip_membership *m)

@@ -189,7 +189,7 @@ static void renew(struct gossip_membership *m, struct member *x, const struct go
     }
     bool same_life =
         x->record.version.boot == record->version.boot && x->record.version.life == record->version.life;
-    bool was_silent = x->state == GOSSIP_MEMBER_DEAD;
+    bool was_silent = x->state == GOSSIP_MEMBER_DEAD, look = same_life && member_accused_by_us(m, x);
     member_acquit(m, x, same_life && x->state == GOSSIP_MEMBER_SUSPECT);
     if (!same_life) {
         x->record_ns = m->now_ns;
@@ -204,6 +204,8 @@ static void renew(struct gossip_membership *m, struct member *x, const struct go
                      false, true);
     member_recount(m, x);
     member_spread_soon(m);
+    if (look)
+        member_probe_anew(m, x); // that it said so may be long ago
     if (was_silent && member_is_here(x))
         m->burst =
             m->states[GOSSIP_MEMBER_DEAD] < 64 ? (unsigned)m->states[GOSSIP_MEMBER_DEAD] : 64; // healed?

@@ -33,6 +33,10 @@ struct member_profile {
 struct member_accusation {
     struct gossip_accusation told;
     uint64_t at_ns;
+    uint32_t
+        after; // the last question asked when it was made: only an answer to a later one speaks against it
+    bool answered; // and there was one
+    bool cut_off;  // ours, made while nobody answered anything
     uint8_t sends;
 };
 
@@ -43,10 +47,12 @@ struct member {
     uint8_t record_sends;
     uint8_t n_accusations;
     uint64_t since_ns, heard_ns, record_ns;
+    uint64_t asked_ns;    // when it was last asked something that nobody has answered since
+    uint64_t answered_ns; // when it last answered a question that was asked after an accusation
     struct member_accusation accusations[ACCUSERS_MOST];
-    uint64_t counted;  // its term of the view hash
-    uint64_t in_graph; // its term of the candidate's hash
-    uint64_t told_ns;  // when it was last told what it is accused of
+    uint64_t counted;        // its term of the view hash
+    uint64_t eligible, held; // its term of the candidate's hash, if it is one of these
+    uint64_t told_ns;        // when it was last told what it is accused of
     uint64_t synced_ns, corrected_ns;
     uint64_t round, step, progress_ns; // as it told last
     bool answered;                     // in its present life
@@ -97,11 +103,18 @@ struct gossip_membership {
     uint32_t number; // of the latest packet that wants an answer
     uint64_t probe_ns, spread_ns, retry_ns, house_ns;
     unsigned health, retries, burst;
+    uint64_t unanswered_ns; // since when nobody has answered any question; 0: none is open
+    uint64_t heard_ns;      // anything of anybody
+    unsigned talkers;       // who talked since, and did not answer
+    bool cut_off;
 
     // this node's record
     uint8_t wanted_flags; // ELIGIBLE waits for held_ns
     uint64_t held_ns, flap_ns, conflict_ns;
     unsigned flaps, outbids;
+    bool outage; // of this node, counted as a flap; until others have answered and not held it for dead
+    uint64_t outage_told_ns;   // when somebody said last that it holds this node for dead
+    uint32_t outage_number;    // the last question asked by then
     uint64_t foreign_life;     // of the process that was outbid last
     struct gossip_id believer; // who said last that it holds us for dead, and when
     uint64_t believer_ns;
@@ -111,6 +124,8 @@ struct gossip_membership {
 
     uint64_t view_hash, view_hash_ns; // and when it last changed
     uint64_t candidate_hash, used_hash, candidate_ns, differs_ns;
+    uint64_t eligible_hash, held_hash; // sums of terms
+    size_t n_eligible, n_held;         // members here
     struct gossip_record *view;
     size_t n_view;
     uint64_t sync_ns, sync_window_ns;
@@ -136,6 +151,7 @@ void member_set_state(struct gossip_membership *m, struct member *x, enum gossip
                       bool evidence, bool known);
 void member_recount(struct gossip_membership *m, struct member *x); // after its record or state changed
 bool member_is_here(const struct member *x);                        // alive or suspected
+bool member_counts(const struct gossip_membership *m, const struct member *x);   // in the graph
 size_t member_others(const struct gossip_membership *m, const struct member *x); // who are here, without x
 // Up to `most` members that are here, without self and `except`, at random; returns how many.
 size_t member_pick(struct gossip_membership *m, const struct member *except, struct member **picked,
@@ -143,19 +159,26 @@ size_t member_pick(struct gossip_membership *m, const struct member *except, str
 // The first RING_SUCCESSORS members behind x, in the order of ids, that are alive.
 size_t member_successors(const struct gossip_membership *m, const struct member *x,
                          struct member *successors[RING_SUCCESSORS]);
+bool member_is_successor(const struct gossip_membership *m, const struct member *x); // this node, of x
 
 // self.c
 void member_self_sign(struct gossip_membership *m); // raises the incarnation, and tells all
 void member_self_hold(struct gossip_membership *m); // out of the graph for a while, if it flaps
 void member_self_refute(struct gossip_membership *m, const struct gossip_version *accused);
 void member_self_believed_dead(struct gossip_membership *m, const struct gossip_id *by);
+void member_self_accepted(struct gossip_membership *m, uint32_t number); // an answer: we are not dead for it
 void member_self_foreign(struct gossip_membership *m, const struct gossip_record *record);
 void member_self_timer(struct gossip_membership *m);
 uint64_t member_self_deadline(const struct gossip_membership *m);
 
 // suspect.c
-void member_heard(struct gossip_membership *m, struct member *x, enum gossip_member_way way);
-void member_accuse(struct gossip_membership *m, struct member *x, enum gossip_accusation_class class);
+void member_heard(struct gossip_membership *m, struct member *x);
+void member_answered(struct gossip_membership *m, struct member *x, uint32_t number);
+// `after`: the last question asked before what this is based on. False: it was accused so already.
+bool member_accuse(struct gossip_membership *m, struct member *x, enum gossip_accusation_class class,
+                   uint32_t after);
+void member_accuse_all(struct gossip_membership *m); // of silence, and tells nobody
+void member_acquit_all(struct gossip_membership *m); // takes back what we accused while cut off
 bool member_accused_by_us(const struct gossip_membership *m, struct member *x);
 void member_take_accusation(struct gossip_membership *m, const struct gossip_accusation *accusation);
 void member_acquit(struct gossip_membership *m, struct member *x, bool refuted); // all accusations are void
@@ -164,6 +187,9 @@ uint64_t member_suspect_deadline(const struct gossip_membership *m);
 
 // probe.c
 void member_probe_start(struct gossip_membership *m, struct member *x, bool in_turn);
+void member_probe_anew(struct gossip_membership *m, struct member *x); // by a question that is later than now
+void member_probe_talks(struct gossip_membership *m, struct member *x); // a packet from it
+void member_probe_heeded(struct gossip_membership *m);                  // somebody has heard us
 void member_probe_answered(struct gossip_membership *m, struct member *x, uint32_t number,
                            enum gossip_member_way way);
 void member_probe_relayed(struct gossip_membership *m, const struct gossip_id *target, uint32_t number);

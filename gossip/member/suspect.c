@@ -8,6 +8,7 @@
 
 #define SUSPICION_FACTOR 6.0 // longest over shortest suspicion
 #define ANSWER_PERIODS   4u  // between the latest accusation and a death by silence, at least
+#define APART_PERIODS    2u  // two accusers who find out by themselves
 #define CONFIRMATIONS    3   // K: further accusers that shorten it to the least
 #define CREDIT_EACH_NS   (500 * MILLISECOND_NS) // an accuser may accuse twice a second ...
 #define CREDIT_BURST     32                     // ... after so many at once, and one for each member
@@ -85,18 +86,29 @@ void member_acquit(struct gossip_membership *m, struct member *x, bool refuted)
     x->n_accusations = 0;
 }
 
-void member_heard(struct gossip_membership *m, struct member *x, enum gossip_member_way way)
+// That it talks does not mean that it hears, nor that it still lived after what it is accused of: it is told,
+// so that it can refute.
+void member_heard(struct gossip_membership *m, struct member *x)
 {
     x->heard_ns = m->now_ns;
-    if (way == GOSSIP_BY_DATAGRAM)
-        x->by_stream = false;
-    if (!member_is_here(x)) {
-        member_tell_accused(m, x);
-        return;
+    member_probe_talks(m, x);
+    member_tell_accused(m, x);
+}
+
+// Question `number` was asked before it died, if it has: the answer speaks against what we knew by then, and
+// against nothing that came later. A datagram of the dead may have waited anywhere.
+void member_answered(struct gossip_membership *m, struct member *x, uint32_t number)
+{
+    struct member_accusation *ours = NULL;
+    for (size_t i = 0; i < x->n_accusations && member_is_here(x); i++) {
+        struct member_accusation *a = &x->accusations[i];
+        if (number <= a->after)
+            continue;
+        a->answered = true;
+        x->answered_ns = m->now_ns;
+        if (gossip_id_compare(&a->told.accuser, &m->self->record.id) == 0)
+            ours = a;
     }
-    struct member_accusation *ours = by(x, &m->self->record.id);
-    if (x->n_accusations > 0)
-        member_tell_accused(m, x);
     if (ours)
         drop(m, x, ours);
 }
@@ -118,7 +130,8 @@ static bool add(struct gossip_membership *m, struct member *x, const struct goss
     struct member_accusation *place = place_for(x, accusation->class);
     if (!place)
         return false;
-    *place = (struct member_accusation){.told = *accusation, .at_ns = m->now_ns, .sends = member_sends(m)};
+    *place = (struct member_accusation){
+        .told = *accusation, .at_ns = m->now_ns, .after = m->number, .sends = member_sends(m)};
     m->totals.accusations++;
     m->n_accused += first;
     if (first)
@@ -139,54 +152,68 @@ static void tell_at_once(struct gossip_membership *m, struct member *x)
             member_tell_accusations(m, successors[i], x);
 }
 
-static bool is_successor(const struct gossip_membership *m, const struct member *x)
-{
-    struct member *successors[RING_SUCCESSORS];
-    size_t count = member_successors(m, x, successors);
-    for (size_t i = 0; i < count; i++)
-        if (successors[i] == m->self)
-            return true;
-    return false;
-}
-
 static bool is_accusable(const struct gossip_membership *m, const struct member *x)
 {
     return x != m->self && member_is_here(x) && !m->leaving;
 }
 
-// A weaker accusation by the same accuser gives way to a stronger one, and never the other way.
-static bool gives_way(struct gossip_membership *m, struct member *x, const struct gossip_id *accuser,
-                      uint8_t class)
+// A weaker accusation by the same accuser gives way to a stronger one, and never the other way. False: it is
+// known, or there are enough.
+static bool put(struct gossip_membership *m, struct member *x, const struct gossip_accusation *accusation)
 {
-    struct member_accusation *known = by(x, accuser);
+    struct member_accusation *known = by(x, &accusation->accuser);
     if (!known)
-        return true;
-    if (known->told.class >= class)
+        return add(m, x, accusation);
+    if (known->told.class >= accusation->class)
         return false;
-    known->told.class = class;
-    known->at_ns = m->now_ns;
-    known->sends = member_sends(m);
+    *known = (struct member_accusation){
+        .told = *accusation, .at_ns = m->now_ns, .after = m->number, .sends = member_sends(m)};
+    member_spread_soon(m);
     return true;
 }
 
-void member_accuse(struct gossip_membership *m, struct member *x, enum gossip_accusation_class class)
+static bool is_known(struct member *x, const struct gossip_accusation *accusation)
+{
+    const struct member_accusation *known = by(x, &accusation->accuser);
+    return known && known->told.class >= accusation->class;
+}
+
+bool member_accuse(struct gossip_membership *m, struct member *x, enum gossip_accusation_class class,
+                   uint32_t after)
 {
     struct gossip_accusation accusation = {.subject = x->record.id,
                                            .accuser = m->self->record.id,
                                            .version = x->record.version,
                                            .class = (uint8_t) class};
-    if (!is_accusable(m, x) || m->self->record.n_addresses == 0)
-        return;
-    bool known = by(x, &accusation.accuser) != NULL;
-    if (!gives_way(m, x, &accusation.accuser, accusation.class))
-        return;
+    if (!is_accusable(m, x) || m->self->record.n_addresses == 0 || is_known(x, &accusation))
+        return false;
     gossip_accusation_sign(&accusation, m->options.identity);
-    if (known)
-        by(x, &accusation.accuser)->told = accusation;
-    else if (!add(m, x, &accusation))
-        return; // others have said so; to tell it again would only bring the next closed port
-    member_spread_soon(m);
-    tell_at_once(m, x);
+    if (!put(m, x, &accusation))
+        return false; // others have said so; to tell it again would only bring the next closed port
+    struct member_accusation *ours = by(x, &accusation.accuser);
+    ours->after = after;
+    ours->cut_off = m->cut_off;
+    if (m->cut_off)
+        ours->sends = 0; // nobody hears it, or it is this node that is deaf
+    else
+        tell_at_once(m, x);
+    return true;
+}
+
+void member_accuse_all(struct gossip_membership *m)
+{
+    for (size_t i = 0; i < m->n_order; i++)
+        (void)member_accuse(m, m->order[i], GOSSIP_ACCUSED_SILENT, m->number);
+}
+
+void member_acquit_all(struct gossip_membership *m)
+{
+    for (size_t i = 0; i < m->n_order; i++) {
+        struct member *x = m->order[i];
+        struct member_accusation *ours = by(x, &m->self->record.id);
+        if (ours && ours->cut_off && member_is_here(x))
+            drop(m, x, ours);
+    }
 }
 
 static bool is_current(const struct member *x, const struct gossip_accusation *accusation)
@@ -257,27 +284,22 @@ void member_take_accusation(struct gossip_membership *m, const struct gossip_acc
         correct(m, x);
         return;
     }
-    struct member_accusation *known = by(x, &accusation->accuser);
-    if (!is_accusable(m, x) || !is_current(x, accusation) ||
-        (known && known->told.class >= accusation->class) || !is_believable(m, accusation))
+    if (!is_accusable(m, x) || !is_current(x, accusation) || is_known(x, accusation) ||
+        !is_believable(m, accusation) || !put(m, x, accusation))
         return;
-    if (known) {
-        known->told = *accusation;
-        known->at_ns = m->now_ns;
-        known->sends = member_sends(m);
-        member_spread_soon(m);
-    } else if (!add(m, x, accusation)) {
+    if (by(x, &m->self->record.id) || !member_is_successor(m, x))
         return;
-    }
-    if (!by(x, &m->self->record.id) && is_successor(m, x))
+    if (accusation->class == GOSSIP_ACCUSED_EVIDENCE)
+        member_probe_anew(m, x); // what is under way asks for an earlier time
+    else
         member_probe_start(m, x, false);
 }
 
 // The shortest suspicion, and how it shrinks with further accusers: from factor x min to min. Who is
 // suspected himself is not expected to confirm: an isolated node would wait for all others.
-static uint64_t suspicion_ns(const struct gossip_membership *m, const struct member *x)
+static uint64_t suspicion_ns(const struct gossip_membership *m, const struct member *x, size_t further)
 {
-    size_t others = m->states[GOSSIP_MEMBER_ALIVE], further = x->n_accusations - 1u;
+    size_t others = m->states[GOSSIP_MEMBER_ALIVE];
     double n = (double)(member_others(m, x) + 1), least = (double)m->profile.suspicion_min_ns;
     least = fmax(least, (double)m->profile.suspicion_log_ns * log10(n));
     double expected = others > CONFIRMATIONS ? CONFIRMATIONS : others > 0 ? (double)(others - 1) : 0;
@@ -287,30 +309,66 @@ static uint64_t suspicion_ns(const struct gossip_membership *m, const struct mem
     return (uint64_t)(least * (SUSPICION_FACTOR - (SUSPICION_FACTOR - 1) * shrunk));
 }
 
-// When x is dead for us. A packet from it voids evidence from before, and silence counts from it.
-static uint64_t death_ns(const struct gossip_membership *m, const struct member *x)
+// When the first two of all accusations, or of those with evidence, were made.
+struct accused {
+    size_t count;
+    uint64_t first_ns, second_ns;
+};
+
+static void count_in(struct accused *accused, uint64_t at_ns)
 {
-    bool alone =
-        m->states[GOSSIP_MEMBER_ALIVE] < 2; // nobody else could say so: what we saw ourselves is enough
-    size_t evidence = 0;
-    uint64_t silent_ns = x->accusations[0].at_ns, latest_ns = 0, death = UINT64_MAX;
+    accused->count++;
+    if (at_ns < accused->first_ns) {
+        accused->second_ns = accused->first_ns;
+        accused->first_ns = at_ns;
+    } else {
+        accused->second_ns = earlier(accused->second_ns, at_ns);
+    }
+}
+
+// Nobody dies of what one accuser says, but after the longest time: with others it counts from the second one
+// on, for the first may be a liar; less what two that are honest are apart. Each leaves the accused some time
+// to answer. Silence counts anew from an answer on.
+static uint64_t silent_death_ns(const struct gossip_membership *m, const struct member *x)
+{
+    struct accused silent = {.first_ns = UINT64_MAX, .second_ns = UINT64_MAX};
+    uint64_t latest_ns = 0;
     for (size_t i = 0; i < x->n_accusations; i++) {
         const struct member_accusation *a = &x->accusations[i];
-        silent_ns = earlier(silent_ns, a->at_ns);
+        count_in(&silent, a->answered ? x->answered_ns : a->at_ns);
         latest_ns = a->at_ns > latest_ns ? a->at_ns : latest_ns;
-        if (a->told.class != GOSSIP_ACCUSED_EVIDENCE || a->at_ns < x->heard_ns)
-            continue;
-        bool ours = gossip_id_compare(&a->told.accuser, &m->self->record.id) == 0;
-        if (++evidence >= 2 || (alone && ours))
-            death = earlier(death, a->at_ns + m->profile.period_ns);
     }
-    if (x->heard_ns > silent_ns)
-        silent_ns = x->heard_ns;
-    // An accuser who shortens the time leaves the accused some of it to answer: the first one may be an old
-    // liar.
-    uint64_t silence_ns = silent_ns + suspicion_ns(m, x),
+    uint64_t death_ns = silent.first_ns + suspicion_ns(m, x, 0),
              answer_ns = latest_ns + ANSWER_PERIODS * m->profile.period_ns;
-    return earlier(death, silence_ns > answer_ns ? silence_ns : answer_ns);
+    if (silent.count > 1) {
+        uint64_t apart_ns = silent.second_ns - silent.first_ns,
+                 forgiven_ns = earlier(apart_ns, APART_PERIODS * m->profile.period_ns);
+        uint64_t since_ns = silent.second_ns - forgiven_ns;
+        death_ns = earlier(death_ns, since_ns + suspicion_ns(m, x, silent.count - 1));
+    }
+    return death_ns > answer_ns ? death_ns : answer_ns;
+}
+
+// Positive evidence needs two who have it, or to be our own where nobody else could say so.
+static uint64_t evident_death_ns(const struct gossip_membership *m, const struct member *x)
+{
+    bool alone = m->states[GOSSIP_MEMBER_ALIVE] < 2;
+    struct accused evident = {.first_ns = UINT64_MAX, .second_ns = UINT64_MAX};
+    uint64_t death_ns = UINT64_MAX;
+    for (size_t i = 0; i < x->n_accusations; i++) {
+        const struct member_accusation *a = &x->accusations[i];
+        if (a->told.class != GOSSIP_ACCUSED_EVIDENCE || a->answered)
+            continue;
+        count_in(&evident, a->at_ns);
+        if (alone && gossip_id_compare(&a->told.accuser, &m->self->record.id) == 0)
+            death_ns = a->at_ns + m->profile.period_ns;
+    }
+    return evident.count > 1 ? earlier(death_ns, evident.second_ns + m->profile.period_ns) : death_ns;
+}
+
+static uint64_t death_ns(const struct gossip_membership *m, const struct member *x)
+{
+    return earlier(evident_death_ns(m, x), silent_death_ns(m, x));
 }
 
 static void die(struct gossip_membership *m, struct member *x)
@@ -320,14 +378,15 @@ static void die(struct gossip_membership *m, struct member *x)
                                      .version = x->record.version,
                                      .class = GOSSIP_ACCUSED_SILENT};
     bool evidence = false;
+    uint8_t sends = m->cut_off ? 0 : member_sends(m); // of whoever is cut off nobody wants to know
     for (size_t i = 0; i < x->n_accusations; i++) {
         evidence |= x->accusations[i].told.class == GOSSIP_ACCUSED_EVIDENCE;
-        x->accusations[i].sends = member_sends(m);
+        x->accusations[i].sends = sends;
     }
     if (x->n_accusations < ACCUSERS_MOST && !by(x, &ours.accuser)) { // so that others need not wait alone
         gossip_accusation_sign(&ours, m->options.identity);
         x->accusations[x->n_accusations++] =
-            (struct member_accusation){.told = ours, .at_ns = m->now_ns, .sends = member_sends(m)};
+            (struct member_accusation){.told = ours, .at_ns = m->now_ns, .sends = sends};
     }
     m->n_accused--;
     member_set_state(m, x, GOSSIP_MEMBER_DEAD, evidence, true);

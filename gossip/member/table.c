@@ -107,27 +107,48 @@ bool member_is_here(const struct member *x)
     return x->state == GOSSIP_MEMBER_ALIVE || x->state == GOSSIP_MEMBER_SUSPECT;
 }
 
+// Where half or more of those who could count keep themselves out, they count, too: a graph of a few is worth
+// less than one that changes.
+static bool needs_held(const struct gossip_membership *m)
+{
+    return m->n_held > 0 && m->n_eligible <= m->n_held;
+}
+
+bool member_counts(const struct gossip_membership *m, const struct member *x)
+{
+    return x->eligible != 0 || (x->held != 0 && needs_held(m));
+}
+
+static void recount_term(uint64_t *sum, size_t *count, uint64_t *term, uint64_t now)
+{
+    *sum += now - *term;
+    *count += (size_t)(now != 0) - (size_t)(*term != 0);
+    *term = now;
+}
+
 void member_recount(struct gossip_membership *m, struct member *x)
 {
     const struct gossip_record *r = &x->record;
-    uint64_t term = 0, in_graph = 0;
+    uint64_t term = 0;
     if (member_is_here(x)) {
         const uint64_t parts[6] = {r->version.boot, r->version.life,
                                    r->flags,        (uint64_t)r->slot << 32 | r->shard,
                                    r->group,        r->stop_round};
         term = base_hash_bytes(base_hash_bytes(1, r->id.bytes, GOSSIP_ID_BYTES), parts, sizeof parts);
-        in_graph = r->flags & GOSSIP_RECORD_ELIGIBLE ? term : 0;
+        term += term == 0; // 0: is not here
     }
     if (term != x->counted) {
         m->view_hash += term - x->counted;
         m->view_hash_ns = m->now_ns;
     }
-    if (in_graph != x->in_graph) {
-        m->candidate_hash += in_graph - x->in_graph;
-        m->candidate_ns = m->now_ns;
-    }
     x->counted = term;
-    x->in_graph = in_graph;
+    recount_term(&m->eligible_hash, &m->n_eligible, &x->eligible,
+                 r->flags & GOSSIP_RECORD_ELIGIBLE ? term : 0);
+    recount_term(&m->held_hash, &m->n_held, &x->held, r->flags & GOSSIP_RECORD_HELD ? term : 0);
+    uint64_t candidate = m->eligible_hash + (needs_held(m) ? m->held_hash : 0);
+    if (candidate != m->candidate_hash)
+        m->candidate_ns = m->now_ns;
+    m->candidate_hash = candidate;
 }
 
 void member_set_state(struct gossip_membership *m, struct member *x, enum gossip_member_state state,
@@ -188,4 +209,14 @@ size_t member_successors(const struct gossip_membership *m, const struct member 
             successors[found++] = next;
     }
     return found;
+}
+
+bool member_is_successor(const struct gossip_membership *m, const struct member *x)
+{
+    struct member *successors[RING_SUCCESSORS];
+    size_t count = member_successors(m, x, successors);
+    for (size_t i = 0; i < count; i++)
+        if (successors[i] == m->self)
+            return true;
+    return false;
 }

@@ -16,7 +16,7 @@ static bool adopt(struct gossip_membership *m)
         return false;
     size_t count = 0;
     for (size_t i = 0; i < m->count; i++)
-        if (m->sorted[i]->in_graph)
+        if (member_counts(m, m->sorted[i]))
             view[count++] = m->sorted[i]->record;
     free(m->view);
     m->view = view;

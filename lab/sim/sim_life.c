@@ -81,6 +81,7 @@ static void end(struct sim_node *node, int status)
     } else {
         for (size_t i = 0; i < node->world->options.nodes; i++)
             sim_link_close(node, i, "leaving");
+        node->disk.starts--; // one that ended on purpose
     }
     node->stop = true;
 }

@@ -21,7 +21,7 @@ static unsigned recent_boots(const struct sim_node *node)
 
     for (size_t i = 0; i < disk->starts && i < SIM_STARTS; i++)
         recent += now_ns - disk->started_ns[i] < RECENT_NS;
-    return recent;
+    return recent - 1; // without this one
 }
 
 void sim_member_start(struct sim_node *node)
@@ -193,7 +193,7 @@ static void carry_out(struct sim_node *node, const struct gossip_membership_acti
 {
     size_t peer = sim_world_find(node->world, &action->peer);
     bool about = action->kind != GOSSIP_MEMBERSHIP_VIEW && action->kind != GOSSIP_MEMBERSHIP_BOOT &&
-                 action->kind != GOSSIP_MEMBERSHIP_CONFLICT;
+                 action->kind != GOSSIP_MEMBERSHIP_CONFLICT && action->kind != GOSSIP_MEMBERSHIP_CUT_OFF;
 
     if (about && peer == SIZE_MAX) {
         sim_world_break(node->world, node->host, "an action about somebody who never existed");
@@ -230,6 +230,9 @@ static void carry_out(struct sim_node *node, const struct gossip_membership_acti
         break;
     case GOSSIP_MEMBERSHIP_CONFLICT:
         sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_TWIN, .ok = true});
+        break;
+    case GOSSIP_MEMBERSHIP_CUT_OFF:
+        sim_world_trace(node->world, node->host, "cut off", NULL, 0, 0);
         break;
     case GOSSIP_MEMBERSHIP_REMOVED:
         sim_world_trace(node->world, node->host, "removed", NULL, peer, 0);

@@ -76,5 +76,5 @@ void sim_member_self(const struct sim_node *node, struct gossip_life_self *self)
         return;
     gossip_membership_totals(node->membership, &totals);
     self->minority = totals.minority;
-    self->held_until_ns = totals.held_until_ns;
+    self->held_until_ns = totals.counts ? 0 : totals.held_until_ns;
 }

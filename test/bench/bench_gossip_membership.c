@@ -152,7 +152,33 @@ static size_t observers(void)
     return count;
 }
 
-static void kill_some(size_t nodes, uint64_t seed, bool silent)
+enum how { KILLED, SILENT, DEAF, MUTE, CUT_OFF };
+
+static const char *const how_names[] = {[KILLED] = "kill -9",
+                                        [SILENT] = "silent host",
+                                        [DEAF] = "deaf host",
+                                        [MUTE] = "mute host",
+                                        [CUT_OFF] = "host cut off"};
+
+static void cut_one(size_t host, enum how how, bool cut)
+{
+    for (size_t i = 0; i < world.options.nodes; i++) {
+        if (i != host && how != DEAF)
+            sim_net_path(&world.net, host, i)->cuts = cut;
+        if (i != host && how != MUTE)
+            sim_net_path(&world.net, i, host)->cuts = cut;
+    }
+}
+
+static void strike(size_t host, enum how how)
+{
+    if (how == KILLED || how == SILENT)
+        sim_node_kill(world.node[host], how == SILENT);
+    else
+        cut_one(host, how, true);
+}
+
+static void kill_some(size_t nodes, uint64_t seed, enum how how)
 {
     build(nodes, seed, 0);
     start_all(50 * SIM_MS);
@@ -160,32 +186,76 @@ static void kill_some(size_t nodes, uint64_t seed, bool silent)
     for (size_t v = 0; v < VICTIMS && v + 2 < nodes; v++) {
         victim = 2 + v; // not the names of the peer lists
         since_ns = sim_world_now(&world);
-        sim_node_kill(world.node[victim], silent);
-        size_t want = samples.count + observers();
+        strike(victim, how);
+        size_t want = samples.count + observers() - (world.node[victim]->running ? 1 : 0);
         for (int i = 0; i < 400 && samples.count < want; i++)
             run_for(100 * SIM_MS);
         while (samples.count < want) // not within 40 s
             samples.second[samples.count++] = 40;
+        if (how > SILENT)
+            cut_one(victim, how, false);
+        if (how > SILENT && until_agreed(60 * SIM_SECOND) > 1e8)
+            fail("who was cut off did not come back");
         run_for(3 * SIM_SECOND);
     }
     sim_world_destroy(&world);
     sim_check_destroy(&check);
 }
 
-static void deaths(size_t nodes, bool silent, double median, double late)
+static void deaths(size_t nodes, enum how how, double median, double late, double latest)
 {
-    const char *what =
-        silent ? "silent host, %zu nodes, to all observers:" : "kill -9, %zu nodes, to all observers:";
-    char text[80];
-
     samples.count = 0;
     for (uint64_t seed = 1; seed <= KILL_SEEDS; seed++)
-        kill_some(nodes, seed, silent);
-    snprintf(text, sizeof text, what, nodes);
-    printf("  %s\n", text);
+        kill_some(nodes, seed, how);
+    printf("  %s, %zu nodes, to all observers:\n", how_names[how], nodes);
     row("    median", quantile(0.5), "s", median);
     row("    99th percentile", quantile(0.99), "s", late);
-    row("    maximum", quantile(1), "s", 0);
+    row("    maximum", quantile(1), "s", latest);
+}
+
+// How long until it counts again at all after `ns` of an outage.
+static void outages(enum how how, uint64_t ns)
+{
+    char text[96];
+
+    samples.count = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        build(12, seed, 0);
+        start_all(50 * SIM_MS);
+        cut_one(5, how, true);
+        run_for(ns);
+        cut_one(5, how, false);
+        samples.second[samples.count++] = until_agreed(200 * SIM_SECOND);
+        sim_world_destroy(&world);
+        sim_check_destroy(&check);
+    }
+    snprintf(text, sizeof text, "%s for %.0f s, one of 12: in all views after healing, maximum",
+             how_names[how], seconds(ns));
+    row(text, quantile(1), "s", 8);
+}
+
+// How long until who is cut off knows it, and that it is no majority.
+static void cut_offs(void)
+{
+    samples.count = 0;
+    for (uint64_t seed = 1; seed <= KILL_SEEDS; seed++)
+        for (enum how how = DEAF; how <= CUT_OFF; how++) {
+            struct gossip_membership_totals totals = {0};
+            build(12, seed, 0);
+            start_all(50 * SIM_MS);
+            uint64_t from_ns = sim_world_now(&world);
+            cut_one(5, how, true);
+            while (!(totals.cut_off && totals.minority) &&
+                   sim_world_now(&world) < from_ns + 60 * SIM_SECOND) {
+                run_for(50 * SIM_MS);
+                gossip_membership_totals(world.node[5]->membership, &totals);
+            }
+            samples.second[samples.count++] = seconds(sim_world_now(&world) - from_ns);
+            sim_world_destroy(&world);
+            sim_check_destroy(&check);
+        }
+    row("one of 12 knows that it is cut off, and no majority, median", quantile(0.5), "s", 0);
+    row("    maximum", quantile(1), "s", 3);
 }
 
 static void rejoin(void)
@@ -351,9 +421,15 @@ int main(int argc, char **argv)
     double hours = argc > 1 ? strtod(argv[1], NULL) : 20, began = wall();
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        deaths(sizes[i], false, sizes[i] == 32 ? 0.8 : 0, sizes[i] == 32 ? 1.5 : 0);
+        deaths(sizes[i], KILLED, sizes[i] == 32 ? 0.8 : 0, sizes[i] == 32 ? 1.5 : 0, 0);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        deaths(sizes[i], true, sizes[i] == 32 ? 7.2 : 0, sizes[i] == 32 ? 9.5 : 0);
+        deaths(sizes[i], SILENT, sizes[i] == 32 ? 7.2 : 0, sizes[i] == 32 ? 9.5 : 0, 0);
+    for (enum how how = DEAF; how <= CUT_OFF; how++)
+        deaths(12, how, 7.2, 0, 9.5);
+    cut_offs();
+    for (uint64_t s = 15; s <= 60; s += 15)
+        outages(MUTE, s * SIM_SECOND);
+    outages(CUT_OFF, 60 * SIM_SECOND);
     rejoin();
     partition(32);
     idle(8, 430);

@@ -6,6 +6,8 @@
 
 #define MILLISECOND_NS 1000000ull
 
+enum { PING = 1 }; // of a membership packet
+
 enum what { DATAGRAM, STREAM, LINKED, UNREACHABLE };
 
 struct member_net_packet {
@@ -80,6 +82,8 @@ static void carry(struct member_net *net, size_t from, const struct gossip_membe
 {
     size_t to = node_of(net, &action->peer);
     const struct member_net_node *there = &net->nodes[to];
+    if (action->bytes[0] == PING)
+        memcpy(&net->nodes[from].asked[to], action->bytes + 2, sizeof(uint32_t));
     if (action->way == GOSSIP_BY_DATAGRAM) {
         net->nodes[from].datagrams++;
         net->nodes[from].datagram_bytes += action->n_bytes + LIMIT_DATAGRAM_OVERHEAD;
@@ -181,6 +185,16 @@ void member_net_partition(struct member_net *net, size_t second, bool cut)
     for (size_t i = 0; i < net->count; i++)
         for (size_t j = 0; j < net->count; j++)
             net->cut[i][j] = cut && (i < second) != (j < second);
+}
+
+void member_net_cut(struct member_net *net, size_t node, bool deaf, bool mute, bool cut)
+{
+    for (size_t i = 0; i < net->count; i++) {
+        if (deaf && i != node)
+            net->cut[i][node] = cut;
+        if (mute && i != node)
+            net->cut[node][i] = cut;
+    }
 }
 
 static void deliver(struct member_net *net, const struct member_net_packet *packet)

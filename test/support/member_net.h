@@ -23,6 +23,7 @@ struct member_net_node {
     enum gossip_member_state state[MEMBER_NET_MOST]; // as told by CHANGED
     unsigned deaths, accused, conflicts, boots;
     uint64_t datagrams, datagram_bytes;
+    uint32_t asked[MEMBER_NET_MOST]; // number of the latest question to each
 };
 
 struct member_net {
@@ -43,6 +44,7 @@ void member_net_start(struct member_net *net, size_t node, uint64_t boot); // el
 void member_net_join(struct member_net *net, size_t node, size_t through); // makes a stream
 void member_net_kill(struct member_net *net, size_t node, bool silent);
 void member_net_partition(struct member_net *net, size_t first_of_second_side, bool cut);
+void member_net_cut(struct member_net *net, size_t node, bool deaf, bool mute, bool cut); // from all
 void member_net_run(struct member_net *net, uint64_t for_ns);
 void member_net_step(struct member_net *net, size_t node, const struct gossip_membership_event *event);
 // All running ones that are together hold each other for alive, and have the same view.

@@ -172,7 +172,8 @@ static void view(void *owner, struct sim_node *node)
     for (size_t i = 0; i < count; i++) {
         size_t peer = sim_world_find(node->world, &view[i].id);
         need(node, peer != SIZE_MAX, "a stranger in the view");
-        need(node, view[i].flags & GOSSIP_RECORD_ELIGIBLE, "somebody in the view who is not eligible");
+        need(node, view[i].flags & (GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_HELD),
+             "somebody in the view who is not eligible");
         need(node, !(view[i].flags & GOSSIP_RECORD_LEFT), "somebody in the view who has left");
         need(node, !i || gossip_id_compare(&view[i - 1].id, &view[i].id) < 0, "a view out of order");
         if (peer == SIZE_MAX || peer == node->self)

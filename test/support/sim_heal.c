@@ -16,21 +16,25 @@ struct sim_node *sim_check_process(const struct sim_world *world, size_t identit
     return NULL;
 }
 
-bool sim_check_counts(const struct sim_world *world, size_t identity)
+static uint8_t flags_of(const struct sim_world *world, size_t identity)
 {
     const struct sim_node *node = sim_check_process(world, identity);
     struct gossip_member_info info;
 
-    return node && sim_member_info(node, identity, &info) && (info.record->flags & GOSSIP_RECORD_ELIGIBLE);
+    return node && sim_member_info(node, identity, &info) ? info.record->flags : 0;
 }
 
-// Flapping nodes keep themselves out for a while.
-static bool is_held(const struct sim_node *node)
+// Flapping nodes keep themselves out for a while, unless half or more of all do.
+bool sim_check_counts(const struct sim_world *world, size_t identity)
 {
-    struct gossip_membership_totals totals;
+    uint8_t flags = flags_of(world, identity);
+    size_t eligible = 0, held = 0;
 
-    gossip_membership_totals(node->membership, &totals);
-    return totals.held_until_ns > sim_node_now(node);
+    for (size_t i = 0; i < world->options.nodes && (flags & GOSSIP_RECORD_HELD); i++) {
+        eligible += (flags_of(world, i) & GOSSIP_RECORD_ELIGIBLE) != 0;
+        held += (flags_of(world, i) & GOSSIP_RECORD_HELD) != 0;
+    }
+    return (flags & GOSSIP_RECORD_ELIGIBLE) || ((flags & GOSSIP_RECORD_HELD) && eligible <= held);
 }
 
 static bool agrees(struct sim_world *world, struct sim_node *node, uint64_t hash, const char **what)
@@ -51,7 +55,7 @@ static bool agrees(struct sim_world *world, struct sim_node *node, uint64_t hash
         if (here != (other != NULL))
             return false;
         *what = "somebody is not eligible";
-        if (other && !(info.record->flags & GOSSIP_RECORD_ELIGIBLE) && !is_held(other))
+        if (other && !(info.record->flags & (GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_HELD)))
             return false;
     }
     gossip_membership_totals(node->membership, &totals);

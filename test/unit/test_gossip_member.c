@@ -16,6 +16,8 @@
 #define SECOND      1000000000ull
 #define HEADER      31 // bytes of a packet without target
 
+enum { PING = 1, ACK = 2 };
+
 static uint64_t seed(void)
 {
     const char *text = getenv("P2PML_SEED");
@@ -239,6 +241,171 @@ static void a_silent_host_is_given_time(void **s)
     member_net_run(&net, 4 * SECOND);
     assert_true(last_detection_s(5, at_ns) <= 9.5);
     member_net_destroy(&net);
+}
+
+// A host that sends but hears nothing, one that hears but sends nothing, and one that does neither.
+static void a_host_of_which_one_way_works_is_found(void **s)
+{
+    (void)s;
+    for (unsigned which = 1; which < 4; which++) {
+        begin(16);
+        uint64_t at_ns = net.now_ns;
+        member_net_cut(&net, 5, which & 1, which & 2, true);
+        net.nodes[5].running = true;
+        member_net_run(&net, 6 * SECOND);
+        for (size_t i = 0; i < 16; i++)
+            assert_true(i == 5 || state_of(i, 5) != GOSSIP_MEMBER_DEAD);
+        member_net_run(&net, 4 * SECOND);
+        double last = 0;
+        for (size_t i = 0; i < 16; i++) {
+            if (i == 5)
+                continue;
+            assert_int_equal(state_of(i, 5), GOSSIP_MEMBER_DEAD);
+            assert_int_equal(totals(i).dead, 1);
+            double took = (double)(net.nodes[i].changed_ns[5] - at_ns) / (double)SECOND;
+            last = took > last ? took : last;
+        }
+        print_message("%s%s: known by all after %.1f s\n", which & 1 ? "deaf " : "", which & 2 ? "mute" : "",
+                      last);
+        assert_true(last <= 9.5);
+        member_net_run(&net, 20 * SECOND);
+        member_net_cut(&net, 5, true, true, false);
+        assert_true(agree_within(5 * SECOND));
+        member_net_destroy(&net);
+    }
+}
+
+static void who_hears_nobody_knows_it_soon_and_accuses_nobody_aloud(void **s)
+{
+    (void)s;
+    begin(12);
+    for (unsigned which = 1; which < 4; which++) {
+        uint64_t before = totals(3).accusations;
+        member_net_cut(&net, 5, which & 1, which & 2, true);
+        member_net_run(&net, 2500 * MILLISECOND);
+        assert_true(totals(5).cut_off && totals(5).minority);
+        for (size_t i = 0; i < 12; i++)
+            assert_true(i == 5 || (!totals(i).cut_off && !totals(i).minority));
+        assert_int_equal(deaths(), 0);
+        assert_true(totals(3).accusations - before <= 6); // two of node 5's before it knew, and four of it
+        member_net_cut(&net, 5, true, true, false);
+        assert_true(agree_within(5 * SECOND));
+        assert_false(totals(5).cut_off);
+        assert_int_equal(deaths(), 0);
+    }
+    member_net_cut(&net, 5, true, true, true);
+    member_net_run(&net, 9500 * MILLISECOND);
+    assert_int_equal(totals(5).dead, 11); // known as soon here as at the others
+    assert_true(totals(5).minority && !totals(5).cut_off);
+    member_net_cut(&net, 5, true, true, false);
+    assert_true(agree_within(5 * SECOND));
+    member_net_destroy(&net);
+}
+
+static void say(size_t from, size_t to, uint8_t kind, uint32_t number)
+{
+    uint8_t bytes[HEADER] = {kind};
+    memcpy(bytes + 2, &number, sizeof number);
+    member_net_step(&net, to,
+                    &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_PACKET,
+                                                      .peer = net.nodes[from].identity.id,
+                                                      .bytes = bytes,
+                                                      .n_bytes = HEADER});
+}
+
+static void tell_lie(size_t liar, size_t to, size_t about);
+
+// What the dead had still under way speaks of the time before.
+static void a_late_datagram_of_the_dead_acquits_nobody(void **s)
+{
+    (void)s;
+    begin(8);
+    member_net_run(&net, 4 * SECOND);
+    uint64_t at_ns = net.now_ns;
+    uint32_t asked[8];
+    for (size_t i = 0; i < 8; i++)
+        asked[i] = net.nodes[i].asked[5];
+    for (size_t i = 0; i < 8; i++)
+        member_net_join(&net, i, 5);
+    member_net_run(&net, 10 * MILLISECOND);
+    member_net_kill(&net, 5, false);
+    for (int late = 0; late < 20; late++) {
+        member_net_run(&net, 50 * MILLISECOND);
+        for (size_t i = 0; i < 8; i++) {
+            if (i == 5)
+                continue;
+            say(5, i, ACK, asked[i]);
+            say(5, i, PING, 1);
+        }
+    }
+    assert_true(last_detection_s(5, at_ns) <= 1.5);
+    member_net_destroy(&net);
+}
+
+static unsigned accusers_of(size_t observer, size_t node)
+{
+    return info_of(observer, node).accusers;
+}
+
+static void an_answer_to_a_later_question_acquits(void **s)
+{
+    (void)s;
+    begin(5);
+    member_net_run(&net, 2 * SECOND);
+    net.nodes[1].running = false; // and does not answer by itself
+    net.nodes[1].silent = true;
+    // Our own accusation is taken back.
+    member_net_step(&net, 0,
+                    &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_UNREACHABLE,
+                                                      .peer = net.nodes[1].identity.id});
+    assert_int_equal(accusers_of(0, 1), 1);
+    say(1, 0, ACK, net.nodes[0].asked[1] - 1); // asked before
+    assert_int_equal(accusers_of(0, 1), 1);
+    say(1, 0, ACK, net.nodes[0].asked[1] + 1); // never asked
+    assert_int_equal(accusers_of(0, 1), 1);
+    say(1, 0, ACK, net.nodes[0].asked[1]);
+    assert_int_equal(accusers_of(0, 1), 0);
+    assert_int_equal(state_of(0, 1), GOSSIP_MEMBER_ALIVE);
+    // The evidence of others is void.
+    tell_lie(2, 0, 1);
+    tell_lie(3, 0, 1);
+    assert_int_equal(accusers_of(0, 1), 2);
+    say(1, 0, ACK, net.nodes[0].asked[1]);
+    member_net_run(&net, 2 * SECOND);
+    assert_int_equal(state_of(0, 1), GOSSIP_MEMBER_SUSPECT);
+    member_net_destroy(&net);
+    // Without the answer it is not.
+    begin(5);
+    member_net_run(&net, 2 * SECOND);
+    net.nodes[1].running = false;
+    net.nodes[1].silent = true;
+    tell_lie(2, 0, 1);
+    tell_lie(3, 0, 1);
+    member_net_run(&net, 2 * SECOND);
+    assert_int_equal(state_of(0, 1), GOSSIP_MEMBER_DEAD);
+    member_net_destroy(&net);
+}
+
+// Where nobody else is alive, what we saw ourselves is enough; what another said is not.
+static void the_evidence_of_one_other_kills_nobody(void **s)
+{
+    (void)s;
+    for (int ours = 0; ours < 2; ours++) {
+        begin(3);
+        member_net_kill(&net, 1, true);
+        member_net_run(&net, 40 * SECOND);
+        assert_int_equal(state_of(0, 1), GOSSIP_MEMBER_DEAD);
+        net.nodes[2].running = false;
+        net.nodes[2].silent = true;
+        tell_lie(1, 0, 2);
+        if (ours)
+            member_net_step(&net, 0,
+                            &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_UNREACHABLE,
+                                                              .peer = net.nodes[2].identity.id});
+        member_net_run(&net, 1500 * MILLISECOND);
+        assert_int_equal(state_of(0, 2), ours ? GOSSIP_MEMBER_DEAD : GOSSIP_MEMBER_SUSPECT);
+        member_net_destroy(&net);
+    }
 }
 
 static void loss_kills_nobody(void **s)
@@ -483,24 +650,93 @@ static void a_liar_kills_nobody(void **s)
     member_net_destroy(&net);
 }
 
+static void restart(size_t node, unsigned recent_boots)
+{
+    member_net_kill(&net, node, false);
+    member_net_start(&net, node, net.nodes[node].options.version.boot + 1);
+    gossip_membership_destroy(net.nodes[node].membership);
+    net.nodes[node].options.recent_boots = recent_boots;
+    net.nodes[node].options.name = "again";
+    assert_int_equal(gossip_membership_create(&net.nodes[node].options, &net.nodes[node].membership),
+                     BASE_OK);
+    gossip_membership_flags(net.nodes[node].membership, GOSSIP_RECORD_ELIGIBLE, 0);
+}
+
+static size_t view_of(size_t node)
+{
+    size_t count;
+    (void)gossip_membership_view(net.nodes[node].membership, &count);
+    return count;
+}
+
 static void a_flapping_node_keeps_itself_out(void **s)
 {
     (void)s;
     begin(6);
-    member_net_kill(&net, 2, false);
-    member_net_run(&net, 2 * SECOND);
-    member_net_start(&net, 2, 2);
-    gossip_membership_destroy(net.nodes[2].membership);
-    net.nodes[2].options.recent_boots = 5;
-    net.nodes[2].options.name = "n02";
-    assert_int_equal(gossip_membership_create(&net.nodes[2].options, &net.nodes[2].membership), BASE_OK);
-    gossip_membership_flags(net.nodes[2].membership, GOSSIP_RECORD_ELIGIBLE, 0);
+    restart(2, 7);
     member_net_join(&net, 2, 0);
-    member_net_run(&net, 8 * SECOND);
+    member_net_run(&net, 12 * SECOND);
     assert_int_equal(totals(0).alive, 6);
     assert_int_equal(totals(0).eligible, 5);
-    member_net_run(&net, 4 * SECOND);
-    assert_int_equal(totals(0).eligible, 6);
+    assert_int_equal(view_of(0), 5);
+    assert_false(totals(2).counts);
+    assert_true(info_of(0, 2).record->flags & GOSSIP_RECORD_HELD);
+    member_net_run(&net, 8 * SECOND);
+    assert_int_equal(view_of(0), 6);
+    assert_true(totals(2).counts);
+    assert_false(info_of(0, 2).record->flags & GOSSIP_RECORD_HELD);
+    member_net_destroy(&net);
+}
+
+static void holding_out_never_empties_a_graph(void **s)
+{
+    (void)s;
+    begin(6);
+    for (size_t held = 2; held <= 6; held++) { // of six
+        for (size_t i = 0; i < held; i++)
+            restart(i, 9);
+        for (size_t i = 0; i < 6; i++)
+            member_net_join(&net, i, (i + 1) % 6);
+        member_net_run(&net, 5 * SECOND);
+        for (size_t i = 0; i < 6; i++) {
+            assert_int_equal(totals(i).alive, 6);
+            assert_int_equal(view_of(i), held < 3 ? 6 - held : 6);
+        }
+        assert_int_equal(totals(0).counts, held >= 3);
+        assert_true(totals(0).held_until_ns > net.now_ns);
+        member_net_run(&net, 60 * SECOND);
+        assert_true(member_net_agrees(&net));
+    }
+    member_net_destroy(&net);
+}
+
+// However long nobody hears it, and however often it is told so.
+static void one_outage_is_one_flap(void **s)
+{
+    (void)s;
+    begin(8);
+    for (uint64_t seconds = 15; seconds <= 60; seconds += 15)
+        for (unsigned deaf = 0; deaf < 2; deaf++) {
+            member_net_cut(&net, 5, deaf, true, true);
+            member_net_run(&net, seconds * SECOND);
+            assert_int_equal(view_of(0), 7);
+            member_net_cut(&net, 5, true, true, false);
+            uint64_t healed_ns = net.now_ns;
+            bool back = agree_within(20 * SECOND);
+            print_message("%s for %llu s: back in the graph after %.2f s\n", deaf ? "cut off" : "mute",
+                          (unsigned long long)seconds, (double)(net.now_ns - healed_ns) * 1e-9);
+            assert_true(back && net.now_ns - healed_ns <= 8 * SECOND);
+            member_net_run(&net, 700 * SECOND); // all flaps are forgotten
+        }
+    // The fourth within ten minutes is held out, once.
+    for (unsigned outage = 0; outage < 4; outage++) {
+        member_net_cut(&net, 5, false, true, true);
+        member_net_run(&net, 15 * SECOND);
+        assert_int_equal(totals(5).held_until_ns > 0, outage == 3);
+        member_net_cut(&net, 5, false, true, false);
+        member_net_run(&net, 20 * SECOND);
+        assert_true(member_net_agrees(&net));
+    }
     member_net_destroy(&net);
 }
 
@@ -588,6 +824,11 @@ int main(void)
         cmocka_unit_test(a_killed_process_is_known_to_all_in_a_second),
         cmocka_unit_test(a_closed_port_makes_no_storm),
         cmocka_unit_test(a_silent_host_is_given_time),
+        cmocka_unit_test(a_host_of_which_one_way_works_is_found),
+        cmocka_unit_test(who_hears_nobody_knows_it_soon_and_accuses_nobody_aloud),
+        cmocka_unit_test(a_late_datagram_of_the_dead_acquits_nobody),
+        cmocka_unit_test(an_answer_to_a_later_question_acquits),
+        cmocka_unit_test(the_evidence_of_one_other_kills_nobody),
         cmocka_unit_test(loss_kills_nobody),
         cmocka_unit_test(without_datagrams_streams_do),
         cmocka_unit_test(a_pause_accuses_nobody_and_kills_nobody),
@@ -600,6 +841,8 @@ int main(void)
         cmocka_unit_test(of_two_with_one_identity_the_second_stops),
         cmocka_unit_test(a_liar_kills_nobody),
         cmocka_unit_test(a_flapping_node_keeps_itself_out),
+        cmocka_unit_test(holding_out_never_empties_a_graph),
+        cmocka_unit_test(one_outage_is_one_flap),
         cmocka_unit_test(who_is_not_allowed_is_not_known),
         cmocka_unit_test(broken_bytes_change_nothing),
         cmocka_unit_test(load_does_not_grow),

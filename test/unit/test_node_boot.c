@@ -65,6 +65,27 @@ static void it_grows_and_counts_what_is_recent(void **state)
     assert_int_equal(status.st_mode & 0777, 0600);
 }
 
+// A rolling restart is no flapping.
+static void who_ends_on_purpose_is_not_counted(void **state)
+{
+    (void)state;
+    struct base_reason why = {0};
+    unlink(path);
+    for (unsigned i = 0; i < 5; i++) {
+        assert_int_equal(start(NOW + i).recent, 0);
+        assert_int_equal(node_boot_end(path, &why), BASE_OK);
+    }
+    start(NOW + 10); // killed
+    struct node_boot boot = start(NOW + 11);
+    assert_int_equal(boot.recent, 1);
+    assert_int_equal(boot.number, 7);
+    assert_int_equal(node_boot_end(path, &why), BASE_OK);
+    assert_int_equal(start(NOW + 12).recent, 1);
+    write_file("7\n");
+    assert_int_equal(node_boot_end(path, &why), BASE_OK);
+    assert_int_equal(start(NOW + 13).number, 8);
+}
+
 static void many_starts_stay_a_short_file(void **state)
 {
     (void)state;
@@ -129,6 +150,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_grows_and_counts_what_is_recent),
+        cmocka_unit_test(who_ends_on_purpose_is_not_counted),
         cmocka_unit_test(many_starts_stay_a_short_file),
         cmocka_unit_test(a_damaged_file_begins_anew),
         cmocka_unit_test(it_can_be_raised_but_not_lowered),
