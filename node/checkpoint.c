@@ -60,6 +60,8 @@ static void draft_metadata(struct draft *draft, const struct node_checkpoint_par
     add_pair(draft, "seed", "%" PRIu64, cursor.seed);
     add_pair(draft, "model_seed", "%" PRIu64, parts->model_seed);
     add_pair(draft, "boot", "%" PRIu64, parts->boot);
+    if (parts->open)
+        add_pair(draft, "open", "%a", (double)parts->open_scale);
 }
 
 static void draft_model(struct draft *draft, const struct node_checkpoint_parts *parts)
@@ -80,6 +82,8 @@ static void draft_model(struct draft *draft, const struct node_checkpoint_parts 
         add_tensor(draft, "state", vectors[i].name, vectors[i].values, parameters);
     if (parts->outer)
         add_tensor(draft, "outer", "momentum", parts->outer, parameters);
+    if (parts->outer && (parts->open || parts->unsettled))
+        add_tensor(draft, "outer", "start", parts->round_start, parameters);
 }
 
 static void draft_kept(struct draft *draft, const struct gossip_exchange *exchange, size_t parameters)
@@ -137,7 +141,7 @@ static enum base_error draft_make(const struct node_checkpoint_parts *parts, str
     size_t n_kept = parts->exchange ? gossip_exchange_kept(parts->exchange) : 0;
     train_model_tensors(parts->model, &n_table);
     draft->n_edges = n_edges;
-    draft->tensors = calloc(n_table + STATE_VECTORS + 1 + 3 * n_edges + n_kept, sizeof *draft->tensors);
+    draft->tensors = calloc(n_table + STATE_VECTORS + 2 + 3 * n_edges + n_kept, sizeof *draft->tensors);
     draft->pairs = calloc(FIXED_PAIRS + n_edges, sizeof *draft->pairs);
     draft->edges = calloc(n_edges + 1, sizeof *draft->edges);
     if (!draft->tensors || !draft->pairs || !draft->edges)
@@ -151,6 +155,18 @@ static enum base_error draft_make(const struct node_checkpoint_parts *parts, str
     draft_model(draft, parts);
     draft_kept(draft, parts->exchange, train_model_parameters(parts->model));
     draft_edges(draft, train_model_parameters(parts->model));
+    return BASE_OK;
+}
+
+static enum base_error check_finite(const struct draft *draft, const struct kernels *kernels,
+                                    struct base_reason *why)
+{
+    for (size_t i = 0; i < draft->n_tensors; i++) {
+        const struct node_tensor *tensor = &draft->tensors[i];
+        if (tensor->type == NODE_TENSOR_F32 &&
+            !kernels->host->apply->finite(tensor->data, tensor->bytes / sizeof(float)))
+            return base_fail(why, BASE_ESTATE, "its tensor '%s' holds NaN or infinity", tensor->name);
+    }
     return BASE_OK;
 }
 
@@ -168,6 +184,8 @@ enum base_error node_checkpoint_write(const char *directory, size_t keep,
         goto out;
     node_generations_sweep(directory);
     error = draft_make(parts, &draft, why);
+    if (!error)
+        error = check_finite(&draft, train_model_kernels(parts->model), why);
     if (!error)
         error = node_safetensors_write(path, draft.tensors, draft.n_tensors, draft.pairs, draft.n_pairs, why);
     if (!error)

@@ -89,7 +89,7 @@ static double element(const struct node_tensor *tensor, size_t index)
 
 struct statistics {
     double least, most, sum, squares; // over what is not NaN
-    size_t count, nans;
+    size_t count, nans, infinite;
 };
 
 static struct statistics measure(const struct node_tensor *tensor)
@@ -103,6 +103,7 @@ static struct statistics measure(const struct node_tensor *tensor)
             continue;
         }
         result.count++;
+        result.infinite += isinf(value) != 0;
         result.least = value < result.least ? value : result.least;
         result.most = value > result.most ? value : result.most;
         result.sum += value;
@@ -111,7 +112,8 @@ static struct statistics measure(const struct node_tensor *tensor)
     return result;
 }
 
-static void print_tensor(const struct node_tensor *tensor, int width)
+// Returns how many of its numbers are not finite.
+static size_t print_tensor(const struct node_tensor *tensor, int width)
 {
     char shape[8 * 24] = "";
     size_t used = 0;
@@ -127,10 +129,12 @@ static void print_tensor(const struct node_tensor *tensor, int width)
     else
         printf("  %11s %11s %11s %11s", "-", "-", "-", "-");
     printf("  %zu\n", found.nans);
+    return found.nans + found.infinite;
 }
 
-static void print_tensors(const struct node_safetensors *file)
+static enum base_error print_tensors(const struct node_safetensors *file, struct base_reason *why)
 {
+    enum base_error error = BASE_OK;
     const size_t count = node_safetensors_count(file);
     int width = 8;
     for (size_t i = 0; i < count; i++) {
@@ -140,8 +144,16 @@ static void print_tensors(const struct node_safetensors *file)
     }
     printf("\ntensors  %zu\n  %-*s  %-4s  %-12s  %11s %11s %11s %11s  %s\n", count, width, "name", "type",
            "shape", "norm", "min", "mean", "max", "NaN");
-    for (size_t i = 0; i < count; i++)
-        print_tensor(node_safetensors_at(file, i), width);
+    for (size_t i = 0; i < count; i++) {
+        const struct node_tensor *tensor = node_safetensors_at(file, i);
+        const size_t bad = print_tensor(tensor, width);
+        if (bad && !error)
+            error = base_fail(why, BASE_EFORMAT,
+                              "its tensor '%s' holds %zu number%s that %s: training can't go on from it",
+                              tensor->name, bad, bad == 1 ? "" : "s",
+                              bad == 1 ? "is NaN or infinite" : "are NaN or infinite");
+    }
+    return error;
 }
 
 // |a - b| over the model tensors in the order of the file, which is the order of the flat vector; negative
@@ -230,11 +242,16 @@ static void print_field(const struct node_safetensors *file, const char *key)
     printf("\n");
 }
 
+static bool is_ours(const struct node_safetensors *file)
+{
+    const char *format = node_safetensors_metadata(file, "format");
+    return format && !strcmp(format, NODE_CHECKPOINT_FORMAT);
+}
+
 static void print_head(const struct node_safetensors *file, const char *path)
 {
     struct stat status;
-    const char *format = node_safetensors_metadata(file, "format");
-    const bool ours = format && !strcmp(format, NODE_CHECKPOINT_FORMAT);
+    const bool ours = is_ours(file);
     printf("file     ");
     print_text(path);
     if (!stat(path, &status))
@@ -242,7 +259,7 @@ static void print_head(const struct node_safetensors *file, const char *path)
     printf("\nformat   ");
     if (ours) {
         const char *version = node_safetensors_metadata(file, "version");
-        printf("%s, version ", format);
+        printf("%s, version ", NODE_CHECKPOINT_FORMAT);
         print_text(version ? version : "(missing)");
     } else {
         printf("safetensors, not a checkpoint of p2pml");
@@ -261,10 +278,12 @@ enum base_error node_checkpoint_inspect(const char *path, struct base_reason *wh
         return error;
     print_head(file, path);
     print_metadata(file);
-    print_tensors(file);
+    error = print_tensors(file, why);
+    if (!is_ours(file)) // what others' numbers mean is not ours to say
+        error = BASE_OK;
     print_edges(file);
     node_safetensors_free(file);
     if (fflush(stdout) || ferror(stdout))
         return base_fail(why, BASE_EIO, "cannot write to standard output");
-    return BASE_OK;
+    return error ? base_fail_context(why, error, "'%s'", path) : BASE_OK;
 }

@@ -4,6 +4,7 @@
 #include "node/checkpoint.h"
 #include "node/checkpoint_files.h"
 #include <inttypes.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,10 @@
 struct plan {
     const struct node_tensor *model[LIMIT_TENSORS];
     struct train_state_vector state[4];
-    const struct node_tensor *state_from[4], *outer; // outer: NULL where the file has none
+    const struct node_tensor *state_from[4], *outer,
+        *round_start; // the last two NULL where the file has none
+    bool open;
+    float open_scale;
     size_t n_state;
     struct train_cursor cursor;
     uint64_t round, boot;
@@ -129,8 +133,41 @@ static enum base_error find_state(const struct node_safetensors *file,
             "it was written with another optimiser or momentum: it has %zu vectors of optimiser state, "
             "expected %zu",
             found, plan->n_state);
+    enum base_error error = BASE_OK;
     if (parts->outer && node_safetensors_find(file, "outer.momentum"))
-        return find_vector(file, "outer.momentum", &parameters, 1, &plan->outer, why);
+        error = find_vector(file, "outer.momentum", &parameters, 1, &plan->outer, why);
+    if (!error && plan->outer && node_safetensors_find(file, "outer.start"))
+        error = find_vector(file, "outer.start", &parameters, 1, &plan->round_start, why);
+    return error;
+}
+
+static enum base_error find_open(const struct node_safetensors *file, struct plan *plan,
+                                 struct base_reason *why)
+{
+    const char *text = node_safetensors_metadata(file, "open");
+    char *end = NULL;
+    if (!text)
+        return BASE_OK;
+    plan->open = true;
+    plan->open_scale = strtof(text, &end);
+    if (end == text || *end || !isfinite(plan->open_scale) || plan->open_scale < 0)
+        return base_fail(why, BASE_EFORMAT, "metadata 'open' is '%.40s', expected the step scale of a round",
+                         text);
+    return BASE_OK;
+}
+
+// What was written by something else, or by a node that did not look. (An edge is left out where it does not
+// fit.)
+static enum base_error check_finite(const struct node_safetensors *file, const struct kernels *kernels,
+                                    struct base_reason *why)
+{
+    for (size_t i = 0; i < node_safetensors_count(file); i++) {
+        const struct node_tensor *tensor = node_safetensors_at(file, i);
+        if (tensor->type == NODE_TENSOR_F32 && strncmp(tensor->name, "edge.", 5) != 0 &&
+            strncmp(tensor->name, "kept.", 5) != 0 && (uintptr_t)tensor->data % sizeof(float) == 0 &&
+            !kernels->host->apply->finite(tensor->data, tensor->bytes / sizeof(float)))
+            return base_fail(why, BASE_EFORMAT, "its tensor '%s' holds NaN or infinity", tensor->name);
+    }
     return BASE_OK;
 }
 
@@ -177,6 +214,10 @@ static enum base_error make_plan(const struct node_safetensors *file,
         error = find_state(file, parts, plan, why);
     if (!error)
         error = find_place(file, plan, why);
+    if (!error)
+        error = find_open(file, plan, why);
+    if (!error)
+        error = check_finite(file, train_model_kernels(parts->model), why);
     if (error)
         return error;
     train_trainer_fetch(parts->trainer);
@@ -201,6 +242,12 @@ static void carry_out(const struct plan *plan, struct node_checkpoint_parts *par
         memcpy(parts->outer, plan->outer->data, bytes);
     else if (parts->outer)
         memset(parts->outer, 0, bytes);
+    if (parts->round_start)
+        memcpy(parts->round_start,
+               plan->round_start ? plan->round_start->data : train_trainer_model(parts->trainer), bytes);
+    parts->unsettled = plan->round_start && !plan->open;
+    parts->open = plan->open;
+    parts->open_scale = plan->open_scale;
     parts->round = plan->round;
     parts->boot = plan->boot;
 }

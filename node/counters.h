@@ -9,7 +9,7 @@
 struct node_counters {
     _Atomic uint64_t bytes_sent,
         bytes_received; // on peer sockets, all framing included; writers: loop, stream thread
-    atomic_bool stop;   // asked to finish early; writer: loop
+    atomic_bool others; // others train and are believed to (event.round.others of the exchange); writer: loop
     _Atomic size_t
         backlog_bytes; // of peers' messages that wait for the worker; up: loop, down: who frees them
 };

@@ -127,6 +127,7 @@ static void reply(struct evhttp_request *request, int status, const char *type, 
     const char *phrase = status == 200   ? "OK"
                          : status == 404 ? "Not Found"
                          : status == 405 ? "Method Not Allowed"
+                         : status == 503 ? "Service Unavailable"
                                          : "Internal Server Error";
     evhttp_send_reply(request, status, phrase, body);
     if (body)

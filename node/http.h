@@ -13,7 +13,7 @@ struct node_http_answer {
     const char *type; // Content-Type
     char *text;       // malloc'ed, or NULL with `constant` set
     const char *constant;
-    int status; // 200; 404 when there is no such path
+    int status; // 200; 404: there is no such path; 503: not now, `text` says why
 };
 
 struct node_http_options {

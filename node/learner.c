@@ -2,8 +2,8 @@
 #include "base/log.h"
 #include "node/clock.h"
 #include "node/learner_private.h"
-#include "node/momentum.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,27 +12,6 @@
 
 #define LEARNER_NICE   5
 #define SHARDS_WAIT_NS NODE_SECOND_NS // at the end, for a load that still goes on
-
-static void outer_before(struct node_learner *l)
-{
-    struct train_trainer *trainer = l->options.trainer;
-    if (!l->options.outer)
-        return;
-    train_trainer_fetch(trainer);
-    node_momentum_before((float)l->options.config->average.outer_momentum,
-                         train_model_parameters(l->options.model), l->options.outer,
-                         train_trainer_model(trainer));
-    train_trainer_store(trainer);
-}
-
-static void outer_after(struct node_learner *l)
-{
-    if (!l->options.outer)
-        return;
-    node_momentum_after((float)l->options.config->average.outer_momentum,
-                        train_model_parameters(l->options.model), train_trainer_model(l->options.trainer),
-                        l->before, l->options.outer);
-}
 
 struct measured {
     double loss, accuracy;
@@ -43,140 +22,143 @@ static struct measured evaluate(struct node_learner *l)
     struct measured m = {NAN, NAN};
     if (!l->options.test || l->options.test->examples == 0)
         return m;
-    size_t bytes = train_model_parameters(l->options.model) * sizeof(float);
+    size_t bytes = l->learner.parameters * sizeof(float);
     const struct kernels *kernels = train_model_kernels(l->options.model);
-    train_trainer_fetch(l->options.trainer);
-    kernels->upload(l->device_scratch, train_trainer_model(l->options.trainer), bytes);
+    train_trainer_fetch(l->options.trainee->trainer);
+    kernels->upload(l->device_scratch, l->vectors.model, bytes);
     train_model_evaluate(l->options.model, l->device_scratch, l->options.test, &m.loss, &m.accuracy);
     l->accuracy = m.accuracy;
     return m;
 }
 
-static void write_row(struct node_learner *l, struct measured measured, double rate, const char *state)
+static void write_row(struct node_learner *l, struct measured measured, const char *state)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     struct node_metrics_row row = {
         .time = (double)now.tv_sec + (double)now.tv_nsec / (double)NODE_SECOND_NS,
-        .round = l->round,
-        .step = train_trainer_steps_done(l->options.trainer),
+        .round = l->rounds.round,
+        .step = l->rounds.step,
         .bytes_sent = atomic_load_explicit(&l->options.counters->bytes_sent, memory_order_relaxed),
         .bytes_received = atomic_load_explicit(&l->options.counters->bytes_received, memory_order_relaxed),
         .exchanges = l->totals.exchanges,
         .delta_bytes = l->totals.delta_bytes_out,
         .dense_bytes = l->totals.dense_bytes_out,
-        .loss = l->loss,
+        .loss = l->options.trainee->loss,
         .accuracy = measured.accuracy,
         .test_loss = measured.loss,
         .consensus = l->totals.consensus,
-        .rate = rate,
+        .rate = l->options.trainee->rate,
         .state = state,
     };
     if (node_metrics_write(l->options.metrics, &row) != BASE_OK)
         return; // it has said so in the log, once; training is worth more than its record
 }
 
-// Local steps of one round; fewer at the end or when stopped. *scale becomes the sum of their learning rates.
-static void local_steps(struct node_learner *l, float *scale)
+static void tell_rollback(const struct node_learner *l)
 {
-    const struct node_config *config = l->options.config;
-    double loss_sum = 0, rate_sum = 0;
-    size_t examples = 0;
-    uint64_t begun_ns = node_clock_ns(), steps = 0;
-    for (; steps < config->average.local_steps && !node_learner_stopped(l); steps++) {
-        if (train_trainer_steps_done(l->options.trainer) >= config->train.steps)
-            break;
-        struct kernels_loss loss;
-        size_t rows = 0;
-        rate_sum += train_trainer_rate(l->options.trainer);
-        train_trainer_step(l->options.trainer, config->average.drift_correction, &loss, &rows);
-        loss_sum += loss.loss_sum;
-        examples += rows;
-    }
-    if (examples > 0)
-        l->loss = loss_sum / (double)examples;
-    *scale = (float)rate_sum;
-    node_pace_add(&l->pace, node_clock_ns() - begun_ns, steps);
+    base_log(
+        BASE_LOG_ERROR, "rollback",
+        "round %" PRIu64 ": loss or model is not finite (loss %g); going on with the last model that was "
+        "published, %u of at most %u such rounds in a row. A smaller train.rate may help",
+        l->rounds.round, l->options.trainee->loss, l->rounds.unusable_in_row, GOSSIP_ROUNDS_UNUSABLE_MAX);
 }
 
-static bool checkpoint_is_due(struct node_learner *l)
+static void end_round(struct node_learner *l)
 {
-    uint64_t every_ns = l->options.config->checkpoint.every_ns, now_ns = node_clock_ns();
-    if (every_ns == 0 || now_ns - l->checkpoint_ns < every_ns)
-        return false;
-    l->checkpoint_ns = now_ns;
-    return true;
-}
-
-static void train_round(struct node_learner *l)
-{
-    float scale = 0;
-    uint64_t eval_rounds = l->options.config->train.eval_rounds;
-    double rate = train_trainer_rate(l->options.trainer);
-    node_learner_tell(l, "training", false);
-    train_trainer_round_begin(l->options.trainer);
-    local_steps(l, &scale);
-    if (node_learner_stopped(l))
-        return; // the last rendezvous takes these steps in
-    outer_before(l);
-    if (node_learner_meet(l, true, scale, checkpoint_is_due(l)) != BASE_OK)
-        l->checkpoint_ns = 0; // tried again at the next boundary
-    outer_after(l);
-    l->round++;
     struct measured measured = {NAN, NAN};
-    if (eval_rounds > 0 && l->round % eval_rounds == 0)
+    uint64_t every = l->options.config->train.eval_rounds;
+    l->round_is_over = false;
+    if (l->rounds.unusable_in_row > 0)
+        tell_rollback(l);
+    if (every > 0 && l->rounds.round % every == 0)
         measured = evaluate(l);
-    write_row(l, measured, rate, "training");
+    write_row(l, measured, "training");
     node_learner_tell(l, "training", false);
 }
 
-// Before each round; what a round trains on may change here, too.
-static bool goes_on(struct node_learner *l)
+static void take_steps(struct node_learner *l, uint64_t count)
 {
-    node_learner_obey(l);
-    if (node_learner_stopped(l) || l->incomplete ||
-        train_trainer_steps_done(l->options.trainer) >= l->options.config->train.steps)
-        return false;
-    l->ended_alone = l->orders.alone;
-    return !l->ended_alone;
+    struct gossip_learner_steps did;
+    node_learner_take_shards(l);
+    node_learner_tell(l, "training", false);
+    (void)l->learner.steps(l->learner.owner, 0, count, l->pace);
+    l->learner.boundary(l->learner.owner, 0, &did);
+    l->step_ns = did.step_ns;
+    gossip_rounds_stepped(&l->rounds, did.step, did.step_scale, did.finite);
 }
 
-static void train_all(struct node_learner *l)
+static void adopt(struct node_learner *l, const struct gossip_rounds_next *next)
 {
-    l->checkpoint_ns = node_clock_ns();
-    while (goes_on(l))
-        train_round(l);
+    l->learner.adopt(l->learner.owner, 0, next->change, next->step);
+    if (l->round_is_over)
+        end_round(l);
 }
 
 // Others may still meet this node, and begin with its state.
-static void linger(struct node_learner *l)
+static void tell_finished(struct node_learner *l)
 {
-    (void)node_learner_meet(l, false, 0, false);
-    node_learner_tell(l, "lingering", true);
     struct node_mail *finished = node_mail_new(NODE_MAIL_FINISHED);
-    finished->status = l->ended_alone;
+    finished->status = l->rounds.ended_alone;
+    l->told_finished = true;
     node_learner_post(l, finished);
-    while (!l->orders.leave && !node_learner_stopped(l))
-        node_learner_listen(l, true);
 }
 
-// What came in while lingering, the last checkpoint, the last measurement. Half a snapshot is no state, and
-// what a snapshot was to replace is none that anybody should go on from.
-static int finish(struct node_learner *l)
+static void await_orders(struct node_learner *l)
 {
-    if (l->incomplete)
-        return node_learner_stopped(l) ? 0 : 1;
-    const char *state = node_learner_stopped(l) ? "stopping" : "lingering";
-    node_learner_tell(l, state, true);
-    enum base_error code = node_learner_meet(l, false, 0, !l->orders.fetch);
+    static const char *const state[] = {[GOSSIP_ROUNDS_WAITING] = "waiting",
+                                        [GOSSIP_ROUNDS_TRAINING] = "training",
+                                        [GOSSIP_ROUNDS_PAUSED] = "paused",
+                                        [GOSSIP_ROUNDS_FINISHED] = "lingering"};
+    node_learner_tell(l, state[l->rounds.state], true);
+    if (l->rounds.state == GOSSIP_ROUNDS_FINISHED && !l->told_finished)
+        tell_finished(l);
+    node_learner_listen(l, true);
+}
+
+// The last measurement, and the status of this node. Half a snapshot is no state, and what a snapshot was to
+// replace is none that anybody should go on from.
+static int finish(struct node_learner *l, int status)
+{
+    if (!l->rounds.complete)
+        return status;
     struct measured measured = evaluate(l);
-    write_row(l, measured, train_trainer_rate(l->options.trainer),
-              node_learner_stopped(l) ? "stopped" : "finished");
-    node_learner_tell(l, state, true);
-    base_log(BASE_LOG_INFO, "result", "step %llu, loss %.4f, test accuracy %.2f%%",
-             (unsigned long long)train_trainer_steps_done(l->options.trainer), l->loss,
-             100 * measured.accuracy);
-    return code == BASE_OK ? 0 : 1;
+    write_row(l, measured, l->rounds.orders.stop ? "stopped" : "finished");
+    node_learner_tell(l, l->state, true);
+    base_log(BASE_LOG_INFO, "result", "step %" PRIu64 ", loss %.4f, test accuracy %.2f%%", l->rounds.step,
+             l->options.trainee->loss, 100 * measured.accuracy);
+    if (l->rounds.unusable_in_row >= GOSSIP_ROUNDS_UNUSABLE_MAX)
+        base_log(BASE_LOG_ERROR, "rollback",
+                 "the model was not finite %u rounds in a row; this node ends. --resume goes on from the "
+                 "checkpoint, "
+                 "with a smaller train.rate or without what makes the data or its neighbours diverge",
+                 l->rounds.unusable_in_row);
+    return l->checkpoint_failed ? 1 : status;
+}
+
+// False: that was all.
+static bool carry_out(struct node_learner *l, const struct gossip_rounds_next *next)
+{
+    switch (next->todo) {
+    case GOSSIP_ROUNDS_WAIT:
+        await_orders(l);
+        break;
+    case GOSSIP_ROUNDS_STEPS:
+        take_steps(l, next->steps);
+        break;
+    case GOSSIP_ROUNDS_MEET:
+        node_learner_meet(l, &next->meet);
+        break;
+    case GOSSIP_ROUNDS_FETCH:
+        node_learner_fetch(l);
+        break;
+    case GOSSIP_ROUNDS_ADOPT:
+        adopt(l, next);
+        break;
+    case GOSSIP_ROUNDS_END:
+        return false;
+    }
+    return true;
 }
 
 // On a busy host the loop and the worker, who answer others, go before local steps. (Nice values are per
@@ -192,16 +174,16 @@ static void step_back(void)
 static void *learn(void *argument)
 {
     struct node_learner *l = argument;
+    struct gossip_rounds_next next;
     step_back();
     node_learner_tell(l, "waiting", true);
-    while (!l->orders.start && !node_learner_stopped(l))
-        node_learner_listen(l, true);
-    if (!node_learner_stopped(l))
-        train_all(l);
-    if (!node_learner_stopped(l) && !l->incomplete)
-        linger(l);
+    l->checkpoint_ns = node_clock_ns();
+    do {
+        node_learner_listen(l, false);
+        next = gossip_rounds_next(&l->rounds);
+    } while (carry_out(l, &next));
     struct node_mail *left = node_mail_new(NODE_MAIL_LEFT);
-    left->status = finish(l);
+    left->status = finish(l, next.status);
     node_learner_post(l, left);
     return NULL;
 }
@@ -212,8 +194,22 @@ static void release(struct node_learner *l)
         train_model_kernels(l->options.model)->release(l->device_scratch);
     if (l->shards)
         node_shards_destroy(l->shards, node_clock_ns() + SHARDS_WAIT_NS);
-    free(l->before);
     free(l);
+}
+
+static void begin(struct node_learner *l)
+{
+    const struct node_config *config = l->options.config;
+    struct gossip_rounds_options rounds = l->options.resume;
+    rounds.local_steps = config->average.local_steps;
+    rounds.steps = config->train.steps;
+    l->pace = 1;
+    l->accuracy = l->totals.consensus = NAN;
+    l->learner = node_built_in_learner(l->options.trainee);
+    l->learner.begin(l->learner.owner, 0, &l->vectors);
+    gossip_rounds_init(&l->rounds, &rounds);
+    if (l->options.unsettled)
+        l->learner.adopt(l->learner.owner, 0, GOSSIP_LEARNER_EXCHANGED, l->rounds.step);
 }
 
 enum base_error node_learner_start(const struct node_learner_options *options, struct node_learner **out)
@@ -222,19 +218,14 @@ enum base_error node_learner_start(const struct node_learner_options *options, s
     if (!l)
         return BASE_ENOMEM;
     l->options = *options;
-    l->round = options->first_round;
-    l->loss = l->accuracy = l->totals.consensus = NAN;
-    size_t bytes = train_model_parameters(options->model) * sizeof(float);
-    l->device_scratch = train_model_kernels(options->model)->alloc(bytes);
-    if (options->outer)
-        l->before = malloc(bytes);
-    if (!l->device_scratch || (options->outer && !l->before))
+    begin(l);
+    l->device_scratch = train_model_kernels(options->model)->alloc(l->learner.parameters * sizeof(float));
+    if (!l->device_scratch)
         goto fail;
     if (options->config->data.takeover && options->config->data.shards > 1 &&
-        node_shards_create(options->config, train_trainer_data(options->trainer), &l->shards) != BASE_OK)
+        node_shards_create(options->config, train_trainer_data(options->trainee->trainer), &l->shards) !=
+            BASE_OK)
         goto fail;
-    if (l->before)
-        memcpy(l->before, train_trainer_model(options->trainer), bytes);
     if (pthread_create(&l->thread, NULL, learn, l) != 0)
         goto fail;
     *out = l;

@@ -1,25 +1,23 @@
-// The learner thread: local steps, round boundaries, outer momentum, evaluation, metrics.jsonl. Owns the
-// trainer.
+// The learner thread: carries out what gossip/life/rounds.h says comes next, with the built-in trainer behind
+// gossip/life/learner.h; evaluation, metrics.jsonl. Owns the trainer.
 #ifndef NODE_LEARNER_H
 #define NODE_LEARNER_H
 
-#include "node/config.h"
+#include "node/built_in.h"
 #include "node/counters.h"
 #include "node/mail.h"
 #include "node/mailbox.h"
 #include "node/metrics.h"
-#include "train/trainer.h"
 
 struct node_learner;
 
 struct node_learner_options {
     const struct node_config *config; // all borrowed
-    struct train_trainer *trainer;    // on this node's shard; after join it takes no more steps
+    struct node_built_in *trainee;    // on this node's shard; after join it takes no more steps
     struct train_model *model;
-    const struct train_dataset *test;
-    float *outer;         // [parameters] V of the outer momentum, or NULL when it is off (in checkpoints:
-                          // "outer.momentum")
-    uint64_t first_round; // rounds done before a resume
+    const struct train_dataset *test;    // to measure on, or NULL
+    struct gossip_rounds_options resume; // where it begins: round, step, resumed, open, open_scale
+    bool unsettled; // resumed: EXCHANGED of that round is still to be told to the learner
     struct node_metrics *metrics;
     struct node_mailbox *inbox, *worker, *loop;
     struct node_counters *counters;

@@ -2,14 +2,10 @@
 #include "base/log.h"
 #include "node/clock.h"
 #include "node/learner_private.h"
+#include <stdlib.h>
 #include <string.h>
 
 #define PROGRESS_EVERY_NS (100 * NODE_MILLISECOND_NS)
-
-bool node_learner_stopped(const struct node_learner *l)
-{
-    return atomic_load_explicit(&l->options.counters->stop, memory_order_relaxed);
-}
 
 // Loop and worker drain their boxes until they have heard of the learner's end.
 static void post(struct node_mailbox *box, struct node_mail *mail)
@@ -32,50 +28,60 @@ void node_learner_tell(struct node_learner *l, const char *state, bool always)
     l->state = state;
     l->progress_ns = now_ns;
     struct node_mail *mail = node_mail_new(NODE_MAIL_PROGRESS);
-    mail->progress = (struct node_progress){.round = l->round,
-                                            .step = train_trainer_steps_done(l->options.trainer),
+    mail->progress = (struct node_progress){.round = l->rounds.round,
+                                            .step = l->rounds.step,
                                             .exchanges = l->totals.exchanges,
-                                            .loss = l->loss,
+                                            .loss = l->options.trainee->loss,
                                             .accuracy = l->accuracy,
                                             .consensus = l->totals.consensus,
-                                            .rate = train_trainer_rate(l->options.trainer),
+                                            .rate = train_trainer_rate(l->options.trainee->trainer),
+                                            .rollbacks = l->rounds.unusable_rounds,
+                                            .rollbacks_in_row = l->rounds.unusable_in_row,
                                             .state = state};
     node_learner_post(l, mail);
 }
 
-// Who has done the last step needs no other examples.
+// After the last step no other examples are needed.
 static void want_shards(struct node_learner *l, const struct node_mail *mail)
 {
     const uint32_t *living = (const void *)mail->bytes; // malloc'ed, so it is aligned
-    if (l->shards && train_trainer_steps_done(l->options.trainer) < l->options.config->train.steps)
+    if (l->shards && l->rounds.state < GOSSIP_ROUNDS_FINISHED)
         node_shards_want(l->shards, living, mail->n_bytes / sizeof *living);
 }
 
 static void note(struct node_learner *l, const struct node_mail *mail)
 {
+    struct gossip_order order = {
+        .round = mail->progress.round, .step = mail->progress.step, .away = mail->away};
     switch (mail->kind) {
     case NODE_MAIL_START:
-        l->orders.start = true;
-        l->orders.fetch |= mail->status == 1;
-        break;
-    case NODE_MAIL_LEAVE:
-        l->orders.leave = true;
+        order.kind = GOSSIP_ORDER_START;
+        order.fetch = mail->status == 1;
         break;
     case NODE_MAIL_FETCH_AGAIN:
-        l->orders.fetch = true;
+        order.kind = GOSSIP_ORDER_FETCH;
         break;
     case NODE_MAIL_PAUSE:
-        l->orders.paused = mail->status == 1;
+        order.kind = GOSSIP_ORDER_PAUSE;
+        order.on = mail->status == 1;
+        break;
+    case NODE_MAIL_STOP_AT:
+        order.kind = GOSSIP_ORDER_STOP;
         break;
     case NODE_MAIL_ALONE:
-        l->orders.alone = true;
+        order.kind = GOSSIP_ORDER_ALONE;
+        order.fetch = mail->status == 1;
+        break;
+    case NODE_MAIL_LEAVE:
+        order.kind = GOSSIP_ORDER_LEAVE;
         break;
     case NODE_MAIL_SHARDS:
         want_shards(l, mail);
-        break;
+        return;
     default:
-        break;
+        return;
     }
+    gossip_rounds_order(&l->rounds, &order);
 }
 
 void node_learner_listen(struct node_learner *l, bool wait)
@@ -86,30 +92,21 @@ void node_learner_listen(struct node_learner *l, bool wait)
         if (mail)
             note(l, mail);
         node_mail_free(mail);
-    } while (mail && !wait);
+        wait = false;
+    } while (mail);
 }
 
-static struct node_round round_of(struct node_learner *l)
-{
-    struct train_trainer *trainer = l->options.trainer;
-    bool corrects = l->options.config->average.drift_correction;
-    return (struct node_round){.round = l->round + 1,
-                               .step = train_trainer_steps_done(trainer),
-                               .model = train_trainer_model(trainer),
-                               .second_moment = train_trainer_second_moment(trainer),
-                               .correction = corrects ? train_trainer_correction(trainer) : NULL,
-                               .outer = l->options.outer};
-}
-
-// A stop ends a fetch, which else lasts until somebody gives; any other rendezvous ends by itself.
+// An order may end a fetch, which else lasts until somebody gives; any other rendezvous ends by itself.
 static void settle(struct node_learner *l, struct node_round *round)
 {
     struct node_mail *mail = node_mail_new(NODE_MAIL_ROUND);
     bool ended = !round->fetch;
+    round->step = l->rounds.step;
+    round->round_start = l->vectors.round_start;
     mail->round = round;
     post(l->options.worker, mail);
     for (bool done = false; !done;) {
-        if (!ended && node_learner_stopped(l)) {
+        if (!ended && gossip_rounds_gives_up(&l->rounds)) {
             post(l->options.worker, node_mail_new(NODE_MAIL_FETCH));
             ended = true;
         }
@@ -122,70 +119,84 @@ static void settle(struct node_learner *l, struct node_round *round)
     l->totals = round->totals;
 }
 
-// A node that takes longer for its steps takes larger ones, so that its data count as much (DESIGN: rounds).
-static void scale_rate(struct node_learner *l, double pace)
+// What was not finite is no checkpoint; the next boundary is tried.
+static bool checkpoint_is_due(const struct node_learner *l, const struct gossip_rounds_meet *meet)
 {
-    if (l->options.config->train.scale_rate)
-        train_trainer_scale(l->options.trainer, pace);
+    uint64_t every_ns = l->options.config->checkpoint.every_ns;
+    return meet->last ||
+           (meet->meets && !meet->unusable && every_ns > 0 && node_clock_ns() - l->checkpoint_ns >= every_ns);
 }
 
-enum base_error node_learner_meet(struct node_learner *l, bool meets, float step_scale, bool checkpoint)
+// One that failed is tried again at the next boundary.
+static void note_checkpoint(struct node_learner *l, const struct node_round *round)
 {
-    train_trainer_fetch(l->options.trainer);
-    struct node_round round = round_of(l);
-    round.meets = meets;
-    round.step_scale = step_scale;
-    round.checkpoint = checkpoint;
-    round.pace_ns = node_pace_ns(&l->pace);
-    round.pace = 1;
+    l->checkpoint_failed = round->checkpoint && round->checkpoint_error != BASE_OK;
+    if (round->checkpoint)
+        l->checkpoint_ns = l->checkpoint_failed ? 0 : node_clock_ns();
+}
+
+void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *meet)
+{
+    struct node_round round = {.meet = *meet,
+                               .pace_ns = l->step_ns,
+                               .model = l->vectors.model,
+                               .second_moment = l->vectors.second_moment,
+                               .correction = l->vectors.correction,
+                               .outer = l->vectors.outer,
+                               .checkpoint = checkpoint_is_due(l, meet),
+                               .round = meet->round,
+                               .met = true,
+                               .pace = 1};
+    if (meet->last)
+        node_learner_tell(l, l->rounds.orders.stop ? "stopping" : "lingering", true);
+    train_trainer_fetch(l->options.trainee->trainer);
     settle(l, &round);
-    if (meets)
-        scale_rate(l, round.pace);
-    train_trainer_store(l->options.trainer);
-    return round.checkpoint_error;
+    note_checkpoint(l, &round);
+    if (meet->meets)
+        l->pace = round.pace;
+    gossip_rounds_met(&l->rounds, round.round, round.met);
+    l->round_is_over = meet->meets && !l->rounds.stepped;
 }
 
-// Trainer, round and step go on where the donor was. What only this node knew of the way (momentum) is
-// dropped: it belongs to another model. The schedule counts on from the donor's step, so that all end
-// together.
-static void go_on_from(struct node_learner *l, const struct node_round *round)
+static float *copy_of(const struct node_learner *l, const float *vector, bool *complete)
 {
-    struct train_trainer *trainer = l->options.trainer;
-    size_t bytes = train_model_parameters(l->options.model) * sizeof(float);
-    struct train_state_vector vectors[4];
-    size_t n = train_trainer_state_vectors(trainer, vectors);
-    for (size_t i = 0; i < n; i++)
-        if (vectors[i].values != round->second_moment)
-            memset(vectors[i].values, 0, bytes);
-    struct train_cursor cursor = train_trainer_cursor(trainer);
-    uint64_t steps = l->options.config->train.steps;
-    cursor.step = round->step < steps ? round->step : steps;
-    BASE_ASSERT(train_trainer_seek(trainer, &cursor) == BASE_OK); // it is its own cursor
-    l->round = round->round;
-    if (l->before)
-        memcpy(l->before, round->model, bytes);
+    size_t bytes = l->learner.parameters * sizeof *vector;
+    float *copy = vector ? malloc(bytes) : NULL;
+    *complete = *complete && (copy || !vector);
+    if (copy)
+        memcpy(copy, vector, bytes);
+    return copy;
 }
 
-static void fetch(struct node_learner *l)
+static void move(const struct node_learner *l, float *to, const float *from)
 {
-    l->orders.fetch = false;
+    if (to)
+        memcpy(to, from, l->learner.parameters * sizeof *to);
+}
+
+// Into vectors of their own: half of a snapshot is none, and what this node has stays whole.
+void node_learner_fetch(struct node_learner *l)
+{
+    bool memory = true;
+    struct node_round round = {.fetch = true,
+                               .model = copy_of(l, l->vectors.model, &memory),
+                               .second_moment = copy_of(l, l->vectors.second_moment, &memory),
+                               .outer = copy_of(l, l->vectors.outer, &memory),
+                               .correction = l->vectors.correction};
     node_learner_tell(l, "fetching", true);
-    train_trainer_fetch(l->options.trainer);
-    struct node_round round = round_of(l);
-    round.fetch = true;
-    settle(l, &round);
-    if (round.fetched)
-        go_on_from(l, &round);
-    l->incomplete = !round.fetched;
-}
-
-// The rendezvous leaves with the worker what donors need, and takes in what has come until now.
-static void pause_here(struct node_learner *l)
-{
-    (void)node_learner_meet(l, false, 0, false);
-    node_learner_tell(l, "paused", true);
-    while (l->orders.paused && !l->orders.fetch && !node_learner_stopped(l))
-        node_learner_listen(l, true);
+    if (memory)
+        settle(l, &round);
+    else
+        base_log(BASE_LOG_ERROR, "out_of_memory", "no snapshot can be fetched");
+    if (round.fetched) {
+        move(l, l->vectors.model, round.model);
+        move(l, l->vectors.second_moment, round.second_moment);
+        move(l, l->vectors.outer, round.outer);
+    }
+    gossip_rounds_fetched(&l->rounds, round.fetched, round.round, round.step);
+    free(round.model);
+    free(round.second_moment);
+    free(round.outer);
 }
 
 static void tell_takeover(const struct node_shards_set *set)
@@ -199,28 +210,16 @@ static void tell_takeover(const struct node_shards_set *set)
                  set->data->examples);
 }
 
-static void take_shards(struct node_learner *l)
+void node_learner_take_shards(struct node_learner *l)
 {
     struct node_shards_set set;
     struct base_reason why = {""};
     if (!l->shards || !node_shards_ready(l->shards, node_clock_ns(), &set))
         return;
-    enum base_error code = train_trainer_replace(l->options.trainer, set.data, set.weight, &why);
+    enum base_error code = train_trainer_replace(l->options.trainee->trainer, set.data, set.weight, &why);
     if (code == BASE_OK)
         tell_takeover(&set);
     else
         base_log(BASE_LOG_ERROR, "takeover", "training goes on with the examples at hand: %s", why.text);
     node_shards_settle(l->shards, code == BASE_OK);
-}
-
-void node_learner_obey(struct node_learner *l)
-{
-    node_learner_listen(l, false);
-    while ((l->orders.fetch || l->orders.paused) && !l->incomplete && !node_learner_stopped(l)) {
-        if (l->orders.fetch)
-            fetch(l);
-        else
-            pause_here(l);
-    }
-    take_shards(l);
 }

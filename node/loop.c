@@ -143,12 +143,13 @@ static void take_progress(struct node_loop *loop, const struct node_progress *pr
                              .kind = GOSSIP_LIFE_PROGRESS, .round = progress->round, .step = progress->step});
 }
 
-static void take_fetch(struct node_loop *loop, bool begins)
+static void take_fetch(struct node_loop *loop, const struct node_mail *mail)
 {
-    node_loop_live(loop, (struct gossip_life_event){.kind = begins ? GOSSIP_LIFE_WANTS : GOSSIP_LIFE_FETCHED,
-                                                    .round = loop->progress.round,
-                                                    .step = loop->progress.step,
-                                                    .ok = true});
+    node_loop_live(
+        loop, (struct gossip_life_event){.kind = mail->status == 1 ? GOSSIP_LIFE_WANTS : GOSSIP_LIFE_FETCHED,
+                                         .round = mail->progress.round,
+                                         .step = mail->progress.step,
+                                         .ok = mail->status >= 0});
 }
 
 static void handle(struct node_loop *loop, struct node_mail *mail)
@@ -170,7 +171,7 @@ static void handle(struct node_loop *loop, struct node_mail *mail)
         take_progress(loop, &mail->progress);
         break;
     case NODE_MAIL_FETCH:
-        take_fetch(loop, mail->status != 0);
+        take_fetch(loop, mail);
         break;
     case NODE_MAIL_FINISHED:
         node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = mail->status != 1});

@@ -101,13 +101,8 @@ static void post_progress(struct node_loop *loop, enum node_mail_kind kind, int 
     mail->status = status;
     mail->progress.round = action->round;
     mail->progress.step = action->step;
+    mail->away = action->away;
     node_outbox_post(loop->learner, mail);
-}
-
-static void stop_learner(struct node_loop *loop)
-{
-    atomic_store(&loop->options.counters->stop, true);
-    node_loop_post(loop->learner, NODE_MAIL_LEAVE, 0); // wakes it where it waits
 }
 
 static void end(struct node_loop *loop, int status)
@@ -151,7 +146,7 @@ static void act(struct node_loop *loop, const struct gossip_life_action *action)
         post_progress(loop, NODE_MAIL_PAUSE, action->on, action);
         break;
     case GOSSIP_LIFE_STOP_AT:
-        stop_learner(loop);
+        post_progress(loop, NODE_MAIL_STOP_AT, 0, action);
         break;
     case GOSSIP_LIFE_ALONE:
         node_loop_post(loop->learner, NODE_MAIL_ALONE, action->fetch);
@@ -193,6 +188,7 @@ void node_loop_live(struct node_loop *loop, struct gossip_life_event event)
         event = (struct gossip_life_event){.kind = GOSSIP_LIFE_LOOK};
     }
     loop->acting = false;
+    atomic_store(&loop->options.counters->others, gossip_life_others(loop->life));
 }
 
 void node_loop_consider(struct node_loop *loop)

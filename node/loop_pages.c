@@ -110,13 +110,23 @@ static char *render(struct node_loop *loop, char *(*page)(const struct node_stat
     return text;
 }
 
+static void answer_health(const struct node_loop *loop, struct node_http_answer *answer)
+{
+    char complaint[256];
+    answer->constant = "ok\n";
+    if (!node_status_complaint(&loop->progress, complaint, sizeof complaint))
+        return;
+    answer->status = 503;
+    answer->text = strdup(complaint);
+}
+
 void node_loop_answer(void *owner, const char *path, struct node_http_answer *answer)
 {
     struct node_loop *loop = owner;
     answer->status = 200;
     answer->type = "text/plain; charset=utf-8";
     if (strcmp(path, "/healthz") == 0) {
-        answer->constant = "ok\n";
+        answer_health(loop, answer);
     } else if (strcmp(path, "/status") == 0) {
         answer->type = "application/json";
         answer->text = render(loop, node_status_json);

@@ -6,6 +6,7 @@
 
 #include "gossip/exchange/exchange.h"
 #include "gossip/id.h"
+#include "gossip/life/rounds.h"
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,19 +30,20 @@ enum node_mail_kind {
     NODE_MAIL_SEND,  // peer, bytes: one plaintext message, header and payloads
     NODE_MAIL_CLOSE, // peer, text: its bytes broke the protocol; end the link
     NODE_MAIL_EDGES, // bytes: struct node_edge_status[]; totals
-    NODE_MAIL_FETCH, // status: 1 a snapshot is wanted (tell DONORS), 0 it is complete
+    NODE_MAIL_FETCH, // status: 1 a snapshot is wanted (tell DONORS), 0 it is complete (progress.round, .step:
+                     // its), -1 it was ended without one
     // learner -> loop
     NODE_MAIL_PROGRESS, // progress
     NODE_MAIL_FINISHED, // last step done: tell the peers, answer them until they are done too or linger has
                         // passed. status: 1 steps were left, but all others have finished
     NODE_MAIL_LEFT,     // final checkpoint written: say BYE, flush and end the loop. status: exit status
-    // loop -> learner
-    NODE_MAIL_START, // peers are there, or start_timeout has passed; status: 1 others train already, fetch
-                     // first
-    NODE_MAIL_FETCH_AGAIN, // at the next boundary take a snapshot instead of what was trained (partition:
-                           // majority)
-    NODE_MAIL_PAUSE,       // status: 1 wait at the next boundary, 0 go on (partition: pause-minority)
-    NODE_MAIL_ALONE,       // all others have finished: the next boundary ends training
+    // loop -> learner; all take effect at its next boundary (gossip/life/rounds.h)
+    NODE_MAIL_START, // training may begin. status: 1 fetch a model first; progress.round, progress.step: the
+                     // cluster's, taken where they are higher; away: this node was not there meanwhile
+    NODE_MAIL_FETCH_AGAIN, // take a snapshot instead of what was trained
+    NODE_MAIL_PAUSE,       // status: 1 take no step, 0 go on; progress as in START
+    NODE_MAIL_STOP_AT,     // end at the boundary of progress.round; 0: the next one
+    NODE_MAIL_ALONE,       // all others have finished: training ends. status: 1 with the model of one of them
     NODE_MAIL_SHARDS,      // bytes: uint32_t[]: shards whose node is alive, ascending
     NODE_MAIL_LEAVE,       // after FINISHED: the peers are done, or linger has passed
 };
@@ -56,21 +58,23 @@ struct node_progress {
     uint64_t round, step, exchanges;
     double loss, accuracy, consensus; // NAN: not measured; accuracy is the latest measured
     double rate;
+    uint64_t rollbacks;        // rounds so far whose model was not finite: the published one came back
+    unsigned rollbacks_in_row; // the latest of them
     const char *state; // constant: "waiting", "fetching", "training", "paused", "lingering", "stopping"
 };
 
 struct node_round { // one rendezvous of learner and worker
-    uint64_t round;
-    bool meets; // false: only take in pending corrections; the learner stands still afterwards (its last
-                // round, or it waits now), so what donors need is kept
-    float step_scale;
+    struct gossip_rounds_meet meet;
     uint64_t pace_ns; // time of one local step of this node; 0: not known yet
     float *model, *second_moment, *correction;
-    float *outer;    // outer momentum, or NULL: for donors and when fetching
-    uint64_t step;   // local steps done
-    bool fetch;      // fill the vectors from a donor's snapshot instead; round and step become its
-    bool fetched;    // out: that is done; false: it was ended before
-    bool checkpoint; // write one while everything stands still
+    float *outer,
+        *round_start; // outer momentum and its x0, or NULL: for donors, checkpoints and when fetching
+    uint64_t step;    // local steps done
+    bool fetch;       // fill the vectors from a donor's snapshot instead; round and step become its
+    bool fetched;     // out: that is done; false: it was ended before
+    bool checkpoint;  // write one while everything stands still
+    uint64_t round;   // out: that the node goes on from; of a snapshot: rounds that it has behind it
+    bool met;         // out: the exchange of this round was made, or none was due
     struct gossip_exchange_totals totals; // out
     double pace;                          // out: of this node's steps over the median of its neighbours'
     int checkpoint_error;                 // out: enum base_error
@@ -84,6 +88,7 @@ struct node_mail {
     _Atomic size_t *charged; // where n_bytes are counted until this mail is freed, or NULL
     char text[256];
     int status;
+    bool away;
     struct node_round *round; // borrowed
     struct node_progress progress;
     struct gossip_exchange_totals totals;

@@ -122,12 +122,19 @@ static enum base_error make_training(struct node_setup *s, struct base_reason *w
         return base_fail_context(why, code, "model");
     size_t d = train_model_parameters(s->model);
     s->start = malloc(d * sizeof *s->start);
-    if (s->config->average.outer_momentum > 0)
+    bool outer = s->config->average.outer_momentum > 0;
+    if (outer) {
         s->outer = calloc(d, sizeof *s->outer);
-    if (!s->start || (s->config->average.outer_momentum > 0 && !s->outer))
+        s->round_start = malloc(d * sizeof *s->round_start);
+    }
+    if (!s->start || (outer && (!s->outer || !s->round_start)))
         return base_fail(why, BASE_ENOMEM, "out of memory for a model of %zu parameters", d);
     train_model_initialise(s->model, s->config->model.seed, s->start);
+    if (outer)
+        memcpy(s->round_start, s->start, d * sizeof *s->round_start);
     code = node_setup_trainer(s->config, s->name, s->model, &s->train, s->start, &s->trainer, why);
+    s->trainee = (struct node_built_in){
+        .config = s->config, .trainer = s->trainer, .outer = s->outer, .round_start = s->round_start};
     return code == BASE_OK ? BASE_OK : base_fail_context(why, code, "train");
 }
 
@@ -137,6 +144,7 @@ static struct node_checkpoint_parts checkpoint_parts(struct node_setup *s)
                                           .trainer = s->trainer,
                                           .exchange = s->exchange,
                                           .outer = s->outer,
+                                          .round_start = s->round_start,
                                           .round = s->round,
                                           .model_seed = s->config->model.seed,
                                           .boot = s->boot,
@@ -148,7 +156,10 @@ enum base_error node_setup_checkpoint(void *context, const struct node_round *ro
 {
     struct node_setup *s = context;
     struct node_checkpoint_parts parts = checkpoint_parts(s);
-    parts.round = round->meets ? round->round : round->round - 1; // rounds done
+    parts.round = round->meet.meets ? round->meet.round : round->meet.round - 1; // rounds done
+    parts.unsettled = round->meet.meets;
+    parts.open = round->meet.open;
+    parts.open_scale = round->meet.step_scale;
     enum base_error code =
         node_checkpoint_write(s->config->node.dir, s->config->checkpoint.keep, &parts, why);
     if (code == BASE_OK)
@@ -179,6 +190,9 @@ static enum base_error resume_training(struct node_setup *s, bool resume, struct
         return base_fail_context(why, code, "--resume");
     s->resumed = true;
     s->round = parts.round;
+    s->unsettled = parts.unsettled;
+    s->open = parts.open;
+    s->open_scale = parts.open_scale;
     s->boot = parts.boot + 1;
     train_trainer_store(s->trainer);
     base_log(BASE_LOG_INFO, "resume", "from step %llu, round %llu",
@@ -338,6 +352,7 @@ void node_setup_destroy(struct node_setup *s)
     explicit_bzero(s->psk, sizeof s->psk);
     free(s->start);
     free(s->outer);
+    free(s->round_start);
     if (s->lock >= 0)
         close(s->lock);
     *s = (struct node_setup){.lock = -1};

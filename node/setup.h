@@ -7,6 +7,7 @@
 #include "gossip/exchange/exchange.h"
 #include "gossip/session/identity.h"
 #include "node/boot.h"
+#include "node/built_in.h"
 #include "node/config.h"
 #include "node/metrics.h"
 #include "node/worker.h"
@@ -28,10 +29,13 @@ struct node_setup {
     struct train_dataset train, test;
     struct train_model *model;
     struct train_trainer *trainer;
-    float *start;         // [parameters] the seed model
-    float *outer;         // [parameters], or NULL without outer momentum
-    uint64_t round, boot; // of a resume
-    bool resumed;         // from a checkpoint
+    float *start;                 // [parameters] the seed model
+    float *outer, *round_start;   // [parameters] V and x0, or NULL without outer momentum
+    struct node_built_in trainee; // the trainer as a learner
+    uint64_t round, boot;         // of a resume, as those that follow
+    bool resumed;                 // from a checkpoint
+    bool unsettled, open;         // struct node_checkpoint_parts
+    float open_scale;
     struct node_boot starts;
     uint64_t life; // random number of this process
     char boot_path[NODE_PATH_BYTES], events_path[NODE_PATH_BYTES];

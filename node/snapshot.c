@@ -90,10 +90,11 @@ void node_snapshot_round(struct node_snapshot *snapshot, const struct node_round
     if (round->fetch)
         return;
     struct gossip_snapshot_vectors vectors = {.part = {round->model, round->outer, round->second_moment},
-                                              .round = round->meets ? round->round : round->round - 1,
+                                              .round = round->meet.meets ? round->meet.round
+                                                                         : round->meet.round - 1,
                                               .step = round->step};
     give(snapshot, &vectors, now_ns);
-    if (round->meets)
+    if (round->meet.meets)
         return;
     snapshot->still = keep(snapshot, GOSSIP_PART_OUTER, round->outer) &&
                       keep(snapshot, GOSSIP_PART_SECOND, round->second_moment);

@@ -181,6 +181,18 @@ static json_t *edges_json(const struct node_status *s)
     return list;
 }
 
+bool node_status_complaint(const struct node_progress *progress, char *text, size_t bytes)
+{
+    if (progress->rollbacks_in_row < 2) // once may be an outlier of the data
+        return false;
+    snprintf(text, bytes,
+             "loss or model was not finite %u rounds in a row: each time the last model that was published "
+             "came back; "
+             "after %u the node ends\n",
+             progress->rollbacks_in_row, GOSSIP_ROUNDS_UNUSABLE_MAX);
+    return true;
+}
+
 char *node_status_json(const struct node_status *s)
 {
     json_t *root = json_object();
@@ -194,6 +206,8 @@ char *node_status_json(const struct node_status *s)
     json_object_set_new(root, "loss", number(s->progress.loss));
     json_object_set_new(root, "accuracy", number(s->progress.accuracy));
     json_object_set_new(root, "rate", number(s->progress.rate));
+    json_object_set_new(root, "rollbacks", count(s->progress.rollbacks));
+    json_object_set_new(root, "rollbacks_in_row", count(s->progress.rollbacks_in_row));
     json_object_set_new(root, "parameters", count(s->parameters));
     json_object_set_new(root, "model", json_string(s->model));
     json_object_set_new(root, "consensus", number(s->totals.consensus));

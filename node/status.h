@@ -49,5 +49,7 @@ struct node_status {
 
 char *node_status_json(const struct node_status *status);    // malloc'ed; NULL: out of memory
 char *node_status_metrics(const struct node_status *status); // malloc'ed; NULL: out of memory
+// /healthz: what is wrong with the training, for people, into text[bytes]; false: nothing is.
+bool node_status_complaint(const struct node_progress *progress, char *text, size_t bytes);
 
 #endif

@@ -194,6 +194,9 @@ static void write_metrics(FILE *out, const struct node_status *s)
     metric(out, "test_accuracy_ratio", "gauge", "Latest measured accuracy on the test set, 0 to 1.",
            s->progress.accuracy);
     metric(out, "learning_rate", "gauge", "Learning rate of the next step.", s->progress.rate);
+    metric(out, "rollbacks_total", "counter",
+           "Rounds whose loss or model was not finite: the last published model came back.",
+           (double)s->progress.rollbacks);
     metric(out, "model_parameters", "gauge", "Length of the model vector.", (double)s->parameters);
     metric(out, "consensus_distance_ratio", "gauge",
            "Distance to the latest edge's reference relative to the model's norm.", s->totals.consensus);

@@ -60,12 +60,29 @@ static void write_checkpoint(struct node_worker *worker, struct node_round *roun
         base_log(BASE_LOG_ERROR, "checkpoint_failed", "%s (older checkpoints are still there)", why.text);
 }
 
-// Learner and edges stand still here: the exchange is not stepped and the learner waits.
+// Sync: the boundary is left without the exchange that it is for.
+static bool is_met(const struct node_worker *worker)
+{
+    struct gossip_edge_info info;
+    for (size_t i = 0;
+         worker->options.sync && worker->asks && i < gossip_exchange_edges(worker->options.exchange); i++) {
+        gossip_exchange_edge_info(worker->options.exchange, i, &info);
+        if (gossip_id_compare(&info.peer, &worker->partner) == 0)
+            return info.clock >= worker->round->meet.round;
+    }
+    return !worker->options.sync || !worker->asks;
+}
+
+// Learner and edges stand still here: the exchange is not stepped and the learner waits. Behind the last
+// rendezvous nothing is answered any more, so that the checkpoint is what the others know of this node.
 static void round_done(struct node_worker *worker)
 {
     struct node_round *round = worker->round;
     if (!round)
         return;
+    round->met = round->fetch || is_met(worker);
+    if (round->meet.last)
+        gossip_exchange_freeze(worker->options.exchange);
     worker->round = NULL;
     gossip_exchange_totals(worker->options.exchange, &round->totals);
     round->pace = gossip_exchange_pace(worker->options.exchange);
@@ -86,10 +103,13 @@ static void act(struct node_worker *worker, const struct gossip_exchange_actions
     bool done = false;
     for (size_t i = 0; i < actions->count; i++) {
         const struct gossip_exchange_action *action = &actions->list[i];
-        if (action->kind == GOSSIP_EXCHANGE_SEND)
+        if (action->kind == GOSSIP_EXCHANGE_SEND) {
             send_message(worker, &action->peer, &action->message);
-        else
-            done = true;
+            continue;
+        }
+        done = true;
+        if (worker->round && worker->round->meet.meets)
+            worker->round->round = action->round;
     }
     if (done)
         round_done(worker);
@@ -144,6 +164,8 @@ static void post_fetch(struct node_worker *worker, int status)
 {
     struct node_mail *mail = node_mail_new(NODE_MAIL_FETCH);
     mail->status = status;
+    mail->progress.round = worker->round->round;
+    mail->progress.step = worker->round->step;
     post_loop(worker, mail);
 }
 
@@ -177,6 +199,8 @@ static void end_fetch(struct node_worker *worker)
     if (!node_snapshot_fetching(worker->snapshot))
         return; // complete just before
     node_snapshot_end(worker->snapshot);
+    post_fetch(worker, -1);
+    node_worker_step_all_up(worker, GOSSIP_EXCHANGE_LINK_UP);
     round_done(worker);
 }
 
@@ -188,13 +212,20 @@ static void take_round(struct node_worker *worker, struct node_round *round)
         return;
     }
     node_worker_forget_edges(worker);
-    event.round.meets =
-        round->meets && !worker->options.local &&
-        node_graph_partner(worker->graph, round->round, &event.round.partner, &event.round.weight);
+    worker->asks =
+        round->meet.meets && !worker->options.local &&
+        node_graph_partner(worker->graph, round->meet.round, &worker->partner, &event.round.weight);
+    event.round.meets = worker->asks;
+    event.round.partner = worker->partner;
     event.round.pace_ns = round->pace_ns;
-    event.round.idle = !round->meets;
-    event.round.round = round->round;
-    event.round.step_scale = round->step_scale;
+    event.round.idle = !round->meet.meets;
+    event.round.others = atomic_load_explicit(&worker->options.counters->others, memory_order_relaxed);
+    event.round.standing = round->meet.finished ? GOSSIP_FINISHED
+                           : round->meet.away   ? GOSSIP_AWAY
+                                                : GOSSIP_PRESENT;
+    event.round.unusable = round->meet.unusable;
+    event.round.round = round->meet.round;
+    event.round.step_scale = round->meet.meets ? round->meet.step_scale : 0;
     event.round.model = round->model;
     event.round.second_moment = round->second_moment;
     event.round.correction = round->correction;

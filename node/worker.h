@@ -5,6 +5,7 @@
 #define NODE_WORKER_H
 
 #include "gossip/exchange/exchange.h"
+#include "node/counters.h"
 #include "node/mailbox.h"
 #include "topology/topology.h"
 
@@ -15,9 +16,11 @@ struct node_worker_options {
     struct gossip_exchange *exchange; // becomes the worker's while it runs
     struct gossip_id self;
     struct topology_options topology;
+    bool sync;                // average.mode
     bool local;               // no edge ever comes up and no round meets anybody; links stay as they are
     uint64_t forget_after_ns; // edges of a checkpoint whose peers nobody has seen by then are forgotten
-    struct node_mailbox *inbox, *loop, *learner; // borrowed
+    struct node_mailbox *inbox, *loop, *learner; // borrowed, as
+    struct node_counters *counters;
     // Writes a checkpoint; called on the worker thread while learner and edges stand still.
     enum base_error (*checkpoint)(void *context, const struct node_round *round, struct base_reason *why);
     void *checkpoint_context;

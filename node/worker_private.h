@@ -21,6 +21,8 @@ struct node_worker {
     bool absent_forgotten; // edges from a checkpoint whose peers did not come
     uint64_t started_ns;
     struct node_round *round; // being settled, or NULL
+    bool asks;                // its schedule names a partner:
+    struct gossip_id partner;
     bool edges_dirty;
     uint64_t edges_posted_ns;
 };

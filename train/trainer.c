@@ -182,6 +182,11 @@ const struct train_dataset *train_trainer_data(const struct train_trainer *train
     return trainer->feed.data;
 }
 
+const struct train_model *train_trainer_of(const struct train_trainer *trainer)
+{
+    return trainer->model;
+}
+
 void train_trainer_round_begin(struct train_trainer *trainer)
 {
     if (trainer->round != NULL) {
@@ -314,6 +319,13 @@ size_t train_trainer_state_vectors(struct train_trainer *trainer, struct train_s
     return count;
 }
 
+void train_trainer_store_state(struct train_trainer *trainer)
+{
+    send(trainer, &trainer->momentum);
+    send(trainer, &trainer->m);
+    send(trainer, &trainer->v);
+}
+
 struct train_cursor train_trainer_cursor(const struct train_trainer *trainer)
 {
     const struct train_feed *feed = &trainer->feed;
@@ -332,15 +344,19 @@ enum base_error train_trainer_seek(struct train_trainer *trainer, const struct t
     if (cursor->seed != trainer->feed.seed || cursor->position > trainer->home->examples) {
         return BASE_EINVAL;
     }
-    trainer->step = cursor->step;
     if (trainer->feed.data == trainer->home) {
         train_feed_seek(&trainer->feed, cursor->epoch, cursor->position);
     } else {
         train_feed_seek(&trainer->feed, cursor->epoch + 1, 0);
     }
-    train_trainer_store(trainer);
-    send(trainer, &trainer->momentum);
-    send(trainer, &trainer->m);
+    train_trainer_advance(trainer, cursor->step);
+    train_trainer_store_state(trainer);
     train_trainer_round_begin(trainer);
     return BASE_OK;
+}
+
+void train_trainer_advance(struct train_trainer *trainer, uint64_t step)
+{
+    trainer->step = step;
+    train_trainer_store(trainer);
 }

@@ -52,6 +52,7 @@ void train_trainer_destroy(struct train_trainer *trainer);
 enum base_error train_trainer_replace(struct train_trainer *trainer, const struct train_dataset *data,
                                       double weight, struct base_reason *why) BASE_CHECK;
 const struct train_dataset *train_trainer_data(const struct train_trainer *trainer); // of the next step
+const struct train_model *train_trainer_of(const struct train_trainer *trainer); // the model of its creation
 
 // One step on the next batch: epochs are seeded shuffles of the shard, without replacement.
 // `use_correction`: subtract the buffer of train_trainer_correction() outside the optimiser.
@@ -83,6 +84,8 @@ struct train_state_vector {
     float *values; // [parameters], host; borrowed
 };
 size_t train_trainer_state_vectors(struct train_trainer *trainer, struct train_state_vector vectors[4]);
+// Takes back what was written into them; nothing else may have been stepped since they were asked for.
+void train_trainer_store_state(struct train_trainer *trainer);
 // Where in the data: written to and read from checkpoints as numbers. Always about the data set of the
 // creation, because a resumed trainer begins with that: while another one is in its place, the cursor stands
 // at the end of an epoch, and seek() begins a new one.
@@ -90,6 +93,9 @@ struct train_cursor {
     uint64_t step, epoch, position, seed;
 };
 struct train_cursor train_trainer_cursor(const struct train_trainer *trainer);
+// Between two rounds, after vectors were changed: goes on at `step` of the schedule, wherever it stood. The
+// place in the data stays.
+void train_trainer_advance(struct train_trainer *trainer, uint64_t step);
 // After the model and the state vectors were filled in. BASE_EINVAL if it can't belong to this shard.
 enum base_error train_trainer_seek(struct train_trainer *trainer,
                                    const struct train_cursor *cursor) BASE_CHECK;

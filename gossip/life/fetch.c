@@ -110,8 +110,11 @@ void life_fetched(struct gossip_life *life, const struct gossip_life_event *even
         return;
     life->fetching = life->other_side_only = false;
     end_links(life);
-    if (!event->ok)
+    if (!event->ok) { // what it had before is whole
+        if (life->eligible)
+            life_go_on(life);
         return;
+    }
     life->round = event->round;
     life->step = event->step;
     life->late_ns = life->now_ns;

@@ -269,6 +269,11 @@ bool gossip_life_counts(const struct gossip_life *life)
     return life->eligible;
 }
 
+bool gossip_life_others(const struct gossip_life *life)
+{
+    return life->census.training > 0 && life->census.busy > 0;
+}
+
 bool gossip_life_stopping(const struct gossip_life *life)
 {
     return life->stopping;

@@ -227,6 +227,8 @@ enum gossip_life_state gossip_life_state(const struct gossip_life *life);
 unsigned gossip_life_pauses(const struct gossip_life *life); // enum gossip_life_pause bits
 bool gossip_life_isolated(const struct gossip_life *life);   // it trains and averages with nobody
 bool gossip_life_counts(const struct gossip_life *life);     // its state is complete (ELIGIBLE)
-bool gossip_life_stopping(const struct gossip_life *life);   // it was told to stop
+bool gossip_life_others(
+    const struct gossip_life *life); // others train, and have answered: event.round.others
+bool gossip_life_stopping(const struct gossip_life *life); // it was told to stop
 
 #endif

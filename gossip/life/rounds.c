@@ -178,7 +178,8 @@ static struct gossip_rounds_next meet(struct gossip_rounds *r, bool meets)
 
 static struct gossip_rounds_next end(struct gossip_rounds *r)
 {
-    bool failed = r->unusable_in_row >= GOSSIP_ROUNDS_UNUSABLE_MAX || (!r->complete && !r->orders.stop);
+    bool nothing = !r->complete && !r->orders.stop, alone = r->ended_alone && r->bereft;
+    bool failed = r->unusable_in_row >= GOSSIP_ROUNDS_UNUSABLE_MAX || nothing || alone;
 
     return (struct gossip_rounds_next){.todo = GOSSIP_ROUNDS_END, .status = failed};
 }
@@ -283,6 +284,7 @@ void gossip_rounds_fetched(struct gossip_rounds *r, bool complete, uint64_t roun
 {
     BASE_ASSERT(r->doing == GOSSIP_ROUNDS_FETCH);
     r->doing = GOSSIP_ROUNDS_WAIT;
+    r->bereft = !complete;
     if (!complete)
         return;
     r->complete = true;

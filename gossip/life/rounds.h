@@ -97,6 +97,7 @@ struct gossip_rounds {
     bool rested;      // nothing has been learnt since the latest rendezvous
     bool complete;    // the vectors are worth a checkpoint
     bool ended_alone; // before the last step
+    bool bereft;      // the model of those who have finished was not to be had
     unsigned unusable_in_row;
     uint64_t unusable_rounds; // so far
     struct {

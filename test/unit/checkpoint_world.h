@@ -24,7 +24,7 @@ struct learner { // one node's model, optimiser and outer momentum
     struct train_dataset data;
     struct train_model *model;
     struct train_trainer *trainer;
-    float *outer;
+    float *outer, *round_start;
     struct node_checkpoint_parts parts;
 };
 
@@ -50,7 +50,9 @@ static inline void learner_make(struct learner *learner, enum train_optimizer_ki
     float *start = calloc(parameters, sizeof *start);
     learner->outer = calloc(parameters, sizeof *learner->outer);
     assert_non_null(start);
+    learner->round_start = calloc(parameters, sizeof *learner->round_start);
     assert_non_null(learner->outer);
+    assert_non_null(learner->round_start);
     train_model_initialise(learner->model, 1, start);
     assert_int_equal(
         train_trainer_create(&options, learner->model, &learner->data, start, &learner->trainer, &why),
@@ -59,6 +61,7 @@ static inline void learner_make(struct learner *learner, enum train_optimizer_ki
     learner->parts = (struct node_checkpoint_parts){.model = learner->model,
                                                     .trainer = learner->trainer,
                                                     .outer = learner->outer,
+                                                    .round_start = learner->round_start,
                                                     .node = "node-01",
                                                     .model_seed = 1,
                                                     .boot = 4,
@@ -71,6 +74,7 @@ static inline void learner_free(struct learner *learner)
     train_model_destroy(learner->model);
     train_dataset_destroy(&learner->data);
     free(learner->outer);
+    free(learner->round_start);
 }
 
 static inline void learner_train(struct learner *learner, size_t steps)
@@ -191,6 +195,33 @@ static inline void rewrite(const char *path, const char *key, const char *value,
         snprintf(pairs[n_pairs++].value, sizeof pairs[0].value, "%s", put);
     }
     assert_int_equal(node_safetensors_write(path, tensors, n_tensors, pairs, n_pairs, &why), BASE_OK);
+    node_safetensors_free(file);
+}
+
+// Writes it again with one number of the tensor `name` changed, under a right digest.
+static inline void poison(const char *path, const char *name, float value)
+{
+    struct node_safetensors *file;
+    struct base_reason why = {.text = ""};
+    assert_int_equal(node_safetensors_read(path, 1 << 26, 1, &file, &why), BASE_OK);
+    const struct node_tensor *tensor = node_safetensors_find(file, name);
+    assert_non_null(tensor);
+    float *data = (float *)(uintptr_t)tensor->data; // malloc'ed with the file
+    data[tensor->bytes / sizeof value - 1] = value;
+    struct node_tensor tensors[32];
+    struct node_text_pair pairs[32];
+    size_t n_pairs = 0;
+    const char *at, *text;
+    for (size_t i = 0; i < node_safetensors_count(file); i++)
+        tensors[i] = *node_safetensors_at(file, i);
+    for (size_t i = 0; (at = node_safetensors_metadata_at(file, i, &text)) != NULL; i++) {
+        if (!strcmp(at, "digest"))
+            continue;
+        snprintf(pairs[n_pairs].key, sizeof pairs[0].key, "%s", at);
+        snprintf(pairs[n_pairs++].value, sizeof pairs[0].value, "%s", text);
+    }
+    assert_int_equal(
+        node_safetensors_write(path, tensors, node_safetensors_count(file), pairs, n_pairs, &why), BASE_OK);
     node_safetensors_free(file);
 }
 

@@ -280,6 +280,10 @@ static void who_is_left_alone_ends_with_the_model_of_the_finished(void **state)
             want_adopt(&rounds, GOSSIP_LEARNER_TAKEN, STEPS);
         assert_true(want_meet(&rounds, given ? 6 : 3).finished); // its own model where nobody has one
         assert_int_equal(rounds.ended_alone, !given);
+        gossip_rounds_met(&rounds, given ? 6 : 3, true);
+        want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, given ? STEPS : 10);
+        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_LEAVE});
+        want_end(&rounds, given ? 6 : 3, !given); // and then it says so
     }
 }
 

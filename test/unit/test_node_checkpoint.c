@@ -2,6 +2,7 @@
 // changes nothing.
 #include "checkpoint_world.h"
 
+#include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -64,6 +65,93 @@ static void outer_momentum_comes_and_goes(void **state)
     learner.outer[0] = 8.0f;
     assert_int_equal(resume(world, &learner, &why), BASE_OK);
     assert_true(learner.outer[0] == 0.0f);
+    learner_free(&learner);
+}
+
+static void what_is_not_finite_is_never_written(void **state)
+{
+    struct world *world = *state;
+    struct learner learner = {0};
+    struct base_reason why;
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    learner_make(&learner, TRAIN_SGD, 6);
+    struct train_state_vector vectors[4];
+    assert_int_equal(train_trainer_state_vectors(learner.trainer, vectors), 1);
+    struct {
+        float *place;
+        const char *name;
+    } cases[] = {{&train_trainer_model(learner.trainer)[5], "'model.layers.0.weight'"},
+                 {&vectors[0].values[7], "'state.sgd.momentum'"},
+                 {&learner.outer[9], "'outer.momentum'"}};
+    write_generation(world, &learner);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const float before = *cases[i].place;
+        *cases[i].place = bad[i];
+        learner.parts.round++;
+        assert_int_equal(node_checkpoint_write(world->directory, 3, &learner.parts, &why), BASE_ESTATE);
+        assert_non_null(strstr(why.text, cases[i].name));
+        *cases[i].place = before;
+    }
+    assert_int_equal(count_files(world->directory, ""), 1);
+    assert_int_equal(resume(world, &learner, &why), BASE_OK);
+    assert_int_equal(learner.parts.round, 0); // the older one is as it was
+    learner_free(&learner);
+}
+
+// From a version that did not look, say.
+static void what_is_not_finite_is_not_resumed(void **state)
+{
+    struct world *world = *state;
+    struct learner learner = {0};
+    struct base_reason why;
+    static const char *const names[] = {"model.layers.1.bias", "state.sgd.momentum", "outer.momentum"};
+    learner_make(&learner, TRAIN_SGD, 6);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        learner.parts.round = i;
+        write_generation(world, &learner);
+        poison(path_of(world, "checkpoint-0.safetensors"), names[i], i == 1 ? INFINITY : NAN);
+        const uint64_t before = learner_hash(&learner);
+        assert_int_equal(resume(world, &learner, &why), BASE_EFORMAT);
+        assert_non_null(strstr(why.text, names[i]));
+        assert_int_equal(learner_hash(&learner), before);
+    }
+    learner_free(&learner);
+}
+
+// The exchange of a round is in the model, but not yet in the outer momentum; or it is still to come.
+static void an_unfinished_round_comes_back(void **state)
+{
+    struct world *world = *state;
+    struct learner learner = {0};
+    struct base_reason why;
+    learner_make(&learner, TRAIN_SGD, 6);
+    for (int open = 0; open < 2; open++) {
+        learner.parts.open = open;
+        learner.parts.unsettled = !open;
+        learner.parts.open_scale = 0.3f;
+        learner.round_start[4] = 7;
+        write_generation(world, &learner);
+        learner.parts.open = learner.parts.unsettled = false;
+        learner.round_start[4] = 0;
+        assert_int_equal(resume(world, &learner, &why), BASE_OK);
+        assert_int_equal(learner.parts.open, open);
+        assert_int_equal(learner.parts.unsettled, !open);
+        assert_true(learner.round_start[4] == 7 && (!open || learner.parts.open_scale == 0.3f));
+    }
+    learner.parts.open = learner.parts.unsettled = false;
+    write_generation(world, &learner);
+    assert_int_equal(resume(world, &learner, &why), BASE_OK);
+    assert_true(learner.round_start[4] == train_trainer_model(learner.trainer)[4]); // a round begins here
+    assert_false(learner.parts.open || learner.parts.unsettled);
+    rewrite(path_of(world, "checkpoint-0.safetensors"), "seed", "5", NULL);
+    static const char *const wrong[] = {"nan", "inf", "-1", "", "1x"};
+    learner.parts.open = true;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        write_generation(world, &learner);
+        rewrite(path_of(world, "checkpoint-0.safetensors"), "open", wrong[i], NULL);
+        assert_int_equal(resume(world, &learner, &why), BASE_EFORMAT);
+        assert_non_null(strstr(why.text, "'open'"));
+    }
     learner_free(&learner);
 }
 
@@ -384,6 +472,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(sgd_goes_on_bit_for_bit, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(adamw_goes_on_bit_for_bit, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(outer_momentum_comes_and_goes, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(what_is_not_finite_is_never_written, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(what_is_not_finite_is_not_resumed, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(an_unfinished_round_comes_back, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(generations_are_kept, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(a_new_beginning_sets_later_generations_aside, world_set_up,
                                         world_tear_down),

@@ -390,7 +390,6 @@ static void inspect_tells_what_is_there(void **state)
     const struct gossip_id one = id_of(1);
     net_make(&net);
     exchange_some(&net, 4);
-    net.learner.outer[3] = NAN;
     net.learner.parts.round = 31;
     write_here(world, &net);
     const char *path = path_of(world, "checkpoint-0.safetensors");
@@ -406,7 +405,14 @@ static void inspect_tells_what_is_there(void **state)
             fail_msg("'%s' is missing in:\n%s", expected[i], text);
     const char *outer = strstr(text, "outer.momentum");
     assert_non_null(outer);
-    assert_memory_equal(strchr(outer, '\n') - 3, "  1", 3); // one NaN
+    assert_memory_equal(strchr(outer, '\n') - 3, "  0", 3); // no NaN
+    free(text);
+    poison(path, "outer.momentum", NAN);
+    poison(path, "state.sgd.momentum", INFINITY);
+    text = inspect(world, path, BASE_EFORMAT, &why);
+    outer = strstr(text, "outer.momentum");
+    assert_memory_equal(strchr(outer, '\n') - 3, "  1", 3); // it is told all the same
+    assert_non_null(strstr(why.text, "'state.sgd.momentum' holds 1 number"));
     free(text);
     flip(path, -1);
     text = inspect(world, path, BASE_EFORMAT, &why);

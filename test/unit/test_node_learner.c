@@ -2,6 +2,7 @@
 // played by the test, which answers each rendezvous.
 #include "kernels/kernels.h"
 #include "node/learner.h"
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,7 +24,8 @@ struct bench {
     struct node_counters counters;
     struct node_mailbox *inbox, *worker, *loop;
     struct node_learner *learner;
-    float outer[D];
+    struct node_built_in trainee;
+    float outer[D], round_start[D];
 };
 
 static void make_data(struct train_dataset *data)
@@ -38,6 +40,8 @@ static void make_data(struct train_dataset *data)
     for (size_t i = 0; i < EXAMPLES; i++)
         data->labels[i] = i % CLASSES;
 }
+
+static const struct train_dataset *test_set; // of the next bench, or NULL
 
 // `shape` may change the settings of node and trainer.
 static void bench_create_as(struct bench *bench, void (*shape)(struct node_config *, struct train_options *))
@@ -68,10 +72,15 @@ static void bench_create_as(struct bench *bench, void (*shape)(struct node_confi
     assert_int_equal(node_mailbox_create(64, &bench->inbox), BASE_OK);
     assert_int_equal(node_mailbox_create(64, &bench->worker), BASE_OK);
     assert_int_equal(node_mailbox_create(1024, &bench->loop), BASE_OK);
+    bench->trainee = (struct node_built_in){.config = &bench->config, .trainer = bench->trainer};
+    if (bench->config.average.outer_momentum > 0) {
+        bench->trainee.outer = bench->outer;
+        bench->trainee.round_start = bench->round_start;
+    }
     const struct node_learner_options learner = {.config = &bench->config,
-                                                 .trainer = bench->trainer,
+                                                 .trainee = &bench->trainee,
                                                  .model = bench->model,
-                                                 .outer = bench->outer,
+                                                 .test = test_set,
                                                  .metrics = bench->metrics,
                                                  .inbox = bench->inbox,
                                                  .worker = bench->worker,
@@ -123,8 +132,8 @@ static void answer(struct bench *bench, struct node_round *round)
 static void pass_round(struct bench *bench, uint64_t number, bool meets, uint64_t step)
 {
     struct node_round *round = take_round(bench);
-    assert_int_equal(round->round, number);
-    assert_int_equal(round->meets, meets);
+    assert_int_equal(round->meet.round, number);
+    assert_int_equal(round->meet.meets, meets);
     assert_int_equal(round->step, step);
     assert_false(round->fetch);
     answer(bench, round);
@@ -136,7 +145,7 @@ static void give_snapshot(struct bench *bench, uint64_t done, uint64_t step)
     struct node_round *round = take_round(bench);
     assert_true(round->fetch);
     assert_non_null(round->second_moment);
-    assert_ptr_equal(round->outer, bench->outer);
+    assert_ptr_not_equal(round->outer, bench->outer); // half of a snapshot must not be in the node's own
     for (size_t i = 0; i < D; i++)
         round->model[i] = round->second_moment[i] = round->outer[i] = 1;
     round->round = done;
@@ -173,7 +182,7 @@ static void pass_end_at(struct bench *bench, uint64_t next, uint64_t step, bool 
     node_mail_free(finished);
     order(bench, NODE_MAIL_LEAVE, 0);
     struct node_round *round = take_round(bench);
-    assert_true(round->checkpoint && !round->meets);
+    assert_true(round->checkpoint && round->meet.last && !round->meet.meets);
     assert_int_equal(round->step, step);
     answer(bench, round);
     struct node_mail *left = take_told(bench, NODE_MAIL_LEFT);
@@ -208,10 +217,10 @@ static void a_late_joiner_goes_on_at_the_snapshots_step(void **state)
     give_snapshot(&bench, 31, 90);
     wait_for_state(&bench, "training");
     struct node_round *round = take_round(&bench);
-    assert_int_equal(round->round, 32);
+    assert_int_equal(round->meet.round, 32);
     assert_int_equal(round->step, 95);
-    assert_true(round->step_scale > 0.0249f &&
-                round->step_scale < 0.0251f);                      // at half the rate, by the schedule
+    assert_true(round->meet.step_scale > 0.0249f &&
+                round->meet.step_scale < 0.0251f);                 // at half the rate, by the schedule
     assert_true(round->model[0] > 0.2f && round->model[0] < 0.8f); // 1 - outer momentum * 1, and a few steps
     assert_true(round->second_moment[0] > 0.9f);                   // had it begun anew it would be near 0
     answer(&bench, round);
@@ -251,8 +260,7 @@ static void orders_take_effect_at_the_next_boundary(void **state)
     give_snapshot(&bench, 40, 80); // first, and then the pause
     pass_round(&bench, 41, false, 80);
     wait_for_state(&bench, "paused");
-    atomic_store(&bench.counters.stop, true);
-    order(&bench, NODE_MAIL_LEAVE, 0);
+    order(&bench, NODE_MAIL_STOP_AT, 0);
     round = take_round(&bench);
     assert_true(round->checkpoint);
     answer(&bench, round);
@@ -308,8 +316,7 @@ static void a_stop_ends_a_fetch_and_leaves_no_checkpoint(void **state)
     bench_create(&bench);
     order(&bench, NODE_MAIL_START, 1);
     struct node_round *round = take_round(&bench);
-    atomic_store(&bench.counters.stop, true);
-    order(&bench, NODE_MAIL_LEAVE, 0);
+    order(&bench, NODE_MAIL_STOP_AT, 0);
     struct node_mail *mail = node_mailbox_take(bench.worker, UINT64_MAX);
     assert_int_equal(mail->kind, NODE_MAIL_FETCH);
     assert_int_equal(mail->status, 0);
@@ -338,18 +345,26 @@ static void a_fetch_that_fails_is_told(void **state)
 
 // The stop may come while the learner is in the middle of a round or has just brought it to the worker: that
 // one is answered like any other, and the last rendezvous follows.
-static void stop(struct bench *bench)
+// Returns what it told last.
+static struct node_progress stop(struct bench *bench)
 {
+    struct node_progress progress = {0};
     bool last = false;
-    atomic_store(&bench->counters.stop, true);
-    order(bench, NODE_MAIL_LEAVE, 0);
+    order(bench, NODE_MAIL_STOP_AT, 0);
     while (!last) {
         struct node_round *round = take_round(bench);
-        last = !round->meets;
+        last = round->meet.last;
         answer(bench, round);
     }
-    node_mail_free(take_told(bench, NODE_MAIL_LEFT));
+    for (bool left = false; !left;) {
+        struct node_mail *mail = node_mailbox_take(bench->loop, UINT64_MAX);
+        left = mail->kind == NODE_MAIL_LEFT;
+        if (mail->kind == NODE_MAIL_PROGRESS)
+            progress = mail->progress;
+        node_mail_free(mail);
+    }
     bench_destroy(bench);
+    return progress;
 }
 
 static void scaled(struct node_config *config, struct train_options *options)
@@ -372,14 +387,14 @@ static void a_slow_node_takes_larger_steps(void **state)
         double expected = LOCAL * 0.01;
         for (size_t i = 0; i < sizeof pace / sizeof *pace; i++) {
             struct node_round *round = take_round(&bench);
-            assert_true((double)round->step_scale > 0.9999 * expected &&
-                        (double)round->step_scale < 1.0001 * expected);
+            assert_true((double)round->meet.step_scale > 0.9999 * expected &&
+                        (double)round->meet.step_scale < 1.0001 * expected);
             assert_true(round->pace_ns > 0);
             round->pace = pace[i];
             expected = LOCAL * 0.01 * (scales ? pace[i] : 1);
             answer(&bench, round);
         }
-        stop(&bench);
+        (void)stop(&bench);
     }
 }
 
@@ -407,7 +422,209 @@ static void each_round_pulls_back_to_its_own_beginning(void **state)
         }
         answer(&bench, round);
     }
-    stop(&bench);
+    (void)stop(&bench);
+}
+
+static void spoiled(struct node_config *config, struct train_options *options)
+{
+    config->average.outer_momentum = 0.5;
+    config->checkpoint.every_ns = 1; // one at every boundary
+    *options = (struct train_options){
+        .optimizer = TRAIN_SGD, .rate = 0.1, .momentum = 0.9, .steps = STEPS, .batch = EXAMPLES};
+}
+
+static void rarely_saved(struct node_config *config, struct train_options *options)
+{
+    config->checkpoint.every_ns = 20000000; // two boundaries are much closer
+    config->train.steps = options->steps = UINT64_MAX;
+    options->schedule.count = 0;
+}
+
+static void measured(struct node_config *config, struct train_options *options)
+{
+    (void)options;
+    config->average.outer_momentum = 0;
+    config->train.eval_rounds = 1;
+}
+
+static bool all_finite(const float *values)
+{
+    bool finite = true;
+    for (size_t i = 0; i < D; i++)
+        finite = finite && isfinite(values[i]);
+    return finite;
+}
+
+// As the exchange does it: the published model comes back instead of one that is not finite.
+static void roll_back(struct bench *bench, struct node_round *round)
+{
+    for (size_t i = 0; i < D; i++)
+        round->model[i] = 0.25f;
+    answer(bench, round);
+}
+
+// The first example is spoiled: every loss and gradient is NaN, and with the gradient the momentum.
+static void ten_rounds_that_are_not_finite_end_the_node(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_create_as(&bench, spoiled);
+    order(&bench, NODE_MAIL_START, 0);
+    struct node_round *round = take_round(&bench);
+    assert_true(round->checkpoint && !round->meet.unusable && all_finite(round->model));
+    bench.data.x[0] = NAN;
+    answer(&bench, round);
+    for (unsigned i = 1; i <= GOSSIP_ROUNDS_UNUSABLE_MAX; i++) {
+        round = take_round(&bench);
+        assert_int_equal(round->meet.round, i + 1);
+        assert_true(round->meet.unusable && round->meet.meets && !round->checkpoint);
+        roll_back(&bench, round);
+    }
+    round = take_round(&bench);
+    assert_true(round->meet.last && round->checkpoint && !round->meet.unusable);
+    struct train_state_vector vectors[4];
+    assert_int_equal(train_trainer_state_vectors(bench.trainer, vectors), 1);
+    assert_true(all_finite(round->model) && all_finite(round->outer) && all_finite(vectors[0].values));
+    assert_true(round->model[3] == 0.25f && vectors[0].values[3] == 0);
+    answer(&bench, round);
+    struct node_mail *left = take_told(&bench, NODE_MAIL_LEFT);
+    assert_int_equal(left->status, 1);
+    node_mail_free(left);
+    bench_destroy(&bench);
+}
+
+static void one_round_that_is_not_finite_is_forgotten(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_create_as(&bench, spoiled);
+    order(&bench, NODE_MAIL_START, 0);
+    struct node_round *round = take_round(&bench);
+    bench.data.x[0] = NAN;
+    answer(&bench, round);
+    round = take_round(&bench);
+    assert_true(round->meet.unusable);
+    bench.data.x[0] = 0;
+    roll_back(&bench, round);
+    round = take_round(&bench);
+    assert_false(round->meet.unusable);
+    assert_true(all_finite(round->model) && round->step == 3 * LOCAL); // the schedule has gone on
+    answer(&bench, round);
+    struct node_progress told = stop(&bench);
+    assert_int_equal(told.rollbacks, 1);
+    assert_int_equal(told.rollbacks_in_row, 0);
+}
+
+static void a_checkpoint_that_failed_is_tried_again_at_the_next_boundary(void **state)
+{
+    struct bench bench;
+    (void)state;
+    for (int fails = 0; fails < 2; fails++) {
+        bench_create_as(&bench, rarely_saved);
+        order(&bench, NODE_MAIL_START, 0);
+        uint64_t number = 0;
+        struct node_round *round = take_round(&bench);
+        for (; !round->checkpoint; round = take_round(&bench)) {
+            assert_int_equal(round->meet.round, ++number);
+            answer(&bench, round);
+        }
+        round->checkpoint_error = fails ? BASE_EIO : BASE_OK;
+        answer(&bench, round);
+        round = take_round(&bench);
+        assert_int_equal(round->checkpoint, fails); // else it is due after a while only
+        answer(&bench, round);
+        (void)stop(&bench);
+    }
+}
+
+// What has come must not be taken from the last published model.
+static void half_a_snapshot_leaves_the_node_as_it_was(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_create(&bench);
+    order(&bench, NODE_MAIL_START, 0);
+    struct node_round *round = take_round(&bench);
+    order(&bench, NODE_MAIL_ALONE, 1);
+    float before[D];
+    memcpy(before, round->model, sizeof before);
+    answer(&bench, round);
+    round = take_round(&bench);
+    assert_true(round->fetch);
+    for (size_t i = 0; i < D; i++)
+        round->model[i] = round->second_moment[i] = round->outer[i] = NAN;
+    answer(&bench, round); // and the donor is gone
+    round = take_round(&bench);
+    assert_true(round->meet.finished && !round->meet.meets);
+    assert_memory_equal(round->model, before, sizeof before);
+    assert_true(all_finite(round->outer) && all_finite(round->second_moment));
+    answer(&bench, round);
+    node_mail_free(take_told(&bench, NODE_MAIL_FINISHED));
+    order(&bench, NODE_MAIL_LEAVE, 0);
+    round = take_round(&bench);
+    assert_true(round->checkpoint); // its own state is whole
+    answer(&bench, round);
+    struct node_mail *left = take_told(&bench, NODE_MAIL_LEFT);
+    assert_int_equal(left->status, 1); // and not the cluster's
+    node_mail_free(left);
+    bench_destroy(&bench);
+}
+
+// Of the optimiser only what the donor gave.
+static void a_model_that_is_fetched_has_no_old_momentum(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_create_as(&bench, spoiled);
+    order(&bench, NODE_MAIL_START, 0);
+    answer(&bench, take_round(&bench));
+    struct node_round *round = take_round(&bench);
+    order(&bench, NODE_MAIL_FETCH_AGAIN, 0);
+    answer(&bench, round);
+    round = take_round(&bench);
+    assert_true(round->fetch);
+    for (size_t i = 0; i < D; i++) {
+        round->model[i] = 0;
+        round->outer[i] = 0;
+    }
+    round->round = 9;
+    round->step = 45;
+    round->fetched = true;
+    order(&bench, NODE_MAIL_PAUSE, 1); // to look before a step is taken
+    answer(&bench, round);
+    round = take_round(&bench);
+    struct train_state_vector vectors[4];
+    assert_int_equal(train_trainer_state_vectors(bench.trainer, vectors), 1);
+    for (size_t i = 0; i < D; i++)
+        assert_true(vectors[0].values[i] == 0 && bench.round_start[i] == 0);
+    assert_int_equal(round->meet.round, 10);
+    answer(&bench, round);
+    (void)stop(&bench);
+}
+
+static struct train_dataset testing; // no example of it has the label that a trained model says
+
+static void it_is_measured_on_the_test_set(void **state)
+{
+    struct bench bench;
+    (void)state;
+    make_data(&testing);
+    for (size_t i = 0; i < EXAMPLES; i++)
+        testing.labels[i] = 0;
+    memset(testing.x, 0, EXAMPLES * FEATURES * sizeof *testing.x);
+    test_set = &testing;
+    bench_create_as(&bench, measured);
+    test_set = NULL;
+    order(&bench, NODE_MAIL_START, 0);
+    answer(&bench, take_round(&bench));
+    struct node_round *round = take_round(&bench); // the first is measured
+    for (size_t i = 0; i < D; i++)
+        round->model[i] = 0;
+    round->model[D - 1] =
+        1; // the bias of class 1: always said, never right in the test set, half the time in the other
+    answer(&bench, round);
+    assert_true(stop(&bench).accuracy == 0);
+    train_dataset_destroy(&testing);
 }
 
 int main(void)
@@ -424,6 +641,12 @@ int main(void)
         cmocka_unit_test(a_fetch_that_fails_is_told),
         cmocka_unit_test(a_slow_node_takes_larger_steps),
         cmocka_unit_test(each_round_pulls_back_to_its_own_beginning),
+        cmocka_unit_test(ten_rounds_that_are_not_finite_end_the_node),
+        cmocka_unit_test(one_round_that_is_not_finite_is_forgotten),
+        cmocka_unit_test(a_checkpoint_that_failed_is_tried_again_at_the_next_boundary),
+        cmocka_unit_test(half_a_snapshot_leaves_the_node_as_it_was),
+        cmocka_unit_test(a_model_that_is_fetched_has_no_old_momentum),
+        cmocka_unit_test(it_is_measured_on_the_test_set),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,6 +19,7 @@ struct bench {
     struct train_dataset own;
     struct train_model *model;
     struct train_trainer *trainer;
+    struct node_built_in trainee;
     struct node_metrics *metrics;
     struct node_counters counters;
     struct node_mailbox *inbox, *worker, *loop;
@@ -49,8 +50,9 @@ static void bench_create(struct bench *bench)
     assert_int_equal(node_mailbox_create(64, &bench->inbox), BASE_OK);
     assert_int_equal(node_mailbox_create(64, &bench->worker), BASE_OK);
     assert_int_equal(node_mailbox_create(1024, &bench->loop), BASE_OK);
+    bench->trainee = (struct node_built_in){.config = &bench->config, .trainer = bench->trainer};
     const struct node_learner_options learner = {.config = &bench->config,
-                                                 .trainer = bench->trainer,
+                                                 .trainee = &bench->trainee,
                                                  .model = bench->model,
                                                  .metrics = bench->metrics,
                                                  .inbox = bench->inbox,
@@ -118,8 +120,7 @@ static size_t examples_of(struct bench *bench, const bool *living)
 // At a boundary: stop, and the last rendezvous.
 static void bench_end(struct bench *bench)
 {
-    atomic_store(&bench->counters.stop, true);
-    order(bench, NODE_MAIL_LEAVE);
+    order(bench, NODE_MAIL_STOP_AT);
     answer(bench);
     boundary(bench);
     answer(bench);

@@ -17,6 +17,7 @@ struct bench {
     float *start, *model, *correction, *outer; // [D]
     struct gossip_exchange *exchange;
     struct node_mailbox *inbox, *loop, *learner;
+    struct node_counters counters;
     struct node_worker *worker;
 };
 
@@ -72,6 +73,7 @@ static void bench_start_as(struct bench *bench, const struct node_worker_options
     options.inbox = bench->inbox;
     options.loop = bench->loop;
     options.learner = bench->learner;
+    options.counters = &bench->counters;
     options.checkpoint = no_checkpoint;
     assert_int_equal(node_worker_start(&options, &bench->worker), BASE_OK);
 }
@@ -119,9 +121,7 @@ static void take_round_done(struct bench *bench, const struct node_round *round)
 
 static struct node_round round_of(struct bench *bench, uint64_t number)
 {
-    return (struct node_round){.round = number,
-                               .meets = true,
-                               .step_scale = 0.1f,
+    return (struct node_round){.meet = {.round = number, .meets = true, .step_scale = 0.1f},
                                .model = bench->model,
                                .correction = bench->correction,
                                .outer = bench->outer,
@@ -368,7 +368,7 @@ static void who_stands_still_is_waited_for_by_nobody(void **state)
     post_view(&bench, 2);
     make_live(&bench, 2);
     struct node_round round = round_of(&bench, 7);
-    round.meets = false;
+    round.meet.meets = false;
     post_round(&bench, &round);
     take_round_done(&bench, &round);
     do { // how far it is may be told before
@@ -469,7 +469,7 @@ static void a_learner_that_stands_still_gives_too(void **state)
     bench.model[0] = 7;
     bench.outer[0] = 8;
     struct node_round round = round_of(&bench, 6);
-    round.meets = false; // round 5 was the last
+    round.meet.meets = false; // round 5 was the last
     round.step = 50;
     post_round(&bench, &round);
     take_round_done(&bench, &round);
@@ -666,6 +666,9 @@ static void a_fetch_can_be_ended(void **state)
     post(&bench, node_mail_new(NODE_MAIL_FETCH));
     take_round_done(&bench, &round);
     assert_false(round.fetched);
+    struct node_mail *ended = take(&bench, NODE_MAIL_FETCH);
+    assert_int_equal(ended->status, -1);
+    node_mail_free(ended);
     begin_fetch(&bench, &round); // the thread ends in the middle of another
     bench_destroy(&bench);
 }
