@@ -13,6 +13,7 @@ static void clear(struct sim_checkpoint *checkpoint)
         free((void *)(uintptr_t)checkpoint->kept[i].correction);
     for (size_t p = 0; p < GOSSIP_PARTS; p++)
         free(checkpoint->part[p]);
+    free(checkpoint->round_start);
     free(checkpoint->kept);
     free(checkpoint->record);
     free(checkpoint->learner);
@@ -58,20 +59,27 @@ static void save_kept(struct sim_node *node, struct sim_checkpoint *latest)
 
 void sim_disk_save(struct sim_node *node)
 {
-    const struct sim_learner *learner = node->world->options.learner;
+    const struct gossip_learner *learner = &node->world->options.learner->learner;
+    const struct gossip_rounds *rounds = &node->rounds;
     struct sim_checkpoint *latest = &node->disk.latest;
 
     if (node->world->options.diskless)
         return;
     clear(&node->disk.older);
     node->disk.older = *latest;
-    *latest = (struct sim_checkpoint){
-        .there = true, .parameters = learner->parameters, .round = node->round, .step = node->step};
+    *latest = (struct sim_checkpoint){.there = true,
+                                      .parameters = learner->parameters,
+                                      .round = rounds->round,
+                                      .step = rounds->step,
+                                      .open = rounds->open,
+                                      .open_scale = rounds->step_scale};
     latest->part[GOSSIP_PART_MODEL] = vector(latest, gossip_exchange_model(node->exchange));
     latest->part[GOSSIP_PART_OUTER] = vector(latest, node->vectors.outer);
     latest->part[GOSSIP_PART_SECOND] = vector(latest, node->vectors.second_moment);
-    if (learner->save)
-        latest->learner_bytes = learner->save(learner->owner, node->host, &latest->learner);
+    if (rounds->open)
+        latest->round_start = vector(latest, node->vectors.round_start);
+    if (learner->freeze)
+        latest->learner_bytes = learner->freeze(learner->owner, node->host, &latest->learner);
     if (!save_edges(node, latest))
         sim_world_break(node->world, node->host, "an edge could not be exported");
     save_kept(node, latest);
@@ -89,6 +97,7 @@ static void twin(struct sim_checkpoint *checkpoint)
 {
     for (size_t p = 0; p < GOSSIP_PARTS; p++)
         checkpoint->part[p] = vector(checkpoint, checkpoint->part[p]);
+    checkpoint->round_start = vector(checkpoint, checkpoint->round_start);
     if (checkpoint->learner)
         checkpoint->learner = sim_copy(checkpoint->learner, checkpoint->learner_bytes);
     if (checkpoint->record)

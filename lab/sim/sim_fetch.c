@@ -1,13 +1,31 @@
 // Snapshots of a model: given to those who come late, or fetched from others.
 #include "lab/sim/sim_process.h"
 #include <stdlib.h>
+#include <string.h>
 
 #define PATIENCE_NS (5 * SIM_SECOND) // with a donor, who answers at its next boundary
 
-void sim_fetch_stop(struct sim_node *node)
+// What is fetched has vectors of its own: half of it is none.
+static float **own_part(struct sim_node *node, size_t part)
+{
+    float **parts[GOSSIP_PARTS] = {[GOSSIP_PART_MODEL] = &node->vectors.model,
+                                   [GOSSIP_PART_OUTER] = &node->vectors.outer,
+                                   [GOSSIP_PART_SECOND] = &node->vectors.second_moment};
+
+    return parts[part];
+}
+
+void sim_fetch_stop(struct sim_node *node, bool complete)
 {
     if (node->joiner)
         gossip_joiner_destroy(node->joiner);
+    for (size_t p = 0; p < GOSSIP_PARTS; p++) {
+        if (complete && node->into.part[p])
+            memcpy(*own_part(node, p), node->into.part[p],
+                   node->world->options.learner->learner.parameters * sizeof(float));
+        free(node->into.part[p]);
+    }
+    node->into = (struct gossip_snapshot_vectors){0};
     node->joiner = NULL;
     node->n_donors = 0;
 }
@@ -18,8 +36,8 @@ void sim_fetch_freeze(struct sim_node *node)
     float *model = (float *)(uintptr_t)gossip_exchange_model(node->exchange);
     const struct gossip_snapshot_vectors vectors = {
         .part = {model, node->vectors.outer, node->vectors.second_moment},
-        .round = node->round,
-        .step = node->step};
+        .round = node->rounds.round,
+        .step = node->rounds.step};
     struct gossip_message answer;
     struct gossip_id id;
 
@@ -83,13 +101,9 @@ static void look(struct sim_node *node)
     sim_fetch_tick(node);
     if (!node->joiner || !gossip_joiner_complete(node->joiner, &round, &step))
         return;
-    sim_fetch_stop(node);
-    node->round = round;
-    node->step = step;
-    node->origin = SIM_FROM_SNAPSHOT;
     node->world->counts.fetches++;
     sim_world_trace(node->world, node->host, "fetched", NULL, round, 0);
-    sim_train_adopt(node);
+    sim_train_fetched(node, true, round, step);
 }
 
 void sim_fetch_told(struct sim_node *node, size_t peer, const struct gossip_message *message)
@@ -107,12 +121,13 @@ uint64_t sim_fetch_deadline(const struct sim_node *node)
 
 void sim_fetch_begin(struct sim_node *node)
 {
-    struct gossip_joiner_options options = {.parameters = node->world->options.learner->parameters,
+    struct gossip_joiner_options options = {.parameters = node->world->options.learner->learner.parameters,
                                             .into = &node->into,
                                             .patience_ns = PATIENCE_NS,
                                             .seed = base_rng_u64(&node->rng)};
 
-    node->into = (struct gossip_snapshot_vectors){
-        .part = {node->vectors.model, node->vectors.outer, node->vectors.second_moment}};
+    for (size_t p = 0; p < GOSSIP_PARTS; p++)
+        node->into.part[p] =
+            *own_part(node, p) ? sim_copy(*own_part(node, p), options.parameters * sizeof(float)) : NULL;
     BASE_ASSERT(gossip_joiner_create(&options, &node->joiner) == BASE_OK);
 }

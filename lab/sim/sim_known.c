@@ -22,8 +22,8 @@ void sim_known_at(const struct sim_node *node, size_t identity, struct gossip_me
                                         .since_ns =
                                             (uint64_t)((int64_t)known->since_ns[identity] + node->clock_ns),
                                         .heard_ns = there,
-                                        .round = other->round,
-                                        .step = other->step,
+                                        .round = other->rounds.round,
+                                        .step = other->rounds.step,
                                         .progress_ns = sim_node_now(node),
                                         .answered = other->running};
 }

@@ -94,10 +94,28 @@ static void want_links(struct sim_node *node, const struct gossip_life_action *a
     node->links_changed = true;
 }
 
-static void act(struct sim_node *node, const struct gossip_life_action *action)
+static void order(struct sim_node *node, enum gossip_order_kind kind, const struct gossip_life_action *action)
+{
+    const struct gossip_order given = {.kind = kind,
+                                       .fetch = action->fetch,
+                                       .away = action->away,
+                                       .on = action->on,
+                                       .round = action->round,
+                                       .step = action->step};
+
+    sim_train_order(node, &given);
+}
+
+static void tell_shards(struct sim_node *node, const struct gossip_life_action *action)
 {
     const struct sim_learner *learner = node->world->options.learner;
 
+    if (learner->shards)
+        learner->shards(learner->learner.owner, node->host, action->numbers, action->count);
+}
+
+static void act(struct sim_node *node, const struct gossip_life_action *action)
+{
     switch (action->kind) {
     case GOSSIP_LIFE_FLAGS:
         sim_member_flags(node, action->set, action->clear);
@@ -115,31 +133,31 @@ static void act(struct sim_node *node, const struct gossip_life_action *action)
         sim_fetch_donors(node, action->ids, action->count);
         break;
     case GOSSIP_LIFE_END_FETCH:
-        sim_train_give_up(node);
+        sim_train_fetched(node, false, 0, 0);
         break;
     case GOSSIP_LIFE_FORGET:
         forget(node, &action->peer);
         break;
     case GOSSIP_LIFE_START:
-        sim_train_order(node, action->fetch ? SIM_ORDER_START | SIM_ORDER_FETCH : SIM_ORDER_START, 0);
+        order(node, GOSSIP_ORDER_START, action);
         break;
     case GOSSIP_LIFE_FETCH_AGAIN:
-        sim_train_order(node, SIM_ORDER_FETCH, 0);
+        order(node, GOSSIP_ORDER_FETCH, action);
         break;
     case GOSSIP_LIFE_PAUSE:
-        sim_train_order(node, action->on ? SIM_ORDER_PAUSE : 0, action->on ? 0 : SIM_ORDER_PAUSE);
+        order(node, GOSSIP_ORDER_PAUSE, action);
         break;
     case GOSSIP_LIFE_STOP_AT:
+        order(node, GOSSIP_ORDER_STOP, action);
+        break;
     case GOSSIP_LIFE_LEAVE:
-        node->leaving = true;
-        sim_train_leave(node);
+        order(node, GOSSIP_ORDER_LEAVE, action);
         break;
     case GOSSIP_LIFE_ALONE:
-        node->alone = true;
+        order(node, GOSSIP_ORDER_ALONE, action);
         break;
     case GOSSIP_LIFE_SHARDS:
-        if (learner->shards)
-            learner->shards(learner->owner, node->host, action->numbers, action->count);
+        tell_shards(node, action);
         break;
     case GOSSIP_LIFE_END:
         end(node, action->status);
@@ -206,6 +224,11 @@ uint64_t sim_life_deadline(const struct sim_node *node)
     return rests || due_ns < node->look_ns ? due_ns : node->look_ns;
 }
 
+bool sim_life_others(const struct sim_node *node)
+{
+    return node->life && gossip_life_others(node->life);
+}
+
 bool sim_life_waits(const struct sim_node *node)
 {
     const enum gossip_life_state state = sim_life_state(node);
@@ -223,8 +246,8 @@ void sim_life_start(struct sim_node *node)
         .sync = o->exchange.sync,
         .local = o->local,
         .alone_stops = o->learner && o->learner->alone,
-        .round = node->round,
-        .step = node->step,
+        .round = node->rounds.round,
+        .step = node->rounds.step,
         .steps = o->steps,
         .start_members = o->start_members,
         .partition = o->partition,

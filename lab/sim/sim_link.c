@@ -144,7 +144,7 @@ static void greet(struct sim_node *node, struct sim_link *link)
     struct gossip_message message = {.kind = GOSSIP_GREETING,
                                      .as.greeting = {.protocol = GOSSIP_PROTOCOL,
                                                      .version = "sim",
-                                                     .parameters = learner ? learner->parameters : 0,
+                                                     .parameters = learner ? learner->learner.parameters : 0,
                                                      .life = node->instance}};
 
     snprintf(message.as.greeting.name, sizeof message.as.greeting.name, "node-%02zu", node->self);

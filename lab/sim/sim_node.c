@@ -305,7 +305,7 @@ void sim_node_start(struct sim_node *node)
 
     BASE_ASSERT(!node->running);
     node->running = true;
-    node->paused = node->stop = node->leaving = false;
+    node->paused = node->stop = false;
     node->wake_ns = UINT64_MAX;
     node->generation++;
     node->disk.started_ns[node->disk.starts++ % SIM_STARTS] = world->queue.now_ns;
@@ -337,7 +337,7 @@ void sim_node_kill(struct sim_node *node, bool host_too)
     while (node->input)
         drop_first(node);
     sim_link_free_all(node);
-    sim_fetch_stop(node);
+    sim_fetch_stop(node, false);
     sim_train_stop(node);
     sim_graph_stop(node);
     sim_member_stop(node);

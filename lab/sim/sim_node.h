@@ -17,6 +17,9 @@ struct sim_checkpoint {
     bool there, torn;
     uint64_t round, step;
     size_t parameters;
+    bool open;                 // the local steps of round + 1 are done, its exchange is not
+    float open_scale;          // their step scale
+    float *round_start;        // [parameters] x0 of outer momentum of that round, or NULL
     float *part[GOSSIP_PARTS]; // [parameters] enum gossip_snapshot_part; NULL where there is no such vector
     uint8_t *learner;          // what it wanted to keep beside
     size_t learner_bytes;
@@ -90,21 +93,10 @@ struct sim_input { // what came in while the process was paused or slow
     size_t count;
 };
 
-enum sim_doing { // the rounds of a process
-    SIM_STANDS,  // it has not begun, or fetches a model
-    SIM_TRAINS,  // steps and exchanges
-    SIM_PAUSES,  // takes no step, and answers
-    SIM_RESTS,   // has done its last step; others still meet it
-    SIM_LEAVES,  // takes in what came last
-    SIM_HAS_LEFT // its vectors are final
-};
-
-enum sim_order { SIM_ORDER_START = 1, SIM_ORDER_FETCH = 2, SIM_ORDER_PAUSE = 4 };
-
 struct sim_node {
     struct sim_world *world;
     size_t host, self; // self: identity
-    bool running, paused, slow, liar, leaving;
+    bool running, paused, slow, liar;
     int64_t clock_ns; // local monotonic = virtual + this
     uint64_t wake_ns, generation, tick_ns, inbox_ns, paused_ns, jumped_ns;
     struct base_rng rng;
@@ -131,10 +123,10 @@ struct sim_node {
     struct gossip_life *life;
     struct gossip_life_event event[SIM_LIFE_EVENTS]; // told while another one is carried out
     size_t n_events;
-    uint64_t look_ns; // local: when its life is looked at
-    enum sim_doing doing;
-    unsigned orders;                             // enum sim_order
-    bool alone;                                  // all others have finished: it takes no more steps
+    uint64_t look_ns;                            // local: when its life is looked at
+    struct gossip_rounds rounds;                 // what comes next, and round and step that are done
+    bool going, ordered, told_done, over;        // sim_train.c
+    bool round_is_over;                          // whoever learns is still to be told
     size_t kept[GOSSIP_LIFE_DONORS], n_kept;     // identities to whom links are wanted beside the neighbours
     struct gossip_id donors[GOSSIP_LIFE_DONORS]; // of the joiner
     size_t n_donors;
@@ -145,10 +137,12 @@ struct sim_node {
     size_t plan_self, n_view;         // place in the view, SIZE_MAX: not in it
     const size_t *view;               // [n_view] identities
     size_t *neighbours, n_neighbours; // identities
-    struct sim_vectors vectors;
-    uint64_t round, step, rounds_done; // done; since the process started
-    bool in_round, stepping, resumed;  // the exchange has the vectors; the learner has them
-    enum sim_origin origin;            // of the vectors
+    struct gossip_learner_vectors vectors;
+    size_t partner;                   // identity, of the round that is met for; SIZE_MAX: nobody
+    uint64_t step_ns;                 // virtual time of one step
+    uint64_t rounds_done;             // since the process started
+    bool in_round, stepping, resumed; // the exchange has the vectors; the learner has them
+    enum sim_origin origin;           // of the vectors
     struct gossip_donor *donor;
     struct gossip_joiner *joiner;
     struct gossip_snapshot_vectors into;

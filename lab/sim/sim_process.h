@@ -71,11 +71,13 @@ void sim_life_tell(struct sim_node *node, struct gossip_life_event event); // no
 void sim_life_look(struct sim_node *node);
 enum gossip_life_state sim_life_state(const struct sim_node *node);
 bool sim_life_waits(const struct sim_node *node);        // for something that may come at any moment
+bool sim_life_others(const struct sim_node *node);       // others train
 uint64_t sim_life_deadline(const struct sim_node *node); // local
 
 // -- snapshots (sim_fetch.c)
 void sim_fetch_begin(struct sim_node *node);
-void sim_fetch_stop(struct sim_node *node);
+// With `complete` what was fetched goes into the vectors.
+void sim_fetch_stop(struct sim_node *node, bool complete);
 void sim_fetch_donors(struct sim_node *node, const struct gossip_id *ids, size_t count);
 void sim_fetch_tick(struct sim_node *node);
 uint64_t sim_fetch_deadline(const struct sim_node *node); // local
@@ -86,11 +88,10 @@ void sim_fetch_freeze(struct sim_node *node); // the vectors stand still: donors
 // -- rounds (sim_train.c)
 void sim_train_start(struct sim_node *node);
 void sim_train_stop(struct sim_node *node);
-// Orders of its life (enum sim_order), obeyed at the next boundary.
-void sim_train_order(struct sim_node *node, unsigned set, unsigned clear);
-void sim_train_adopt(struct sim_node *node);   // the vectors are another's now: every edge begins anew
-void sim_train_give_up(struct sim_node *node); // nobody has a model
-void sim_train_leave(struct sim_node *node);   // the vectors become final, then the process goes
+void sim_train_order(struct sim_node *node, const struct gossip_order *order); // of its life
+// The fetch that was begun is over: the vectors are another's now and every edge begins anew, or as they
+// were.
+void sim_train_fetched(struct sim_node *node, bool complete, uint64_t round, uint64_t step);
 void sim_train_event(struct sim_node *node, struct gossip_exchange_event *event);
 void sim_train_message(struct sim_node *node, size_t peer, const struct gossip_message *message);
 void sim_train_tick(struct sim_node *node, uint64_t now_ns);

@@ -1,9 +1,8 @@
-// Rounds of local steps and exchanges, and what the exchange is told.
+// Rounds of local steps and exchanges, as gossip/life/rounds.h says, and what the exchange is told.
 #include "lab/sim/sim_process.h"
 #include <string.h>
 
-static void next(struct sim_node *node);
-static void finished(struct sim_node *node);
+static void go_on(struct sim_node *node);
 
 static const struct sim_learner *learner_of(const struct sim_node *node)
 {
@@ -15,17 +14,15 @@ static struct gossip_exchange_options exchange_options(const struct sim_node *no
     struct gossip_exchange_options options = node->world->options.exchange;
 
     options.self = *sim_member_id(node, node->self);
-    options.parameters = learner_of(node)->parameters;
+    options.parameters = learner_of(node)->learner.parameters;
     options.start = learner_of(node)->start;
     options.model = node->vectors.model;
-    options.round = node->round;
+    options.round = node->rounds.round;
     return options;
 }
 
-static void take_edges(struct sim_node *node)
+static void take_edges(struct sim_node *node, const struct sim_checkpoint *checkpoint)
 {
-    const struct sim_checkpoint *checkpoint = node->resumed ? sim_disk_load(&node->disk) : NULL;
-
     for (size_t i = 0; checkpoint && i < checkpoint->count; i++)
         if (gossip_exchange_import(node->exchange, &checkpoint->record[i]) != BASE_OK)
             sim_world_break(node->world, node->host, "an edge of a whole checkpoint was refused");
@@ -35,73 +32,74 @@ static void take_edges(struct sim_node *node)
             sim_world_break(node->world, node->host, "what a dead neighbour left was refused");
 }
 
-static void publish(struct sim_node *node)
+static void publish(struct sim_node *node, const struct sim_checkpoint *checkpoint)
 {
     const struct sim_learner *learner = learner_of(node);
     const struct gossip_exchange_options options = exchange_options(node);
     struct base_reason why;
 
     BASE_ASSERT(gossip_exchange_create(&options, &node->exchange, &why) == BASE_OK);
-    take_edges(node);
+    take_edges(node, checkpoint);
     const float *correction = gossip_exchange_correction(node->exchange);
-    for (size_t j = 0; node->vectors.correction && j < learner->parameters; j++)
+    for (size_t j = 0; node->vectors.correction && j < options.parameters; j++)
         node->vectors.correction[j] = correction ? correction[j] : 0;
     if (learner->ready)
-        learner->ready(learner->owner, node->host, node->origin, node->round, node->step);
-}
-
-void sim_train_adopt(struct sim_node *node)
-{
-    const struct sim_learner *learner = learner_of(node);
-
-    gossip_exchange_adopt(node->exchange, node->vectors.model, node->vectors.second_moment, node->round);
-    for (size_t j = 0; node->vectors.correction && j < learner->parameters; j++)
-        node->vectors.correction[j] = 0;
-    SIM_TELL(node, lost, node);
-    if (learner->ready)
-        learner->ready(learner->owner, node->host, node->origin, node->round, node->step);
-    node->links_changed = true; // its edges come up
-    sim_life_tell(node,
-                  (struct gossip_life_event){
-                      .kind = GOSSIP_LIFE_FETCHED, .round = node->round, .step = node->step, .ok = true});
-    next(node);
+        learner->ready(learner->learner.owner, node->host, node->origin);
 }
 
 static void read_back(struct sim_node *node, const struct sim_checkpoint *checkpoint)
 {
-    const struct sim_learner *learner = learner_of(node);
+    const struct gossip_learner *learner = &learner_of(node)->learner;
+    const size_t bytes = learner->parameters * sizeof(float);
     float *part[GOSSIP_PARTS] = {node->vectors.model, node->vectors.outer, node->vectors.second_moment};
 
     for (size_t p = 0; p < GOSSIP_PARTS; p++)
         if (part[p] && checkpoint->part[p])
-            memcpy(part[p], checkpoint->part[p], learner->parameters * sizeof(float));
-    if (learner->load)
-        learner->load(learner->owner, node->host, checkpoint->learner, checkpoint->learner_bytes);
-    node->round = checkpoint->round;
-    node->step = checkpoint->step;
+            memcpy(part[p], checkpoint->part[p], bytes);
+    if (learner->thaw)
+        learner->thaw(learner->owner, node->host, checkpoint->learner, checkpoint->learner_bytes);
+    if (node->vectors.round_start)
+        memcpy(node->vectors.round_start,
+               checkpoint->round_start ? checkpoint->round_start : node->vectors.model, bytes);
     node->origin = SIM_FROM_CHECKPOINT;
     node->world->counts.resumed++;
 }
 
+static void begin_rounds(struct sim_node *node, const struct sim_checkpoint *checkpoint)
+{
+    const struct sim_options *options = &node->world->options;
+    struct gossip_rounds_options rounds = {.local_steps = options->local_steps ? options->local_steps : 1,
+                                           .steps = options->steps ? options->steps : UINT64_MAX};
+
+    if (checkpoint) {
+        rounds.resumed = true;
+        rounds.round = checkpoint->round;
+        rounds.step = checkpoint->step;
+        rounds.open = checkpoint->open;
+        rounds.open_scale = checkpoint->open_scale;
+    }
+    gossip_rounds_init(&node->rounds, &rounds);
+}
+
 void sim_train_start(struct sim_node *node)
 {
-    const struct sim_learner *learner = learner_of(node);
-    const struct sim_checkpoint *checkpoint = sim_disk_load(&node->disk);
+    const struct gossip_learner *learner = learner_of(node) ? &learner_of(node)->learner : NULL;
+    const struct sim_checkpoint *checkpoint = learner ? sim_disk_load(&node->disk) : NULL;
 
-    node->round = node->step = node->rounds_done = 0;
-    node->in_round = node->stepping = node->alone = false;
-    node->doing = SIM_STANDS;
-    node->orders = 0;
+    node->rounds_done = 0;
+    node->in_round = node->stepping = node->told_done = node->over = node->going = node->ordered = false;
+    node->round_is_over = false;
     node->train_ns = node->checkpoint_ns = node->started_ns;
     node->resumed = checkpoint != NULL;
     node->origin = SIM_FROM_SEED;
+    begin_rounds(node, checkpoint);
     if (!learner)
         return;
     learner->begin(learner->owner, node->host, &node->vectors);
     BASE_ASSERT(gossip_donor_create(learner->parameters, &node->donor) == BASE_OK);
     if (checkpoint)
         read_back(node, checkpoint);
-    publish(node);
+    publish(node, checkpoint);
 }
 
 void sim_train_stop(struct sim_node *node)
@@ -112,33 +110,11 @@ void sim_train_stop(struct sim_node *node)
     }
     if (node->donor) {
         gossip_donor_destroy(node->donor);
-        learner_of(node)->end(learner_of(node)->owner, node->host);
+        learner_of(node)->learner.end(learner_of(node)->learner.owner, node->host);
     }
     node->donor = NULL;
     node->exchange = NULL;
-    node->vectors = (struct sim_vectors){0};
-}
-
-// Local steps of the next round begin, if there are any.
-static void begin(struct sim_node *node)
-{
-    const struct sim_learner *learner = learner_of(node);
-
-    node->doing = SIM_TRAINS;
-    sim_life_look(node);
-    if (node->leaving || (node->orders & (SIM_ORDER_FETCH | SIM_ORDER_PAUSE))) {
-        next(node);
-        return;
-    }
-    if (node->alone)
-        learner->alone(learner->owner, node->host);
-    uint64_t ns =
-        learner->steps(learner->owner, node->host, node->round + 1, gossip_exchange_pace(node->exchange));
-
-    node->stepping = ns != SIM_NO_STEPS;
-    node->train_ns = node->stepping ? sim_node_now(node) + ns : UINT64_MAX;
-    if (!node->stepping)
-        finished(node);
+    node->vectors = (struct gossip_learner_vectors){0};
 }
 
 static bool checkpoint_is_due(struct sim_node *node)
@@ -154,51 +130,7 @@ static bool checkpoint_is_due(struct sim_node *node)
     return true;
 }
 
-static void finish(struct sim_node *node)
-{
-    const struct sim_learner *learner = learner_of(node);
-
-    if (learner->finish)
-        learner->finish(learner->owner, node->host, node->round);
-    node->doing = SIM_HAS_LEFT;
-    sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN});
-}
-
-// The vectors stand still: nothing more is learnt, or nothing now.
-static void rested(struct sim_node *node)
-{
-    sim_fetch_freeze(node);
-    if (node->doing == SIM_PAUSES) {
-        next(node);
-        return;
-    }
-    sim_disk_save(node);
-    if (node->doing == SIM_LEAVES)
-        finish(node);
-    else if (node->leaving)
-        sim_train_leave(node);
-}
-
-static void round_done(struct sim_node *node)
-{
-    const struct sim_learner *learner = learner_of(node);
-
-    node->in_round = false;
-    if (node->doing != SIM_TRAINS) {
-        rested(node);
-        return;
-    }
-    node->rounds_done++;
-    SIM_TELL(node, round_done, node, sim_node_now(node) - node->train_ns);
-    if (learner->done)
-        learner->done(learner->owner, node->host, node->round);
-    sim_fetch_freeze(node);
-    sim_life_tell(node, (struct gossip_life_event){
-                            .kind = GOSSIP_LIFE_PROGRESS, .round = node->round, .step = node->step});
-    if (!node->leaving && checkpoint_is_due(node))
-        sim_disk_save(node);
-    next(node);
-}
+// -- what the exchange is told
 
 static uint64_t sequence_of(const struct gossip_message *message)
 {
@@ -212,16 +144,52 @@ static uint64_t sequence_of(const struct gossip_message *message)
     }
 }
 
+// Sync: the boundary is left without the exchange that it is for. (gossip/life/rounds.h: met)
+static bool is_met(const struct sim_node *node)
+{
+    const struct gossip_id *partner = node->partner == SIZE_MAX ? NULL : sim_member_id(node, node->partner);
+    struct gossip_edge_info info;
+
+    for (size_t i = 0; partner && i < gossip_exchange_edges(node->exchange); i++) {
+        gossip_exchange_edge_info(node->exchange, i, &info);
+        if (gossip_id_compare(&info.peer, partner) == 0)
+            return info.clock >= node->rounds.meet.round;
+    }
+    return !partner;
+}
+
+// The vectors are the process's own again. Behind the last rendezvous nothing is answered any more.
+static void round_done(struct sim_node *node, uint64_t round)
+{
+    const struct gossip_rounds_meet meet = node->rounds.meet;
+
+    node->in_round = false;
+    if (meet.last)
+        gossip_exchange_freeze(node->exchange);
+    if (meet.meets) {
+        node->rounds_done++;
+        SIM_TELL(node, round_done, node, sim_node_now(node) - node->train_ns);
+    }
+    gossip_rounds_met(&node->rounds, meet.meets ? round : meet.round,
+                      !node->world->options.exchange.sync || !meet.meets || is_met(node));
+    node->round_is_over = meet.meets && !node->rounds.stepped;
+    if (meet.last)
+        sim_disk_save(node);
+    go_on(node);
+}
+
 void sim_train_event(struct sim_node *node, struct gossip_exchange_event *event)
 {
     struct gossip_exchange_actions actions;
     bool done = false;
+    uint64_t round = 0;
 
     event->now_ns = sim_node_now(node);
     enum base_error error = gossip_exchange_step(node->exchange, event, &actions);
     for (size_t i = 0; i < actions.count; i++) {
         if (actions.list[i].kind == GOSSIP_EXCHANGE_ROUND_DONE) {
             done = true;
+            round = actions.list[i].round;
             continue;
         }
         size_t peer = sim_world_find(node->world, &actions.list[i].peer);
@@ -233,7 +201,7 @@ void sim_train_event(struct sim_node *node, struct gossip_exchange_event *event)
     node->consider = true;
     SIM_TELL(node, exchanged, node);
     if (done)
-        round_done(node);
+        round_done(node, round);
     if (error == BASE_OK)
         return;
     size_t peer = sim_world_find(node->world, &event->peer);
@@ -263,122 +231,194 @@ void sim_train_message(struct sim_node *node, size_t peer, const struct gossip_m
         tell(node, peer, message);
 }
 
-static void collect(struct sim_node *node, struct gossip_exchange_event *event)
-{
-    const struct sim_learner *learner = learner_of(node);
-    struct sim_steps did = {0};
+// -- what comes next
 
-    learner->collect(learner->owner, node->host, node->round, &did);
-    node->stepping = false;
-    node->step = did.step;
-    event->round.step_scale = did.step_scale;
-    event->round.pace_ns = did.pace_ns;
+static void take_steps(struct sim_node *node, uint64_t count)
+{
+    const struct gossip_learner *learner = &learner_of(node)->learner;
+    uint64_t ns = learner->steps(learner->owner, node->host, count, gossip_exchange_pace(node->exchange));
+
+    node->stepping = true;
+    node->train_ns = sim_node_now(node) + ns;
 }
 
-static void begin_exchange(struct sim_node *node, struct gossip_exchange_event *event)
+static void end_steps(struct sim_node *node)
 {
-    event->kind = GOSSIP_EXCHANGE_ROUND;
-    event->round.model = node->vectors.model;
-    event->round.second_moment = node->vectors.second_moment;
-    event->round.correction = node->vectors.correction;
+    const struct gossip_learner *learner = &learner_of(node)->learner;
+    struct gossip_learner_steps did = {0};
+
+    learner->boundary(learner->owner, node->host, &did);
+    node->stepping = false;
+    node->step_ns = did.step_ns;
+    gossip_rounds_stepped(&node->rounds, did.step, did.step_scale, did.finite);
+    go_on(node);
+}
+
+static void find_partner(struct sim_node *node, const struct gossip_rounds_meet *meet,
+                         struct gossip_exchange_event *event)
+{
+    bool placed = node->plan && node->plan_self != SIZE_MAX && !node->world->options.local;
+    size_t partner = placed && meet->meets ? topology_plan_partner(node->plan, node->plan_self, meet->round)
+                                           : TOPOLOGY_NOBODY;
+
+    node->partner = partner == TOPOLOGY_NOBODY ? SIZE_MAX : node->view[partner];
+    event->round.meets = partner != TOPOLOGY_NOBODY;
+    if (!event->round.meets)
+        return;
+    event->round.partner = *sim_member_id(node, node->partner);
+    event->round.weight = (float)topology_plan_weight(node->plan, node->plan_self, meet->round);
+}
+
+static void meet(struct sim_node *node, const struct gossip_rounds_meet *meet)
+{
+    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_ROUND};
+
+    if (meet->meets)
+        sim_graph_forget(node);
+    find_partner(node, meet, &event);
+    event.round.round = meet->round;
+    event.round.idle = !meet->meets;
+    event.round.others = sim_life_others(node);
+    event.round.standing = meet->finished ? GOSSIP_FINISHED : meet->away ? GOSSIP_AWAY : GOSSIP_PRESENT;
+    event.round.unusable = meet->unusable;
+    event.round.step_scale = meet->meets ? meet->step_scale : 0;
+    event.round.pace_ns = node->step_ns;
+    event.round.model = node->vectors.model;
+    event.round.second_moment = node->vectors.second_moment;
+    event.round.correction = node->vectors.correction;
     node->in_round = true;
     node->train_ns = sim_node_now(node);
-    sim_train_event(node, event);
-}
-
-static void begin_round(struct sim_node *node)
-{
-    struct gossip_exchange_event event = {0};
-    bool placed = node->plan && node->plan_self != SIZE_MAX && !node->world->options.local;
-
-    sim_graph_forget(node);
-    node->round++;
-    collect(node, &event);
-    size_t partner =
-        placed ? topology_plan_partner(node->plan, node->plan_self, node->round) : TOPOLOGY_NOBODY;
-    event.round.round = node->round;
-    event.round.meets = partner != TOPOLOGY_NOBODY;
-    if (event.round.meets) {
-        event.round.partner = *sim_member_id(node, node->view[partner]);
-        event.round.weight = (float)topology_plan_weight(node->plan, node->plan_self, node->round);
-    }
-    begin_exchange(node, &event);
-}
-
-// Takes in what came meanwhile, and asks nobody.
-static void rest(struct sim_node *node, enum sim_doing doing)
-{
-    struct gossip_exchange_event event = {0};
-
-    node->doing = doing;
-    if (node->stepping) {
-        node->round++;
-        collect(node, &event);
-    }
-    event.round.round = node->round + 1;
-    event.round.idle = true;
-    begin_exchange(node, &event);
-}
-
-static void finished(struct sim_node *node)
-{
-    rest(node, SIM_RESTS);
-    sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = !node->alone});
+    sim_train_event(node, &event);
 }
 
 static void fetch(struct sim_node *node)
 {
-    node->orders &= ~(unsigned)SIM_ORDER_FETCH;
-    node->doing = SIM_STANDS;
     sim_fetch_begin(node);
     node->links_changed = true; // its edges go down
     sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_WANTS});
 }
 
-// At a boundary: what was ordered, then the next round.
-static void next(struct sim_node *node)
+static void end_round(struct sim_node *node)
 {
-    if (node->leaving)
-        sim_train_leave(node);
-    else if (node->orders & SIM_ORDER_FETCH)
+    const struct sim_learner *learner = learner_of(node);
+
+    node->round_is_over = false;
+    if (learner->done)
+        learner->done(learner->learner.owner, node->host, &node->rounds);
+    sim_fetch_freeze(node);
+    sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_PROGRESS,
+                                                   .round = node->rounds.round,
+                                                   .step = node->rounds.step});
+    if (checkpoint_is_due(node))
+        sim_disk_save(node);
+}
+
+static void adopt(struct sim_node *node, const struct gossip_rounds_next *next)
+{
+    const struct gossip_learner *learner = &learner_of(node)->learner;
+
+    learner->adopt(learner->owner, node->host, next->change, next->step);
+    if (node->round_is_over)
+        end_round(node);
+    else if (node->rounds.state != GOSSIP_ROUNDS_LEFT)
+        sim_fetch_freeze(node);
+}
+
+// Nothing to do before the next order.
+static void wait(struct sim_node *node)
+{
+    if (node->rounds.state != GOSSIP_ROUNDS_FINISHED || node->told_done)
+        return;
+    node->told_done = true;
+    if (node->rounds.ended_alone && learner_of(node)->alone)
+        learner_of(node)->alone(learner_of(node)->learner.owner, node->host);
+    sim_life_tell(node,
+                  (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = !node->rounds.ended_alone});
+}
+
+static void end(struct sim_node *node, int status)
+{
+    const struct sim_learner *learner = learner_of(node);
+
+    node->over = true;
+    if (learner->finish && node->rounds.complete)
+        learner->finish(learner->learner.owner, node->host, &node->rounds);
+    sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN, .status = status});
+}
+
+static void carry_out(struct sim_node *node, const struct gossip_rounds_next *next)
+{
+    switch (next->todo) {
+    case GOSSIP_ROUNDS_WAIT:
+        wait(node);
+        break;
+    case GOSSIP_ROUNDS_STEPS:
+        take_steps(node, next->steps);
+        break;
+    case GOSSIP_ROUNDS_MEET:
+        meet(node, &next->meet);
+        break;
+    case GOSSIP_ROUNDS_FETCH:
         fetch(node);
-    else if (!(node->orders & SIM_ORDER_PAUSE))
-        begin(node);
-    else if (node->doing != SIM_PAUSES)
-        rest(node, SIM_PAUSES);
-}
-
-static bool is_at_a_boundary(const struct sim_node *node)
-{
-    return !node->in_round && !node->stepping && !node->joiner &&
-           (node->doing == SIM_STANDS || node->doing == SIM_PAUSES);
-}
-
-void sim_train_order(struct sim_node *node, unsigned set, unsigned clear)
-{
-    node->orders = (node->orders | set) & ~clear;
-    if ((node->orders & SIM_ORDER_START) && is_at_a_boundary(node))
-        next(node);
-}
-
-void sim_train_give_up(struct sim_node *node)
-{
-    sim_fetch_stop(node);
-    node->doing = SIM_HAS_LEFT; // half a model is none
-    sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN, .status = 1});
-}
-
-void sim_train_leave(struct sim_node *node)
-{
-    if (node->doing >= SIM_LEAVES || node->in_round)
-        return;
-    if (node->exchange && !node->joiner) {
-        rest(node, SIM_LEAVES);
-        return;
+        break;
+    case GOSSIP_ROUNDS_ADOPT:
+        adopt(node, next);
+        break;
+    case GOSSIP_ROUNDS_END:
+        end(node, next->status);
+        break;
     }
-    sim_fetch_stop(node);
-    node->doing = SIM_HAS_LEFT; // half a model is none
-    sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN});
+}
+
+// Whatever is carried out may have an end at once, and orders of the life come in between: the loop goes on.
+static void go_on(struct sim_node *node)
+{
+    struct gossip_rounds_next next = {.todo = GOSSIP_ROUNDS_ADOPT};
+
+    if (node->going)
+        return;
+    node->going = true;
+    while (!node->over && node->rounds.doing == GOSSIP_ROUNDS_WAIT &&
+           (next.todo != GOSSIP_ROUNDS_WAIT || node->ordered)) {
+        node->ordered = false;
+        next = gossip_rounds_next(&node->rounds);
+        carry_out(node, &next);
+    }
+    node->going = false;
+}
+
+void sim_train_order(struct sim_node *node, const struct gossip_order *order)
+{
+    if (!node->exchange)
+        return;
+    gossip_rounds_order(&node->rounds, order);
+    node->ordered = true;
+    if (gossip_rounds_gives_up(&node->rounds))
+        sim_train_fetched(node, false, 0, 0);
+    go_on(node);
+}
+
+void sim_train_fetched(struct sim_node *node, bool complete, uint64_t round, uint64_t step)
+{
+    const struct sim_learner *learner = learner_of(node);
+
+    if (node->rounds.doing != GOSSIP_ROUNDS_FETCH)
+        return;
+    sim_fetch_stop(node, complete);
+    node->links_changed = true; // its edges come up
+    gossip_rounds_fetched(&node->rounds, complete, round, step);
+    if (complete) {
+        node->origin = SIM_FROM_SNAPSHOT;
+        gossip_exchange_adopt(node->exchange, node->vectors.model, node->vectors.second_moment, round);
+        for (size_t j = 0; node->vectors.correction && j < learner->learner.parameters; j++)
+            node->vectors.correction[j] = 0;
+        SIM_TELL(node, lost, node);
+        if (learner->ready)
+            learner->ready(learner->learner.owner, node->host, node->origin);
+    }
+    sim_life_tell(node, (struct gossip_life_event){
+                            .kind = GOSSIP_LIFE_FETCHED, .round = round, .step = step, .ok = complete});
+    go_on(node);
 }
 
 void sim_train_tick(struct sim_node *node, uint64_t now_ns)
@@ -391,12 +431,12 @@ void sim_train_tick(struct sim_node *node, uint64_t now_ns)
         SIM_TELL(node, deadline, node, gossip_exchange_deadline(node->exchange),
                  "a timer of the exchange does not pass");
     }
-    if (node->doing != SIM_TRAINS || node->in_round || now_ns < node->train_ns)
+    if (!node->stepping || now_ns < node->train_ns)
         return;
     if (node->world->resting)
         node->train_ns = now_ns + SIM_LOOK_NS;
     else
-        begin_round(node);
+        end_steps(node);
 }
 
 uint64_t sim_train_deadline(const struct sim_node *node)
@@ -405,7 +445,7 @@ uint64_t sim_train_deadline(const struct sim_node *node)
 
     if (node->exchange && gossip_exchange_deadline(node->exchange) < deadline_ns)
         deadline_ns = gossip_exchange_deadline(node->exchange);
-    if (node->exchange && node->doing == SIM_TRAINS && !node->in_round && node->train_ns < deadline_ns)
+    if (node->exchange && node->stepping && node->train_ns < deadline_ns)
         deadline_ns = node->train_ns;
     return deadline_ns;
 }

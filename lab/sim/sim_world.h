@@ -50,7 +50,8 @@ struct sim_options {
     bool diskless;              // no process ever starts again: nothing is saved
     unsigned checkpoint_rounds; // tests: after so many rounds on average, by chance; 0: never by chance
     enum gossip_life_partition partition;
-    uint64_t steps;       // of all rounds together: train.steps; 0: not known
+    uint64_t local_steps; // of a round; 0: 1
+    uint64_t steps;       // of all rounds together: train.steps; 0: without end
     uint64_t takeover_ns; // a shard is taken over when its node was gone for so long; 0: never
     uint64_t linger_ns;   // how long a process that has finished waits for others; 0: for ever
     uint64_t forget_ns;   // an edge to the dead is forgotten after

@@ -26,32 +26,14 @@ static void fail(struct simulation *s, enum base_error error, const struct base_
 
 // -- in any thread of the pool
 
-static void take_steps(struct pupil *p)
-{
-    const struct node_config *config = config_of(p);
-    double loss_sum = 0, rate_sum = 0;
-    size_t examples = 0;
-    if (p->steps)
-        train_trainer_round_begin(p->trainer);
-    for (uint64_t i = 0; i < p->steps; i++) {
-        struct kernels_loss loss;
-        size_t rows = 0;
-        rate_sum += train_trainer_rate(p->trainer);
-        train_trainer_step(p->trainer, config->average.drift_correction, &loss, &rows);
-        loss_sum += loss.loss_sum;
-        examples += rows;
-    }
-    p->job_loss = examples ? loss_sum / (double)examples : NAN;
-    p->job_scale = rate_sum;
-}
-
 static void work(void *argument)
 {
     struct pupil *p = argument;
     if (p->measuring && lab_score_model(p->simulation->bench, p->model, p->measuring, &p->score))
         p->score = lab_score_unknown(); // no memory
     p->measuring = NULL;
-    take_steps(p);
+    if (p->steps)
+        node_built_in_steps(&p->trainee, p->steps, p->pace);
 }
 
 // -- in the main thread
@@ -74,7 +56,7 @@ void simulate_pupil_settle(struct pupil *p)
         simulate_row_write(p);
 }
 
-static void begin(void *owner, size_t host, struct sim_vectors *vectors)
+static void begin(void *owner, size_t host, struct gossip_learner_vectors *vectors)
 {
     struct simulation *s = owner;
     struct pupil *p = &s->pupils[host];
@@ -88,48 +70,14 @@ static void begin(void *owner, size_t host, struct sim_vectors *vectors)
             fail(s, error, &why);
     }
     p->used = true;
-    p->trainer = lab_student_trainer(s->students, host);
+    p->trainee.trainer = lab_student_trainer(s->students, host);
     p->round = p->step = 0;
-    p->alone = false;
     p->scored = SIMULATE_NEVER;
-    p->loss = NAN;
-    if (p->outer)
-        memset(p->outer, 0, vector_bytes(p));
-    train_trainer_fetch(p->trainer);
-    *vectors = (struct sim_vectors){
-        .model = train_trainer_model(p->trainer),
-        .second_moment = train_trainer_second_moment(p->trainer),
-        .correction = config_of(p)->average.drift_correction ? train_trainer_correction(p->trainer) : NULL,
-        .outer = p->outer};
-}
-
-// Trainer, round and step go on where the donor was. What only this node knew of the way (momentum) is
-// dropped: it belongs to another model.
-static void go_on_from_snapshot(struct pupil *p, uint64_t step)
-{
-    struct train_state_vector vectors[4];
-    struct train_cursor cursor = train_trainer_cursor(p->trainer);
-    size_t count = train_trainer_state_vectors(p->trainer, vectors);
-    uint64_t steps = config_of(p)->train.steps;
-    const float *second = train_trainer_second_moment(p->trainer);
-    for (size_t i = 0; i < count; i++)
-        if (vectors[i].values != second)
-            memset(vectors[i].values, 0, vector_bytes(p));
-    cursor.step = step < steps ? step : steps;
-    BASE_ASSERT(train_trainer_seek(p->trainer, &cursor) == BASE_OK); // it is its own cursor
-}
-
-static void ready(void *owner, size_t host, enum sim_origin origin, uint64_t round, uint64_t step)
-{
-    struct simulation *s = owner;
-    struct pupil *p = &s->pupils[host];
-    p->round = round;
-    p->step = step;
-    if (origin == SIM_FROM_SNAPSHOT)
-        go_on_from_snapshot(p, step);
-    train_trainer_store(p->trainer);
-    if (p->before)
-        memcpy(p->before, train_trainer_model(p->trainer), vector_bytes(p));
+    node_built_in_begin(&p->trainee, vectors);
+    if (vectors->outer) {
+        memset(vectors->outer, 0, vector_bytes(p));
+        memcpy(vectors->round_start, vectors->model, vector_bytes(p));
+    }
 }
 
 // What is measured when there are no more steps, and goes into the average, outlives the process. False: no
@@ -143,76 +91,94 @@ static bool put_aside(struct pupil *p)
         fail(p->simulation, base_fail(&why, BASE_ENOMEM, "no memory for the last model of a node"), &why);
         return false;
     }
-    train_trainer_fetch(p->trainer);
-    memcpy(p->last, train_trainer_model(p->trainer), vector_bytes(p));
+    train_trainer_fetch(p->trainee.trainer);
+    memcpy(p->last, train_trainer_model(p->trainee.trainer), vector_bytes(p));
     return true;
 }
 
-static uint64_t steps(void *owner, size_t host, uint64_t round, double pace)
+static void shards(void *owner, size_t host, const uint32_t *living, size_t count)
 {
     struct simulation *s = owner;
     struct pupil *p = &s->pupils[host];
-    const struct node_config *config = config_of(p);
-    uint64_t done = train_trainer_steps_done(p->trainer), left = config->train.steps - done;
-    uint64_t count = left < config->average.local_steps ? left : config->average.local_steps;
+    memset(p->living, 0, sizeof p->living);
+    for (size_t i = 0; i < count; i++)
+        p->living[living[i]] = true;
+    p->living[host] = true;
+    p->shards_wait = true;
+}
+
+// Between two rounds. The daemon loads in a thread of its own and takes them a little later.
+static void take_shards(struct pupil *p)
+{
+    struct base_reason why = {""};
+    if (!p->shards_wait)
+        return;
+    p->shards_wait = false;
+    enum base_error error = lab_student_share(p->simulation->students, p->node, p->living, &why);
+    if (error)
+        fail(p->simulation, error, &why);
+}
+
+static uint64_t steps(void *owner, size_t host, uint64_t count, double pace)
+{
+    struct simulation *s = owner;
+    struct pupil *p = &s->pupils[host];
     simulate_point_begin(s);
-    if (done >= config->train.steps || p->alone)
-        count = 0;
-    if (config->train.scale_rate)
-        train_trainer_scale(p->trainer, pace);
-    p->job_rate = train_trainer_rate(p->trainer);
-    if (count)
-        submit(p, count, p->row_waits ? train_trainer_model(p->trainer) : NULL);
-    else if (p->row_waits && put_aside(p))
-        submit(p, 0, p->last);
-    return count ? lab_paces_round_ns(&s->paces, host, round, count) : SIM_NO_STEPS;
+    take_shards(p);
+    p->pace = pace;
+    p->steps_ns = lab_paces_round_ns(&s->paces, host, p->round + 1, count);
+    submit(p, count, p->row_waits ? train_trainer_model(p->trainee.trainer) : NULL);
+    return p->steps_ns;
+}
+
+static void boundary(void *owner, size_t host, struct gossip_learner_steps *did)
+{
+    struct simulation *s = owner;
+    struct pupil *p = &s->pupils[host];
+    simulate_pupil_settle(p);
+    s->steps += p->steps;
+    node_built_in_boundary(&p->trainee, did);
+    did->step_ns = p->steps_ns / p->steps; // virtual
+    p->step = did->step;
+}
+
+static void adopt(void *owner, size_t host, enum gossip_learner_change change, uint64_t step)
+{
+    struct simulation *s = owner;
+    struct pupil *p = &s->pupils[host];
+    if (p->row_waits && !p->under_way) // its next steps are not in sight
+        submit(p, 0, train_trainer_model(p->trainee.trainer));
+    simulate_pupil_settle(p);
+    node_built_in_adopt(&p->trainee, change, step);
+    p->step = step;
 }
 
 static void alone(void *owner, size_t host)
 {
     struct simulation *s = owner;
-    struct pupil *p = &s->pupils[host];
-    if (!p->alone && p->step < config_of(p)->train.steps)
-        simulate_tell_alone(p);
-    p->alone = true;
+    simulate_tell_alone(&s->pupils[host]);
 }
 
-static void collect(void *owner, size_t host, uint64_t round, struct sim_steps *did)
+static bool is_over(const struct gossip_rounds *rounds)
 {
-    struct simulation *s = owner;
-    struct pupil *p = &s->pupils[host];
-    simulate_pupil_settle(p);
-    p->loss = isnan(p->job_loss) ? p->loss : p->job_loss;
-    p->rate = p->job_rate;
-    p->step = train_trainer_steps_done(p->trainer);
-    s->steps += p->steps;
-    train_trainer_fetch(p->trainer);
-    if (p->outer)
-        node_momentum_before((float)config_of(p)->average.outer_momentum, s->bench->parameters, p->outer,
-                             train_trainer_model(p->trainer));
-    uint64_t taken = p->steps ? p->steps : 1;
-    *did = (struct sim_steps){.step = p->step,
-                              .step_scale = (float)p->job_scale,
-                              .pace_ns = lab_paces_round_ns(&s->paces, host, round, taken) / taken};
+    return rounds->step >= rounds->options.steps || rounds->orders.alone || rounds->orders.stop;
 }
 
-static void done(void *owner, size_t host, uint64_t round)
+static void done(void *owner, size_t host, const struct gossip_rounds *rounds)
 {
     struct simulation *s = owner;
     struct pupil *p = &s->pupils[host];
     uint64_t every = config_of(p)->train.eval_rounds;
-    if (p->outer)
-        node_momentum_after((float)config_of(p)->average.outer_momentum, s->bench->parameters,
-                            train_trainer_model(p->trainer), p->before, p->outer);
-    train_trainer_store(p->trainer);
-    p->round = round;
+    p->round = rounds->round;
     s->round_ns = sim_world_now(&s->world);
     simulate_row_make(p, "training");
-    p->row_waits = every && round % every == 0;
+    p->row_waits = every && p->round % every == 0;
     if (!p->row_waits)
         simulate_row_write(p);
     else
-        p->scored = round;
+        p->scored = p->round;
+    if (p->row_waits && is_over(rounds) && put_aside(p)) // no steps follow, whose job would measure it
+        submit(p, 0, p->last);
     simulate_events_look(s);
     simulate_point_look(s);
 }
@@ -222,15 +188,14 @@ static bool was_asked_to_go(const struct pupil *p)
     return p->simulation->asked || p->simulation->swarm->nodes[p->node].gone == LAB_HAS_LEFT;
 }
 
-static void finish(void *owner, size_t host, uint64_t round)
+static void finish(void *owner, size_t host, const struct gossip_rounds *rounds)
 {
     struct simulation *s = owner;
     struct pupil *p = &s->pupils[host];
     simulate_pupil_settle(p);
     if (!put_aside(p))
         return;
-    p->round = round;
-    p->scored = round;
+    p->round = p->scored = rounds->round;
     simulate_row_make(p, was_asked_to_go(p) ? "stopped" : "finished");
     p->row_waits = true;
     submit(p, 0, p->last);
@@ -245,14 +210,14 @@ static void end(void *owner, size_t host)
 }
 
 // The trainer's other vectors (momentum), then its cursor.
-static size_t save(void *owner, size_t host, uint8_t **bytes)
+static size_t freeze_state(void *owner, size_t host, uint8_t **bytes)
 {
     struct simulation *s = owner;
     struct pupil *p = &s->pupils[host];
     struct train_state_vector vectors[4];
-    const struct train_cursor cursor = train_trainer_cursor(p->trainer);
-    train_trainer_fetch(p->trainer);
-    size_t count = train_trainer_state_vectors(p->trainer, vectors), each = vector_bytes(p);
+    const struct train_cursor cursor = train_trainer_cursor(p->trainee.trainer);
+    train_trainer_fetch(p->trainee.trainer);
+    size_t count = train_trainer_state_vectors(p->trainee.trainer, vectors), each = vector_bytes(p);
     *bytes = sim_must(malloc(count * each + sizeof cursor));
     for (size_t i = 0; i < count; i++)
         memcpy(*bytes + i * each, vectors[i].values, each);
@@ -260,35 +225,36 @@ static size_t save(void *owner, size_t host, uint8_t **bytes)
     return count * each + sizeof cursor;
 }
 
-static void load(void *owner, size_t host, const uint8_t *bytes, size_t n_bytes)
+static void thaw(void *owner, size_t host, const uint8_t *bytes, size_t n_bytes)
 {
     struct simulation *s = owner;
     struct pupil *p = &s->pupils[host];
     struct train_state_vector vectors[4];
     struct train_cursor cursor;
-    size_t count = train_trainer_state_vectors(p->trainer, vectors), each = vector_bytes(p);
+    size_t count = train_trainer_state_vectors(p->trainee.trainer, vectors), each = vector_bytes(p);
     BASE_ASSERT(n_bytes == count * each + sizeof cursor);
     for (size_t i = 0; i < count; i++)
         memcpy(vectors[i].values, bytes + i * each, each);
     memcpy(&cursor, bytes + count * each, sizeof cursor);
-    BASE_ASSERT(train_trainer_seek(p->trainer, &cursor) == BASE_OK); // of the same trainer
+    BASE_ASSERT(train_trainer_seek(p->trainee.trainer, &cursor) == BASE_OK); // of the same trainer
 }
 
 static enum base_error make_pupil(struct simulation *s, size_t node, struct base_reason *why)
 {
     struct pupil *p = &s->pupils[node];
-    *p = (struct pupil){.simulation = s,
-                        .node = node,
-                        .trainer = lab_student_trainer(s->students, node),
-                        .model = lab_student_model(s->students, node),
-                        .scored = SIMULATE_NEVER,
-                        .loss = NAN,
-                        .score = lab_score_unknown()};
+    *p = (struct pupil){
+        .simulation = s,
+        .node = node,
+        .trainee = {.config = &s->bench->view, .trainer = lab_student_trainer(s->students, node)},
+        .model = lab_student_model(s->students, node),
+        .scored = SIMULATE_NEVER,
+        .score = lab_score_unknown()};
+    p->trainee.loss = NAN;
     if (s->bench->view.average.outer_momentum <= 0)
         return BASE_OK;
-    p->outer = calloc(1, vector_bytes(p));
-    p->before = calloc(1, vector_bytes(p));
-    if (p->outer && p->before)
+    p->trainee.outer = calloc(1, vector_bytes(p));
+    p->trainee.round_start = calloc(1, vector_bytes(p));
+    if (p->trainee.outer && p->trainee.round_start)
         return BASE_OK;
     return base_fail(why, BASE_ENOMEM, "no memory for the outer momentum of %zu nodes", s->swarm->count);
 }
@@ -304,19 +270,20 @@ enum base_error simulate_pupils_create(struct simulation *s, struct base_reason 
         return base_fail(why, BASE_ENOMEM, "no memory for %zu nodes", count);
     for (size_t i = 0; i < count && !error; i++)
         error = make_pupil(s, i, why);
-    s->learner = (struct sim_learner){.owner = s,
-                                      .parameters = s->bench->parameters,
+    s->learner = (struct sim_learner){.learner = {.owner = s,
+                                                  .parameters = s->bench->parameters,
+                                                  .begin = begin,
+                                                  .steps = steps,
+                                                  .boundary = boundary,
+                                                  .adopt = adopt,
+                                                  .freeze = freeze_state,
+                                                  .thaw = thaw,
+                                                  .end = end},
                                       .start = lab_students_start(s->students),
-                                      .begin = begin,
-                                      .load = load,
-                                      .ready = ready,
-                                      .steps = steps,
-                                      .alone = node_config_stops_alone(&s->bench->view) ? alone : NULL,
-                                      .collect = collect,
                                       .done = done,
                                       .finish = finish,
-                                      .end = end,
-                                      .save = save};
+                                      .alone = node_config_stops_alone(&s->bench->view) ? alone : NULL,
+                                      .shards = s->bench->view.data.takeover ? shards : NULL};
     return error;
 }
 
@@ -326,8 +293,8 @@ void simulate_pupils_destroy(struct simulation *s)
         struct pupil *p = &s->pupils[i];
         if (p->under_way)
             lab_pool_wait(s->pool, &p->job);
-        free(p->outer);
-        free(p->before);
+        free(p->trainee.outer);
+        free(p->trainee.round_start);
         free(p->last);
     }
     free(s->pupils);

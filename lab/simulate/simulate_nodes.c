@@ -93,7 +93,9 @@ static enum base_error make_world(struct simulation *s, struct base_reason *why)
                                   .checkpoint_ns = config->checkpoint.every_ns,
                                   .diskless = nobody_starts_again(s),
                                   .partition = (enum gossip_life_partition)config->cluster.partition,
+                                  .local_steps = config->average.local_steps,
                                   .steps = config->train.steps,
+                                  .takeover_ns = config->data.takeover ? config->data.takeover_after_ns : 0,
                                   .linger_ns = config->node.linger_ns,
                                   .forget_ns = config->average.forget_after_ns};
     enum base_error error = node_setup_exchange_options(config, &options.exchange, why);

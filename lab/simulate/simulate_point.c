@@ -106,7 +106,7 @@ static void sum_up(const struct simulation *s, const struct gathering *g, struct
         rounds += (double)p->round;
         steps += (double)p->step;
         accuracy += found;
-        loss += p->loss;
+        loss += p->trainee.loss;
         point->worst = found < point->worst ? found : point->worst;
         point->best = found > point->best ? found : point->best;
     }

@@ -9,6 +9,7 @@
 #include "lab/simulate/network.h"
 #include "lab/simulate/paces.h"
 #include "lab/simulate/simulate_nodes.h"
+#include "node/built_in.h"
 #include "node/events.h"
 #include "node/metrics.h"
 
@@ -19,19 +20,19 @@
 struct pupil {
     struct simulation *simulation;
     size_t node;
-    struct train_trainer *trainer; // of the students
+    struct node_built_in trainee; // the trainer is the students', V and x0 of outer momentum are its own
     struct train_model *model;
-    float *outer, *before;  // [parameters] V and x0 of outer momentum, or NULL
     float *last;            // [parameters] its model when it had finished; NULL: it has not
     const float *measuring; // [parameters] to be measured by the job; NULL: nothing
     struct lab_job job;
     bool under_way, used;        // a job is; the trainer is not fresh any more
-    bool alone;                  // all others have finished: no more steps
+    bool living[LAB_NODES_MOST]; // shards that have a node,
+    bool shards_wait;            // which its next steps are to heed
     uint64_t steps, round, step; // to take in the job; done so far
-    double job_loss, job_scale, job_rate;
-    struct lab_score score; // of the latest measurement
-    uint64_t scored;        // after that round; SIMULATE_NEVER: never
-    double loss, rate;      // of the latest round
+    uint64_t steps_ns;           // virtual time of those steps
+    double pace;                 // of the node, in the job
+    struct lab_score score;      // of the latest measurement
+    uint64_t scored;             // after that round; SIMULATE_NEVER: never
     struct node_metrics *metrics;
     struct node_events *events;
     struct node_metrics_row row;

@@ -55,11 +55,11 @@ void simulate_row_make(struct pupil *p, const char *state)
                                        .exchanges = totals.exchanges,
                                        .delta_bytes = totals.delta_bytes_out,
                                        .dense_bytes = totals.dense_bytes_out,
-                                       .loss = p->loss,
+                                       .loss = p->trainee.loss,
                                        .accuracy = NAN,
                                        .test_loss = NAN,
                                        .consensus = totals.consensus,
-                                       .rate = p->rate,
+                                       .rate = p->trainee.rate,
                                        .state = state};
 }
 

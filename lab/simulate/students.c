@@ -7,17 +7,26 @@
 
 struct student {
     struct train_dataset shard;
+    struct train_dataset *shared; // in its place: with those of nodes that are gone; NULL: none
     struct train_model *model;
     struct train_trainer *trainer;
 };
 
 struct lab_students {
-    struct node_config config; // the experiment's view: borrowed
+    struct node_config config;       // the experiment's view: borrowed
+    const struct train_dataset *all; // borrowed
     const struct kernels *kernels;
     size_t count;
     float *start; // [parameters]
     struct student *list;
 };
+
+static void drop_shared(struct train_dataset *shared)
+{
+    if (shared)
+        train_dataset_destroy(shared);
+    free(shared);
+}
 
 static enum base_error make_trainer(const struct lab_students *students, size_t node,
                                     struct train_trainer **trainer, struct base_reason *why)
@@ -62,6 +71,7 @@ enum base_error lab_students_create(const struct lab_experiment *experiment,
         return base_fail(why, BASE_ENOMEM, "no memory for the nodes");
     fresh->config = bench->view;
     fresh->kernels = bench->kernels;
+    fresh->all = &bench->train;
     fresh->count = experiment->experiment.nodes;
     fresh->list = calloc(fresh->count, sizeof *fresh->list);
     fresh->start = malloc(bench->parameters * sizeof *fresh->start);
@@ -91,6 +101,7 @@ void lab_students_destroy(struct lab_students *students)
         if (student->model)
             train_model_destroy(student->model);
         train_dataset_destroy(&student->shard);
+        drop_shared(student->shared);
     }
     free(students->list);
     free(students->start);
@@ -117,6 +128,45 @@ struct train_model *lab_student_model(struct lab_students *students, size_t node
     return students->list[node].model;
 }
 
+// What the node trains on while only these shards live.
+static enum base_error cut(const struct lab_students *students, size_t node, const bool *living,
+                           struct train_dataset *data, struct base_reason *why)
+{
+    uint32_t *owner = malloc((students->all->examples + 1) * sizeof *owner);
+    if (!owner)
+        return base_fail(why, BASE_ENOMEM, "no memory for the partition of %zu examples",
+                         students->all->examples);
+    enum base_error error = node_data_owners(&students->config, students->all, living, owner, why);
+    if (!error)
+        error = node_data_take(students->all, owner, node, data, why);
+    free(owner);
+    return error;
+}
+
+enum base_error lab_student_share(struct lab_students *students, size_t node, const bool *living,
+                                  struct base_reason *why)
+{
+    struct student *student = &students->list[node];
+    struct train_dataset *shared = NULL;
+    enum base_error error = BASE_OK;
+    size_t count = 0;
+    for (size_t i = 0; i < students->count; i++)
+        count += living[i];
+    if (count < students->count) {
+        shared = calloc(1, sizeof *shared);
+        error = shared ? cut(students, node, living, shared, why)
+                       : base_fail(why, BASE_ENOMEM, "no memory for another node's examples");
+    }
+    const struct train_dataset *next = shared ? shared : &student->shard;
+    if (!error)
+        error = train_trainer_replace(student->trainer, next,
+                                      node_data_weight(&students->config, next, count), why);
+    drop_shared(error ? shared : student->shared);
+    if (!error)
+        student->shared = shared;
+    return error;
+}
+
 enum base_error lab_student_restart(struct lab_students *students, size_t node, struct base_reason *why)
 {
     struct train_trainer *fresh = NULL;
@@ -125,5 +175,7 @@ enum base_error lab_student_restart(struct lab_students *students, size_t node, 
         return error;
     train_trainer_destroy(students->list[node].trainer);
     students->list[node].trainer = fresh;
+    drop_shared(students->list[node].shared);
+    students->list[node].shared = NULL;
     return BASE_OK;
 }

@@ -18,6 +18,10 @@ size_t lab_students_count(const struct lab_students *students);
 const float *lab_students_start(const struct lab_students *students); // [parameters] the seed model
 struct train_trainer *lab_student_trainer(struct lab_students *students, size_t node);
 struct train_model *lab_student_model(struct lab_students *students, size_t node); // of that trainer
+// From its next step on the node trains on its part of the shards without a living node, too (node/data.h),
+// or on its own again; living[s] for each shard, its own included.
+enum base_error lab_student_share(struct lab_students *students, size_t node, const bool *living,
+                                  struct base_reason *why) BASE_CHECK;
 // Anew from the seed model at step 0, as a process that starts without a checkpoint.
 enum base_error lab_student_restart(struct lab_students *students, size_t node,
                                     struct base_reason *why) BASE_CHECK;

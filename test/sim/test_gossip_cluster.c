@@ -122,7 +122,7 @@ static void trial_create(struct trial *trial, uint64_t seed)
     trial->heal_ns = (options.profile == GOSSIP_PROFILE_WAN ? 60 : 35) * SIM_SECOND;
     sim_toy_create(&trial->toy, &trial->world, options.nodes, options.nodes + options.twins, seed);
     sim_check_create(&trial->check, &trial->world, options.nodes, options.nodes + options.twins);
-    trial->toy.local_steps = 4;
+    options.local_steps = 4;
     trial->toy.rate = 0.1f;
     trial->toy.round_ns = round_ns;
     trial->check.gentle = trial->gentle;

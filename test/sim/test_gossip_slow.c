@@ -83,7 +83,7 @@ struct course {
 
 // -- what is learnt
 
-static void begin(void *owner, size_t host, struct sim_vectors *vectors)
+static void begin(void *owner, size_t host, struct gossip_learner_vectors *vectors)
 {
     struct course *course = owner;
     struct pupil *pupil = &course->pupil[host];
@@ -92,14 +92,22 @@ static void begin(void *owner, size_t host, struct sim_vectors *vectors)
     memset(pupil->correction, 0, PARAMETERS * sizeof(float));
     pupil->step = 0;
     pupil->ended = false;
-    *vectors = (struct sim_vectors){.model = pupil->x, .correction = pupil->correction};
+    *vectors = (struct gossip_learner_vectors){.model = pupil->x, .correction = pupil->correction};
 }
 
-static void ready(void *owner, size_t host, enum sim_origin origin, uint64_t round, uint64_t step)
+static void ready(void *owner, size_t host, enum sim_origin origin)
 {
     struct course *course = owner;
 
-    (void)origin, (void)round;
+    (void)origin;
+    course->pupil[host].step = course->world.node[host]->rounds.step;
+}
+
+static void adopt(void *owner, size_t host, enum gossip_learner_change change, uint64_t step)
+{
+    struct course *course = owner;
+
+    (void)change;
     course->pupil[host].step = step;
 }
 
@@ -109,7 +117,8 @@ static bool others_train(const struct sim_node *node)
 
     for (size_t i = 0; i < node->n_view; i++) {
         const struct sim_node *other = world->node[node->view[i]];
-        if (other != node && other->running && !other->paused && other->doing == SIM_TRAINS)
+        if (other != node && other->running && !other->paused &&
+            other->rounds.state == GOSSIP_ROUNDS_TRAINING)
             return true;
     }
     return false;
@@ -146,36 +155,38 @@ static void watch_lead(struct course *course, const struct sim_node *node, uint6
 {
     for (size_t i = 0; i < node->n_neighbours; i++) {
         const struct sim_node *other = course->world.node[node->neighbours[i]];
-        if (!other->running || other->paused || other->doing != SIM_TRAINS || course->apart[other->host] ||
-            course->apart[node->host] || round <= other->round + 1)
+        if (!other->running || other->paused || other->rounds.state != GOSSIP_ROUNDS_TRAINING ||
+            course->apart[other->host] || course->apart[node->host] || round <= other->rounds.round + 1)
             continue;
-        if (round - other->round - 1 > course->lead) {
-            course->lead = round - other->round - 1;
+        if (round - other->rounds.round - 1 > course->lead) {
+            course->lead = round - other->rounds.round - 1;
             course->lead_of = node->host;
         }
     }
 }
 
-static uint64_t steps(void *owner, size_t host, uint64_t round, double pace)
+static uint64_t steps(void *owner, size_t host, uint64_t count, double pace)
 {
     struct course *course = owner;
     struct sim_node *node = course->world.node[host];
 
     (void)pace;
-    if (course->pupil[host].step >= ROUNDS * LOCAL_STEPS) {
-        course->pupil[host].ended = true;
-        return SIM_NO_STEPS;
-    }
+    BASE_ASSERT(count == LOCAL_STEPS);
     watch_alone(course, node);
-    watch_lead(course, node, round);
+    watch_lead(course, node, node->rounds.round + 1);
     return course->compute_ns + base_rng_below(&course->rng, course->compute_ns / 4 + 1);
 }
 
 static void alone(void *owner, size_t host)
 {
+    (void)owner, (void)host; // it ends
+}
+
+static void finish(void *owner, size_t host, const struct gossip_rounds *rounds)
+{
     struct course *course = owner;
 
-    course->pupil[host].step = (uint64_t)ROUNDS * LOCAL_STEPS;
+    course->pupil[host].ended = !rounds->orders.stop;
 }
 
 static float rate_at(uint64_t step)
@@ -185,13 +196,12 @@ static float rate_at(uint64_t step)
     return part < 0.6 ? RATE : part < 0.85 ? 0.3f * RATE : 0.1f * RATE;
 }
 
-static void collect(void *owner, size_t host, uint64_t round, struct sim_steps *did)
+static void boundary(void *owner, size_t host, struct gossip_learner_steps *did)
 {
     struct course *course = owner;
     struct pupil *pupil = &course->pupil[host];
     float rate = rate_at(pupil->step);
 
-    (void)round;
     for (unsigned i = 0; i < LOCAL_STEPS; i++) {
         float wind = NOISE * (float)base_rng_normal(&course->world.node[host]->rng);
         for (size_t j = 0; j < PARAMETERS; j++)
@@ -199,8 +209,10 @@ static void collect(void *owner, size_t host, uint64_t round, struct sim_steps *
                 rate * (pupil->x[j] - pupil->target[j] - (j % 7 == i ? wind : 0) - pupil->correction[j]);
     }
     pupil->step += LOCAL_STEPS;
-    *did = (struct sim_steps){
-        .step = pupil->step, .step_scale = rate * LOCAL_STEPS, .pace_ns = course->compute_ns / LOCAL_STEPS};
+    *did = (struct gossip_learner_steps){.step = pupil->step,
+                                         .step_scale = rate * LOCAL_STEPS,
+                                         .step_ns = course->compute_ns / LOCAL_STEPS,
+                                         .finite = true};
 }
 
 static void end(void *owner, size_t host)
@@ -538,15 +550,18 @@ static void course_create(struct course *course, uint64_t seed, const struct sce
             course->best[j] += pupil->target[j] / (float)options.nodes;
         }
     }
-    course->learner = (struct sim_learner){.owner = course,
-                                           .parameters = PARAMETERS,
+    course->learner = (struct sim_learner){.learner = {.owner = course,
+                                                       .parameters = PARAMETERS,
+                                                       .begin = begin,
+                                                       .steps = steps,
+                                                       .boundary = boundary,
+                                                       .adopt = adopt,
+                                                       .end = end},
                                            .start = course->start,
-                                           .begin = begin,
                                            .ready = ready,
-                                           .steps = steps,
-                                           .alone = alone,
-                                           .collect = collect,
-                                           .end = end};
+                                           .finish = finish,
+                                           .alone = alone};
+    options.local_steps = LOCAL_STEPS;
     options.learner = &course->learner;
     options.watch = &course->watch;
     options.wire = &course->slow.wire;
@@ -579,8 +594,8 @@ static uint64_t cluster_round(const struct course *course)
     size_t count = 0;
 
     for (size_t i = 0; i < course->world.options.nodes; i++)
-        if (course->world.node[i]->running && course->world.node[i]->doing >= SIM_TRAINS)
-            round[count++] = course->world.node[i]->round;
+        if (course->world.node[i]->running && course->world.node[i]->rounds.state >= GOSSIP_ROUNDS_TRAINING)
+            round[count++] = course->world.node[i]->rounds.round;
     qsort(round, count, sizeof *round, by_number);
     return count ? round[(count - 1) / 2] : 0;
 }
@@ -675,9 +690,10 @@ static void report(const struct course *course, const struct course *plain, uint
            course->over_s, plain->over_s);
     for (size_t i = 0; i < options->nodes; i++)
         printf("  node %zu: %s, doing %d, round %llu, step %llu%s\n", i,
-               course->world.node[i]->running ? "runs" : "has ended", (int)course->world.node[i]->doing,
-               (unsigned long long)course->world.node[i]->round, (unsigned long long)course->pupil[i].step,
-               course->gone[i] ? ", killed for good" : "");
+               course->world.node[i]->running ? "runs" : "has ended",
+               (int)course->world.node[i]->rounds.state,
+               (unsigned long long)course->world.node[i]->rounds.round,
+               (unsigned long long)course->pupil[i].step, course->gone[i] ? ", killed for good" : "");
     printf("  replay: P2PML_SEED=%llu P2PML_TRACE=1 test_gossip_slow\n", (unsigned long long)seed);
 }
 

@@ -148,7 +148,7 @@ void sim_check_describe(const struct sim_world *world, FILE *file)
         fprintf(file, "  node %zu%s%s%s%s boot %llu phase %d round %llu health %u view %zu hash %04x:", i,
                 node->host == i ? "" : " (twin)", node->paused ? " paused" : "", node->slow ? " slow" : "",
                 node->liar ? " liar" : "", (unsigned long long)node->boot, (int)gossip_life_state(node->life),
-                (unsigned long long)node->round, totals.health, node->n_view,
+                (unsigned long long)node->rounds.round, totals.health, node->n_view,
                 (unsigned)(totals.view_hash & 0xffff));
         for (size_t k = 0; k < world->options.nodes; k++) {
             struct gossip_member_info info;

@@ -4,34 +4,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void begin(void *owner, size_t host, struct sim_vectors *vectors)
+static void begin(void *owner, size_t host, struct gossip_learner_vectors *vectors)
 {
     struct sim_toy *toy = owner;
     struct sim_pupil *pupil = &toy->pupil[host];
 
     *pupil = (struct sim_pupil){0};
     memcpy(pupil->x, toy->start, sizeof pupil->x);
-    *vectors = (struct sim_vectors){.model = pupil->x, .correction = pupil->correction};
+    *vectors = (struct gossip_learner_vectors){.model = pupil->x, .correction = pupil->correction};
 }
 
-static void ready(void *owner, size_t host, enum sim_origin origin, uint64_t round, uint64_t step)
+static void ready(void *owner, size_t host, enum sim_origin origin)
 {
     struct sim_toy *toy = owner;
 
-    (void)origin, (void)round, (void)step;
+    (void)origin;
     for (size_t j = 0; j < SIM_PARAMETERS; j++)
         toy->given[j] += (double)toy->pupil[host].x[j] - (double)toy->start[j];
 }
 
-static uint64_t steps(void *owner, size_t host, uint64_t round, double pace)
+static uint64_t steps(void *owner, size_t host, uint64_t count, double pace)
 {
     struct sim_toy *toy = owner;
 
-    (void)round, (void)pace;
+    (void)pace;
+    toy->pupil[host].steps = count;
     return toy->round_ns * (toy->world->node[host]->slow ? 4 : 1);
 }
 
-static void collect(void *owner, size_t host, uint64_t round, struct sim_steps *did)
+static void boundary(void *owner, size_t host, struct gossip_learner_steps *did)
 {
     struct sim_toy *toy = owner;
     struct sim_pupil *pupil = &toy->pupil[host];
@@ -39,12 +40,18 @@ static void collect(void *owner, size_t host, uint64_t round, struct sim_steps *
     float before[SIM_PARAMETERS];
 
     memcpy(before, pupil->x, sizeof before);
-    for (unsigned i = 0; toy->training && i < toy->local_steps; i++)
+    for (uint64_t i = 0; toy->training && i < pupil->steps; i++)
         sim_model_step(&toy->model, node->self, &node->rng, toy->rate, pupil->correction, pupil->x);
     for (size_t j = 0; j < SIM_PARAMETERS; j++)
         toy->given[j] += (double)pupil->x[j] - (double)before[j];
-    *did = (struct sim_steps){.step = round * toy->local_steps,
-                              .step_scale = toy->rate * (float)toy->local_steps};
+    *did = (struct gossip_learner_steps){.step = node->rounds.step + pupil->steps,
+                                         .step_scale = toy->rate * (float)pupil->steps,
+                                         .finite = true};
+}
+
+static void adopt(void *owner, size_t host, enum gossip_learner_change change, uint64_t step)
+{
+    (void)owner, (void)host, (void)change, (void)step; // it has no state beside the vectors
 }
 
 static void end(void *owner, size_t host)
@@ -62,14 +69,15 @@ void sim_toy_create(struct sim_toy *toy, struct sim_world *world, size_t nodes, 
         toy->start[j] = 0.1f * (float)base_rng_normal(&rng);
     sim_model_create(&toy->model, nodes, seed);
     toy->pupil = sim_must(calloc(hosts, sizeof *toy->pupil));
-    toy->learner = (struct sim_learner){.owner = toy,
-                                        .parameters = SIM_PARAMETERS,
+    toy->learner = (struct sim_learner){.learner = {.owner = toy,
+                                                    .parameters = SIM_PARAMETERS,
+                                                    .begin = begin,
+                                                    .steps = steps,
+                                                    .boundary = boundary,
+                                                    .adopt = adopt,
+                                                    .end = end},
                                         .start = toy->start,
-                                        .begin = begin,
-                                        .ready = ready,
-                                        .steps = steps,
-                                        .collect = collect,
-                                        .end = end};
+                                        .ready = ready};
 }
 
 void sim_toy_destroy(struct sim_toy *toy)
@@ -80,5 +88,5 @@ void sim_toy_destroy(struct sim_toy *toy)
 
 struct sim_toy *sim_toy_of(const struct sim_world *world)
 {
-    return world->options.learner->owner;
+    return world->options.learner->learner.owner;
 }

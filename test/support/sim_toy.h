@@ -14,9 +14,9 @@ struct sim_toy {
     double given[SIM_PARAMETERS]; // sum of what trainers and joiners put into models
     struct sim_pupil {
         float x[SIM_PARAMETERS], correction[SIM_PARAMETERS];
-    } * pupil;     // [hosts]
-    bool training; // else rounds only average
-    unsigned local_steps;
+        uint64_t steps; // of the round that is under way
+    } * pupil;          // [hosts]
+    bool training;      // else rounds only average
     float rate;
     uint64_t round_ns; // of local steps
 };

@@ -19,9 +19,9 @@ enum { NODES = 4, PARAMETERS = 64, ROUNDS = 50, STEPS = 8 };
 
 struct pupil {
     float model[PARAMETERS], correction[PARAMETERS];
-    uint64_t rounds, asked_ns;
+    uint64_t rounds, steps, asked_ns;
     unsigned begun, ended, finished, fetched, resumed;
-    bool alive, computing, alone;
+    bool alive, computing;
 };
 
 // Each one pulls towards a place of its own; the mean of these is where all are to meet.
@@ -40,7 +40,7 @@ static float target(size_t host, size_t j)
     return (float)host + (float)j / PARAMETERS;
 }
 
-static void begin(void *owner, size_t host, struct sim_vectors *vectors)
+static void begin(void *owner, size_t host, struct gossip_learner_vectors *vectors)
 {
     struct pupil *pupil = &((struct lesson *)owner)->pupil[host];
 
@@ -48,10 +48,10 @@ static void begin(void *owner, size_t host, struct sim_vectors *vectors)
     memset(pupil->model, 0, sizeof pupil->model);
     memset(pupil->correction, 0, sizeof pupil->correction);
     pupil->alive = true;
-    pupil->computing = pupil->alone = false;
+    pupil->computing = false;
     pupil->begun++;
-    pupil->rounds = 0;
-    *vectors = (struct sim_vectors){.model = pupil->model, .correction = pupil->correction};
+    pupil->rounds = pupil->steps = 0;
+    *vectors = (struct gossip_learner_vectors){.model = pupil->model, .correction = pupil->correction};
 }
 
 static size_t save(void *owner, size_t host, uint8_t **bytes)
@@ -72,18 +72,20 @@ static void load(void *owner, size_t host, const uint8_t *bytes, size_t count)
     assert_true(pupil->model[0] != 0); // read back already
 }
 
-static void ready(void *owner, size_t host, enum sim_origin origin, uint64_t round, uint64_t step)
+static void ready(void *owner, size_t host, enum sim_origin origin)
 {
-    struct pupil *pupil = &((struct lesson *)owner)->pupil[host];
+    struct lesson *lesson = owner;
+    struct pupil *pupil = &lesson->pupil[host];
+    const struct gossip_rounds *rounds = &lesson->world.node[host]->rounds;
 
-    assert_int_equal(step, round * STEPS);
+    assert_int_equal(rounds->step, rounds->round * STEPS);
     if (origin == SIM_FROM_SEED)
-        assert_int_equal(round, 0);
+        assert_int_equal(rounds->round, 0);
     if (origin == SIM_FROM_CHECKPOINT)
-        assert_int_equal(round, pupil->rounds);
+        assert_int_equal(rounds->round, pupil->rounds);
     pupil->fetched += origin == SIM_FROM_SNAPSHOT;
     pupil->resumed += origin == SIM_FROM_CHECKPOINT;
-    pupil->rounds = round;
+    pupil->rounds = rounds->round;
 }
 
 static uint64_t round_ns(const struct lesson *lesson, size_t host)
@@ -91,15 +93,14 @@ static uint64_t round_ns(const struct lesson *lesson, size_t host)
     return STEPS * STEP_NS * (host == lesson->slow ? 5 : 1);
 }
 
-static uint64_t steps(void *owner, size_t host, uint64_t round, double pace)
+static uint64_t steps(void *owner, size_t host, uint64_t count, double pace)
 {
     struct lesson *lesson = owner;
     struct pupil *pupil = &lesson->pupil[host];
 
     assert_true(pupil->alive && !pupil->computing && pace > 0);
-    assert_int_equal(round, pupil->rounds + 1);
-    if (round > ROUNDS || pupil->alone)
-        return SIM_NO_STEPS;
+    assert_int_equal(count, STEPS);
+    assert_true(lesson->world.node[host]->rounds.round < ROUNDS);
     pupil->computing = true;
     pupil->asked_ns = sim_world_now(&lesson->world);
     return round_ns(lesson, host);
@@ -107,38 +108,50 @@ static uint64_t steps(void *owner, size_t host, uint64_t round, double pace)
 
 static void alone(void *owner, size_t host)
 {
-    ((struct lesson *)owner)->pupil[host].alone = true;
+    (void)owner, (void)host;
 }
 
-static void collect(void *owner, size_t host, uint64_t round, struct sim_steps *did)
+// The round takes its time even where the process is told to leave: a stop is a boundary.
+static void boundary(void *owner, size_t host, struct gossip_learner_steps *did)
 {
     struct lesson *lesson = owner;
     struct pupil *pupil = &lesson->pupil[host];
-    float rate = 0.5f / (1 + 0.2f * (float)round);
+    float rate = 0.5f / (1 + 0.2f * (float)(lesson->world.node[host]->rounds.round + 1));
 
     assert_true(pupil->computing);
     pupil->computing = false;
-    if (!lesson->world.node[host]->leaving)
-        assert_int_equal(sim_world_now(&lesson->world) - pupil->asked_ns, round_ns(lesson, host));
+    assert_int_equal(sim_world_now(&lesson->world) - pupil->asked_ns, round_ns(lesson, host));
     for (int i = 0; i < STEPS; i++)
         for (size_t j = 0; j < PARAMETERS; j++)
             pupil->model[j] -= rate / STEPS * (pupil->model[j] - target(host, j) - pupil->correction[j]);
-    *did = (struct sim_steps){.step = round * STEPS, .step_scale = rate, .pace_ns = STEP_NS};
+    *did = (struct gossip_learner_steps){.step = lesson->world.node[host]->rounds.step + STEPS,
+                                         .step_scale = rate,
+                                         .step_ns = STEP_NS,
+                                         .finite = true};
 }
 
-static void done(void *owner, size_t host, uint64_t round)
+static void adopt(void *owner, size_t host, enum gossip_learner_change change, uint64_t step)
+{
+    const struct pupil *pupil = &((struct lesson *)owner)->pupil[host];
+
+    (void)step;
+    assert_true(pupil->alive && !pupil->computing && change != GOSSIP_LEARNER_ROLLED_BACK);
+}
+
+static void done(void *owner, size_t host, const struct gossip_rounds *rounds)
 {
     struct pupil *pupil = &((struct lesson *)owner)->pupil[host];
 
     assert_false(pupil->computing);
-    assert_int_equal(round, ++pupil->rounds);
+    assert_true(rounds->round > pupil->rounds);
+    pupil->rounds = rounds->round;
 }
 
-static void finish(void *owner, size_t host, uint64_t round)
+static void finish(void *owner, size_t host, const struct gossip_rounds *rounds)
 {
     struct pupil *pupil = &((struct lesson *)owner)->pupil[host];
 
-    (void)round;
+    (void)rounds;
     assert_false(pupil->computing);
     pupil->finished++;
 }
@@ -167,18 +180,19 @@ enum how { PLAIN, SEALED, KNOWN };
 static void create(struct lesson *lesson, enum how how)
 {
     *lesson = (struct lesson){.slow = NODES};
-    lesson->learner = (struct sim_learner){.owner = lesson,
-                                           .parameters = PARAMETERS,
+    lesson->learner = (struct sim_learner){.learner = {.owner = lesson,
+                                                       .parameters = PARAMETERS,
+                                                       .begin = begin,
+                                                       .steps = steps,
+                                                       .boundary = boundary,
+                                                       .adopt = adopt,
+                                                       .freeze = save,
+                                                       .thaw = load,
+                                                       .end = end},
                                            .start = lesson->start,
-                                           .begin = begin,
-                                           .load = load,
                                            .ready = ready,
-                                           .steps = steps,
-                                           .collect = collect,
                                            .done = done,
-                                           .finish = finish,
-                                           .end = end,
-                                           .save = save};
+                                           .finish = finish};
     lesson->watch = (struct sim_watch){.owner = lesson, .changed = changed};
     const struct sim_options options = {.seed = 3,
                                         .nodes = NODES,
@@ -188,6 +202,8 @@ static void create(struct lesson *lesson, enum how how)
                                         .sealed = how == SEALED,
                                         .known = how == KNOWN,
                                         .learner = &lesson->learner,
+                                        .local_steps = STEPS,
+                                        .steps = STEPS * ROUNDS,
                                         .watch = &lesson->watch,
                                         .checkpoint_ns = SIM_SECOND,
                                         .forget_ns = 600 * SIM_SECOND,
