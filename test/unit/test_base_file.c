@@ -13,11 +13,36 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 static char directory[256];
+
+// What reaches the disk, in order: f a file, d a directory, r a rename. These stand before the C library's.
+static char calls[16];
+static size_t n_calls;
+
+static void note(char what)
+{
+    if (n_calls + 1 < sizeof calls)
+        calls[n_calls++] = what;
+    calls[n_calls] = '\0';
+}
+
+int fsync(int file)
+{
+    struct stat status;
+    note(fstat(file, &status) == 0 && S_ISDIR(status.st_mode) ? 'd' : 'f');
+    return (int)syscall(SYS_fsync, file);
+}
+
+int rename(const char *from, const char *to)
+{
+    note('r');
+    return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
 
 // Good until the fourth call from here.
 static const char *in_directory(const char *name)
@@ -102,6 +127,16 @@ static void a_name_without_a_directory_is_beside_us(void **state)
     assert_int_equal(chdir(before), 0);
     assert_content(in_directory("plain"), "x");
     unlink(in_directory("plain"));
+}
+
+// Else a power failure leaves an empty file under the new name, or the old one under it.
+static void the_bytes_and_then_the_name_are_on_disk(void **state)
+{
+    (void)state;
+    n_calls = 0;
+    assert_int_equal(put(in_directory("durable"), "x", NULL), BASE_OK);
+    assert_string_equal(calls, "frd");
+    unlink(in_directory("durable"));
 }
 
 // RLIMIT_FSIZE makes the kernel refuse the bytes half-way, as a full disk does.
@@ -216,6 +251,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spans_are_written_in_order_with_the_mode),
         cmocka_unit_test(a_name_without_a_directory_is_beside_us),
+        cmocka_unit_test(the_bytes_and_then_the_name_are_on_disk),
         cmocka_unit_test(a_full_disk_leaves_the_old_file_and_nothing_else),
         cmocka_unit_test(a_failed_rename_leaves_no_temporary_file),
         cmocka_unit_test(a_missing_directory_is_named),

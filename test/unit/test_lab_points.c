@@ -140,6 +140,26 @@ static void who_is_killed_is_not_there_until_it_is_back(void **state)
     assert_true(p[count - 1].nodes == 2);
 }
 
+static void what_a_killed_process_sent_stays_sent(void **state)
+{
+    struct world *w = *state;
+    struct lab_point p[16];
+    struct lab_points_span span;
+    add_rounds(w, 0, 100, 1, 8, 0.5);
+    add_rounds(w, 1, 100.5, 1, 3, 0.6); // killed at 103
+    w->swarm.happenings[0].time = 103;
+    w->swarm.happenings[1].time = 104;
+    add_rounds(w, 1, 104.2, 4, 4, 0.6); // its bytes begin at 0 again
+    size_t count = points_of(w, p, &span);
+    uint64_t last = 0;
+    for (size_t i = 0; i + 1 < count; i++) {
+        assert_true(p[i].bytes >= last);
+        last = p[i].bytes;
+    }
+    assert_int_equal(p[count - 2].round, 6);
+    assert_int_equal(p[count - 2].bytes, 12000);
+}
+
 static void nobody_made_a_round(void **state)
 {
     struct lab_point p[16];
@@ -179,6 +199,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_point_whenever_the_mean_node_is_that_far, make_world, remove_world),
         cmocka_unit_test_setup_teardown(who_is_killed_is_not_there_until_it_is_back, make_world,
                                         remove_world),
+        cmocka_unit_test_setup_teardown(what_a_killed_process_sent_stays_sent, make_world, remove_world),
         cmocka_unit_test_setup_teardown(nobody_made_a_round, make_world, remove_world),
         cmocka_unit_test_setup_teardown(targets_are_the_first_points_there, make_world, remove_world),
     };
