@@ -18,6 +18,7 @@ const char *lab_event_name(enum lab_event_kind kind)
 struct reading {
     struct lab_schedule schedule;
     size_t nodes;
+    uint64_t rounds;               // of the training
     const struct node_tree *where; // the part that is looked at
     struct base_reason *why;
 };
@@ -27,7 +28,61 @@ static bool lasts(enum lab_event_kind kind)
     return kind == LAB_STOP || kind == LAB_PARTITION;
 }
 
-// Behind those of the same time.
+bool lab_event_lasts(const struct lab_event *event)
+{
+    return lasts(event->kind);
+}
+
+static uint64_t begin_of(const struct lab_event *event) // in its unit
+{
+    return event->by_round ? event->at_round : event->at_ns;
+}
+
+static uint64_t end_of(const struct lab_event *event)
+{
+    return begin_of(event) + (event->by_round ? event->for_rounds : event->for_ns);
+}
+
+bool lab_event_due(const struct lab_event *event, const struct lab_moment *moment, bool end)
+{
+    return (event->by_round ? moment->round : moment->since_ns) >= (end ? end_of(event) : begin_of(event));
+}
+
+static int by_size(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+uint64_t lab_cluster_round(uint64_t *rounds, size_t count)
+{
+    if (!count)
+        return 0;
+    qsort(rounds, count, sizeof *rounds, by_size);
+    return rounds[(count - 1) / 2];
+}
+
+static const char *when(bool by_round, uint64_t moment, char text[LAB_EVENT_WHEN_BYTES])
+{
+    if (by_round)
+        snprintf(text, LAB_EVENT_WHEN_BYTES, "round %" PRIu64, moment);
+    else
+        snprintf(text, LAB_EVENT_WHEN_BYTES, "%g s", (double)moment / SECOND_NS);
+    return text;
+}
+
+const char *lab_event_when(const struct lab_event *event, char text[LAB_EVENT_WHEN_BYTES])
+{
+    return when(event->by_round, begin_of(event), text);
+}
+
+// Times before rounds; nobody knows which of them comes first.
+static bool is_later(const struct lab_event *event, const struct lab_event *other)
+{
+    return event->by_round == other->by_round ? begin_of(event) > begin_of(other) : event->by_round;
+}
+
+// Behind those of the same moment.
 static enum base_error put(struct reading *r, const struct lab_event *event)
 {
     struct lab_schedule *s = &r->schedule;
@@ -38,7 +93,7 @@ static enum base_error put(struct reading *r, const struct lab_event *event)
         return base_fail(r->why, BASE_ENOMEM, "no memory for the events of an experiment");
     s->items = larger;
     size_t at = s->count++;
-    for (; at && larger[at - 1].at_ns > event->at_ns; at--)
+    for (; at && is_later(&larger[at - 1], event); at--)
         larger[at] = larger[at - 1];
     larger[at] = *event;
     return BASE_OK;
@@ -52,10 +107,51 @@ static enum base_error read_duration(struct reading *r, const struct node_tree *
     node_tree_found(tree, found);
     if (!node_tree_duration(tree, &value) || value > AT_MOST_NS)
         return base_fail(r->why, BASE_EINVAL,
-                         "%s: found %s, expected a duration: a whole number and ms, s, m or h", tree->name,
-                         found);
+                         "%s: found %s, expected a duration: a whole number and ms, s, m or h, or {%s}",
+                         tree->name, found, strcmp(tree->name, "at") == 0 ? "round: 200" : "rounds: 20");
     *value_ns = value;
     return BASE_OK;
+}
+
+// {round: 200}, {rounds: 20}
+static enum base_error read_rounds(struct reading *r, const struct node_tree *map, const char *word,
+                                   uint64_t most, uint64_t *value)
+{
+    char found[NODE_TREE_FOUND_BYTES];
+    const struct node_tree *number = node_tree_entry(map, word);
+    r->where = map;
+    if (map->count != 1 || !number)
+        return base_fail(r->why, BASE_EINVAL, "%s: found a map, expected {%s: and a number} in it alone",
+                         map->name, word);
+    node_tree_found(number, found);
+    if (!node_tree_integer(number, value) || !*value || *value > most)
+        return base_fail(r->why, BASE_EINVAL,
+                         "%s: %s: found %s, expected a number from 1 to %" PRIu64
+                         ": the training has %" PRIu64 " rounds (train.steps / average.local_steps)",
+                         map->name, word, found, most, r->rounds);
+    return BASE_OK;
+}
+
+// When it begins and, where it lasts, how long: both in times or both in rounds.
+static enum base_error read_moments(struct reading *r, const struct node_tree *at,
+                                    const struct node_tree *length, struct lab_event *event)
+{
+    uint64_t most = r->rounds > 1 ? r->rounds - 1 : 1; // behind the last one there is nothing left
+    event->by_round = at->kind == NODE_TREE_MAP;
+    r->where = length;
+    if (length && event->by_round != (length->kind == NODE_TREE_MAP))
+        return base_fail(r->why, BASE_EINVAL, "for: found %s with at in %s, expected such as for: %s",
+                         event->by_round ? "a time" : "rounds", event->by_round ? "rounds" : "time",
+                         event->by_round ? "{rounds: 20}" : "5s");
+    enum base_error error = event->by_round ? read_rounds(r, at, "round", most, &event->at_round)
+                                            : read_duration(r, at, &event->at_ns);
+    if (error || !length)
+        return error;
+    error = event->by_round ? read_rounds(r, length, "rounds", r->rounds, &event->for_rounds)
+                            : read_duration(r, length, &event->for_ns);
+    if (!error && end_of(event) == begin_of(event))
+        error = base_fail(r->why, BASE_EINVAL, "for: found 0, expected a time");
+    return error;
 }
 
 static enum base_error read_node(struct reading *r, const char *what, const struct node_tree *tree,
@@ -166,18 +262,15 @@ static enum base_error read_event(struct reading *r, const struct node_tree *map
     if (error)
         return error;
     if (!at)
-        return base_fail(r->why, BASE_EINVAL, "%s: found no time, expected one such as at: 10s", what->name);
+        return base_fail(r->why, BASE_EINVAL,
+                         "%s: found no time, expected one such as at: 10s or at: {round: 200}", what->name);
     if (lasts(event.kind) && !time)
         return base_fail(r->why, BASE_EINVAL, "%s: found no end, expected how long, such as for: 5s",
                          what->name);
     if (!lasts(event.kind) && time)
         return base_fail(r->why, BASE_EINVAL, "%s: found for, expected it only with stop and partition",
                          what->name);
-    error = read_duration(r, at, &event.at_ns);
-    if (!error && time)
-        error = read_duration(r, time, &event.for_ns);
-    if (!error && time && !event.for_ns)
-        error = base_fail(r->why, BASE_EINVAL, "for: found 0, expected a time");
+    error = read_moments(r, at, time, &event);
     if (error)
         return error;
     return event.kind == LAB_PARTITION ? read_groups(r, what, &event) : read_nodes(r, what, &event);
@@ -186,7 +279,7 @@ static enum base_error read_event(struct reading *r, const struct node_tree *map
 // What a node does at a moment of the schedule.
 struct fate {
     bool runs;
-    uint64_t until_ns;            // stopped until then
+    uint64_t until;               // stopped until then, in the unit of `last`
     const struct lab_event *last; // what brought it there; NULL: it is so from the beginning
 };
 
@@ -194,8 +287,9 @@ static const char *describe(const struct fate *fate, char text[96])
 {
     static const char *const done[] = {"killed at", "going on after its stop at", "started at",
                                        "asked to leave at"};
+    char moment[LAB_EVENT_WHEN_BYTES];
     if (fate->last)
-        snprintf(text, 96, "%s %g s", done[fate->last->kind], (double)fate->last->at_ns / SECOND_NS);
+        snprintf(text, 96, "%s %s", done[fate->last->kind], lab_event_when(fate->last, moment));
     else
         snprintf(text, 96, "there from the beginning");
     return text;
@@ -203,21 +297,67 @@ static const char *describe(const struct fate *fate, char text[96])
 
 static enum base_error check_event(struct reading *r, const struct lab_event *event, struct fate *fate)
 {
-    char text[96];
+    char text[96], moment[LAB_EVENT_WHEN_BYTES], other[LAB_EVENT_WHEN_BYTES];
     bool wants = event->kind != LAB_START;
-    double at = (double)event->at_ns / SECOND_NS;
     r->where = event->part;
-    if (fate->runs && event->at_ns < fate->until_ns)
+    lab_event_when(event, moment);
+    if (fate->last && fate->last->by_round != event->by_round)
         return base_fail(r->why, BASE_EINVAL,
-                         "%s: found node %zu at %g s, when it is stopped, expected a time from %g s on",
-                         names[event->kind], event->node, at, (double)fate->until_ns / SECOND_NS);
+                         "%s: found node %zu at %s beside an event at %s, expected all events of one node in "
+                         "times or all in rounds: nobody knows which comes first",
+                         names[event->kind], event->node, moment, lab_event_when(fate->last, other));
+    if (fate->runs && begin_of(event) < fate->until)
+        return base_fail(r->why, BASE_EINVAL,
+                         "%s: found node %zu at %s, when it is stopped, expected a time from %s on",
+                         names[event->kind], event->node, moment, when(event->by_round, fate->until, other));
     if (fate->runs != wants)
-        return base_fail(r->why, BASE_EINVAL, "%s: found node %zu at %g s, which is %s, expected %s",
-                         names[event->kind], event->node, at, describe(fate, text),
+        return base_fail(r->why, BASE_EINVAL, "%s: found node %zu at %s, which is %s, expected %s",
+                         names[event->kind], event->node, moment, describe(fate, text),
                          wants ? "one that runs then" : "one that was killed or has left before");
     fate->runs = event->kind == LAB_STOP || event->kind == LAB_START;
-    fate->until_ns = event->at_ns + event->for_ns;
+    fate->until = end_of(event);
     fate->last = event;
+    return BASE_OK;
+}
+
+static enum base_error check_partition(struct reading *r, const struct lab_event *event,
+                                       const struct lab_event **last)
+{
+    char moment[LAB_EVENT_WHEN_BYTES], other[LAB_EVENT_WHEN_BYTES];
+    lab_event_when(event, moment);
+    if (*last && (*last)->by_round != event->by_round)
+        return base_fail(
+            r->why, BASE_EINVAL,
+            "partition: found one at %s beside one at %s, expected all in times or all in rounds", moment,
+            lab_event_when(*last, other));
+    if (*last && begin_of(event) < end_of(*last))
+        return base_fail(r->why, BASE_EINVAL,
+                         "partition: found one at %s, when another lasts, expected a time from %s on", moment,
+                         when(event->by_round, end_of(*last), other));
+    *last = event;
+    return BASE_OK;
+}
+
+// A round only comes while somebody runs. Where all events are at rounds, it is known who does.
+static enum base_error check_somebody_runs(struct reading *r)
+{
+    const struct lab_schedule *s = &r->schedule;
+    char moment[LAB_EVENT_WHEN_BYTES], other[LAB_EVENT_WHEN_BYTES];
+    size_t running = r->nodes;
+    for (size_t i = 0; i < r->nodes; i++)
+        running -= lab_set_has(&s->late, i);
+    for (size_t i = 0; i < s->count && s->items[0].by_round; i++) {
+        const struct lab_event *event = &s->items[i];
+        r->where = event->part;
+        if (!running && begin_of(event) > begin_of(event - 1))
+            return base_fail(r->why, BASE_EINVAL,
+                             "%s: found %s, when no node has run since %s, so that it never comes; expected "
+                             "one that runs, or all these events in times",
+                             names[event->kind], lab_event_when(event, moment),
+                             lab_event_when(event - 1, other));
+        running += event->kind == LAB_START;
+        running -= event->kind == LAB_KILL || event->kind == LAB_LEAVE;
+    }
     return BASE_OK;
 }
 
@@ -238,7 +378,7 @@ static enum base_error check_order(struct reading *r)
 {
     struct fate fates[LAB_NODES_MOST] = {0};
     struct lab_schedule *s = &r->schedule;
-    uint64_t cut_until_ns = 0;
+    const struct lab_event *cut = NULL;
     enum base_error error = BASE_OK;
     bool any = false;
     find_late(s);
@@ -253,23 +393,17 @@ static enum base_error check_order(struct reading *r)
     for (size_t i = 0; i < s->count && !error; i++) {
         const struct lab_event *event = &s->items[i];
         r->where = event->part;
-        if (event->kind != LAB_PARTITION)
-            error = check_event(r, event, &fates[event->node]);
-        else if (event->at_ns < cut_until_ns)
-            error =
-                base_fail(r->why, BASE_EINVAL,
-                          "partition: found one at %g s, when another lasts, expected a time from %g s on",
-                          (double)event->at_ns / SECOND_NS, (double)cut_until_ns / SECOND_NS);
-        else
-            cut_until_ns = event->at_ns + event->for_ns;
+        error = event->kind == LAB_PARTITION ? check_partition(r, event, &cut)
+                                             : check_event(r, event, &fates[event->node]);
     }
-    return error;
+    return error ? error : check_somebody_runs(r);
 }
 
-enum base_error lab_schedule_read(const struct node_tree *events, size_t nodes, struct lab_schedule *schedule,
-                                  const struct node_tree **where, struct base_reason *why)
+enum base_error lab_schedule_read(const struct node_tree *events, size_t nodes, uint64_t rounds,
+                                  struct lab_schedule *schedule, const struct node_tree **where,
+                                  struct base_reason *why)
 {
-    struct reading r = {.nodes = nodes, .where = events, .why = why};
+    struct reading r = {.nodes = nodes, .rounds = rounds, .where = events, .why = why};
     enum base_error error = BASE_OK;
     BASE_ASSERT(nodes && nodes <= LAB_NODES_MOST);
     for (size_t i = 0; i < events->count && !error; i++)

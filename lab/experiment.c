@@ -89,7 +89,8 @@ static const struct node_key own_keys[] = {
     {"events", NODE_KEY_MAPS, offsetof(struct lab_experiment, events), "[]", 0, 0, NULL,
      "What is done to nodes: {at: 10s, kill: 3}, {at: 12s, stop: 5, for: 6s}, {at: 20s, start: 3}, "
      "{at: 21s, leave: [1, 2]}, {at: 25s, partition: [[0, 1], [2, 3]], for: 5s}. Nodes count from 0, time "
-     "from the moment when all nodes train. A node whose first event is start is not there before."},
+     "from the moment when all nodes train. at: {round: 200}, for: {rounds: 20}: when more than half of the "
+     "nodes that train have done so many rounds. A node whose first event is start is not there before."},
 };
 #define OWN_KEYS (sizeof own_keys / sizeof *own_keys)
 
@@ -283,7 +284,10 @@ static enum base_error read_schedule(struct lab_experiment *e, struct base_reaso
     const struct node_tree *where = NULL;
     if (e->experiment.nodes > LAB_NODES_MOST) // check_sim: then there are none
         return BASE_OK;
-    enum base_error error = lab_schedule_read(&e->events, e->experiment.nodes, &e->schedule, &where, why);
+    uint64_t local_steps = e->node.average.local_steps;
+    uint64_t rounds = (e->node.train.steps + local_steps - 1) / local_steps;
+    enum base_error error =
+        lab_schedule_read(&e->events, e->experiment.nodes, rounds, &e->schedule, &where, why);
     if (!error)
         return BASE_OK;
     node_schema_origin_of(&e->schema, e, "events", where, place, sizeof place);

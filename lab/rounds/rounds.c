@@ -116,8 +116,10 @@ static enum base_error bury(struct rounds_world *world, struct base_reason *why)
     bool changed = false;
     for (size_t i = 0; i < schedule->count; i++) {
         const struct lab_event *event = &schedule->items[i];
-        if (world->begin_ns + event->at_ns > world->end_ns || world->gone[event->node] || world->living == 1)
+        const struct lab_moment moment = {world->end_ns - world->begin_ns, world->round};
+        if (!lab_event_due(event, &moment, false) || world->gone[event->node] || world->living == 1)
             continue;
+        world->node[event->node].gone_ns = moment.since_ns;
         world->gone[event->node] = world->node[event->node].gone = changed = true;
         world->living--;
     }

@@ -12,6 +12,7 @@
 
 struct lab_rounds_node {
     bool gone;                         // killed by an event
+    uint64_t gone_ns;                  // virtual: when others knew
     uint64_t rounds, steps;            // done
     uint64_t bytes_out, bytes_in;      // on the wire, all framing included
     uint64_t exchanges;                // models or deltas received and used

@@ -28,6 +28,7 @@ struct lab_happening { // what became of an event
     bool begun, ended;
     const char *instead;    // why it did not happen; NULL: it did, or is still to come
     double time, end_time;  // unix seconds; NAN: not begun, not ended
+    uint64_t round;         // of the cluster when it began
     struct lab_set present; // who ran and was not stopped
     bool told;              // progress has said who saw it
 };
@@ -39,6 +40,7 @@ struct lab_swarm {
     struct lab_happening *happenings;    // [schedule->count]
     double seconds;                      // from the first start to the last end
     double train_time;                   // unix seconds, when all trained: events count from it; NAN: never
+    uint64_t round;                      // of the cluster: lab_cluster_round() of those that train
     bool interrupted;                    // by the user
     bool overtime;                       // by experiment.time_limit
 };

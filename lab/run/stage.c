@@ -1,26 +1,21 @@
 #include "lab/run/stage.h"
 
-#include "node/clock.h"
-
 #include <math.h>
-#include <signal.h>
 
 static void tell(struct lab_stage *stage, const struct lab_event *event, const char *what)
 {
-    double seconds = (double)event->at_ns / (double)NODE_SECOND_NS;
-    if (event->kind == LAB_PARTITION)
-        lab_display_say(stage->display, "event at %g s: %s\n", seconds, what);
-    else
-        lab_display_say(stage->display, "event at %g s: %s %s\n", seconds,
-                        stage->swarm->nodes[event->node].name, what);
+    char when[LAB_EVENT_WHEN_BYTES];
+    bool one = event->kind != LAB_PARTITION;
+    lab_display_say(stage->display, "event at %s: %s%s%s\n", lab_event_when(event, when),
+                    one ? stage->swarm->nodes[event->node].name : "", one ? " " : "", what);
 }
 
-static struct lab_set present(const struct lab_swarm *swarm)
+static struct lab_set present(const struct lab_stage *stage)
 {
     struct lab_set set = {0};
-    for (size_t i = 0; i < swarm->count; i++) {
-        const struct lab_node *node = &swarm->nodes[i];
-        if (node->process.running && !node->stopped && node->gone == LAB_HERE)
+    for (size_t i = 0; i < stage->swarm->count; i++) {
+        const struct lab_node *node = &stage->swarm->nodes[i];
+        if (stage->acts.runs(stage->acts.owner, i) && !node->stopped && node->gone == LAB_HERE)
             lab_set_add(&set, i);
     }
     return set;
@@ -28,8 +23,7 @@ static struct lab_set present(const struct lab_swarm *swarm)
 
 static void begin(struct lab_stage *stage, size_t index, const char *what)
 {
-    struct lab_happening *happening = &stage->swarm->happenings[index];
-    happening->begun = true;
+    stage->swarm->happenings[index].begun = true;
     tell(stage, &stage->swarm->schedule->items[index], what);
 }
 
@@ -37,76 +31,65 @@ static void drop(struct lab_stage *stage, size_t index, const char *instead)
 {
     const struct lab_event *event = &stage->swarm->schedule->items[index];
     struct lab_happening *happening = &stage->swarm->happenings[index];
+    char when[LAB_EVENT_WHEN_BYTES];
     happening->begun = happening->ended = true;
     happening->time = NAN;
     happening->instead = instead;
-    lab_display_say(stage->display, "event at %g s: %s of %s did not happen: %s\n",
-                    (double)event->at_ns / (double)NODE_SECOND_NS, lab_event_name(event->kind),
-                    stage->swarm->nodes[event->node].name, instead);
+    lab_display_say(stage->display, "event at %s: %s of %s did not happen: %s\n", lab_event_when(event, when),
+                    lab_event_name(event->kind), stage->swarm->nodes[event->node].name, instead);
 }
 
-// Who is in another group than the node.
-static struct lab_set cut_from(const struct lab_event *event, size_t node, size_t count)
-{
-    struct lab_set set = {0};
-    for (size_t i = 0; i < count; i++)
-        if (lab_event_cuts(event, node, i))
-            lab_set_add(&set, i);
-    return set;
-}
-
-static void write_faults(struct lab_stage *stage, const struct lab_event *event, bool cut)
-{
-    struct lab_swarm *swarm = stage->swarm;
-    for (size_t i = 0; i < swarm->count; i++) {
-        struct base_reason why = {""};
-        const struct lab_set set = cut_from(event, i, swarm->count), none = {0};
-        if (!lab_set_is_empty(&set) && lab_node_cut(swarm, &swarm->nodes[i], cut ? &set : &none, &why))
-            lab_display_say(stage->display, "%s\n", why.text);
-    }
-}
-
-static void start_node(struct lab_stage *stage, size_t index, struct lab_node *node)
+static void start_node(struct lab_stage *stage, size_t index, size_t node)
 {
     struct base_reason why = {""};
-    bool again = node->starts;
-    if (node->process.running) // it was killed or asked to leave and is about to end
+    const struct lab_node *started = &stage->swarm->nodes[node];
+    bool again = started->starts;
+    if (stage->acts.runs(stage->acts.owner, node)) // it was killed or asked to leave and is about to end
         return;
-    if (again && node->gone == LAB_HERE)
+    if (again && started->gone == LAB_HERE)
         drop(stage, index, "it had ended by itself");
-    else if (lab_node_start(node, stage->program, stage->environment, &why)) {
+    else if (stage->acts.start(stage->acts.owner, node, &why)) {
         drop(stage, index, "it could not be started");
         lab_display_say(stage->display, "%s\n", why.text);
     } else
         begin(stage, index, again ? "started again" : "started");
 }
 
-static void take_away(struct lab_stage *stage, size_t index, struct lab_node *node, enum lab_gone gone)
+static void do_to_node(struct lab_stage *stage, size_t index, const struct lab_event *event)
 {
-    node->gone = gone;
-    lab_process_signal(&node->process, gone == LAB_KILLED ? SIGKILL : SIGTERM);
-    begin(stage, index, gone == LAB_KILLED ? "killed" : "asked to leave");
+    const struct lab_stage_acts *acts = &stage->acts;
+    struct lab_node *node = &stage->swarm->nodes[event->node];
+    if (!acts->runs(acts->owner, event->node) || node->gone != LAB_HERE)
+        drop(stage, index, "it had ended before");
+    else if (event->kind == LAB_STOP) {
+        begin(stage, index, "stopped");
+        node->stopped = true;
+        acts->stop(acts->owner, event->node);
+    } else if (event->kind == LAB_KILL) {
+        begin(stage, index, "killed");
+        node->gone = LAB_KILLED;
+        acts->kill(acts->owner, event->node);
+    } else {
+        begin(stage, index, "asked to leave");
+        node->gone = LAB_HAS_LEFT;
+        acts->leave(acts->owner, event->node);
+    }
 }
 
 static void begin_event(struct lab_stage *stage, size_t index)
 {
     const struct lab_event *event = &stage->swarm->schedule->items[index];
-    struct lab_node *node = &stage->swarm->nodes[event->node];
-    stage->swarm->happenings[index].present = present(stage->swarm);
-    stage->swarm->happenings[index].time = lab_unix_seconds(); // before anybody can know
+    struct lab_happening *happening = &stage->swarm->happenings[index];
+    happening->present = present(stage);
+    happening->time = stage->acts.time(stage->acts.owner); // before anybody can know
+    happening->round = stage->swarm->round;
     if (event->kind == LAB_PARTITION) {
-        write_faults(stage, event, true);
         begin(stage, index, "the network falls apart");
+        stage->acts.cut(stage->acts.owner, event, true);
     } else if (event->kind == LAB_START)
-        start_node(stage, index, node);
-    else if (!node->process.running || node->gone != LAB_HERE)
-        drop(stage, index, "it had ended before");
-    else if (event->kind == LAB_STOP) {
-        node->stopped = true;
-        lab_process_signal(&node->process, SIGSTOP);
-        begin(stage, index, "stopped");
-    } else
-        take_away(stage, index, node, event->kind == LAB_KILL ? LAB_KILLED : LAB_HAS_LEFT);
+        start_node(stage, index, event->node);
+    else
+        do_to_node(stage, index, event);
 }
 
 static void end_event(struct lab_stage *stage, size_t index)
@@ -115,98 +98,133 @@ static void end_event(struct lab_stage *stage, size_t index)
     struct lab_happening *happening = &stage->swarm->happenings[index];
     struct lab_node *node = &stage->swarm->nodes[event->node];
     happening->ended = true;
-    if (!event->for_ns)
+    if (!lab_event_lasts(event))
         return;
-    happening->end_time = lab_unix_seconds();
+    happening->end_time = stage->acts.time(stage->acts.owner);
     if (event->kind == LAB_PARTITION) {
-        write_faults(stage, event, false);
+        stage->acts.cut(stage->acts.owner, event, false);
         lab_display_say(stage->display, "event: the network is whole again\n");
         return;
     }
     node->stopped = false;
-    lab_process_signal(&node->process, SIGCONT);
+    stage->acts.go_on(stage->acts.owner, event->node);
     lab_display_say(stage->display, "event: %s goes on\n", node->name);
 }
 
-static uint64_t due_ns(const struct lab_event *event, bool end)
+// Rounds of the cluster never go back: whoever comes back from an older checkpoint changes nothing.
+static struct lab_moment moment_of(struct lab_stage *stage, uint64_t now_ns)
 {
-    return event->at_ns + (end ? event->for_ns : 0);
+    struct lab_swarm *swarm = stage->swarm;
+    uint64_t rounds[LAB_NODES_MOST];
+    size_t count = 0;
+    for (size_t i = 0; i < swarm->count; i++)
+        if (!swarm->nodes[i].stopped && swarm->nodes[i].gone == LAB_HERE)
+            count += stage->acts.trains(stage->acts.owner, i, &rounds[count]);
+    uint64_t round = lab_cluster_round(rounds, count);
+    swarm->round = round > swarm->round ? round : swarm->round;
+    return (struct lab_moment){now_ns - stage->base_ns, swarm->round};
 }
 
-// Ends before what begins at the same time.
-static void perform(struct lab_stage *stage, uint64_t since_ns, bool end)
+static bool is_due(const struct lab_stage *stage, size_t index, const struct lab_moment *moment, bool end)
 {
-    const struct lab_schedule *schedule = stage->swarm->schedule;
-    for (size_t i = 0; i < schedule->count; i++) {
-        const struct lab_happening *happening = &stage->swarm->happenings[i];
-        if (since_ns < due_ns(&schedule->items[i], end))
-            continue;
-        if (end && happening->begun && !happening->ended)
-            end_event(stage, i);
-        else if (!end && !happening->begun)
-            begin_event(stage, i);
-    }
+    const struct lab_happening *happening = &stage->swarm->happenings[index];
+    return !happening->ended && happening->begun == end &&
+           lab_event_due(&stage->swarm->schedule->items[index], moment, end);
+}
+
+// Ends before what begins at the same moment.
+static void perform(struct lab_stage *stage, const struct lab_moment *moment, bool end)
+{
+    for (size_t i = 0; i < stage->swarm->schedule->count; i++)
+        if (is_due(stage, i, moment, end)) {
+            if (end)
+                end_event(stage, i);
+            else
+                begin_event(stage, i);
+        }
 }
 
 // All nodes that were started have made a round, or have ended.
-static bool all_train(const struct lab_swarm *swarm)
+static bool all_train(const struct lab_stage *stage)
 {
+    uint64_t round;
     bool any = false;
-    for (size_t i = 0; i < swarm->count; i++) {
-        const struct lab_node *node = &swarm->nodes[i];
-        any = any || node->tail.lines;
-        if (node->process.running && !node->tail.lines)
+    for (size_t i = 0; i < stage->swarm->count; i++) {
+        bool trains = stage->acts.trains(stage->acts.owner, i, &round);
+        any = any || trains;
+        if (!trains && stage->acts.runs(stage->acts.owner, i))
             return false;
     }
     return any;
 }
 
-// A node listens once it has made a round: before that the signal would end it.
-static void tell_faults(struct lab_swarm *swarm)
+static void open_stage(struct lab_stage *stage, uint64_t now_ns)
 {
-    for (size_t i = 0; i < swarm->count; i++) {
-        struct lab_node *node = &swarm->nodes[i];
-        if (!node->untold || !node->process.running || node->tail.lines <= node->lines_before)
-            continue;
-        lab_process_signal(&node->process, SIGHUP);
-        node->untold = false;
-    }
+    if (stage->open || !all_train(stage))
+        return;
+    stage->open = true;
+    stage->base_ns = now_ns;
+    stage->swarm->train_time = stage->acts.time(stage->acts.owner);
+}
+
+bool lab_stage_look(struct lab_stage *stage, uint64_t now_ns)
+{
+    open_stage(stage, now_ns);
+    if (!stage->open)
+        return false;
+    const struct lab_moment moment = moment_of(stage, now_ns);
+    for (size_t i = 0; i < stage->swarm->schedule->count; i++)
+        if (is_due(stage, i, &moment, true) || is_due(stage, i, &moment, false))
+            return true;
+    return false;
 }
 
 void lab_stage_perform(struct lab_stage *stage, uint64_t now_ns)
 {
-    if (!stage->base_ns && all_train(stage->swarm)) {
-        stage->base_ns = now_ns;
-        stage->swarm->train_time = lab_unix_seconds();
-    }
-    if (stage->base_ns) {
-        perform(stage, now_ns - stage->base_ns, true);
-        perform(stage, now_ns - stage->base_ns, false);
-    }
-    tell_faults(stage->swarm);
+    open_stage(stage, now_ns);
+    if (!stage->open)
+        return;
+    const struct lab_moment moment = moment_of(stage, now_ns);
+    perform(stage, &moment, true);
+    perform(stage, &moment, false);
 }
 
-uint64_t lab_stage_wait(const struct lab_stage *stage, uint64_t now_ns, uint64_t most_ns)
+uint64_t lab_stage_next(const struct lab_stage *stage, uint64_t now_ns)
 {
-    const struct lab_schedule *schedule = stage->swarm->schedule;
-    uint64_t wait_ns = most_ns;
-    for (size_t i = 0; i < schedule->count && stage->base_ns; i++) {
+    uint64_t next_ns = UINT64_MAX;
+    for (size_t i = 0; i < stage->swarm->schedule->count && stage->open; i++) {
+        const struct lab_event *event = &stage->swarm->schedule->items[i];
         const struct lab_happening *happening = &stage->swarm->happenings[i];
-        uint64_t at_ns = stage->base_ns + due_ns(&schedule->items[i], happening->begun);
-        if (!happening->ended && at_ns > now_ns && at_ns - now_ns < wait_ns)
-            wait_ns = at_ns - now_ns;
+        uint64_t at_ns = stage->base_ns + event->at_ns + (happening->begun ? event->for_ns : 0);
+        if (!event->by_round && !happening->ended && at_ns > now_ns && at_ns < next_ns)
+            next_ns = at_ns;
     }
-    return wait_ns + NODE_MILLISECOND_NS - 1; // waits are in whole milliseconds
+    return next_ns;
+}
+
+uint64_t lab_stage_next_round(const struct lab_stage *stage)
+{
+    uint64_t next = UINT64_MAX;
+    for (size_t i = 0; i < stage->swarm->schedule->count; i++) {
+        const struct lab_event *event = &stage->swarm->schedule->items[i];
+        const struct lab_happening *happening = &stage->swarm->happenings[i];
+        uint64_t round = event->at_round + (happening->begun ? event->for_rounds : 0);
+        if (event->by_round && !happening->ended && round < next)
+            next = round;
+    }
+    return next;
 }
 
 bool lab_stage_goes_on(const struct lab_stage *stage)
 {
     const struct lab_swarm *swarm = stage->swarm;
     for (size_t i = 0; i < swarm->count; i++)
-        if (swarm->nodes[i].process.running || (swarm->nodes[i].starts && swarm->nodes[i].gone == LAB_HERE))
+        if (stage->acts.runs(stage->acts.owner, i) ||
+            (swarm->nodes[i].starts && swarm->nodes[i].gone == LAB_HERE))
             return false;
-    for (size_t i = 0; i < swarm->schedule->count && stage->base_ns; i++)
-        if (swarm->schedule->items[i].kind == LAB_START && !swarm->happenings[i].begun)
+    for (size_t i = 0; i < swarm->schedule->count && stage->open; i++)
+        if (swarm->schedule->items[i].kind == LAB_START && !swarm->schedule->items[i].by_round &&
+            !swarm->happenings[i].begun)
             return true;
     return false;
 }
@@ -216,7 +234,7 @@ void lab_stage_close(struct lab_stage *stage, const char *reason)
     struct lab_swarm *swarm = stage->swarm;
     for (size_t i = 0; i < swarm->count; i++) {
         if (swarm->nodes[i].stopped)
-            lab_process_signal(&swarm->nodes[i].process, SIGCONT);
+            stage->acts.go_on(stage->acts.owner, i);
         swarm->nodes[i].stopped = false;
     }
     for (size_t i = 0; i < swarm->schedule->count; i++) {

@@ -1,6 +1,6 @@
 #include "lab/run/swarm.h"
 
-#include "lab/run/stage.h"
+#include "lab/run/acts.h"
 #include "lab/summary/outcome.h"
 #include "node/clock.h"
 
@@ -12,13 +12,15 @@
 #include <unistd.h>
 
 #define LOOK_NS    (100 * NODE_MILLISECOND_NS)
-#define LOG_BYTES  2048u // read from the end of a log
+#define ROUND_NS   (10 * NODE_MILLISECOND_NS) // where an event waits for a round
+#define LOG_BYTES  2048u                      // read from the end of a log
 #define LOG_LINES  6u
 #define LOG_INDENT 4u
 
 struct watch {
     const struct lab_swarm_options *options;
     struct lab_swarm *swarm;
+    struct lab_acts acts;
     struct lab_stage stage;
     unsigned stops;             // how often a stop was asked for
     bool asked, killed;         // SIGTERM, SIGKILL were sent
@@ -218,7 +220,10 @@ static enum base_error start_all(struct watch *watch, struct base_reason *why)
 
 static void wait_and_look(struct watch *watch)
 {
-    uint64_t wait_ns = lab_stage_wait(&watch->stage, node_clock_ns(), LOOK_NS);
+    uint64_t now_ns = node_clock_ns(), next_ns = lab_stage_next(&watch->stage, now_ns);
+    uint64_t wait_ns = lab_stage_next_round(&watch->stage) == UINT64_MAX ? LOOK_NS : ROUND_NS;
+    if (next_ns - now_ns < wait_ns)
+        wait_ns = next_ns - now_ns + NODE_MILLISECOND_NS - 1; // waits are in whole milliseconds
     watch->stops += lab_signals_wait(watch->options->signals, wait_ns);
     look(watch);
 }
@@ -228,8 +233,10 @@ static void follow(struct watch *watch)
     while (any_runs(watch->swarm) || (!watch->asked && lab_stage_goes_on(&watch->stage))) {
         wait_and_look(watch);
         decide(watch);
-        if (!watch->asked)
+        if (!watch->asked) {
             lab_stage_perform(&watch->stage, node_clock_ns());
+            lab_acts_tell_faults(&watch->acts);
+        }
         say_what_was_seen(watch);
         show(watch, false);
     }
@@ -240,10 +247,12 @@ enum base_error lab_swarm_run(const struct lab_swarm_options *options, struct la
                               struct base_reason *why)
 {
     struct watch watch = {.options = options, .swarm = swarm, .start_ns = node_clock_ns()};
-    watch.stage = (struct lab_stage){.swarm = swarm,
-                                     .program = options->program,
-                                     .environment = options->environment,
-                                     .display = options->display};
+    watch.acts = (struct lab_acts){.swarm = swarm,
+                                   .program = options->program,
+                                   .environment = options->environment,
+                                   .display = options->display};
+    watch.stage =
+        (struct lab_stage){.swarm = swarm, .display = options->display, .acts = lab_acts_of(&watch.acts)};
     enum base_error error = start_all(&watch, why);
     if (error) {
         watch.killed = true;

@@ -170,6 +170,7 @@ static void done(void *owner, size_t host, const struct gossip_rounds *rounds)
     struct pupil *p = &s->pupils[host];
     uint64_t every = config_of(p)->train.eval_rounds;
     p->round = rounds->round;
+    p->rounds++;
     s->round_ns = sim_world_now(&s->world);
     simulate_row_make(p, "training");
     p->row_waits = every && p->round % every == 0;
@@ -179,7 +180,7 @@ static void done(void *owner, size_t host, const struct gossip_rounds *rounds)
         p->scored = p->round;
     if (p->row_waits && is_over(rounds) && put_aside(p)) // no steps follow, whose job would measure it
         submit(p, 0, p->last);
-    simulate_events_look(s);
+    simulate_events_look(s, p);
     simulate_point_look(s);
 }
 

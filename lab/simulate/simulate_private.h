@@ -5,6 +5,7 @@
 #ifndef LAB_SIMULATE_PRIVATE_H
 #define LAB_SIMULATE_PRIVATE_H
 
+#include "lab/run/stage.h"
 #include "lab/sim/sim_node.h"
 #include "lab/simulate/network.h"
 #include "lab/simulate/paces.h"
@@ -29,6 +30,7 @@ struct pupil {
     bool living[LAB_NODES_MOST]; // shards that have a node,
     bool shards_wait;            // which its next steps are to heed
     uint64_t steps, round, step; // to take in the job; done so far
+    uint64_t rounds;             // done by this process
     uint64_t steps_ns;           // virtual time of those steps
     double pace;                 // of the node, in the job
     struct lab_score score;      // of the latest measurement
@@ -67,13 +69,14 @@ struct simulation {
     struct pupil *pupils; // [nodes]
     struct evaluator *evaluators;
     struct lab_recorder recorder;
-    struct lab_point latest;              // not written yet: the last one may be of the same round
-    bool holds;                           // there is one
-    uint64_t next_round;                  // of the mean node at the next point
-    uint64_t begin_ns, base_ns, round_ns; // virtual: first local step; all trained; latest round. 0: not yet
-    uint64_t steps;                       // by all nodes
-    bool asked;                           // to stop
-    enum base_error error;                // the first of a callback
+    struct lab_point latest;     // not written yet: the last one may be of the same round
+    bool holds;                  // there is one
+    uint64_t next_round;         // of the mean node at the next point
+    uint64_t begin_ns, round_ns; // virtual: first local step; latest round. 0: not yet
+    struct lab_stage stage;
+    uint64_t steps;        // by all nodes
+    bool asked;            // to stop
+    enum base_error error; // the first of a callback
     struct base_reason why;
 };
 
@@ -103,10 +106,8 @@ void simulate_point_end(struct simulation *simulation, struct lab_average *avera
 
 // -- simulate_events.c
 void simulate_node_start(struct simulation *simulation, size_t node);
-void simulate_events_look(struct simulation *simulation);    // a round was done: times count once all train
-void simulate_events_perform(struct simulation *simulation); // what is due now
-uint64_t simulate_events_next(const struct simulation *simulation); // virtual time; SIMULATE_NEVER
-bool simulate_events_to_come(const struct simulation *simulation); // nobody runs, but a node is to be started
-void simulate_events_close(struct simulation *simulation, const char *reason);
+void simulate_events_open(struct simulation *simulation);
+void simulate_events_look(struct simulation *simulation, const struct pupil *pupil); // it has done a round
+void simulate_events_perform(struct simulation *simulation);                         // what is due now
 
 #endif

@@ -45,6 +45,11 @@ static struct lab_row row_of(const struct lab_rounds_node *node)
     return row;
 }
 
+static double death_of(const struct lab_event *event, const struct lab_rounds_result *result)
+{
+    return (double)(event->by_round ? result->node[event->node].gone_ns : event->at_ns);
+}
+
 static void take_nodes(const struct lab_rounds_result *result, struct lab_swarm *swarm,
                        struct lab_simulated *simulated)
 {
@@ -59,11 +64,14 @@ static void take_nodes(const struct lab_rounds_result *result, struct lab_swarm 
     for (size_t i = 0; i < swarm->schedule->count; i++) { // kills; others know at once
         struct lab_happening *happening = &swarm->happenings[i];
         happening->begun = happening->ended = true;
+        happening->round = swarm->schedule->items[i].at_round;
         if (swarm->nodes[swarm->schedule->items[i].node].gone == LAB_HERE)
             happening->instead = "the run was over before";
         else
-            happening->time = (double)swarm->schedule->items[i].at_ns / (double)NODE_SECOND_NS;
+            happening->time = death_of(&swarm->schedule->items[i], result) / (double)NODE_SECOND_NS;
     }
+    swarm->train_time = 0;
+    swarm->round = result->rounds;
 }
 
 static void take_result(const struct lab_rounds_result *result, struct lab_swarm *swarm,

@@ -13,6 +13,12 @@ static bool concerns(const struct lab_event *event, size_t node)
     return event->kind != LAB_PARTITION && event->node == node;
 }
 
+// Unix seconds; of one that has not ended and is at rounds, when it began.
+static double end_of(const struct lab_event *event, const struct lab_happening *happening)
+{
+    return isnan(happening->end_time) ? happening->time + (double)event->for_ns / 1e9 : happening->end_time;
+}
+
 // The next event of the same kind of subject: what is seen from then on belongs to that one.
 static double until_of(const struct lab_swarm *swarm, size_t index)
 {
@@ -66,7 +72,7 @@ static void witness_signs(const struct lab_swarm *swarm, size_t index, struct la
     double detected = lab_journal_all(journal, kinds[event->kind], &members, from, until), dead = NAN,
            view = detected;
     witness->detected = detected - from;
-    if (event->for_ns) {
+    if (lab_event_lasts(event)) {
         dead = lab_journal_all(journal, LAB_SIGN(LAB_DEAD), &members, from, until);
         view = dead;
         if (!isnan(detected))
@@ -220,7 +226,7 @@ static void sum_up_times(const struct lab_event *event, struct lab_outcome *outc
         keep_first(rewired, outcome->count);
     outcome->rewired = times_of(rewired, outcome->count);
     outcome->recovered = times_of(recovered, outcome->count);
-    outcome->recovered.of = event->for_ns ? saw : 0; // who noticed nothing has nothing to take back
+    outcome->recovered.of = lab_event_lasts(event) ? saw : 0; // who noticed nothing has nothing to take back
     if (event->kind == LAB_STOP)
         outcome->rewired.of = outcome->declared_dead;
     else if (event->kind == LAB_START)
@@ -249,7 +255,7 @@ void lab_outcome_of(const struct lab_swarm *swarm, size_t index, const struct la
 {
     const struct lab_event *event = &swarm->schedule->items[index];
     double from = swarm->happenings[index].time;
-    double to = from + (double)event->for_ns / 1e9 + LAB_WINDOW_S;
+    double to = end_of(event, &swarm->happenings[index]) + LAB_WINDOW_S;
     *outcome = (struct lab_outcome){.first_round = NAN,
                                     .stalled_rounds = NAN,
                                     .stalled_seconds = NAN,
@@ -277,16 +283,20 @@ void lab_outcome_of(const struct lab_swarm *swarm, size_t index, const struct la
         outcome->first_round = first_round(&histories[event->node], from, until_of(swarm, index));
 }
 
+double lab_event_seconds(const struct lab_swarm *swarm, size_t index)
+{
+    const struct lab_event *event = &swarm->schedule->items[index];
+    return event->by_round ? swarm->happenings[index].time - swarm->train_time : (double)event->at_ns / 1e9;
+}
+
 // Something else than the node itself may have made others think so.
 static bool is_excused(const struct lab_swarm *swarm, size_t node, double time)
 {
     for (size_t i = 0; i < swarm->schedule->count; i++) {
         const struct lab_event *event = &swarm->schedule->items[i];
         const struct lab_happening *happening = &swarm->happenings[i];
-        double end =
-            isnan(happening->end_time) ? happening->time + (double)event->for_ns / 1e9 : happening->end_time;
         if ((event->kind == LAB_PARTITION || concerns(event, node)) && time >= happening->time &&
-            time < end + EXCUSED_S)
+            time < end_of(event, happening) + EXCUSED_S)
             return true;
     }
     return false;

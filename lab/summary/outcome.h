@@ -40,6 +40,8 @@ struct lab_outcome {
 // `histories` [swarm->count]; NULL: leaves out what needs them.
 void lab_outcome_of(const struct lab_swarm *swarm, size_t event, const struct lab_history *histories,
                     struct lab_outcome *outcome);
+// Seconds from the moment when all nodes trained until it began; NAN: by round, and it did not happen.
+double lab_event_seconds(const struct lab_swarm *swarm, size_t event);
 // A living node was declared dead, and no event had anything to do with it.
 bool lab_death_is_false(const struct lab_swarm *swarm, const struct lab_sign *sign);
 size_t lab_false_deaths(const struct lab_swarm *swarm); // by all nodes together

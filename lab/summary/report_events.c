@@ -1,20 +1,32 @@
 // What the events of a run did, for people.
 #include "lab/summary/summary.h"
 
+#include <inttypes.h>
 #include <math.h>
 
-static void print_name(const struct lab_swarm *swarm, const struct lab_event *event, FILE *out)
+// "    2.1 s  round 200  node-05 was killed"; what did not happen has no time of its own.
+static void print_name(const struct lab_swarm *swarm, size_t index, FILE *out)
 {
     static const char *const done[LAB_EVENT_KINDS] = {"was killed", "was stopped", "was started",
                                                       "was asked to leave", "the network fell apart"};
-    double for_s = (double)event->for_ns / 1e9;
-    fprintf(out, "  %5.1f s  ", (double)event->at_ns / 1e9);
+    const struct lab_event *event = &swarm->schedule->items[index];
+    const struct lab_happening *happening = &swarm->happenings[index];
+    double seconds = lab_event_seconds(swarm, index);
+    uint64_t round = isnan(happening->time) ? event->at_round : happening->round;
+    if (isnan(seconds))
+        fputs("      -    ", out);
+    else
+        fprintf(out, "  %5.1f s  ", seconds);
+    if (round)
+        fprintf(out, "round %" PRIu64 "  ", round);
     if (event->kind == LAB_PARTITION)
         fprintf(out, "%s", done[event->kind]);
     else
         fprintf(out, "%s %s", swarm->nodes[event->node].name, done[event->kind]);
     if (event->for_ns)
-        fprintf(out, " for %g s", for_s);
+        fprintf(out, " for %g s", (double)event->for_ns / 1e9);
+    if (event->for_rounds)
+        fprintf(out, " for %" PRIu64 " rounds", event->for_rounds);
 }
 
 // "known as dead by 7 of 7, the last after 0.62 s, half of them after 0.55 s"
@@ -66,7 +78,7 @@ static void print_event(const struct lab_swarm *swarm, size_t index, const struc
     const struct lab_event *event = &swarm->schedule->items[index];
     const struct lab_happening *happening = &swarm->happenings[index];
     struct lab_outcome outcome;
-    print_name(swarm, event, out);
+    print_name(swarm, index, out);
     if (isnan(happening->time)) {
         fprintf(out, ": did not happen: %s\n", happening->instead ? happening->instead : "nobody knows why");
         return;
@@ -81,7 +93,7 @@ void lab_events_print(const struct lab_swarm *swarm, const struct lab_history *h
 {
     size_t deaths = lab_false_deaths(swarm);
     if (swarm->schedule->count)
-        fprintf(out, "\n  events, in seconds after all nodes trained\n");
+        fprintf(out, "\n  events, in seconds after all nodes trained, and rounds of the cluster\n");
     for (size_t i = 0; i < swarm->schedule->count; i++)
         print_event(swarm, i, histories, out);
     if (deaths)

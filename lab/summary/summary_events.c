@@ -50,16 +50,32 @@ static json_t *groups_json(const struct lab_swarm *swarm, const struct lab_event
     return array;
 }
 
-static json_t *head_json(const struct lab_swarm *swarm, const struct lab_event *event,
-                         const struct lab_happening *happening)
+static json_t *integer_or_null(uint64_t value)
 {
+    return value ? json_integer((json_int_t)value) : json_null();
+}
+
+// Seconds that it was to last; by rounds: that it lasted.
+static double seconds_of(const struct lab_event *event, const struct lab_happening *happening)
+{
+    if (event->by_round)
+        return happening->end_time - happening->time;
+    return event->for_ns ? (double)event->for_ns / 1e9 : NAN;
+}
+
+static json_t *head_json(const struct lab_swarm *swarm, size_t index)
+{
+    const struct lab_event *event = &swarm->schedule->items[index];
+    const struct lab_happening *happening = &swarm->happenings[index];
     json_t *node = event->kind == LAB_PARTITION ? json_null() : json_string(swarm->nodes[event->node].name);
+    json_t *instead = happening->instead ? json_string(happening->instead) : json_null();
     return json_pack(
-        "{s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o}", "event", lab_event_name(event->kind), "node", node,
-        "groups", groups_json(swarm, event), "at", lab_json_real((double)event->at_ns / 1e9), "for",
-        lab_json_real(event->for_ns ? (double)event->for_ns / 1e9 : NAN), "happened", !isnan(happening->time),
-        "instead", happening->instead ? json_string(happening->instead) : json_null(), "time",
-        lab_json_real(happening->time), "end_time", lab_json_real(happening->end_time));
+        "{s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "event", lab_event_name(event->kind),
+        "node", node, "groups", groups_json(swarm, event), "at",
+        lab_json_real(lab_event_seconds(swarm, index)), "for", lab_json_real(seconds_of(event, happening)),
+        "happened", !isnan(happening->time), "instead", instead, "time", lab_json_real(happening->time),
+        "end_time", lab_json_real(happening->end_time), "at_round", integer_or_null(event->at_round),
+        "for_rounds", integer_or_null(event->for_rounds), "round", integer_or_null(happening->round));
 }
 
 static json_t *effects_json(const struct lab_swarm *swarm, const struct lab_event *event,
@@ -73,7 +89,7 @@ static json_t *effects_json(const struct lab_swarm *swarm, const struct lab_even
                                  "lowest", lab_json_real(o->accuracy_lowest), "cost",
                                  lab_json_real(o->accuracy_before - o->accuracy_lowest), "end",
                                  lab_json_real(o->accuracy_end));
-    json_t *dead = event->for_ns ? json_integer((json_int_t)o->declared_dead) : json_null();
+    json_t *dead = lab_event_lasts(event) ? json_integer((json_int_t)o->declared_dead) : json_null();
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "detected", times_json(&o->detected),
                      "rewired", times_json(&o->rewired), "recovered", times_json(&o->recovered),
                      "declared_dead_by", dead, "first_round", lab_json_real(o->first_round), "stalled",
@@ -85,7 +101,7 @@ static json_t *event_json(const struct lab_swarm *swarm, size_t index, const str
     const struct lab_event *event = &swarm->schedule->items[index];
     struct lab_outcome outcome;
     lab_outcome_of(swarm, index, histories, &outcome);
-    json_t *object = head_json(swarm, event, &swarm->happenings[index]);
+    json_t *object = head_json(swarm, index);
     json_t *effects = effects_json(swarm, event, &outcome);
     if (object && effects)
         json_object_update(object, effects);

@@ -32,11 +32,11 @@ class EventsTest(unittest.TestCase):
     def tearDown(self):
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def p2pml(self, events, *arguments):
+    def p2pml(self, events, *arguments, command="run"):
         with open(self.file, "w") as f:
             f.write(SMALL + "events:\n" + "".join(f"  - {e}\n" for e in events))
         environment = {k: v for k, v in os.environ.items() if not k.startswith("P2PML_")}
-        return subprocess.run([P2PML, "run", self.file, "--out", self.out, *arguments], capture_output=True, text=True,
+        return subprocess.run([P2PML, command, self.file, "--out", self.out, *arguments], capture_output=True, text=True,
                               timeout=300, env=environment)
 
     def run_for(self, seconds, events):
@@ -83,6 +83,29 @@ class EventsTest(unittest.TestCase):
         self.assertEqual(s["averaged"]["nodes"], 5)
         for part in ("node-03 was killed\n", "known as dead by 4 of 4", "node-01 was stopped for 2 s", "node-03 was started\n"):
             self.assertIn(part, table)
+
+    def test_rounds_mean_the_same_to_processes_and_in_virtual_time(self):
+        events = ["{at: {round: 100}, kill: 3}", "{at: {round: 150}, stop: 1, for: {rounds: 20}}", "{at: {round: 250}, start: 3}"]
+        settings = ("train.steps=1600", "average.mode=sync", "average.deadline_floor=5s", "sim.step_time=5ms")
+        results = {}
+        for command in ("run", "sim"):
+            ran = self.p2pml(events, *[a for s in settings for a in ("--set", s)], command=command)
+            said = ran.stderr + ran.stdout
+            self.assertEqual(ran.returncode, 0, said)
+            with open(os.path.join(self.out, "summary.json")) as f:
+                s = results[command] = json.load(f)
+            self.assertEqual([(e["event"], e["at_round"], e["for_rounds"], e["happened"]) for e in s["events"]],
+                             [("kill", 100, None, True), ("stop", 150, 20, True), ("start", 250, None, True)], said)
+            for e in s["events"]:
+                late = e["round"] - e["at_round"]
+                self.assertTrue(0 <= late <= (0 if command == "sim" else 40), said)  # processes are looked at now and then
+                self.assertAlmostEqual(e["at"], e["time"] - s["events"][0]["time"] + s["events"][0]["at"], delta=0.1)
+            self.assertGreater(s["events"][1]["for"], 0)
+            self.assertEqual([n["starts"] for n in s["per_node"]], [1, 1, 1, 2, 1])
+            self.assertIn(f"round {s['events'][0]['round']}  node-03 was killed\n", ran.stdout)
+            self.assertIn("node-01 was stopped for 20 rounds\n", ran.stdout)
+            self.assertIn("event at round 250: node-03 started again\n", ran.stderr)
+        self.assertAlmostEqual(*[r["averaged"]["accuracy"] for r in results.values()], delta=0.06)
 
     def test_a_late_one_and_one_that_leaves(self):
         s, table, said = self.run_for(20, ["{at: 2s, start: 4}", "{at: 10s, leave: 0}"])

@@ -183,6 +183,67 @@ static void an_end_and_a_beginning_may_meet(void **state)
     lab_experiment_free(&e);
 }
 
+static void moments_may_be_rounds(void **state)
+{
+    (void)state;
+    struct lab_experiment e, again;
+    good("train: {steps: 2000}\naverage: {local_steps: 2}\n"
+         "events:\n"
+         "  - {at: {round: 500}, start: 5}\n"
+         "  - {at: {round: 999}, stop: 1, for: {rounds: 20}}\n"
+         "  - {at: 90s, kill: 0}\n"
+         "  - {at: {round: 200}, kill: [5, 6]}\n",
+         &e);
+    const struct lab_event *items = e.schedule.items;
+    char text[LAB_EVENT_WHEN_BYTES];
+    assert_int_equal(e.schedule.count, 5);
+    assert_true(items[0].kind == LAB_KILL && !items[0].by_round); // times first
+    assert_true(items[1].kind == LAB_KILL && items[1].node == 5 && items[1].by_round);
+    assert_true(items[1].at_round == 200 && items[2].at_round == 200 && items[2].node == 6);
+    assert_true(items[3].kind == LAB_START && items[3].at_round == 500);
+    assert_true(items[4].at_round == 999 && items[4].for_rounds == 20 && items[4].for_ns == 0);
+    assert_true(lab_set_is_empty(&e.schedule.late));
+    assert_string_equal(lab_event_when(&items[0], text), "90 s");
+    assert_string_equal(lab_event_when(&items[4], text), "round 999");
+    char *written = lab_experiment_write(&e);
+    assert_non_null(written);
+    good(written, &again);
+    assert_int_equal(again.schedule.count, 5);
+    for (size_t i = 0; i < 5; i++)
+        assert_true(items[i].at_round == again.schedule.items[i].at_round &&
+                    items[i].for_rounds == again.schedule.items[i].for_rounds);
+    free(written);
+    lab_experiment_free(&e);
+    lab_experiment_free(&again);
+}
+
+static void what_is_due_at_a_moment(void **state)
+{
+    (void)state;
+    const struct lab_event timed = {.kind = LAB_STOP, .at_ns = 5, .for_ns = 2};
+    const struct lab_event round = {.kind = LAB_STOP, .by_round = true, .at_round = 5, .for_rounds = 2};
+    for (uint64_t i = 0; i < 10; i++) {
+        const struct lab_moment time = {i, 0}, rounds = {0, i};
+        assert_true(lab_event_due(&timed, &time, false) == (i >= 5));
+        assert_true(lab_event_due(&timed, &time, true) == (i >= 7));
+        assert_false(lab_event_due(&timed, &rounds, false));
+        assert_true(lab_event_due(&round, &rounds, false) == (i >= 5));
+        assert_true(lab_event_due(&round, &rounds, true) == (i >= 7));
+        assert_false(lab_event_due(&round, &time, false));
+    }
+}
+
+static void the_round_of_the_cluster(void **state)
+{
+    (void)state;
+    uint64_t two[] = {9, 4}, three[] = {7, 1, 5}, eight[] = {8, 1, 7, 2, 6, 3, 5, 4};
+    assert_int_equal(lab_cluster_round(NULL, 0), 0);
+    assert_int_equal(lab_cluster_round(two, 1), 9);
+    assert_int_equal(lab_cluster_round(two, 2), 4);
+    assert_int_equal(lab_cluster_round(three, 3), 5);
+    assert_int_equal(lab_cluster_round(eight, 8), 4); // five of eight have done so many
+}
+
 static void mistakes_are_named_with_their_line(void **state)
 {
     static const struct {
@@ -217,6 +278,32 @@ static void mistakes_are_named_with_their_line(void **state)
          ":2: events: found every node started by an event, expected one that is there"},
         {"  - {at: 1s, partition: [[0], [1]], for: 5s}\n  - {at: 2s, partition: [[0], [1]], for: 5s}\n",
          ":3: events: partition: found one at 2 s, when another lasts, expected a time from 6 s on"},
+        {"  - {at: {round: 500}, kill: 3}\n", ":2: events: at: round: found \"500\", expected a number from "
+                                              "1 to 499: the training has 500 rounds"},
+        {"  - {at: {round: 0}, kill: 3}\n", ":2: events: at: round: found \"0\", expected a number from 1"},
+        {"  - {at: {rounds: 2}, kill: 3}\n", ":2: events: at: found a map, expected {round: and a number}"},
+        {"  - {at: {round: 2, x: 1}, kill: 3}\n", ":2: events: at: found a map, expected {round: and"},
+        {"  - {at: {round: 2}, stop: 3, for: 2s}\n",
+         ":2: events: for: found a time with at in rounds, expected such as for: {rounds: 20}"},
+        {"  - {at: 2s, stop: 3, for: {rounds: 2}}\n",
+         ":2: events: for: found rounds with at in time, expected such as for: 5s"},
+        {"  - {at: {round: 2}, stop: 3, for: {rounds: 0}}\n",
+         ":2: events: for: rounds: found \"0\", expected a number from 1 to 500"},
+        {"  - {at: {round: 2}, kill: 3}\n  - {at: 9s, start: 3}\n",
+         ":2: events: kill: found node 3 at round 2 beside an event at 9 s, expected all events of one node"},
+        {"  - {at: {round: 9}, kill: 3}\n  - {at: {round: 20}, leave: 3}\n",
+         ":3: events: leave: found node 3 at round 20, which is killed at round 9, expected one that runs"},
+        {"  - {at: {round: 9}, stop: 3, for: {rounds: 5}}\n  - {at: {round: 12}, kill: 3}\n",
+         ":3: events: kill: found node 3 at round 12, when it is stopped, expected a time from round 14 on"},
+        {"  - {at: {round: 9}, leave: [0, 1, 2, 3, 4, 5, 6, 7]}\n  - {at: {round: 20}, start: 3}\n",
+         ":3: events: start: found round 20, when no node has run since round 9, so that it never comes"},
+        {"  - {at: {round: 9}, partition: [[0], [1]], for: {rounds: 9}}\n"
+         "  - {at: 2s, partition: [[0], [1]], for: 5s}\n",
+         ":2: events: partition: found one at round 9 beside one at 2 s, expected all in times or all in"},
+        {"  - {at: {round: 9}, partition: [[0], [1]], for: {rounds: 9}}\n"
+         "  - {at: {round: 17}, partition: [[0], [1]], for: {rounds: 9}}\n",
+         ":3: events: partition: found one at round 17, when another lasts, expected a time from round 18 "
+         "on"},
         {"  - 3\n", ":2: events: found \"3\", expected a list of maps"},
     };
     (void)state;
@@ -262,6 +349,9 @@ int main(void)
         cmocka_unit_test(events_of_the_command_line_replace_those_of_the_file),
         cmocka_unit_test(what_was_run_reads_back_to_the_same),
         cmocka_unit_test(an_end_and_a_beginning_may_meet),
+        cmocka_unit_test(moments_may_be_rounds),
+        cmocka_unit_test(what_is_due_at_a_moment),
+        cmocka_unit_test(the_round_of_the_cluster),
         cmocka_unit_test(mistakes_are_named_with_their_line),
         cmocka_unit_test(there_is_a_bound),
     };

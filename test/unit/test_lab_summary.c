@@ -338,7 +338,21 @@ static void events_and_what_they_did(void **state)
     expect(table, "    2.0 s  node-02 was killed\n           known as dead by 1 of 2, the last after 0.50 s");
     expect(table, "the network fell apart for 1 s: did not happen: the run was over before");
     expect(table, "killed by an event");
+    expect(text, "\"at_round\": null,\n      \"for_rounds\": null,\n      \"round\": null");
     assert_null(strstr(text, "nan"));
+    free(text);
+    free(table);
+    for (size_t i = 0; i < 2; i++) { // the same at rounds
+        w->swarm.schedule->items[i].by_round = true;
+        w->swarm.schedule->items[i].at_round = 20 + i;
+    }
+    w->swarm.train_time = 96.5;
+    w->swarm.happenings[0].round = 22;
+    text = summary_text(w, &summary, &table);
+    expect(text, "\"at\": 3.5,\n      \"for\": null,\n      \"happened\": true");
+    expect(text, "\"at_round\": 20,\n      \"for_rounds\": null,\n      \"round\": 22");
+    expect(table, "    3.5 s  round 22  node-02 was killed\n");
+    expect(table, "      -    round 21  the network fell apart");
     free(text);
     free(table);
 }

@@ -341,6 +341,46 @@ static void a_node_is_killed_and_started_again(void **state)
     nobody_is_left();
 }
 
+// Rounds count up to what the first argument says; then it waits for the others.
+#define COUNTS                                                                                               \
+    "n=0; [ \"$3\" = --resume ] && n=3\n"                                                                    \
+    "one() { n=$((n + 1)); echo \"{\\\"round\\\":$n,\\\"step\\\":$n,\\\"loss\\\":1,\\\"accuracy\\\":null,\"" \
+    "\"\\\"test_loss\\\":null,\\\"bytes_sent\\\":10,\\\"bytes_received\\\":1,\\\"exchanges\\\":1,\""         \
+    "\"\\\"consensus\\\":null,\\\"delta_bytes\\\":1,\\\"dense_bytes\\\":1,\\\"state\\\":\\\"training\\\"}\"" \
+    " >> \"$dir/metrics.jsonl\"; sleep 0.01; }\n"
+
+static void events_happen_at_rounds_of_the_cluster(void **state)
+{
+    struct world *w = *state;
+    with_events(w, "[{at: {round: 10}, kill: 1}, {at: {round: 30}, start: 1},"
+                   " {at: {round: 20}, stop: 2, for: {rounds: 40}}]");
+    play(w, COUNTS "while [ $n -lt 100 ]; do one; done\n");
+    run(w);
+    expect(w, "event at round 10: node-01 killed\n");
+    expect(w, "event at round 20: node-02 stopped\n");
+    expect(w, "event at round 30: node-01 started again\n");
+    expect(w, "event: node-02 goes on\n");
+    const struct lab_happening *h = w->swarm.happenings;
+    assert_true(h[0].round >= 10 && h[1].round >= 20 && h[2].round >= 30 && h[2].round < 90);
+    assert_true(h[0].time < h[1].time && h[1].time < h[2].time && h[1].end_time > h[2].time);
+    // It comes back at round 3, when the others are at 30: the cluster's round does not go back.
+    assert_true(w->swarm.round >= 90);
+    for (size_t i = 0; i < 3; i++)
+        assert_true(lab_node_ended_well(&w->swarm.nodes[i]));
+    nobody_is_left();
+}
+
+// The last of them runs no more: nobody waits for a round that never comes.
+static void a_round_that_never_comes(void **state)
+{
+    struct world *w = *state;
+    with_events(w, "[{at: 100ms, kill: [0, 2]}, {at: {round: 400}, kill: 1}]");
+    play(w, COUNTS "while [ $n -lt 20 ]; do one; done\nif [ $name != node-01 ]; then sleep 100; fi\n");
+    run(w);
+    assert_string_equal(w->swarm.happenings[2].instead, "the run was over before");
+    nobody_is_left();
+}
+
 static void a_killed_node_is_no_failure(void **state)
 {
     struct world *w = *state;
@@ -642,6 +682,8 @@ int main(void)
         WITH_WORLD(a_program_that_cannot_be_executed),
         WITH_WORLD(nodes_do_not_outlive_the_runner),
         WITH_WORLD(a_node_is_killed_and_started_again),
+        WITH_WORLD(events_happen_at_rounds_of_the_cluster),
+        WITH_WORLD(a_round_that_never_comes),
         WITH_WORLD(a_killed_node_is_no_failure),
         WITH_WORLD(a_node_is_stopped_for_a_while),
         WITH_WORLD(a_stop_of_the_run_wakes_the_stopped),
