@@ -411,7 +411,8 @@ static void a_node_is_stopped_for_a_while(void **state)
     run(w);
     expect(w, "event at 0.01 s: node-01 stopped\n");
     expect(w, "event: node-01 goes on\n");
-    assert_true(w->swarm.happenings[0].end_time >= w->swarm.train_time + 0.1); // on a busy machine it begins late
+    assert_true(w->swarm.happenings[0].end_time >=
+                w->swarm.train_time + 0.1); // on a busy machine it begins late
     for (size_t i = 0; i < 3; i++)
         assert_true(lab_node_ended_well(&w->swarm.nodes[i]));
     nobody_is_left();
