@@ -330,6 +330,18 @@ void node_cluster_flags(struct node_cluster *cluster, uint8_t set, uint8_t clear
         node_cluster_arm(cluster);
 }
 
+void node_cluster_progress(struct node_cluster *cluster, uint64_t round, uint64_t step)
+{
+    gossip_membership_progress(cluster->membership, round, step);
+}
+
+void node_cluster_stop_at(struct node_cluster *cluster, uint64_t round)
+{
+    gossip_membership_stop_at(cluster->membership, round);
+    if (!cluster->busy)
+        node_cluster_arm(cluster);
+}
+
 void node_cluster_allow_changed(struct node_cluster *cluster)
 {
     node_peers_allow_changed(cluster->peers);

@@ -61,6 +61,9 @@ void node_cluster_tick(struct node_cluster *cluster, uint64_t now_ns); // some t
 void node_cluster_leave(struct node_cluster *cluster);
 
 void node_cluster_flags(struct node_cluster *cluster, uint8_t set, uint8_t clear); // GOSSIP_RECORD_*
+// Of this node: told with every packet; and the round at which it stops, in its record.
+void node_cluster_progress(struct node_cluster *cluster, uint64_t round, uint64_t step);
+void node_cluster_stop_at(struct node_cluster *cluster, uint64_t round);
 // Links that are kept beside those to the neighbours: to donors.
 void node_cluster_want(struct node_cluster *cluster, const struct gossip_id *ids, size_t count);
 void node_cluster_allow_changed(struct node_cluster *cluster);

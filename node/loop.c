@@ -46,6 +46,7 @@ static void post_peer(struct node_loop *loop, enum node_mail_kind kind, const st
 static void on_up(void *owner, const struct gossip_id *peer)
 {
     post_peer(owner, NODE_MAIL_LINK_UP, peer);
+    node_loop_live(owner, (struct gossip_life_event){.kind = GOSSIP_LIFE_LINKED, .peer = *peer});
 }
 
 static void on_down(void *owner, const struct gossip_id *peer)
@@ -139,6 +140,7 @@ static void take_edges(struct node_loop *loop, struct node_mail *mail)
 static void take_progress(struct node_loop *loop, const struct node_progress *progress)
 {
     loop->progress = *progress;
+    node_cluster_progress(loop->cluster, progress->round, progress->step);
     node_loop_live(loop, (struct gossip_life_event){
                              .kind = GOSSIP_LIFE_PROGRESS, .round = progress->round, .step = progress->step});
 }
@@ -375,6 +377,7 @@ out:
 int node_loop_run(struct node_loop *loop)
 {
     node_cluster_start(loop->cluster);
+    node_cluster_progress(loop->cluster, loop->options.round, loop->options.step);
     node_loop_consider(loop);
     event_base_dispatch(loop->base);
     if (loop->status == NODE_LOOP_ABANDONED)

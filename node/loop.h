@@ -30,6 +30,8 @@ struct node_loop_options {
     struct node_boot boot;
     uint64_t life;                       // random number of this process
     const char *boot_path, *events_path; // NULL: nothing is written
+    uint64_t round, step;                // done so far, of a checkpoint
+    uint64_t reach;                      // gossip_exchange_reach
     bool resumed; // from a checkpoint: this node's state is complete, whatever others do
 };
 

@@ -63,6 +63,7 @@ static void self(const void *owner, struct gossip_life_self *self)
     (void)gossip_membership_view(membership, &self->n_view);
     self->in_view = node_cluster_in_view(loop->cluster, &loop->options.identity->id);
     self->minority = totals.minority;
+    self->cut_off = totals.cut_off;
     self->held_until_ns = totals.counts ? 0 : totals.held_until_ns;
     self->links_ended = node_peers_gone(node_cluster_peers(loop->cluster));
     look_at_edges(loop, self);
@@ -120,6 +121,7 @@ static void act(struct node_loop *loop, const struct gossip_life_action *action)
         node_cluster_flags(loop->cluster, action->set, action->clear);
         break;
     case GOSSIP_LIFE_ANNOUNCE:
+        node_cluster_stop_at(loop->cluster, action->round);
         break;
     case GOSSIP_LIFE_LINKS:
         node_cluster_want(loop->cluster, action->ids, action->count);
@@ -211,7 +213,10 @@ enum base_error node_loop_make_life(struct node_loop *loop)
                                                 .sync = c->average.mode == NODE_MODE_SYNC,
                                                 .local = c->average.method == NODE_METHOD_LOCAL,
                                                 .alone_stops = node_config_stops_alone(c),
+                                                .round = loop->options.round,
+                                                .step = loop->options.step,
                                                 .steps = c->train.steps,
+                                                .reach = loop->options.reach,
                                                 .start_members = c->node.start_members,
                                                 .partition = (enum gossip_life_partition)c->cluster.partition,
                                                 .start_timeout_ns = c->node.start_timeout_ns,

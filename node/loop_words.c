@@ -35,17 +35,13 @@ static void say_without(const struct node_loop *loop, const struct gossip_life_a
                  "training begins without %" PRIu64 " of the listed peers: %s", news->b, text);
 }
 
-static void say_last_step(struct node_loop *loop, const struct gossip_life_action *news)
+static void say_alone(struct node_loop *loop, const struct gossip_life_action *news)
 {
-    char line[128];
-    if (news->b) {
-        snprintf(line, sizeof line,
-                 "all others have finished; training ends after step %" PRIu64 " of %" PRIu64,
-                 loop->progress.step, loop->options.config->train.steps);
-        node_cluster_tell(loop->cluster, "alone", line);
-    }
-    base_log(BASE_LOG_INFO, "finished", "the last step is done; answering %" PRIu64 " peers that still train",
-             news->a);
+    char line[160];
+    snprintf(line, sizeof line,
+             "all others have finished; training ends after step %" PRIu64 " of %" PRIu64 "%s", news->a,
+             loop->options.config->train.steps, news->b ? ", with their model" : "");
+    node_cluster_tell(loop->cluster, "alone", line);
 }
 
 static const char *why_paused(uint64_t bits)
@@ -106,9 +102,7 @@ void node_loop_say(struct node_loop *loop, const struct gossip_life_action *news
         base_log(BASE_LOG_WARN, "fetch", "nobody with a model is there to fetch it from; waiting");
         break;
     case GOSSIP_LIFE_GAVE_UP:
-        base_log(BASE_LOG_ERROR, "fetch",
-                 "those who have finished are gone before their model was here; --resume goes on from the "
-                 "checkpoint");
+        base_log(BASE_LOG_WARN, "fetch", "nobody who has a model is left: this node goes on with its own");
         break;
     case GOSSIP_LIFE_PARTITION:
         tell(loop, "partition", "half of the members or more are dead");
@@ -122,8 +116,12 @@ void node_loop_say(struct node_loop *loop, const struct gossip_life_action *news
     case GOSSIP_LIFE_GOES_ON:
         tell(loop, "resumed", why_resumed(news->a));
         break;
+    case GOSSIP_LIFE_LEFT_ALONE:
+        say_alone(loop, news);
+        break;
     case GOSSIP_LIFE_LAST_STEP:
-        say_last_step(loop, news);
+        base_log(BASE_LOG_INFO, "finished",
+                 "the last step is done; answering %" PRIu64 " peers that still train", news->a);
         break;
     case GOSSIP_LIFE_LINGERED:
         base_log(BASE_LOG_WARN, "linger_over", "%" PRIu64 " peers still train; node.linger has passed",

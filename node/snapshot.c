@@ -108,8 +108,7 @@ void node_snapshot_asked(struct node_snapshot *snapshot, const struct gossip_id 
     struct gossip_message answer;
     bool answered = false;
 
-    if (snapshot->joiner)
-        return; // nothing to give: the asker will try another
+    // While this node fetches a model itself, whoever asks waits for it.
     if (gossip_donor_ask(snapshot->donor, peer, ask, now_ns, &answer, &answered) != BASE_OK) {
         snapshot->options.close(snapshot->options.owner, peer, "it asks for a block that does not exist");
         return;

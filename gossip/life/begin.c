@@ -1,8 +1,7 @@
-// From joining to training: when a node counts in the graph, and when it begins.
+// From joining to training: when a node counts in the graph, and when and where it begins.
 #include "gossip/life/life_state.h"
 
-#define MEET_NS  (300 * LIFE_MS)   // after the first other member: till then more may be learned
-#define EDGES_NS (5 * LIFE_SECOND) // how long edges are waited for where others train already
+#define MEET_NS (300 * LIFE_MS) // after the first other member: till then more may be learned
 
 static bool is_late(struct gossip_life *life)
 {
@@ -12,20 +11,39 @@ static bool is_late(struct gossip_life *life)
 
 void life_count(struct gossip_life *life)
 {
-    life->eligible = true;
+    life->eligible = life->complete = true;
     life_flags(life, GOSSIP_RECORD_ELIGIBLE, 0);
 }
 
-static void start(struct gossip_life *life, bool fetch)
+// Who fetches has nothing to give: two that wait for each other would wait for ever.
+void life_uncount(struct gossip_life *life)
 {
-    struct gossip_life_action *action = life_act(life, GOSSIP_LIFE_START);
+    life->eligible = false;
+    life_flags(life, 0, GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_TRAINING);
+}
 
-    action->fetch = fetch;
-    life->late = fetch;
+// A model that is fetched was another's a moment ago: until its edges are live it is behind, as one that was
+// away.
+static void fetch_first(struct gossip_life *life, enum gossip_life_news why,
+                        const struct life_progress *progress)
+{
+    const struct life_progress own = {life->round, life->step}; // round and step come with the model
+
+    life_tell(life, why, life->round, progress->round);
+    life_tell_progress(life, &own, true, why != GOSSIP_LIFE_OTHERS_FINISHED);
+    life->late = true;
     life->late_ns = life->now_ns;
-    life_enter(life, fetch ? GOSSIP_LIFE_FETCHING : GOSSIP_LIFE_TRAINING);
-    if (!fetch) // who joins from now on needs a model
-        life_flags(life, GOSSIP_RECORD_TRAINING, 0);
+    life->finished_only = why == GOSSIP_LIFE_OTHERS_FINISHED;
+    life_enter(life, GOSSIP_LIFE_FETCHING);
+}
+
+static void begin(struct gossip_life *life, const struct life_progress *progress, bool away)
+{
+    life_tell(life, GOSSIP_LIFE_BEGINS, life->census.others, 0);
+    life_tell_progress(life, progress, false, away);
+    life->begun = true;
+    life_enter(life, GOSSIP_LIFE_TRAINING);
+    life_flags(life, GOSSIP_RECORD_TRAINING, 0); // who joins from now on needs a model
 }
 
 // Nobody else is known or expected.
@@ -44,20 +62,45 @@ static bool has_met(struct gossip_life *life)
     return life->census.others > 0 && life->now_ns - life->met_ns >= MEET_NS;
 }
 
-// The seed model is a complete state as long as nobody has moved on from it; then a donor's is wanted.
-// Whether somebody has is only known of those who have answered.
+// Others train. A new node needs a model; a resumed one that was away for too long as well, unless it only
+// has to catch up with those who have finished (then it counts, so that they stay). True: it has been
+// decided.
+static bool joins_training(struct gossip_life *life)
+{
+    struct life_progress cluster = {0};
+    const bool known = life_cluster(life, 0, &cluster);
+
+    if (!life->options.resumed && life->census.training > 0) {
+        fetch_first(life, GOSSIP_LIFE_OTHERS_TRAIN, &cluster);
+        return true;
+    }
+    if (!life->options.resumed || !known || life->census.busy == 0 || cluster.round < life->round ||
+        !life_is_far(life, life_gap(life, &cluster)))
+        return false;
+    fetch_first(life, GOSSIP_LIFE_FAR_BEHIND, &cluster);
+    return true;
+}
+
+// Somebody claims to train, and nobody who does has answered or told where the cluster is.
+static bool waits_for_word(struct gossip_life *life)
+{
+    struct life_progress cluster;
+
+    return life->census.claim > 0 && life->census.busy > 0 &&
+           (life->census.training == 0 || !life_cluster(life, 0, &cluster));
+}
+
+// The seed model is a complete state as long as nobody has moved on from it, and a checkpoint as long as the
+// cluster is within reach of it.
 void life_consider_joining(struct gossip_life *life)
 {
     if (life->state != GOSSIP_LIFE_JOINING)
         return;
-    bool fresh = life->options.trains && !life->options.resumed;
-    if (fresh && life->census.training > 0) {
-        life_tell(life, GOSSIP_LIFE_OTHERS_TRAIN, 0, 0);
-        start(life, true);
+    if (life->options.trains && joins_training(life))
         return;
-    }
-    bool met = has_met(life) && !(fresh && life->census.claim > 0);
-    if (life->options.resumed || met || is_first(life) || is_late(life)) {
+    const bool late = is_late(life), held = life->options.trains && waits_for_word(life);
+    const bool met = life->options.resumed || has_met(life) || is_first(life);
+    if (late || (met && !held)) {
         life_count(life);
         life_enter(life, GOSSIP_LIFE_WAITING);
     }
@@ -76,15 +119,33 @@ static bool all_are_there(const struct gossip_life *life)
 static bool is_ready(struct gossip_life *life, bool joins)
 {
     const bool in_view = life->census.others == 0 || life->self.in_view;
-    const bool patient = life->now_ns - life->begun_ns < EDGES_NS;
+    const bool patient = life->now_ns - life->begun_ns < LIFE_EDGES_NS;
 
-    life_wake(life, life->begun_ns + EDGES_NS);
+    life_wake(life, life->begun_ns + LIFE_EDGES_NS);
     return in_view && (life->options.local || life->self.edges_live || (joins && !patient));
+}
+
+// Where the others are, it goes on: behind them with a model that was away; with theirs if they have finished
+// (till then it counted, so that they stay). Where nobody trains the newest
+// state that is there counts, and who is out of reach of it is behind it.
+static void go(struct gossip_life *life, bool joins)
+{
+    struct life_progress own = {life->round, life->step}, others;
+    const bool known = joins ? life_cluster(life, 0, &others) : life_newest(life, &others);
+    const bool behind = known && others.round > life->round;
+    const uint64_t gap = behind ? life_gap(life, &others) : 0;
+
+    if (joins && life->census.busy == 0 && life_is_far(life, gap) && life_has_donor(life))
+        fetch_first(life, GOSSIP_LIFE_FAR_BEHIND, &others);
+    else if (joins ? life_is_near(gap) : !life_is_far(life, gap))
+        begin(life, &own, false);
+    else
+        begin(life, &others, true);
 }
 
 void life_consider_waiting(struct gossip_life *life)
 {
-    if (life->state != GOSSIP_LIFE_WAITING || !life->options.trains)
+    if (life->state != GOSSIP_LIFE_WAITING || !life->options.trains || life_is_held_up(life))
         return;
     const bool all = all_are_there(life), joins = life->census.training > 0; // then nobody new is waited for
     if (!is_late(life) && !(is_ready(life, joins) && (all || joins)))
@@ -92,11 +153,8 @@ void life_consider_waiting(struct gossip_life *life)
     if (!all)
         life_tell(life, GOSSIP_LIFE_BEGINS_WITHOUT, life->self.n_view, life->self.missing);
     // It was away, and has nothing to add to what all others have come to.
-    if (life_is_alone(life) && life_has_donor(life)) {
-        life_tell(life, GOSSIP_LIFE_OTHERS_FINISHED, 0, 0);
-        start(life, true);
-        return;
-    }
-    life_tell(life, GOSSIP_LIFE_BEGINS, life->census.others, 0);
-    start(life, false);
+    if (life_is_alone(life) && life_has_donor(life))
+        fetch_first(life, GOSSIP_LIFE_OTHERS_FINISHED, &(struct life_progress){life->round, life->step});
+    else
+        go(life, joins);
 }

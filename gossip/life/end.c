@@ -3,29 +3,39 @@
 
 #define TELL_NS  (400 * LIFE_MS) // how long others are told that this node leaves
 #define FLUSH_NS (2 * LIFE_SECOND)
+#define GRACE_NS (500 * LIFE_MS) // until a stop: others that are to stop, too, hear of its round
+#define STALE_NS (100 * LIFE_MS) // so old may be what the learner told last
 
 bool life_is_alone(const struct gossip_life *life)
 {
     return life->options.alone_stops && life->census.finished > 0 && life->census.busy == 0;
 }
 
-// What one node would learn alone from here on, nobody averages: it would pull the model to its own data.
+// What one node would learn alone from here on, nobody averages: it would pull the model to its own data. It
+// ends with the model that the others have come to, where somebody still has it.
 void life_consider_alone(struct gossip_life *life)
 {
-    const bool learns = life->state == GOSSIP_LIFE_TRAINING || life->state == GOSSIP_LIFE_PAUSED ||
-                        life->state == GOSSIP_LIFE_FETCHING;
+    const bool trains = life->state == GOSSIP_LIFE_TRAINING || life->state == GOSSIP_LIFE_PAUSED;
 
-    if (!learns || life->alone || !life_is_alone(life))
+    if ((!trains && life->state != GOSSIP_LIFE_FETCHING) || life->alone || !life_is_alone(life))
         return;
     life->alone = true;
-    life_act(life, GOSSIP_LIFE_ALONE);
+    if (trains)
+        life->finished_only = true;
+    const bool fetches = trains && life->step < life->options.steps && life_has_donor(life);
+    life->finished_only = trains ? fetches : life->finished_only;
+    if (life->step < life->options.steps)
+        life_tell(life, GOSSIP_LIFE_LEFT_ALONE, life->step, fetches);
+    life_act(life, GOSSIP_LIFE_ALONE)->fetch = fetches;
 }
 
 void life_done(struct gossip_life *life, bool all)
 {
-    if (life->stopping || life->state >= GOSSIP_LIFE_FINISHED)
+    if (life->stopping || life->state >= GOSSIP_LIFE_FINISHED || life->state == GOSSIP_LIFE_JOINING ||
+        life->state == GOSSIP_LIFE_WAITING)
         return;
-    life_tell(life, GOSSIP_LIFE_LAST_STEP, life->census.busy, !all);
+    (void)all;
+    life_tell(life, GOSSIP_LIFE_LAST_STEP, life->census.busy, 0);
     life_flags(life, GOSSIP_RECORD_FINISHED, 0);
     life_enter(life, GOSSIP_LIFE_FINISHED);
 }
@@ -46,14 +56,67 @@ void life_consider_leave(struct gossip_life *life)
     life_enter(life, GOSSIP_LIFE_LEAVING);
 }
 
+// -- a stop
+
+static uint64_t rounds_in(const struct gossip_life *life, uint64_t ns)
+{
+    return life->round_ns == 0 ? 1 : ns / life->round_ns + 1;
+}
+
+// The largest round at which others stop that this node can still come to; 0: none. One that is further off
+// than any grace could be is nobody's.
+static uint64_t announced(const struct gossip_life *life)
+{
+    const struct gossip_life_world *world = life->world;
+    const uint64_t passed = life->round + rounds_in(life, STALE_NS);
+    const uint64_t furthest = passed + 4 * rounds_in(life, GRACE_NS) + life->options.reach;
+    uint64_t largest = 0;
+
+    for (size_t i = 1, n = world->members(world->owner); i < n; i++) {
+        struct gossip_member_info info;
+        world->member(world->owner, i, &info);
+        const uint64_t round = info.record->stop_round;
+        if (gossip_life_believes(&info) && (info.record->flags & GOSSIP_RECORD_STOPPING) && round >= passed &&
+            round <= furthest && round > largest)
+            largest = round;
+    }
+    return largest;
+}
+
+static void stop_at(struct gossip_life *life, uint64_t round)
+{
+    life->stop_round = round;
+    life_act(life, GOSSIP_LIFE_ANNOUNCE)->round = round;
+    life_act(life, GOSSIP_LIFE_STOP_AT)->round = round;
+    life_tell(life, GOSSIP_LIFE_STOPS_AT, round, 0);
+}
+
+// Rounds that are met in lock-step end at one round for all who are told to stop at about the same time.
 void life_stop(struct gossip_life *life)
 {
     if (life->stopping || life->state >= GOSSIP_LIFE_LEAVING)
         return;
+    const bool agrees = life->options.sync && life->state == GOSSIP_LIFE_TRAINING &&
+                        life->census.training > 0 && !life->alone;
     life->stopping = true;
     life->fetching = false;
-    life_act(life, GOSSIP_LIFE_STOP_AT);
     life_enter(life, GOSSIP_LIFE_STOPPING);
+    if (!agrees) {
+        life_act(life, GOSSIP_LIFE_STOP_AT);
+        return;
+    }
+    const uint64_t others = announced(life);
+    stop_at(life, others ? others : life->round + rounds_in(life, GRACE_NS + STALE_NS) + 1);
+}
+
+// Two that were told at the same moment have announced two rounds: the later one counts.
+void life_consider_stop(struct gossip_life *life)
+{
+    if (life->state != GOSSIP_LIFE_STOPPING || life->stop_round == 0 || life->round >= life->stop_round)
+        return;
+    const uint64_t others = announced(life);
+    if (others > life->stop_round)
+        stop_at(life, others);
 }
 
 void life_written(struct gossip_life *life, int status)
@@ -86,10 +149,7 @@ void life_consider_end(struct gossip_life *life)
 // node left: it is not the one whose place it is.
 void life_twin(struct gossip_life *life, bool gives_way)
 {
-    const bool has_begun = life->state != GOSSIP_LIFE_JOINING && life->state != GOSSIP_LIFE_FETCHING &&
-                           life->state != GOSSIP_LIFE_WAITING;
-
-    if (!gives_way && has_begun)
+    if (!gives_way && life->begun)
         return;
     life_tell(life, GOSSIP_LIFE_GIVES_WAY, 0, 0);
     end(life, GOSSIP_LIFE_ABANDONED);

@@ -2,7 +2,10 @@
 #include "gossip/life/life_state.h"
 #include <string.h>
 
-#define REMIND_NS (10 * LIFE_SECOND) // between two words that nobody is there
+#define REMIND_NS   (10 * LIFE_SECOND) // between two words that nobody is there
+#define PATIENCE_NS (5 * LIFE_SECOND)  // with a donor to whom no link comes about
+#define PASSED_NS   (30 * LIFE_SECOND) // for so long it is not asked then, if there are others
+#define FETCH_NS    (60 * LIFE_SECOND) // without any link to a donor, for who has a model of its own
 
 static bool is_among(const struct gossip_id *ids, size_t count, const struct gossip_id *id)
 {
@@ -28,7 +31,7 @@ static bool can_give(const struct gossip_life *life, const struct gossip_member_
 {
     const uint8_t flags = info->record->flags;
 
-    if (!gossip_life_believes(info))
+    if (!gossip_life_believes(info) || (life->finished_only && !(flags & GOSSIP_RECORD_FINISHED)))
         return false;
     if (life->other_side_only)
         return (flags & (GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_HELD)) &&
@@ -36,8 +39,16 @@ static bool can_give(const struct gossip_life *life, const struct gossip_member_
     return flags & (GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_HELD | GOSSIP_RECORD_TRAINING);
 }
 
+static bool is_passed(const struct gossip_life *life, const struct gossip_id *id)
+{
+    for (size_t i = 0; i < life->n_passed; i++)
+        if (gossip_id_compare(&life->passed[i].id, id) == 0)
+            return life->now_ns - life->passed[i].since_ns < PASSED_NS;
+    return false;
+}
+
 // The nearest who can give; returns how many.
-static size_t choose(const struct gossip_life *life, struct gossip_id chosen[GOSSIP_LIFE_DONORS])
+static size_t choose(const struct gossip_life *life, bool all, struct gossip_id chosen[GOSSIP_LIFE_DONORS])
 {
     const struct gossip_life_world *world = life->world;
     const size_t members = world->members(world->owner);
@@ -46,7 +57,7 @@ static size_t choose(const struct gossip_life *life, struct gossip_id chosen[GOS
     for (size_t i = 1; i < members; i++) {
         struct gossip_member_info info;
         world->member(world->owner, i, &info);
-        if (!can_give(life, &info))
+        if (!can_give(life, &info) || (!all && is_passed(life, &info.record->id)))
             continue;
         size_t at = count < GOSSIP_LIFE_DONORS ? count++ : GOSSIP_LIFE_DONORS;
         for (; at > 0 && is_nearer(&life->options.self, &info.record->id, &chosen[at - 1]); at--)
@@ -62,7 +73,7 @@ bool life_has_donor(struct gossip_life *life)
 {
     struct gossip_id chosen[GOSSIP_LIFE_DONORS];
 
-    return choose(life, chosen) > 0;
+    return choose(life, true, chosen) > 0;
 }
 
 static void tell_ids(struct gossip_life *life, enum gossip_life_action_kind kind, struct gossip_id *told,
@@ -80,7 +91,7 @@ static void tell_ids(struct gossip_life *life, enum gossip_life_action_kind kind
 
 static void end_links(struct gossip_life *life)
 {
-    life->n_asked = 0;
+    life->n_asked = life->n_passed = 0;
     tell_ids(life, GOSSIP_LIFE_LINKS, life->wanted, &life->n_wanted, NULL, 0);
 }
 
@@ -89,62 +100,118 @@ void life_wants(struct gossip_life *life)
     if (life->stopping || life->state >= GOSSIP_LIFE_FINISHED)
         return; // it ends its fetch by itself
     life->fetching = true;
-    life->n_asked = 0;
+    life->n_asked = life->n_passed = 0;
     life->fetch_ns = life->donor_ns = life->now_ns;
     if (life->state != GOSSIP_LIFE_FETCHING)
         life_enter(life, GOSSIP_LIFE_FETCHING);
 }
 
-// Half of a model is none. A checkpoint on disk is whole.
-static void give_up(struct gossip_life *life)
+// With another's model, or on with its own.
+static void go_on(struct gossip_life *life)
 {
-    life->fetching = false;
-    end_links(life);
-    life_tell(life, GOSSIP_LIFE_GAVE_UP, 0, 0);
-    life_act(life, GOSSIP_LIFE_END_FETCH);
-}
-
-void life_fetched(struct gossip_life *life, const struct gossip_life_event *event)
-{
-    if (life->stopping || life->state != GOSSIP_LIFE_FETCHING)
-        return;
-    life->fetching = life->other_side_only = false;
-    end_links(life);
-    if (!event->ok) { // what it had before is whole
-        if (life->eligible)
-            life_go_on(life);
-        return;
-    }
-    life->round = event->round;
-    life->step = event->step;
+    life->fetching = life->other_side_only = life->finished_only = false;
+    life->away_ns = 0;
     life->late_ns = life->now_ns;
+    end_links(life);
     life_count(life);
     life_flags(life, GOSSIP_RECORD_TRAINING, 0);
-    life_tell(life, GOSSIP_LIFE_COMPLETE, 0, 0);
+    life->begun = true;
     life_go_on(life);
+}
+
+// What was asked over an older link is lost: it is told anew of whom can be asked.
+void life_linked(struct gossip_life *life, const struct gossip_id *peer)
+{
+    if (life->fetching && is_among(life->asked, life->n_asked, peer))
+        life->n_asked = 0;
+}
+
+static void give_up(struct gossip_life *life)
+{
+    life_tell(life, GOSSIP_LIFE_GAVE_UP, 0, 0);
+    life_act(life, GOSSIP_LIFE_END_FETCH);
+    go_on(life);
+    life_catch_up(life);
+}
+
+// A process that was given none goes on if it has a model of its own, else it ends.
+void life_fetched(struct gossip_life *life, const struct gossip_life_event *event)
+{
+    if (life->stopping || life->state != GOSSIP_LIFE_FETCHING || (!event->ok && !life->complete))
+        return;
+    if (event->ok) {
+        life->round = event->round;
+        life->step = event->step;
+        life_tell(life, GOSSIP_LIFE_COMPLETE, 0, 0);
+    }
+    go_on(life);
+}
+
+// Those to whom no link comes about make room for others.
+static void pass_over(struct gossip_life *life, const struct gossip_id *id)
+{
+    size_t at = life->n_passed < LIFE_PASSED ? life->n_passed++ : 0;
+
+    for (size_t i = 0; i < life->n_passed; i++)
+        if (gossip_id_compare(&life->passed[i].id, id) == 0)
+            at = i;
+    life->passed[at] = (struct life_away){.id = *id, .since_ns = life->now_ns};
+}
+
+static void look_at_links(struct gossip_life *life, const struct gossip_id *chosen, size_t count)
+{
+    struct gossip_id linked[GOSSIP_LIFE_DONORS];
+    uint64_t since_ns[GOSSIP_LIFE_DONORS];
+    size_t n_linked = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        since_ns[i] = life->now_ns;
+        for (size_t k = 0; k < life->n_wanted; k++)
+            if (gossip_id_compare(&life->wanted[k], &chosen[i]) == 0)
+                since_ns[i] = life->wanted_ns[k];
+        if (life->world->linked(life->world->owner, &chosen[i])) {
+            since_ns[i] = life->now_ns;
+            linked[n_linked++] = chosen[i];
+        } else if (life->now_ns - since_ns[i] >= PATIENCE_NS) {
+            pass_over(life, &chosen[i]);
+        }
+        life_wake(life, since_ns[i] + PATIENCE_NS);
+    }
+    tell_ids(life, GOSSIP_LIFE_LINKS, life->wanted, &life->n_wanted, chosen, count);
+    memcpy(life->wanted_ns, since_ns, count * sizeof *since_ns);
+    tell_ids(life, GOSSIP_LIFE_ASK, life->asked, &life->n_asked, linked, n_linked);
+    if (n_linked > 0)
+        life->fetch_ns = life->now_ns;
+}
+
+static size_t choose_anew(struct gossip_life *life, struct gossip_id chosen[GOSSIP_LIFE_DONORS])
+{
+    size_t count = choose(life, false, chosen);
+
+    if (count == 0)
+        count = choose(life, true, chosen);
+    if (count == 0 && (life->other_side_only || life->finished_only)) { // they are gone again: any will do
+        life->other_side_only = false;
+        life->finished_only = false;
+        count = choose(life, true, chosen);
+    }
+    return count;
 }
 
 void life_consider_donors(struct gossip_life *life)
 {
-    struct gossip_id chosen[GOSSIP_LIFE_DONORS], linked[GOSSIP_LIFE_DONORS];
-    size_t n_linked = 0, count;
+    struct gossip_id chosen[GOSSIP_LIFE_DONORS];
 
     if (!life->fetching)
         return;
-    count = choose(life, chosen);
-    if (count == 0 && life->other_side_only) { // they are gone again: any will do
-        life->other_side_only = false;
-        count = choose(life, chosen);
-    }
-    if (count == 0 && life->eligible) { // else it has no model at all, and waits
+    const size_t count = choose_anew(life, chosen);
+    life_wake(life, life->fetch_ns + FETCH_NS);
+    // Else it has no model at all, and waits.
+    if (life->complete && (count == 0 || life->now_ns - life->fetch_ns >= FETCH_NS)) {
         give_up(life);
         return;
     }
-    tell_ids(life, GOSSIP_LIFE_LINKS, life->wanted, &life->n_wanted, chosen, count);
-    for (size_t i = 0; i < count; i++)
-        if (life->world->linked(life->world->owner, &chosen[i]))
-            linked[n_linked++] = chosen[i];
-    tell_ids(life, GOSSIP_LIFE_ASK, life->asked, &life->n_asked, linked, n_linked);
+    look_at_links(life, chosen, count);
     if (count > 0)
         life->donor_ns = life->now_ns;
     life_wake(life, life->donor_ns + REMIND_NS);

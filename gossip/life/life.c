@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define STILL_NS    (2 * LIFE_SECOND) // without a step of this object
 #define STATE(name) (1u << GOSSIP_LIFE_##name)
 
 const char *gossip_life_state_name(enum gossip_life_state state)
@@ -100,8 +101,8 @@ void gossip_life_count(struct gossip_life_census *census, const struct gossip_me
     const bool finished = flags & GOSSIP_RECORD_FINISHED,
                counts = flags & (GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_HELD); // or will soon
 
-    (void)steps;
-    census->finished += finished;
+    // Who trains for fewer steps ends nobody else's training.
+    census->finished += finished && (info->progress_ns == 0 || info->step >= steps);
     if (!life_is_here(info))
         return;
     census->others++;
@@ -115,6 +116,7 @@ static void look_around(struct gossip_life *life)
 {
     const struct gossip_life_world *world = life->world;
 
+    world->self(world->owner, &life->self);
     life->census = (struct gossip_life_census){0};
     if (world->census) {
         world->census(world->owner, &life->census);
@@ -139,16 +141,33 @@ void life_wake(struct gossip_life *life, uint64_t at_ns)
 static void look(struct gossip_life *life)
 {
     life->next_ns = LIFE_NEVER;
-    life->world->self(life->world->owner, &life->self);
-    look_around(life);
     life_consider_joining(life);
     life_consider_waiting(life);
     life_consider_pause(life);
     life_consider_donors(life);
     life_consider_alone(life);
     life_consider_leave(life);
+    life_consider_stop(life);
     life_consider_shards(life);
     life_consider_end(life);
+}
+
+// How long a round takes: for the grace of a stop.
+static void take_progress(struct gossip_life *life, const struct gossip_life_event *event)
+{
+    life->round = event->round;
+    life->step = event->step;
+    if (life->pace_ns == 0 || event->round < life->pace_round) {
+        life->pace_round = event->round;
+        life->pace_ns = life->now_ns;
+        return;
+    }
+    if (life->now_ns - life->pace_ns < LIFE_SECOND / 4 || event->round == life->pace_round)
+        return;
+    uint64_t one_ns = (life->now_ns - life->pace_ns) / (event->round - life->pace_round);
+    life->round_ns = life->round_ns == 0 ? one_ns : (life->round_ns + one_ns) / 2;
+    life->pace_round = event->round;
+    life->pace_ns = life->now_ns;
 }
 
 static void take(struct gossip_life *life, const struct gossip_life_event *event)
@@ -160,9 +179,11 @@ static void take(struct gossip_life *life, const struct gossip_life_event *event
     case GOSSIP_LIFE_REMOVED:
         life_member(life, event);
         break;
+    case GOSSIP_LIFE_LINKED:
+        life_linked(life, &event->peer);
+        break;
     case GOSSIP_LIFE_PROGRESS:
-        life->round = event->round;
-        life->step = event->step;
+        take_progress(life, event);
         break;
     case GOSSIP_LIFE_WANTS:
         life_wants(life);
@@ -202,8 +223,12 @@ void gossip_life_step(struct gossip_life *life, const struct gossip_life_event *
     if (life->state == GOSSIP_LIFE_ENDED)
         return;
     bool quiet = is_quiet(life, event);
+    if (event->now_ns - life->now_ns > STILL_NS)
+        life->away_ns = event->now_ns; // the process stood still
     life->now_ns = event->now_ns;
     life->world = world;
+    if (!quiet)
+        look_around(life);
     take(life, event);
     if (!quiet && life->state != GOSSIP_LIFE_ENDED)
         look(life);
@@ -236,6 +261,7 @@ enum base_error gossip_life_create(const struct gossip_life_options *options, st
     life->begun_ns = life->now_ns = life->state_ns = options->now_ns;
     life->round = options->round;
     life->step = options->step;
+    life->complete = options->resumed;
     *out = life;
     return BASE_OK;
 }
@@ -246,6 +272,7 @@ void gossip_life_destroy(struct gossip_life *life)
         return;
     free(life->away);
     free(life->other_side.id);
+    free(life->told);
     free(life);
 }
 

@@ -88,7 +88,7 @@ struct gossip_life_self {   // what membership and links say of this node
     bool edge_live;         // to one at least
     bool links_ended;       // no link is open any more
     bool minority, cut_off; // gossip_membership_totals
-    uint64_t held_until_ns; // likewise
+    uint64_t held_until_ns; // held out of the graph (flap damping) until then; 0: it is not
     size_t n_view;          // members of the view in use
     size_t n_neighbours;
     size_t listed;  // entries of the peer list that do not lead to this node itself
@@ -125,6 +125,7 @@ bool gossip_life_believes(const struct gossip_member_info *info);
 enum gossip_life_event_kind {
     GOSSIP_LIFE_LOOK,     // time has passed, or something that a step reads has changed
     GOSSIP_LIFE_MEMBER,   // `peer` is `state` now
+    GOSSIP_LIFE_LINKED,   // a link to `peer` came into use, it may replace another
     GOSSIP_LIFE_REMOVED,  // `peer` is no longer known at all
     GOSSIP_LIFE_PROGRESS, // the learner has done `round` rounds and `step` steps
     GOSSIP_LIFE_WANTS,    // the learner waits for a model: donors are needed
@@ -156,13 +157,13 @@ enum gossip_life_action_kind {
     GOSSIP_LIFE_DEPART,   // tell all that this node leaves, then end its links
     // of whoever owns the exchange
     GOSSIP_LIFE_ASK,       // ids: of whom blocks of a model can be asked now
-    GOSSIP_LIFE_END_FETCH, // without a model: nobody is left who has one
+    GOSSIP_LIFE_END_FETCH, // nobody is left who has a model: it goes on with its own
     GOSSIP_LIFE_FORGET,    // peer: dead or gone for forget_after; its edge is given up
     // of the learner; they take effect at its next boundary
     GOSSIP_LIFE_START, // fetch: take a model first. round, step: the cluster's, where higher than its own.
                        // away: it was not there when the others went there
     GOSSIP_LIFE_FETCH_AGAIN, // take a donor's model instead of its own
-    GOSSIP_LIFE_PAUSE,       // on: take no step; off: go on. round, step as in START
+    GOSSIP_LIFE_PAUSE,       // on: take no step; off: go on
     GOSSIP_LIFE_STOP_AT,     // round: the last one before it ends; 0: the boundary that comes
     GOSSIP_LIFE_ALONE,       // training ends there; fetch: with the model of one that has finished
     GOSSIP_LIFE_SHARDS,      // numbers: shards that have a living node, ascending
@@ -186,13 +187,14 @@ enum gossip_life_news {          // with the numbers that belong to it, in a and
     GOSSIP_LIFE_HEALED,          // policy majority: it takes the larger side's model
     GOSSIP_LIFE_PAUSES,          // a: enum gossip_life_pause bits
     GOSSIP_LIFE_GOES_ON,         // a: those that it paused for
-    GOSSIP_LIFE_LAST_STEP,   // a: others that still train; b: 1 steps were left, but all others have finished
-    GOSSIP_LIFE_LINGERED,    // a: others that still train though linger has passed
-    GOSSIP_LIFE_ISOLATED,    // a: neighbours; it averages with nobody
-    GOSSIP_LIFE_MEETS_AGAIN, // no longer
-    GOSSIP_LIFE_STOPS_AT,    // a: round
-    GOSSIP_LIFE_ORPHANS,     // numbers: shards without a living node, ascending
-    GOSSIP_LIFE_GIVES_WAY,   // to another process with this identity
+    GOSSIP_LIFE_LEFT_ALONE,      // all others have finished. a: steps done here, b: 1 it fetches their model
+    GOSSIP_LIFE_LAST_STEP,       // a: others that still train
+    GOSSIP_LIFE_LINGERED,        // a: others that still train though linger has passed
+    GOSSIP_LIFE_ISOLATED,        // a: neighbours; it averages with nobody
+    GOSSIP_LIFE_MEETS_AGAIN,     // no longer
+    GOSSIP_LIFE_STOPS_AT,        // a: round
+    GOSSIP_LIFE_ORPHANS,         // numbers: shards without a living node, ascending
+    GOSSIP_LIFE_GIVES_WAY,       // to another process with this identity
 };
 
 #define GOSSIP_LIFE_ABANDONED (-1) // status of END: at once, whatever other threads are at

@@ -6,10 +6,17 @@
 
 #include "gossip/life/life.h"
 
-#define LIFE_MS      1000000ull
-#define LIFE_SECOND  (1000 * LIFE_MS)
-#define LIFE_ACTIONS 32u // of one step, those generated one by one (FORGET) beside
-#define LIFE_NEVER   UINT64_MAX
+#define LIFE_MS          1000000ull
+#define LIFE_SECOND      (1000 * LIFE_MS)
+#define LIFE_ACTIONS     32u // of one step, those generated one by one (FORGET) beside
+#define LIFE_NEVER       UINT64_MAX
+#define LIFE_NEAR_ROUNDS 8u // neighbours that train in turn are apart as far: the exchange sees to it
+#define LIFE_EDGES_NS    (5 * LIFE_SECOND) // how long edges are waited for where others train already
+#define LIFE_PASSED      16u
+
+struct life_progress {
+    uint64_t round, step;
+};
 
 struct life_away { // a member that is dead or has left, until its edge is forgotten
     struct gossip_id id;
@@ -32,22 +39,29 @@ struct gossip_life {
 
     // begin.c
     bool eligible;   // its state is complete: it counts
+    bool complete;   // it has a model that is worth something
+    bool begun;      // it has trained, or holds a model of those who do
     uint64_t met_ns; // when the first other member was known; 0: none yet
 
     // fetch.c
     bool fetching;                               // the learner waits for a model
+    bool finished_only;                          // ... of one that has finished
     bool other_side_only;                        // ... of the other side of a partition
     uint64_t fetch_ns, donor_ns;                 // since when; when there was a donor
     struct gossip_id wanted[GOSSIP_LIFE_DONORS]; // links to these
     struct gossip_id asked[GOSSIP_LIFE_DONORS];  // as told
+    uint64_t wanted_ns[GOSSIP_LIFE_DONORS];      // since when there is no link to it
     size_t n_wanted, n_asked;
+    struct life_away passed[LIFE_PASSED]; // over, for a while: no link comes about
+    size_t n_passed;
 
     // pause.c
     unsigned pauses;  // as ordered
     bool late;        // it came late: its edges may not be there yet
     uint64_t late_ns; // since when it has a model
-    bool minority, isolated;
+    bool minority, isolated, was_alone;
     uint64_t lonely_ns;         // since when no edge is live; 0: one is
+    uint64_t away_ns;           // it was away until then, and may be far from the cluster; 0: no
     struct life_ids other_side; // the dead of a partition in which this node is the minority
 
     // away.c
@@ -59,10 +73,15 @@ struct gossip_life {
 
     // end.c
     bool alone, stopping;
-    uint64_t stop_round; // as announced
+    uint64_t stop_round; // as announced; 0: none
     int status;
 
-    uint64_t round, step; // of the learner, as told last
+    // progress.c
+    uint64_t round, step;         // of the learner, as told last
+    uint64_t round_ns;            // time of one, smoothed; 0: not known
+    uint64_t pace_round, pace_ns; // when that was measured last
+    uint64_t *told;               // [2 * told_capacity] rounds, then steps of others
+    size_t told_capacity;
 
     struct gossip_life_action queue[LIFE_ACTIONS];
     size_t n_queued, taken;
@@ -82,18 +101,32 @@ static inline uint64_t life_in_state_ns(const struct gossip_life *life)
 
 // begin.c
 void life_count(struct gossip_life *life); // its state is complete from now on
+void life_uncount(struct gossip_life *life);
 void life_consider_joining(struct gossip_life *life);
 void life_consider_waiting(struct gossip_life *life);
 
+// progress.c. `since_ns`: only what was told after that counts. False: nobody tells anything.
+bool life_cluster(struct gossip_life *life, uint64_t since_ns,
+                  struct life_progress *progress);                          // those who train
+bool life_newest(struct gossip_life *life, struct life_progress *progress); // of all, where nobody trains
+uint64_t life_gap(const struct gossip_life *life, const struct life_progress *progress);
+bool life_is_near(uint64_t gap);                                // within what rounds do by themselves
+bool life_is_far(const struct gossip_life *life, uint64_t gap); // beyond its own model's use
+void life_tell_progress(struct gossip_life *life, const struct life_progress *progress, bool fetch,
+                        bool away);
+
 // fetch.c
 void life_wants(struct gossip_life *life);
+void life_linked(struct gossip_life *life, const struct gossip_id *peer);
 void life_fetched(struct gossip_life *life, const struct gossip_life_event *event);
 void life_consider_donors(struct gossip_life *life);
 bool life_has_donor(struct gossip_life *life);
 
 // pause.c
 void life_consider_pause(struct gossip_life *life);
-void life_go_on(struct gossip_life *life); // with training, or waits first
+void life_go_on(struct gossip_life *life);            // with training, or waits first
+void life_catch_up(struct gossip_life *life);         // it takes the round and step at which the others are
+bool life_is_held_up(const struct gossip_life *life); // held out or cut off: it takes no step
 
 // away.c
 void life_member(struct gossip_life *life, const struct gossip_life_event *event);
@@ -108,6 +141,7 @@ void life_consider_end(struct gossip_life *life);
 void life_done(struct gossip_life *life, bool all);
 void life_written(struct gossip_life *life, int status);
 void life_stop(struct gossip_life *life);
+void life_consider_stop(struct gossip_life *life);
 void life_twin(struct gossip_life *life, bool gives_way);
 
 #endif

@@ -1,12 +1,33 @@
-// What holds a node up that has begun: edges that are not there yet, a partition.
+// What holds a node up that has begun: edges that are not there yet, being held out of the graph or cut off,
+// a partition; and what follows when it was away.
 #include "gossip/life/life_state.h"
 #include <stdlib.h>
 
-#define EDGES_NS (5 * LIFE_SECOND) // how long edges are waited for once it has a model
+#define WORD_NS     (10 * LIFE_SECOND) // how long others may take to say where the cluster is
+#define ISOLATED_NS (15 * LIFE_SECOND) // without a live edge, before people are told
 
 static bool has_begun(const struct gossip_life *life)
 {
     return life->state == GOSSIP_LIFE_TRAINING || life->state == GOSSIP_LIFE_PAUSED;
+}
+
+// Whoever is truly alone waits for nobody.
+static unsigned held_up(const struct gossip_life *life)
+{
+    unsigned bits = 0;
+
+    if (life->census.others == 0)
+        return 0;
+    if (life->self.held_until_ns > life->now_ns)
+        bits |= GOSSIP_LIFE_HELD_OUT;
+    if (life->self.cut_off)
+        bits |= GOSSIP_LIFE_CUT_OFF;
+    return bits;
+}
+
+bool life_is_held_up(const struct gossip_life *life)
+{
+    return held_up(life) != 0;
 }
 
 // It came late, and what it would learn before its edges are there pulls the others to its own data.
@@ -17,17 +38,17 @@ static bool waits_for_edges(struct gossip_life *life)
     if (life->state == GOSSIP_LIFE_FETCHING)
         return true;
     const bool live = life->self.in_view && (life->options.local || life->self.edges_live);
-    life_wake(life, life->late_ns + EDGES_NS);
-    life->late = life->census.others > 0 && !live && life->now_ns - life->late_ns < EDGES_NS;
+    life_wake(life, life->late_ns + LIFE_EDGES_NS);
+    life->late = life->census.others > 0 && !live && life->now_ns - life->late_ns < LIFE_EDGES_NS;
     return life->late;
 }
 
 static unsigned reasons(struct gossip_life *life)
 {
-    unsigned bits = 0;
-
     if (life->alone || life_is_alone(life))
         return 0;
+    unsigned bits = held_up(life);
+    life_wake(life, life->self.held_until_ns);
     if (waits_for_edges(life))
         bits |= GOSSIP_LIFE_EDGES;
     if (life->minority && life->options.partition == GOSSIP_LIFE_PAUSE_MINORITY)
@@ -35,14 +56,27 @@ static unsigned reasons(struct gossip_life *life)
     return bits;
 }
 
+// The others have gone on while it waited.
+void life_catch_up(struct gossip_life *life)
+{
+    struct life_progress cluster;
+
+    if (life->state != GOSSIP_LIFE_FETCHING && life_cluster(life, 0, &cluster) &&
+        cluster.round > life->round && !life_is_near(life_gap(life, &cluster)))
+        life_tell_progress(life, &cluster, false, true);
+}
+
 static void follow(struct gossip_life *life, unsigned bits)
 {
     const unsigned before = life->pauses;
 
     life->pauses = bits;
+    if (before & ~bits & ~(unsigned)GOSSIP_LIFE_EDGES)
+        life->away_ns = life->now_ns;
     if ((before == 0) != (bits == 0)) {
-        struct gossip_life_action *action = life_act(life, GOSSIP_LIFE_PAUSE);
-        action->on = bits != 0;
+        if (bits == 0)
+            life_catch_up(life);
+        life_act(life, GOSSIP_LIFE_PAUSE)->on = bits != 0;
         life_tell(life, bits ? GOSSIP_LIFE_PAUSES : GOSSIP_LIFE_GOES_ON, bits ? bits : before, 0);
     }
     if (life->state == GOSSIP_LIFE_TRAINING && bits)
@@ -89,8 +123,8 @@ static void give_way(struct gossip_life *life)
         life->other_side_only = false;
         return;
     }
-    life->eligible = false;
-    life_flags(life, 0, GOSSIP_RECORD_ELIGIBLE);
+    life->away_ns = 0;
+    life_uncount(life);
     life_tell(life, GOSSIP_LIFE_HEALED, 0, 0);
     life_act(life, GOSSIP_LIFE_FETCH_AGAIN);
 }
@@ -111,9 +145,76 @@ static void consider_partition(struct gossip_life *life)
         give_way(life);
 }
 
+// -- away
+
+// Nobody was there, and it went on by itself: where the others are is known when they are back.
+static void note_being_alone(struct gossip_life *life)
+{
+    const bool alone = has_begun(life) && life->census.others == 0;
+
+    if (life->was_alone && !alone && has_begun(life))
+        life->away_ns = life->now_ns;
+    life->was_alone = alone;
+}
+
+static void fetch_again(struct gossip_life *life, const struct life_progress *cluster)
+{
+    life_tell(life, GOSSIP_LIFE_FAR_BEHIND, life->round, cluster->round);
+    life_tell_progress(life, &(struct life_progress){life->round, life->step}, false, true);
+    life_uncount(life);
+    life->late = true;
+    life_act(life, GOSSIP_LIFE_FETCH_AGAIN);
+}
+
+// Its process stood still, or it was held up or alone. Where it is far from the others it takes a model of
+// theirs; where it is ahead of them only if they are more than one. Who is merely slow was not away.
+static void consider_away(struct gossip_life *life)
+{
+    struct life_progress cluster;
+
+    if (life->away_ns == 0 || !has_begun(life) || life->alone)
+        return;
+    life_wake(life, life->now_ns + LIFE_SECOND / 4);
+    if (life->census.training > 0 && life->eligible && life_cluster(life, life->away_ns, &cluster)) {
+        const uint64_t gap = life_gap(life, &cluster);
+        life->away_ns = 0;
+        if (life_is_far(life, gap) && (cluster.round > life->round || life->census.training > 1))
+            fetch_again(life, &cluster);
+        else if (cluster.round > life->round && !life_is_near(gap))
+            life_tell_progress(life, &cluster, false, true);
+    } else if (life->now_ns - life->away_ns >= WORD_NS) {
+        life->away_ns = 0;
+    }
+}
+
+// Silence of all edges is a fault that nobody else would notice: a firewall on both ends, say.
+static void consider_isolation(struct gossip_life *life)
+{
+    const bool lonely = life->state == GOSSIP_LIFE_TRAINING && life->census.others > 0 &&
+                        !life->options.local && life->self.n_neighbours > 0 && !life->self.edge_live;
+
+    if (!lonely) {
+        if (life->isolated && life->self.edge_live)
+            life_tell(life, GOSSIP_LIFE_MEETS_AGAIN, 0, 0);
+        life->isolated = false;
+        life->lonely_ns = 0;
+        return;
+    }
+    if (life->lonely_ns == 0)
+        life->lonely_ns = life->now_ns;
+    life_wake(life, life->lonely_ns + ISOLATED_NS);
+    if (!life->isolated && life->now_ns - life->lonely_ns >= ISOLATED_NS) {
+        life->isolated = true;
+        life_tell(life, GOSSIP_LIFE_ISOLATED, life->self.n_neighbours, 0);
+    }
+}
+
 void life_consider_pause(struct gossip_life *life)
 {
+    note_being_alone(life);
     consider_partition(life);
     if (has_begun(life) || life->state == GOSSIP_LIFE_FETCHING)
         follow(life, reasons(life));
+    consider_away(life);
+    consider_isolation(life);
 }

@@ -291,7 +291,6 @@ void gossip_rounds_fetched(struct gossip_rounds *r, bool complete, uint64_t roun
     r->stepped = r->open = false;
     r->round = round;
     r->step = smaller(step, r->options.steps);
-    r->away = false;
     tell(r, GOSSIP_LEARNER_TAKEN);
 }
 

@@ -54,13 +54,15 @@ void sim_fetch_asked(struct sim_node *node, size_t peer, const struct gossip_mes
     struct gossip_message answer;
     bool answered = false;
 
-    if (!node->exchange || node->joiner ||
-        gossip_donor_ask(node->donor, sim_member_id(node, peer), &message->as.ask, sim_node_now(node),
-                         &answer, &answered) != BASE_OK)
+    // Who fetches one itself answers as soon as it has it.
+    if (!node->exchange || gossip_donor_ask(node->donor, sim_member_id(node, peer), &message->as.ask,
+                                            sim_node_now(node), &answer, &answered) != BASE_OK)
         return;
+    sim_world_trace(node->world, node->host, "asked", NULL, peer, answered);
     if (answered)
         sim_link_send(node, peer, &answer);
-    if (!node->in_round && !node->stepping)
+    // While rounds rest no boundary comes.
+    if (!node->joiner && !node->in_round && (!node->stepping || node->world->resting))
         sim_fetch_freeze(node);
 }
 
@@ -68,6 +70,8 @@ void sim_fetch_donors(struct sim_node *node, const struct gossip_id *ids, size_t
 {
     const uint64_t now_ns = sim_node_now(node);
 
+    sim_world_trace(node->world, node->host, "donors", NULL, count,
+                    count ? sim_world_find(node->world, &ids[0]) : 0);
     if (!node->joiner)
         return;
     for (size_t i = 0; i < node->n_donors; i++) {
@@ -83,6 +87,16 @@ void sim_fetch_donors(struct sim_node *node, const struct gossip_id *ids, size_t
     }
     node->n_donors = count;
     sim_fetch_tick(node);
+}
+
+void sim_fetch_linked(struct sim_node *node, size_t peer)
+{
+    const struct gossip_id *id = sim_member_id(node, peer);
+
+    for (size_t i = 0; node->joiner && i < node->n_donors; i++)
+        if (gossip_id_compare(&node->donors[i], id) == 0) // what was asked over an older link is lost
+            gossip_joiner_donor_down(node->joiner, id, sim_node_now(node));
+    sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_LINKED, .peer = *id});
 }
 
 void sim_fetch_tick(struct sim_node *node)
@@ -129,5 +143,6 @@ void sim_fetch_begin(struct sim_node *node)
     for (size_t p = 0; p < GOSSIP_PARTS; p++)
         node->into.part[p] =
             *own_part(node, p) ? sim_copy(*own_part(node, p), options.parameters * sizeof(float)) : NULL;
+    gossip_donor_reset(node->donor); // what it holds is worth nothing any more
     BASE_ASSERT(gossip_joiner_create(&options, &node->joiner) == BASE_OK);
 }

@@ -170,6 +170,12 @@ void sim_known_flags(struct sim_node *node, uint8_t set, uint8_t clear)
     later(node->world);
 }
 
+void sim_known_stop_at(struct sim_node *node, uint64_t round)
+{
+    node->world->known.record[node->self].stop_round = round;
+    sim_known_flags(node, round ? GOSSIP_RECORD_STOPPING : 0, round ? 0 : GOSSIP_RECORD_STOPPING);
+}
+
 void sim_known_slot(struct sim_node *node, uint32_t slot)
 {
     node->world->known.record[node->self].slot = slot;

@@ -40,6 +40,7 @@ void sim_known_flags(struct sim_node *node, uint8_t set, uint8_t clear);
 void sim_known_census(const struct sim_node *node, struct gossip_life_census *census); // of the others
 // What is known of an identity; LEFT, with an empty record, where it has never been.
 void sim_known_at(const struct sim_node *node, size_t identity, struct gossip_member_info *info);
+void sim_known_stop_at(struct sim_node *node, uint64_t round);
 void sim_known_slot(struct sim_node *node, uint32_t slot);
 
 #endif

@@ -121,6 +121,8 @@ static void act(struct sim_node *node, const struct gossip_life_action *action)
         sim_member_flags(node, action->set, action->clear);
         break;
     case GOSSIP_LIFE_ANNOUNCE:
+        sim_member_stop_at(node, action->round);
+        break;
     case GOSSIP_LIFE_TELL:
         break;
     case GOSSIP_LIFE_LINKS:
@@ -139,6 +141,8 @@ static void act(struct sim_node *node, const struct gossip_life_action *action)
         forget(node, &action->peer);
         break;
     case GOSSIP_LIFE_START:
+        if (action->away) // its model is drawn to the others', and theirs not to its
+            SIM_TELL(node, lost, node);
         order(node, GOSSIP_ORDER_START, action);
         break;
     case GOSSIP_LIFE_FETCH_AGAIN:
@@ -192,6 +196,8 @@ void sim_life_tell(struct sim_node *node, struct gossip_life_event event)
     if (!node->life)
         return;
     event.now_ns = sim_node_now(node);
+    if (event.kind == GOSSIP_LIFE_PROGRESS || (event.kind == GOSSIP_LIFE_FETCHED && event.ok))
+        sim_member_progress(node);
     BASE_ASSERT(node->n_events < SIM_LIFE_EVENTS);
     node->event[node->n_events++] = event;
     if (node->n_events > 1)
@@ -249,6 +255,7 @@ void sim_life_start(struct sim_node *node)
         .round = node->rounds.round,
         .step = node->rounds.step,
         .steps = o->steps,
+        .reach = node->exchange ? gossip_exchange_reach(node->exchange) : 0,
         .start_members = o->start_members,
         .partition = o->partition,
         .start_timeout_ns = o->start_timeout_ns ? o->start_timeout_ns : START_TIMEOUT_NS,
@@ -259,6 +266,7 @@ void sim_life_start(struct sim_node *node)
         .now_ns = sim_node_now(node)};
 
     node->look_ns = options.now_ns;
+    sim_member_progress(node);
     node->n_events = node->n_kept = 0;
     BASE_ASSERT(gossip_life_create(&options, &node->life) == BASE_OK);
 }

@@ -214,6 +214,7 @@ void sim_link_adopt(struct sim_node *node, struct sim_link *link)
     sim_world_trace(node->world, node->host, "linked", NULL, link->peer, link->initiator);
     send_waiting(node, link->peer);
     sim_member_tell(node, GOSSIP_MEMBERSHIP_LINKED, link->peer);
+    sim_fetch_linked(node, link->peer);
 }
 
 void sim_link_replace(struct sim_node *node, struct sim_link *link)

@@ -26,6 +26,8 @@ void sim_member_changed(struct sim_node *node, size_t peer, const struct gossip_
 void sim_member_promise(struct sim_node *node);                           // its deadline may be another one
 uint64_t sim_member_deadline(const struct sim_node *node);                // local
 void sim_member_flags(struct sim_node *node, uint8_t set, uint8_t clear); // of its own record
+void sim_member_progress(struct sim_node *node); // its round and step, told to others
+void sim_member_stop_at(struct sim_node *node, uint64_t round);
 void sim_member_slot(struct sim_node *node, uint32_t slot);
 // Those who count in the graph, by id; until the next step.
 const struct gossip_record *sim_member_view(const struct sim_node *node, size_t *count);
@@ -79,6 +81,7 @@ void sim_fetch_begin(struct sim_node *node);
 // With `complete` what was fetched goes into the vectors.
 void sim_fetch_stop(struct sim_node *node, bool complete);
 void sim_fetch_donors(struct sim_node *node, const struct gossip_id *ids, size_t count);
+void sim_fetch_linked(struct sim_node *node, size_t peer); // a link came into use, it may replace another
 void sim_fetch_tick(struct sim_node *node);
 uint64_t sim_fetch_deadline(const struct sim_node *node); // local
 void sim_fetch_asked(struct sim_node *node, size_t peer, const struct gossip_message *message);

@@ -36,6 +36,21 @@ void sim_member_flags(struct sim_node *node, uint8_t set, uint8_t clear)
     sim_member_promise(node);
 }
 
+void sim_member_progress(struct sim_node *node)
+{
+    if (!known_to(node))
+        gossip_membership_progress(node->membership, node->rounds.round, node->rounds.step);
+}
+
+void sim_member_stop_at(struct sim_node *node, uint64_t round)
+{
+    if (known_to(node))
+        sim_known_stop_at(node, round);
+    else
+        gossip_membership_stop_at(node->membership, round);
+    sim_member_promise(node);
+}
+
 void sim_member_slot(struct sim_node *node, uint32_t slot)
 {
     if (known_to(node))
@@ -76,5 +91,6 @@ void sim_member_self(const struct sim_node *node, struct gossip_life_self *self)
         return;
     gossip_membership_totals(node->membership, &totals);
     self->minority = totals.minority;
+    self->cut_off = totals.cut_off;
     self->held_until_ns = totals.counts ? 0 : totals.held_until_ns;
 }

@@ -89,7 +89,8 @@ class Training(ClusterTest):
         nodes[0].wait_log(r"link_up .*node-1 at ")
         self.check_finished(nodes[0], checkpoints=2)
         after = nodes[0].rows()[rows:]
-        self.assertEqual(after[0]["round"], nodes[0].rows()[rows - 1]["round"] + 1)
+        # Round and step belong to the cluster: what it missed it does not make up for.
+        self.assertGreater(after[0]["round"], nodes[0].rows()[rows - 1]["round"])
         self.assertGreater(after[0]["step"], step)
         self.assertEqual(after[-1]["step"], 100000)
         self.check_finished(nodes[1])
@@ -98,7 +99,9 @@ class Training(ClusterTest):
         """It ended before its last step, and said so; returns after which."""
         log = node.wait_exit(0)
         said = re.findall(r"alone .*all others have finished; training ends after step (\d+) of (\d+)", log)
-        self.assertEqual([(int(at), int(of)) for at, of in said], [(node.rows()[-1]["step"], steps)], log)
+        self.assertEqual([int(of) for _, of in said], [steps], log)
+        # It ends with their model, or with its own where nobody had one any more.
+        self.assertIn(node.rows()[-1]["step"], range(int(said[0][0]), steps + 1), log)
         self.assertEqual(node.rows()[-1]["state"], "finished", log)
         with open(os.path.join(node.directory, "events.jsonl")) as f:
             self.assertEqual([e["event"] for e in map(json.loads, f)].count("alone"), 1)
@@ -106,10 +109,10 @@ class Training(ClusterTest):
 
     def test_who_is_left_alone_ends_with_the_others(self):
         nodes = self.cluster(3, train__alone="stop", topology__kind="ring")
-        nodes[2].command += ["--set", "train.steps=100000000"]
+        nodes[2].command += ["--set", "train.batch=256"]  # its steps take much longer
         for node in nodes:
             node.start()
-        self.assertLess(self.check_alone(nodes[2], 100000000), 100000000)
+        self.assertLess(self.check_alone(nodes[2], 400), 400)
         self.assertEqual(len(nodes[2].checkpoints()), 1)
         steps = [node.rows()[-1]["step"] for node in nodes[:2] if self.check_finished(node)]
         self.assertEqual(steps, [400, 400])

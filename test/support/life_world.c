@@ -80,6 +80,13 @@ void life_world_flags(struct life_world *world, size_t index, uint8_t flags)
     world->member[index].record.flags = flags;
 }
 
+void life_world_progress(struct life_world *world, size_t index, uint64_t round)
+{
+    world->member[index].info.round = round;
+    world->member[index].info.step = 8 * round;
+    world->member[index].info.progress_ns = world->now_ns;
+}
+
 void life_world_state(struct life_world *world, size_t index, enum gossip_member_state state)
 {
     world->member[index].info.state = state;
@@ -98,9 +105,11 @@ static void follow(struct life_world *world, const struct gossip_life_action *ac
         world->member[0].record.flags = world->flags;
         break;
     case GOSSIP_LIFE_START:
-        BASE_ASSERT(!world->learner_started);
+        BASE_ASSERT(!world->learner_started || !action->fetch); // later ones only tell of progress
+        world->learner_fetches |= action->fetch;
         world->learner_started = true;
-        world->learner_fetches = action->fetch;
+        world->started_round = action->round;
+        world->started_away = action->away;
         break;
     case GOSSIP_LIFE_FETCH_AGAIN:
         world->learner_fetches = true;
@@ -109,7 +118,13 @@ static void follow(struct life_world *world, const struct gossip_life_action *ac
         BASE_ASSERT(world->learner_paused != action->on);
         world->learner_paused = action->on;
         break;
+    case GOSSIP_LIFE_ALONE:
+        world->learner_fetches |= action->fetch;
+        break;
     case GOSSIP_LIFE_STOP_AT:
+        world->stop_at = action->round;
+        world->learner_leaves = true;
+        break;
     case GOSSIP_LIFE_LEAVE:
         world->learner_leaves = true;
         break;

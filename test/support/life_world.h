@@ -24,6 +24,8 @@ struct life_world {
     size_t n_actions;
     uint8_t flags; // of its own record, as the actions say
     bool learner_started, learner_fetches, learner_paused, learner_leaves, departed, ended;
+    bool started_away;
+    uint64_t started_round, stop_at; // of the latest START, STOP_AT
     size_t n_asked, n_links;
     struct gossip_id asked[GOSSIP_LIFE_DONORS];
     uint32_t living[LIMIT_PEERS];
@@ -39,6 +41,8 @@ void life_world_end(struct life_world *world);
 // One more member, alive, heard and without flags; returns its index.
 size_t life_world_join(struct life_world *world);
 void life_world_flags(struct life_world *world, size_t member, uint8_t flags);
+// It says, now, that it has done so many rounds, of 8 steps each.
+void life_world_progress(struct life_world *world, size_t member, uint64_t round);
 void life_world_state(struct life_world *world, size_t member, enum gossip_member_state state); // and is told
 
 void life_world_tell(struct life_world *world, struct gossip_life_event event);

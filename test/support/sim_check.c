@@ -228,7 +228,8 @@ static void deadline(void *owner, struct sim_node *node, uint64_t deadline_ns, c
 static void round_done(void *owner, struct sim_node *node, uint64_t open_ns)
 {
     const struct sim_check *check = owner;
-    uint64_t longest_ns = 1100 * SIM_MS;
+    // For the partner's edge to come to life, and then for its answer.
+    uint64_t longest_ns = 2100 * SIM_MS;
     uint64_t now_ns = node->world->queue.now_ns;
     bool calm = !node->slow && now_ns > check->harm[node->host].until_ns + longest_ns &&
                 now_ns > node->jumped_ns + longest_ns;

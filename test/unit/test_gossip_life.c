@@ -180,6 +180,24 @@ static void the_nearest_are_asked(void **state)
     assert_true(w.asked[0].bytes[0] == 2 && w.asked[3].bytes[0] != 3);
 }
 
+static void a_new_link_to_a_donor_is_told_anew(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_begin(&w);
+    others(3, TRAINS);
+    w.member[2].linked = true;
+    life_world_look(&w);
+    wants();
+    life_world_clear(&w);
+    life_world_look(&w);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ASK), 0);
+    life_world_tell(&w,
+                    (struct gossip_life_event){.kind = GOSSIP_LIFE_LINKED, .peer = w.member[2].record.id});
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ASK), 1);
+    assert_int_equal(w.n_asked, 1);
+}
+
 // It says that it trains, and nobody has ever heard it say so.
 static void who_has_never_answered_is_not_believed(void **state)
 {
@@ -409,6 +427,391 @@ static void a_restarted_node_that_comes_too_late_takes_the_finished_model(void *
     life_world_look(&w);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_END_FETCH), 1);
     assert_int_equal(life_world_news(&w, GOSSIP_LIFE_GAVE_UP), 1);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 1); // and it ends, with its own
+    assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
+}
+
+// -- one progress
+
+static void resumed_at(uint64_t round, uint64_t others_at)
+{
+    life_world_init(&w);
+    w.options.resumed = true;
+    w.options.round = round;
+    w.options.step = 8 * round;
+    w.self.in_view = true;
+    w.self.n_view = 4;
+    others(3, TRAINS);
+    for (size_t i = 1; i < w.count; i++)
+        life_world_progress(&w, i, others_at);
+    life_world_begin(&w);
+    life_world_look(&w);
+}
+
+static void within_reach_it_goes_on_behind_the_others(void **state)
+{
+    (void)state;
+    resumed_at(300, 390);
+    assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
+    assert_false(w.learner_fetches);
+    assert_true(w.started_away);
+    assert_int_equal(w.started_round, 390);
+}
+
+static void beyond_reach_it_fetches_before_it_counts(void **state)
+{
+    (void)state;
+    resumed_at(300, 410);
+    assert_int_equal(state_of(), GOSSIP_LIFE_FETCHING);
+    assert_true(w.learner_fetches && w.started_away);
+    assert_false(w.flags & COUNTS);
+    assert_int_equal(life_world_news(&w, GOSSIP_LIFE_FAR_BEHIND), 1);
+    wants();
+    fetched(411);
+    assert_true((w.flags & TRAINS) == TRAINS);
+    assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
+}
+
+static void a_few_rounds_are_nothing(void **state)
+{
+    (void)state;
+    resumed_at(300, 303); // as lock-step has it while all begin again
+    assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
+    assert_false(w.started_away);
+    assert_int_equal(w.started_round, 300);
+}
+
+static void it_waits_until_somebody_says_where_the_others_are(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    w.options.resumed = true;
+    w.options.round = 300;
+    w.self.in_view = true;
+    others(3, TRAINS);
+    life_world_begin(&w);
+    life_world_pass(&w, 2 * SECOND);
+    assert_int_equal(state_of(), GOSSIP_LIFE_JOINING);
+    life_world_progress(&w, 1, 900); // one of three
+    life_world_look(&w);
+    assert_int_equal(state_of(), GOSSIP_LIFE_JOINING);
+    life_world_progress(&w, 2, 350);
+    life_world_look(&w);
+    assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
+    assert_int_equal(w.started_round, 350);
+}
+
+static void one_liar_does_not_move_the_clusters_round(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    w.options.resumed = true;
+    w.options.round = 300;
+    w.self.in_view = true;
+    others(3, TRAINS);
+    life_world_progress(&w, 1, 340);
+    life_world_progress(&w, 2, 341);
+    w.member[3].info.round = w.member[3].info.step = UINT64_MAX;
+    w.member[3].info.progress_ns = w.now_ns;
+    life_world_begin(&w);
+    life_world_look(&w);
+    assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
+    assert_int_equal(w.started_round, 340); // what cannot be is not counted
+}
+
+// Nobody trains: all were restarted. The newest state that is there counts.
+static void restarted(uint64_t round, uint64_t newest)
+{
+    life_world_init(&w);
+    w.options.resumed = true;
+    w.options.round = round;
+    w.self.in_view = true;
+    w.self.n_view = 4;
+    others(3, COUNTS);
+    life_world_progress(&w, 1, newest);
+    life_world_progress(&w, 2, 10);
+    life_world_begin(&w);
+    life_world_look(&w);
+    assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
+}
+
+static void when_all_were_restarted_the_newest_state_wins(void **state)
+{
+    (void)state;
+    restarted(300, 700);
+    assert_true(w.started_away);
+    assert_int_equal(w.started_round, 700);
+    life_world_end(&w);
+    restarted(300, 390); // within reach: its own is as good
+    assert_false(w.started_away);
+    assert_int_equal(w.started_round, 300);
+    life_world_end(&w);
+    restarted(700, 300);
+    assert_false(w.started_away);
+    assert_int_equal(w.started_round, 700);
+}
+
+static void all_train_at(uint64_t own, uint64_t round)
+{
+    life_world_tell(&w,
+                    (struct gossip_life_event){.kind = GOSSIP_LIFE_PROGRESS, .round = own, .step = 8 * own});
+    for (size_t i = 1; i < w.count; i++)
+        life_world_progress(&w, i, round);
+}
+
+static void a_process_that_stood_still_fetches_if_it_is_far_behind(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    all_train_at(100, 100);
+    life_world_look(&w);
+    w.now_ns += 10 * SECOND; // SIGSTOP
+    life_world_look(&w);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 0); // what it knows is old
+    life_world_progress(&w, 1, 900); // one may lie
+    life_world_look(&w);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 0);
+    all_train_at(100, 400);
+    life_world_look(&w);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 1);
+    assert_true(w.started_away);
+    assert_false(w.flags & COUNTS);
+    wants();
+    fetched(401);
+    assert_true(w.flags & COUNTS);
+}
+
+static void a_process_that_stood_still_for_less_catches_up(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    all_train_at(100, 100);
+    life_world_look(&w);
+    w.now_ns += 10 * SECOND;
+    all_train_at(100, 180);
+    life_world_look(&w);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 0);
+    assert_true(w.started_away);
+    assert_int_equal(w.started_round, 180);
+}
+
+static void who_is_merely_slow_was_not_away(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    for (uint64_t round = 1; round < 100; round++) {
+        all_train_at(round, 5 * round);
+        life_world_pass(&w, SECOND);
+    }
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 0);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_START), 0);
+}
+
+static void who_was_alone_and_ran_ahead_takes_the_model_of_several(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    for (size_t i = 1; i < w.count; i++)
+        life_world_state(&w, i, GOSSIP_MEMBER_DEAD);
+    life_world_pass(&w, 20 * SECOND);
+    assert_false(w.learner_paused); // truly alone, as far as it knows
+    all_train_at(900, 200);
+    for (size_t i = 1; i < w.count; i++)
+        life_world_state(&w, i, GOSSIP_MEMBER_ALIVE);
+    life_world_look(&w);
+    w.now_ns += SECOND;
+    all_train_at(900, 200);
+    life_world_look(&w);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 1);
+}
+
+static void held_out_means_waiting(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    all_train_at(100, 100);
+    w.self.held_until_ns = w.now_ns + 5 * SECOND;
+    life_world_look(&w);
+    assert_true(w.learner_paused);
+    assert_int_equal(gossip_life_pauses(w.life), GOSSIP_LIFE_HELD_OUT);
+    life_world_pass(&w, 4900 * MS);
+    assert_true(w.learner_paused);
+    all_train_at(100, 400);
+    life_world_pass(&w, 200 * MS);
+    assert_false(w.learner_paused);
+    all_train_at(100, 401);
+    life_world_pass(&w, 100 * MS);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 1);
+}
+
+static void who_is_held_out_does_not_begin(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    w.self.held_until_ns = w.now_ns + 60 * SECOND;
+    w.options.resumed = true;
+    others(3, COUNTS);
+    life_world_begin(&w);
+    life_world_pass(&w, 59 * SECOND); // start_timeout is no way out
+    assert_false(w.learner_started);
+    life_world_pass(&w, 2 * SECOND);
+    assert_true(w.learner_started);
+}
+
+static void cut_off_means_waiting_while_others_should_be_there(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    w.self.cut_off = true;
+    life_world_look(&w);
+    assert_true(w.learner_paused);
+    for (size_t i = 1; i < w.count; i++)
+        life_world_state(&w, i, GOSSIP_MEMBER_DEAD);
+    life_world_look(&w);
+    assert_false(w.learner_paused);
+}
+
+static void who_averages_with_nobody_says_so(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    w.self.edge_live = w.self.edges_live = false;
+    life_world_pass(&w, 14 * SECOND);
+    assert_false(gossip_life_isolated(w.life));
+    life_world_pass(&w, 2 * SECOND);
+    assert_true(gossip_life_isolated(w.life));
+    assert_int_equal(life_world_news(&w, GOSSIP_LIFE_ISOLATED), 1);
+    w.self.edge_live = true;
+    life_world_look(&w);
+    assert_false(gossip_life_isolated(w.life));
+    assert_int_equal(life_world_news(&w, GOSSIP_LIFE_MEETS_AGAIN), 1);
+}
+
+static void the_last_one_fetches_the_finished_model(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    all_train_at(500, 1000);
+    for (size_t i = 1; i < w.count; i++) {
+        life_world_flags(&w, i, FINISHED);
+        w.member[i].linked = true;
+    }
+    life_world_look(&w);
+    assert_true(life_world_last(&w, GOSSIP_LIFE_ALONE)->fetch);
+    wants();
+    assert_int_equal(state_of(), GOSSIP_LIFE_FETCHING);
+    assert_int_equal(w.n_asked, 3);
+    fetched(1000);
+    assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
+    assert_false(w.learner_paused); // it waits for nothing more
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = true});
+    assert_true(w.learner_leaves);
+}
+
+// A newcomer that trains for fewer steps and says that it has finished.
+static void fewer_steps_end_nobody_elses_training(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    life_world_flags(&w, 1, FINISHED);
+    life_world_progress(&w, 1, 10);
+    for (size_t i = 2; i < w.count; i++)
+        life_world_state(&w, i, GOSSIP_MEMBER_DEAD);
+    life_world_pass(&w, SECOND);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0);
+    life_world_progress(&w, 1, 1000);
+    life_world_look(&w);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 1);
+}
+
+// A donor that claims to train, is heard, and to whom no link comes about.
+static void donors_without_a_link_make_room(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_begin(&w);
+    others(7, TRAINS);
+    w.member[7].linked = true; // the one that is farthest
+    life_world_look(&w);
+    wants();
+    assert_int_equal(w.n_asked, 0);
+    life_world_pass(&w, 4 * SECOND);
+    assert_int_equal(w.n_asked, 0);
+    life_world_pass(&w, 2 * SECOND);
+    assert_int_equal(w.n_asked, 1);
+}
+
+// -- one stop
+
+static void stopping(size_t member, uint64_t round)
+{
+    w.member[member].record.stop_round = round;
+    life_world_flags(&w, member, TRAINS | GOSSIP_RECORD_STOPPING);
+}
+
+static void in_lock_step(void)
+{
+    life_world_init(&w);
+    w.options.sync = true;
+    life_world_train(&w);
+    for (uint64_t round = 1; round <= 20; round++) { // 20 rounds a second
+        w.now_ns += 50 * MS;
+        all_train_at(round, round);
+    }
+}
+
+static void a_stop_in_lock_step_is_announced(void **state)
+{
+    (void)state;
+    in_lock_step();
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
+    assert_int_equal(state_of(), GOSSIP_LIFE_STOPPING);
+    assert_in_range(w.stop_at, 20 + 10, 20 + 16); // half a second of rounds, and what may have passed
+    assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ANNOUNCE)->round, w.stop_at);
+}
+
+static void who_is_told_later_stops_where_the_others_do(void **state)
+{
+    (void)state;
+    in_lock_step();
+    stopping(1, 26);
+    stopping(2, 29);
+    stopping(3, 20000); // nobody waits for that
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
+    assert_int_equal(w.stop_at, 29);
+    stopping(1, 35);
+    life_world_look(&w);
+    assert_int_equal(w.stop_at, 35); // both were told at the same moment
+}
+
+static void a_round_that_has_passed_is_no_place_to_stop(void **state)
+{
+    (void)state;
+    in_lock_step();
+    stopping(1, 20);
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
+    assert_true(w.stop_at > 20);
+}
+
+static void without_lock_step_it_stops_at_the_next_boundary(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    all_train_at(20, 20);
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
+    assert_int_equal(w.stop_at, 0);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_STOP_AT), 1);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ANNOUNCE), 0);
 }
 
 // -- two with one identity
@@ -445,6 +848,7 @@ int main(void)
         RULE(who_comes_late_fetches_then_counts),
         RULE(edges_are_not_waited_for_for_ever),
         RULE(the_nearest_are_asked),
+        RULE(a_new_link_to_a_donor_is_told_anew),
         RULE(who_has_never_answered_is_not_believed),
         RULE(warns_when_nobody_can_give),
         RULE(the_smaller_side_pauses),
@@ -458,6 +862,27 @@ int main(void)
         RULE(lingers_while_others_train),
         RULE(links_are_flushed_before_it_ends),
         RULE(a_restarted_node_that_comes_too_late_takes_the_finished_model),
+        RULE(within_reach_it_goes_on_behind_the_others),
+        RULE(beyond_reach_it_fetches_before_it_counts),
+        RULE(a_few_rounds_are_nothing),
+        RULE(it_waits_until_somebody_says_where_the_others_are),
+        RULE(one_liar_does_not_move_the_clusters_round),
+        RULE(when_all_were_restarted_the_newest_state_wins),
+        RULE(a_process_that_stood_still_fetches_if_it_is_far_behind),
+        RULE(a_process_that_stood_still_for_less_catches_up),
+        RULE(who_is_merely_slow_was_not_away),
+        RULE(who_was_alone_and_ran_ahead_takes_the_model_of_several),
+        RULE(held_out_means_waiting),
+        RULE(who_is_held_out_does_not_begin),
+        RULE(cut_off_means_waiting_while_others_should_be_there),
+        RULE(who_averages_with_nobody_says_so),
+        RULE(the_last_one_fetches_the_finished_model),
+        RULE(fewer_steps_end_nobody_elses_training),
+        RULE(donors_without_a_link_make_room),
+        RULE(a_stop_in_lock_step_is_announced),
+        RULE(who_is_told_later_stops_where_the_others_do),
+        RULE(a_round_that_has_passed_is_no_place_to_stop),
+        RULE(without_lock_step_it_stops_at_the_next_boundary),
         RULE(gives_way_when_membership_says_so),
         RULE(a_beginner_gives_way_on_the_word_of_a_peer),
     };

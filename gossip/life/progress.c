@@ -1,0 +1,101 @@
+// Where the cluster is: round and step belong to it, and a node that was away takes them. More than half of
+// those who train must have said, each for itself, where they are; the middle of that is not moved by one
+// that lies, where there are three.
+#include "gossip/life/life_state.h"
+#include <stdlib.h>
+
+static int ascending(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+#define ABSURD (1ull << 48) // rounds and steps that nobody ever does
+
+// No round is shorter than a step, and nobody is further than the last one.
+static bool is_plausible(const struct gossip_life *life, const struct gossip_member_info *info)
+{
+    const uint64_t most = life->options.steps > 0 ? life->options.steps : ABSURD;
+
+    return info->round <= most && info->step <= most;
+}
+
+static bool tells(const struct gossip_life *life, const struct gossip_member_info *info, uint8_t flags,
+                  uint64_t since_ns)
+{
+    return life_is_here(info) && info->progress_ns > 0 && info->progress_ns >= since_ns &&
+           (info->record->flags & flags) == flags && is_plausible(life, info);
+}
+
+static size_t collect(struct gossip_life *life, uint8_t flags, uint64_t since_ns)
+{
+    const struct gossip_life_world *world = life->world;
+    const size_t members = world->members(world->owner);
+    size_t count = 0;
+
+    if (life->told_capacity < members) {
+        uint64_t *told = realloc(life->told, 2 * members * sizeof *told);
+        if (!told)
+            return 0; // as if nobody told anything
+        life->told = told;
+        life->told_capacity = members;
+    }
+    for (size_t i = 1; i < members; i++) {
+        struct gossip_member_info info;
+        world->member(world->owner, i, &info);
+        if (!tells(life, &info, flags, since_ns))
+            continue;
+        life->told[count] = info.round;
+        life->told[life->told_capacity + count++] = info.step;
+    }
+    qsort(life->told, count, sizeof *life->told, ascending);
+    qsort(life->told + life->told_capacity, count, sizeof *life->told, ascending);
+    return count;
+}
+
+bool life_cluster(struct gossip_life *life, uint64_t since_ns, struct life_progress *progress)
+{
+    const size_t count = collect(life, GOSSIP_RECORD_TRAINING, since_ns);
+
+    if (count == 0 || 2 * count <= life->census.claim)
+        return false;
+    const size_t middle = (count - 1) / 2; // of two the lower one: nobody is drawn far ahead by one word
+    *progress = (struct life_progress){life->told[middle], life->told[life->told_capacity + middle]};
+    return true;
+}
+
+bool life_newest(struct gossip_life *life, struct life_progress *progress)
+{
+    const size_t count = collect(life, 0, 0);
+
+    if (count == 0)
+        return false;
+    *progress = (struct life_progress){life->told[count - 1], life->told[life->told_capacity + count - 1]};
+    return true;
+}
+
+uint64_t life_gap(const struct gossip_life *life, const struct life_progress *progress)
+{
+    return progress->round > life->round ? progress->round - life->round : life->round - progress->round;
+}
+
+bool life_is_near(uint64_t gap)
+{
+    return gap <= LIFE_NEAR_ROUNDS;
+}
+
+bool life_is_far(const struct gossip_life *life, uint64_t gap)
+{
+    return gap > life->options.reach && !life_is_near(gap);
+}
+
+void life_tell_progress(struct gossip_life *life, const struct life_progress *progress, bool fetch, bool away)
+{
+    struct gossip_life_action *action = life_act(life, GOSSIP_LIFE_START);
+
+    action->round = progress->round;
+    action->step = progress->step;
+    action->fetch = fetch;
+    action->away = away;
+}
