@@ -24,7 +24,7 @@ void life_consider_alone(struct gossip_life *life)
         life->finished_only = true;
     const bool fetches = trains && life->step < life->options.steps && life_has_donor(life);
     life->finished_only = trains ? fetches : life->finished_only;
-    if (life->step < life->options.steps)
+    if (trains && life->step < life->options.steps)
         life_tell(life, GOSSIP_LIFE_LEFT_ALONE, life->step, fetches);
     life_act(life, GOSSIP_LIFE_ALONE)->fetch = fetches;
 }

@@ -569,7 +569,7 @@ static void a_process_that_stood_still_fetches_if_it_is_far_behind(void **state)
     w.now_ns += 10 * SECOND; // SIGSTOP
     life_world_look(&w);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 0); // what it knows is old
-    life_world_progress(&w, 1, 900); // one may lie
+    life_world_progress(&w, 1, 900);                                      // one may lie
     life_world_look(&w);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 0);
     all_train_at(100, 400);
