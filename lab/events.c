@@ -82,21 +82,25 @@ static bool is_later(const struct lab_event *event, const struct lab_event *othe
     return event->by_round == other->by_round ? begin_of(event) > begin_of(other) : event->by_round;
 }
 
-// Behind those of the same moment.
-static enum base_error put(struct reading *r, const struct lab_event *event)
+enum base_error lab_schedule_add(struct lab_schedule *s, const struct lab_event *event,
+                                 struct base_reason *why)
 {
-    struct lab_schedule *s = &r->schedule;
     if (s->count == LAB_EVENTS_MOST)
-        return base_fail(r->why, BASE_ELIMIT, "found more than %u events", LAB_EVENTS_MOST);
+        return base_fail(why, BASE_ELIMIT, "found more than %u events", LAB_EVENTS_MOST);
     struct lab_event *larger = reallocarray(s->items, s->count + 1, sizeof *larger);
     if (!larger)
-        return base_fail(r->why, BASE_ENOMEM, "no memory for the events of an experiment");
+        return base_fail(why, BASE_ENOMEM, "no memory for the events of an experiment");
     s->items = larger;
     size_t at = s->count++;
     for (; at && is_later(&larger[at - 1], event); at--)
         larger[at] = larger[at - 1];
     larger[at] = *event;
     return BASE_OK;
+}
+
+static enum base_error put(struct reading *r, const struct lab_event *event)
+{
+    return lab_schedule_add(&r->schedule, event, r->why);
 }
 
 static enum base_error read_duration(struct reading *r, const struct node_tree *tree, uint64_t *value_ns)

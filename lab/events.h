@@ -37,6 +37,9 @@ struct lab_moment {    // how far a run is
 enum base_error lab_schedule_read(const struct node_tree *events, size_t nodes, uint64_t rounds,
                                   struct lab_schedule *schedule, const struct node_tree **where,
                                   struct base_reason *why) BASE_CHECK;
+// Puts an event behind those of the same moment.
+enum base_error lab_schedule_add(struct lab_schedule *schedule, const struct lab_event *event,
+                                 struct base_reason *why) BASE_CHECK;
 // The round that more than half of these nodes have done. Sorts them. 0: there are none.
 uint64_t lab_cluster_round(uint64_t *rounds, size_t count);
 // The moment has come when it begins, or when it ends; one without a length ends when it begins.

@@ -83,6 +83,16 @@ static const struct node_key own_keys[] = {
      "p2pml sim, rounds: no training; each node begins with a Gaussian vector of so many elements and "
      "averages "
      "for train.steps / average.local_steps rounds. 0: train."},
+    {"churn.every", NODE_KEY_INTEGER, offsetof(struct lab_experiment, churn.every), "0", 0, 1e9, NULL,
+     "Rounds of the cluster after which, again and again, one node goes that experiment.seed chooses, as if "
+     "events named it; nodes that events do name are left alone. 0: nobody goes."},
+    {"churn.back_min", NODE_KEY_INTEGER, offsetof(struct lab_experiment, churn.back_min), "50", 1, 1e9, NULL,
+     "Rounds after which it is started again, at least. Who would only be back behind the last round does "
+     "not go."},
+    {"churn.back_max", NODE_KEY_INTEGER, offsetof(struct lab_experiment, churn.back_max), "200", 1, 1e9, NULL,
+     "The same, at most."},
+    {"churn.how", NODE_KEY_CHOICE, offsetof(struct lab_experiment, churn.how), "kill", 0, 0, "kill|leave",
+     "How it goes: kill (kill -9) or leave (SIGTERM)."},
     {"sweep", NODE_KEY_MAPS, offsetof(struct lab_experiment, sweep), "[]", 0, 0, NULL,
      "Runs that differ: - {topology.kind: [ring, butterfly], average.ratio: [1/32, 1/100]}. The lists of one "
      "entry go together, value by value; entries multiply. experiment.repeats runs of each."},
@@ -278,20 +288,43 @@ static enum base_error read_sources(const struct lab_experiment_source *source, 
     return error;
 }
 
+static uint64_t rounds_of(const struct lab_experiment *e)
+{
+    uint64_t local_steps = e->node.average.local_steps;
+    return (e->node.train.steps + local_steps - 1) / local_steps;
+}
+
 static enum base_error read_schedule(struct lab_experiment *e, struct base_reason *why)
 {
     char place[512];
     const struct node_tree *where = NULL;
     if (e->experiment.nodes > LAB_NODES_MOST) // check_sim: then there are none
         return BASE_OK;
-    uint64_t local_steps = e->node.average.local_steps;
-    uint64_t rounds = (e->node.train.steps + local_steps - 1) / local_steps;
     enum base_error error =
-        lab_schedule_read(&e->events, e->experiment.nodes, rounds, &e->schedule, &where, why);
+        lab_schedule_read(&e->events, e->experiment.nodes, rounds_of(e), &e->schedule, &where, why);
     if (!error)
         return BASE_OK;
     node_schema_origin_of(&e->schema, e, "events", where, place, sizeof place);
     return base_fail_context(why, error, "%s: events", place);
+}
+
+// Behind the events of the file.
+static enum base_error add_churn(struct lab_experiment *e, struct base_reason *why)
+{
+    if (!e->churn.every)
+        return BASE_OK;
+    if (e->churn.back_max < e->churn.back_min)
+        return lab_experiment_at(e, "churn.back_max", why,
+                                 base_fail(why, BASE_EINVAL,
+                                           "found %" PRIu64 ", expected at least churn.back_min, %" PRIu64,
+                                           e->churn.back_max, e->churn.back_min));
+    if (e->experiment.nodes > LAB_NODES_MOST)
+        return lab_experiment_at(
+            e, "churn.every", why,
+            base_fail(why, BASE_EINVAL, "found it for more than %u nodes, expected 0", LAB_NODES_MOST));
+    enum base_error error =
+        lab_churn_add(&e->churn, e->experiment.seed, e->experiment.nodes, rounds_of(e), &e->schedule, why);
+    return error ? lab_experiment_at(e, "churn.every", why, error) : BASE_OK;
 }
 
 // Whoever simulates reads them again.
@@ -337,6 +370,8 @@ enum base_error lab_experiment_load(const struct lab_experiment_source *source,
         error = read_targets(&e, why);
     if (!error)
         error = read_schedule(&e, why);
+    if (!error)
+        error = add_churn(&e, why);
     if (!error)
         error = complete(source, &e, why);
     if (!error) {

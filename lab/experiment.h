@@ -4,7 +4,7 @@
 #ifndef LAB_EXPERIMENT_H
 #define LAB_EXPERIMENT_H
 
-#include "lab/events.h"
+#include "lab/churn.h"
 #include "node/config.h"
 
 #define LAB_EXPERIMENT_NODES_MOST 10000u // of the rounds engine; nodes: LAB_NODES_MOST
@@ -43,6 +43,7 @@ struct lab_experiment {
         uint64_t threads;            // 0: one a core
         uint64_t vector;             // 0: train; else only average Gaussian vectors of so many elements
     } sim;
+    struct lab_churn churn;
     struct node_tree sweep;  // list of maps: key: [values]; those of one map vary together, maps multiply
     struct node_tree events; // as they stand in the file
     struct lab_schedule schedule; // what they mean; set by loading

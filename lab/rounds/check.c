@@ -23,6 +23,12 @@ static enum base_error check_events(const struct lab_experiment *e, struct base_
         const struct lab_event *event = &e->schedule.items[i];
         if (event->kind == LAB_KILL)
             continue;
+        if (!event->part)
+            return lab_experiment_at(
+                e, "churn.every", why,
+                base_fail(why, BASE_EINVAL,
+                          "nobody comes back in sim.engine rounds, which has no membership; "
+                          "expected 0, or sim.engine nodes"));
         node_schema_origin_of(&e->schema, e, "events", event->part, place, sizeof place);
         return base_fail(why, BASE_EINVAL,
                          "%s: events: found %s, which sim.engine rounds does not know, because it has no "

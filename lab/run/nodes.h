@@ -29,6 +29,7 @@ struct lab_happening { // what became of an event
     const char *instead;    // why it did not happen; NULL: it did, or is still to come
     double time, end_time;  // unix seconds; NAN: not begun, not ended
     uint64_t round;         // of the cluster when it began
+    uint64_t end_round;     // and when it ended, where it lasts
     struct lab_set present; // who ran and was not stopped
     bool told;              // progress has said who saw it
 };

@@ -101,6 +101,7 @@ static void end_event(struct lab_stage *stage, size_t index)
     if (!lab_event_lasts(event))
         return;
     happening->end_time = stage->acts.time(stage->acts.owner);
+    happening->end_round = stage->swarm->round;
     if (event->kind == LAB_PARTITION) {
         stage->acts.cut(stage->acts.owner, event, false);
         lab_display_say(stage->display, "event: the network is whole again\n");

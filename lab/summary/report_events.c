@@ -89,6 +89,21 @@ static void print_event(const struct lab_swarm *swarm, size_t index, const struc
     print_effects(swarm, &outcome, out);
 }
 
+static void print_goodput(const struct lab_swarm *swarm, const struct lab_history *histories, FILE *out)
+{
+    struct lab_goodput total, lowest;
+    char share[LAB_NUMBER_BYTES], least_share[LAB_NUMBER_BYTES];
+    size_t least;
+    lab_goodput_total(swarm, histories, &total, &least);
+    if (isnan(total.share))
+        return;
+    lab_goodput_of(swarm, least, histories, &lowest);
+    lab_print_percent(total.share, share);
+    lab_print_percent(lowest.share, least_share);
+    fprintf(out, "  goodput: living nodes did %s of the rounds of the cluster; the least, %s, did %s\n",
+            share, swarm->nodes[least].name, least_share);
+}
+
 void lab_events_print(const struct lab_swarm *swarm, const struct lab_history *histories, FILE *out)
 {
     size_t deaths = lab_false_deaths(swarm);
@@ -96,6 +111,8 @@ void lab_events_print(const struct lab_swarm *swarm, const struct lab_history *h
         fprintf(out, "\n  events, in seconds after all nodes trained, and rounds of the cluster\n");
     for (size_t i = 0; i < swarm->schedule->count; i++)
         print_event(swarm, i, histories, out);
+    if (swarm->schedule->count)
+        print_goodput(swarm, histories, out);
     if (deaths)
         fprintf(out, "  living nodes were taken for dead %zu times, which no event explains\n", deaths);
 }

@@ -130,8 +130,28 @@ static json_t *gone_json(const struct lab_node *node)
     return json_string(node->gone == LAB_KILLED ? "killed" : "left");
 }
 
-static json_t *node_json(const struct lab_node *node)
+// null without events: then all rounds count.
+static json_t *goodput_json(const struct lab_swarm *swarm, const struct lab_goodput *goodput)
 {
+    if (!swarm->schedule->count)
+        return json_null();
+    return json_pack("{s:o, s:o, s:o}", "share", lab_json_real(goodput->share), "counted",
+                     integer(goodput->counted), "living", integer(goodput->living));
+}
+
+static json_t *total_goodput_json(const struct lab_summary *s)
+{
+    struct lab_goodput total;
+    size_t least;
+    lab_goodput_total(s->swarm, s->histories, &total, &least);
+    return goodput_json(s->swarm, &total);
+}
+
+static json_t *node_json(const struct lab_summary *s, size_t index)
+{
+    const struct lab_node *node = &s->swarm->nodes[index];
+    struct lab_goodput goodput;
+    lab_goodput_of(s->swarm, index, s->histories, &goodput);
     char status[LAB_STATUS_BYTES];
     const struct lab_row row = lab_tail_row(&node->tail);
     lab_process_describe(&node->process, status);
@@ -140,23 +160,23 @@ static json_t *node_json(const struct lab_node *node)
                   "succeeded", lab_node_ended_well(node), "accuracy", lab_json_real(row.accuracy), "loss",
                   lab_json_real(row.test_loss), "training_loss", lab_json_real(row.loss), "consensus",
                   lab_json_real(row.consensus), "rounds", integer(row.round), "steps", integer(row.step));
-    json_t *more =
-        json_pack("{s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:i, s:i, s:i}", "gone", gone_json(node), "starts",
-                  (int)node->starts, "exchanges", integer(row.exchanges), "bytes_sent",
-                  integer(row.bytes_sent), "bytes_received", integer(row.bytes_received), "packet_bytes",
-                  integer(row.delta_bytes), "dense_bytes", integer(row.dense_bytes), "bad_metrics_lines",
-                  (int)node->tail.bad, "port", (int)node->port, "http_port", (int)node->http_port);
+    json_t *more = json_pack(
+        "{s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:i, s:i}", "gone", gone_json(node), "starts",
+        (int)node->starts, "exchanges", integer(row.exchanges), "bytes_sent", integer(row.bytes_sent),
+        "bytes_received", integer(row.bytes_received), "packet_bytes", integer(row.delta_bytes),
+        "dense_bytes", integer(row.dense_bytes), "goodput", goodput_json(s->swarm, &goodput),
+        "bad_metrics_lines", (int)node->tail.bad, "port", (int)node->port, "http_port", (int)node->http_port);
     if (object && more)
         json_object_update(object, more); // an incomplete object shows as NULL from dumps
     json_decref(more);
     return object;
 }
 
-static json_t *nodes_json(const struct lab_swarm *swarm)
+static json_t *nodes_json(const struct lab_summary *s)
 {
     json_t *array = json_array();
-    for (size_t i = 0; i < swarm->count; i++)
-        json_array_append_new(array, node_json(&swarm->nodes[i]));
+    for (size_t i = 0; i < s->swarm->count; i++)
+        json_array_append_new(array, node_json(s, i));
     return array;
 }
 
@@ -240,15 +260,15 @@ static json_t *results_json(const struct lab_summary *s)
                                 lab_json_real(s->virtual_seconds), "baselines",
                                 lab_json_real(s->baselines->seconds), "total", lab_json_real(s->seconds));
     double steps_per_second = s->swarm->seconds > 0 ? (double)s->steps / s->swarm->seconds : NAN;
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:i, s:o}",
-                     "averaged", averaged, "node", node, "consensus", lab_json_real(s->average.consensus),
-                     "lone", lone_json(s->baselines), "central",
-                     run_json(lab_baseline_find(s->baselines, LAB_CENTRAL)), "central_total",
-                     run_json(lab_baseline_find(s->baselines, LAB_CENTRAL_TOTAL)), "bytes",
-                     bytes_json(s->swarm, &totals), "targets", lab_targets_json(s), "seconds", seconds,
-                     "steps_per_second", lab_json_real(steps_per_second), "threads", (int)s->threads,
-                     "per_node", nodes_json(s->swarm), "events", lab_events_json(s->swarm, s->histories),
-                     "false_deaths", (int)lab_false_deaths(s->swarm), "graph", lab_graph_json(s));
+    return json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:i, s:o}", "averaged",
+        averaged, "node", node, "consensus", lab_json_real(s->average.consensus), "lone",
+        lone_json(s->baselines), "central", run_json(lab_baseline_find(s->baselines, LAB_CENTRAL)),
+        "central_total", run_json(lab_baseline_find(s->baselines, LAB_CENTRAL_TOTAL)), "bytes",
+        bytes_json(s->swarm, &totals), "targets", lab_targets_json(s), "seconds", seconds, "steps_per_second",
+        lab_json_real(steps_per_second), "threads", (int)s->threads, "goodput", total_goodput_json(s),
+        "per_node", nodes_json(s), "events", lab_events_json(s->swarm, s->histories), "false_deaths",
+        (int)lab_false_deaths(s->swarm), "graph", lab_graph_json(s));
 }
 
 enum base_error lab_summary_write(const struct lab_summary *summary, const char *path,

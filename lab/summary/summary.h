@@ -3,6 +3,7 @@
 #define LAB_SUMMARY_H
 
 #include "lab/summary/baselines.h"
+#include "lab/summary/goodput.h"
 #include "lab/summary/outcome.h"
 #include "lab/summary/recorder.h"
 

@@ -217,6 +217,68 @@ static void moments_may_be_rounds(void **state)
     lab_experiment_free(&again);
 }
 
+static void churn_is_drawn_from_the_seed(void **state)
+{
+    (void)state;
+    const char *text = "experiment: {nodes: 16}\ntrain: {steps: 2500}\n"
+                       "events: [{at: 1s, kill: 7}]\nchurn: {every: 100}\n";
+    struct lab_experiment e, other;
+    struct base_reason why;
+    bool differs = false;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        char setting[40];
+        uint64_t away[16] = {0}, rounds = 625; // away: until that round
+        snprintf(setting, sizeof setting, "experiment.seed=%" PRIu64, seed);
+        assert_int_equal(load(text, setting, &e, &why), BASE_OK);
+        assert_int_equal(load(text, setting, &other, &why), BASE_OK);
+        assert_int_equal(e.schedule.count, other.schedule.count);
+        size_t kills = 0;
+        for (size_t i = 1; i < e.schedule.count; i++) { // the first is the file's
+            const struct lab_event *event = &e.schedule.items[i], *same = &other.schedule.items[i];
+            assert_true(event->node == same->node && event->at_round == same->at_round);
+            assert_true(event->by_round && event->at_round < rounds && event->node != 7);
+            assert_true(event->at_round >= event[-1].at_round);
+            if (event->kind == LAB_START) {
+                assert_int_equal(event->at_round, away[event->node]);
+                continue;
+            }
+            assert_true(event->kind == LAB_KILL && event->at_round % 100 == 0);
+            assert_true(away[event->node] < event->at_round); // it runs
+            kills++;
+            for (size_t k = i + 1; k < e.schedule.count && away[event->node] < event->at_round; k++)
+                if (e.schedule.items[k].node == event->node)
+                    away[event->node] = e.schedule.items[k].at_round;
+            assert_in_range(away[event->node] - event->at_round, 50, 200);
+        }
+        assert_in_range(kills, 4, 6); // at 600 it may come back in time, or not go
+        differs = differs || e.schedule.items[1].node != 3;
+        lab_experiment_free(&e);
+        lab_experiment_free(&other);
+    }
+    assert_true(differs);
+    assert_int_equal(load(text, "churn.how=leave", &e, &why), BASE_OK);
+    assert_int_equal(e.schedule.items[1].kind, LAB_LEAVE);
+    lab_experiment_free(&e);
+    assert_int_equal(load(text, "churn.back_max=49", &e, &why), BASE_EINVAL);
+    assert_string_equal(why.text, "--set: churn.back_max: found 49, expected at least churn.back_min, 50");
+}
+
+static void churn_leaves_two_of_the_nodes(void **state)
+{
+    (void)state;
+    struct lab_experiment e;
+    size_t running = 3, fewest = 3;
+    good("experiment: {nodes: 3}\ntrain: {steps: 4000}\n"
+         "churn: {every: 10, back_min: 300, back_max: 300}\n",
+         &e);
+    for (size_t i = 0; i < e.schedule.count; i++) {
+        running = e.schedule.items[i].kind == LAB_START ? running + 1 : running - 1;
+        fewest = running < fewest ? running : fewest;
+    }
+    assert_true(running == 3 && fewest == 2);
+    lab_experiment_free(&e);
+}
+
 static void what_is_due_at_a_moment(void **state)
 {
     (void)state;
@@ -350,6 +412,8 @@ int main(void)
         cmocka_unit_test(what_was_run_reads_back_to_the_same),
         cmocka_unit_test(an_end_and_a_beginning_may_meet),
         cmocka_unit_test(moments_may_be_rounds),
+        cmocka_unit_test(churn_is_drawn_from_the_seed),
+        cmocka_unit_test(churn_leaves_two_of_the_nodes),
         cmocka_unit_test(what_is_due_at_a_moment),
         cmocka_unit_test(the_round_of_the_cluster),
         cmocka_unit_test(mistakes_are_named_with_their_line),

@@ -341,10 +341,49 @@ static void events_in_words(void **state)
 
 #define WITH_WORLD(test) cmocka_unit_test_setup_teardown(test, make_world, remove_world)
 
+// Rounds 1 to 10 of the cluster; node 1 is away from round 3 to 6 and redoes two, node 2 sleeps through two.
+static void goodput_counts_what_the_living_did(void **state)
+{
+    struct world *w = *state;
+    struct lab_goodput goodput, total;
+    size_t least;
+    begin(w, "[{at: {round: 3}, kill: 1}, {at: {round: 6}, start: 1}, {at: {round: 4}, stop: 2, for: "
+             "{rounds: 2}}]");
+    const uint64_t began[] = {3, 4, 6};
+    for (size_t i = 0; i < 3; i++) {
+        w->swarm.happenings[i].time = START + (double)began[i];
+        w->swarm.happenings[i].round = began[i];
+    }
+    w->swarm.happenings[1].end_time = START + 6;
+    w->swarm.happenings[1].end_round = 6;
+    for (int round = 1; round <= 10; round++) {
+        trains(w, 0, round, round, NAN);
+        if (round <= 3 || round >= 9)
+            trains(w, 1, round == 9 ? 3 : round, round, NAN); // 1, 2, 3, again 3, 10
+        if (round <= 4 || round > 6)
+            trains(w, 2, round, round, NAN);
+        trains(w, 3, 2 * round, round, NAN); // async, twice as fast
+    }
+    for (size_t i = 0; i < 4; i++)
+        lab_tail_read(&w->swarm.nodes[i].tail);
+    (void)outcome_of(w, 0);
+    lab_goodput_of(&w->swarm, 0, w->histories, &goodput);
+    assert_true(goodput.living == 10 && goodput.counted == 10 && near(goodput.share, 1));
+    lab_goodput_of(&w->swarm, 1, w->histories, &goodput);
+    assert_true(goodput.living == 3 + 4 && goodput.counted == 4);
+    lab_goodput_of(&w->swarm, 2, w->histories, &goodput);
+    assert_true(goodput.living == 4 + 4 && goodput.counted == 8);
+    lab_goodput_of(&w->swarm, 3, w->histories, &goodput);
+    assert_true(goodput.living == 10 && goodput.counted == 10);
+    lab_goodput_total(&w->swarm, w->histories, &total, &least);
+    assert_true(total.living == 35 && total.counted == 32 && least == 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_WORLD(a_kill_is_seen_by_all),
+        WITH_WORLD(goodput_counts_what_the_living_did),
         WITH_WORLD(who_did_not_see_it_is_counted),
         WITH_WORLD(an_event_that_did_not_happen_has_no_effects),
         WITH_WORLD(a_start_is_found_and_makes_rounds),

@@ -1,0 +1,21 @@
+// How much of the time of living nodes was training that counted. Pure functions of what was read.
+#ifndef LAB_GOODPUT_H
+#define LAB_GOODPUT_H
+
+#include "lab/run/nodes.h"
+#include "lab/summary/history.h"
+
+struct lab_goodput {
+    uint64_t living;  // rounds that the cluster did while the node was meant to run
+    uint64_t counted; // of these, it did itself; one that it did twice, behind an old checkpoint, counts once
+    double share;     // counted / living; NAN: nothing to do
+};
+
+// `histories` [swarm->count].
+void lab_goodput_of(const struct lab_swarm *swarm, size_t node, const struct lab_history *histories,
+                    struct lab_goodput *goodput);
+// Of all nodes together. *least: the node with the smallest share.
+void lab_goodput_total(const struct lab_swarm *swarm, const struct lab_history *histories,
+                       struct lab_goodput *total, size_t *least);
+
+#endif
