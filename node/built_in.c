@@ -3,6 +3,7 @@
 #include "node/clock.h"
 #include "node/momentum.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static size_t parameters(const struct node_built_in *b)
@@ -114,6 +115,35 @@ void node_built_in_adopt(struct node_built_in *b, enum gossip_learner_change cha
     else if (b->outer && change != GOSSIP_LEARNER_COLLECTED)
         memcpy(b->round_start, model, parameters(b) * sizeof *model);
     train_trainer_advance(b->trainer, step);
+}
+
+// The vectors, then the cursor.
+size_t node_built_in_freeze(struct node_built_in *b, uint8_t **state)
+{
+    struct train_state_vector vectors[4];
+    const struct train_cursor cursor = train_trainer_cursor(b->trainer);
+    train_trainer_fetch(b->trainer);
+    const size_t count = train_trainer_state_vectors(b->trainer, vectors),
+                 each = parameters(b) * sizeof(float);
+    *state = malloc(count * each + sizeof cursor);
+    BASE_ASSERT(*state);
+    for (size_t i = 0; i < count; i++)
+        memcpy(*state + i * each, vectors[i].values, each);
+    memcpy(*state + count * each, &cursor, sizeof cursor);
+    return count * each + sizeof cursor;
+}
+
+void node_built_in_thaw(struct node_built_in *b, const uint8_t *state, size_t bytes)
+{
+    struct train_state_vector vectors[4];
+    struct train_cursor cursor;
+    const size_t count = train_trainer_state_vectors(b->trainer, vectors),
+                 each = parameters(b) * sizeof(float);
+    BASE_ASSERT(bytes == count * each + sizeof cursor);
+    for (size_t i = 0; i < count; i++)
+        memcpy(vectors[i].values, state + i * each, each);
+    memcpy(&cursor, state + count * each, sizeof cursor);
+    BASE_ASSERT(train_trainer_seek(b->trainer, &cursor) == BASE_OK); // of the same trainer
 }
 
 static void begin(void *owner, size_t which, struct gossip_learner_vectors *vectors)

@@ -29,6 +29,10 @@ void node_built_in_begin(struct node_built_in *trainee, struct gossip_learner_ve
 void node_built_in_steps(struct node_built_in *trainee, uint64_t count, double pace);
 void node_built_in_boundary(struct node_built_in *trainee, struct gossip_learner_steps *did);
 void node_built_in_adopt(struct node_built_in *trainee, enum gossip_learner_change change, uint64_t step);
+// The trainer's state beside the vectors (momentum, moments, the place in the data) as bytes, malloc'ed; and
+// back, into the same trainer. Aborts without memory.
+size_t node_built_in_freeze(struct node_built_in *trainee, uint8_t **state);
+void node_built_in_thaw(struct node_built_in *trainee, const uint8_t *state, size_t bytes);
 
 // As a table; the learner's `owner` is the trainee, there is only one.
 struct gossip_learner node_built_in_learner(struct node_built_in *trainee);

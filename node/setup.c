@@ -156,7 +156,7 @@ enum base_error node_setup_checkpoint(void *context, const struct node_round *ro
 {
     struct node_setup *s = context;
     struct node_checkpoint_parts parts = checkpoint_parts(s);
-    parts.round = round->meet.meets ? round->meet.round : round->meet.round - 1; // rounds done
+    parts.round = round->meet.round - round->meet.open;
     parts.unsettled = round->meet.meets;
     parts.open = round->meet.open;
     parts.open_scale = round->meet.step_scale;

@@ -90,8 +90,7 @@ void node_snapshot_round(struct node_snapshot *snapshot, const struct node_round
     if (round->fetch)
         return;
     struct gossip_snapshot_vectors vectors = {.part = {round->model, round->outer, round->second_moment},
-                                              .round = round->meet.meets ? round->meet.round
-                                                                         : round->meet.round - 1,
+                                              .round = round->meet.round,
                                               .step = round->step};
     give(snapshot, &vectors, now_ns);
     if (round->meet.meets)

@@ -224,7 +224,7 @@ static void take_round(struct node_worker *worker, struct node_round *round)
                            : round->meet.away   ? GOSSIP_AWAY
                                                 : GOSSIP_PRESENT;
     event.round.unusable = round->meet.unusable;
-    event.round.round = round->meet.round;
+    event.round.round = round->meet.round > 0 ? round->meet.round : 1; // before the first, too
     event.round.step_scale = round->meet.meets ? round->meet.step_scale : 0;
     event.round.model = round->model;
     event.round.second_moment = round->second_moment;

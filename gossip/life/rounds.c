@@ -164,7 +164,7 @@ static struct gossip_rounds_next meet(struct gossip_rounds *r, bool meets)
 {
     struct gossip_rounds_next next = act(r, GOSSIP_ROUNDS_MEET);
 
-    next.meet = (struct gossip_rounds_meet){.round = r->round + 1,
+    next.meet = (struct gossip_rounds_meet){.round = r->round + (meets || r->open),
                                             .meets = meets,
                                             .last = r->state == GOSSIP_ROUNDS_LEAVING,
                                             .finished = r->state == GOSSIP_ROUNDS_FINISHED,

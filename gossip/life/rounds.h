@@ -63,7 +63,7 @@ enum gossip_rounds_todo {
     GOSSIP_ROUNDS_END,   // `status`
 };
 struct gossip_rounds_meet {
-    uint64_t round; // to be exchanged for, from 1
+    uint64_t round; // to be exchanged for, from 1; without `meets`: the latest boundary that the node came to
     bool meets;     // false: only takes in what came meanwhile; the node stands still afterwards
     bool last;      // the final state: freeze the exchange behind it, write a checkpoint
     bool finished;  // the node has done its last step

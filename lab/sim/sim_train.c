@@ -276,7 +276,7 @@ static void meet(struct sim_node *node, const struct gossip_rounds_meet *meet)
     if (meet->meets)
         sim_graph_forget(node);
     find_partner(node, meet, &event);
-    event.round.round = meet->round;
+    event.round.round = meet->round > 0 ? meet->round : 1; // before the first, too
     event.round.idle = !meet->meets;
     event.round.others = sim_life_others(node);
     event.round.standing = meet->finished ? GOSSIP_FINISHED : meet->away ? GOSSIP_AWAY : GOSSIP_PRESENT;

@@ -210,34 +210,14 @@ static void end(void *owner, size_t host)
         simulate_pupil_settle(p);
 }
 
-// The trainer's other vectors (momentum), then its cursor.
-static size_t freeze_state(void *owner, size_t host, uint8_t **bytes)
+static size_t freeze_state(void *owner, size_t host, uint8_t **state)
 {
-    struct simulation *s = owner;
-    struct pupil *p = &s->pupils[host];
-    struct train_state_vector vectors[4];
-    const struct train_cursor cursor = train_trainer_cursor(p->trainee.trainer);
-    train_trainer_fetch(p->trainee.trainer);
-    size_t count = train_trainer_state_vectors(p->trainee.trainer, vectors), each = vector_bytes(p);
-    *bytes = sim_must(malloc(count * each + sizeof cursor));
-    for (size_t i = 0; i < count; i++)
-        memcpy(*bytes + i * each, vectors[i].values, each);
-    memcpy(*bytes + count * each, &cursor, sizeof cursor);
-    return count * each + sizeof cursor;
+    return node_built_in_freeze(&((struct simulation *)owner)->pupils[host].trainee, state);
 }
 
-static void thaw(void *owner, size_t host, const uint8_t *bytes, size_t n_bytes)
+static void thaw(void *owner, size_t host, const uint8_t *state, size_t bytes)
 {
-    struct simulation *s = owner;
-    struct pupil *p = &s->pupils[host];
-    struct train_state_vector vectors[4];
-    struct train_cursor cursor;
-    size_t count = train_trainer_state_vectors(p->trainee.trainer, vectors), each = vector_bytes(p);
-    BASE_ASSERT(n_bytes == count * each + sizeof cursor);
-    for (size_t i = 0; i < count; i++)
-        memcpy(vectors[i].values, bytes + i * each, each);
-    memcpy(&cursor, bytes + count * each, sizeof cursor);
-    BASE_ASSERT(train_trainer_seek(p->trainee.trainer, &cursor) == BASE_OK); // of the same trainer
+    node_built_in_thaw(&((struct simulation *)owner)->pupils[host].trainee, state, bytes);
 }
 
 static enum base_error make_pupil(struct simulation *s, size_t node, struct base_reason *why)

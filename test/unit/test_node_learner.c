@@ -174,9 +174,9 @@ static void wait_for_state(struct bench *bench, const char *state)
 }
 
 // From the last step, which may be an earlier one for who is left alone, to the end.
-static void pass_end_at(struct bench *bench, uint64_t next, uint64_t step, bool alone)
+static void pass_end_at(struct bench *bench, uint64_t done, uint64_t step, bool alone)
 {
-    pass_round(bench, next, false, step);
+    pass_round(bench, done, false, step);
     struct node_mail *finished = take_told(bench, NODE_MAIL_FINISHED);
     assert_int_equal(finished->status, alone);
     node_mail_free(finished);
@@ -190,9 +190,9 @@ static void pass_end_at(struct bench *bench, uint64_t next, uint64_t step, bool 
     node_mail_free(left);
 }
 
-static void pass_end(struct bench *bench, uint64_t next)
+static void pass_end(struct bench *bench, uint64_t done)
 {
-    pass_end_at(bench, next, STEPS, false);
+    pass_end_at(bench, done, STEPS, false);
 }
 
 static void it_trains_to_the_end(void **state)
@@ -203,7 +203,7 @@ static void it_trains_to_the_end(void **state)
     order(&bench, NODE_MAIL_START, 0);
     for (uint64_t round = 1; round <= STEPS / LOCAL; round++)
         pass_round(&bench, round, true, LOCAL * round);
-    pass_end(&bench, STEPS / LOCAL + 1);
+    pass_end(&bench, STEPS / LOCAL);
     bench_destroy(&bench);
 }
 
@@ -225,7 +225,7 @@ static void a_late_joiner_goes_on_at_the_snapshots_step(void **state)
     assert_true(round->second_moment[0] > 0.9f);                   // had it begun anew it would be near 0
     answer(&bench, round);
     pass_round(&bench, 33, true, 100);
-    pass_end(&bench, 34);
+    pass_end(&bench, 33);
     bench_destroy(&bench);
 }
 
@@ -236,7 +236,7 @@ static void a_snapshot_of_the_end_ends_it(void **state)
     bench_create(&bench);
     order(&bench, NODE_MAIL_START, 1);
     give_snapshot(&bench, 20, STEPS + 7);
-    pass_end(&bench, 21);
+    pass_end(&bench, 20);
     bench_destroy(&bench);
 }
 
@@ -249,7 +249,7 @@ static void orders_take_effect_at_the_next_boundary(void **state)
     struct node_round *round = take_round(&bench);
     order(&bench, NODE_MAIL_PAUSE, 1); // in the middle of a rendezvous
     answer(&bench, round);
-    pass_round(&bench, 2, false, LOCAL);
+    pass_round(&bench, 1, false, LOCAL);
     wait_for_state(&bench, "paused");
     order(&bench, NODE_MAIL_PAUSE, 0);
     round = take_round(&bench);
@@ -258,7 +258,7 @@ static void orders_take_effect_at_the_next_boundary(void **state)
     order(&bench, NODE_MAIL_FETCH_AGAIN, 0);
     answer(&bench, round);
     give_snapshot(&bench, 40, 80); // first, and then the pause
-    pass_round(&bench, 41, false, 80);
+    pass_round(&bench, 40, false, 80);
     wait_for_state(&bench, "paused");
     order(&bench, NODE_MAIL_STOP_AT, 0);
     round = take_round(&bench);
@@ -278,7 +278,7 @@ static void who_is_left_alone_ends_at_the_next_boundary(void **state)
     struct node_round *round = take_round(&bench);
     order(&bench, NODE_MAIL_ALONE, 0); // in the middle of a rendezvous
     answer(&bench, round);
-    pass_end_at(&bench, 3, 2 * LOCAL, true);
+    pass_end_at(&bench, 2, 2 * LOCAL, true);
     bench_destroy(&bench);
 }
 
@@ -290,7 +290,7 @@ static void who_fetches_and_is_left_alone_takes_no_step(void **state)
     order(&bench, NODE_MAIL_START, 1);
     order(&bench, NODE_MAIL_ALONE, 0);
     give_snapshot(&bench, 18, 90);
-    pass_end_at(&bench, 19, 90, true);
+    pass_end_at(&bench, 18, 90, true);
     bench_destroy(&bench);
 }
 
@@ -305,7 +305,7 @@ static void after_the_last_step_nobody_is_alone(void **state)
     struct node_round *last = take_round(&bench);
     order(&bench, NODE_MAIL_ALONE, 0);
     answer(&bench, last);
-    pass_end(&bench, STEPS / LOCAL + 1);
+    pass_end(&bench, STEPS / LOCAL);
     bench_destroy(&bench);
 }
 
@@ -597,7 +597,7 @@ static void a_model_that_is_fetched_has_no_old_momentum(void **state)
     assert_int_equal(train_trainer_state_vectors(bench.trainer, vectors), 1);
     for (size_t i = 0; i < D; i++)
         assert_true(vectors[0].values[i] == 0 && bench.round_start[i] == 0);
-    assert_int_equal(round->meet.round, 10);
+    assert_int_equal(round->meet.round, 9);
     answer(&bench, round);
     (void)stop(&bench);
 }

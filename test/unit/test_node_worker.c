@@ -468,7 +468,7 @@ static void a_learner_that_stands_still_gives_too(void **state)
     bench_start(&bench, UINT64_MAX);
     bench.model[0] = 7;
     bench.outer[0] = 8;
-    struct node_round round = round_of(&bench, 6);
+    struct node_round round = round_of(&bench, 5);
     round.meet.meets = false; // round 5 was the last
     round.step = 50;
     post_round(&bench, &round);
