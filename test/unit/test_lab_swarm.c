@@ -400,7 +400,7 @@ static void a_killed_node_is_no_failure(void **state)
 static void a_node_is_stopped_for_a_while(void **state)
 {
     struct world *w = *state;
-    with_events(w, "[{at: 10ms, stop: 1, for: 100ms}]");
+    with_events(w, "[{at: 10ms, stop: 1, for: 1s}]");
     play(w, TRAINS
          "echo $$ > \"$dir/pid\"\n"
          "stands() { grep -q '^State:.*T' /proc/$(cat \"$run/node-01/pid\")/status; }\n"
@@ -412,7 +412,7 @@ static void a_node_is_stopped_for_a_while(void **state)
     expect(w, "event at 0.01 s: node-01 stopped\n");
     expect(w, "event: node-01 goes on\n");
     assert_true(w->swarm.happenings[0].end_time >=
-                w->swarm.train_time + 0.1); // on a busy machine it begins late
+                w->swarm.train_time + 1); // on a busy machine it begins late
     for (size_t i = 0; i < 3; i++)
         assert_true(lab_node_ended_well(&w->swarm.nodes[i]));
     nobody_is_left();
