@@ -36,6 +36,7 @@ void life_done(struct gossip_life *life, bool all)
         return;
     (void)all;
     life_tell(life, GOSSIP_LIFE_LAST_STEP, life->census.busy, 0);
+    life_end_fetch(life);
     life_flags(life, GOSSIP_RECORD_FINISHED, 0);
     life_enter(life, GOSSIP_LIFE_FINISHED);
 }
@@ -99,7 +100,7 @@ void life_stop(struct gossip_life *life)
     const bool agrees = life->options.sync && life->state == GOSSIP_LIFE_TRAINING &&
                         life->census.training > 0 && !life->alone;
     life->stopping = true;
-    life->fetching = false;
+    life_end_fetch(life);
     life_enter(life, GOSSIP_LIFE_STOPPING);
     if (!agrees) {
         life_act(life, GOSSIP_LIFE_STOP_AT);
@@ -124,6 +125,7 @@ void life_written(struct gossip_life *life, int status)
     if (life->state >= GOSSIP_LIFE_LEFT)
         return;
     life->status = status;
+    life_end_fetch(life);
     life_enter(life, GOSSIP_LIFE_LEFT);
     life_act(life, GOSSIP_LIFE_DEPART);
 }

@@ -95,10 +95,19 @@ static void end_links(struct gossip_life *life)
     tell_ids(life, GOSSIP_LIFE_LINKS, life->wanted, &life->n_wanted, NULL, 0);
 }
 
+void life_end_fetch(struct gossip_life *life)
+{
+    life->fetching = false;
+    end_links(life);
+}
+
 void life_wants(struct gossip_life *life)
 {
-    if (life->stopping || life->state >= GOSSIP_LIFE_FINISHED)
-        return; // it ends its fetch by itself
+    const bool begun = life->state == GOSSIP_LIFE_FETCHING || life->state == GOSSIP_LIFE_TRAINING ||
+                       life->state == GOSSIP_LIFE_PAUSED;
+
+    if (!begun)
+        return; // told to stop, it ends its fetch by itself
     life->fetching = true;
     life->n_asked = life->n_passed = 0;
     life->fetch_ns = life->donor_ns = life->now_ns;

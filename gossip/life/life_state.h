@@ -117,6 +117,7 @@ void life_tell_progress(struct gossip_life *life, const struct life_progress *pr
 
 // fetch.c
 void life_wants(struct gossip_life *life);
+void life_end_fetch(struct gossip_life *life); // it needs no model any more
 void life_linked(struct gossip_life *life, const struct gossip_id *peer);
 void life_fetched(struct gossip_life *life, const struct gossip_life_event *event);
 void life_consider_donors(struct gossip_life *life);

@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""The rules of a node stand once: the daemon and the simulator link the same objects.
+
+    same_objects.py ROOM=SOURCES MAP...
+
+MAP are link maps (-Wl,-Map) of programs. Each must have taken every object of the room, SOURCES (names of C files with
+commas between), out of the one library that holds it, and no object of that name from anywhere else.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+
+def objects(path):
+    """(library, object) of all that was linked into the program of a map."""
+    text = Path(path).read_text(errors="replace")
+    return set(re.findall(r"(\S*lib\w+\.a)\(([\w.]+\.o)\)", text))
+
+
+def main(arguments):
+    room, sources = arguments[0].split("=")
+    names = [source + ".o" for source in sources.split(",")]
+    taken, wrong = {}, []
+    for program in arguments[1:]:
+        linked = objects(program)
+        for name in names:
+            libraries = sorted({Path(library).resolve() for library, item in linked if item == name
+                                and Path(library).name == "libp2pml_gossip.a"})
+            if len(libraries) != 1:
+                wrong.append(f"{program}: {room}/{name} is not linked from libp2pml_gossip.a")
+            taken.setdefault(name, set()).update(libraries)
+    wrong += [f"{room}/{name} comes from {len(paths)} libraries: {paths}" for name, paths in taken.items() if len(paths) > 1]
+    for line in wrong:
+        print(line)
+    return 1 if wrong or not arguments[1:] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,12 @@
+// Any events in any order for a node's life, from bytes: what must hold whatever happens is asserted. For the
+// property test and the fuzzer.
+#ifndef TEST_SUPPORT_LIFE_ANY_H
+#define TEST_SUPPORT_LIFE_ANY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Returns the states that the life has been in, as bits.
+unsigned life_any_run(const uint8_t *bytes, size_t count);
+
+#endif
