@@ -28,6 +28,7 @@ uint64_t node_greeting_rules(const struct node_config *config, uint64_t graph)
     hash = join(hash, graph);
     hash = join(hash, (uint64_t)config->cluster.profile);
     hash = join(hash, (uint64_t)config->average.method);
+    hash = join(hash, (uint64_t)config->train.optimizer);
     hash = join(hash, config->average.drift_correction);
     if (config->average.drift_correction) {
         hash = join_real(hash, config->average.drift_gain);
@@ -53,12 +54,17 @@ enum base_error node_greeting_compare(const struct gossip_greeting *ours,
                          " parameters) here; make model.* and the shape of the data the same",
                          theirs->model, theirs->parameters, ours->model, ours->parameters);
     case GOSSIP_CLOSE_OTHER_RULES:
+        if (theirs->steps != ours->steps)
+            return base_fail(why, BASE_EMISMATCH,
+                             "it trains for %" PRIu64 " steps, this node for %" PRIu64
+                             "; make train.steps the same: nobody ends or stretches the training of others",
+                             theirs->steps, ours->steps);
         return base_fail(
             why, BASE_EMISMATCH,
             "its settings differ in one that all nodes must share: topology.kind, topology.seed, "
             "topology.rings, topology.base_k, topology.file, cluster.profile, average.method, "
             "drift_correction, drift_gain, "
-            "drift_limit, clip, mode (bounded or not) or share_second_moment");
+            "drift_limit, clip, mode (bounded or not), share_second_moment or train.optimizer");
     default:
         return BASE_OK;
     }

@@ -267,6 +267,7 @@ static void make_greeting(struct node_setup *s, const char *version)
     g->schema = train_model_schema(s->model);
     g->parameters = d;
     g->life = s->life;
+    g->steps = s->config->train.steps;
     g->rules = node_greeting_rules(s->config, s->graph ? topology_graph_hash(s->graph) : 0);
     s->message_limit = largest_message(d);
 }

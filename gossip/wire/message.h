@@ -36,6 +36,7 @@ struct gossip_greeting {
     uint64_t parameters;                 // length of the model vector
     uint64_t life;                       // random number of the process: is the other end this one?
     uint64_t rules;                      // fingerprint of settings both ends must share (drift, moments, ...)
+    uint64_t steps;                      // train.steps: both ends train for as many
 };
 
 // How an end of an edge stands to the training: what of the common force it applies to its own model

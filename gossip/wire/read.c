@@ -73,6 +73,7 @@ static void get_greeting(struct base_reader *reader, struct gossip_greeting *gre
     greeting->parameters = get_uint(reader, UINT64_MAX);
     greeting->life = get_uint(reader, UINT64_MAX);
     greeting->rules = get_uint(reader, UINT64_MAX);
+    greeting->steps = get_uint(reader, UINT64_MAX);
 }
 
 static void get_hello(struct base_reader *reader, struct gossip_hello *hello)

@@ -44,6 +44,7 @@ static void put_greeting(struct encoder *encoder, const struct gossip_greeting *
     put_uint(encoder, greeting->parameters);
     put_uint(encoder, greeting->life);
     put_uint(encoder, greeting->rules);
+    put_uint(encoder, greeting->steps);
 }
 
 static void put_hello(struct encoder *encoder, const struct gossip_hello *hello)

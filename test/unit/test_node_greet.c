@@ -37,7 +37,8 @@ static void what_all_must_share(void **state)
                                          "average.drift_limit=0.5",
                                          "average.clip=1.5",
                                          "average.mode=bounded",
-                                         "average.share_second_moment=30"};
+                                         "average.share_second_moment=30",
+                                         "train.optimizer=sgd"};
     (void)state;
     uint64_t ours = rules_of("train.steps=2000", 0);
     for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
@@ -72,6 +73,13 @@ static void other_rules_are_named(void **state)
     assert_int_equal(node_greeting_compare(&ours, &theirs, &why), BASE_EMISMATCH);
     assert_non_null(strstr(why.text, "topology.file"));
     assert_non_null(strstr(why.text, "average.method"));
+    theirs = ours;
+    ours.steps = 2000;
+    theirs.steps = 40;
+    assert_int_equal(node_greeting_compare(&ours, &theirs, &why), BASE_EMISMATCH);
+    assert_non_null(strstr(why.text, "train.steps"));
+    assert_non_null(strstr(why.text, "2000"));
+    assert_non_null(strstr(why.text, "40"));
     theirs.protocol++;
     assert_int_equal(node_greeting_compare(&ours, &theirs, &why), BASE_EMISMATCH);
     assert_non_null(strstr(why.text, "run the same version on both"));
