@@ -204,6 +204,10 @@ class Strangers(ClusterTest):
         self.assertEqual((checked.returncode, checked.stdout + checked.stderr), (0, ""))
 
     def test_status_of_a_linked_pair(self):
+        self.alive.signal(signal.SIGTERM)
+        self.alive.wait_exit(0)
+        self.alive.command += ["--set", "train.steps=1000000"]  # for both, else they do not link
+        self.alive.start().wait_log("listening")
         peer = self.node("peer", self.ports[1], peers=f"127.0.0.1:{self.ports[0]}", train__steps=1000000).start()
         live = wait_until(lambda: [e for e in self.status(self.alive)["edges"] if e["state"] == "live"], "a live edge")
         self.assertEqual(live[0]["name"], "peer")
