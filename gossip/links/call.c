@@ -107,10 +107,11 @@ void call_hold(struct gossip_links *links, const struct gossip_links_target *tar
         call->pause_ns = GOSSIP_LINKS_PAUSE_MIN_NS;
 }
 
-static uint64_t next_pause(struct call *call)
+static uint64_t next_pause(const struct gossip_links_target *target, struct call *call)
 {
     uint64_t pause_ns = call->pause_ns;
-    call->pause_ns = 2 * pause_ns < GOSSIP_LINKS_PAUSE_MAX_NS ? 2 * pause_ns : GOSSIP_LINKS_PAUSE_MAX_NS;
+    uint64_t most_ns = is_entry(target) ? GOSSIP_LINKS_PAUSE_MAX_NS : GOSSIP_LINKS_PAUSE_MEMBER_NS;
+    call->pause_ns = 2 * pause_ns < most_ns ? 2 * pause_ns : most_ns;
     return pause_ns;
 }
 
@@ -121,7 +122,7 @@ void call_after_link(struct gossip_links *links, const struct gossip_links_targe
     call->flapping = lasted_ns < GOSSIP_LINKS_PAUSE_MAX_NS;
     if (!call->flapping)
         call->pause_ns = GOSSIP_LINKS_PAUSE_MIN_NS;
-    call_again(links, target, call, hopeless ? GOSSIP_LINKS_PAUSE_REFUSED_NS : next_pause(call));
+    call_again(links, target, call, hopeless ? GOSSIP_LINKS_PAUSE_REFUSED_NS : next_pause(target, call));
 }
 
 // -- a turn
@@ -165,7 +166,7 @@ static void tell_closed(struct gossip_links *links, const struct gossip_id *id)
 
 static void turn_over(struct gossip_links *links, const struct gossip_links_target *target, struct call *call)
 {
-    call_again(links, target, call, next_pause(call));
+    call_again(links, target, call, next_pause(target, call));
     if (is_entry(target)) {
         struct entry *entry = &links->entry[target->entry];
         if (entry->self_seen && entry->shown.state != GOSSIP_ENTRY_SELF) {

@@ -136,14 +136,14 @@ static void start(struct gossip_links *links)
 {
     struct peer *peer;
     links->started = true;
-    for (size_t i = 0; i < links->options.entries; i++) {
+    for (size_t i = 0; i < links->options.entries && links_reserve(links, LINKS_ACTIONS); i++) {
         const struct gossip_links_target target = {.entry = i};
         call_start(links, &target, &links->entry[i].call);
     }
     TAILQ_FOREACH(peer, &links->peers, all)
     {
         const struct gossip_links_target member = call_member(peer);
-        if (call_wanted(peer))
+        if (call_wanted(peer) && links_reserve(links, LINKS_ACTIONS))
             call_start(links, &member, &peer->call);
     }
 }
@@ -169,7 +169,7 @@ static void want(struct gossip_links *links, const struct gossip_id *ids, size_t
 {
     struct peer *peer, *next;
     links->want_turn++;
-    for (size_t i = 0; i < count && !links->leaving; i++)
+    for (size_t i = 0; i < count && !links->leaving && links_reserve(links, LINKS_ACTIONS); i++)
         want_one(links, &ids[i]);
     for (peer = TAILQ_FIRST(&links->peers); peer; peer = next) {
         next = TAILQ_NEXT(peer, all);
@@ -258,7 +258,7 @@ static void allow(struct gossip_links *links)
 {
     struct link *link;
     TAILQ_FOREACH(link, &links->links, all)
-    if (link->peer && !pair_allows(links, &link->peer->id))
+    if (link->peer && !pair_allows(links, &link->peer->id) && links_reserve(links, LINKS_ACTIONS))
         pair_close(links, link, GOSSIP_CLOSE_NOT_ALLOWED);
 }
 
@@ -310,6 +310,15 @@ static void tell_missing(struct gossip_links *links, struct peer *peer)
     action->since_ns = peer->missing_ns;
 }
 
+// Out of memory for actions: what was not looked at is looked at soon.
+static bool may_go_on(struct gossip_links *links)
+{
+    if (links_reserve(links, LINKS_ACTIONS))
+        return true;
+    links_due(links, links->now_ns + GOSSIP_LINKS_PAUSE_MIN_NS);
+    return false;
+}
+
 static void timer(struct gossip_links *links)
 {
     struct link *link;
@@ -319,12 +328,13 @@ static void timer(struct gossip_links *links)
     links->due_ns = UINT64_MAX;
     expire_packets(links);
     TAILQ_FOREACH(link, &links->links, all)
-    pair_timer(links, link);
-    for (size_t i = 0; i < links->options.entries; i++) {
+    if (may_go_on(links))
+        pair_timer(links, link);
+    for (size_t i = 0; i < links->options.entries && may_go_on(links); i++) {
         const struct gossip_links_target target = {.entry = i};
         call_timer(links, &target, &links->entry[i].call);
     }
-    for (peer = TAILQ_FIRST(&links->peers); peer; peer = next) {
+    for (peer = TAILQ_FIRST(&links->peers); peer && may_go_on(links); peer = next) {
         const struct gossip_links_target target = call_member(peer);
         next = TAILQ_NEXT(peer, all);
         call_timer(links, &target, &peer->call);
@@ -351,7 +361,7 @@ static void leave(struct gossip_links *links)
         links_peer_release(links, peer);
     }
     TAILQ_FOREACH(link, &links->links, all)
-    if (link->state != GOSSIP_LINK_CLOSING)
+    if (link->state != GOSSIP_LINK_CLOSING && links_reserve(links, LINKS_ACTIONS))
         pair_close(links, link,
                    link->state == GOSSIP_LINK_ACTIVE ? GOSSIP_CLOSE_LEAVING : GOSSIP_CLOSE_NOT_NEEDED);
 }
@@ -420,20 +430,17 @@ static void take(struct gossip_links *links, const struct gossip_links_event *ev
     }
 }
 
-// As many actions as the event can bring: of one link, its peer's packets and the links that wait behind it;
-// or of all.
-static size_t actions_of(const struct gossip_links *links, enum gossip_links_event_kind kind)
+// As many actions as one link can bring about: its own, those of the links behind it, its peer's packets.
+// What walks over many reserves again for each.
+static size_t actions_of(const struct gossip_links *links, const struct gossip_links_event *event)
 {
-    size_t one = 2 * GOSSIP_LINKS_UNDECIDED + 16 + links->totals.packets;
-    if (kind == GOSSIP_LINKS_MESSAGE || kind == GOSSIP_LINKS_PACKET || kind == GOSSIP_LINKS_RESOLVED)
-        return one;
-    return one + links->options.entries + 4 * links->totals.links + 3 * links->n_peers;
+    const struct link *link = event->kind == GOSSIP_LINKS_GREETING ? links_find(links, event->link) : NULL;
+    return LINKS_ACTIONS + (link && link->peer ? link->peer->packets : 0);
 }
 
 enum base_error gossip_links_step(struct gossip_links *links, const struct gossip_links_event *event)
 {
-    if (!links_reserve(links,
-                       actions_of(links, event->kind) + event->count * (event->kind == GOSSIP_LINKS_WANT)))
+    if (!links_reserve(links, actions_of(links, event)))
         return BASE_ENOMEM;
     links->now_ns = event->now_ns;
     links->entropy ^= event->entropy;

@@ -51,9 +51,11 @@
 #define GOSSIP_LINKS_IDLE_NS      10000000000ull // a link that nobody wants ends when nothing went over it
 #define GOSSIP_LINKS_PACKET_NS    10000000000ull // how long a packet waits for a link
 #define GOSSIP_LINKS_RESOLVE_NS   30000000000ull // how long addresses are waited for
-// Between two turns of calls: doubling, each with a jitter of 0.5 to 1.5.
+// Between two turns of calls: doubling, each with a jitter of 0.5 to 1.5. A link that ends sooner than the
+// longest pause does not begin anew.
 #define GOSSIP_LINKS_PAUSE_MIN_NS     200000000ull
-#define GOSSIP_LINKS_PAUSE_MAX_NS     10000000000ull
+#define GOSSIP_LINKS_PAUSE_MAX_NS     10000000000ull // of an entry: nobody may ever be there
+#define GOSSIP_LINKS_PAUSE_MEMBER_NS  2000000000ull  // of a member, which others know to be there
 #define GOSSIP_LINKS_PAUSE_REFUSED_NS 30000000000ull // after an answer that time does not change soon
 #define GOSSIP_LINKS_MISSING_NS       30000000000ull // a wanted link that is missing for so long is told
 // So many answers in a row, over so long, that a peer has a working link to another process with this id.

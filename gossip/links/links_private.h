@@ -9,6 +9,7 @@
 #include "gossip/links/links.h"
 #include <sys/queue.h>
 
+#define LINKS_ACTIONS (2u * GOSSIP_LINKS_UNDECIDED + 8u) // that one link can bring about
 #define LINKS_REACHED 256u // fingerprints of the members that calls of this node have reached
 
 //    IDLE -> PAUSED -> RESOLVING -> UNDER_WAY -> HELD

@@ -137,17 +137,17 @@ static void call_ended(struct gossip_links *links, const struct link *link, enum
 }
 
 // No link to this peer is left in use. Calls go on for whoever is wanted.
-static void after_active(struct gossip_links *links, const struct link *link, struct peer *peer,
-                         bool hopeless)
+static void after_active(struct gossip_links *links, const struct link *link, struct peer *peer, bool refused,
+                         bool broken)
 {
     const struct gossip_links_target member = call_member(peer);
     uint64_t lasted_ns = links_after(links->now_ns, link->state_ns);
     if (call_wanted(peer) && !links->leaving)
-        call_after_link(links, &member, &peer->call, lasted_ns, hopeless);
+        call_after_link(links, &member, &peer->call, lasted_ns, refused);
     else
         call_idle(links, &member, &peer->call);
-    if (hopeless || !peer->alive)
-        call_entries_release(links, &peer->id, lasted_ns, hopeless);
+    if (refused || broken || !peer->alive)
+        call_entries_release(links, &peer->id, lasted_ns, refused || broken);
 }
 
 static struct link *successor(const struct peer *peer)
@@ -178,7 +178,7 @@ static void leave(struct gossip_links *links, struct link *link, enum gossip_lin
             links->totals.evidence++;
             links_act(links, GOSSIP_LINKS_UNREACHABLE)->peer = peer->id;
         }
-        after_active(links, link, peer, refused || end == GOSSIP_END_BROKEN);
+        after_active(links, link, peer, refused, end == GOSSIP_END_BROKEN);
     }
     links_peer_release(links, peer);
 }

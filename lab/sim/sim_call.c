@@ -1,181 +1,146 @@
-// Who is called and when, and what happens to links as time goes by.
+// Calls: addresses and streams to them; whom the process wants links to. Where all is known nobody is called:
+// a link is there as soon as one end wants it and the network between them is open.
 #include "lab/sim/sim_link.h"
 #include <stdlib.h>
 
-#define HANDSHAKE_NS  (3 * SIM_SECOND)
-#define CANDIDATE_NS  (3 * SIM_SECOND) // how long a silent older link stands in the way of a new one
-#define IDLE_NS       (10 * SIM_SECOND)
-#define BACKOFF_LEAST 100u  // ms
-#define BACKOFF_MOST  2000u // ms
+#define JOIN_NS (250 * SIM_MS) // between two attempts where all is known
 
-static struct sim_link *call(struct sim_node *node, size_t host)
+static bool find_host(struct sim_node *node, const struct gossip_links_target *target, size_t address,
+                      size_t *host)
 {
-    sim_world_trace(node->world, node->host, "call", NULL, host, 0);
-    return sim_link_add(node, sim_net_call(&node->world->net, node->host, host), host, true);
+    struct gossip_member_info info;
+
+    if (target->entry != GOSSIP_NO_ENTRY) {
+        *host = node->entry[target->entry];
+        return true;
+    }
+    return sim_member_info(node, sim_world_find(node->world, &target->peer), &info) &&
+           address < info.record->n_addresses &&
+           sim_net_host_of(&node->world->net, &info.record->addresses[address], host);
 }
 
-static uint64_t backoff(struct sim_node *node, uint32_t *backoff_ms)
+void sim_call_resolve(struct sim_node *node, const struct gossip_links_target *target)
 {
-    *backoff_ms = *backoff_ms ? 2 * *backoff_ms : BACKOFF_LEAST;
-    if (*backoff_ms > BACKOFF_MOST)
-        *backoff_ms = BACKOFF_MOST;
-    return sim_node_now(node) + (*backoff_ms / 2 + base_rng_below(&node->rng, *backoff_ms)) * SIM_MS;
+    struct gossip_member_info info;
+    size_t count = 1;
+
+    if (target->entry != GOSSIP_NO_ENTRY)
+        count = node->entry[target->entry] != node->host; // no stream has both its ends on one host
+    else
+        count = sim_member_info(node, sim_world_find(node->world, &target->peer), &info)
+                    ? info.record->n_addresses
+                    : 0;
+    sim_link_tell_later(
+        node, (struct gossip_links_event){.kind = GOSSIP_LINKS_RESOLVED, .target = *target, .count = count});
 }
 
-static void take_up(struct sim_node *node, uint64_t stream, const struct sim_node *other, bool initiator)
-{
-    struct sim_link *link = sim_link_add(node, stream, other->host, initiator);
-
-    link->peer = other->self;
-    link->connected = link->proven = link->greeted = link->heard = true;
-    link->heard_ns = link->opened_ns;
-    sim_link_adopt(node, link);
-}
-
-// Where all is known nobody is called: a link is there as soon as one end wants it.
-static void join(struct sim_node *node, size_t peer)
+static void join_ends(struct sim_node *node, struct sim_link *link, struct sim_node *other)
 {
     struct sim_world *world = node->world;
-    struct sim_node *other = world->node[peer];
-
-    if (!other->running || other->paused || other->peer[node->self].link ||
-        !sim_net_open(&world->net, node->host, other->host) ||
-        !sim_net_open(&world->net, other->host, node->host))
-        return;
     uint64_t stream = sim_net_join(&world->net, node->host, other->host);
-    take_up(node, stream, other, true);
-    take_up(other, stream, node, false);
+    struct sim_link *theirs = sim_link_add(other, stream, node->host, false);
+
+    link->stream = stream;
+    theirs->handle = gossip_links_accept(other->rules, sim_node_now(other), node->host, theirs);
+    BASE_ASSERT(theirs->handle != 0);
+    link->proven = theirs->proven = true;
+    link->peer = other->self;
+    theirs->peer = node->self;
+    sim_link_tell_later(other, (struct gossip_links_event){.kind = GOSSIP_LINKS_PROVEN,
+                                                           .link = theirs->handle,
+                                                           .peer = *sim_member_id(other, node->self),
+                                                           .alive = true});
+    sim_link_tell(node, (struct gossip_links_event){.kind = GOSSIP_LINKS_PROVEN,
+                                                    .link = link->handle,
+                                                    .peer = *sim_member_id(node, other->self),
+                                                    .alive = true});
+    sim_link_settle(other);
     sim_node_wake(other);
 }
 
-static void call_member(struct sim_node *node, size_t peer)
+// False: not yet.
+static bool join(struct sim_node *node, struct sim_link *link)
 {
-    struct sim_peer *at = &node->peer[peer];
-    struct gossip_member_info info;
-    size_t host;
+    struct sim_world *world = node->world;
+    struct sim_node *other = world->node[link->host];
 
-    if (node->world->options.known && !at->link)
-        join(node, peer);
-    if (node->world->options.known)
-        return;
-
-    if (at->link || at->calling || sim_node_now(node) < at->call_ns || !sim_member_info(node, peer, &info) ||
-        !info.record->n_addresses ||
-        !sim_net_host_of(&node->world->net, &info.record->addresses[at->turn++ % info.record->n_addresses],
-                         &host))
-        return;
-    at->call_ns = backoff(node, &at->backoff_ms);
-    at->calling = true;
-    call(node, host)->member = peer;
+    if (!gossip_links_wants(node->rules, sim_member_id(node, other->self)) || node->peer[other->self].link) {
+        sim_link_end(node, link, GOSSIP_END_OTHER);
+        return true;
+    }
+    if (!other->running || other->paused || other->peer[node->self].link ||
+        !sim_net_open(&world->net, node->host, other->host) ||
+        !sim_net_open(&world->net, other->host, node->host))
+        return false;
+    join_ends(node, link, other);
+    return true;
 }
 
-static void seek(struct sim_node *node, size_t peer)
+static void join_all(struct sim_node *node, uint64_t now_ns)
 {
-    if (node->peer[peer].sought)
+    bool waits = false;
+
+    for (struct sim_link *link = node->links; link; link = link->next)
+        if (link->stream == SIM_NO_STREAM && !link->closed)
+            waits |= !join(node, link);
+    node->join_ns = waits ? now_ns + JOIN_NS : UINT64_MAX;
+}
+
+void sim_call_open(struct sim_node *node, const struct gossip_links_action *call)
+{
+    struct sim_world *world = node->world;
+    struct sim_link *link;
+    size_t host;
+
+    if (!find_host(node, &call->target, call->address, &host)) {
+        sim_link_tell_later(node,
+                            (struct gossip_links_event){.kind = GOSSIP_LINKS_ENDED, .link = call->link});
         return;
-    if (!node->sought)
-        node->sought = sim_must(calloc(node->world->options.nodes, sizeof *node->sought));
-    node->peer[peer].sought = true;
-    node->sought[node->n_sought++] = (uint32_t)peer;
+    }
+    link = sim_link_add(
+        node, world->options.known ? SIM_NO_STREAM : sim_net_call(&world->net, node->host, host), host, true);
+    link->handle = call->link;
+    gossip_links_bind(node->rules, call->link, link);
+    if (!world->options.known)
+        sim_world_trace(world, node->host, "call", NULL, host, 0);
+    else if (!join(node, link))
+        node->join_ns = sim_node_now(node) + JOIN_NS;
 }
 
 void sim_link_packet(struct sim_node *node, size_t peer, const uint8_t *bytes, size_t count)
 {
-    struct sim_peer *at = &node->peer[peer];
     const struct gossip_message message = {.kind = GOSSIP_MEMBERS,
                                            .as.members = {.packet = bytes, .packet_bytes = (uint32_t)count}};
 
     SIM_TELL(node, packet, node, count);
     sim_world_trace(node->world, node->host, "packet", NULL, peer, count);
-    if (sim_link_send(node, peer, &message))
-        return;
-    if (!at->waiting)
-        at->waiting = sim_must(calloc(SIM_WAITING_MOST, sizeof *at->waiting));
-    if (at->n_waiting < SIM_WAITING_MOST) {
-        at->waiting[at->n_waiting].bytes = sim_copy(bytes, count);
-        at->waiting[at->n_waiting++].count = count;
-    }
-    seek(node, peer);
-    call_member(node, peer);
-}
-
-static void tick_link(struct sim_node *node, struct sim_link *link, uint64_t now_ns)
-{
-    struct sim_link *current = link->proven ? node->peer[link->peer].link : NULL;
-
-    if (!link->proven) {
-        if (now_ns - link->opened_ns > HANDSHAKE_NS)
-            sim_link_finish(node, link, "");
-    } else if (link->in_use) {
-        if (!node->peer[link->peer].wanted && now_ns - link->used_ns > IDLE_NS)
-            sim_link_finish(node, link, "idle");
-    } else if (!link->heard) {
-        if (now_ns - link->opened_ns > 10 * SIM_SECOND)
-            sim_link_finish(node, link, "no greeting in time");
-    } else if (!current) {
-        sim_link_adopt(node, link);
-    } else if (now_ns - link->heard_ns > CANDIDATE_NS) {
-        sim_link_replace(node, link);
-    }
-}
-
-static void tick_entry(struct sim_node *node, size_t i, uint64_t now_ns)
-{
-    struct sim_entry *entry = &node->entry[i];
-    struct gossip_member_info info;
-    bool stands = entry->stands_for != SIZE_MAX && sim_member_info(node, entry->stands_for, &info) &&
-                  info.state != GOSSIP_MEMBER_DEAD && info.state != GOSSIP_MEMBER_LEFT;
-
-    if (entry->self || entry->calling || stands || entry->host == node->host || now_ns < entry->call_ns)
-        return;
-    entry->call_ns = backoff(node, &entry->backoff_ms);
-    entry->calling = true;
-    call(node, entry->host)->entry = i;
+    if (!sim_link_send(node, peer, &message))
+        sim_link_tell_later(node, (struct gossip_links_event){.kind = GOSSIP_LINKS_PACKET,
+                                                              .peer = *sim_member_id(node, peer),
+                                                              .bytes = bytes,
+                                                              .count = count});
 }
 
 void sim_link_want(struct sim_node *node, size_t peer)
 {
-    node->peer[peer].wanted = true;
-    seek(node, peer);
+    if (node->n_wanted == node->wanted_capacity) {
+        node->wanted_capacity = node->wanted_capacity ? 2 * node->wanted_capacity : 8;
+        node->wanted = sim_must(realloc(node->wanted, node->wanted_capacity * sizeof *node->wanted));
+    }
+    node->wanted[node->n_wanted++] = *sim_member_id(node, peer);
+    node->wants_changed = true;
 }
 
 void sim_link_want_none(struct sim_node *node)
 {
-    for (size_t i = 0; i < node->n_sought; i++)
-        node->peer[node->sought[i]].wanted = false;
-}
-
-static void tick_sought(struct sim_node *node)
-{
-    size_t kept = 0, count = node->n_sought;
-
-    for (size_t i = 0; i < count; i++) {
-        size_t peer = node->sought[i];
-        struct sim_peer *at = &node->peer[peer];
-        at->sought = at->wanted || at->n_waiting;
-        if (!at->sought)
-            continue;
-        node->sought[kept++] = (uint32_t)peer;
-        call_member(node, peer);
-    }
-    node->n_sought = kept;
+    node->n_wanted = 0;
+    node->wants_changed = true;
 }
 
 void sim_link_tick(struct sim_node *node, uint64_t now_ns)
 {
-    for (struct sim_link *link = node->links; link && node->running; link = link->next)
-        if (!link->closed)
-            tick_link(node, link, now_ns);
-    for (struct sim_link **at = &node->links; *at;) {
-        struct sim_link *link = *at;
-        if (!link->closed) {
-            at = &link->next;
-            continue;
-        }
-        *at = link->next;
-        sim_link_free(link);
-    }
-    for (size_t i = 0; i < node->entries; i++)
-        tick_entry(node, i, now_ns);
-    tick_sought(node);
+    if (now_ns >= gossip_links_deadline(node->rules))
+        sim_link_tell(node, (struct gossip_links_event){.kind = GOSSIP_LINKS_TIMER});
+    if (now_ns >= node->join_ns)
+        join_all(node, now_ns);
 }

@@ -18,8 +18,6 @@ static void follow_peer(struct sim_node *node, size_t peer)
 
     if (at->neighbour)
         sim_link_want(node, peer);
-    if (at->neighbour && !at->link && !at->calling)
-        node->tick_ns = sim_node_now(node);
     if (up == at->edge_up || !node->exchange)
         return;
     at->edge_up = up;

@@ -52,10 +52,11 @@ static void self(const void *owner, struct gossip_life_self *self)
         self->edge_live |= live;
     }
     for (size_t i = 0; i < node->entries; i++) {
-        const struct sim_entry *entry = &node->entry[i];
-        bool own = entry->self || entry->host == node->host;
+        const struct gossip_entry *entry = gossip_links_entry(node->rules, i);
+        bool own = entry->state == GOSSIP_ENTRY_SELF || node->entry[i] == node->host;
         self->listed += !own;
-        self->missing += !own && (entry->stands_for == SIZE_MAX || !sim_graph_has(node, entry->stands_for));
+        self->missing +=
+            !own && (!entry->known || !sim_graph_has(node, sim_world_find(node->world, &entry->id)));
     }
 }
 
@@ -79,8 +80,7 @@ static void end(struct sim_node *node, int status)
         sim_world_trace(node->world, node->host, "conflict", NULL, 0, 0);
         SIM_TELL(node, conflict, node);
     } else {
-        for (size_t i = 0; i < node->world->options.nodes; i++)
-            sim_link_close(node, i, "leaving");
+        sim_link_leave(node);
         node->disk.starts--; // one that ended on purpose
     }
     node->stop = true;

@@ -1,12 +1,9 @@
-// The life of a link: proof of who is there, greetings, one link a pair (the node with the lower id decides),
-// and its end.
+// The links of a process: gossip/links decides which there are, this carries it out.
 #include "lab/sim/sim_link.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define TWINS_LEAST  3u // words of one peer
-#define TWIN_NS      (5 * SIM_SECOND)
 #define MESSAGE_MOST (1u << 26)
 
 struct sim_link *sim_link_find(const struct sim_node *node, uint64_t stream)
@@ -23,62 +20,201 @@ bool sim_link_send(struct sim_node *node, size_t peer, const struct gossip_messa
 
     if (!link)
         return false;
+    gossip_links_sent(node->rules, link->handle, sim_node_now(node));
     sim_link_say(node, link, message);
-    if (message->kind != GOSSIP_MEMBERS)
-        link->used_ns = sim_node_now(node);
     return true;
 }
 
-// Links are freed at the next tick, so that nobody holds one that is gone.
-void sim_link_drop(struct sim_node *node, struct sim_link *link)
+// -- actions
+
+static void greet(struct sim_node *node, struct sim_link *link)
 {
-    link->closed = true;
-    if (link->entry != SIZE_MAX)
-        node->entry[link->entry].calling = false;
-    if (link->member != SIZE_MAX)
-        node->peer[link->member].calling = false;
-    if (link->in_use) {
-        node->peer[link->peer].link = NULL;
-        node->links_changed = true;
-        sim_world_trace(node->world, node->host, "unlinked", NULL, link->peer, link->bye);
+    const struct gossip_message message = {.kind = GOSSIP_GREETING, .as.greeting = node->greeting};
+    struct sim_node *other = node->world->node[link->host];
+
+    if (!node->world->options.known) {
+        sim_link_say(node, link, &message);
+        return;
     }
-    link->in_use = false;
+    struct sim_link *theirs = sim_link_find(other, link->stream); // all is known at once
+    if (theirs)
+        sim_link_tell(other, (struct gossip_links_event){.kind = GOSSIP_LINKS_GREETING,
+                                                         .link = theirs->handle,
+                                                         .greeting = &node->greeting});
 }
 
-void sim_link_finish(struct sim_node *node, struct sim_link *link, const char *why)
+static void close_link(struct sim_node *node, struct sim_link *link, enum gossip_close why)
 {
-    if (link->proven) {
-        struct gossip_message bye = {.kind = GOSSIP_BYE};
-        snprintf(bye.as.bye.reason, sizeof bye.as.bye.reason, "%s", why);
+    const char *reason = gossip_close_bye(why);
+    struct gossip_message bye = {.kind = GOSSIP_BYE};
+
+    if (link->closed)
+        return;
+    if (reason && link->proven) {
+        snprintf(bye.as.bye.reason, sizeof bye.as.bye.reason, "%s", reason);
         sim_link_say(node, link, &bye);
     }
-    sim_net_close(&node->world->net, node->host, link->stream);
-    sim_link_drop(node, link);
+    sim_link_end(node, link, GOSSIP_END_OTHER);
 }
 
-void sim_link_close(struct sim_node *node, size_t peer, const char *why)
+static void up(struct sim_node *node, struct sim_link *link)
 {
-    if (node->peer[peer].link)
-        sim_link_finish(node, node->peer[peer].link, why);
+    struct sim_peer *at = &node->peer[link->peer];
+
+    at->link = link;
+    at->edge_up = false; // a link that replaces another: the edge comes up anew
+    node->links_changed = true;
+    node->world->counts.links++;
+    sim_world_trace(node->world, node->host, "linked", NULL, link->peer, link->initiator);
+    sim_member_tell(node, GOSSIP_MEMBERSHIP_LINKED, link->peer);
+    sim_fetch_linked(node, link->peer);
 }
 
-void sim_link_free(struct sim_link *link)
+static void down(struct sim_node *node, struct sim_link *link)
 {
-    gossip_session_destroy(link->session);
-    gossip_sealer_destroy(link->sealer);
-    gossip_opener_destroy(link->opener);
-    base_buffer_free(&link->in);
-    free(link);
+    node->peer[link->peer].link = NULL;
+    node->links_changed = true;
+    sim_world_trace(node->world, node->host, "unlinked", NULL, link->peer, 0);
 }
 
-void sim_link_free_all(struct sim_node *node)
+static void unreachable(struct sim_node *node, const struct gossip_id *id)
 {
-    while (node->links) {
-        struct sim_link *link = node->links;
-        node->links = link->next;
-        sim_link_free(link);
+    size_t peer = sim_world_find(node->world, id);
+
+    sim_world_trace(node->world, node->host, "evidence", NULL, peer, 0);
+    sim_member_tell(node, GOSSIP_MEMBERSHIP_UNREACHABLE, peer);
+}
+
+static void send_packet(struct sim_node *node, struct sim_link *link,
+                        const struct gossip_links_action *action)
+{
+    const struct gossip_message message = {
+        .kind = GOSSIP_MEMBERS,
+        .as.members = {.packet = action->bytes, .packet_bytes = (uint32_t)action->count}};
+
+    if (!link->closed)
+        sim_link_say(node, link, &message);
+}
+
+static void act(struct sim_node *node, const struct gossip_links_action *action)
+{
+    struct sim_link *link = action->owner;
+
+    switch (action->kind) {
+    case GOSSIP_LINKS_RESOLVE:
+        sim_call_resolve(node, &action->target);
+        break;
+    case GOSSIP_LINKS_CALL:
+        sim_call_open(node, action);
+        break;
+    case GOSSIP_LINKS_GREET:
+        if (!link->closed)
+            greet(node, link);
+        break;
+    case GOSSIP_LINKS_CLOSE:
+        close_link(node, link, action->why);
+        break;
+    case GOSSIP_LINKS_UP:
+        up(node, link);
+        break;
+    case GOSSIP_LINKS_DOWN:
+        down(node, link);
+        break;
+    case GOSSIP_LINKS_DELIVER:
+        sim_link_deliver(node, link);
+        break;
+    case GOSSIP_LINKS_SEND:
+        send_packet(node, link, action);
+        break;
+    case GOSSIP_LINKS_UNREACHABLE:
+        unreachable(node, &action->peer);
+        break;
+    case GOSSIP_LINKS_DUPLICATE:
+        sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_TWIN});
+        break;
+    case GOSSIP_LINKS_MISSING:
+        sim_world_trace(node->world, node->host, "no link", NULL, sim_world_find(node->world, &action->peer),
+                        action->since_ns);
+        break;
+    case GOSSIP_LINKS_ENTRY:
+        node->consider = true;
+        break;
     }
 }
+
+// -- events
+
+void sim_link_tell_later(struct sim_node *node, struct gossip_links_event event)
+{
+    event.now_ns = sim_node_now(node);
+    if (event.kind != GOSSIP_LINKS_MESSAGE)
+        event.entropy = base_rng_u64(&node->rng);
+    node->links_pending = true;
+    BASE_ASSERT(gossip_links_step(node->rules, &event) == BASE_OK);
+}
+
+static void carry_out(struct sim_node *node)
+{
+    struct gossip_links_action action;
+
+    node->links_pending = false;
+    while (node->running && gossip_links_next(node->rules, &action))
+        act(node, &action);
+}
+
+void sim_link_tell(struct sim_node *node, struct gossip_links_event event)
+{
+    sim_link_tell_later(node, event);
+    carry_out(node);
+}
+
+// The same wishes come again with every change of a view.
+static void tell_wanted(struct sim_node *node)
+{
+    const size_t bytes = node->n_wanted * sizeof *node->wanted;
+
+    node->wants_changed = false;
+    if (node->n_wanted == node->n_told && (!bytes || memcmp(node->wanted, node->told, bytes) == 0))
+        return;
+    node->told = sim_must(realloc(node->told, node->wanted_capacity * sizeof *node->told));
+    node->n_told = node->n_wanted;
+    if (bytes)
+        memcpy(node->told, node->wanted, bytes);
+    sim_link_tell_later(node, (struct gossip_links_event){
+                                  .kind = GOSSIP_LINKS_WANT, .ids = node->told, .count = node->n_told});
+}
+
+void sim_link_settle(struct sim_node *node)
+{
+    if (node->wants_changed)
+        tell_wanted(node);
+    if (node->links_pending)
+        carry_out(node);
+}
+
+void sim_link_close(struct sim_node *node, size_t peer, enum gossip_close why)
+{
+    if (node->world->options.known && !node->peer[peer].link)
+        return;
+    sim_link_tell_later(node, (struct gossip_links_event){
+                                  .kind = GOSSIP_LINKS_PART, .peer = *sim_member_id(node, peer), .why = why});
+}
+
+void sim_link_member(struct sim_node *node, size_t peer, bool alive)
+{
+    if (node->world->options.known)
+        return; // the view says it all: nobody is called
+    sim_link_tell_later(node, (struct gossip_links_event){.kind = GOSSIP_LINKS_MEMBER,
+                                                          .peer = *sim_member_id(node, peer),
+                                                          .alive = alive});
+}
+
+void sim_link_leave(struct sim_node *node)
+{
+    sim_link_tell_later(node, (struct gossip_links_event){.kind = GOSSIP_LINKS_LEAVE});
+}
+
+// -- streams
 
 struct sim_link *sim_link_add(struct sim_node *node, uint64_t stream, size_t host, bool initiator)
 {
@@ -89,15 +225,8 @@ struct sim_link *sim_link_add(struct sim_node *node, uint64_t stream, size_t hos
                                              .message_limit = MESSAGE_MOST};
     struct sim_link *link = sim_must(calloc(1, sizeof *link));
 
-    *link = (struct sim_link){.next = node->links,
-                              .stream = stream,
-                              .host = host,
-                              .peer = SIZE_MAX,
-                              .entry = SIZE_MAX,
-                              .member = SIZE_MAX,
-                              .initiator = initiator,
-                              .connected = !initiator,
-                              .opened_ns = sim_node_now(node)};
+    *link = (struct sim_link){
+        .next = node->links, .stream = stream, .host = host, .peer = SIZE_MAX, .initiator = initiator};
     node->links = link;
     if (world->options.sealed && !world->options.known) {
         memcpy(options.psk, world->psk, sizeof options.psk);
@@ -124,147 +253,117 @@ void sim_link_accepted(struct sim_node *node, uint64_t stream, size_t from)
 {
     struct sim_link *link = sim_link_add(node, stream, from, false);
 
-    if (!link->session)
+    link->handle = gossip_links_accept(node->rules, sim_node_now(node), from, link);
+    if (!link->handle) {
+        sim_net_close(&node->world->net, node->host, stream);
+        link->closed = true;
+    } else if (!link->session) {
         say_who(node, link);
+    }
 }
 
 void sim_link_connected(struct sim_node *node, uint64_t stream)
 {
     struct sim_link *link = sim_link_find(node, stream);
 
-    if (!link)
-        return;
-    link->connected = true;
-    say_who(node, link);
-}
-
-static void greet(struct sim_node *node, struct sim_link *link)
-{
-    const struct sim_learner *learner = node->world->options.learner;
-    struct gossip_message message = {.kind = GOSSIP_GREETING,
-                                     .as.greeting = {.protocol = GOSSIP_PROTOCOL,
-                                                     .version = "sim",
-                                                     .parameters = learner ? learner->learner.parameters : 0,
-                                                     .life = node->instance}};
-
-    snprintf(message.as.greeting.name, sizeof message.as.greeting.name, "node-%02zu", node->self);
-    snprintf(message.as.greeting.model, sizeof message.as.greeting.model, "softmax");
-    sim_link_say(node, link, &message);
-    link->greeted = true;
-}
-
-static bool is_lower(const struct sim_node *node, const struct sim_link *link)
-{
-    return gossip_id_compare(sim_member_id(node, node->self), sim_member_id(node, link->peer)) < 0;
-}
-
-static void take_entry(struct sim_node *node, const struct sim_link *link)
-{
-    if (link->entry == SIZE_MAX)
-        return;
-    struct sim_entry *entry = &node->entry[link->entry];
-    entry->stands_for = link->peer;
-    entry->backoff_ms = 0;
+    if (link)
+        say_who(node, link);
 }
 
 void sim_link_proven(struct sim_node *node, struct sim_link *link, size_t peer)
 {
+    struct gossip_member_info info;
+
     if (peer == SIZE_MAX) {
         sim_world_break(node->world, node->host, "a session proved an id that nobody has");
         return;
     }
     link->peer = peer;
     link->proven = true;
-    take_entry(node, link);
-    if (link->member == peer)
-        node->peer[peer].backoff_ms = 0;
-    if (link->initiator && node->peer[peer].link)
-        sim_link_finish(node, link, "not needed");
-    else if (peer == node->self ? !link->initiator : !is_lower(node, link))
-        greet(node, link);
+    bool alive = sim_member_info(node, peer, &info) && info.state != GOSSIP_MEMBER_DEAD &&
+                 info.state != GOSSIP_MEMBER_LEFT;
+    sim_link_tell(node, (struct gossip_links_event){.kind = GOSSIP_LINKS_PROVEN,
+                                                    .link = link->handle,
+                                                    .peer = *sim_member_id(node, peer),
+                                                    .alive = alive});
 }
 
-static void send_waiting(struct sim_node *node, size_t peer)
+// Links are freed at the next tick, so that nobody holds one that is gone.
+void sim_link_end(struct sim_node *node, struct sim_link *link, enum gossip_link_end end)
 {
-    struct sim_peer *at = &node->peer[peer];
-    size_t count = at->n_waiting;
+    link->closed = true;
+    node->links_closed = true;
+    if (link->stream != SIM_NO_STREAM)
+        sim_net_close(&node->world->net, node->host, link->stream);
+    sim_link_tell(node,
+                  (struct gossip_links_event){.kind = GOSSIP_LINKS_ENDED, .link = link->handle, .end = end});
+}
 
-    at->n_waiting = 0;
-    for (size_t i = 0; i < count; i++) {
-        const struct gossip_message message = {
-            .kind = GOSSIP_MEMBERS,
-            .as.members = {.packet = at->waiting[i].bytes, .packet_bytes = (uint32_t)at->waiting[i].count}};
-        sim_link_send(node, peer, &message);
-        free(at->waiting[i].bytes);
+static void free_link(struct sim_link *link)
+{
+    gossip_session_destroy(link->session);
+    gossip_sealer_destroy(link->sealer);
+    gossip_opener_destroy(link->opener);
+    base_buffer_free(&link->in);
+    free(link);
+}
+
+void sim_link_free_closed(struct sim_node *node)
+{
+    for (struct sim_link **at = &node->links; *at && node->links_closed;) {
+        struct sim_link *link = *at;
+        if (!link->closed) {
+            at = &link->next;
+            continue;
+        }
+        *at = link->next;
+        free_link(link);
     }
+    node->links_closed = false;
 }
 
-void sim_link_adopt(struct sim_node *node, struct sim_link *link)
+// -- life
+
+void sim_link_start(struct sim_node *node)
 {
-    if (!link->greeted)
-        greet(node, link);
-    link->in_use = true;
-    link->used_ns = sim_node_now(node);
-    node->peer[link->peer].link = link;
-    node->peer[link->peer].backoff_ms = 0;
-    node->peer[link->peer].twins = 0;
-    node->peer[link->peer].edge_up = false; // a link that replaces another: the edge comes up anew
-    node->links_changed = true;
-    node->world->counts.links++;
-    sim_world_trace(node->world, node->host, "linked", NULL, link->peer, link->initiator);
-    send_waiting(node, link->peer);
-    sim_member_tell(node, GOSSIP_MEMBERSHIP_LINKED, link->peer);
-    sim_fetch_linked(node, link->peer);
+    const struct sim_learner *learner = node->world->options.learner;
+    const bool known = node->world->options.known;
+    struct gossip_greeting *greeting = &node->greeting;
+
+    *greeting = (struct gossip_greeting){.protocol = GOSSIP_PROTOCOL,
+                                         .version = "sim",
+                                         .model = "softmax",
+                                         .parameters = learner ? learner->learner.parameters : 0};
+    snprintf(greeting->name, sizeof greeting->name, "node-%02zu", node->self);
+    const struct gossip_links_options options = {.self = *sim_member_id(node, node->self),
+                                                 .greeting = greeting,
+                                                 .entries = node->entries,
+                                                 .call_ns = known ? UINT64_MAX / 4 : 0, // sim_call.c
+                                                 .now_ns = sim_node_now(node)};
+    BASE_ASSERT(gossip_links_create(&options, &node->rules) == BASE_OK);
+    node->join_ns = UINT64_MAX;
+    sim_link_tell_later(node, (struct gossip_links_event){.kind = GOSSIP_LINKS_START});
 }
 
-void sim_link_replace(struct sim_node *node, struct sim_link *link)
+void sim_link_stop(struct sim_node *node)
 {
-    sim_link_finish(node, node->peer[link->peer].link, "replaced");
-    sim_link_adopt(node, link);
-}
-
-static void stop_as_twin(struct sim_node *node)
-{
-    sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_TWIN});
-}
-
-// Our own id has answered: this very process, or another one.
-static void greeted_by_self(struct sim_node *node, struct sim_link *link, uint64_t life)
-{
-    if (life != node->instance)
-        stop_as_twin(node);
-    else if (link->entry != SIZE_MAX)
-        node->entry[link->entry].self = true;
-    sim_link_finish(node, link, "self");
-}
-
-// The other end has a working link to this id, and this process has none to it. Once or twice that is the
-// rest of a link that was given up here.
-void sim_link_suspect_twin(struct sim_node *node, size_t peer)
-{
-    struct sim_peer *at = &node->peer[peer];
-    uint64_t now_ns = sim_node_now(node);
-
-    if (at->link)
-        return;
-    if (at->twins++ == 0)
-        at->twin_ns = now_ns;
-    if (at->twins >= TWINS_LEAST && now_ns - at->twin_ns >= TWIN_NS)
-        stop_as_twin(node);
-}
-
-void sim_link_greeted(struct sim_node *node, struct sim_link *link, const struct gossip_greeting *theirs)
-{
-    bool decides = is_lower(node, link);
-
-    link->heard = true;
-    link->heard_ns = sim_node_now(node);
-    if (link->peer == node->self) {
-        greeted_by_self(node, link, theirs->life);
-        return;
+    gossip_links_destroy(node->rules);
+    node->rules = NULL;
+    while (node->links) {
+        struct sim_link *link = node->links;
+        node->links = link->next;
+        free_link(link);
     }
-    if (!node->peer[link->peer].link)
-        sim_link_adopt(node, link);
-    else if (!decides)
-        sim_link_replace(node, link); // the lower id has taken this one
+    free(node->wanted);
+    free(node->told);
+    node->wanted = node->told = NULL;
+    node->n_told = node->n_wanted = node->wanted_capacity = 0;
+    node->wants_changed = node->links_closed = false;
+}
+
+uint64_t sim_link_deadline(const struct sim_node *node)
+{
+    uint64_t due_ns = gossip_links_deadline(node->rules);
+
+    return due_ns < node->join_ns ? due_ns : node->join_ns;
 }

@@ -1,23 +1,23 @@
-// Links of one process, for the files that make them up: sim_link.c, sim_receive.c, sim_call.c and
-// sim_send.c.
+// Links of one process, for the files that make them up: which there are decides gossip/links; sim_link.c
+// carries that out, sim_call.c calls, sim_receive.c and sim_send.c are the streams' two directions.
 #ifndef LAB_SIM_LINK_H
 #define LAB_SIM_LINK_H
 
 #include "gossip/wire/message.h"
 #include "lab/sim/sim_process.h"
 
-#define SIM_TWIN "twin" // reason of a BYE: there is a working link already
+#define SIM_NO_STREAM UINT64_MAX
 
+// An event of the rules, and what follows from it; or what follows when the process settles.
+void sim_link_tell(struct sim_node *node, struct gossip_links_event event);
+void sim_link_tell_later(struct sim_node *node, struct gossip_links_event event);
 struct sim_link *sim_link_find(const struct sim_node *node, uint64_t stream); // NULL: none that is open
 struct sim_link *sim_link_add(struct sim_node *node, uint64_t stream, size_t host, bool initiator);
 void sim_link_proven(struct sim_node *node, struct sim_link *link, size_t peer); // SIZE_MAX: nobody known
-void sim_link_greeted(struct sim_node *node, struct sim_link *link, const struct gossip_greeting *theirs);
-void sim_link_suspect_twin(struct sim_node *node, size_t peer);      // it said SIM_TWIN
-void sim_link_adopt(struct sim_node *node, struct sim_link *link);   // takes it into use
-void sim_link_replace(struct sim_node *node, struct sim_link *link); // likewise, instead of another
-void sim_link_finish(struct sim_node *node, struct sim_link *link, const char *why);
-void sim_link_drop(struct sim_node *node,
-                   struct sim_link *link); // freed at the next tick: somebody may hold it
-void sim_link_free(struct sim_link *link);
+// The stream is gone, or of no use any more: it is closed, and the rules are told.
+void sim_link_end(struct sim_node *node, struct sim_link *link, enum gossip_link_end end);
+void sim_link_deliver(struct sim_node *node, struct sim_link *link); // the message that was heard
+void sim_call_resolve(struct sim_node *node, const struct gossip_links_target *target);
+void sim_call_open(struct sim_node *node, const struct gossip_links_action *call);
 
 #endif

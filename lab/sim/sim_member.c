@@ -172,8 +172,10 @@ void sim_member_changed(struct sim_node *node, size_t peer, const struct gossip_
     SIM_TELL(node, changed, node, peer, action);
     sim_life_tell(node, (struct gossip_life_event){
                             .kind = GOSSIP_LIFE_MEMBER, .peer = action->peer, .state = action->state});
-    if (action->state == GOSSIP_MEMBER_DEAD || action->state == GOSSIP_MEMBER_LEFT)
-        sim_link_close(node, peer, "dead");
+    sim_link_member(node, peer,
+                    action->state == GOSSIP_MEMBER_ALIVE || action->state == GOSSIP_MEMBER_SUSPECT);
+    if (action->state == GOSSIP_MEMBER_DEAD)
+        sim_link_close(node, peer, GOSSIP_CLOSE_SILENT);
 }
 
 static void record(struct sim_node *node, size_t peer)
@@ -239,7 +241,8 @@ static void carry_out(struct sim_node *node, const struct gossip_membership_acti
         if (node->datagrams)
             gossip_datagrams_forget(node->datagrams, &action->peer);
         sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_REMOVED, .peer = action->peer});
-        sim_link_close(node, peer, "removed");
+        sim_link_close(node, peer, GOSSIP_CLOSE_IDLE);
+        sim_link_member(node, peer, false);
         break;
     }
 }

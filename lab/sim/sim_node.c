@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TICK_NS (250 * SIM_MS)
-
 uint64_t sim_node_now(const struct sim_node *node)
 {
     return (uint64_t)((int64_t)node->world->queue.now_ns + node->clock_ns);
@@ -57,7 +55,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 
 static uint64_t local_deadline(const struct sim_node *node)
 {
-    uint64_t deadline_ns = least(sim_member_deadline(node), node->tick_ns);
+    uint64_t deadline_ns = least(sim_member_deadline(node), sim_link_deadline(node));
 
     deadline_ns = least(least(deadline_ns, sim_life_deadline(node)), sim_fetch_deadline(node));
     return least(deadline_ns, sim_train_deadline(node));
@@ -88,6 +86,8 @@ static bool has_news(const struct sim_node *node)
 
 void sim_node_settle(struct sim_node *node)
 {
+    if (node->running)
+        sim_link_settle(node);
     if (node->stop && node->running) {
         sim_node_kill(node, false);
         return;
@@ -100,6 +100,7 @@ void sim_node_settle(struct sim_node *node)
             sim_graph_follow(node, view_changed);
         if (is_considering(node))
             sim_life_look(node);
+        sim_link_settle(node);
     }
     schedule(node);
     if (node->running)
@@ -169,10 +170,8 @@ static void timers(struct sim_node *node)
         sim_member_tell(node, GOSSIP_MEMBERSHIP_TIMER, node->self);
         SIM_TELL(node, deadline, node, sim_member_deadline(node), "a timer of membership does not pass");
     }
-    if (now_ns >= node->tick_ns) {
-        node->tick_ns = now_ns + TICK_NS;
-        sim_link_tick(node, now_ns);
-    }
+    sim_link_tick(node, now_ns);
+    sim_link_free_closed(node);
     if (now_ns >= sim_life_deadline(node))
         sim_life_look(node);
     if (now_ns >= sim_fetch_deadline(node))
@@ -295,7 +294,7 @@ static void list_peers(struct sim_node *node)
         // The first one is never gone for good: one living name is enough.
         // A second process may come to hold the identity of that name, elsewhere: then two names.
         size_t host = i > options->twins ? base_rng_below(&rng, options->nodes) : (i + (node->self == 0)) % 2;
-        node->entry[i] = (struct sim_entry){.host = host, .stands_for = SIZE_MAX};
+        node->entry[i] = host;
     }
 }
 
@@ -311,13 +310,14 @@ void sim_node_start(struct sim_node *node)
     node->disk.started_ns[node->disk.starts++ % SIM_STARTS] = world->queue.now_ns;
     node->boot = ++node->disk.boot;
     node->started_ns = sim_node_now(node);
-    node->tick_ns = node->started_ns;
     node->peer = sim_must(calloc(world->options.nodes, sizeof *node->peer));
     node->view_changed = node->links_changed = true;
     sim_world_trace(world, node->host, "start", NULL, node->boot, 0);
     list_peers(node);
     sim_net_host(&world->net, node->host, SIM_HOST_OPEN);
+    sim_link_start(node);
     sim_member_start(node);
+    node->greeting.life = node->instance;
     sim_train_start(node);
     sim_life_start(node);
     SIM_TELL(node, started, node);
@@ -336,22 +336,14 @@ void sim_node_kill(struct sim_node *node, bool host_too)
     node->generation++;
     while (node->input)
         drop_first(node);
-    sim_link_free_all(node);
+    sim_link_stop(node);
     sim_fetch_stop(node, false);
     sim_train_stop(node);
     sim_graph_stop(node);
     sim_member_stop(node);
     sim_life_stop(node);
-    for (size_t i = 0; i < world->options.nodes; i++) {
-        for (size_t w = 0; w < node->peer[i].n_waiting; w++)
-            free(node->peer[i].waiting[w].bytes);
-        free(node->peer[i].waiting);
-    }
     free(node->peer);
-    free(node->sought);
     node->peer = NULL;
-    node->sought = NULL;
-    node->n_sought = 0;
     SIM_TELL(node, ended, node);
 }
 

@@ -6,12 +6,13 @@
 
 #include "gossip/exchange/exchange.h"
 #include "gossip/life/life.h"
+#include "gossip/links/links.h"
 #include "gossip/session/datagram.h"
 #include "gossip/session/session.h"
 #include "gossip/snapshot/snapshot.h"
 #include "lab/sim/sim_world.h"
 
-enum { SIM_WAITING_MOST = 8, SIM_STARTS = 16, SIM_INPUTS_MOST = 512, SIM_LIFE_EVENTS = 16 };
+enum { SIM_STARTS = 16, SIM_INPUTS_MOST = 512, SIM_LIFE_EVENTS = 16 };
 
 struct sim_checkpoint {
     bool there, torn;
@@ -41,36 +42,23 @@ struct sim_disk {
 
 struct sim_link {
     struct sim_link *next;
-    uint64_t stream;
-    size_t host;   // of the other end
-    size_t peer;   // identity; SIZE_MAX until proven
-    size_t entry;  // of the peer list that was called; SIZE_MAX
-    size_t member; // that was called; SIZE_MAX
-    bool initiator, connected, proven, greeted, heard, in_use, bye, closed;
-    uint64_t opened_ns, heard_ns, used_ns; // local
-    struct gossip_session *session;        // NULL: plain
-    struct gossip_sealer *sealer;          // once proven
-    struct gossip_opener *opener;          //
-    struct base_buffer in;                 // the beginning of a record
+    uint64_t stream; // SIM_NO_STREAM: where all is known, it waits for the other end
+    uint64_t handle; // in gossip/links
+    size_t host;     // of the other end
+    size_t peer;     // identity; SIZE_MAX until proven
+    bool initiator, proven, closed;
+    struct gossip_session *session; // NULL: plain
+    struct gossip_sealer *sealer;   // once proven
+    struct gossip_opener *opener;   //
+    struct base_buffer in;          // the beginning of a record
 };
 
-struct sim_peer { // one identity, as this process knows it
-    struct sim_link *link;
-    struct sim_waiting {
-        uint8_t *bytes;
-        size_t count;
-    } * waiting;                          // packets for a stream that is being called
-    uint64_t host_ns, call_ns, twin_ns;   // local: datagram heard, next call, a twin
-    uint32_t host, sent_host, backoff_ms; // heard from, sent to
-    uint8_t n_waiting, turn, twins;       // twins: how often it had a link to this id already
-    bool neighbour, edge_up, wanted, calling, sought;
-};
-
-struct sim_entry { // of the peer list
-    size_t host, stands_for;
-    uint64_t call_ns;
-    uint32_t backoff_ms;
-    bool calling, self;
+struct sim_peer {             // one identity, as this process knows it
+    struct sim_link *link;    // in use
+    uint64_t host_ns;         // local: datagram heard
+    uint32_t host, sent_host; // heard from, sent to
+    uint8_t turn;             // of its addresses
+    bool neighbour, edge_up;
 };
 
 struct sim_input { // what came in while the process was paused or slow
@@ -98,7 +86,7 @@ struct sim_node {
     size_t host, self; // self: identity
     bool running, paused, slow, liar;
     int64_t clock_ns; // local monotonic = virtual + this
-    uint64_t wake_ns, generation, tick_ns, inbox_ns, paused_ns, jumped_ns;
+    uint64_t wake_ns, generation, inbox_ns, paused_ns, jumped_ns;
     struct base_rng rng;
     struct sim_disk disk;
     struct sim_input *input, **input_last;
@@ -111,10 +99,14 @@ struct sim_node {
     bool consider;         // what its life waits for may have come
     struct sim_peer *peer; // [identities]
     struct sim_link *links;
-    uint32_t *sought; // [n_sought] identities to whom a link is wanted or something waits
-    size_t n_sought;
-    struct sim_entry entry[8];
-    size_t entries;
+    struct gossip_links *rules;         // which links there are
+    struct gossip_greeting greeting;    // of this process
+    const struct gossip_message *heard; // on a link, and not yet taken
+    struct gossip_id *wanted, *told;    // [n_wanted] to whom links are to be there; as the rules were told
+    size_t n_wanted, wanted_capacity, n_told;
+    bool wants_changed, links_pending, links_closed; // the rules are to be told; links wait to be freed
+    uint64_t join_ns;                                // local: where all is known, next attempt
+    size_t entry[8], entries;                        // hosts of the peer list
     // Since the simulation began, whatever died meanwhile. On peer streams all framing and handshakes
     // included, as a daemon's bytes_sent; datagrams sealed, without UDP and IP. Plain ones count as sealed.
     uint64_t bytes_sent, bytes_received;

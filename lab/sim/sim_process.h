@@ -42,7 +42,11 @@ void sim_member_datagram(struct sim_node *node, size_t from, const uint8_t *byte
 void sim_member_send(struct sim_node *node, size_t peer, const uint8_t *bytes, size_t count);
 
 // -- streams (sim_link.c)
+void sim_link_start(struct sim_node *node);
+void sim_link_stop(struct sim_node *node);
 void sim_link_tick(struct sim_node *node, uint64_t now_ns);
+uint64_t sim_link_deadline(const struct sim_node *node); // local
+void sim_link_settle(struct sim_node *node);             // what the latest wishes lead to
 void sim_link_accepted(struct sim_node *node, uint64_t stream, size_t from);
 void sim_link_connected(struct sim_node *node, uint64_t stream);
 void sim_link_received(struct sim_node *node, uint64_t stream, const uint8_t *bytes, size_t count);
@@ -56,8 +60,10 @@ void sim_link_introduce(struct sim_node *node, const struct sim_link *link); // 
 void sim_link_count_received(struct sim_node *node, const struct sim_link *link, size_t count);
 void sim_link_want(struct sim_node *node, size_t peer); // a link is to be there until further notice
 void sim_link_want_none(struct sim_node *node);
-void sim_link_close(struct sim_node *node, size_t peer, const char *why);
-void sim_link_free_all(struct sim_node *node);
+void sim_link_close(struct sim_node *node, size_t peer, enum gossip_close why);
+void sim_link_member(struct sim_node *node, size_t peer, bool alive); // membership says so
+void sim_link_leave(struct sim_node *node);
+void sim_link_free_closed(struct sim_node *node);
 
 // -- view, plan and edges (sim_graph.c)
 void sim_graph_follow(struct sim_node *node, bool view_changed); // the view or the links have changed

@@ -1,49 +1,42 @@
-// What comes in on links, and what the end of one says about the other end.
+// What comes in on links, and how their streams end.
 #include "lab/sim/sim_link.h"
 #include <stdlib.h>
 #include <string.h>
 
-// A message on the link in use shows that it works: whoever waits to take over is not needed.
-static void drop_candidates(struct sim_node *node, const struct sim_link *current)
+void sim_link_deliver(struct sim_node *node, struct sim_link *link)
 {
-    for (struct sim_link *link = node->links; link; link = link->next)
-        if (link != current && !link->closed && link->heard && link->peer == current->peer)
-            sim_link_finish(node, link, SIM_TWIN);
-}
-
-static void take_members(struct sim_node *node, struct sim_link *link, const struct gossip_message *message)
-{
+    const struct gossip_message *message = node->heard;
     size_t peer = link->peer;
 
-    if (sim_member_packet(node, peer, GOSSIP_BY_STREAM, message->as.members.packet,
-                          message->as.members.packet_bytes))
-        return;
-    SIM_TELL(node, refused, node, peer);
-    sim_link_close(node, peer, "a broken packet");
+    if (message->kind != GOSSIP_MEMBERS) {
+        sim_train_message(node, peer, message);
+    } else if (!sim_member_packet(node, peer, GOSSIP_BY_STREAM, message->as.members.packet,
+                                  message->as.members.packet_bytes)) {
+        SIM_TELL(node, refused, node, peer);
+        sim_link_close(node, peer, GOSSIP_CLOSE_BROKEN);
+    }
 }
 
 static void take_message(struct sim_node *node, struct sim_link *link, const uint8_t *bytes, size_t count)
 {
     struct gossip_message message;
+    struct gossip_links_event event = {.kind = GOSSIP_LINKS_MESSAGE, .link = link->handle};
 
     if (gossip_message_decode(bytes, count, &message) != BASE_OK) {
         SIM_TELL(node, refused, node, link->peer);
-        sim_link_finish(node, link, "a broken message");
-    } else if (message.kind == GOSSIP_GREETING) {
-        sim_link_greeted(node, link, &message.as.greeting);
-    } else if (message.kind == GOSSIP_BYE) {
-        link->bye = true;
-        if (strcmp(message.as.bye.reason, SIM_TWIN) == 0)
-            sim_link_suspect_twin(node, link->peer);
-    } else if (link->in_use) {
-        drop_candidates(node, link);
-        if (message.kind == GOSSIP_MEMBERS) {
-            take_members(node, link, &message);
-        } else {
-            link->used_ns = sim_node_now(node);
-            sim_train_message(node, link->peer, &message);
-        }
+        sim_link_end(node, link, GOSSIP_END_BROKEN);
+        return;
     }
+    if (message.kind == GOSSIP_GREETING) {
+        event.kind = GOSSIP_LINKS_GREETING;
+        event.greeting = &message.as.greeting;
+    } else if (message.kind == GOSSIP_BYE) {
+        event.kind = GOSSIP_LINKS_BYE;
+        event.reason = message.as.bye.reason;
+    }
+    node->heard = &message;
+    sim_link_tell(node, event);
+    node->heard = NULL;
 }
 
 // Returns how many bytes were the handshake's.
@@ -110,24 +103,16 @@ void sim_link_received(struct sim_node *node, uint64_t stream, const uint8_t *by
     }
 }
 
-// A link in use that ended without a word, and a refused call of a member, say that its process is gone. A
-// timeout says nothing.
 void sim_link_ended(struct sim_node *node, uint64_t stream, bool refused, enum sim_end how)
 {
     struct sim_link *link = sim_link_find(node, stream);
 
     if (!link)
         return;
-    bool evidence = refused ? link->member != SIZE_MAX : link->in_use && !link->bye && how != SIM_END_TIMEOUT;
-    size_t peer = refused ? link->member : link->peer;
-    if (!refused)
-        sim_net_close(&node->world->net, node->host, stream);
-    sim_link_drop(node, link);
     sim_world_trace(node->world, node->host, refused ? "refused" : "ended",
-                    how == SIM_END_TIMEOUT ? "timeout"
-                    : evidence             ? "evidence"
-                                           : NULL,
-                    link->host, 0);
-    if (evidence)
-        sim_member_tell(node, GOSSIP_MEMBERSHIP_UNREACHABLE, peer);
+                    how == SIM_END_TIMEOUT ? "timeout" : NULL, link->host, 0);
+    sim_link_end(node, link,
+                 refused                  ? GOSSIP_END_REFUSED
+                 : how == SIM_END_TIMEOUT ? GOSSIP_END_OTHER
+                                          : GOSSIP_END_GONE);
 }

@@ -206,7 +206,7 @@ void sim_train_event(struct sim_node *node, struct gossip_exchange_event *event)
         return;
     size_t peer = sim_world_find(node->world, &event->peer);
     SIM_TELL(node, refused, node, peer);
-    sim_link_close(node, peer, "broke the exchange");
+    sim_link_close(node, peer, GOSSIP_CLOSE_BROKEN);
 }
 
 static void tell(struct sim_node *node, size_t peer, const struct gossip_message *message)
