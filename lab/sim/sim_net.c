@@ -14,6 +14,7 @@ void sim_net_create(struct sim_net *net, struct sim_queue *queue, size_t hosts, 
     *net = (struct sim_net){.queue = queue, .handler = handler, .owner = owner, .hosts = hosts};
     base_rng_seed_stream(&net->rng, seed, 0x6e6574);
     net->state = sim_must(calloc(hosts, sizeof *net->state));
+    net->shut = sim_must(calloc(hosts, sizeof *net->shut));
     net->path = sim_must(calloc(hosts, sizeof(struct sim_path *)));
     net->port_closed_chance = 1;
 }
@@ -22,6 +23,7 @@ void sim_net_destroy(struct sim_net *net)
 {
     sim_streams_free(net);
     free(net->state);
+    free(net->shut);
     for (size_t i = 0; i < net->hosts; i++)
         free(net->path[i]);
     free(net->path);

@@ -58,6 +58,7 @@ struct sim_net {
     struct base_rng rng;
     size_t hosts;
     enum sim_host_state *state; // [hosts]
+    bool *shut;                 // [hosts] a firewall refuses calls to it; it can call
     struct sim_path **path;     // [hosts] rows [hosts] by receiver; NULL: that row is `alike` all along
     struct sim_path alike;
     struct sim_quality quality[SIM_QUALITIES];

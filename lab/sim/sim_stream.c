@@ -206,7 +206,7 @@ static void call_arrives(void *owner, struct sim_event *event)
         return;
     }
     again.run = call_answered;
-    again.b = net->state[to] == SIM_HOST_OPEN;
+    again.b = net->state[to] == SIM_HOST_OPEN && !net->shut[to];
     again.time_ns = sim_net_due(net, to, from);
     sim_queue_push(net->queue, &again);
     if (again.b) {

@@ -278,6 +278,23 @@ static void test_all_learn_and_end(void **state)
     assert_true(bytes[0] > bytes[1] * 8 / 10 && bytes[0] < bytes[1] * 12 / 10);
 }
 
+// Behind a firewall that refuses every call: its own calls make its links, and nobody takes it for dead.
+static void test_whoever_can_only_call_takes_part(void **state)
+{
+    struct lesson lesson;
+
+    (void)state;
+    create(&lesson, SEALED);
+    lesson.world.net.shut[2] = true;
+    start_all(&lesson);
+    run_to_end(&lesson);
+    for (size_t i = 0; i < NODES; i++)
+        assert_int_equal(lesson.pupil[i].rounds, ROUNDS);
+    assert_true(fabsf(lesson.pupil[2].model[0] - target(0, 0) - 1.5f) < 0.3f);
+    assert_int_equal(lesson.deaths, 0);
+    sim_world_destroy(&lesson.world);
+}
+
 static void test_one_seed_has_one_trace(void **state)
 {
     (void)state;
@@ -554,6 +571,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_learn_and_end),
+        cmocka_unit_test(test_whoever_can_only_call_takes_part),
         cmocka_unit_test(test_one_seed_has_one_trace),
         cmocka_unit_test(test_a_killed_one_goes_on_from_its_checkpoint),
         cmocka_unit_test(test_a_late_one_fetches_a_model),
