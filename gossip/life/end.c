@@ -1,10 +1,11 @@
 // From the last step to the end: who is left alone, lingers, stops and leaves; and who gives way.
 #include "gossip/life/life_state.h"
 
-#define TELL_NS  (400 * LIFE_MS) // how long others are told that this node leaves
-#define FLUSH_NS (2 * LIFE_SECOND)
-#define GRACE_NS (500 * LIFE_MS) // until a stop: others that are to stop, too, hear of its round
-#define STALE_NS (100 * LIFE_MS) // so old may be what the learner told last
+#define TELL_NS          (400 * LIFE_MS) // how long others are told that this node leaves
+#define FLUSH_NS         (2 * LIFE_SECOND)
+#define UNKNOWN_ROUND_NS (LIFE_SECOND / 16)
+#define GRACE_NS         (500 * LIFE_MS) // until a stop: others that are to stop, too, hear of its round
+#define STALE_NS         (100 * LIFE_MS) // so old may be what the learner told last
 
 bool life_is_alone(const struct gossip_life *life)
 {
@@ -59,9 +60,10 @@ void life_consider_leave(struct gossip_life *life)
 
 // -- a stop
 
+// Soon after a start the time of a round is not known yet: others must hear of a stop before it comes.
 static uint64_t rounds_in(const struct gossip_life *life, uint64_t ns)
 {
-    return life->round_ns == 0 ? 1 : ns / life->round_ns + 1;
+    return ns / (life->round_ns ? life->round_ns : UNKNOWN_ROUND_NS) + 1;
 }
 
 // The largest round at which others stop that this node can still come to; 0: none. One that is further off
