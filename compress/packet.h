@@ -69,6 +69,10 @@ enum base_error compress_reader_open(const struct kernels *kernels, const uint8_
 // KERNELS_VALUES_BLOCK. Returns their number, 0 at the end.
 size_t compress_reader_next(struct compress_reader *reader, size_t room, uint32_t *index, float *value);
 
+// No value of the packet is larger: from the scales of the formats that have some, from the values themselves
+// of the others. Reads nothing off.
+float compress_reader_largest(const struct compress_reader *reader);
+
 // All of it at once, into `entries` (ordinary memory). As open and next; on an error entries->count stays as
 // it was.
 enum base_error compress_packet_decode(const struct kernels *kernels, const uint8_t *packet,

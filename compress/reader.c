@@ -1,6 +1,7 @@
 // Reading packets: all of one is checked at first, then it comes out in pieces.
 #include "base/cursor.h"
 #include "base/limits.h"
+#include "compress/bytes.h"
 #include "compress/packet.h"
 #include "compress/packet_header.h"
 
@@ -60,6 +61,51 @@ size_t compress_reader_next(struct compress_reader *reader, size_t room, uint32_
     reader->host->values->read(reader->format, now, section, value);
     reader->done += now;
     return now;
+}
+
+// What bounds a block's values: the only scale, or the higher one of two, which lies behind the lower one.
+static float largest_of_blocks(const struct compress_reader *reader, size_t scale_at, float codes)
+{
+    const size_t stride = kernels_section_bytes(reader->format, KERNELS_VALUES_BLOCK);
+    float largest = 0;
+    for (size_t at = 0; at < reader->value_bytes; at += stride) {
+        const float scale = float_of(bytes_get_u32(reader->values + at + scale_at));
+        largest = scale > largest ? scale : largest;
+    }
+    return largest * codes;
+}
+
+static float largest_of_values(const struct compress_reader *reader, size_t room, float *value)
+{
+    const size_t bytes = kernels_section_bytes(reader->format, 1);
+    uint32_t largest = 0;
+    for (size_t done = 0; done < reader->entries; done += room) {
+        const size_t left = reader->entries - done, now = left < room ? left : room;
+        reader->host->values->read(reader->format, now, reader->values + done * bytes, value);
+        for (size_t i = 0; i < now; i++)
+            largest = magnitude_of(value[i]) > largest ? magnitude_of(value[i]) : largest;
+    }
+    return float_of(largest);
+}
+
+float compress_reader_largest(const struct compress_reader *reader)
+{
+    enum { INT8_CODES = 127, SECOND_SCALE = 4 };
+    float value[KERNELS_VALUES_BLOCK];
+    switch (reader->format) {
+    case KERNELS_INT8:
+        return largest_of_blocks(reader, 0, INT8_CODES);
+    case KERNELS_SIGN:
+        return largest_of_blocks(reader, 0, 1);
+    case KERNELS_INT4:
+    case KERNELS_INT2:
+        return largest_of_blocks(reader, SECOND_SCALE, 1);
+    case KERNELS_FP32:
+    case KERNELS_FP16:
+    case KERNELS_BF16:
+        break;
+    }
+    return largest_of_values(reader, KERNELS_VALUES_BLOCK, value);
 }
 
 enum base_error compress_packet_decode(const struct kernels *kernels, const uint8_t *packet,

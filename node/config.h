@@ -21,7 +21,7 @@ enum node_method {
     NODE_METHOD_NOLOCO,
 };
 enum node_alone { NODE_ALONE_STOP, NODE_ALONE_GO_ON };
-enum node_on_death { NODE_ON_DEATH_DROP, NODE_ON_DEATH_KEEP };
+enum node_on_death { NODE_ON_DEATH_DROP, NODE_ON_DEATH_KEEP, NODE_ON_DEATH_FADE }; // as enum gossip_on_death
 enum node_partition_mode { NODE_MERGE, NODE_MAJORITY, NODE_PAUSE_MINORITY };
 
 struct node_config {
@@ -94,6 +94,7 @@ struct node_config {
         double outer_momentum;             // 0: off; below 0.8
         double clip;                       // of the received force, in running medians of its norm; 0: off
         int on_death;                      // enum node_on_death
+        uint64_t fade_rounds;              // of on_death: fade
         double step_size;                  // choco: gamma; 0: tuned while it runs
         double outer_rate, outer_nesterov; // diloco, noloco
         uint64_t deadline_floor_ns, deadline_ceiling_ns;

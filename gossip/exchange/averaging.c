@@ -41,7 +41,7 @@ static void account_absence(const struct gossip_exchange *exchange, struct gossi
 }
 
 enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                                         enum gossip_delta_form form, uint64_t slice_clock,
+                                         enum gossip_delta_form form, size_t count, uint64_t slice_clock,
                                          struct gossip_packet *packet)
 {
     struct gossip_run slice = {0, 0};
@@ -53,7 +53,7 @@ enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struc
     if (form == GOSSIP_DELTA_SPARSE && exchange->second && exchange->second_known)
         slice = gossip_moment_slice(exchange, slice_clock);
     error = form == GOSSIP_DELTA_BLOCK
-                ? gossip_dense_prepare(exchange, gossip_dense_block(exchange, edge), packet)
+                ? gossip_dense_prepare(exchange, gossip_dense_block(exchange, edge, count), packet)
                 : gossip_sparse_prepare(exchange, edge, gossip_moment_bytes(slice.count), packet);
     if (!error && slice.count)
         error = gossip_moment_prepare(exchange, slice, packet);
@@ -81,6 +81,10 @@ static float drift_gain(const struct gossip_exchange *exchange, const struct gos
     float entries = 0.5f * (float)(pair->mine.entries + pair->theirs.entries);
     float beta = options->drift_gain * entries / (float)options->parameters;
 
+    float low = mine->step_scale < theirs->step_scale ? mine->step_scale : theirs->step_scale;
+    float high = mine->step_scale < theirs->step_scale ? theirs->step_scale : mine->step_scale;
+    if (!(low > 0) || high > GOSSIP_PLAUSIBLE_SCALE * low)
+        return 0; // an end that does not train, or names what it likes, has no drift to tell
     if (!options->drift_correction ||
         !gossip_standing_drifts(mine->standing, (enum gossip_standing)theirs->standing))
         return 0;
@@ -92,7 +96,8 @@ static float drift_gain(const struct gossip_exchange *exchange, const struct gos
 
 // The slice that both packets bring, if they do: one end may not have published its moments yet, and then
 // neither moves.
-static enum base_error check_moments(struct gossip_exchange *exchange, const struct gossip_packet *mine,
+static enum base_error check_moments(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                     const struct gossip_packet *mine,
                                      const struct gossip_exchange_message *theirs, uint64_t slice_clock,
                                      struct gossip_run *slice)
 {
@@ -101,6 +106,9 @@ static enum base_error check_moments(struct gossip_exchange *exchange, const str
         return BASE_OK;
     struct gossip_run whole = gossip_moment_slice(exchange, slice_clock);
     enum base_error error = gossip_moment_check(exchange, whole.count, theirs->moment, theirs->moment_bytes);
+    if (!error && gossip_moment_largest(whole.count, theirs->moment) >
+                      gossip_plausible_value((double)exchange->second_largest))
+        return gossip_plausible_refuse(exchange, edge);
     if (error || !mine->moment_bytes)
         return error;
     *slice = whole;
@@ -139,7 +147,7 @@ static enum base_error commit_sparse(struct gossip_exchange *exchange, struct go
 {
     struct gossip_run slice;
     struct gossip_pair pair;
-    enum base_error error = check_moments(exchange, mine, theirs, slice_clock, &slice);
+    enum base_error error = check_moments(exchange, edge, mine, theirs, slice_clock, &slice);
 
     if (!error)
         error = gossip_sparse_open(exchange, edge, mine, theirs, &pair);
@@ -159,7 +167,9 @@ enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct
 {
     enum base_error error =
         theirs->form == GOSSIP_DELTA_BLOCK
-            ? gossip_dense_commit(exchange, edge, gossip_dense_block(exchange, edge), mine, theirs)
+            ? gossip_dense_commit(exchange, edge,
+                                  gossip_dense_block(exchange, edge, mine->delta_bytes / sizeof(float)), mine,
+                                  theirs)
             : commit_sparse(exchange, edge, mine, theirs, slice_clock);
 
     if (error)

@@ -77,6 +77,7 @@ enum base_error gossip_exchange_create(const struct gossip_exchange_options *opt
     }
     memcpy(fresh->model, options->model ? options->model : options->start,
            options->parameters * sizeof(float));
+    gossip_plausible_learn(fresh);
     *exchange = fresh;
     return BASE_OK;
 }

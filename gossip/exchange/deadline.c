@@ -1,6 +1,13 @@
 #include "gossip/exchange/deadline.h"
 
+#include "base/limits.h"
 #include <string.h>
+
+#define BLOCK_FIRST  16384u       // elements: 64 KiB
+#define BLOCK_LEAST  1024u        // of a slow link
+#define BLOCK_TAKES  1000000000.0 // ns, there and back
+#define BLOCK_TIMES  4            // as long as the latest one took: then it is late
+#define SLOWEST_BYTE 250000.0     // ns, there and back: 64 kbit/s, where nothing is known
 
 static uint64_t median(uint64_t *values, size_t count)
 {
@@ -45,4 +52,40 @@ uint64_t gossip_deadline_after(const struct gossip_deadline *deadline, uint64_t 
     if (wait < floor_ns)
         wait = floor_ns;
     return wait < ceiling_ns ? wait : ceiling_ns;
+}
+
+size_t gossip_block_elements(const struct gossip_blocks *blocks)
+{
+    return blocks->elements ? blocks->elements : BLOCK_FIRST;
+}
+
+// Twice as large or half as large at a time: one that was delayed by something else spoils little.
+void gossip_block_learn(struct gossip_blocks *blocks, size_t bytes, uint64_t answer_ns)
+{
+    size_t elements = gossip_block_elements(blocks);
+
+    blocks->ns_of_a_byte = (double)answer_ns / (double)(bytes ? bytes : 1);
+    double takes = blocks->ns_of_a_byte * (double)(elements * sizeof(float));
+    if (2 * takes < BLOCK_TAKES)
+        elements *= 2;
+    else if (takes > 2 * BLOCK_TAKES)
+        elements /= 2;
+    blocks->elements = elements < BLOCK_LEAST          ? BLOCK_LEAST
+                       : elements > LIMIT_RESYNC_BLOCK ? LIMIT_RESYNC_BLOCK
+                                                       : elements;
+}
+
+void gossip_block_late(struct gossip_blocks *blocks)
+{
+    double slower = 2 * blocks->ns_of_a_byte;
+
+    blocks->ns_of_a_byte = slower > 0 && slower < SLOWEST_BYTE ? slower : SLOWEST_BYTE;
+}
+
+uint64_t gossip_block_patience(const struct gossip_blocks *blocks, size_t bytes, uint64_t ceiling_ns)
+{
+    double ns = blocks->ns_of_a_byte > 0 ? BLOCK_TIMES * blocks->ns_of_a_byte : SLOWEST_BYTE;
+    double wait = ns * (double)bytes;
+
+    return ceiling_ns + (wait < 1e15 ? (uint64_t)wait : (uint64_t)1e15);
 }

@@ -18,4 +18,15 @@ uint64_t gossip_deadline_median(const struct gossip_deadline *deadline); // 0 wi
 uint64_t gossip_deadline_after(const struct gossip_deadline *deadline, uint64_t floor_ns,
                                uint64_t ceiling_ns);
 
+// Blocks of a RESYNC: how large they are, so that one takes about as long on any link, and how long to wait
+// for an answer of the same size. Both learn from how fast the last ones travelled.
+struct gossip_blocks {
+    size_t elements;     // of the next one; 0: none has travelled yet
+    double ns_of_a_byte; // there and back, of the latest; 0: not known
+};
+size_t gossip_block_elements(const struct gossip_blocks *blocks);
+void gossip_block_learn(struct gossip_blocks *blocks, size_t bytes, uint64_t answer_ns);
+void gossip_block_late(struct gossip_blocks *blocks); // no answer in time
+uint64_t gossip_block_patience(const struct gossip_blocks *blocks, size_t bytes, uint64_t ceiling_ns);
+
 #endif

@@ -1,6 +1,7 @@
 // Runs of elements as they are (BOOT) and second moments in log8, in pieces of a window.
 #include "gossip/exchange/state.h"
 
+#include <math.h>
 #include <string.h>
 
 #define LOG8_HEADER 4u // of every piece
@@ -10,12 +11,12 @@ static size_t piece_of(size_t count, size_t done)
     return count - done < GOSSIP_WINDOW ? count - done : GOSSIP_WINDOW;
 }
 
-struct gossip_run gossip_dense_block(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+struct gossip_run gossip_dense_block(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
+                                     size_t count)
 {
     uint64_t left = exchange->options.parameters - edge->resync_offset;
 
-    return (struct gossip_run){(size_t)edge->resync_offset,
-                               left < LIMIT_RESYNC_BLOCK ? (size_t)left : LIMIT_RESYNC_BLOCK};
+    return (struct gossip_run){(size_t)edge->resync_offset, left < count ? (size_t)left : count};
 }
 
 enum base_error gossip_dense_prepare(const struct gossip_exchange *exchange, struct gossip_run block,
@@ -40,14 +41,49 @@ static enum base_error read_piece(struct gossip_window *window, const uint8_t *b
     return compress_block_decode(bytes + 4 * first, 4 * count, window->value, count);
 }
 
+static float largest_of(const float *values, size_t count)
+{
+    float largest = 0;
+
+    for (size_t i = 0; i < count; i++)
+        largest = fabsf(values[i]) > largest ? fabsf(values[i]) : largest;
+    return largest;
+}
+
 static enum base_error check_block(struct gossip_window *window, const uint8_t *bytes, size_t n_bytes,
-                                   size_t count)
+                                   size_t count, float *largest)
 {
     enum base_error error = n_bytes == 4 * count ? BASE_OK : BASE_EFORMAT;
 
-    for (size_t done = 0; done < count && !error; done += GOSSIP_WINDOW)
-        error = read_piece(window, bytes, done, piece_of(count, done));
+    *largest = 0;
+    for (size_t done = 0; done < count && !error; done += GOSSIP_WINDOW) {
+        size_t piece = piece_of(count, done);
+        error = read_piece(window, bytes, done, piece);
+        float of_piece = error ? 0 : largest_of(window->value, piece);
+        *largest = of_piece > *largest ? of_piece : *largest;
+    }
     return error;
+}
+
+// One piece of a block, of either end. Where one of them adopts the other's model, that is what r becomes,
+// and x of the one that gives it stays as it is.
+static void apply_piece(const struct gossip_exchange *exchange, const struct kernels_exchange *block,
+                        int adopts, uint64_t *hash)
+{
+    const struct kernels_apply *apply = exchange->options.kernels->apply;
+    struct kernels_exchange of_x = *block, of_r = *block;
+
+    if (adopts == 0) {
+        apply->exchange(block, hash);
+        return;
+    }
+    of_r.x = of_r.pending = NULL;
+    of_r.mine = of_r.theirs = adopts > 0 ? block->theirs : block->mine;
+    apply->exchange(&of_r, hash);
+    of_x.r = NULL;
+    of_x.weight = 1;
+    if (adopts > 0)
+        apply->exchange(&of_x, hash);
 }
 
 enum base_error gossip_dense_commit(struct gossip_exchange *exchange, struct gossip_edge *edge,
@@ -56,14 +92,21 @@ enum base_error gossip_dense_commit(struct gossip_exchange *exchange, struct gos
 {
     struct gossip_window *window = exchange->window;
     struct kernels_exchange step = {.x = exchange->model, .r = edge->reference, .weight = 0.5f};
+    int adopts = gossip_standing_adopts(mine->standing, (enum gossip_standing)theirs->standing);
+    bool moves = adopts > 0 || (adopts == 0 && mine->standing != GOSSIP_FINISHED);
+    float largest;
 
     if (theirs->offset != block.first || mine->offset != block.first || theirs->moment_bytes)
         return BASE_EFORMAT;
-    enum base_error error = check_block(&window[1], theirs->delta, theirs->delta_bytes, block.count);
+    enum base_error error = check_block(&window[0], mine->bytes, mine->delta_bytes, block.count, &largest);
     if (!error)
-        error = check_block(&window[0], mine->bytes, mine->delta_bytes, block.count);
-    if (!error)
+        error = check_block(&window[1], theirs->delta, theirs->delta_bytes, block.count, &largest);
+    if (!error && largest > gossip_plausible_value(exchange->norm))
+        return gossip_plausible_refuse(exchange, edge);
+    if (!error && moves)
         error = gossip_forces_sum(exchange, &step.pending);
+    if (!moves)
+        step.x = NULL;
     for (size_t done = 0; done < block.count && !error; done += GOSSIP_WINDOW) {
         size_t count = piece_of(block.count, done);
         error = read_piece(&window[0], mine->bytes, done, count);
@@ -74,11 +117,14 @@ enum base_error gossip_dense_commit(struct gossip_exchange *exchange, struct gos
             (struct kernels_entries){.value = window[0].value, .count = count, .first = block.first + done};
         step.theirs =
             (struct kernels_entries){.value = window[1].value, .count = count, .first = block.first + done};
-        exchange->options.kernels->apply->exchange(&step, &edge->reference_hash);
+        apply_piece(exchange, &step, adopts, &edge->reference_hash);
     }
-    if (!error)
-        edge->resync_offset += block.count;
-    return error;
+    if (error)
+        return error;
+    edge->resync_offset += block.count;
+    if (adopts > 0 && edge->resync_offset == exchange->options.parameters)
+        gossip_standing_adopted(exchange, edge);
+    return BASE_OK;
 }
 
 // The extra clock / slices keeps a part from always falling to the same neighbour where the schedule's period
@@ -121,6 +167,18 @@ static enum base_error read_moments(struct gossip_window *window, const uint8_t 
                                     size_t count)
 {
     return compress_log8_decode(bytes + gossip_moment_bytes(done), LOG8_HEADER + count, window->value, count);
+}
+
+// Every piece tells its largest value first.
+float gossip_moment_largest(size_t count, const uint8_t *bytes)
+{
+    float largest = 0, of_piece;
+
+    for (size_t done = 0; done < count; done += GOSSIP_WINDOW) {
+        memcpy(&of_piece, bytes + gossip_moment_bytes(done), sizeof of_piece);
+        largest = of_piece > largest ? of_piece : largest;
+    }
+    return largest;
 }
 
 enum base_error gossip_moment_check(struct gossip_exchange *exchange, size_t count, const uint8_t *bytes,

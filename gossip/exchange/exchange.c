@@ -8,6 +8,8 @@ static enum base_error on_message(struct gossip_exchange *exchange, struct gossi
 {
     if (!edge || edge->state == GOSSIP_EDGE_DOWN)
         return BASE_OK; // it crossed the end of its link
+    if (!gossip_plausible_message(message))
+        return gossip_plausible_refuse(exchange, edge);
     edge->silent = false;
     if (message->kind == GOSSIP_XCHG || message->kind == GOSSIP_XACK)
         gossip_clocks_note(edge, &message->as.exchange);
@@ -75,11 +77,20 @@ static enum base_error on_forget(struct gossip_exchange *exchange, const struct 
 
     if (!dead)
         gossip_kept_drop(exchange, peer);
-    else if (edge && exchange->options.keep_on_death)
+    else if (edge && exchange->options.on_death != GOSSIP_ON_DEATH_DROP)
         error = gossip_kept_take(exchange, edge);
     if (edge && !error)
         gossip_edge_remove(exchange, edge);
     return error;
+}
+
+static void doubt_block(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                        struct gossip_exchange_actions *actions)
+{
+    edge->timeouts++;
+    edge->state = GOSSIP_EDGE_IN_DOUBT;
+    gossip_block_late(&edge->blocks);
+    gossip_settle_ask(exchange, edge, actions);
 }
 
 static void on_timer(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
@@ -96,8 +107,12 @@ static void on_timer(struct gossip_exchange *exchange, struct gossip_exchange_ac
     }
     for (size_t i = 0; i < exchange->n_edges && actions->count < GOSSIP_EXCHANGE_ACTIONS / 2; i++) {
         struct gossip_edge *edge = exchange->edges[i];
-        if (gossip_edge_asks(edge) && exchange->now_ns >= edge->alarm_ns)
+        if (exchange->now_ns < edge->alarm_ns)
+            continue;
+        if (gossip_edge_asks(edge))
             gossip_settle_repeat(exchange, edge, actions);
+        else if (edge->state == GOSSIP_EDGE_RESYNC && edge->request.held)
+            doubt_block(exchange, edge, actions);
     }
     gossip_round_tell(exchange, actions);
 }
@@ -177,9 +192,8 @@ uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange)
         next = sooner(next, exchange->round.retry_ns);
     for (size_t i = 0; i < exchange->n_edges; i++) {
         const struct gossip_edge *edge = exchange->edges[i];
-        bool boots =
-            edge->state == GOSSIP_EDGE_RESYNC && gossip_edge_leads(exchange, edge) && !exchange->active;
-        if (gossip_edge_asks(edge) || boots)
+        bool leads = edge->state == GOSSIP_EDGE_RESYNC && gossip_edge_leads(exchange, edge);
+        if (gossip_edge_asks(edge) || leads)
             next = sooner(next, edge->alarm_ns);
         if (gossip_request_answerable(exchange, edge))
             next = exchange->now_ns; // more of them than one step answers

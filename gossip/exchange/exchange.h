@@ -29,6 +29,14 @@
 
 struct gossip_exchange;
 
+// Of the last c_e of a neighbour that died.
+enum gossip_on_death {
+    GOSSIP_ON_DEATH_DROP,
+    GOSSIP_ON_DEATH_KEEP,
+    GOSSIP_ON_DEATH_FADE, // at full force at first; nothing in the end, when the others have learned to do
+                          // without
+};
+
 struct gossip_exchange_options {
     struct gossip_id self;
     const struct kernels *kernels; // a table whose vectors are ordinary memory: the CPU's
@@ -44,10 +52,11 @@ struct gossip_exchange_options {
     bool drift_correction;
     float drift_gain, drift_limit; // 2 and 0.25; sync bears a gain of 4, async does not
     unsigned share_second_moment;  // rounds in which every second moment has travelled once; 0: never
-    float clip;         // |(q_j - q_i)/2| is cut to so many times its running median; 0: never. r is not cut
-    bool keep_on_death; // a neighbour's death leaves its last c_e in the sum of corrections, until LINK_UP or
-                        // a FORGET that says that it lives
-    bool bounded;       // a round ends once no LIVE neighbour is more than max_delay rounds behind
+    float clip; // |(q_j - q_i)/2| is cut to so many times its running median; 0: never. r is not cut
+    enum gossip_on_death on_death; // what of a neighbour that died stays in the sum of corrections, until
+                                   // LINK_UP or a FORGET that says that it lives
+    unsigned fade_rounds;          // FADE: from all of it to nothing, evenly; at least 1
+    bool bounded;                  // a round ends once no LIVE neighbour is more than max_delay rounds behind
     uint64_t max_delay;
     uint64_t deadline_floor_ns, deadline_ceiling_ns;
     bool mutate_ignore_sequence; // tests only: accept any sequence number (consensus must then stall)
@@ -66,7 +75,7 @@ struct gossip_exchange_event {
     uint64_t now_ns;                      // monotonic
     struct gossip_id peer;                // all but ROUND and TIMER
     const struct gossip_message *message; // MESSAGE
-    bool dead;                            // FORGET: it died (keep_on_death); else it lives and is met no more
+    bool dead;                            // FORGET: it died (on_death); else it lives and is met no more
     struct {                              // ROUND; vectors are borrowed until ROUND_DONE
         uint64_t round;                   // >= 1, growing
         bool meets;                       // the schedule names a partner: `partner`
@@ -146,7 +155,7 @@ struct gossip_edge_info {
     struct gossip_id peer;
     enum gossip_edge_state state;
     uint64_t epoch, sequence, clock; // clock: the latest round that met over this edge
-    uint64_t exchanges, resyncs, replays, discards, busy, timeouts, mismatches; // counters since start
+    uint64_t exchanges, resyncs, replays, discards, busy, timeouts, mismatches, implausible; // since start
     uint64_t answer_median_ns, deadline_ns;
     const float *reference, *correction; // [d], borrowed until the next step; correction may be NULL
 };
@@ -161,12 +170,15 @@ struct gossip_exchange_totals {
     uint64_t clipped;              // received forces that were cut
     uint64_t waits;                // bounded: rounds that ended by their deadline, a neighbour still behind
     uint64_t not_finite;           // exchanges refused because this node's own model holds NaN or Inf
+    uint64_t implausible;          // messages refused because no honest member could have meant them
     double consensus;              // |x - r| / |x| after the latest exchange, NAN before the first
     enum gossip_standing standing; // of this node, now
 };
 void gossip_exchange_totals(const struct gossip_exchange *exchange, struct gossip_exchange_totals *totals);
 size_t gossip_exchange_parameters(const struct gossip_exchange *exchange);  // d
 const float *gossip_exchange_model(const struct gossip_exchange *exchange); // [d] the published model
+// [d] the published second moments, or NULL where there are none.
+const float *gossip_exchange_second_moment(const struct gossip_exchange *exchange);
 // [d] sum of c_e over edges and of what is kept, or NULL without drift correction: for the first steps after
 // a restart.
 const float *gossip_exchange_correction(const struct gossip_exchange *exchange);
@@ -181,6 +193,8 @@ double gossip_exchange_pace(const struct gossip_exchange *exchange);
 
 // State of one edge for a checkpoint. Taken between ROUND_DONE and the next step; pointers are borrowed until
 // then. An exchange of which this node does not know the end travels along and is settled after the restart.
+// Of a node that was frozen in an open round, the published model (and moments) belong to them: resumed, it
+// sends ROUND with that very round once more, and with that model.
 struct gossip_edge_record {
     struct gossip_id peer;
     uint64_t epoch, sequence, resync_offset, clock;
@@ -195,7 +209,7 @@ enum base_error gossip_exchange_export(struct gossip_exchange *exchange, size_t 
 // BASE_EFORMAT when the record is damaged: the edge is then left out (it will BOOT).
 enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
                                        const struct gossip_edge_record *record) BASE_CHECK;
-// What neighbours that died have left (keep_on_death), for checkpoints: how many, and the c_e [d] of each,
+// What neighbours that died have left (on_death), for checkpoints: how many, and the c_e [d] of each,
 // borrowed until the next step. And back, before the first event, behind the edges; copies. BASE_EFORMAT: not
 // finite, or of a peer that has an edge or was there before.
 size_t gossip_exchange_kept(const struct gossip_exchange *exchange);

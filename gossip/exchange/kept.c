@@ -19,7 +19,8 @@ static enum base_error add(struct gossip_exchange *exchange, const struct gossip
     if (!kept)
         return BASE_ENOMEM;
     exchange->kept = kept;
-    kept[exchange->n_kept++] = (struct gossip_kept){*peer, correction};
+    kept[exchange->n_kept++] =
+        (struct gossip_kept){.peer = *peer, .correction = correction, .left = exchange->options.fade_rounds};
     return BASE_OK;
 }
 
@@ -31,6 +32,34 @@ enum base_error gossip_kept_take(struct gossip_exchange *exchange, struct gossip
     if (!error)
         edge->correction = NULL;
     return error;
+}
+
+// The correction itself shrinks, so that a checkpoint carries what is left. That is a pass over it and over
+// the sum in each round of the fading, and none before and after.
+static void shrink(struct gossip_exchange *exchange, struct gossip_kept *kept)
+{
+    float part = (float)(kept->left - 1) / (float)kept->left;
+
+    for (size_t i = 0; i < exchange->options.parameters; i++) {
+        float left = part * kept->correction[i];
+        exchange->correction_sum[i] += left - kept->correction[i];
+        kept->correction[i] = left;
+    }
+    kept->left--;
+}
+
+void gossip_kept_fade(struct gossip_exchange *exchange)
+{
+    if (exchange->options.on_death != GOSSIP_ON_DEATH_FADE)
+        return;
+    for (size_t i = exchange->n_kept; i-- > 0;) {
+        struct gossip_kept *kept = &exchange->kept[i];
+        struct gossip_id peer = kept->peer;
+        if (kept->left > 1)
+            shrink(exchange, kept);
+        else
+            gossip_kept_drop(exchange, &peer);
+    }
 }
 
 void gossip_kept_drop(struct gossip_exchange *exchange, const struct gossip_id *peer)

@@ -1,6 +1,7 @@
 // Edges in and out of checkpoints, and what the outside may look at.
 #include "gossip/exchange/state.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@ void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t at
         .busy = edge->busy,
         .timeouts = edge->timeouts,
         .mismatches = edge->mismatches,
+        .implausible = edge->implausible,
         .answer_median_ns = gossip_deadline_median(&edge->answers),
         .deadline_ns = gossip_edge_patience(exchange, edge),
         .reference = edge->reference,
@@ -50,16 +52,86 @@ const float *gossip_exchange_model(const struct gossip_exchange *exchange)
     return exchange->model;
 }
 
+const float *gossip_exchange_second_moment(const struct gossip_exchange *exchange)
+{
+    return exchange->second_known ? exchange->second : NULL;
+}
+
 const float *gossip_exchange_correction(const struct gossip_exchange *exchange)
 {
     return exchange->correction_sum;
+}
+
+// How far the node and the edge have come, as the drift correction counts it, so that a node that was stopped
+// goes on as if it had not been.
+#define PROGRESS_BYTES (1 + 2 * 8 + 4 + 3 * 8 + 2 * 4)
+
+static void write_double(struct base_writer *writer, double value)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &value, sizeof bits);
+    base_write_u64(writer, bits);
+}
+
+static double read_double(struct base_reader *reader)
+{
+    uint64_t bits = base_read_u64(reader);
+    double value;
+
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static void store_progress(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
+                           struct base_writer *writer)
+{
+    base_write_u8(writer, exchange->round.open);
+    base_write_u64(writer, exchange->clock);
+    base_write_u64(writer, exchange->rounds - edge->met);
+    base_write_f32(writer, exchange->step_scale);
+    write_double(writer, exchange->progress);
+    write_double(writer, edge->progress);
+    write_double(writer, edge->prepared);
+    base_write_f32(writer, edge->since);
+    base_write_f32(writer, edge->absence);
+}
+
+static bool is_count(double value)
+{
+    return isfinite(value) && value >= 0;
+}
+
+static enum base_error restore_progress(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                        struct base_reader *reader)
+{
+    uint8_t open = base_read_u8(reader);
+    uint64_t clock = base_read_u64(reader), missed = base_read_u64(reader);
+    float step_scale = base_read_f32(reader);
+    double progress = read_double(reader);
+
+    edge->progress = read_double(reader);
+    edge->prepared = read_double(reader);
+    edge->since = base_read_f32(reader);
+    edge->absence = base_read_f32(reader);
+    if (reader->failed || open > 1 || clock > GOSSIP_PLAUSIBLE_COUNT || !is_count((double)step_scale) ||
+        !is_count(progress) || !is_count(edge->progress) || !is_count(edge->prepared) ||
+        !is_count((double)edge->since) || !is_count((double)edge->absence))
+        return BASE_EFORMAT;
+    edge->met = exchange->rounds - missed;
+    exchange->clock = clock;
+    exchange->progress = progress;
+    exchange->step_scale = step_scale;
+    exchange->reopens = open;
+    return BASE_OK;
 }
 
 enum base_error gossip_exchange_export(struct gossip_exchange *exchange, size_t at,
                                        struct gossip_edge_record *record)
 {
     struct gossip_edge *edge = exchange->edges[at];
-    size_t bytes = gossip_packet_stored_bytes(&edge->request) + gossip_packet_stored_bytes(&edge->answer);
+    size_t bytes = gossip_packet_stored_bytes(&edge->request) + gossip_packet_stored_bytes(&edge->answer) +
+                   PROGRESS_BYTES;
     uint8_t *stored = malloc(bytes);
 
     if (!stored)
@@ -67,6 +139,7 @@ enum base_error gossip_exchange_export(struct gossip_exchange *exchange, size_t 
     struct base_writer writer = base_writer_of(stored, bytes);
     gossip_packet_store(&edge->request, &writer);
     gossip_packet_store(&edge->answer, &writer);
+    store_progress(exchange, edge, &writer);
     BASE_ASSERT(!writer.failed && base_writer_used(&writer) == bytes);
     free(edge->stored);
     edge->stored = stored;
@@ -84,7 +157,7 @@ enum base_error gossip_exchange_export(struct gossip_exchange *exchange, size_t 
     return BASE_OK;
 }
 
-static enum base_error restore_transactions(const struct gossip_exchange *exchange, struct gossip_edge *edge,
+static enum base_error restore_transactions(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                             const struct gossip_edge_record *record)
 {
     struct base_reader reader = base_reader_of(record->transactions, record->transactions_bytes);
@@ -93,6 +166,8 @@ static enum base_error restore_transactions(const struct gossip_exchange *exchan
     enum base_error error = gossip_packet_restore(&edge->request, &reader, limit);
     if (!error)
         error = gossip_packet_restore(&edge->answer, &reader, limit);
+    if (!error && base_reader_left(&reader) > 0) // without: its edge counts from now on
+        error = restore_progress(exchange, edge, &reader);
     bool open = edge->request.held;
     if (!error && (base_reader_left(&reader) != 0 || (open && edge->request.epoch != edge->epoch) ||
                    (open && edge->request.sequence != edge->sequence)))

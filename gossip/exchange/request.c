@@ -21,15 +21,14 @@ static void send_busy(const struct gossip_edge *edge, uint64_t epoch, uint64_t s
 static enum base_error start_request(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                      struct gossip_exchange_actions *actions)
 {
-    enum gossip_delta_form form =
-        edge->state == GOSSIP_EDGE_RESYNC ? GOSSIP_DELTA_BLOCK : GOSSIP_DELTA_SPARSE;
-    enum base_error error = gossip_averaging_prepare(exchange, edge, form, exchange->clock, &edge->request);
+    enum base_error error =
+        gossip_averaging_prepare(exchange, edge, GOSSIP_DELTA_SPARSE, 0, exchange->clock, &edge->request);
 
     if (error == BASE_ESTATE)
         exchange->totals.not_finite++;
     if (error)
         return error == BASE_ESTATE ? BASE_OK : error;
-    edge->request.weight = form == GOSSIP_DELTA_SPARSE ? exchange->round.weight : 0.5f;
+    edge->request.weight = exchange->round.weight;
     edge->sent_ns = exchange->now_ns;
     edge->alarm_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
     exchange->active = edge;
@@ -37,6 +36,42 @@ static enum base_error start_request(struct gossip_exchange *exchange, struct go
     gossip_sparse_shorten(edge, &edge->request, &message);
     gossip_edge_send(actions, edge, &message);
     return BASE_OK;
+}
+
+// The next block of a RESYNC. It is no exchange of a round: the other end always has time for it, so it waits
+// for nothing, holds nothing up, and its payload travels once.
+static enum base_error start_block(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                   struct gossip_exchange_actions *actions)
+{
+    size_t count = gossip_block_elements(&edge->blocks);
+    enum base_error error =
+        gossip_averaging_prepare(exchange, edge, GOSSIP_DELTA_BLOCK, count, exchange->clock, &edge->request);
+
+    edge->alarm_ns = exchange->now_ns + exchange->options.deadline_floor_ns; // if our model is not finite
+    if (error == BASE_ESTATE)
+        exchange->totals.not_finite++;
+    if (error)
+        return error == BASE_ESTATE ? BASE_OK : error;
+    edge->request.weight = 0.5f;
+    edge->sent_ns = exchange->now_ns;
+    edge->alarm_ns = exchange->now_ns + gossip_block_patience(&edge->blocks, edge->request.delta_bytes,
+                                                              exchange->options.deadline_ceiling_ns);
+    struct gossip_message message = gossip_packet_message(&edge->request, GOSSIP_XCHG);
+    gossip_edge_send(actions, edge, &message);
+    return BASE_OK;
+}
+
+static enum base_error start_blocks(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
+{
+    enum base_error error = BASE_OK;
+
+    for (size_t i = 0; i < exchange->n_edges && !error; i++) {
+        struct gossip_edge *edge = exchange->edges[i];
+        if (edge->state == GOSSIP_EDGE_RESYNC && gossip_edge_leads(exchange, edge) && !edge->request.held &&
+            exchange->now_ns >= edge->alarm_ns && actions->count < GOSSIP_EXCHANGE_ACTIONS / 2)
+            error = start_block(exchange, edge, actions);
+    }
+    return error;
 }
 
 struct gossip_edge *gossip_request_edge(const struct gossip_exchange *exchange)
@@ -53,25 +88,15 @@ struct gossip_edge *gossip_request_edge(const struct gossip_exchange *exchange)
 
 enum base_error gossip_request_pump(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
 {
-    if (exchange->active)
-        return BASE_OK;
-    struct gossip_edge *asked = gossip_request_edge(exchange);
+    struct gossip_edge *asked = exchange->active ? NULL : gossip_request_edge(exchange);
+    enum base_error error = BASE_OK;
+
     if (asked && exchange->now_ns >= exchange->round.retry_ns) {
-        enum base_error error = start_request(exchange, asked, actions);
-        if (error || exchange->active)
-            return error;
-        exchange->round.wanted = false; // our model is not finite: nothing to offer
+        error = start_request(exchange, asked, actions);
+        if (!error && !exchange->active)
+            exchange->round.wanted = false; // our model is not finite: nothing to offer
     }
-    for (size_t i = 0; i < exchange->n_edges; i++) {
-        struct gossip_edge *edge = exchange->edges[i];
-        if (edge->state == GOSSIP_EDGE_RESYNC && gossip_edge_leads(exchange, edge) &&
-            exchange->now_ns >= edge->alarm_ns) {
-            edge->alarm_ns =
-                exchange->now_ns + exchange->options.deadline_floor_ns; // if our model is not finite
-            return start_request(exchange, edge, actions);
-        }
-    }
-    return BASE_OK;
+    return error ? error : start_blocks(exchange, actions);
 }
 
 static bool same_transaction(const struct gossip_edge *edge, uint64_t epoch, uint64_t sequence)
@@ -88,7 +113,11 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
 
     if (booting != (form == GOSSIP_DELTA_BLOCK))
         return BASE_EFORMAT;
-    enum base_error error = gossip_averaging_prepare(exchange, edge, form, theirs->clock, &edge->answer);
+    size_t count = theirs->delta_bytes / sizeof(float);
+    if (booting && count == 0)
+        return BASE_EFORMAT;
+    enum base_error error =
+        gossip_averaging_prepare(exchange, edge, form, count, theirs->clock, &edge->answer);
     if (error == BASE_ESTATE) {
         exchange->totals.not_finite++;
         send_busy(edge, theirs->epoch, theirs->sequence, actions);
@@ -136,21 +165,19 @@ static bool loses_tie(struct gossip_exchange *exchange, struct gossip_edge *edge
 // Sync: their round is one that we have still to come to. Where our trainer waits for this very neighbour, it
 // is not: that would make both wait, each for a round of the other.
 static bool is_ahead_of_us(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
-                           unsigned form, uint64_t clock)
+                           uint64_t clock)
 {
-    if (!exchange->options.sync || form != GOSSIP_DELTA_SPARSE ||
-        (exchange->round.open && gossip_round_meets(exchange, edge)))
+    if (!exchange->options.sync || (exchange->round.open && gossip_round_meets(exchange, edge)))
         return false;
     return clock > exchange->clock && clock - exchange->clock <= PARK_AHEAD;
 }
 
 // While our own exchange is out. One order for all waiting, or it has circles: in sync who is further on
 // waits for who is behind, else the lower id for the higher one.
-static bool may_wait(const struct gossip_exchange *exchange, const struct gossip_edge *edge, unsigned form,
-                     uint64_t clock)
+static bool may_wait(const struct gossip_exchange *exchange, const struct gossip_edge *edge, uint64_t clock)
 {
     if (exchange->options.sync)
-        return form == GOSSIP_DELTA_SPARSE && clock > exchange->clock;
+        return clock > exchange->clock;
     return !gossip_edge_leads(exchange, edge);
 }
 
@@ -173,9 +200,11 @@ enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gos
         return BASE_OK;
     if (edge->state == GOSSIP_EDGE_IN_DOUBT)
         gossip_edge_settle(exchange, edge);
-    if (is_ahead_of_us(exchange, edge, theirs->form, theirs->clock))
+    if (theirs->form == GOSSIP_DELTA_BLOCK)
+        return answer_request(exchange, edge, theirs, actions);
+    if (is_ahead_of_us(exchange, edge, theirs->clock))
         return gossip_packet_keep(&edge->parked, theirs);
-    if (exchange->active && may_wait(exchange, edge, theirs->form, theirs->clock))
+    if (exchange->active && may_wait(exchange, edge, theirs->clock))
         return gossip_packet_keep(&edge->parked, theirs);
     if (exchange->active) {
         edge->busy++;
@@ -189,8 +218,8 @@ bool gossip_request_answerable(const struct gossip_exchange *exchange, const str
 {
     const struct gossip_packet *parked = &edge->parked;
 
-    return parked->held && !is_ahead_of_us(exchange, edge, parked->form, parked->clock) &&
-           !(exchange->active && may_wait(exchange, edge, parked->form, parked->clock));
+    return parked->held && !is_ahead_of_us(exchange, edge, parked->clock) &&
+           !(exchange->active && may_wait(exchange, edge, parked->clock));
 }
 
 enum base_error gossip_request_parked(struct gossip_exchange *exchange,
@@ -240,6 +269,8 @@ enum base_error gossip_request_answered(struct gossip_exchange *exchange, struct
     bool doubted = edge->state == GOSSIP_EDGE_IN_DOUBT;
     if (exchange->active == edge)
         gossip_deadline_learn(&edge->answers, exchange->now_ns - edge->sent_ns);
+    else if (!doubted && request->form == GOSSIP_DELTA_BLOCK)
+        gossip_block_learn(&edge->blocks, request->delta_bytes, exchange->now_ns - edge->sent_ns);
     gossip_edge_drop_request(exchange, edge);
     gossip_edge_settle(exchange, edge);
     edge->alarm_ns = 0;
@@ -272,7 +303,7 @@ void gossip_request_refused(struct gossip_exchange *exchange, struct gossip_edge
     edge->busy++;
     if (edge->state == GOSSIP_EDGE_IN_DOUBT)
         gossip_edge_settle(exchange, edge);
-    edge->alarm_ns = exchange->now_ns + retry_delay(exchange, edge, 2);
+    edge->alarm_ns = exchange->now_ns + retry_delay(exchange, edge, RETRY_DOUBLES);
     if (!gossip_round_meets(exchange, edge))
         return;
     exchange->round.retry_ns = exchange->now_ns + retry_delay(exchange, edge, exchange->round.retries++);

@@ -34,10 +34,13 @@ static void publish(struct gossip_exchange *exchange, const float *model, const 
 
     gossip_forces_take(exchange, model);
     if (exchange->second && second_moment) {
+        float largest = 0;
         for (size_t i = 0; i < count; i++) {
             float sum = second_moment[i] + exchange->pending_second[i];
             exchange->second[i] = sum > 0 ? sum : 0;
+            largest = exchange->second[i] > largest ? exchange->second[i] : largest;
         }
+        exchange->second_largest = largest;
         exchange->second_known = true;
     }
 }
@@ -49,7 +52,8 @@ static float pull_left(const struct gossip_exchange *exchange, const struct goss
 {
     uint64_t missed = exchange->rounds - edge->met, whole = PULL_TURNS * (uint64_t)exchange->n_edges;
 
-    if (missed <= whole || (exchange->options.keep_on_death && edge->state == GOSSIP_EDGE_DOWN))
+    if (missed <= whole ||
+        (exchange->options.on_death != GOSSIP_ON_DEATH_DROP && edge->state == GOSSIP_EDGE_DOWN))
         return 1;
     return missed - whole > 8 * whole ? 0 : exp2f(-2 * (float)(missed - whole) / (float)whole);
 }
@@ -163,19 +167,26 @@ static void take_vectors(struct gossip_exchange *exchange, const struct gossip_e
         publish(exchange, event->round.model, event->round.second_moment);
 }
 
+static void count_steps(struct gossip_exchange *exchange, uint64_t round, float step_scale)
+{
+    exchange->clock = round;
+    if (exchange->clock > exchange->age)
+        exchange->age = exchange->clock;
+    exchange->rounds++;
+    exchange->step_scale = step_scale;
+    exchange->progress += (double)step_scale;
+}
+
 void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_exchange_event *event)
 {
     BASE_ASSERT(!exchange->round.open && event->round.model && event->round.round >= 1);
     take_vectors(exchange, event);
-    exchange->clock = event->round.round;
-    if (exchange->clock > exchange->age)
-        exchange->age = exchange->clock;
-    exchange->rounds++;
+    if (!(exchange->reopens && event->round.round == exchange->clock))
+        count_steps(exchange, event->round.round, event->round.unusable ? 0 : event->round.step_scale);
+    exchange->reopens = false;
     exchange->idle = event->round.idle;
     if (event->round.pace_ns)
         exchange->pace_ns = event->round.pace_ns;
-    exchange->step_scale = event->round.step_scale;
-    exchange->progress += (double)event->round.step_scale;
     exchange->round.open = true;
     gossip_standing_told(exchange, (enum gossip_standing)event->round.standing);
     exchange->round.others = event->round.others;
@@ -193,6 +204,7 @@ void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_ex
     exchange->round.alone_ns = exchange->now_ns + exchange->options.deadline_ceiling_ns;
     gossip_round_follow(exchange);
     gossip_clocks_begin(exchange);
+    gossip_kept_fade(exchange);
 }
 
 void gossip_round_hurry(struct gossip_exchange *exchange, const struct gossip_edge *edge)
@@ -296,7 +308,9 @@ void gossip_exchange_adopt(struct gossip_exchange *exchange, const float *model,
         if (second_moment)
             memcpy(exchange->second, second_moment, bytes);
     }
+    gossip_plausible_learn(exchange);
     exchange->clock = exchange->age = round;
-    gossip_standing_adopted(exchange);
+    if (exchange->standing == GOSSIP_AWAY)
+        exchange->standing = GOSSIP_PRESENT;
     exchange->round.wanted = false;
 }

@@ -2,6 +2,7 @@
 #include "gossip/exchange/state.h"
 
 #include "base/hash.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,6 +98,7 @@ enum base_error gossip_sparse_prepare(struct gossip_exchange *exchange, struct g
     packet->saved = 0;
     edge->residual_energy = residual(exchange, &a, energy.a);
     edge->model_energy = energy.x;
+    exchange->norm = sqrt(energy.x > energy.a ? energy.x : energy.a);
     return BASE_OK;
 }
 
@@ -163,7 +165,7 @@ static void drop(const struct gossip_edge *edge, const struct gossip_pair *pair)
         free(pair->theirs_index);
 }
 
-enum base_error gossip_sparse_open(struct gossip_exchange *exchange, const struct gossip_edge *edge,
+enum base_error gossip_sparse_open(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                    const struct gossip_packet *mine,
                                    const struct gossip_exchange_message *theirs, struct gossip_pair *pair)
 {
@@ -173,6 +175,8 @@ enum base_error gossip_sparse_open(struct gossip_exchange *exchange, const struc
 
     *pair = (struct gossip_pair){0};
     enum base_error error = open_theirs(exchange, edge, theirs, &known, &pair->theirs);
+    if (!error && compress_reader_largest(&pair->theirs) > gossip_plausible_value(exchange->norm))
+        return gossip_plausible_refuse(exchange, edge);
     pair->list = exchange->chosen_of == mine;
     if (pair->list)
         pair->mine.entries = exchange->chosen.count;

@@ -63,7 +63,7 @@ static bool caught_up(const struct gossip_exchange *exchange)
 
     for (size_t i = 0; i < exchange->n_edges; i++) {
         const struct gossip_edge *edge = exchange->edges[i];
-        if (edge->state == GOSSIP_EDGE_DOWN)
+        if (edge->state != GOSSIP_EDGE_LIVE && edge->state != GOSSIP_EDGE_RESYNC)
             continue;
         if (edge->caught_up < asked_of(exchange, edge->missed) || edge->caught_up == 0)
             return false;
@@ -82,8 +82,12 @@ void gossip_standing_met(struct gossip_exchange *exchange, struct gossip_edge *e
         exchange->standing = GOSSIP_PRESENT;
 }
 
-void gossip_standing_adopted(struct gossip_exchange *exchange)
+void gossip_standing_adopted(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
-    if (exchange->standing == GOSSIP_AWAY)
+    if (exchange->standing != GOSSIP_AWAY)
+        return;
+    edge->missed = 0;
+    edge->caught_up = 1;
+    if (caught_up(exchange))
         exchange->standing = GOSSIP_PRESENT;
 }

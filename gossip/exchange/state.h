@@ -9,6 +9,7 @@
 #include "gossip/exchange/exchange.h"
 #include "gossip/exchange/merge.h"
 #include "gossip/exchange/packet.h"
+#include "gossip/exchange/plausible.h"
 
 struct gossip_edge {
     struct gossip_id peer;
@@ -37,12 +38,13 @@ struct gossip_edge {
     struct compress_history sent;     // indices of our latest committed packet that the peer remembers
     struct compress_history received; // of the peer's, where it wants them remembered
     uint64_t sent_ns;                 // when the request went out
-    uint64_t alarm_ns; // active: give up; hello, in doubt: ask again; boot: next block after BUSY
+    uint64_t alarm_ns; // active: give up; hello, in doubt: ask again; resync: give up the block, or the next
     uint8_t question;  // number of our latest HELLO question, 1..127
     uint8_t repeats;   // of it
     double residual_energy, model_energy; // |x - r - q|^2 and |x|^2 of the request
     struct gossip_deadline answers;
-    uint64_t exchanges, resyncs, replays, discards, busy, timeouts, mismatches;
+    struct gossip_blocks blocks;
+    uint64_t exchanges, resyncs, replays, discards, busy, timeouts, mismatches, implausible;
     uint8_t *stored; // memory of the latest export
 };
 
@@ -69,6 +71,7 @@ struct gossip_forces {
 struct gossip_kept { // the correction of an edge whose peer died
     struct gossip_id peer;
     float *correction; // [d]
+    unsigned left;     // FADE: rounds until nothing of it is left
 };
 
 struct gossip_exchange {
@@ -79,6 +82,8 @@ struct gossip_exchange {
     struct gossip_forces forces;
     float *second, *pending_second; // [d] published v and its corrections; NULL unless shared
     bool second_known;              // the trainer has published v
+    float second_largest;           // value of v
+    double norm;                    // |x| or |x - r|, the larger one, when they were last measured
     float *correction_sum; // [d] sum over edges of c, and of what is kept; NULL without drift correction
     struct compress_sparse chosen;         // scratch: what a packet is made from, and then says
     const struct gossip_packet *chosen_of; // that packet while the list is its own, else NULL
@@ -88,17 +93,18 @@ struct gossip_exchange {
     size_t n_edges;
     struct gossip_kept *kept;
     size_t n_kept;
-    struct gossip_edge *active; // has our one uncommitted exchange that is not in doubt
+    struct gossip_edge *active; // has our one uncommitted exchange of a round that is not in doubt
 
     uint64_t now_ns;
-    uint64_t clock;                      // round of the latest ROUND event
-    uint64_t age;                        // most rounds that the published model had behind it
-    uint64_t rounds;                     // ROUND events so far
-    float step_scale;                    // of that round
-    double progress;                     // sum of the step scales of all rounds
-    uint64_t pace_ns;                    // the latest that the trainer told
-    bool idle;                           // nobody need wait for us
-    bool frozen;                         // gossip_exchange_freeze
+    uint64_t clock;   // round of the latest ROUND event
+    uint64_t age;     // most rounds that the published model had behind it
+    uint64_t rounds;  // ROUND events so far
+    float step_scale; // of that round
+    double progress;  // sum of the step scales of all rounds
+    uint64_t pace_ns; // the latest that the trainer told
+    bool idle;        // nobody need wait for us
+    bool frozen;      // gossip_exchange_freeze
+    bool reopens;     // a checkpoint tells that the round `clock` was open: its steps are counted
     enum gossip_standing standing, told; // ours now; the latest that a ROUND event named
     struct {
         bool open;   // the trainer waits
@@ -139,10 +145,10 @@ uint64_t gossip_edge_patience(const struct gossip_exchange *exchange, const stru
 void gossip_edge_send(struct gossip_exchange_actions *actions, const struct gossip_edge *edge,
                       const struct gossip_message *message);
 
-// averaging.c. Fills `packet` with our side of an exchange (q, and the moment slice of round `slice_clock`).
-// BASE_ESTATE: our own model is not finite.
+// averaging.c. Fills `packet` with our side of an exchange (q, and the moment slice of round `slice_clock`;
+// or the next `count` elements of a RESYNC). BASE_ESTATE: our own model is not finite.
 enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                                         enum gossip_delta_form form, uint64_t slice_clock,
+                                         enum gossip_delta_form form, size_t count, uint64_t slice_clock,
                                          struct gossip_packet *packet) BASE_CHECK;
 // Applies one exchange from both sides' bytes, with the weight that `theirs` names: x, r, c, hash, seq.
 // `slice_clock`: the initiator's round. All is checked first: BASE_EFORMAT, BASE_ENOTFOUND (theirs needs
@@ -164,7 +170,7 @@ struct gossip_pair {
     float *sum;                          // or NULL, too: the trainer waits for the whole model
 };
 // BASE_OK: `pair` is to be applied.
-enum base_error gossip_sparse_open(struct gossip_exchange *exchange, const struct gossip_edge *edge,
+enum base_error gossip_sparse_open(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                    const struct gossip_packet *mine,
                                    const struct gossip_exchange_message *theirs,
                                    struct gossip_pair *pair) BASE_CHECK;
@@ -181,7 +187,9 @@ void gossip_sparse_shorten(const struct gossip_edge *edge, struct gossip_packet 
 struct gossip_run {
     size_t first, count;
 };
-struct gossip_run gossip_dense_block(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
+// The next block of a RESYNC, of `count` elements or all that are left.
+struct gossip_run gossip_dense_block(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
+                                     size_t count);
 enum base_error gossip_dense_prepare(const struct gossip_exchange *exchange, struct gossip_run block,
                                      struct gossip_packet *packet) BASE_CHECK;
 enum base_error gossip_dense_commit(struct gossip_exchange *exchange, struct gossip_edge *edge,
@@ -195,6 +203,7 @@ enum base_error gossip_moment_prepare(struct gossip_exchange *exchange, struct g
                                       struct gossip_packet *packet) BASE_CHECK;
 enum base_error gossip_moment_check(struct gossip_exchange *exchange, size_t count, const uint8_t *bytes,
                                     size_t n_bytes) BASE_CHECK;
+float gossip_moment_largest(size_t count, const uint8_t *bytes); // of a slice that was checked
 // Both were checked.
 void gossip_moment_apply(struct gossip_exchange *exchange, struct gossip_run slice, const uint8_t *mine,
                          const uint8_t *theirs);
@@ -237,7 +246,7 @@ void gossip_round_tell(struct gossip_exchange *exchange, struct gossip_exchange_
 // request.c. The edge that our own exchange of this round is to be asked for over, or NULL: none is wanted,
 // or not now, or the other end asks.
 struct gossip_edge *gossip_request_edge(const struct gossip_exchange *exchange);
-// Starts at most one exchange of our own: that of the round first, else the next block of a BOOT.
+// Starts what may be started: our exchange of the round, and the next block of every RESYNC.
 enum base_error gossip_request_pump(struct gossip_exchange *exchange,
                                     struct gossip_exchange_actions *actions) BASE_CHECK;
 // XCHG, XACK, BUSY.
@@ -272,6 +281,13 @@ bool gossip_clocks_wait(const struct gossip_exchange *exchange);
 // Those who are: not waited for before they have moved.
 void gossip_clocks_give_up(struct gossip_exchange *exchange);
 
+// plausible.c. The norm of the published model, where nothing has just measured it; what does not fit it is
+// counted and refused.
+void gossip_plausible_learn(struct gossip_exchange *exchange);
+enum base_error gossip_plausible_refuse(struct gossip_exchange *exchange,
+                                        struct gossip_edge *edge) BASE_CHECK;
+bool gossip_plausible_message(const struct gossip_message *message);
+
 // standing.c. What a ROUND event names; what of the common force an end applies to its own model, and whether
 // c learns from it; in a RESYNC: 1: we adopt the peer's block, -1: the peer ours, 0: both meet in the middle.
 void gossip_standing_told(struct gossip_exchange *exchange, enum gossip_standing standing);
@@ -280,10 +296,11 @@ bool gossip_standing_drifts(enum gossip_standing ours, enum gossip_standing thei
 int gossip_standing_adopts(enum gossip_standing ours, enum gossip_standing theirs);
 // An exchange over `edge` with a peer at `clock` is committed; a RESYNC in which this end adopted is over.
 void gossip_standing_met(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t clock);
-void gossip_standing_adopted(struct gossip_exchange *exchange);
+void gossip_standing_adopted(struct gossip_exchange *exchange, struct gossip_edge *edge);
 
 // kept.c. The edge's peer died: its correction outlives it. BASE_ENOMEM changes nothing.
 enum base_error gossip_kept_take(struct gossip_exchange *exchange, struct gossip_edge *edge) BASE_CHECK;
+void gossip_kept_fade(struct gossip_exchange *exchange); // a round has begun
 void gossip_kept_drop(struct gossip_exchange *exchange, const struct gossip_id *peer);
 
 // settle.c. HELLO: where the two ends stand, and what follows.

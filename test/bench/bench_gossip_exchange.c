@@ -50,7 +50,7 @@ static void run_prepare(void *context)
 {
     struct way *way = context;
     enum base_error error =
-        gossip_averaging_prepare(way->exchange, way->edge, GOSSIP_DELTA_SPARSE, 1, &way->edge->request);
+        gossip_averaging_prepare(way->exchange, way->edge, GOSSIP_DELTA_SPARSE, 0, 1, &way->edge->request);
     BASE_ASSERT(!error);
 }
 

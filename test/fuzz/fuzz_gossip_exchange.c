@@ -102,7 +102,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     options.bounded = mode & 32;
     options.max_delay = 1;
     options.clip = mode & 64 ? 1.5f : 0;
-    options.keep_on_death = mode & 128;
+    options.on_death = mode & 128 ? GOSSIP_ON_DEATH_FADE : GOSSIP_ON_DEATH_KEEP;
+    options.fade_rounds = 3;
     options.values = (enum kernels_format)(mode >> 1 & 7) % KERNELS_FORMATS;
     if (mode & 16) {
         enum base_error error = compress_filters_add(&options.filters, "same-keys", 2, NULL);

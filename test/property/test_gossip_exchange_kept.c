@@ -1,4 +1,4 @@
-// What a neighbour that died has left: its last pull outlives it where it is to (keep_on_death), through
+// What a neighbour that died has left: its last pull outlives it where it is to (on_death), through
 // checkpoints too, until the neighbour returns.
 #include "exchange_cases.h"
 
@@ -34,7 +34,7 @@ static struct net *trained(bool keep, uint64_t seed)
 {
     struct gossip_exchange_options options = defaults(false);
 
-    options.keep_on_death = keep;
+    options.on_death = keep ? GOSSIP_ON_DEATH_KEEP : GOSSIP_ON_DEATH_DROP;
     options.ratio = 0.25f;
     options.drift_gain = 2;
     struct net *net = net_create(NODES, D, TOPOLOGY_RING, seed, &options);

@@ -119,6 +119,18 @@ void net_destroy(struct net *net)
     free(net);
 }
 
+// One message after the other leaves a node.
+static uint64_t leaves(struct net *net, size_t from, size_t bytes)
+{
+    struct net_node *node = &net->node[from];
+
+    if (net->bandwidth == 0)
+        return net->now_ns;
+    uint64_t begins = node->free_ns > net->now_ns ? node->free_ns : net->now_ns;
+    node->free_ns = begins + bytes * 1000000000ull / net->bandwidth;
+    return node->free_ns;
+}
+
 static void post(struct net *net, size_t from, const struct gossip_exchange_action *action)
 {
     const struct gossip_message *message = &action->message;
@@ -141,8 +153,10 @@ static void post(struct net *net, size_t from, const struct gossip_exchange_acti
         memcpy(item->bytes + header_bytes, exchange->delta, delta);
     if (moment)
         memcpy(item->bytes + header_bytes + delta, exchange->moment, moment);
-    item->due_ns =
-        net->now_ns + net->delay_ns + (net->jitter_ns ? base_rng_below(&net->rng, net->jitter_ns) : 0);
+    item->due_ns = leaves(net, from, item->count) + net->delay_ns +
+                   (net->jitter_ns ? base_rng_below(&net->rng, net->jitter_ns) : 0);
+    net->node[from].bytes_out += item->count;
+    net->node[from].payload_out += delta;
     for (struct net_message *other = net->first; other; other = other->next) // a link keeps its order
         if (other->from == from && other->to == to && other->due_ns > item->due_ns)
             item->due_ns = other->due_ns;
@@ -164,6 +178,7 @@ enum base_error net_step(struct net *net, size_t node, struct gossip_exchange_ev
         } else {
             net->node[node].in_round = false;
             net->node[node].rounds_done++;
+            net->node[node].goes_on = actions.list[i].round;
         }
     }
     return error;
@@ -234,6 +249,9 @@ void net_round(struct net *net, size_t node, uint64_t round)
     event.round.weight = (float)topology_plan_weight(net->plan, node, round);
     event.round.pace_ns = at->pace_ns;
     event.round.idle = at->idle;
+    event.round.others = at->others;
+    event.round.unusable = at->unusable;
+    event.round.standing = (uint8_t)at->standing;
     event.round.step_scale = net->step_scale;
     event.round.model = at->x;
     event.round.second_moment = at->v;

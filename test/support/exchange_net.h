@@ -26,6 +26,11 @@ struct net_node {
     bool paused; // neither takes messages nor timers
     uint64_t pace_ns;
     bool idle;
+    bool others, unusable;           // of the next ROUND
+    enum gossip_standing standing;   // of the next ROUND
+    uint64_t goes_on;                // the round that the latest ROUND_DONE told
+    uint64_t free_ns;                // when its line is free again (bandwidth)
+    uint64_t bytes_out, payload_out; // whole messages; deltas and blocks alone
 };
 
 struct net;
@@ -40,6 +45,7 @@ struct net {
     double cut_chance;  // that a message cuts its link, and is lost with all else on it, instead of being
                         // delivered
     double loss_chance; // that a message is lost and its link stays: a sender out of memory
+    uint64_t bandwidth; // bytes a second that a node can send, all its links together; 0: any number
     size_t cuts;
     bool forgets; // nodes go back to older states: what then does not fit ends its link, as in the daemon
     // Sees every step with the actions that it led to, before they are carried out; may be NULL.

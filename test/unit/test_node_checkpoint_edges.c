@@ -50,7 +50,7 @@ static struct gossip_exchange *make_exchange(const struct net *net, size_t end)
                                                     .drift_correction = true,
                                                     .drift_gain = 2,
                                                     .drift_limit = 0.25f,
-                                                    .keep_on_death = true,
+                                                    .on_death = GOSSIP_ON_DEATH_KEEP,
                                                     .deadline_floor_ns = 1000000000,
                                                     .deadline_ceiling_ns = 2000000000};
     if (gossip_exchange_create(&options, &exchange, &why))

@@ -43,7 +43,8 @@ static void bench_create_as(struct bench *bench, bool keep_on_death, bool bounde
                                               .drift_correction = true,
                                               .drift_gain = 2,
                                               .drift_limit = 0.25f,
-                                              .keep_on_death = keep_on_death,
+                                              .on_death =
+                                                  keep_on_death ? GOSSIP_ON_DEATH_KEEP : GOSSIP_ON_DEATH_DROP,
                                               .bounded = bounded,
                                               .deadline_floor_ns = 1000000,
                                               .deadline_ceiling_ns = 1000000000};

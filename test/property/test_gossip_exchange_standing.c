@@ -1,0 +1,219 @@
+// Who was away, who is there, who has finished: a stale model moves no present one, a finished one is moved
+// by nobody, who is behind comes to the others; r stays the same on both ends and corrections stay opposite.
+#include "exchange_cases.h"
+#include "test/support/cpu_kernels.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { NODES = 8, D = 400, BEHIND = 3, FAR = 20, ROUNDS = 400, LEAVES = 100, RETURNS = 130 };
+
+static const float *model_of(const struct net *net, size_t node)
+{
+    return gossip_exchange_model(net->node[node].exchange);
+}
+
+static enum gossip_standing standing_of(const struct net *net, size_t node)
+{
+    struct gossip_exchange_totals totals;
+
+    gossip_exchange_totals(net->node[node].exchange, &totals);
+    return totals.standing;
+}
+
+static double distance(const struct net *net, size_t a, size_t b)
+{
+    double energy = 0;
+
+    for (size_t j = 0; j < D; j++)
+        energy += pow((double)model_of(net, a)[j] - (double)model_of(net, b)[j], 2);
+    return sqrt(energy);
+}
+
+// Local steps: the same for a node and a round in every run.
+static void train(struct net *net, size_t node, uint64_t round, float size)
+{
+    struct base_rng rng;
+
+    base_rng_seed(&rng, round * NODES + node);
+    for (size_t j = 0; j < D; j++)
+        net->node[node].x[j] += size * (float)base_rng_normal(&rng);
+}
+
+static void cut_off(struct net *net, size_t node, bool off)
+{
+    size_t peers[64], count = topology_plan_neighbours(net->plan, node, peers, 64);
+
+    for (size_t i = 0; i < count; i++)
+        (off ? net_unlink : net_link)(net, node, peers[i]);
+    net_settle(net, SECOND);
+}
+
+static struct net *fresh_net(enum topology_kind kind, uint64_t seed)
+{
+    struct gossip_exchange_options options = defaults(true);
+    struct net *net = net_create(NODES, D, kind, seed, &options);
+
+    net_link_all(net);
+    return net;
+}
+
+struct history {
+    uint64_t hash[ROUNDS + 1]; // of all models but that of BEHIND
+    uint64_t caught_up;        // round
+    double far, near;          // BEHIND from another one: as it came back, and in the end
+};
+
+static uint64_t hash_of_others(const struct net *net)
+{
+    uint64_t hash = 0;
+
+    for (size_t i = 0; i < NODES; i++)
+        if (i != BEHIND)
+            hash = hash * 31 + cpu_kernels()->apply->hash(model_of(net, i), D, 0, false);
+    return hash;
+}
+
+// BEHIND leaves, drifts far from all others, and comes back or does not.
+static void run(enum topology_kind kind, uint64_t seed, bool returns, struct history *history)
+{
+    struct net *net = fresh_net(kind, seed);
+
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        if (round == LEAVES)
+            cut_off(net, BEHIND, true);
+        if (round == RETURNS && returns) {
+            cut_off(net, BEHIND, false);
+            train(net, BEHIND, round, FAR);
+            gossip_exchange_standing(net->node[BEHIND].exchange, GOSSIP_AWAY);
+        }
+        for (size_t i = 0; i < NODES; i++)
+            if (i != BEHIND || round < LEAVES)
+                train(net, i, round, 0.1f);
+        net->node[BEHIND].paused = round >= LEAVES && !(returns && round >= RETURNS);
+        net_round_all(net, round);
+        history->hash[round] = hash_of_others(net);
+        if (round == RETURNS && returns)
+            history->far = distance(net, BEHIND, BEHIND + 1);
+        if (round >= RETURNS && standing_of(net, BEHIND) == GOSSIP_AWAY)
+            history->caught_up = round + 1;
+        assert_true(net_references_match(net));
+    }
+    history->near = distance(net, BEHIND, BEHIND + 1);
+    net_destroy(net);
+}
+
+// The others' models have the same bits as if it were still gone, until it has caught up; then it is among
+// them.
+static void test_a_stale_model_moves_nobody(void **state)
+{
+    uint64_t seed = net_seed(401);
+
+    (void)state;
+    for (size_t k = 0; k < 4; k++) {
+        struct history without = {0}, with = {0};
+        run(k % 2 ? TOPOLOGY_RING : TOPOLOGY_BUTTERFLY, seed + k, false, &without);
+        run(k % 2 ? TOPOLOGY_RING : TOPOLOGY_BUTTERFLY, seed + k, true, &with);
+        for (uint64_t round = 1; round < with.caught_up; round++)
+            assert_true(with.hash[round] == without.hash[round]);
+        printf("%.3g away, caught up after %llu rounds, %.3g away in the end\n", with.far,
+               (unsigned long long)(with.caught_up - RETURNS), with.near);
+        assert_in_range(with.caught_up, RETURNS + 1, RETURNS + 60);
+        assert_true(with.near < 0.1 * with.far);
+    }
+}
+
+// Nobody moves a finished model by a bit, not even its zeros, and whoever goes on comes to it.
+static void test_a_finished_model_stands_still(void **state)
+{
+    struct net *net = fresh_net(TOPOLOGY_BUTTERFLY, net_seed(402));
+    float last[D];
+
+    (void)state;
+    for (size_t i = 0; i < NODES; i++)
+        train(net, i, 0, 1);
+    for (size_t j = 0; j < D; j += 2)
+        net->node[BEHIND].x[j] = -0.0f;
+    memcpy(last, net->node[BEHIND].x, sizeof last);
+    net->node[BEHIND].standing = GOSSIP_FINISHED;
+    for (uint64_t round = 1; round <= 1000; round++) {
+        net_round_all(net, round);
+        assert_memory_equal(net->node[BEHIND].x, last, sizeof last);
+        assert_memory_equal(model_of(net, BEHIND), last, sizeof last);
+        assert_true(net_references_match(net));
+    }
+    for (size_t i = 0; i < NODES; i++)
+        assert_true(distance(net, i, BEHIND) < 1e-3);
+    for (size_t j = 0; j < D; j++)
+        for (size_t i = 0; i < NODES; i++)
+            assert_true(isfinite(net->node[i].correction[j]));
+    net_destroy(net);
+}
+
+// In a RESYNC of an end that was away and one that was not the first adopts the second's model, and counts
+// again. Where one has finished, the other adopts.
+static void test_who_is_behind_adopts(void **state)
+{
+    static const enum gossip_standing pairs[][2] = {{GOSSIP_AWAY, GOSSIP_PRESENT},
+                                                    {GOSSIP_PRESENT, GOSSIP_AWAY},
+                                                    {GOSSIP_AWAY, GOSSIP_FINISHED},
+                                                    {GOSSIP_FINISHED, GOSSIP_PRESENT}};
+
+    (void)state;
+    for (size_t k = 0; k < 4; k++) {
+        struct gossip_exchange_options options = defaults(true);
+        struct net *net = net_create(2, D, TOPOLOGY_RING, net_seed(403), &options);
+        size_t adopts = pairs[k][0] == GOSSIP_AWAY || (pairs[k][1] == GOSSIP_FINISHED) ? 0 : 1;
+        float given[D];
+        for (size_t i = 0; i < 2; i++) {
+            change_model(net, i);
+            net->node[i].standing = pairs[k][i];
+            net_round(net, i, 5000); // long after the start: the edge RESYNCs
+        }
+        memcpy(given, model_of(net, 1 - adopts), sizeof given);
+        net_link(net, 0, 1);
+        net_settle(net, SECOND);
+        struct gossip_edge_info info;
+        assert_int_equal(net_edge(net, 0, 1, &info)->state, GOSSIP_EDGE_LIVE);
+        assert_int_equal(net_count(net, COUNTER(resyncs)), 2);
+        assert_memory_equal(info.reference, given, sizeof given);
+        assert_memory_equal(model_of(net, 1 - adopts), given, sizeof given);
+        for (size_t j = 0; j < D; j++)
+            assert_float_equal(model_of(net, adopts)[j], given[j], 1e-5f);
+        assert_int_equal(standing_of(net, adopts), GOSSIP_PRESENT);
+        assert_true(net_references_match(net));
+        net_destroy(net);
+    }
+}
+
+// A correction learns nothing from a model that was away.
+static void test_absence_is_no_drift(void **state)
+{
+    struct net *net = linked_net(2, D, true, net_seed(404));
+    struct gossip_edge_info info;
+    float before[D];
+
+    (void)state;
+    for (uint64_t round = 1; round <= 20; round++)
+        net_round_all(net, round);
+    memcpy(before, net_edge(net, 0, 1, &info)->correction, sizeof before);
+    gossip_exchange_standing(net->node[1].exchange, GOSSIP_AWAY);
+    change_model(net, 1);
+    net_round_all(net, 21);
+    assert_int_equal(net_edge(net, 0, 1, &info)->exchanges, 21);
+    assert_memory_equal(info.correction, before, sizeof before);
+    assert_true(net_references_match(net));
+    net_destroy(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_stale_model_moves_nobody),
+        cmocka_unit_test(test_a_finished_model_stands_still),
+        cmocka_unit_test(test_who_is_behind_adopts),
+        cmocka_unit_test(test_absence_is_no_drift),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
