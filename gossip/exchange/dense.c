@@ -192,7 +192,8 @@ enum base_error gossip_moment_check(struct gossip_exchange *exchange, size_t cou
 }
 
 // v += (Q(v_j) - Q(v_i)) / 2 on one slice: the sum over the two ends stays, like that of x. Never below zero,
-// where the coarse scale of Q would take a small v: the optimiser draws its root.
+// where the coarse scale of Q would take a small v: the optimiser draws its root. Before the first round of a
+// resumed node its v is not known here, and what an answer of before the stop brings waits for it.
 void gossip_moment_apply(struct gossip_exchange *exchange, struct gossip_run slice, const uint8_t *mine,
                          const uint8_t *theirs)
 {
@@ -207,10 +208,10 @@ void gossip_moment_apply(struct gossip_exchange *exchange, struct gossip_run sli
             error = read_moments(&window[1], theirs, done, count);
         BASE_ASSERT(!error); // they were checked
         for (size_t i = 0; i < count; i++) {
-            float before = second[i], after = before + 0.5f * (window[1].value[i] - window[0].value[i]);
-            after = after > 0 ? after : 0;
+            float force = 0.5f * (window[1].value[i] - window[0].value[i]);
+            float before = second[i], after = before + force > 0 ? before + force : 0;
             second[i] = after;
-            pending[i] += after - before;
+            pending[i] += exchange->second_known ? after - before : force;
         }
     }
 }

@@ -26,6 +26,16 @@ void gossip_edge_free(const struct gossip_exchange *exchange, struct gossip_edge
     free(edge);
 }
 
+// In the order of their ids, so that sums over edges have the same bits however they came.
+static void insert(struct gossip_exchange *exchange, struct gossip_edge *edge)
+{
+    size_t at = exchange->n_edges++;
+
+    for (; at > 0 && gossip_id_compare(&exchange->edges[at - 1]->peer, &edge->peer) > 0; at--)
+        exchange->edges[at] = exchange->edges[at - 1];
+    exchange->edges[at] = edge;
+}
+
 enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct gossip_id *peer,
                                 struct gossip_edge **edge)
 {
@@ -49,7 +59,7 @@ enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct g
         goto out;
     memcpy(fresh->reference, exchange->options.start, count * sizeof *fresh->reference);
     exchange->edges = edges;
-    exchange->edges[exchange->n_edges++] = fresh;
+    insert(exchange, fresh);
     *edge = fresh;
     return BASE_OK;
 out:
@@ -66,7 +76,9 @@ void gossip_edge_remove(struct gossip_exchange *exchange, struct gossip_edge *ed
     gossip_forces_inherit(&exchange->forces, &edge->answer);
     for (size_t i = 0; i < exchange->n_edges; i++)
         if (exchange->edges[i] == edge) {
-            exchange->edges[i] = exchange->edges[--exchange->n_edges];
+            exchange->n_edges--;
+            memmove(&exchange->edges[i], &exchange->edges[i + 1],
+                    (exchange->n_edges - i) * sizeof *exchange->edges);
             break;
         }
     gossip_edge_free(exchange, edge);
@@ -83,6 +95,7 @@ void gossip_edge_sum_corrections(struct gossip_exchange *exchange)
 {
     size_t count = exchange->options.parameters;
 
+    exchange->summed = false;
     memset(exchange->correction_sum, 0, count * sizeof *exchange->correction_sum);
     for (size_t e = 0; e < exchange->n_edges; e++)
         add_to(exchange->correction_sum, exchange->edges[e]->correction, count);
@@ -134,6 +147,8 @@ bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct goss
 void gossip_edge_settle(const struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
     edge->state = edge->resync_offset == exchange->options.parameters ? GOSSIP_EDGE_LIVE : GOSSIP_EDGE_RESYNC;
+    if (edge->state == GOSSIP_EDGE_RESYNC && !edge->request.held)
+        edge->alarm_ns = 0; // the next block goes at once
 }
 
 bool gossip_edge_asks(const struct gossip_edge *edge)

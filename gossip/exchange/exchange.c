@@ -56,7 +56,10 @@ static enum base_error on_link_up(struct gossip_exchange *exchange, const struct
     edge->parked.held = false;
     edge->silent = false;
     gossip_clocks_link(edge);
-    gossip_settle_greet(exchange, edge, actions);
+    edge->linked = true;
+    edge->state = GOSSIP_EDGE_DOWN;
+    if (exchange->now_ns >= edge->barred_ns)
+        gossip_settle_greet(exchange, edge, actions);
     return BASE_OK;
 }
 
@@ -64,6 +67,7 @@ static void on_link_down(struct gossip_exchange *exchange, struct gossip_edge *e
 {
     if (!edge)
         return;
+    edge->linked = false;
     edge->state = GOSSIP_EDGE_DOWN;
     edge->parked.held = false;
     if (exchange->active == edge)
@@ -107,6 +111,8 @@ static void on_timer(struct gossip_exchange *exchange, struct gossip_exchange_ac
     }
     for (size_t i = 0; i < exchange->n_edges && actions->count < GOSSIP_EXCHANGE_ACTIONS / 2; i++) {
         struct gossip_edge *edge = exchange->edges[i];
+        if (gossip_plausible_barred(edge) && exchange->now_ns >= edge->barred_ns)
+            gossip_settle_greet(exchange, edge, actions);
         if (exchange->now_ns < edge->alarm_ns)
             continue;
         if (gossip_edge_asks(edge))
@@ -195,6 +201,8 @@ uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange)
         bool leads = edge->state == GOSSIP_EDGE_RESYNC && gossip_edge_leads(exchange, edge);
         if (gossip_edge_asks(edge) || leads)
             next = sooner(next, edge->alarm_ns);
+        if (gossip_plausible_barred(edge))
+            next = sooner(next, edge->barred_ns);
         if (gossip_request_answerable(exchange, edge))
             next = exchange->now_ns; // more of them than one step answers
     }

@@ -155,6 +155,7 @@ struct gossip_edge_info {
     struct gossip_id peer;
     enum gossip_edge_state state;
     uint64_t epoch, sequence, clock; // clock: the latest round that met over this edge
+    uint64_t resync_offset;          // elements that RESYNC has covered; all of them when LIVE
     uint64_t exchanges, resyncs, replays, discards, busy, timeouts, mismatches, implausible; // since start
     uint64_t answer_median_ns, deadline_ns;
     const float *reference, *correction; // [d], borrowed until the next step; correction may be NULL

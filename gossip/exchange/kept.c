@@ -101,6 +101,7 @@ enum base_error gossip_exchange_keep(struct gossip_exchange *exchange, const str
         return BASE_ENOMEM;
     }
     memcpy(copy, correction, count * sizeof *copy);
-    gossip_edge_sum_corrections(exchange);
+    if (!exchange->summed)
+        gossip_edge_sum_corrections(exchange);
     return BASE_OK;
 }

@@ -1,37 +1,33 @@
 // What may come in: nothing that is absurd beside what this node holds itself. A member that breaks, or lies,
 // with numbers that are finite and huge would else make every model worthless within some exchanges.
-#include "gossip/exchange/plausible.h"
-
 #include "gossip/exchange/state.h"
-#include <float.h>
-#include <math.h>
 
-float gossip_plausible_value(double norm)
-{
-    double scale = norm > 1 ? norm : 1; // of a model that begins at zero nothing is known yet
-
-    return scale < (double)FLT_MAX / GOSSIP_PLAUSIBLE ? (float)(GOSSIP_PLAUSIBLE * scale) : FLT_MAX;
-}
-
-double gossip_plausible_norm(const float *values, size_t count)
-{
-    double energy = 0;
-
-    for (size_t i = 0; i < count; i++)
-        energy += (double)values[i] * (double)values[i];
-    return isfinite(energy) ? sqrt(energy) : 0;
-}
+#define BARRED_DOUBLES 16u
 
 void gossip_plausible_learn(struct gossip_exchange *exchange)
 {
     exchange->norm = gossip_plausible_norm(exchange->model, exchange->options.parameters);
 }
 
+// Its sender is not met again for a while, and for twice as long after every other time: what is refused is
+// half applied at the other end, so that absurd numbers would come nearer with each try.
 enum base_error gossip_plausible_refuse(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
+    uint64_t times = edge->implausible < BARRED_DOUBLES ? edge->implausible : BARRED_DOUBLES;
+
+    edge->barred_ns = exchange->now_ns + (exchange->options.deadline_ceiling_ns << times);
+    edge->state = GOSSIP_EDGE_DOWN;
+    edge->parked.held = false;
+    if (exchange->active == edge)
+        exchange->active = NULL;
     edge->implausible++;
     exchange->totals.implausible++;
     return BASE_EFORMAT;
+}
+
+bool gossip_plausible_barred(const struct gossip_edge *edge)
+{
+    return edge->linked && edge->state == GOSSIP_EDGE_DOWN;
 }
 
 bool gossip_plausible_message(const struct gossip_message *message)

@@ -21,6 +21,7 @@ void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t at
         .epoch = edge->epoch,
         .sequence = edge->sequence,
         .clock = edge->clock,
+        .resync_offset = edge->resync_offset,
         .exchanges = edge->exchanges,
         .resyncs = edge->resyncs,
         .replays = edge->replays,
@@ -64,7 +65,7 @@ const float *gossip_exchange_correction(const struct gossip_exchange *exchange)
 
 // How far the node and the edge have come, as the drift correction counts it, so that a node that was stopped
 // goes on as if it had not been.
-#define PROGRESS_BYTES (1 + 2 * 8 + 4 + 3 * 8 + 2 * 4)
+#define PROGRESS_BYTES (1 + 2 * 8 + 4 + 3 * 8 + 2 * 4 + 1)
 
 static void write_double(struct base_writer *writer, double value)
 {
@@ -83,6 +84,27 @@ static double read_double(struct base_reader *reader)
     return value;
 }
 
+// The sum of all corrections has rounding errors of its own, by which two runs would differ: it travels with
+// the first edge.
+static bool carries_sum(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return exchange->correction_sum && edge == exchange->edges[0];
+}
+
+static void restore_sum(struct gossip_exchange *exchange, struct base_reader *reader)
+{
+    size_t bytes = exchange->options.parameters * sizeof *exchange->correction_sum;
+    const uint8_t *sum = base_read_bytes(reader, bytes);
+
+    if (!sum || !exchange->correction_sum)
+        return;
+    memcpy(exchange->correction_sum, sum, bytes);
+    exchange->summed =
+        exchange->options.kernels->apply->finite(exchange->correction_sum, exchange->options.parameters);
+    if (!exchange->summed)
+        gossip_edge_sum_corrections(exchange);
+}
+
 static void store_progress(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
                            struct base_writer *writer)
 {
@@ -95,6 +117,10 @@ static void store_progress(const struct gossip_exchange *exchange, const struct 
     write_double(writer, edge->prepared);
     base_write_f32(writer, edge->since);
     base_write_f32(writer, edge->absence);
+    base_write_u8(writer, carries_sum(exchange, edge));
+    if (carries_sum(exchange, edge))
+        base_write_bytes(writer, exchange->correction_sum,
+                         exchange->options.parameters * sizeof *exchange->correction_sum);
 }
 
 static bool is_count(double value)
@@ -114,6 +140,8 @@ static enum base_error restore_progress(struct gossip_exchange *exchange, struct
     edge->prepared = read_double(reader);
     edge->since = base_read_f32(reader);
     edge->absence = base_read_f32(reader);
+    if (base_read_u8(reader) != 0)
+        restore_sum(exchange, reader);
     if (reader->failed || open > 1 || clock > GOSSIP_PLAUSIBLE_COUNT || !is_count((double)step_scale) ||
         !is_count(progress) || !is_count(edge->progress) || !is_count(edge->prepared) ||
         !is_count((double)edge->since) || !is_count((double)edge->absence))
@@ -132,6 +160,8 @@ enum base_error gossip_exchange_export(struct gossip_exchange *exchange, size_t 
     struct gossip_edge *edge = exchange->edges[at];
     size_t bytes = gossip_packet_stored_bytes(&edge->request) + gossip_packet_stored_bytes(&edge->answer) +
                    PROGRESS_BYTES;
+    if (carries_sum(exchange, edge))
+        bytes += exchange->options.parameters * sizeof *exchange->correction_sum;
     uint8_t *stored = malloc(bytes);
 
     if (!stored)
@@ -200,10 +230,10 @@ enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
         gossip_edge_remove(exchange, edge);
         return error;
     }
-    if (edge->correction && record->correction)
-        for (size_t i = 0; i < count; i++) {
-            edge->correction[i] = record->correction[i];
-            exchange->correction_sum[i] += record->correction[i];
-        }
+    if (edge->correction && record->correction) {
+        memcpy(edge->correction, record->correction, count * sizeof *edge->correction);
+        if (!exchange->summed)
+            gossip_edge_sum_corrections(exchange);
+    }
     return BASE_OK;
 }

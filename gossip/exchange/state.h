@@ -9,11 +9,12 @@
 #include "gossip/exchange/exchange.h"
 #include "gossip/exchange/merge.h"
 #include "gossip/exchange/packet.h"
-#include "gossip/exchange/plausible.h"
+#include "gossip/plausible.h"
 
 struct gossip_edge {
     struct gossip_id peer;
     enum gossip_edge_state state;
+    bool linked;              // also while it is barred
     bool silent;              // did not come to a round in time; skipped until it says something
     bool told;                // has been told our clock
     bool heard, late;         // `round` is known; it kept us waiting in vain and has not moved since
@@ -38,9 +39,10 @@ struct gossip_edge {
     struct compress_history sent;     // indices of our latest committed packet that the peer remembers
     struct compress_history received; // of the peer's, where it wants them remembered
     uint64_t sent_ns;                 // when the request went out
-    uint64_t alarm_ns; // active: give up; hello, in doubt: ask again; resync: give up the block, or the next
-    uint8_t question;  // number of our latest HELLO question, 1..127
-    uint8_t repeats;   // of it
+    uint64_t alarm_ns;  // active: give up; hello, in doubt: ask again; resync: give up the block, or the next
+    uint64_t barred_ns; // what it sent was absurd: until then it is down whatever its link is
+    uint8_t question;   // number of our latest HELLO question, 1..127
+    uint8_t repeats;    // of it
     double residual_energy, model_energy; // |x - r - q|^2 and |x|^2 of the request
     struct gossip_deadline answers;
     struct gossip_blocks blocks;
@@ -84,6 +86,7 @@ struct gossip_exchange {
     bool second_known;              // the trainer has published v
     float second_largest;           // value of v
     double norm;                    // |x| or |x - r|, the larger one, when they were last measured
+    bool summed;                    // restored from a checkpoint as it was, rounding errors and all
     float *correction_sum; // [d] sum over edges of c, and of what is kept; NULL without drift correction
     struct compress_sparse chosen;         // scratch: what a packet is made from, and then says
     const struct gossip_packet *chosen_of; // that packet while the list is its own, else NULL
@@ -286,6 +289,7 @@ void gossip_clocks_give_up(struct gossip_exchange *exchange);
 void gossip_plausible_learn(struct gossip_exchange *exchange);
 enum base_error gossip_plausible_refuse(struct gossip_exchange *exchange,
                                         struct gossip_edge *edge) BASE_CHECK;
+bool gossip_plausible_barred(const struct gossip_edge *edge); // linked, and not met until barred_ns
 bool gossip_plausible_message(const struct gossip_message *message);
 
 // standing.c. What a ROUND event names; what of the common force an end applies to its own model, and whether

@@ -1,5 +1,6 @@
 // Fills vectors block by block from whoever is there to give. One donor is asked at a time, a few blocks
 // ahead; when it dies, lies or keeps silent the next one goes on where it stopped.
+#include "gossip/plausible.h"
 #include "gossip/snapshot/blocks.h"
 #include "gossip/snapshot/snapshot.h"
 
@@ -9,7 +10,6 @@
 #include <string.h>
 
 #define DONORS_MOST 256u
-#define CLOCK_MOST  (UINT64_MAX >> 1) // rounds and steps are counted on from what a donor tells
 
 enum block_state { BLOCK_MISSING, BLOCK_ASKED, BLOCK_DONE };
 
@@ -31,8 +31,31 @@ struct gossip_joiner {
     size_t n_givers;
     struct giver *giver; // in use, or NULL
     uint64_t since_ns;   // latest block, or ask after an idle time
+    bool begun;
+    uint64_t fed_ns;           // latest block of anybody, or the beginning
+    float limit[GOSSIP_PARTS]; // of the values of each part
     uint64_t round, step, bytes;
 };
+
+static float largest_of(const float *values, size_t count)
+{
+    float largest = 0;
+
+    for (size_t i = 0; values && i < count; i++)
+        largest = values[i] > largest && isfinite(values[i]) ? values[i] : largest;
+    return largest;
+}
+
+// What the vectors hold so far is all that this node knows of how large a model is.
+static void learn_limits(struct gossip_joiner *joiner)
+{
+    const size_t count = joiner->options.parameters;
+    const double norm = gossip_plausible_norm(joiner->into.part[GOSSIP_PART_MODEL], count);
+    const float second = largest_of(joiner->into.part[GOSSIP_PART_SECOND], count);
+
+    joiner->limit[GOSSIP_PART_MODEL] = joiner->limit[GOSSIP_PART_OUTER] = gossip_plausible_value(norm);
+    joiner->limit[GOSSIP_PART_SECOND] = gossip_plausible_value((double)second);
+}
 
 enum base_error gossip_joiner_create(const struct gossip_joiner_options *options,
                                      struct gossip_joiner **joiner)
@@ -55,6 +78,7 @@ enum base_error gossip_joiner_create(const struct gossip_joiner_options *options
         memset(fresh->state + p * fresh->blocks, wanted ? BLOCK_MISSING : BLOCK_DONE, fresh->blocks);
         fresh->total += wanted ? fresh->blocks : 0;
     }
+    learn_limits(fresh);
     *joiner = fresh;
     return BASE_OK;
 }
@@ -145,18 +169,23 @@ static struct giver *pick_giver(struct gossip_joiner *joiner)
     return best;
 }
 
-static bool fits_hash(const struct gossip_snapshot_tell *tell)
+static bool fits_hash(const struct gossip_snapshot_tell *tell, float limit)
 {
     uint64_t hash = 0;
 
     for (size_t i = 0; i < tell->values_bytes / sizeof(float); i++) {
         float value;
         memcpy(&value, tell->values + i * sizeof value, sizeof value);
-        if (!isfinite(value) || (tell->part == GOSSIP_PART_SECOND && value < 0))
+        if (!(fabsf(value) <= limit) || (tell->part == GOSSIP_PART_SECOND && value < 0))
             return false; // the optimiser draws the root of a second moment
         hash += base_hash_element(i, value);
     }
     return hash == tell->hash;
+}
+
+static bool is_within(uint64_t count, uint64_t limit)
+{
+    return count <= (limit > 0 ? limit : GOSSIP_PLAUSIBLE_COUNT);
 }
 
 static bool fits(const struct gossip_joiner *joiner, const struct gossip_snapshot_tell *tell)
@@ -166,7 +195,8 @@ static bool fits(const struct gossip_joiner *joiner, const struct gossip_snapsho
             return false;
     return tell->part < GOSSIP_PARTS && joiner->into.part[tell->part] && tell->block < joiner->blocks &&
            tell->values_bytes == block_length(joiner->options.parameters, tell->block) * sizeof(float) &&
-           tell->round <= CLOCK_MOST && tell->step <= CLOCK_MOST && fits_hash(tell);
+           is_within(tell->round, joiner->options.round_limit) &&
+           is_within(tell->step, joiner->options.step_limit) && fits_hash(tell, joiner->limit[tell->part]);
 }
 
 static void take_block(struct gossip_joiner *joiner, const struct gossip_snapshot_tell *tell, uint64_t now_ns)
@@ -180,7 +210,7 @@ static void take_block(struct gossip_joiner *joiner, const struct gossip_snapsho
            tell->values_bytes);
     joiner->done++;
     joiner->bytes += tell->values_bytes;
-    joiner->since_ns = now_ns;
+    joiner->since_ns = joiner->fed_ns = now_ns;
     joiner->round = tell->round > joiner->round ? tell->round : joiner->round;
     joiner->step = tell->step > joiner->step ? tell->step : joiner->step;
 }
@@ -209,6 +239,9 @@ enum base_error gossip_joiner_tell(struct gossip_joiner *joiner, const struct go
 bool gossip_joiner_next(struct gossip_joiner *joiner, uint64_t now_ns, struct gossip_id *peer,
                         struct gossip_message *ask)
 {
+    if (!joiner->begun)
+        joiner->fed_ns = now_ns;
+    joiner->begun = true;
     if (joiner->giver && joiner->asked > 0 && now_ns - joiner->since_ns >= joiner->options.patience_ns) {
         joiner->giver->given_up_ns = now_ns;
         joiner->giver->snapshot = 0;
@@ -233,9 +266,22 @@ bool gossip_joiner_next(struct gossip_joiner *joiner, uint64_t now_ns, struct go
     return true;
 }
 
+static bool may_starve(const struct gossip_joiner *joiner)
+{
+    return joiner->begun && joiner->options.starve_ns > 0 && joiner->done < joiner->total;
+}
+
 uint64_t gossip_joiner_deadline(const struct gossip_joiner *joiner)
 {
-    return joiner->asked > 0 ? joiner->since_ns + joiner->options.patience_ns : UINT64_MAX;
+    uint64_t patience_ns = joiner->asked > 0 ? joiner->since_ns + joiner->options.patience_ns : UINT64_MAX;
+    uint64_t starved_ns = may_starve(joiner) ? joiner->fed_ns + joiner->options.starve_ns : UINT64_MAX;
+
+    return patience_ns < starved_ns ? patience_ns : starved_ns;
+}
+
+bool gossip_joiner_starved(const struct gossip_joiner *joiner, uint64_t now_ns)
+{
+    return may_starve(joiner) && now_ns - joiner->fed_ns >= joiner->options.starve_ns;
 }
 
 bool gossip_joiner_complete(const struct gossip_joiner *joiner, uint64_t *round, uint64_t *step)

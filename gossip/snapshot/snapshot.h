@@ -46,9 +46,11 @@ struct gossip_joiner;
 struct gossip_joiner_options {
     size_t parameters;
     const struct gossip_snapshot_vectors
-        *into;            // parts that are NULL are not asked for; written block by block
-    uint64_t patience_ns; // without a block: the next donor
-    uint64_t seed;        // whom to ask first: another one at every joiner
+        *into;                        // parts that are NULL are not asked for; written block by block
+    uint64_t patience_ns;             // without a block: the next donor
+    uint64_t starve_ns;               // without a block of anybody: gossip_joiner_starved; 0: never
+    uint64_t round_limit, step_limit; // beyond these a donor lies; 0: none
+    uint64_t seed;                    // whom to ask first: another one at every joiner
 };
 enum base_error gossip_joiner_create(const struct gossip_joiner_options *options,
                                      struct gossip_joiner **joiner) BASE_CHECK;
@@ -56,10 +58,14 @@ void gossip_joiner_destroy(struct gossip_joiner *joiner);
 // Who could give: linked neighbours with complete state. A donor that is in use stays in use.
 void gossip_joiner_donor_up(struct gossip_joiner *joiner, const struct gossip_id *peer, uint64_t now_ns);
 void gossip_joiner_donor_down(struct gossip_joiner *joiner, const struct gossip_id *peer, uint64_t now_ns);
-// A block. BASE_EFORMAT: it does not fit its hash, its place or this model, or holds what no model may (the
+// A block. BASE_EFORMAT: it does not fit its hash, its place or this model, or holds what no model may or
+// what is absurd beside what `into` held when the joiner was made, or a round or step beyond the limits (the
 // donor is not asked again; close it). Blocks that nobody waits for are passed over.
 enum base_error gossip_joiner_tell(struct gossip_joiner *joiner, const struct gossip_id *peer,
                                    const struct gossip_snapshot_tell *tell, uint64_t now_ns) BASE_CHECK;
+// True: nobody has given a block for starve_ns, so that the owner had better choose anew whom to ask, or go
+// on with what it has.
+bool gossip_joiner_starved(const struct gossip_joiner *joiner, uint64_t now_ns);
 // What to send next; false: nothing now. A few blocks are asked for ahead.
 bool gossip_joiner_next(struct gossip_joiner *joiner, uint64_t now_ns, struct gossip_id *peer,
                         struct gossip_message *ask);

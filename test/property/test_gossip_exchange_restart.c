@@ -268,7 +268,8 @@ static void take_indices_away(struct saved *saved)
     memcpy(longer, at, PAYLOAD + HEADER_BYTES);
     longer[PAYLOAD] = (uint8_t)(KERNELS_INT8 | SAME_KEYS << 4);
     longer[PAYLOAD + 1] = 0;
-    memcpy(longer + PAYLOAD + HEADER_BYTES + HASH_BYTES, packet + HEADER_BYTES + index_bytes, value_bytes);
+    memcpy(longer + PAYLOAD + HEADER_BYTES + HASH_BYTES, packet + HEADER_BYTES + index_bytes,
+           saved->record.transactions_bytes - PAYLOAD - HEADER_BYTES - index_bytes); // and all behind it
     struct base_writer writer = base_writer_of(longer + DELTA_BYTES, 4);
     base_write_u32(&writer, (uint32_t)(HEADER_BYTES + HASH_BYTES + value_bytes));
     saved->record.transactions_bytes += HASH_BYTES - index_bytes;

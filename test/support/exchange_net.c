@@ -156,7 +156,7 @@ static void post(struct net *net, size_t from, const struct gossip_exchange_acti
     item->due_ns = leaves(net, from, item->count) + net->delay_ns +
                    (net->jitter_ns ? base_rng_below(&net->rng, net->jitter_ns) : 0);
     net->node[from].bytes_out += item->count;
-    net->node[from].payload_out += delta;
+    net->node[from].payload_out += delta + moment;
     for (struct net_message *other = net->first; other; other = other->next) // a link keeps its order
         if (other->from == from && other->to == to && other->due_ns > item->due_ns)
             item->due_ns = other->due_ns;

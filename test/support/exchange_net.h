@@ -30,7 +30,7 @@ struct net_node {
     enum gossip_standing standing;   // of the next ROUND
     uint64_t goes_on;                // the round that the latest ROUND_DONE told
     uint64_t free_ns;                // when its line is free again (bandwidth)
-    uint64_t bytes_out, payload_out; // whole messages; deltas and blocks alone
+    uint64_t bytes_out, payload_out; // whole messages; deltas, blocks and moments alone
 };
 
 struct net;

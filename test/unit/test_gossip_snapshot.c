@@ -14,7 +14,7 @@
 
 #define SECOND 1000000000ull
 
-enum { D = 2 * LIMIT_SNAPSHOT_BLOCK + 77, BLOCKS = 3, PATIENCE_S = 5 };
+enum { D = 2 * LIMIT_SNAPSHOT_BLOCK + 77, BLOCKS = 3, PATIENCE_S = 5, STARVES_S = 20 };
 
 struct vectors {
     float model[D], outer[D], second[D];
@@ -30,7 +30,7 @@ static struct vectors *vectors_create(float factor)
     struct vectors *v = malloc(sizeof *v);
     assert_non_null(v);
     for (size_t i = 0; i < D; i++) {
-        v->model[i] = factor * (float)i;
+        v->model[i] = factor * (float)(i % 1000);
         v->outer[i] = -factor;
         v->second[i] = factor * factor;
     }
@@ -91,7 +91,7 @@ static void asks_wait_for_a_copy_and_are_answered_from_it(void **state)
     assert_int_equal(tell->step, 70);
     float values[77];
     memcpy(values, tell->values, sizeof values);
-    assert_true(values[76] == 2 * (float)(D - 1));
+    assert_true(values[76] == 2 * (float)((D - 1) % 1000));
     assert_true(tell->hash == base_hash_vector(values, 77));
     assert_true(gossip_donor_waiting(donor, &peer, &answer));
     assert_int_equal(peer.bytes[0], 3);
@@ -200,8 +200,12 @@ static void joining_create(struct joining *j)
     j->into = vectors_create(0);
     j->from = vectors_create(3);
     j->view = view_of(j->into, 0);
-    const struct gossip_joiner_options options = {
-        .parameters = D, .into = &j->view, .patience_ns = PATIENCE_S * SECOND};
+    const struct gossip_joiner_options options = {.parameters = D,
+                                                  .into = &j->view,
+                                                  .patience_ns = PATIENCE_S * SECOND,
+                                                  .starve_ns = STARVES_S * SECOND,
+                                                  .round_limit = 1000,
+                                                  .step_limit = 10000};
     assert_int_equal(gossip_joiner_create(&options, &j->joiner), BASE_OK);
 }
 
@@ -262,7 +266,7 @@ static void a_joiner_asks_ahead_and_completes(void **state)
     (void)state;
     joining_create(&j);
     assert_false(gossip_joiner_next(j.joiner, 0, &peer, &asks[0])); // nobody is there
-    assert_true(gossip_joiner_deadline(j.joiner) == UINT64_MAX);
+    assert_true(gossip_joiner_deadline(j.joiner) == STARVES_S * SECOND);
     donor_up(&j, 2, true);
     while (next < BLOCKS * GOSSIP_PARTS) {
         while (gossip_joiner_next(j.joiner, 0, &peer, &asks[n]))
@@ -377,8 +381,17 @@ static void lie(struct gossip_snapshot_tell *told, size_t how, float values[77])
     case 10:
         values[3] = -1;
         break;
+    case 11:
+        values[3] = 1e30f; // finite, and beside a vector of zeros absurd
+        break;
+    case 12:
+        told->round = 1001;
+        break;
+    case 13:
+        told->step = 10001;
+        break;
     }
-    if (how >= 8) {
+    if (how >= 8 && how <= 11) {
         told->values = (const uint8_t *)values;
         told->hash = base_hash_vector(values, 77);
     }
@@ -387,7 +400,7 @@ static void lie(struct gossip_snapshot_tell *told, size_t how, float values[77])
 static void whoever_lies_is_asked_no_more(void **state)
 {
     (void)state;
-    for (size_t how = 0; how <= 10; how++) {
+    for (size_t how = 0; how <= 13; how++) {
         struct joining j;
         struct gossip_message question;
         struct gossip_id peer;
@@ -408,6 +421,34 @@ static void whoever_lies_is_asked_no_more(void **state)
             assert_true(j.into->model[i] == 0 && j.into->second[i] == 0);
         joining_destroy(&j);
     }
+}
+
+// Who claims to have a model and never gives any: the joiner says so to its owner, however many there are.
+static void who_is_given_nothing_starves(void **state)
+{
+    struct joining j;
+    struct gossip_message question;
+    struct gossip_id peer;
+    uint64_t now_ns = 7 * SECOND, begun_ns = now_ns;
+    (void)state;
+    joining_create(&j);
+    for (uint8_t who = 1; who <= 3; who++)
+        donor_up(&j, who, true);
+    assert_false(gossip_joiner_starved(j.joiner, 1000 * SECOND)); // it has not begun
+    while (now_ns < begun_ns + STARVES_S * SECOND) {
+        while (gossip_joiner_next(j.joiner, now_ns, &peer, &question))
+            continue;
+        assert_false(gossip_joiner_starved(j.joiner, now_ns));
+        assert_true(gossip_joiner_deadline(j.joiner) > now_ns);
+        assert_true(gossip_joiner_deadline(j.joiner) <= begun_ns + STARVES_S * SECOND);
+        now_ns = gossip_joiner_deadline(j.joiner);
+    }
+    assert_true(gossip_joiner_starved(j.joiner, now_ns));
+    question.as.ask = (struct gossip_snapshot_ask){.part = GOSSIP_PART_MODEL};
+    const struct gossip_snapshot_tell told = honest(&j, &question);
+    assert_int_equal(tell(&j, 1, &told, now_ns), BASE_OK); // a block: it may go on
+    assert_false(gossip_joiner_starved(j.joiner, now_ns));
+    joining_destroy(&j);
 }
 
 static void parts_that_are_not_there_are_not_asked_for(void **state)
@@ -445,6 +486,7 @@ int main(void)
         cmocka_unit_test(another_donor_goes_on_where_the_first_stopped),
         cmocka_unit_test(a_silent_donor_is_left_and_may_answer_after_all),
         cmocka_unit_test(whoever_lies_is_asked_no_more),
+        cmocka_unit_test(who_is_given_nothing_starves),
         cmocka_unit_test(parts_that_are_not_there_are_not_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

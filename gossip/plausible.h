@@ -1,7 +1,7 @@
 // How large what comes in may be, beside what a node holds itself: for exchanges, RESYNC blocks and
 // snapshots. Pure functions.
-#ifndef GOSSIP_EXCHANGE_PLAUSIBLE_H
-#define GOSSIP_EXCHANGE_PLAUSIBLE_H
+#ifndef GOSSIP_PLAUSIBLE_H
+#define GOSSIP_PLAUSIBLE_H
 
 #include <stddef.h>
 #include <stdint.h>

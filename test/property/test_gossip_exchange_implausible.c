@@ -1,0 +1,189 @@
+// Nothing absurd comes in: one member whose numbers are finite and huge moves no model, from its first
+// exchange on; and no honest member is ever refused.
+#include "exchange_cases.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { NODES = 6, D = 300, LIAR = 2, ROUNDS = 60 };
+
+static uint64_t refused_by(const struct net *net, size_t node)
+{
+    struct gossip_exchange_totals totals;
+
+    gossip_exchange_totals(net->node[node].exchange, &totals);
+    return totals.implausible;
+}
+
+static uint64_t refused(const struct net *net)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < net->nodes; i++)
+        if (i != LIAR)
+            sum += refused_by(net, i);
+    return sum;
+}
+
+static float largest(const float *values)
+{
+    float most = 0;
+
+    for (size_t j = 0; j < D; j++)
+        most = fabsf(values[j]) > most || !isfinite(values[j]) ? fabsf(values[j]) : most;
+    return most;
+}
+
+static void check_honest(const struct net *net, float most)
+{
+    for (size_t i = 0; i < NODES; i++) {
+        if (i == LIAR)
+            continue;
+        assert_true(largest(gossip_exchange_model(net->node[i].exchange)) < most);
+        assert_true(largest(net->node[i].x) < most);
+        assert_true(largest(net->node[i].correction) < most);
+        if (net->node[i].v)
+            assert_true(largest(net->node[i].v) < most);
+    }
+}
+
+struct lie {
+    uint64_t first, last;  // rounds in which it lies
+    float model, v, scale; // what it hands in
+};
+
+static void run_liar(const struct lie *lie, enum kernels_format values, bool sync, uint64_t round,
+                     uint64_t seed)
+{
+    struct gossip_exchange_options options = defaults(sync);
+
+    options.values = values;
+    options.share_second_moment = lie->v > 0 ? 3 : 0;
+    struct net *net = net_create(NODES, D, TOPOLOGY_RING, seed, &options);
+    net->forgets = true; // refused messages end their links
+    for (size_t i = 0; i < NODES; i++)
+        net_round(net, i, round);
+    net_settle(net, 20 * SECOND);
+    net_link_all(net);
+    for (uint64_t r = 1; r <= ROUNDS; r++) {
+        for (size_t i = 0; i < NODES; i++)
+            for (size_t j = 0; j < D; j++) {
+                net->node[i].x[j] += 0.1f * (float)base_rng_normal(&net->rng);
+                if (net->node[i].v)
+                    net->node[i].v[j] = 0.01f;
+            }
+        bool lies = r >= lie->first && r <= lie->last;
+        for (size_t j = 0; lies && j < D; j++) {
+            if (lie->model > 0)
+                net->node[LIAR].x[j] = j % 2 ? lie->model : -lie->model;
+            if (lie->v > 0)
+                net->node[LIAR].v[j] = lie->v;
+        }
+        for (size_t i = 0; i < NODES; i++) {
+            float scale = net->step_scale;
+            if (i == LIAR && lies && lie->scale > 0)
+                net->step_scale = lie->scale;
+            net_round(net, i, round + r);
+            net->step_scale = scale;
+        }
+        net_settle(net, 20 * SECOND);
+        check_honest(net, 50);
+    }
+    assert_true(lie->scale > 0 || refused(net) > 0);
+    net_destroy(net);
+}
+
+static void test_a_liar_moves_nobody(void **state)
+{
+    static const struct lie lies[] = {
+        {1, 1, 3e38f, 0, 0},       {1, ROUNDS, 1e38f, 0, 0}, {30, 31, 1e38f, 0, 0},
+        {30, ROUNDS, 1e20f, 0, 0}, {1, ROUNDS, 1e10f, 0, 0}, {20, 22, 0, 1e38f, 0},
+        {1, ROUNDS, 0, 1e20f, 0},  {20, 30, 0, 0, 1e38f},    {20, ROUNDS, 0, 0, 1e-38f}};
+    static const enum kernels_format formats[] = {KERNELS_INT8, KERNELS_FP32, KERNELS_BF16,
+                                                  KERNELS_SIGN, KERNELS_INT4, KERNELS_INT2};
+    uint64_t seed = net_seed(701);
+
+    (void)state;
+    for (size_t k = 0; k < sizeof lies / sizeof *lies; k++)
+        for (size_t f = 0; f < sizeof formats / sizeof *formats; f++) {
+            run_liar(&lies[k], formats[f], f % 2, 1, seed + k);
+            run_liar(&lies[k], formats[f], f % 2, 5000, seed + k); // edges begin late: by RESYNC
+        }
+}
+
+// Messages whose numbers one counts on from.
+static void test_counts_stay_countable(void **state)
+{
+    static const struct gossip_message messages[] = {
+        {.kind = GOSSIP_CLOCK, .as.clock.round = UINT64_MAX - 1},
+        {.kind = GOSSIP_CLOCK, .as.clock.round = UINT64_MAX / 2 - 1},
+        {.kind = GOSSIP_HELLO, .as.hello = {.epoch = UINT64_MAX}},
+        {.kind = GOSSIP_HELLO, .as.hello = {.sequence = UINT64_MAX / 2}},
+        {.kind = GOSSIP_XCHG, .as.exchange = {.clock = UINT64_MAX / 2, .weight = 0.5f}},
+        {.kind = GOSSIP_XACK, .as.exchange = {.clock = UINT64_MAX / 2, .weight = 0.5f}},
+    };
+    uint64_t seed = net_seed(702);
+
+    (void)state;
+    for (size_t k = 0; k < sizeof messages / sizeof *messages; k++) {
+        struct net *net = linked_net(2, D, true, seed);
+        struct gossip_exchange_event event = {
+            .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(1), .message = &messages[k]};
+        assert_int_equal(net_step(net, 0, &event), BASE_EFORMAT);
+        assert_int_equal(refused_by(net, 0), 1);
+        net_destroy(net);
+    }
+}
+
+static void set_links(struct net *net, size_t node, bool away)
+{
+    size_t peers[64], count = topology_plan_neighbours(net->plan, node, peers, 64);
+
+    for (size_t i = 0; i < count; i++)
+        (away ? net_unlink : net_link)(net, node, peers[i]);
+}
+
+// Honest runs with steps of any size, from a model of zeros, with shards that have nothing in common, and
+// back after long absences: nobody is refused.
+static void test_no_honest_member_is_refused(void **state)
+{
+    static const float sizes[] = {1e-6f, 1e-3f, 1, 100, 1000};
+    uint64_t seed = net_seed(703);
+
+    (void)state;
+    for (uint64_t k = 0; k < 40; k++) {
+        struct gossip_exchange_options options = defaults(k % 2);
+        options.values = (enum kernels_format)(k % KERNELS_FORMATS);
+        options.share_second_moment = k % 3 ? 0 : 4;
+        struct net *net =
+            net_create(NODES, D, k % 4 < 2 ? TOPOLOGY_RING : TOPOLOGY_BUTTERFLY, seed + k, &options);
+        float size = sizes[k % (sizeof sizes / sizeof *sizes)];
+        net_link_all(net);
+        for (uint64_t round = 1; round <= 200; round++) {
+            bool away = round > 50 && round <= 150;
+            if (round == 51 || round == 151)
+                set_links(net, 0, away);
+            for (size_t i = 0; i < NODES; i++) // each has a part of its own that grows all the time
+                for (size_t j = i; j < D; j += NODES) {
+                    float step = size * (1 + (float)base_rng_normal(&net->rng));
+                    net->node[i].x[j] += step;
+                    if (net->node[i].v)
+                        net->node[i].v[j] = 0.9f * net->node[i].v[j] + 0.1f * step * step;
+                }
+            net_round_all(net, round);
+        }
+        assert_int_equal(refused(net) + refused_by(net, LIAR), 0);
+        net_destroy(net);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_liar_moves_nobody),
+        cmocka_unit_test(test_counts_stay_countable),
+        cmocka_unit_test(test_no_honest_member_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,200 @@
+// Single rules that nothing else would miss: what the trainer is told of second moments, who answers when,
+// what is counted, what HELLO compares.
+#include "exchange_cases.h"
+#include "exchange_saved.h"
+
+enum { D = 60 };
+
+static struct net *moments_net(uint64_t seed)
+{
+    struct gossip_exchange_options options = defaults(false);
+
+    options.share_second_moment = 1;
+    struct net *net = net_create(2, D, TOPOLOGY_RING, seed, &options);
+    net_link_all(net);
+    for (size_t i = 0; i < 2; i++)
+        for (size_t j = 0; j < D; j++)
+            net->node[i].v[j] = i ? 3 : 1;
+    return net;
+}
+
+// Second moments that neighbours moved while the trainer computed are part of what it goes on from.
+static void test_moments_reach_the_trainer(void **state)
+{
+    struct net *net = moments_net(net_seed(801));
+
+    (void)state;
+    net_round_all(net, 1);
+    for (size_t i = 0; i < 2; i++)
+        for (size_t j = 0; j < D; j++)
+            net->node[i].v[j] = i ? 3 : 1;
+    net_round(net, 0, 2);
+    net_round(net, 1, 2); // their exchange is made behind both boundaries
+    net_settle(net, SECOND);
+    for (size_t i = 0; i < 2; i++)
+        net->node[i].idle = true;
+    net_round_all(net, 3);
+    for (size_t j = 0; j < D; j++) {
+        assert_float_equal(net->node[0].v[j] + net->node[1].v[j], 4, 1e-4f);
+        assert_float_equal(net->node[0].v[j], 2, 0.5f);
+        assert_float_equal(gossip_exchange_second_moment(net->node[0].exchange)[j], net->node[0].v[j], 0);
+    }
+    net_destroy(net);
+}
+
+struct answers {
+    size_t count[3];
+};
+
+static void count_answers(struct net *net, size_t node, const struct gossip_exchange_event *event,
+                          const struct gossip_exchange_actions *actions)
+{
+    struct answers *answers = net->watcher;
+
+    (void)event;
+    for (size_t i = 0; i < actions->count; i++)
+        answers->count[node] +=
+            actions->list[i].kind == GOSSIP_EXCHANGE_SEND && actions->list[i].message.kind == GOSSIP_XACK;
+}
+
+static void ask(struct net *net, size_t node, size_t partner, uint64_t round)
+{
+    struct net_node *at = &net->node[node];
+    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_ROUND};
+
+    change_model(net, node);
+    event.round.round = round;
+    event.round.meets = true;
+    event.round.partner = net_id(partner);
+    event.round.step_scale = net->step_scale;
+    event.round.model = at->x;
+    event.round.correction = at->correction;
+    assert_int_equal(net_step(net, node, &event), BASE_OK);
+}
+
+// While its own exchange is out a node answers nobody: lower ids wait, higher ones are refused.
+static void test_who_asks_does_not_answer(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 2; k++) {
+        struct gossip_exchange_options options = defaults(false);
+        struct net *net = net_create(3, D, TOPOLOGY_RING, net_seed(802), &options);
+        struct answers answers = {{0}};
+        size_t silent = k ? 0 : 2, other = 2 - silent;
+        net_link_all(net);
+        net->watch = count_answers;
+        net->watcher = &answers;
+        net->node[silent].paused = true;
+        ask(net, 1, silent, 1);
+        ask(net, other, 1, 1);
+        net_settle(net, SECOND / 100); // no deadline yet
+        assert_int_equal(answers.count[1], 0);
+        net->node[silent].paused = false;
+        net_settle(net, SECOND);
+        assert_int_equal(answers.count[1], 1);
+        assert_true(net_references_match(net));
+        net_destroy(net);
+    }
+}
+
+// The bytes that totals tell are those that travelled, second moments included.
+static void test_all_bytes_are_counted(void **state)
+{
+    struct net *net = moments_net(net_seed(803));
+    uint64_t counted = 0, sent = 0;
+
+    (void)state;
+    for (uint64_t round = 1; round <= 20; round++) {
+        change_model(net, 0);
+        change_model(net, 1);
+        net_round(net, 0, round);
+        net_settle(net, SECOND); // one asks, so no request is taken back
+        net_round(net, 1, round);
+        net_settle(net, SECOND);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        struct gossip_exchange_totals totals;
+        gossip_exchange_totals(net->node[i].exchange, &totals);
+        counted += totals.delta_bytes_out;
+        sent += net->node[i].payload_out;
+    }
+    assert_int_equal(net_count(net, COUNTER(busy)) + net_count(net, COUNTER(replays)), 0);
+    assert_true(sent > 20 * D); // one byte for each second moment
+    assert_int_equal(counted, sent);
+    net_destroy(net);
+}
+
+// Both ends were in the middle of something when the link broke: this one had answered, and had asked for the
+// next exchange behind it. The other end is behind both, so the answer comes again and the request is taken
+// back, at once and not at some deadline.
+static void test_request_behind_a_lost_answer_is_discarded(void **state)
+{
+    struct net *net = linked_net(2, D, false, net_seed(804));
+    struct gossip_edge_info info;
+
+    (void)state;
+    net->node[1].paused = true;
+    net->node[0].paused = false;
+    net_round(net, 1, 1); // its request is under way
+    net_settle(net, SECOND / 100);
+    net_round(net, 0, 2); // it was answered, and is followed by a request
+    net_settle(net, SECOND / 100);
+    assert_int_equal(net_edge(net, 0, 1, &info)->sequence, 1);
+    net_unlink(net, 0, 1);
+    net->node[1].paused = false;
+    net_link(net, 0, 1);
+    net_settle(net, SECOND / 100);
+    assert_int_equal(net_edge(net, 0, 1, &info)->state, GOSSIP_EDGE_LIVE);
+    assert_int_equal(info.discards, 1);
+    assert_true(info.replays >= 1);
+    assert_int_equal(net_edge(net, 1, 0, &info)->sequence, 1 + (uint64_t)(info.sequence > 1));
+    assert_true(net_references_match(net));
+    net_destroy(net);
+}
+
+// Ends whose corrections are not opposite drop them both.
+static void test_corrections_are_compared(void **state)
+{
+    struct net *net = linked_net(2, D, false, net_seed(805));
+    struct gossip_exchange *fresh;
+    struct gossip_edge_info info;
+    struct base_reason why;
+    struct saved saved = {0};
+
+    (void)state;
+    for (uint64_t round = 1; round <= 5; round++) {
+        change_model(net, 0);
+        net_round_all(net, round);
+    }
+    saved_take(&saved, net, 0);
+    net_unlink(net, 0, 1);
+    ((float *)(uintptr_t)saved.record[0].correction)[D / 2] += 1;
+    struct gossip_exchange_options options = net->node[0].options;
+    options.model = saved.model;
+    assert_int_equal(gossip_exchange_create(&options, &fresh, &why), BASE_OK);
+    assert_int_equal(gossip_exchange_import(fresh, &saved.record[0]), BASE_OK);
+    net_node_restart(net, 0, fresh);
+    saved_free(&saved);
+    net_link(net, 0, 1);
+    net_settle(net, SECOND);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(net_edge(net, i, 1 - i, &info)->state, GOSSIP_EDGE_LIVE);
+        for (size_t j = 0; j < D; j++)
+            assert_true(info.correction[j] == 0);
+    }
+    assert_int_equal(net_count(net, COUNTER(resyncs)), 0);
+    net_destroy(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_moments_reach_the_trainer),
+        cmocka_unit_test(test_who_asks_does_not_answer),
+        cmocka_unit_test(test_all_bytes_are_counted),
+        cmocka_unit_test(test_request_behind_a_lost_answer_is_discarded),
+        cmocka_unit_test(test_corrections_are_compared),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

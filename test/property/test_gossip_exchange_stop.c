@@ -1,0 +1,223 @@
+// A stop is a round boundary: nodes that are frozen at any moment, stored and started again go on as if they
+// had not been: no RESYNC, the same sum of models, in sync the same bits.
+#include "exchange_cases.h"
+#include "exchange_saved.h"
+#include "test/support/cpu_kernels.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { NODES = 4, D = 120, ROUNDS = 40, STOP = 21, MOMENTS = 60 };
+
+static void train(struct net *net, size_t node, uint64_t round)
+{
+    struct base_rng rng;
+
+    base_rng_seed(&rng, round * NODES + node);
+    for (size_t j = 0; j < D; j++) {
+        float step = 0.1f * (float)base_rng_normal(&rng);
+        net->node[node].x[j] += step + 0.01f * net->node[node].correction[j];
+        if (net->node[node].v)
+            net->node[node].v[j] += step * step;
+    }
+}
+
+static struct net *fresh_net(bool sync, uint64_t seed)
+{
+    struct gossip_exchange_options options = defaults(sync);
+
+    options.share_second_moment = 5;
+    struct net *net = net_create(NODES, D, TOPOLOGY_RING, seed, &options);
+    net->jitter_ns = 3000000;
+    net_link_all(net);
+    return net;
+}
+
+static void run(struct net *net, uint64_t first, uint64_t last)
+{
+    for (uint64_t round = first; round <= last; round++) {
+        for (size_t i = 0; i < NODES; i++)
+            train(net, i, round);
+        net_round_all(net, round);
+    }
+}
+
+// A checkpoint of a frozen node, and a new process from it. Returns whether its round was open.
+static bool stop_and_start(struct net *net, size_t node)
+{
+    struct net_node *at = &net->node[node];
+    struct gossip_exchange_options options = at->options;
+    struct gossip_exchange_actions none;
+    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_TIMER, .now_ns = net->now_ns};
+    struct gossip_exchange *fresh;
+    struct base_reason why;
+    struct saved saved = {0};
+    bool open = at->in_round;
+
+    assert_int_equal(gossip_exchange_step(at->exchange, &event, &none), BASE_OK);
+    assert_int_equal(none.count, 0);
+    assert_true(gossip_exchange_deadline(at->exchange) == UINT64_MAX);
+    if (gossip_exchange_second_moment(at->exchange))
+        memcpy(at->v, gossip_exchange_second_moment(at->exchange), D * sizeof(float));
+    saved_take(&saved, net, node);
+    options.model = saved.model;
+    options.round = at->round;
+    assert_int_equal(gossip_exchange_create(&options, &fresh, &why), BASE_OK);
+    for (size_t i = 0; i < saved.count; i++)
+        assert_int_equal(gossip_exchange_import(fresh, &saved.record[i]), BASE_OK);
+    memcpy(at->x, saved.model, D * sizeof(float));
+    if (gossip_exchange_correction(fresh))
+        memcpy(at->correction, gossip_exchange_correction(fresh), D * sizeof(float));
+    net_node_restart(net, node, fresh);
+    saved_free(&saved);
+    return open;
+}
+
+static void unlink_all(struct net *net, size_t node)
+{
+    for (size_t i = 0; i < NODES; i++)
+        if (net->up[node * NODES + i])
+            net_unlink(net, node, i);
+}
+
+static uint64_t hash_of(const struct net *net)
+{
+    uint64_t hash = 0;
+
+    for (size_t i = 0; i < NODES; i++) {
+        hash = hash * 31 + cpu_kernels()->apply->hash(net->node[i].x, D, 0, false);
+        hash = hash * 31 + cpu_kernels()->apply->hash(net->node[i].v, D, 0, false);
+        hash = hash * 31 + cpu_kernels()->apply->hash(net->node[i].correction, D, 0, false);
+    }
+    return hash;
+}
+
+// All nodes stop at one moment of a round, with whatever is under way lost.
+static void test_all_stop_and_go_on(void **state)
+{
+    uint64_t seed = net_seed(601);
+    size_t opened = 0;
+
+    (void)state;
+    struct net *whole = fresh_net(true, seed);
+    run(whole, 1, ROUNDS);
+    for (uint64_t k = 0; k < MOMENTS; k++) {
+        struct net *net = fresh_net(true, seed);
+        bool open[NODES];
+        run(net, 1, STOP - 1);
+        for (size_t i = 0; i < NODES; i++)
+            train(net, i, STOP);
+        for (size_t i = 0; i < NODES; i++)
+            net_round(net, i, STOP);
+        net_settle(net, k * 200000); // 12 ms in all: longer than a round
+        for (size_t i = 0; i < NODES; i++)
+            gossip_exchange_freeze(net->node[i].exchange);
+        for (size_t i = 0; i < NODES; i++)
+            unlink_all(net, i);
+        for (size_t i = 0; i < NODES; i++) {
+            open[i] = stop_and_start(net, i);
+            opened += open[i];
+        }
+        net_link_all(net);
+        for (size_t i = 0; i < NODES; i++)
+            if (open[i])
+                net_round(net, i, STOP);
+        net_settle(net, 60 * SECOND);
+        run(net, STOP + 1, ROUNDS);
+        assert_int_equal(net_count(net, COUNTER(resyncs)), 0);
+        assert_true(hash_of(net) == hash_of(whole));
+        net_destroy(net);
+    }
+    printf("%zu of %d rounds were open\n", opened, MOMENTS * NODES);
+    assert_true(opened > MOMENTS / 4);
+    net_destroy(whole);
+}
+
+static double sum_of(const struct net *net)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < NODES; i++)
+        for (size_t j = 0; j < D; j++)
+            sum += (double)gossip_exchange_model(net->node[i].exchange)[j] * (double)(j % 7);
+    return sum;
+}
+
+// One stops at any moment while the others go on, and comes back.
+static void one_stops(bool sync, uint64_t seed)
+{
+    for (uint64_t k = 0; k < MOMENTS; k++) {
+        struct net *net = fresh_net(sync, seed + k);
+        size_t stops = k % NODES;
+        run(net, 1, STOP - 1);
+        double sum = sum_of(net);
+        for (size_t i = 0; i < NODES; i++)
+            net_round(net, i, STOP);
+        net_settle(net, k * 200000);
+        gossip_exchange_freeze(net->node[stops].exchange);
+        unlink_all(net, stops);
+        bool open = stop_and_start(net, stops);
+        net->node[stops].paused = true;
+        for (uint64_t round = STOP + 1; round <= STOP + 3; round++) {
+            net_settle(net, 60 * SECOND);
+            for (size_t i = 0; i < NODES; i++)
+                if (i != stops)
+                    net_round(net, i, round);
+        }
+        net->node[stops].paused = false;
+        net_link_all(net);
+        if (open)
+            net_round(net, stops, STOP);
+        net_settle(net, 60 * SECOND);
+        for (uint64_t round = STOP + 4; round <= ROUNDS; round++)
+            net_round_all(net, round);
+        assert_int_equal(net_count(net, COUNTER(resyncs)), 0);
+        assert_true(net_references_match(net));
+        assert_true(fabs(sum_of(net) - sum) < 1e-2);
+        net_destroy(net);
+    }
+}
+
+static void test_one_stops_and_comes_back(void **state)
+{
+    (void)state;
+    one_stops(true, net_seed(602));
+    one_stops(false, net_seed(603));
+}
+
+// What a trainer hands in that is not finite is not published: it gets the published model back.
+static void test_an_unusable_model_is_not_published(void **state)
+{
+    struct net *net = fresh_net(true, net_seed(604));
+    float before[D];
+
+    (void)state;
+    run(net, 1, 10);
+    memcpy(before, net->node[1].x, sizeof before);
+    for (size_t j = 0; j < D; j++)
+        net->node[1].x[j] = net->node[1].v[j] = NAN;
+    net->node[1].unusable = true;
+    for (size_t i = 0; i < NODES; i++)
+        net_round(net, i, 11);
+    assert_memory_equal(gossip_exchange_model(net->node[1].exchange), before, sizeof before);
+    net_settle(net, 60 * SECOND);
+    assert_memory_equal(gossip_exchange_model(net->node[1].exchange), net->node[1].x, sizeof before);
+    net->node[1].unusable = false;
+    run(net, 12, 20);
+    for (size_t i = 0; i < NODES; i++)
+        for (size_t j = 0; j < D; j++)
+            assert_true(isfinite(net->node[i].x[j]) && isfinite(net->node[i].v[j]));
+    assert_true(net_references_match(net));
+    net_destroy(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_stop_and_go_on),
+        cmocka_unit_test(test_one_stops_and_comes_back),
+        cmocka_unit_test(test_an_unusable_model_is_not_published),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
