@@ -67,6 +67,8 @@ static void on_link_down(struct gossip_exchange *exchange, struct gossip_edge *e
 {
     if (!edge)
         return;
+    if (edge->state == GOSSIP_EDGE_LIVE || edge->state == GOSSIP_EDGE_IN_DOUBT)
+        edge->lost_ns = exchange->now_ns;
     edge->linked = false;
     edge->state = GOSSIP_EDGE_DOWN;
     edge->parked.held = false;

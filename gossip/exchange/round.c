@@ -114,12 +114,21 @@ static uint64_t quiet_for(const struct gossip_exchange *exchange, const struct g
     return least > often ? least : often;
 }
 
+// A link that broke is waited for once, for a deadline: it comes again, or the view does without the peer. In
+// rounds without their exchange the models of its two ends would drift to their own data meanwhile.
+static uint64_t lost_until(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return edge->lost_ns ? edge->lost_ns + gossip_edge_patience(exchange, edge) : 0;
+}
+
 // Sync, where others train: an edge of which both ends know how to go on is worth waiting for.
 static bool can_meet(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    if (!edge || edge->state == GOSSIP_EDGE_DOWN)
+    if (!edge || edge->state == GOSSIP_EDGE_LIVE)
+        return edge;
+    if (!exchange->options.sync || !exchange->round.others)
         return false;
-    return edge->state == GOSSIP_EDGE_LIVE || (exchange->options.sync && exchange->round.others);
+    return edge->state != GOSSIP_EDGE_DOWN || exchange->now_ns < lost_until(exchange, edge);
 }
 
 // No edge over which anybody answers, though others train: a local step now would be one alone.
@@ -241,6 +250,14 @@ static bool waits_for_partner(const struct gossip_exchange *exchange)
            exchange->now_ns < exchange->round.deadline_ns;
 }
 
+static uint64_t partner_until(const struct gossip_exchange *exchange)
+{
+    const struct gossip_edge *edge = partner_of(exchange);
+    uint64_t until_ns = edge->state == GOSSIP_EDGE_DOWN ? lost_until(exchange, edge) : UINT64_MAX;
+
+    return until_ns < exchange->round.deadline_ns ? until_ns : exchange->round.deadline_ns;
+}
+
 static bool waits_for_anybody(const struct gossip_exchange *exchange)
 {
     return is_alone(exchange) && exchange->now_ns < exchange->round.alone_ns;
@@ -251,7 +268,7 @@ uint64_t gossip_round_deadline(const struct gossip_exchange *exchange)
     if (!exchange->round.open)
         return UINT64_MAX;
     if (waits_for_partner(exchange))
-        return exchange->round.deadline_ns;
+        return partner_until(exchange);
     return waits_for_anybody(exchange) ? exchange->round.alone_ns : UINT64_MAX;
 }
 

@@ -65,8 +65,10 @@ static struct net *net_apart(enum topology_kind kind, uint64_t seed)
 {
     struct net *net = strict_net(kind, seed);
 
-    for (size_t i = 0; i < NODES; i++)
+    for (size_t i = 0; i < NODES; i++) {
         net->node[i].round = base_rng_below(&net->rng, APART);
+        net->node[i].others = seed % 2; // or those who can meet nobody would not wait
+    }
     return net;
 }
 

@@ -1,0 +1,188 @@
+// Sync: no local step alone while others train, and no round made up that the others are past.
+#include "exchange_cases.h"
+
+enum { D = 200, CEILING_MS = 1000 };
+
+#define MS 1000000ull
+
+static struct net *net_of(size_t nodes, uint64_t seed)
+{
+    struct net *net = linked_net(nodes, D, true, seed);
+
+    for (size_t i = 0; i < nodes; i++)
+        net->node[i].others = true;
+    return net;
+}
+
+static void round_lasts(struct net *net, size_t node, uint64_t least_ms, uint64_t most_ms)
+{
+    uint64_t begun_ns = net->now_ns;
+
+    while (net->node[node].in_round) {
+        assert_true(net->now_ns - begun_ns <= 10 * SECOND);
+        net_settle(net, MS / 4);
+        net->now_ns += MS / 4;
+    }
+    assert_in_range(net->now_ns - begun_ns, least_ms * MS, (most_ms + 1) * MS);
+}
+
+// Without a link, with one that broke, with one whose other end says nothing: as long as the ceiling, and
+// then on. With nobody who trains, in async and when idle: at once.
+static void test_who_can_meet_nobody_waits(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 3; k++) {
+        struct net *net = net_of(2, net_seed(901));
+        if (k > 0)
+            net_unlink(net, 0, 1);
+        net->node[1].paused = true;
+        if (k > 1) {
+            net->up[1] = net->up[2] = true;
+            net_tell(net, 0, GOSSIP_EXCHANGE_LINK_UP, 1);
+        }
+        for (uint64_t round = 1; round <= 5; round++) {
+            net_round(net, 0, round);
+            round_lasts(net, 0, k == 0 && round == 1 ? 100 : CEILING_MS - 1, CEILING_MS);
+        }
+        net->node[0].idle = k == 1;
+        net->node[0].others = k == 1;
+        for (uint64_t round = 6; round <= 8 && k > 0; round++) {
+            net_round(net, 0, round);
+            assert_false(net->node[0].in_round);
+        }
+        net_destroy(net);
+    }
+}
+
+// The link comes while the round waits: it meets over it, for the same round.
+static void test_a_link_that_comes_is_used(void **state)
+{
+    struct net *net = net_of(2, net_seed(902));
+    struct gossip_edge_info info;
+
+    (void)state;
+    net_unlink(net, 0, 1);
+    for (size_t i = 0; i < 2; i++)
+        net_round(net, i, 1);
+    net_settle(net, 300 * MS);
+    assert_true(net->node[0].in_round && net->node[1].in_round);
+    net_link(net, 0, 1);
+    round_lasts(net, 0, 0, 5);
+    assert_false(net->node[1].in_round);
+    assert_int_equal(net_edge(net, 0, 1, &info)->exchanges, 1);
+    assert_int_equal(info.clock, 1);
+    net_destroy(net);
+}
+
+// Where one neighbour is there, a broken link to another holds nobody up, but once: it may come again, or the
+// view do without it.
+static void test_a_broken_link_is_waited_for_once(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 2; k++) {
+        struct gossip_exchange_options options = defaults(true);
+        struct net *net = net_create(3, D, TOPOLOGY_RING, net_seed(903), &options);
+        struct gossip_exchange_event forget = {
+            .kind = GOSSIP_EXCHANGE_FORGET, .peer = net_id(1), .dead = true};
+        uint64_t waited = 0;
+        net_link_all(net);
+        net_unlink(net, 0, 1);
+        net->node[0].others = true;
+        for (uint64_t round = 1; round <= 9; round++) {
+            if (topology_plan_partner(net->plan, 0, round) != 1)
+                continue;
+            net_round(net, 0, round);
+            waited += net->node[0].in_round;
+            if (k == 0) {
+                round_lasts(net, 0, 0, CEILING_MS);
+            } else if (net->node[0].in_round) {
+                net_settle(net, SECOND / 2);
+                assert_true(net->node[0].in_round);
+                assert_int_equal(net_step(net, 0, &forget), BASE_OK); // it is dead
+                assert_false(net->node[0].in_round);
+            }
+        }
+        assert_int_equal(waited, 1);
+        net_destroy(net);
+    }
+}
+
+// A partner in the middle of a RESYNC is waited for: the round meets behind it.
+static void test_a_resync_is_waited_for(void **state)
+{
+    struct gossip_exchange_options options = defaults(true);
+    struct gossip_edge_info info;
+
+    (void)state;
+    options.deadline_floor_ns = options.deadline_ceiling_ns = 10 * SECOND;
+    struct net *net = net_create(2, 10000, TOPOLOGY_RING, net_seed(904), &options);
+    net->bandwidth = 125000;
+    for (size_t i = 0; i < 2; i++) {
+        change_model(net, i);
+        net_round(net, i, 5000);
+        net->node[i].others = true;
+    }
+    net_link(net, 0, 1);
+    net_settle(net, 50 * MS);
+    assert_int_equal(net_edge(net, 0, 1, &info)->state, GOSSIP_EDGE_RESYNC);
+    for (size_t i = 0; i < 2; i++)
+        net_round(net, i, 5001);
+    net_settle(net, 20 * SECOND);
+    assert_false(net->node[0].in_round || net->node[1].in_round);
+    assert_int_equal(net_edge(net, 0, 1, &info)->exchanges, 1);
+    assert_int_equal(info.clock, 5001);
+    net_destroy(net);
+}
+
+// Who is behind takes the others' place, within its reach at once and else step by step.
+static void test_missed_rounds_are_not_made_up(void **state)
+{
+    struct net *net = net_of(2, net_seed(905));
+    uint64_t reach = gossip_exchange_reach(net->node[0].exchange), behind[] = {reach / 2, 5 * reach};
+
+    (void)state;
+    assert_int_equal(reach, 20); // 2 d/k
+    for (size_t k = 0; k < 2; k++) {
+        uint64_t round = 100 + 1000 * k, made = 0;
+        net->node[1].round = round + behind[k];
+        net->node[0].goes_on = round;
+        while (net->node[0].goes_on + 1 < net->node[1].round) {
+            for (size_t i = 0; i < 2; i++)
+                net_round(net, i, i ? ++net->node[1].round : net->node[0].goes_on + 1);
+            net_settle(net, SECOND / 20);
+            assert_true(net->node[0].goes_on <= net->node[1].round);
+            assert_true(net->node[1].goes_on == net->node[1].round);
+            made++;
+        }
+        assert_in_range(made, 1, k ? 7 : 2);
+    }
+    net_destroy(net);
+}
+
+static void test_in_step_nothing_is_skipped(void **state)
+{
+    struct net *net = net_of(8, net_seed(906));
+
+    (void)state;
+    net->jitter_ns = 20 * MS;
+    for (uint64_t round = 1; round <= 100; round++) {
+        net_round_all(net, round);
+        for (size_t i = 0; i < 8; i++)
+            assert_int_equal(net->node[i].goes_on, round);
+    }
+    net_destroy(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_who_can_meet_nobody_waits),
+        cmocka_unit_test(test_a_link_that_comes_is_used),
+        cmocka_unit_test(test_a_broken_link_is_waited_for_once),
+        cmocka_unit_test(test_a_resync_is_waited_for),
+        cmocka_unit_test(test_missed_rounds_are_not_made_up),
+        cmocka_unit_test(test_in_step_nothing_is_skipped),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
