@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { NODES = 4, D = 60, DEAD = 3, STEPS = 4 };
+enum { NODES = 4, D = 60, DEAD = 3, STEPS = 4, FADE_ROUNDS = 200 };
 static const float rate = 0.05f;
 
 static float target_of(size_t node, size_t j)
@@ -30,11 +30,12 @@ static void train(struct net *net, uint64_t first, uint64_t last, bool without_t
     }
 }
 
-static struct net *trained(bool keep, uint64_t seed)
+static struct net *trained_as(enum gossip_on_death on_death, uint64_t seed)
 {
     struct gossip_exchange_options options = defaults(false);
 
-    options.on_death = keep ? GOSSIP_ON_DEATH_KEEP : GOSSIP_ON_DEATH_DROP;
+    options.on_death = on_death;
+    options.fade_rounds = FADE_ROUNDS;
     options.ratio = 0.25f;
     options.drift_gain = 2;
     struct net *net = net_create(NODES, D, TOPOLOGY_RING, seed, &options);
@@ -42,6 +43,11 @@ static struct net *trained(bool keep, uint64_t seed)
     net_link_all(net);
     train(net, 1, 600, false);
     return net;
+}
+
+static struct net *trained(bool keep, uint64_t seed)
+{
+    return trained_as(keep ? GOSSIP_ON_DEATH_KEEP : GOSSIP_ON_DEATH_DROP, seed);
 }
 
 static void forget(struct net *net, size_t a, size_t b, bool dead)
@@ -119,8 +125,34 @@ static void check_sum(const struct gossip_exchange *exchange)
             gossip_exchange_kept_at(exchange, e, &peer, &correction);
             expected += (double)correction[j];
         }
-        assert_true(fabs((double)sum[j] - expected) < 1e-5);
+        assert_true(fabs((double)sum[j] - expected) < 1e-4);
     }
+}
+
+// It is there at first, half of it at half the time, and then nothing: the living end where three would.
+static void test_a_pull_fades(void **state)
+{
+    struct net *net = trained_as(GOSSIP_ON_DEATH_FADE, net_seed(106));
+    struct gossip_id peer;
+    const float *correction;
+
+    (void)state;
+    die(net);
+    gossip_exchange_kept_at(net->node[0].exchange, 0, &peer, &correction);
+    float whole = correction[0];
+    train(net, 601, 603, true);
+    assert_true(distance(net, NODES) < 0.1);
+    train(net, 604, 600 + FADE_ROUNDS / 2, true);
+    assert_float_equal(correction[0], whole / 2, fabsf(whole) / 100);
+    for (size_t i = 0; i < NODES - 1; i++)
+        check_sum(net->node[i].exchange);
+    train(net, 601 + FADE_ROUNDS / 2, 1800, true);
+    for (size_t i = 0; i < NODES - 1; i++) {
+        assert_int_equal(gossip_exchange_kept(net->node[i].exchange), 0);
+        check_sum(net->node[i].exchange);
+    }
+    assert_true(distance(net, NODES - 1) < 0.02);
+    net_destroy(net);
 }
 
 static float largest(const float *vector)
@@ -232,6 +264,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_living_stay_where_all_had_gone),
+        cmocka_unit_test(test_a_pull_fades),
         cmocka_unit_test(test_only_the_dead_leave_something),
         cmocka_unit_test(test_who_returns_takes_it_back),
         cmocka_unit_test(test_it_survives_a_restart),
