@@ -12,15 +12,15 @@ static struct gossip_kept *find(const struct gossip_exchange *exchange, const st
     return NULL;
 }
 
-static enum base_error add(struct gossip_exchange *exchange, const struct gossip_id *peer, float *correction)
+static enum base_error add(struct gossip_exchange *exchange, const struct gossip_id *peer, float *correction,
+                           unsigned left)
 {
     struct gossip_kept *kept = realloc(exchange->kept, (exchange->n_kept + 1) * sizeof *kept);
 
     if (!kept)
         return BASE_ENOMEM;
     exchange->kept = kept;
-    kept[exchange->n_kept++] =
-        (struct gossip_kept){.peer = *peer, .correction = correction, .left = exchange->options.fade_rounds};
+    kept[exchange->n_kept++] = (struct gossip_kept){.peer = *peer, .correction = correction, .left = left};
     return BASE_OK;
 }
 
@@ -28,10 +28,16 @@ enum base_error gossip_kept_take(struct gossip_exchange *exchange, struct gossip
 {
     if (!edge->correction || edge->sequence == 0) // at its start an edge has none
         return BASE_OK;
-    enum base_error error = add(exchange, &edge->peer, edge->correction);
-    if (!error)
-        edge->correction = NULL;
-    return error;
+    bool fades = exchange->options.on_death == GOSSIP_ON_DEATH_FADE;
+    float part = fades ? gossip_round_pull_left(exchange, edge) : 1;
+    enum base_error error = add(exchange, &edge->peer, edge->correction,
+                                (unsigned)(part * (float)exchange->options.fade_rounds + 0.5f));
+    if (error)
+        return error;
+    for (size_t i = 0; i < exchange->options.parameters && part < 1; i++)
+        edge->correction[i] *= part; // the rest has faded since its link broke
+    edge->correction = NULL;
+    return BASE_OK;
 }
 
 // The correction itself shrinks, so that a checkpoint carries what is left. That is a pass over it and over
@@ -96,7 +102,7 @@ enum base_error gossip_exchange_keep(struct gossip_exchange *exchange, const str
         !exchange->options.kernels->apply->finite(correction, count))
         return BASE_EFORMAT;
     float *copy = exchange->options.kernels->alloc(count * sizeof *copy);
-    if (!copy || add(exchange, peer, copy)) {
+    if (!copy || add(exchange, peer, copy, exchange->options.fade_rounds)) {
         exchange->options.kernels->release(copy);
         return BASE_ENOMEM;
     }

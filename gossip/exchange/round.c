@@ -47,13 +47,17 @@ static void publish(struct gossip_exchange *exchange, const float *model, const 
 
 // The force that is left of an edge's correction. It stands for a pull that exchanges would adjust; without
 // any it would move the model for ever in one direction. Half of it is left after half as many rounds again,
-// and so on. Where the dead are to leave theirs, one without a link does not fade: its peer may be dead.
-static float pull_left(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+// and so on. Where the dead are to leave theirs, one without a link does not, or slowly: its peer may be
+// dead.
+float gossip_round_pull_left(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     uint64_t missed = exchange->rounds - edge->met, whole = PULL_TURNS * (uint64_t)exchange->n_edges;
+    unsigned fade = exchange->options.fade_rounds;
 
+    if (edge->state == GOSSIP_EDGE_DOWN && exchange->options.on_death == GOSSIP_ON_DEATH_FADE)
+        return missed < fade ? 1 - (float)missed / (float)fade : 0;
     if (missed <= whole ||
-        (exchange->options.on_death != GOSSIP_ON_DEATH_DROP && edge->state == GOSSIP_EDGE_DOWN))
+        (edge->state == GOSSIP_EDGE_DOWN && exchange->options.on_death == GOSSIP_ON_DEATH_KEEP))
         return 1;
     return missed - whole > 8 * whole ? 0 : exp2f(-2 * (float)(missed - whole) / (float)whole);
 }
@@ -65,7 +69,7 @@ static void hand_out_corrections(const struct gossip_exchange *exchange, float *
     memcpy(correction, exchange->correction_sum, count * sizeof *correction);
     for (size_t e = 0; e < exchange->n_edges; e++) {
         const struct gossip_edge *edge = exchange->edges[e];
-        float lost = 1 - pull_left(exchange, edge);
+        float lost = 1 - gossip_round_pull_left(exchange, edge);
         for (size_t i = 0; i < count && lost > 0; i++)
             correction[i] -= lost * edge->correction[i];
     }

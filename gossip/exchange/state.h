@@ -233,6 +233,8 @@ void gossip_forces_drop(struct gossip_exchange *exchange);
 bool gossip_round_meets(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 // The edge has met for `clock`; with that our own exchange of this round may be done. Where the trainer waits
 // for this very neighbour, any meeting will do: a neighbour that restarted counts its rounds anew.
+// The part of an edge's correction that acts.
+float gossip_round_pull_left(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 void gossip_round_note(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t clock);
 void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_exchange_event *event);
 // Hands the vectors back: at once (async), or (sync) with the exchange, when its partner can't be met any

@@ -97,6 +97,33 @@ static void test_who_asks_does_not_answer(void **state)
     }
 }
 
+// A RESYNC belongs to no round: its blocks are answered while an exchange is out.
+static void test_blocks_are_answered_meanwhile(void **state)
+{
+    struct gossip_exchange_options options = defaults(true);
+    struct net *net = net_create(3, D, TOPOLOGY_RING, net_seed(806), &options);
+    struct gossip_edge_info info;
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++)
+        net_round(net, i, 5000); // long after the start: edges RESYNC
+    net_link(net, 1, 2);
+    net_settle(net, SECOND);
+    net->node[2].paused = true;
+    ask(net, 1, 2, 5001);
+    net_link(net, 0, 1);
+    net_settle(net, SECOND / 100);
+    assert_int_equal(net_edge(net, 0, 1, &info)->state, GOSSIP_EDGE_LIVE);
+    assert_int_equal(net_count(net, COUNTER(busy)) + net_count(net, COUNTER(timeouts)), 0);
+    assert_int_equal(net_edge(net, 1, 2, &info)->exchanges, 0); // it is still out
+    net->node[2].paused = false;
+    ask(net, 2, 1, 5001);
+    net_settle(net, SECOND);
+    assert_int_equal(net_edge(net, 1, 2, &info)->exchanges, 1);
+    assert_true(net_references_match(net));
+    net_destroy(net);
+}
+
 // The bytes that totals tell are those that travelled, second moments included.
 static void test_all_bytes_are_counted(void **state)
 {
@@ -191,6 +218,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_moments_reach_the_trainer),
         cmocka_unit_test(test_who_asks_does_not_answer),
+        cmocka_unit_test(test_blocks_are_answered_meanwhile),
         cmocka_unit_test(test_all_bytes_are_counted),
         cmocka_unit_test(test_request_behind_a_lost_answer_is_discarded),
         cmocka_unit_test(test_corrections_are_compared),
