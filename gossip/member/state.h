@@ -247,6 +247,7 @@ void member_sync_ask(struct gossip_membership *m, struct member *peer);
 void member_sync_ask_stranger(struct gossip_membership *m, const struct gossip_id *id);
 void member_sync_timer(struct gossip_membership *m); // asks an unknown one again
 void member_sync_answer(struct gossip_membership *m, struct member *peer);
+void member_sync_missed(struct gossip_membership *m);
 void member_sync_compare(struct gossip_membership *m, struct member *peer, uint64_t hash, uint64_t still_ns);
 
 // view.c

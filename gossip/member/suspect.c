@@ -280,12 +280,15 @@ void member_take_accusation(struct gossip_membership *m, const struct gossip_acc
         accused_ourselves(m, accusation);
         return;
     }
-    if (gossip_version_compare(&accusation->version, &x->record.version) < 0) {
+    int newer = gossip_version_compare(&accusation->version, &x->record.version);
+    if (newer < 0)
         correct(m, x);
+    else if (newer > 0)
+        member_sync_missed(m); // the hash of the view would not tell
+    if (newer != 0)
         return;
-    }
-    if (!is_accusable(m, x) || !is_current(x, accusation) || is_known(x, accusation) ||
-        !is_believable(m, accusation) || !put(m, x, accusation))
+    if (!is_accusable(m, x) || is_known(x, accusation) || !is_believable(m, accusation) ||
+        !put(m, x, accusation))
         return;
     if (by(x, &m->self->record.id) || !member_is_successor(m, x))
         return;

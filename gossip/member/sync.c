@@ -88,6 +88,14 @@ void member_sync_answer(struct gossip_membership *m, struct member *peer)
     tell_all(m, peer);
 }
 
+// The teller speaks of a record that we have not got.
+void member_sync_missed(struct gossip_membership *m)
+{
+    struct member *teller = member_find(m, &m->teller);
+    if (teller && member_is_here(teller) && m->now_ns - m->sync_ns >= ASK_EACH_NS)
+        member_sync_ask(m, teller);
+}
+
 void member_sync_compare(struct gossip_membership *m, struct member *peer, uint64_t hash, uint64_t still_ns)
 {
     bool still = m->now_ns - m->view_hash_ns >= DIFFERS_NS && still_ns >= DIFFERS_NS;

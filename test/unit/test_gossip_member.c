@@ -314,6 +314,7 @@ static void say(size_t from, size_t to, uint8_t kind, uint32_t number)
 }
 
 static void tell_lie(size_t liar, size_t to, size_t about);
+static void tell_lie_of(size_t liar, size_t to, size_t about, const struct gossip_version *version);
 
 // What the dead had still under way speaks of the time before.
 static void a_late_datagram_of_the_dead_acquits_nobody(void **s)
@@ -383,6 +384,27 @@ static void an_answer_to_a_later_question_acquits(void **s)
     tell_lie(3, 0, 1);
     member_net_run(&net, 2 * SECOND);
     assert_int_equal(state_of(0, 1), GOSSIP_MEMBER_DEAD);
+    member_net_destroy(&net);
+}
+
+// Who has missed a record, which the hash of the view does not cover, learns it from whoever accuses it.
+static void an_accusation_of_a_record_that_was_missed_brings_it(void **s)
+{
+    (void)s;
+    begin(6);
+    member_net_run(&net, 2 * SECOND);
+    for (size_t i = 0; i < 6; i++)
+        net.cut[i][0] = true;
+    tell_lie(2, 1, 1); // refutes
+    member_net_run(&net, 400 * MILLISECOND);
+    for (size_t i = 0; i < 6; i++)
+        net.cut[i][0] = false;
+    uint32_t incarnation = info_of(1, 1).record->version.incarnation;
+    if (info_of(0, 1).record->version.incarnation < incarnation) {
+        tell_lie_of(3, 0, 1, &info_of(1, 1).record->version);
+        member_net_run(&net, 100 * MILLISECOND);
+    }
+    assert_true(info_of(0, 1).record->version.incarnation >= incarnation);
     member_net_destroy(&net);
 }
 
@@ -612,14 +634,11 @@ static void of_two_with_one_identity_the_second_stops(void **s)
     member_net_destroy(&net);
 }
 
-static void tell_lie(size_t liar, size_t to, size_t about)
+static void tell_lie_of(size_t liar, size_t to, size_t about, const struct gossip_version *version)
 {
-    struct gossip_member_info info;
-    assert_int_equal(gossip_membership_find(net.nodes[to].membership, &net.nodes[about].identity.id, &info),
-                     BASE_OK);
     struct gossip_accusation accusation = {.subject = net.nodes[about].identity.id,
                                            .accuser = net.nodes[liar].identity.id,
-                                           .version = info.record->version,
+                                           .version = *version,
                                            .class = GOSSIP_ACCUSED_EVIDENCE};
     gossip_accusation_sign(&accusation, &net.nodes[liar].identity);
     uint8_t bytes[256] = {6};
@@ -631,6 +650,11 @@ static void tell_lie(size_t liar, size_t to, size_t about)
                                                       .peer = net.nodes[liar].identity.id,
                                                       .bytes = bytes,
                                                       .n_bytes = HEADER + base_writer_used(&writer)});
+}
+
+static void tell_lie(size_t liar, size_t to, size_t about)
+{
+    tell_lie_of(liar, to, about, &info_of(to, about).record->version);
 }
 
 static void a_liar_kills_nobody(void **s)
@@ -828,6 +852,7 @@ int main(void)
         cmocka_unit_test(who_hears_nobody_knows_it_soon_and_accuses_nobody_aloud),
         cmocka_unit_test(a_late_datagram_of_the_dead_acquits_nobody),
         cmocka_unit_test(an_answer_to_a_later_question_acquits),
+        cmocka_unit_test(an_accusation_of_a_record_that_was_missed_brings_it),
         cmocka_unit_test(the_evidence_of_one_other_kills_nobody),
         cmocka_unit_test(loss_kills_nobody),
         cmocka_unit_test(without_datagrams_streams_do),
