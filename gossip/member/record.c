@@ -88,6 +88,7 @@ static void write_signed_part(const struct gossip_record *record, struct base_wr
     base_write_u32(writer, record->shard);
     base_write_u32(writer, record->group);
     base_write_u64(writer, record->stop_round);
+    base_write_u64(writer, record->age_ms);
     base_write_bytes(writer, record->exchange_public, sizeof record->exchange_public);
     base_write_u8(writer, record->n_addresses);
     for (size_t i = 0; i < record->n_addresses; i++)
@@ -163,6 +164,7 @@ enum base_error gossip_record_read(struct base_reader *reader, struct gossip_rec
     read.shard = base_read_u32(reader);
     read.group = base_read_u32(reader);
     read.stop_round = base_read_u64(reader);
+    read.age_ms = base_read_u64(reader);
     if ((read.stop_round != 0) != ((read.flags & GOSSIP_RECORD_STOPPING) != 0))
         return BASE_EFORMAT;
     take(reader, read.exchange_public, sizeof read.exchange_public);

@@ -7,8 +7,12 @@
 #define BELIEVERS_NS    (30 * SECOND_NS)
 #define OUTAGE_QUIET_NS (5 * SECOND_NS) // without a word that we are dead
 #define FLAP_FORGET_NS  (600 * SECOND_NS)
-#define YOUNG_NS        (10 * SECOND_NS) // who meets himself so soon was here second
 #define OUTBIDS_MOST    8u
+
+static uint64_t age_ms(const struct gossip_membership *m, uint64_t at_ns)
+{
+    return (at_ns - m->created_ns) / MILLISECOND_NS;
+}
 
 void member_self_sign(struct gossip_membership *m)
 {
@@ -16,6 +20,7 @@ void member_self_sign(struct gossip_membership *m)
     if (m->stopped)
         return;
     self->record.version.incarnation++;
+    self->record.age_ms = age_ms(m, m->now_ns);
     m->dirty = false;
     if (self->record.n_addresses == 0)
         return; // nothing is told before there is a place where this node can be found
@@ -85,10 +90,33 @@ static void stop(struct gossip_membership *m, const struct gossip_record *record
     member_act(m, &conflict);
 }
 
+// Whether another process with our identity runs, and which of the two runs for longer. A record that is just
+// above the one by which we went above it was signed since then, so its process lives; what it says of its
+// age is true of some moment since then.
+enum foreigner { FOREIGNER_UNKNOWN, FOREIGNER_YOUNGER, FOREIGNER_EVEN, FOREIGNER_OLDER };
+
+static enum foreigner compare(const struct gossip_membership *m, const struct gossip_record *record)
+{
+    bool lives = m->outbids > 0 && m->foreign_life == record->version.life &&
+                 record->version.boot == m->self->record.version.boot + 1;
+    if (!lives)
+        return FOREIGNER_UNKNOWN;
+    if (record->age_ms > age_ms(m, m->now_ns))
+        return FOREIGNER_OLDER;
+    return record->age_ms < age_ms(m, m->outbid_ns) ? FOREIGNER_YOUNGER : FOREIGNER_EVEN;
+}
+
+static bool gives_way(const struct gossip_membership *m, const struct gossip_record *record,
+                      enum foreigner foreigner)
+{
+    bool even = foreigner == FOREIGNER_EVEN && m->outbids > OUTBIDS_MOST; // both began in the same moment
+    return foreigner == FOREIGNER_OLDER || (even && m->self->record.version.life < record->version.life) ||
+           record->version.boot == UINT64_MAX;
+}
+
 // A record of this node that is none of ours. An earlier life of ours is older and does not matter. A newer
-// one is of a process that has our identity, or of ourselves before our boot number was lost: we go above it.
-// Many earlier lives may come from many members; but a life that goes above us when we went above it is
-// somebody who lives, and the second to come gives way.
+// one is of ourselves before our boot number was lost, or of a process that has our identity: we go above it,
+// and whoever does so again is a process. The one that was here first stays, the copy gives way.
 void member_self_foreign(struct gossip_membership *m, const struct gossip_record *record)
 {
     struct gossip_version *ours = &m->self->record.version;
@@ -99,16 +127,14 @@ void member_self_foreign(struct gossip_membership *m, const struct gossip_record
         m->totals.rejected++;
         return;
     }
-    if (m->foreign_life != record->version.life)
-        m->outbids = 0;
-    m->foreign_life = record->version.life;
-    if (m->outbids++ == 0)
-        m->conflict_ns = m->now_ns;
-    bool young = m->conflict_ns - m->created_ns < YOUNG_NS;
-    if ((young && m->outbids > 1) || m->outbids > OUTBIDS_MOST || record->version.boot == UINT64_MAX) {
+    enum foreigner foreigner = compare(m, record);
+    if (gives_way(m, record, foreigner)) {
         stop(m, record);
         return;
     }
+    m->outbids = foreigner == FOREIGNER_UNKNOWN ? 1 : m->outbids + 1;
+    m->foreign_life = record->version.life;
+    m->outbid_ns = m->now_ns;
     ours->boot = record->version.boot + 1;
     struct gossip_membership_action boot = {.kind = GOSSIP_MEMBERSHIP_BOOT, .boot = ours->boot};
     member_act(m, &boot);

@@ -110,7 +110,7 @@ struct gossip_membership {
 
     // this node's record
     uint8_t wanted_flags; // ELIGIBLE waits for held_ns
-    uint64_t held_ns, flap_ns, conflict_ns;
+    uint64_t held_ns, flap_ns, outbid_ns;
     unsigned flaps, outbids;
     bool outage; // of this node, counted as a flap; until others have answered and not held it for dead
     uint64_t outage_told_ns;   // when somebody said last that it holds this node for dead
