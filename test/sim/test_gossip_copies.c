@@ -49,7 +49,6 @@ static void build(uint64_t seed, struct base_rng *rng)
     sim_toy_create(&toy, &world, options.nodes, options.nodes + 1, seed);
     sim_check_create(&check, &world, options.nodes, options.nodes + 1);
     check.lenient = true;
-    toy.local_steps = 4;
     toy.rate = 0.1f;
     toy.round_ns = 100 * SIM_MS;
     options.learner = &toy.learner;
