@@ -16,7 +16,9 @@
 #define SECOND      1000000000ull
 #define HEADER      31 // bytes of a packet without target
 
-enum { PING = 1, ACK = 2 };
+enum { PING = 1, ACK = 2, RELAYED = 4 };
+
+static bool tell_silent; // lies are of silence, not of evidence
 
 static uint64_t seed(void)
 {
@@ -430,6 +432,116 @@ static void the_evidence_of_one_other_kills_nobody(void **s)
     }
 }
 
+static void say_relayed(size_t from, size_t to, size_t target, uint32_t number)
+{
+    uint8_t bytes[HEADER + GOSSIP_ID_BYTES] = {RELAYED};
+    memcpy(bytes + 2, &number, sizeof number);
+    memcpy(bytes + HEADER, net.nodes[target].identity.id.bytes, GOSSIP_ID_BYTES);
+    member_net_step(&net, to,
+                    &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_PACKET,
+                                                      .peer = net.nodes[from].identity.id,
+                                                      .bytes = bytes,
+                                                      .n_bytes = sizeof bytes});
+}
+
+// Node 0 runs alone; all it asks is answered by hand, and that node 1 lives by a helper.
+static void answer_by_hand(uint64_t ns)
+{
+    for (uint64_t end_ns = net.now_ns + ns; net.now_ns < end_ns;) {
+        member_net_run(&net, 50 * MILLISECOND);
+        for (size_t i = 2; i < net.count; i++)
+            say(i, 0, ACK, net.nodes[0].asked[i]);
+        say_relayed(2, 0, 1, net.nodes[0].asked[1]);
+    }
+}
+
+// A liar that was there first does not shorten the time that the honest leave to whom they accuse.
+static void silence_counts_from_the_second_accuser(void **s)
+{
+    (void)s;
+    begin(8);
+    member_net_run(&net, 2 * SECOND);
+    for (size_t i = 1; i < 8; i++) {
+        net.nodes[i].running = false;
+        net.nodes[i].silent = true;
+    }
+    answer_by_hand(SECOND);
+    tell_silent = true;
+    tell_lie(7, 0, 1);
+    answer_by_hand(4 * SECOND);
+    for (size_t i = 3; i < 6; i++)
+        tell_lie(i, 0, 1);
+    tell_silent = false;
+    assert_int_equal(accusers_of(0, 1), 4);
+    answer_by_hand(4 * SECOND);
+    assert_int_equal(state_of(0, 1), GOSSIP_MEMBER_SUSPECT);
+    answer_by_hand(2 * SECOND);
+    assert_int_equal(state_of(0, 1), GOSSIP_MEMBER_DEAD);
+    member_net_destroy(&net);
+}
+
+static void who_was_refuted_often_is_not_believed(void **s)
+{
+    (void)s;
+    begin(6);
+    uint64_t believed = 0;
+    for (int i = 0; i < 70; i++) {
+        uint64_t before = totals(0).accusations;
+        tell_lie(2, 0, 1);
+        believed += totals(0).accusations - before;
+        member_net_run(&net, 600 * MILLISECOND); // refuted meanwhile, and it has credit for the next one
+    }
+    print_message("believed %llu of 70 accusations that were refuted\n", (unsigned long long)believed);
+    assert_true(believed >= 16 && believed <= 22); // and one more every ten seconds
+    assert_int_equal(deaths(), 0);
+    member_net_destroy(&net);
+}
+
+// Lifeguard: whoever may be at fault himself is patient.
+static void local_health_rises_and_falls(void **s)
+{
+    (void)s;
+    begin(6);
+    member_net_run(&net, 2 * SECOND);
+    assert_int_equal(totals(3).health, 0);
+    tell_lie(2, 3, 3); // others think badly of it
+    assert_int_equal(totals(3).health, 1);
+    member_net_run(&net, 4 * SECOND);
+    assert_int_equal(totals(3).health, 0);
+    member_net_step(&net, 3,
+                    &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_UNREACHABLE,
+                                                      .peer = net.nodes[1].identity.id});
+    net.cut[1][3] = true; // its answer does not come, its refutation by way of others does
+    member_net_run(&net, 100 * MILLISECOND);
+    assert_int_equal(totals(3).health, 1); // it was wrong
+    net.cut[1][3] = false;
+    member_net_run(&net, 4 * SECOND);
+    assert_int_equal(totals(3).health, 0);
+    member_net_cut(&net, 3, true, true, true);
+    member_net_run(&net, 2500 * MILLISECOND); // nobody even says that it is there
+    assert_true(totals(3).health >= 2);
+    member_net_destroy(&net);
+}
+
+static void after_a_pause_suspicions_have_the_time_that_was_lost(void **s)
+{
+    (void)s;
+    begin(8);
+    member_net_kill(&net, 5, true);
+    while (state_of(0, 5) != GOSSIP_MEMBER_SUSPECT || accusers_of(0, 5) < 4)
+        member_net_run(&net, 100 * MILLISECOND);
+    net.nodes[0].running = false;
+    net.nodes[0].silent = true;
+    member_net_run(&net, 4 * SECOND); // the others do not hold it for dead
+    net.nodes[0].running = true;
+    member_net_run(&net, 3 * SECOND);
+    assert_true(totals(0).pauses > 0);
+    assert_int_equal(state_of(0, 5), GOSSIP_MEMBER_SUSPECT);
+    member_net_run(&net, 6 * SECOND);
+    assert_int_equal(state_of(0, 5), GOSSIP_MEMBER_DEAD);
+    member_net_destroy(&net);
+}
+
 static void loss_kills_nobody(void **s)
 {
     (void)s;
@@ -639,7 +751,8 @@ static void tell_lie_of(size_t liar, size_t to, size_t about, const struct gossi
     struct gossip_accusation accusation = {.subject = net.nodes[about].identity.id,
                                            .accuser = net.nodes[liar].identity.id,
                                            .version = *version,
-                                           .class = GOSSIP_ACCUSED_EVIDENCE};
+                                           .class =
+                                               tell_silent ? GOSSIP_ACCUSED_SILENT : GOSSIP_ACCUSED_EVIDENCE};
     gossip_accusation_sign(&accusation, &net.nodes[liar].identity);
     uint8_t bytes[256] = {6};
     struct base_writer writer = base_writer_of(bytes + HEADER, sizeof bytes - HEADER);
@@ -854,6 +967,10 @@ int main(void)
         cmocka_unit_test(an_answer_to_a_later_question_acquits),
         cmocka_unit_test(an_accusation_of_a_record_that_was_missed_brings_it),
         cmocka_unit_test(the_evidence_of_one_other_kills_nobody),
+        cmocka_unit_test(silence_counts_from_the_second_accuser),
+        cmocka_unit_test(who_was_refuted_often_is_not_believed),
+        cmocka_unit_test(local_health_rises_and_falls),
+        cmocka_unit_test(after_a_pause_suspicions_have_the_time_that_was_lost),
         cmocka_unit_test(loss_kills_nobody),
         cmocka_unit_test(without_datagrams_streams_do),
         cmocka_unit_test(a_pause_accuses_nobody_and_kills_nobody),
