@@ -66,6 +66,14 @@ static unsigned deaths(void)
     return sum;
 }
 
+static uint64_t refutations(void)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < net.count; i++)
+        sum += totals(i).refutations;
+    return sum;
+}
+
 static double last_detection_s(size_t victim, uint64_t since_ns)
 {
     double last = 0;
@@ -282,14 +290,14 @@ static void who_hears_nobody_knows_it_soon_and_accuses_nobody_aloud(void **s)
     (void)s;
     begin(12);
     for (unsigned which = 1; which < 4; which++) {
-        uint64_t before = totals(3).accusations;
+        uint64_t before = refutations();
         member_net_cut(&net, 5, which & 1, which & 2, true);
         member_net_run(&net, 2500 * MILLISECOND);
         assert_true(totals(5).cut_off && totals(5).minority);
         for (size_t i = 0; i < 12; i++)
             assert_true(i == 5 || (!totals(i).cut_off && !totals(i).minority));
         assert_int_equal(deaths(), 0);
-        assert_true(totals(3).accusations - before <= 6); // two of node 5's before it knew, and four of it
+        assert_true(refutations() - before <= 3); // of what it said before it knew
         member_net_cut(&net, 5, true, true, false);
         assert_true(agree_within(5 * SECOND));
         assert_false(totals(5).cut_off);
@@ -512,7 +520,8 @@ static void local_health_rises_and_falls(void **s)
                     &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_UNREACHABLE,
                                                       .peer = net.nodes[1].identity.id});
     net.cut[1][3] = true; // its answer does not come, its refutation by way of others does
-    member_net_run(&net, 100 * MILLISECOND);
+    for (int i = 0; i < 25 && totals(3).health == 0; i++)
+        member_net_run(&net, 20 * MILLISECOND);
     assert_int_equal(totals(3).health, 1); // it was wrong
     net.cut[1][3] = false;
     member_net_run(&net, 4 * SECOND);
