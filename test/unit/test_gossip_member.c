@@ -66,11 +66,11 @@ static unsigned deaths(void)
     return sum;
 }
 
-static uint64_t refutations(void)
+static uint64_t refutations(size_t except)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < net.count; i++)
-        sum += totals(i).refutations;
+        sum += i == except ? 0 : totals(i).refutations;
     return sum;
 }
 
@@ -290,14 +290,14 @@ static void who_hears_nobody_knows_it_soon_and_accuses_nobody_aloud(void **s)
     (void)s;
     begin(12);
     for (unsigned which = 1; which < 4; which++) {
-        uint64_t before = refutations();
+        uint64_t before = refutations(5);
         member_net_cut(&net, 5, which & 1, which & 2, true);
         member_net_run(&net, 2500 * MILLISECOND);
         assert_true(totals(5).cut_off && totals(5).minority);
         for (size_t i = 0; i < 12; i++)
             assert_true(i == 5 || (!totals(i).cut_off && !totals(i).minority));
         assert_int_equal(deaths(), 0);
-        assert_true(refutations() - before <= 3); // of what it said before it knew
+        assert_true(refutations(5) - before <= 6); // of what it said before it knew
         member_net_cut(&net, 5, true, true, false);
         assert_true(agree_within(5 * SECOND));
         assert_false(totals(5).cut_off);
