@@ -31,7 +31,9 @@ struct lesson {
     struct sim_watch watch;
     float start[PARAMETERS];
     struct pupil pupil[NODES];
-    size_t slow; // whose steps take five times as long; NODES: nobody's
+    size_t slow;               // whose steps take five times as long; NODES: nobody's
+    uint64_t bad_from, bad_to; // rounds whose steps leave host 1 with a model that is not finite
+    unsigned rolled_back;
     unsigned deaths, left;
 };
 
@@ -128,14 +130,23 @@ static void boundary(void *owner, size_t host, struct gossip_learner_steps *did)
                                          .step_scale = rate,
                                          .step_ns = STEP_NS,
                                          .finite = true};
+    uint64_t round = lesson->world.node[host]->rounds.round + 1;
+    if (host == 1 && round >= lesson->bad_from && round < lesson->bad_to) {
+        pupil->model[round % PARAMETERS] = NAN;
+        did->finite = false;
+    }
 }
 
 static void adopt(void *owner, size_t host, enum gossip_learner_change change, uint64_t step)
 {
-    const struct pupil *pupil = &((struct lesson *)owner)->pupil[host];
+    struct lesson *lesson = owner;
+    const struct pupil *pupil = &lesson->pupil[host];
 
     (void)step;
-    assert_true(pupil->alive && !pupil->computing && change != GOSSIP_LEARNER_ROLLED_BACK);
+    assert_true(pupil->alive && !pupil->computing);
+    for (size_t j = 0; j < PARAMETERS; j++)
+        assert_true(isfinite(pupil->model[j])); // the published one is back
+    lesson->rolled_back += change == GOSSIP_LEARNER_ROLLED_BACK;
 }
 
 static void done(void *owner, size_t host, const struct gossip_rounds *rounds)
@@ -391,6 +402,33 @@ static void test_one_leaves_in_order(void **state)
     one_leaves_in_order(KNOWN);
 }
 
+// -- models that are not finite
+
+// Four rounds in a row leave nothing; all of them end that node, and nobody else.
+static void test_what_is_not_finite_stays_where_it_is(void **state)
+{
+    (void)state;
+    for (int forever = 0; forever < 2; forever++) {
+        struct lesson lesson;
+        create(&lesson, KNOWN);
+        lesson.bad_from = 10;
+        lesson.bad_to = forever ? UINT64_MAX : 14;
+        start_all(&lesson);
+        run_to_end(&lesson);
+        assert_int_equal(lesson.rolled_back, forever ? GOSSIP_ROUNDS_UNUSABLE_MAX : 4);
+        for (size_t i = 0; i < NODES; i++) {
+            assert_int_equal(lesson.pupil[i].rounds,
+                             forever && i == 1 ? 9 + GOSSIP_ROUNDS_UNUSABLE_MAX : ROUNDS);
+            for (size_t j = 0; j < PARAMETERS; j++)
+                assert_true(isfinite(lesson.pupil[i].model[j]));
+        }
+        const struct sim_checkpoint *checkpoint = &lesson.world.node[1]->disk.latest;
+        for (size_t j = 0; j < PARAMETERS; j++)
+            assert_true(isfinite(checkpoint->part[GOSSIP_PART_MODEL][j]));
+        sim_world_destroy(&lesson.world);
+    }
+}
+
 // -- left alone
 
 static void start_with_a_slow_one(struct lesson *lesson, enum how how, bool stops, uint64_t linger_ns)
@@ -576,6 +614,7 @@ int main(void)
         cmocka_unit_test(test_a_killed_one_goes_on_from_its_checkpoint),
         cmocka_unit_test(test_a_late_one_fetches_a_model),
         cmocka_unit_test(test_one_leaves_in_order),
+        cmocka_unit_test(test_what_is_not_finite_stays_where_it_is),
         cmocka_unit_test(test_the_slow_one_ends_with_the_others),
         cmocka_unit_test(test_when_the_others_die_it_goes_on),
         cmocka_unit_test(test_who_comes_too_late_takes_their_model),
