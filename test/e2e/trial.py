@@ -21,7 +21,7 @@ LEAD_MOST = {"sync": 1}
 
 JOB = {
     "model.kind": "mlp", "model.hidden": 32, "data.train_count": 8000, "data.test_count": 2000,
-    "data.partition": "dirichlet", "data.alpha": 0.1, "train.steps": 2400, "train.batch": 32, "train.rate": 0.1,
+    "data.partition": "dirichlet", "data.alpha": 0.1, "train.steps": 4800, "train.batch": 32, "train.rate": 0.1,
     "train.schedule": "[0.6:0.3, 0.85:0.1]", "train.eval_rounds": 0, "average.local_steps": 4, "average.ratio": "1/16",
     "average.deadline_floor": "1s", "average.deadline_ceiling": "10s", "average.forget_after": "60s",
     "topology.kind": "ring", "checkpoint.every": "1s", "node.linger": "60s", "node.start_timeout": "120s",
