@@ -16,11 +16,11 @@ struct links_net_event {
 
 static size_t room_of(const struct links_net *net, const struct gossip_id *id)
 {
-    for (size_t i = 0; i < net->rooms; i++)
-        if (gossip_id_compare(&net->room[i].id, id) == 0)
-            return i;
-    BASE_ASSERT(!"an id that is nobody's");
-    return 0;
+    size_t i = 0;
+    while (i < net->rooms && gossip_id_compare(&net->room[i].id, id) != 0)
+        i++;
+    BASE_ASSERT(i < net->rooms); // an id of somebody in this net
+    return i;
 }
 
 static struct links_net_event *post(struct links_net *net, enum what what, struct links_net_stream *stream,
