@@ -56,9 +56,10 @@ struct gossip_life {
     size_t n_passed;
 
     // pause.c
-    unsigned pauses;  // as ordered
-    bool late;        // it came late: its edges may not be there yet
-    uint64_t late_ns; // since when it has a model
+    unsigned pauses;     // as ordered
+    bool late;           // it came late: its edges may not be there yet
+    uint64_t late_ns;    // since when it has a model
+    uint64_t cut_off_ns; // cut off until then, when it still had others; 0: not
     bool minority, isolated, was_alone;
     uint64_t lonely_ns;         // since when no edge is live; 0: one is
     uint64_t away_ns;           // it was away until then, and may be far from the cluster; 0: no

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #define WORD_NS     (10 * LIFE_SECOND) // how long others may take to say where the cluster is
+#define LOST_ALL_NS (60 * LIFE_SECOND) // how long a node waits for others whom it lost all at once
 #define ISOLATED_NS (15 * LIFE_SECOND) // without a live edge, before people are told
 
 static bool has_begun(const struct gossip_life *life)
@@ -43,12 +44,28 @@ static bool waits_for_edges(struct gossip_life *life)
     return life->late;
 }
 
+// A node that nobody reaches takes all others for dead in the end. They are not: it is still cut off, until
+// one of them is heard again, or it has waited for so long that it is truly alone.
+static bool has_lost_all(struct gossip_life *life)
+{
+    if (life->census.others > 0) {
+        life->cut_off_ns = life->self.cut_off ? life->now_ns : 0;
+        return false;
+    }
+    if (life->cut_off_ns == 0 || life->now_ns - life->cut_off_ns >= LOST_ALL_NS)
+        return false;
+    life_wake(life, life->cut_off_ns + LOST_ALL_NS);
+    return true;
+}
+
 static unsigned reasons(struct gossip_life *life)
 {
     if (life->alone || life_is_alone(life))
         return 0;
     unsigned bits = held_up(life);
     life_wake(life, life->self.held_until_ns);
+    if (has_lost_all(life))
+        bits |= GOSSIP_LIFE_CUT_OFF;
     if (waits_for_edges(life))
         bits |= GOSSIP_LIFE_EDGES;
     if (life->minority && life->options.partition == GOSSIP_LIFE_PAUSE_MINORITY)

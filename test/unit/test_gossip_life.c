@@ -673,7 +673,11 @@ static void cut_off_means_waiting_while_others_should_be_there(void **state)
     assert_true(w.learner_paused);
     for (size_t i = 1; i < w.count; i++)
         life_world_state(&w, i, GOSSIP_MEMBER_DEAD);
-    life_world_look(&w);
+    life_world_look(&w); // a node that is cut off is no witness of their deaths
+    assert_true(w.learner_paused);
+    life_world_pass(&w, 59 * SECOND);
+    assert_true(w.learner_paused);
+    life_world_pass(&w, 2 * SECOND);
     assert_false(w.learner_paused);
 }
 
