@@ -33,10 +33,11 @@ enum {
 #define RATE       0.02f
 #define NOISE      0.5f
 #define CEILING_NS (5 * SIM_SECOND)
-#define LOST_MAX   0.05 // of the distance between a lone model and the best one, over the undisturbed run's
+#define LOST_MAX   0.25 // of the distance between a lone model and the best one, over the undisturbed run's
 #define GONE_LOST  0.1  // and for each that is gone for good: what it wanted fades
-#define LEAD_MAX   3u   // rounds ahead of a living neighbour, sync: one, and what a missed deadline adds
-#define ALONE_MAX  4u   // rounds in a row that are over in less than a deadline, with others and no edge
+#define LEAD_MAX                                                                                             \
+    24u // rounds ahead of a living neighbour, sync: whom it meets now and then, and missed deadlines
+#define ALONE_MAX 4u // rounds in a row that are over in less than a deadline, with others and no edge
 
 struct course;
 struct scenario {
