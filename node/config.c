@@ -264,10 +264,10 @@ static const struct node_key keys[] = {
          "hostile "
          "or broken neighbour can do. 0: off. The same on all nodes."),
     CHOICE(
-        "average.on_death", average.on_death, "drop", "drop|keep|fade",
+        "average.on_death", average.on_death, "fade", "drop|keep|fade",
         "The drift correction of a neighbour that died. drop: goes with it. keep: its last pull stays, so "
         "that what only it knew fades more slowly. fade: it stays at first and is gone after fade_rounds."),
-    INTEGER("average.fade_rounds", average.fade_rounds, "200", 1, 1000000,
+    INTEGER("average.fade_rounds", average.fade_rounds, "150", 1, 1000000,
             "on_death fade: rounds in which the pull of a neighbour that died goes to nothing, evenly."),
     REAL("average.step_size", average.step_size, "0", 0, 1,
          "choco: step size of the averaging. 0: tuned while it runs."),
