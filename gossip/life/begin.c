@@ -2,6 +2,7 @@
 #include "gossip/life/life_state.h"
 
 #define MEET_NS (300 * LIFE_MS) // after the first other member: till then more may be learned
+#define LOOK_NS (100 * LIFE_MS) // while it waits: what it waits for may have come without a word
 
 static bool is_late(struct gossip_life *life)
 {
@@ -135,7 +136,9 @@ static void go(struct gossip_life *life, bool joins)
     const bool behind = known && others.round > life->round;
     const uint64_t gap = behind ? life_gap(life, &others) : 0;
 
-    if (joins && life->census.busy == 0 && life_is_far(life, gap) && life_has_donor(life))
+    if (life->options.local) // nobody averages: there is nothing to be behind of
+        begin(life, &own, false);
+    else if (joins && life->census.busy == 0 && life_is_far(life, gap) && life_has_donor(life))
         fetch_first(life, GOSSIP_LIFE_FAR_BEHIND, &others);
     else if (joins ? life_is_near(gap) : !life_is_far(life, gap))
         begin(life, &own, false);
@@ -145,7 +148,10 @@ static void go(struct gossip_life *life, bool joins)
 
 void life_consider_waiting(struct gossip_life *life)
 {
-    if (life->state != GOSSIP_LIFE_WAITING || !life->options.trains || life_is_held_up(life))
+    if (life->state != GOSSIP_LIFE_WAITING || !life->options.trains)
+        return;
+    life_wake(life, life->now_ns + LOOK_NS);
+    if (life_is_held_up(life))
         return;
     const bool all = all_are_there(life), joins = life->census.training > 0; // then nobody new is waited for
     if (!is_late(life) && !(is_ready(life, joins) && (all || joins)))

@@ -151,9 +151,22 @@ void life_consider_end(struct gossip_life *life)
 
 // On the word of a single peer only a process that has done nothing yet gives way. No record says that this
 // node left: it is not the one whose place it is.
+// A copy that comes while the first process holds the links hears answers from nobody. A process that was
+// answered has a place, and only membership, which knows who runs for longer, takes it away.
+static bool has_been_answered(const struct gossip_life *life)
+{
+    for (size_t i = 1, n = life->world->members(life->world->owner); i < n; i++) {
+        struct gossip_member_info info;
+        life->world->member(life->world->owner, i, &info);
+        if (info.answered)
+            return true;
+    }
+    return false;
+}
+
 void life_twin(struct gossip_life *life, bool gives_way)
 {
-    if (!gives_way && life->begun)
+    if (!gives_way && (life->begun || has_been_answered(life)))
         return;
     life_tell(life, GOSSIP_LIFE_GIVES_WAY, 0, 0);
     end(life, GOSSIP_LIFE_ABANDONED);

@@ -141,9 +141,9 @@ class SimTest(unittest.TestCase):
         self.assertEqual((back["starts"], back["status"], back["gone"]), (2, "done", None))
         self.assertEqual(s["averaged"]["nodes"], 5)
         steps = [row["step"] for row in self.lines("out", "node-03", "metrics.jsonl")]
-        self.assertTrue(1000 < steps[-1] < 1200, steps[-1])  # when the others were done, it was, too
-        self.assertEqual([e["event"] for e in self.lines("out", "node-03", "events.jsonl")].count("alone"), 1)
-        self.assertEqual([n["steps"] for n in s["per_node"] if n["name"] not in ("node-01", "node-03")], [1200] * 4)
+        self.assertEqual(steps[-1], 1200)  # it took the others' step, and makes up for nothing
+        self.assertLess(len(steps), 600)
+        self.assertEqual([n["steps"] for n in s["per_node"] if n["name"] != "node-01"], [1200] * 5)
         again = [b for a, b in zip(steps, steps[1:]) if b < a]
         self.assertTrue(again == [] or again[0] > 4, again)  # it went on from its checkpoint
 
