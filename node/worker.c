@@ -219,7 +219,8 @@ static void take_round(struct node_worker *worker, struct node_round *round)
     event.round.partner = worker->partner;
     event.round.pace_ns = round->pace_ns;
     event.round.idle = !round->meet.meets;
-    event.round.others = atomic_load_explicit(&worker->options.counters->others, memory_order_relaxed);
+    event.round.others = !worker->options.local && // who has no edges waits for none
+                         atomic_load_explicit(&worker->options.counters->others, memory_order_relaxed);
     event.round.standing = round->meet.finished ? GOSSIP_FINISHED
                            : round->meet.away   ? GOSSIP_AWAY
                                                 : GOSSIP_PRESENT;

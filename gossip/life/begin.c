@@ -136,7 +136,8 @@ static void go(struct gossip_life *life, bool joins)
     const bool behind = known && others.round > life->round;
     const uint64_t gap = behind ? life_gap(life, &others) : 0;
 
-    if (life->options.local) // nobody averages: there is nothing to be behind of
+    // Without edges there is nothing to be behind of; a new node that waited with the others was never away.
+    if (life->options.local || !life->options.resumed)
         begin(life, &own, false);
     else if (joins && life->census.busy == 0 && life_is_far(life, gap) && life_has_donor(life))
         fetch_first(life, GOSSIP_LIFE_FAR_BEHIND, &others);

@@ -278,7 +278,7 @@ static void meet(struct sim_node *node, const struct gossip_rounds_meet *meet)
     find_partner(node, meet, &event);
     event.round.round = meet->round > 0 ? meet->round : 1; // before the first, too
     event.round.idle = !meet->meets;
-    event.round.others = sim_life_others(node);
+    event.round.others = !node->world->options.local && sim_life_others(node);
     event.round.standing = meet->finished ? GOSSIP_FINISHED : meet->away ? GOSSIP_AWAY : GOSSIP_PRESENT;
     event.round.unusable = meet->unusable;
     event.round.step_scale = meet->meets ? meet->step_scale : 0;
