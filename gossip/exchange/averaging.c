@@ -179,6 +179,6 @@ enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct
     account_absence(exchange, edge);
     edge->sequence++;
     if (theirs->form == GOSSIP_DELTA_SPARSE)
-        gossip_standing_met(exchange, edge, theirs->clock);
+        gossip_standing_met(exchange, edge, theirs);
     return BASE_OK;
 }

@@ -57,13 +57,29 @@ static uint64_t asked_of(const struct gossip_exchange *exchange, uint64_t missed
     return fair < all ? fair : all;
 }
 
+static bool is_in_use(const struct gossip_edge *edge)
+{
+    return edge->state == GOSSIP_EDGE_LIVE || edge->state == GOSSIP_EDGE_RESYNC;
+}
+
+// Who is behind, too, has nothing to catch up with; between two slow ones it would take for ever. Only where
+// all neighbours were away do they count.
+static bool counts_peers_away(const struct gossip_exchange *exchange)
+{
+    for (size_t i = 0; i < exchange->n_edges; i++)
+        if (is_in_use(exchange->edges[i]) && !exchange->edges[i]->peer_away)
+            return false;
+    return true;
+}
+
 static bool caught_up(const struct gossip_exchange *exchange)
 {
+    const bool all_count = counts_peers_away(exchange);
     bool any = false;
 
     for (size_t i = 0; i < exchange->n_edges; i++) {
         const struct gossip_edge *edge = exchange->edges[i];
-        if (edge->state != GOSSIP_EDGE_LIVE && edge->state != GOSSIP_EDGE_RESYNC)
+        if (!is_in_use(edge) || (edge->peer_away && !all_count))
             continue;
         if (edge->caught_up < asked_of(exchange, edge->missed) || edge->caught_up == 0)
             return false;
@@ -72,12 +88,14 @@ static bool caught_up(const struct gossip_exchange *exchange)
     return any;
 }
 
-void gossip_standing_met(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t clock)
+void gossip_standing_met(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                         const struct gossip_exchange_message *theirs)
 {
+    edge->peer_away = theirs->standing == GOSSIP_AWAY;
     if (exchange->standing != GOSSIP_AWAY)
         return;
     if (edge->caught_up++ == 0)
-        edge->missed = clock > edge->clock ? clock - edge->clock : 0;
+        edge->missed = theirs->clock > edge->clock ? theirs->clock - edge->clock : 0;
     if (caught_up(exchange))
         exchange->standing = GOSSIP_PRESENT;
 }

@@ -31,6 +31,7 @@ struct gossip_edge {
     float absence;            // step scale of long absences whose drift is still under way
     uint64_t missed;          // AWAY: rounds between the latest meeting and the first one since
     uint64_t caught_up;       // AWAY: meetings since
+    bool peer_away;           // at the latest meeting
     float *reference;         // [d] r, bit-identical on both ends
     float *correction;        // [d] c, opposite on both ends; NULL without drift correction
     uint64_t reference_hash;
@@ -302,7 +303,8 @@ float gossip_standing_weight(enum gossip_standing ours, enum gossip_standing the
 bool gossip_standing_drifts(enum gossip_standing ours, enum gossip_standing theirs);
 int gossip_standing_adopts(enum gossip_standing ours, enum gossip_standing theirs);
 // An exchange over `edge` with a peer at `clock` is committed; a RESYNC in which this end adopted is over.
-void gossip_standing_met(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t clock);
+void gossip_standing_met(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                         const struct gossip_exchange_message *theirs);
 void gossip_standing_adopted(struct gossip_exchange *exchange, struct gossip_edge *edge);
 
 // kept.c. The edge's peer died: its correction outlives it. BASE_ENOMEM changes nothing.

@@ -32,8 +32,6 @@ static void fetch_first(struct gossip_life *life, enum gossip_life_news why,
 
     life_tell(life, why, life->round, progress->round);
     life_tell_progress(life, &own, true, why != GOSSIP_LIFE_OTHERS_FINISHED);
-    life->late = true;
-    life->late_ns = life->now_ns;
     life->finished_only = why == GOSSIP_LIFE_OTHERS_FINISHED;
     life_enter(life, GOSSIP_LIFE_FETCHING);
 }

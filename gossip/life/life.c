@@ -222,10 +222,11 @@ void gossip_life_step(struct gossip_life *life, const struct gossip_life_event *
     life->n_queued = life->taken = 0;
     if (life->state == GOSSIP_LIFE_ENDED)
         return;
-    bool quiet = is_quiet(life, event);
-    if (event->now_ns - life->now_ns > STILL_NS)
-        life->away_ns = event->now_ns; // the process stood still
+    const bool stood_still = event->now_ns - life->now_ns > STILL_NS;
+    const bool quiet = !stood_still && is_quiet(life, event);
     life->now_ns = event->now_ns;
+    if (stood_still)
+        life_was_away(life, event->now_ns);
     life->world = world;
     if (!quiet)
         look_around(life);

@@ -63,6 +63,7 @@ struct gossip_life {
     bool minority, isolated, was_alone;
     uint64_t lonely_ns;         // since when no edge is live; 0: one is
     uint64_t away_ns;           // it was away until then, and may be far from the cluster; 0: no
+    uint64_t words_ns;          // ... which is known from what others have said since
     struct life_ids other_side; // the dead of a partition in which this node is the minority
 
     // away.c
@@ -126,9 +127,10 @@ bool life_has_donor(struct gossip_life *life);
 
 // pause.c
 void life_consider_pause(struct gossip_life *life);
-void life_go_on(struct gossip_life *life);            // with training, or waits first
-void life_catch_up(struct gossip_life *life);         // it takes the round and step at which the others are
-bool life_is_held_up(const struct gossip_life *life); // held out or cut off: it takes no step
+void life_go_on(struct gossip_life *life);    // with training, or waits first
+void life_catch_up(struct gossip_life *life); // it takes the round and step at which the others are
+void life_was_away(struct gossip_life *life, uint64_t words_ns); // until now; words before that are too old
+bool life_is_held_up(const struct gossip_life *life);            // held out or cut off: it takes no step
 
 // away.c
 void life_member(struct gossip_life *life, const struct gossip_life_event *event);

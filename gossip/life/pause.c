@@ -34,10 +34,10 @@ bool life_is_held_up(const struct gossip_life *life)
 // It came late, and what it would learn before its edges are there pulls the others to its own data.
 static bool waits_for_edges(struct gossip_life *life)
 {
+    if (life->state == GOSSIP_LIFE_FETCHING)
+        return life->late = true;
     if (!life->late)
         return false;
-    if (life->state == GOSSIP_LIFE_FETCHING)
-        return true;
     const bool live = life->self.in_view && (life->options.local || life->self.edges_live);
     life_wake(life, life->late_ns + LIFE_EDGES_NS);
     life->late = life->census.others > 0 && !live && life->now_ns - life->late_ns < LIFE_EDGES_NS;
@@ -71,35 +71,6 @@ static unsigned reasons(struct gossip_life *life)
     if (life->minority && life->options.partition == GOSSIP_LIFE_PAUSE_MINORITY)
         bits |= GOSSIP_LIFE_MINORITY;
     return bits;
-}
-
-// The others have gone on while it waited.
-void life_catch_up(struct gossip_life *life)
-{
-    struct life_progress cluster;
-
-    if (life->state != GOSSIP_LIFE_FETCHING && life_cluster(life, 0, &cluster) &&
-        cluster.round > life->round && !life_is_near(life_gap(life, &cluster)))
-        life_tell_progress(life, &cluster, false, true);
-}
-
-static void follow(struct gossip_life *life, unsigned bits)
-{
-    const unsigned before = life->pauses;
-
-    life->pauses = bits;
-    if (before & ~bits & ~(unsigned)GOSSIP_LIFE_EDGES)
-        life->away_ns = life->now_ns;
-    if ((before == 0) != (bits == 0)) {
-        if (bits == 0)
-            life_catch_up(life);
-        life_act(life, GOSSIP_LIFE_PAUSE)->on = bits != 0;
-        life_tell(life, bits ? GOSSIP_LIFE_PAUSES : GOSSIP_LIFE_GOES_ON, bits ? bits : before, 0);
-    }
-    if (life->state == GOSSIP_LIFE_TRAINING && bits)
-        life_enter(life, GOSSIP_LIFE_PAUSED);
-    else if (life->state == GOSSIP_LIFE_PAUSED && !bits)
-        life_enter(life, GOSSIP_LIFE_TRAINING);
 }
 
 void life_go_on(struct gossip_life *life)
@@ -164,14 +135,30 @@ static void consider_partition(struct gossip_life *life)
 
 // -- away
 
+void life_was_away(struct gossip_life *life, uint64_t words_ns)
+{
+    life->away_ns = life->now_ns;
+    life->words_ns = words_ns;
+}
+
 // Nobody was there, and it went on by itself: where the others are is known when they are back.
 static void note_being_alone(struct gossip_life *life)
 {
     const bool alone = has_begun(life) && life->census.others == 0;
 
     if (life->was_alone && !alone && has_begun(life))
-        life->away_ns = life->now_ns;
+        life_was_away(life, life->now_ns);
     life->was_alone = alone;
+}
+
+// The others have gone on while it waited.
+void life_catch_up(struct gossip_life *life)
+{
+    struct life_progress cluster;
+
+    if (life->state != GOSSIP_LIFE_FETCHING && life_cluster(life, 0, &cluster) &&
+        cluster.round > life->round && !life_is_near(life_gap(life, &cluster)))
+        life_tell_progress(life, &cluster, false, true);
 }
 
 static void fetch_again(struct gossip_life *life, const struct life_progress *cluster)
@@ -179,7 +166,6 @@ static void fetch_again(struct gossip_life *life, const struct life_progress *cl
     life_tell(life, GOSSIP_LIFE_FAR_BEHIND, life->round, cluster->round);
     life_tell_progress(life, &(struct life_progress){life->round, life->step}, false, true);
     life_uncount(life);
-    life->late = true;
     life_act(life, GOSSIP_LIFE_FETCH_AGAIN);
 }
 
@@ -192,7 +178,7 @@ static void consider_away(struct gossip_life *life)
     if (life->away_ns == 0 || !has_begun(life) || life->alone)
         return;
     life_wake(life, life->now_ns + LIFE_SECOND / 4);
-    if (life->census.training > 0 && life->eligible && life_cluster(life, life->away_ns, &cluster)) {
+    if (life->census.training > 0 && life->eligible && life_cluster(life, life->words_ns, &cluster)) {
         const uint64_t gap = life_gap(life, &cluster);
         life->away_ns = 0;
         if (life_is_far(life, gap) && (cluster.round > life->round || life->census.training > 1))
@@ -202,6 +188,28 @@ static void consider_away(struct gossip_life *life)
     } else if (life->now_ns - life->away_ns >= WORD_NS) {
         life->away_ns = 0;
     }
+}
+
+// Who was held out has heard all the while where the others are; after any other pause old words say nothing.
+// Where it goes on from is decided before it does.
+static void follow(struct gossip_life *life, unsigned bits)
+{
+    const unsigned before = life->pauses, over = before & ~bits & ~(unsigned)GOSSIP_LIFE_EDGES;
+
+    life->pauses = bits;
+    if (over)
+        life_was_away(life, over == GOSSIP_LIFE_HELD_OUT ? 0 : life->now_ns);
+    consider_away(life);
+    if ((before == 0) != (bits == 0)) {
+        if (before == GOSSIP_LIFE_EDGES)
+            life_catch_up(life);
+        life_act(life, GOSSIP_LIFE_PAUSE)->on = bits != 0;
+        life_tell(life, bits ? GOSSIP_LIFE_PAUSES : GOSSIP_LIFE_GOES_ON, bits ? bits : before, 0);
+    }
+    if (life->state == GOSSIP_LIFE_TRAINING && bits)
+        life_enter(life, GOSSIP_LIFE_PAUSED);
+    else if (life->state == GOSSIP_LIFE_PAUSED && !bits)
+        life_enter(life, GOSSIP_LIFE_TRAINING);
 }
 
 // Silence of all edges is a fault that nobody else would notice: a firewall on both ends, say.
@@ -232,6 +240,5 @@ void life_consider_pause(struct gossip_life *life)
     consider_partition(life);
     if (has_begun(life) || life->state == GOSSIP_LIFE_FETCHING)
         follow(life, reasons(life));
-    consider_away(life);
     consider_isolation(life);
 }

@@ -205,11 +205,12 @@ void sim_life_tell(struct sim_node *node, struct gossip_life_event event)
     for (size_t i = 0; i < node->n_events; i++)
         step(node, &node->event[i]);
     node->n_events = 0;
-    node->look_ns = sim_node_now(node) + SIM_LOOK_NS;
 }
 
+// Only a look puts off the next one: rounds that are shorter would keep the life from ever looking around.
 void sim_life_look(struct sim_node *node)
 {
+    node->look_ns = sim_node_now(node) + SIM_LOOK_NS;
     if (!node->n_events)
         sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_LOOK});
 }

@@ -206,6 +206,35 @@ static void test_absence_is_no_drift(void **state)
     net_destroy(net);
 }
 
+// Two that were away and hardly ever meet, as slow ones in async: each is back once it has met the third
+// often enough.
+static void test_who_is_behind_waits_for_nobody_behind(void **state)
+{
+    struct gossip_exchange_options options = defaults(true);
+    struct net *net = net_create(3, D, TOPOLOGY_RING, net_seed(405), &options);
+    unsigned met = 0;
+
+    (void)state;
+    for (size_t i = 1; i < 3; i++)
+        gossip_exchange_standing(net->node[i].exchange, GOSSIP_AWAY);
+    for (uint64_t round = 90; round < 90 + 3 * D; round += 1) { // 90 rounds that were missed
+        bool apart = topology_plan_partner(net->plan, 1, round) == 2;
+        if (round == 90)
+            net_link_all(net);
+        net->node[1].paused = net->node[2].paused = apart && met++ > 0;
+        net_round_all(net, round);
+        if (standing_of(net, 1) == GOSSIP_PRESENT && standing_of(net, 2) == GOSSIP_PRESENT)
+            break;
+    }
+    struct gossip_edge_info info;
+    assert_int_equal(net_edge(net, 1, 2, &info)->exchanges, 1);
+    assert_int_equal(standing_of(net, 1), GOSSIP_PRESENT);
+    assert_int_equal(standing_of(net, 2), GOSSIP_PRESENT);
+    assert_true(net_edge(net, 0, 1, &info)->exchanges > 1);
+    assert_true(net_references_match(net));
+    net_destroy(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +242,7 @@ int main(void)
         cmocka_unit_test(test_a_finished_model_stands_still),
         cmocka_unit_test(test_who_is_behind_adopts),
         cmocka_unit_test(test_absence_is_no_drift),
+        cmocka_unit_test(test_who_is_behind_waits_for_nobody_behind),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

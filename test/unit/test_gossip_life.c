@@ -582,6 +582,42 @@ static void a_process_that_stood_still_fetches_if_it_is_far_behind(void **state)
     assert_true(w.flags & COUNTS);
 }
 
+// Whatever is told first when it goes on: where the others are is looked at soon.
+static void who_stood_still_looks_around(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    life_world_look(&w);
+    assert_true(gossip_life_deadline(w.life) > w.now_ns + SECOND);
+    w.now_ns += 3 * SECOND;
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_PROGRESS, .round = 1, .step = 8});
+    assert_true(gossip_life_deadline(w.life) < w.now_ns + SECOND);
+}
+
+// The order may take its time: the learner is in the middle of a round.
+static void a_model_that_is_fetched_again_waits_for_its_edges(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    w.self.edges_live = false;
+    all_train_at(100, 100);
+    w.now_ns += 10 * SECOND;
+    all_train_at(100, 400);
+    life_world_look(&w);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 1);
+    life_world_pass(&w, SECOND);
+    assert_false(w.learner_paused); // it comes to a boundary first
+    wants();
+    fetched(401);
+    assert_true(w.learner_paused);
+    assert_int_equal(gossip_life_pauses(w.life), GOSSIP_LIFE_EDGES);
+    w.self.edges_live = true;
+    life_world_look(&w);
+    assert_false(w.learner_paused);
+}
+
 static void a_process_that_stood_still_for_less_catches_up(void **state)
 {
     (void)state;
@@ -629,6 +665,14 @@ static void who_was_alone_and_ran_ahead_takes_the_model_of_several(void **state)
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 1);
 }
 
+// The latest of one kind, before the latest of another.
+static bool comes_before(enum gossip_life_action_kind a, enum gossip_life_action_kind b)
+{
+    const struct gossip_life_action *first = life_world_last(&w, a), *second = life_world_last(&w, b);
+
+    return first && second && first < second;
+}
+
 static void held_out_means_waiting(void **state)
 {
     (void)state;
@@ -644,8 +688,48 @@ static void held_out_means_waiting(void **state)
     all_train_at(100, 400);
     life_world_pass(&w, 200 * MS);
     assert_false(w.learner_paused);
-    all_train_at(100, 401);
-    life_world_pass(&w, 100 * MS);
+    // What it heard meanwhile counts: no step with its own model comes in between.
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 1);
+    assert_true(comes_before(GOSSIP_LIFE_FETCH_AGAIN, GOSSIP_LIFE_PAUSE));
+    assert_true(w.started_away);
+    assert_int_equal(w.started_round, 100);
+}
+
+static void held_out_within_reach_goes_on_behind_the_others(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    w.self.held_until_ns = w.now_ns + 5 * SECOND;
+    life_world_look(&w);
+    all_train_at(100, 180);
+    life_world_clear(&w);
+    life_world_pass(&w, 5 * SECOND);
+    assert_false(w.learner_paused);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 0);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_START), 1);
+    assert_true(w.started_away);
+    assert_int_equal(w.started_round, 180);
+    assert_true(comes_before(GOSSIP_LIFE_START, GOSSIP_LIFE_PAUSE));
+}
+
+// Nobody was heard meanwhile.
+static void cut_off_goes_on_where_the_others_say_after_it(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    all_train_at(100, 180);
+    w.self.cut_off = true;
+    life_world_look(&w);
+    assert_true(w.learner_paused);
+    life_world_pass(&w, 5 * SECOND);
+    w.self.cut_off = false;
+    life_world_pass(&w, SECOND);
+    assert_false(w.learner_paused);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_START), 0);
+    all_train_at(100, 400);
+    life_world_look(&w);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 1);
 }
 
@@ -873,11 +957,15 @@ int main(void)
         RULE(one_liar_does_not_move_the_clusters_round),
         RULE(when_all_were_restarted_the_newest_state_wins),
         RULE(a_process_that_stood_still_fetches_if_it_is_far_behind),
+        RULE(who_stood_still_looks_around),
+        RULE(a_model_that_is_fetched_again_waits_for_its_edges),
         RULE(a_process_that_stood_still_for_less_catches_up),
         RULE(who_is_merely_slow_was_not_away),
         RULE(who_was_alone_and_ran_ahead_takes_the_model_of_several),
         RULE(held_out_means_waiting),
         RULE(who_is_held_out_does_not_begin),
+        RULE(held_out_within_reach_goes_on_behind_the_others),
+        RULE(cut_off_goes_on_where_the_others_say_after_it),
         RULE(cut_off_means_waiting_while_others_should_be_there),
         RULE(who_averages_with_nobody_says_so),
         RULE(the_last_one_fetches_the_finished_model),
