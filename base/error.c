@@ -46,6 +46,13 @@ enum base_error base_fail_context(struct base_reason *why, enum base_error code,
     return code;
 }
 
+void base_reason_tame(struct base_reason *why)
+{
+    for (char *at = why ? why->text : ""; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            *at = '?';
+}
+
 const char *base_error_name(enum base_error code)
 {
     switch (code) {

@@ -40,6 +40,10 @@ enum base_error base_fail(struct base_reason *why, enum base_error code, const c
 enum base_error base_fail_context(struct base_reason *why, enum base_error code, const char *format, ...)
     BASE_PRINTF(3, 4);
 
+// Control characters become '?', so that names out of a stranger's file can't drive a terminal. NULL:
+// nothing.
+void base_reason_tame(struct base_reason *why);
+
 // A short constant name: "out of memory", "wrong format", ...
 const char *base_error_name(enum base_error code);
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define STATE_VECTORS 4
-#define FIXED_PAIRS   16 // metadata beside the edges
+#define FIXED_PAIRS   20 // metadata beside the edges
 
 // What will stand in the file; the data is borrowed from the parts.
 struct draft {
@@ -60,6 +60,13 @@ static void draft_metadata(struct draft *draft, const struct node_checkpoint_par
     add_pair(draft, "seed", "%" PRIu64, cursor.seed);
     add_pair(draft, "model_seed", "%" PRIu64, parts->model_seed);
     add_pair(draft, "boot", "%" PRIu64, parts->boot);
+    if (parts->about) {
+        char text[NODE_MODEL_TEXT];
+        node_model_labels_text(parts->about, train_model_spec(parts->model)->classes, text);
+        add_pair(draft, "labels", "%s", text);
+        node_model_divisor_text(parts->about, text);
+        add_pair(draft, "input_divisor", "%s", text);
+    }
     if (parts->open)
         add_pair(draft, "open", "%a", (double)parts->open_scale);
 }

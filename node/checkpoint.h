@@ -7,14 +7,16 @@
 // of a round that the momentum does not hold yet; "edge.<id>.reference" and ".correction" [parameters],
 // ".transactions" (U8, where there are any), <id> in 64 hex digits; "kept.<id>.correction" of neighbours that
 // died (average.on_death). Metadata: format, version, model, schema, node, id, round, step, epoch, position,
-// seed, model_seed, boot; "open" = the step scale, as a hex float, where the local steps of round + 1 are
-// done and its exchange is not; and for each edge "edge.<id>" = "epoch sequence resync_offset clock".
+// seed, model_seed, boot; labels and input_divisor as in node/store/model_file.h; "open" = the step scale, as
+// a hex float, where the local steps of round + 1 are done and its exchange is not; and for each edge
+// "edge.<id>" = "epoch sequence resync_offset clock".
 #ifndef NODE_CHECKPOINT_H
 #define NODE_CHECKPOINT_H
 
 #include "base/error.h"
 #include "gossip/exchange/exchange.h"
 #include "node/safetensors.h"
+#include "node/store/model_file.h"
 #include "train/model.h"
 #include "train/trainer.h"
 
@@ -31,6 +33,7 @@ struct node_checkpoint_parts {
     uint64_t model_seed, boot; // recorded; resuming sets `boot` to the file's
     const char *node;          // name
     struct gossip_id id;
+    const struct node_model_about *about; // written, so that the model can be used; NULL: left out
 };
 
 // Every number is finite, or BASE_ESTATE names the tensor: what could not be gone on from is never written.
@@ -59,10 +62,7 @@ void node_checkpoint_resume_edges(const struct node_safetensors *file, struct go
 // The newest checkpoint's path into path[capacity]; BASE_ENOTFOUND.
 enum base_error node_checkpoint_newest(const char *directory, char *path, size_t capacity,
                                        struct base_reason *why) BASE_CHECK;
-// Only the model vector [parameters] of a checkpoint file, or of a file from elsewhere with the same "model."
-// tensors.
-enum base_error node_checkpoint_read_model(const char *path, const struct train_model *model,
-                                           float *parameters, struct base_reason *why) BASE_CHECK;
+// Only its model: node_model_read (node/store/model_file.h).
 // `p2pml inspect`: what is in a file, for people, to stdout. BASE_EFORMAT, behind all of it, where a tensor
 // of a checkpoint holds NaN or infinity, with its name.
 enum base_error node_checkpoint_inspect(const char *path, struct base_reason *why) BASE_CHECK;

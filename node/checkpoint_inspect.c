@@ -30,63 +30,6 @@ static void print_name(const char *name, int width)
     printf("%*s", (int)strlen(text) < width ? width - (int)strlen(text) : 0, "");
 }
 
-static double half_value(uint16_t bits)
-{
-    const double sign = bits & 0x8000 ? -1.0 : 1.0;
-    const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
-    if (exponent == 31)
-        return mantissa ? (double)NAN : sign * (double)INFINITY;
-    return sign * (exponent ? ldexp(1024 + mantissa, exponent - 25) : ldexp(mantissa, -24));
-}
-
-// Element `index`; through memcpy, for files from elsewhere need not be aligned.
-static double element(const struct node_tensor *tensor, size_t index)
-{
-    union {
-        float f32;
-        double f64;
-        int8_t i8;
-        int16_t i16;
-        int32_t i32;
-        int64_t i64;
-        uint8_t u8;
-        uint16_t u16;
-        uint32_t u32;
-        uint64_t u64;
-    } value;
-    const size_t bytes = node_tensor_type_bytes(tensor->type);
-    memcpy(&value, (const uint8_t *)tensor->data + index * bytes, bytes);
-    switch (tensor->type) {
-    case NODE_TENSOR_F32:
-        return (double)value.f32;
-    case NODE_TENSOR_F64:
-        return value.f64;
-    case NODE_TENSOR_F16:
-        return half_value(value.u16);
-    case NODE_TENSOR_BF16:
-        value.u32 = (uint32_t)value.u16 << 16;
-        return (double)value.f32;
-    case NODE_TENSOR_I8:
-        return value.i8;
-    case NODE_TENSOR_I16:
-        return value.i16;
-    case NODE_TENSOR_I32:
-        return value.i32;
-    case NODE_TENSOR_I64:
-        return (double)value.i64;
-    case NODE_TENSOR_U8:
-    case NODE_TENSOR_BOOL:
-        return value.u8;
-    case NODE_TENSOR_U16:
-        return value.u16;
-    case NODE_TENSOR_U32:
-        return value.u32;
-    case NODE_TENSOR_U64:
-        return (double)value.u64;
-    }
-    return (double)NAN;
-}
-
 struct statistics {
     double least, most, sum, squares; // over what is not NaN
     size_t count, nans, infinite;
@@ -97,7 +40,7 @@ static struct statistics measure(const struct node_tensor *tensor)
     struct statistics result = {.least = (double)INFINITY, .most = -(double)INFINITY};
     const size_t count = tensor->bytes / node_tensor_type_bytes(tensor->type);
     for (size_t i = 0; i < count; i++) {
-        const double value = element(tensor, i);
+        const double value = node_tensor_value(tensor, i);
         if (isnan(value)) {
             result.nans++;
             continue;
@@ -171,7 +114,7 @@ static double distance_to_model(const struct node_safetensors *file, const struc
         for (size_t j = 0; j < tensor->bytes / sizeof(float); j++, at++) {
             if (at >= parameters)
                 return -1;
-            const double x = element(tensor, j), difference = x - element(vector, at);
+            const double x = node_tensor_value(tensor, j), difference = x - node_tensor_value(vector, at);
             squares += difference * difference;
             model_squares += x * x;
         }
@@ -225,7 +168,7 @@ static void print_metadata(const struct node_safetensors *file)
             continue;
         if (i == 0)
             printf("\nmetadata\n");
-        print_name(key, 12);
+        print_name(key, 14);
         printf("  ");
         print_text(value);
         printf("\n");
@@ -262,7 +205,8 @@ static void print_head(const struct node_safetensors *file, const char *path)
         printf("%s, version ", NODE_CHECKPOINT_FORMAT);
         print_text(version ? version : "(missing)");
     } else {
-        printf("safetensors, not a checkpoint of p2pml");
+        printf("safetensors, %s of p2pml",
+               node_safetensors_metadata(file, "p2pml") ? "a model" : "not a checkpoint");
     }
     printf(", digest %s\n", node_safetensors_has_digest(file) ? "right" : "missing");
     static const char *const fields[] = {"node", "model", "step", "round"};

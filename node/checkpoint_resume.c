@@ -338,23 +338,6 @@ enum base_error node_checkpoint_resume(const char *directory, struct node_checkp
     return error;
 }
 
-enum base_error node_checkpoint_read_model(const char *path, const struct train_model *model,
-                                           float *parameters, struct base_reason *why)
-{
-    struct node_safetensors *file;
-    const struct node_tensor *tensors[LIMIT_TENSORS];
-    enum base_error error = node_safetensors_read(path, largest_file(model), 0, &file, why);
-    if (error)
-        return error;
-    error = find_model(file, model, tensors, why);
-    if (!error)
-        copy_model(model, tensors, parameters);
-    else
-        error = base_fail_context(why, error, "'%s'", path);
-    node_safetensors_free(file);
-    return error;
-}
-
 // "edge.<id>.<part>" as `bytes` bytes of this type, or NULL. 0 bytes: as many as there are.
 static const struct node_tensor *edge_part(const struct node_safetensors *file, const char *scope,
                                            const char *part, enum node_tensor_type type, size_t bytes)

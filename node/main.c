@@ -209,6 +209,16 @@ static enum base_error start_threads(struct node_setup *s, struct threads *t)
     return code;
 }
 
+// For whoever uses what was learned; to go on there is the checkpoint.
+static int leave_model(struct node_setup *s)
+{
+    struct base_reason why = {0};
+    if (node_setup_model_file(s, &why) == BASE_OK)
+        return EXIT_DONE;
+    base_log(BASE_LOG_ERROR, "model_file", "%s", why.text);
+    return EXIT_FAILED;
+}
+
 static int run(struct node_setup *s, struct base_reason *why)
 {
     struct threads t = {0};
@@ -229,6 +239,8 @@ static int run(struct node_setup *s, struct base_reason *why)
     if (status == EXIT_DONE && node_boot_end(s->boot_path, why) != BASE_OK)
         base_log(BASE_LOG_WARN, "boot", "%s", why->text);
     why->text[0] = 0;
+    if (status == EXIT_DONE)
+        status = leave_model(s);
     base_log(BASE_LOG_INFO, "end", "exit status %d", status);
 out:
     destroy_threads(&t);

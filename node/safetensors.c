@@ -363,10 +363,7 @@ enum base_error node_safetensors_parse(const uint8_t *bytes, size_t count, int n
         return base_fail(why, BASE_ENOMEM, "no memory for a safetensors file");
     enum base_error error = parse_all(bytes, count, need_digest, made, why);
     if (error) {
-        // Names come from the file: they must not drive a terminal.
-        for (char *at = why ? why->text : ""; *at; at++)
-            if ((unsigned char)*at < ' ' || *at == 0x7f)
-                *at = '?';
+        base_reason_tame(why);
         node_safetensors_free(made);
         return error;
     }

@@ -40,6 +40,9 @@ struct node_tensor {
     // wrote; files from elsewhere may not be.
     const void *data;
 };
+// Element `index` of any type; NaN for none.
+double node_tensor_value(const struct node_tensor *tensor, size_t index);
+
 struct node_text_pair {
     char key[96];
     char value[256];

@@ -117,6 +117,7 @@ static enum base_error make_training(struct node_setup *s, struct base_reason *w
     code = node_data_load(s->config, s->config->data.shard, &s->train, &s->test, why);
     if (code != BASE_OK)
         return base_fail_context(why, code, "data");
+    s->about = node_setup_about(&s->train);
     code = node_setup_model(s->config, &s->train, s->kernels, &s->model, why);
     if (code != BASE_OK)
         return base_fail_context(why, code, "model");
@@ -149,7 +150,8 @@ static struct node_checkpoint_parts checkpoint_parts(struct node_setup *s)
                                           .model_seed = s->config->model.seed,
                                           .boot = s->boot,
                                           .node = s->name,
-                                          .id = s->identity.id};
+                                          .id = s->identity.id,
+                                          .about = &s->about};
 }
 
 enum base_error node_setup_checkpoint(void *context, const struct node_round *round, struct base_reason *why)
@@ -166,6 +168,20 @@ enum base_error node_setup_checkpoint(void *context, const struct node_round *ro
         base_log(BASE_LOG_INFO, "checkpoint", "step %llu",
                  (unsigned long long)train_trainer_steps_done(s->trainer));
     return code;
+}
+
+enum base_error node_setup_model_file(struct node_setup *s, struct base_reason *why)
+{
+    char path[NODE_PATH_BYTES];
+    struct node_model_file file = {.spec = *train_model_spec(s->model), .about = s->about};
+    enum base_error code = path_in(s->config, NODE_MODEL_LAST, path, why);
+    if (code != BASE_OK)
+        return code;
+    snprintf(file.about.origin, sizeof file.about.origin, "node %s, step %llu", s->name,
+             (unsigned long long)train_trainer_steps_done(s->trainer));
+    train_trainer_fetch(s->trainer);
+    file.parameters = train_trainer_model(s->trainer);
+    return node_model_write(path, &file, why);
 }
 
 // What a resume brings goes into trainer and outer momentum; *file is kept for the edges.

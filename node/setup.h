@@ -10,6 +10,7 @@
 #include "node/built_in.h"
 #include "node/config.h"
 #include "node/metrics.h"
+#include "node/store/model_file.h"
 #include "node/worker.h"
 #include "train/trainer.h"
 
@@ -27,6 +28,7 @@ struct node_setup {
     struct gossip_allow_list allow;
     const struct kernels *kernels;
     struct train_dataset train, test;
+    struct node_model_about about; // what the numbers of the model mean
     struct train_model *model;
     struct train_trainer *trainer;
     float *start;                 // [parameters] the seed model
@@ -53,6 +55,12 @@ void node_setup_destroy(struct node_setup *setup);
 enum base_error node_setup_checkpoint(void *setup, const struct node_round *round,
                                       struct base_reason *why) BASE_CHECK;
 
+// Writes model.safetensors into the node's directory: the trainer's model as it stands. When the threads have
+// ended.
+enum base_error node_setup_model_file(struct node_setup *setup, struct base_reason *why) BASE_CHECK;
+
+// What model files say about a model that learned from this data; `origin` stays empty.
+struct node_model_about node_setup_about(const struct train_dataset *data);
 // The model and the trainer that a configuration asks for; the lab's central and lone runs use them, too.
 enum base_error node_setup_model(const struct node_config *config, const struct train_dataset *data,
                                  const struct kernels *kernels, struct train_model **model,

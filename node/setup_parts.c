@@ -6,6 +6,11 @@
 
 #define EVAL_BATCH 128u
 
+struct node_model_about node_setup_about(const struct train_dataset *data)
+{
+    return (struct node_model_about){.input_divisor = data->input_divisor, .first_label = data->first_label};
+}
+
 enum base_error node_setup_model(const struct node_config *config, const struct train_dataset *data,
                                  const struct kernels *kernels, struct train_model **model,
                                  struct base_reason *why)

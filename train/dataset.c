@@ -60,7 +60,7 @@ enum base_error train_dataset_allocate(size_t examples, size_t features, size_t 
         return base_fail(why, BASE_ENOMEM, "no memory for %zu examples with %zu features (%zu MiB)", examples,
                          features, bytes >> 20);
     }
-    *data = (struct train_dataset){examples, features, classes, x, labels, examples, mapped_bytes};
+    *data = (struct train_dataset){examples, features, classes, x, labels, examples, mapped_bytes, 1.0f, 0};
     return BASE_OK;
 }
 
@@ -90,6 +90,8 @@ enum base_error train_dataset_subset(const struct train_dataset *data, const uin
         copy.labels[i] = data->labels[rows[i]];
     }
     copy.whole = data->whole;
+    copy.input_divisor = data->input_divisor;
+    copy.first_label = data->first_label;
     *subset = copy;
     return BASE_OK;
 }

@@ -14,6 +14,10 @@ struct train_dataset {
     uint32_t *labels;    // [examples], each < classes
     size_t whole;        // examples of the set that this one was cut from; = examples where nothing was cut
     size_t mapped_bytes; // of x where it is a mapping of its own; 0: malloc'ed
+    // How the file says it, so that a model can be used on more of its kind: a number there over
+    // input_divisor is the one in x; label first_label there is class 0, and -1 there are -1 and +1.
+    float input_divisor;
+    int32_t first_label;
 };
 void train_dataset_destroy(struct train_dataset *data); // leaves {0}
 

@@ -365,6 +365,7 @@ enum base_error train_libsvm_parse(const struct train_bytes *text, size_t featur
     if (error != BASE_OK)
         return error;
     fill(all, first, first_label, &filled);
+    filled.first_label = first_label;
     *data = filled;
     return BASE_OK;
 }

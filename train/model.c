@@ -30,43 +30,6 @@ struct train_model {
     uint32_t *labels;            // [max_batch], likewise
 };
 
-static enum base_error check_spec(const struct train_model_spec *spec, size_t max_batch,
-                                  struct base_reason *why)
-{
-    if (spec->kind != TRAIN_SOFTMAX && spec->kind != TRAIN_MLP) {
-        return base_fail(why, BASE_EINVAL, "model kind %d is unknown; expected softmax or mlp",
-                         (int)spec->kind);
-    }
-    if (spec->inputs == 0 || spec->inputs > LIMIT_PARAMETERS) {
-        return base_fail(why, BASE_EINVAL, "the model has %zu inputs; expected 1 to %u", spec->inputs,
-                         LIMIT_PARAMETERS);
-    }
-    if (spec->classes < 2 || spec->classes > LIMIT_CLASSES) {
-        return base_fail(why, BASE_EINVAL, "the model has %zu classes; expected 2 to %u", spec->classes,
-                         LIMIT_CLASSES);
-    }
-    if (spec->kind == TRAIN_SOFTMAX && spec->n_hidden != 0) {
-        return base_fail(why, BASE_EINVAL,
-                         "softmax regression has no hidden layers, but %zu were given; take kind mlp",
-                         spec->n_hidden);
-    }
-    if (spec->kind == TRAIN_MLP && (spec->n_hidden == 0 || spec->n_hidden > LIMIT_LAYERS)) {
-        return base_fail(why, BASE_EINVAL, "the mlp has %zu hidden layers; expected 1 to %u", spec->n_hidden,
-                         LIMIT_LAYERS);
-    }
-    for (size_t i = 0; i < spec->n_hidden; i++) {
-        if (spec->hidden[i] == 0 || spec->hidden[i] > LIMIT_PARAMETERS) {
-            return base_fail(why, BASE_EINVAL, "hidden layer %zu has %zu units; expected 1 to %u", i,
-                             spec->hidden[i], LIMIT_PARAMETERS);
-        }
-    }
-    if (max_batch == 0 || max_batch > LIMIT_BATCH) {
-        return base_fail(why, BASE_EINVAL, "a batch of %zu examples; expected 1 to %u", max_batch,
-                         LIMIT_BATCH);
-    }
-    return BASE_OK;
-}
-
 static void add_tensor(struct train_model *model, size_t layer, const char *what, size_t rows, size_t cols)
 {
     const bool weight = rows > 0;
@@ -80,25 +43,17 @@ static void add_tensor(struct train_model *model, size_t layer, const char *what
     model->parameters += tensor->count;
 }
 
-// Widths are at most 2^30, so that sums and products below stay within 64 bits.
-static enum base_error lay_out(struct train_model *model, struct base_reason *why)
+// The spec has been checked: at most LIMIT_PARAMETERS in all.
+static void lay_out(struct train_model *model)
 {
-    const struct train_model_spec *spec = &model->spec;
-    model->n_layers = spec->n_hidden + 1;
-    model->width[0] = spec->inputs;
-    for (size_t i = 0; i < spec->n_hidden; i++) {
-        model->width[i + 1] = spec->hidden[i];
+    model->n_layers = train_spec_layers(&model->spec);
+    for (size_t i = 0; i <= model->n_layers; i++) {
+        model->width[i] = train_spec_width(&model->spec, i);
     }
-    model->width[model->n_layers] = spec->classes;
     for (size_t layer = 0; layer < model->n_layers; layer++) {
         add_tensor(model, layer, "weight", model->width[layer], model->width[layer + 1]);
         add_tensor(model, layer, "bias", 0, model->width[layer + 1]);
-        if (model->parameters > LIMIT_PARAMETERS) {
-            return base_fail(why, BASE_EINVAL, "the model has over %u parameters at layer %zu (%zu x %zu)",
-                             LIMIT_PARAMETERS, layer, model->width[layer], model->width[layer + 1]);
-        }
     }
-    return BASE_OK;
 }
 
 static bool alloc_workspace(struct train_model *model)
@@ -127,7 +82,11 @@ static bool alloc_workspace(struct train_model *model)
 enum base_error train_model_create(const struct train_model_spec *spec, const struct kernels *kernels,
                                    size_t max_batch, struct train_model **out, struct base_reason *why)
 {
-    enum base_error error = check_spec(spec, max_batch, why);
+    enum base_error error = train_spec_check(spec, why);
+    if (error == BASE_OK && (max_batch == 0 || max_batch > LIMIT_BATCH)) {
+        error =
+            base_fail(why, BASE_EINVAL, "a batch of %zu examples; expected 1 to %u", max_batch, LIMIT_BATCH);
+    }
     if (error != BASE_OK) {
         return error;
     }
@@ -138,8 +97,8 @@ enum base_error train_model_create(const struct train_model_spec *spec, const st
     model->spec = *spec;
     model->kernels = kernels;
     model->max_batch = max_batch;
-    error = lay_out(model, why);
-    if (error == BASE_OK && !alloc_workspace(model)) {
+    lay_out(model);
+    if (!alloc_workspace(model)) {
         error =
             base_fail(why, BASE_ENOMEM,
                       "out of memory for the activations of a batch of %zu; take a smaller batch", max_batch);
@@ -216,10 +175,7 @@ uint64_t train_model_schema(const struct train_model *model)
 
 void train_model_describe(const struct train_model *model, char *text, size_t capacity)
 {
-    int used = snprintf(text, capacity, "%s ", model->spec.kind == TRAIN_SOFTMAX ? "softmax" : "mlp");
-    for (size_t i = 0; i <= model->n_layers && used >= 0 && (size_t)used < capacity; i++) {
-        used += snprintf(text + used, capacity - (size_t)used, i == 0 ? "%zu" : "-%zu", model->width[i]);
-    }
+    train_spec_describe(&model->spec, text, capacity);
 }
 
 void train_model_initialise(const struct train_model *model, uint64_t seed, float *parameters)
@@ -288,6 +244,19 @@ void train_model_gradient(struct train_model *model, const float *parameters, co
     model->kernels->softmax_cross_entropy(rows, model->spec.classes, model->activation[model->n_layers - 1],
                                           labels, weight / (float)rows, loss);
     backward(model, parameters, x, rows, gradient);
+}
+
+void train_model_logits(struct train_model *model, const float *parameters, const float *x, size_t rows,
+                        float *logits)
+{
+    const struct kernels *k = model->kernels;
+    BASE_ASSERT(rows > 0 && rows <= model->max_batch);
+    if (!k->shares_host) {
+        k->upload(model->input, x, rows * model->spec.inputs * sizeof *x);
+        x = model->input;
+    }
+    forward(model, parameters, x, rows);
+    k->download(logits, model->activation[model->n_layers - 1], rows * model->spec.classes * sizeof *logits);
 }
 
 static void evaluate_batch(struct train_model *model, const float *parameters,

@@ -18,6 +18,15 @@ struct train_model_spec {
     size_t hidden[LIMIT_LAYERS], n_hidden; // MLP only; ReLU between layers
 };
 
+// BASE_EINVAL with the reason for shapes that can't be (no classes, an MLP without hidden layers, over
+// LIMIT_PARAMETERS). The others take a spec that has passed.
+enum base_error train_spec_check(const struct train_model_spec *spec, struct base_reason *why) BASE_CHECK;
+size_t train_spec_layers(const struct train_model_spec *spec);          // the hidden ones and the last
+size_t train_spec_width(const struct train_model_spec *spec, size_t i); // 0: inputs; layers: classes
+size_t train_spec_parameters(const struct train_model_spec *spec);
+void train_spec_describe(const struct train_model_spec *spec, char *text,
+                         size_t capacity); // "mlp 784-256-10"
+
 struct train_tensor {
     char name[LIMIT_TENSOR_NAME_BYTES]; // "layers.0.weight", "layers.0.bias"
     size_t shape[2], n_dims;            // weight: [inputs, outputs]; bias: [outputs]
@@ -26,8 +35,7 @@ struct train_tensor {
 
 struct train_model;
 
-// BASE_EINVAL with the reason for shapes that can't be (no classes, an MLP without hidden layers, over
-// LIMIT_PARAMETERS).
+// BASE_EINVAL: train_spec_check, or the batch. BASE_ENOMEM.
 enum base_error train_model_create(const struct train_model_spec *spec, const struct kernels *kernels,
                                    size_t max_batch, struct train_model **model,
                                    struct base_reason *why) BASE_CHECK;
@@ -39,7 +47,8 @@ size_t train_model_parameters(const struct train_model *model);
 size_t train_model_max_batch(const struct train_model *model);
 const struct train_tensor *train_model_tensors(const struct train_model *model, size_t *count);
 uint64_t train_model_schema(const struct train_model *model); // fingerprint of kind, names, shapes, offsets
-void train_model_describe(const struct train_model *model, char *text, size_t capacity); // "mlp 784-256-10"
+void train_model_describe(const struct train_model *model, char *text,
+                          size_t capacity); // train_spec_describe
 
 // He-normal weights (He et al. 2015), zero biases, into host memory; the same for a seed on every machine.
 void train_model_initialise(const struct train_model *model, uint64_t seed, float *parameters);
@@ -50,6 +59,11 @@ void train_model_initialise(const struct train_model *model, uint64_t seed, floa
 void train_model_gradient(struct train_model *model, const float *parameters, const float *x,
                           const uint32_t *labels, size_t rows, float weight, float *gradient,
                           struct kernels_loss *loss);
+
+// What the model says to these rows: x [rows, inputs] to logits [rows, classes], both in host memory;
+// parameters in the kernels' memory; rows <= max_batch.
+void train_model_logits(struct train_model *model, const float *parameters, const float *x, size_t rows,
+                        float *logits);
 
 struct train_dataset;
 // Mean loss and accuracy over a whole data set, in batches of max_batch; parameters in the kernels' memory.

@@ -103,6 +103,8 @@ static enum base_error conclude(struct run *run, double start, struct base_reaso
     char *path = lab_path("%s/summary.json", run->directory.path);
     char *points = lab_path("%s/rounds.jsonl", run->directory.path);
     enum base_error error = run->bench.model ? lab_points_write(&source, points, &span, why) : BASE_OK;
+    if (!error)
+        error = lab_average_write(&summary->average, &run->bench, run->directory.path, why);
     lab_histories_read(&run->swarm, histories);
     summary->histories = histories;
     summary->experiment = &run->experiment;
@@ -192,6 +194,7 @@ static int run_experiment(struct run *run, struct base_reason *why)
     lab_signals_close(&run->signals);
     status = status_of(run);
 out:
+    lab_average_free(&run->summary.average);
     lab_swarm_free(&run->swarm);
     lab_workbench_close(&run->bench);
     lab_directory_close(&run->directory);

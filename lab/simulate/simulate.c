@@ -62,7 +62,7 @@ static enum base_error open_bench(struct act *act, struct base_reason *why)
 
 static enum base_error run_engine(struct act *act, struct base_reason *why)
 {
-    struct lab_simulated simulated;
+    struct lab_simulated simulated = {0};
     const struct lab_simulate_options options = {.experiment = &act->experiment,
                                                  .bench = &act->bench,
                                                  .directory = act->directory.path,
@@ -76,8 +76,10 @@ static enum base_error run_engine(struct act *act, struct base_reason *why)
         error = lab_simulate_nodes(&options, &act->swarm, &simulated, why);
     else if (!error)
         error = lab_simulate_rounds(&options, &act->swarm, &simulated, &act->rounds, why);
-    if (error)
+    if (error) {
+        lab_average_free(&simulated.average);
         return error;
+    }
     act->summary.average = simulated.average;
     act->summary.virtual_seconds = simulated.virtual_seconds;
     act->summary.steps = simulated.steps;
@@ -119,7 +121,9 @@ static enum base_error conclude(struct act *act, double start, struct base_reaso
     summary->threads = lab_pool_threads(act->pool);
     summary->points = points;
     summary->seconds = now_seconds() - start;
-    enum base_error error = lab_summary_write(summary, path, why);
+    enum base_error error = lab_average_write(&summary->average, &act->bench, act->directory.path, why);
+    if (!error)
+        error = lab_summary_write(summary, path, why);
     if (!error)
         error = lab_results_write(act->directory.path, NULL, why);
     if (!error)
@@ -179,6 +183,7 @@ static int simulate(struct act *act, struct base_reason *why)
     }
     if (error)
         complain(why);
+    lab_average_free(&act->summary.average);
     lab_rounds_result_free(&act->rounds);
     lab_swarm_free(&act->swarm);
     lab_pool_destroy(act->pool);

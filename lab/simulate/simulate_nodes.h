@@ -21,9 +21,9 @@ struct lab_simulate_options {
 };
 
 struct lab_simulated {
-    struct lab_average average;
-    double virtual_seconds; // from the first local step to the last round
-    uint64_t steps;         // local steps of all nodes
+    struct lab_average average; // its model is the caller's, also after an error
+    double virtual_seconds;     // from the first local step to the last round
+    uint64_t steps;             // local steps of all nodes
 };
 
 // `swarm` is prepared (lab_swarm_pretend); its nodes, events and files are filled in. Errors: a file, memory.

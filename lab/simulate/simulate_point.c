@@ -142,13 +142,14 @@ static double seconds_since_begin(const struct simulation *s, uint64_t now_ns)
     return (double)(now_ns - s->begin_ns) / (double)SIM_SECOND;
 }
 
-// Everything of a point but its time. `g` holds at least one node.
-static void measure(struct simulation *s, struct gathering *g, struct lab_point *point)
+// Everything of a point but its time. `g` holds at least one node. Returns the mean, malloc'ed; NULL: no
+// memory, and nothing was measured.
+static float *measure(struct simulation *s, struct gathering *g, struct lab_point *point)
 {
     float *mean = malloc(s->bench->parameters * sizeof *mean);
     *point = (struct lab_point){.accuracy = NAN, .loss = NAN, .consensus = NAN};
     if (!mean)
-        return;
+        return NULL;
     lab_models_mean(g->models, g->count, s->bench->parameters, mean);
     point->consensus = lab_models_consensus(g->models, g->count, s->bench->parameters, mean);
     g->ask[0] = mean;
@@ -158,7 +159,7 @@ static void measure(struct simulation *s, struct gathering *g, struct lab_point 
     point->loss = g->score[0].loss;
     sum_up(s, g, point);
     point->bytes = simulate_bytes_sent(s);
-    free(mean);
+    return mean;
 }
 
 static bool is_there(const struct sim_node *node)
@@ -211,7 +212,7 @@ void simulate_point_look(struct simulation *s)
     if (s->next_round == SIMULATE_NEVER || mean < (double)s->next_round)
         return;
     struct gathering *g = gather(s);
-    measure(s, g, &point);
+    free(measure(s, g, &point));
     free(g);
     point.time = seconds_since_begin(s, sim_world_now(&s->world));
     record(s, &point);
@@ -229,12 +230,13 @@ void simulate_point_end(struct simulation *s, struct lab_average *average)
             ask(s, g, i, s->pupils[i].last);
     }
     if (g->count) {
-        measure(s, g, &point);
+        float *mean = measure(s, g, &point);
         point.time = seconds_since_begin(s, s->round_ns);
         record(s, &point);
         *average = (struct lab_average){.score = {point.accuracy, point.loss},
                                         .consensus = g->count > 1 ? point.consensus : NAN,
-                                        .nodes = g->count};
+                                        .nodes = g->count,
+                                        .model = mean};
     }
     write_latest(s);
     free(g);

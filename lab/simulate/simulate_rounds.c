@@ -74,6 +74,25 @@ static void take_nodes(const struct lab_rounds_result *result, struct lab_swarm 
     swarm->round = result->rounds;
 }
 
+// Of the models of those that are still there; NULL: no memory.
+static float *mean_of(const struct lab_rounds_result *result)
+{
+    const float **living = malloc(result->nodes * sizeof *living);
+    float *mean = malloc(result->parameters * sizeof *mean);
+    size_t count = 0;
+    for (size_t i = 0; living && i < result->nodes; i++)
+        if (result->models[i])
+            living[count++] = result->models[i];
+    if (living && mean && count)
+        lab_models_mean(living, count, result->parameters, mean);
+    else {
+        free(mean);
+        mean = NULL;
+    }
+    free(living);
+    return mean;
+}
+
 static void take_result(const struct lab_rounds_result *result, struct lab_swarm *swarm,
                         struct lab_simulated *simulated)
 {
@@ -126,6 +145,8 @@ enum base_error lab_simulate_rounds(const struct lab_simulate_options *options, 
     error = run(options, &recorder, result, why);
     if (!error)
         take_result(result, swarm, simulated);
+    if (!error && !options->experiment->sim.vector && !(simulated->average.model = mean_of(result)))
+        error = base_fail(why, BASE_ENOMEM, "no memory for the averaged model");
     swarm->seconds = (double)(node_clock_ns() - start_ns) / (double)NODE_SECOND_NS;
     enum base_error closed = lab_recorder_close(&recorder, error ? &ignored : why);
     return error ? error : closed;

@@ -1,5 +1,6 @@
 #include "lab/summary/evaluate.h"
 
+#include "lab/directory.h"
 #include "node/checkpoint.h"
 #include "node/data.h"
 #include "node/setup.h"
@@ -86,16 +87,18 @@ double lab_models_consensus(const float *const *models, size_t count, size_t par
     return distance > 0 ? NAN : 0;
 }
 
-static bool read_model(const struct lab_workbench *bench, const struct lab_node *node, float *model)
+// Malloc'ed; NULL: it can't be read.
+static float *read_model(const struct lab_workbench *bench, const struct lab_node *node)
 {
     char path[PATH_BYTES];
     struct base_reason why = {""};
+    struct node_model_file model = {0};
     enum base_error error = node_checkpoint_newest(node->directory, path, sizeof path, &why);
     if (!error)
-        error = node_checkpoint_read_model(path, bench->model, model, &why);
+        error = node_model_read(path, train_model_spec(bench->model), &model, &why);
     if (error)
         fprintf(stderr, "p2pml: %s is not in the averaged model: %s\n", node->name, why.text);
-    return !error;
+    return model.parameters;
 }
 
 static enum base_error average_models(const struct lab_workbench *bench, float **models,
@@ -108,31 +111,48 @@ static enum base_error average_models(const struct lab_workbench *bench, float *
     lab_models_mean(read, average->nodes, bench->parameters, mean);
     if (average->nodes > 1)
         average->consensus = lab_models_consensus(read, average->nodes, bench->parameters, mean);
-    enum base_error error = lab_score_model(bench, bench->model, mean, &average->score);
-    free(mean);
-    return error;
+    average->model = mean;
+    return lab_score_model(bench, bench->model, mean, &average->score);
 }
 
 enum base_error lab_average_nodes(const struct lab_workbench *bench, const struct lab_swarm *swarm,
                                   struct lab_average *average)
 {
     float *models[LAB_NODES_MOST] = {0};
-    enum base_error error = BASE_OK;
     struct lab_average found = {.score = lab_score_unknown(), .consensus = NAN};
-    for (size_t i = 0; i < swarm->count && !error; i++) {
-        float **slot = &models[found.nodes];
-        if (!lab_node_ended_well(&swarm->nodes[i]))
-            continue;
-        if (!*slot && !(*slot = malloc(bench->parameters * sizeof **slot)))
-            error = BASE_ENOMEM;
-        else if (read_model(bench, &swarm->nodes[i], *slot))
-            found.nodes++;
+    for (size_t i = 0; i < swarm->count; i++) {
+        if (lab_node_ended_well(&swarm->nodes[i]))
+            models[found.nodes] = read_model(bench, &swarm->nodes[i]);
+        found.nodes += models[found.nodes] != NULL;
     }
-    if (!error && found.nodes)
-        error = average_models(bench, models, &found);
+    enum base_error error = found.nodes ? average_models(bench, models, &found) : BASE_OK;
     for (size_t i = 0; i < LAB_NODES_MOST; i++)
         free(models[i]);
     if (!error)
         *average = found;
+    else
+        lab_average_free(&found);
+    return error;
+}
+
+void lab_average_free(struct lab_average *average)
+{
+    free(average->model);
+    average->model = NULL;
+}
+
+enum base_error lab_average_write(const struct lab_average *average, const struct lab_workbench *bench,
+                                  const char *directory, struct base_reason *why)
+{
+    if (!average->model)
+        return BASE_OK;
+    struct node_model_file file = {.spec = *train_model_spec(bench->model),
+                                   .about = node_setup_about(&bench->train),
+                                   .parameters = average->model};
+    snprintf(file.about.origin, sizeof file.about.origin, "the mean of %zu node%s", average->nodes,
+             average->nodes == 1 ? "" : "s");
+    char *path = lab_path("%s/" NODE_MODEL_AVERAGED, directory);
+    enum base_error error = node_model_write(path, &file, why);
+    free(path);
     return error;
 }

@@ -43,7 +43,12 @@ struct lab_average {
     struct lab_score score;
     double consensus; // NAN for fewer than 2 models
     size_t nodes;     // whose final checkpoints were read
+    float *model;     // [parameters] the mean, malloc'ed; NULL: of nobody
 };
+void lab_average_free(struct lab_average *average); // its model; the rest stays
+// Writes it as <directory>/averaged.safetensors; nothing where it is of nobody.
+enum base_error lab_average_write(const struct lab_average *average, const struct lab_workbench *bench,
+                                  const char *directory, struct base_reason *why) BASE_CHECK;
 // Over the nodes that ended well. A checkpoint that cannot be read is said on stderr and left out;
 // BASE_ENOMEM only.
 enum base_error lab_average_nodes(const struct lab_workbench *bench, const struct lab_swarm *swarm,

@@ -4,6 +4,7 @@
 #include "lab/directory.h"
 #include "lab/summary/summary.h"
 #include "node/safetensors.h"
+#include "node/store/model_file.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -156,6 +157,17 @@ static void checkpoints_of_nodes_are_averaged(void **state)
     // -log softmax of differences 1, 1, 0.75.
     double loss = (2 * log1p(exp(-1)) + log1p(exp(-0.75))) / 3;
     assert_true(near(average.score.loss, loss));
+    struct node_model_file file;
+    struct base_reason why;
+    char *path = lab_path("%s/" NODE_MODEL_AVERAGED, w->swarm.nodes[0].directory);
+    assert_int_equal(lab_average_write(&average, &w->bench, w->swarm.nodes[0].directory, &why), BASE_OK);
+    assert_int_equal(node_model_read(path, train_model_spec(w->bench.model), &file, &why), BASE_OK);
+    assert_memory_equal(file.parameters, ((float[]){1, 0, 0, 1, 0, 0}), 6 * sizeof(float));
+    assert_string_equal(file.about.origin, "the mean of 3 nodes");
+    node_model_free(&file);
+    unlink(path);
+    free(path);
+    lab_average_free(&average);
 }
 
 static void nodes_without_a_good_end_are_left_out(void **state)
@@ -169,18 +181,22 @@ static void nodes_without_a_good_end_are_left_out(void **state)
     w->swarm.nodes[1].process.status = 1 << 8; // exit status 1
     assert_int_equal(lab_average_nodes(&w->bench, &w->swarm, &average), BASE_OK);
     assert_true(average.nodes == 2 && near(average.score.accuracy, 1) && average.consensus == 0);
+    lab_average_free(&average);
     w->swarm.nodes[1].process.status = 0;
     w->swarm.nodes[1].gone = LAB_HAS_LEFT; // an event ended it: its model is of the middle of the training
     assert_int_equal(lab_average_nodes(&w->bench, &w->swarm, &average), BASE_OK);
     assert_true(average.nodes == 2 && average.consensus == 0);
+    lab_average_free(&average);
     w->swarm.nodes[1].gone = LAB_HERE;
     write_file(path, "not a checkpoint"); // said on stderr
     assert_int_equal(lab_average_nodes(&w->bench, &w->swarm, &average), BASE_OK);
     assert_true(average.nodes == 2 && average.consensus == 0);
+    lab_average_free(&average);
     for (size_t i = 0; i < 3; i++)
         w->swarm.nodes[i].process.status = 9; // killed
     assert_int_equal(lab_average_nodes(&w->bench, &w->swarm, &average), BASE_OK);
     assert_true(average.nodes == 0 && isnan(average.score.accuracy) && isnan(average.consensus));
+    assert_null(average.model);
     free(path);
 }
 

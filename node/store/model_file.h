@@ -1,0 +1,65 @@
+// A trained model as a file of its own, for whoever uses it: safetensors with the names and the layout of
+// torch. state_dict() of nn.Sequential(nn.Linear(..), nn.ReLU(), nn.Linear(..)) has the tensors "0.weight"
+// [out, in], "0.bias" [out], "2.weight", ...; without hidden layers, "0.weight" and "0.bias" only. The
+// metadata says what the numbers mean; every value is a text:
+//
+//   format         "pt", as other programs expect it
+//   p2pml          "model 1": this layout
+//   model          "mlp 784-256-10"
+//   labels         what the classes are called in the data: "0..9", "1..3", or "-1 1"
+//   input_divisor  a number of the data over this is what the first layer takes: "255" for bytes of images
+//   origin         "the mean of 8 nodes"
+//
+// Reading takes these files, checkpoints ("model.layers.0.weight" [in, out]; their other tensors are left
+// alone), and files from elsewhere with either set of names in F32, F64, F16 or BF16, with or without our
+// metadata. Blocking; any thread.
+#ifndef NODE_STORE_MODEL_FILE_H
+#define NODE_STORE_MODEL_FILE_H
+
+#include "base/error.h"
+#include "train/model.h"
+
+#define NODE_MODEL_LAST     "model.safetensors"    // in a node's directory, when it has ended well
+#define NODE_MODEL_AVERAGED "averaged.safetensors" // in the directory of a run: the mean of its nodes
+#define NODE_MODEL_PATH     4096                   // bytes of a path, terminating zero included
+
+struct node_model_about {
+    float input_divisor; // as in struct train_dataset, both
+    int32_t first_label;
+    char origin[128]; // UTF-8
+};
+struct node_model_file {
+    struct train_model_spec spec;
+    struct node_model_about about;
+    float *parameters; // [train_spec_parameters(&spec)], as train/README.md says
+};
+
+// Writes atomically (base/file.h). BASE_ESTATE: a number is not finite, and nothing was written. `parameters`
+// are borrowed.
+enum base_error node_model_write(const char *path, const struct node_model_file *model,
+                                 struct base_reason *why) BASE_CHECK;
+
+// `expected`: the model that it must be; NULL: whichever it is. *model is the caller's, to be freed; on error
+// it is as it was. BASE_EMISMATCH: names and shapes, found and expected; BASE_EFORMAT: what
+// node_safetensors_read says, a number that is not finite, metadata that can't be.
+enum base_error node_model_read(const char *path, const struct train_model_spec *expected,
+                                struct node_model_file *model, struct base_reason *why) BASE_CHECK;
+struct node_safetensors;
+enum base_error node_model_take(const struct node_safetensors *file, const struct train_model_spec *expected,
+                                struct node_model_file *model, struct base_reason *why) BASE_CHECK;
+void node_model_free(struct node_model_file *model); // leaves {0}
+
+// The file that a person means by `path`: itself; of the directory of a run the averaged model; of a node's
+// the newest checkpoint, or its last model. BASE_ENOTFOUND says what was looked for.
+enum base_error node_model_find(const char *path, char found[NODE_MODEL_PATH],
+                                struct base_reason *why) BASE_CHECK;
+
+// The label of a class as the data has it.
+int32_t node_model_label(const struct node_model_about *about, size_t class);
+
+// The two texts of the metadata, for checkpoints, too.
+#define NODE_MODEL_TEXT 32
+void node_model_labels_text(const struct node_model_about *about, size_t classes, char text[NODE_MODEL_TEXT]);
+void node_model_divisor_text(const struct node_model_about *about, char text[NODE_MODEL_TEXT]);
+
+#endif

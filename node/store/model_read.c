@@ -1,0 +1,279 @@
+// What a file must hold is worked out first, from the model that is expected or from the shapes of its
+// weights; then every name, shape, type and number is held against that, and only then anything is given
+// back.
+#include "node/store/model_file.h"
+
+#include "node/safetensors.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LARGEST_FILE ((size_t)1 << 40)
+#define SHAPE_TEXT   96
+
+// Ours: "model.layers.<i>.weight" [in, out]. Torch's: "<2 i>.weight" [out, in].
+struct naming {
+    bool ours;
+};
+
+static void name_of(struct naming naming, size_t layer, const char *part, char *name, size_t capacity)
+{
+    if (naming.ours)
+        snprintf(name, capacity, "model.layers.%zu.%s", layer, part);
+    else
+        snprintf(name, capacity, "%zu.%s", 2 * layer, part);
+}
+
+static struct naming naming_of(const struct node_safetensors *file)
+{
+    for (size_t i = 0; i < node_safetensors_count(file); i++)
+        if (!strncmp(node_safetensors_at(file, i)->name, "model.", 6))
+            return (struct naming){true};
+    return (struct naming){false};
+}
+
+static const struct node_tensor *find(const struct node_safetensors *file, struct naming naming, size_t layer,
+                                      const char *part)
+{
+    char name[64];
+    name_of(naming, layer, part, name, sizeof name);
+    return node_safetensors_find(file, name);
+}
+
+static void shape_text(const size_t *shape, size_t n_dims, char text[SHAPE_TEXT])
+{
+    size_t used = (size_t)snprintf(text, SHAPE_TEXT, "[");
+    for (size_t i = 0; i < n_dims && used < SHAPE_TEXT; i++)
+        used += (size_t)snprintf(text + used, SHAPE_TEXT - used, "%s%zu", i ? ", " : "", shape[i]);
+    if (used < SHAPE_TEXT)
+        snprintf(text + used, SHAPE_TEXT - used, "]");
+}
+
+// The first tensors that are there, for a message.
+static void list_found(const struct node_safetensors *file, char *text, size_t capacity)
+{
+    const size_t count = node_safetensors_count(file), most = 4;
+    size_t used = (size_t)snprintf(text, capacity, "%s", count ? "" : "no tensor at all");
+    for (size_t i = 0; i < count && i < most && used < capacity; i++) {
+        char shape[SHAPE_TEXT];
+        const struct node_tensor *tensor = node_safetensors_at(file, i);
+        shape_text(tensor->shape, tensor->n_dims, shape);
+        used += (size_t)snprintf(text + used, capacity - used, "%s'%.40s' %s", i ? ", " : "", tensor->name,
+                                 shape);
+    }
+    if (count > most && used < capacity)
+        snprintf(text + used, capacity - used, " and %zu more", count - most);
+}
+
+static enum base_error is_missing(const struct node_safetensors *file, const char *name, const char *shape,
+                                  struct base_reason *why)
+{
+    char found[300];
+    list_found(file, found, sizeof found);
+    return base_fail(why, BASE_EMISMATCH, "there is no tensor '%s'%s%s in it, but %s", name,
+                     shape[0] ? " " : "", shape, found);
+}
+
+// The model that the shapes of the weights make; kind and classes follow from them.
+static enum base_error infer(const struct node_safetensors *file, struct naming naming,
+                             struct train_model_spec *spec, struct base_reason *why)
+{
+    size_t layers = 0, last = 0;
+    for (const struct node_tensor *weight; (weight = find(file, naming, layers, "weight")); layers++) {
+        if (weight->n_dims != 2)
+            return base_fail(why, BASE_EMISMATCH, "its tensor '%s' has %zu dimensions, expected 2",
+                             weight->name, weight->n_dims);
+        if (layers > LIMIT_LAYERS)
+            return base_fail(why, BASE_ELIMIT, "it has over %u layers", LIMIT_LAYERS + 1);
+        const size_t in = weight->shape[naming.ours ? 0 : 1];
+        last = weight->shape[naming.ours ? 1 : 0];
+        if (layers == 0)
+            spec->inputs = in;
+        else
+            spec->hidden[layers - 1] = in;
+    }
+    if (!layers)
+        return is_missing(file, naming.ours ? "model.layers.0.weight" : "0.weight", "", why);
+    spec->classes = last;
+    spec->n_hidden = layers - 1;
+    spec->kind = layers > 1 ? TRAIN_MLP : TRAIN_SOFTMAX;
+    return train_spec_check(spec, why);
+}
+
+static bool is_float(enum node_tensor_type type)
+{
+    return type == NODE_TENSOR_F32 || type == NODE_TENSOR_F64 || type == NODE_TENSOR_F16 ||
+           type == NODE_TENSOR_BF16;
+}
+
+static enum base_error check_tensor(const struct node_safetensors *file, struct naming naming, size_t layer,
+                                    const char *part, const size_t *shape, size_t n_dims,
+                                    struct base_reason *why)
+{
+    char name[64], expected[SHAPE_TEXT], found[SHAPE_TEXT];
+    const struct node_tensor *tensor = find(file, naming, layer, part);
+    shape_text(shape, n_dims, expected);
+    name_of(naming, layer, part, name, sizeof name);
+    if (!tensor)
+        return is_missing(file, name, expected, why);
+    shape_text(tensor->shape, tensor->n_dims, found);
+    if (!is_float(tensor->type) || tensor->n_dims != n_dims ||
+        memcmp(tensor->shape, shape, n_dims * sizeof *shape) != 0)
+        return base_fail(why, BASE_EMISMATCH, "its tensor '%s' is %s %s, expected F32 %s", name,
+                         node_tensor_type_name(tensor->type), found, expected);
+    return BASE_OK;
+}
+
+// Is this the name of one of our tensors?
+static bool is_wanted(struct naming naming, size_t layers, const char *name)
+{
+    char wanted[64];
+    for (size_t i = 0; i < 2 * layers; i++) {
+        name_of(naming, i / 2, i % 2 ? "bias" : "weight", wanted, sizeof wanted);
+        if (!strcmp(name, wanted))
+            return true;
+    }
+    return false;
+}
+
+static enum base_error check_fit(const struct node_safetensors *file, struct naming naming,
+                                 const struct train_model_spec *spec, struct base_reason *why)
+{
+    const size_t layers = train_spec_layers(spec);
+    for (size_t i = 0; i < layers; i++) {
+        const size_t in = train_spec_width(spec, i), out = train_spec_width(spec, i + 1);
+        const size_t weight[2] = {naming.ours ? in : out, naming.ours ? out : in};
+        enum base_error error = check_tensor(file, naming, i, "weight", weight, 2, why);
+        if (!error)
+            error = check_tensor(file, naming, i, "bias", &out, 1, why);
+        if (error)
+            return error;
+    }
+    for (size_t i = 0; i < node_safetensors_count(file); i++) {
+        char found[SHAPE_TEXT];
+        const struct node_tensor *tensor = node_safetensors_at(file, i);
+        const bool beside = naming.ours && strncmp(tensor->name, "model.", 6) != 0; // of a checkpoint
+        if (beside || is_wanted(naming, layers, tensor->name))
+            continue;
+        shape_text(tensor->shape, tensor->n_dims, found);
+        return base_fail(why, BASE_EMISMATCH, "it has the tensor '%s' %s, for which the model has no place",
+                         tensor->name, found);
+    }
+    return BASE_OK;
+}
+
+static enum base_error copy_weight(const struct node_tensor *tensor, bool transposes, size_t in, size_t out,
+                                   float *to, struct base_reason *why)
+{
+    for (size_t i = 0; i < in * out; i++) {
+        const float value = (float)node_tensor_value(tensor, transposes ? i % out * in + i / out : i);
+        if (!isfinite(value))
+            return base_fail(why, BASE_EFORMAT, "its tensor '%s' holds NaN or infinity", tensor->name);
+        to[i] = value;
+    }
+    return BASE_OK;
+}
+
+static enum base_error copy_all(const struct node_safetensors *file, struct naming naming,
+                                const struct train_model_spec *spec, float *to, struct base_reason *why)
+{
+    enum base_error error = BASE_OK;
+    for (size_t i = 0; i < train_spec_layers(spec) && !error; i++) {
+        const size_t in = train_spec_width(spec, i), out = train_spec_width(spec, i + 1);
+        error = copy_weight(find(file, naming, i, "weight"), !naming.ours, in, out, to, why);
+        if (!error)
+            error = copy_weight(find(file, naming, i, "bias"), false, 1, out, to + in * out, why);
+        to += (in + 1) * out;
+    }
+    return error;
+}
+
+static enum base_error read_labels(const char *text, size_t classes, struct node_model_about *about,
+                                   struct base_reason *why)
+{
+    static const int32_t firsts[] = {0, 1, -1};
+    char known[NODE_MODEL_TEXT];
+    for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++) {
+        about->first_label = firsts[i];
+        node_model_labels_text(about, classes, known);
+        if ((firsts[i] >= 0 || classes == 2) && !strcmp(text, known))
+            return BASE_OK;
+    }
+    about->first_label = 0;
+    node_model_labels_text(about, classes, known);
+    return base_fail(why, BASE_EFORMAT, "metadata 'labels' is '%.40s', expected '%s' or so for %zu classes",
+                     text, known, classes);
+}
+
+static enum base_error read_about(const struct node_safetensors *file, size_t classes,
+                                  struct node_model_about *about, struct base_reason *why)
+{
+    const char *labels = node_safetensors_metadata(file, "labels"),
+               *divisor = node_safetensors_metadata(file, "input_divisor"),
+               *origin = node_safetensors_metadata(file, "origin");
+    char *end = NULL;
+    *about = (struct node_model_about){.input_divisor = 1};
+    if (origin && strlen(origin) < sizeof about->origin)
+        memcpy(about->origin, origin, strlen(origin) + 1);
+    if (divisor)
+        about->input_divisor = strtof(divisor, &end);
+    if (divisor && (end == divisor || *end || !isfinite(about->input_divisor) || !(about->input_divisor > 0)))
+        return base_fail(why, BASE_EFORMAT, "metadata 'input_divisor' is '%.40s', expected a number above 0",
+                         divisor);
+    return labels ? read_labels(labels, classes, about, why) : BASE_OK;
+}
+
+static enum base_error take(const struct node_safetensors *file, const struct train_model_spec *expected,
+                            struct node_model_file *model, struct base_reason *why)
+{
+    const struct naming naming = naming_of(file);
+    struct node_model_file made = {0};
+    char described[200];
+    enum base_error error = BASE_OK;
+    if (expected)
+        made.spec = *expected;
+    else
+        error = infer(file, naming, &made.spec, why);
+    if (error)
+        return error;
+    error = check_fit(file, naming, &made.spec, why);
+    train_spec_describe(&made.spec, described, sizeof described);
+    if (error)
+        return base_fail_context(why, error, "it does not fit the model '%.120s'", described);
+    error = read_about(file, made.spec.classes, &made.about, why);
+    if (error)
+        return error;
+    made.parameters = malloc(train_spec_parameters(&made.spec) * sizeof *made.parameters);
+    if (!made.parameters)
+        return base_fail(why, BASE_ENOMEM, "no memory for the model '%.120s'", described);
+    error = copy_all(file, naming, &made.spec, made.parameters, why);
+    if (error) {
+        node_model_free(&made);
+        return error;
+    }
+    *model = made;
+    return BASE_OK;
+}
+
+enum base_error node_model_take(const struct node_safetensors *file, const struct train_model_spec *expected,
+                                struct node_model_file *model, struct base_reason *why)
+{
+    enum base_error error = take(file, expected, model, why);
+    if (error)
+        base_reason_tame(why);
+    return error;
+}
+
+enum base_error node_model_read(const char *path, const struct train_model_spec *expected,
+                                struct node_model_file *model, struct base_reason *why)
+{
+    struct node_safetensors *file;
+    enum base_error error = node_safetensors_read(path, LARGEST_FILE, 0, &file, why);
+    if (error)
+        return error;
+    error = node_model_take(file, expected, model, why);
+    node_safetensors_free(file);
+    return error ? base_fail_context(why, error, "'%s'", path) : BASE_OK;
+}
