@@ -64,7 +64,7 @@ enum base_error gossip_membership_create(const struct gossip_membership_options 
     record.id = options->identity->id;
     record.version = (struct gossip_version){.boot = options->version.boot, .life = options->version.life};
     strncpy(record.name, options->name, sizeof record.name - 1);
-    record.slot = GOSSIP_NO_SLOT;
+    record.slot = m->wanted.slot = GOSSIP_NO_SLOT;
     record.shard = options->shard;
     record.group = options->group;
     memcpy(record.exchange_public, options->identity->exchange_public, sizeof record.exchange_public);
@@ -184,10 +184,10 @@ static void paused(struct gossip_membership *m, uint64_t gap_ns)
 static void linked(struct gossip_membership *m, const struct gossip_id *id)
 {
     struct member *peer = member_find(m, id);
-    if (peer == m->self || m->self->record.n_addresses == 0)
-        return;
     if (m->dirty)
         member_self_timer(m);
+    if (peer == m->self || m->self->record.n_addresses == 0)
+        return;
     member_probe_heeded(m);
     if (peer)
         peer->answered = true;
@@ -212,7 +212,7 @@ static void leave(struct gossip_membership *m)
 {
     struct member *told[LEAVE_TOLD];
     m->leaving = true;
-    m->wanted_flags = (uint8_t)((m->wanted_flags | GOSSIP_RECORD_LEFT) & ~GOSSIP_RECORD_ELIGIBLE);
+    m->wanted.flags = (uint8_t)((m->wanted.flags | GOSSIP_RECORD_LEFT) & ~GOSSIP_RECORD_ELIGIBLE);
     m->dirty = true;
     member_self_timer(m);
     if (m->self->record.n_addresses == 0)

@@ -1,6 +1,8 @@
 // This node's own record: what it says of itself, how it refutes, and what it does when somebody else is it.
 #include "gossip/member/state.h"
 
+#include <string.h>
+
 #define FLAPS_FREE      3u              // deaths and restarts within FLAP_FORGET_NS that cost nothing
 #define FLAP_HOLD_NS    (2 * SECOND_NS) // doubling with each further one
 #define FLAP_HOLD_MOST  3u              // doublings
@@ -14,6 +16,24 @@ static uint64_t age_ms(const struct gossip_membership *m, uint64_t at_ns)
     return (at_ns - m->created_ns) / MILLISECOND_NS;
 }
 
+static uint8_t flags_now(const struct gossip_membership *m)
+{
+    if (!(m->wanted.flags & GOSSIP_RECORD_ELIGIBLE) || m->now_ns >= m->held_ns)
+        return m->wanted.flags;
+    return (uint8_t)((m->wanted.flags & ~GOSSIP_RECORD_ELIGIBLE) | GOSSIP_RECORD_HELD);
+}
+
+// What changes between two signatures waits for the next one: a record that is told is as it was signed.
+static void take_wanted(struct gossip_membership *m)
+{
+    struct gossip_record *record = &m->self->record;
+    record->flags = flags_now(m);
+    record->slot = m->wanted.slot;
+    record->stop_round = m->wanted.stop_round;
+    record->n_addresses = m->wanted.n_addresses;
+    memcpy(record->addresses, m->wanted.addresses, sizeof record->addresses);
+}
+
 void member_self_sign(struct gossip_membership *m)
 {
     struct member *self = m->self;
@@ -21,6 +41,7 @@ void member_self_sign(struct gossip_membership *m)
         return;
     self->record.version.incarnation++;
     self->record.age_ms = age_ms(m, m->now_ns);
+    take_wanted(m);
     m->dirty = false;
     if (self->record.n_addresses == 0)
         return; // nothing is told before there is a place where this node can be found
@@ -144,23 +165,23 @@ void member_self_foreign(struct gossip_membership *m, const struct gossip_record
 void gossip_membership_flags(struct gossip_membership *m, uint8_t set, uint8_t clear)
 {
     const uint8_t own = GOSSIP_RECORD_STOPPING | GOSSIP_RECORD_HELD; // told by other means
-    m->wanted_flags = (uint8_t)((m->wanted_flags | (set & ~own)) & ~(clear & ~own) & GOSSIP_RECORD_FLAGS);
+    m->wanted.flags = (uint8_t)((m->wanted.flags | (set & ~own)) & ~(clear & ~own) & GOSSIP_RECORD_FLAGS);
     m->dirty = true;
 }
 
 void gossip_membership_slot(struct gossip_membership *m, uint32_t slot)
 {
-    m->dirty |= m->self->record.slot != slot;
-    m->self->record.slot = slot;
+    m->dirty |= m->wanted.slot != slot;
+    m->wanted.slot = slot;
 }
 
 void gossip_membership_stop_at(struct gossip_membership *m, uint64_t round)
 {
-    m->dirty |= m->self->record.stop_round != round;
-    m->self->record.stop_round = round;
-    m->wanted_flags = (uint8_t)(m->wanted_flags & ~GOSSIP_RECORD_STOPPING);
+    m->dirty |= m->wanted.stop_round != round;
+    m->wanted.stop_round = round;
+    m->wanted.flags = (uint8_t)(m->wanted.flags & ~GOSSIP_RECORD_STOPPING);
     if (round != 0)
-        m->wanted_flags |= GOSSIP_RECORD_STOPPING;
+        m->wanted.flags |= GOSSIP_RECORD_STOPPING;
 }
 
 void gossip_membership_progress(struct gossip_membership *m, uint64_t round, uint64_t step)
@@ -173,18 +194,11 @@ void gossip_membership_progress(struct gossip_membership *m, uint64_t round, uin
 void gossip_membership_addresses(struct gossip_membership *m, const struct gossip_address *addresses,
                                  size_t count)
 {
-    struct gossip_record *record = &m->self->record;
-    record->n_addresses = (uint8_t)(count < LIMIT_ADDRESSES ? count : LIMIT_ADDRESSES);
-    for (size_t i = 0; i < record->n_addresses; i++)
-        record->addresses[i] = addresses[i];
+    m->wanted.n_addresses = (uint8_t)(count < LIMIT_ADDRESSES ? count : LIMIT_ADDRESSES);
+    memset(m->wanted.addresses, 0, sizeof m->wanted.addresses);
+    for (size_t i = 0; i < m->wanted.n_addresses; i++)
+        m->wanted.addresses[i] = addresses[i];
     m->dirty = true;
-}
-
-static uint8_t flags_now(const struct gossip_membership *m)
-{
-    if (!(m->wanted_flags & GOSSIP_RECORD_ELIGIBLE) || m->now_ns >= m->held_ns)
-        return m->wanted_flags;
-    return (uint8_t)((m->wanted_flags & ~GOSSIP_RECORD_ELIGIBLE) | GOSSIP_RECORD_HELD);
 }
 
 void member_self_timer(struct gossip_membership *m)
@@ -193,7 +207,6 @@ void member_self_timer(struct gossip_membership *m)
         m->flaps = 0;
     if (!m->dirty && flags_now(m) == m->self->record.flags)
         return;
-    m->self->record.flags = flags_now(m);
     member_self_sign(m);
 }
 
@@ -203,5 +216,5 @@ uint64_t member_self_deadline(const struct gossip_membership *m)
         return UINT64_MAX;
     if (m->dirty)
         return m->now_ns;
-    return flags_now(m) != m->wanted_flags ? m->held_ns : UINT64_MAX;
+    return flags_now(m) != m->wanted.flags ? m->held_ns : UINT64_MAX;
 }

@@ -82,6 +82,14 @@ struct member_action {
     size_t offset; // of its bytes in the arena
 };
 
+struct member_wanted { // of this node's record, from its next signature on
+    uint8_t flags;     // ELIGIBLE waits for held_ns
+    uint8_t n_addresses;
+    uint32_t slot;
+    uint64_t stop_round;
+    struct gossip_address addresses[LIMIT_ADDRESSES];
+};
+
 struct gossip_membership {
     struct gossip_membership_options options;
     struct member_profile profile;
@@ -109,7 +117,7 @@ struct gossip_membership {
     bool cut_off;
 
     // this node's record
-    uint8_t wanted_flags; // ELIGIBLE waits for held_ns
+    struct member_wanted wanted;
     uint64_t held_ns, flap_ns, outbid_ns;
     unsigned flaps, outbids;
     bool outage; // of this node, counted as a flap; until others have answered and not held it for dead

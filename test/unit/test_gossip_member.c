@@ -19,6 +19,8 @@
 enum { PING = 1, ACK = 2, RELAYED = 4 };
 
 static bool tell_silent; // lies are of silence, not of evidence
+static void tell_lie(size_t liar, size_t to, size_t about);
+static void tell_lie_of(size_t liar, size_t to, size_t about, const struct gossip_version *version);
 
 static uint64_t seed(void)
 {
@@ -182,6 +184,28 @@ static void a_stop_is_told_with_its_round(void **s)
     member_net_destroy(&net);
 }
 
+// A record may be told between two signatures, and one that refutes is signed at once: neither is half of
+// what it says.
+static void a_stop_is_told_whole_or_not_at_all(void **s)
+{
+    (void)s;
+    begin(4);
+    struct gossip_version old = info_of(3, 3).record->version;
+    old.incarnation = 0;
+    gossip_membership_stop_at(net.nodes[1].membership, 77);
+    tell_lie(2, 1, 1); // refutes
+    gossip_membership_stop_at(net.nodes[3].membership, 88);
+    tell_lie_of(2, 3, 3, &old); // corrects
+    member_net_run(&net, SECOND);
+    for (size_t i = 0; i < net.count; i++) {
+        assert_true(info_of(i, 1).record->flags & GOSSIP_RECORD_STOPPING);
+        assert_int_equal(info_of(i, 1).record->stop_round, 77);
+        assert_int_equal(info_of(i, 3).record->stop_round, 88);
+        assert_int_equal(totals(i).rejected, 0);
+    }
+    member_net_destroy(&net);
+}
+
 // Who hears of others through one member has answers of them all as soon as it has asked.
 static void who_is_only_talked_of_has_not_answered(void **s)
 {
@@ -322,9 +346,6 @@ static void say(size_t from, size_t to, uint8_t kind, uint32_t number)
                                                       .bytes = bytes,
                                                       .n_bytes = HEADER});
 }
-
-static void tell_lie(size_t liar, size_t to, size_t about);
-static void tell_lie_of(size_t liar, size_t to, size_t about, const struct gossip_version *version);
 
 // What the dead had still under way speaks of the time before.
 static void a_late_datagram_of_the_dead_acquits_nobody(void **s)
@@ -966,6 +987,7 @@ int main(void)
         cmocka_unit_test(the_hash_covers_the_group),
         cmocka_unit_test(all_know_how_far_each_is),
         cmocka_unit_test(a_stop_is_told_with_its_round),
+        cmocka_unit_test(a_stop_is_told_whole_or_not_at_all),
         cmocka_unit_test(who_is_only_talked_of_has_not_answered),
         cmocka_unit_test(a_killed_process_is_known_to_all_in_a_second),
         cmocka_unit_test(a_closed_port_makes_no_storm),
