@@ -107,10 +107,19 @@ void call_hold(struct gossip_links *links, const struct gossip_links_target *tar
         call->pause_ns = GOSSIP_LINKS_PAUSE_MIN_NS;
 }
 
-static uint64_t next_pause(const struct gossip_links_target *target, struct call *call)
+// Who has no link at all has only the entries: the first of them that is there again leads to all others.
+static uint64_t longest_pause(const struct gossip_links *links, const struct gossip_links_target *target)
 {
-    uint64_t pause_ns = call->pause_ns;
-    uint64_t most_ns = is_entry(target) ? GOSSIP_LINKS_PAUSE_MAX_NS : GOSSIP_LINKS_PAUSE_MEMBER_NS;
+    if (!is_entry(target))
+        return GOSSIP_LINKS_PAUSE_MEMBER_NS;
+    return links->totals.active ? GOSSIP_LINKS_PAUSE_MAX_NS : GOSSIP_LINKS_PAUSE_LONELY_NS;
+}
+
+static uint64_t next_pause(const struct gossip_links *links, const struct gossip_links_target *target,
+                           struct call *call)
+{
+    uint64_t most_ns = longest_pause(links, target);
+    uint64_t pause_ns = call->pause_ns < most_ns ? call->pause_ns : most_ns;
     call->pause_ns = 2 * pause_ns < most_ns ? 2 * pause_ns : most_ns;
     return pause_ns;
 }
@@ -122,7 +131,8 @@ void call_after_link(struct gossip_links *links, const struct gossip_links_targe
     call->flapping = lasted_ns < GOSSIP_LINKS_PAUSE_MAX_NS;
     if (!call->flapping)
         call->pause_ns = GOSSIP_LINKS_PAUSE_MIN_NS;
-    call_again(links, target, call, hopeless ? GOSSIP_LINKS_PAUSE_REFUSED_NS : next_pause(target, call));
+    call_again(links, target, call,
+               hopeless ? GOSSIP_LINKS_PAUSE_REFUSED_NS : next_pause(links, target, call));
 }
 
 // -- a turn
@@ -166,7 +176,7 @@ static void tell_closed(struct gossip_links *links, const struct gossip_id *id)
 
 static void turn_over(struct gossip_links *links, const struct gossip_links_target *target, struct call *call)
 {
-    call_again(links, target, call, next_pause(target, call));
+    call_again(links, target, call, next_pause(links, target, call));
     if (is_entry(target)) {
         struct entry *entry = &links->entry[target->entry];
         if (entry->self_seen && entry->shown.state != GOSSIP_ENTRY_SELF) {

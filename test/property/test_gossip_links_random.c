@@ -99,15 +99,16 @@ static void heal(struct links_net *net)
 }
 
 // How often a room may call in 30 s: members to whom there is no link, with pauses of 1 to 3 s; entries that
-// never answered, or are its own, with 5 to 15 s.
+// never answered, or are its own, with 5 to 15 s, or 0.5 to 1.5 s of a room that has no link at all.
 static size_t callable(const struct links_net *net, size_t room)
 {
-    size_t entries = net->room[room].greeting.parameters, members = 0, unknown = entries > 0;
+    size_t entries = net->room[room].greeting.parameters, members = 0, unknown = entries > 0, links = 0;
     for (size_t b = 0; b < net->rooms; b++) {
         members += b != room && !links_net_linked(net, room, b);
+        links += b != room && links_net_linked(net, room, b);
         unknown += b < entries && net->path[room][b] != LINKS_NET_OPEN;
     }
-    return 31 * members + 7 * unknown;
+    return 31 * members + (links ? 7 : 61) * unknown;
 }
 
 // Within a minute: the longest pause between two turns of calls is 15 s, of a lost stream 15 s more.

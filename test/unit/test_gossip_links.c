@@ -326,16 +326,29 @@ static void pauses_double_up_to_a_limit(void **state)
         assert_in_range(waited_ns, pause_ns / 2, pause_ns / 2 * 3);
         pause_ns = 2 * pause_ns < GOSSIP_LINKS_PAUSE_MEMBER_NS ? 2 * pause_ns : GOSSIP_LINKS_PAUSE_MEMBER_NS;
     }
-    end(NULL);
-    begin(NULL);
+}
+
+// Where this node has a link its entry may wait; while it has none the entry is all that it has.
+static void entries_are_called_often_by_who_has_no_link(void **state)
+{
+    (void)state;
+    uint64_t pause_ns = GOSSIP_LINKS_PAUSE_MIN_NS, link = 0;
     SAY(GOSSIP_LINKS_START);
-    pause_ns = GOSSIP_LINKS_PAUSE_MIN_NS;
-    for (size_t turn = 0; turn < 10; turn++) {
-        uint64_t link = call_of_entry(0, 1), ended_ns = w.now_ns;
-        SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_OTHER);
+    for (size_t turn = 0; turn < 24; turn++) {
+        const uint64_t most_ns =
+            turn < 8 || turn >= 16 ? GOSSIP_LINKS_PAUSE_LONELY_NS : GOSSIP_LINKS_PAUSE_MAX_NS;
+        uint64_t called = call_of_entry(0, 1), ended_ns = w.now_ns;
+        if (turn == 8) {
+            link = accept_active(HIGH);
+            SAY(GOSSIP_LINKS_STALLED, .link = link, .on = true); // does not end as idle
+        }
+        if (turn == 16)
+            SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_OTHER);
+        pause_ns = pause_ns < most_ns ? pause_ns : most_ns;
+        SAY(GOSSIP_LINKS_ENDED, .link = called, .end = GOSSIP_END_OTHER);
         uint64_t waited_ns = until(GOSSIP_LINKS_RESOLVE, 16 * S) - ended_ns;
         assert_in_range(waited_ns, pause_ns / 2, pause_ns / 2 * 3);
-        pause_ns = 2 * pause_ns < GOSSIP_LINKS_PAUSE_MAX_NS ? 2 * pause_ns : GOSSIP_LINKS_PAUSE_MAX_NS;
+        pause_ns = 2 * pause_ns < most_ns ? 2 * pause_ns : most_ns;
     }
 }
 
@@ -705,6 +718,7 @@ int main(void)
         CASE(an_end_without_a_word_is_evidence),
         CASE(a_closed_port_is_evidence_only_where_somebody_was_reached),
         CASE(pauses_double_up_to_a_limit),
+        CASE(entries_are_called_often_by_who_has_no_link),
         CASE(every_address_is_tried_before_a_pause),
         CASE(a_call_has_five_seconds_and_a_stranger_three),
         CASE(entries_of_the_living_are_left_alone),
