@@ -124,6 +124,7 @@ static void act(struct sim_node *node, const struct gossip_life_action *action)
         sim_member_stop_at(node, action->round);
         break;
     case GOSSIP_LIFE_TELL:
+        sim_world_trace(node->world, node->host, "news", NULL, action->news, action->a);
         break;
     case GOSSIP_LIFE_LINKS:
         want_links(node, action);
@@ -184,8 +185,11 @@ static void step(struct sim_node *node, const struct gossip_life_event *event)
 
     node->consider = false;
     gossip_life_step(node->life, event, &world);
-    if (gossip_life_state(node->life) != before)
+    if (gossip_life_state(node->life) != before) {
+        sim_world_trace(node->world, node->host, "state",
+                        gossip_life_state_name(gossip_life_state(node->life)), node->rounds.round, 0);
         SIM_TELL(node, phase, node);
+    }
     while (gossip_life_next(node->life, &action))
         act(node, &action);
 }
