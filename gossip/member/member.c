@@ -191,9 +191,10 @@ static void linked(struct gossip_membership *m, const struct gossip_id *id)
     member_probe_heeded(m);
     if (peer)
         peer->answered = true;
-    if (peer && member_is_here(peer))
+    if (peer && member_is_here(peer)) {
         member_send_packet(m, peer, GOSSIP_BY_STREAM, PACKET_PING, 0, NULL, LIMIT_GOSSIP_BYTES);
-    else if (peer)
+        member_tell_itself(m, peer);
+    } else if (peer)
         member_sync_ask(m, peer);
     else
         member_sync_ask_stranger(m, id);

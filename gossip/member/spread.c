@@ -155,6 +155,15 @@ void member_tell_record(struct gossip_membership *m, struct member *to, const st
     finish(m, to, member_way_to(to), &packet);
 }
 
+// Who comes by a new link may be another process than the one that signed the record of it.
+void member_tell_itself(struct gossip_membership *m, struct member *to)
+{
+    struct member_packet packet;
+    member_packet_begin(m, &packet, to, PACKET_GOSSIP, 0, NULL, PACKET_PLAIN_MOST);
+    (void)member_packet_record(&packet, to);
+    finish(m, to, GOSSIP_BY_STREAM, &packet);
+}
+
 static bool is_allowed(const struct gossip_membership *m, const struct gossip_id *id)
 {
     return !m->options.allow || gossip_allow_list_has(m->options.allow, id);

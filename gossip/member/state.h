@@ -244,6 +244,7 @@ void member_spread_soon(struct gossip_membership *m);
 void member_tell_accused(struct gossip_membership *m, struct member *x); // what it is accused of, to itself
 void member_tell_accusations(struct gossip_membership *m, struct member *to, const struct member *about);
 void member_tell_record(struct gossip_membership *m, struct member *to, const struct member *about);
+void member_tell_itself(struct gossip_membership *m, struct member *to); // by stream: what we know of it
 void member_spread_timer(struct gossip_membership *m);
 uint64_t member_spread_deadline(const struct gossip_membership *m);
 void member_take_record(struct gossip_membership *m, const struct gossip_record *record);

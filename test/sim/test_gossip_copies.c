@@ -2,7 +2,7 @@
 // first, and the process that was there goes on. 100 clusters from seeds: sealed or plain, with loss, as
 // names on the peer lists or not, with a copy that comes a second after the first process or half a minute.
 //
-// P2PML_SEEDS: how many (default 100); P2PML_SEED: the first one.
+// P2PML_SEEDS: how many (default 100); P2PML_SEED: the first one; P2PML_TRACE=1: every line of the trace.
 #include "lab/sim/sim_node.h"
 #include "test/support/cpu_kernels.h"
 #include "test/support/sim_check.h"
@@ -54,6 +54,7 @@ static void build(uint64_t seed, struct base_rng *rng)
     options.learner = &toy.learner;
     options.watch = &check.watch;
     sim_world_create(&world, &options);
+    world.trace.verbose = getenv("P2PML_TRACE") != NULL;
     world.net.quality[0] = (struct sim_quality){.delay_ns = (1 + base_rng_below(rng, 30)) * SIM_MS,
                                                 .jitter_ns = SIM_MS,
                                                 .loss = (double)base_rng_below(rng, 3) * 0.05};
@@ -103,29 +104,21 @@ static double copy(uint64_t seed)
     return stays ? took_s : -1;
 }
 
-// Known and not mended yet (test/sim/README.md): run, and counted apart.
-static bool is_open(uint64_t seed)
-{
-    return seed == 54 || seed == 62;
-}
-
 static void test_the_copy_stops(void **state)
 {
     uint64_t first = number("P2PML_SEED", 1), seeds = number("P2PML_SEEDS", getenv("P2PML_SEED") ? 1 : 100);
-    uint64_t stopped = 0, open = 0;
+    uint64_t stopped = 0;
     double longest_s = 0;
 
     (void)state;
     for (uint64_t seed = first; seed < first + seeds; seed++) {
         double took_s = copy(seed);
         stopped += took_s >= 0;
-        open += took_s < 0 && is_open(seed);
         longest_s = took_s > longest_s ? took_s : longest_s;
     }
-    printf("%llu of %llu copies stopped, after %.1f s at most, and the first process went on; %llu known "
-           "faults\n",
-           (unsigned long long)stopped, (unsigned long long)seeds, longest_s, (unsigned long long)open);
-    assert_int_equal(stopped + open, seeds);
+    printf("%llu of %llu copies stopped, after %.1f s at most, and the first process went on\n",
+           (unsigned long long)stopped, (unsigned long long)seeds, longest_s);
+    assert_int_equal(stopped, seeds);
 }
 
 int main(void)

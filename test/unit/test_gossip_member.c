@@ -712,6 +712,31 @@ static void a_lost_boot_number_is_found_again(void **s)
     member_net_destroy(&net);
 }
 
+// Another process may run with the identity of whoever comes by a link, or it has lost its boot number.
+static void whoever_is_linked_hears_what_is_known_of_it(void **s)
+{
+    (void)s;
+    begin(4);
+    bool told = false;
+    struct gossip_membership_action action;
+    struct gossip_membership_event event = {
+        .kind = GOSSIP_MEMBERSHIP_LINKED, .now_ns = net.now_ns, .peer = net.nodes[1].identity.id};
+    assert_int_equal(gossip_membership_step(net.nodes[0].membership, &event), BASE_OK);
+    while (gossip_membership_next(net.nodes[0].membership, &action)) {
+        struct gossip_record record;
+        if (action.kind != GOSSIP_MEMBERSHIP_SEND || action.n_bytes <= HEADER)
+            continue;
+        assert_int_equal(action.way, GOSSIP_BY_STREAM);
+        struct base_reader reader = base_reader_of(action.bytes + HEADER, action.n_bytes - HEADER);
+        if (base_read_u8(&reader) != 1 || gossip_record_read(&reader, &record) != BASE_OK)
+            continue;
+        told |= gossip_id_compare(&record.id, &event.peer) == 0 &&
+                gossip_version_compare(&record.version, &info_of(1, 1).record->version) == 0;
+    }
+    assert_true(told);
+    member_net_destroy(&net);
+}
+
 // Node 5 runs with the identity of node 2, as a copied directory would.
 static void of_two_with_one_identity_the_second_stops(void **s)
 {
@@ -1011,6 +1036,7 @@ int main(void)
         cmocka_unit_test(who_leaves_is_not_dead),
         cmocka_unit_test(a_restart_overrides_its_own_death),
         cmocka_unit_test(a_lost_boot_number_is_found_again),
+        cmocka_unit_test(whoever_is_linked_hears_what_is_known_of_it),
         cmocka_unit_test(of_two_with_one_identity_the_second_stops),
         cmocka_unit_test(a_liar_kills_nobody),
         cmocka_unit_test(a_flapping_node_keeps_itself_out),
