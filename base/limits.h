@@ -26,6 +26,7 @@
 #define LIMIT_RESYNC_BLOCK         65536u // elements of one RESYNC block (256 KiB as fp32)
 #define LIMIT_REKEY_RECORDS        65536u // records under one key (Noise section 11.3)
 #define LIMIT_MEMBERS              4096u  // known to one node, the dead and those who left included
+#define LIMIT_NEIGHBOURS           64u    // of a node in the graph; a butterfly of 1,024 has 10
 #define LIMIT_ADDRESSES            4u     // of one member
 #define LIMIT_DATAGRAM_BYTES       1200u  // sealed: fits any path that carries IPv6
 #define LIMIT_DATAGRAM_OVERHEAD    48u    // of sealing: tag of the pair, nonce, Poly1305

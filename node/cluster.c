@@ -297,6 +297,7 @@ void node_cluster_destroy(struct node_cluster *cluster)
     node_peers_destroy(cluster->peers);
     node_udp_destroy(cluster->udp);
     node_endpoints_destroy(cluster->endpoints);
+    gossip_graph_drop(cluster->graph);
     gossip_membership_destroy(cluster->membership);
     gossip_datagrams_destroy(cluster->datagrams);
     node_events_close(cluster->events);

@@ -6,10 +6,10 @@
 #ifndef NODE_CLUSTER_H
 #define NODE_CLUSTER_H
 
+#include "gossip/graph/graph.h"
 #include "gossip/member/member.h"
 #include "node/boot.h"
 #include "node/events.h"
-#include "node/graph.h"
 #include "node/peers.h"
 #include "node/udp.h"
 
@@ -23,8 +23,8 @@ struct node_cluster_handler { // to the owner; all must be set. Called from the 
     void (*message)(void *owner, const struct gossip_id *peer, uint8_t *bytes, size_t count);
     void (*member)(void *owner, const struct gossip_id *peer, enum gossip_member_state state); // is so now
     void (*removed)(void *owner, const struct gossip_id *peer); // no longer known at all
-    void (*view)(void *owner, const struct topology_member *members, size_t count);
-    void (*changed)(void *owner); // something that a decision may depend on
+    void (*view)(void *owner, struct gossip_graph *graph); // the view has changed; the callee is to drop it
+    void (*changed)(void *owner);                          // something that a decision may depend on
     // Another process runs with this identity. It was here first, says membership (address NULL: stop), or a
     // peer has a working link to it, at that address (stop, if this one has just begun).
     void (*conflict)(void *owner, const char *address);
@@ -77,8 +77,7 @@ void node_cluster_tell_conflict(struct node_cluster *cluster, const char *addres
 struct node_peers *node_cluster_peers(struct node_cluster *cluster);
 const struct gossip_membership *node_cluster_membership(const struct node_cluster *cluster);
 const struct node_events *node_cluster_events(const struct node_cluster *cluster);
-const struct gossip_id *node_cluster_neighbours(const struct node_cluster *cluster, size_t *count);
-bool node_cluster_in_view(const struct node_cluster *cluster, const struct gossip_id *id);
+const struct gossip_graph *node_cluster_graph(const struct node_cluster *cluster); // NULL: no view yet
 
 struct node_cluster_counters {
     struct node_udp_counters datagrams;

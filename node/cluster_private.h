@@ -29,8 +29,9 @@ struct node_cluster {
     uint16_t port;
     struct gossip_address addresses[LIMIT_ADDRESSES];
     size_t n_addresses;
-    struct gossip_id neighbours[NODE_GRAPH_NEIGHBOURS], donors[NODE_CLUSTER_DONORS];
-    size_t n_neighbours, n_donors;
+    struct gossip_graph *graph; // of the view in use; NULL: none yet
+    struct gossip_id donors[NODE_CLUSTER_DONORS];
+    size_t n_donors;
 };
 
 // cluster.c
@@ -51,7 +52,7 @@ enum base_error node_cluster_find_addresses(struct node_cluster *cluster, struct
 void node_cluster_tell_change(struct node_cluster *cluster, const struct gossip_membership_action *action);
 void node_cluster_tell_accused(struct node_cluster *cluster, const struct gossip_membership_action *action);
 void node_cluster_tell_boot(struct node_cluster *cluster, uint64_t boot);
-void node_cluster_tell_view(struct node_cluster *cluster, size_t members);
+void node_cluster_tell_view(struct node_cluster *cluster);
 void node_cluster_tell_missing(struct node_cluster *cluster, const struct gossip_id *peer);
 const char *node_cluster_name(const struct node_cluster *cluster, const struct gossip_id *id,
                               char text[LIMIT_NODE_NAME_BYTES]);

@@ -116,24 +116,24 @@ void node_cluster_tell_boot(struct node_cluster *cluster, uint64_t boot)
         "others know a later start of this node than it does; its number of starts is %" PRIu64 " now", boot);
 }
 
-void node_cluster_tell_view(struct node_cluster *cluster, size_t members)
+void node_cluster_tell_view(struct node_cluster *cluster)
 {
-    char names[NODE_GRAPH_NEIGHBOURS][LIMIT_NODE_NAME_BYTES], list[400];
-    const char *pointers[NODE_GRAPH_NEIGHBOURS];
-    size_t used = 0;
+    char names[LIMIT_NEIGHBOURS][LIMIT_NODE_NAME_BYTES], list[400];
+    const char *pointers[LIMIT_NEIGHBOURS];
+    size_t used = 0, count = gossip_graph_neighbours(cluster->graph);
     list[0] = 0;
-    for (size_t i = 0; i < cluster->n_neighbours; i++) {
-        pointers[i] = node_cluster_name(cluster, &cluster->neighbours[i], names[i]);
+    for (size_t i = 0; i < count; i++) {
+        pointers[i] = node_cluster_name(cluster, gossip_graph_neighbour(cluster->graph, i), names[i]);
         if (used + strlen(pointers[i]) + 3 < sizeof list)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", pointers[i]);
     }
     struct node_event event = {.event = "view",
                                .lists = true,
-                               .members = members,
+                               .members = gossip_graph_members(cluster->graph),
                                .neighbours = pointers,
-                               .n_neighbours = cluster->n_neighbours};
+                               .n_neighbours = count};
     node_events_tell(cluster->events, &event, BASE_LOG_INFO, "%zu members in the graph; neighbours: %s",
-                     members, cluster->n_neighbours ? list : "none");
+                     event.members, count ? list : "none");
 }
 
 void node_cluster_tell_takeover(struct node_cluster *cluster, const uint32_t *orphans, size_t count)

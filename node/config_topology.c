@@ -1,7 +1,6 @@
 // Checks of topology.*: the graph of a file, and how many nodes there may be.
 #include "base/file.h"
 #include "node/config_private.h"
-#include "node/graph.h"
 #include "topology/file.h"
 
 #include <inttypes.h>
@@ -62,10 +61,9 @@ static enum base_error check_widest(const struct node_config *config, const stru
 {
     size_t node = 0, degree = 0;
     enum base_error error = topology_graph_widest(graph, &node, &degree);
-    if (!error && degree > NODE_GRAPH_NEIGHBOURS)
-        error =
-            base_fail(why, BASE_ELIMIT, "%s: '%s' has %zu neighbours, expected at most %d",
-                      config->topology.file, topology_graph_name(graph, node), degree, NODE_GRAPH_NEIGHBOURS);
+    if (!error && degree > LIMIT_NEIGHBOURS)
+        error = base_fail(why, BASE_ELIMIT, "%s: '%s' has %zu neighbours, expected at most %u",
+                          config->topology.file, topology_graph_name(graph, node), degree, LIMIT_NEIGHBOURS);
     return error ? node_config_at(config, "topology.file", why, error) : BASE_OK;
 }
 
@@ -80,15 +78,15 @@ static enum base_error check_runnable_topology(const struct node_config *config,
         error = check_widest(config, graph, why);
     topology_graph_destroy(graph);
     bool everybody = kind == TOPOLOGY_COMPLETE || kind == TOPOLOGY_STAR || kind == TOPOLOGY_MATCHINGS;
-    if (error || !everybody || nodes <= NODE_GRAPH_NEIGHBOURS + 1)
+    if (error || !everybody || nodes <= LIMIT_NEIGHBOURS + 1)
         return error;
     return node_config_at(config, "topology.kind", why,
                           base_fail(why, BASE_ELIMIT,
                                     "found %s for %" PRIu64
-                                    " nodes, where a node may meet all others; expected at most %d nodes, or "
+                                    " nodes, where a node may meet all others; expected at most %u nodes, or "
                                     "another kind, such as random",
                                     topology_kind_name((enum topology_kind)kind), nodes,
-                                    NODE_GRAPH_NEIGHBOURS + 1));
+                                    LIMIT_NEIGHBOURS + 1));
 }
 
 enum base_error node_config_check_runnable(const struct node_config *config, struct base_reason *why)

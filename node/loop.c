@@ -76,14 +76,12 @@ static void on_message(void *owner, const struct gossip_id *peer, uint8_t *bytes
     node_outbox_post(loop->worker, mail);
 }
 
-static void on_view(void *owner, const struct topology_member *members, size_t count)
+static void on_view(void *owner, struct gossip_graph *graph)
 {
     struct node_loop *loop = owner;
-    struct node_mail *mail = node_loop_bytes_mail(NODE_MAIL_VIEW, members, count * sizeof *members);
-    if (mail)
-        node_outbox_post(loop->worker, mail);
-    else
-        base_log(BASE_LOG_ERROR, "out_of_memory", "the worker is not told of the members");
+    struct node_mail *mail = node_mail_new(NODE_MAIL_VIEW);
+    mail->graph = graph;
+    node_outbox_post(loop->worker, mail);
 }
 
 static void on_changed(void *owner)

@@ -36,10 +36,13 @@ static bool edge_is_live(const struct node_loop *loop, const struct gossip_id *p
 
 static void look_at_edges(const struct node_loop *loop, struct gossip_life_self *self)
 {
-    const struct gossip_id *neighbours = node_cluster_neighbours(loop->cluster, &self->n_neighbours);
+    const struct gossip_graph *graph = node_cluster_graph(loop->cluster);
+    self->in_view = gossip_graph_counts(graph);
+    self->n_view = gossip_graph_members(graph);
+    self->n_neighbours = gossip_graph_neighbours(graph);
     self->edges_live = true;
     for (size_t i = 0; i < self->n_neighbours; i++) {
-        bool live = edge_is_live(loop, &neighbours[i]);
+        bool live = edge_is_live(loop, gossip_graph_neighbour(graph, i));
         self->edges_live &= live;
         self->edge_live |= live;
     }
@@ -60,8 +63,6 @@ static void self(const void *owner, struct gossip_life_self *self)
     struct gossip_membership_totals totals;
     *self = (struct gossip_life_self){0};
     gossip_membership_totals(membership, &totals);
-    (void)gossip_membership_view(membership, &self->n_view);
-    self->in_view = node_cluster_in_view(loop->cluster, &loop->options.identity->id);
     self->minority = totals.minority;
     self->cut_off = totals.cut_off;
     self->held_until_ns = totals.counts ? 0 : totals.held_until_ns;

@@ -5,16 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_neighbour(const struct node_loop *loop, const struct gossip_id *id)
-{
-    size_t count = 0;
-    const struct gossip_id *neighbours = node_cluster_neighbours(loop->cluster, &count);
-    for (size_t i = 0; i < count; i++)
-        if (gossip_id_compare(&neighbours[i], id) == 0)
-            return true;
-    return false;
-}
-
 static void fill_members(const struct node_loop *loop, struct node_status_member *rows, size_t count)
 {
     const struct gossip_membership *m = node_cluster_membership(loop->cluster);
@@ -26,7 +16,7 @@ static void fill_members(const struct node_loop *loop, struct node_status_member
             .state = info.state,
             .since_ns = info.since_ns,
             .linked = i > 0 && node_peers_has(node_cluster_peers(loop->cluster), &info.record->id),
-            .neighbour = is_neighbour(loop, &info.record->id)};
+            .neighbour = gossip_graph_meets(node_cluster_graph(loop->cluster), &info.record->id)};
     }
 }
 
@@ -86,7 +76,7 @@ static char *render(struct node_loop *loop, char *(*page)(const struct node_stat
     const struct node_peers *peers = node_cluster_peers(loop->cluster);
     size_t n_entries = node_peers_entries(peers);
     struct node_status_entry *entries = calloc(n_entries + 1, sizeof *entries);
-    struct gossip_missing missing[NODE_GRAPH_NEIGHBOURS];
+    struct gossip_missing missing[LIMIT_NEIGHBOURS];
     char *text = NULL;
     if (edges && members && entries) {
         struct node_status status;
@@ -101,9 +91,9 @@ static char *render(struct node_loop *loop, char *(*page)(const struct node_stat
         status.entries = entries;
         status.n_entries = n_entries;
         status.missing = missing;
-        status.n_missing = node_peers_missing(peers, missing, NODE_GRAPH_NEIGHBOURS);
-        if (status.n_missing > NODE_GRAPH_NEIGHBOURS)
-            status.n_missing = NODE_GRAPH_NEIGHBOURS;
+        status.n_missing = node_peers_missing(peers, missing, LIMIT_NEIGHBOURS);
+        if (status.n_missing > LIMIT_NEIGHBOURS)
+            status.n_missing = LIMIT_NEIGHBOURS;
         text = page(&status);
     }
     free(edges);

@@ -7,7 +7,6 @@
 #include "gossip/life/life.h"
 #include "node/backlog.h"
 #include "node/cluster.h"
-#include "node/graph.h"
 #include "node/http.h"
 #include "node/loop.h"
 #include "node/mail.h"

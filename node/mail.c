@@ -17,6 +17,7 @@ void node_mail_free(void *mail)
         return;
     if (m->charged)
         atomic_fetch_sub(m->charged, m->n_bytes);
+    gossip_graph_drop(m->graph);
     free(m->bytes);
     free(m);
 }

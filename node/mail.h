@@ -5,6 +5,7 @@
 #define NODE_MAIL_H
 
 #include "gossip/exchange/exchange.h"
+#include "gossip/graph/graph.h"
 #include "gossip/id.h"
 #include "gossip/life/rounds.h"
 #include <stdatomic.h>
@@ -18,7 +19,7 @@ enum node_mail_kind {
     NODE_MAIL_LINK_DOWN, // peer
     NODE_MAIL_FORGET,    // peer: dead or left, and away for average.forget_after
     NODE_MAIL_MESSAGE,   // peer, bytes: one plaintext message (HELLO, XCHG, XACK, BUSY)
-    NODE_MAIL_VIEW,      // bytes: struct topology_member[], this node included once it counts
+    NODE_MAIL_VIEW,      // graph: of the view in use
     NODE_MAIL_DONORS,    // bytes: struct gossip_id[]: linked members with complete state
     NODE_MAIL_STOP,      // finish the thread
     // learner -> worker
@@ -89,7 +90,8 @@ struct node_mail {
     char text[256];
     int status;
     bool away;
-    struct node_round *round; // borrowed
+    struct node_round *round;   // borrowed
+    struct gossip_graph *graph; // a use of its own, or NULL
     struct node_progress progress;
     struct gossip_exchange_totals totals;
 };

@@ -12,6 +12,7 @@
 #include "node/metrics.h"
 #include "node/store/model_file.h"
 #include "node/worker.h"
+#include "topology/topology.h"
 #include "train/trainer.h"
 
 #define NODE_PATH_BYTES 4096u

@@ -172,9 +172,10 @@ static void post_fetch(struct node_worker *worker, int status)
 static void begin_fetch(struct node_worker *worker, struct node_round *round)
 {
     worker->round = round;
-    node_worker_step_all_up(worker, GOSSIP_EXCHANGE_LINK_DOWN);
+    node_worker_fetching(worker, true);
     if (node_snapshot_fetch(worker->snapshot, round) != BASE_OK) {
         base_log(BASE_LOG_ERROR, "out_of_memory", "no snapshot can be fetched");
+        node_worker_fetching(worker, false);
         round_done(worker);
         return;
     }
@@ -189,7 +190,7 @@ static void finish_fetch(struct node_worker *worker)
     gossip_exchange_adopt(exchange, round->model, round->second_moment, round->round);
     if (round->correction)
         memset(round->correction, 0, gossip_exchange_parameters(exchange) * sizeof *round->correction);
-    node_worker_step_all_up(worker, GOSSIP_EXCHANGE_LINK_UP);
+    node_worker_fetching(worker, false);
     post_fetch(worker, 0);
     round_done(worker);
 }
@@ -200,7 +201,7 @@ static void end_fetch(struct node_worker *worker)
         return; // complete just before
     node_snapshot_end(worker->snapshot);
     post_fetch(worker, -1);
-    node_worker_step_all_up(worker, GOSSIP_EXCHANGE_LINK_UP);
+    node_worker_fetching(worker, false);
     round_done(worker);
 }
 
@@ -211,10 +212,11 @@ static void take_round(struct node_worker *worker, struct node_round *round)
         begin_fetch(worker, round);
         return;
     }
-    node_worker_forget_edges(worker);
-    worker->asks =
-        round->meet.meets && !worker->options.local &&
-        node_graph_partner(worker->graph, round->meet.round, &worker->partner, &event.round.weight);
+    if (round->meet.meets)
+        node_worker_forget_edges(worker);
+    worker->asks = round->meet.meets && !worker->options.local &&
+                   gossip_graph_partner(gossip_edges_graph(worker->edges), round->meet.round,
+                                        &worker->partner, &event.round.weight);
     event.round.meets = worker->asks;
     event.round.partner = worker->partner;
     event.round.pace_ns = round->pace_ns;
@@ -239,12 +241,12 @@ static bool handle(struct node_worker *worker, struct node_mail *mail)
 {
     switch (mail->kind) {
     case NODE_MAIL_LINK_UP:
-        node_worker_follow_graph(worker, node_graph_link(worker->graph, &mail->peer));
+        node_worker_link(worker, &mail->peer);
         break;
     case NODE_MAIL_LINK_DOWN:
-        node_graph_unlink(worker->graph, &mail->peer);
+        gossip_edges_unlinked(worker->edges, &mail->peer);
         node_snapshot_gone(worker->snapshot, &mail->peer, node_clock_ns());
-        node_worker_follow_graph(worker, BASE_OK);
+        node_worker_follow_edges(worker);
         break;
     case NODE_MAIL_FORGET:
         node_worker_forget(worker, &mail->peer, true);
@@ -253,9 +255,9 @@ static bool handle(struct node_worker *worker, struct node_mail *mail)
         take_message(worker, mail);
         break;
     case NODE_MAIL_VIEW:
-        node_worker_follow_graph(
-            worker, node_graph_view(worker->graph, (const struct topology_member *)(const void *)mail->bytes,
-                                    mail->n_bytes / sizeof(struct topology_member)));
+        gossip_edges_follow(worker->edges, mail->graph);
+        mail->graph = NULL;
+        node_worker_follow_edges(worker);
         break;
     case NODE_MAIL_DONORS:
         node_snapshot_donors(worker->snapshot, (const struct gossip_id *)(const void *)mail->bytes,
@@ -349,7 +351,7 @@ static void *work(void *argument)
 static void release(struct node_worker *worker)
 {
     node_snapshot_destroy(worker->snapshot);
-    node_graph_destroy(worker->graph);
+    gossip_edges_destroy(worker->edges);
     free(worker);
 }
 
@@ -365,7 +367,7 @@ enum base_error node_worker_start(const struct node_worker_options *options, str
                                              .send = send_message,
                                              .close = close_peer,
                                              .owner = worker};
-    if (node_graph_create(&options->topology, &options->self, &worker->graph) != BASE_OK ||
+    if (gossip_edges_create(options->local, &worker->edges) != BASE_OK ||
         node_snapshot_create(&snapshot, &worker->snapshot) != BASE_OK ||
         pthread_create(&worker->thread, NULL, work, worker) != 0) {
         release(worker);

@@ -7,7 +7,6 @@
 #include "gossip/exchange/exchange.h"
 #include "node/counters.h"
 #include "node/mailbox.h"
-#include "topology/topology.h"
 
 struct node_worker;
 struct node_round;
@@ -15,7 +14,6 @@ struct node_round;
 struct node_worker_options {
     struct gossip_exchange *exchange; // becomes the worker's while it runs
     struct gossip_id self;
-    struct topology_options topology;
     bool sync;                // average.mode
     bool local;               // no edge ever comes up and no round meets anybody; links stay as they are
     uint64_t forget_after_ns; // edges of a checkpoint whose peers nobody has seen by then are forgotten

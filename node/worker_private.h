@@ -3,21 +3,16 @@
 #ifndef NODE_WORKER_PRIVATE_H
 #define NODE_WORKER_PRIVATE_H
 
-#include "node/graph.h"
+#include "gossip/graph/graph.h"
 #include "node/snapshot.h"
 #include "node/worker.h"
 #include <pthread.h>
 
-#define NODE_WORKER_UP_MOST (2 * NODE_GRAPH_NEIGHBOURS) // between two views, those of both
-
 struct node_worker {
     struct node_worker_options options;
     pthread_t thread;
-    struct node_graph *graph;
-    struct gossip_id up[NODE_WORKER_UP_MOST]; // whose edges the graph has told to come up
-    size_t n_up;
+    struct gossip_edges *edges;
     struct node_snapshot *snapshot;
-    bool graph_changed;    // since the latest round
     bool absent_forgotten; // edges from a checkpoint whose peers did not come
     uint64_t started_ns;
     struct node_round *round; // being settled, or NULL
@@ -30,13 +25,13 @@ struct node_worker {
 // One event of the exchange and what follows from it; now_ns is filled in.
 void node_worker_step(struct node_worker *worker, struct gossip_exchange_event *event);
 
-// After a link or the view has changed, as `code` says: tells the exchange which edges came up or went down.
-// While this node fetches a model it has none to average: all edges are down.
-void node_worker_follow_graph(struct node_worker *worker, enum base_error code);
-void node_worker_step_all_up(struct node_worker *worker, enum gossip_exchange_event_kind kind);
+// After a link, the view or `fetching` has changed: tells the exchange which edges came up or went down.
+void node_worker_follow_edges(struct node_worker *worker);
+void node_worker_link(struct node_worker *worker, const struct gossip_id *peer);
+void node_worker_fetching(struct node_worker *worker, bool fetching);
 // `dead`: what the peer knew is gone with it. A stranger trains on and is only met no more.
 void node_worker_forget(struct node_worker *worker, const struct gossip_id *peer, bool dead);
-// At a boundary.
+// At a boundary, before a meeting.
 void node_worker_forget_edges(struct node_worker *worker);
 
 #endif

@@ -121,19 +121,12 @@ void sim_link_packet(struct sim_node *node, size_t peer, const uint8_t *bytes, s
                                                               .count = count});
 }
 
-void sim_link_want(struct sim_node *node, size_t peer)
+void sim_link_want(struct sim_node *node)
 {
-    if (node->n_wanted == node->wanted_capacity) {
-        node->wanted_capacity = node->wanted_capacity ? 2 * node->wanted_capacity : 8;
-        node->wanted = sim_must(realloc(node->wanted, node->wanted_capacity * sizeof *node->wanted));
-    }
-    node->wanted[node->n_wanted++] = *sim_member_id(node, peer);
-    node->wants_changed = true;
-}
+    const size_t most = gossip_graph_neighbours(sim_graph(node)) + GOSSIP_LIFE_DONORS;
 
-void sim_link_want_none(struct sim_node *node)
-{
-    node->n_wanted = 0;
+    node->wanted = sim_must(realloc(node->wanted, most * sizeof *node->wanted));
+    node->n_wanted = gossip_graph_links(sim_graph(node), node->kept, node->n_kept, node->wanted);
     node->wants_changed = true;
 }
 

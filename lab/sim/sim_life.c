@@ -25,12 +25,12 @@ static bool linked(const void *owner, const struct gossip_id *id)
 }
 
 // Linked, and both ends have compared what they hold.
-static bool edge_is_live(const struct sim_node *node, size_t peer)
+static bool edge_is_live(const struct sim_node *node, const struct gossip_id *peer)
 {
     for (size_t i = 0; node->exchange && i < gossip_exchange_edges(node->exchange); i++) {
         struct gossip_edge_info info;
         gossip_exchange_edge_info(node->exchange, i, &info);
-        if (gossip_id_compare(&info.peer, sim_member_id(node, peer)) == 0)
+        if (gossip_id_compare(&info.peer, peer) == 0)
             return info.state == GOSSIP_EDGE_LIVE;
     }
     return false;
@@ -39,15 +39,16 @@ static bool edge_is_live(const struct sim_node *node, size_t peer)
 static void self(const void *owner, struct gossip_life_self *self)
 {
     const struct sim_node *node = owner;
+    const struct gossip_graph *graph = sim_graph(node);
 
-    *self = (struct gossip_life_self){.in_view = node->plan_self != SIZE_MAX,
+    *self = (struct gossip_life_self){.in_view = gossip_graph_counts(graph),
                                       .edges_live = true,
                                       .links_ended = true, // they are ended with the process
-                                      .n_view = node->n_view,
-                                      .n_neighbours = node->n_neighbours};
+                                      .n_view = gossip_graph_members(graph),
+                                      .n_neighbours = gossip_graph_neighbours(graph)};
     sim_member_self(node, self);
-    for (size_t i = 0; i < node->n_neighbours; i++) {
-        bool live = edge_is_live(node, node->neighbours[i]);
+    for (size_t i = 0; i < self->n_neighbours; i++) {
+        bool live = edge_is_live(node, gossip_graph_neighbour(graph, i));
         self->edges_live &= live;
         self->edge_live |= live;
     }
@@ -55,8 +56,7 @@ static void self(const void *owner, struct gossip_life_self *self)
         const struct gossip_entry *entry = gossip_links_entry(node->rules, i);
         bool own = entry->state == GOSSIP_ENTRY_SELF || node->entry[i] == node->host;
         self->listed += !own;
-        self->missing +=
-            !own && (!entry->known || !sim_graph_has(node, sim_world_find(node->world, &entry->id)));
+        self->missing += !own && (!entry->known || !gossip_graph_has(graph, &entry->id));
     }
 }
 
@@ -66,12 +66,6 @@ static void census(const void *owner, struct gossip_life_census *census)
 }
 
 // -- what its actions become
-
-static void forget(struct sim_node *node, const struct gossip_id *id)
-{
-    if (node->exchange)
-        sim_graph_forget_dead(node, sim_world_find(node->world, id));
-}
 
 static void end(struct sim_node *node, int status)
 {
@@ -90,7 +84,7 @@ static void want_links(struct sim_node *node, const struct gossip_life_action *a
 {
     node->n_kept = action->count;
     for (size_t i = 0; i < action->count; i++)
-        node->kept[i] = sim_world_find(node->world, &action->ids[i]);
+        node->kept[i] = action->ids[i];
     node->links_changed = true;
 }
 
@@ -139,7 +133,7 @@ static void act(struct sim_node *node, const struct gossip_life_action *action)
         sim_train_fetched(node, false, 0, 0);
         break;
     case GOSSIP_LIFE_FORGET:
-        forget(node, &action->peer);
+        sim_graph_forget_dead(node, &action->peer);
         break;
     case GOSSIP_LIFE_START:
         if (action->away) // its model is drawn to the others', and theirs not to its

@@ -62,8 +62,8 @@ static void up(struct sim_node *node, struct sim_link *link)
     struct sim_peer *at = &node->peer[link->peer];
 
     at->link = link;
-    at->edge_up = false; // a link that replaces another: the edge comes up anew
     node->links_changed = true;
+    BASE_ASSERT(gossip_edges_linked(node->edges, sim_member_id(node, link->peer)) == BASE_OK);
     node->world->counts.links++;
     sim_world_trace(node->world, node->host, "linked", NULL, link->peer, link->initiator);
     sim_member_tell(node, GOSSIP_MEMBERSHIP_LINKED, link->peer);
@@ -74,6 +74,7 @@ static void down(struct sim_node *node, struct sim_link *link)
 {
     node->peer[link->peer].link = NULL;
     node->links_changed = true;
+    gossip_edges_unlinked(node->edges, sim_member_id(node, link->peer));
     sim_world_trace(node->world, node->host, "unlinked", NULL, link->peer, 0);
 }
 
@@ -176,7 +177,7 @@ static void tell_wanted(struct sim_node *node)
     node->wants_changed = false;
     if (node->n_wanted == node->n_told && (!bytes || memcmp(node->wanted, node->told, bytes) == 0))
         return;
-    node->told = sim_must(realloc(node->told, node->wanted_capacity * sizeof *node->told));
+    node->told = sim_must(realloc(node->told, (node->n_wanted + 1) * sizeof *node->told));
     node->n_told = node->n_wanted;
     if (bytes)
         memcpy(node->told, node->wanted, bytes);
@@ -357,7 +358,7 @@ void sim_link_stop(struct sim_node *node)
     free(node->wanted);
     free(node->told);
     node->wanted = node->told = NULL;
-    node->n_told = node->n_wanted = node->wanted_capacity = 0;
+    node->n_told = node->n_wanted = 0;
     node->wants_changed = node->links_closed = false;
 }
 

@@ -315,6 +315,7 @@ void sim_node_start(struct sim_node *node)
     sim_world_trace(world, node->host, "start", NULL, node->boot, 0);
     list_peers(node);
     sim_net_host(&world->net, node->host, SIM_HOST_OPEN);
+    sim_graph_start(node);
     sim_link_start(node);
     sim_member_start(node);
     node->greeting.life = node->instance;

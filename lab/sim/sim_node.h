@@ -5,6 +5,7 @@
 #define LAB_SIM_NODE_H
 
 #include "gossip/exchange/exchange.h"
+#include "gossip/graph/graph.h"
 #include "gossip/life/life.h"
 #include "gossip/links/links.h"
 #include "gossip/session/datagram.h"
@@ -58,7 +59,6 @@ struct sim_peer {             // one identity, as this process knows it
     uint64_t host_ns;         // local: datagram heard
     uint32_t host, sent_host; // heard from, sent to
     uint8_t turn;             // of its addresses
-    bool neighbour, edge_up;
 };
 
 struct sim_input { // what came in while the process was paused or slow
@@ -95,7 +95,7 @@ struct sim_node {
     struct gossip_membership *membership;
     struct gossip_datagrams *datagrams;
     uint64_t boot, instance, member_ns; // member_ns: local, of membership's timer
-    bool view_changed, graph_changed, links_changed, stop;
+    bool view_changed, links_changed, stop;
     bool consider;         // what its life waits for may have come
     struct sim_peer *peer; // [identities]
     struct sim_link *links;
@@ -103,7 +103,7 @@ struct sim_node {
     struct gossip_greeting greeting;    // of this process
     const struct gossip_message *heard; // on a link, and not yet taken
     struct gossip_id *wanted, *told;    // [n_wanted] to whom links are to be there; as the rules were told
-    size_t n_wanted, wanted_capacity, n_told;
+    size_t n_wanted, n_told;
     bool wants_changed, links_pending, links_closed; // the rules are to be told; links wait to be freed
     uint64_t join_ns;                                // local: where all is known, next attempt
     size_t entry[8], entries;                        // hosts of the peer list
@@ -115,20 +115,18 @@ struct sim_node {
     struct gossip_life *life;
     struct gossip_life_event event[SIM_LIFE_EVENTS]; // told while another one is carried out
     size_t n_events;
-    uint64_t look_ns;                            // local: when its life is looked at
-    struct gossip_rounds rounds;                 // what comes next, and round and step that are done
-    bool going, ordered, told_done, over;        // sim_train.c
-    bool round_is_over;                          // whoever learns is still to be told
-    size_t kept[GOSSIP_LIFE_DONORS], n_kept;     // identities to whom links are wanted beside the neighbours
+    uint64_t look_ns;                          // local: when its life is looked at
+    struct gossip_rounds rounds;               // what comes next, and round and step that are done
+    bool going, ordered, told_done, over;      // sim_train.c
+    bool round_is_over;                        // whoever learns is still to be told
+    struct gossip_id kept[GOSSIP_LIFE_DONORS]; // to whom links are wanted beside the neighbours
+    size_t n_kept;
     struct gossip_id donors[GOSSIP_LIFE_DONORS]; // of the joiner
     size_t n_donors;
     uint64_t started_ns, train_ns, checkpoint_ns; // local
     struct gossip_exchange *exchange;
-    struct sim_plan *shared;          // with all who hold the same view
-    const struct topology_plan *plan; // of that
-    size_t plan_self, n_view;         // place in the view, SIZE_MAX: not in it
-    const size_t *view;               // [n_view] identities
-    size_t *neighbours, n_neighbours; // identities
+    struct sim_plan *shared; // with all who hold the same view
+    struct gossip_edges *edges;
     struct gossip_learner_vectors vectors;
     size_t partner;                   // identity, of the round that is met for; SIZE_MAX: nobody
     uint64_t step_ns;                 // virtual time of one step
@@ -153,5 +151,8 @@ void sim_disk_copy(const struct sim_disk *disk, struct sim_disk *copy);
 void sim_disk_free(struct sim_disk *disk);
 bool sim_member_info(const struct sim_node *node, size_t peer, struct gossip_member_info *info);
 const struct gossip_id *sim_member_id(const struct sim_node *node, size_t peer);
+// As this process sees it; NULL: no view yet. And identities of its neighbours.
+const struct gossip_graph *sim_graph(const struct sim_node *node);
+size_t sim_graph_neighbour(const struct sim_node *node, size_t index);
 
 #endif

@@ -3,18 +3,15 @@
 #ifndef LAB_SIM_PLANS_H
 #define LAB_SIM_PLANS_H
 
-#include "gossip/member/record.h"
-#include "topology/topology.h"
+#include "gossip/graph/graph.h"
 
 enum { SIM_PLAN_BUCKETS = 256 };
 
 struct sim_plan {
     struct sim_plan *next; // in its bucket
     uint64_t hash;
-    size_t users, count;
-    struct topology_member *member; // [count] in the order of the view: by id
-    size_t *identity;               // [count]
-    struct topology_plan *plan;
+    size_t users;
+    struct gossip_plan *plan;
 };
 
 struct sim_plans {
@@ -25,7 +22,5 @@ struct sim_world;
 // The plan of a view, made where nobody has it; to be dropped once for each time that it was taken.
 struct sim_plan *sim_plans_take(struct sim_world *world, const struct gossip_record *view, size_t count);
 void sim_plans_drop(struct sim_world *world, struct sim_plan *plan); // NULL is fine
-// Where an identity stands in it, or SIZE_MAX.
-size_t sim_plan_position(const struct sim_plan *plan, const struct gossip_id *id);
 
 #endif

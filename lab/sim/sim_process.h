@@ -58,8 +58,7 @@ void sim_link_say(struct sim_node *node, struct sim_link *link, const struct gos
 void sim_link_write(struct sim_node *node, struct sim_link *link, struct base_buffer *out); // and frees it
 void sim_link_introduce(struct sim_node *node, const struct sim_link *link); // on a plain stream
 void sim_link_count_received(struct sim_node *node, const struct sim_link *link, size_t count);
-void sim_link_want(struct sim_node *node, size_t peer); // a link is to be there until further notice
-void sim_link_want_none(struct sim_node *node);
+void sim_link_want(struct sim_node *node); // links to neighbours and donors, until further notice
 void sim_link_close(struct sim_node *node, size_t peer, enum gossip_close why);
 void sim_link_member(struct sim_node *node, size_t peer, bool alive); // membership says so
 void sim_link_leave(struct sim_node *node);
@@ -68,8 +67,8 @@ void sim_link_free_closed(struct sim_node *node);
 // -- view, plan and edges (sim_graph.c)
 void sim_graph_follow(struct sim_node *node, bool view_changed); // the view or the links have changed
 void sim_graph_forget(struct sim_node *node);                    // edges that nobody needs; at a boundary
-void sim_graph_forget_dead(struct sim_node *node, size_t peer);
-bool sim_graph_has(const struct sim_node *node, size_t peer); // it counts in the graph
+void sim_graph_forget_dead(struct sim_node *node, const struct gossip_id *peer);
+void sim_graph_start(struct sim_node *node);
 void sim_graph_stop(struct sim_node *node);
 
 // -- from joining to leaving (sim_life.c)

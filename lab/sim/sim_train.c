@@ -257,16 +257,10 @@ static void end_steps(struct sim_node *node)
 static void find_partner(struct sim_node *node, const struct gossip_rounds_meet *meet,
                          struct gossip_exchange_event *event)
 {
-    bool placed = node->plan && node->plan_self != SIZE_MAX && !node->world->options.local;
-    size_t partner = placed && meet->meets ? topology_plan_partner(node->plan, node->plan_self, meet->round)
-                                           : TOPOLOGY_NOBODY;
-
-    node->partner = partner == TOPOLOGY_NOBODY ? SIZE_MAX : node->view[partner];
-    event->round.meets = partner != TOPOLOGY_NOBODY;
-    if (!event->round.meets)
-        return;
-    event->round.partner = *sim_member_id(node, node->partner);
-    event->round.weight = (float)topology_plan_weight(node->plan, node->plan_self, meet->round);
+    event->round.meets =
+        meet->meets && !node->world->options.local &&
+        gossip_graph_partner(sim_graph(node), meet->round, &event->round.partner, &event->round.weight);
+    node->partner = event->round.meets ? sim_world_find(node->world, &event->round.partner) : SIZE_MAX;
 }
 
 static void meet(struct sim_node *node, const struct gossip_rounds_meet *meet)

@@ -16,7 +16,7 @@ struct sim_watch {
     // -- what a process says about others: events.jsonl of a daemon
     void (*changed)(void *owner, struct sim_node *node, size_t peer,
                     const struct gossip_membership_action *action);
-    void (*plan)(void *owner, struct sim_node *node);  // a new view: node->view, node->neighbour
+    void (*plan)(void *owner, struct sim_node *node);  // a new view: sim_graph
     void (*phase)(void *owner, struct sim_node *node); // its life is in another state
     // -- life of processes
     void (*started)(void *owner, struct sim_node *node);

@@ -117,10 +117,11 @@ static void plan(void *owner, struct sim_node *node)
 {
     const struct simulation *s = owner;
     const char *names[LAB_NODES_MOST];
-    struct node_event event = {.event = "view", .lists = true, .members = node->n_view, .neighbours = names};
-    for (size_t i = 0; i < s->swarm->count; i++)
-        if (node->peer[i].neighbour)
-            names[event.n_neighbours++] = s->swarm->nodes[i].name;
+    const struct gossip_graph *graph = sim_graph(node);
+    struct node_event event = {
+        .event = "view", .lists = true, .members = gossip_graph_members(graph), .neighbours = names};
+    for (; event.n_neighbours < gossip_graph_neighbours(graph); event.n_neighbours++)
+        names[event.n_neighbours] = s->swarm->nodes[sim_graph_neighbour(node, event.n_neighbours)].name;
     write_event(node, &event);
 }
 

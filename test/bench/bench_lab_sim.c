@@ -32,7 +32,7 @@ static double memory_mib(void)
 static bool together(const struct sim_world *world)
 {
     for (size_t i = 0; i < world->options.nodes; i++)
-        if (world->node[i]->n_view != world->options.nodes)
+        if (gossip_graph_members(sim_graph(world->node[i])) != world->options.nodes)
             return false;
     return true;
 }

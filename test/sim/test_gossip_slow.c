@@ -116,8 +116,9 @@ static bool others_train(const struct sim_node *node)
 {
     const struct sim_world *world = node->world;
 
-    for (size_t i = 0; i < node->n_view; i++) {
-        const struct sim_node *other = world->node[node->view[i]];
+    for (size_t i = 0; i < gossip_graph_members(sim_graph(node)); i++) {
+        const struct sim_node *other =
+            world->node[sim_world_find(world, gossip_graph_member(sim_graph(node), i))];
         if (other != node && other->running && !other->paused &&
             other->rounds.state == GOSSIP_ROUNDS_TRAINING)
             return true;
@@ -154,8 +155,8 @@ static void watch_alone(struct course *course, const struct sim_node *node)
 
 static void watch_lead(struct course *course, const struct sim_node *node, uint64_t round)
 {
-    for (size_t i = 0; i < node->n_neighbours; i++) {
-        const struct sim_node *other = course->world.node[node->neighbours[i]];
+    for (size_t i = 0; i < gossip_graph_neighbours(sim_graph(node)); i++) {
+        const struct sim_node *other = course->world.node[sim_graph_neighbour(node, i)];
         if (!other->running || other->paused || other->rounds.state != GOSSIP_ROUNDS_TRAINING ||
             course->apart[other->host] || course->apart[node->host] || round <= other->rounds.round + 1)
             continue;

@@ -98,12 +98,17 @@ static bool edge_of(const struct sim_node *node, size_t peer, struct gossip_edge
     return false;
 }
 
+static bool meets(const struct sim_node *node, size_t peer)
+{
+    return gossip_graph_meets(sim_graph(node), sim_member_id(node, peer));
+}
+
 static bool is_edge(const struct sim_world *world, const struct sim_node *node, size_t peer)
 {
     const struct sim_node *other = sim_check_process(world, peer);
     struct gossip_edge_info info;
 
-    if (!other || !node->peer[peer].neighbour || !other->peer[node->self].neighbour || !node->peer[peer].link)
+    if (!other || !meets(node, peer) || !meets(other, node->self) || !node->peer[peer].link)
         return false;
     return !world->options.learner || (edge_of(node, peer, &info) && info.state == GOSSIP_EDGE_LIVE);
 }
@@ -148,7 +153,7 @@ void sim_check_describe(const struct sim_world *world, FILE *file)
         fprintf(file, "  node %zu%s%s%s%s boot %llu phase %d round %llu health %u view %zu hash %04x:", i,
                 node->host == i ? "" : " (twin)", node->paused ? " paused" : "", node->slow ? " slow" : "",
                 node->liar ? " liar" : "", (unsigned long long)node->boot, (int)gossip_life_state(node->life),
-                (unsigned long long)node->rounds.round, totals.health, node->n_view,
+                (unsigned long long)node->rounds.round, totals.health, gossip_graph_members(sim_graph(node)),
                 (unsigned)(totals.view_hash & 0xffff));
         for (size_t k = 0; k < world->options.nodes; k++) {
             struct gossip_member_info info;
@@ -166,7 +171,7 @@ void sim_check_describe(const struct sim_world *world, FILE *file)
             if (edge_of(node, k, &edge))
                 fprintf(file, " [%s %llu:%llu%s]", gossip_edge_state_name(edge.state),
                         (unsigned long long)edge.epoch, (unsigned long long)edge.sequence,
-                        node->peer[k].neighbour ? "" : " stranger");
+                        meets(node, k) ? "" : " stranger");
         }
         fprintf(file, "\n");
     }

@@ -67,13 +67,13 @@ static void on_removed(void *owner, const struct gossip_id *peer)
     fail_msg("nobody is gone for that long");
 }
 
-static void on_view(void *owner, const struct topology_member *members, size_t count)
+static void on_view(void *owner, struct gossip_graph *graph)
 {
     struct node *node = owner;
     node->views++;
-    node->in_view = count;
-    for (size_t i = 1; i < count; i++)
-        assert_true(memcmp(members[i - 1].id, members[i].id, sizeof members[i].id) < 0);
+    node->in_view = gossip_graph_members(graph);
+    assert_ptr_equal(node_cluster_graph(node->cluster), graph); // one for both threads
+    gossip_graph_drop(graph);
 }
 
 static void on_changed(void *owner)

@@ -81,8 +81,7 @@ static void bench_start_as(struct bench *bench, const struct node_worker_options
 
 static void bench_start(struct bench *bench, uint64_t forget_after_ns)
 {
-    const struct node_worker_options options = {.topology = {.kind = TOPOLOGY_RING, .rings = 1},
-                                                .forget_after_ns = forget_after_ns};
+    const struct node_worker_options options = {.forget_after_ns = forget_after_ns};
     bench_start_as(bench, &options);
 }
 
@@ -174,29 +173,53 @@ static void post_peer(struct bench *bench, enum node_mail_kind kind, uint8_t pee
     post(bench, mail);
 }
 
-static void post_members(struct bench *bench, const struct topology_member *members, size_t n)
+static struct gossip_graph *graph_of(const struct topology_options *topology,
+                                     const struct gossip_record *view, size_t n)
+{
+    const struct gossip_id self = id_of(1);
+    struct gossip_graph *graph;
+    struct gossip_plan *plan;
+    assert_int_equal(gossip_plan_create(topology, view, n, &plan), BASE_OK);
+    assert_int_equal(gossip_graph_create(plan, &self, LIMIT_NEIGHBOURS, &graph), BASE_OK);
+    gossip_plan_drop(plan);
+    return graph;
+}
+
+static void post_members(struct bench *bench, const struct topology_options *topology,
+                         const struct gossip_record *view, size_t n)
 {
     struct node_mail *mail = node_mail_new(NODE_MAIL_VIEW);
-    mail->n_bytes = n * sizeof *members;
-    mail->bytes = malloc(mail->n_bytes);
-    assert_non_null(mail->bytes);
-    memcpy(mail->bytes, members, mail->n_bytes);
+    mail->graph = graph_of(topology, view, n);
     post(bench, mail);
 }
+
+static const struct topology_options ring = {.kind = TOPOLOGY_RING};
 
 // This node and one other.
 static void post_view(struct bench *bench, uint8_t other)
 {
-    const struct topology_member view[2] = {{.name = "self", .id = {1}, .slot = TOPOLOGY_NO_SLOT},
-                                            {.name = "other", .id = {other}, .slot = TOPOLOGY_NO_SLOT}};
-    post_members(bench, view, 2);
+    const struct gossip_record view[2] = {{.name = "self", .id = id_of(1), .slot = GOSSIP_NO_SLOT},
+                                          {.name = "other", .id = id_of(other), .slot = GOSSIP_NO_SLOT}};
+    post_members(bench, &ring, view, 2);
 }
 
-// A member that is no neighbour: this node does not count.
+// A member that is no neighbour: across a ring of four.
 static void post_stranger(struct bench *bench, uint8_t other)
 {
-    const struct topology_member view[1] = {{.name = "other", .id = {other}, .slot = TOPOLOGY_NO_SLOT}};
-    post_members(bench, view, 1);
+    const struct gossip_id peer = id_of(other);
+    const struct gossip_record view[4] = {{.name = "self", .id = id_of(1)},
+                                          {.name = "other", .id = peer},
+                                          {.name = "a", .id = id_of(8)},
+                                          {.name = "b", .id = id_of(9)}};
+    for (struct topology_options options = ring;; options.seed++) {
+        struct gossip_graph *graph = graph_of(&options, view, 4);
+        bool meets = gossip_graph_meets(graph, &peer);
+        gossip_graph_drop(graph);
+        if (!meets) {
+            post_members(bench, &options, view, 4);
+            return;
+        }
+    }
 }
 
 static void post_donors(struct bench *bench, const uint8_t *donors, size_t n)
@@ -334,21 +357,23 @@ static void a_meeting_has_the_weight_of_the_schedule(void **state)
     struct gossip_message message;
     struct topology_plan *plan;
     struct topology_options options = {.kind = TOPOLOGY_BASE};
-    struct topology_member view[3] = {
+    const struct gossip_record view[3] = {
+        {.name = "a", .id = id_of(1)}, {.name = "b", .id = id_of(2)}, {.name = "c", .id = id_of(3)}};
+    const struct topology_member members[3] = {
         {.name = "a", .id = {1}}, {.name = "b", .id = {2}}, {.name = "c", .id = {3}}};
     (void)state;
     for (;; options.seed++) {
-        assert_int_equal(topology_plan_create(&options, view, 3, &plan), BASE_OK);
+        assert_int_equal(topology_plan_create(&options, members, 3, &plan), BASE_OK);
         bool first = topology_plan_place(plan, 0) == 0;
         if (first)
             break;
         topology_plan_destroy(plan);
     }
-    uint8_t partner = view[topology_plan_partner(plan, 0, 1)].id[0];
+    uint8_t partner = members[topology_plan_partner(plan, 0, 1)].id[0];
     topology_plan_destroy(plan);
     bench_create(&bench);
-    bench_start_as(&bench, &(struct node_worker_options){.topology = options, .forget_after_ns = UINT64_MAX});
-    post_members(&bench, view, 3);
+    bench_start_as(&bench, &(struct node_worker_options){.forget_after_ns = UINT64_MAX});
+    post_members(&bench, &options, view, 3);
     make_live(&bench, partner);
     settle_round(&bench, 1, false);
     struct node_mail *mail = take_sent(&bench, GOSSIP_XCHG, partner, &message);
@@ -385,9 +410,7 @@ static void local_has_no_edges(void **state)
     struct node_mail *mail;
     (void)state;
     bench_create(&bench);
-    bench_start_as(&bench, &(struct node_worker_options){.topology = {.kind = TOPOLOGY_RING},
-                                                         .forget_after_ns = UINT64_MAX,
-                                                         .local = true});
+    bench_start_as(&bench, &(struct node_worker_options){.forget_after_ns = UINT64_MAX, .local = true});
     post_view(&bench, 2);
     post_peer(&bench, NODE_MAIL_LINK_UP, 2);
     settle_round(&bench, 1, false);

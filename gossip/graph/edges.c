@@ -1,0 +1,202 @@
+// Which edges a node has: they follow its graph and its links, and are forgotten when nobody needs them.
+#include "gossip/exchange/exchange.h"
+#include "gossip/graph/graph.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct linked {
+    struct gossip_id peer;
+    bool linked; // false: only remembered until its edge was told to go down
+    bool neighbour;
+    bool up; // as told
+};
+
+struct gossip_edges {
+    struct gossip_graph *graph;
+    bool local, fetching;
+    struct linked *link; // [count] ascending by id
+    size_t count, capacity;
+    enum { SETTLED, GOING_DOWN, COMING_UP } turn;  // what gossip_edges_next looks for
+    size_t at;                                     // from there on
+    enum { NOTHING, NEW_GRAPH, EDGES, KEPT } look; // what gossip_edges_forget looks through
+    size_t left;                                   // so many
+};
+
+enum base_error gossip_edges_create(bool local, struct gossip_edges **edges)
+{
+    struct gossip_edges *fresh = calloc(1, sizeof *fresh);
+
+    if (!fresh)
+        return BASE_ENOMEM;
+    fresh->local = local;
+    *edges = fresh;
+    return BASE_OK;
+}
+
+void gossip_edges_destroy(struct gossip_edges *edges)
+{
+    if (!edges)
+        return;
+    gossip_graph_drop(edges->graph);
+    free(edges->link);
+    free(edges);
+}
+
+static void changed(struct gossip_edges *edges)
+{
+    edges->turn = GOING_DOWN;
+    edges->at = 0;
+}
+
+void gossip_edges_follow(struct gossip_edges *edges, struct gossip_graph *graph)
+{
+    gossip_graph_drop(edges->graph);
+    edges->graph = graph;
+    for (size_t i = 0; i < edges->count; i++)
+        edges->link[i].neighbour = gossip_graph_meets(graph, &edges->link[i].peer);
+    edges->look = NEW_GRAPH;
+    changed(edges);
+}
+
+const struct gossip_graph *gossip_edges_graph(const struct gossip_edges *edges)
+{
+    return edges->graph;
+}
+
+// Where this peer is, or would be.
+static size_t find(const struct gossip_edges *edges, const struct gossip_id *peer, bool *there)
+{
+    size_t low = 0, high = edges->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (gossip_id_compare(&edges->link[middle].peer, peer) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *there = low < edges->count && gossip_id_compare(&edges->link[low].peer, peer) == 0;
+    return low;
+}
+
+static enum base_error insert(struct gossip_edges *edges, size_t at, const struct gossip_id *peer)
+{
+    if (edges->count == edges->capacity) {
+        size_t capacity = edges->capacity ? 2 * edges->capacity : 16;
+        struct linked *link = realloc(edges->link, capacity * sizeof *link);
+        if (!link)
+            return BASE_ENOMEM;
+        edges->link = link;
+        edges->capacity = capacity;
+    }
+    memmove(&edges->link[at + 1], &edges->link[at], (edges->count - at) * sizeof *edges->link);
+    edges->link[at] = (struct linked){.peer = *peer, .neighbour = gossip_graph_meets(edges->graph, peer)};
+    edges->count++;
+    return BASE_OK;
+}
+
+enum base_error gossip_edges_linked(struct gossip_edges *edges, const struct gossip_id *peer)
+{
+    bool there;
+    size_t at = find(edges, peer, &there);
+
+    if (!there && insert(edges, at, peer))
+        return BASE_ENOMEM;
+    edges->link[at].linked = true;
+    edges->link[at].up = false; // the edge of an older link to the same peer compares states anew
+    changed(edges);
+    return BASE_OK;
+}
+
+void gossip_edges_unlinked(struct gossip_edges *edges, const struct gossip_id *peer)
+{
+    bool there;
+    size_t at = find(edges, peer, &there);
+
+    if (!there)
+        return;
+    edges->link[at].linked = false;
+    changed(edges);
+}
+
+void gossip_edges_fetching(struct gossip_edges *edges, bool fetching)
+{
+    if (edges->fetching == fetching)
+        return;
+    edges->fetching = fetching;
+    changed(edges);
+}
+
+static void drop_unlinked(struct gossip_edges *edges)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < edges->count; i++)
+        if (edges->link[i].linked)
+            edges->link[kept++] = edges->link[i];
+    edges->count = kept;
+}
+
+bool gossip_edges_next(struct gossip_edges *edges, struct gossip_edge_change *change)
+{
+    while (edges->turn != SETTLED) {
+        while (edges->at < edges->count) {
+            struct linked *link = &edges->link[edges->at++];
+            bool up = link->linked && link->neighbour && !edges->fetching && !edges->local;
+            if (link->up == up || up != (edges->turn == COMING_UP))
+                continue;
+            link->up = up;
+            *change = (struct gossip_edge_change){.peer = link->peer, .up = up};
+            return true;
+        }
+        edges->turn = edges->turn == GOING_DOWN ? COMING_UP : SETTLED;
+        edges->at = 0;
+        if (edges->turn == SETTLED)
+            drop_unlinked(edges);
+    }
+    return false;
+}
+
+// Whoever counts, as this node does, and is met no more: while this node does not count it meets nobody, and
+// knows nothing of whom it will meet.
+static bool is_stranger(const struct gossip_edges *edges, const struct gossip_id *peer)
+{
+    return gossip_graph_counts(edges->graph) && gossip_graph_has(edges->graph, peer) &&
+           !gossip_graph_meets(edges->graph, peer);
+}
+
+static void look_at(struct gossip_edges *edges, const struct gossip_exchange *exchange,
+                    struct gossip_id *peer)
+{
+    struct gossip_edge_info info;
+    const float *correction;
+
+    if (edges->look == KEPT) {
+        gossip_exchange_kept_at(exchange, edges->left, peer, &correction);
+        return;
+    }
+    gossip_exchange_edge_info(exchange, edges->left, &info);
+    *peer = info.peer;
+}
+
+// While a view grows neighbours come and go; only at a boundary is it known whose edges are not needed. What
+// a dead neighbour has left is dropped when it is back, elsewhere in the graph.
+bool gossip_edges_forget(struct gossip_edges *edges, const struct gossip_exchange *exchange,
+                         struct gossip_id *peer)
+{
+    if (edges->look == NEW_GRAPH) {
+        edges->look = EDGES;
+        edges->left = gossip_exchange_edges(exchange);
+    }
+    while (edges->look != NOTHING) {
+        while (edges->left > 0) {
+            edges->left--;
+            look_at(edges, exchange, peer);
+            if (is_stranger(edges, peer))
+                return true;
+        }
+        edges->look = edges->look == EDGES ? KEPT : NOTHING;
+        edges->left = edges->look == KEPT ? gossip_exchange_kept(exchange) : 0;
+    }
+    return false;
+}

@@ -1,0 +1,142 @@
+// A node's place in a plan.
+#include "gossip/graph/graph_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FEW = 64 };
+
+struct gossip_graph {
+    atomic_size_t uses;
+    struct gossip_plan *plan;
+    size_t self; // place in the view, or TOPOLOGY_NOBODY
+    size_t count;
+    size_t neighbour[]; // places, ascending
+};
+
+static const struct gossip_id *id_at(const struct gossip_graph *graph, size_t place)
+{
+    return (const struct gossip_id *)(const void *)graph->plan->member[place].id;
+}
+_Static_assert(sizeof(struct gossip_id) == sizeof((struct topology_member *)0)->id &&
+                   _Alignof(struct gossip_id) == 1,
+               "an id is its bytes");
+
+enum base_error gossip_graph_create(struct gossip_plan *plan, const struct gossip_id *self, size_t limit,
+                                    struct gossip_graph **graph)
+{
+    size_t few[FEW], count = 0, place = plan_find(plan, self);
+
+    if (place != TOPOLOGY_NOBODY)
+        count = topology_plan_neighbours(plan->topology, place, few, FEW);
+    if (count > limit)
+        return BASE_ELIMIT;
+    struct gossip_graph *fresh = malloc(sizeof *fresh + count * sizeof *fresh->neighbour);
+    if (!fresh)
+        return BASE_ENOMEM;
+    atomic_init(&fresh->uses, 1);
+    fresh->plan = gossip_plan_keep(plan);
+    fresh->self = place;
+    fresh->count = count;
+    if (count > FEW)
+        topology_plan_neighbours(plan->topology, place, fresh->neighbour, count);
+    else
+        memcpy(fresh->neighbour, few, count * sizeof *few);
+    *graph = fresh;
+    return BASE_OK;
+}
+
+struct gossip_graph *gossip_graph_keep(struct gossip_graph *graph)
+{
+    if (graph)
+        atomic_fetch_add(&graph->uses, 1);
+    return graph;
+}
+
+void gossip_graph_drop(struct gossip_graph *graph)
+{
+    if (!graph || atomic_fetch_sub(&graph->uses, 1) > 1)
+        return;
+    gossip_plan_drop(graph->plan);
+    free(graph);
+}
+
+size_t gossip_graph_members(const struct gossip_graph *graph)
+{
+    return graph ? graph->plan->count : 0;
+}
+
+const struct gossip_id *gossip_graph_member(const struct gossip_graph *graph, size_t index)
+{
+    BASE_ASSERT(index < gossip_graph_members(graph));
+    return id_at(graph, index);
+}
+
+bool gossip_graph_has(const struct gossip_graph *graph, const struct gossip_id *id)
+{
+    return graph && plan_find(graph->plan, id) != TOPOLOGY_NOBODY;
+}
+
+bool gossip_graph_counts(const struct gossip_graph *graph)
+{
+    return graph && graph->self != TOPOLOGY_NOBODY;
+}
+
+size_t gossip_graph_neighbours(const struct gossip_graph *graph)
+{
+    return graph ? graph->count : 0;
+}
+
+const struct gossip_id *gossip_graph_neighbour(const struct gossip_graph *graph, size_t index)
+{
+    BASE_ASSERT(index < gossip_graph_neighbours(graph));
+    return id_at(graph, graph->neighbour[index]);
+}
+
+bool gossip_graph_meets(const struct gossip_graph *graph, const struct gossip_id *id)
+{
+    size_t low = 0, high = gossip_graph_neighbours(graph);
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = gossip_id_compare(id_at(graph, graph->neighbour[middle]), id);
+        if (order == 0)
+            return true;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
+bool gossip_graph_partner(const struct gossip_graph *graph, uint64_t round, struct gossip_id *partner,
+                          float *weight)
+{
+    if (!gossip_graph_counts(graph))
+        return false;
+    size_t place = topology_plan_partner(graph->plan->topology, graph->self, round);
+    if (place == TOPOLOGY_NOBODY)
+        return false;
+    *partner = *id_at(graph, place);
+    *weight = (float)topology_plan_weight(graph->plan->topology, graph->self, round);
+    return true;
+}
+
+// Who does not count keeps its claim: back in the graph it has its old place, and the others theirs.
+uint32_t gossip_graph_slot(const struct gossip_graph *graph, uint32_t claimed)
+{
+    return gossip_graph_counts(graph) ? topology_plan_slot(graph->plan->topology, graph->self) : claimed;
+}
+
+size_t gossip_graph_links(const struct gossip_graph *graph, const struct gossip_id *more, size_t n_more,
+                          struct gossip_id *ids)
+{
+    size_t count = gossip_graph_neighbours(graph);
+
+    for (size_t i = 0; i < count; i++)
+        ids[i] = *gossip_graph_neighbour(graph, i);
+    for (size_t i = 0; i < n_more; i++)
+        ids[count + i] = more[i];
+    return count + n_more;
+}

@@ -1,0 +1,18 @@
+// What the files of gossip/graph share. Nobody else includes this.
+#ifndef GOSSIP_GRAPH_GRAPH_PRIVATE_H
+#define GOSSIP_GRAPH_GRAPH_PRIVATE_H
+
+#include "gossip/graph/graph.h"
+#include <stdatomic.h>
+
+struct gossip_plan {
+    atomic_size_t uses;
+    struct topology_plan *topology; // in the numbers of `member`
+    size_t count;
+    struct topology_member member[]; // ascending by id
+};
+
+// Where this id stands in the view; TOPOLOGY_NOBODY: nowhere.
+size_t plan_find(const struct gossip_plan *plan, const struct gossip_id *id);
+
+#endif
