@@ -127,6 +127,12 @@ static const struct node_key keys[] = {
            "Softmax regression, or a multi-layer perceptron with ReLU."),
     {"model.hidden", NODE_KEY_INTEGERS, offsetof(struct node_config, model.hidden), "[256]", 1, WIDEST, NULL,
      "Units of each hidden layer of the mlp, from the input on."},
+    TEXT("model.init", model.init, "",
+         "File of the model that training begins with: model.safetensors or averaged.safetensors of an "
+         "earlier "
+         "one, a checkpoint, or safetensors from elsewhere with torch's names and these shapes. Must be the "
+         "same "
+         "on all nodes. Empty: random weights, from model.seed."),
     INTEGER("model.seed", model.seed, "1", 0, ANY,
             "Seed of the first weights. Must be the same on all nodes: they start from the same model."),
 

@@ -50,6 +50,7 @@ struct node_config {
     struct {                 // model.*
         int kind;            // enum node_model
         struct node_integers hidden;
+        char *init; // file of the first weights; "": from `seed`
         uint64_t seed;
     } model;
     struct {                                                           // data.*

@@ -282,6 +282,12 @@ static enum base_error check_data(const struct node_config *config, struct base_
 static enum base_error check_model(const struct node_config *config, struct base_reason *why)
 {
     const struct node_integers *hidden = &config->model.hidden;
+    if (config->model.init[0]) {
+        enum base_error error =
+            node_config_check_file(config, "model.init", config->model.init, "the weights of a model", why);
+        if (error)
+            return error;
+    }
     if (config->model.kind != NODE_MODEL_MLP) {
         node_config_warn_unused(config, "model.hidden", "model.kind is mlp");
         return BASE_OK;

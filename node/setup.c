@@ -130,7 +130,9 @@ static enum base_error make_training(struct node_setup *s, struct base_reason *w
     }
     if (!s->start || (outer && (!s->outer || !s->round_start)))
         return base_fail(why, BASE_ENOMEM, "out of memory for a model of %zu parameters", d);
-    train_model_initialise(s->model, s->config->model.seed, s->start);
+    code = node_setup_start(s->config, s->model, s->start, why);
+    if (code != BASE_OK)
+        return code;
     if (outer)
         memcpy(s->round_start, s->start, d * sizeof *s->round_start);
     code = node_setup_trainer(s->config, s->name, s->model, &s->train, s->start, &s->trainer, why);

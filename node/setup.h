@@ -66,6 +66,13 @@ struct node_model_about node_setup_about(const struct train_dataset *data);
 enum base_error node_setup_model(const struct node_config *config, const struct train_dataset *data,
                                  const struct kernels *kernels, struct train_model **model,
                                  struct base_reason *why) BASE_CHECK;
+// The weights that training begins with, of model.init or of model.seed, into start[parameters].
+// BASE_EMISMATCH and the others of node_model_read: the reason names the key.
+enum base_error node_setup_start(const struct node_config *config, const struct train_model *model,
+                                 float *start, struct base_reason *why) BASE_CHECK;
+// Would model.init fit? Before there is a model; BASE_OK where it is empty.
+enum base_error node_setup_check_start(const struct node_config *config, const struct train_dataset *data,
+                                       struct base_reason *why) BASE_CHECK;
 // `name`: the node's; with train.seed it decides the order of the examples.
 enum base_error node_setup_trainer(const struct node_config *config, const char *name,
                                    struct train_model *model, const struct train_dataset *data,

@@ -1,5 +1,6 @@
 // What a configuration says about model, trainer and exchange: for the node itself, and for the lab.
 #include "base/hash.h"
+#include "node/config_private.h"
 #include "node/setup.h"
 
 #include <string.h>
@@ -11,9 +12,7 @@ struct node_model_about node_setup_about(const struct train_dataset *data)
     return (struct node_model_about){.input_divisor = data->input_divisor, .first_label = data->first_label};
 }
 
-enum base_error node_setup_model(const struct node_config *config, const struct train_dataset *data,
-                                 const struct kernels *kernels, struct train_model **model,
-                                 struct base_reason *why)
+static struct train_model_spec spec_of(const struct node_config *config, const struct train_dataset *data)
 {
     struct train_model_spec spec = {.kind = config->model.kind == NODE_MODEL_MLP ? TRAIN_MLP : TRAIN_SOFTMAX,
                                     .inputs = data->features,
@@ -24,6 +23,50 @@ enum base_error node_setup_model(const struct node_config *config, const struct 
         for (size_t i = 0; i < spec.n_hidden; i++)
             spec.hidden[i] = config->model.hidden.items[i];
     }
+    return spec;
+}
+
+static enum base_error read_start(const struct node_config *config, const struct train_model_spec *spec,
+                                  struct node_model_file *file, struct base_reason *why)
+{
+    enum base_error code = train_spec_check(spec, why);
+    if (code != BASE_OK)
+        return code;
+    code = node_model_read(config->model.init, spec, file, why);
+    return code == BASE_OK ? BASE_OK : node_config_at(config, "model.init", why, code);
+}
+
+enum base_error node_setup_check_start(const struct node_config *config, const struct train_dataset *data,
+                                       struct base_reason *why)
+{
+    struct node_model_file file = {0};
+    const struct train_model_spec spec = spec_of(config, data);
+    enum base_error code = config->model.init[0] ? read_start(config, &spec, &file, why) : BASE_OK;
+    node_model_free(&file);
+    return code;
+}
+
+enum base_error node_setup_start(const struct node_config *config, const struct train_model *model,
+                                 float *start, struct base_reason *why)
+{
+    struct node_model_file file;
+    if (!config->model.init[0]) {
+        train_model_initialise(model, config->model.seed, start);
+        return BASE_OK;
+    }
+    enum base_error code = read_start(config, train_model_spec(model), &file, why);
+    if (code != BASE_OK)
+        return code;
+    memcpy(start, file.parameters, train_model_parameters(model) * sizeof *start);
+    node_model_free(&file);
+    return BASE_OK;
+}
+
+enum base_error node_setup_model(const struct node_config *config, const struct train_dataset *data,
+                                 const struct kernels *kernels, struct train_model **model,
+                                 struct base_reason *why)
+{
+    const struct train_model_spec spec = spec_of(config, data);
     size_t batch = config->train.batch > EVAL_BATCH ? config->train.batch : EVAL_BATCH;
     return train_model_create(&spec, kernels, batch, model, why);
 }

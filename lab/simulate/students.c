@@ -78,10 +78,10 @@ enum base_error lab_students_create(const struct lab_experiment *experiment,
     enum base_error error = fresh->list && fresh->start
                                 ? BASE_OK
                                 : base_fail(why, BASE_ENOMEM, "no memory for %zu nodes", fresh->count);
-    if (!error) {
-        train_model_initialise(bench->model, fresh->config.model.seed, fresh->start);
+    if (!error)
+        error = node_setup_start(&fresh->config, bench->model, fresh->start, why);
+    if (!error)
         error = make_all(fresh, &bench->train, why);
-    }
     if (error) {
         lab_students_destroy(fresh);
         return error;

@@ -68,8 +68,9 @@ static enum base_error train(struct crew *crew, const struct node_config *config
         lab_node_name(run->shard, name); // sees its examples in the node's order
     else
         snprintf(name, sizeof name, "central");
-    train_model_initialise(model, config->model.seed, start);
-    error = node_setup_trainer(config, name, model, data, start, &trainer, &run->why);
+    error = node_setup_start(config, model, start, &run->why);
+    if (!error)
+        error = node_setup_trainer(config, name, model, data, start, &trainer, &run->why);
     if (error)
         goto out;
     run->examples = data->examples;

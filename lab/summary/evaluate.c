@@ -22,7 +22,8 @@ enum base_error lab_workbench_load(const struct lab_experiment *experiment, stru
 {
     *bench = (struct lab_workbench){0};
     lab_experiment_view(experiment, &bench->view);
-    return node_data_load(&bench->view, NODE_DATA_ALL, &bench->train, &bench->test, why);
+    enum base_error error = node_data_load(&bench->view, NODE_DATA_ALL, &bench->train, &bench->test, why);
+    return error ? error : node_setup_check_start(&bench->view, &bench->train, why);
 }
 
 enum base_error lab_workbench_open(struct lab_workbench *bench, struct base_reason *why)

@@ -1,5 +1,7 @@
 #include "lab/summary/points.h"
 
+#include "node/setup.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -148,11 +150,9 @@ static enum base_error add_first(struct sweep *sweep, struct base_reason *why)
     struct lab_score score = lab_score_unknown();
     float *start = malloc(bench->parameters * sizeof *start);
     struct lab_point point = {.train_loss = NAN};
-    if (start) {
-        train_model_initialise(bench->model, bench->view.model.seed, start);
-        if (lab_score_model(bench, bench->model, start, &score))
-            score = lab_score_unknown();
-    }
+    if (!start || node_setup_start(&bench->view, bench->model, start, NULL) ||
+        lab_score_model(bench, bench->model, start, &score))
+        score = lab_score_unknown();
     free(start);
     for (size_t i = 0; i < swarm->count; i++)
         point.nodes += !lab_set_has(&swarm->schedule->late, i);

@@ -1,5 +1,7 @@
 // Model files: what is written has torch's names and layout, what is read fits or is refused with the reason.
+#include "node/data.h"
 #include "node/safetensors.h"
+#include "node/setup.h"
 #include "node/store/model_file.h"
 #include <math.h>
 #include <setjmp.h>
@@ -297,6 +299,41 @@ static void a_directory_stands_for_its_model(void **state)
     assert_string_equal(found, "no/such/file");
 }
 
+static void training_begins_with_a_file_that_fits(void **state)
+{
+    struct world *world = *state;
+    struct base_reason why = {""};
+    struct node_config config = {0};
+    const struct train_dataset data = {.features = 3, .classes = 2}; // its shape is all that counts
+    const struct node_model_file model = model_of(&mlp);
+    struct train_model *made;
+    const struct kernels *kernels;
+    char setting[128];
+    float start[26];
+    assert_int_equal(node_schema_defaults(&node_config_schema, &config, &why), BASE_OK);
+    assert_int_equal(node_setup_check_start(&config, &data, &why), BASE_OK); // nothing is asked for
+    assert_int_equal(node_schema_set(&node_config_schema, "model.hidden=[4]", &config, &why), BASE_OK);
+    snprintf(setting, sizeof setting, "model.init=%s", world->path);
+    assert_int_equal(node_schema_set(&node_config_schema, setting, &config, &why), BASE_OK);
+    assert_int_equal(node_config_check(&config, &why), BASE_ENOTFOUND); // before anything is loaded
+    assert_non_null(strstr(why.text, "--set: model.init: found "));
+    assert_int_equal(node_model_write(world->path, &model, &why), BASE_OK);
+    assert_int_equal(node_config_check(&config, &why), BASE_OK);
+    assert_int_equal(node_setup_check_start(&config, &data, &why), BASE_OK);
+    assert_int_equal(kernels_open("cpu", 1, &kernels, &why), BASE_OK);
+    assert_int_equal(node_setup_model(&config, &data, kernels, &made, &why), BASE_OK);
+    assert_int_equal(node_setup_start(&config, made, start, &why), BASE_OK);
+    assert_memory_equal(start, numbers, sizeof start);
+    train_model_destroy(made);
+    assert_int_equal(node_schema_set(&node_config_schema, "model.hidden=[5]", &config, &why), BASE_OK);
+    assert_int_equal(node_setup_check_start(&config, &data, &why), BASE_EMISMATCH);
+    assert_non_null(strstr(why.text, "--set: model.init: "));
+    assert_non_null(strstr(why.text,
+                           "does not fit the model 'mlp 3-5-2': its tensor '0.weight' is F32 [4, 3], "
+                           "expected F32 [5, 3]"));
+    node_schema_free(&node_config_schema, &config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -310,6 +347,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(numbers_that_are_none_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(metadata_that_cannot_be_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_directory_stands_for_its_model, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(training_begins_with_a_file_that_fits, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
