@@ -1,6 +1,7 @@
 #include "lab/command.h"
 #include "lab/run/run.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,9 @@ static const char overview[] =
     "                              lone and central training, and writes summary.json\n"
     "  p2pml sim EXPERIMENT.yaml   the same in virtual time, in one process: no waiting, any network, up to "
     "1,024 nodes\n"
+    "  p2pml eval MODEL            loss and accuracy of a trained model on test examples\n"
+    "  p2pml predict MODEL         classes and probabilities for rows of numbers\n"
+    "  p2pml export MODEL          the model for other programs, as torch's safetensors or as ONNX\n"
     "  p2pml report DIR            makes DIR/report.html again: what a run or a sweep showed, as a page\n"
     "  p2pml plot DIR              pictures of the same with gnuplot\n"
     "  p2pml topology show KIND    what a graph is worth, what a death costs it, and how it looks\n"
@@ -70,6 +74,57 @@ static const char about_sim[] =
     "\n"
     "Keys of an experiment; a variable such as P2PML_TRAIN_STEPS sets train.steps, too:\n"
     "\n";
+
+#define ABOUT_MODEL                                                                                          \
+    "  MODEL            averaged.safetensors of a run, model.safetensors or a checkpoint of a node, "        \
+    "safetensors "                                                                                           \
+    "from\n"                                                                                                 \
+    "                   elsewhere with torch's names; or a directory: of a run its averaged model, of a "    \
+    "node its\n"                                                                                             \
+    "                   newest checkpoint\n"
+
+static const char about_eval[] =
+    "p2pml eval MODEL [--set data.KEY=VALUE]... [--json]\n"
+    "\n" ABOUT_MODEL "  --set KEY=VALUE  a key data.* of an experiment: which test examples; may be "
+                     "repeated. Initially the built-in\n"
+    "                   digits; data.features and data.classes are the model's\n"
+    "  --json           the same as one JSON object\n"
+    "\n"
+    "Prints accuracy, mean loss (cross entropy, natural logarithm) and the number of test examples. "
+    "experiment.seed "
+    "is added to\n"
+    "data.seed in a run: with another seed than 0, say so here.\n"
+    "Exit status: 0 done, 1 the model or the data can't be used, 2 bad usage or configuration.\n"
+    "\n"
+    "Try: p2pml eval run/demo; p2pml eval run/a9a --set data.kind=libsvm --set data.test_file=a9a.t\n";
+
+static const char about_predict[] =
+    "p2pml predict MODEL < rows.csv > answers.csv\n"
+    "\n" ABOUT_MODEL "\n"
+    "Reads rows of numbers, commas between them, a line each, as many as the model has inputs, without a "
+    "line of "
+    "names. They are\n"
+    "numbers as in the data that the model learned from: bytes of images from 0 to 255 where that was idx. "
+    "Writes a "
+    "line of names,\n"
+    "then for each row its class, as the data calls it, and the probability of every class. A row that is "
+    "none ends "
+    "it with line and\n"
+    "column; the rows before it have been answered.\n"
+    "Exit status: 0 done, 1 the model can't be used, or a row, 2 bad usage.\n";
+
+static const char about_export[] =
+    "p2pml export MODEL --format torch|onnx -o FILE\n"
+    "\n" ABOUT_MODEL "  --format torch   safetensors with the names and the layout of the state_dict of\n"
+    "                   nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), ..., nn.Linear(hidden, "
+    "classes))\n"
+    "  --format onnx    ONNX, opset 13: input [N, inputs], outputs logits and probabilities [N, classes]\n"
+    "  -o, --out FILE   is written whole, or not at all; replaces what is there\n"
+    "\n"
+    "The ONNX model takes rows as p2pml predict does. torch's takes what its first layer does: bytes of "
+    "images over "
+    "255\n"
+    "(input_divisor in the metadata).\n";
 
 static const char about_keygen[] =
     "p2pml keygen [--identity FILE] [--secret FILE]\n"
@@ -166,27 +221,28 @@ static int print_experiment(const char *about)
     return status;
 }
 
+static const struct {
+    const char *name, *about;
+    bool experiment; // its keys follow
+} topics[] = {
+    {"run", about_run, true},        {"sim", about_sim, true},
+    {"eval", about_eval, false},     {"predict", about_predict, false},
+    {"export", about_export, false}, {"report", about_report, false},
+    {"plot", about_plot, false},     {"topology", about_topology, false},
+    {"keygen", about_keygen, false}, {"inspect", about_inspect, false},
+};
+
 int lab_command_help(int argc, char **argv)
 {
     if (argc < 2)
         return print(overview);
-    if (strcmp(argv[1], "run") == 0)
-        return print_experiment(about_run);
-    if (strcmp(argv[1], "sim") == 0)
-        return print_experiment(about_sim);
-    if (strcmp(argv[1], "topology") == 0)
-        return print(about_topology);
-    if (strcmp(argv[1], "plot") == 0)
-        return print(about_plot);
-    if (strcmp(argv[1], "report") == 0)
-        return print(about_report);
-    if (strcmp(argv[1], "keygen") == 0)
-        return print(about_keygen);
-    if (strcmp(argv[1], "inspect") == 0)
-        return print(about_inspect);
-    fprintf(
-        stderr,
-        "p2pml: there is no help for '%s', expected run, sim, report, plot, topology, keygen or inspect\n",
-        argv[1]);
+    for (size_t i = 0; i < sizeof topics / sizeof *topics; i++)
+        if (strcmp(argv[1], topics[i].name) == 0)
+            return topics[i].experiment ? print_experiment(topics[i].about) : print(topics[i].about);
+    fprintf(stderr,
+            "p2pml: there is no help for '%s', expected run, sim, eval, predict, export, report, plot, "
+            "topology, keygen or "
+            "inspect\n",
+            argv[1]);
     return LAB_EXIT_USAGE;
 }

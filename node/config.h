@@ -129,6 +129,9 @@ extern const struct node_schema node_config_schema;
 // are harmless are warnings in the log, not errors.
 enum base_error node_config_check(const struct node_config *config, struct base_reason *why) BASE_CHECK;
 
+// Only what loading the test examples needs (node_data_load_tests).
+enum base_error node_config_check_tests(const struct node_config *config, struct base_reason *why) BASE_CHECK;
+
 // What p2pml-node and p2pml run refuse beside that, and p2pml sim does not: methods that only the simulator
 // has, and graphs with more neighbours than a node has room for. After node_config_check.
 enum base_error node_config_check_runnable(const struct node_config *config,

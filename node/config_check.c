@@ -205,22 +205,27 @@ void node_config_data_ranges(const struct node_config *config, struct node_data_
         ranges->test_first = ranges->train_first + ranges->train_count;
 }
 
-static enum base_error check_data_files(const struct node_config *config, struct base_reason *why)
+// `trains`: the training examples, too.
+static enum base_error check_data_files(const struct node_config *config, bool trains,
+                                        struct base_reason *why)
 {
     const struct {
         int kind;
+        bool trains;
         const char *key, *path, *what;
     } files[] = {
-        {NODE_DATA_IDX, "data.train_images", config->data.train_images, "the training images"},
-        {NODE_DATA_IDX, "data.train_labels", config->data.train_labels, "the training labels"},
-        {NODE_DATA_IDX, "data.test_images", config->data.test_images, "the test images"},
-        {NODE_DATA_IDX, "data.test_labels", config->data.test_labels, "the test labels"},
-        {NODE_DATA_LIBSVM, "data.train_file", config->data.train_file, "the training examples"},
-        {NODE_DATA_LIBSVM, "data.test_file", config->data.test_file, "the test examples"},
+        {NODE_DATA_IDX, true, "data.train_images", config->data.train_images, "the training images"},
+        {NODE_DATA_IDX, true, "data.train_labels", config->data.train_labels, "the training labels"},
+        {NODE_DATA_IDX, false, "data.test_images", config->data.test_images, "the test images"},
+        {NODE_DATA_IDX, false, "data.test_labels", config->data.test_labels, "the test labels"},
+        {NODE_DATA_LIBSVM, true, "data.train_file", config->data.train_file, "the training examples"},
+        {NODE_DATA_LIBSVM, false, "data.test_file", config->data.test_file, "the test examples"},
     };
     enum base_error error = BASE_OK;
     for (size_t i = 0; i < sizeof files / sizeof *files && !error; i++)
-        if (files[i].kind == config->data.kind)
+        if (files[i].trains && !trains)
+            continue;
+        else if (files[i].kind == config->data.kind)
             error = node_config_check_file(config, files[i].key, files[i].path, files[i].what, why);
         else
             node_config_warn_unused(config, files[i].key,
@@ -246,16 +251,27 @@ static void warn_overlap(const struct node_config *config)
                         "be too good");
 }
 
+static enum base_error check_examples(const struct node_config *config, bool trains, struct base_reason *why)
+{
+    enum base_error error = check_data_files(config, trains, why);
+    if (!error && config->data.kind == NODE_DATA_LIBSVM && !config->data.features)
+        error = node_config_at(
+            config, "data.features", why,
+            base_fail(why, BASE_EINVAL, "found 0, expected the number of features of the libsvm files"));
+    return error;
+}
+
+enum base_error node_config_check_tests(const struct node_config *config, struct base_reason *why)
+{
+    return check_examples(config, false, why);
+}
+
 static enum base_error check_data(const struct node_config *config, struct base_reason *why)
 {
     struct node_data_ranges ranges;
-    enum base_error error = check_data_files(config, why);
+    enum base_error error = check_examples(config, true, why);
     if (error)
         return error;
-    if (config->data.kind == NODE_DATA_LIBSVM && !config->data.features)
-        return node_config_at(
-            config, "data.features", why,
-            base_fail(why, BASE_EINVAL, "found 0, expected the number of features of the libsvm files"));
     if (config->data.kind != NODE_DATA_LIBSVM)
         node_config_warn_unused(config, "data.features", "data.kind is libsvm");
     if (config->data.kind == NODE_DATA_DIGITS && config->data.classes != DIGITS_CLASSES)

@@ -120,6 +120,12 @@ enum base_error node_data_load(const struct node_config *config, size_t shard, s
     return BASE_OK;
 }
 
+enum base_error node_data_load_tests(const struct node_config *config, struct train_dataset *test,
+                                     struct base_reason *why)
+{
+    return load(config, true, test, why);
+}
+
 enum base_error node_data_load_living(const struct node_config *config, size_t shard, const bool *living,
                                       struct train_dataset *train, struct base_reason *why)
 {

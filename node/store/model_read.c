@@ -207,16 +207,29 @@ static enum base_error read_labels(const char *text, size_t classes, struct node
                      text, known, classes);
 }
 
+// A checkpoint says whose it is in its own words.
+static void read_origin(const struct node_safetensors *file, struct node_model_about *about)
+{
+    const char *origin = node_safetensors_metadata(file, "origin"),
+               *node = node_safetensors_metadata(file, "node"),
+               *step = node_safetensors_metadata(file, "step");
+    int used = -1;
+    if (origin)
+        used = snprintf(about->origin, sizeof about->origin, "%s", origin);
+    else if (node && step)
+        used = snprintf(about->origin, sizeof about->origin, "node %s, step %s", node, step);
+    if (used >= (int)sizeof about->origin)
+        about->origin[0] = 0; // cut off, it might end within a character
+}
+
 static enum base_error read_about(const struct node_safetensors *file, size_t classes,
                                   struct node_model_about *about, struct base_reason *why)
 {
     const char *labels = node_safetensors_metadata(file, "labels"),
-               *divisor = node_safetensors_metadata(file, "input_divisor"),
-               *origin = node_safetensors_metadata(file, "origin");
+               *divisor = node_safetensors_metadata(file, "input_divisor");
     char *end = NULL;
     *about = (struct node_model_about){.input_divisor = 1};
-    if (origin && strlen(origin) < sizeof about->origin)
-        memcpy(about->origin, origin, strlen(origin) + 1);
+    read_origin(file, about);
     if (divisor)
         about->input_divisor = strtof(divisor, &end);
     if (divisor && (end == divisor || *end || !isfinite(about->input_divisor) || !(about->input_divisor > 0)))

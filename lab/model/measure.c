@@ -1,0 +1,71 @@
+#include "lab/model/model.h"
+#include "node/data.h"
+
+#include <string.h>
+
+static enum base_error check_key(const char *setting, struct base_reason *why)
+{
+    if (strncmp(setting, "data.", 5) == 0)
+        return BASE_OK;
+    return base_fail(why, BASE_EINVAL, "--set: found '%.100s', expected a key data.*, such as data.kind=idx",
+                     setting);
+}
+
+// What the model knows of the data, where nobody says it.
+static enum base_error assign(struct node_config *config, const char *path, const char *key, size_t value,
+                              struct base_reason *why)
+{
+    char setting[64];
+    if (strcmp(node_schema_origin(&node_config_schema, config, key), "default") != 0)
+        return BASE_OK;
+    snprintf(setting, sizeof setting, "%s=%zu", key, value);
+    return node_schema_assign(&node_config_schema, path, setting, config, why);
+}
+
+static enum base_error configure(const struct lab_model *m, const char *const *settings, size_t n_settings,
+                                 struct node_config *config, struct base_reason *why)
+{
+    enum base_error error = node_schema_defaults(&node_config_schema, config, why);
+    for (size_t i = 0; i < n_settings && !error; i++) {
+        error = check_key(settings[i], why);
+        if (!error)
+            error = node_schema_set(&node_config_schema, settings[i], config, why);
+    }
+    if (!error && config->data.kind == NODE_DATA_LIBSVM)
+        error = assign(config, m->path, "data.features", m->file.spec.inputs, why);
+    if (!error && config->data.kind != NODE_DATA_DIGITS)
+        error = assign(config, m->path, "data.classes", m->file.spec.classes, why);
+    return error ? error : node_config_check_tests(config, why);
+}
+
+static enum base_error check_shape(const struct lab_model *m, const struct train_dataset *data,
+                                   struct base_reason *why)
+{
+    const struct train_model_spec *spec = &m->file.spec;
+    if (data->features != spec->inputs || data->classes > spec->classes)
+        return base_fail(
+            why, BASE_EMISMATCH,
+            "the data has %zu features and %zu classes, expected %zu features and up to %zu classes, "
+            "which the model in '%s' has; name the data that it is for with --set data.kind=...",
+            data->features, data->classes, spec->inputs, spec->classes, m->path);
+    return BASE_OK;
+}
+
+enum base_error lab_model_measure(struct lab_model *m, const char *const *settings, size_t n_settings,
+                                  struct lab_measured *measured, struct base_reason *why)
+{
+    struct node_config config = {0};
+    struct train_dataset data = {0};
+    enum base_error error = configure(m, settings, n_settings, &config, why);
+    if (!error)
+        error = node_data_load_tests(&config, &data, why);
+    if (!error)
+        error = check_shape(m, &data, why);
+    if (!error) {
+        measured->examples = data.examples;
+        train_model_evaluate(m->model, m->parameters, &data, &measured->loss, &measured->accuracy);
+    }
+    train_dataset_destroy(&data);
+    node_schema_free(&node_config_schema, &config);
+    return error;
+}

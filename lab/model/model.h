@@ -1,0 +1,39 @@
+// A trained model in use: opened from its file, asked, measured, handed on. Main thread.
+#ifndef LAB_MODEL_MODEL_H
+#define LAB_MODEL_MODEL_H
+
+#include "node/store/model_file.h"
+#include "train/dataset.h"
+
+#include <stdio.h>
+
+struct lab_model {
+    char path[NODE_MODEL_PATH]; // of the file that was read
+    struct node_model_file file;
+    const struct kernels *kernels;
+    struct train_model *model;
+    float *parameters; // in the kernels' memory
+    size_t batch;      // rows that the model takes at once
+};
+
+// `path` as node_model_find takes it. On error *model is {0}.
+enum base_error lab_model_open(const char *path, struct lab_model *model, struct base_reason *why) BASE_CHECK;
+void lab_model_close(struct lab_model *model);
+
+// The class and the probabilities of every row of numbers of `in`, as lines of comma-separated values to
+// `out`; `name` stands for `in` in messages. Rows are as the data was that it learned from: the input's
+// divisor is applied here. A row that is none ends it with line and column (BASE_EFORMAT); what came before
+// it has been answered.
+enum base_error lab_model_predict(struct lab_model *model, const char *name, FILE *in, FILE *out,
+                                  struct base_reason *why) BASE_CHECK;
+
+struct lab_measured {
+    double accuracy, loss;
+    size_t examples;
+};
+// On the test examples that `settings` ("data.kind=idx", ...) describe. data.features and data.classes are
+// the model's where nobody says them. BASE_EINVAL: a setting; BASE_EMISMATCH: data of another shape.
+enum base_error lab_model_measure(struct lab_model *model, const char *const *settings, size_t n_settings,
+                                  struct lab_measured *measured, struct base_reason *why) BASE_CHECK;
+
+#endif

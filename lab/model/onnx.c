@@ -1,0 +1,183 @@
+#include "lab/model/onnx.h"
+
+#include "base/file.h"
+
+#include <stdio.h>
+
+#define IR_VERSION 7
+#define OPSET      13
+#define FLOAT      1 // TensorProto.DataType
+#define NAME_BYTES 40
+
+// Numbers of fields, as onnx.proto has them.
+enum {
+    MODEL_IR_VERSION = 1,
+    MODEL_PRODUCER = 2,
+    MODEL_PRODUCER_VERSION = 3,
+    MODEL_GRAPH = 7,
+    MODEL_OPSETS = 8,
+    MODEL_PROPERTIES = 14
+};
+enum { OPSET_VERSION = 2 };
+enum { PROPERTY_KEY = 1, PROPERTY_VALUE = 2 };
+enum { GRAPH_NODE = 1, GRAPH_NAME = 2, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
+enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_OPERATOR = 4 };
+enum { TENSOR_DIMENSION = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9 };
+enum { VALUE_NAME = 1, VALUE_TYPE = 2 };
+enum { TYPE_TENSOR = 1 };
+enum { TENSOR_TYPE_ELEMENT = 1, TENSOR_TYPE_SHAPE = 2 };
+enum { SHAPE_DIMENSION = 1 };
+enum { DIMENSION_VALUE = 1, DIMENSION_NAME = 2 };
+
+// inputs: up to three names, NULL behind them.
+static void put_node(struct lab_protobuf *p, const char *operator, const char * const inputs[3],
+                     const char *output)
+{
+    const size_t node = lab_protobuf_open(p, GRAPH_NODE);
+    for (size_t i = 0; i < 3 && inputs[i]; i++)
+        lab_protobuf_text(p, NODE_INPUT, inputs[i]);
+    lab_protobuf_text(p, NODE_OUTPUT, output);
+    lab_protobuf_text(p, NODE_NAME, output); // made once, so its name is free
+    lab_protobuf_text(p, NODE_OPERATOR, operator);
+    lab_protobuf_close(p, node);
+}
+
+// rows 0: one dimension; both 0: a scalar.
+static void put_tensor(struct lab_protobuf *p, const char *name, size_t rows, size_t columns,
+                       const float *data)
+{
+    const size_t count = (rows ? rows : 1) * (columns ? columns : 1),
+                 tensor = lab_protobuf_open(p, GRAPH_INITIALIZER);
+    if (rows)
+        lab_protobuf_number(p, TENSOR_DIMENSION, rows);
+    if (columns)
+        lab_protobuf_number(p, TENSOR_DIMENSION, columns);
+    lab_protobuf_number(p, TENSOR_TYPE, FLOAT);
+    lab_protobuf_text(p, TENSOR_NAME, name);
+    lab_protobuf_bytes(p, TENSOR_RAW, data, count * sizeof *data);
+    lab_protobuf_close(p, tensor);
+}
+
+// Floats [N, width]; N is whatever comes.
+static void put_value(struct lab_protobuf *p, unsigned field, const char *name, size_t width)
+{
+    const size_t value = lab_protobuf_open(p, field);
+    lab_protobuf_text(p, VALUE_NAME, name);
+    const size_t type = lab_protobuf_open(p, VALUE_TYPE), tensor = lab_protobuf_open(p, TYPE_TENSOR);
+    lab_protobuf_number(p, TENSOR_TYPE_ELEMENT, FLOAT);
+    const size_t shape = lab_protobuf_open(p, TENSOR_TYPE_SHAPE),
+                 rows = lab_protobuf_open(p, SHAPE_DIMENSION);
+    lab_protobuf_text(p, DIMENSION_NAME, "N");
+    lab_protobuf_close(p, rows);
+    const size_t columns = lab_protobuf_open(p, SHAPE_DIMENSION);
+    lab_protobuf_number(p, DIMENSION_VALUE, width);
+    lab_protobuf_close(p, columns);
+    lab_protobuf_close(p, shape);
+    lab_protobuf_close(p, tensor);
+    lab_protobuf_close(p, type);
+    lab_protobuf_close(p, value);
+}
+
+struct names { // of what a layer has and makes
+    char weight[NAME_BYTES], bias[NAME_BYTES], sums[NAME_BYTES], output[NAME_BYTES];
+};
+
+static struct names names_of(size_t layer, size_t layers)
+{
+    struct names names;
+    snprintf(names.weight, NAME_BYTES, "layers.%zu.weight", layer);
+    snprintf(names.bias, NAME_BYTES, "layers.%zu.bias", layer);
+    snprintf(names.sums, NAME_BYTES, "layers.%zu.sums", layer);
+    snprintf(names.output, NAME_BYTES, "layers.%zu.output", layer);
+    if (layer + 1 == layers)
+        snprintf(names.sums, NAME_BYTES, "logits");
+    return names;
+}
+
+static void put_layers(struct lab_protobuf *p, const struct train_model_spec *spec, const char *input)
+{
+    const size_t layers = train_spec_layers(spec);
+    char below[NAME_BYTES];
+    snprintf(below, sizeof below, "%s", input);
+    for (size_t i = 0; i < layers; i++) {
+        const struct names names = names_of(i, layers);
+        put_node(p, "Gemm", (const char *[3]){below, names.weight, names.bias}, names.sums);
+        if (i + 1 < layers)
+            put_node(p, "Relu", (const char *[3]){names.sums}, names.output);
+        else
+            put_node(p, "Softmax", (const char *[3]){names.sums}, "probabilities"); // over the last axis
+        snprintf(below, sizeof below, "%s", names.output);
+    }
+}
+
+static void put_graph(struct lab_protobuf *p, const struct node_model_file *model)
+{
+    const struct train_model_spec *spec = &model->spec;
+    const size_t graph = lab_protobuf_open(p, MODEL_GRAPH), layers = train_spec_layers(spec);
+    const bool divides = model->about.input_divisor != 1;
+    const float *at = model->parameters;
+    if (divides)
+        put_node(p, "Div", (const char *[3]){"input", "input_divisor"}, "scaled");
+    put_layers(p, spec, divides ? "scaled" : "input");
+    lab_protobuf_text(p, GRAPH_NAME, "p2pml");
+    if (divides)
+        put_tensor(p, "input_divisor", 0, 0, &model->about.input_divisor);
+    for (size_t i = 0; i < layers; i++) {
+        const struct names names = names_of(i, layers);
+        const size_t in = train_spec_width(spec, i), out = train_spec_width(spec, i + 1);
+        put_tensor(p, names.weight, in, out, at); // [in, out], as Gemm takes its second
+        put_tensor(p, names.bias, 0, out, at + in * out);
+        at += (in + 1) * out;
+    }
+    put_value(p, GRAPH_INPUT, "input", spec->inputs);
+    put_value(p, GRAPH_OUTPUT, "logits", spec->classes);
+    put_value(p, GRAPH_OUTPUT, "probabilities", spec->classes);
+    lab_protobuf_close(p, graph);
+}
+
+static void put_property(struct lab_protobuf *p, const char *key, const char *value)
+{
+    const size_t property = lab_protobuf_open(p, MODEL_PROPERTIES);
+    lab_protobuf_text(p, PROPERTY_KEY, key);
+    lab_protobuf_text(p, PROPERTY_VALUE, value);
+    lab_protobuf_close(p, property);
+}
+
+void lab_onnx_encode(const struct node_model_file *model, const char *version, struct lab_protobuf *p)
+{
+    char described[200], labels[NODE_MODEL_TEXT];
+    train_spec_describe(&model->spec, described, sizeof described);
+    node_model_labels_text(&model->about, model->spec.classes, labels);
+    lab_protobuf_number(p, MODEL_IR_VERSION, IR_VERSION);
+    lab_protobuf_text(p, MODEL_PRODUCER, "p2pml");
+    lab_protobuf_text(p, MODEL_PRODUCER_VERSION, version);
+    put_graph(p, model);
+    const size_t opset = lab_protobuf_open(p, MODEL_OPSETS); // of the domain "", which is ONNX's own
+    lab_protobuf_number(p, OPSET_VERSION, OPSET);
+    lab_protobuf_close(p, opset);
+    put_property(p, "model", described);
+    put_property(p, "labels", labels);
+    put_property(p, "origin", model->about.origin);
+}
+
+enum base_error lab_onnx_write(const char *path, const struct node_model_file *model, const char *version,
+                               struct base_reason *why)
+{
+    struct lab_protobuf p = {0};
+    lab_onnx_encode(model, version, &p);
+    enum base_error error = p.error;
+    if (error == BASE_ELIMIT)
+        error = base_fail(
+            why, error,
+            "cannot write '%s': the model is larger than the 2 GiB that a file of ONNX holds; export it "
+            "as torch",
+            path);
+    else if (error)
+        error = base_fail(why, error, "cannot write '%s': %s", path, base_error_name(error));
+    else
+        error = base_file_write(path, 0644,
+                                &(struct base_span){base_buffer_head(&p.bytes), base_buffer_length(&p.bytes)},
+                                1, why);
+    lab_protobuf_free(&p);
+    return error;
+}

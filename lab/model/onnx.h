@@ -1,0 +1,17 @@
+// A model as ONNX (https://onnx.ai, "onnx.proto"): opset 13, IR version 7. Its input [N, inputs] are rows as
+// `p2pml predict` takes them, so where the data had bytes the division is in the graph; its outputs are
+// "logits" and "probabilities" [N, classes]. Pure; one owner.
+#ifndef LAB_MODEL_ONNX_H
+#define LAB_MODEL_ONNX_H
+
+#include "lab/model/protobuf.h"
+#include "node/store/model_file.h"
+
+// Appends the whole ModelProto; p->error says whether that went well. `version`: of the program, as the
+// producer's.
+void lab_onnx_encode(const struct node_model_file *model, const char *version, struct lab_protobuf *p);
+// Atomically. BASE_ELIMIT: over 2 GiB, which the format does not hold.
+enum base_error lab_onnx_write(const char *path, const struct node_model_file *model, const char *version,
+                               struct base_reason *why) BASE_CHECK;
+
+#endif
