@@ -22,6 +22,7 @@
 #define LIMIT_HALF_OPEN            64u           // accepted connections not in use yet
 #define LIMIT_HALF_OPEN_ADDRESS    16u           // the same from one address
 #define LIMIT_MESSAGE_HEADER_BYTES 1024u         // msgpack header of one message
+#define LIMIT_RULES_BYTES          768u  // of a greeting: settings that all nodes share, terminating zero included
 #define LIMIT_PROMPT_BYTES         17408u // a message that overtakes larger ones: LIMIT_GOSSIP_BYTES and a header
 #define LIMIT_RESYNC_BLOCK         65536u // elements of one RESYNC block (256 KiB as fp32)
 #define LIMIT_REKEY_RECORDS        65536u // records under one key (Noise section 11.3)

@@ -3,40 +3,121 @@
 #include "gossip/links/links.h"
 #include "topology/topology.h"
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static uint64_t join(uint64_t hash, uint64_t value)
+#define VALUE_MOST 128u // longer values are told by their hash
+#define SEPARATOR  "; "
+
+static bool is_random(const struct node_config *config)
 {
-    return base_hash_bytes(hash, &value, sizeof value);
+    return config->topology.kind == TOPOLOGY_RANDOM;
 }
 
-static uint64_t join_real(uint64_t hash, double value)
+static bool is_base(const struct node_config *config)
 {
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return join(hash, bits);
+    return config->topology.kind == TOPOLOGY_BASE;
 }
 
-uint64_t node_greeting_rules(const struct node_config *config, uint64_t graph)
+static bool corrects(const struct node_config *config)
 {
-    bool moments = config->average.share_second_moment > 0 && config->train.optimizer == NODE_OPTIMIZER_ADAMW;
-    uint64_t hash = join(0x72756c6573ull, (uint64_t)config->topology.kind);
-    hash = join(hash, config->topology.seed);
-    hash = join(hash, config->topology.kind == TOPOLOGY_RANDOM ? config->topology.rings
-                      : config->topology.kind == TOPOLOGY_BASE ? config->topology.base_k
-                                                               : 0);
-    hash = join(hash, graph);
-    hash = join(hash, (uint64_t)config->cluster.profile);
-    hash = join(hash, (uint64_t)config->average.method);
-    hash = join(hash, (uint64_t)config->train.optimizer);
-    hash = join(hash, config->average.drift_correction);
-    if (config->average.drift_correction) {
-        hash = join_real(hash, config->average.drift_gain);
-        hash = join_real(hash, config->average.drift_limit);
+    return config->average.drift_correction;
+}
+
+static bool has_moments(const struct node_config *config)
+{
+    return config->train.optimizer == NODE_OPTIMIZER_ADAMW;
+}
+
+// In this order: where two nodes have not the same keys here, an earlier one differs.
+static const struct {
+    const char *key;
+    bool (*counts)(const struct node_config *config); // NULL: always
+} shared[] = {
+    {"train.steps", NULL},
+    {"train.schedule", NULL},
+    {"train.optimizer", NULL},
+    {"average.local_steps", NULL},
+    {"average.method", NULL},
+    {"average.drift_correction", NULL},
+    {"average.drift_gain", corrects},
+    {"average.drift_limit", corrects},
+    {"average.outer_momentum", NULL},
+    {"average.share_second_moment", has_moments},
+    {"average.clip", NULL},
+    {"model.seed", NULL},
+    {"data.seed", NULL},
+    {"cluster.profile", NULL},
+    {"topology.kind", NULL},
+    {"topology.seed", NULL},
+    {"topology.rings", is_random},
+    {"topology.base_k", is_base},
+};
+
+static void put(char rules[LIMIT_RULES_BYTES], const char *key, const char *value)
+{
+    const size_t used = strlen(rules), length = strlen(value);
+    const size_t left = LIMIT_RULES_BYTES - used;
+    int put;
+
+    if (length <= VALUE_MOST)
+        put = snprintf(rules + used, left, "%s%s: %s", used ? SEPARATOR : "", key, value);
+    else
+        put = snprintf(rules + used, left, "%s%s: %.16s... (hash %016" PRIx64 ")", used ? SEPARATOR : "", key,
+                       value, base_hash_bytes(0, value, length));
+    BASE_ASSERT(put > 0 && (size_t)put < left);
+}
+
+enum base_error node_greeting_rules(const struct node_config *config, uint64_t graph,
+                                    char rules[LIMIT_RULES_BYTES])
+{
+    char hash[17];
+
+    rules[0] = '\0';
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
+        if (shared[i].counts && !shared[i].counts(config))
+            continue;
+        char *value = node_schema_value(&node_config_schema, config, shared[i].key);
+        if (!value)
+            return BASE_ENOMEM;
+        put(rules, shared[i].key, value);
+        free(value);
     }
-    hash = join_real(hash, config->average.clip);
-    hash = join(hash, config->average.mode == NODE_MODE_BOUNDED);
-    return join(hash, moments ? config->average.share_second_moment : 0);
+    put(rules, "average.mode", config->average.mode == NODE_MODE_BOUNDED ? "bounded" : "sync or async");
+    snprintf(hash, sizeof hash, "%016" PRIx64, graph);
+    if (config->topology.kind == TOPOLOGY_FILE)
+        put(rules, "topology.file", hash);
+    return BASE_OK;
+}
+
+static size_t length_of(const char *rule)
+{
+    const char *end = strstr(rule, SEPARATOR);
+    return end ? (size_t)(end - rule) : strlen(rule);
+}
+
+static const char *next_of(const char *rule)
+{
+    rule += length_of(rule);
+    return *rule ? rule + strlen(SEPARATOR) : rule;
+}
+
+// The first rule that differs, with both values.
+static enum base_error tell_rule(const char *ours, const char *theirs, struct base_reason *why)
+{
+    while (*ours && *theirs && length_of(ours) == length_of(theirs) &&
+           memcmp(ours, theirs, length_of(ours)) == 0) {
+        ours = next_of(ours);
+        theirs = next_of(theirs);
+    }
+    const size_t key = strcspn(ours, ":");
+    if (key == strcspn(theirs, ":") && memcmp(ours, theirs, key) == 0 && ours[key])
+        return base_fail(why, BASE_EMISMATCH, "its %.*s, here it is%.*s; make it the same on all nodes",
+                         (int)length_of(theirs), theirs, (int)(length_of(ours) - key - 1), ours + key + 1);
+    return base_fail(why, BASE_EMISMATCH,
+                     "its settings differ in what all nodes must share: \"%.*s\" there, \"%.*s\" here",
+                     (int)length_of(theirs), theirs, (int)length_of(ours), ours);
 }
 
 enum base_error node_greeting_compare(const struct gossip_greeting *ours,
@@ -54,17 +135,7 @@ enum base_error node_greeting_compare(const struct gossip_greeting *ours,
                          " parameters) here; make model.* and the shape of the data the same",
                          theirs->model, theirs->parameters, ours->model, ours->parameters);
     case GOSSIP_CLOSE_OTHER_RULES:
-        if (theirs->steps != ours->steps)
-            return base_fail(why, BASE_EMISMATCH,
-                             "it trains for %" PRIu64 " steps, this node for %" PRIu64
-                             "; make train.steps the same: nobody ends or stretches the training of others",
-                             theirs->steps, ours->steps);
-        return base_fail(
-            why, BASE_EMISMATCH,
-            "its settings differ in one that all nodes must share: topology.kind, topology.seed, "
-            "topology.rings, topology.base_k, topology.file, cluster.profile, average.method, "
-            "drift_correction, drift_gain, "
-            "drift_limit, clip, mode (bounded or not), share_second_moment or train.optimizer");
+        return tell_rule(ours->rules, theirs->rules, why);
     default:
         return BASE_OK;
     }

@@ -7,10 +7,12 @@
 #include "node/config.h"
 #include <stdbool.h>
 
-// Fingerprint of the settings that all nodes must share: topology, method, drift correction, what is cut of a
-// pull, who waits for whom, shared moments. `graph`: topology_graph_hash of topology.file, 0 without.
-uint64_t node_greeting_rules(const struct node_config *config, uint64_t graph);
-// BASE_EMISMATCH: they can't train together; the reason says what is there and what is here.
+// The settings that all nodes must share, as "key: value; key: value": how long and by what schedule they
+// train, rounds, topology, method, drift correction, what is cut of a pull, who waits for whom, shared
+// moments, seeds of model and data. `graph`: topology_graph_hash of topology.file, 0 without. BASE_ENOMEM.
+enum base_error node_greeting_rules(const struct node_config *config, uint64_t graph,
+                                    char rules[LIMIT_RULES_BYTES]) BASE_CHECK;
+// BASE_EMISMATCH: they can't train together; the reason names the key, what is there and what is here.
 enum base_error node_greeting_compare(const struct gossip_greeting *ours,
                                       const struct gossip_greeting *theirs,
                                       struct base_reason *why) BASE_CHECK;

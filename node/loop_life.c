@@ -51,8 +51,11 @@ static void look_at_edges(const struct node_loop *loop, struct gossip_life_self 
 static void look_at_list(const struct node_loop *loop, struct gossip_life_self *self)
 {
     const struct node_peers *peers = node_cluster_peers(loop->cluster);
-    for (size_t i = 0; i < node_peers_entries(peers); i++)
-        self->listed += node_peers_entry(peers, i)->state != GOSSIP_ENTRY_SELF;
+    for (size_t i = 0; i < node_peers_entries(peers); i++) {
+        enum gossip_entry_state state = node_peers_entry(peers, i)->state;
+        self->listed += state != GOSSIP_ENTRY_SELF;
+        self->refused += state == GOSSIP_ENTRY_REFUSED;
+    }
     self->missing = node_loop_missing(loop, NULL, 0);
 }
 

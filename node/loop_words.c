@@ -145,6 +145,13 @@ void node_loop_say(struct node_loop *loop, const struct gossip_life_action *news
     case GOSSIP_LIFE_ORPHANS:
         node_cluster_tell_takeover(loop->cluster, news->numbers, news->count);
         break;
+    case GOSSIP_LIFE_REFUSED:
+        snprintf(line, sizeof line,
+                 "this node can train with none of its %" PRIu64 " listed peers: see peer_refused and "
+                 "refused_by_peer above; it ends",
+                 news->a);
+        base_log(BASE_LOG_ERROR, "refused", "%s", line);
+        break;
     case GOSSIP_LIFE_GIVES_WAY:
         node_cluster_tell_conflict(loop->cluster, loop->gives_way ? NULL : loop->twin_at);
         break;

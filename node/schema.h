@@ -76,6 +76,8 @@ enum base_error node_schema_assign(const struct node_schema *schema, const char 
 char *node_schema_help(const struct node_schema *schema);
 // The whole configuration as YAML that reads back to the same, with comments left out; malloc'ed.
 char *node_schema_write(const struct node_schema *schema, const void *config);
+// The value of one key, as it is written there; malloc'ed, NULL: out of memory.
+char *node_schema_value(const struct node_schema *schema, const void *config, const char *key);
 void node_schema_free(const struct node_schema *schema, void *config); // frees texts and lists, zeroes
 // Where the value of a key came from, for messages of later checks: "node.yaml:12" or "--set" or "P2PML_A_B"
 // or "default". Kept beside the config: the struct's FIRST field must be `struct node_origins origins;`.

@@ -185,6 +185,15 @@ static void write_section(const struct node_schema *schema, const void *config, 
     }
 }
 
+static char *close_text(FILE *out, char **text)
+{
+    bool failed = ferror(out);
+    if (!fclose(out) && !failed)
+        return *text;
+    free(*text);
+    return NULL;
+}
+
 char *node_schema_write(const struct node_schema *schema, const void *config)
 {
     char *text = NULL;
@@ -193,10 +202,17 @@ char *node_schema_write(const struct node_schema *schema, const void *config)
     if (!out)
         return NULL;
     write_section(schema, config, "", 0, 0, out);
-    bool failed = ferror(out);
-    if (fclose(out) || failed) {
-        free(text);
+    return close_text(out, &text);
+}
+
+char *node_schema_value(const struct node_schema *schema, const void *config, const char *key)
+{
+    size_t index = node_schema_find(schema, key), bytes = 0;
+    char *text = NULL;
+    FILE *out = open_memstream(&text, &bytes);
+    BASE_ASSERT(index < schema->count);
+    if (!out)
         return NULL;
-    }
-    return text;
+    write_value(&schema->keys[index], config, out);
+    return close_text(out, &text);
 }

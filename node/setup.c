@@ -274,7 +274,7 @@ static enum base_error take_start(struct node_setup *s, struct base_reason *why)
     return code == BASE_OK ? code : base_fail_context(why, code, "node.dir");
 }
 
-static void make_greeting(struct node_setup *s, const char *version)
+static enum base_error make_greeting(struct node_setup *s, const char *version)
 {
     struct gossip_greeting *g = &s->greeting;
     size_t d = train_model_parameters(s->model);
@@ -285,9 +285,8 @@ static void make_greeting(struct node_setup *s, const char *version)
     g->schema = train_model_schema(s->model);
     g->parameters = d;
     g->life = s->life;
-    g->steps = s->config->train.steps;
-    g->rules = node_greeting_rules(s->config, s->graph ? topology_graph_hash(s->graph) : 0);
     s->message_limit = largest_message(d);
+    return node_greeting_rules(s->config, s->graph ? topology_graph_hash(s->graph) : 0, g->rules);
 }
 
 static void describe(const struct node_setup *s, const char *version)
@@ -334,7 +333,9 @@ static enum base_error make_all(struct node_setup *s, const char *version, bool 
     code = take_start(s, why);
     if (code != BASE_OK)
         return code;
-    make_greeting(s, version);
+    code = make_greeting(s, version);
+    if (code != BASE_OK)
+        return base_fail(why, code, "out of memory");
     base_log(BASE_LOG_INFO, "model", "%s, %zu parameters", s->greeting.model,
              train_model_parameters(s->model));
     base_log(BASE_LOG_INFO, "data", "%zu examples to train on, shard %llu of %llu; %zu to test on",

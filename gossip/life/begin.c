@@ -89,6 +89,13 @@ static bool waits_for_word(struct gossip_life *life)
            (life->census.training == 0 || !life_cluster(life, 0, &cluster));
 }
 
+// All whom it was to train with train something else, or do not let it in: what it would do alone is not what
+// it was started for.
+static bool is_refused(const struct gossip_life *life)
+{
+    return life->census.others == 0 && life->self.refused > 0 && life->self.refused == life->self.listed;
+}
+
 // The seed model is a complete state as long as nobody has moved on from it, and a checkpoint as long as the
 // cluster is within reach of it.
 void life_consider_joining(struct gossip_life *life)
@@ -152,6 +159,10 @@ void life_consider_waiting(struct gossip_life *life)
     life_wake(life, life->now_ns + LOOK_NS);
     if (life_is_held_up(life))
         return;
+    if (is_late(life) && is_refused(life)) {
+        life_abandon(life, GOSSIP_LIFE_REFUSED, life->self.listed);
+        return;
+    }
     const bool all = all_are_there(life), joins = life->census.training > 0; // then nobody new is waited for
     if (!is_late(life) && !(is_ready(life, joins) && (all || joins)))
         return;

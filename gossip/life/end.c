@@ -168,6 +168,11 @@ void life_twin(struct gossip_life *life, bool gives_way)
 {
     if (!gives_way && (life->begun || has_been_answered(life)))
         return;
-    life_tell(life, GOSSIP_LIFE_GIVES_WAY, 0, 0);
+    life_abandon(life, GOSSIP_LIFE_GIVES_WAY, 0);
+}
+
+void life_abandon(struct gossip_life *life, enum gossip_life_news why, uint64_t a)
+{
+    life_tell(life, why, a, 0);
     end(life, GOSSIP_LIFE_ABANDONED);
 }

@@ -143,6 +143,8 @@ static void look(struct gossip_life *life)
     life->next_ns = LIFE_NEVER;
     life_consider_joining(life);
     life_consider_waiting(life);
+    if (life->state == GOSSIP_LIFE_ENDED)
+        return;
     life_consider_pause(life);
     life_consider_donors(life);
     life_consider_alone(life);

@@ -93,6 +93,7 @@ struct gossip_life_self {   // what membership and links say of this node
     size_t n_neighbours;
     size_t listed;  // entries of the peer list that do not lead to this node itself
     size_t missing; // of them: those that lead to nobody in the view
+    size_t refused; // of them: who answers there trains something else, or one end does not let the other in
 };
 
 struct gossip_life_census { // of the others
@@ -195,6 +196,7 @@ enum gossip_life_news {          // with the numbers that belong to it, in a and
     GOSSIP_LIFE_STOPS_AT,        // a: round
     GOSSIP_LIFE_ORPHANS,         // numbers: shards without a living node, ascending
     GOSSIP_LIFE_GIVES_WAY,       // to another process with this identity
+    GOSSIP_LIFE_REFUSED,         // a: listed peers, none of which this node can train with. It ends
 };
 
 #define GOSSIP_LIFE_ABANDONED (-1) // status of END: at once, whatever other threads are at

@@ -66,8 +66,7 @@ enum gossip_close gossip_links_compare(const struct gossip_greeting *ours,
         return GOSSIP_CLOSE_OTHER_PROTOCOL;
     if (theirs->schema != ours->schema || theirs->parameters != ours->parameters)
         return GOSSIP_CLOSE_OTHER_MODEL;
-    const bool same = theirs->rules == ours->rules && theirs->steps == ours->steps;
-    return same ? GOSSIP_CLOSE_NOT_NEEDED : GOSSIP_CLOSE_OTHER_RULES;
+    return strcmp(theirs->rules, ours->rules) == 0 ? GOSSIP_CLOSE_NOT_NEEDED : GOSSIP_CLOSE_OTHER_RULES;
 }
 
 const char *gossip_entry_state_name(enum gossip_entry_state state)

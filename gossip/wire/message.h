@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GOSSIP_PROTOCOL 5 // raised by every change that older nodes can't follow
+#define GOSSIP_PROTOCOL 6 // raised by every change that older nodes can't follow
 
 enum gossip_message_kind {
     GOSSIP_GREETING = 1, // first message of both ends: do we train the same thing?
@@ -35,8 +35,7 @@ struct gossip_greeting {
     uint64_t schema;                     // fingerprint of the tensor table
     uint64_t parameters;                 // length of the model vector
     uint64_t life;                       // random number of the process: is the other end this one?
-    uint64_t rules;                      // fingerprint of settings both ends must share (drift, moments, ...)
-    uint64_t steps;                      // train.steps: both ends train for as many
+    char rules[LIMIT_RULES_BYTES];       // settings that both ends must share: "key: value; key: value"
 };
 
 // How an end of an edge stands to the training: what of the common force it applies to its own model

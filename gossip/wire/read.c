@@ -1,6 +1,6 @@
 // Messages read: a cursor of our own for the formats that occur (msgpack's specification: fixarray, the
-// unsigned integers, fixstr and str 8, float 32). msgpack-c's unpacker reserves memory by numbers that it
-// finds in the input. Every violation sets reader->failed.
+// unsigned integers, fixstr, str 8 and str 16, float 32). msgpack-c's unpacker reserves memory by numbers
+// that it finds in the input. Every violation sets reader->failed.
 #include "base/cursor.h"
 #include "gossip/wire/fields.h"
 #include <string.h>
@@ -49,6 +49,9 @@ static void get_text(struct base_reader *reader, char *text, size_t capacity, en
     if (tag == 0xd9) {           // str 8
         length = base_read_u8(reader);
         reader->failed |= length < 32;
+    } else if (tag == 0xda) { // str 16
+        length = (size_t)get_big_endian(reader, 2);
+        reader->failed |= length < 256;
     } else {
         reader->failed |= (tag & 0xe0) != 0xa0;
     }
@@ -72,8 +75,7 @@ static void get_greeting(struct base_reader *reader, struct gossip_greeting *gre
     greeting->schema = get_uint(reader, UINT64_MAX);
     greeting->parameters = get_uint(reader, UINT64_MAX);
     greeting->life = get_uint(reader, UINT64_MAX);
-    greeting->rules = get_uint(reader, UINT64_MAX);
-    greeting->steps = get_uint(reader, UINT64_MAX);
+    get_text(reader, greeting->rules, sizeof greeting->rules, GOSSIP_CHARSET_TEXT);
 }
 
 static void get_hello(struct base_reader *reader, struct gossip_hello *hello)

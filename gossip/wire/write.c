@@ -43,8 +43,7 @@ static void put_greeting(struct encoder *encoder, const struct gossip_greeting *
     put_uint(encoder, greeting->schema);
     put_uint(encoder, greeting->parameters);
     put_uint(encoder, greeting->life);
-    put_uint(encoder, greeting->rules);
-    put_uint(encoder, greeting->steps);
+    put_text(encoder, greeting->rules, sizeof greeting->rules, GOSSIP_CHARSET_TEXT);
 }
 
 static void put_hello(struct encoder *encoder, const struct gossip_hello *hello)

@@ -57,6 +57,7 @@ static void self(const void *owner, struct gossip_life_self *self)
         bool own = entry->state == GOSSIP_ENTRY_SELF || node->entry[i] == node->host;
         self->listed += !own;
         self->missing += !own && (!entry->known || !gossip_graph_has(graph, &entry->id));
+        self->refused += entry->state == GOSSIP_ENTRY_REFUSED;
     }
 }
 

@@ -221,10 +221,30 @@ class Peers(ClusterTest):
             self.assertNotIn("link_up", node.log())
         self.stop(a, b)
 
-    def test_other_rules(self):
-        a, b = self.pair({"topology__seed": 1}, {"topology__seed": 2})
-        a.wait_log(r"peer_refused .*topology\.seed")
-        b.wait_log(r"peer_refused .*topology\.seed")
+    def test_other_rules_are_told_with_both_values_and_end_a_node(self):
+        for key, one, two in (("topology__seed", 1, 2), ("train__steps", 400, 4000), ("average__local_steps", 4, 5),
+                              ("data__seed", 1, 7), ("train__schedule", "[]", "[0.5:0.1]")):
+            name = key.replace("__", r"\.")
+            with self.subTest(name):
+                a, b = self.pair({key: one}, {key: two}, node__start_timeout="2s")
+                here, there = (rf'(\[\]|\["0.5:0.1"\])',) * 2 if "schedule" in key else (one, two)
+                a.wait_log(rf"peer_refused .*its {name}: {there}, here it is {here}; make it the same")
+                b.wait_log(rf"peer_refused .*its {name}: {here}, here it is {there}; make it the same")
+                for node in (a, b):  # neither trains alone beside the other
+                    self.assertRegex(node.wait_exit(1), r"refused .*can train with none of its 1 listed peers")
+                    self.assertEqual((node.rows(), node.checkpoints()), ([], []))
+
+    def test_other_rules_end_nobody_who_trains(self):
+        ports = free_ports(3)
+        peers = ",".join(f"127.0.0.1:{p}" for p in ports[:2])
+        a, b = (self.node(name, port, peers=peers, train__steps=100000).start() for name, port in zip("ab", ports))
+        for node in (a, b):
+            node.wait_rows(5)
+        late = self.node("c", ports[2], peers=peers, train__steps=40, node__start_timeout="2s").start()
+        self.assertRegex(late.wait_exit(1), r"its train\.steps: 100000, here it is 40")
+        for node in (a, b):
+            rows = len(node.rows())
+            node.wait_rows(rows + 5)
         self.stop(a, b)
 
     def test_two_of_one_name(self):

@@ -35,7 +35,7 @@ static void one(struct world *w, const uint8_t data[6])
     static const uint8_t packet[5];
     static const char *const reasons[] = {"idle", "leaving", "duplicate identity at x", "no", ""};
     const struct gossip_id ids[2] = {id_of(data[2]), id_of(data[3])};
-    struct gossip_greeting theirs = {.life = data[3] % 3u, .rules = data[4] % 8u == 0};
+    struct gossip_greeting theirs = {.life = data[3] % 3u, .rules = {data[4] % 8u == 0 ? 'x' : 0}};
     struct gossip_links_event event = {
         .kind = (enum gossip_links_event_kind)(data[0] % (GOSSIP_LINKS_LEAVE + 1)),
         .link = w->link[data[1] % LINKS],

@@ -81,6 +81,7 @@ static void change_self(struct life_world *world, struct reader *reader)
     world->self.n_view = value % (LIFE_MEMBERS + 1);
     world->self.missing = value >> 4 & 3;
     world->self.listed = world->self.missing + (value >> 6);
+    world->self.refused = value % 8 == 3 ? world->self.listed : 0;
     world->self.held_until_ns = value == 77 ? world->now_ns + 5 * LIFE_TEST_SECOND : 0;
 }
 

@@ -91,6 +91,33 @@ static void begins_without_the_missing_at_the_timeout(void **state)
     assert_int_equal(life_world_news(&w, GOSSIP_LIFE_BEGINS_WITHOUT), 1);
 }
 
+static void who_is_refused_by_all_does_not_train_alone(void **state)
+{
+    (void)state;
+    for (int resumed = 0; resumed < 2; resumed++)
+        for (size_t refused = 1; refused <= 3; refused++) {
+            life_world_init(&w);
+            w.options.resumed = resumed;
+            w.self.refused = refused;
+            life_world_begin(&w);
+            life_world_pass(&w, 29 * SECOND); // settings may be mended meanwhile, there or here
+            assert_false(w.learner_started || w.ended);
+            life_world_pass(&w, 2 * SECOND);
+            assert_true(w.ended == (refused == 3)); // of three that are listed
+            assert_true(w.learner_started == (refused < 3));
+            assert_int_equal(life_world_news(&w, GOSSIP_LIFE_REFUSED), refused == 3);
+            if (refused == 3)
+                assert_int_equal(life_world_last(&w, GOSSIP_LIFE_END)->status, GOSSIP_LIFE_ABANDONED);
+            life_world_end(&w);
+        }
+    life_world_init(&w);
+    w.self.refused = 3;
+    life_world_begin(&w);
+    others(1, 0); // whom it found in another way
+    life_world_pass(&w, 31 * SECOND);
+    assert_true(w.learner_started && !w.ended);
+}
+
 static void waits_for_members_and_for_edges(void **state)
 {
     (void)state;
@@ -932,6 +959,7 @@ int main(void)
         RULE(counts_a_moment_after_it_met_somebody),
         RULE(counts_at_once_when_nobody_else_is_expected),
         RULE(begins_without_the_missing_at_the_timeout),
+        RULE(who_is_refused_by_all_does_not_train_alone),
         RULE(waits_for_members_and_for_edges),
         RULE(who_comes_late_fetches_then_counts),
         RULE(edges_are_not_waited_for_for_ever),

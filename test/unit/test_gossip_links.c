@@ -30,8 +30,8 @@ static int begin_with(size_t entries, const struct gossip_allow_list *allow)
 {
     memset(&w, 0, sizeof w);
     w.now_ns = 100 * S;
-    w.greeting =
-        (struct gossip_greeting){.protocol = 1, .schema = 2, .parameters = 3, .rules = 4, .life = 77};
+    w.greeting = (struct gossip_greeting){
+        .protocol = 1, .schema = 2, .parameters = 3, .rules = "train.steps: 4", .life = 77};
     const struct gossip_links_options options = {
         .self = id(SELF), .greeting = &w.greeting, .allow = allow, .entries = entries, .now_ns = w.now_ns};
     return gossip_links_create(&options, &w.links) == BASE_OK ? 0 : -1;

@@ -9,77 +9,160 @@
 
 #include <cmocka.h>
 
-static uint64_t rules_of(const char *assignment, uint64_t graph)
+static void configure(struct node_config *config, const char *const *assignments, size_t count)
 {
-    struct node_config config;
     struct base_reason why = {""};
-    memset(&config, 0, sizeof config);
-    if (node_schema_defaults(&node_config_schema, &config, &why) ||
-        node_schema_set(&node_config_schema, "topology.kind=random", &config, &why) ||
-        node_schema_set(&node_config_schema, "train.optimizer=adamw", &config, &why) ||
-        node_schema_set(&node_config_schema, assignment, &config, &why))
+    memset(config, 0, sizeof *config);
+    if (node_schema_defaults(&node_config_schema, config, &why))
         fail_msg("%s", why.text);
-    uint64_t rules = node_greeting_rules(&config, graph);
-    node_schema_free(&node_config_schema, &config);
-    return rules;
+    for (size_t i = 0; i < count; i++)
+        if (node_schema_set(&node_config_schema, assignments[i], config, &why))
+            fail_msg("%s", why.text);
 }
+
+// Of a node with topology.kind random and adamw, and one setting more.
+static struct gossip_greeting greeting_of(const char *assignment, uint64_t graph)
+{
+    const char *const assignments[] = {"topology.kind=random", "train.optimizer=adamw", assignment};
+    struct gossip_greeting greeting = {.protocol = GOSSIP_PROTOCOL, .schema = 1, .parameters = 2};
+    struct node_config config;
+    configure(&config, assignments, 3);
+    assert_int_equal(node_greeting_rules(&config, graph, greeting.rules), BASE_OK);
+    node_schema_free(&node_config_schema, &config);
+    return greeting;
+}
+
+static const char usual[] = "train.steps=2000"; // the default
 
 static void what_all_must_share(void **state)
 {
-    static const char *const shared[] = {"topology.kind=ring",
-                                         "topology.seed=2",
-                                         "topology.rings=3",
-                                         "cluster.profile=wan",
-                                         "average.method=model-average",
-                                         "average.method=local",
-                                         "average.drift_correction=false",
-                                         "average.drift_gain=3",
-                                         "average.drift_limit=0.5",
-                                         "average.clip=1.5",
-                                         "average.mode=bounded",
-                                         "average.share_second_moment=30",
-                                         "train.optimizer=sgd"};
+    static const struct {
+        const char *assignment, *told;
+    } shared[] = {
+        {"train.steps=40", "its train.steps: 40, here it is 2000"},
+        {"train.schedule=[0.5:0.1]",
+         "its train.schedule: [\"0.5:0.1\"], here it is [\"0.6:0.3\", \"0.85:0.1\"]"},
+        {"train.optimizer=sgd", "its train.optimizer: sgd, here it is adamw"},
+        {"average.local_steps=9", "its average.local_steps: 9, here it is 4"},
+        {"average.method=model-average", "its average.method: model-average, here it is edge-ref"},
+        {"average.method=local", "its average.method: local, here it is edge-ref"},
+        {"average.drift_correction=false", "its average.drift_correction: false, here it is true"},
+        {"average.drift_gain=3", "its average.drift_gain: 3, here it is 2"},
+        {"average.drift_limit=0.5", "its average.drift_limit: 0.5, here it is 0.25"},
+        {"average.outer_momentum=0.3", "its average.outer_momentum: 0.3, here it is 0"},
+        {"average.share_second_moment=30", "its average.share_second_moment: 30, here it is 20"},
+        {"average.clip=1.5", "its average.clip: 1.5, here it is 0"},
+        {"average.mode=bounded", "its average.mode: bounded, here it is sync or async"},
+        {"model.seed=7", "its model.seed: 7, here it is 1"},
+        {"data.seed=3", "its data.seed: 3, here it is 1"},
+        {"cluster.profile=wan", "its cluster.profile: wan, here it is lan"},
+        {"topology.kind=ring", "its topology.kind: ring, here it is random"},
+        {"topology.seed=2", "its topology.seed: 2, here it is 1"},
+        {"topology.rings=3", "its topology.rings: 3, here it is 2"},
+    };
+    const struct gossip_greeting ours = greeting_of(usual, 0);
     (void)state;
-    uint64_t ours = rules_of("train.steps=2000", 0);
-    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
-        if (rules_of(shared[i], 0) == ours)
-            fail_msg("%s changes no rule", shared[i]);
-    assert_true(rules_of("topology.base_k=2", 0) == ours); // of base only
-    assert_true(rules_of("train.steps=2000", 7) != ours);  // another graph in topology.file
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
+        const struct gossip_greeting theirs = greeting_of(shared[i].assignment, 0);
+        struct base_reason why = {""};
+        assert_int_equal(node_greeting_compare(&ours, &theirs, &why), BASE_EMISMATCH);
+        if (!strstr(why.text, shared[i].told))
+            fail_msg("%s: %s", shared[i].assignment, why.text);
+        assert_int_equal(node_greeting_compare(&theirs, &ours, &why), BASE_EMISMATCH);
+    }
+}
+
+static void the_graph_of_a_file_is_shared(void **state)
+{
+    const struct gossip_greeting ours = greeting_of("topology.kind=file", 6);
+    const struct gossip_greeting theirs = greeting_of("topology.kind=file", 7);
+    struct base_reason why = {""};
+    (void)state;
+    assert_int_equal(node_greeting_compare(&ours, &theirs, &why), BASE_EMISMATCH);
+    assert_non_null(strstr(why.text, "topology.file: 0000000000000007, here it is 0000000000000006"));
 }
 
 static void what_each_may_have_as_it_likes(void **state)
 {
     static const char *const own[] = {
-        "average.ratio=1/8",     "average.values=int4",   "average.filters=random-skip:0.1",
-        "average.mode=sync",     "average.on_death=keep", "average.max_delay=9",
-        "train.proximal=0.1",    "train.scale_rate=true", "train.rate=0.5",
-        "average.local_steps=9", "node.group=rack-1",     "data.seed=3"};
+        "average.ratio=1/8",  "average.values=int4",   "average.filters=random-skip:0.1",
+        "average.mode=sync",  "average.on_death=keep", "average.max_delay=9",
+        "train.proximal=0.1", "train.scale_rate=true", "train.rate=0.5",
+        "data.shards=5",      "node.group=rack-1",     "train.seed=3",
+        "topology.base_k=2",  "train.batch=9"};
+    const struct gossip_greeting ours = greeting_of(usual, 0);
     (void)state;
-    uint64_t ours = rules_of("train.steps=2000", 0);
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (rules_of(own[i], 0) != ours)
-            fail_msg("%s changes the rules", own[i]);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        const struct gossip_greeting theirs = greeting_of(own[i], 0);
+        struct base_reason why = {""};
+        if (node_greeting_compare(&ours, &theirs, &why))
+            fail_msg("%s: %s", own[i], why.text);
+    }
 }
 
-static void other_rules_are_named(void **state)
+static void the_longest_rules_fit(void **state)
 {
-    struct gossip_greeting ours = {.protocol = GOSSIP_PROTOCOL, .schema = 1, .parameters = 2, .rules = 3};
-    struct gossip_greeting theirs = ours;
+    static const char *const assignments[] = {
+        "train.steps=999999999999",
+        "train.schedule=[0.1000000000000001:0.1000000000000001, 0.2000000000000001:0.1000000000000001, "
+        "0.3000000000000001:0.1000000000000001, 0.4000000000000001:0.1000000000000001, "
+        "0.5000000000000001:0.1000000000000001]",
+        "train.optimizer=adamw",
+        "average.local_steps=1000000000",
+        "average.method=model-average",
+        "average.drift_gain=2.000000000000001",
+        "average.drift_limit=0.2000000000000001",
+        "average.outer_momentum=0.1000000000000001",
+        "average.share_second_moment=1000000",
+        "average.clip=1.500000000000001",
+        "model.seed=9223372036854775807",
+        "data.seed=9223372036854775807",
+        "topology.kind=hierarchical",
+        "topology.seed=9223372036854775807",
+        "average.mode=sync"};
+    struct gossip_greeting greeting = {.protocol = GOSSIP_PROTOCOL};
+    struct gossip_message message = {.kind = GOSSIP_GREETING};
+    struct node_config config;
+    (void)state;
+    configure(&config, assignments, sizeof assignments / sizeof *assignments);
+    assert_int_equal(node_greeting_rules(&config, UINT64_MAX, greeting.rules), BASE_OK);
+    struct gossip_greeting other = greeting;
+    struct base_reason why = {""};
+    other.rules[strlen("train.steps: ")] = '8';
+    assert_int_equal(node_greeting_compare(&greeting, &other, &why), BASE_EMISMATCH);
+    assert_non_null(strstr(why.text, "its train.steps: 899999999999, here it is 999999999999"));
+    message.as.greeting = greeting;
+    snprintf(message.as.greeting.name, sizeof message.as.greeting.name, "a");
+    uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
+    size_t bytes = 0;
+    assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_OK);
+    node_schema_free(&node_config_schema, &config);
+}
+
+// A peer may write into its greeting what it likes.
+static void any_text_is_told(void **state)
+{
+    static const char *const texts[] = {"",           ":",     "; ", "train.steps", "train.steps: 2000",
+                                        "x: 1; y: 2", "; ; ; "};
+    const struct gossip_greeting ours = greeting_of(usual, 0);
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct gossip_greeting theirs = ours;
+        struct base_reason why = {""};
+        memset(theirs.rules, 0, sizeof theirs.rules);
+        snprintf(theirs.rules, sizeof theirs.rules, "%s", texts[i]);
+        assert_int_equal(node_greeting_compare(&ours, &theirs, &why), BASE_EMISMATCH);
+        assert_int_equal(node_greeting_compare(&theirs, &ours, &why), BASE_EMISMATCH);
+        assert_true(why.text[0] != '\0');
+    }
+}
+
+static void other_protocols_are_told_first(void **state)
+{
+    const struct gossip_greeting ours = greeting_of(usual, 0);
+    struct gossip_greeting theirs = greeting_of("train.steps=3", 0);
     struct base_reason why = {""};
     (void)state;
-    assert_int_equal(node_greeting_compare(&ours, &theirs, &why), BASE_OK);
-    theirs.rules = 4;
-    assert_int_equal(node_greeting_compare(&ours, &theirs, &why), BASE_EMISMATCH);
-    assert_non_null(strstr(why.text, "topology.file"));
-    assert_non_null(strstr(why.text, "average.method"));
-    theirs = ours;
-    ours.steps = 2000;
-    theirs.steps = 40;
-    assert_int_equal(node_greeting_compare(&ours, &theirs, &why), BASE_EMISMATCH);
-    assert_non_null(strstr(why.text, "train.steps"));
-    assert_non_null(strstr(why.text, "2000"));
-    assert_non_null(strstr(why.text, "40"));
     theirs.protocol++;
     assert_int_equal(node_greeting_compare(&ours, &theirs, &why), BASE_EMISMATCH);
     assert_non_null(strstr(why.text, "run the same version on both"));
@@ -89,8 +172,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_all_must_share),
+        cmocka_unit_test(the_graph_of_a_file_is_shared),
         cmocka_unit_test(what_each_may_have_as_it_likes),
-        cmocka_unit_test(other_rules_are_named),
+        cmocka_unit_test(the_longest_rules_fit),
+        cmocka_unit_test(any_text_is_told),
+        cmocka_unit_test(other_protocols_are_told_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -499,35 +499,35 @@ static void expect_end(void (*break_it)(struct guest *g), size_t ups, size_t ref
 }
 
 static void greet_with(struct guest *g, uint32_t protocol, uint64_t schema, uint64_t parameters,
-                       uint64_t rules, const char *name)
+                       const char *rules, const char *name)
 {
     struct gossip_message message = {.kind = GOSSIP_GREETING};
     make_greeting(name, &message.as.greeting);
     message.as.greeting.protocol = protocol;
     message.as.greeting.schema = schema;
     message.as.greeting.parameters = parameters;
-    message.as.greeting.rules = rules;
+    snprintf(message.as.greeting.rules, sizeof message.as.greeting.rules, "%s", rules);
     say(g, &message);
 }
 
 static void another_protocol(struct guest *g)
 {
-    greet_with(g, GOSSIP_PROTOCOL + 1, 1, 1, 0, "b");
+    greet_with(g, GOSSIP_PROTOCOL + 1, 1, 1, "", "b");
 }
 
 static void another_schema(struct guest *g)
 {
-    greet_with(g, GOSSIP_PROTOCOL, 2, 1, 0, "b");
+    greet_with(g, GOSSIP_PROTOCOL, 2, 1, "", "b");
 }
 
 static void another_length(struct guest *g)
 {
-    greet_with(g, GOSSIP_PROTOCOL, 1, UINT64_MAX, 0, "b");
+    greet_with(g, GOSSIP_PROTOCOL, 1, UINT64_MAX, "", "b");
 }
 
 static void other_rules(struct guest *g)
 {
-    greet_with(g, GOSSIP_PROTOCOL, 1, 1, 7, "b");
+    greet_with(g, GOSSIP_PROTOCOL, 1, 1, "train.steps: 7", "b");
 }
 
 static void whoever_trains_something_else_is_refused(void **state)
