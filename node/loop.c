@@ -173,6 +173,10 @@ static void handle(struct node_loop *loop, struct node_mail *mail)
     case NODE_MAIL_FETCH:
         take_fetch(loop, mail);
         break;
+    case NODE_MAIL_STARVED:
+        node_loop_live(loop,
+                       (struct gossip_life_event){.kind = GOSSIP_LIFE_STARVED, .silent_ns = mail->silent_ns});
+        break;
     case NODE_MAIL_FINISHED:
         node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = mail->status != 1});
         break;

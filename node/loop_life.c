@@ -81,6 +81,8 @@ static void post_ids(struct node_loop *loop, const struct gossip_life_action *ac
     struct node_mail *mail =
         node_loop_bytes_mail(NODE_MAIL_DONORS, action->ids, action->count * sizeof *action->ids);
     BASE_ASSERT(mail != NULL); // at most 128 bytes
+    mail->progress.round = action->round;
+    mail->progress.step = action->step;
     node_outbox_post(loop->worker, mail);
 }
 
@@ -220,6 +222,7 @@ enum base_error node_loop_make_life(struct node_loop *loop)
                                                 .round = loop->options.round,
                                                 .step = loop->options.step,
                                                 .steps = c->train.steps,
+                                                .local_steps = c->average.local_steps,
                                                 .reach = loop->options.reach,
                                                 .start_members = c->node.start_members,
                                                 .partition = (enum gossip_life_partition)c->cluster.partition,

@@ -105,6 +105,18 @@ void node_loop_say(struct node_loop *loop, const struct gossip_life_action *news
     case GOSSIP_LIFE_GAVE_UP:
         base_log(BASE_LOG_WARN, "fetch", "nobody who has a model is left: this node goes on with its own");
         break;
+    case GOSSIP_LIFE_STARVED_BY:
+        snprintf(line, sizeof line,
+                 "%" PRIu64 " members were asked for their model and gave nothing for %" PRIu64
+                 " s; asking others, if there are any",
+                 news->a, news->b);
+        base_log(BASE_LOG_WARN, "fetch", "%s", line);
+        break;
+    case GOSSIP_LIFE_NO_MODEL:
+        base_log(BASE_LOG_ERROR, "fetch",
+                 "others train, and none of them has given this node a model for %" PRIu64 " s; it ends",
+                 news->b);
+        break;
     case GOSSIP_LIFE_PARTITION:
         tell(loop, "partition", "half of the members or more are dead");
         break;

@@ -20,7 +20,8 @@ enum node_mail_kind {
     NODE_MAIL_FORGET,    // peer: dead or left, and away for average.forget_after
     NODE_MAIL_MESSAGE,   // peer, bytes: one plaintext message (HELLO, XCHG, XACK, BUSY)
     NODE_MAIL_VIEW,      // graph: of the view in use
-    NODE_MAIL_DONORS,    // bytes: struct gossip_id[]: linked members with complete state
+    NODE_MAIL_DONORS,    // bytes: struct gossip_id[]: linked members with complete state. progress.round,
+                         // progress.step: who tells more lies
     NODE_MAIL_STOP,      // finish the thread
     // learner -> worker
     NODE_MAIL_ROUND, // round: borrowed from the learner until it is answered. (FETCH with status 0: end one
@@ -33,6 +34,7 @@ enum node_mail_kind {
     NODE_MAIL_EDGES, // bytes: struct node_edge_status[]; totals
     NODE_MAIL_FETCH, // status: 1 a snapshot is wanted (tell DONORS), 0 it is complete (progress.round, .step:
                      // its), -1 it was ended without one
+    NODE_MAIL_STARVED, // silent_ns: none of DONORS has given a block for so long
     // learner -> loop
     NODE_MAIL_PROGRESS, // progress
     NODE_MAIL_FINISHED, // last step done: tell the peers, answer them until they are done too or linger has
@@ -90,6 +92,7 @@ struct node_mail {
     char text[256];
     int status;
     bool away;
+    uint64_t silent_ns;
     struct node_round *round;   // borrowed
     struct gossip_graph *graph; // a use of its own, or NULL
     struct node_progress progress;

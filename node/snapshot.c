@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A donor answers at its next round boundary; one that has none for so long is asked again in its turn.
-#define PATIENCE_NS (5 * NODE_SECOND_NS)
-
 struct node_snapshot {
     struct node_snapshot_options options;
     size_t parameters;
@@ -128,7 +125,8 @@ enum base_error node_snapshot_fetch(struct node_snapshot *snapshot, struct node_
     struct gossip_joiner_options options = {
         .parameters = snapshot->parameters,
         .into = &into,
-        .patience_ns = PATIENCE_NS,
+        .patience_ns = GOSSIP_SNAPSHOT_PATIENCE_NS,
+        .starve_ns = GOSSIP_SNAPSHOT_STARVE_NS,
         .seed = base_hash_bytes(0, snapshot->options.self.bytes, sizeof snapshot->options.self.bytes)};
 
     BASE_ASSERT(!snapshot->joiner);
@@ -174,10 +172,11 @@ static bool is_among(const struct gossip_id *ids, size_t n, const struct gossip_
 }
 
 void node_snapshot_donors(struct node_snapshot *snapshot, const struct gossip_id *donors, size_t n,
-                          uint64_t now_ns)
+                          uint64_t round_limit, uint64_t step_limit, uint64_t now_ns)
 {
     if (!snapshot->joiner)
         return; // told too late
+    gossip_joiner_limits(snapshot->joiner, round_limit, step_limit);
     struct gossip_id *copy = malloc((n + 1) * sizeof *copy);
     for (size_t i = 0; i < snapshot->n_donors; i++)
         if (!is_among(donors, n, &snapshot->donors[i]))
@@ -219,10 +218,13 @@ void node_snapshot_tick(struct node_snapshot *snapshot, uint64_t now_ns)
 {
     struct gossip_message ask;
     struct gossip_id peer;
+    uint64_t silent_ns;
 
     gossip_donor_tick(snapshot->donor, now_ns);
     while (snapshot->joiner && gossip_joiner_next(snapshot->joiner, now_ns, &peer, &ask))
         snapshot->options.send(snapshot->options.owner, &peer, &ask);
+    if (snapshot->joiner && gossip_joiner_starved(snapshot->joiner, now_ns, &silent_ns))
+        snapshot->options.starved(snapshot->options.owner, silent_ns);
 }
 
 uint64_t node_snapshot_deadline(const struct node_snapshot *snapshot)

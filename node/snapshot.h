@@ -14,6 +14,7 @@ struct node_snapshot_options {
     const struct gossip_exchange *exchange; // borrowed
     void (*send)(void *owner, const struct gossip_id *peer, const struct gossip_message *message);
     void (*close)(void *owner, const struct gossip_id *peer, const char *why);
+    void (*starved)(void *owner, uint64_t silent_ns); // donors are there and give nothing; again and again
     void *owner;
 };
 
@@ -33,9 +34,10 @@ enum base_error node_snapshot_fetch(struct node_snapshot *snapshot, struct node_
 bool node_snapshot_fetching(const struct node_snapshot *snapshot);
 void node_snapshot_told(struct node_snapshot *snapshot, const struct gossip_id *peer,
                         const struct gossip_snapshot_tell *tell, uint64_t now_ns);
-// All who can give now; who is missing gives no more.
+// All who can give now; who is missing gives no more. Who tells a round or step beyond the limits (0: none)
+// is closed and not asked again.
 void node_snapshot_donors(struct node_snapshot *snapshot, const struct gossip_id *donors, size_t n,
-                          uint64_t now_ns);
+                          uint64_t round_limit, uint64_t step_limit, uint64_t now_ns);
 void node_snapshot_gone(struct node_snapshot *snapshot, const struct gossip_id *peer, uint64_t now_ns);
 bool node_snapshot_complete(struct node_snapshot *snapshot); // once: then nothing is fetched any more
 void node_snapshot_end(struct node_snapshot *snapshot);      // without one

@@ -124,6 +124,13 @@ static void close_peer(void *owner, const struct gossip_id *peer, const char *wh
     post_loop(worker, mail);
 }
 
+static void starved(void *owner, uint64_t silent_ns)
+{
+    struct node_mail *mail = node_mail_new(NODE_MAIL_STARVED);
+    mail->silent_ns = silent_ns;
+    post_loop(owner, mail);
+}
+
 void node_worker_step(struct node_worker *worker, struct gossip_exchange_event *event)
 {
     struct gossip_exchange_actions actions;
@@ -261,7 +268,8 @@ static bool handle(struct node_worker *worker, struct node_mail *mail)
         break;
     case NODE_MAIL_DONORS:
         node_snapshot_donors(worker->snapshot, (const struct gossip_id *)(const void *)mail->bytes,
-                             mail->n_bytes / sizeof(struct gossip_id), node_clock_ns());
+                             mail->n_bytes / sizeof(struct gossip_id), mail->progress.round,
+                             mail->progress.step, node_clock_ns());
         break;
     case NODE_MAIL_FETCH:
         end_fetch(worker);
@@ -366,6 +374,7 @@ enum base_error node_worker_start(const struct node_worker_options *options, str
                                              .exchange = options->exchange,
                                              .send = send_message,
                                              .close = close_peer,
+                                             .starved = starved,
                                              .owner = worker};
     if (gossip_edges_create(options->local, &worker->edges) != BASE_OK ||
         node_snapshot_create(&snapshot, &worker->snapshot) != BASE_OK ||

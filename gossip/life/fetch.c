@@ -5,7 +5,8 @@
 #define REMIND_NS   (10 * LIFE_SECOND) // between two words that nobody is there
 #define PATIENCE_NS (5 * LIFE_SECOND)  // with a donor to whom no link comes about
 #define PASSED_NS   (30 * LIFE_SECOND) // for so long it is not asked then, if there are others
-#define FETCH_NS    (60 * LIFE_SECOND) // without any link to a donor, for who has a model of its own
+#define FETCH_NS    (60 * LIFE_SECOND) // without any link to a donor, or a block, for who has a model of its own
+#define NOTHING_NS  (300 * LIFE_SECOND) // without a block, for who has none
 
 static bool is_among(const struct gossip_id *ids, size_t count, const struct gossip_id *id)
 {
@@ -76,23 +77,26 @@ bool life_has_donor(struct gossip_life *life)
     return choose(life, true, chosen) > 0;
 }
 
-static void tell_ids(struct gossip_life *life, enum gossip_life_action_kind kind, struct gossip_id *told,
-                     size_t *n_told, const struct gossip_id *ids, size_t count)
+// NULL: they are those that were told.
+static struct gossip_life_action *tell_ids(struct gossip_life *life, enum gossip_life_action_kind kind,
+                                           struct gossip_id *told, size_t *n_told,
+                                           const struct gossip_id *ids, size_t count)
 {
     if (count == *n_told && (count == 0 || memcmp(told, ids, count * sizeof *ids) == 0))
-        return;
+        return NULL;
     if (count > 0)
         memcpy(told, ids, count * sizeof *ids);
     *n_told = count;
     struct gossip_life_action *action = life_act(life, kind);
     action->ids = told;
     action->count = count;
+    return action;
 }
 
 static void end_links(struct gossip_life *life)
 {
     life->n_asked = life->n_passed = 0;
-    tell_ids(life, GOSSIP_LIFE_LINKS, life->wanted, &life->n_wanted, NULL, 0);
+    (void)tell_ids(life, GOSSIP_LIFE_LINKS, life->wanted, &life->n_wanted, NULL, 0);
 }
 
 void life_end_fetch(struct gossip_life *life)
@@ -167,6 +171,22 @@ static void pass_over(struct gossip_life *life, const struct gossip_id *id)
     life->passed[at] = (struct life_away){.id = *id, .since_ns = life->now_ns};
 }
 
+// While they give the cluster goes on, and with it what they may tell.
+static void tell_asked(struct gossip_life *life, const struct gossip_id *ids, size_t count)
+{
+    const struct life_progress furthest = life_furthest(life);
+
+    if (furthest.round / 5 * 4 > life->furthest.round)
+        life->n_asked = 0;
+    struct gossip_life_action *action =
+        tell_ids(life, GOSSIP_LIFE_ASK, life->asked, &life->n_asked, ids, count);
+    if (!action)
+        return;
+    life->furthest = furthest;
+    action->round = furthest.round;
+    action->step = furthest.step;
+}
+
 static void look_at_links(struct gossip_life *life, const struct gossip_id *chosen, size_t count)
 {
     struct gossip_id linked[GOSSIP_LIFE_DONORS];
@@ -186,11 +206,30 @@ static void look_at_links(struct gossip_life *life, const struct gossip_id *chos
         }
         life_wake(life, since_ns[i] + PATIENCE_NS);
     }
-    tell_ids(life, GOSSIP_LIFE_LINKS, life->wanted, &life->n_wanted, chosen, count);
+    (void)tell_ids(life, GOSSIP_LIFE_LINKS, life->wanted, &life->n_wanted, chosen, count);
     memcpy(life->wanted_ns, since_ns, count * sizeof *since_ns);
-    tell_ids(life, GOSSIP_LIFE_ASK, life->asked, &life->n_asked, linked, n_linked);
+    tell_asked(life, linked, n_linked);
     if (n_linked > 0)
         life->fetch_ns = life->now_ns;
+}
+
+// They have links and give nothing: others are asked. A node that nobody gives anything goes on with what it
+// has; where that is nothing, it ends.
+void life_starved(struct gossip_life *life, uint64_t silent_ns)
+{
+    if (!life->fetching || life->n_asked == 0)
+        return;
+    for (size_t i = 0; i < life->n_asked; i++)
+        pass_over(life, &life->asked[i]);
+    if (silent_ns < (life->complete ? FETCH_NS : NOTHING_NS)) {
+        life_tell(life, GOSSIP_LIFE_STARVED_BY, life->n_asked, silent_ns / LIFE_SECOND);
+    } else if (life->complete) {
+        give_up(life);
+    } else {
+        life_tell(life, GOSSIP_LIFE_NO_MODEL, 0, silent_ns / LIFE_SECOND);
+        life_act(life, GOSSIP_LIFE_END_FETCH);
+        life_end_fetch(life);
+    }
 }
 
 static size_t choose_anew(struct gossip_life *life, struct gossip_id chosen[GOSSIP_LIFE_DONORS])
@@ -224,6 +263,7 @@ void life_consider_donors(struct gossip_life *life)
     if (count > 0)
         life->donor_ns = life->now_ns;
     life_wake(life, life->donor_ns + REMIND_NS);
+    life_wake(life, life->now_ns + LIFE_SECOND);
     if (life->now_ns - life->donor_ns >= REMIND_NS) {
         life->donor_ns = life->now_ns;
         life_tell(life, GOSSIP_LIFE_NO_DONOR, 0, 0);

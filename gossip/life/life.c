@@ -190,6 +190,9 @@ static void take(struct gossip_life *life, const struct gossip_life_event *event
     case GOSSIP_LIFE_WANTS:
         life_wants(life);
         break;
+    case GOSSIP_LIFE_STARVED:
+        life_starved(life, event->silent_ns);
+        break;
     case GOSSIP_LIFE_FETCHED:
         life_fetched(life, event);
         break;

@@ -71,6 +71,7 @@ struct gossip_life_options {
     bool alone_stops;     // who is left alone by the finished ends with their model (train.alone: stop)
     uint64_t round, step; // done so far
     uint64_t steps;       // at which training ends: train.steps
+    uint64_t local_steps; // of a round
     uint64_t reach;       // rounds that a node may have missed and still go on with its own model
     size_t start_members; // in the view before training begins; 0: the peer list's
     enum gossip_life_partition partition;
@@ -130,6 +131,7 @@ enum gossip_life_event_kind {
     GOSSIP_LIFE_REMOVED,  // `peer` is no longer known at all
     GOSSIP_LIFE_PROGRESS, // the learner has done `round` rounds and `step` steps
     GOSSIP_LIFE_WANTS,    // the learner waits for a model: donors are needed
+    GOSSIP_LIFE_STARVED,  // of those whom it asks nobody has given a block of a model for `silent_ns`
     GOSSIP_LIFE_FETCHED,  // `ok`: the model is complete, round and step are its; else nothing was fetched
     GOSSIP_LIFE_DONE,     // the learner has done its last step; `ok`: all of them, else it ended alone
     GOSSIP_LIFE_WRITTEN,  // the learner's last checkpoint is written, it takes nothing more; `status`
@@ -144,6 +146,7 @@ struct gossip_life_event {
     struct gossip_id peer;
     enum gossip_member_state state;
     uint64_t round, step;
+    uint64_t silent_ns;
     int status;
     bool ok;
 };
@@ -157,7 +160,8 @@ enum gossip_life_action_kind {
     GOSSIP_LIFE_LINKS,    // ids: members to whom links are wanted beside the neighbours; none: no more
     GOSSIP_LIFE_DEPART,   // tell all that this node leaves, then end its links
     // of whoever owns the exchange
-    GOSSIP_LIFE_ASK,       // ids: of whom blocks of a model can be asked now
+    GOSSIP_LIFE_ASK, // ids: of whom blocks of a model can be asked now. round, step: who tells more lies;
+                     // 0: not known
     GOSSIP_LIFE_END_FETCH, // nobody is left who has a model: it goes on with its own
     GOSSIP_LIFE_FORGET,    // peer: dead or gone for forget_after; its edge is given up
     // of the learner; they take effect at its next boundary
@@ -184,6 +188,8 @@ enum gossip_life_news {          // with the numbers that belong to it, in a and
     GOSSIP_LIFE_COMPLETE,        // the model is there
     GOSSIP_LIFE_NO_DONOR,        // nobody who could give a model is there; waiting
     GOSSIP_LIFE_GAVE_UP,         // END_FETCH
+    GOSSIP_LIFE_STARVED_BY,      // a: members that gave nothing, b: for so many s; others are asked
+    GOSSIP_LIFE_NO_MODEL,        // END_FETCH, and it has none of its own. b: s in which nobody gave one
     GOSSIP_LIFE_PARTITION,       // half of those who counted are dead, or more
     GOSSIP_LIFE_HEALED,          // policy majority: it takes the larger side's model
     GOSSIP_LIFE_PAUSES,          // a: enum gossip_life_pause bits

@@ -50,6 +50,7 @@ struct gossip_life {
     uint64_t fetch_ns, donor_ns;                 // since when; when there was a donor
     struct gossip_id wanted[GOSSIP_LIFE_DONORS]; // links to these
     struct gossip_id asked[GOSSIP_LIFE_DONORS];  // as told
+    struct life_progress furthest;               // that they may tell, as told
     uint64_t wanted_ns[GOSSIP_LIFE_DONORS];      // since when there is no link to it
     size_t n_wanted, n_asked;
     struct life_away passed[LIFE_PASSED]; // over, for a while: no link comes about
@@ -114,6 +115,7 @@ bool life_newest(struct gossip_life *life, struct life_progress *progress); // o
 uint64_t life_gap(const struct gossip_life *life, const struct life_progress *progress);
 bool life_is_near(uint64_t gap);                                // within what rounds do by themselves
 bool life_is_far(const struct gossip_life *life, uint64_t gap); // beyond its own model's use
+struct life_progress life_furthest(struct gossip_life *life);   // that a member may be; 0: not known
 void life_tell_progress(struct gossip_life *life, const struct life_progress *progress, bool fetch,
                         bool away);
 
@@ -121,6 +123,7 @@ void life_tell_progress(struct gossip_life *life, const struct life_progress *pr
 void life_wants(struct gossip_life *life);
 void life_end_fetch(struct gossip_life *life); // it needs no model any more
 void life_linked(struct gossip_life *life, const struct gossip_id *peer);
+void life_starved(struct gossip_life *life, uint64_t silent_ns);
 void life_fetched(struct gossip_life *life, const struct gossip_life_event *event);
 void life_consider_donors(struct gossip_life *life);
 bool life_has_donor(struct gossip_life *life);

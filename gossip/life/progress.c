@@ -75,6 +75,28 @@ bool life_newest(struct gossip_life *life, struct life_progress *progress)
     return true;
 }
 
+// Nobody is so much further than what two members say (or the only one that does): a round that one member
+// alone tells is none that the cluster has come to.
+#define AHEAD_TIMES  4u   // a host may be as much faster than all others
+#define AHEAD_ROUNDS 256u // as are done while a word is under way
+
+static uint64_t times(uint64_t a, uint64_t b)
+{
+    return b > 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
+}
+
+struct life_progress life_furthest(struct gossip_life *life)
+{
+    const uint64_t steps = life->options.steps, reach = life->options.reach;
+    const size_t count = collect(life, GOSSIP_RECORD_TRAINING, 0);
+    const uint64_t own = count ? life->told[count - 1 - (count > 1)] : 0;
+    const uint64_t most = own < ABSURD && reach < ABSURD ? AHEAD_TIMES * (own + reach) + AHEAD_ROUNDS : 0;
+    const uint64_t round = count && (most < steps || !steps) ? most : steps;
+    const uint64_t step = times(round, life->options.local_steps);
+
+    return (struct life_progress){round, step < steps || !steps ? step : steps};
+}
+
 uint64_t life_gap(const struct gossip_life *life, const struct life_progress *progress)
 {
     return progress->round > life->round ? progress->round - life->round : life->round - progress->round;

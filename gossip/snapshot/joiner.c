@@ -32,7 +32,10 @@ struct gossip_joiner {
     struct giver *giver; // in use, or NULL
     uint64_t since_ns;   // latest block, or ask after an idle time
     bool begun;
-    uint64_t fed_ns;           // latest block of anybody, or the beginning
+    uint64_t fed_ns;  // latest block of anybody, or the beginning; time without any donor left out
+    uint64_t none_ns; // since when there is no donor, where there is none
+    uint64_t told_ns; // when the owner was told that it starves
+    uint64_t round_limit, step_limit;
     float limit[GOSSIP_PARTS]; // of the values of each part
     uint64_t round, step, bytes;
 };
@@ -121,11 +124,30 @@ static struct giver *room_for_giver(struct gossip_joiner *joiner)
     return NULL;
 }
 
+static bool has_givers(const struct gossip_joiner *joiner)
+{
+    for (size_t i = 0; i < joiner->n_givers; i++)
+        if (joiner->givers[i].up)
+            return true;
+    return false;
+}
+
+// Nobody is waited for while nobody is there.
+static void end_of_idleness(struct gossip_joiner *joiner, uint64_t now_ns)
+{
+    const uint64_t idle_ns = now_ns > joiner->none_ns ? now_ns - joiner->none_ns : 0;
+
+    if (!joiner->begun || has_givers(joiner))
+        return;
+    joiner->fed_ns += idle_ns;
+    joiner->told_ns += idle_ns;
+}
+
 void gossip_joiner_donor_up(struct gossip_joiner *joiner, const struct gossip_id *peer, uint64_t now_ns)
 {
     struct giver *giver = find_giver(joiner, peer);
 
-    (void)now_ns;
+    end_of_idleness(joiner, now_ns);
     if (!giver) {
         giver = room_for_giver(joiner);
         if (!giver)
@@ -139,11 +161,11 @@ void gossip_joiner_donor_down(struct gossip_joiner *joiner, const struct gossip_
 {
     struct giver *giver = find_giver(joiner, peer);
 
-    (void)now_ns;
-    if (!giver)
+    if (!giver || !giver->up)
         return;
     giver->up = false;
     giver->snapshot = 0;
+    joiner->none_ns = now_ns; // if it was the last
     if (giver == joiner->giver)
         leave_giver(joiner);
 }
@@ -195,8 +217,8 @@ static bool fits(const struct gossip_joiner *joiner, const struct gossip_snapsho
             return false;
     return tell->part < GOSSIP_PARTS && joiner->into.part[tell->part] && tell->block < joiner->blocks &&
            tell->values_bytes == block_length(joiner->options.parameters, tell->block) * sizeof(float) &&
-           is_within(tell->round, joiner->options.round_limit) &&
-           is_within(tell->step, joiner->options.step_limit) && fits_hash(tell, joiner->limit[tell->part]);
+           is_within(tell->round, joiner->round_limit) && is_within(tell->step, joiner->step_limit) &&
+           fits_hash(tell, joiner->limit[tell->part]);
 }
 
 static void take_block(struct gossip_joiner *joiner, const struct gossip_snapshot_tell *tell, uint64_t now_ns)
@@ -210,7 +232,7 @@ static void take_block(struct gossip_joiner *joiner, const struct gossip_snapsho
            tell->values_bytes);
     joiner->done++;
     joiner->bytes += tell->values_bytes;
-    joiner->since_ns = joiner->fed_ns = now_ns;
+    joiner->since_ns = joiner->fed_ns = joiner->told_ns = now_ns;
     joiner->round = tell->round > joiner->round ? tell->round : joiner->round;
     joiner->step = tell->step > joiner->step ? tell->step : joiner->step;
 }
@@ -240,7 +262,7 @@ bool gossip_joiner_next(struct gossip_joiner *joiner, uint64_t now_ns, struct go
                         struct gossip_message *ask)
 {
     if (!joiner->begun)
-        joiner->fed_ns = now_ns;
+        joiner->fed_ns = joiner->told_ns = joiner->none_ns = now_ns;
     joiner->begun = true;
     if (joiner->giver && joiner->asked > 0 && now_ns - joiner->since_ns >= joiner->options.patience_ns) {
         joiner->giver->given_up_ns = now_ns;
@@ -266,22 +288,33 @@ bool gossip_joiner_next(struct gossip_joiner *joiner, uint64_t now_ns, struct go
     return true;
 }
 
+void gossip_joiner_limits(struct gossip_joiner *joiner, uint64_t round, uint64_t step)
+{
+    joiner->round_limit = round;
+    joiner->step_limit = step;
+}
+
 static bool may_starve(const struct gossip_joiner *joiner)
 {
-    return joiner->begun && joiner->options.starve_ns > 0 && joiner->done < joiner->total;
+    return joiner->begun && joiner->options.starve_ns > 0 && joiner->done < joiner->total &&
+           has_givers(joiner);
 }
 
 uint64_t gossip_joiner_deadline(const struct gossip_joiner *joiner)
 {
     uint64_t patience_ns = joiner->asked > 0 ? joiner->since_ns + joiner->options.patience_ns : UINT64_MAX;
-    uint64_t starved_ns = may_starve(joiner) ? joiner->fed_ns + joiner->options.starve_ns : UINT64_MAX;
+    uint64_t starved_ns = may_starve(joiner) ? joiner->told_ns + joiner->options.starve_ns : UINT64_MAX;
 
     return patience_ns < starved_ns ? patience_ns : starved_ns;
 }
 
-bool gossip_joiner_starved(const struct gossip_joiner *joiner, uint64_t now_ns)
+bool gossip_joiner_starved(struct gossip_joiner *joiner, uint64_t now_ns, uint64_t *silent_ns)
 {
-    return may_starve(joiner) && now_ns - joiner->fed_ns >= joiner->options.starve_ns;
+    if (!may_starve(joiner) || now_ns - joiner->told_ns < joiner->options.starve_ns)
+        return false;
+    joiner->told_ns = now_ns;
+    *silent_ns = now_ns - joiner->fed_ns;
+    return true;
 }
 
 bool gossip_joiner_complete(const struct gossip_joiner *joiner, uint64_t *round, uint64_t *step)

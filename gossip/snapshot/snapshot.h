@@ -13,6 +13,10 @@
 #include "gossip/wire/message.h"
 #include <stdbool.h>
 
+// What owners take, the same everywhere.
+#define GOSSIP_SNAPSHOT_PATIENCE_NS 5000000000ull  // a donor answers at its next round boundary
+#define GOSSIP_SNAPSHOT_STARVE_NS   20000000000ull // as many donors as are asked at a time, one after another
+
 struct gossip_snapshot_vectors {
     float *part[GOSSIP_PARTS]; // [parameters] each; NULL where the configuration has no such vector
     uint64_t round, step;      // done when they were taken
@@ -46,11 +50,10 @@ struct gossip_joiner;
 struct gossip_joiner_options {
     size_t parameters;
     const struct gossip_snapshot_vectors
-        *into;                        // parts that are NULL are not asked for; written block by block
-    uint64_t patience_ns;             // without a block: the next donor
-    uint64_t starve_ns;               // without a block of anybody: gossip_joiner_starved; 0: never
-    uint64_t round_limit, step_limit; // beyond these a donor lies; 0: none
-    uint64_t seed;                    // whom to ask first: another one at every joiner
+        *into;            // parts that are NULL are not asked for; written block by block
+    uint64_t patience_ns; // without a block: the next donor
+    uint64_t starve_ns;   // without a block of anybody: gossip_joiner_starved; 0: never
+    uint64_t seed;        // whom to ask first: another one at every joiner
 };
 enum base_error gossip_joiner_create(const struct gossip_joiner_options *options,
                                      struct gossip_joiner **joiner) BASE_CHECK;
@@ -63,9 +66,11 @@ void gossip_joiner_donor_down(struct gossip_joiner *joiner, const struct gossip_
 // donor is not asked again; close it). Blocks that nobody waits for are passed over.
 enum base_error gossip_joiner_tell(struct gossip_joiner *joiner, const struct gossip_id *peer,
                                    const struct gossip_snapshot_tell *tell, uint64_t now_ns) BASE_CHECK;
-// True: nobody has given a block for starve_ns, so that the owner had better choose anew whom to ask, or go
-// on with what it has.
-bool gossip_joiner_starved(const struct gossip_joiner *joiner, uint64_t now_ns);
+// From now on a donor lies that tells a round or step beyond these; 0: none.
+void gossip_joiner_limits(struct gossip_joiner *joiner, uint64_t round, uint64_t step);
+// True: donors are there, and none has given a block for starve_ns, so that the owner had better choose anew
+// whom to ask, or go on with what it has; *silent_ns: for how long. Then again after as long.
+bool gossip_joiner_starved(struct gossip_joiner *joiner, uint64_t now_ns, uint64_t *silent_ns);
 // What to send next; false: nothing now. A few blocks are asked for ahead.
 bool gossip_joiner_next(struct gossip_joiner *joiner, uint64_t now_ns, struct gossip_id *peer,
                         struct gossip_message *ask);

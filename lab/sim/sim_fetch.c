@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATIENCE_NS (5 * SIM_SECOND) // with a donor, who answers at its next boundary
-
 // What is fetched has vectors of its own: half of it is none.
 static float **own_part(struct sim_node *node, size_t part)
 {
@@ -36,8 +34,8 @@ void sim_fetch_freeze(struct sim_node *node)
     float *model = (float *)(uintptr_t)gossip_exchange_model(node->exchange);
     const struct gossip_snapshot_vectors vectors = {
         .part = {model, node->vectors.outer, node->vectors.second_moment},
-        .round = node->rounds.round,
-        .step = node->rounds.step};
+        .round = node->rounds.round + node->boasts,
+        .step = node->rounds.step + node->boasts};
     struct gossip_message answer;
     struct gossip_id id;
 
@@ -55,8 +53,9 @@ void sim_fetch_asked(struct sim_node *node, size_t peer, const struct gossip_mes
     bool answered = false;
 
     // Who fetches one itself answers as soon as it has it.
-    if (!node->exchange || gossip_donor_ask(node->donor, sim_member_id(node, peer), &message->as.ask,
-                                            sim_node_now(node), &answer, &answered) != BASE_OK)
+    if (!node->exchange || node->miser ||
+        gossip_donor_ask(node->donor, sim_member_id(node, peer), &message->as.ask, sim_node_now(node),
+                         &answer, &answered) != BASE_OK)
         return;
     sim_world_trace(node->world, node->host, "asked", NULL, peer, answered);
     if (answered)
@@ -66,14 +65,17 @@ void sim_fetch_asked(struct sim_node *node, size_t peer, const struct gossip_mes
         sim_fetch_freeze(node);
 }
 
-void sim_fetch_donors(struct sim_node *node, const struct gossip_id *ids, size_t count)
+void sim_fetch_donors(struct sim_node *node, const struct gossip_life_action *action)
 {
+    const struct gossip_id *ids = action->ids;
+    const size_t count = action->count;
     const uint64_t now_ns = sim_node_now(node);
 
     sim_world_trace(node->world, node->host, "donors", NULL, count,
                     count ? sim_world_find(node->world, &ids[0]) : 0);
     if (!node->joiner)
         return;
+    gossip_joiner_limits(node->joiner, action->round, action->step);
     for (size_t i = 0; i < node->n_donors; i++) {
         bool stays = false;
         for (size_t k = 0; k < count; k++)
@@ -108,6 +110,15 @@ void sim_fetch_tick(struct sim_node *node)
         sim_link_send(node, sim_world_find(node->world, &id), &message);
 }
 
+void sim_fetch_timeout(struct sim_node *node)
+{
+    uint64_t silent_ns;
+
+    sim_fetch_tick(node);
+    if (node->joiner && gossip_joiner_starved(node->joiner, sim_node_now(node), &silent_ns))
+        sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_STARVED, .silent_ns = silent_ns});
+}
+
 static void look(struct sim_node *node)
 {
     uint64_t round, step;
@@ -137,7 +148,8 @@ void sim_fetch_begin(struct sim_node *node)
 {
     struct gossip_joiner_options options = {.parameters = node->world->options.learner->learner.parameters,
                                             .into = &node->into,
-                                            .patience_ns = PATIENCE_NS,
+                                            .patience_ns = GOSSIP_SNAPSHOT_PATIENCE_NS,
+                                            .starve_ns = GOSSIP_SNAPSHOT_STARVE_NS,
                                             .seed = base_rng_u64(&node->rng)};
 
     for (size_t p = 0; p < GOSSIP_PARTS; p++)

@@ -128,7 +128,7 @@ static void act(struct sim_node *node, const struct gossip_life_action *action)
         sim_member_tell(node, GOSSIP_MEMBERSHIP_LEAVE, node->self);
         break;
     case GOSSIP_LIFE_ASK:
-        sim_fetch_donors(node, action->ids, action->count);
+        sim_fetch_donors(node, action);
         break;
     case GOSSIP_LIFE_END_FETCH:
         sim_train_fetched(node, false, 0, 0);
@@ -255,6 +255,7 @@ void sim_life_start(struct sim_node *node)
         .round = node->rounds.round,
         .step = node->rounds.step,
         .steps = o->steps,
+        .local_steps = o->local_steps ? o->local_steps : 1,
         .reach = node->exchange ? gossip_exchange_reach(node->exchange) : 0,
         .start_members = o->start_members,
         .partition = o->partition,

@@ -175,7 +175,7 @@ static void timers(struct sim_node *node)
     if (now_ns >= sim_life_deadline(node))
         sim_life_look(node);
     if (now_ns >= sim_fetch_deadline(node))
-        sim_fetch_tick(node);
+        sim_fetch_timeout(node);
     if (now_ns >= sim_train_deadline(node))
         sim_train_tick(node, now_ns);
 }

@@ -85,6 +85,8 @@ struct sim_node {
     struct sim_world *world;
     size_t host, self; // self: identity
     bool running, paused, slow, liar;
+    bool miser;       // tests: gives nobody its model
+    uint64_t boasts;  // tests: it says that its model is so many rounds and steps further
     int64_t clock_ns; // local monotonic = virtual + this
     uint64_t wake_ns, generation, inbox_ns, paused_ns, jumped_ns;
     struct base_rng rng;

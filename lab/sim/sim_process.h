@@ -85,7 +85,8 @@ uint64_t sim_life_deadline(const struct sim_node *node); // local
 void sim_fetch_begin(struct sim_node *node);
 // With `complete` what was fetched goes into the vectors.
 void sim_fetch_stop(struct sim_node *node, bool complete);
-void sim_fetch_donors(struct sim_node *node, const struct gossip_id *ids, size_t count);
+void sim_fetch_donors(struct sim_node *node, const struct gossip_life_action *action);
+void sim_fetch_timeout(struct sim_node *node);
 void sim_fetch_linked(struct sim_node *node, size_t peer); // a link came into use, it may replace another
 void sim_fetch_tick(struct sim_node *node);
 uint64_t sim_fetch_deadline(const struct sim_node *node); // local

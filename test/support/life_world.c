@@ -10,6 +10,7 @@ void life_world_init(struct life_world *world)
     world->options = (struct gossip_life_options){.trains = true,
                                                   .alone_stops = true,
                                                   .steps = 8000,
+                                                  .local_steps = 8,
                                                   .reach = 100,
                                                   .start_members = 4,
                                                   .start_timeout_ns = 30 * LIFE_TEST_SECOND,

@@ -203,10 +203,9 @@ static void joining_create(struct joining *j)
     const struct gossip_joiner_options options = {.parameters = D,
                                                   .into = &j->view,
                                                   .patience_ns = PATIENCE_S * SECOND,
-                                                  .starve_ns = STARVES_S * SECOND,
-                                                  .round_limit = 1000,
-                                                  .step_limit = 10000};
+                                                  .starve_ns = STARVES_S * SECOND};
     assert_int_equal(gossip_joiner_create(&options, &j->joiner), BASE_OK);
+    gossip_joiner_limits(j->joiner, 1000, 10000);
 }
 
 static void joining_destroy(struct joining *j)
@@ -266,8 +265,9 @@ static void a_joiner_asks_ahead_and_completes(void **state)
     (void)state;
     joining_create(&j);
     assert_false(gossip_joiner_next(j.joiner, 0, &peer, &asks[0])); // nobody is there
-    assert_true(gossip_joiner_deadline(j.joiner) == STARVES_S * SECOND);
+    assert_true(gossip_joiner_deadline(j.joiner) == UINT64_MAX);
     donor_up(&j, 2, true);
+    assert_true(gossip_joiner_deadline(j.joiner) == STARVES_S * SECOND);
     while (next < BLOCKS * GOSSIP_PARTS) {
         while (gossip_joiner_next(j.joiner, 0, &peer, &asks[n]))
             n++;
@@ -423,31 +423,73 @@ static void whoever_lies_is_asked_no_more(void **state)
     }
 }
 
+static bool starves(struct joining *j, uint64_t now_ns, uint64_t silent_ns)
+{
+    uint64_t silent_is_ns = UINT64_MAX;
+
+    if (!gossip_joiner_starved(j->joiner, now_ns, &silent_is_ns))
+        return false;
+    assert_true(silent_is_ns == silent_ns);
+    return true;
+}
+
+static void ask_all(struct joining *j, uint64_t now_ns)
+{
+    struct gossip_message question;
+    struct gossip_id peer;
+
+    while (gossip_joiner_next(j->joiner, now_ns, &peer, &question))
+        continue;
+}
+
 // Who claims to have a model and never gives any: the joiner says so to its owner, however many there are.
 static void who_is_given_nothing_starves(void **state)
 {
+    const uint64_t starves_ns = STARVES_S * SECOND;
     struct joining j;
-    struct gossip_message question;
-    struct gossip_id peer;
     uint64_t now_ns = 7 * SECOND, begun_ns = now_ns;
     (void)state;
     joining_create(&j);
     for (uint8_t who = 1; who <= 3; who++)
         donor_up(&j, who, true);
-    assert_false(gossip_joiner_starved(j.joiner, 1000 * SECOND)); // it has not begun
-    while (now_ns < begun_ns + STARVES_S * SECOND) {
-        while (gossip_joiner_next(j.joiner, now_ns, &peer, &question))
-            continue;
-        assert_false(gossip_joiner_starved(j.joiner, now_ns));
+    assert_false(starves(&j, 1000 * SECOND, 0)); // it has not begun
+    while (now_ns < begun_ns + starves_ns) {
+        ask_all(&j, now_ns);
+        assert_false(starves(&j, now_ns, 0));
         assert_true(gossip_joiner_deadline(j.joiner) > now_ns);
-        assert_true(gossip_joiner_deadline(j.joiner) <= begun_ns + STARVES_S * SECOND);
+        assert_true(gossip_joiner_deadline(j.joiner) <= begun_ns + starves_ns);
         now_ns = gossip_joiner_deadline(j.joiner);
     }
-    assert_true(gossip_joiner_starved(j.joiner, now_ns));
-    question.as.ask = (struct gossip_snapshot_ask){.part = GOSSIP_PART_MODEL};
+    assert_true(starves(&j, now_ns, starves_ns));
+    assert_false(starves(&j, now_ns + starves_ns - 1, 0)); // once, and again after as long
+    now_ns += starves_ns;
+    assert_true(starves(&j, now_ns, 2 * starves_ns));
+    struct gossip_message question = {.as.ask = {.part = GOSSIP_PART_MODEL}};
     const struct gossip_snapshot_tell told = honest(&j, &question);
     assert_int_equal(tell(&j, 1, &told, now_ns), BASE_OK); // a block: it may go on
-    assert_false(gossip_joiner_starved(j.joiner, now_ns));
+    assert_false(starves(&j, now_ns + starves_ns - 1, 0));
+    assert_true(starves(&j, now_ns + starves_ns, starves_ns));
+    joining_destroy(&j);
+}
+
+static void nobody_starves_while_nobody_is_there(void **state)
+{
+    const uint64_t starves_ns = STARVES_S * SECOND, long_ns = 1000 * SECOND;
+    const struct gossip_id peer = id_of(1);
+    struct joining j;
+    (void)state;
+    joining_create(&j);
+    ask_all(&j, SECOND);
+    assert_false(starves(&j, long_ns, 0));
+    gossip_joiner_donor_up(j.joiner, &peer, long_ns);
+    ask_all(&j, long_ns);
+    assert_false(starves(&j, long_ns + starves_ns - SECOND, 0));
+    gossip_joiner_donor_down(j.joiner, &peer, long_ns + starves_ns - SECOND);
+    assert_false(starves(&j, 2 * long_ns, 0));
+    gossip_joiner_donor_up(j.joiner, &peer, 2 * long_ns); // a link that comes and goes feeds nobody
+    ask_all(&j, 2 * long_ns);
+    assert_false(starves(&j, 2 * long_ns + SECOND - 1, 0));
+    assert_true(starves(&j, 2 * long_ns + SECOND, starves_ns));
     joining_destroy(&j);
 }
 
@@ -487,6 +529,7 @@ int main(void)
         cmocka_unit_test(a_silent_donor_is_left_and_may_answer_after_all),
         cmocka_unit_test(whoever_lies_is_asked_no_more),
         cmocka_unit_test(who_is_given_nothing_starves),
+        cmocka_unit_test(nobody_starves_while_nobody_is_there),
         cmocka_unit_test(parts_that_are_not_there_are_not_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

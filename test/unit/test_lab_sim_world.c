@@ -33,6 +33,7 @@ struct lesson {
     struct pupil pupil[NODES];
     size_t slow;               // whose steps take five times as long; NODES: nobody's
     uint64_t bad_from, bad_to; // rounds whose steps leave host 1 with a model that is not finite
+    uint64_t last;             // round
     unsigned rolled_back;
     unsigned deaths, left;
 };
@@ -102,7 +103,7 @@ static uint64_t steps(void *owner, size_t host, uint64_t count, double pace)
 
     assert_true(pupil->alive && !pupil->computing && pace > 0);
     assert_int_equal(count, STEPS);
-    assert_true(lesson->world.node[host]->rounds.round < ROUNDS);
+    assert_true(lesson->world.node[host]->rounds.round < lesson->last);
     pupil->computing = true;
     pupil->asked_ns = sim_world_now(&lesson->world);
     return round_ns(lesson, host);
@@ -190,7 +191,7 @@ enum how { PLAIN, SEALED, KNOWN };
 
 static void create(struct lesson *lesson, enum how how)
 {
-    *lesson = (struct lesson){.slow = NODES};
+    *lesson = (struct lesson){.slow = NODES, .last = ROUNDS};
     lesson->learner = (struct sim_learner){.learner = {.owner = lesson,
                                                        .parameters = PARAMETERS,
                                                        .begin = begin,
@@ -374,6 +375,68 @@ static void test_a_late_one_fetches_a_model(void **state)
     (void)state;
     a_late_one_fetches_a_model(SEALED);
     a_late_one_fetches_a_model(KNOWN);
+}
+
+// The last node comes when the others have done ten rounds of very many.
+static void one_comes_late_to_many_rounds(struct lesson *lesson, enum how how)
+{
+    create(lesson, how);
+    lesson->last = 20000;
+    lesson->world.options.steps = STEPS * lesson->last;
+    lesson->world.options.start_members = NODES - 1;
+    for (size_t i = 0; i < NODES - 1; i++)
+        sim_node_start(lesson->world.node[i]);
+    while (lesson->pupil[0].rounds < 10)
+        assert_true(sim_world_run(&lesson->world, sim_world_now(&lesson->world) + 10 * SIM_MS));
+    sim_node_start(lesson->world.node[NODES - 1]);
+}
+
+static void run_for(struct lesson *lesson, uint64_t ns)
+{
+    assert_true(sim_world_run(&lesson->world, sim_world_now(&lesson->world) + ns));
+}
+
+// Two of three donors say that their models are far ahead: their word ends nobody's training.
+static void test_donors_that_boast_are_not_believed(void **state)
+{
+    (void)state;
+    for (size_t honest = 0; honest < NODES - 1; honest++)
+        for (int far = 0; far < 2; far++) {
+            struct lesson lesson;
+            const struct pupil *late = &lesson.pupil[NODES - 1];
+            one_comes_late_to_many_rounds(&lesson, SEALED);
+            for (size_t i = 0; i < NODES - 1; i++)
+                if (i != honest)
+                    lesson.world.node[i]->boasts = far ? UINT64_MAX / 2 : 5000;
+            run_for(&lesson, 20 * SIM_SECOND);
+            assert_int_equal(late->fetched, 1);
+            assert_true(late->rounds > 0 && late->rounds <= lesson.pupil[honest].rounds + 2);
+            sim_world_destroy(&lesson.world);
+        }
+}
+
+// Donors that train, are linked and give nothing: with one that gives, the model comes; without, a new node
+// ends in time.
+static void test_donors_that_give_nothing_are_not_waited_for(void **state)
+{
+    (void)state;
+    for (size_t honest = 0; honest < NODES; honest++) {
+        struct lesson lesson;
+        const struct pupil *late = &lesson.pupil[NODES - 1];
+        const bool none = honest == NODES - 1;
+        one_comes_late_to_many_rounds(&lesson, SEALED);
+        for (size_t i = 0; i < NODES - 1; i++)
+            lesson.world.node[i]->miser = i != honest;
+        run_for(&lesson, 25 * SIM_SECOND);
+        assert_int_equal(late->fetched, !none);
+        run_for(&lesson, 270 * SIM_SECOND);
+        assert_true(late->alive);
+        run_for(&lesson, 60 * SIM_SECOND);
+        assert_true(late->alive == !none);
+        assert_int_equal(late->finished, 0);
+        assert_true(lesson.pupil[0].alive && !lesson.pupil[0].finished);
+        sim_world_destroy(&lesson.world);
+    }
 }
 
 static void one_leaves_in_order(enum how how)
@@ -613,6 +676,8 @@ int main(void)
         cmocka_unit_test(test_one_seed_has_one_trace),
         cmocka_unit_test(test_a_killed_one_goes_on_from_its_checkpoint),
         cmocka_unit_test(test_a_late_one_fetches_a_model),
+        cmocka_unit_test(test_donors_that_boast_are_not_believed),
+        cmocka_unit_test(test_donors_that_give_nothing_are_not_waited_for),
         cmocka_unit_test(test_one_leaves_in_order),
         cmocka_unit_test(test_what_is_not_finite_stays_where_it_is),
         cmocka_unit_test(test_the_slow_one_ends_with_the_others),

@@ -2,6 +2,7 @@
 // snapshots given and fetched.
 #include "base/hash.h"
 #include "node/mail.h"
+#include "node/snapshot.h"
 #include "node/worker.h"
 #include "test/support/cpu_kernels.h"
 #include <setjmp.h>
@@ -222,7 +223,7 @@ static void post_stranger(struct bench *bench, uint8_t other)
     }
 }
 
-static void post_donors(struct bench *bench, const uint8_t *donors, size_t n)
+static void post_donors_of(struct bench *bench, const uint8_t *donors, size_t n, struct node_progress limits)
 {
     struct gossip_id *ids = calloc(n + 1, sizeof *ids);
     struct node_mail *mail = node_mail_new(NODE_MAIL_DONORS);
@@ -231,7 +232,13 @@ static void post_donors(struct bench *bench, const uint8_t *donors, size_t n)
         ids[i] = id_of(donors[i]);
     mail->bytes = (uint8_t *)ids;
     mail->n_bytes = n * sizeof *ids;
+    mail->progress = limits;
     post(bench, mail);
+}
+
+static void post_donors(struct bench *bench, const uint8_t *donors, size_t n)
+{
+    post_donors_of(bench, donors, n, (struct node_progress){.round = 30, .step = 300});
 }
 
 static void take_fetch(struct bench *bench, int status)
@@ -666,6 +673,72 @@ static void a_donor_that_lies_is_closed(void **state)
     bench_destroy(&bench);
 }
 
+// Membership says how far the cluster may be; `answer` tells of round 30 and step 300.
+static void a_donor_beyond_the_cluster_is_closed(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 2; how++) {
+        const struct node_progress limits = {.round = how ? 29 : 30, .step = how ? 300 : 299};
+        struct bench bench;
+        struct node_round round;
+        bench_create(&bench);
+        bench_start(&bench, UINT64_MAX);
+        begin_fetch(&bench, &round);
+        post_donors_of(&bench, (const uint8_t[]){2}, 1, limits);
+        answer(&bench, 2, true);
+        struct node_mail *mail = take(&bench, NODE_MAIL_CLOSE);
+        assert_int_equal(mail->peer.bytes[0], 2);
+        node_mail_free(mail);
+        bench_destroy(&bench);
+    }
+}
+
+static uint64_t starved_ns; // as told last
+
+static void sent(void *owner, const struct gossip_id *peer, const struct gossip_message *message)
+{
+    (void)owner, (void)peer, (void)message;
+}
+
+static void closed(void *owner, const struct gossip_id *peer, const char *why)
+{
+    (void)owner, (void)peer, (void)why;
+    fail();
+}
+
+static void starved(void *owner, uint64_t silent_ns)
+{
+    (void)owner;
+    starved_ns = silent_ns;
+}
+
+static void donors_that_give_nothing_are_told_of(void **state)
+{
+    const struct node_snapshot_options options = {.send = sent, .close = closed, .starved = starved};
+    const uint64_t now_ns = 1000000000, starve_ns = GOSSIP_SNAPSHOT_STARVE_NS;
+    const struct gossip_id donor = id_of(2);
+    struct node_snapshot_options of = options;
+    struct node_snapshot *snapshot;
+    struct bench bench;
+    (void)state;
+    bench_create(&bench);
+    of.exchange = bench.exchange;
+    assert_int_equal(node_snapshot_create(&of, &snapshot), BASE_OK);
+    struct node_round round = round_of(&bench, 1);
+    assert_int_equal(node_snapshot_fetch(snapshot, &round), BASE_OK);
+    node_snapshot_donors(snapshot, &donor, 1, 0, 0, now_ns);
+    node_snapshot_tick(snapshot, now_ns);
+    starved_ns = 0;
+    node_snapshot_tick(snapshot, now_ns + starve_ns - 1);
+    assert_int_equal(starved_ns, 0);
+    assert_true(node_snapshot_deadline(snapshot) <= now_ns + starve_ns);
+    node_snapshot_tick(snapshot, now_ns + starve_ns);
+    assert_int_equal(starved_ns, starve_ns);
+    node_snapshot_destroy(snapshot);
+    bench_start(&bench, UINT64_MAX);
+    bench_destroy(&bench);
+}
+
 static void a_fetch_can_be_ended(void **state)
 {
     struct bench bench;
@@ -720,6 +793,8 @@ int main(void)
         cmocka_unit_test(what_is_asked_while_fetching_is_given_afterwards),
         cmocka_unit_test(another_donor_goes_on),
         cmocka_unit_test(a_donor_that_lies_is_closed),
+        cmocka_unit_test(a_donor_beyond_the_cluster_is_closed),
+        cmocka_unit_test(donors_that_give_nothing_are_told_of),
         cmocka_unit_test(a_fetch_can_be_ended),
         cmocka_unit_test(only_a_neighbour_has_an_edge),
     };
