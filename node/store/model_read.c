@@ -87,12 +87,11 @@ static enum base_error infer(const struct node_safetensors *file, struct naming 
                              weight->name, weight->n_dims);
         if (layers > LIMIT_LAYERS)
             return base_fail(why, BASE_ELIMIT, "it has over %u layers", LIMIT_LAYERS + 1);
-        const size_t in = weight->shape[naming.ours ? 0 : 1];
-        last = weight->shape[naming.ours ? 1 : 0];
         if (layers == 0)
-            spec->inputs = in;
+            spec->inputs = weight->shape[naming.ours ? 0 : 1];
         else
-            spec->hidden[layers - 1] = in;
+            spec->hidden[layers - 1] = last; // what the layer below makes is right, if the two differ
+        last = weight->shape[naming.ours ? 1 : 0];
     }
     if (!layers)
         return is_missing(file, naming.ours ? "model.layers.0.weight" : "0.weight", "", why);
