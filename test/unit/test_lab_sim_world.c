@@ -21,6 +21,7 @@ struct pupil {
     float model[PARAMETERS], correction[PARAMETERS];
     uint64_t rounds, steps, asked_ns;
     unsigned begun, ended, finished, fetched, resumed;
+    unsigned trained; // rounds of its own steps
     bool alive, computing;
 };
 
@@ -31,6 +32,7 @@ struct lesson {
     struct sim_watch watch;
     float start[PARAMETERS];
     struct pupil pupil[NODES];
+    uint64_t step_ns;
     size_t slow;               // whose steps take five times as long; NODES: nobody's
     uint64_t bad_from, bad_to; // rounds whose steps leave host 1 with a model that is not finite
     uint64_t last;             // round
@@ -93,7 +95,7 @@ static void ready(void *owner, size_t host, enum sim_origin origin)
 
 static uint64_t round_ns(const struct lesson *lesson, size_t host)
 {
-    return STEPS * STEP_NS * (host == lesson->slow ? 5 : 1);
+    return STEPS * lesson->step_ns * (host == lesson->slow ? 5 : 1);
 }
 
 static uint64_t steps(void *owner, size_t host, uint64_t count, double pace)
@@ -123,13 +125,14 @@ static void boundary(void *owner, size_t host, struct gossip_learner_steps *did)
 
     assert_true(pupil->computing);
     pupil->computing = false;
+    pupil->trained++;
     assert_int_equal(sim_world_now(&lesson->world) - pupil->asked_ns, round_ns(lesson, host));
     for (int i = 0; i < STEPS; i++)
         for (size_t j = 0; j < PARAMETERS; j++)
             pupil->model[j] -= rate / STEPS * (pupil->model[j] - target(host, j) - pupil->correction[j]);
     *did = (struct gossip_learner_steps){.step = lesson->world.node[host]->rounds.step + STEPS,
                                          .step_scale = rate,
-                                         .step_ns = STEP_NS,
+                                         .step_ns = lesson->step_ns,
                                          .finite = true};
     uint64_t round = lesson->world.node[host]->rounds.round + 1;
     if (host == 1 && round >= lesson->bad_from && round < lesson->bad_to) {
@@ -191,7 +194,7 @@ enum how { PLAIN, SEALED, KNOWN };
 
 static void create(struct lesson *lesson, enum how how)
 {
-    *lesson = (struct lesson){.slow = NODES, .last = ROUNDS};
+    *lesson = (struct lesson){.step_ns = STEP_NS, .slow = NODES, .last = ROUNDS};
     lesson->learner = (struct sim_learner){.learner = {.owner = lesson,
                                                        .parameters = PARAMETERS,
                                                        .begin = begin,
@@ -550,6 +553,21 @@ static void test_the_slow_one_ends_with_the_others(void **state)
     }
 }
 
+// Rounds that are shorter than the time between two looks keep nobody from looking around.
+static void test_who_is_slow_among_the_quick_looks_around(void **state)
+{
+    struct lesson lesson;
+    const struct pupil *slow = &lesson.pupil[NODES - 1];
+
+    (void)state;
+    start_with_a_slow_one(&lesson, PLAIN, true, 0);
+    lesson.step_ns = STEP_NS / 10;
+    run_to_end(&lesson);
+    assert_int_equal(slow->fetched, 1);
+    assert_in_range(slow->trained, ROUNDS / 5, ROUNDS / 5 + 100 * SIM_MS / round_ns(&lesson, NODES - 1) + 5);
+    sim_world_destroy(&lesson.world);
+}
+
 // Nobody has finished: those who died may come back, and till then their part is its own.
 static void when_the_others_die_it_goes_on(enum how how)
 {
@@ -681,6 +699,7 @@ int main(void)
         cmocka_unit_test(test_one_leaves_in_order),
         cmocka_unit_test(test_what_is_not_finite_stays_where_it_is),
         cmocka_unit_test(test_the_slow_one_ends_with_the_others),
+        cmocka_unit_test(test_who_is_slow_among_the_quick_looks_around),
         cmocka_unit_test(test_when_the_others_die_it_goes_on),
         cmocka_unit_test(test_who_comes_too_late_takes_their_model),
         cmocka_unit_test(test_a_message_takes_its_bytes_over_the_bandwidth),
