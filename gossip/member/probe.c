@@ -8,6 +8,11 @@
 #define CUT_OFF_PERIODS 3u // without an answer from anybody
 #define TALKERS_LEAST   2u
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 enum stage { STAGE_PING_2 = 1, STAGE_PING_3 = 2, STAGE_HELP = 3, STAGE_END = 4 };
 
 static struct member_probe *find_probe(struct gossip_membership *m, const struct gossip_id *target)
@@ -36,7 +41,10 @@ static void asked(struct gossip_membership *m, struct member *x)
 static void ping(struct gossip_membership *m, struct member *x, uint32_t number, enum gossip_member_way way)
 {
     asked(m, x);
-    member_tell_accused(m, x);
+    if (way == GOSSIP_BY_DATAGRAM) {
+        x->ping_number = number;
+        x->ping_ns = m->now_ns;
+    }
     member_send_packet(m, x, way, PACKET_PING, number, NULL, PACKET_PLAIN_MOST);
 }
 
@@ -46,12 +54,15 @@ void member_probe_start(struct gossip_membership *m, struct member *x, bool in_t
     if (!probe || x == m->self || !member_is_here(x))
         return;
     uint64_t slow = 1 + m->health; // Lifeguard: who may be at fault himself is patient
+    uint64_t patience_ns = member_patience_ns(m, x), gap_ns = slow * m->profile.ping_gap_ns;
+    gap_ns = larger(gap_ns, patience_ns / 3);
     *probe = (struct member_probe){.active = true,
                                    .target = x->record.id,
                                    .number = ++m->number,
                                    .stage = STAGE_PING_2,
-                                   .gap_ns = slow * m->profile.ping_gap_ns,
-                                   .end_ns = m->now_ns + slow * m->profile.period_ns};
+                                   .gap_ns = gap_ns,
+                                   .end_ns = m->now_ns +
+                                             larger(slow * m->profile.period_ns, 3 * gap_ns + patience_ns)};
     probe->next_ns = m->now_ns + probe->gap_ns;
     m->totals.probes++;
     ping(m, x, probe->number, GOSSIP_BY_DATAGRAM);
@@ -85,7 +96,7 @@ void member_probe_talks(struct gossip_membership *m, struct member *x)
 {
     m->heard_ns = m->now_ns;
     if (m->unanswered_ns == 0 || x->asked_ns < m->unanswered_ns ||
-        m->now_ns - x->asked_ns < m->profile.period_ns)
+        m->now_ns - x->asked_ns < larger(m->profile.period_ns, member_patience_ns(m, x)))
         return;
     x->asked_ns = 0;
     m->talkers++;
@@ -111,9 +122,10 @@ static bool hears_nobody(const struct gossip_membership *m)
 
 static uint64_t cut_off_ns(const struct gossip_membership *m)
 {
-    return m->unanswered_ns == 0 || m->cut_off || !hears_nobody(m)
-               ? UINT64_MAX
-               : m->unanswered_ns + CUT_OFF_PERIODS * m->profile.period_ns;
+    uint64_t periods_ns = CUT_OFF_PERIODS * m->profile.period_ns,
+             silence_ns = larger(periods_ns, m->profile.period_ns + member_patience_ns(m, NULL));
+    return m->unanswered_ns == 0 || m->cut_off || !hears_nobody(m) ? UINT64_MAX
+                                                                   : m->unanswered_ns + silence_ns;
 }
 
 // Nobody answers. Whoever is to blame, there is nobody to confirm what we find, and nobody to tell: all
@@ -144,6 +156,11 @@ void member_probe_answered(struct gossip_membership *m, struct member *x, uint32
         return; // no answer to a question of ours
     x->answered = true;
     x->by_stream = way == GOSSIP_BY_STREAM;
+    if (number == x->ping_number && way == GOSSIP_BY_DATAGRAM) {
+        x->ping_number = 0; // of three answers the first counts
+        member_timing_learn(&x->timing, m->now_ns - x->ping_ns);
+        member_timing_learn(&m->timing, m->now_ns - x->ping_ns);
+    }
     member_probe_heeded(m);
     member_answered(m, x, number);
     if (probe && probe->number == number)
@@ -208,12 +225,9 @@ static void ask_for_help(struct gossip_membership *m, struct member_probe *probe
 {
     struct member *helpers[INDIRECT];
     size_t count = member_pick(m, x, helpers, INDIRECT);
-    for (size_t i = 0; i < count && x->n_accusations > 0; i++)
-        member_tell_accusations(m, helpers[i], x); // who knows better answers with its record
     for (size_t i = 0; i < count; i++) {
         asked(m, helpers[i]);
-        member_send_packet(m, helpers[i], member_way_to(helpers[i]), PACKET_PING_REQUEST, probe->number,
-                           &probe->target, member_packet_header_bytes(PACKET_PING_REQUEST));
+        member_ask_for(m, helpers[i], x, probe->number);
     }
     probe->helpers = (uint8_t)count;
     ping(m, x, probe->number, GOSSIP_BY_STREAM);
@@ -285,7 +299,7 @@ static void look_again(struct gossip_membership *m)
         struct member *x = m->order[i];
         if (x->n_accusations == 0 || !member_is_here(x))
             continue;
-        if (!member_accused_by_us(m, x) && member_is_successor(m, x))
+        if (!member_accused_by_us(m, x) && member_is_successor(m, x) && !member_is_poor(m))
             member_probe_start(m, x, false);
         else if (member_accused_by_us(m, x) && base_rng_below(&m->rng, ++seen) == 0)
             accused = x;

@@ -25,6 +25,7 @@ enum gossip_member_way member_way_to(const struct member *x)
 static void finish(struct gossip_membership *m, struct member *to, enum gossip_member_way way,
                    const struct member_packet *packet)
 {
+    member_spend(m, base_writer_used(&packet->writer));
     member_act_send(m, &to->record.id, way, packet->bytes, base_writer_used(&packet->writer));
 }
 
@@ -36,7 +37,7 @@ static uint8_t sends_of_record(const struct gossip_membership *m)
 }
 
 // Feedback (Demers et al. 1987): who hears from others what he is telling has less left to tell.
-static void heard_again(uint8_t *sends)
+void member_heard_again(uint8_t *sends)
 {
     if (*sends > HEARD_LEAST)
         --*sends;
@@ -66,6 +67,9 @@ static void put_news(struct member_packet *packet, struct member *x)
 static void fill(struct gossip_membership *m, const struct member *to, struct member_packet *packet)
 {
     size_t start = m->count > 1 ? (size_t)base_rng_below(&m->rng, m->count) : 0;
+    size_t most = member_news_bytes(m);
+    if (most < (size_t)(packet->writer.end - packet->writer.at))
+        packet->writer.end = packet->writer.at + most;
     if (m->self->record_sends > 0)
         put_news(packet, m->self);
     for (size_t i = 0; i < m->count; i++) {
@@ -86,6 +90,23 @@ static bool any_news(const struct gossip_membership *m)
     return false;
 }
 
+// Any of them will do: a refutation voids all.
+static const struct gossip_accusation *one_of(struct gossip_membership *m, const struct member *x)
+{
+    return &x->accusations[base_rng_below(&m->rng, x->n_accusations)].told;
+}
+
+static bool is_to_be_told(const struct gossip_membership *m, const struct member *x)
+{
+    return x->n_accusations > 0 && (x->told_ns == 0 || m->now_ns - x->told_ns >= TELL_EACH_NS);
+}
+
+static void put_accused(struct gossip_membership *m, struct member *x, struct member_packet *packet)
+{
+    if (is_to_be_told(m, x) && member_packet_accusation(packet, one_of(m, x)))
+        x->told_ns = m->now_ns;
+}
+
 void member_send_packet(struct gossip_membership *m, struct member *to, enum gossip_member_way way,
                         enum member_packet_kind kind, uint32_t number, const struct gossip_id *target,
                         size_t limit)
@@ -95,6 +116,8 @@ void member_send_packet(struct gossip_membership *m, struct member *to, enum gos
     if (way == GOSSIP_BY_DATAGRAM && limit > PACKET_PLAIN_MOST)
         limit = PACKET_PLAIN_MOST;
     member_packet_begin(m, &packet, to, kind, number, target, limit < least ? least : limit);
+    if (kind == PACKET_PING)
+        put_accused(m, to, &packet);
     if (m->spread_ns != UINT64_MAX)
         fill(m, to, &packet);
     finish(m, to, way, &packet);
@@ -102,7 +125,9 @@ void member_send_packet(struct gossip_membership *m, struct member *to, enum gos
 
 void member_spread_soon(struct gossip_membership *m)
 {
-    m->spread_ns = earlier(m->spread_ns, m->now_ns + URGENT_NS);
+    bool fast = member_gossip_ns(m) == m->profile.gossip_ns && member_news_bytes(m) > 0;
+    uint64_t soon_ns = fast ? m->now_ns + URGENT_NS : m->told_ns + member_gossip_ns(m);
+    m->spread_ns = earlier(m->spread_ns, soon_ns > m->now_ns ? soon_ns : m->now_ns);
 }
 
 static void gossip_to(struct gossip_membership *m, struct member *to)
@@ -122,7 +147,8 @@ void member_spread_timer(struct gossip_membership *m)
     size_t count = member_pick(m, NULL, to, FANOUT);
     for (size_t i = 0; i < count; i++)
         gossip_to(m, to[i]);
-    m->spread_ns = count > 0 && any_news(m) ? m->now_ns + m->profile.gossip_ns : UINT64_MAX;
+    m->told_ns = m->now_ns;
+    m->spread_ns = count > 0 && any_news(m) ? m->now_ns + member_gossip_ns(m) : UINT64_MAX;
 }
 
 uint64_t member_spread_deadline(const struct gossip_membership *m)
@@ -130,21 +156,30 @@ uint64_t member_spread_deadline(const struct gossip_membership *m)
     return m->spread_ns;
 }
 
-void member_tell_accusations(struct gossip_membership *m, struct member *to, const struct member *about)
+void member_tell_accusation(struct gossip_membership *m, struct member *to,
+                            const struct gossip_accusation *accusation)
 {
     struct member_packet packet;
     member_packet_begin(m, &packet, to, PACKET_GOSSIP, 0, NULL, PACKET_PLAIN_MOST);
-    for (size_t i = 0; i < about->n_accusations; i++)
-        (void)member_packet_accusation(&packet, &about->accusations[i].told);
+    (void)member_packet_accusation(&packet, accusation);
+    finish(m, to, member_way_to(to), &packet);
+}
+
+void member_ask_for(struct gossip_membership *m, struct member *to, const struct member *x, uint32_t number)
+{
+    struct member_packet packet;
+    member_packet_begin(m, &packet, to, PACKET_PING_REQUEST, number, &x->record.id, PACKET_PLAIN_MOST);
+    if (x->n_accusations > 0)
+        (void)member_packet_accusation(&packet, one_of(m, x));
     finish(m, to, member_way_to(to), &packet);
 }
 
 void member_tell_accused(struct gossip_membership *m, struct member *x)
 {
-    if (x->n_accusations == 0 || (x->told_ns != 0 && m->now_ns - x->told_ns < TELL_EACH_NS))
+    if (!is_to_be_told(m, x) || member_is_poor(m))
         return;
     x->told_ns = m->now_ns;
-    member_tell_accusations(m, x, x);
+    member_tell_accusation(m, x, one_of(m, x));
 }
 
 void member_tell_record(struct gossip_membership *m, struct member *to, const struct member *about)
@@ -232,7 +267,7 @@ void member_take_record(struct gossip_membership *m, const struct gossip_record 
         if (newer > 0)
             renew(m, x, record);
         else if (newer == 0)
-            heard_again(&x->record_sends);
+            member_heard_again(&x->record_sends);
     } else if (!(record->flags & GOSSIP_RECORD_LEFT)) {
         x = admit(m, record);
         if (!x)

@@ -1,7 +1,7 @@
 // What one membership object holds. Private to gossip/member: member.c takes events and runs timers, table.c
 // keeps the members, self.c this node's own record, suspect.c accusations and death, probe.c who is asked
-// whether he lives, spread.c and sync.c what is told to whom, packet.c how packets look, view.c who counts in
-// the graph, outbox.c the actions.
+// whether he lives, pace.c how long answers take and how much may be sent, spread.c and sync.c what is told
+// to whom, packet.c how packets look, view.c who counts in the graph, outbox.c the actions.
 #ifndef GOSSIP_MEMBER_STATE_H
 #define GOSSIP_MEMBER_STATE_H
 
@@ -40,6 +40,10 @@ struct member_accusation {
     uint8_t sends;
 };
 
+struct member_timing { // of answers
+    uint64_t mean_ns, spread_ns;
+};
+
 struct member {
     struct gossip_record record;
     enum gossip_member_state state;
@@ -53,6 +57,7 @@ struct member {
     uint64_t counted;        // its term of the view hash
     uint64_t eligible, held; // its term of the candidate's hash, if it is one of these
     uint64_t told_ns;        // when it was last told what it is accused of
+    uint64_t refuted_ns;     // when it was last told our record, as it had missed it
     uint64_t synced_ns, corrected_ns;
     uint64_t round, step, progress_ns; // as it told last
     bool answered;                     // in its present life
@@ -60,6 +65,9 @@ struct member {
     uint64_t credit_ns; // accusations it may make: time saved up
     uint64_t wrong_ns;
     uint8_t wrong;
+    struct member_timing timing; // of its answers
+    uint32_t ping_number;        // of the latest datagram that asked it
+    uint64_t ping_ns;            // when that was sent
 };
 
 struct member_probe {
@@ -111,9 +119,12 @@ struct gossip_membership {
     uint32_t number; // of the latest packet that wants an answer
     uint64_t probe_ns, spread_ns, retry_ns, house_ns;
     unsigned health, retries, burst;
-    uint64_t unanswered_ns; // since when nobody has answered any question; 0: none is open
-    uint64_t heard_ns;      // anything of anybody
-    unsigned talkers;       // who talked since, and did not answer
+    struct member_timing timing;   // of all answers
+    int64_t savings, savings_most; // bytes that may be sent
+    uint64_t saved_ns, told_ns;    // told: the latest round of gossip
+    uint64_t unanswered_ns;        // since when nobody has answered any question; 0: none is open
+    uint64_t heard_ns;             // anything of anybody
+    unsigned talkers;              // who talked since, and did not answer
     bool cut_off;
 
     // this node's record
@@ -193,6 +204,15 @@ void member_acquit(struct gossip_membership *m, struct member *x, bool refuted);
 void member_suspect_timer(struct gossip_membership *m);
 uint64_t member_suspect_deadline(const struct gossip_membership *m);
 
+// pace.c
+void member_timing_learn(struct member_timing *timing, uint64_t took_ns);
+// How long an answer of x may take before it is late; NULL: anybody's.
+uint64_t member_patience_ns(const struct gossip_membership *m, const struct member *x);
+uint64_t member_gossip_ns(const struct gossip_membership *m); // between two rounds of gossip
+void member_spend(struct gossip_membership *m, size_t bytes); // a packet of so many
+bool member_is_poor(struct gossip_membership *m);             // what can wait is not sent now
+size_t member_news_bytes(struct gossip_membership *m);        // of news that may be sent now
+
 // probe.c
 void member_probe_start(struct gossip_membership *m, struct member *x, bool in_turn);
 void member_probe_anew(struct gossip_membership *m, struct member *x); // by a question that is later than now
@@ -240,9 +260,13 @@ enum gossip_member_way member_way_to(const struct member *x);
 void member_send_packet(struct gossip_membership *m, struct member *to, enum gossip_member_way way,
                         enum member_packet_kind kind, uint32_t number, const struct gossip_id *target,
                         size_t limit);
+void member_heard_again(uint8_t *sends); // what is still told
 void member_spread_soon(struct gossip_membership *m);
 void member_tell_accused(struct gossip_membership *m, struct member *x); // what it is accused of, to itself
-void member_tell_accusations(struct gossip_membership *m, struct member *to, const struct member *about);
+// Asks `to` to probe x, and tells what x is accused of: who knows better answers with its record.
+void member_ask_for(struct gossip_membership *m, struct member *to, const struct member *x, uint32_t number);
+void member_tell_accusation(struct gossip_membership *m, struct member *to,
+                            const struct gossip_accusation *accusation);
 void member_tell_record(struct gossip_membership *m, struct member *to, const struct member *about);
 void member_tell_itself(struct gossip_membership *m, struct member *to); // by stream: what we know of it
 void member_spread_timer(struct gossip_membership *m);

@@ -13,6 +13,7 @@
 #define CREDIT_EACH_NS   (500 * MILLISECOND_NS) // an accuser may accuse twice a second ...
 #define CREDIT_BURST     32                     // ... after so many at once, and one for each member
 #define CORRECT_EACH_NS  (50 * MILLISECOND_NS)  // of one member, to all who tell of it
+#define REFUTE_EACH_NS   (200 * MILLISECOND_NS) // to one who tells what is refuted
 #define WRONG_EACH_NS    (10 * SECOND_NS)       // one refuted accusation is forgiven in this time
 
 static struct member_accusation *by(struct member *x, const struct gossip_id *accuser)
@@ -141,15 +142,15 @@ static bool add(struct gossip_membership *m, struct member *x, const struct goss
 }
 
 // To itself, who can refute it, and to its ring successors, who probe it at once.
-static void tell_at_once(struct gossip_membership *m, struct member *x)
+static void tell_at_once(struct gossip_membership *m, struct member *x, const struct gossip_accusation *ours)
 {
     struct member *successors[RING_SUCCESSORS];
     size_t count = member_successors(m, x, successors);
-    x->told_ns = 0;
-    member_tell_accused(m, x);
-    for (size_t i = 0; i < count; i++)
+    member_tell_accusation(m, x, ours);
+    x->told_ns = m->now_ns;
+    for (size_t i = 0; i < count && !member_is_poor(m); i++)
         if (successors[i] != m->self && successors[i] != x)
-            member_tell_accusations(m, successors[i], x);
+            member_tell_accusation(m, successors[i], ours);
 }
 
 static bool is_accusable(const struct gossip_membership *m, const struct member *x)
@@ -178,6 +179,14 @@ static bool is_known(struct member *x, const struct gossip_accusation *accusatio
     return known && known->told.class >= accusation->class;
 }
 
+static bool hears_again(struct member *x, const struct gossip_accusation *accusation)
+{
+    if (!is_known(x, accusation))
+        return false;
+    member_heard_again(&by(x, &accusation->accuser)->sends);
+    return true;
+}
+
 bool member_accuse(struct gossip_membership *m, struct member *x, enum gossip_accusation_class class,
                    uint32_t after)
 {
@@ -196,7 +205,7 @@ bool member_accuse(struct gossip_membership *m, struct member *x, enum gossip_ac
     if (m->cut_off)
         ours->sends = 0; // nobody hears it, or it is this node that is deaf
     else
-        tell_at_once(m, x);
+        tell_at_once(m, x, &accusation);
     return true;
 }
 
@@ -235,15 +244,24 @@ static bool is_believable(struct gossip_membership *m, const struct gossip_accus
 static void tell_record_to(struct gossip_membership *m, const struct gossip_id *id)
 {
     struct member *to = member_find(m, id);
-    if (to && to != m->self && to->state != GOSSIP_MEMBER_LEFT)
-        member_tell_record(m, to, m->self);
+    if (!to || to == m->self || to->state == GOSSIP_MEMBER_LEFT)
+        return;
+    to->refuted_ns = m->now_ns;
+    member_tell_record(m, to, m->self);
+}
+
+static bool was_told(const struct gossip_membership *m, const struct gossip_id *id)
+{
+    const struct member *to = member_find(m, id);
+    return to && to->refuted_ns != 0 && m->now_ns - to->refuted_ns < REFUTE_EACH_NS;
 }
 
 // An accusation of what we were before we refuted it: whoever tells it has missed that.
 static void accused_ourselves(struct gossip_membership *m, const struct gossip_accusation *accusation)
 {
     if (gossip_version_compare(&accusation->version, &m->self->record.version) < 0) {
-        tell_record_to(m, &m->teller);
+        if (!was_told(m, &m->teller) && !member_is_poor(m))
+            tell_record_to(m, &m->teller);
         return;
     }
     if (!is_current(m->self, accusation) || !is_believable(m, accusation))
@@ -264,7 +282,7 @@ static void accused_ourselves(struct gossip_membership *m, const struct gossip_a
 static void correct(struct gossip_membership *m, struct member *x)
 {
     struct member *teller = member_find(m, &m->teller);
-    if (!teller || teller == x || teller->state == GOSSIP_MEMBER_LEFT ||
+    if (!teller || teller == x || teller->state == GOSSIP_MEMBER_LEFT || member_is_poor(m) ||
         m->now_ns - x->corrected_ns < CORRECT_EACH_NS)
         return;
     x->corrected_ns = m->now_ns;
@@ -287,14 +305,14 @@ void member_take_accusation(struct gossip_membership *m, const struct gossip_acc
         member_sync_missed(m); // the hash of the view would not tell
     if (newer != 0)
         return;
-    if (!is_accusable(m, x) || is_known(x, accusation) || !is_believable(m, accusation) ||
+    if (hears_again(x, accusation) || !is_accusable(m, x) || !is_believable(m, accusation) ||
         !put(m, x, accusation))
         return;
     if (by(x, &m->self->record.id) || !member_is_successor(m, x))
         return;
     if (accusation->class == GOSSIP_ACCUSED_EVIDENCE)
         member_probe_anew(m, x); // what is under way asks for an earlier time
-    else
+    else if (!member_is_poor(m))
         member_probe_start(m, x, false);
 }
 

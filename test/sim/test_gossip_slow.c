@@ -523,7 +523,7 @@ static uint64_t choose(struct course *course, uint64_t seed, struct sim_options 
                                                          .sync = base_rng_below(&rng, 2),
                                                          .deadline_floor_ns = SIM_SECOND,
                                                          .deadline_ceiling_ns = CEILING_NS};
-    course->slow.bits = 1000000ull << base_rng_below(&rng, 3); // 1 to 4 Mbit/s
+    course->slow.bits = 128000ull << base_rng_below(&rng, 6); // 128 kbit/s to 4 Mbit/s
     course->slow.latency_ns = (1 + base_rng_below(&rng, 50)) * SIM_MS;
     course->slow.jitter_ns = course->slow.latency_ns / 4;
     uint64_t compute_ns = (20 + base_rng_below(&rng, 80)) * SIM_MS;

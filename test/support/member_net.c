@@ -82,6 +82,7 @@ static void carry(struct member_net *net, size_t from, const struct gossip_membe
 {
     size_t to = node_of(net, &action->peer);
     const struct member_net_node *there = &net->nodes[to];
+    const uint64_t delay_ns = net->delay_ns ? net->delay_ns : MILLISECOND_NS;
     if (action->bytes[0] == PING)
         memcpy(&net->nodes[from].asked[to], action->bytes + 2, sizeof(uint32_t));
     if (action->way == GOSSIP_BY_DATAGRAM) {
@@ -91,7 +92,7 @@ static void carry(struct member_net *net, size_t from, const struct gossip_membe
         if (net->no_datagrams || net->cut[from][to] || base_rng_uniform(&net->rng) < net->loss)
             return;
         if (there->running)
-            queue(net, DATAGRAM, from, to, MILLISECOND_NS, action->bytes, action->n_bytes);
+            queue(net, DATAGRAM, from, to, delay_ns, action->bytes, action->n_bytes);
         else if (!there->silent)
             queue(net, UNREACHABLE, to, from, MILLISECOND_NS, NULL, 0);
         return;
@@ -105,7 +106,8 @@ static void carry(struct member_net *net, size_t from, const struct gossip_membe
     }
     if (!net->linked[from][to])
         link_both(net, from, to);
-    queue(net, STREAM, from, to, 2 * MILLISECOND_NS, action->bytes, action->n_bytes);
+    net->nodes[from].stream_bytes += action->n_bytes;
+    queue(net, STREAM, from, to, 2 * delay_ns, action->bytes, action->n_bytes);
 }
 
 static void note_change(struct member_net *net, struct member_net_node *node,

@@ -22,7 +22,7 @@ struct member_net_node {
     uint64_t changed_ns[MEMBER_NET_MOST];
     enum gossip_member_state state[MEMBER_NET_MOST]; // as told by CHANGED
     unsigned deaths, accused, conflicts, boots;
-    uint64_t datagrams, datagram_bytes;
+    uint64_t datagrams, datagram_bytes, stream_bytes;
     uint32_t asked[MEMBER_NET_MOST]; // number of the latest question to each
 };
 
@@ -32,6 +32,7 @@ struct member_net {
     uint64_t now_ns;
     struct base_rng rng;
     double loss;                                   // of datagrams
+    uint64_t delay_ns;                             // 0: a millisecond; streams take twice as long
     bool no_datagrams;                             // a firewall
     bool cut[MEMBER_NET_MOST][MEMBER_NET_MOST];    // from, to: nothing passes
     bool linked[MEMBER_NET_MOST][MEMBER_NET_MOST]; // a stream

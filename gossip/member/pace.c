@@ -1,0 +1,90 @@
+// How long answers take here, and how much this node may send: what is right on a fast link must not fill a
+// slow one, where every answer would then be late and every member suspected.
+#include "gossip/member/state.h"
+
+#define PATIENCE_PERIODS 4u                              // at most, whatever anybody's answers took
+#define RATE_BYTES       1024                            // a second, of all that is sent ...
+#define RATE_EACH_BYTES  256                             // ... and for each member
+#define SAVED_SECONDS    30                              // of it may be sent at once
+#define WIRE_BYTES       (LIMIT_DATAGRAM_OVERHEAD + 28u) // seal, UDP and IP
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+// As TCP does (RFC 6298). What was asked three times counts from the last: on a slow link that is less than
+// it takes, by at most two thirds of the patience, and patience is given twice.
+void member_timing_learn(struct member_timing *timing, uint64_t took_ns)
+{
+    uint64_t mean_ns = timing->mean_ns, off_ns = took_ns > mean_ns ? took_ns - mean_ns : mean_ns - took_ns;
+
+    if (mean_ns == 0) {
+        *timing = (struct member_timing){.mean_ns = took_ns, .spread_ns = took_ns / 2};
+        return;
+    }
+    timing->spread_ns = timing->spread_ns - timing->spread_ns / 4 + off_ns / 4;
+    timing->mean_ns = mean_ns - mean_ns / 8 + took_ns / 8;
+}
+
+static uint64_t patience(const struct member_timing *timing)
+{
+    return timing->mean_ns + 4 * timing->spread_ns;
+}
+
+uint64_t member_patience_ns(const struct gossip_membership *m, const struct member *x)
+{
+    uint64_t wait_ns = larger(patience(&m->timing), x ? patience(&x->timing) : 0);
+
+    return earlier(wait_ns, PATIENCE_PERIODS * m->profile.period_ns);
+}
+
+// One window of packets on the way at a time.
+uint64_t member_gossip_ns(const struct gossip_membership *m)
+{
+    return larger(m->profile.gossip_ns, earlier(m->timing.mean_ns, PATIENCE_PERIODS * m->profile.period_ns));
+}
+
+static int64_t rate(const struct gossip_membership *m)
+{
+    return RATE_BYTES + RATE_EACH_BYTES * (int64_t)m->count;
+}
+
+// A token bucket. Who comes brings its share.
+static void save(struct gossip_membership *m)
+{
+    uint64_t most_ns = SAVED_SECONDS * SECOND_NS, past_ns = earlier(m->now_ns - m->saved_ns, most_ns);
+    int64_t most = SAVED_SECONDS * rate(m), saved = rate(m) * (int64_t)(past_ns / 1000) / 1000000;
+
+    if (most > m->savings_most)
+        saved += most - m->savings_most;
+    else if (past_ns < MILLISECOND_NS)
+        return;
+    m->savings_most = most;
+    m->saved_ns = m->now_ns;
+    m->savings = m->savings + saved < most ? m->savings + saved : most;
+}
+
+// Questions in turn and answers are sent in any case; they are few.
+void member_spend(struct gossip_membership *m, size_t bytes)
+{
+    save(m);
+    m->savings -= (int64_t)(bytes + WIRE_BYTES);
+    if (m->savings < -rate(m))
+        m->savings = -rate(m);
+}
+
+bool member_is_poor(struct gossip_membership *m)
+{
+    save(m);
+    return m->savings <= 0;
+}
+
+// Some is kept for what is more urgent.
+size_t member_news_bytes(struct gossip_membership *m)
+{
+    save(m);
+    int64_t left = m->savings - rate(m);
+
+    return left > 0 ? (size_t)left : 0;
+}

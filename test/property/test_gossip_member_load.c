@@ -1,0 +1,107 @@
+// What a member sends is bounded, whatever happens: links that are slower than anybody's patience, loss of
+// most datagrams, and both in turn, where everybody suspects everybody.
+//
+// P2PML_SEEDS: how many (default 4), P2PML_SEED: the first one.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+
+#include "test/support/member_net.h"
+
+#define MILLISECOND 1000000ull
+#define SECOND      1000000000ull
+#define IP_BYTES    28u
+#define WINDOW_S    10
+
+static struct member_net net;
+
+static uint64_t number(const char *name, uint64_t otherwise)
+{
+    const char *given = getenv(name);
+
+    return given ? strtoull(given, NULL, 10) : otherwise;
+}
+
+static uint64_t sent(size_t node)
+{
+    const struct member_net_node *n = &net.nodes[node];
+
+    return n->datagram_bytes + IP_BYTES * n->datagrams + n->stream_bytes;
+}
+
+// Whether anybody can answer in time changes every few seconds.
+static void vary(struct base_rng *rng)
+{
+    static const double losses[] = {0, 0.3, 0.6, 0.9};
+    static const uint64_t delays[] = {1, 100, 600, 1500};
+
+    net.loss = losses[base_rng_below(rng, 4)];
+    net.delay_ns = delays[base_rng_below(rng, 4)] * MILLISECOND;
+}
+
+static void storm(size_t count, uint64_t seed, double *mean, double *most)
+{
+    struct base_rng rng;
+    uint64_t before[MEMBER_NET_MOST], windows = 0;
+
+    base_rng_seed(&rng, seed);
+    member_net_create(&net, count, seed);
+    member_net_start_all(&net);
+    member_net_run(&net, 20 * SECOND);
+    *mean = *most = 0;
+    for (unsigned w = 0; w < 12; w++) {
+        for (size_t i = 0; i < count; i++)
+            before[i] = sent(i);
+        for (unsigned s = 0; s < WINDOW_S; s += 2) {
+            vary(&rng);
+            member_net_run(&net, 2 * SECOND);
+        }
+        for (size_t i = 0; i < count; i++) {
+            double rate = (double)(sent(i) - before[i]) / WINDOW_S;
+            *mean += rate;
+            *most = rate > *most ? rate : *most;
+            windows++;
+        }
+    }
+    *mean /= (double)windows;
+    for (size_t i = 0; i < count; i++) {
+        struct gossip_membership_totals totals;
+        gossip_membership_totals(net.nodes[i].membership, &totals);
+        assert_true(totals.accusations > 0); // or it shows nothing
+    }
+    member_net_destroy(&net);
+}
+
+static void no_storm_fills_a_slow_link(void **state)
+{
+    static const size_t counts[] = {4, 12};
+    uint64_t first = number("P2PML_SEED", 1), seeds = number("P2PML_SEEDS", 4);
+
+    (void)state;
+    for (size_t c = 0; c < 2; c++) {
+        double sum = 0, top = 0;
+        for (uint64_t seed = first; seed < first + seeds; seed++) {
+            double mean, most;
+            storm(counts[c], seed, &mean, &most);
+            sum += mean;
+            top = most > top ? most : top;
+        }
+        double rate = 1024 + 256 * (double)counts[c];
+        print_message(
+            "%zu members, seeds from %llu: %.0f B/s a member in the mean, %.0f B/s at most in %d s\n",
+            counts[c], (unsigned long long)first, sum / (double)seeds, top, WINDOW_S);
+        assert_true(sum / (double)seeds <= 1.3 * rate); // with full syncs
+        assert_true(top <= 4.5 * rate);                 // with what was saved up to be sent at once
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(no_storm_fills_a_slow_link)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
