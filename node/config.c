@@ -210,9 +210,10 @@ static const struct node_key keys[] = {
          "to 16), so "
          "that a slow node with data of its own counts as much as a fast one. For small rates, and without "
          "average.drift_correction, which sees to that by itself."),
-    CHOICE("train.alone", train.alone, "stop", "stop|go-on",
-           "When all others have finished: stop there, since training on alone would pull the model to this "
-           "node's own data; or go on to train.steps. Without effect in sync, where nobody is behind."),
+    CHOICE(
+        "train.alone", train.alone, "stop", "stop|go-on",
+        "When all others have finished: stop there, since training on alone would pull the model to this "
+        "node's own data; or go on to train.steps. In sync who is at most eight rounds behind goes on, too."),
     INTEGER("train.eval_rounds", train.eval_rounds, "50", 0, ANY,
             "Rounds between two measurements on the test examples. 0: only at the end."),
 

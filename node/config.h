@@ -141,7 +141,7 @@ enum base_error node_config_check_runnable(const struct node_config *config,
 // drift correction. After the checks; whatever reads the configuration then needs to know nothing of it.
 void node_config_settle(struct node_config *config);
 
-// train.alone, where it has a meaning: not in sync, where nobody is behind, and not without averaging.
+// train.alone, where it has a meaning: not without averaging.
 bool node_config_stops_alone(const struct node_config *config);
 
 // topology.file, read and checked; *graph is the caller's, NULL for other kinds. known[n]: the nodes that

@@ -56,9 +56,7 @@ static void warn_unused(const struct node_config *config)
     }
     if (config->average.mode != NODE_MODE_BOUNDED)
         node_config_warn_unused(config, "average.max_delay", "average.mode is bounded");
-    if (config->average.mode == NODE_MODE_SYNC)
-        node_config_warn_unused(config, "train.alone", "average.mode is async or bounded");
-    else if (method == NODE_METHOD_LOCAL)
+    if (method == NODE_METHOD_LOCAL)
         node_config_warn_unused(config, "train.alone", "models are averaged");
 }
 
@@ -86,8 +84,7 @@ enum base_error node_config_check_runnable_method(const struct node_config *conf
 
 bool node_config_stops_alone(const struct node_config *config)
 {
-    return config->train.alone == NODE_ALONE_STOP && config->average.mode != NODE_MODE_SYNC &&
-           config->average.method != NODE_METHOD_LOCAL;
+    return config->train.alone == NODE_ALONE_STOP && config->average.method != NODE_METHOD_LOCAL;
 }
 
 void node_config_settle(struct node_config *config)

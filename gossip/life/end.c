@@ -6,10 +6,36 @@
 #define UNKNOWN_ROUND_NS (LIFE_SECOND / 16)
 #define GRACE_NS         (500 * LIFE_MS) // until a stop: others that are to stop, too, hear of its round
 #define STALE_NS         (100 * LIFE_MS) // so old may be what the learner told last
+#define LOCK_STEP_NS     LIFE_SECOND     // in which who is merely the last one in lock-step ends by itself
+
+// In lock-step some do their last rounds a moment after others: these are the same on every run.
+static bool does_its_last_rounds(const struct gossip_life *life)
+{
+    const uint64_t near = LIFE_NEAR_ROUNDS * life->options.local_steps;
+
+    return life->options.sync &&
+           (life->step >= life->options.steps || life->options.steps - life->step <= near);
+}
 
 bool life_is_alone(const struct gossip_life *life)
 {
-    return life->options.alone_stops && life->census.finished > 0 && life->census.busy == 0;
+    return life->options.alone_stops && life->census.finished > 0 && life->census.busy == 0 &&
+           !does_its_last_rounds(life);
+}
+
+// In lock-step what the learner told last may be many rounds old, and it is done a moment later.
+static bool stays_alone(struct gossip_life *life)
+{
+    if (!life_is_alone(life)) {
+        life->alone_ns = 0;
+        return false;
+    }
+    if (life->alone_ns == 0)
+        life->alone_ns = life->now_ns;
+    if (!life->options.sync)
+        return true;
+    life_wake(life, life->alone_ns + LOCK_STEP_NS);
+    return life->now_ns - life->alone_ns >= LOCK_STEP_NS;
 }
 
 // What one node would learn alone from here on, nobody averages: it would pull the model to its own data. It
@@ -18,7 +44,7 @@ void life_consider_alone(struct gossip_life *life)
 {
     const bool trains = life->state == GOSSIP_LIFE_TRAINING || life->state == GOSSIP_LIFE_PAUSED;
 
-    if ((!trains && life->state != GOSSIP_LIFE_FETCHING) || life->alone || !life_is_alone(life))
+    if ((!trains && life->state != GOSSIP_LIFE_FETCHING) || life->alone || !stays_alone(life))
         return;
     life->alone = true;
     if (trains)

@@ -76,6 +76,7 @@ struct gossip_life {
 
     // end.c
     bool alone, stopping;
+    uint64_t alone_ns;   // since when all others have finished; 0: they have not
     uint64_t stop_round; // as announced; 0: none
     int status;
 

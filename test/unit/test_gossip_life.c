@@ -368,6 +368,43 @@ static void shards_of_the_dead_are_taken_over(void **state)
 
 // -- the end
 
+static void left_alone_in_lock_step_at(uint64_t step)
+{
+    life_world_init(&w);
+    w.options.sync = true;
+    life_world_train(&w);
+    life_world_tell(
+        &w, (struct gossip_life_event){.kind = GOSSIP_LIFE_PROGRESS, .round = step / 8, .step = step});
+    for (size_t i = 1; i <= 3; i++)
+        life_world_flags(&w, i, FINISHED);
+    life_world_look(&w);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0);
+}
+
+// In lock-step all end at one round, some a moment after others; who is far behind was left alone.
+static void in_lock_step_the_last_rounds_are_done(void **state)
+{
+    (void)state;
+    left_alone_in_lock_step_at(8000 - 8 * 8);
+    life_world_pass(&w, 60 * SECOND);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0);
+    life_world_end(&w);
+    left_alone_in_lock_step_at(8000 - 9 * 8);
+    life_world_pass(&w, 900 * MS); // what it told last is old
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0);
+    life_world_pass(&w, 200 * MS);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 1);
+    assert_true(life_world_last(&w, GOSSIP_LIFE_ALONE)->fetch);
+    life_world_end(&w);
+    left_alone_in_lock_step_at(800);
+    life_world_pass(&w, 900 * MS);
+    life_world_flags(&w, 2, TRAINS); // somebody is there again
+    life_world_pass(&w, 900 * MS);
+    life_world_flags(&w, 2, FINISHED);
+    life_world_pass(&w, 900 * MS);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0);
+}
+
 static void who_is_left_alone_ends_with_the_others(void **state)
 {
     (void)state;
@@ -1091,6 +1128,7 @@ int main(void)
         RULE(edges_of_the_dead_are_forgotten_after_a_while),
         RULE(who_is_not_known_any_more_is_forgotten_at_once),
         RULE(shards_of_the_dead_are_taken_over),
+        RULE(in_lock_step_the_last_rounds_are_done),
         RULE(who_is_left_alone_ends_with_the_others),
         RULE(goes_on_when_the_others_died),
         RULE(lingers_while_others_train),

@@ -568,6 +568,45 @@ static void test_who_is_slow_among_the_quick_looks_around(void **state)
     sim_world_destroy(&lesson.world);
 }
 
+static void cut(struct sim_world *world, size_t a, size_t b)
+{
+    sim_net_path(&world->net, a, b)->cuts++;
+    sim_net_path(&world->net, b, a)->cuts++;
+}
+
+// In lock-step nobody is slow, and a node whose neighbours don't hear it falls behind: when the others have
+// finished it ends with their model, which the one gives that hears it.
+static void test_who_is_left_behind_in_lock_step_ends_with_the_others(void **state)
+{
+    (void)state;
+    for (int stops = 0; stops < 2; stops++) {
+        struct lesson lesson;
+        const struct pupil *late = &lesson.pupil[NODES - 1];
+        const struct sim_node *node;
+        float most = 0;
+        create(&lesson, PLAIN);
+        lesson.learner.alone = stops ? alone : NULL;
+        lesson.last = 200;
+        lesson.world.options.steps = STEPS * lesson.last;
+        node = lesson.world.node[NODES - 1];
+        start_all(&lesson);
+        while (late->rounds < 10)
+            run_for(&lesson, 10 * SIM_MS);
+        assert_int_equal(gossip_graph_neighbours(sim_graph(node)), 2);
+        for (size_t i = 0; i < 2; i++)
+            cut(&lesson.world, node->host, sim_graph_neighbour(node, i));
+        for (int i = 0; i < 4000 && running(&lesson); i++)
+            run_for(&lesson, 100 * SIM_MS);
+        assert_int_equal(running(&lesson), 0);
+        assert_int_equal(late->rounds, lesson.last);
+        assert_int_equal(late->fetched, stops);
+        for (size_t j = 0; j < PARAMETERS; j++)
+            most = fmaxf(most, fabsf(late->model[j] - lesson.pupil[0].model[j]));
+        assert_true((most < 0.3f) == stops);
+        sim_world_destroy(&lesson.world);
+    }
+}
+
 // Nobody has finished: those who died may come back, and till then their part is its own.
 static void when_the_others_die_it_goes_on(enum how how)
 {
@@ -700,6 +739,7 @@ int main(void)
         cmocka_unit_test(test_what_is_not_finite_stays_where_it_is),
         cmocka_unit_test(test_the_slow_one_ends_with_the_others),
         cmocka_unit_test(test_who_is_slow_among_the_quick_looks_around),
+        cmocka_unit_test(test_who_is_left_behind_in_lock_step_ends_with_the_others),
         cmocka_unit_test(test_when_the_others_die_it_goes_on),
         cmocka_unit_test(test_who_comes_too_late_takes_their_model),
         cmocka_unit_test(test_a_message_takes_its_bytes_over_the_bandwidth),

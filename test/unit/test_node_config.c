@@ -458,7 +458,7 @@ static void who_is_left_alone_stops_where_models_are_averaged_out_of_step(void *
     } cases[] = {
         {{NULL}, true}, // async
         {{"average.mode=bounded"}, true},
-        {{"average.mode=sync"}, false},
+        {{"average.mode=sync"}, true},
         {{"train.alone=go-on"}, false},
         {{"average.method=local"}, false},
         {{"average.method=model-average"}, true},
