@@ -69,7 +69,7 @@ static void put(char rules[LIMIT_RULES_BYTES], const char *key, const char *valu
     BASE_ASSERT(put > 0 && (size_t)put < left);
 }
 
-enum base_error node_greeting_rules(const struct node_config *config, uint64_t graph,
+enum base_error node_greeting_rules(const struct node_config *config, uint64_t graph, uint64_t start,
                                     char rules[LIMIT_RULES_BYTES])
 {
     char hash[17];
@@ -84,6 +84,8 @@ enum base_error node_greeting_rules(const struct node_config *config, uint64_t g
         put(rules, shared[i].key, value);
         free(value);
     }
+    snprintf(hash, sizeof hash, "%016" PRIx64, start);
+    put(rules, "model.init", config->model.init[0] ? hash : "none");
     put(rules, "average.mode", config->average.mode == NODE_MODE_BOUNDED ? "bounded" : "sync or async");
     snprintf(hash, sizeof hash, "%016" PRIx64, graph);
     if (config->topology.kind == TOPOLOGY_FILE)

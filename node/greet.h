@@ -9,8 +9,9 @@
 
 // The settings that all nodes must share, as "key: value; key: value": how long and by what schedule they
 // train, rounds, topology, method, drift correction, what is cut of a pull, who waits for whom, shared
-// moments, seeds of model and data. `graph`: topology_graph_hash of topology.file, 0 without. BASE_ENOMEM.
-enum base_error node_greeting_rules(const struct node_config *config, uint64_t graph,
+// moments, first weights, seeds of model and data. `graph`: topology_graph_hash of topology.file, 0 without;
+// `start`: hash of the weights of model.init, whatever the file is called, 0 without. BASE_ENOMEM.
+enum base_error node_greeting_rules(const struct node_config *config, uint64_t graph, uint64_t start,
                                     char rules[LIMIT_RULES_BYTES]) BASE_CHECK;
 // BASE_EMISMATCH: they can't train together; the reason names the key, what is there and what is here.
 enum base_error node_greeting_compare(const struct gossip_greeting *ours,

@@ -286,7 +286,8 @@ static enum base_error make_greeting(struct node_setup *s, const char *version)
     g->parameters = d;
     g->life = s->life;
     s->message_limit = largest_message(d);
-    return node_greeting_rules(s->config, s->graph ? topology_graph_hash(s->graph) : 0, g->rules);
+    return node_greeting_rules(s->config, s->graph ? topology_graph_hash(s->graph) : 0,
+                               base_hash_bytes(0, s->start, d * sizeof *s->start), g->rules);
 }
 
 static void describe(const struct node_setup *s, const char *version)

@@ -1,6 +1,8 @@
 // The summary as a table for people.
 #include "lab/summary/summary.h"
 
+#include "node/store/model_file.h"
+
 #include <math.h>
 
 #define NODES_SHOWN 64u
@@ -123,6 +125,8 @@ void lab_summary_print(const struct lab_summary *s, FILE *out)
     print_bytes(s, &totals, out);
     fprintf(out, "  time       %.1f s for the nodes, %.1f s for the baselines\n", s->swarm->seconds,
             s->baselines->seconds);
+    if (s->average.model)
+        fprintf(out, "  model      the averaged one is in %s/" NODE_MODEL_AVERAGED "\n", s->directory);
     fprintf(out, "  status     %s; all numbers are in %s/summary.json\n", s->status, s->directory);
     fflush(out);
 }

@@ -27,7 +27,7 @@ static struct gossip_greeting greeting_of(const char *assignment, uint64_t graph
     struct gossip_greeting greeting = {.protocol = GOSSIP_PROTOCOL, .schema = 1, .parameters = 2};
     struct node_config config;
     configure(&config, assignments, 3);
-    assert_int_equal(node_greeting_rules(&config, graph, greeting.rules), BASE_OK);
+    assert_int_equal(node_greeting_rules(&config, graph, 0, greeting.rules), BASE_OK);
     node_schema_free(&node_config_schema, &config);
     return greeting;
 }
@@ -82,6 +82,26 @@ static void the_graph_of_a_file_is_shared(void **state)
     assert_non_null(strstr(why.text, "topology.file: 0000000000000007, here it is 0000000000000006"));
 }
 
+// The weights, not what each host calls the file.
+static void the_weights_of_a_file_are_shared(void **state)
+{
+    static const char *const names[] = {"model.init=here", "model.init=there", "model.init="};
+    static const uint64_t starts[] = {6, 6, 8};
+    struct gossip_greeting greetings[3];
+    struct base_reason why = {""};
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        struct node_config config;
+        greetings[i] = (struct gossip_greeting){.protocol = GOSSIP_PROTOCOL, .schema = 1, .parameters = 2};
+        configure(&config, &names[i], 1);
+        assert_int_equal(node_greeting_rules(&config, 0, starts[i], greetings[i].rules), BASE_OK);
+        node_schema_free(&node_config_schema, &config);
+    }
+    assert_int_equal(node_greeting_compare(&greetings[0], &greetings[1], &why), BASE_OK);
+    assert_int_equal(node_greeting_compare(&greetings[0], &greetings[2], &why), BASE_EMISMATCH);
+    assert_non_null(strstr(why.text, "its model.init: none, here it is 0000000000000006"));
+}
+
 static void what_each_may_have_as_it_likes(void **state)
 {
     static const char *const own[] = {
@@ -116,6 +136,7 @@ static void the_longest_rules_fit(void **state)
         "average.share_second_moment=1000000",
         "average.clip=1.500000000000001",
         "model.seed=9223372036854775807",
+        "model.init=weights",
         "data.seed=9223372036854775807",
         "topology.kind=hierarchical",
         "topology.seed=9223372036854775807",
@@ -125,7 +146,7 @@ static void the_longest_rules_fit(void **state)
     struct node_config config;
     (void)state;
     configure(&config, assignments, sizeof assignments / sizeof *assignments);
-    assert_int_equal(node_greeting_rules(&config, UINT64_MAX, greeting.rules), BASE_OK);
+    assert_int_equal(node_greeting_rules(&config, UINT64_MAX, UINT64_MAX, greeting.rules), BASE_OK);
     struct gossip_greeting other = greeting;
     struct base_reason why = {""};
     other.rules[strlen("train.steps: ")] = '8';
@@ -173,6 +194,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_all_must_share),
         cmocka_unit_test(the_graph_of_a_file_is_shared),
+        cmocka_unit_test(the_weights_of_a_file_are_shared),
         cmocka_unit_test(what_each_may_have_as_it_likes),
         cmocka_unit_test(the_longest_rules_fit),
         cmocka_unit_test(any_text_is_told),
