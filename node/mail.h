@@ -55,6 +55,9 @@ struct node_edge_status {
     struct gossip_id peer;
     int state; // enum gossip_edge_state
     uint64_t epoch, sequence, exchanges, boots, replays, busy, timeouts, mismatches, answer_median_ns;
+    uint64_t implausible; // messages refused because no honest member could have meant them
+    bool barred;          // for such a one: it is not met for a while
+    uint8_t standing;     // enum gossip_standing of the other end, as it told last
 };
 
 struct node_progress {

@@ -174,6 +174,10 @@ static json_t *edges_json(const struct node_status *s)
         json_object_set_new(row, "busy", count(e->busy));
         json_object_set_new(row, "timeouts", count(e->timeouts));
         json_object_set_new(row, "mismatches", count(e->mismatches));
+        json_object_set_new(row, "implausible", count(e->implausible));
+        json_object_set_new(row, "barred", json_boolean(e->barred));
+        json_object_set_new(row, "standing",
+                            json_string(gossip_standing_name((enum gossip_standing)e->standing)));
         json_object_set_new(row, "answer_ms",
                             number((double)e->answer_median_ns / (double)NODE_MILLISECOND_NS));
         json_array_append_new(list, row);
@@ -212,6 +216,8 @@ char *node_status_json(const struct node_status *s)
     json_object_set_new(root, "model", json_string(s->model));
     json_object_set_new(root, "consensus", number(s->totals.consensus));
     json_object_set_new(root, "exchanges", count(s->totals.exchanges));
+    json_object_set_new(root, "implausible", count(s->totals.implausible));
+    json_object_set_new(root, "standing", json_string(gossip_standing_name(s->totals.standing)));
     json_object_set_new(root, "bytes_sent", count(s->bytes_sent));
     json_object_set_new(root, "bytes_received", count(s->bytes_received));
     json_object_set_new(root, "uptime_s", number(seconds(s->started_ns, s->now_ns)));

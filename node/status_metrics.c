@@ -134,6 +134,18 @@ static double edge_mismatches(const struct node_status_edge *e)
 {
     return (double)e->edge.mismatches;
 }
+static double edge_implausible(const struct node_status_edge *e)
+{
+    return (double)e->edge.implausible;
+}
+static double edge_barred(const struct node_status_edge *e)
+{
+    return e->edge.barred;
+}
+static double edge_away(const struct node_status_edge *e)
+{
+    return e->edge.standing == GOSSIP_AWAY;
+}
 static double edge_answer(const struct node_status_edge *e)
 {
     return (double)e->edge.answer_median_ns / (double)NODE_SECOND_NS;
@@ -155,6 +167,10 @@ static const struct edge_metric edge_metrics[] = {
     {"edge_busy_total", "counter", "Exchanges that the peer put off.", edge_busy},
     {"edge_timeouts_total", "counter", "Exchanges without an answer in time.", edge_timeouts},
     {"edge_mismatches_total", "counter", "References that differed on the two ends.", edge_mismatches},
+    {"edge_implausible_total", "counter", "Messages refused because no honest peer could have meant them.",
+     edge_implausible},
+    {"edge_barred", "gauge", "1 while the peer is not met because of such a message.", edge_barred},
+    {"edge_away", "gauge", "1 while the peer says that it was away and is behind.", edge_away},
     {"edge_answer_seconds", "gauge", "Median time of the peer's answers.", edge_answer},
     {"edge_sent_bytes_total", "counter", "Bytes sent to the peer, framing included.", edge_sent},
     {"edge_received_bytes_total", "counter", "Bytes received from the peer, framing included.",
@@ -207,6 +223,10 @@ static void write_metrics(FILE *out, const struct node_status *s)
            "What the same exchanges would have sent as dense fp32.", (double)s->totals.dense_bytes_out);
     metric(out, "clipped_total", "counter", "Received forces that average.clip cut.",
            (double)s->totals.clipped);
+    metric(out, "implausible_total", "counter",
+           "Messages refused because no honest member could have meant them; their senders are not met for a "
+           "while.",
+           (double)s->totals.implausible);
     metric(out, "delay_timeouts_total", "counter",
            "Rounds that went on though a neighbour was more than average.max_delay behind.",
            (double)s->totals.waits);

@@ -299,6 +299,9 @@ static struct node_edge_status edge_status(const struct gossip_exchange *exchang
                                      .busy = info.busy,
                                      .timeouts = info.timeouts,
                                      .mismatches = info.mismatches,
+                                     .implausible = info.implausible,
+                                     .barred = info.barred,
+                                     .standing = info.standing,
                                      .answer_median_ns = info.answer_median_ns};
 }
 

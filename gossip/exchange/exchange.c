@@ -11,8 +11,12 @@ static enum base_error on_message(struct gossip_exchange *exchange, struct gossi
     if (!gossip_plausible_message(message))
         return gossip_plausible_refuse(exchange, edge);
     edge->silent = false;
-    if (message->kind == GOSSIP_XCHG || message->kind == GOSSIP_XACK)
+    if (message->kind == GOSSIP_HELLO)
+        edge->standing = (enum gossip_standing)message->as.hello.standing;
+    if (message->kind == GOSSIP_XCHG || message->kind == GOSSIP_XACK) {
+        edge->standing = (enum gossip_standing)message->as.exchange.standing;
         gossip_clocks_note(edge, &message->as.exchange);
+    }
     switch (message->kind) {
     case GOSSIP_HELLO:
         if (message->as.hello.resync_offset > exchange->options.parameters)

@@ -150,6 +150,7 @@ enum gossip_edge_state {
     GOSSIP_EDGE_IN_DOUBT, // an answer is missing; asked the peer
 };
 const char *gossip_edge_state_name(enum gossip_edge_state state);
+const char *gossip_standing_name(enum gossip_standing standing);
 
 struct gossip_edge_info {
     struct gossip_id peer;
@@ -158,6 +159,8 @@ struct gossip_edge_info {
     uint64_t resync_offset;          // elements that RESYNC has covered; all of them when LIVE
     uint64_t exchanges, resyncs, replays, discards, busy, timeouts, mismatches, implausible; // since start
     uint64_t answer_median_ns, deadline_ns;
+    bool barred;                         // what it sent was refused: it is not met for a while
+    enum gossip_standing standing;       // of the other end, as it told last
     const float *reference, *correction; // [d], borrowed until the next step; correction may be NULL
 };
 size_t gossip_exchange_edges(const struct gossip_exchange *exchange);

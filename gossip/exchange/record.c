@@ -30,6 +30,8 @@ void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t at
         .timeouts = edge->timeouts,
         .mismatches = edge->mismatches,
         .implausible = edge->implausible,
+        .barred = gossip_plausible_barred(edge),
+        .standing = edge->standing,
         .answer_median_ns = gossip_deadline_median(&edge->answers),
         .deadline_ns = gossip_edge_patience(exchange, edge),
         .reference = edge->reference,

@@ -2,6 +2,13 @@
 // a finished one is never moved, and who is behind is drawn to the others (gossip/README.md).
 #include "gossip/exchange/state.h"
 
+const char *gossip_standing_name(enum gossip_standing standing)
+{
+    static const char *const names[] = {"present", "away", "finished"};
+    BASE_ASSERT(standing <= GOSSIP_FINISHED);
+    return names[standing];
+}
+
 void gossip_exchange_standing(struct gossip_exchange *exchange, enum gossip_standing standing)
 {
     BASE_ASSERT(standing <= GOSSIP_FINISHED);

@@ -14,26 +14,27 @@
 struct gossip_edge {
     struct gossip_id peer;
     enum gossip_edge_state state;
-    bool linked;              // also while it is barred
-    uint64_t lost_ns;         // when its link broke while it was live; 0: never
-    bool silent;              // did not come to a round in time; skipped until it says something
-    bool told;                // has been told our clock
-    bool heard, late;         // `round` is known; it kept us waiting in vain and has not moved since
-    uint64_t round;           // the boundary that the peer has come to
-    uint64_t pace_ns;         // time of a local step of the peer; 0: not known
-    uint64_t epoch, sequence; // of the next exchange
-    uint64_t resync_offset;   // elements covered by BOOT; = parameters when live
-    uint64_t clock;           // latest round that met here
-    double progress;          // the exchange's, when our side of this edge's latest exchange was taken
-    double prepared;          // the same of the request or answer under way
-    uint64_t met;             // the exchange's rounds at the latest exchange
-    float since;              // step scale since the latest exchange, of the same
-    float absence;            // step scale of long absences whose drift is still under way
-    uint64_t missed;          // AWAY: rounds between the latest meeting and the first one since
-    uint64_t caught_up;       // AWAY: meetings since
-    bool peer_away;           // at the latest meeting
-    float *reference;         // [d] r, bit-identical on both ends
-    float *correction;        // [d] c, opposite on both ends; NULL without drift correction
+    bool linked;                   // also while it is barred
+    uint64_t lost_ns;              // when its link broke while it was live; 0: never
+    bool silent;                   // did not come to a round in time; skipped until it says something
+    bool told;                     // has been told our clock
+    bool heard, late;              // `round` is known; it kept us waiting in vain and has not moved since
+    uint64_t round;                // the boundary that the peer has come to
+    uint64_t pace_ns;              // time of a local step of the peer; 0: not known
+    uint64_t epoch, sequence;      // of the next exchange
+    uint64_t resync_offset;        // elements covered by BOOT; = parameters when live
+    uint64_t clock;                // latest round that met here
+    double progress;               // the exchange's, when our side of this edge's latest exchange was taken
+    double prepared;               // the same of the request or answer under way
+    uint64_t met;                  // the exchange's rounds at the latest exchange
+    float since;                   // step scale since the latest exchange, of the same
+    float absence;                 // step scale of long absences whose drift is still under way
+    uint64_t missed;               // AWAY: rounds between the latest meeting and the first one since
+    uint64_t caught_up;            // AWAY: meetings since
+    bool peer_away;                // at the latest meeting
+    enum gossip_standing standing; // of the other end, as it told last
+    float *reference;              // [d] r, bit-identical on both ends
+    float *correction;             // [d] c, opposite on both ends; NULL without drift correction
     uint64_t reference_hash;
     struct gossip_packet request;     // ours, not yet answered
     struct gossip_packet answer;      // ours to the latest request of the peer

@@ -74,7 +74,7 @@ static bool joins_training(struct gossip_life *life)
         return true;
     }
     if (!life->options.resumed || !known || life->census.busy == 0 || cluster.round < life->round ||
-        !life_is_far(life, life_gap(life, &cluster)))
+        !life_is_far(life, &cluster))
         return false;
     fetch_first(life, GOSSIP_LIFE_FAR_BEHIND, &cluster);
     return true;
@@ -139,14 +139,15 @@ static void go(struct gossip_life *life, bool joins)
     struct life_progress own = {life->round, life->step}, others;
     const bool known = joins ? life_cluster(life, 0, &others) : life_newest(life, &others);
     const bool behind = known && others.round > life->round;
-    const uint64_t gap = behind ? life_gap(life, &others) : 0;
+    const bool near = !behind || life_is_near(life_gap(life, &others)),
+               far = behind && life_is_far(life, &others);
 
     // Without edges there is nothing to be behind of; a new node that waited with the others was never away.
     if (life->options.local || !life->options.resumed)
         begin(life, &own, false);
-    else if (joins && life->census.busy == 0 && life_is_far(life, gap) && life_has_donor(life))
+    else if (joins && life->census.busy == 0 && far && life_has_donor(life))
         fetch_first(life, GOSSIP_LIFE_FAR_BEHIND, &others);
-    else if (joins ? life_is_near(gap) : !life_is_far(life, gap))
+    else if (joins ? near : !far)
         begin(life, &own, false);
     else
         begin(life, &others, true);

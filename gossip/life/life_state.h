@@ -114,9 +114,10 @@ bool life_cluster(struct gossip_life *life, uint64_t since_ns,
                   struct life_progress *progress);                          // those who train
 bool life_newest(struct gossip_life *life, struct life_progress *progress); // of all, where nobody trains
 uint64_t life_gap(const struct gossip_life *life, const struct life_progress *progress);
-bool life_is_near(uint64_t gap);                                // within what rounds do by themselves
-bool life_is_far(const struct gossip_life *life, uint64_t gap); // beyond its own model's use
-struct life_progress life_furthest(struct gossip_life *life);   // that a member may be; 0: not known
+bool life_is_near(uint64_t gap); // within what rounds do by themselves
+// Beyond its own model's use; or they have done all steps, so that nothing would draw it to them any more.
+bool life_is_far(const struct gossip_life *life, const struct life_progress *others);
+struct life_progress life_furthest(struct gossip_life *life); // that a member may be; 0: not known
 void life_tell_progress(struct gossip_life *life, const struct life_progress *progress, bool fetch,
                         bool away);
 

@@ -157,7 +157,8 @@ void life_catch_up(struct gossip_life *life)
     struct life_progress cluster;
 
     if (life->state != GOSSIP_LIFE_FETCHING && life_cluster(life, 0, &cluster) &&
-        cluster.round > life->round && !life_is_near(life_gap(life, &cluster)))
+        cluster.round > life->round && !life_is_near(life_gap(life, &cluster)) &&
+        !life_is_far(life, &cluster))
         life_tell_progress(life, &cluster, false, true);
 }
 
@@ -181,7 +182,7 @@ static void consider_away(struct gossip_life *life)
     if (life->census.training > 0 && life->eligible && life_cluster(life, life->words_ns, &cluster)) {
         const uint64_t gap = life_gap(life, &cluster);
         life->away_ns = 0;
-        if (life_is_far(life, gap) && (cluster.round > life->round || life->census.training > 1))
+        if (life_is_far(life, &cluster) && (cluster.round > life->round || life->census.training > 1))
             fetch_again(life, &cluster);
         else if (cluster.round > life->round && !life_is_near(gap))
             life_tell_progress(life, &cluster, false, true);

@@ -107,9 +107,12 @@ bool life_is_near(uint64_t gap)
     return gap <= LIFE_NEAR_ROUNDS;
 }
 
-bool life_is_far(const struct gossip_life *life, uint64_t gap)
+bool life_is_far(const struct gossip_life *life, const struct life_progress *others)
 {
-    return gap > life->options.reach && !life_is_near(gap);
+    const uint64_t gap = life_gap(life, others), steps = life->options.steps;
+    const bool ended = steps > 0 && others->step >= steps && life->step < steps;
+
+    return (ended || gap > life->options.reach) && !life_is_near(gap);
 }
 
 void life_tell_progress(struct gossip_life *life, const struct life_progress *progress, bool fetch, bool away)

@@ -201,6 +201,9 @@ static void test_absence_is_no_drift(void **state)
     change_model(net, 1);
     net_round_all(net, 21);
     assert_int_equal(net_edge(net, 0, 1, &info)->exchanges, 21);
+    assert_int_equal(info.standing, GOSSIP_AWAY); // as the other end told
+    assert_int_equal(net_edge(net, 1, 0, &info)->standing, GOSSIP_PRESENT);
+    (void)net_edge(net, 0, 1, &info);
     assert_memory_equal(info.correction, before, sizeof before);
     assert_true(net_references_match(net));
     net_destroy(net);

@@ -623,6 +623,35 @@ static void all_train_at(uint64_t own, uint64_t round)
         life_world_progress(&w, i, round);
 }
 
+// Who jumped to the last step with a model of long ago would have finished with it.
+static void who_comes_back_to_a_cluster_at_its_last_step_fetches(void **state)
+{
+    (void)state;
+    for (int killed = 0; killed < 2; killed++) {
+        life_world_init(&w);
+        w.options.resumed = killed;
+        w.options.round = killed ? 950 : 0;
+        w.options.step = 8 * w.options.round;
+        if (killed) {
+            life_world_begin(&w);
+            others(3, TRAINS);
+        } else {
+            life_world_train(&w);
+            all_train_at(950, 950);
+            life_world_look(&w);
+            w.now_ns += 10 * SECOND; // SIGSTOP
+            life_world_look(&w);
+        }
+        for (size_t i = 1; i <= 3; i++)
+            life_world_progress(&w, i, 1000); // within reach: 50 rounds
+        life_world_look(&w);
+        life_world_look(&w);
+        assert_true(w.learner_fetches);
+        assert_true(w.started_round < 1000);
+        life_world_end(&w);
+    }
+}
+
 static void a_process_that_stood_still_fetches_if_it_is_far_behind(void **state)
 {
     (void)state;
@@ -1140,6 +1169,7 @@ int main(void)
         RULE(it_waits_until_somebody_says_where_the_others_are),
         RULE(one_liar_does_not_move_the_clusters_round),
         RULE(when_all_were_restarted_the_newest_state_wins),
+        RULE(who_comes_back_to_a_cluster_at_its_last_step_fetches),
         RULE(a_process_that_stood_still_fetches_if_it_is_far_behind),
         RULE(who_stood_still_looks_around),
         RULE(a_model_that_is_fetched_again_waits_for_its_edges),

@@ -60,6 +60,9 @@ static int make_world(void **state)
                                                  .epoch = 1,
                                                  .sequence = 42,
                                                  .exchanges = 42,
+                                                 .implausible = 6,
+                                                 .barred = true,
+                                                 .standing = GOSSIP_AWAY,
                                                  .answer_median_ns = 1500000},
                                         .name = "two",
                                         .traffic = {.sent = 1000, .received = 2000}};
@@ -80,7 +83,7 @@ static int make_world(void **state)
                      .consensus = NAN,
                      .rate = 0.1,
                      .state = "training"},
-        .totals = {.exchanges = 42, .consensus = NAN},
+        .totals = {.exchanges = 42, .implausible = 8, .standing = GOSSIP_FINISHED, .consensus = NAN},
         .members = w->members,
         .n_members = 2,
         .membership = {.view_hash = 0xab, .alive = 1, .suspect = 1, .probes = 11},
@@ -158,6 +161,11 @@ static void json_has_every_key(void **state)
                                         "\"member\": \"two\"",
                                         "\"evidence\": true",
                                         "\"seq\": 42",
+                                        "\"implausible\": 8",
+                                        "\"standing\": \"finished\"",
+                                        "\"implausible\": 6",
+                                        "\"barred\": true",
+                                        "\"standing\": \"away\"",
                                         "\"epoch\": 1",
                                         "\"state\": \"live\"",
                                         "\"answer_ms\": 1.5",
@@ -195,6 +203,11 @@ static void metrics_keep_the_text_format(void **state)
     has(text, "p2pml_datagram_bytes_total{direction=\"received\"} 22\n");
     has(text, "p2pml_deaths_total 24\n");
     has(text, "p2pml_member_health 0\n");
+    has(text, "p2pml_implausible_total 8\n");
+    has(text, "p2pml_edge_implausible_total{peer=");
+    has(text, ",name=\"two\"} 6\n");
+    has(text, "p2pml_edge_barred{peer=");
+    has(text, "p2pml_edge_away{peer=");
     has(text, "p2pml_edge_exchanges_total{peer=\"02000000");
     has(text, ",name=\"two\"} 42\n");
     assert_null(strstr(text, "nan"));
