@@ -75,8 +75,8 @@ bool life_newest(struct gossip_life *life, struct life_progress *progress)
     return true;
 }
 
-// Nobody is so much further than what two members say (or the only one that does): a round that one member
-// alone tells is none that the cluster has come to.
+// Nobody is so much further than what two members say: a round that one member alone tells is none that the
+// cluster has come to. Of one or two the further one is believed: the other may have been away.
 #define AHEAD_TIMES  4u   // a host may be as much faster than all others
 #define AHEAD_ROUNDS 256u // as are done while a word is under way
 
@@ -89,9 +89,10 @@ struct life_progress life_furthest(struct gossip_life *life)
 {
     const uint64_t steps = life->options.steps, reach = life->options.reach;
     const size_t count = collect(life, GOSSIP_RECORD_TRAINING, 0);
-    const uint64_t own = count ? life->told[count - 1 - (count > 1)] : 0;
+    const bool known = 2 * count > life->census.claim;
+    const uint64_t own = known ? life->told[count - 1 - (count > 2)] : 0;
     const uint64_t most = own < ABSURD && reach < ABSURD ? AHEAD_TIMES * (own + reach) + AHEAD_ROUNDS : 0;
-    const uint64_t round = count && (most < steps || !steps) ? most : steps;
+    const uint64_t round = known && (most < steps || !steps) ? most : steps;
     const uint64_t step = times(round, life->options.local_steps);
 
     return (struct life_progress){round, step < steps || !steps ? step : steps};

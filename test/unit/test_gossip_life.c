@@ -1049,6 +1049,24 @@ static void of_whom_nothing_is_known_the_last_step_is_the_limit(void **state)
     assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ASK)->step, 8000);
 }
 
+// One of two that train has just come back and tells a round of long ago: which of them lies nobody knows.
+// What fewer than half of them say is nothing.
+static void of_two_the_further_one_is_believed(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_begin(&w);
+    others_train_and_are_linked(2);
+    life_world_progress(&w, 1, 16);
+    life_world_look(&w);
+    wants();
+    assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ASK)->round, 8000);
+    life_world_progress(&w, 2, 900);
+    life_world_tell(&w,
+                    (struct gossip_life_event){.kind = GOSSIP_LIFE_LINKED, .peer = w.member[1].record.id});
+    assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ASK)->round, 4 * (900 + 100) + 256);
+}
+
 // -- one stop
 
 static void stopping(size_t member, uint64_t round)
@@ -1190,6 +1208,7 @@ int main(void)
         RULE(who_has_no_model_and_is_given_none_ends),
         RULE(donors_may_tell_what_the_cluster_may_have_come_to),
         RULE(of_whom_nothing_is_known_the_last_step_is_the_limit),
+        RULE(of_two_the_further_one_is_believed),
         RULE(a_stop_in_lock_step_is_announced),
         RULE(who_is_told_later_stops_where_the_others_do),
         RULE(a_round_that_has_passed_is_no_place_to_stop),
