@@ -58,7 +58,9 @@ find_missing() {
     need pkg-config have pkg-config
     need libevent-dev library libevent
     need libjansson-dev library jansson
+    need libjpeg-dev library libjpeg
     need libopenblas-dev library openblas
+    need libpng-dev library libpng
     need libsodium-dev library libsodium
     need libyaml-dev library yaml-0.1
     need zlib1g-dev library zlib

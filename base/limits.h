@@ -15,6 +15,12 @@
 #define LIMIT_BATCH             65536u       // examples of one step
 #define LIMIT_FILTERS           4u           // in front of the codec, one after another
 #define LIMIT_TEXT_LINE_BYTES   (1u << 20)   // one line of a text data file
+#define LIMIT_DATA_FILE_BYTES   (1ull << 33) // one data file, unpacked
+#define LIMIT_COLUMNS           65536u       // of a table
+#define LIMIT_CATEGORIES        4096u        // different words in one column of a table
+#define LIMIT_IMAGE_FILE_BYTES  (64u << 20)  // one PNG or JPEG file
+#define LIMIT_IMAGE_SIDE        16384u       // pixels of one side of an image
+#define LIMIT_IMAGE_PIXELS      (1u << 26)   // of one image
 
 #define LIMIT_RECORD_BYTES         65535u // one sealed record on a stream, tag included (Noise section 3)
 #define LIMIT_HANDSHAKE_BYTES      256u   // one handshake message: all that a stranger may send
@@ -22,7 +28,7 @@
 #define LIMIT_HALF_OPEN            64u           // accepted connections not in use yet
 #define LIMIT_HALF_OPEN_ADDRESS    16u           // the same from one address
 #define LIMIT_MESSAGE_HEADER_BYTES 1024u         // msgpack header of one message
-#define LIMIT_RULES_BYTES          768u  // of a greeting: settings that all nodes share, terminating zero included
+#define LIMIT_RULES_BYTES          768u // of a greeting: settings that all nodes share, terminating zero included
 #define LIMIT_PROMPT_BYTES         17408u // a message that overtakes larger ones: LIMIT_GOSSIP_BYTES and a header
 #define LIMIT_RESYNC_BLOCK         65536u // elements of one RESYNC block (256 KiB as fp32)
 #define LIMIT_REKEY_RECORDS        65536u // records under one key (Noise section 11.3)

@@ -38,6 +38,8 @@ p2pml_package(SODIUM   libsodium         libsodium-dev)
 p2pml_package(EVENT    libevent          libevent-dev)
 p2pml_package(YAML     yaml-0.1          libyaml-dev)
 p2pml_package(JANSSON  jansson           libjansson-dev)
+p2pml_package(PNG      libpng            libpng-dev)
+p2pml_package(JPEG     libjpeg           libjpeg-dev)
 p2pml_package(OPENBLAS openblas          libopenblas-dev)
 
 # msgpack-c changed both its module and its package name in version 6.

@@ -38,7 +38,11 @@ static bool parse(int argc, char **argv, struct wanted *wanted)
 
 static int print(const struct lab_measured *measured, bool json)
 {
-    if (json)
+    if (measured->regression)
+        printf(json ? "{\"r2\": %.17g, \"rmse\": %.17g, \"examples\": %zu}\n"
+                    : "R2        %.4f\nRMSE      %.4g\nexamples  %zu\n",
+               measured->accuracy, measured->rmse, measured->examples);
+    else if (json)
         printf("{\"accuracy\": %.17g, \"loss\": %.17g, \"examples\": %zu}\n", measured->accuracy,
                measured->loss, measured->examples);
     else

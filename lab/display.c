@@ -58,7 +58,7 @@ static void draw_table(struct lab_display *display, const struct lab_progress *n
     const struct winsize size = size_of(display);
     size_t room = size.ws_row > 4 ? size.ws_row - 3u : 1, shown = count > room ? room - 1 : count;
     move_up(display);
-    lab_progress_heading(line);
+    lab_progress_heading(count > 0 && nodes[0].row.regression, line);
     draw(display, line, &size);
     for (size_t i = 0; i < shown; i++) {
         lab_progress_row(&nodes[i], line);

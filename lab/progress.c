@@ -27,6 +27,11 @@ void lab_print_percent(double fraction, char text[LAB_NUMBER_BYTES])
         snprintf(text, LAB_NUMBER_BYTES, "%.2f%%", 100 * fraction);
 }
 
+void lab_print_accuracy(double value, bool regression, char text[LAB_NUMBER_BYTES])
+{
+    (regression ? lab_print_real : lab_print_percent)(value, text);
+}
+
 // Four digits that count, also for a loss of 1e-6 or 1e9.
 void lab_print_real(double value, char text[LAB_NUMBER_BYTES])
 {
@@ -51,10 +56,10 @@ void lab_print_bytes(uint64_t bytes, char text[LAB_NUMBER_BYTES])
     snprintf(text, LAB_NUMBER_BYTES, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
 }
 
-void lab_progress_heading(char line[LAB_LINE_BYTES])
+void lab_progress_heading(bool regression, char line[LAB_LINE_BYTES])
 {
     snprintf(line, LAB_LINE_BYTES, "%-8s %9s %11s %10s %9s %10s %11s  %s", "node", "round", "step", "loss",
-             "accuracy", "consensus", "kB sent", "state");
+             regression ? "R2" : "accuracy", "consensus", "kB sent", "state");
 }
 
 struct words {
@@ -70,7 +75,7 @@ static struct words to_words(const struct lab_progress *progress)
     lab_print_count(progress->row.round, words.round);
     lab_print_count(progress->row.step, words.step);
     lab_print_real(progress->row.loss, words.loss);
-    lab_print_percent(progress->row.accuracy, words.accuracy);
+    lab_print_accuracy(progress->row.accuracy, progress->row.regression, words.accuracy);
     lab_print_real(progress->row.consensus, words.consensus);
     lab_print_count(progress->row.bytes_sent / KILOBYTE, words.sent);
     return words;
@@ -90,7 +95,8 @@ void lab_progress_plain(const struct lab_progress *progress, double seconds, cha
         snprintf(line, LAB_LINE_BYTES, "%6.1f s  %s  %s", seconds, progress->name, progress->state);
     else
         snprintf(line, LAB_LINE_BYTES,
-                 "%6.1f s  %s  round %s  step %s  loss %s  accuracy %s  consensus %s  %s kB sent  %s",
-                 seconds, progress->name, words.round, words.step, words.loss, words.accuracy,
-                 words.consensus, words.sent, progress->state);
+                 "%6.1f s  %s  round %s  step %s  loss %s  %s %s  consensus %s  %s kB sent  %s", seconds,
+                 progress->name, words.round, words.step, words.loss,
+                 progress->row.regression ? "R2" : "accuracy", words.accuracy, words.consensus, words.sent,
+                 progress->state);
 }

@@ -125,6 +125,12 @@ static const struct node_key keys[] = {
 
     CHOICE("model.kind", model.kind, "mlp", "softmax|mlp",
            "Softmax regression, or a multi-layer perceptron with ReLU."),
+    CHOICE("model.loss", model.loss, "cross-entropy", "cross-entropy|mse|mae",
+           "cross-entropy: the target is a class. mse, mae: it is one number or several, of which the mean "
+           "squared or "
+           "absolute error falls (regression, told as R2 and RMSE; with data.kind csv or npy; model.kind "
+           "softmax is "
+           "then linear)."),
     {"model.hidden", NODE_KEY_INTEGERS, offsetof(struct node_config, model.hidden), "[256]", 1, WIDEST, NULL,
      "Units of each hidden layer of the mlp, from the input on."},
     TEXT("model.init", model.init, "",
@@ -136,23 +142,63 @@ static const struct node_key keys[] = {
     INTEGER("model.seed", model.seed, "1", 0, ANY,
             "Seed of the first weights. Must be the same on all nodes: they start from the same model."),
 
-    CHOICE("data.kind", data.kind, "digits", "digits|idx|libsvm",
+    CHOICE("data.kind", data.kind, "digits", "digits|idx|libsvm|csv|npy|images",
            "digits: handwritten-looking digits drawn by the program, which need no file. idx: MNIST's file "
            "format, plain or "
-           "gzip. libsvm: text with a label and index:value pairs a line."),
+           "gzip. libsvm: text with a label and index:value pairs a line. csv: a table of numbers and words, "
+           "plain or gzip. npy: arrays of NumPy, .npy or .npz. images: PNG and JPEG files, a folder a class. "
+           "'p2pml data info FILE' tells what a file is."),
     TEXT("data.train_images", data.train_images, "", "idx: file of the training images."),
-    TEXT("data.train_labels", data.train_labels, "", "idx: file of the training labels."),
+    TEXT("data.train_labels", data.train_labels, "",
+         "idx: file of the training labels. npy: file of the array y, where data.train_file is that of x."),
     TEXT("data.test_images", data.test_images, "",
          "idx: file of the test images; may be that of the training images, with another data.test_first."),
-    TEXT("data.test_labels", data.test_labels, "", "idx: file of the test labels."),
-    TEXT("data.train_file", data.train_file, "", "libsvm: file of the training examples."),
-    TEXT("data.test_file", data.test_file, "", "libsvm: file of the test examples."),
+    TEXT("data.test_labels", data.test_labels, "", "idx: file of the test labels; npy: of y."),
+    TEXT("data.train_file", data.train_file, "",
+         "libsvm, csv: file of the training examples. npy: .npz with the arrays x and y, or .npy of x. "
+         "images: "
+         "folder of folders, one a class."),
+    TEXT("data.test_file", data.test_file, "",
+         "The same of the test examples. Empty with csv, npy and images: data.test_part of the training "
+         "examples."),
+    REAL("data.test_part", data.test_part, "0.2", 0.001, 0.9,
+         "csv, npy, images: without data.test_file, so much of the examples, drawn by data.seed, is there to "
+         "test "
+         "on and not trained on."),
+    CHOICE("data.header", data.header, "auto", "auto|yes|no",
+           "csv: whether the first line names the columns. auto: yes if none of its fields is a number."),
+    TEXT("data.delimiter", data.delimiter, ",", "csv: the one character between columns, or: tab, space."),
+    {"data.target", NODE_KEY_TEXTS, offsetof(struct node_config, data.target), "[]", 0, 0, NULL,
+     "csv: the column that is to be told from the others, by name or counted from 1. Several for a "
+     "regression. []: "
+     "the last one."},
+    {"data.categorical", NODE_KEY_TEXTS, offsetof(struct node_config, data.categorical), "[]", 0, 0, NULL,
+     "csv: columns of numbers that are categories, such as a code. Columns of words always are; each word "
+     "becomes a "
+     "feature that is 0 or 1."},
+    {"data.ignore", NODE_KEY_TEXTS, offsetof(struct node_config, data.ignore), "[]", 0, 0, NULL,
+     "csv: columns to leave out, such as the number of the row."},
+    TEXT(
+        "data.image_size", data.image_size, "",
+        "images: WIDTHxHEIGHT in pixels that all are brought to, as 28x28; each new pixel is the mean of the "
+        "area that it covers. Empty: all files are of one size."),
+    CHOICE("data.image_colour", data.image_colour, "auto", "auto|grey|rgb",
+           "images: one or three numbers a pixel. auto: as the first file, and all must be alike."),
+    CHOICE("data.scale", data.scale, "none", "none|standard|minmax",
+           "standard: each feature gets mean 0 and deviation 1 over the training examples; minmax: 0 to 1. "
+           "Targets "
+           "of a regression, too. Categories stay. The same on all nodes: nodes whose files differ need "
+           "data.scale_from."),
+    TEXT("data.scale_from", data.scale_from, "",
+         "File that 'p2pml data info --stats' wrote: columns, categories, classes and statistics as there, "
+         "for "
+         "nodes that have files of their own; the same on all nodes. Empty: from the training examples."),
     INTEGER("data.features", data.features, "0", 0, 16777216,
             "libsvm: number of features, which is the highest index in the files; must be given. The other "
             "kinds bring "
             "their own."),
     INTEGER("data.classes", data.classes, "10", 2, LIMIT_CLASSES,
-            "idx and libsvm: number of different labels. digits has 10."),
+            "idx and libsvm: number of different labels. digits has 10, the others count themselves."),
     INTEGER("data.train_first", data.train_first, "0", 0, COUNT, "First training example, counted from 0."),
     INTEGER("data.train_count", data.train_count, "0", 0, COUNT,
             "Number of training examples, of all nodes together. 0: all up to the end of the file; 8000 with "

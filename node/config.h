@@ -6,7 +6,15 @@
 #include "node/schema.h"
 
 enum node_model { NODE_MODEL_SOFTMAX, NODE_MODEL_MLP };
-enum node_data { NODE_DATA_DIGITS, NODE_DATA_IDX, NODE_DATA_LIBSVM };
+enum node_loss { NODE_LOSS_CROSS_ENTROPY, NODE_LOSS_MSE, NODE_LOSS_MAE }; // as enum train_loss
+enum node_data {
+    NODE_DATA_DIGITS,
+    NODE_DATA_IDX,
+    NODE_DATA_LIBSVM,
+    NODE_DATA_CSV, // this and the following tell their classes themselves
+    NODE_DATA_NPY,
+    NODE_DATA_IMAGES,
+};
 enum node_partition { NODE_PARTITION_IID, NODE_PARTITION_DIRICHLET };
 enum node_optimizer { NODE_OPTIMIZER_SGD, NODE_OPTIMIZER_ADAMW };
 enum node_mode { NODE_MODE_SYNC, NODE_MODE_ASYNC, NODE_MODE_BOUNDED };
@@ -49,6 +57,7 @@ struct node_config {
     struct node_texts peers; // host:port
     struct {                 // model.*
         int kind;            // enum node_model
+        int loss;            // enum node_loss
         struct node_integers hidden;
         char *init; // file of the first weights; "": from `seed`
         uint64_t seed;
@@ -56,7 +65,15 @@ struct node_config {
     struct {                                                           // data.*
         int kind;                                                      // enum node_data
         char *train_images, *train_labels, *test_images, *test_labels; // idx
-        char *train_file, *test_file;                                  // libsvm
+        char *train_file, *test_file;                                  // libsvm, csv, npy; images: folders
+        double test_part; // csv, npy, images without test_file: so much of the examples
+        int header;       // csv: enum train_header
+        char *delimiter;  // csv: one character, or "tab"
+        struct node_texts target, categorical, ignore; // csv: columns
+        char *image_size;                              // images: "WIDTHxHEIGHT"; "": of the first one
+        int image_colour;                              // images: 0 as the first one, 1 grey, 2 rgb
+        int scale;                                     // enum train_scale
+        char *scale_from;                              // file of p2pml data info --stats; "": none
         uint64_t features, classes;
         uint64_t train_first, train_count, test_first, test_count; // what 0 means: node_config_data_ranges
         int partition;                                             // enum node_partition
@@ -162,6 +179,14 @@ struct node_data_ranges {
     uint64_t train_first, train_count, test_first, test_count;
 };
 void node_config_data_ranges(const struct node_config *config, struct node_data_ranges *ranges);
+
+// The kinds of data that find their classes and features themselves, and split off their test examples.
+bool node_config_finds_classes(const struct node_config *config);
+// The character that data.delimiter stands for.
+char node_config_delimiter(const struct node_config *config);
+// data.image_size: both 0 for the size of the first image. Never fails after node_config_check.
+enum base_error node_config_image_size(const struct node_config *config, size_t *width, size_t *height,
+                                       struct base_reason *why) BASE_CHECK;
 
 // train.schedule as the trainer takes it. Never fails after node_config_check.
 struct train_schedule;

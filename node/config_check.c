@@ -10,11 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DIGITS_TRAIN    8000u
-#define DIGITS_TEST     2000u
-#define DIGITS_FEATURES 784u
-#define DIGITS_CLASSES  10u
-
 enum base_error node_config_at(const struct node_config *config, const char *key, struct base_reason *why,
                                enum base_error error)
 {
@@ -189,112 +184,6 @@ static enum base_error check_peers(const struct node_config *config, struct base
     return BASE_OK;
 }
 
-void node_config_data_ranges(const struct node_config *config, struct node_data_ranges *ranges)
-{
-    ranges->train_first = config->data.train_first;
-    ranges->train_count = config->data.train_count;
-    ranges->test_first = config->data.test_first;
-    ranges->test_count = config->data.test_count;
-    if (config->data.kind != NODE_DATA_DIGITS)
-        return;
-    if (!ranges->train_count)
-        ranges->train_count = DIGITS_TRAIN;
-    if (!ranges->test_count)
-        ranges->test_count = DIGITS_TEST;
-    if (!ranges->test_first)
-        ranges->test_first = ranges->train_first + ranges->train_count;
-}
-
-// `trains`: the training examples, too.
-static enum base_error check_data_files(const struct node_config *config, bool trains,
-                                        struct base_reason *why)
-{
-    const struct {
-        int kind;
-        bool trains;
-        const char *key, *path, *what;
-    } files[] = {
-        {NODE_DATA_IDX, true, "data.train_images", config->data.train_images, "the training images"},
-        {NODE_DATA_IDX, true, "data.train_labels", config->data.train_labels, "the training labels"},
-        {NODE_DATA_IDX, false, "data.test_images", config->data.test_images, "the test images"},
-        {NODE_DATA_IDX, false, "data.test_labels", config->data.test_labels, "the test labels"},
-        {NODE_DATA_LIBSVM, true, "data.train_file", config->data.train_file, "the training examples"},
-        {NODE_DATA_LIBSVM, false, "data.test_file", config->data.test_file, "the test examples"},
-    };
-    enum base_error error = BASE_OK;
-    for (size_t i = 0; i < sizeof files / sizeof *files && !error; i++)
-        if (files[i].trains && !trains)
-            continue;
-        else if (files[i].kind == config->data.kind)
-            error = node_config_check_file(config, files[i].key, files[i].path, files[i].what, why);
-        else
-            node_config_warn_unused(config, files[i].key,
-                                    files[i].kind == NODE_DATA_IDX ? "data.kind is idx"
-                                                                   : "data.kind is libsvm");
-    return error;
-}
-
-static void warn_overlap(const struct node_config *config)
-{
-    struct node_data_ranges ranges;
-    bool same = config->data.kind == NODE_DATA_DIGITS ||
-                (config->data.kind == NODE_DATA_IDX &&
-                 strcmp(config->data.train_images, config->data.test_images) == 0) ||
-                (config->data.kind == NODE_DATA_LIBSVM &&
-                 strcmp(config->data.train_file, config->data.test_file) == 0);
-    node_config_data_ranges(config, &ranges);
-    uint64_t train_end = ranges.train_count ? ranges.train_first + ranges.train_count : UINT64_MAX;
-    uint64_t test_end = ranges.test_count ? ranges.test_first + ranges.test_count : UINT64_MAX;
-    if (same && ranges.train_first < test_end && ranges.test_first < train_end)
-        node_config_say(BASE_LOG_WARN, config, "data.test_first",
-                        "test and training examples overlap: the measured accuracy will "
-                        "be too good");
-}
-
-static enum base_error check_examples(const struct node_config *config, bool trains, struct base_reason *why)
-{
-    enum base_error error = check_data_files(config, trains, why);
-    if (!error && config->data.kind == NODE_DATA_LIBSVM && !config->data.features)
-        error = node_config_at(
-            config, "data.features", why,
-            base_fail(why, BASE_EINVAL, "found 0, expected the number of features of the libsvm files"));
-    return error;
-}
-
-enum base_error node_config_check_tests(const struct node_config *config, struct base_reason *why)
-{
-    return check_examples(config, false, why);
-}
-
-static enum base_error check_data(const struct node_config *config, struct base_reason *why)
-{
-    struct node_data_ranges ranges;
-    enum base_error error = check_examples(config, true, why);
-    if (error)
-        return error;
-    if (config->data.kind != NODE_DATA_LIBSVM)
-        node_config_warn_unused(config, "data.features", "data.kind is libsvm");
-    if (config->data.kind == NODE_DATA_DIGITS && config->data.classes != DIGITS_CLASSES)
-        node_config_say(BASE_LOG_WARN, config, "data.classes", "has no effect here, digits have 10 classes");
-    if (config->data.shard >= config->data.shards)
-        return node_config_at(config, "data.shard", why,
-                              base_fail(why, BASE_EINVAL,
-                                        "found %" PRIu64 ", expected less than data.shards, which is %" PRIu64
-                                        ": shards are counted from 0",
-                                        config->data.shard, config->data.shards));
-    node_config_data_ranges(config, &ranges);
-    if (ranges.train_count && ranges.train_count < config->data.shards)
-        return node_config_at(config, "data.shards", why,
-                              base_fail(why, BASE_EINVAL,
-                                        "found %" PRIu64
-                                        ", expected at most the number of training examples, %" PRIu64,
-                                        config->data.shards, ranges.train_count));
-    if (config->data.partition != NODE_PARTITION_DIRICHLET)
-        node_config_warn_unused(config, "data.alpha", "data.partition is dirichlet");
-    warn_overlap(config);
-    return BASE_OK;
-}
-
 static enum base_error check_model(const struct node_config *config, struct base_reason *why)
 {
     const struct node_integers *hidden = &config->model.hidden;
@@ -318,15 +207,17 @@ static enum base_error check_model(const struct node_config *config, struct base
         return node_config_at(config, "model.hidden", why,
                               base_fail(why, BASE_ELIMIT, "found %zu layers, expected at most %u",
                                         hidden->count, LIMIT_LAYERS));
-    // Widths are at most 65,536 and layers 32, so the sum cannot overflow. idx brings its inputs later: at
-    // least one.
+    // Widths are at most 65,536 and layers 32, so the sum cannot overflow. Files bring their inputs later,
+    // and some their classes: at least one.
     bool digits = config->data.kind == NODE_DATA_DIGITS;
-    uint64_t inputs = digits                  ? DIGITS_FEATURES
+    uint64_t inputs = digits                  ? NODE_DIGITS_FEATURES
                       : config->data.features ? config->data.features
                                               : 1,
              parameters = 0;
+    uint64_t last = digits                              ? NODE_DIGITS_CLASSES
+                    : node_config_finds_classes(config) ? 1
+                                                        : config->data.classes;
     for (size_t i = 0; i <= hidden->count; i++) {
-        uint64_t last = digits ? DIGITS_CLASSES : config->data.classes;
         uint64_t outputs = i < hidden->count ? hidden->items[i] : last;
         parameters += (inputs + 1) * outputs;
         inputs = outputs;
@@ -346,7 +237,7 @@ enum base_error node_config_check(const struct node_config *config, struct base_
         check_addresses,
         check_secrets,
         check_peers,
-        check_data,
+        node_config_check_data,
         check_model,
         node_config_check_train,
         node_config_check_average,

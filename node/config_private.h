@@ -5,6 +5,9 @@
 #include "base/log.h"
 #include "node/config.h"
 
+#define NODE_DIGITS_FEATURES 784u
+#define NODE_DIGITS_CLASSES  10u
+
 // `node_config_at(config, "a.b", why, base_fail(why, ...))`: puts origin and key before the reason.
 enum base_error node_config_at(const struct node_config *config, const char *key, struct base_reason *why,
                                enum base_error error);
@@ -16,6 +19,7 @@ void node_config_warn_unused(const struct node_config *config, const char *key, 
 // A file that can be read; `what` is what it holds, in words.
 enum base_error node_config_check_file(const struct node_config *config, const char *key, const char *path,
                                        const char *what, struct base_reason *why) BASE_CHECK;
+enum base_error node_config_check_data(const struct node_config *config, struct base_reason *why) BASE_CHECK;
 enum base_error node_config_check_method(const struct node_config *config,
                                          struct base_reason *why) BASE_CHECK;
 enum base_error node_config_check_topology(const struct node_config *config,

@@ -7,6 +7,8 @@
 #include "node/config.h"
 #include "train/dataset.h"
 
+struct train_meaning;
+
 #define NODE_DATA_ALL SIZE_MAX // instead of a shard: the training examples of all shards
 
 // `test` may be NULL. On error both are as they were. The configuration has passed node_config_check.
@@ -34,5 +36,17 @@ enum base_error node_data_take(const struct train_dataset *all, const uint32_t *
 // the examples over the mean of the living. The nodes average their models node by node, and the mean of all
 // examples is only met when a node counts as much as it has examples.
 double node_data_weight(const struct node_config *config, const struct train_dataset *data, size_t living);
+
+// What 'p2pml data info --stats' writes and data.scale_from names: columns, categories, classes, statistics,
+// as JSON. Reading: BASE_EFORMAT, BASE_ELIMIT, BASE_ENOTFOUND with the file and what was expected.
+enum base_error node_data_meaning_write(const char *path, const struct train_meaning *meaning,
+                                        struct base_reason *why) BASE_CHECK;
+enum base_error node_data_meaning_read(const char *path, struct train_meaning **meaning,
+                                       struct base_reason *why) BASE_CHECK;
+
+// Tells people in the log what is likely to go wrong with these examples of `shard` (or NODE_DATA_ALL):
+// features of very different size, classes that are missing.
+void node_data_advise(const struct node_config *config, size_t shard, const struct train_dataset *train,
+                      const struct train_dataset *test);
 
 #endif

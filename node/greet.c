@@ -2,6 +2,7 @@
 #include "base/hash.h"
 #include "gossip/links/links.h"
 #include "topology/topology.h"
+#include "train/meaning.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,6 +123,24 @@ static enum base_error tell_rule(const char *ours, const char *theirs, struct ba
                      (int)length_of(theirs), theirs, (int)length_of(ours), ours);
 }
 
+void node_greeting_data(const struct train_meaning *meaning, char *model, size_t capacity)
+{
+    const size_t used = strlen(model);
+    if (meaning && used < capacity)
+        snprintf(model + used, capacity - used, ", data %08" PRIx32,
+                 (uint32_t)(train_meaning_digest(meaning) >> 32));
+}
+
+// Both describe the same model up to its data.
+static bool differ_in_data(const struct gossip_greeting *ours, const struct gossip_greeting *theirs)
+{
+    const char *a = strstr(ours->model, ", data "), *b = strstr(theirs->model, ", data ");
+    const size_t bytes = a ? (size_t)(a - ours->model) : strlen(ours->model);
+    return ours->parameters == theirs->parameters && (a || b) &&
+           bytes == (b ? (size_t)(b - theirs->model) : strlen(theirs->model)) &&
+           memcmp(ours->model, theirs->model, bytes) == 0;
+}
+
 enum base_error node_greeting_compare(const struct gossip_greeting *ours,
                                       const struct gossip_greeting *theirs, struct base_reason *why)
 {
@@ -132,6 +151,13 @@ enum base_error node_greeting_compare(const struct gossip_greeting *ours,
                          " (version %s); run the same version on both",
                          theirs->protocol, theirs->version, ours->protocol, ours->version);
     case GOSSIP_CLOSE_OTHER_MODEL:
+        if (differ_in_data(ours, theirs))
+            return base_fail(
+                why, BASE_EMISMATCH,
+                "its data mean something else: %s there, %s here; columns, categories, classes and the "
+                "statistics of data.scale must be the same on all nodes: write them once with 'p2pml data "
+                "info FILE --stats STATS', copy STATS to every node and name it in data.scale_from",
+                theirs->model, ours->model);
         return base_fail(why, BASE_EMISMATCH,
                          "it trains another model: %s (%" PRIu64 " parameters) there, %s (%" PRIu64
                          " parameters) here; make model.* and the shape of the data the same",

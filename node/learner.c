@@ -13,25 +13,22 @@
 #define LEARNER_NICE   5
 #define SHARDS_WAIT_NS NODE_SECOND_NS // at the end, for a load that still goes on
 
-struct measured {
-    double loss, accuracy;
-};
-
-static struct measured evaluate(struct node_learner *l)
+static struct train_score evaluate(struct node_learner *l)
 {
-    struct measured m = {NAN, NAN};
+    struct train_score m = {NAN, NAN, NAN};
     if (!l->options.test || l->options.test->examples == 0)
         return m;
     size_t bytes = l->learner.parameters * sizeof(float);
     const struct kernels *kernels = train_model_kernels(l->options.model);
     train_trainer_fetch(l->options.trainee->trainer);
     kernels->upload(l->device_scratch, l->vectors.model, bytes);
-    train_model_evaluate(l->options.model, l->device_scratch, l->options.test, &m.loss, &m.accuracy);
+    train_model_evaluate(l->options.model, l->device_scratch, l->options.test, &m);
     l->accuracy = m.accuracy;
+    l->rmse = m.rmse;
     return m;
 }
 
-static void write_row(struct node_learner *l, struct measured measured, const char *state)
+static void write_row(struct node_learner *l, struct train_score measured, const char *state)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -46,6 +43,8 @@ static void write_row(struct node_learner *l, struct measured measured, const ch
         .dense_bytes = l->totals.dense_bytes_out,
         .loss = l->options.trainee->loss,
         .accuracy = measured.accuracy,
+        .regression = l->regression,
+        .rmse = measured.rmse,
         .test_loss = measured.loss,
         .consensus = l->totals.consensus,
         .rate = l->options.trainee->rate,
@@ -66,7 +65,7 @@ static void tell_rollback(const struct node_learner *l)
 
 static void end_round(struct node_learner *l)
 {
-    struct measured measured = {NAN, NAN};
+    struct train_score measured = {NAN, NAN, NAN};
     uint64_t every = l->options.config->train.eval_rounds;
     l->round_is_over = false;
     if (l->rounds.unusable_in_row > 0)
@@ -122,11 +121,15 @@ static int finish(struct node_learner *l, int status)
 {
     if (!l->rounds.complete)
         return status;
-    struct measured measured = evaluate(l);
+    struct train_score measured = evaluate(l);
     write_row(l, measured, l->rounds.orders.stop ? "stopped" : "finished");
     node_learner_tell(l, l->state, true);
-    base_log(BASE_LOG_INFO, "result", "step %" PRIu64 ", loss %.4f, test accuracy %.2f%%", l->rounds.step,
-             l->options.trainee->loss, 100 * measured.accuracy);
+    if (l->regression)
+        base_log(BASE_LOG_INFO, "result", "step %" PRIu64 ", loss %.4f, test R2 %.4f, RMSE %.4g",
+                 l->rounds.step, l->options.trainee->loss, measured.accuracy, measured.rmse);
+    else
+        base_log(BASE_LOG_INFO, "result", "step %" PRIu64 ", loss %.4f, test accuracy %.2f%%", l->rounds.step,
+                 l->options.trainee->loss, 100 * measured.accuracy);
     if (l->rounds.unusable_in_row >= GOSSIP_ROUNDS_UNUSABLE_MAX)
         base_log(BASE_LOG_ERROR, "rollback",
                  "the model was not finite %u rounds in a row; this node ends. --resume goes on from the "
@@ -204,7 +207,8 @@ static void begin(struct node_learner *l)
     rounds.local_steps = config->average.local_steps;
     rounds.steps = config->train.steps;
     l->pace = 1;
-    l->accuracy = l->totals.consensus = NAN;
+    l->regression = train_model_spec(l->options.model)->loss != TRAIN_CROSS_ENTROPY;
+    l->accuracy = l->rmse = l->totals.consensus = NAN;
     l->learner = node_built_in_learner(l->options.trainee);
     l->learner.begin(l->learner.owner, 0, &l->vectors);
     gossip_rounds_init(&l->rounds, &rounds);

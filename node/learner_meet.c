@@ -33,6 +33,8 @@ void node_learner_tell(struct node_learner *l, const char *state, bool always)
                                             .exchanges = l->totals.exchanges,
                                             .loss = l->options.trainee->loss,
                                             .accuracy = l->accuracy,
+                                            .rmse = l->rmse,
+                                            .regression = l->regression,
                                             .consensus = l->totals.consensus,
                                             .rate = train_trainer_rate(l->options.trainee->trainer),
                                             .rollbacks = l->rounds.unusable_rounds,

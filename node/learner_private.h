@@ -16,8 +16,10 @@ struct node_learner {
     uint64_t progress_ns, checkpoint_ns;
     const char *state; // as last told
     double accuracy;   // latest measured
-    double pace;       // of this node's steps over the median of its neighbours'
-    uint64_t step_ns;  // of one step, as the learner said
+    double rmse;       // of a regression, likewise
+    bool regression;
+    double pace;      // of this node's steps over the median of its neighbours'
+    uint64_t step_ns; // of one step, as the learner said
     struct gossip_exchange_totals totals;
     struct node_shards *shards; // NULL: nothing is ever taken over
     bool round_is_over;         // its row is to be written

@@ -358,7 +358,7 @@ enum base_error node_loop_create(const struct node_loop_options *options, struct
     loop->options = *options;
     loop->started_ns = node_clock_ns();
     loop->progress = (struct node_progress){
-        .loss = NAN, .accuracy = NAN, .consensus = NAN, .rate = NAN, .state = "waiting"};
+        .loss = NAN, .accuracy = NAN, .rmse = NAN, .consensus = NAN, .rate = NAN, .state = "waiting"};
     loop->totals.consensus = NAN;
     loop->port = node_gate_port(ports.peers);
     loop->http_port = ports.http >= 0 ? node_gate_port(ports.http) : 0;

@@ -62,7 +62,10 @@ struct node_edge_status {
 
 struct node_progress {
     uint64_t round, step, exchanges;
-    double loss, accuracy, consensus; // NAN: not measured; accuracy is the latest measured
+    double loss, accuracy,
+        consensus; // NAN: not measured; accuracy is the latest measured; R2 of a regression
+    double rmse;   // of a regression, likewise
+    bool regression;
     double rate;
     uint64_t rollbacks;        // rounds so far whose model was not finite: the published one came back
     unsigned rollbacks_in_row; // the latest of them

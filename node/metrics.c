@@ -101,12 +101,15 @@ static char *row_line(const struct node_metrics *metrics, const struct node_metr
     json_t *object = json_object();
     if (object && put_real(object, "time", row->time) && put(object, "node", json_string(metrics->node)) &&
         put_integer(object, "round", row->round) && put_integer(object, "step", row->step) &&
-        put_real(object, "loss", row->loss) && put_real(object, "accuracy", row->accuracy) &&
+        put_real(object, "loss", row->loss) &&
+        put_real(object, "accuracy", row->regression ? (double)NAN : row->accuracy) &&
         put_real(object, "test_loss", row->test_loss) && put_integer(object, "bytes_sent", row->bytes_sent) &&
         put_integer(object, "bytes_received", row->bytes_received) &&
         put_integer(object, "exchanges", row->exchanges) && put_real(object, "consensus", row->consensus) &&
         put_real(object, "rate", row->rate) && put_integer(object, "delta_bytes", row->delta_bytes) &&
-        put_integer(object, "dense_bytes", row->dense_bytes) && put(object, "state", json_string(row->state)))
+        put_integer(object, "dense_bytes", row->dense_bytes) &&
+        put(object, "state", json_string(row->state)) &&
+        (!row->regression || (put_real(object, "r2", row->accuracy) && put_real(object, "rmse", row->rmse))))
         text = json_dumps(object, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(15));
     json_decref(object);
     if (text && asprintf(&line, "%s\n", text) < 0)

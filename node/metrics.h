@@ -4,6 +4,7 @@
 #define NODE_METRICS_H
 
 #include "base/error.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 struct node_metrics;
@@ -13,6 +14,8 @@ struct node_metrics_row {
     uint64_t round, step, bytes_sent, bytes_received, exchanges;
     uint64_t delta_bytes, dense_bytes; // packets sent, and what they would have been as dense fp32
     double loss, accuracy, test_loss, consensus, rate; // NAN becomes null
+    bool regression; // accuracy is R2: written as "r2", with "rmse" beside it, and "accuracy" null
+    double rmse;
     const char *state;
 };
 

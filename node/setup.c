@@ -282,7 +282,9 @@ static enum base_error make_greeting(struct node_setup *s, const char *version)
     snprintf(g->version, sizeof g->version, "%s", version);
     snprintf(g->name, sizeof g->name, "%s", s->name);
     train_model_describe(s->model, g->model, sizeof g->model);
-    g->schema = train_model_schema(s->model);
+    node_greeting_data(s->train.meaning, g->model, sizeof g->model);
+    // Nodes whose numbers mean something else train another model.
+    g->schema = train_model_schema(s->model) ^ train_meaning_digest(s->train.meaning);
     g->parameters = d;
     g->life = s->life;
     s->message_limit = largest_message(d);
@@ -339,6 +341,7 @@ static enum base_error make_all(struct node_setup *s, const char *version, bool 
         return base_fail(why, code, "out of memory");
     base_log(BASE_LOG_INFO, "model", "%s, %zu parameters", s->greeting.model,
              train_model_parameters(s->model));
+    node_data_advise(s->config, s->config->data.shard, &s->train, &s->test);
     base_log(BASE_LOG_INFO, "data", "%zu examples to train on, shard %llu of %llu; %zu to test on",
              s->train.examples, (unsigned long long)s->config->data.shard,
              (unsigned long long)s->config->data.shards, s->test.examples);

@@ -16,7 +16,8 @@ static struct train_model_spec spec_of(const struct node_config *config, const s
 {
     struct train_model_spec spec = {.kind = config->model.kind == NODE_MODEL_MLP ? TRAIN_MLP : TRAIN_SOFTMAX,
                                     .inputs = data->features,
-                                    .classes = data->classes};
+                                    .classes = data->outputs > 0 ? data->outputs : data->classes,
+                                    .loss = (enum train_loss)config->model.loss};
     if (spec.kind == TRAIN_MLP) {
         BASE_ASSERT(config->model.hidden.count <= LIMIT_LAYERS);
         spec.n_hidden = config->model.hidden.count;

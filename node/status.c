@@ -208,7 +208,12 @@ char *node_status_json(const struct node_status *s)
     json_object_set_new(root, "round", count(s->progress.round));
     json_object_set_new(root, "step", count(s->progress.step));
     json_object_set_new(root, "loss", number(s->progress.loss));
-    json_object_set_new(root, "accuracy", number(s->progress.accuracy));
+    const bool regression = s->progress.regression;
+    json_object_set_new(root, "accuracy", number(regression ? (double)NAN : s->progress.accuracy));
+    if (regression) {
+        json_object_set_new(root, "r2", number(s->progress.accuracy));
+        json_object_set_new(root, "rmse", number(s->progress.rmse));
+    }
     json_object_set_new(root, "rate", number(s->progress.rate));
     json_object_set_new(root, "rollbacks", count(s->progress.rollbacks));
     json_object_set_new(root, "rollbacks_in_row", count(s->progress.rollbacks_in_row));

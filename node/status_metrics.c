@@ -207,8 +207,15 @@ static void write_metrics(FILE *out, const struct node_status *s)
            (double)s->progress.step);
     metric(out, "training_loss", "gauge", "Mean training loss of the latest round, natural logarithm.",
            s->progress.loss);
-    metric(out, "test_accuracy_ratio", "gauge", "Latest measured accuracy on the test set, 0 to 1.",
-           s->progress.accuracy);
+    if (!s->progress.regression) {
+        metric(out, "test_accuracy_ratio", "gauge", "Latest measured accuracy on the test set, 0 to 1.",
+               s->progress.accuracy);
+    } else {
+        metric(out, "test_r2", "gauge",
+               "Part of the variance of the test targets that is explained, up to 1.", s->progress.accuracy);
+        metric(out, "test_rmse", "gauge",
+               "Root of the mean squared error on the test set, in units of the target.", s->progress.rmse);
+    }
     metric(out, "learning_rate", "gauge", "Learning rate of the next step.", s->progress.rate);
     metric(out, "rollbacks_total", "counter",
            "Rounds whose loss or model was not finite: the last published model came back.",

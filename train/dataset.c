@@ -33,35 +33,71 @@ void train_dataset_destroy(struct train_dataset *data)
 {
     release_values(data->x, data->mapped_bytes);
     free(data->labels);
+    free(data->targets);
+    train_meaning_release(data->meaning);
     *data = (struct train_dataset){0};
 }
 
-enum base_error train_dataset_allocate(size_t examples, size_t features, size_t classes,
-                                       struct train_dataset *data, struct base_reason *why)
+static enum base_error check_size(size_t examples, size_t features, size_t outputs, struct base_reason *why)
 {
     if (examples == 0 || features == 0)
         return base_fail(why, BASE_EINVAL,
                          "a data set of %zu examples with %zu features has nothing to train on", examples,
                          features);
-    if (examples > UINT32_MAX || features > LIMIT_DATASET_VALUES / examples)
+    if (examples > UINT32_MAX || features > LIMIT_DATASET_VALUES / examples ||
+        outputs > LIMIT_DATASET_VALUES / examples)
         return base_fail(
             why, BASE_ELIMIT,
             "%zu examples with %zu features are over the limit of %llu values in memory: take fewer "
             "examples",
-            examples, features, LIMIT_DATASET_VALUES);
+            examples, outputs > features ? outputs : features, LIMIT_DATASET_VALUES);
+    return BASE_OK;
+}
+
+// Either classes or outputs is 0.
+static enum base_error allocate(size_t examples, size_t features, size_t classes, size_t outputs,
+                                struct train_dataset *data, struct base_reason *why)
+{
+    enum base_error error = check_size(examples, features, outputs, why);
+    if (error != BASE_OK)
+        return error;
     size_t bytes = examples * features * sizeof(float);
     bytes = (bytes + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
     size_t mapped_bytes;
     float *x = allocate_values(bytes, &mapped_bytes);
-    uint32_t *labels = calloc(examples, sizeof *labels);
-    if (x == NULL || labels == NULL) {
+    uint32_t *labels = outputs > 0 ? NULL : calloc(examples, sizeof *labels);
+    float *targets = outputs > 0 ? calloc(examples * outputs, sizeof *targets) : NULL;
+    if (x == NULL || (labels == NULL && targets == NULL)) {
         release_values(x, mapped_bytes);
         free(labels);
+        free(targets);
         return base_fail(why, BASE_ENOMEM, "no memory for %zu examples with %zu features (%zu MiB)", examples,
                          features, bytes >> 20);
     }
-    *data = (struct train_dataset){examples, features, classes, x, labels, examples, mapped_bytes, 1.0f, 0};
+    *data = (struct train_dataset){.examples = examples,
+                                   .features = features,
+                                   .classes = classes,
+                                   .x = x,
+                                   .labels = labels,
+                                   .whole = examples,
+                                   .mapped_bytes = mapped_bytes,
+                                   .outputs = outputs,
+                                   .targets = targets,
+                                   .input_divisor = 1.0f};
     return BASE_OK;
+}
+
+enum base_error train_dataset_allocate(size_t examples, size_t features, size_t classes,
+                                       struct train_dataset *data, struct base_reason *why)
+{
+    return allocate(examples, features, classes, 0, data, why);
+}
+
+enum base_error train_dataset_allocate_targets(size_t examples, size_t features, size_t outputs,
+                                               struct train_dataset *data, struct base_reason *why)
+{
+    BASE_ASSERT(outputs > 0);
+    return allocate(examples, features, 0, outputs, data, why);
 }
 
 enum base_error train_dataset_range(const char *name, size_t examples, size_t first, size_t count,
@@ -81,14 +117,19 @@ enum base_error train_dataset_subset(const struct train_dataset *data, const uin
         if (rows[i] >= data->examples)
             return BASE_EINVAL;
     struct train_dataset copy;
-    enum base_error error = train_dataset_allocate(count, data->features, data->classes, &copy, NULL);
+    enum base_error error = allocate(count, data->features, data->classes, data->outputs, &copy, NULL);
     if (error != BASE_OK)
         return error;
     for (size_t i = 0; i < count; i++) {
         memcpy(copy.x + i * data->features, data->x + rows[i] * data->features,
                data->features * sizeof(float));
-        copy.labels[i] = data->labels[rows[i]];
+        if (data->outputs > 0)
+            memcpy(copy.targets + i * data->outputs, data->targets + rows[i] * data->outputs,
+                   data->outputs * sizeof(float));
+        else
+            copy.labels[i] = data->labels[rows[i]];
     }
+    copy.meaning = train_meaning_share(data->meaning);
     copy.whole = data->whole;
     copy.input_divisor = data->input_divisor;
     copy.first_label = data->first_label;

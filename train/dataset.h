@@ -4,6 +4,7 @@
 #define TRAIN_DATASET_H
 
 #include "base/error.h"
+#include "train/meaning.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,13 +12,16 @@
 struct train_dataset {
     size_t examples, features, classes;
     float *x;            // [examples, features], 64-byte aligned
-    uint32_t *labels;    // [examples], each < classes
+    uint32_t *labels;    // [examples], each < classes; NULL of a regression, where classes is 0
     size_t whole;        // examples of the set that this one was cut from; = examples where nothing was cut
     size_t mapped_bytes; // of x where it is a mapping of its own; 0: malloc'ed
     // How the file says it, so that a model can be used on more of its kind: a number there over
     // input_divisor is the one in x; label first_label there is class 0, and -1 there are -1 and +1.
     float input_divisor;
     int32_t first_label;
+    size_t outputs;                // of a regression, else 0
+    float *targets;                // [examples, outputs] of a regression, else NULL
+    struct train_meaning *meaning; // shared; NULL: numbers as they are, classes from 0
 };
 void train_dataset_destroy(struct train_dataset *data); // leaves {0}
 
@@ -42,7 +46,11 @@ enum base_error train_dataset_load_libsvm(const char *path, size_t features, siz
 enum base_error train_dataset_make_digits(uint64_t seed, uint64_t first, size_t count,
                                           struct train_dataset *data, struct base_reason *why) BASE_CHECK;
 
-// A copy of the rows rows[0..count-1].
+// Holds first and count against the `examples` that `name` has. *taken: how many that is. BASE_EINVAL.
+enum base_error train_dataset_range(const char *name, size_t examples, size_t first, size_t count,
+                                    size_t *taken, struct base_reason *why) BASE_CHECK;
+
+// A copy of the rows rows[0..count-1]; its meaning is shared.
 enum base_error train_dataset_subset(const struct train_dataset *data, const uint32_t *rows, size_t count,
                                      struct train_dataset *subset) BASE_CHECK;
 

@@ -22,12 +22,16 @@ enum base_error train_feed_create(const struct kernels *kernels, const struct tr
     struct train_feed made = {.kernels = kernels, .data = data, .batch = batch, .seed = seed, .epoch = epoch};
     const size_t x_bytes = batch * data->features * sizeof(float), label_bytes = batch * sizeof(uint32_t);
     made.input.x = kernels->alloc(x_bytes);
-    made.input.labels = kernels->alloc(label_bytes);
     made.stage.x = kernels->shares_host ? made.input.x : malloc(x_bytes);
-    made.stage.labels = kernels->shares_host ? made.input.labels : malloc(label_bytes);
+    if (data->outputs > 0) {
+        made.targets = malloc(batch * data->outputs * sizeof *made.targets);
+    } else {
+        made.input.labels = kernels->alloc(label_bytes);
+        made.stage.labels = kernels->shares_host ? made.input.labels : malloc(label_bytes);
+    }
     made.order = malloc(data->examples * sizeof *made.order);
-    if (made.input.x == NULL || made.input.labels == NULL || made.stage.x == NULL ||
-        made.stage.labels == NULL || made.order == NULL) {
+    if (made.input.x == NULL || made.stage.x == NULL || made.order == NULL ||
+        (made.targets == NULL && (made.input.labels == NULL || made.stage.labels == NULL))) {
         train_feed_destroy(&made);
         return BASE_ENOMEM;
     }
@@ -46,6 +50,7 @@ void train_feed_destroy(struct train_feed *feed)
         feed->kernels->release(feed->input.x);
         feed->kernels->release(feed->input.labels);
     }
+    free(feed->targets);
     free(feed->order);
     *feed = (struct train_feed){0};
 }
@@ -60,10 +65,17 @@ void train_feed_next(struct train_feed *feed)
         const size_t row = feed->order[feed->position++];
         memcpy(feed->stage.x + i * data->features, data->x + row * data->features,
                data->features * sizeof *data->x);
-        feed->stage.labels[i] = data->labels[row];
+        if (feed->targets != NULL) {
+            memcpy(feed->targets + i * data->outputs, data->targets + row * data->outputs,
+                   data->outputs * sizeof *data->targets);
+        } else {
+            feed->stage.labels[i] = data->labels[row];
+        }
     }
     if (feed->input.x != feed->stage.x) {
         feed->kernels->upload(feed->input.x, feed->stage.x, feed->batch * data->features * sizeof *data->x);
+    }
+    if (feed->input.labels != feed->stage.labels) {
         feed->kernels->upload(feed->input.labels, feed->stage.labels, feed->batch * sizeof *data->labels);
     }
 }

@@ -12,7 +12,7 @@
 
 struct train_batch {
     float *x;         // [batch, features]
-    uint32_t *labels; // [batch]
+    uint32_t *labels; // [batch]; NULL of a regression
 };
 
 struct train_feed {
@@ -21,6 +21,7 @@ struct train_feed {
     size_t batch;                     // examples of a step
     uint64_t seed, epoch, position;   // `position` examples of the epoch are used up
     struct train_batch stage, input; // in host memory, and in the kernels': one and the same where they share
+    float *targets;                  // [batch, outputs] in host memory, of a regression; else NULL
     uint32_t *order;                 // [examples]: shuffle of this epoch
 };
 

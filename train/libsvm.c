@@ -3,19 +3,17 @@
 // wrong.
 #include "base/file.h"
 #include "base/limits.h"
+#include "train/decimal.h"
 #include "train/loaders.h"
-#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FILE_LIMIT       (2 * (size_t)LIMIT_DATASET_VALUES)
-#define TOKEN_SHOWN      32u // characters of an offending token in a message
-#define LABEL_DIGITS     6u  // LIMIT_CLASSES has five
-#define INDEX_DIGITS     10u // LIMIT_DATASET_VALUES has ten
-#define MANTISSA_DIGITS  18u // as many as a uint64 holds for sure
-#define EXPONENT_LARGEST 9999
+#define FILE_LIMIT   (2 * (size_t)LIMIT_DATASET_VALUES)
+#define TOKEN_SHOWN  32u // characters of an offending token in a message
+#define LABEL_DIGITS 6u  // LIMIT_CLASSES has five
+#define INDEX_DIGITS 10u // LIMIT_DATASET_VALUES has ten
 
 struct token {
     const char *at, *end;
@@ -56,11 +54,6 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 // The next run of characters that are not blank; empty at the end of the line.
 static struct token next_token(struct line *line)
 {
@@ -81,7 +74,7 @@ static bool parse_digits(struct token token, size_t most, size_t *value)
     if (length == 0 || length > most)
         return false;
     for (const char *at = token.at; at < token.end; at++) {
-        if (!is_digit(*at))
+        if (*at < '0' || *at > '9')
             return false;
         sum = 10 * sum + (size_t)(*at - '0');
     }
@@ -102,88 +95,6 @@ static enum base_error parse_label(const struct line *line, struct token token, 
                          line->name, line->number, show(token).text);
     *label = negative ? -(int32_t)value : (int32_t)value;
     return BASE_OK;
-}
-
-// 10^exponent by repeated squaring, in an order that never changes: the same double everywhere.
-static double power_of_ten(int exponent)
-{
-    double power = 1, base = 10;
-    for (int left = exponent; left > 0; left >>= 1) {
-        if (left & 1)
-            power *= base;
-        base *= base;
-    }
-    return power;
-}
-
-static double scale(uint64_t mantissa, int exponent)
-{
-    double value = (double)mantissa;
-    if (mantissa == 0)
-        return 0;
-    if (exponent > 400)
-        return (double)INFINITY;
-    if (exponent >= 0)
-        return value * power_of_ten(exponent);
-    if (exponent < -400)
-        return 0;
-    if (exponent < -200) // 10^308 is the largest that a double holds
-        return value / power_of_ten(200) / power_of_ten(-exponent - 200);
-    return value / power_of_ten(-exponent);
-}
-
-struct decimal {
-    uint64_t mantissa;
-    size_t digits, kept; // seen at all; in the mantissa without leading zeros
-    int exponent;
-};
-
-// Digits up to the first other character. `after_point`: each makes the value ten times smaller.
-static const char *read_digits(const char *at, const char *end, bool after_point, struct decimal *decimal)
-{
-    for (; at < end && is_digit(*at); at++) {
-        decimal->digits++;
-        bool keeps = decimal->kept < MANTISSA_DIGITS;
-        if (keeps) {
-            decimal->mantissa = 10 * decimal->mantissa + (uint64_t)(*at - '0');
-            decimal->kept += decimal->mantissa != 0;
-        }
-        decimal->exponent += (keeps ? 0 : 1) - (after_point ? 1 : 0);
-    }
-    return at;
-}
-
-// [+-]digits[.digits][e[+-]digits], with a digit before or after the point. No locale, no "nan", "inf" or
-// hexadecimal. Within one unit in the last place of a float, and the same bits on every machine. Overflow is
-// infinity.
-static bool parse_decimal(struct token token, float *value)
-{
-    const char *at = token.at, *end = token.end;
-    bool negative = at < end && *at == '-';
-    at += at < end && (*at == '-' || *at == '+');
-    struct decimal decimal = {0};
-    at = read_digits(at, end, false, &decimal);
-    if (at < end && *at == '.')
-        at = read_digits(at + 1, end, true, &decimal);
-    if (decimal.digits == 0)
-        return false;
-    if (at < end && (*at == 'e' || *at == 'E')) {
-        bool small = ++at < end && *at == '-';
-        at += at < end && (*at == '-' || *at == '+');
-        if (at == end)
-            return false;
-        int exponent = 0;
-        for (; at < end && is_digit(*at); at++)
-            exponent = exponent < EXPONENT_LARGEST ? 10 * exponent + (*at - '0') : exponent;
-        decimal.exponent += small ? -exponent : exponent;
-    }
-    if (at != end)
-        return false;
-    double found = scale(decimal.mantissa, decimal.exponent);
-    *value = found > (double)FLT_MAX ? INFINITY : (float)found;
-    if (negative)
-        *value = -*value;
-    return true;
 }
 
 static enum base_error parse_index(const struct line *line, struct token token, size_t features, size_t last,
@@ -221,7 +132,7 @@ static enum base_error parse_pair(const struct line *line, struct token token, s
     if (error != BASE_OK)
         return error;
     float parsed;
-    if (!parse_decimal(number, &parsed))
+    if (!train_decimal_parse(number.at, number.end, &parsed))
         return base_fail(why, BASE_EFORMAT,
                          "%s:%zu: value \"%s\" of index %zu is not a finite decimal number", line->name,
                          line->number, show(number).text, found);

@@ -16,9 +16,10 @@
 enum base_error train_dataset_allocate(size_t examples, size_t features, size_t classes,
                                        struct train_dataset *data, struct base_reason *why) BASE_CHECK;
 
-// Holds first and count against the `examples` that `name` has. *taken: how many that is. BASE_EINVAL.
-enum base_error train_dataset_range(const char *name, size_t examples, size_t first, size_t count,
-                                    size_t *taken, struct base_reason *why) BASE_CHECK;
+// The same for a regression: zeroed targets instead of labels. outputs > 0.
+enum base_error train_dataset_allocate_targets(size_t examples, size_t features, size_t outputs,
+                                               struct train_dataset *data,
+                                               struct base_reason *why) BASE_CHECK;
 
 // A file's bytes, borrowed, and the name that messages call it by.
 struct train_bytes {
@@ -35,5 +36,14 @@ enum base_error train_idx_parse(const struct train_bytes *images, const struct t
 enum base_error train_libsvm_parse(const struct train_bytes *text, size_t features, size_t classes,
                                    size_t first, size_t count, struct train_dataset *data,
                                    struct base_reason *why) BASE_CHECK;
+
+// `y` NULL: `x` is a .npz.
+enum base_error train_npy_parse(const struct train_bytes *x, const struct train_bytes *y, bool regression,
+                                struct train_meaning *like, struct train_dataset *data,
+                                struct base_reason *why) BASE_CHECK;
+
+struct train_table_options;
+enum base_error train_csv_parse(const struct train_bytes *text, const struct train_table_options *options,
+                                struct train_dataset *data, struct base_reason *why) BASE_CHECK;
 
 #endif

@@ -1,11 +1,12 @@
 // The multilayer perceptron: z_l = a_(l-1) W_l + b_l, a_l = max(z_l, 0), cross entropy over the last z.
-// Softmax regression is the case of one layer. Tensors lie in the flat vector in the order W_0, b_0, W_1,
-// b_1, ...
+// Softmax regression is the case of one layer; a regression has its error in the place of the cross entropy.
+// Tensors lie in the flat vector in the order W_0, b_0, W_1, b_1, ...
 #include "train/model.h"
 
 #include "base/hash.h"
 #include "base/rng.h"
 #include "train/dataset.h"
+#include "train/regress.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -28,6 +29,7 @@ struct train_model {
     float *delta[2];             // [max_batch, widest hidden layer]: gradients of hidden layers, in turns
     float *input;                // [max_batch, inputs], only where the kernels' memory is not the host's
     uint32_t *labels;            // [max_batch], likewise
+    float *outputs;              // [max_batch, classes] in host memory, of a regression only
 };
 
 static void add_tensor(struct train_model *model, size_t layer, const char *what, size_t rows, size_t cols)
@@ -75,6 +77,10 @@ static bool alloc_workspace(struct train_model *model)
         model->input = k->alloc(model->max_batch * model->spec.inputs * sizeof(float));
         model->labels = k->alloc(model->max_batch * sizeof(uint32_t));
         complete = complete && model->input != NULL && model->labels != NULL;
+    }
+    if (model->spec.loss != TRAIN_CROSS_ENTROPY) {
+        model->outputs = malloc(model->max_batch * model->spec.classes * sizeof(float));
+        complete = complete && model->outputs != NULL;
     }
     return complete;
 }
@@ -124,6 +130,7 @@ void train_model_destroy(struct train_model *model)
     k->release(model->delta[1]);
     k->release(model->input);
     k->release(model->labels);
+    free(model->outputs);
     free(model);
 }
 
@@ -170,7 +177,8 @@ uint64_t train_model_schema(const struct train_model *model)
         hash = base_hash_bytes(hash, tensor->name, strlen(tensor->name));
         hash = chain(chain(chain(hash, tensor->shape[0]), tensor->shape[1]), tensor->offset);
     }
-    return hash;
+    // A regression is another model than a classifier of the same shape, whose fingerprint stays what it was.
+    return model->spec.loss == TRAIN_CROSS_ENTROPY ? hash : chain(hash, (uint64_t)model->spec.loss);
 }
 
 void train_model_describe(const struct train_model *model, char *text, size_t capacity)
@@ -259,39 +267,91 @@ void train_model_logits(struct train_model *model, const float *parameters, cons
     k->download(logits, model->activation[model->n_layers - 1], rows * model->spec.classes * sizeof *logits);
 }
 
-static void evaluate_batch(struct train_model *model, const float *parameters,
-                           const struct train_dataset *data, size_t first, size_t rows,
-                           struct kernels_loss *loss)
+void train_model_gradient_regression(struct train_model *model, const float *parameters, const float *x,
+                                     const float *targets, size_t rows, float weight, float *gradient,
+                                     struct kernels_loss *loss)
+{
+    const struct kernels *k = model->kernels;
+    float *device = model->activation[model->n_layers - 1];
+    const size_t bytes = rows * model->spec.classes * sizeof *device;
+    BASE_ASSERT(rows > 0 && rows <= model->max_batch && model->outputs != NULL);
+    forward(model, parameters, x, rows);
+    k->download(model->outputs, device, bytes);
+    train_regress_loss(model->spec.loss, rows, model->spec.classes, model->outputs, targets,
+                       weight / (float)rows, loss);
+    k->upload(device, model->outputs, bytes);
+    backward(model, parameters, x, rows, gradient);
+}
+
+// The last activation, in the kernels' memory, of the rows from `first` on.
+static float *answer(struct train_model *model, const float *parameters, const struct train_dataset *data,
+                     size_t first, size_t rows)
 {
     const struct kernels *k = model->kernels;
     const float *x = data->x + first * data->features;
-    const uint32_t *labels = data->labels + first;
     if (!k->shares_host) {
         k->upload(model->input, x, rows * data->features * sizeof *x);
-        k->upload(model->labels, labels, rows * sizeof *labels);
         x = model->input;
-        labels = model->labels;
     }
     forward(model, parameters, x, rows);
-    k->softmax_cross_entropy(rows, model->spec.classes, model->activation[model->n_layers - 1], labels, 1.0f,
-                             loss);
+    return model->activation[model->n_layers - 1];
+}
+
+static void evaluate_classes(struct train_model *model, const float *parameters,
+                             const struct train_dataset *data, size_t first, size_t rows,
+                             struct kernels_loss *loss)
+{
+    const struct kernels *k = model->kernels;
+    const uint32_t *labels = data->labels + first;
+    if (!k->shares_host) {
+        k->upload(model->labels, labels, rows * sizeof *labels);
+        labels = model->labels;
+    }
+    float *logits = answer(model, parameters, data, first, rows);
+    k->softmax_cross_entropy(rows, model->spec.classes, logits, labels, 1.0f, loss);
     k->wait();
 }
 
-void train_model_evaluate(struct train_model *model, const float *parameters,
-                          const struct train_dataset *data, double *loss, double *accuracy)
+static void evaluate_targets(struct train_model *model, const float *parameters,
+                             const struct train_dataset *data, size_t first, size_t rows,
+                             struct train_regress_sums *sums, struct kernels_loss *loss)
 {
-    BASE_ASSERT(data->features == model->spec.inputs && data->classes <= model->spec.classes);
+    const float *targets = data->targets + first * data->outputs;
+    const float *device = answer(model, parameters, data, first, rows);
+    model->kernels->wait();
+    model->kernels->download(model->outputs, device, rows * data->outputs * sizeof *device);
+    train_regress_add(sums, rows, model->outputs, targets);
+    train_regress_loss(model->spec.loss, rows, data->outputs, model->outputs, targets, 1.0f, loss);
+}
+
+void train_model_evaluate(struct train_model *model, const float *parameters,
+                          const struct train_dataset *data, struct train_score *score)
+{
+    const bool regression = model->spec.loss != TRAIN_CROSS_ENTROPY;
+    struct train_regress_sums sums = {0};
     double loss_sum = 0.0;
     size_t correct = 0;
+    BASE_ASSERT(data->features == model->spec.inputs && data->classes <= model->spec.classes);
+    BASE_ASSERT(!regression || data->outputs == model->spec.classes);
+    *score = (struct train_score){NAN, NAN, NAN};
+    if (regression && !train_regress_begin(data->outputs, &sums)) {
+        return; // not measured
+    }
     for (size_t first = 0; first < data->examples; first += model->max_batch) {
         const size_t left = data->examples - first, rows = left < model->max_batch ? left : model->max_batch;
         struct kernels_loss batch;
-        evaluate_batch(model, parameters, data, first, rows, &batch);
+        if (regression) {
+            evaluate_targets(model, parameters, data, first, rows, &sums, &batch);
+        } else {
+            evaluate_classes(model, parameters, data, first, rows, &batch);
+        }
         loss_sum += batch.loss_sum;
         correct += batch.correct;
     }
     const double examples = data->examples > 0 ? (double)data->examples : 1.0;
-    *loss = loss_sum / examples;
-    *accuracy = (double)correct / examples;
+    score->loss = loss_sum / examples;
+    score->accuracy = (double)correct / examples;
+    if (regression) {
+        train_regress_end(&sums, data, &score->accuracy, &score->rmse);
+    }
 }

@@ -10,12 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum train_model_kind { TRAIN_SOFTMAX, TRAIN_MLP };
+enum train_model_kind { TRAIN_SOFTMAX, TRAIN_MLP }; // of a regression, the first is the linear one
+enum train_loss { TRAIN_CROSS_ENTROPY, TRAIN_MSE, TRAIN_MAE };
 
 struct train_model_spec {
     enum train_model_kind kind;
-    size_t inputs, classes;
+    size_t inputs, classes;                // classes: of a regression, its outputs
     size_t hidden[LIMIT_LAYERS], n_hidden; // MLP only; ReLU between layers
+    enum train_loss loss;
 };
 
 // BASE_EINVAL with the reason for shapes that can't be (no classes, an MLP without hidden layers, over
@@ -46,16 +48,16 @@ const struct kernels *train_model_kernels(const struct train_model *model);
 size_t train_model_parameters(const struct train_model *model);
 size_t train_model_max_batch(const struct train_model *model);
 const struct train_tensor *train_model_tensors(const struct train_model *model, size_t *count);
-uint64_t train_model_schema(const struct train_model *model); // fingerprint of kind, names, shapes, offsets
+uint64_t train_model_schema(const struct train_model *model); // fingerprint of kind, loss and tensors
 void train_model_describe(const struct train_model *model, char *text,
                           size_t capacity); // train_spec_describe
 
 // He-normal weights (He et al. 2015), zero biases, into host memory; the same for a seed on every machine.
 void train_model_initialise(const struct train_model *model, uint64_t seed, float *parameters);
 
-// One batch: x [rows, inputs], labels [rows] < classes, rows <= max_batch; x, labels, parameters and gradient
-// in the kernels' memory. gradient [parameters] becomes `weight` times the mean over rows of
-// d loss / d parameters; *loss is without the weight.
+// One batch of a cross entropy: x [rows, inputs], labels [rows] < classes, rows <= max_batch; x, labels,
+// parameters and gradient in the kernels' memory. gradient [parameters] becomes `weight` times the mean over
+// rows of d loss / d parameters; *loss is without the weight.
 void train_model_gradient(struct train_model *model, const float *parameters, const float *x,
                           const uint32_t *labels, size_t rows, float weight, float *gradient,
                           struct kernels_loss *loss);
@@ -65,9 +67,19 @@ void train_model_gradient(struct train_model *model, const float *parameters, co
 void train_model_logits(struct train_model *model, const float *parameters, const float *x, size_t rows,
                         float *logits);
 
+// The same of a regression: targets [rows, classes] in host memory.
+void train_model_gradient_regression(struct train_model *model, const float *parameters, const float *x,
+                                     const float *targets, size_t rows, float weight, float *gradient,
+                                     struct kernels_loss *loss);
+
+struct train_score {
+    double loss;     // mean over the examples
+    double accuracy; // part that is right; of a regression R2, the part of the variance that is explained
+    double rmse;     // of a regression, in units of its targets before scaling; else NAN
+};
 struct train_dataset;
-// Mean loss and accuracy over a whole data set, in batches of max_batch; parameters in the kernels' memory.
+// Over a whole data set, in batches of max_batch; parameters in the kernels' memory.
 void train_model_evaluate(struct train_model *model, const float *parameters,
-                          const struct train_dataset *data, double *loss, double *accuracy);
+                          const struct train_dataset *data, struct train_score *score);
 
 #endif

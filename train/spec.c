@@ -25,10 +25,16 @@ size_t train_spec_parameters(const struct train_model_spec *spec)
 
 void train_spec_describe(const struct train_model_spec *spec, char *text, size_t capacity)
 {
-    int used = snprintf(text, capacity, "%s ", spec->kind == TRAIN_SOFTMAX ? "softmax" : "mlp");
+    static const char *const losses[] = {
+        [TRAIN_CROSS_ENTROPY] = "", [TRAIN_MSE] = ", mse", [TRAIN_MAE] = ", mae"};
+    const char *lone = spec->loss == TRAIN_CROSS_ENTROPY ? "softmax" : "linear";
+    int used = snprintf(text, capacity, "%s ", spec->kind == TRAIN_SOFTMAX ? lone : "mlp");
     for (size_t i = 0; i <= train_spec_layers(spec) && used >= 0 && (size_t)used < capacity; i++) {
         used += snprintf(text + used, capacity - (size_t)used, i == 0 ? "%zu" : "-%zu",
                          train_spec_width(spec, i));
+    }
+    if (used >= 0 && (size_t)used < capacity) {
+        (void)snprintf(text + used, capacity - (size_t)used, "%s", losses[spec->loss]);
     }
 }
 
@@ -77,9 +83,10 @@ enum base_error train_spec_check(const struct train_model_spec *spec, struct bas
         return base_fail(why, BASE_EINVAL, "the model has %zu inputs; expected 1 to %u", spec->inputs,
                          LIMIT_PARAMETERS);
     }
-    if (spec->classes < 2 || spec->classes > LIMIT_CLASSES) {
-        return base_fail(why, BASE_EINVAL, "the model has %zu classes; expected 2 to %u", spec->classes,
-                         LIMIT_CLASSES);
+    const size_t least = spec->loss == TRAIN_CROSS_ENTROPY ? 2 : 1;
+    if (spec->classes < least || spec->classes > LIMIT_CLASSES) {
+        return base_fail(why, BASE_EINVAL, "the model has %zu %s; expected %zu to %u", spec->classes,
+                         least == 2 ? "classes" : "outputs", least, LIMIT_CLASSES);
     }
     enum base_error error = check_hidden(spec, why);
     return error == BASE_OK ? check_parameters(spec, why) : error;

@@ -44,6 +44,11 @@ static enum base_error check_data(const struct train_options *options, const str
         return base_fail(why, BASE_EINVAL, "the shard has %zu examples; expected 1 to %u", data->examples,
                          UINT32_MAX);
     }
+    const bool regression = spec->loss != TRAIN_CROSS_ENTROPY;
+    if (regression != (data->outputs > 0) || (regression && data->outputs != spec->classes)) {
+        return base_fail(why, BASE_EINVAL, "the data have %zu target columns, the model %zu", data->outputs,
+                         regression ? spec->classes : 0);
+    }
     if (data->features != spec->inputs || data->classes > spec->classes) {
         return base_fail(why, BASE_EINVAL,
                          "the data have %zu features and %zu classes, the model takes %zu and %zu",
@@ -238,8 +243,14 @@ void train_trainer_step(struct train_trainer *trainer, bool use_correction, stru
     const float *correction = use_correction ? trainer->correction.device : NULL;
     const float weight = trainer->options.weight > 0.0 ? (float)trainer->options.weight : 1.0f;
     train_feed_next(&trainer->feed);
-    train_model_gradient(trainer->model, trainer->x.device, trainer->feed.input.x, trainer->feed.input.labels,
-                         trainer->feed.batch, weight, trainer->gradient, loss);
+    const struct train_feed *feed = &trainer->feed;
+    if (feed->targets != NULL) {
+        train_model_gradient_regression(trainer->model, trainer->x.device, feed->input.x, feed->targets,
+                                        feed->batch, weight, trainer->gradient, loss);
+    } else {
+        train_model_gradient(trainer->model, trainer->x.device, feed->input.x, feed->input.labels,
+                             feed->batch, weight, trainer->gradient, loss);
+    }
     add_proximal(trainer);
     if (trainer->options.optimizer == TRAIN_ADAMW) {
         apply_adamw(trainer, correction);

@@ -33,8 +33,9 @@ static enum base_error configure(const struct lab_model *m, const char *const *s
     }
     if (!error && config->data.kind == NODE_DATA_LIBSVM)
         error = assign(config, m->path, "data.features", m->file.spec.inputs, why);
-    if (!error && config->data.kind != NODE_DATA_DIGITS)
+    if (!error && config->data.kind != NODE_DATA_DIGITS && !node_config_finds_classes(config))
         error = assign(config, m->path, "data.classes", m->file.spec.classes, why);
+    config->model.loss = (int)m->file.spec.loss;
     return error ? error : node_config_check_tests(config, why);
 }
 
@@ -42,7 +43,8 @@ static enum base_error check_shape(const struct lab_model *m, const struct train
                                    struct base_reason *why)
 {
     const struct train_model_spec *spec = &m->file.spec;
-    if (data->features != spec->inputs || data->classes > spec->classes)
+    if (data->features != spec->inputs || data->classes > spec->classes ||
+        data->outputs != (spec->loss != TRAIN_CROSS_ENTROPY ? spec->classes : 0))
         return base_fail(
             why, BASE_EMISMATCH,
             "the data has %zu features and %zu classes, expected %zu features and up to %zu classes, "
@@ -62,8 +64,10 @@ enum base_error lab_model_measure(struct lab_model *m, const char *const *settin
     if (!error)
         error = check_shape(m, &data, why);
     if (!error) {
-        measured->examples = data.examples;
-        train_model_evaluate(m->model, m->parameters, &data, &measured->loss, &measured->accuracy);
+        struct train_score score;
+        train_model_evaluate(m->model, m->parameters, &data, &score);
+        *measured =
+            (struct lab_measured){score.accuracy, score.loss, score.rmse, data.outputs > 0, data.examples};
     }
     train_dataset_destroy(&data);
     node_schema_free(&node_config_schema, &config);

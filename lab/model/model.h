@@ -28,7 +28,9 @@ enum base_error lab_model_predict(struct lab_model *model, const char *name, FIL
                                   struct base_reason *why) BASE_CHECK;
 
 struct lab_measured {
-    double accuracy, loss;
+    double accuracy, loss; // accuracy: R2 of a regression
+    double rmse;           // of a regression
+    bool regression;
     size_t examples;
 };
 // On the test examples that `settings` ("data.kind=idx", ...) describe. data.features and data.classes are

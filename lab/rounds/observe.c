@@ -14,6 +14,8 @@ static enum base_error score_node(struct rounds_world *world, size_t node)
         return error;
     world->node[node].accuracy = score.accuracy;
     world->node[node].loss = score.loss;
+    world->node[node].rmse = score.rmse;
+    world->node[node].regression = score.regression;
     return BASE_OK;
 }
 
@@ -36,6 +38,8 @@ static enum base_error score_all(struct rounds_world *world, const float *mean, 
     }
     point->accuracy = score.accuracy;
     point->loss = score.loss;
+    point->rmse = score.rmse;
+    point->regression = score.regression;
     point->worst = worst;
     point->best = best;
     point->mean = sum / (double)world->living;

@@ -18,7 +18,9 @@ struct lab_rounds_node {
     uint64_t exchanges;                // models or deltas received and used
     uint64_t delta_bytes, dense_bytes; // packets sent, payload only; the same as dense fp32
     double accuracy, loss;             // on the test examples, at the end; NAN with sim.vector
-    double train_loss;                 // of its latest round
+    double rmse;                       // of a regression, whose accuracy is R2
+    bool regression;
+    double train_loss; // of its latest round
 };
 
 struct lab_rounds_result {

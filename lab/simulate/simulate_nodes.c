@@ -169,7 +169,7 @@ static void show(struct simulation *s, uint64_t start_ns, bool now)
         running += s->world.node[i]->running;
         rounds += (double)s->pupils[i].round;
     }
-    lab_print_percent(s->holds ? s->latest.accuracy : NAN, accuracy);
+    lab_print_accuracy(s->holds ? s->latest.accuracy : NAN, s->latest.regression, accuracy);
     snprintf(line, sizeof line,
              "virtual %8.2f s  nodes %zu  round %.0f  averaged %s (round %llu)  %.0f steps/s",
              s->begin_ns ? (double)(now_ns - s->begin_ns) / (double)SIM_SECOND : 0.0, running,

@@ -157,6 +157,8 @@ static float *measure(struct simulation *s, struct gathering *g, struct lab_poin
     take_scores(s, g);
     point->accuracy = g->score[0].accuracy;
     point->loss = g->score[0].loss;
+    point->rmse = g->score[0].rmse;
+    point->regression = g->score[0].regression;
     sum_up(s, g, point);
     point->bytes = simulate_bytes_sent(s);
     return mean;
@@ -233,7 +235,7 @@ void simulate_point_end(struct simulation *s, struct lab_average *average)
         float *mean = measure(s, g, &point);
         point.time = seconds_since_begin(s, s->round_ns);
         record(s, &point);
-        *average = (struct lab_average){.score = {point.accuracy, point.loss},
+        *average = (struct lab_average){.score = {point.accuracy, point.loss, point.rmse, point.regression},
                                         .consensus = g->count > 1 ? point.consensus : NAN,
                                         .nodes = g->count,
                                         .model = mean};

@@ -58,6 +58,8 @@ void simulate_row_make(struct pupil *p, const char *state)
                                        .loss = p->trainee.loss,
                                        .accuracy = NAN,
                                        .test_loss = NAN,
+                                       .regression = s->bench->test.outputs > 0,
+                                       .rmse = NAN,
                                        .consensus = totals.consensus,
                                        .rate = p->trainee.rate,
                                        .state = state};
@@ -67,6 +69,7 @@ void simulate_row_write(struct pupil *p)
 {
     if (p->row_waits) {
         p->row.accuracy = p->score.accuracy;
+        p->row.rmse = p->score.rmse;
         p->row.test_loss = p->score.loss;
     }
     p->row_waits = false;

@@ -17,7 +17,7 @@ static bool show(void *context, uint64_t round, uint64_t rounds, const struct la
     struct showing *s = context;
     char line[LAB_LINE_BYTES], accuracy[LAB_NUMBER_BYTES];
     double seconds = (double)(node_clock_ns() - s->start_ns) / (double)NODE_SECOND_NS;
-    lab_print_percent(latest->accuracy, accuracy);
+    lab_print_accuracy(latest->accuracy, latest->regression, accuracy);
     snprintf(line, sizeof line, "virtual %8.2f s  round %llu of %llu  averaged %s (round %llu)  %.0f steps/s",
              latest->time, (unsigned long long)round, (unsigned long long)rounds, accuracy,
              (unsigned long long)latest->round,
@@ -39,6 +39,8 @@ static struct lab_row row_of(const struct lab_rounds_node *node)
                           .time = NAN,
                           .loss = node->train_loss,
                           .accuracy = node->accuracy,
+                          .rmse = node->rmse,
+                          .regression = node->regression,
                           .test_loss = node->loss,
                           .consensus = NAN,
                           .measured = !isnan(node->accuracy)};
@@ -98,9 +100,10 @@ static void take_result(const struct lab_rounds_result *result, struct lab_swarm
 {
     *simulated = (struct lab_simulated){.virtual_seconds = result->seconds};
     take_nodes(result, swarm, simulated);
-    simulated->average = (struct lab_average){.score = {result->last.accuracy, result->last.loss},
-                                              .consensus = result->last.consensus,
-                                              .nodes = (size_t)result->last.nodes};
+    simulated->average = (struct lab_average){
+        .score = {result->last.accuracy, result->last.loss, result->last.rmse, result->last.regression},
+        .consensus = result->last.consensus,
+        .nodes = (size_t)result->last.nodes};
     swarm->interrupted = result->interrupted;
 }
 

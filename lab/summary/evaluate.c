@@ -14,7 +14,7 @@
 
 struct lab_score lab_score_unknown(void)
 {
-    return (struct lab_score){NAN, NAN};
+    return (struct lab_score){NAN, NAN, NAN, false};
 }
 
 enum base_error lab_workbench_load(const struct lab_experiment *experiment, struct lab_workbench *bench,
@@ -23,7 +23,11 @@ enum base_error lab_workbench_load(const struct lab_experiment *experiment, stru
     *bench = (struct lab_workbench){0};
     lab_experiment_view(experiment, &bench->view);
     enum base_error error = node_data_load(&bench->view, NODE_DATA_ALL, &bench->train, &bench->test, why);
-    return error ? error : node_setup_check_start(&bench->view, &bench->train, why);
+    if (!error)
+        error = node_setup_check_start(&bench->view, &bench->train, why);
+    if (!error)
+        node_data_advise(&bench->view, NODE_DATA_ALL, &bench->train, &bench->test);
+    return error;
 }
 
 enum base_error lab_workbench_open(struct lab_workbench *bench, struct base_reason *why)
@@ -48,6 +52,11 @@ void lab_workbench_close(struct lab_workbench *bench)
     *bench = (struct lab_workbench){0};
 }
 
+const char *lab_workbench_measures(const struct lab_workbench *bench)
+{
+    return bench->test.outputs > 0 ? "R2" : "accuracy";
+}
+
 enum base_error lab_score_model(const struct lab_workbench *bench, struct train_model *model,
                                 const float *parameters, struct lab_score *score)
 {
@@ -56,8 +65,10 @@ enum base_error lab_score_model(const struct lab_workbench *bench, struct train_
     if (!device)
         return BASE_ENOMEM;
     bench->kernels->upload(device, parameters, bytes);
-    train_model_evaluate(model, device, &bench->test, &score->loss, &score->accuracy);
+    struct train_score found;
+    train_model_evaluate(model, device, &bench->test, &found);
     bench->kernels->release(device);
+    *score = (struct lab_score){found.accuracy, found.loss, found.rmse, bench->test.outputs > 0};
     return BASE_OK;
 }
 

@@ -9,7 +9,9 @@
 #include "train/model.h"
 
 struct lab_score {
-    double accuracy, loss; // NAN: not known
+    double accuracy, loss; // NAN: not known; accuracy: R2 of a regression (lab_workbench_measures)
+    double rmse;           // of a regression, in units of its targets
+    bool regression;
 };
 struct lab_score lab_score_unknown(void);
 
@@ -29,6 +31,9 @@ enum base_error lab_workbench_load(const struct lab_experiment *experiment, stru
                                    struct base_reason *why) BASE_CHECK;
 enum base_error lab_workbench_open(struct lab_workbench *bench, struct base_reason *why) BASE_CHECK;
 void lab_workbench_close(struct lab_workbench *bench); // also after one of the above failed
+
+// What `accuracy` is: "accuracy", or "R2" of a regression.
+const char *lab_workbench_measures(const struct lab_workbench *bench);
 
 // Parameters in host memory; `model` fits them and is the caller's thread's own.
 enum base_error lab_score_model(const struct lab_workbench *bench, struct train_model *model,

@@ -4,6 +4,7 @@
 #define LAB_RECORDER_H
 
 #include "base/error.h"
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -17,6 +18,8 @@ struct lab_point {            // NAN: not known, null in the file
     double worst, mean, best; // accuracy of single nodes
     double consensus;         // RMS distance of the models to their mean over its norm
     double train_loss;        // mean over the nodes, of their latest round
+    double rmse;              // of a regression, whose accuracies are R2; not in the file
+    bool regression;          // not in the file
 };
 
 struct lab_recorder {

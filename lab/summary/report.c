@@ -29,9 +29,10 @@ static void print_head(const struct lab_summary *s, FILE *out)
 
 static void print_score(const char *what, const struct lab_score *score, const char *note, FILE *out)
 {
+    const bool regression = score->regression;
     char accuracy[LAB_NUMBER_BYTES], loss[LAB_NUMBER_BYTES];
-    lab_print_percent(score->accuracy, accuracy);
-    lab_print_real(score->loss, loss);
+    lab_print_accuracy(score->accuracy, regression, accuracy);
+    lab_print_real(regression ? score->rmse : score->loss, loss);
     fprintf(out, "  %-26s %9s %10s%s%s\n", what, accuracy, loss, note[0] ? "  " : "", note);
 }
 
@@ -47,7 +48,8 @@ static void print_scores(const struct lab_summary *s, const struct lab_totals *t
 {
     struct lab_spread lone;
     lab_lone_spread(s->baselines, &lone);
-    fprintf(out, "\n  %-26s %9s %10s\n", "on the test examples", "accuracy", "loss");
+    fprintf(out, "\n  %-26s %9s %10s\n", "on the test examples", lab_workbench_measures(s->bench),
+            s->bench->test.outputs > 0 ? "RMSE" : "loss");
     print_score("averaged model", &s->average.score, "the mean of the nodes' models", out);
     print_score("worst node", &totals->worst, "", out);
     print_score("mean of the nodes", &totals->mean, "", out);
@@ -71,17 +73,17 @@ static void describe_end(const struct lab_node *node, char status[LAB_STATUS_BYT
                  node->gone == LAB_KILLED ? "killed by an event" : "left by an event");
 }
 
-static void print_nodes(const struct lab_swarm *swarm, FILE *out)
+static void print_nodes(const struct lab_swarm *swarm, const char *measure, FILE *out)
 {
-    fprintf(out, "\n  %-8s %9s %10s %8s %9s %10s %11s %11s  %s\n", "node", "accuracy", "loss", "rounds",
-            "steps", "exchanges", "kB sent", "kB received", "status");
+    fprintf(out, "\n  %-8s %9s %10s %8s %9s %10s %11s %11s  %s\n", "node", measure, "loss", "rounds", "steps",
+            "exchanges", "kB sent", "kB received", "status");
     size_t shown = swarm->count > NODES_SHOWN ? NODES_SHOWN : swarm->count;
     for (size_t i = 0; i < shown; i++) {
         char accuracy[LAB_NUMBER_BYTES], loss[LAB_NUMBER_BYTES], rounds[LAB_NUMBER_BYTES],
             steps[LAB_NUMBER_BYTES], exchanges[LAB_NUMBER_BYTES], sent[LAB_NUMBER_BYTES],
             received[LAB_NUMBER_BYTES], status[LAB_STATUS_BYTES];
         const struct lab_row row = lab_tail_row(&swarm->nodes[i].tail);
-        lab_print_percent(row.accuracy, accuracy);
+        lab_print_accuracy(row.accuracy, row.regression, accuracy);
         lab_print_real(row.test_loss, loss);
         lab_print_count(row.round, rounds);
         lab_print_count(row.step, steps);
@@ -120,7 +122,7 @@ void lab_summary_print(const struct lab_summary *s, FILE *out)
     lab_totals_of(s->swarm, &totals);
     print_head(s, out);
     print_scores(s, &totals, out);
-    print_nodes(s->swarm, out);
+    print_nodes(s->swarm, lab_workbench_measures(s->bench), out);
     lab_events_print(s->swarm, s->histories, out);
     print_bytes(s, &totals, out);
     fprintf(out, "  time       %.1f s for the nodes, %.1f s for the baselines\n", s->swarm->seconds,

@@ -22,6 +22,7 @@ static void gather(struct gathering *gathering, const struct lab_score *score)
         gathering->best = *score;
     gathering->sum.accuracy += score->accuracy;
     gathering->sum.loss += score->loss;
+    gathering->sum.rmse += score->rmse;
     gathering->count++;
 }
 
@@ -34,7 +35,8 @@ static void conclude(const struct gathering *gathering, struct lab_score *worst,
     double count = (double)gathering->count;
     *worst = gathering->worst;
     *best = gathering->best;
-    *mean = (struct lab_score){gathering->sum.accuracy / count, gathering->sum.loss / count};
+    *mean = (struct lab_score){gathering->sum.accuracy / count, gathering->sum.loss / count,
+                               gathering->sum.rmse / count, gathering->worst.regression};
 }
 
 void lab_totals_of(const struct lab_swarm *swarm, struct lab_totals *totals)
@@ -44,7 +46,7 @@ void lab_totals_of(const struct lab_swarm *swarm, struct lab_totals *totals)
     for (size_t i = 0; i < swarm->count; i++) {
         const struct lab_node *node = &swarm->nodes[i];
         const struct lab_row row = lab_tail_row(&node->tail);
-        const struct lab_score score = {row.accuracy, row.test_loss};
+        const struct lab_score score = {row.accuracy, row.test_loss, row.rmse, row.regression};
         if (lab_node_ended_well(node))
             gather(&gathering, &score);
         totals->bytes_sent += row.bytes_sent;
@@ -119,8 +121,11 @@ static json_t *choice(const char *key, int index)
 
 static json_t *score_json(const struct lab_score *score)
 {
-    return json_pack("{s:o, s:o}", "accuracy", lab_json_real(score->accuracy), "loss",
-                     lab_json_real(score->loss));
+    json_t *object = json_pack("{s:o, s:o}", "accuracy", lab_json_real(score->accuracy), "loss",
+                               lab_json_real(score->loss));
+    if (object && score->regression)
+        json_object_set_new(object, "rmse", lab_json_real(score->rmse));
+    return object;
 }
 
 static json_t *gone_json(const struct lab_node *node)
@@ -236,12 +241,12 @@ static json_t *settings_json(const struct node_config *c, uint64_t seed)
 
 static json_t *head_json(const struct lab_summary *s)
 {
-    return json_pack("{s:i, s:s, s:s?, s:o, s:s, s:s, s:s, s:s, s:s, s:o, s:i, s:o, s:s, s:o, s:o, s:o}",
-                     "format", 1, "kind", s->kind, "engine", s->engine, "method",
-                     choice("average.method", s->bench->view.average.method), "experiment",
-                     s->experiment->experiment.name, "status", s->status, "file", s->file, "directory",
-                     s->directory, "version", s->version, "time", lab_json_real(s->time), "nodes",
-                     (int)s->swarm->count, "settings",
+    return json_pack("{s:i, s:s, s:s, s:s?, s:o, s:s, s:s, s:s, s:s, s:s, s:o, s:i, s:o, s:s, s:o, s:o, s:o}",
+                     "format", 1, "measure", lab_workbench_measures(s->bench), "kind", s->kind, "engine",
+                     s->engine, "method", choice("average.method", s->bench->view.average.method),
+                     "experiment", s->experiment->experiment.name, "status", s->status, "file", s->file,
+                     "directory", s->directory, "version", s->version, "time", lab_json_real(s->time),
+                     "nodes", (int)s->swarm->count, "settings",
                      settings_json(&s->bench->view, s->experiment->experiment.seed), "model",
                      s->bench->description, "parameters", integer(s->bench->parameters), "train_examples",
                      integer(s->bench->train.examples), "test_examples", integer(s->bench->test.examples));
@@ -251,9 +256,9 @@ static json_t *results_json(const struct lab_summary *s)
 {
     struct lab_totals totals;
     lab_totals_of(s->swarm, &totals);
-    json_t *averaged =
-        json_pack("{s:o, s:o, s:i}", "accuracy", lab_json_real(s->average.score.accuracy), "loss",
-                  lab_json_real(s->average.score.loss), "nodes", (int)s->average.nodes);
+    json_t *averaged = score_json(&s->average.score);
+    if (averaged)
+        json_object_set_new(averaged, "nodes", json_integer((json_int_t)s->average.nodes));
     json_t *node = json_pack("{s:o, s:o, s:o}", "worst", score_json(&totals.worst), "mean",
                              score_json(&totals.mean), "best", score_json(&totals.best));
     json_t *seconds = json_pack("{s:o, s:o, s:o, s:o}", "swarm", lab_json_real(s->swarm->seconds), "virtual",

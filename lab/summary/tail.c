@@ -5,7 +5,8 @@
 
 struct lab_row lab_row_empty(void)
 {
-    return (struct lab_row){.time = NAN, .loss = NAN, .accuracy = NAN, .test_loss = NAN, .consensus = NAN};
+    return (struct lab_row){
+        .time = NAN, .loss = NAN, .accuracy = NAN, .test_loss = NAN, .consensus = NAN, .rmse = NAN};
 }
 
 static bool take_integer(const json_t *object, const char *key, uint64_t *value)
@@ -51,19 +52,27 @@ static bool take_all(const json_t *object, struct lab_row *row)
            take_real(object, "consensus", &row->consensus) && take_state(object, row->state);
 }
 
+// A regression says R2 and RMSE in the place of an accuracy.
+static bool take_regression(const json_t *object, struct lab_row *row)
+{
+    row->regression = json_object_get(object, "r2") != NULL;
+    return !row->regression ||
+           (take_real(object, "r2", &row->accuracy) && take_real(object, "rmse", &row->rmse));
+}
+
 // A line without its time is still a round.
 static void take_moment(const json_t *object, struct lab_row *row)
 {
     const json_t *time = json_object_get(object, "time");
     row->time = json_is_number(time) ? json_number_value(time) : NAN;
-    row->measured = json_is_number(json_object_get(object, "accuracy"));
+    row->measured = json_is_number(json_object_get(object, row->regression ? "r2" : "accuracy"));
 }
 
 bool lab_row_parse(const char *line, size_t bytes, struct lab_row *row)
 {
     struct lab_row parsed = *row;
     json_t *object = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, NULL);
-    bool good = json_is_object(object) && take_all(object, &parsed);
+    bool good = json_is_object(object) && take_all(object, &parsed) && take_regression(object, &parsed);
     if (good)
         take_moment(object, &parsed);
     json_decref(object);

@@ -10,10 +10,11 @@
 // The latest of each: NAN where a line had null and none before had a number.
 struct lab_row {
     uint64_t round, step, bytes_sent, bytes_received, exchanges, delta_bytes, dense_bytes;
-    double time; // unix seconds
-    double loss, accuracy, test_loss, consensus;
-    bool measured;               // this very line has an accuracy
-    char state[LAB_STATE_BYTES]; // of the line; printable ASCII
+    double time;                                       // unix seconds
+    double loss, accuracy, test_loss, consensus, rmse; // accuracy: R2 of a regression, which has an rmse, too
+    bool measured;                                     // this very line has an accuracy
+    bool regression;                                   // it has a key r2
+    char state[LAB_STATE_BYTES];                       // of the line; printable ASCII
 };
 
 struct lab_tail {

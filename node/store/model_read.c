@@ -76,6 +76,15 @@ static enum base_error is_missing(const struct node_safetensors *file, const cha
                      shape[0] ? " " : "", shape, found);
 }
 
+// "mlp 10-16-1, mse" is a regression; without such a word it is a classifier.
+static enum train_loss loss_of(const char *description)
+{
+    const char *word = description ? strrchr(description, ' ') : NULL;
+    return word && strcmp(word, " mse") == 0   ? TRAIN_MSE
+           : word && strcmp(word, " mae") == 0 ? TRAIN_MAE
+                                               : TRAIN_CROSS_ENTROPY;
+}
+
 // The model that the shapes of the weights make; kind and classes follow from them.
 static enum base_error infer(const struct node_safetensors *file, struct naming naming,
                              struct train_model_spec *spec, struct base_reason *why)
@@ -98,6 +107,7 @@ static enum base_error infer(const struct node_safetensors *file, struct naming 
     spec->classes = last;
     spec->n_hidden = layers - 1;
     spec->kind = layers > 1 ? TRAIN_MLP : TRAIN_SOFTMAX;
+    spec->loss = loss_of(node_safetensors_metadata(file, "model"));
     return train_spec_check(spec, why);
 }
 

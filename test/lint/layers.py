@@ -25,6 +25,8 @@ OUTSIDE = {
     "libsodium": (r"sodium", r"(PkgConfig::SODIUM|SODIUM_|-?l?sodium)", ["gossip/session"]),
     "msgpack-c": (r"msgpack", r"(PkgConfig::MSGPACK|MSGPACK_|-?l?msgpack)", ["gossip/wire"]),
     "zlib": (r"(zlib|zconf)\.h", r"(ZLIB::|ZLIB_|-?l?z(lib)?$)", ["train"]),
+    "libpng": (r"png(conf|libconf)?\.h", r"(PkgConfig::PNG|PNG_|-?l?png)", ["train"]),
+    "libjpeg": (r"j(peglib|error|morecfg|config)\.h", r"(PkgConfig::JPEG|JPEG_|-?l?jpeg)", ["train"]),
     "libevent": (r"(event2/|event\.h|evhttp|evutil|evdns)", r"(PkgConfig::EVENT|EVENT_|-?l?event)", ["node"]),
     "libyaml": (r"(yaml|cyaml)", r"(PkgConfig::YAML|YAML_|-?l?c?yaml)", ["node"]),
     "jansson": (r"jansson", r"(PkgConfig::JANSSON|JANSSON_|-?l?jansson)", ["node", "lab"]),

@@ -67,7 +67,7 @@ static void a_line_a_node(void **state)
     struct lab_progress progress = {.name = "node-00", .state = "training", .row = lab_row_empty()};
     assert_true(lab_row_parse(GOOD, strlen(GOOD), &progress.row));
     progress.lines = 1;
-    lab_progress_heading(heading);
+    lab_progress_heading(false, heading);
     lab_progress_row(&progress, line);
     assert_string_equal(heading,
                         "node         round        step       loss  accuracy  consensus     kB sent  state");

@@ -47,7 +47,7 @@ static void points_come_back(void **state)
          .best = NAN,
          .consensus = 0,
          .train_loss = NAN},
-        {4, 17, 1.25e-3, UINT64_C(1) << 53, 8, 0.9585, 1.0 / 3, 0.5, 0.25, 1, 1e-7, INFINITY}};
+        {4, 17, 1.25e-3, UINT64_C(1) << 53, 8, 0.9585, 1.0 / 3, 0.5, 0.25, 1, 1e-7, INFINITY, 0, false}};
     assert_int_equal(lab_recorder_open(path, &recorder, &why), BASE_OK);
     for (size_t i = 0; i < 2; i++)
         assert_int_equal(lab_recorder_add(&recorder, &written[i], &why), BASE_OK);
@@ -74,7 +74,7 @@ static void the_line_is_as_the_readme_says(void **state)
     char line[512];
     struct lab_recorder recorder;
     struct base_reason why;
-    const struct lab_point point = {10, 40, 0.5, 1000, 4, 0.5, 2, NAN, NAN, NAN, 0.125, 1};
+    const struct lab_point point = {10, 40, 0.5, 1000, 4, 0.5, 2, NAN, NAN, NAN, 0.125, 1, 0, false};
     assert_int_equal(lab_recorder_open(path, &recorder, &why), BASE_OK);
     assert_int_equal(lab_recorder_add(&recorder, &point, &why), BASE_OK);
     FILE *file = fopen(path, "r"); // already there, before it is closed

@@ -241,11 +241,12 @@ static void evaluates(void **state)
         data.labels[i] = i % 3 < 2 ? given : (given + 1) % (uint32_t)spec->classes;
         expected_correct += i % 3 < 2 ? 1.0 : 0.0;
     }
-    double loss, accuracy;
-    train_model_evaluate(model, parameters, &data, &loss, &accuracy);
-    assert_true(fabs(accuracy - expected_correct / EXAMPLES) < 1e-12);
-    assert_true(fabs(loss - reference_loss(model, p, data.x, data.labels, EXAMPLES, &unused)) <
-                1e-5 * (1.0 + loss));
+    struct train_score score;
+    train_model_evaluate(model, parameters, &data, &score);
+    assert_true(fabs(score.accuracy - expected_correct / EXAMPLES) < 1e-12);
+    assert_true(fabs(score.loss - reference_loss(model, p, data.x, data.labels, EXAMPLES, &unused)) <
+                1e-5 * (1.0 + score.loss));
+    assert_true(isnan(score.rmse));
     free(parameters);
     free(p);
     free(data.x);

@@ -1,0 +1,304 @@
+// Files of all kinds through the configuration of a node: what is split, scaled and shared, and 24 wrong
+// files, each with its name or line, what was found and what was expected.
+#include "node/config.h"
+#include "node/data.h"
+#include "node/greet.h"
+
+#include "pictures.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+static char root[64];
+
+static const char *in(const char *name)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    return path;
+}
+
+static void write_file(const char *name, const char *bytes, size_t count)
+{
+    FILE *file = fopen(in(name), "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, count, file), count);
+    fclose(file);
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(root, sizeof root, "/tmp/test-data-XXXXXX");
+    return mkdtemp(root) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    char command[128];
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf '%s'", root);
+    return system(command);
+}
+
+// "@" in a setting is the folder.
+static struct node_config configure(const char *settings)
+{
+    struct node_config config;
+    struct base_reason why = {""};
+    char text[512], *rest = text;
+    memset(&config, 0, sizeof config);
+    snprintf(text, sizeof text, "%s", settings);
+    assert_int_equal(node_schema_defaults(&node_config_schema, &config, &why), BASE_OK);
+    for (char *word; (word = strsep(&rest, " ")) != NULL;) {
+        char assignment[512];
+        const char *at = strchr(word, '@');
+        if (!word[0])
+            continue;
+        if (at)
+            snprintf(assignment, sizeof assignment, "%.*s%s/%s", (int)(at - word), word, root, at + 1);
+        else
+            snprintf(assignment, sizeof assignment, "%s", word);
+        if (node_schema_set(&node_config_schema, assignment, &config, &why) != BASE_OK)
+            fail_msg("%s", why.text);
+    }
+    return config;
+}
+
+static enum base_error load(const char *settings, struct train_dataset *train, struct train_dataset *test,
+                            struct base_reason *why)
+{
+    struct node_config config = configure(settings);
+    enum base_error error = node_config_check(&config, why);
+    if (error == BASE_OK)
+        error = node_data_load(&config, config.data.shard, train, test, why);
+    node_schema_free(&node_config_schema, &config);
+    return error;
+}
+
+static void load_well(const char *settings, struct train_dataset *train, struct train_dataset *test)
+{
+    struct base_reason why = {""};
+    if (load(settings, train, test, &why) != BASE_OK)
+        fail_msg("%s", why.text);
+}
+
+static void write_table(const char *name, size_t rows, double step)
+{
+    FILE *file = fopen(in(name), "w");
+    assert_non_null(file);
+    fprintf(file, "a,b,y\n");
+    for (size_t i = 0; i < rows; i++)
+        fprintf(file, "%g,%zu,%s\n", step * (double)i, i % 7, i % 3 ? "no" : "yes");
+    fclose(file);
+}
+
+#define CSV "data.kind=csv data.train_file=@t.csv "
+
+// Every example is there once: to train on or to test on, the same for all nodes, scaled by the former.
+static void one_file_is_split_and_scaled(void **state)
+{
+    (void)state;
+    struct train_dataset train = {0}, test = {0}, shard = {0}, plain = {0};
+    write_table("t.csv", 100, 1);
+    load_well(CSV "data.scale=standard", &train, &test);
+    load_well(CSV, &plain, NULL);
+    assert_int_equal(train.examples, 80);
+    assert_int_equal(train.whole, 80);
+    assert_int_equal(test.examples, 20);
+    assert_true(train.meaning == test.meaning);
+    double mean = 0, square = 0;
+    for (size_t i = 0; i < 80; i++) {
+        const double x = (double)train.x[2 * i], there = (double)plain.x[2 * i];
+        mean += x / 80;
+        square += x * x / 80;
+        assert_true(fabs((there - (double)train.meaning->shift[0]) * (double)train.meaning->factor[0] - x) <
+                    1e-5);
+        for (size_t k = 0; k < 20; k++)
+            assert_true(train.x[2 * i] != test.x[2 * k]);
+    }
+    assert_true(fabs(mean) < 1e-5 && fabs(square - 1) < 1e-5);
+    // A shard is scaled as all examples are, not by itself.
+    load_well(CSV "data.scale=standard data.shards=4 data.shard=2", &shard, NULL);
+    assert_int_equal(shard.examples, 20);
+    assert_true(train_meaning_digest(shard.meaning) == train_meaning_digest(train.meaning));
+    train_dataset_destroy(&train);
+    train_dataset_destroy(&test);
+    train_dataset_destroy(&shard);
+    train_dataset_destroy(&plain);
+}
+
+static void greet(const struct train_dataset *data, struct gossip_greeting *greeting)
+{
+    *greeting = (struct gossip_greeting){.protocol = GOSSIP_PROTOCOL, .parameters = 9};
+    snprintf(greeting->model, sizeof greeting->model, "softmax 2-2");
+    node_greeting_data(data->meaning, greeting->model, sizeof greeting->model);
+    greeting->schema = 5 ^ train_meaning_digest(data->meaning);
+}
+
+// Nodes with files of their own refuse each other until they share the statistics of one.
+static void statistics_must_be_shared(void **state)
+{
+    (void)state;
+    struct train_dataset a = {0}, b = {0};
+    struct gossip_greeting ours, theirs;
+    struct base_reason why = {""};
+    write_table("t.csv", 100, 1);
+    write_table("u.csv", 100, 3);
+    load_well(CSV "data.scale=minmax", &a, NULL);
+    load_well("data.kind=csv data.train_file=@u.csv data.scale=minmax", &b, NULL);
+    greet(&a, &ours);
+    greet(&b, &theirs);
+    assert_int_equal(node_greeting_compare(&ours, &theirs, &why), BASE_EMISMATCH);
+    assert_non_null(strstr(why.text, "its data mean something else: softmax 2-2, data "));
+    assert_non_null(strstr(why.text, "name it in data.scale_from"));
+    assert_int_equal(node_data_meaning_write(in("stats"), a.meaning, &why), BASE_OK);
+    train_dataset_destroy(&b);
+    load_well("data.kind=csv data.train_file=@u.csv data.scale=minmax data.scale_from=@stats", &b, NULL);
+    greet(&b, &theirs);
+    assert_int_equal(node_greeting_compare(&ours, &theirs, &why), BASE_OK);
+    assert_true(b.x[158] > 1); // beyond what the statistics knew
+    train_dataset_destroy(&b);
+    assert_int_equal(load("data.kind=csv data.train_file=@u.csv data.scale_from=@stats", &b, NULL, &why),
+                     BASE_EMISMATCH);
+    assert_non_null(strstr(why.text, "data.scale: found none, but "));
+    train_dataset_destroy(&a);
+}
+
+static void without_columns_there_are_scales_too(void **state)
+{
+    (void)state;
+    struct train_dataset train = {0}, test = {0};
+    write_file("l", "1 1:10 2:1\n0 1:20 2:1\n1 1:30\n", 29);
+    load_well("data.kind=libsvm data.features=2 data.classes=2 data.train_file=@l data.test_file=@l "
+              "data.scale=minmax",
+              &train, &test);
+    assert_true(train.x[0] == 0 && train.x[2] == 0.5f && train.x[4] == 1 && train.x[5] == 0);
+    assert_memory_equal(train.x, test.x, 6 * sizeof(float));
+    train_dataset_destroy(&train);
+    train_dataset_destroy(&test);
+}
+
+#define NPY_HEAD "\x93NUMPY\x01\x00"
+#define IDX      "data.kind=idx data.train_images=@x data.train_labels=@y data.test_images=@x data.test_labels=@y "
+#define LIBSVM   "data.kind=libsvm data.features=3 data.classes=2 data.train_file=@x data.test_file=@x"
+#define NPY      "data.kind=npy data.train_file=@x.npy data.train_labels=@x.npy "
+#define IMAGES   "data.kind=images data.train_file=@images"
+
+static const struct {
+    const char *name, *bytes;
+    size_t count;
+    const char *settings, *message;
+} wrong[] = {
+#define FILE_OF(name, text) name, text, sizeof(text) - 1
+    {FILE_OF("t.csv", ""), CSV, "t.csv: the file is empty, expected lines of columns"},
+    {FILE_OF("t.csv", "a,y\n1,0\n2,1,5\n"), CSV, "t.csv:3: found 3 columns, expected 2 as in the first line"},
+    {FILE_OF("t.csv", "a,y\n1,0\n?,1\n"), CSV,
+     "t.csv:3: column 1 (a): found \"?\", a missing value, expected one; fill it in or leave the line out"},
+    {FILE_OF("t.csv", "a,y\n1,0\n\"x,1\n"), CSV, "t.csv:3: column 1: the quote is never closed"},
+    {FILE_OF("t.csv", "a,y\n1,0\n2,1\n"), CSV "data.target=price",
+     "t.csv: data.target: found no column \"price\", expected one of 2: a, y"},
+    {FILE_OF("t.csv", "a;y\n1;0\n2;1\n"), CSV,
+     "t.csv: found 1 columns, expected at least one beside the target; is data.delimiter right?"},
+    {FILE_OF("t.csv", "a,y\n1,cheap\n2,dear\n"), CSV "model.loss=mse",
+     "t.csv:2: column 2 (y): found \"cheap\", expected a finite decimal number"},
+    {FILE_OF("t.csv", "\x1f\x8b\x08\x00zz"), CSV, "t.csv: "},
+    {FILE_OF("u.csv", "a,y\n1,0\n2,9\n"), "data.kind=csv data.train_file=@good.csv data.test_file=@u.csv",
+     "u.csv:3: column 2 (y): found \"9\", expected one of the 2 classes that the training examples have, "
+     "from \"0\" to \"1\""},
+    {FILE_OF("u.csv", "b,y\n1,0\n"), "data.kind=csv data.train_file=@good.csv data.test_file=@u.csv",
+     "u.csv: found 2 columns without \"a\", expected it as in the training examples"},
+    {FILE_OF("x.npy", ""), NPY, "x.npy: does not begin as a .npy file, expected one (numpy.save)"},
+    {FILE_OF("x.npy", NPY_HEAD "\xff\xff{"), NPY, "x.npy: the file ends inside its header"},
+    {FILE_OF("x.npy", NPY_HEAD "\x3c\x00{'descr': '>f8', 'fortran_order': False, 'shape': (1, 2), }\n"), NPY,
+     "x.npy: found the type '>f8', expected float32, float64"},
+    {FILE_OF("x.npy", NPY_HEAD "\x3b\x00{'descr': '|u1', 'fortran_order': True, 'shape': (1, 2), }\n12"), NPY,
+     "x.npy: found Fortran order, expected C order"},
+    {FILE_OF("x.npz", "PK\x03\x04 no zip"), "data.kind=npy data.train_file=@x.npz",
+     "x.npz: no directory of a zip file at its end, expected a .npz as numpy.savez writes it"},
+    {FILE_OF("x", "\x00\x00\x08\x01\x00\x00\x00\x01\x00"), IDX,
+     "x: starts with 00000801, expected 00000803 (IDX images): are the names of images and labels swapped?"},
+    {FILE_OF("x", ""), IDX, "x: the file is empty, expected an IDX header of 16 bytes"},
+    {FILE_OF("x", "1 4:1\n"), LIBSVM, "x:1: index 4, but the data set was said to have 3 features"},
+    {FILE_OF("x", "1 1:nan\n"), LIBSVM, "x:1: value \"nan\" of index 1 is not a finite decimal number"},
+    {FILE_OF("images/b/1.png", "GIF89a  "), IMAGES,
+     "images/b/1.png: begins as neither, expected the bytes of a PNG or JPEG"},
+    {"images/b/1.png", wide_png, sizeof wide_png - 1, IMAGES,
+     "images/b/1.png: found 4 x 2 pixels, expected 2 x 2 as the first; data.image_size brings them to one "
+     "size"},
+    {"images/b/1.jpg", grey_jpeg, 200, IMAGES, "images/b/1.jpg: is no whole JPEG: "},
+    {FILE_OF("images/b/notes.txt", "?"), IMAGES,
+     "images/b/notes.txt: is no .png, .jpg or .jpeg, which is all that may be in the folder of a class"},
+    {FILE_OF("stats", "{\"p2pml_data\": 1}"),
+     "data.kind=csv data.train_file=@good.csv data.scale_from=@stats",
+     "\"features\" is missing or can't be, expected what 'p2pml data info --stats' writes"},
+    {FILE_OF("stats", "{,"), "data.kind=csv data.train_file=@good.csv data.scale_from=@stats",
+     "stats:1: found "},
+};
+
+static void wrong_files_are_told_with_their_place(void **state)
+{
+    (void)state;
+    write_file("good.csv", "a,y\n1,0\n2,1\n", 12);
+    write_file("y", "\x00\x00\x08\x01\x00\x00\x00\x01\x00", 9);
+    mkdir(in("images"), 0700);
+    mkdir(in("images/a"), 0700);
+    mkdir(in("images/b"), 0700);
+    write_file("images/a/1.png", grey_png, sizeof grey_png - 1);
+    write_file("images/b/0.png", grey_png, sizeof grey_png - 1);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct train_dataset train = {.examples = 77}, test = {.examples = 77};
+        struct base_reason why = {""};
+        write_file(wrong[i].name, wrong[i].bytes, wrong[i].count);
+        if (load(wrong[i].settings, &train, &test, &why) == BASE_OK ||
+            strstr(why.text, wrong[i].message) == NULL)
+            fail_msg("%zu: found \"%s\", expected \"%s\"", i, why.text, wrong[i].message);
+        assert_true(train.examples == 77 && test.examples == 77);
+        remove(in(wrong[i].name));
+    }
+}
+
+static void settings_that_cannot_be(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {CSV "data.delimiter=ab", "data.delimiter: found \"ab\", expected one character"},
+        {CSV "data.test_first=5", "data.test_first: found a range without data.test_file"},
+        {"model.loss=mse", "model.loss: found a regression of data.kind digits"},
+        {CSV "model.loss=mse data.partition=dirichlet data.shards=2", "data.partition: found dirichlet"},
+        {"data.kind=images data.train_file=@t.csv", "which cannot be read as a folder"},
+        {"data.kind=images data.train_file=/tmp data.image_size=28",
+         "data.image_size: found \"28\", expected width and height"},
+        {"data.kind=npy data.train_file=@t.csv",
+         "data.train_labels: found \"\", expected a file with the training labels"},
+    };
+    write_table("t.csv", 10, 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct base_reason why = {""};
+        struct node_config config = configure(cases[i][0]);
+        if (node_config_check(&config, &why) == BASE_OK || strstr(why.text, cases[i][1]) == NULL)
+            fail_msg("%s: found \"%s\", expected \"%s\"", cases[i][0], why.text, cases[i][1]);
+        node_schema_free(&node_config_schema, &config);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(one_file_is_split_and_scaled, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(statistics_must_be_shared, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(without_columns_there_are_scales_too, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(wrong_files_are_told_with_their_place, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(settings_that_cannot_be, make_folder, remove_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,159 @@
+// Folders of images: classes, sizes, colours, and every way in which they can be wrong.
+#include "train/image.h"
+#include "train/images.h"
+
+#include "pictures.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+static char root[64];
+
+static const char *in(const char *name)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    return path;
+}
+
+static void write_file(const char *name, const char *bytes, size_t count)
+{
+    FILE *file = fopen(in(name), "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, count, file), count);
+    fclose(file);
+}
+
+#define WRITE(name, bytes) write_file(name, bytes, sizeof(bytes) - 1)
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(root, sizeof root, "/tmp/test-images-XXXXXX");
+    return mkdtemp(root) && mkdir(in("b"), 0700) == 0 && mkdir(in("a"), 0700) == 0 ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    char command[128];
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf '%s'", root);
+    return system(command);
+}
+
+static enum base_error load(struct train_images_options options, struct train_dataset *data,
+                            struct base_reason *why)
+{
+    why->text[0] = 0;
+    return train_dataset_load_images(root, &options, data, why);
+}
+
+static void a_folder_is_a_class(void **state)
+{
+    (void)state;
+    struct train_dataset data = {0}, test = {0};
+    struct base_reason why;
+    WRITE("b/1.png", grey_png);
+    WRITE("a/x.JPG", grey_jpeg);
+    WRITE("a/w.png", grey_png);
+    WRITE("a/.hidden", "");
+    WRITE("README", "");
+    if (load((struct train_images_options){0}, &data, &why) != BASE_OK)
+        fail_msg("%s", why.text);
+    assert_int_equal(data.examples, 3);
+    assert_int_equal(data.features, 4);
+    assert_memory_equal(data.labels, ((const uint32_t[]){0, 0, 1}), 12);
+    assert_string_equal(data.meaning->classes.items[1], "b");
+    assert_true(data.x[1] == 1.0f && data.x[2] == 51.0f / 255.0f);      // a/w.png
+    assert_true(fabs((double)data.x[4] - 128.0 / 255.0) < 2.0 / 255.0); // a/x.JPG
+    if (load((struct train_images_options){.like = data.meaning}, &test, &why) != BASE_OK)
+        fail_msg("%s", why.text);
+    assert_memory_equal(test.x, data.x, 12 * sizeof(float));
+    train_dataset_destroy(&test);
+    train_dataset_destroy(&data);
+}
+
+// The mean of the area: 4 x 2 to 2 x 1, and 2 x 2 to 1 x 1 with three colours.
+static void sizes_and_colours_are_brought_to_one(void **state)
+{
+    (void)state;
+    struct train_dataset data = {0};
+    struct base_reason why;
+    WRITE("b/1.png", colour_png);
+    WRITE("a/1.png", wide_png);
+    if (load((struct train_images_options){.width = 1, .height = 1, .channels = 3}, &data, &why) != BASE_OK)
+        fail_msg("%s", why.text);
+    assert_int_equal(data.features, 3);
+    const double grey = (4 * 0 + 255 + 255 + 10 + 20 + 30 + 40) / 8.0 / 255.0;
+    assert_true(fabs((double)data.x[0] - grey) < 1e-6 && data.x[0] == data.x[2]);
+    assert_true(fabs((double)data.x[3] - (255 + 10) / 4.0 / 255.0) < 1e-6);
+    train_dataset_destroy(&data);
+    struct train_image image = {3, 1, 1, (uint8_t[]){0, 90, 30}};
+    float two[2];
+    train_image_fit(&image, 2, 1, two); // 1.5 pixels each
+    assert_true(fabs((double)two[0] * 255 - 30) < 1e-4 && fabs((double)two[1] * 255 - 50) < 1e-4);
+}
+
+static void what_is_wrong_names_the_file(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bytes;
+        size_t count;
+        const char *name, *message; // behind the folder
+    } wrong[] = {
+        {wide_png, sizeof wide_png - 1, "b/1.png",
+         "/b/1.png: found 4 x 2 pixels, expected 2 x 2 as the first; data.image_size brings them to one "
+         "size"},
+        {colour_png, sizeof colour_png - 1, "b/1.png",
+         "/b/1.png: found a colour image, expected a grey one as the first; data.image_colour brings them to "
+         "one"},
+        {"", 0, "b/1.png", "/b/1.png: the file is empty, expected the bytes of a PNG or JPEG"},
+        {"GIF89a..", 8, "b/1.png", "/b/1.png: begins as neither, expected the bytes of a PNG or JPEG"},
+        {grey_png, sizeof grey_png - 22, "b/1.png", "/b/1.png: the PNG is damaged: "},
+        {grey_jpeg, sizeof grey_jpeg - 6, "b/1.jpeg", "/b/1.jpeg: is no whole JPEG: "},
+        {"", 0, "b/labels.csv",
+         "/b/labels.csv: is no .png, .jpg or .jpeg, which is all that may be in the folder of a class"},
+    };
+    struct train_dataset data = {.examples = 77};
+    struct base_reason why;
+    WRITE("a/1.png", grey_png);
+    WRITE("b/0.png", grey_png);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        write_file(wrong[i].name, wrong[i].bytes, wrong[i].count);
+        assert_int_not_equal(load((struct train_images_options){0}, &data, &why), BASE_OK);
+        assert_memory_equal(why.text, root, strlen(root));
+        if (strncmp(why.text + strlen(root), wrong[i].message, strlen(wrong[i].message)) != 0)
+            fail_msg("found \"%s\", expected \"%s\"", why.text + strlen(root), wrong[i].message);
+        remove(in(wrong[i].name));
+    }
+    assert_int_equal(load((struct train_images_options){0}, &data, &why), BASE_OK);
+    struct train_dataset other = {0};
+    assert_int_equal(mkdir(in("c"), 0700), 0);
+    WRITE("c/1.png", grey_png);
+    assert_int_equal(load((struct train_images_options){.like = data.meaning}, &other, &why), BASE_EMISMATCH);
+    assert_non_null(strstr(why.text, "found a folder \"c\", expected one of the 2 classes"));
+    train_dataset_destroy(&data);
+    remove(in("c/1.png"));
+    assert_int_equal(load((struct train_images_options){0}, &data, &why), BASE_EFORMAT);
+    assert_non_null(strstr(why.text, "/c: is empty, expected the images of a class"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_folder_is_a_class, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(sizes_and_colours_are_brought_to_one, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(what_is_wrong_names_the_file, make_folder, remove_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,173 @@
+#include "train/csv.h"
+#include "base/limits.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define SHOWN 40u // characters of a field in a message
+
+enum base_error train_csv_open(const struct train_bytes *text, char delimiter, struct train_csv *csv,
+                               struct base_reason *why)
+{
+    struct train_csv opened = {.name = text->name, .delimiter = delimiter, .next_line = 1};
+    opened.at = (const char *)text->data;
+    opened.end = opened.at + text->bytes;
+    if (text->bytes >= 3 && memcmp(opened.at, "\xef\xbb\xbf", 3) == 0)
+        opened.at += 3;
+    opened.text = malloc(LIMIT_TEXT_LINE_BYTES);
+    if (opened.text == NULL)
+        return base_fail(why, BASE_ENOMEM, "%s: no memory to read it", text->name);
+    *csv = opened;
+    return BASE_OK;
+}
+
+void train_csv_close(struct train_csv *csv)
+{
+    free(csv->fields);
+    free(csv->text);
+    *csv = (struct train_csv){0};
+}
+
+struct train_shown train_csv_show(const struct train_csv_field *field)
+{
+    struct train_shown shown = {{0}};
+    const size_t kept = field->length < SHOWN ? field->length : SHOWN;
+    for (size_t i = 0; i < kept; i++)
+        shown.text[i] = field->at[i] >= ' ' && field->at[i] <= '~' ? field->at[i] : '?';
+    if (kept < field->length)
+        memcpy(shown.text + kept, "...", 3);
+    return shown;
+}
+
+static bool is_blank(const struct train_csv *csv, char c)
+{
+    return (c == ' ' || c == '\t') && c != csv->delimiter;
+}
+
+// Where a record may end: "\n", "\r\n", the end of the text.
+static bool ends_record(const struct train_csv *csv, const char *at)
+{
+    return at == csv->end || *at == '\n' || (*at == '\r' && at + 1 < csv->end && at[1] == '\n') ||
+           (*at == '\r' && at + 1 == csv->end);
+}
+
+static enum base_error add_field(struct train_csv *csv, struct train_csv_field field, struct base_reason *why)
+{
+    if (csv->count == LIMIT_COLUMNS)
+        return base_fail(why, BASE_ELIMIT, "%s:%zu: more than %u columns", csv->name, csv->line,
+                         LIMIT_COLUMNS);
+    if (csv->count == csv->capacity) {
+        const size_t capacity = csv->capacity ? 2 * csv->capacity : 16;
+        struct train_csv_field *grown = realloc(csv->fields, capacity * sizeof *grown);
+        if (grown == NULL)
+            return base_fail(why, BASE_ENOMEM, "%s:%zu: no memory for %zu columns", csv->name, csv->line,
+                             capacity);
+        csv->fields = grown;
+        csv->capacity = capacity;
+    }
+    csv->fields[csv->count++] = field;
+    return BASE_OK;
+}
+
+// From the opening quote on. "" becomes " in the reader's own text; without any the field stays where it is.
+static enum base_error read_quoted(struct train_csv *csv, const char *limit, const char **next,
+                                   struct train_csv_field *field, struct base_reason *why)
+{
+    const char *at = csv->at + 1, *begin = at;
+    char *out = csv->text + csv->used;
+    bool doubled = false;
+    for (;; at++) {
+        if (at >= limit && limit < csv->end)
+            return base_fail(why, BASE_ELIMIT,
+                             "%s:%zu: column %zu: a quoted field of over %u bytes; was its quote left open?",
+                             csv->name, csv->line, csv->count + 1, LIMIT_TEXT_LINE_BYTES);
+        if (at >= limit)
+            return base_fail(why, BASE_EFORMAT, "%s:%zu: column %zu: the quote is never closed", csv->name,
+                             csv->line, csv->count + 1);
+        if (*at == '"' && (at + 1 == csv->end || at[1] != '"'))
+            break;
+        doubled |= *at == '"';
+        at += *at == '"';
+        csv->next_line += *at == '\n';
+        csv->text[csv->used++] = *at;
+    }
+    *field = doubled ? (struct train_csv_field){out, (size_t)(csv->text + csv->used - out), true}
+                     : (struct train_csv_field){begin, (size_t)(at - begin), true};
+    for (at++; at < csv->end && is_blank(csv, *at);)
+        at++;
+    if (!ends_record(csv, at) && *at != csv->delimiter)
+        return base_fail(
+            why, BASE_EFORMAT,
+            "%s:%zu: column %zu: text behind the closing quote; a quote inside a field is written "
+            "twice",
+            csv->name, csv->next_line, csv->count + 1);
+    *next = at;
+    return BASE_OK;
+}
+
+static enum base_error read_plain(struct train_csv *csv, const char *limit, const char **next,
+                                  struct train_csv_field *field, struct base_reason *why)
+{
+    const char *at = csv->at;
+    while (at < limit && *at != csv->delimiter && !ends_record(csv, at)) {
+        if (*at == '"')
+            return base_fail(
+                why, BASE_EFORMAT,
+                "%s:%zu: column %zu: a quote inside a field that does not begin with one; put the "
+                "field in quotes and write this one twice",
+                csv->name, csv->line, csv->count + 1);
+        at++;
+    }
+    const char *last = at;
+    while (last > csv->at && is_blank(csv, last[-1]))
+        last--;
+    *field = (struct train_csv_field){csv->at, (size_t)(last - csv->at), false};
+    *next = at;
+    return BASE_OK;
+}
+
+// One field and what ends it; *last: it was the record's last.
+static enum base_error read_field(struct train_csv *csv, const char *limit, bool *last,
+                                  struct base_reason *why)
+{
+    while (csv->at < limit && is_blank(csv, *csv->at))
+        csv->at++;
+    const char *next = csv->at;
+    struct train_csv_field field = {0};
+    const bool quoted = csv->at < limit && *csv->at == '"';
+    enum base_error error =
+        quoted ? read_quoted(csv, limit, &next, &field, why) : read_plain(csv, limit, &next, &field, why);
+    if (error == BASE_OK)
+        error = add_field(csv, field, why);
+    if (error != BASE_OK)
+        return error;
+    if (next == limit && limit < csv->end)
+        return base_fail(why, BASE_ELIMIT, "%s:%zu: the line is longer than %u bytes", csv->name, csv->line,
+                         LIMIT_TEXT_LINE_BYTES);
+    *last = ends_record(csv, next);
+    if (!*last) {
+        csv->at = next + 1;
+        return BASE_OK;
+    }
+    next += next < csv->end && *next == '\r';
+    next += next < csv->end && *next == '\n';
+    csv->at = next;
+    csv->next_line++;
+    return BASE_OK;
+}
+
+enum base_error train_csv_next(struct train_csv *csv, bool *more, struct base_reason *why)
+{
+    csv->count = csv->used = 0;
+    csv->line = csv->next_line;
+    *more = csv->at < csv->end;
+    if (!*more)
+        return BASE_OK;
+    const size_t left = (size_t)(csv->end - csv->at);
+    const char *limit = csv->at + (left < LIMIT_TEXT_LINE_BYTES ? left : LIMIT_TEXT_LINE_BYTES);
+    for (bool last = false; !last;) {
+        enum base_error error = read_field(csv, limit, &last, why);
+        if (error != BASE_OK)
+            return error;
+    }
+    return BASE_OK;
+}

@@ -1,0 +1,12 @@
+// Numbers of text files, alike on every machine. Nobody outside train/ includes this. Pure; any thread.
+#ifndef TRAIN_DECIMAL_H
+#define TRAIN_DECIMAL_H
+
+#include <stdbool.h>
+
+// [+-]digits[.digits][e[+-]digits], with a digit before or after the point, from `at` to `end`. No locale, no
+// "nan", "inf" or hexadecimal. Within one unit in the last place of a float, and the same bits on every
+// machine. Overflow is infinity. False: no number.
+bool train_decimal_parse(const char *at, const char *end, float *value);
+
+#endif

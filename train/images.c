@@ -1,0 +1,245 @@
+#include "train/images.h"
+#include "base/file.h"
+#include "base/limits.h"
+#include "train/image.h"
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#define PATH_BYTES 4096u
+
+struct gallery {
+    const char *folder;
+    const struct train_images_options *options;
+    struct train_names classes, files; // files: paths, class by class
+    uint32_t *labels;                  // [files.count]
+    size_t capacity;
+    struct train_meaning *meaning;
+};
+
+static int order_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool join(char path[PATH_BYTES], const char *folder, const char *name)
+{
+    const int used = snprintf(path, PATH_BYTES, "%s/%s", folder, name);
+    return used > 0 && (size_t)used < PATH_BYTES;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+static bool is_picture(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot != NULL &&
+           (strcasecmp(dot, ".png") == 0 || strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0);
+}
+
+// What is in a folder, sorted: its folders, or its files.
+static enum base_error list(const char *folder, bool folders, struct train_names *names,
+                            struct base_reason *why)
+{
+    char path[PATH_BYTES];
+    DIR *open = opendir(folder);
+    if (open == NULL)
+        return base_fail(why, BASE_ENOTFOUND, "%s: cannot be read as a folder: %s", folder, strerror(errno));
+    enum base_error error = BASE_OK;
+    for (struct dirent *entry; error == BASE_OK && (entry = readdir(open)) != NULL;) {
+        if (entry->d_name[0] == '.')
+            continue;
+        if (!join(path, folder, entry->d_name))
+            error = base_fail(why, BASE_ELIMIT, "%s: a path of over %u bytes", folder, PATH_BYTES - 1);
+        else if (is_folder(path) == folders && !train_names_add(names, entry->d_name, strlen(entry->d_name)))
+            error = base_fail(why, BASE_ENOMEM, "%s: no memory for %zu names", folder, names->count);
+    }
+    closedir(open);
+    if (error == BASE_OK && names->count > 0)
+        qsort(names->items, names->count, sizeof *names->items, order_names);
+    return error;
+}
+
+static enum base_error add_file(struct gallery *g, const char *path, uint32_t label, struct base_reason *why)
+{
+    if (g->files.count == g->capacity) {
+        const size_t capacity = g->capacity ? 2 * g->capacity : 64;
+        uint32_t *grown = realloc(g->labels, capacity * sizeof *grown);
+        if (grown == NULL)
+            return base_fail(why, BASE_ENOMEM, "%s: no memory for %zu files", g->folder, capacity);
+        g->labels = grown;
+        g->capacity = capacity;
+    }
+    g->labels[g->files.count] = label;
+    return train_names_add(&g->files, path, strlen(path))
+               ? BASE_OK
+               : base_fail(why, BASE_ENOMEM, "%s: no memory for %zu files", g->folder, g->files.count);
+}
+
+static enum base_error find_label(const struct gallery *g, const char *name, uint32_t *label,
+                                  struct base_reason *why)
+{
+    const struct train_names *classes = g->options->like != NULL ? &g->options->like->classes : &g->classes;
+    for (size_t i = 0; i < classes->count; i++)
+        if (strcmp(classes->items[i], name) == 0) {
+            *label = (uint32_t)i;
+            return BASE_OK;
+        }
+    return base_fail(why, BASE_EMISMATCH,
+                     "%s: found a folder \"%.64s\", expected one of the %zu classes that the training "
+                     "examples have",
+                     g->folder, name, classes->count);
+}
+
+static enum base_error list_class(struct gallery *g, const char *name, struct base_reason *why)
+{
+    char folder[PATH_BYTES], path[PATH_BYTES];
+    uint32_t label = 0;
+    struct train_names files = {0};
+    enum base_error error =
+        join(folder, g->folder, name)
+            ? find_label(g, name, &label, why)
+            : base_fail(why, BASE_ELIMIT, "%s: a path of over %u bytes", g->folder, PATH_BYTES - 1);
+    if (error == BASE_OK)
+        error = list(folder, false, &files, why);
+    if (error == BASE_OK && files.count == 0)
+        error = base_fail(why, BASE_EFORMAT, "%s: is empty, expected the images of a class", folder);
+    for (size_t i = 0; error == BASE_OK && i < files.count; i++) {
+        if (!join(path, folder, files.items[i]))
+            error = base_fail(why, BASE_ELIMIT, "%s: a path of over %u bytes", folder, PATH_BYTES - 1);
+        else if (!is_picture(files.items[i]))
+            error = base_fail(why, BASE_EFORMAT,
+                              "%s: is no .png, .jpg or .jpeg, which is all that may be in the folder of a "
+                              "class",
+                              path);
+        else
+            error = add_file(g, path, label, why);
+    }
+    train_names_free(&files);
+    return error;
+}
+
+static enum base_error read_image(const char *path, size_t channels, struct train_image *image,
+                                  struct base_reason *why)
+{
+    uint8_t *bytes = NULL;
+    struct train_bytes file = {.name = path};
+    enum base_error error = base_file_read(path, LIMIT_IMAGE_FILE_BYTES, &bytes, &file.bytes, why);
+    if (error != BASE_OK)
+        return error;
+    file.data = bytes;
+    error = train_image_decode(&file, channels, image, why);
+    free(bytes);
+    return error;
+}
+
+// Size and colour from the options, the training examples, or the first file.
+static enum base_error mean(struct gallery *g, struct base_reason *why)
+{
+    const struct train_images_options *o = g->options;
+    struct train_image first = {0};
+    if (o->like != NULL) {
+        g->meaning = train_meaning_share(o->like);
+        return o->like->width > 0
+                   ? BASE_OK
+                   : base_fail(why, BASE_EMISMATCH, "%s: the training examples are no images", g->folder);
+    }
+    enum base_error error = read_image(g->files.items[0], o->channels, &first, why);
+    if (error != BASE_OK)
+        return error;
+    free(first.pixels);
+    const size_t width = o->width ? o->width : first.width, height = o->height ? o->height : first.height;
+    g->meaning = train_meaning_create(width * height * first.channels);
+    if (g->meaning == NULL)
+        return base_fail(why, BASE_ENOMEM, "%s: no memory", g->folder);
+    g->meaning->width = width;
+    g->meaning->height = height;
+    g->meaning->channels = first.channels;
+    g->meaning->classes = g->classes;
+    g->classes = (struct train_names){0};
+    return BASE_OK;
+}
+
+static enum base_error put_image(const struct gallery *g, const char *path, float *row,
+                                 struct base_reason *why)
+{
+    const struct train_meaning *m = g->meaning;
+    const size_t channels = g->options->channels;
+    struct train_image image = {0};
+    enum base_error error = read_image(path, channels, &image, why);
+    if (error != BASE_OK)
+        return error;
+    if (image.channels != m->channels)
+        error =
+            base_fail(why, BASE_EMISMATCH,
+                      "%s: found a %s image, expected a %s one as the first; data.image_colour "
+                      "brings them to one",
+                      path, image.channels == 1 ? "grey" : "colour", m->channels == 1 ? "grey" : "colour");
+    else if (g->options->width == 0 && (image.width != m->width || image.height != m->height))
+        error = base_fail(why, BASE_EMISMATCH,
+                          "%s: found %zu x %zu pixels, expected %zu x %zu as the first; "
+                          "data.image_size brings them to one size",
+                          path, image.width, image.height, m->width, m->height);
+    else
+        train_image_fit(&image, m->width, m->height, row);
+    free(image.pixels);
+    return error;
+}
+
+static enum base_error fill(const struct gallery *g, struct train_dataset *data, struct base_reason *why)
+{
+    struct train_dataset filled = {0};
+    const size_t features = g->meaning->features;
+    enum base_error error =
+        train_dataset_allocate(g->files.count, features, g->meaning->classes.count, &filled, why);
+    if (error != BASE_OK)
+        return error;
+    for (size_t i = 0; error == BASE_OK && i < g->files.count; i++) {
+        filled.labels[i] = g->labels[i];
+        error = put_image(g, g->files.items[i], filled.x + i * features, why);
+    }
+    if (error != BASE_OK) {
+        train_dataset_destroy(&filled);
+        return error;
+    }
+    filled.meaning = train_meaning_share(g->meaning);
+    *data = filled;
+    return BASE_OK;
+}
+
+static enum base_error load(struct gallery *g, struct train_dataset *data, struct base_reason *why)
+{
+    enum base_error error = list(g->folder, true, &g->classes, why);
+    if (error == BASE_OK && g->options->like == NULL &&
+        (g->classes.count < 2 || g->classes.count > LIMIT_CLASSES))
+        error =
+            base_fail(why, BASE_EFORMAT, "%s: found %zu folders, expected one for each of 2 to %u classes",
+                      g->folder, g->classes.count, LIMIT_CLASSES);
+    for (size_t i = 0; error == BASE_OK && i < g->classes.count; i++)
+        error = list_class(g, g->classes.items[i], why);
+    if (error == BASE_OK && g->files.count == 0)
+        error = base_fail(why, BASE_EFORMAT, "%s: found no folder of a class", g->folder);
+    if (error == BASE_OK)
+        error = mean(g, why);
+    return error == BASE_OK ? fill(g, data, why) : error;
+}
+
+enum base_error train_dataset_load_images(const char *folder, const struct train_images_options *options,
+                                          struct train_dataset *data, struct base_reason *why)
+{
+    struct gallery g = {.folder = folder, .options = options};
+    enum base_error error = load(&g, data, why);
+    train_names_free(&g.classes);
+    train_names_free(&g.files);
+    free(g.labels);
+    train_meaning_release(g.meaning);
+    return error;
+}

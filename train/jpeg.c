@@ -1,0 +1,87 @@
+// JPEG through libjpeg (libjpeg-turbo). Its errors leave by longjmp, so everything that has to be freed then
+// lies in one struct.
+#include "base/limits.h"
+#include "train/image.h"
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <jpeglib.h>
+
+struct decoding {
+    struct jpeg_decompress_struct jpeg;
+    struct jpeg_error_mgr errors;
+    jmp_buf away;
+    char message[JMSG_LENGTH_MAX];
+    uint8_t *pixels;
+};
+
+static void leave(j_common_ptr jpeg)
+{
+    struct decoding *d = jpeg->client_data;
+    (*jpeg->err->format_message)(jpeg, d->message);
+    longjmp(d->away, 1);
+}
+
+// A warning is damage that libjpeg would paint over.
+static void warn(j_common_ptr jpeg, int level)
+{
+    if (level < 0)
+        leave(jpeg);
+}
+
+static enum base_error decode(struct decoding *d, const struct train_bytes *file, size_t channels,
+                              struct train_image *image, struct base_reason *why)
+{
+    struct jpeg_decompress_struct *jpeg = &d->jpeg;
+    jpeg_mem_src(jpeg, file->data, file->bytes);
+    (void)jpeg_read_header(jpeg, TRUE);
+    if (!train_image_size_fits(jpeg->image_width, jpeg->image_height))
+        return base_fail(why, BASE_ELIMIT,
+                         "%s: found %u x %u pixels, expected at most %u a side and %u in all", file->name,
+                         jpeg->image_width, jpeg->image_height, LIMIT_IMAGE_SIDE, LIMIT_IMAGE_PIXELS);
+    if (jpeg->num_components != 1 && jpeg->num_components != 3)
+        return base_fail(why, BASE_EFORMAT, "%s: found %d colours (CMYK?), expected grey or RGB", file->name,
+                         jpeg->num_components);
+    if (channels == 0)
+        channels = (size_t)jpeg->num_components;
+    jpeg->out_color_space = channels == 3 ? JCS_RGB : JCS_GRAYSCALE;
+    jpeg->dct_method = JDCT_ISLOW; // the same bits on every machine
+    (void)jpeg_start_decompress(jpeg);
+    const size_t row = jpeg->output_width * channels;
+    d->pixels = malloc(row * jpeg->output_height);
+    if (d->pixels == NULL)
+        return base_fail(why, BASE_ENOMEM, "%s: no memory for %u x %u pixels", file->name, jpeg->output_width,
+                         jpeg->output_height);
+    while (jpeg->output_scanline < jpeg->output_height) {
+        JSAMPROW at = d->pixels + row * jpeg->output_scanline;
+        (void)jpeg_read_scanlines(jpeg, &at, 1);
+    }
+    (void)jpeg_finish_decompress(jpeg);
+    *image = (struct train_image){jpeg->output_width, jpeg->output_height, channels, d->pixels};
+    d->pixels = NULL;
+    return BASE_OK;
+}
+
+enum base_error train_jpeg_decode(const struct train_bytes *file, size_t channels, struct train_image *image,
+                                  struct base_reason *why)
+{
+    struct decoding *d = calloc(1, sizeof *d);
+    if (d == NULL)
+        return base_fail(why, BASE_ENOMEM, "%s: no memory to decode it", file->name);
+    d->jpeg.err = jpeg_std_error(&d->errors);
+    d->errors.error_exit = leave;
+    d->errors.emit_message = warn;
+    d->jpeg.client_data = d;
+    enum base_error error;
+    if (setjmp(d->away) == 0) {
+        jpeg_create_decompress(&d->jpeg);
+        error = decode(d, file, channels, image, why);
+    } else {
+        error = base_fail(why, BASE_EFORMAT, "%s: is no whole JPEG: %s", file->name, d->message);
+    }
+    jpeg_destroy_decompress(&d->jpeg);
+    free(d->pixels);
+    free(d);
+    return error;
+}

@@ -1,0 +1,94 @@
+#include "train/scale.h"
+#include <math.h>
+#include <stdlib.h>
+
+struct train_spread train_scale_spread(const float *values, size_t examples, size_t stride, size_t column)
+{
+    struct train_spread s = {INFINITY, -INFINITY, 0, 0};
+    for (size_t i = 0; i < examples; i++) {
+        const double value = (double)values[i * stride + column];
+        s.least = value < s.least ? value : s.least;
+        s.most = value > s.most ? value : s.most;
+        s.mean += value;
+    }
+    s.mean /= (double)examples;
+    for (size_t i = 0; i < examples; i++) {
+        const double d = (double)values[i * stride + column] - s.mean;
+        s.deviation += d * d;
+    }
+    s.deviation = sqrt(s.deviation / (double)examples);
+    return s;
+}
+
+static void measure(const float *values, size_t examples, size_t count, enum train_scale scale, float *shift,
+                    float *factor)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct train_spread s = train_scale_spread(values, examples, count, i);
+        const double width = scale == TRAIN_SCALE_STANDARD ? s.deviation : s.most - s.least;
+        const float inverse = (float)(1.0 / width);
+        shift[i] = (float)(scale == TRAIN_SCALE_STANDARD ? s.mean : s.least);
+        factor[i] = s.most > s.least && isfinite(inverse) && inverse > 0 ? inverse : 1.0f;
+    }
+}
+
+static void keep_categories(struct train_meaning *meaning)
+{
+    size_t feature = 0;
+    for (size_t i = 0; i < meaning->n_columns; i++) {
+        const size_t count = meaning->columns[i].categories.count;
+        for (size_t k = 0; k < count; k++) {
+            meaning->shift[feature + k] = 0;
+            meaning->factor[feature + k] = 1;
+        }
+        feature += count ? count : 1;
+    }
+}
+
+static bool allocate(struct train_dataset *data)
+{
+    if (data->meaning == NULL && (data->meaning = train_meaning_create(data->features)) == NULL)
+        return false;
+    struct train_meaning *m = data->meaning;
+    m->shift = calloc(data->features, sizeof *m->shift);
+    m->factor = calloc(data->features, sizeof *m->factor);
+    if (data->outputs > 0) {
+        m->target_shift = calloc(data->outputs, sizeof *m->target_shift);
+        m->target_factor = calloc(data->outputs, sizeof *m->target_factor);
+    }
+    return m->shift != NULL && m->factor != NULL &&
+           (data->outputs == 0 || (m->target_shift != NULL && m->target_factor != NULL));
+}
+
+enum base_error train_scale_measure(struct train_dataset *data, enum train_scale scale,
+                                    struct base_reason *why)
+{
+    if (scale == TRAIN_SCALE_NONE)
+        return BASE_OK;
+    if (!allocate(data))
+        return base_fail(why, BASE_ENOMEM, "no memory for the statistics of %zu features", data->features);
+    struct train_meaning *m = data->meaning;
+    m->scale = scale;
+    measure(data->x, data->examples, data->features, scale, m->shift, m->factor);
+    keep_categories(m);
+    if (data->outputs > 0)
+        measure(data->targets, data->examples, data->outputs, scale, m->target_shift, m->target_factor);
+    return BASE_OK;
+}
+
+static void apply(float *values, size_t examples, size_t count, const float *shift, const float *factor)
+{
+    for (size_t i = 0; i < examples; i++)
+        for (size_t k = 0; k < count; k++)
+            values[i * count + k] = (values[i * count + k] - shift[k]) * factor[k];
+}
+
+void train_scale_apply(struct train_dataset *data)
+{
+    const struct train_meaning *m = data->meaning;
+    if (m == NULL || m->scale == TRAIN_SCALE_NONE)
+        return;
+    apply(data->x, data->examples, data->features, m->shift, m->factor);
+    if (data->outputs > 0)
+        apply(data->targets, data->examples, data->outputs, m->target_shift, m->target_factor);
+}

@@ -1,0 +1,23 @@
+// Scaling of features, and of the targets of a regression. Statistics are sums in double over the rows in
+// their order, so every node that reads the same rows finds the same bits.
+#ifndef TRAIN_SCALE_H
+#define TRAIN_SCALE_H
+
+#include "train/dataset.h"
+
+// Fills shift and factor of the meaning that `data` has (or gets) from its rows, which are not scaled yet.
+// standard: mean 0, deviation 1; minmax: 0 to 1. Categories stay 0 and 1; what never changes gets factor 1.
+// Before any other thread knows the meaning. BASE_ENOMEM.
+enum base_error train_scale_measure(struct train_dataset *data, enum train_scale scale,
+                                    struct base_reason *why) BASE_CHECK;
+
+// (value - shift) * factor, as the meaning of `data` says; once. NULL or TRAIN_SCALE_NONE: nothing.
+void train_scale_apply(struct train_dataset *data);
+
+// How one column of `stride` lies: over rows 0 .. examples-1 of `values`.
+struct train_spread {
+    double least, most, mean, deviation;
+};
+struct train_spread train_scale_spread(const float *values, size_t examples, size_t stride, size_t column);
+
+#endif

@@ -1,0 +1,243 @@
+// The second pass over a table: its rows as a data set. Nothing is allocated from a file that the first pass
+// refuses.
+#include "train/table.h"
+#include "base/limits.h"
+#include "train/table_private.h"
+#include "train/unpack.h"
+#include <stdlib.h>
+#include <string.h>
+
+// Where a column of the file goes.
+struct place {
+    const struct train_column *column; // NULL: a target, or ignored
+    size_t at;                         // its first feature, or the number of the target
+    bool is_target;
+};
+
+struct filling {
+    const struct train_table *table;
+    const struct train_meaning *meaning;
+    const struct place *places; // [table->count]
+    bool regression;
+    struct train_dataset *data; // NULL: only looked at
+};
+
+static size_t find(const struct train_names *names, const struct train_csv_field *field)
+{
+    size_t low = 0, high = names->count;
+    char word[LIMIT_TENSOR_NAME_BYTES * 4], *text = word;
+    if (field->length >= sizeof word && (text = malloc(field->length + 1)) == NULL)
+        return SIZE_MAX;
+    memcpy(text, field->at, field->length);
+    text[field->length] = 0;
+    size_t found = SIZE_MAX;
+    while (low < high && found == SIZE_MAX) {
+        const size_t middle = (low + high) / 2;
+        const int order = train_table_order(names->items[middle], text);
+        if (order == 0)
+            found = middle;
+        else if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (text != word)
+        free(text);
+    return found;
+}
+
+static enum base_error find_word(const struct train_names *names, const struct train_csv_field *field,
+                                 const char *what, size_t *at, struct base_reason *why)
+{
+    *at = find(names, field);
+    if (*at != SIZE_MAX)
+        return BASE_OK;
+    return base_fail(
+        why, BASE_EMISMATCH,
+        "found \"%s\", expected one of the %zu %s that the training examples have, from \"%.40s\" to "
+        "\"%.40s\"",
+        train_csv_show(field).text, names->count, what, names->items[0], names->items[names->count - 1]);
+}
+
+static enum base_error put_target(const struct filling *f, size_t row, size_t target,
+                                  const struct train_csv_field *field, struct base_reason *why)
+{
+    float value = 0;
+    size_t label = 0;
+    enum base_error error = f->regression ? train_table_number(field, &value, why)
+                                          : find_word(&f->meaning->classes, field, "classes", &label, why);
+    if (error != BASE_OK || f->data == NULL)
+        return error;
+    if (f->regression)
+        f->data->targets[row * f->data->outputs + target] = value;
+    else
+        f->data->labels[row] = (uint32_t)label;
+    return BASE_OK;
+}
+
+static enum base_error put_feature(const struct filling *f, size_t row, const struct place *place,
+                                   const struct train_csv_field *field, struct base_reason *why)
+{
+    const struct train_names *categories = &place->column->categories;
+    float value = 1;
+    size_t category = 0;
+    enum base_error error = categories->count > 0 ? find_word(categories, field, "categories", &category, why)
+                                                  : train_table_number(field, &value, why);
+    if (error == BASE_OK && f->data != NULL)
+        f->data->x[row * f->data->features + place->at + category] = value;
+    return error;
+}
+
+static enum base_error put_record(const struct filling *f, size_t row, const struct train_csv *csv,
+                                  struct base_reason *why)
+{
+    enum base_error error = train_table_check_width(f->table, csv, why);
+    if (error != BASE_OK)
+        return error;
+    for (size_t i = 0; i < csv->count; i++) {
+        const struct place *place = &f->places[i];
+        if (place->is_target)
+            error = put_target(f, row, place->at, &csv->fields[i], why);
+        else if (place->column != NULL)
+            error = put_feature(f, row, place, &csv->fields[i], why);
+        if (error != BASE_OK)
+            return train_table_at(f->table, csv->line, i, why, error);
+    }
+    return BASE_OK;
+}
+
+static enum base_error fill(const struct filling *f, const struct train_bytes *text, struct base_reason *why)
+{
+    struct train_csv csv;
+    bool more = true;
+    size_t row = 0;
+    enum base_error error = train_csv_open(text, f->table->options->delimiter, &csv, why);
+    if (error != BASE_OK)
+        return error;
+    if (f->table->has_header)
+        error = train_csv_next(&csv, &more, why);
+    while (error == BASE_OK) {
+        error = train_csv_next(&csv, &more, why);
+        if (error != BASE_OK || !more)
+            break;
+        error = put_record(f, row++, &csv, why);
+    }
+    train_csv_close(&csv);
+    return error;
+}
+
+// -- which column of the file is which of the meaning
+
+static size_t find_name(const struct train_table *table, const char *name)
+{
+    for (size_t i = 0; i < table->count; i++)
+        if (strcmp(table->columns[i].name, name) == 0)
+            return i;
+    return SIZE_MAX;
+}
+
+static enum base_error take_place(const struct train_table *table, const char *name, struct place place,
+                                  struct place *places, struct base_reason *why)
+{
+    const size_t at = find_name(table, name);
+    if (at == SIZE_MAX)
+        return base_fail(why, BASE_EMISMATCH,
+                         "%s: found %zu columns without \"%.64s\", expected it as in the training examples",
+                         table->name, table->count, name);
+    places[at] = place;
+    return BASE_OK;
+}
+
+static enum base_error place_columns(const struct train_table *table, const struct train_meaning *meaning,
+                                     struct place *places, struct base_reason *why)
+{
+    size_t feature = 0;
+    enum base_error error = BASE_OK;
+    for (size_t i = 0; i < meaning->n_columns && error == BASE_OK; i++) {
+        const struct train_column *column = &meaning->columns[i];
+        error = take_place(table, column->name, (struct place){column, feature, false}, places, why);
+        feature += column->categories.count ? column->categories.count : 1;
+    }
+    for (size_t i = 0; i < meaning->targets.count && error == BASE_OK; i++)
+        error = take_place(table, meaning->targets.items[i], (struct place){NULL, i, true}, places, why);
+    for (size_t i = 0; i < table->count && error == BASE_OK; i++) {
+        const bool is_class = table->columns[i].role == TRAIN_COLUMN_TARGET && meaning->classes.count > 0;
+        if (is_class)
+            places[i] = (struct place){NULL, 0, true};
+        else if (places[i].column == NULL && !places[i].is_target &&
+                 table->columns[i].role != TRAIN_COLUMN_IGNORED)
+            error =
+                base_fail(why, BASE_EMISMATCH,
+                          "%s: found a column \"%.64s\" that the training examples don't have; data.ignore "
+                          "leaves it out",
+                          table->name, table->columns[i].name);
+    }
+    return error;
+}
+
+static enum base_error load(const struct train_bytes *text, const struct train_table *table,
+                            struct train_meaning *meaning, struct train_dataset *data,
+                            struct base_reason *why)
+{
+    struct place *places = calloc(table->count, sizeof *places);
+    struct train_dataset filled = {0};
+    if (places == NULL)
+        return base_fail(why, BASE_ENOMEM, "%s: no memory for %zu columns", text->name, table->count);
+    const bool regression = table->options->regression;
+    struct filling f = {table, meaning, places, regression, NULL};
+    enum base_error error = place_columns(table, meaning, places, why);
+    if (error == BASE_OK && table->options->like != NULL)
+        error = fill(&f, text, why);
+    if (error == BASE_OK)
+        error = regression ? train_dataset_allocate_targets(table->rows, meaning->features,
+                                                            meaning->targets.count, &filled, why)
+                           : train_dataset_allocate(table->rows, meaning->features, meaning->classes.count,
+                                                    &filled, why);
+    if (error == BASE_OK) {
+        f.data = &filled;
+        error = fill(&f, text, why);
+    }
+    free(places);
+    if (error != BASE_OK) {
+        train_dataset_destroy(&filled);
+        return error;
+    }
+    filled.meaning = train_meaning_share(meaning);
+    *data = filled;
+    return BASE_OK;
+}
+
+enum base_error train_csv_parse(const struct train_bytes *text, const struct train_table_options *options,
+                                struct train_dataset *data, struct base_reason *why)
+{
+    struct train_table table;
+    struct train_meaning *meaning = train_meaning_share(options->like);
+    enum base_error error = train_table_survey(text, options, &table, why);
+    if (error != BASE_OK) {
+        train_meaning_release(meaning);
+        return error;
+    }
+    if (meaning != NULL && (options->regression ? meaning->targets.count : meaning->classes.count) == 0)
+        error = base_fail(why, BASE_EMISMATCH, "%s: is to be read as %s, which the training examples are not",
+                          text->name, options->regression ? "a regression" : "classes");
+    if (error == BASE_OK && meaning == NULL)
+        error = train_table_mean(&table, &meaning, why);
+    if (error == BASE_OK)
+        error = load(text, &table, meaning, data, why);
+    train_table_free(&table);
+    train_meaning_release(meaning);
+    return error;
+}
+
+enum base_error train_dataset_load_csv(const char *path, const struct train_table_options *options,
+                                       struct train_dataset *data, struct base_reason *why)
+{
+    struct train_bytes text;
+    uint8_t *owned = NULL;
+    enum base_error error = train_unpack_file(path, &text, &owned, why);
+    if (error != BASE_OK)
+        return error;
+    error = train_csv_parse(&text, options, data, why);
+    free(owned);
+    return error;
+}

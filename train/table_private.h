@@ -1,0 +1,49 @@
+// What the two passes over a table share. Nobody outside train/ includes this.
+#ifndef TRAIN_TABLE_PRIVATE_H
+#define TRAIN_TABLE_PRIVATE_H
+
+#include "train/csv.h"
+#include "train/table.h"
+
+enum train_column_role { TRAIN_COLUMN_FEATURE, TRAIN_COLUMN_TARGET, TRAIN_COLUMN_IGNORED };
+
+struct train_table_column {
+    enum train_column_role role;
+    char *name;
+    bool is_category;              // named so, or the classes
+    size_t numbers, words;         // seen
+    size_t number_line, word_line; // the first of each
+    struct train_shown number, word;
+    struct train_names set; // of words, by bytes, each once
+};
+
+struct train_table {
+    const char *name; // of the file
+    const struct train_table_options *options;
+    struct train_table_column *columns; // [count], in the file's order
+    size_t count, rows;
+    bool has_header;
+};
+
+// The first pass: names, roles, what the columns hold. Every field has been looked at.
+enum base_error train_table_survey(const struct train_bytes *text, const struct train_table_options *options,
+                                   struct train_table *table, struct base_reason *why) BASE_CHECK;
+void train_table_free(struct train_table *table);
+
+// From what was seen to columns, categories and classes in their agreed order.
+enum base_error train_table_mean(const struct train_table *table, struct train_meaning **meaning,
+                                 struct base_reason *why) BASE_CHECK;
+
+// Numbers by value and before words, words by bytes.
+int train_table_order(const char *a, const char *b);
+// Puts "FILE:LINE: column 3 (age): " before the reason.
+enum base_error train_table_at(const struct train_table *table, size_t line, size_t column,
+                               struct base_reason *why, enum base_error error);
+bool train_table_is_missing(const struct train_csv_field *field);
+// `expected` in words. BASE_EFORMAT for what is missing, no number, or too large.
+enum base_error train_table_number(const struct train_csv_field *field, float *value,
+                                   struct base_reason *why);
+enum base_error train_table_check_width(const struct train_table *table, const struct train_csv *csv,
+                                        struct base_reason *why) BASE_CHECK;
+
+#endif

@@ -1,0 +1,412 @@
+// The first pass over a table: what its columns are.
+#include "base/limits.h"
+#include "train/decimal.h"
+#include "train/table_private.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+int train_table_order(const char *a, const char *b)
+{
+    float x, y;
+    const bool is_a = train_decimal_parse(a, a + strlen(a), &x),
+               is_b = train_decimal_parse(b, b + strlen(b), &y);
+    if (is_a != is_b)
+        return is_a ? -1 : 1;
+    if (is_a && x < y)
+        return -1;
+    if (is_a && x > y)
+        return 1;
+    return strcmp(a, b);
+}
+
+enum base_error train_table_at(const struct train_table *table, size_t line, size_t column,
+                               struct base_reason *why, enum base_error error)
+{
+    const char *name = table->columns[column].name;
+    const struct train_csv_field field = {name, strlen(name), false};
+    if (!table->has_header)
+        return base_fail_context(why, error, "%s:%zu: column %zu", table->name, line, column + 1);
+    return base_fail_context(why, error, "%s:%zu: column %zu (%s)", table->name, line, column + 1,
+                             train_csv_show(&field).text);
+}
+
+bool train_table_is_missing(const struct train_csv_field *field)
+{
+    static const char *const words[] = {"", "na", "n/a", "nan", "null", "?"};
+    for (size_t i = 0; i < sizeof words / sizeof *words && !field->quoted; i++)
+        if (strlen(words[i]) == field->length && strncasecmp(words[i], field->at, field->length) == 0)
+            return true;
+    return false;
+}
+
+static enum base_error fail_missing(const struct train_csv_field *field, struct base_reason *why)
+{
+    return base_fail(why, BASE_EFORMAT,
+                     "found \"%s\", a missing value, expected one; fill it in or leave the line out",
+                     train_csv_show(field).text);
+}
+
+enum base_error train_table_number(const struct train_csv_field *field, float *value, struct base_reason *why)
+{
+    if (train_table_is_missing(field))
+        return fail_missing(field, why);
+    if (!train_decimal_parse(field->at, field->at + field->length, value))
+        return base_fail(why, BASE_EFORMAT, "found \"%s\", expected a finite decimal number",
+                         train_csv_show(field).text);
+    if (isinf(*value))
+        return base_fail(why, BASE_EFORMAT, "found \"%s\", which is too large for a 32-bit float",
+                         train_csv_show(field).text);
+    return BASE_OK;
+}
+
+enum base_error train_table_check_width(const struct train_table *table, const struct train_csv *csv,
+                                        struct base_reason *why)
+{
+    if (csv->count == table->count)
+        return BASE_OK;
+    if (csv->count == 1 && csv->fields[0].length == 0)
+        return base_fail(why, BASE_EFORMAT, "%s:%zu: found an empty line, expected %zu columns", csv->name,
+                         csv->line, table->count);
+    return base_fail(why, BASE_EFORMAT, "%s:%zu: found %zu columns, expected %zu as in the first line",
+                     csv->name, csv->line, csv->count, table->count);
+}
+
+// -- names and roles
+
+static bool looks_like_header(const struct train_csv *csv)
+{
+    float value;
+    for (size_t i = 0; i < csv->count; i++) {
+        const struct train_csv_field *field = &csv->fields[i];
+        if (train_decimal_parse(field->at, field->at + field->length, &value))
+            return false;
+    }
+    return true;
+}
+
+static enum base_error name_columns(struct train_table *table, const struct train_csv *csv,
+                                    struct base_reason *why)
+{
+    table->count = csv->count;
+    table->columns = calloc(csv->count, sizeof *table->columns);
+    bool named = table->columns != NULL;
+    for (size_t i = 0; named && i < csv->count; i++) {
+        const struct train_csv_field *field = &csv->fields[i];
+        char number[24];
+        snprintf(number, sizeof number, "%zu", i + 1);
+        const bool given = table->has_header && field->length > 0;
+        table->columns[i].name = given ? strndup(field->at, field->length) : strdup(number);
+        named = table->columns[i].name != NULL;
+    }
+    return named ? BASE_OK
+                 : base_fail(why, BASE_ENOMEM, "%s: no memory for %zu columns", csv->name, csv->count);
+}
+
+static size_t find_column(const struct train_table *table, const char *name)
+{
+    char *end = NULL;
+    for (size_t i = 0; i < table->count; i++)
+        if (strcmp(table->columns[i].name, name) == 0)
+            return i;
+    const unsigned long number = strtoul(name, &end, 10);
+    const bool is_number = name[0] >= '1' && name[0] <= '9' && *end == 0;
+    return is_number && number <= table->count ? number - 1 : SIZE_MAX;
+}
+
+static enum base_error fail_unknown(const struct train_table *table, const char *key, const char *name,
+                                    struct base_reason *why)
+{
+    char list[200] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < table->count && used < sizeof list - 1; i++) {
+        const int put =
+            snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", table->columns[i].name);
+        used += put > 0 ? (size_t)put : 0;
+    }
+    for (char *c = list; *c; c++)
+        *c = *c >= ' ' && *c <= '~' ? *c : '?';
+    const char *hint = table->count == 1 ? "; is another delimiter meant?" : "";
+    return base_fail(why, BASE_EINVAL, "%s: %s: found no column \"%.64s\", expected one of %zu: %s%s%s",
+                     table->name, key, name, table->count, list, used >= sizeof list ? "..." : "", hint);
+}
+
+static enum base_error give_roles(struct train_table *table, struct base_reason *why)
+{
+    const struct train_table_options *options = table->options;
+    const struct {
+        const char *key;
+        const struct train_names *names;
+    } lists[] = {{"data.target", &options->target},
+                 {"data.categorical", &options->categorical},
+                 {"data.ignore", &options->ignore}};
+    for (size_t l = 0; l < 3; l++)
+        for (size_t i = 0; i < lists[l].names->count; i++) {
+            const size_t at = find_column(table, lists[l].names->items[i]);
+            if (at == SIZE_MAX)
+                return fail_unknown(table, lists[l].key, lists[l].names->items[i], why);
+            struct train_table_column *column = &table->columns[at];
+            if (l == 2 && column->role == TRAIN_COLUMN_TARGET)
+                return base_fail(why, BASE_EINVAL, "%s: data.ignore: column \"%.64s\" is a target, too",
+                                 table->name, column->name);
+            if (l == 1)
+                column->is_category = true;
+            else
+                column->role = l == 0 ? TRAIN_COLUMN_TARGET : TRAIN_COLUMN_IGNORED;
+        }
+    if (options->target.count == 0)
+        table->columns[table->count - 1].role = TRAIN_COLUMN_TARGET;
+    if (!options->regression && options->target.count > 1)
+        return base_fail(
+            why, BASE_EINVAL,
+            "%s: data.target: found %zu columns, expected one whose words are the classes; several "
+            "targets need model.loss mse or mae",
+            table->name, options->target.count);
+    return BASE_OK;
+}
+
+static enum base_error settle_columns(struct train_table *table, struct base_reason *why)
+{
+    size_t features = 0;
+    enum base_error error = give_roles(table, why);
+    if (error != BASE_OK)
+        return error;
+    for (size_t i = 0; i < table->count; i++) {
+        struct train_table_column *column = &table->columns[i];
+        features += column->role == TRAIN_COLUMN_FEATURE;
+        if (column->role == TRAIN_COLUMN_TARGET)
+            column->is_category = !table->options->regression;
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(column->name, table->columns[j].name) == 0)
+                return base_fail(why, BASE_EFORMAT, "%s:1: columns %zu and %zu have one name, \"%.64s\"",
+                                 table->name, j + 1, i + 1, column->name);
+    }
+    if (features == 0)
+        return base_fail(
+            why, BASE_EINVAL,
+            "%s: found %zu columns, expected at least one beside the target; is data.delimiter right?",
+            table->name, table->count);
+    return BASE_OK;
+}
+
+// -- what the fields hold
+
+// Where `word` is or belongs among the items, which are in the order of bytes.
+static size_t place_of(const struct train_names *set, const char *word, size_t length, bool *there)
+{
+    size_t low = 0, high = set->count;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        const char *item = set->items[middle];
+        int order = strncmp(item, word, length);
+        if (order == 0 && item[length] != 0)
+            order = 1;
+        if (order == 0) {
+            *there = true;
+            return middle;
+        }
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *there = false;
+    return low;
+}
+
+static enum base_error note_word(struct train_table_column *column, const struct train_csv_field *field,
+                                 struct base_reason *why)
+{
+    const size_t most = column->role == TRAIN_COLUMN_TARGET ? LIMIT_CLASSES : LIMIT_CATEGORIES;
+    bool there;
+    if (memchr(field->at, 0, field->length) != NULL)
+        return base_fail(why, BASE_EFORMAT, "found a zero byte, expected text");
+    const size_t at = place_of(&column->set, field->at, field->length, &there);
+    if (there)
+        return BASE_OK;
+    if (column->set.count == most)
+        return base_fail(
+            why, BASE_ELIMIT,
+            "found over %zu different words, expected fewer; a column of names or numbers of rows goes "
+            "into data.ignore",
+            most);
+    if (!train_names_add(&column->set, field->at, field->length))
+        return base_fail(why, BASE_ENOMEM, "no memory for %zu words", column->set.count);
+    char *added = column->set.items[column->set.count - 1];
+    memmove(column->set.items + at + 1, column->set.items + at,
+            (column->set.count - 1 - at) * sizeof *column->set.items);
+    column->set.items[at] = added;
+    return BASE_OK;
+}
+
+// Either all of a column are numbers or none is: one word among numbers is a mistake more often than not.
+static enum base_error check_mix(const struct train_table_column *column, bool is_number,
+                                 const struct train_csv_field *field, struct base_reason *why)
+{
+    if (is_number ? column->words == 0 : column->numbers == 0)
+        return BASE_OK;
+    if (is_number)
+        return base_fail(
+            why, BASE_EFORMAT,
+            "found the number \"%s\", expected a word such as \"%s\" in line %zu; name the column in "
+            "data.categorical if it is a category",
+            train_csv_show(field).text, column->word.text, column->word_line);
+    return base_fail(why, BASE_EFORMAT,
+                     "found \"%s\", expected a number such as \"%s\" in line %zu; name the column in "
+                     "data.categorical if it is a category",
+                     train_csv_show(field).text, column->number.text, column->number_line);
+}
+
+static enum base_error look_at(struct train_table_column *column, const struct train_csv_field *field,
+                               size_t line, bool regression, struct base_reason *why)
+{
+    float value;
+    if (column->role == TRAIN_COLUMN_IGNORED)
+        return BASE_OK;
+    if (train_table_is_missing(field))
+        return fail_missing(field, why);
+    if (column->is_category)
+        return note_word(column, field, why);
+    if (column->role == TRAIN_COLUMN_TARGET && regression)
+        return train_table_number(field, &value, why);
+    const bool is_number = train_decimal_parse(field->at, field->at + field->length, &value);
+    enum base_error error = check_mix(column, is_number, field, why);
+    if (error == BASE_OK && is_number)
+        error = train_table_number(field, &value, why);
+    else if (error == BASE_OK)
+        error = note_word(column, field, why);
+    if (error != BASE_OK)
+        return error;
+    if (is_number && column->numbers++ == 0) {
+        column->number = train_csv_show(field);
+        column->number_line = line;
+    } else if (!is_number && column->words++ == 0) {
+        column->word = train_csv_show(field);
+        column->word_line = line;
+    }
+    return BASE_OK;
+}
+
+static enum base_error look_at_record(struct train_table *table, const struct train_csv *csv,
+                                      struct base_reason *why)
+{
+    enum base_error error = train_table_check_width(table, csv, why);
+    for (size_t i = 0; error == BASE_OK && i < table->count; i++) {
+        error = look_at(&table->columns[i], &csv->fields[i], csv->line, table->options->regression, why);
+        if (error != BASE_OK)
+            return train_table_at(table, csv->line, i, why, error);
+    }
+    table->rows += error == BASE_OK;
+    return error;
+}
+
+static enum base_error survey(struct train_csv *csv, struct train_table *table, struct base_reason *why)
+{
+    bool more = false;
+    enum base_error error = train_csv_next(csv, &more, why);
+    if (error == BASE_OK && !more)
+        return base_fail(why, BASE_EFORMAT, "%s: the file is empty, expected lines of columns", csv->name);
+    if (error != BASE_OK)
+        return error;
+    const enum train_header header = table->options->header;
+    table->has_header = header == TRAIN_HEADER_YES || (header == TRAIN_HEADER_AUTO && looks_like_header(csv));
+    error = name_columns(table, csv, why);
+    if (error == BASE_OK)
+        error = settle_columns(table, why);
+    if (error == BASE_OK && !table->has_header)
+        error = look_at_record(table, csv, why);
+    while (error == BASE_OK) {
+        error = train_csv_next(csv, &more, why);
+        if (error != BASE_OK || !more)
+            break;
+        error = look_at_record(table, csv, why);
+    }
+    if (error == BASE_OK && table->rows == 0)
+        error = base_fail(why, BASE_EFORMAT, "%s: a header and nothing below it", csv->name);
+    return error;
+}
+
+enum base_error train_table_survey(const struct train_bytes *text, const struct train_table_options *options,
+                                   struct train_table *table, struct base_reason *why)
+{
+    struct train_table found = {.name = text->name, .options = options};
+    struct train_csv csv;
+    enum base_error error = train_csv_open(text, options->delimiter, &csv, why);
+    if (error != BASE_OK)
+        return error;
+    error = survey(&csv, &found, why);
+    train_csv_close(&csv);
+    if (error != BASE_OK)
+        train_table_free(&found);
+    else
+        *table = found;
+    return error;
+}
+
+void train_table_free(struct train_table *table)
+{
+    for (size_t i = 0; i < table->count && table->columns != NULL; i++) {
+        free(table->columns[i].name);
+        train_names_free(&table->columns[i].set);
+    }
+    free(table->columns);
+    *table = (struct train_table){0};
+}
+
+// -- what they mean
+
+static int order_items(const void *a, const void *b)
+{
+    return train_table_order(*(char *const *)a, *(char *const *)b);
+}
+
+static bool copy_sorted(const struct train_names *set, struct train_names *names)
+{
+    bool done = true;
+    for (size_t i = 0; done && i < set->count; i++)
+        done = train_names_add(names, set->items[i], strlen(set->items[i]));
+    if (done && names->count > 0)
+        qsort(names->items, names->count, sizeof *names->items, order_items);
+    return done;
+}
+
+static bool mean_column(const struct train_table_column *column, bool regression,
+                        struct train_meaning *meaning)
+{
+    if (column->role == TRAIN_COLUMN_IGNORED)
+        return true;
+    if (column->role == TRAIN_COLUMN_TARGET)
+        return regression ? train_names_add(&meaning->targets, column->name, strlen(column->name))
+                          : copy_sorted(&column->set, &meaning->classes);
+    struct train_column *made = &meaning->columns[meaning->n_columns++];
+    made->name = strdup(column->name);
+    const bool done = made->name != NULL && copy_sorted(&column->set, &made->categories);
+    meaning->features += made->categories.count ? made->categories.count : 1;
+    return done;
+}
+
+enum base_error train_table_mean(const struct train_table *table, struct train_meaning **out,
+                                 struct base_reason *why)
+{
+    const bool regression = table->options->regression;
+    struct train_meaning *meaning = train_meaning_create(0);
+    bool done =
+        meaning != NULL && (meaning->columns = calloc(table->count, sizeof *meaning->columns)) != NULL;
+    for (size_t i = 0; done && i < table->count; i++)
+        done = mean_column(&table->columns[i], regression, meaning);
+    enum base_error error = BASE_OK;
+    if (!done)
+        error = base_fail(why, BASE_ENOMEM, "%s: no memory for its columns", table->name);
+    else if (!regression && meaning->classes.count < 2)
+        error = base_fail(
+            why, BASE_EFORMAT,
+            "%s: data.target: found the class \"%.64s\" in all %zu rows, expected at least 2 classes",
+            table->name, meaning->classes.items[0], table->rows);
+    if (error != BASE_OK)
+        train_meaning_release(meaning);
+    else
+        *out = meaning;
+    return error;
+}
