@@ -11,6 +11,7 @@ int lab_command_experiment(int argc, char **argv, int (*perform)(const struct la
 int lab_command_keygen(int argc, char **argv);
 int lab_command_inspect(int argc, char **argv);
 int lab_command_topology(int argc, char **argv);
+int lab_command_data(int argc, char **argv);
 int lab_command_eval(int argc, char **argv);
 int lab_command_predict(int argc, char **argv);
 int lab_command_export(int argc, char **argv);

@@ -14,6 +14,7 @@ static const char overview[] =
     "                              lone and central training, and writes summary.json\n"
     "  p2pml sim EXPERIMENT.yaml   the same in virtual time, in one process: no waiting, any network, up to "
     "1,024 nodes\n"
+    "  p2pml data info FILE        what is in a file or folder of examples, and the configuration that fits\n"
     "  p2pml eval MODEL            loss and accuracy of a trained model on test examples\n"
     "  p2pml predict MODEL         classes and probabilities for rows of numbers\n"
     "  p2pml export MODEL          the model for other programs, as torch's safetensors or as ONNX\n"
@@ -83,10 +84,25 @@ static const char about_sim[] =
     "node its\n"                                                                                             \
     "                   newest checkpoint\n"
 
+static const char about_data[] =
+    "p2pml data info FILE|FOLDER [--set KEY=VALUE]... [--stats STATS]\n"
+    "\n"
+    "  FILE             a table (CSV, plain or .gz), NumPy's .npz or .npy; or a folder with a folder of PNG "
+    "and JPEG\n"
+    "                   files for each class\n"
+    "  --set KEY=VALUE  what is not to be guessed: data.target=price, data.delimiter=tab, model.loss=mse, "
+    "...\n"
+    "  --stats STATS    writes columns, categories, classes and the statistics of data.scale, for nodes that "
+    "have\n"
+    "                   files of their own: copy it to all and name it in data.scale_from\n"
+    "\n"
+    "Shows ranges, classes and the first rows, warns of what will learn badly, and prints the lines of a\n"
+    "configuration that read the file.\n";
+
 static const char about_eval[] =
     "p2pml eval MODEL [--set data.KEY=VALUE]... [--json]\n"
     "\n" ABOUT_MODEL "  --set KEY=VALUE  a key data.* of an experiment: which test examples; may be "
-                     "repeated. Initially the built-in\n"
+    "repeated. Initially the built-in\n"
     "                   digits; data.features and data.classes are the model's\n"
     "  --json           the same as one JSON object\n"
     "\n"
@@ -225,10 +241,9 @@ static const struct {
     const char *name, *about;
     bool experiment; // its keys follow
 } topics[] = {
-    {"run", about_run, true},        {"sim", about_sim, true},
-    {"eval", about_eval, false},     {"predict", about_predict, false},
-    {"export", about_export, false}, {"report", about_report, false},
-    {"plot", about_plot, false},     {"topology", about_topology, false},
+    {"run", about_run, true},        {"sim", about_sim, true},          {"data", about_data, false},
+    {"eval", about_eval, false},     {"predict", about_predict, false}, {"export", about_export, false},
+    {"report", about_report, false}, {"plot", about_plot, false},       {"topology", about_topology, false},
     {"keygen", about_keygen, false}, {"inspect", about_inspect, false},
 };
 
@@ -240,7 +255,7 @@ int lab_command_help(int argc, char **argv)
         if (strcmp(argv[1], topics[i].name) == 0)
             return topics[i].experiment ? print_experiment(topics[i].about) : print(topics[i].about);
     fprintf(stderr,
-            "p2pml: there is no help for '%s', expected run, sim, eval, predict, export, report, plot, "
+            "p2pml: there is no help for '%s', expected run, sim, data, eval, predict, export, report, plot, "
             "topology, keygen or "
             "inspect\n",
             argv[1]);

@@ -3,6 +3,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "node/config.h"
+#include "node/data.h"
 #include "node/learner.h"
 #include "node/loop.h"
 #include "node/mail.h"
@@ -35,7 +36,7 @@ static const char usage[] =
     "  --config FILE   YAML; every key is listed below\n"
     "  --peers LIST    the other nodes; the same as --set peers=LIST\n"
     "  --set KEY=VALUE overrides the file and the environment; may be repeated\n"
-    "  --check         checks the configuration and ends\n"
+    "  --check         checks the configuration and the data, and ends\n"
     "  --resume        goes on from the newest checkpoint in node.dir\n"
     "  --help, --version\n"
     "\n"
@@ -256,6 +257,25 @@ static int print_help(void)
     return EXIT_DONE;
 }
 
+// Opens the data, which can be as wrong as any key.
+static int check_data(const struct node_config *config)
+{
+    struct train_dataset train = {0}, test = {0};
+    struct base_reason why = {""};
+    if (node_data_load(config, config->data.shard, &train, &test, &why) != BASE_OK) {
+        fprintf(stderr, "p2pml-node: data: %s\n", why.text);
+        return EXIT_USAGE;
+    }
+    node_data_advise(config, config->data.shard, &train, &test);
+    base_log(BASE_LOG_INFO, "data", "%zu examples to train on, %zu to test on; %zu features, %zu %s",
+             train.examples, test.examples, train.features, train.outputs ? train.outputs : train.classes,
+             train.outputs ? "targets" : "classes");
+    puts("configuration is fine");
+    train_dataset_destroy(&train);
+    train_dataset_destroy(&test);
+    return EXIT_DONE;
+}
+
 static int serve(const struct arguments *a)
 {
     struct node_config config = {0};
@@ -265,8 +285,7 @@ static int serve(const struct arguments *a)
     if (read_config(a, &config, &why) != BASE_OK) {
         fprintf(stderr, "p2pml-node: %s\n", why.text);
     } else if (a->check) {
-        puts("configuration is fine");
-        status = EXIT_DONE;
+        status = check_data(&config);
     } else if (node_setup_create(&config, P2PML_VERSION, a->resume, &setup, &why) != BASE_OK) {
         base_log(BASE_LOG_ERROR, "start_failed", "%s", why.text);
         status = EXIT_FAILED;

@@ -1,0 +1,195 @@
+"""Data that people have, from their files to a trained model: a table with classes, a table of a quantity, arrays of
+NumPy, a folder of 1,000 images; and nodes whose files say different things. sklearn's sets where it is installed,
+else sets of the same shape drawn here."""
+
+import csv
+import json
+import os
+import random
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+import unittest
+import zlib
+
+from cluster import PROGRAM
+
+P2PML = os.path.join(os.path.dirname(PROGRAM), "p2pml")
+ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("P2PML_")}
+EXPERIMENT = """
+experiment: {nodes: 4, baselines: []}
+model: {hidden: [32]}
+train: {steps: 400, eval_rounds: 25}
+average: {mode: sync, ratio: 1/4, deadline_floor: 10s}
+node: {start_timeout: 60s}
+checkpoint: {every: 0}
+"""
+
+
+def drawn(examples, features, classes, seed):
+    """Rows around a centre for each class, each column in units of its own; one column of words."""
+    chance = random.Random(seed)
+    centres = [[chance.gauss(0, 1) for _ in range(features)] for _ in range(max(classes, 2))]
+    units = [10 ** chance.uniform(-2, 3) for _ in range(features)]
+    rows = []
+    for _ in range(examples):
+        c = chance.randrange(max(classes, 2))
+        x = [(centre + chance.gauss(0, 0.7)) * unit for centre, unit in zip(centres[c], units)]
+        y = f"kind {c}" if classes else 150 + 40 * sum(v / u for v, u in zip(x[:3], units)) + chance.gauss(0, 20)
+        rows.append([*(f"{v:.6g}" for v in x), y])
+    return [[f"f{i}" for i in range(features)] + ["target"], *rows]
+
+
+def table(name, examples, features, classes):
+    try:
+        from sklearn import datasets
+        found = getattr(datasets, "load_" + name)()
+        names = [str(n) for n in getattr(found, "feature_names", range(features))]
+        rows = [[*(f"{v:.9g}" for v in x), f"class {y}" if classes else float(y)]
+                for x, y in zip(found.data, found.target)]
+        return [[*("f " + n for n in names), "target"], *rows]
+    except ImportError:
+        return drawn(examples, features, classes, 7)
+
+
+def png(pixels, width):
+    """Grey, eight bits a pixel, no filter."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    rows = b"".join(b"\0" + bytes(pixels[i:i + width]) for i in range(0, len(pixels), width))
+    header = struct.pack(">IIBBBBB", width, len(pixels) // width, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def picture(kind, chance):
+    """12 x 12, noise and a bright bar that stands, lies or leans."""
+    at = chance.randrange(3, 9)
+    bright = {"lying": lambda x, y: y == at, "standing": lambda x, y: x == at, "leaning": lambda x, y: x == y}[kind]
+    return [min(255, chance.randrange(90) + (150 if bright(x, y) else 0)) for y in range(12) for x in range(12)]
+
+
+class Data(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="p2pml-data-")
+        self.addCleanup(shutil.rmtree, self.directory)
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def write_table(self, name, rows):
+        with open(self.path(name), "w", newline="") as f:
+            csv.writer(f).writerows(rows)
+        return self.path(name)
+
+    def p2pml(self, *arguments, status=0, program=P2PML):
+        done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=300, env=ENVIRONMENT)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done.stdout, done.stderr
+
+    def train(self, command, settings):
+        with open(self.path("e.yaml"), "w") as f:
+            f.write(EXPERIMENT)
+        out, err = self.p2pml(command, self.path("e.yaml"), "--fresh", "--out", self.path("out"),
+                              *(f"--set={s}" for s in settings))
+        with open(os.path.join(self.path("out"), "summary.json")) as f:
+            return json.load(f), out, err
+
+    def settings_of(self, info):
+        """The lines that 'p2pml data info' prints, as --set takes them."""
+        section, settings = "", []
+        for line in info[info.index("The configuration that fits:"):].splitlines()[2:]:
+            key, _, value = line.partition(":")
+            if line.startswith("  "):
+                settings.append(f"{section}.{key.strip()}={value.strip().strip(chr(34))}")
+            else:
+                section = key
+        return settings
+
+    def test_a_table_with_classes(self):
+        for name, shape in {"breast_cancer": (569, 30, 2), "digits": (1797, 64, 10)}.items():
+            with self.subTest(name):
+                path = self.write_table("t.csv", table(name, *shape))
+                info, said = self.p2pml("data", "info", path)
+                self.assertIn(f"a table (CSV), {shape[0]} examples of {shape[1]} features, {shape[2]} classes", info)
+                summary, _, _ = self.train("run", self.settings_of(info))
+                self.assertGreater(summary["averaged"]["accuracy"], 0.9)
+                self.assertEqual(summary["measure"], "accuracy")
+
+    def test_a_quantity(self):
+        path = self.write_table("t.csv", table("diabetes", 442, 10, 0))
+        info, _ = self.p2pml("data", "info", path)
+        self.assertIn("442 examples of 10 features, 1 target of a regression", info)
+        summary, out, _ = self.train("run", [*self.settings_of(info), "train.rate=0.02"])
+        self.assertEqual(summary["measure"], "R2")
+        self.assertGreater(summary["averaged"]["accuracy"], 0.3)
+        self.assertGreater(summary["averaged"]["rmse"], 1)  # in units of the table
+        self.assertRegex(out, r"on the test examples +R2 +RMSE\n +averaged model +0\.\d{4} +\d+\.\d+")
+        with open(os.path.join(self.path("out"), "node-00", "metrics.jsonl")) as f:
+            last = json.loads(f.readlines()[-1])
+        self.assertIsNone(last["accuracy"])
+        self.assertTrue(last["r2"] > 0.3 and last["rmse"] > 1)
+        engines, _, _ = self.train("sim", [*self.settings_of(info), "train.rate=0.02", "sim.engine=rounds"])
+        self.assertAlmostEqual(engines["averaged"]["rmse"], summary["averaged"]["rmse"], delta=0.05 * summary["averaged"]["rmse"])
+
+    def test_a_folder_of_a_thousand_images(self):
+        chance = random.Random(3)
+        for kind in ("lying", "standing", "leaning"):
+            os.makedirs(self.path(f"pictures/{kind}"))
+        for i in range(1000):
+            kind = ("lying", "standing", "leaning")[i % 3]
+            with open(self.path(f"pictures/{kind}/{i:04}.png"), "wb") as f:
+                f.write(png(picture(kind, chance), 12))
+        info, _ = self.p2pml("data", "info", self.path("pictures"))
+        self.assertIn("a folder of images, 1000 examples of 144 features, 3 classes", info)
+        self.assertIn("each 12 x 12 pixels, grey", info)
+        summary, _, _ = self.train("run", self.settings_of(info))
+        self.assertEqual(summary["train_examples"] + summary["test_examples"], 1000)
+        self.assertGreater(summary["averaged"]["accuracy"], 0.9)
+        small, _, _ = self.train("sim", [*self.settings_of(info), "data.image_size=6x6"])
+        self.assertRegex(small["model"], r"mlp 36-32-3")
+
+    def test_warnings(self):
+        path = self.write_table("t.csv", [["small", "large", "y"], *([i * 1e-3, i * 1e3, i % 2] for i in range(40))])
+        _, said = self.p2pml("--check", "--set", "data.kind=csv", "--set", f"data.train_file={path}", program=PROGRAM)
+        self.assertIn("features differ by orders of magnitude (large reaches", said)
+        self.assertIn("32 examples to train on, 8 to test on; 2 features, 2 classes", said)
+        rows = [["a", "y"], *([i, i // 10] for i in range(40))]
+        path = self.write_table("t.csv", rows)
+        test = self.write_table("u.csv", rows[:11])
+        _, said = self.p2pml("--check", "--set", "data.kind=csv", "--set", f"data.train_file={path}", "--set",
+                             f"data.test_file={test}", program=PROGRAM)
+        self.assertIn('the test examples have no example of 3 of the 4 classes, among them "1"', said)
+
+    def test_check_opens_the_data(self):
+        path = self.write_table("t.csv", [["a", "y"], ["1", "0"], ["", "1"]])
+        _, said = self.p2pml("--check", "--set", "data.kind=csv", "--set", f"data.train_file={path}", program=PROGRAM,
+                             status=2)
+        self.assertIn("t.csv:3: column 1 (a): found \"\", a missing value", said)
+
+    def test_statistics_are_shared_or_refused(self):
+        """Two nodes with files of their own: alone, each would scale by itself."""
+        for name, unit in {"a.csv": 1, "b.csv": 5}.items():
+            self.write_table(name, [["x", "y"], *([i * unit, i % 2] for i in range(60))])
+        stats = self.path("stats")
+        self.p2pml("data", "info", self.path("a.csv"), "--stats", stats, "--set", "data.scale=standard")
+        for extra, met in (([], False), (["--set", f"data.scale_from={stats}"], True)):
+            nodes = []
+            for i, name in enumerate(("a.csv", "b.csv")):
+                directory = self.path(f"node-{met}-{i}")
+                arguments = ["node.http=", f"node.dir={directory}", f"node.listen=127.0.0.1:{7931 + i}",
+                             "peers=127.0.0.1:7931,127.0.0.1:7932", "data.kind=csv", "data.scale=standard",
+                             f"data.train_file={self.path(name)}", "train.steps=400", "node.start_timeout=6s",
+                             "node.start_members=2", "node.linger=2s", "checkpoint.every=0"]
+                nodes.append(subprocess.Popen([PROGRAM, *(f"--set={a}" for a in arguments), *extra], text=True,
+                                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENVIRONMENT))
+            said = [node.communicate(timeout=120)[1] for node in nodes]
+            if met:
+                self.assertEqual([node.returncode for node in nodes], [0, 0], said)
+            else:
+                self.assertTrue(any("its data mean something else" in s and "data.scale_from" in s for s in said), said)
+
+
+if __name__ == "__main__":
+    unittest.main()
