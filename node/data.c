@@ -195,7 +195,7 @@ static enum base_error read_meaning(const struct node_config *config, struct tra
 {
     static const char *const scales[] = {"none", "standard", "minmax"};
     *like = NULL;
-    if (config->data.kind == NODE_DATA_DIGITS || !config->data.scale_from[0])
+    if (config->data.kind == NODE_DATA_DIGITS || !config->data.scale_from || !config->data.scale_from[0])
         return BASE_OK;
     enum base_error code = node_data_meaning_read(config->data.scale_from, like, why);
     if (code == BASE_OK && config->data.scale != (int)(*like)->scale) {

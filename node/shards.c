@@ -14,7 +14,8 @@ struct choice { // what to train on while exactly these shards live
 };
 
 struct node_shards {
-    struct node_config config; // only data and train.weight; its texts are ours
+    struct node_config config; // only data, model.loss and train.weight; its texts are ours
+    uint64_t meaning;          // digest of what the data meant at the start
     size_t own_shard, shards;
     const struct train_dataset *own; // borrowed; not for the thread, which may outlive it
     struct train_dataset like;       // its numbers, without examples
@@ -57,32 +58,74 @@ static void drop_next(struct node_shards *s)
     s->has_next = false;
 }
 
-static size_t list_texts(struct node_config *config, char **texts[6])
+#define TEXTS 9u
+#define LISTS 3u
+
+static void list_texts(struct node_config *config, char **texts[TEXTS], struct node_texts *lists[LISTS])
 {
     char **all[] = {&config->data.train_images, &config->data.train_labels, &config->data.test_images,
-                    &config->data.test_labels,  &config->data.train_file,   &config->data.test_file};
+                    &config->data.test_labels,  &config->data.train_file,   &config->data.test_file,
+                    &config->data.delimiter,    &config->data.image_size,   &config->data.scale_from};
+    struct node_texts *columns[] = {&config->data.target, &config->data.categorical, &config->data.ignore};
+    _Static_assert(sizeof all / sizeof *all == TEXTS && sizeof columns / sizeof *columns == LISTS,
+                   "all of data.*");
     memcpy(texts, all, sizeof all);
-    return sizeof all / sizeof *all;
+    memcpy(lists, columns, sizeof columns);
 }
 
+static bool copy_text(char **text)
+{
+    *text = *text ? strdup(*text) : NULL;
+    return *text != NULL;
+}
+
+static bool copy_list(struct node_texts *list)
+{
+    const struct node_texts from = *list;
+    bool done = true;
+    *list = (struct node_texts){calloc(from.count + 1, sizeof *from.items), 0};
+    for (; list->items && done && list->count < from.count; list->count++) {
+        list->items[list->count] = from.items[list->count];
+        done = copy_text(&list->items[list->count]);
+    }
+    return list->items && done;
+}
+
+static void free_config(struct node_config *config)
+{
+    char **texts[TEXTS];
+    struct node_texts *lists[LISTS];
+    list_texts(config, texts, lists);
+    for (size_t i = 0; i < TEXTS; i++)
+        free(*texts[i]);
+    for (size_t i = 0; i < LISTS; i++) {
+        for (size_t k = 0; k < lists[i]->count; k++)
+            free(lists[i]->items[k]);
+        free(lists[i]->items);
+    }
+}
+
+// All that loading reads: the thread may go on when the configuration is gone.
 static bool copy_config(const struct node_config *config, struct node_config *copy)
 {
-    char **texts[6];
-    bool complete = true;
-    *copy = (struct node_config){.data = config->data, .train = {.weight = config->train.weight}};
-    for (size_t i = list_texts(copy, texts); i-- > 0;)
-        if (*texts[i]) {
-            *texts[i] = strdup(*texts[i]);
-            complete = complete && *texts[i];
-        }
-    return complete;
+    char **texts[TEXTS];
+    struct node_texts *lists[LISTS];
+    bool done = true;
+    *copy = (struct node_config){.data = config->data,
+                                 .model = {.loss = config->model.loss},
+                                 .train = {.weight = config->train.weight}};
+    list_texts(copy, texts, lists);
+    for (size_t i = 0; i < TEXTS; i++)
+        if (*texts[i])
+            done = copy_text(texts[i]) && done;
+    for (size_t i = 0; i < LISTS; i++)
+        done = copy_list(lists[i]) && done;
+    return done;
 }
 
 static void release(struct node_shards *s)
 {
-    char **texts[6];
-    for (size_t i = list_texts(&s->config, texts); i-- > 0;)
-        free(*texts[i]);
+    free_config(&s->config);
     train_dataset_destroy(&s->choices[0].loaded);
     train_dataset_destroy(&s->choices[1].loaded);
     pthread_cond_destroy(&s->ended);
@@ -101,6 +144,7 @@ enum base_error node_shards_create(const struct node_config *config, const struc
     s->shards = config->data.shards;
     s->own = own;
     s->like = (struct train_dataset){.features = own->features, .classes = own->classes, .whole = own->whole};
+    s->meaning = train_meaning_digest(own->meaning);
     for (size_t i = 0; i < s->shards; i++)
         s->wish[i] = s->choices[0].living[i] = true;
     pthread_condattr_t monotonic;
@@ -133,6 +177,12 @@ static enum base_error load(struct node_shards *s, const bool *living, struct tr
                          s->like.classes);
         train_dataset_destroy(&loaded);
         return code;
+    }
+    if (train_meaning_digest(loaded.meaning) != s->meaning) {
+        train_dataset_destroy(&loaded);
+        return base_fail(
+            why, BASE_EMISMATCH,
+            "columns, categories, classes or the statistics of data.scale are not those of the start");
     }
     *data = loaded;
     return BASE_OK;

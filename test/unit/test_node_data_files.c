@@ -3,6 +3,7 @@
 #include "node/config.h"
 #include "node/data.h"
 #include "node/greet.h"
+#include "node/shards.h"
 
 #include "pictures.h"
 
@@ -188,6 +189,35 @@ static void without_columns_there_are_scales_too(void **state)
     train_dataset_destroy(&test);
 }
 
+// Whoever takes over a shard reads the table as at the start, also when the configuration is gone.
+static void a_shard_is_taken_over_as_it_is_read_at_the_start(void **state)
+{
+    (void)state;
+    struct train_dataset own = {0};
+    struct node_shards *shards = NULL;
+    struct node_shards_set set;
+    struct base_reason why = {""};
+    FILE *file = fopen(in("t.csv"), "w");
+    assert_non_null(file);
+    fprintf(file, "id;y;a\n");
+    for (int i = 0; i < 60; i++)
+        fprintf(file, "row %d;%d;%d\n", i, i % 2 + 5, 10 * i);
+    fclose(file);
+    struct node_config config = configure(
+        CSV "data.delimiter=; data.target=y data.ignore=id data.scale=standard data.shards=2 model.loss=mae");
+    assert_int_equal(node_data_load(&config, 0, &own, NULL, &why), BASE_OK);
+    assert_int_equal(node_shards_create(&config, &own, &shards), BASE_OK);
+    node_schema_free(&node_config_schema, &config);
+    node_shards_want(shards, (const uint32_t[]){0}, 1);
+    assert_true(node_shards_wait(shards, UINT64_MAX));
+    assert_true(node_shards_ready(shards, 1, &set));
+    assert_int_equal(set.data->examples, 48);
+    assert_int_equal(set.data->outputs, 1);
+    assert_true(train_meaning_digest(set.data->meaning) == train_meaning_digest(own.meaning));
+    node_shards_destroy(shards, UINT64_MAX);
+    train_dataset_destroy(&own);
+}
+
 #define NPY_HEAD "\x93NUMPY\x01\x00"
 #define IDX      "data.kind=idx data.train_images=@x data.train_labels=@y data.test_images=@x data.test_labels=@y "
 #define LIBSVM   "data.kind=libsvm data.features=3 data.classes=2 data.train_file=@x data.test_file=@x"
@@ -297,6 +327,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_file_is_split_and_scaled, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(statistics_must_be_shared, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(without_columns_there_are_scales_too, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(a_shard_is_taken_over_as_it_is_read_at_the_start, make_folder,
+                                        remove_folder),
         cmocka_unit_test_setup_teardown(wrong_files_are_told_with_their_place, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(settings_that_cannot_be, make_folder, remove_folder),
     };
