@@ -232,6 +232,7 @@ static enum base_error make_exchange(struct node_setup *s, const struct node_saf
     options.parameters = d;
     options.start = s->start;
     options.model = file ? train_trainer_model(s->trainer) : NULL;
+    options.round = s->round;
     code = gossip_exchange_create(&options, &s->exchange, why);
     if (code != BASE_OK || !file)
         return code;

@@ -8,16 +8,27 @@
 
 #define ABSENT_ROUNDS 16 // rounds without an exchange from which on an edge was absent
 
-// How far we trained since the last exchange over this edge, divided by the number of live edges: where every
-// round meets its partner that is the round's own step scale, lr * H. Where meetings are missed (async, a
-// slow or busy neighbour) the force holds the drift of all rounds since, and must be integrated as that.
+// Does it share in the exchanges? Between two turns of all edges a link may break, or be that of a process
+// which has just started: what an exchange counts does not depend on that.
+static bool is_met(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    if (edge->state == GOSSIP_EDGE_LIVE)
+        return true;
+    return edge->resync_offset == exchange->options.parameters && edge->sequence > 0 &&
+           exchange->rounds - edge->met <= 2 * (uint64_t)exchange->n_edges;
+}
+
+// How far we trained since the last exchange over this edge, divided by the number of edges that are met:
+// where every round meets its partner that is the round's own step scale, lr * H. Where meetings are missed
+// (async, a slow or busy neighbour) the force holds the drift of all rounds since, and must be integrated as
+// that.
 static float scale_since(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    size_t live = 0;
+    size_t met = 0;
 
     for (size_t i = 0; i < exchange->n_edges; i++)
-        live += exchange->edges[i]->state == GOSSIP_EDGE_LIVE;
-    float since = (float)((exchange->progress - edge->progress) / (double)(live ? live : 1));
+        met += is_met(exchange, exchange->edges[i]);
+    float since = (float)((exchange->progress - edge->progress) / (double)(met ? met : 1));
     return since > exchange->step_scale ? since : exchange->step_scale;
 }
 

@@ -69,8 +69,7 @@ enum base_error gossip_exchange_create(const struct gossip_exchange_options *opt
     fresh->options.selection.k = fresh->entries;
     fresh->start_hash = options->kernels->apply->hash(options->start, options->parameters, 0, false);
     fresh->totals.consensus = (double)NAN;
-    fresh->clock = fresh->age =
-        options->round; // a resumed node answers nothing of rounds that it has still to come to
+    fresh->clock = fresh->age = options->round;
     if (allocate(fresh)) {
         gossip_exchange_destroy(fresh);
         return base_fail(why, BASE_ENOMEM, "exchange: out of memory for %zu parameters", options->parameters);

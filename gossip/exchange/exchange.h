@@ -43,7 +43,8 @@ struct gossip_exchange_options {
     size_t parameters;             // d
     const float *start; // [d] the seed model, borrowed for life: r of an edge that both ends begin from it
     const float *model; // [d] what is published before the first round; copied; NULL: start
-    uint64_t round;     // rounds that `model` has behind it
+    uint64_t round;     // rounds that `model` has behind it, without one that a checkpoint left open: nothing
+                        // of a later one is answered before the trainer has come to it
     float ratio;        // kept entries / d, in (0, 1]
     enum kernels_format values;
     struct compress_selection selection; // method, block and seed; k is the ratio's, at least 1 a block
@@ -197,8 +198,8 @@ double gossip_exchange_pace(const struct gossip_exchange *exchange);
 
 // State of one edge for a checkpoint. Taken between ROUND_DONE and the next step; pointers are borrowed until
 // then. An exchange of which this node does not know the end travels along and is settled after the restart.
-// Of a node that was frozen in an open round, the published model (and moments) belong to them: resumed, it
-// sends ROUND with that very round once more, and with that model.
+// Of a node that was frozen in an open round, or had to leave it open, the published model (and moments)
+// belong to them: resumed, it sends ROUND with that very round once more, and with that model.
 struct gossip_edge_record {
     struct gossip_id peer;
     uint64_t epoch, sequence, resync_offset, clock;

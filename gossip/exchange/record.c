@@ -67,7 +67,7 @@ const float *gossip_exchange_correction(const struct gossip_exchange *exchange)
 
 // How far the node and the edge have come, as the drift correction counts it, so that a node that was stopped
 // goes on as if it had not been.
-#define PROGRESS_BYTES (1 + 2 * 8 + 4 + 3 * 8 + 2 * 4 + 1)
+#define PROGRESS_BYTES (2 * 8 + 4 + 3 * 8 + 2 * 4 + 1)
 
 static void write_double(struct base_writer *writer, double value)
 {
@@ -110,8 +110,7 @@ static void restore_sum(struct gossip_exchange *exchange, struct base_reader *re
 static void store_progress(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
                            struct base_writer *writer)
 {
-    base_write_u8(writer, exchange->round.open);
-    base_write_u64(writer, exchange->clock);
+    base_write_u64(writer, exchange->counted);
     base_write_u64(writer, exchange->rounds - edge->met);
     base_write_f32(writer, exchange->step_scale);
     write_double(writer, exchange->progress);
@@ -133,8 +132,7 @@ static bool is_count(double value)
 static enum base_error restore_progress(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                         struct base_reader *reader)
 {
-    uint8_t open = base_read_u8(reader);
-    uint64_t clock = base_read_u64(reader), missed = base_read_u64(reader);
+    uint64_t counted = base_read_u64(reader), missed = base_read_u64(reader);
     float step_scale = base_read_f32(reader);
     double progress = read_double(reader);
 
@@ -144,15 +142,14 @@ static enum base_error restore_progress(struct gossip_exchange *exchange, struct
     edge->absence = base_read_f32(reader);
     if (base_read_u8(reader) != 0)
         restore_sum(exchange, reader);
-    if (reader->failed || open > 1 || clock > GOSSIP_PLAUSIBLE_COUNT || !is_count((double)step_scale) ||
+    if (reader->failed || counted > GOSSIP_PLAUSIBLE_COUNT || !is_count((double)step_scale) ||
         !is_count(progress) || !is_count(edge->progress) || !is_count(edge->prepared) ||
         !is_count((double)edge->since) || !is_count((double)edge->absence))
         return BASE_EFORMAT;
     edge->met = exchange->rounds - missed;
-    exchange->clock = clock;
     exchange->progress = progress;
     exchange->step_scale = step_scale;
-    exchange->reopens = open;
+    exchange->counted = counted;
     return BASE_OK;
 }
 

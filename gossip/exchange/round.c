@@ -180,23 +180,28 @@ static void take_vectors(struct gossip_exchange *exchange, const struct gossip_e
         publish(exchange, event->round.model, event->round.second_moment);
 }
 
+// Once each: a node that stopped at an open boundary comes to it again, and one that only collects what came
+// has taken no steps.
 static void count_steps(struct gossip_exchange *exchange, uint64_t round, float step_scale)
 {
-    exchange->clock = round;
-    if (exchange->clock > exchange->age)
-        exchange->age = exchange->clock;
+    if (round <= exchange->counted)
+        return;
+    exchange->counted = round;
     exchange->rounds++;
     exchange->step_scale = step_scale;
     exchange->progress += (double)step_scale;
+    gossip_kept_fade(exchange);
 }
 
 void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_exchange_event *event)
 {
     BASE_ASSERT(!exchange->round.open && event->round.model && event->round.round >= 1);
     take_vectors(exchange, event);
-    if (!(exchange->reopens && event->round.round == exchange->clock))
-        count_steps(exchange, event->round.round, event->round.unusable ? 0 : event->round.step_scale);
-    exchange->reopens = false;
+    exchange->clock = event->round.round;
+    if (exchange->clock > exchange->age)
+        exchange->age = exchange->clock;
+    if (!event->round.idle)
+        count_steps(exchange, exchange->clock, event->round.unusable ? 0 : event->round.step_scale);
     exchange->idle = event->round.idle;
     if (event->round.pace_ns)
         exchange->pace_ns = event->round.pace_ns;
@@ -217,7 +222,6 @@ void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_ex
     exchange->round.alone_ns = exchange->now_ns + exchange->options.deadline_ceiling_ns;
     gossip_round_follow(exchange);
     gossip_clocks_begin(exchange);
-    gossip_kept_fade(exchange);
 }
 
 void gossip_round_hurry(struct gossip_exchange *exchange, const struct gossip_edge *edge)
@@ -330,7 +334,7 @@ void gossip_exchange_adopt(struct gossip_exchange *exchange, const float *model,
             memcpy(exchange->second, second_moment, bytes);
     }
     gossip_plausible_learn(exchange);
-    exchange->clock = exchange->age = round;
+    exchange->clock = exchange->age = exchange->counted = round;
     if (exchange->standing == GOSSIP_AWAY)
         exchange->standing = GOSSIP_PRESENT;
     exchange->round.wanted = false;

@@ -183,4 +183,8 @@ void gossip_settle_hello(struct gossip_exchange *exchange, struct gossip_edge *e
     }
     if (asks)
         send_hello(exchange, edge, (uint8_t)(ANSWER_FLAG | theirs->answer), actions);
+    // Whoever opens the edge after us has not heard our own question, and only its answer settles an open
+    // request.
+    if (asks && edge->state == GOSSIP_EDGE_HELLO && edge->repeats == 0)
+        gossip_settle_repeat(exchange, edge, actions);
 }

@@ -102,15 +102,15 @@ struct gossip_exchange {
     struct gossip_edge *active; // has our one uncommitted exchange of a round that is not in doubt
 
     uint64_t now_ns;
-    uint64_t clock;   // round of the latest ROUND event
-    uint64_t age;     // most rounds that the published model had behind it
-    uint64_t rounds;  // ROUND events so far
-    float step_scale; // of that round
-    double progress;  // sum of the step scales of all rounds
-    uint64_t pace_ns; // the latest that the trainer told
-    bool idle;        // nobody need wait for us
-    bool frozen;      // gossip_exchange_freeze
-    bool reopens;     // a checkpoint tells that the round `clock` was open: its steps are counted
+    uint64_t clock;                      // round of the latest ROUND event
+    uint64_t age;                        // most rounds that the published model had behind it
+    uint64_t counted;                    // latest round whose local steps are in `rounds` and `progress`
+    uint64_t rounds;                     // in which this process has trained
+    float step_scale;                    // of the latest of them
+    double progress;                     // sum of the step scales of all rounds
+    uint64_t pace_ns;                    // the latest that the trainer told
+    bool idle;                           // nobody need wait for us
+    bool frozen;                         // gossip_exchange_freeze
     enum gossip_standing standing, told; // ours now; the latest that a ROUND event named
     struct {
         bool open;   // the trainer waits

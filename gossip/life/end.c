@@ -112,6 +112,11 @@ static uint64_t announced(const struct gossip_life *life)
     return largest;
 }
 
+static uint64_t after_grace(const struct gossip_life *life)
+{
+    return life->round + rounds_in(life, GRACE_NS + STALE_NS) + 1;
+}
+
 static void stop_at(struct gossip_life *life, uint64_t round)
 {
     life->stop_round = round;
@@ -135,17 +140,22 @@ void life_stop(struct gossip_life *life)
         return;
     }
     const uint64_t others = announced(life);
-    stop_at(life, others ? others : life->round + rounds_in(life, GRACE_NS + STALE_NS) + 1);
+    stop_at(life, others ? others : after_grace(life));
 }
 
-// Two that were told at the same moment have announced two rounds: the later one counts.
+// Two that were told at the same moment have announced two rounds: the later one counts. One that comes much
+// sooner than rounds took before is put off: others have not heard of it yet.
 void life_consider_stop(struct gossip_life *life)
 {
     if (life->state != GOSSIP_LIFE_STOPPING || life->stop_round == 0 || life->round >= life->stop_round)
         return;
-    const uint64_t others = announced(life);
+    const uint64_t others = announced(life), least = after_grace(life);
+    const bool soon =
+        life_in_state_ns(life) < GRACE_NS / 2 && life->round + rounds_in(life, STALE_NS) >= life->stop_round;
     if (others > life->stop_round)
         stop_at(life, others);
+    else if (soon && least > life->stop_round)
+        stop_at(life, least);
 }
 
 void life_written(struct gossip_life *life, int status)

@@ -108,6 +108,7 @@ void gossip_life_count(struct gossip_life_census *census, const struct gossip_me
     census->others++;
     census->eligible += counts;
     census->busy += counts && !finished;
+    census->company += counts && !finished && gossip_life_believes(info);
     census->claim += (flags & GOSSIP_RECORD_TRAINING) != 0;
     census->training += (flags & GOSSIP_RECORD_TRAINING) && gossip_life_believes(info);
 }
@@ -154,7 +155,7 @@ static void look(struct gossip_life *life)
     life_consider_end(life);
 }
 
-// How long a round takes: for the grace of a stop.
+// How long a round takes at least: for the grace of a stop.
 static void take_progress(struct gossip_life *life, const struct gossip_life_event *event)
 {
     life->round = event->round;
@@ -164,10 +165,10 @@ static void take_progress(struct gossip_life *life, const struct gossip_life_eve
         life->pace_ns = life->now_ns;
         return;
     }
-    if (life->now_ns - life->pace_ns < LIFE_SECOND / 4 || event->round == life->pace_round)
+    if (life->now_ns - life->pace_ns < LIFE_SECOND / 16 || event->round == life->pace_round)
         return;
     uint64_t one_ns = (life->now_ns - life->pace_ns) / (event->round - life->pace_round);
-    life->round_ns = life->round_ns == 0 ? one_ns : (life->round_ns + one_ns) / 2;
+    life->round_ns = one_ns < life->round_ns || life->round_ns == 0 ? one_ns : (life->round_ns + one_ns) / 2;
     life->pace_round = event->round;
     life->pace_ns = life->now_ns;
 }
@@ -211,13 +212,14 @@ static void take(struct gossip_life *life, const struct gossip_life_event *event
     }
 }
 
-// What is cheap and often changes nothing that a rule looks at.
+// What is cheap and often changes nothing that a rule looks at. Before a stop others' words count at once:
+// the round at which they stop may be the next.
 static bool is_quiet(const struct gossip_life *life, const struct gossip_life_event *event)
 {
     bool passive = event->kind == GOSSIP_LIFE_PROGRESS || event->kind == GOSSIP_LIFE_MEMBER ||
                    event->kind == GOSSIP_LIFE_REMOVED || (event->kind == GOSSIP_LIFE_LOOK && event->still);
 
-    return passive && event->now_ns < life->next_ns;
+    return passive && event->now_ns < life->next_ns && life->state != GOSSIP_LIFE_STOPPING;
 }
 
 void gossip_life_step(struct gossip_life *life, const struct gossip_life_event *event,
@@ -304,7 +306,7 @@ bool gossip_life_counts(const struct gossip_life *life)
 
 bool gossip_life_others(const struct gossip_life *life)
 {
-    return life->census.training > 0 && life->census.busy > 0;
+    return life->census.company > 0;
 }
 
 bool gossip_life_stopping(const struct gossip_life *life)

@@ -103,6 +103,7 @@ struct gossip_life_census { // of the others
     size_t training;        // of these: have answered this process
     size_t eligible;        // of them: count in the graph
     size_t busy;            // of them: count and have not finished
+    size_t company;         // of these: have answered this process
     size_t finished;        // here or not: who left or died after its last step counts
 };
 
@@ -237,8 +238,8 @@ enum gossip_life_state gossip_life_state(const struct gossip_life *life);
 unsigned gossip_life_pauses(const struct gossip_life *life); // enum gossip_life_pause bits
 bool gossip_life_isolated(const struct gossip_life *life);   // it trains and averages with nobody
 bool gossip_life_counts(const struct gossip_life *life);     // its state is complete (ELIGIBLE)
-bool gossip_life_others(
-    const struct gossip_life *life); // others train, and have answered: event.round.others
+// Others that have answered train, or are about to begin: event.round.others.
+bool gossip_life_others(const struct gossip_life *life);
 bool gossip_life_stopping(const struct gossip_life *life); // it was told to stop
 
 #endif

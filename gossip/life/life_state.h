@@ -82,7 +82,7 @@ struct gossip_life {
 
     // progress.c
     uint64_t round, step;         // of the learner, as told last
-    uint64_t round_ns;            // time of one, smoothed; 0: not known
+    uint64_t round_ns;            // time of one, the shortest of late; 0: not known
     uint64_t pace_round, pace_ns; // when that was measured last
     uint64_t *told;               // [2 * told_capacity] rounds, then steps of others
     size_t told_capacity;

@@ -65,6 +65,7 @@ void sim_known_census(const struct sim_node *node, struct gossip_life_census *ce
                                           .training = without(all->training, own.training),
                                           .eligible = without(all->eligible, own.eligible),
                                           .busy = without(all->busy, own.busy),
+                                          .company = without(all->company, own.company),
                                           .finished = without(all->finished, own.finished)};
 }
 

@@ -61,7 +61,7 @@ static bool stop_and_start(struct net *net, size_t node)
         memcpy(at->v, gossip_exchange_second_moment(at->exchange), D * sizeof(float));
     saved_take(&saved, net, node);
     options.model = saved.model;
-    options.round = at->round;
+    options.round = at->round - open;
     assert_int_equal(gossip_exchange_create(&options, &fresh, &why), BASE_OK);
     for (size_t i = 0; i < saved.count; i++)
         assert_int_equal(gossip_exchange_import(fresh, &saved.record[i]), BASE_OK);
@@ -92,13 +92,41 @@ static uint64_t hash_of(const struct net *net)
     return hash;
 }
 
+// Those who are to meet, and the others only when they have met: what an exchange counts may not depend on
+// which links are there already.
+static void link_partners_first(struct net *net, const bool open[NODES])
+{
+    for (size_t i = 0; i < NODES; i++) {
+        size_t partner = topology_plan_partner(net->plan, i, STOP);
+        if (i < partner)
+            net_link(net, i, partner);
+    }
+    net_settle(net, 60 * SECOND);
+    for (size_t i = 0; i < NODES; i++)
+        if (open[i])
+            net_round(net, i, STOP);
+    net_settle(net, 60 * SECOND);
+    for (size_t i = 0; i < NODES; i++)
+        if (!net->up[i * NODES + (i + 1) % NODES])
+            net_link(net, i, (i + 1) % NODES);
+    net_settle(net, 60 * SECOND);
+}
+
+static void link_all_at_once(struct net *net, const bool open[NODES])
+{
+    net_link_all(net);
+    for (size_t i = 0; i < NODES; i++)
+        if (open[i])
+            net_round(net, i, STOP);
+    net_settle(net, 60 * SECOND);
+}
+
 // All nodes stop at one moment of a round, with whatever is under way lost.
-static void test_all_stop_and_go_on(void **state)
+static void all_stop_and_go_on(void (*go_on)(struct net *, const bool *))
 {
     uint64_t seed = net_seed(601);
     size_t opened = 0;
 
-    (void)state;
     struct net *whole = fresh_net(true, seed);
     run(whole, 1, ROUNDS);
     for (uint64_t k = 0; k < MOMENTS; k++) {
@@ -118,11 +146,7 @@ static void test_all_stop_and_go_on(void **state)
             open[i] = stop_and_start(net, i);
             opened += open[i];
         }
-        net_link_all(net);
-        for (size_t i = 0; i < NODES; i++)
-            if (open[i])
-                net_round(net, i, STOP);
-        net_settle(net, 60 * SECOND);
+        go_on(net, open);
         run(net, STOP + 1, ROUNDS);
         assert_int_equal(net_count(net, COUNTER(resyncs)), 0);
         assert_true(hash_of(net) == hash_of(whole));
@@ -131,6 +155,41 @@ static void test_all_stop_and_go_on(void **state)
     printf("%zu of %d rounds were open\n", opened, MOMENTS * NODES);
     assert_true(opened > MOMENTS / 4);
     net_destroy(whole);
+}
+
+static void test_all_stop_and_go_on(void **state)
+{
+    (void)state;
+    all_stop_and_go_on(link_all_at_once);
+    all_stop_and_go_on(link_partners_first);
+}
+
+// One end opens the edge before the other knows of it, and has a request open: its question is asked again as
+// soon as the other end opens it, too, not after a deadline.
+static void test_who_opens_first_asks_again(void **state)
+{
+    struct net *net = fresh_net(true, net_seed(605));
+    struct gossip_edge_info info;
+    const uint64_t before_its_deadline = 40000000;
+    size_t asker;
+
+    (void)state;
+    run(net, 1, STOP - 1);
+    for (size_t i = 0; i < NODES; i++)
+        net_round(net, i, STOP); // whoever leads its pair has asked
+    for (size_t i = 0; i < NODES; i++)
+        unlink_all(net, i);
+    size_t partner = topology_plan_partner(net->plan, 0, STOP);
+    asker = 0 < partner ? 0 : partner;
+    partner = asker == 0 ? partner : 0;
+    net->up[asker * NODES + partner] = net->up[partner * NODES + asker] = true;
+    net_tell(net, asker, GOSSIP_EXCHANGE_LINK_UP, partner);
+    net_settle(net, before_its_deadline / 2); // it comes to an end that has no edge, and is dropped
+    assert_int_equal(net_edge(net, asker, partner, &info)->state, GOSSIP_EDGE_HELLO);
+    net_tell(net, partner, GOSSIP_EXCHANGE_LINK_UP, asker);
+    net_settle(net, before_its_deadline / 2);
+    assert_int_equal(net_edge(net, asker, partner, &info)->state, GOSSIP_EDGE_LIVE);
+    net_destroy(net);
 }
 
 static double sum_of(const struct net *net)
@@ -215,6 +274,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_stop_and_go_on),
+        cmocka_unit_test(test_who_opens_first_asks_again),
         cmocka_unit_test(test_one_stops_and_comes_back),
         cmocka_unit_test(test_an_unusable_model_is_not_published),
     };
