@@ -1,6 +1,8 @@
 #include "node/boot.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "gossip/member/member.h"
+#include "node/clock.h"
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -76,7 +78,7 @@ static enum base_error store(const char *path, const struct starts *starts, stru
 static bool is_recent(uint64_t start_s, uint64_t now_s)
 {
     uint64_t apart = now_s > start_s ? now_s - start_s : start_s - now_s; // the clock may have been set
-    return apart < NODE_BOOT_RECENT_S;
+    return apart < GOSSIP_RECENT_BOOT_NS / NODE_SECOND_NS;
 }
 
 enum base_error node_boot_take(const char *path, uint64_t now_s, struct node_boot *boot,

@@ -7,11 +7,9 @@
 #include "base/error.h"
 #include <stdint.h>
 
-#define NODE_BOOT_RECENT_S 600u // starts within so many seconds count as recent
-
 struct node_boot {
     uint64_t number; // of this start, from 1
-    unsigned recent; // earlier ones within the last ten minutes that did not end on purpose
+    unsigned recent; // earlier ones within GOSSIP_RECENT_BOOT_NS that did not end on purpose
 };
 
 // Counts a start and stores it (mode 0600, atomically). A file that is missing or damaged begins at 1:

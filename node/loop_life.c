@@ -26,52 +26,29 @@ static bool linked(const void *owner, const struct gossip_id *peer)
     return node_peers_has(node_cluster_peers(loop->cluster), peer);
 }
 
-static bool edge_is_live(const struct node_loop *loop, const struct gossip_id *peer)
+static size_t edges(const void *owner)
 {
-    for (size_t i = 0; i < loop->n_edges; i++)
-        if (gossip_id_compare(&loop->edges[i].peer, peer) == 0)
-            return loop->edges[i].state == GOSSIP_EDGE_LIVE;
-    return false;
+    return ((const struct node_loop *)owner)->n_edges;
 }
 
-static void look_at_edges(const struct node_loop *loop, struct gossip_life_self *self)
+static bool edge(const void *owner, size_t index, struct gossip_id *peer)
 {
-    const struct gossip_graph *graph = node_cluster_graph(loop->cluster);
-    self->in_view = gossip_graph_counts(graph);
-    self->n_view = gossip_graph_members(graph);
-    self->n_neighbours = gossip_graph_neighbours(graph);
-    self->edges_live = true;
-    for (size_t i = 0; i < self->n_neighbours; i++) {
-        bool live = edge_is_live(loop, gossip_graph_neighbour(graph, i));
-        self->edges_live &= live;
-        self->edge_live |= live;
-    }
-}
-
-static void look_at_list(const struct node_loop *loop, struct gossip_life_self *self)
-{
-    const struct node_peers *peers = node_cluster_peers(loop->cluster);
-    for (size_t i = 0; i < node_peers_entries(peers); i++) {
-        enum gossip_entry_state state = node_peers_entry(peers, i)->state;
-        self->listed += state != GOSSIP_ENTRY_SELF;
-        self->refused += state == GOSSIP_ENTRY_REFUSED;
-    }
-    self->missing = node_loop_missing(loop, NULL, 0);
+    const struct node_edge_status *at = &((const struct node_loop *)owner)->edges[index];
+    *peer = at->peer;
+    return at->state == GOSSIP_EDGE_LIVE;
 }
 
 static void self(const void *owner, struct gossip_life_self *self)
 {
     const struct node_loop *loop = owner;
-    const struct gossip_membership *membership = node_cluster_membership(loop->cluster);
-    struct gossip_membership_totals totals;
-    *self = (struct gossip_life_self){0};
-    gossip_membership_totals(membership, &totals);
-    self->minority = totals.minority;
-    self->cut_off = totals.cut_off;
-    self->held_until_ns = totals.counts ? 0 : totals.held_until_ns;
-    self->links_ended = node_peers_gone(node_cluster_peers(loop->cluster));
-    look_at_edges(loop, self);
-    look_at_list(loop, self);
+    const struct gossip_graph *graph = node_cluster_graph(loop->cluster);
+    const struct node_peers *peers = node_cluster_peers(loop->cluster);
+    *self = (struct gossip_life_self){.links_ended = node_peers_gone(peers)};
+    gossip_life_see_membership(self, node_cluster_membership(loop->cluster));
+    gossip_life_see_graph(self, graph,
+                          &(struct gossip_life_edges){.owner = loop, .count = edges, .at = edge});
+    for (size_t i = 0; i < node_peers_entries(peers); i++)
+        gossip_life_see_entry(self, graph, node_peers_entry(peers, i));
 }
 
 // -- what its actions become
@@ -177,8 +154,9 @@ static void act(struct node_loop *loop, const struct gossip_life_action *action)
 // What an action changes is looked at once more, and then with the next tick at the latest.
 void node_loop_live(struct node_loop *loop, struct gossip_life_event event)
 {
+    const struct gossip_life_edges known = {.owner = loop, .count = edges, .at = edge};
     const struct gossip_life_world world = {
-        .owner = loop, .members = members, .member = member, .linked = linked, .self = self};
+        .owner = loop, .edges = &known, .members = members, .member = member, .linked = linked, .self = self};
     struct gossip_life_action action;
     if (loop->acting) {
         loop->again = true;

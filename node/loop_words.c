@@ -12,8 +12,7 @@ size_t node_loop_missing(const struct node_loop *loop, char *text, size_t capaci
     for (size_t i = 0; i < node_peers_entries(peers); i++) {
         const struct gossip_entry *e = node_peers_entry(peers, i);
         const char *name = node_peers_entry_text(peers, i);
-        if (e->state == GOSSIP_ENTRY_SELF ||
-            (e->known && gossip_graph_has(node_cluster_graph(loop->cluster), &e->id)))
+        if (!gossip_life_misses(node_cluster_graph(loop->cluster), e))
             continue;
         count++;
         if (used + strlen(name) + 3 < capacity)

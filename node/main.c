@@ -174,9 +174,7 @@ static enum base_error start_threads(struct node_setup *s, struct threads *t)
 {
     struct node_worker_options worker = {.exchange = s->exchange,
                                          .self = s->identity.id,
-                                         .sync = s->config->average.mode == NODE_MODE_SYNC,
                                          .local = s->config->average.method == NODE_METHOD_LOCAL,
-                                         .forget_after_ns = s->config->average.forget_after_ns,
                                          .inbox = t->worker_box,
                                          .loop = t->loop_box,
                                          .learner = t->learner_box,

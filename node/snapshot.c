@@ -14,8 +14,6 @@ struct node_snapshot {
     struct gossip_snapshot_vectors kept; // owned, while it stands still; its model is the published one
     struct gossip_joiner *joiner;        // while fetching
     struct node_round *round;            // to be filled, borrowed
-    struct gossip_id *donors;            // of the joiner, as last told
-    size_t n_donors;
 };
 
 enum base_error node_snapshot_create(const struct node_snapshot_options *options,
@@ -150,9 +148,6 @@ void node_snapshot_end(struct node_snapshot *snapshot)
     gossip_joiner_destroy(snapshot->joiner);
     snapshot->joiner = NULL;
     snapshot->round = NULL;
-    free(snapshot->donors);
-    snapshot->donors = NULL;
-    snapshot->n_donors = 0;
 }
 
 void node_snapshot_told(struct node_snapshot *snapshot, const struct gossip_id *peer,
@@ -163,31 +158,13 @@ void node_snapshot_told(struct node_snapshot *snapshot, const struct gossip_id *
     snapshot->options.close(snapshot->options.owner, peer, "a block of a snapshot that does not fit");
 }
 
-static bool is_among(const struct gossip_id *ids, size_t n, const struct gossip_id *id)
-{
-    for (size_t i = 0; i < n; i++)
-        if (gossip_id_compare(&ids[i], id) == 0)
-            return true;
-    return false;
-}
-
 void node_snapshot_donors(struct node_snapshot *snapshot, const struct gossip_id *donors, size_t n,
                           uint64_t round_limit, uint64_t step_limit, uint64_t now_ns)
 {
     if (!snapshot->joiner)
         return; // told too late
     gossip_joiner_limits(snapshot->joiner, round_limit, step_limit);
-    struct gossip_id *copy = malloc((n + 1) * sizeof *copy);
-    for (size_t i = 0; i < snapshot->n_donors; i++)
-        if (!is_among(donors, n, &snapshot->donors[i]))
-            gossip_joiner_donor_down(snapshot->joiner, &snapshot->donors[i], now_ns);
-    for (size_t i = 0; i < n; i++)
-        gossip_joiner_donor_up(snapshot->joiner, &donors[i], now_ns);
-    if (copy && n > 0)
-        memcpy(copy, donors, n * sizeof *copy);
-    free(snapshot->donors);
-    snapshot->donors = copy;
-    snapshot->n_donors = copy ? n : 0;
+    gossip_joiner_donors(snapshot->joiner, donors, n, now_ns);
 }
 
 void node_snapshot_gone(struct node_snapshot *snapshot, const struct gossip_id *peer, uint64_t now_ns)

@@ -60,19 +60,6 @@ static void write_checkpoint(struct node_worker *worker, struct node_round *roun
         base_log(BASE_LOG_ERROR, "checkpoint_failed", "%s (older checkpoints are still there)", why.text);
 }
 
-// Sync: the boundary is left without the exchange that it is for.
-static bool is_met(const struct node_worker *worker)
-{
-    struct gossip_edge_info info;
-    for (size_t i = 0;
-         worker->options.sync && worker->asks && i < gossip_exchange_edges(worker->options.exchange); i++) {
-        gossip_exchange_edge_info(worker->options.exchange, i, &info);
-        if (gossip_id_compare(&info.peer, &worker->partner) == 0)
-            return info.clock >= worker->round->meet.round;
-    }
-    return !worker->options.sync || !worker->asks;
-}
-
 // Learner and edges stand still here: the exchange is not stepped and the learner waits. Behind the last
 // rendezvous nothing is answered any more, so that the checkpoint is what the others know of this node.
 static void round_done(struct node_worker *worker)
@@ -80,7 +67,9 @@ static void round_done(struct node_worker *worker)
     struct node_round *round = worker->round;
     if (!round)
         return;
-    round->met = round->fetch || is_met(worker);
+    round->met =
+        round->fetch || gossip_exchange_met(worker->options.exchange, worker->asks ? &worker->partner : NULL,
+                                            round->meet.round);
     if (round->meet.last)
         gossip_exchange_freeze(worker->options.exchange);
     worker->round = NULL;
@@ -214,28 +203,19 @@ static void end_fetch(struct node_worker *worker)
 
 static void take_round(struct node_worker *worker, struct node_round *round)
 {
-    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_ROUND};
+    struct gossip_exchange_event event;
     if (round->fetch) {
         begin_fetch(worker, round);
         return;
     }
     if (round->meet.meets)
         node_worker_forget_edges(worker);
-    worker->asks = round->meet.meets && !worker->options.local &&
-                   gossip_graph_partner(gossip_edges_graph(worker->edges), round->meet.round,
-                                        &worker->partner, &event.round.weight);
-    event.round.meets = worker->asks;
-    event.round.partner = worker->partner;
+    gossip_rounds_event(&round->meet, worker->edges,
+                        atomic_load_explicit(&worker->options.counters->others, memory_order_relaxed),
+                        &event);
+    worker->asks = event.round.meets;
+    worker->partner = event.round.partner;
     event.round.pace_ns = round->pace_ns;
-    event.round.idle = !round->meet.meets;
-    event.round.others = !worker->options.local && // who has no edges waits for none
-                         atomic_load_explicit(&worker->options.counters->others, memory_order_relaxed);
-    event.round.standing = round->meet.finished ? GOSSIP_FINISHED
-                           : round->meet.away   ? GOSSIP_AWAY
-                                                : GOSSIP_PRESENT;
-    event.round.unusable = round->meet.unusable;
-    event.round.round = round->meet.round > 0 ? round->meet.round : 1; // before the first, too
-    event.round.step_scale = round->meet.meets ? round->meet.step_scale : 0;
     event.round.model = round->model;
     event.round.second_moment = round->second_moment;
     event.round.correction = round->correction;
@@ -247,7 +227,8 @@ static void take_round(struct node_worker *worker, struct node_round *round)
 static bool handle(struct node_worker *worker, struct node_mail *mail)
 {
     switch (mail->kind) {
-    case NODE_MAIL_LINK_UP:
+    case NODE_MAIL_LINK_UP: // what was asked over an older link is lost
+        node_snapshot_gone(worker->snapshot, &mail->peer, node_clock_ns());
         node_worker_link(worker, &mail->peer);
         break;
     case NODE_MAIL_LINK_DOWN:
@@ -372,7 +353,6 @@ enum base_error node_worker_start(const struct node_worker_options *options, str
     if (!worker)
         return BASE_ENOMEM;
     worker->options = *options;
-    worker->started_ns = node_clock_ns();
     struct node_snapshot_options snapshot = {.self = options->self,
                                              .exchange = options->exchange,
                                              .send = send_message,

@@ -14,9 +14,7 @@ struct node_round;
 struct node_worker_options {
     struct gossip_exchange *exchange; // becomes the worker's while it runs
     struct gossip_id self;
-    bool sync;                // average.mode
-    bool local;               // no edge ever comes up and no round meets anybody; links stay as they are
-    uint64_t forget_after_ns; // edges of a checkpoint whose peers nobody has seen by then are forgotten
+    bool local; // no edge ever comes up and no round meets anybody; links stay as they are
     struct node_mailbox *inbox, *loop, *learner; // borrowed, as
     struct node_counters *counters;
     // Writes a checkpoint; called on the worker thread while learner and edges stand still.

@@ -1,6 +1,5 @@
 // What gossip/graph decides of views and links, told to the exchange.
 #include "base/log.h"
-#include "node/clock.h"
 #include "node/worker_private.h"
 
 void node_worker_forget(struct node_worker *worker, const struct gossip_id *peer, bool dead)
@@ -32,26 +31,9 @@ void node_worker_fetching(struct node_worker *worker, bool fetching)
     node_worker_follow_edges(worker);
 }
 
-// A peer that died while this node was away is in no view and will never be reported dead: the pull of its
-// edge would stay for good, with nobody to pull the other way.
-static void forget_absent(struct node_worker *worker)
-{
-    const struct gossip_exchange *exchange = worker->options.exchange;
-    if (worker->absent_forgotten || node_clock_ns() - worker->started_ns < worker->options.forget_after_ns)
-        return;
-    worker->absent_forgotten = true;
-    for (size_t i = gossip_exchange_edges(exchange); i-- > 0;) {
-        struct gossip_edge_info info;
-        gossip_exchange_edge_info(exchange, i, &info);
-        if (!gossip_graph_has(gossip_edges_graph(worker->edges), &info.peer))
-            node_worker_forget(worker, &info.peer, true);
-    }
-}
-
 void node_worker_forget_edges(struct node_worker *worker)
 {
     struct gossip_id peer;
-    forget_absent(worker);
     while (gossip_edges_forget(worker->edges, worker->options.exchange, &peer))
         node_worker_forget(worker, &peer, false);
 }

@@ -13,8 +13,6 @@ struct node_worker {
     pthread_t thread;
     struct gossip_edges *edges;
     struct node_snapshot *snapshot;
-    bool absent_forgotten; // edges from a checkpoint whose peers did not come
-    uint64_t started_ns;
     struct node_round *round; // being settled, or NULL
     bool asks;                // its schedule names a partner:
     struct gossip_id partner;

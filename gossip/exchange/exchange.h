@@ -214,6 +214,10 @@ enum base_error gossip_exchange_export(struct gossip_exchange *exchange, size_t 
 // BASE_EFORMAT when the record is damaged: the edge is then left out (it will BOOT).
 enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
                                        const struct gossip_edge_record *record) BASE_CHECK;
+// Sync: the exchange of `round` with this partner (NULL: none was due) was made; else there is nothing to
+// miss.
+bool gossip_exchange_met(const struct gossip_exchange *exchange, const struct gossip_id *partner,
+                         uint64_t round);
 // What neighbours that died have left (on_death), for checkpoints: how many, and the c_e [d] of each,
 // borrowed until the next step. And back, before the first event, behind the edges; copies. BASE_EFORMAT: not
 // finite, or of a peer that has an edge or was there before.

@@ -5,6 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool gossip_exchange_met(const struct gossip_exchange *exchange, const struct gossip_id *partner,
+                         uint64_t round)
+{
+    if (!exchange->options.sync || !partner)
+        return true;
+    const struct gossip_edge *edge = gossip_edge_find(exchange, partner);
+    return edge && edge->clock >= round;
+}
+
 size_t gossip_exchange_edges(const struct gossip_exchange *exchange)
 {
     return exchange->n_edges;

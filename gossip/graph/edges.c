@@ -63,6 +63,11 @@ const struct gossip_graph *gossip_edges_graph(const struct gossip_edges *edges)
     return edges->graph;
 }
 
+bool gossip_edges_local(const struct gossip_edges *edges)
+{
+    return edges->local;
+}
+
 // Where this peer is, or would be.
 static size_t find(const struct gossip_edges *edges, const struct gossip_id *peer, bool *there)
 {

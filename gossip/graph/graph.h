@@ -81,6 +81,7 @@ enum base_error gossip_edges_create(bool local, struct gossip_edges **edges) BAS
 void gossip_edges_destroy(struct gossip_edges *edges);                            // NULL is fine
 void gossip_edges_follow(struct gossip_edges *edges, struct gossip_graph *graph); // takes over this use of it
 const struct gossip_graph *gossip_edges_graph(const struct gossip_edges *edges);  // NULL: none yet
+bool gossip_edges_local(const struct gossip_edges *edges);
 // A link to `peer` is in use. If it replaces another the edge comes up anew: what the other carried may be
 // lost. BASE_ENOMEM changes nothing.
 enum base_error gossip_edges_linked(struct gossip_edges *edges, const struct gossip_id *peer) BASE_CHECK;

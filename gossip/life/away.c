@@ -56,6 +56,41 @@ bool life_forget_next(struct gossip_life *life, struct gossip_id *peer)
     return false;
 }
 
+static bool knows(const struct gossip_life *life, const struct gossip_id *peer)
+{
+    const struct gossip_life_world *world = life->world;
+    const size_t members = world->members(world->owner);
+
+    for (size_t i = 0; i < members; i++) {
+        struct gossip_member_info info;
+        world->member(world->owner, i, &info);
+        if (gossip_id_compare(&info.record->id, peer) == 0)
+            return true;
+    }
+    return false;
+}
+
+// A peer that died while this node was away, and that nobody remembers, will never be told dead: the pull of
+// its edge would stay for good, with nobody to pull the other way.
+void life_consider_unknown(struct gossip_life *life)
+{
+    const struct gossip_life_edges *edges = life->world->edges;
+    const uint64_t due_ns = life->begun_ns + life->options.forget_after_ns;
+
+    if (life->unknown_forgotten || !edges || due_ns < life->begun_ns)
+        return;
+    life_wake(life, due_ns);
+    if (life->now_ns < due_ns)
+        return;
+    life->unknown_forgotten = true;
+    for (size_t i = 0, count = edges->count(edges->owner); i < count; i++) {
+        struct gossip_id peer;
+        (void)edges->at(edges->owner, i, &peer);
+        if (!knows(life, &peer))
+            went(life, &peer, 0);
+    }
+}
+
 // Its examples are seen by nobody. Who has finished has seen his.
 static bool is_orphaned(const struct gossip_life *life, const struct gossip_member_info *info)
 {

@@ -30,6 +30,8 @@
 #define GOSSIP_LIFE_LIFE_H
 
 #include "base/error.h"
+#include "gossip/graph/graph.h"
+#include "gossip/links/links.h"
 #include "gossip/member/member.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -107,15 +109,31 @@ struct gossip_life_census { // of the others
     size_t finished;        // here or not: who left or died after its last step counts
 };
 
+struct gossip_life_edges { // of this node's exchange, those of a checkpoint included
+    const void *owner;
+    size_t (*count)(const void *owner);
+    bool (*at)(const void *owner, size_t index, struct gossip_id *peer); // true: LIVE
+};
+
 struct gossip_life_world {
     const void *owner;
-    size_t (*members)(const void *owner); // this node first, as membership lists them
+    const struct gossip_life_edges *edges; // NULL: there are none
+    size_t (*members)(const void *owner);  // this node first, as membership lists them
     void (*member)(const void *owner, size_t index, struct gossip_member_info *info);
     bool (*linked)(const void *owner, const struct gossip_id *peer); // a link to it is in use
     void (*self)(const void *owner, struct gossip_life_self *self);
     // NULL, or what gossip_life_count gives over all others: for an owner that keeps such sums.
     void (*census)(const void *owner, struct gossip_life_census *census);
 };
+
+// Parts of `self`, for the owner's function of that name. An entry of the peer list after the other.
+void gossip_life_see_membership(struct gossip_life_self *self, const struct gossip_membership *membership);
+void gossip_life_see_graph(struct gossip_life_self *self, const struct gossip_graph *graph,
+                           const struct gossip_life_edges *edges);
+void gossip_life_see_entry(struct gossip_life_self *self, const struct gossip_graph *graph,
+                           const struct gossip_entry *entry);
+// It leads to nobody in the graph, nor to this node itself.
+bool gossip_life_misses(const struct gossip_graph *graph, const struct gossip_entry *entry);
 
 // Adds one member other than this node to a census.
 void gossip_life_count(struct gossip_life_census *census, const struct gossip_member_info *info,

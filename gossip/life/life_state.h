@@ -70,6 +70,7 @@ struct gossip_life {
     // away.c
     struct life_away *away;
     size_t n_away, away_capacity;
+    bool unknown_forgotten; // edges of a checkpoint whose peers nobody knows
     uint64_t shards_ns;
     uint8_t orphan[LIMIT_PEERS]; // shards without a living node, as told
     uint32_t living[LIMIT_PEERS], orphans[LIMIT_PEERS];
@@ -140,6 +141,7 @@ bool life_is_held_up(const struct gossip_life *life);            // held out or 
 // away.c
 void life_member(struct gossip_life *life, const struct gossip_life_event *event);
 bool life_forget_next(struct gossip_life *life, struct gossip_id *peer);
+void life_consider_unknown(struct gossip_life *life);
 void life_consider_shards(struct gossip_life *life);
 
 // end.c

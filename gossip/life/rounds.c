@@ -260,6 +260,25 @@ static void close_round(struct gossip_rounds *r, uint64_t round)
     r->stepped = r->open = r->unusable = false;
 }
 
+// Who has no edges waits for none. A node that stands still has done no step, and before the first round it
+// is in the first.
+void gossip_rounds_event(const struct gossip_rounds_meet *meet, const struct gossip_edges *edges, bool others,
+                         struct gossip_exchange_event *event)
+{
+    const bool local = gossip_edges_local(edges);
+
+    *event = (struct gossip_exchange_event){.kind = GOSSIP_EXCHANGE_ROUND};
+    event->round.meets = meet->meets && !local &&
+                         gossip_graph_partner(gossip_edges_graph(edges), meet->round, &event->round.partner,
+                                              &event->round.weight);
+    event->round.idle = !meet->meets;
+    event->round.others = others && !local;
+    event->round.standing = meet->finished ? GOSSIP_FINISHED : meet->away ? GOSSIP_AWAY : GOSSIP_PRESENT;
+    event->round.unusable = meet->unusable;
+    event->round.round = meet->round > 0 ? meet->round : 1;
+    event->round.step_scale = meet->meets ? meet->step_scale : 0;
+}
+
 void gossip_rounds_met(struct gossip_rounds *r, uint64_t round, bool met)
 {
     BASE_ASSERT(r->doing == GOSSIP_ROUNDS_MEET);

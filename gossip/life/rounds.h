@@ -15,6 +15,8 @@
 #ifndef GOSSIP_LIFE_ROUNDS_H
 #define GOSSIP_LIFE_ROUNDS_H
 
+#include "gossip/exchange/exchange.h"
+#include "gossip/graph/graph.h"
 #include "gossip/life/learner.h"
 
 #define GOSSIP_ROUNDS_UNUSABLE_MAX                                                                           \
@@ -113,6 +115,10 @@ void gossip_rounds_order(struct gossip_rounds *rounds, const struct gossip_order
 struct gossip_rounds_next gossip_rounds_next(struct gossip_rounds *rounds);
 // STEPS are done. `step`: where the learner stands; not below where it stood.
 void gossip_rounds_stepped(struct gossip_rounds *rounds, uint64_t step, float step_scale, bool finite);
+// The ROUND event of a boundary: whom the graph names for it and what the exchange is told of this node. The
+// vectors and pace_ns are the caller's to fill in. `others`: others train (gossip_life_others).
+void gossip_rounds_event(const struct gossip_rounds_meet *meet, const struct gossip_edges *edges, bool others,
+                         struct gossip_exchange_event *event);
 // MEET is over. `round`: the one that the node goes on from, at least that of a meeting. `met`: the exchange
 // of the round was made, or none was due.
 void gossip_rounds_met(struct gossip_rounds *rounds, uint64_t round, bool met);

@@ -17,6 +17,8 @@ struct gossip_membership;
 
 enum gossip_member_profile { GOSSIP_PROFILE_LAN, GOSSIP_PROFILE_WAN, GOSSIP_PROFILE_LOCAL };
 
+#define GOSSIP_RECENT_BOOT_NS 600000000000ull
+
 struct gossip_membership_options {
     const struct gossip_identity *identity; // borrowed for life
     struct gossip_version version;          // boot and life of this process; incarnation is ignored
@@ -27,7 +29,7 @@ struct gossip_membership_options {
     enum gossip_member_profile profile;
     uint64_t seed; // of random choices: fresh entropy in a daemon
     uint64_t now_ns;
-    unsigned recent_boots;                  // flap damping: earlier starts within the last ten minutes whose
+    unsigned recent_boots;                  // flap damping: earlier starts within GOSSIP_RECENT_BOOT_NS whose
                                             // process did not end on purpose
     const struct gossip_verifier *verifier; // borrowed for life; NULL: every signature is computed
     const struct gossip_allow_list *allow;  // borrowed, may change between steps; NULL: everybody

@@ -170,6 +170,20 @@ void gossip_joiner_donor_down(struct gossip_joiner *joiner, const struct gossip_
         leave_giver(joiner);
 }
 
+void gossip_joiner_donors(struct gossip_joiner *joiner, const struct gossip_id *ids, size_t count,
+                          uint64_t now_ns)
+{
+    for (size_t i = 0; i < joiner->n_givers; i++) {
+        bool stays = false;
+        for (size_t k = 0; k < count; k++)
+            stays |= gossip_id_compare(&ids[k], &joiner->givers[i].id) == 0;
+        if (!stays)
+            gossip_joiner_donor_down(joiner, &joiner->givers[i].id, now_ns);
+    }
+    for (size_t i = 0; i < count; i++)
+        gossip_joiner_donor_up(joiner, &ids[i], now_ns);
+}
+
 static uint64_t giver_key(const struct gossip_joiner *joiner, const struct giver *giver)
 {
     return base_hash_bytes(joiner->options.seed, giver->id.bytes, sizeof giver->id.bytes);

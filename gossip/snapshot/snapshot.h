@@ -58,7 +58,10 @@ struct gossip_joiner_options {
 enum base_error gossip_joiner_create(const struct gossip_joiner_options *options,
                                      struct gossip_joiner **joiner) BASE_CHECK;
 void gossip_joiner_destroy(struct gossip_joiner *joiner);
-// Who could give: linked neighbours with complete state. A donor that is in use stays in use.
+// Who could give, these and nobody else: linked members with complete state. One that is in use stays in use.
+void gossip_joiner_donors(struct gossip_joiner *joiner, const struct gossip_id *ids, size_t count,
+                          uint64_t now_ns);
+// One of them. Down, too, when another link replaces the one over which it was asked: what was asked is lost.
 void gossip_joiner_donor_up(struct gossip_joiner *joiner, const struct gossip_id *peer, uint64_t now_ns);
 void gossip_joiner_donor_down(struct gossip_joiner *joiner, const struct gossip_id *peer, uint64_t now_ns);
 // A block. BASE_EFORMAT: it does not fit its hash, its place or this model, or holds what no model may or

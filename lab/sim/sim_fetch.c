@@ -25,7 +25,6 @@ void sim_fetch_stop(struct sim_node *node, bool complete)
     }
     node->into = (struct gossip_snapshot_vectors){0};
     node->joiner = NULL;
-    node->n_donors = 0;
 }
 
 void sim_fetch_freeze(struct sim_node *node)
@@ -69,25 +68,13 @@ void sim_fetch_donors(struct sim_node *node, const struct gossip_life_action *ac
 {
     const struct gossip_id *ids = action->ids;
     const size_t count = action->count;
-    const uint64_t now_ns = sim_node_now(node);
 
     sim_world_trace(node->world, node->host, "donors", NULL, count,
                     count ? sim_world_find(node->world, &ids[0]) : 0);
     if (!node->joiner)
         return;
     gossip_joiner_limits(node->joiner, action->round, action->step);
-    for (size_t i = 0; i < node->n_donors; i++) {
-        bool stays = false;
-        for (size_t k = 0; k < count; k++)
-            stays |= gossip_id_compare(&ids[k], &node->donors[i]) == 0;
-        if (!stays)
-            gossip_joiner_donor_down(node->joiner, &node->donors[i], now_ns);
-    }
-    for (size_t i = 0; i < count; i++) {
-        gossip_joiner_donor_up(node->joiner, &ids[i], now_ns);
-        node->donors[i] = ids[i];
-    }
-    node->n_donors = count;
+    gossip_joiner_donors(node->joiner, ids, count, sim_node_now(node));
     sim_fetch_tick(node);
 }
 
@@ -95,9 +82,8 @@ void sim_fetch_linked(struct sim_node *node, size_t peer)
 {
     const struct gossip_id *id = sim_member_id(node, peer);
 
-    for (size_t i = 0; node->joiner && i < node->n_donors; i++)
-        if (gossip_id_compare(&node->donors[i], id) == 0) // what was asked over an older link is lost
-            gossip_joiner_donor_down(node->joiner, id, sim_node_now(node));
+    if (node->joiner) // what was asked over an older link is lost
+        gossip_joiner_donor_down(node->joiner, id, sim_node_now(node));
     sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_LINKED, .peer = *id});
 }
 

@@ -77,15 +77,6 @@ void sim_graph_follow(struct sim_node *node, bool view_changed)
     node->consider = true;
 }
 
-// Never seen since this process came back.
-static bool is_gone(const struct sim_node *node, size_t peer)
-{
-    struct gossip_member_info member;
-
-    return !sim_member_info(node, peer, &member) &&
-           sim_node_now(node) - node->started_ns > node->world->options.forget_ns;
-}
-
 static void forget(struct sim_node *node, const struct gossip_id *peer, bool dead)
 {
     struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_FORGET, .peer = *peer, .dead = dead};
@@ -125,12 +116,6 @@ void sim_graph_forget(struct sim_node *node)
 {
     struct gossip_id peer;
 
-    for (size_t i = gossip_exchange_edges(node->exchange); i-- > 0;) {
-        struct gossip_edge_info info;
-        gossip_exchange_edge_info(node->exchange, i, &info);
-        if (is_gone(node, sim_world_find(node->world, &info.peer)))
-            forget(node, &info.peer, true);
-    }
     while (gossip_edges_forget(node->edges, node->exchange, &peer))
         forget(node, &peer, false);
 }

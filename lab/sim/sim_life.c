@@ -24,41 +24,34 @@ static bool linked(const void *owner, const struct gossip_id *id)
     return node->peer[sim_world_find(node->world, id)].link;
 }
 
-// Linked, and both ends have compared what they hold.
-static bool edge_is_live(const struct sim_node *node, const struct gossip_id *peer)
+static size_t edges(const void *owner)
 {
-    for (size_t i = 0; node->exchange && i < gossip_exchange_edges(node->exchange); i++) {
-        struct gossip_edge_info info;
-        gossip_exchange_edge_info(node->exchange, i, &info);
-        if (gossip_id_compare(&info.peer, peer) == 0)
-            return info.state == GOSSIP_EDGE_LIVE;
-    }
-    return false;
+    const struct sim_node *node = owner;
+
+    return node->exchange ? gossip_exchange_edges(node->exchange) : 0;
+}
+
+static bool edge(const void *owner, size_t index, struct gossip_id *peer)
+{
+    struct gossip_edge_info info;
+
+    gossip_exchange_edge_info(((const struct sim_node *)owner)->exchange, index, &info);
+    *peer = info.peer;
+    return info.state == GOSSIP_EDGE_LIVE;
 }
 
 static void self(const void *owner, struct gossip_life_self *self)
 {
     const struct sim_node *node = owner;
-    const struct gossip_graph *graph = sim_graph(node);
+    const struct gossip_life_edges known = {.owner = node, .count = edges, .at = edge};
 
-    *self = (struct gossip_life_self){.in_view = gossip_graph_counts(graph),
-                                      .edges_live = true,
-                                      .links_ended = true, // they are ended with the process
-                                      .n_view = gossip_graph_members(graph),
-                                      .n_neighbours = gossip_graph_neighbours(graph)};
-    sim_member_self(node, self);
-    for (size_t i = 0; i < self->n_neighbours; i++) {
-        bool live = edge_is_live(node, gossip_graph_neighbour(graph, i));
-        self->edges_live &= live;
-        self->edge_live |= live;
-    }
-    for (size_t i = 0; i < node->entries; i++) {
-        const struct gossip_entry *entry = gossip_links_entry(node->rules, i);
-        bool own = entry->state == GOSSIP_ENTRY_SELF || node->entry[i] == node->host;
-        self->listed += !own;
-        self->missing += !own && (!entry->known || !gossip_graph_has(graph, &entry->id));
-        self->refused += entry->state == GOSSIP_ENTRY_REFUSED;
-    }
+    *self = (struct gossip_life_self){.links_ended = true}; // they are ended with the process
+    if (!node->world->options.known)
+        gossip_life_see_membership(self, node->membership);
+    gossip_life_see_graph(self, sim_graph(node), &known);
+    for (size_t i = 0; i < node->entries; i++)
+        if (node->entry[i] != node->host)
+            gossip_life_see_entry(self, sim_graph(node), gossip_links_entry(node->rules, i));
 }
 
 static void census(const void *owner, struct gossip_life_census *census)
@@ -169,7 +162,9 @@ static void act(struct sim_node *node, const struct gossip_life_action *action)
 
 static void step(struct sim_node *node, const struct gossip_life_event *event)
 {
+    const struct gossip_life_edges known = {.owner = node, .count = edges, .at = edge};
     const struct gossip_life_world world = {.owner = node,
+                                            .edges = &known,
                                             .members = members,
                                             .member = member,
                                             .linked = linked,

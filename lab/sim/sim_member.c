@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FRESH_NS  (10 * SIM_SECOND) // an address that was heard from
-#define RECENT_NS (600 * SIM_SECOND)
+#define FRESH_NS (10 * SIM_SECOND) // an address that was heard from
 
 enum { PLAIN_HEADER = 12 }; // sender's identity, receiver's boot: what sealing would prove
 
@@ -20,7 +19,7 @@ static unsigned recent_boots(const struct sim_node *node)
     unsigned recent = 0;
 
     for (size_t i = 0; i < disk->starts && i < SIM_STARTS; i++)
-        recent += now_ns - disk->started_ns[i] < RECENT_NS;
+        recent += now_ns - disk->started_ns[i] < GOSSIP_RECENT_BOOT_NS;
     return recent - 1; // without this one
 }
 

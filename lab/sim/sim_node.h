@@ -123,14 +123,13 @@ struct sim_node {
     bool round_is_over;                        // whoever learns is still to be told
     struct gossip_id kept[GOSSIP_LIFE_DONORS]; // to whom links are wanted beside the neighbours
     size_t n_kept;
-    struct gossip_id donors[GOSSIP_LIFE_DONORS]; // of the joiner
-    size_t n_donors;
     uint64_t started_ns, train_ns, checkpoint_ns; // local
     struct gossip_exchange *exchange;
     struct sim_plan *shared; // with all who hold the same view
     struct gossip_edges *edges;
     struct gossip_learner_vectors vectors;
-    size_t partner;                   // identity, of the round that is met for; SIZE_MAX: nobody
+    bool asks; // the round that is met for has
+    struct gossip_id partner;
     uint64_t step_ns;                 // virtual time of one step
     uint64_t rounds_done;             // since the process started
     bool in_round, stepping, resumed; // the exchange has the vectors; the learner has them

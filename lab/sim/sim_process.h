@@ -33,8 +33,6 @@ void sim_member_slot(struct sim_node *node, uint32_t slot);
 const struct gossip_record *sim_member_view(const struct sim_node *node, size_t *count);
 size_t sim_member_count(const struct sim_node *node); // this process first, as membership lists them
 void sim_member_at(const struct sim_node *node, size_t index, struct gossip_member_info *info);
-void sim_member_self(const struct sim_node *node,
-                     struct gossip_life_self *self); // what membership says of it
 // False: the bytes broke the layout.
 bool sim_member_packet(struct sim_node *node, size_t peer, enum gossip_member_way way, const uint8_t *bytes,
                        size_t count);

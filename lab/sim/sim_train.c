@@ -144,20 +144,6 @@ static uint64_t sequence_of(const struct gossip_message *message)
     }
 }
 
-// Sync: the boundary is left without the exchange that it is for. (gossip/life/rounds.h: met)
-static bool is_met(const struct sim_node *node)
-{
-    const struct gossip_id *partner = node->partner == SIZE_MAX ? NULL : sim_member_id(node, node->partner);
-    struct gossip_edge_info info;
-
-    for (size_t i = 0; partner && i < gossip_exchange_edges(node->exchange); i++) {
-        gossip_exchange_edge_info(node->exchange, i, &info);
-        if (gossip_id_compare(&info.peer, partner) == 0)
-            return info.clock >= node->rounds.meet.round;
-    }
-    return !partner;
-}
-
 // The vectors are the process's own again. Behind the last rendezvous nothing is answered any more.
 static void round_done(struct sim_node *node, uint64_t round)
 {
@@ -171,7 +157,7 @@ static void round_done(struct sim_node *node, uint64_t round)
         SIM_TELL(node, round_done, node, sim_node_now(node) - node->train_ns);
     }
     gossip_rounds_met(&node->rounds, meet.meets ? round : meet.round,
-                      !node->world->options.exchange.sync || !meet.meets || is_met(node));
+                      gossip_exchange_met(node->exchange, node->asks ? &node->partner : NULL, meet.round));
     node->round_is_over = meet.meets && !node->rounds.stepped;
     if (meet.last)
         sim_disk_save(node);
@@ -254,28 +240,15 @@ static void end_steps(struct sim_node *node)
     go_on(node);
 }
 
-static void find_partner(struct sim_node *node, const struct gossip_rounds_meet *meet,
-                         struct gossip_exchange_event *event)
-{
-    event->round.meets =
-        meet->meets && !node->world->options.local &&
-        gossip_graph_partner(sim_graph(node), meet->round, &event->round.partner, &event->round.weight);
-    node->partner = event->round.meets ? sim_world_find(node->world, &event->round.partner) : SIZE_MAX;
-}
-
 static void meet(struct sim_node *node, const struct gossip_rounds_meet *meet)
 {
-    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_ROUND};
+    struct gossip_exchange_event event;
 
     if (meet->meets)
         sim_graph_forget(node);
-    find_partner(node, meet, &event);
-    event.round.round = meet->round > 0 ? meet->round : 1; // before the first, too
-    event.round.idle = !meet->meets;
-    event.round.others = !node->world->options.local && sim_life_others(node);
-    event.round.standing = meet->finished ? GOSSIP_FINISHED : meet->away ? GOSSIP_AWAY : GOSSIP_PRESENT;
-    event.round.unusable = meet->unusable;
-    event.round.step_scale = meet->meets ? meet->step_scale : 0;
+    gossip_rounds_event(meet, node->edges, sim_life_others(node), &event);
+    node->asks = event.round.meets;
+    node->partner = event.round.partner;
     event.round.pace_ns = node->step_ns;
     event.round.model = node->vectors.model;
     event.round.second_moment = node->vectors.second_moment;

@@ -82,15 +82,3 @@ void sim_member_at(const struct sim_node *node, size_t index, struct gossip_memb
     else
         gossip_membership_info(node->membership, index, info);
 }
-
-void sim_member_self(const struct sim_node *node, struct gossip_life_self *self)
-{
-    struct gossip_membership_totals totals;
-
-    if (known_to(node))
-        return;
-    gossip_membership_totals(node->membership, &totals);
-    self->minority = totals.minority;
-    self->cut_off = totals.cut_off;
-    self->held_until_ns = totals.counts ? 0 : totals.held_until_ns;
-}

@@ -54,12 +54,25 @@ static void self(const void *owner, struct gossip_life_self *self)
     *self = ((const struct life_world *)owner)->self;
 }
 
+static size_t edges(const void *owner)
+{
+    return ((const struct life_world *)owner)->n_edges;
+}
+
+static bool edge(const void *owner, size_t index, struct gossip_id *peer)
+{
+    *peer = ((const struct life_world *)owner)->edge[index];
+    return true;
+}
+
 static const struct gossip_life_world *table(const struct life_world *world)
 {
+    static struct gossip_life_edges of;
     static struct gossip_life_world table;
 
+    of = (struct gossip_life_edges){.owner = world, .count = edges, .at = edge};
     table = (struct gossip_life_world){
-        .owner = world, .members = members, .member = member, .linked = linked, .self = self};
+        .owner = world, .edges = &of, .members = members, .member = member, .linked = linked, .self = self};
     return &table;
 }
 

@@ -20,6 +20,8 @@ struct life_world {
         struct gossip_member_info info;
     } member[LIFE_MEMBERS];
     size_t count;
+    struct gossip_id edge[LIFE_MEMBERS]; // [n_edges] of its exchange
+    size_t n_edges;
     struct gossip_life_action action[LIFE_ACTIONS_KEPT]; // since the latest life_world_clear
     size_t n_actions;
     uint8_t flags; // of its own record, as the actions say

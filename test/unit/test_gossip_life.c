@@ -1,4 +1,5 @@
 // The life of a node, rule by rule: what it decides when others join, train, die, finish and leave.
+#include "test/support/graph_world.h"
 #include "test/support/life_world.h"
 
 #include <setjmp.h>
@@ -343,6 +344,84 @@ static void who_is_not_known_any_more_is_forgotten_at_once(void **state)
     life_world_train(&w);
     life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_REMOVED, .peer = {{3}}});
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FORGET), 1);
+}
+
+// Of a checkpoint: its peer died while this node was away, and nobody remembers it.
+static void the_edge_of_somebody_unknown_is_forgotten_once(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    w.edge[0] = (struct gossip_id){{77}};
+    w.edge[1] = (struct gossip_id){{2}};
+    w.edge[2] = (struct gossip_id){{78}};
+    w.n_edges = 3;
+    life_world_train(&w);
+    life_world_state(&w, 1, GOSSIP_MEMBER_DEAD); // known, and told when it is time
+    life_world_state(&w, 1, GOSSIP_MEMBER_ALIVE);
+    life_world_pass(&w, 58 * SECOND);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FORGET), 0);
+    life_world_pass(&w, 4 * SECOND);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FORGET), 2);
+    assert_true(life_world_last(&w, GOSSIP_LIFE_FORGET)->peer.bytes[0] > 2);
+    life_world_pass(&w, 120 * SECOND);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FORGET), 2);
+}
+
+// -- what is seen
+
+static bool edge_of(const void *owner, size_t index, struct gossip_id *peer)
+{
+    const struct gossip_graph *graph = owner;
+    *peer = *gossip_graph_neighbour(graph, index);
+    return index > 0;
+}
+
+static size_t edges_less(const void *owner)
+{
+    return gossip_graph_neighbours(owner) - 1;
+}
+
+// Neighbour 0: there is an edge that is not live; the last one: there is none.
+static void edges_are_live_where_all_neighbours_have_one(void **state)
+{
+    const struct topology_options options = graph_options(TOPOLOGY_RANDOM);
+    struct gossip_record view[12];
+    struct gossip_life_self self = {.edges_live = true, .edge_live = true};
+    (void)state;
+    for (size_t i = 0; i < 12; i++)
+        view[i] = graph_record(i);
+    for (size_t n = 12; n > 0; n = n == 12 ? 1 : 0) {
+        struct gossip_graph *graph = graph_of(&options, view, n, 0);
+        const struct gossip_life_edges less = {.owner = graph, .count = edges_less, .at = edge_of};
+        gossip_life_see_graph(&self, graph, &less);
+        assert_true(self.in_view && self.n_view == n);
+        assert_int_equal(self.n_neighbours, gossip_graph_neighbours(graph));
+        assert_int_equal(self.edge_live, n > 1);
+        assert_int_equal(self.edges_live, n == 1); // nobody is missed
+        gossip_graph_drop(graph);
+    }
+    gossip_life_see_graph(&self, NULL, NULL);
+    assert_false(self.in_view || self.edge_live || self.n_view || self.n_neighbours);
+}
+
+static void entries_are_missed_that_lead_to_nobody_in_the_graph(void **state)
+{
+    const struct topology_options options = graph_options(TOPOLOGY_RING);
+    const struct gossip_record view[2] = {graph_record(0), graph_record(1)};
+    const struct gossip_entry entries[] = {{.state = GOSSIP_ENTRY_SELF, .known = true, .id = graph_id(0)},
+                                           {.state = GOSSIP_ENTRY_MEMBER, .known = true, .id = graph_id(1)},
+                                           {.state = GOSSIP_ENTRY_MEMBER, .known = true, .id = graph_id(2)},
+                                           {.state = GOSSIP_ENTRY_UNKNOWN, .id = graph_id(1)},
+                                           {.state = GOSSIP_ENTRY_REFUSED, .known = true, .id = graph_id(3)}};
+    struct gossip_life_self self = {0};
+    struct gossip_graph *graph = graph_of(&options, view, 2, 0);
+    (void)state;
+    for (size_t i = 0; i < 5; i++)
+        gossip_life_see_entry(&self, graph, &entries[i]);
+    assert_int_equal(self.listed, 4);
+    assert_int_equal(self.missing, 3);
+    assert_int_equal(self.refused, 1);
+    gossip_graph_drop(graph);
 }
 
 static void shards_of_the_dead_are_taken_over(void **state)
@@ -1174,6 +1253,9 @@ int main(void)
         RULE(merge_goes_on),
         RULE(edges_of_the_dead_are_forgotten_after_a_while),
         RULE(who_is_not_known_any_more_is_forgotten_at_once),
+        RULE(the_edge_of_somebody_unknown_is_forgotten_once),
+        RULE(edges_are_live_where_all_neighbours_have_one),
+        RULE(entries_are_missed_that_lead_to_nobody_in_the_graph),
         RULE(shards_of_the_dead_are_taken_over),
         RULE(in_lock_step_the_last_rounds_are_done),
         RULE(who_is_left_alone_ends_with_the_others),

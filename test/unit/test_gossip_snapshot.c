@@ -316,6 +316,31 @@ static void another_donor_goes_on_where_the_first_stopped(void **state)
     joining_destroy(&j);
 }
 
+static void donors_are_those_that_were_told_last(void **state)
+{
+    struct joining j;
+    struct gossip_message question;
+    struct gossip_id peer;
+    const struct gossip_id first[2] = {id_of(2), id_of(3)}, then[2] = {id_of(3), id_of(4)};
+    (void)state;
+    joining_create(&j);
+    gossip_joiner_donors(j.joiner, first, 2, 0);
+    assert_true(gossip_joiner_next(j.joiner, 0, &peer, &question));
+    gossip_joiner_donors(j.joiner, first, 2, 0); // who is in use stays in use
+    struct gossip_id again;
+    assert_true(gossip_joiner_next(j.joiner, 0, &again, &question));
+    assert_int_equal(peer.bytes[0], again.bytes[0]);
+    gossip_joiner_donors(j.joiner, then, peer.bytes[0] == 2 ? 1 : 0, 0); // without the one in use
+    size_t asked = 0;
+    for (; gossip_joiner_next(j.joiner, 0, &again, &question); asked++)
+        assert_int_equal(again.bytes[0], 3);
+    assert_int_equal(asked > 0, peer.bytes[0] == 2);
+    gossip_joiner_donors(j.joiner, then + 1, 1, 0);
+    assert_true(gossip_joiner_next(j.joiner, 0, &again, &question));
+    assert_int_equal(again.bytes[0], 4);
+    joining_destroy(&j);
+}
+
 static void a_silent_donor_is_left_and_may_answer_after_all(void **state)
 {
     struct joining j;
@@ -526,6 +551,7 @@ int main(void)
         cmocka_unit_test(a_donor_refuses_what_is_not_there),
         cmocka_unit_test(a_joiner_asks_ahead_and_completes),
         cmocka_unit_test(another_donor_goes_on_where_the_first_stopped),
+        cmocka_unit_test(donors_are_those_that_were_told_last),
         cmocka_unit_test(a_silent_donor_is_left_and_may_answer_after_all),
         cmocka_unit_test(whoever_lies_is_asked_no_more),
         cmocka_unit_test(who_is_given_nothing_starves),

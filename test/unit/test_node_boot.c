@@ -1,4 +1,5 @@
 // How often a node has started: the file grows with each start, whatever became of it before.
+#include "gossip/member/member.h"
 #include "node/boot.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,7 +57,8 @@ static void it_grows_and_counts_what_is_recent(void **state)
         assert_int_equal(boot.number, i + 1);
         assert_int_equal(boot.recent, i);
     }
-    assert_int_equal(start(NOW + 10 * 3 + NODE_BOOT_RECENT_S).recent, 1); // the one at NOW + 40
+    assert_int_equal(start(NOW + 10 * 3 + GOSSIP_RECENT_BOOT_NS / 1000000000).recent,
+                     1); // the one at NOW + 40
     struct node_boot later = start(NOW + 100000);
     assert_int_equal(later.number, 7);
     assert_int_equal(later.recent, 0);

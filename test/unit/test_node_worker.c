@@ -80,9 +80,9 @@ static void bench_start_as(struct bench *bench, const struct node_worker_options
     assert_int_equal(node_worker_start(&options, &bench->worker), BASE_OK);
 }
 
-static void bench_start(struct bench *bench, uint64_t forget_after_ns)
+static void bench_start(struct bench *bench)
 {
-    const struct node_worker_options options = {.forget_after_ns = forget_after_ns};
+    const struct node_worker_options options = {0};
     bench_start_as(bench, &options);
 }
 
@@ -286,47 +286,22 @@ static void a_round_alone_ends(void **state)
     struct bench bench;
     (void)state;
     bench_create(&bench);
-    bench_start(&bench, UINT64_MAX);
+    bench_start(&bench);
     settle_round(&bench, 1, false);
     settle_round(&bench, 2, true); // a checkpoint that fails is told, and nothing more
     bench_destroy(&bench);
 }
 
-// The peer of an edge died while this node was away: its pull ends when it has been away for too long.
-static void an_edge_whose_peer_never_comes_is_forgotten(void **state)
-{
-    struct bench bench;
-    (void)state;
-    bench_create(&bench);
-    import_edge(&bench);
-    bench_start(&bench, 0);
-    settle_round(&bench, 1, false);
-    assert_true(bench.correction[0] == 0);
-    bench_destroy(&bench);
-}
-
-static void an_edge_whose_peer_may_still_come_is_kept(void **state)
-{
-    struct bench bench;
-    (void)state;
-    bench_create(&bench);
-    import_edge(&bench);
-    bench_start(&bench, UINT64_MAX);
-    settle_round(&bench, 1, false);
-    assert_true(bench.correction[0] == 1);
-    bench_destroy(&bench);
-}
-
 // The correction that is left of an edge when its peer has died, or is only met no more.
-static float left_of(bool keep, bool dies, uint64_t forget_after_ns)
+static float left_of(bool keep, bool dies)
 {
     struct bench bench;
     bench_create_as(&bench, keep, false);
     import_edge(&bench);
-    bench_start(&bench, forget_after_ns);
-    if (forget_after_ns > 0 && dies)
+    bench_start(&bench);
+    if (dies)
         post_peer(&bench, NODE_MAIL_FORGET, 2);
-    else if (!dies)
+    else
         post_stranger(&bench, 2);
     settle_round(&bench, 1, false);
     assert_int_equal(gossip_exchange_edges(bench.exchange), 0);
@@ -341,10 +316,9 @@ static float left_of(bool keep, bool dies, uint64_t forget_after_ns)
 static void only_the_pull_of_the_dead_is_kept(void **state)
 {
     (void)state;
-    assert_true(left_of(true, true, UINT64_MAX) == 1);
-    assert_true(left_of(true, true, 0) == 1); // it died while this node was away
-    assert_true(left_of(true, false, UINT64_MAX) == 0);
-    assert_true(left_of(false, true, UINT64_MAX) == 0);
+    assert_true(left_of(true, true) == 1);
+    assert_true(left_of(true, false) == 0);
+    assert_true(left_of(false, true) == 0);
 }
 
 // Both ends of an edge begin alike: what this node says of it is also the peer's answer.
@@ -379,7 +353,7 @@ static void a_meeting_has_the_weight_of_the_schedule(void **state)
     uint8_t partner = members[topology_plan_partner(plan, 0, 1)].id[0];
     topology_plan_destroy(plan);
     bench_create(&bench);
-    bench_start_as(&bench, &(struct node_worker_options){.forget_after_ns = UINT64_MAX});
+    bench_start_as(&bench, &(struct node_worker_options){0});
     post_members(&bench, &options, view, 3);
     make_live(&bench, partner);
     settle_round(&bench, 1, false);
@@ -397,7 +371,7 @@ static void who_stands_still_is_waited_for_by_nobody(void **state)
     struct node_mail *mail;
     (void)state;
     bench_create_as(&bench, false, true);
-    bench_start(&bench, UINT64_MAX);
+    bench_start(&bench);
     post_view(&bench, 2);
     make_live(&bench, 2);
     struct node_round round = round_of(&bench, 7);
@@ -417,7 +391,7 @@ static void local_has_no_edges(void **state)
     struct node_mail *mail;
     (void)state;
     bench_create(&bench);
-    bench_start_as(&bench, &(struct node_worker_options){.forget_after_ns = UINT64_MAX, .local = true});
+    bench_start_as(&bench, &(struct node_worker_options){.local = true});
     post_view(&bench, 2);
     post_peer(&bench, NODE_MAIL_LINK_UP, 2);
     settle_round(&bench, 1, false);
@@ -436,7 +410,7 @@ static void a_message_that_breaks_the_protocol_closes_its_link(void **state)
     struct node_mail *mail = node_mail_new(NODE_MAIL_MESSAGE);
     (void)state;
     bench_create(&bench);
-    bench_start(&bench, UINT64_MAX);
+    bench_start(&bench);
     mail->peer = id_of(2);
     mail->bytes = calloc(1, 4);
     assert_non_null(mail->bytes);
@@ -475,7 +449,7 @@ static void a_block_is_given_at_the_next_rendezvous(void **state)
     struct bench bench;
     (void)state;
     bench_create(&bench);
-    bench_start(&bench, UINT64_MAX);
+    bench_start(&bench);
     bench.model[0] = 7;
     bench.outer[0] = 8;
     post_ask(&bench, 2, GOSSIP_PART_MODEL, 0);
@@ -496,7 +470,7 @@ static void a_learner_that_stands_still_gives_too(void **state)
     struct bench bench;
     (void)state;
     bench_create(&bench);
-    bench_start(&bench, UINT64_MAX);
+    bench_start(&bench);
     bench.model[0] = 7;
     bench.outer[0] = 8;
     struct node_round round = round_of(&bench, 5);
@@ -517,7 +491,7 @@ static void an_ask_for_what_is_not_there_closes_its_link(void **state)
     struct bench bench;
     (void)state;
     bench_create(&bench);
-    bench_start(&bench, UINT64_MAX);
+    bench_start(&bench);
     post_ask(&bench, 2, GOSSIP_PART_MODEL, BLOCKS);
     struct node_mail *mail = take(&bench, NODE_MAIL_CLOSE);
     assert_int_equal(mail->peer.bytes[0], 2);
@@ -586,7 +560,7 @@ static void a_model_is_fetched_and_its_edges_begin_anew(void **state)
     (void)state;
     bench_create(&bench);
     import_edge(&bench); // from before
-    bench_start(&bench, UINT64_MAX);
+    bench_start(&bench);
     post_view(&bench, 2);
     post_peer(&bench, NODE_MAIL_LINK_UP, 2);
     node_mail_free(take_sent(&bench, GOSSIP_HELLO, 2, &message));
@@ -610,7 +584,7 @@ static void what_is_asked_while_fetching_is_given_afterwards(void **state)
     struct gossip_message message;
     (void)state;
     bench_create(&bench);
-    bench_start(&bench, UINT64_MAX);
+    bench_start(&bench);
     begin_fetch(&bench, &round);
     post_ask(&bench, 3, GOSSIP_PART_MODEL, 0); // there is nothing to give now
     post_donors(&bench, (const uint8_t[]){4}, 1);
@@ -627,9 +601,10 @@ static void another_donor_goes_on(void **state)
     struct bench bench;
     struct node_round round;
     (void)state;
-    for (int how = 0; how < 2; how++) {
+    for (int how = 0; how < 3; how++) {
+        const uint8_t then = how == 2 ? 2 : 3;
         bench_create(&bench);
-        bench_start(&bench, UINT64_MAX);
+        bench_start(&bench);
         begin_fetch(&bench, &round);
         post_donors(&bench, (const uint8_t[]){2}, 1);
         answer(&bench, 2, true);
@@ -638,9 +613,11 @@ static void another_donor_goes_on(void **state)
         answer(&bench, 2, false);
         if (how == 0)
             post_peer(&bench, NODE_MAIL_LINK_DOWN, 2);
-        post_donors(&bench, (const uint8_t[]){3}, 1); // or it is told to be no donor any more
-        answer(&bench, 3, true);
-        answer(&bench, 3, true);
+        if (how == 2)
+            post_peer(&bench, NODE_MAIL_LINK_UP, 2); // or another link replaces the one that was asked over
+        post_donors(&bench, &then, 1);               // or it is told to be no donor any more
+        answer(&bench, then, true);
+        answer(&bench, then, true);
         check_fetched(&bench, &round);
         bench_destroy(&bench);
     }
@@ -654,7 +631,7 @@ static void a_donor_that_lies_is_closed(void **state)
     float value = 1;
     (void)state;
     bench_create(&bench);
-    bench_start(&bench, UINT64_MAX);
+    bench_start(&bench);
     begin_fetch(&bench, &round);
     post_donors(&bench, (const uint8_t[]){2}, 1);
     node_mail_free(take_sent(&bench, GOSSIP_SNAPSHOT_ASK, 2, &message));
@@ -682,7 +659,7 @@ static void a_donor_beyond_the_cluster_is_closed(void **state)
         struct bench bench;
         struct node_round round;
         bench_create(&bench);
-        bench_start(&bench, UINT64_MAX);
+        bench_start(&bench);
         begin_fetch(&bench, &round);
         post_donors_of(&bench, (const uint8_t[]){2}, 1, limits);
         answer(&bench, 2, true);
@@ -735,7 +712,7 @@ static void donors_that_give_nothing_are_told_of(void **state)
     node_snapshot_tick(snapshot, now_ns + starve_ns);
     assert_int_equal(starved_ns, starve_ns);
     node_snapshot_destroy(snapshot);
-    bench_start(&bench, UINT64_MAX);
+    bench_start(&bench);
     bench_destroy(&bench);
 }
 
@@ -745,7 +722,7 @@ static void a_fetch_can_be_ended(void **state)
     struct node_round round;
     (void)state;
     bench_create(&bench);
-    bench_start(&bench, UINT64_MAX);
+    bench_start(&bench);
     begin_fetch(&bench, &round);
     post_donors(&bench, (const uint8_t[]){2}, 1);
     answer(&bench, 2, true);
@@ -765,7 +742,7 @@ static void only_a_neighbour_has_an_edge(void **state)
     struct gossip_message message;
     (void)state;
     bench_create(&bench);
-    bench_start(&bench, UINT64_MAX);
+    bench_start(&bench);
     post_peer(&bench, NODE_MAIL_LINK_UP, 5); // linked, and in no view
     post_view(&bench, 2);
     post_peer(&bench, NODE_MAIL_LINK_UP, 2);
@@ -779,8 +756,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_round_alone_ends),
-        cmocka_unit_test(an_edge_whose_peer_never_comes_is_forgotten),
-        cmocka_unit_test(an_edge_whose_peer_may_still_come_is_kept),
         cmocka_unit_test(only_the_pull_of_the_dead_is_kept),
         cmocka_unit_test(a_meeting_has_the_weight_of_the_schedule),
         cmocka_unit_test(who_stands_still_is_waited_for_by_nobody),

@@ -1,0 +1,53 @@
+// What graph, edges, membership and peer list say of this node, read the same by every owner.
+#include "gossip/life/life.h"
+
+void gossip_life_see_membership(struct gossip_life_self *self, const struct gossip_membership *membership)
+{
+    struct gossip_membership_totals totals;
+
+    gossip_membership_totals(membership, &totals);
+    self->minority = totals.minority;
+    self->cut_off = totals.cut_off;
+    self->held_until_ns = totals.counts ? 0 : totals.held_until_ns;
+}
+
+static bool is_live(const struct gossip_life_edges *edges, const struct gossip_id *peer)
+{
+    const size_t count = edges->count(edges->owner);
+
+    for (size_t i = 0; i < count; i++) {
+        struct gossip_id id;
+        bool live = edges->at(edges->owner, i, &id);
+        if (gossip_id_compare(&id, peer) == 0)
+            return live;
+    }
+    return false;
+}
+
+void gossip_life_see_graph(struct gossip_life_self *self, const struct gossip_graph *graph,
+                           const struct gossip_life_edges *edges)
+{
+    self->in_view = gossip_graph_counts(graph);
+    self->n_view = gossip_graph_members(graph);
+    self->n_neighbours = gossip_graph_neighbours(graph);
+    self->edges_live = true;
+    self->edge_live = false;
+    for (size_t i = 0; i < self->n_neighbours; i++) {
+        bool live = is_live(edges, gossip_graph_neighbour(graph, i));
+        self->edges_live &= live;
+        self->edge_live |= live;
+    }
+}
+
+bool gossip_life_misses(const struct gossip_graph *graph, const struct gossip_entry *entry)
+{
+    return entry->state != GOSSIP_ENTRY_SELF && !(entry->known && gossip_graph_has(graph, &entry->id));
+}
+
+void gossip_life_see_entry(struct gossip_life_self *self, const struct gossip_graph *graph,
+                           const struct gossip_entry *entry)
+{
+    self->listed += entry->state != GOSSIP_ENTRY_SELF;
+    self->refused += entry->state == GOSSIP_ENTRY_REFUSED;
+    self->missing += gossip_life_misses(graph, entry);
+}
