@@ -131,6 +131,14 @@ static bool is_ready(struct gossip_life *life, bool joins)
     return in_view && (life->options.local || life->self.edges_live || (joins && !patient));
 }
 
+// It counted before it knew where they are. Some still train, or all have finished.
+static void fetch_while_counting(struct gossip_life *life, const struct life_progress *others)
+{
+    if (life->census.busy > 0) // they train on, and wait for nobody
+        life_uncount(life);
+    fetch_first(life, GOSSIP_LIFE_FAR_BEHIND, others);
+}
+
 // Where the others are, it goes on: behind them with a model that was away; with theirs if they have finished
 // (till then it counted, so that they stay). Where nobody trains the newest
 // state that is there counts, and who is out of reach of it is behind it.
@@ -141,12 +149,13 @@ static void go(struct gossip_life *life, bool joins)
     const bool behind = known && others.round > life->round;
     const bool near = !behind || life_is_near(life_gap(life, &others)),
                far = behind && life_is_far(life, &others);
+    const bool ended = known && life->options.steps > 0 && others.step >= life->options.steps;
 
     // Without edges there is nothing to be behind of; a new node that waited with the others was never away.
     if (life->options.local || !life->options.resumed)
         begin(life, &own, false);
-    else if (joins && life->census.busy == 0 && far && life_has_donor(life))
-        fetch_first(life, GOSSIP_LIFE_FAR_BEHIND, &others);
+    else if (joins && far && (life->census.busy == 0 || ended) && life_has_donor(life))
+        fetch_while_counting(life, &others);
     else if (joins ? near : !far)
         begin(life, &own, false);
     else

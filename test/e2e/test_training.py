@@ -4,9 +4,11 @@ import json
 import os
 import re
 import resource
+import subprocess
 import time
+import urllib.error
 
-from cluster import ClusterTest, free_ports, signal, unittest, wait_until
+from cluster import PROGRAM, ClusterTest, free_ports, signal, unittest, wait_until
 
 
 class Training(ClusterTest):
@@ -117,53 +119,87 @@ class Training(ClusterTest):
         steps = [node.rows()[-1]["step"] for node in nodes[:2] if self.check_finished(node)]
         self.assertEqual(steps, [400, 400])
 
-    # Node 3 trained for ever by a train.steps of its own, which greetings refuse now: it needs another way to be late.
-    @unittest.skip("the scenario needs a node that trains on by itself, and greetings compare train.steps now")
     def test_who_comes_back_to_those_who_have_finished_takes_their_model(self):
-        nodes = self.come_back_to_those_who_have_finished()
+        nodes = self.those_who_have_finished_wait()
+        nodes[0].start("--resume")
+        nodes[0].wait_log("fetched .*the model is complete")
+        self.assertRegex(nodes[0].log(), r"the cluster at \d+: fetching a model|all others have finished: fetching the model")
         nodes[3].signal(signal.SIGKILL)
         log = nodes[0].wait_exit(0)
-        if "all others have finished: fetching the model" in log:
-            self.assertEqual(nodes[0].rows()[-1]["step"], 400, log)
-            self.assertNotIn("training ends after step", log)
-        else:  # on so busy a machine that it began before the death was known
-            self.check_alone(nodes[0], 400)
+        self.assertEqual(nodes[0].rows()[-1]["step"], 2000, log)
+        self.assertNotIn("training ends after step", log)
         for node in nodes[1:3]:
             self.check_finished(node)
 
-    # Node 3 trained for ever by a train.steps of its own, which greetings refuse now: it needs another way to be late.
-    @unittest.skip("the scenario needs a node that trains on by itself, and greetings compare train.steps now")
     def test_a_model_that_never_comes_is_not_waited_for(self):
-        nodes = self.come_back_to_those_who_have_finished()
-        kept = nodes[0].checkpoints()
-        for node in nodes[1:3]:
+        nodes = self.those_who_have_finished_wait()
+        for node in nodes[1:3]:  # their ports take connections, and nobody answers
             node.signal(signal.SIGSTOP)
-        nodes[3].signal(signal.SIGKILL)
-        nodes[0].wait_log("all others have finished")
-        for node in nodes[1:3]:
-            node.signal(signal.SIGKILL)
-        if "fetching the model" in nodes[0].log():
-            self.assertRegex(nodes[0].wait_exit(1), "are gone before their model was here; --resume goes on")
-            self.assertEqual(nodes[0].checkpoints(), kept)
-        else:
-            nodes[0].wait_exit(0)
+        nodes[0].start("--resume", "--set", "node.start_timeout=2s")
+        log = nodes[0].wait_exit(0)
+        self.assertIn("training begins without 3 of the listed peers", log)
+        self.assertEqual(nodes[0].rows()[-1]["step"], 2000, log)
 
-    def come_back_to_those_who_have_finished(self):
-        """Node 0 is there again, nodes 1 and 2 wait for node 3, which stands still: once that is dead, all have finished."""
-        nodes = self.cluster(4, train__alone="stop", topology__kind="complete", node__linger="120s")
-        nodes[3].command += ["--set", "train.steps=100000000", "--set", "train.alone=go-on"]  # the others wait for it
+    def those_who_have_finished_wait(self):
+        """Node 0 was stopped early; nodes 1 and 2 have finished and wait for node 3, which stands still and is not dead yet."""
+        nodes = self.cluster(4, train__alone="stop", train__steps=2000, topology__kind="complete", node__linger="120s",
+                             cluster__profile="wan", data__takeover="false")
         for node in nodes:
             node.start()
         nodes[0].wait_rows(5)
         nodes[0].signal(signal.SIGTERM)
         nodes[0].wait_exit(0)
+        nodes[1].wait_rows(250)
+        nodes[3].signal(signal.SIGSTOP)
         for node in nodes[1:3]:
             node.wait_log("finished .*the last step is done")
-        nodes[3].signal(signal.SIGSTOP)
-        nodes[0].start("--resume")
-        for peer in (1, 2):
-            nodes[0].wait_log(rf"link_up .*node-{peer} at ")
         return nodes
+
+    def health(self, node):
+        try:
+            return 200, self.get(node, "/healthz")
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def test_a_loss_that_is_not_finite_ends_the_node_with_its_last_good_model(self):
+        port, http = free_ports(2)
+        node = self.node("wild", port, http, train__rate=1000, train__schedule="[]", average__local_steps=400,
+                         train__steps=40000, train__weight_decay=10).start()
+        wait_until(lambda: self.health(node)[0] == 503 or node.process.poll() is not None, "a complaint of /healthz")
+        status, text = self.health(node)
+        if status:
+            self.assertIn("not finite", text)
+        log = node.wait_exit(1)
+        self.assertEqual(len(re.findall(r"rollback .*loss or model is not finite", log)), 10, log)
+        path = os.path.join(node.directory, node.checkpoints()[-1])
+        shown = subprocess.run([os.path.join(os.path.dirname(PROGRAM), "p2pml"), "inspect", path],
+                               capture_output=True, text=True, timeout=60)
+        self.assertEqual(shown.returncode, 0, shown.stderr)  # which refuses what is not finite
+
+    def test_a_stop_is_a_round_boundary_and_a_resume_needs_no_resync(self):
+        nodes = self.cluster(4, http=True, train__steps=40000, average__mode="sync", average__deadline_floor="20s",
+                             average__deadline_ceiling="60s", topology__kind="ring")
+        for node in nodes:
+            node.start()
+        for node in nodes:
+            node.wait_rows(20)
+        for node in nodes:
+            node.signal(signal.SIGTERM)
+        rounds = {int(re.search(r"checkpoint step (\d+)", node.wait_exit(0)).group(1)) for node in nodes}
+        self.assertEqual(len(rounds), 1, rounds)  # all stopped at one round
+        before = [len(node.rows()) for node in nodes]
+        for node in nodes:
+            node.start("--resume")
+        for node, count in zip(nodes, before):
+            node.wait_rows(count + 20)
+            for edge in self.status(node)["edges"]:
+                self.assertEqual((edge["state"], edge["boots"], edge["mismatches"]), ("live", 0, 0))
+        for node in nodes:
+            node.signal(signal.SIGTERM)
+        for node in nodes:
+            node.wait_exit(0)
 
     def test_a_full_disk_stops_no_training(self):
         def little_room():  # files end at 16 KiB: metrics.jsonl in the middle of the run, and every checkpoint
