@@ -1,8 +1,9 @@
 // From joining to training: when a node counts in the graph, and when and where it begins.
 #include "gossip/life/life_state.h"
 
-#define MEET_NS (300 * LIFE_MS) // after the first other member: till then more may be learned
-#define LOOK_NS (100 * LIFE_MS) // while it waits: what it waits for may have come without a word
+#define MEET_NS (300 * LIFE_MS)    // after the first other member: till then more may be learned
+#define WORD_NS (10 * LIFE_SECOND) // how long others may take to say where the cluster is
+#define LOOK_NS (100 * LIFE_MS)    // while it waits: what it waits for may have come without a word
 
 static bool is_late(struct gossip_life *life)
 {
@@ -174,6 +175,8 @@ void life_consider_waiting(struct gossip_life *life)
         return;
     }
     const bool all = all_are_there(life), joins = life->census.training > 0; // then nobody new is waited for
+    if (life->options.resumed && waits_for_word(life) && life->now_ns - life->begun_ns < WORD_NS)
+        return;
     if (!is_late(life) && !(is_ready(life, joins) && (all || joins)))
         return;
     if (!all)
