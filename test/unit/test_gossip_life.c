@@ -376,12 +376,12 @@ static bool edge_of(const void *owner, size_t index, struct gossip_id *peer)
     return index > 0;
 }
 
-static size_t edges_less(const void *owner)
+static size_t edges_of(const void *owner)
 {
-    return gossip_graph_neighbours(owner) - 1;
+    return gossip_graph_neighbours(owner);
 }
 
-// Neighbour 0: there is an edge that is not live; the last one: there is none.
+// All but the first one are live.
 static void edges_are_live_where_all_neighbours_have_one(void **state)
 {
     const struct topology_options options = graph_options(TOPOLOGY_RANDOM);
@@ -392,8 +392,8 @@ static void edges_are_live_where_all_neighbours_have_one(void **state)
         view[i] = graph_record(i);
     for (size_t n = 12; n > 0; n = n == 12 ? 1 : 0) {
         struct gossip_graph *graph = graph_of(&options, view, n, 0);
-        const struct gossip_life_edges less = {.owner = graph, .count = edges_less, .at = edge_of};
-        gossip_life_see_graph(&self, graph, &less);
+        const struct gossip_life_edges known = {.owner = graph, .count = edges_of, .at = edge_of};
+        gossip_life_see_graph(&self, graph, &known);
         assert_true(self.in_view && self.n_view == n);
         assert_int_equal(self.n_neighbours, gossip_graph_neighbours(graph));
         assert_int_equal(self.edge_live, n > 1);

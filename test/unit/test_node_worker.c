@@ -1,6 +1,7 @@
 // The worker thread between its mailboxes: rounds, messages that break the protocol, edges of a checkpoint,
 // snapshots given and fetched.
 #include "base/hash.h"
+#include "node/clock.h"
 #include "node/mail.h"
 #include "node/snapshot.h"
 #include "node/worker.h"
@@ -603,6 +604,7 @@ static void another_donor_goes_on(void **state)
     (void)state;
     for (int how = 0; how < 3; how++) {
         const uint8_t then = how == 2 ? 2 : 3;
+        const uint64_t begun_ns = node_clock_ns();
         bench_create(&bench);
         bench_start(&bench);
         begin_fetch(&bench, &round);
@@ -618,6 +620,7 @@ static void another_donor_goes_on(void **state)
         post_donors(&bench, &then, 1);               // or it is told to be no donor any more
         answer(&bench, then, true);
         answer(&bench, then, true);
+        assert_true(node_clock_ns() - begun_ns < 4 * NODE_SECOND_NS); // not for want of patience: 5 s
         check_fetched(&bench, &round);
         bench_destroy(&bench);
     }
