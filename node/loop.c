@@ -1,7 +1,7 @@
 #include "base/log.h"
-#include "node/clock.h"
-#include "node/gate.h"
 #include "node/loop_private.h"
+#include "node/net/gate.h"
+#include "node/queue/clock.h"
 #include <event2/event.h>
 #include <math.h>
 #include <signal.h>

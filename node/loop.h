@@ -6,10 +6,10 @@
 
 #include "gossip/session/identity.h"
 #include "gossip/wire/message.h"
-#include "node/boot.h"
-#include "node/config.h"
-#include "node/counters.h"
-#include "node/mailbox.h"
+#include "node/config/config.h"
+#include "node/queue/counters.h"
+#include "node/queue/mailbox.h"
+#include "node/store/boot.h"
 #include "topology/topology.h"
 
 struct node_loop;

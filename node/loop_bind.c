@@ -1,6 +1,6 @@
-#include "node/gate.h"
 #include "node/loop_private.h"
-#include "node/udp.h"
+#include "node/net/gate.h"
+#include "node/net/udp.h"
 #include <unistd.h>
 
 #define TRIES 16 // of port 0, until one is free for TCP and for UDP

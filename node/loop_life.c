@@ -1,8 +1,8 @@
 // The life of this node (gossip/life), with sockets and threads: what it reads of membership and links, and
 // what its actions become: mail to learner and worker, records, links, lines for people.
 #include "base/log.h"
-#include "node/clock.h"
 #include "node/loop_private.h"
+#include "node/queue/clock.h"
 #include <event2/event.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
-#include "node/clock.h"
+#include "node/http/page.h"
+#include "node/http/status.h"
 #include "node/loop_private.h"
-#include "node/page.h"
-#include "node/status.h"
+#include "node/queue/clock.h"
 #include <stdlib.h>
 #include <string.h>
 

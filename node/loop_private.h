@@ -5,13 +5,13 @@
 #define NODE_LOOP_PRIVATE_H
 
 #include "gossip/life/life.h"
-#include "node/backlog.h"
-#include "node/cluster.h"
-#include "node/http.h"
+#include "node/cluster/cluster.h"
+#include "node/http/http.h"
 #include "node/loop.h"
-#include "node/mail.h"
-#include "node/outbox.h"
-#include "node/stream.h"
+#include "node/net/stream.h"
+#include "node/queue/backlog.h"
+#include "node/queue/mail.h"
+#include "node/queue/outbox.h"
 
 #define N_SIGNALS 3
 

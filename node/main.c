@@ -2,11 +2,11 @@
 // usage or configuration.
 #include "base/limits.h"
 #include "base/log.h"
-#include "node/config.h"
-#include "node/data.h"
-#include "node/learner.h"
+#include "node/config/config.h"
+#include "node/learn/data.h"
+#include "node/learn/learner.h"
 #include "node/loop.h"
-#include "node/mail.h"
+#include "node/queue/mail.h"
 #include "node/setup.h"
 #include <getopt.h>
 #include <signal.h>

@@ -3,10 +3,10 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "compress/packet.h"
-#include "node/checkpoint.h"
-#include "node/data.h"
-#include "node/greet.h"
-#include "node/mail.h"
+#include "node/config/compatibility.h"
+#include "node/learn/data.h"
+#include "node/queue/mail.h"
+#include "node/store/checkpoint.h"
 #include "topology/file.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -6,12 +6,12 @@
 
 #include "gossip/exchange/exchange.h"
 #include "gossip/session/identity.h"
-#include "node/boot.h"
-#include "node/built_in.h"
-#include "node/config.h"
-#include "node/metrics.h"
+#include "node/average/worker.h"
+#include "node/config/config.h"
+#include "node/learn/built_in.h"
+#include "node/store/boot.h"
+#include "node/store/metrics.h"
 #include "node/store/model_file.h"
-#include "node/worker.h"
 #include "topology/topology.h"
 #include "train/trainer.h"
 

@@ -1,6 +1,6 @@
 // What a configuration says about model, trainer and exchange: for the node itself, and for the lab.
 #include "base/hash.h"
-#include "node/config_private.h"
+#include "node/config/private.h"
 #include "node/setup.h"
 
 #include <string.h>

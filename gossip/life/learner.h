@@ -1,7 +1,7 @@
 // The learner of a node, as a table of functions: the built-in trainer (node/trainer_learner.h), the
 // simulator's, or a program of the user's own. It takes local steps on vectors and is told what became of
 // them. It knows no round numbers, neighbours, checkpoints or snapshots: these are its caller's
-// (gossip/life/rounds.h decides, node/learner.c and lab/sim/sim_train.c carry out).
+// (gossip/life/rounds.h decides, node/learn/learner.c and lab/sim/sim_train.c carry out).
 //
 //     begin -> { steps -> boundary -> adopt }* -> freeze -> end
 //

@@ -1,5 +1,5 @@
 #include "lab/model/model.h"
-#include "node/data.h"
+#include "node/learn/data.h"
 
 #include <string.h>
 

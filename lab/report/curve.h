@@ -2,7 +2,7 @@
 #ifndef LAB_REPORT_CURVE_H
 #define LAB_REPORT_CURVE_H
 
-#include "lab/summary/recorder.h"
+#include "lab/record/recorder.h"
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 #include "lab/report/record.h"
 
 #include "base/file.h"
-#include "lab/sweep/results_private.h"
+#include "lab/record/results_private.h"
 
 #include <errno.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 #ifndef LAB_REPORT_RECORD_H
 #define LAB_REPORT_RECORD_H
 
-#include "lab/summary/recorder.h"
+#include "lab/record/recorder.h"
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,14 +1,14 @@
 #include "lab/run/run.h"
 
-#include "lab/directory.h"
+#include "lab/processes/swarm.h"
+#include "lab/record/directory.h"
+#include "lab/record/results.h"
 #include "lab/report/report.h"
-#include "lab/run/environment.h"
-#include "lab/run/swarm.h"
 #include "lab/summary/points.h"
 #include "lab/summary/summary.h"
-#include "lab/sweep/results.h"
 #include "lab/sweep/sweep.h"
-#include "node/clock.h"
+#include "lab/term/environment.h"
+#include "node/queue/clock.h"
 
 #include <errno.h>
 #include <math.h>

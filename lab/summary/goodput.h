@@ -2,8 +2,8 @@
 #ifndef LAB_GOODPUT_H
 #define LAB_GOODPUT_H
 
-#include "lab/run/nodes.h"
-#include "lab/summary/history.h"
+#include "lab/record/history.h"
+#include "lab/record/nodes.h"
 
 struct lab_goodput {
     uint64_t living;  // rounds that the cluster did while the node was meant to run

@@ -3,8 +3,8 @@
 #ifndef LAB_OUTCOME_H
 #define LAB_OUTCOME_H
 
-#include "lab/run/nodes.h"
-#include "lab/summary/history.h"
+#include "lab/record/history.h"
+#include "lab/record/nodes.h"
 
 #define LAB_WINDOW_S 5.0 // how long after an event (its end, where it has one) its effects are looked for
 

@@ -2,10 +2,10 @@
 #ifndef LAB_SUMMARY_H
 #define LAB_SUMMARY_H
 
-#include "lab/summary/baselines.h"
+#include "lab/compute/baselines.h"
+#include "lab/record/recorder.h"
 #include "lab/summary/goodput.h"
 #include "lab/summary/outcome.h"
-#include "lab/summary/recorder.h"
 
 struct lab_summary {
     const struct lab_experiment *experiment; // all borrowed

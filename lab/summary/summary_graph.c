@@ -1,6 +1,6 @@
 // Who could meet whom, and when targets were reached, in summary.json.
+#include "lab/graph/graph.h"
 #include "lab/summary/summary_json.h"
-#include "lab/topology/topology.h"
 
 #include <math.h>
 #include <stdlib.h>

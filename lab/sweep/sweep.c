@@ -2,13 +2,13 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "lab/directory.h"
+#include "lab/experiment/options.h"
+#include "lab/record/directory.h"
+#include "lab/record/results.h"
 #include "lab/report/report.h"
-#include "lab/run/environment.h"
-#include "lab/run/run.h"
-#include "lab/sweep/results.h"
 #include "lab/sweep/sweep_crew.h"
 #include "lab/sweep/sweep_keep.h"
+#include "lab/term/environment.h"
 
 #include <stdio.h>
 #include <stdlib.h>

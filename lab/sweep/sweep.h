@@ -3,7 +3,7 @@
 #ifndef LAB_SWEEP_H
 #define LAB_SWEEP_H
 
-#include "lab/experiment.h"
+#include "lab/experiment/experiment.h"
 
 struct lab_sweep_options {
     struct lab_experiment_source source;

@@ -1,10 +1,10 @@
 #include "lab/sweep/sweep_crew.h"
 
-#include "lab/run/process.h"
-#include "lab/run/swarm.h"
+#include "lab/processes/swarm.h"
 #include "lab/sweep/sweep_keep.h"
 #include "lab/sweep/sweep_progress.h"
-#include "node/clock.h"
+#include "lab/term/process.h"
+#include "node/queue/clock.h"
 
 #include <errno.h>
 #include <math.h>

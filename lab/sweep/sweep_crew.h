@@ -2,9 +2,9 @@
 #ifndef LAB_SWEEP_CREW_H
 #define LAB_SWEEP_CREW_H
 
-#include "lab/display.h"
-#include "lab/signals.h"
+#include "lab/record/display.h"
 #include "lab/sweep/sweep_plan.h"
+#include "lab/term/signals.h"
 
 struct lab_sweep_crew {
     const char *program;      // p2pml

@@ -1,7 +1,7 @@
 #include "lab/sweep/sweep_keep.h"
 
 #include "base/file.h"
-#include "lab/directory.h"
+#include "lab/record/directory.h"
 
 #include <jansson.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 #include "lab/sweep/sweep_plan.h"
 
-#include "lab/directory.h"
-#include "lab/rounds/rounds.h"
+#include "lab/methods/rounds.h"
+#include "lab/record/directory.h"
 #include "lab/sweep/sweep_private.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #ifndef LAB_SWEEP_PLAN_H
 #define LAB_SWEEP_PLAN_H
 
-#include "lab/experiment.h"
+#include "lab/experiment/experiment.h"
 
 #define LAB_SWEEP_RUNS_MOST   10000u
 #define LAB_SWEEP_POINT_BYTES 140u // of names of files, terminating zeros included

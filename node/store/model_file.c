@@ -1,6 +1,6 @@
 #include "node/store/model_file.h"
 
-#include "node/safetensors.h"
+#include "node/store/safetensors.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "node/store/model_file.h"
 
-#include "node/checkpoint.h"
+#include "node/store/checkpoint.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

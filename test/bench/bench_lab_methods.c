@@ -1,6 +1,6 @@
 // One experiment on the lock-step engine, without the files of `p2pml sim`: points as they come, then what it
 // took to reach each target, and how fast it went. Usage: bench_lab_methods EXPERIMENT.yaml [KEY=VALUE...]
-#include "lab/rounds/rounds.h"
+#include "lab/methods/rounds.h"
 
 #include <math.h>
 #include <stdio.h>

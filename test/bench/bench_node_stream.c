@@ -4,8 +4,8 @@
 // lines; GB/s are 10^9 bytes of messages a second.
 #include "base/limits.h"
 #include "gossip/session/noise.h"
-#include "node/link.h"
-#include "node/stream.h"
+#include "node/net/connection.h"
+#include "node/net/stream.h"
 #include "test/support/bench.h"
 #include <arpa/inet.h>
 #include <event2/event.h>

@@ -1,7 +1,7 @@
 // Any safetensors file as a model: refused with a reason, or every number of it is finite and there are as
 // many as its shape says.
-#include "node/safetensors.h"
 #include "node/store/model_file.h"
+#include "node/store/safetensors.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // Any bytes: refused with a reason, or every tensor lies inside them and none overlaps the next.
-#include "node/safetensors.h"
+#include "node/store/safetensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 

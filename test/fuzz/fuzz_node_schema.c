@@ -1,7 +1,7 @@
 // Any bytes as a configuration file: read or refused with a reason, and what was read writes and reads back
 // to the same.
 #include "base/error.h"
-#include "node/config.h"
+#include "node/config/config.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // Any bytes as a file with a list of maps: read or refused with a reason, and what was read writes and reads
 // back to the same.
 #include "base/error.h"
-#include "node/schema.h"
+#include "node/schema/schema.h"
 
 #include <stdlib.h>
 #include <string.h>

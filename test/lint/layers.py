@@ -6,7 +6,7 @@
 
 Prints a line for each broken rule, file:line: what was found and what is expected, and exits 1. Exits 77
 where --format has no clang-format of the right version: another version formats the same code differently.
-The floors are those of cmake/p2pml_folder.cmake; the table of outside libraries is below.
+The floors of folders and rooms are those of cmake/p2pml_folder.cmake; the table of outside libraries is below.
 """
 
 import os
@@ -28,8 +28,8 @@ OUTSIDE = {
     "libpng": (r"png(conf|libconf)?\.h", r"(PkgConfig::PNG|PNG_|-?l?png)", ["train"]),
     "libjpeg": (r"j(peglib|error|morecfg|config)\.h", r"(PkgConfig::JPEG|JPEG_|-?l?jpeg)", ["train"]),
     "libevent": (r"(event2/|event\.h|evhttp|evutil|evdns)", r"(PkgConfig::EVENT|EVENT_|-?l?event)", ["node"]),
-    "libyaml": (r"(yaml|cyaml)", r"(PkgConfig::YAML|YAML_|-?l?c?yaml)", ["node"]),
-    "jansson": (r"jansson", r"(PkgConfig::JANSSON|JANSSON_|-?l?jansson)", ["node", "lab"]),
+    "libyaml": (r"(yaml|cyaml)", r"(PkgConfig::YAML|YAML_|-?l?c?yaml)", ["node/schema"]),
+    "jansson": (r"jansson", r"(PkgConfig::JANSSON|JANSSON_|-?l?jansson)", ["node/learn", "node/store", "node/http", "lab"]),
     "cmocka": (r"cmocka", r"(PkgConfig::CMOCKA|CMOCKA_|-?l?cmocka)", ["test"]),
     "SIMD intrinsics": (r"(immintrin|x86intrin|arm_neon|arm_sve|cpuid)\.h", r"(?!)", ["kernels/cpu"]),
 }
@@ -60,14 +60,43 @@ def repository_files(root):
         return sorted(Path(n) for n in names if n and (root / n).is_file())
     found = []
     for directory, below, names in os.walk(root):
-        below[:] = [b for b in below if not b.startswith(".") and b not in ("build", "run")]
+        below[:] = [b for b in below if not b.startswith(".") and (Path(directory) != root or b not in ("build", "run"))]
         found += [Path(directory, n).relative_to(root) for n in names]
     return sorted(found)
 
 
+class Floors:
+    """Floors of the folders, and of the rooms inside their folder, as cmake/p2pml_folder.cmake has them."""
+
+    def __init__(self, text):
+        self.folders = {name: int(floor) for name, floor in re.findall(r"set\(P2PML_FLOOR_(\w+)\s+(\d+)\)", text)}
+        self.rooms = {name: int(floor) for name, floor in re.findall(r"set\(P2PML_ROOM_([\w/]+)\s+(\d+)\)", text)}
+
+    def room(self, path):
+        """The room of a file or folder: the nearest one around it; None where there is none."""
+        parts = str(path).split("/")
+        for count in range(len(parts), 0, -1):
+            if "/".join(parts[:count]) in self.rooms:
+                return "/".join(parts[:count])
+        return None
+
+    def of(self, room):
+        folder = room.split("/")[0]
+        return self.folders[folder], self.rooms[room]
+
+    def is_below(self, lower, room):
+        (lower_folder, lower_floor), (folder, floor) = self.of(lower), self.of(room)
+        return lower_floor < floor if lower.split("/")[0] == room.split("/")[0] else lower_folder < folder
+
+    def text(self, room):
+        """For messages: "node/net/ (floor 4.6)"; a folder without rooms: "base/ (floor 0)"."""
+        folder, floor = self.of(room)
+        many = sum(r.split("/")[0] == room.split("/")[0] for r in self.rooms) > 1
+        return f"{room}/ (floor {folder}{f'.{floor}' if many else ''})"
+
+
 def read_floors(root):
-    text = (root / "cmake/p2pml_folder.cmake").read_text()
-    return {name: int(floor) for name, floor in re.findall(r"set\(P2PML_FLOOR_(\w+)\s+(\d+)\)", text)}
+    return Floors((root / "cmake/p2pml_folder.cmake").read_text())
 
 
 def directives(text):
@@ -93,19 +122,24 @@ def check_inner_include(path, name, floors):
     """A folder inside another may be meant to know less than that."""
     for inner, below in INNER.items():
         other = name.split("/")[0]
-        if path.as_posix().startswith(inner + "/") and not name.startswith(inner + "/") and floors[other] >= floors[below]:
+        if path.as_posix().startswith(inner + "/") and not name.startswith(inner + "/") and \
+                floors.folders[other] >= floors.folders[below]:
             return f"{inner}/ includes \"{name}\"; expected only itself and folders below {below}/"
     return None
 
 
 def check_folder_include(path, name, floors):
-    own, other = path.parts[0], name.split("/")[0]
     if check_inner_include(path, name, floors):
         return check_inner_include(path, name, floors)
-    if own == "test" or own == other or floors[other] < floors[own]:
+    if path.parts[0] == "test":
         return None
-    return (f"{own}/ (floor {floors[own]}) includes \"{name}\" of {other}/ (floor {floors[other]}); "
-            "expected only its own folder and those on lower floors")
+    own, other = floors.room(path.as_posix()), floors.room(name)
+    if not other:
+        return f"\"{name}\" stands in no room; add its folder to cmake/p2pml_folder.cmake or move it"
+    if own == other or floors.is_below(other, own):
+        return None
+    return (f"{floors.text(own)} includes \"{name}\" of {floors.text(other)}; "
+            "expected only its own room and those on lower floors")
 
 
 def check_outside_include(path, name):
@@ -127,7 +161,7 @@ def check_include(root, path, directive, floors):
     quote, name = match.groups()
     if ".." in name.split("/"):
         return f"\"{name}\" climbs out of its folder; write it from the root"
-    if name.split("/")[0] in floors and "/" in name:
+    if name.split("/")[0] in floors.folders and "/" in name:
         return check_folder_include(path, name, floors)
     if quote == '"' and path.parts[0] == "test":
         beside = (root / path).parent / name
@@ -138,7 +172,7 @@ def check_include(root, path, directive, floors):
 
 def check_source(root, path, floors):
     top = path.parts[0]
-    if top != "test" and (top not in floors or len(path.parts) < 2):
+    if top != "test" and (len(path.parts) < 2 or not floors.room(path.parent.as_posix())):
         yield 1, f"{path} stands on no floor; add its folder to cmake/p2pml_folder.cmake or move it"
         return
     found = list(directives((root / path).read_text(encoding="utf-8", errors="replace")))
@@ -162,28 +196,31 @@ def cmake_calls(text):
         yield text.count("\n", 0, match.start()) + 1, match[1].lower(), match[2].replace('"', " ").split()
 
 
-def check_links(folder, names, floors):
+def check_links(room, names, floors):
+    targets_of = {"p2pml_" + known.replace("/", "_"): known for known in floors.rooms}
     for name in names:
-        other = re.sub(r"^p2pml_", "", name)
-        if name in (folder, f"p2pml_{folder}"):
+        other = targets_of.get(name, name)
+        if other == room:
             continue
-        if other in floors and floors[other] >= floors[folder]:
-            yield (f"{folder}/ (floor {floors[folder]}) links {other}/ (floor {floors[other]}); "
-                   "expected only folders on lower floors")
+        if other in floors.rooms and not floors.is_below(other, room):
+            yield f"{floors.text(room)} links {floors.text(other)}; expected only rooms on lower floors"
         for library, (_, targets, folders) in OUTSIDE.items():
-            if re.match(r"(\$\{)?" + targets, name) and folder not in [f.split("/")[0] for f in folders]:
-                yield f"{folder}/ links {name}; {library} is only for {' and '.join(f + '/' for f in folders)}"
+            near = any(room == f or room.startswith(f + "/") or f.startswith(room + "/") for f in folders)
+            if re.match(r"(\$\{)?" + targets, name) and not near:
+                yield f"{room}/ links {name}; {library} is only for {' and '.join(f + '/' for f in folders)}"
 
 
 def check_cmake(root, path, floors):
-    folder = path.parts[0]
-    if folder not in floors:
+    if path.parts[0] not in floors.folders:
         return
+    folder = floors.room(path.parent.as_posix()) or path.parts[0]
+    if folder not in floors.rooms: # lab/ itself: it only lists its rooms
+        folder = max((r for r in floors.rooms if r.startswith(folder + "/")), key=lambda r: floors.rooms[r])
     for line, command, arguments in cmake_calls((root / path).read_text()):
         problems = []
         if command == "p2pml_folder" and arguments:
             if arguments[0] != folder:
-                problems.append(f"p2pml_folder({arguments[0]}) stands in {folder}/; expected p2pml_folder({folder})")
+                problems.append(f"p2pml_folder({arguments[0]}) stands in {path.parent}/; expected p2pml_folder({folder})")
             cut = [i for i, a in enumerate(arguments) if a in ("BELOW", "PRIVATE")]
             problems += check_links(folder, [a for a in arguments[min(cut, default=len(arguments)):]], floors)
             below = arguments[arguments.index("BELOW") + 1:] if "BELOW" in arguments else []
@@ -199,8 +236,8 @@ def check_layers(root):
     floors = read_floors(root)
     files = repository_files(root)
     sources = [p for p in files if p.suffix in SOURCES]
-    if not floors or not sources:
-        return [f"{root}: found {len(floors)} floors and {len(sources)} sources; expected the root of the project"]
+    if not floors.folders or not sources:
+        return [f"{root}: found {len(floors.folders)} floors and {len(sources)} sources; expected the root of the project"]
     problems = []
     for path in files:
         if path.suffix in SOURCES:

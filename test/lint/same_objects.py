@@ -4,7 +4,7 @@
     same_objects.py ROOM=SOURCES MAP...
 
 MAP are link maps (-Wl,-Map) of programs. Each must have taken every object of the room, SOURCES (names of C files with
-commas between), out of the one library that holds it, and no object of that name from anywhere else.
+commas between), out of the library of the room, and that library must be the same file for all.
 """
 
 import re
@@ -21,14 +21,15 @@ def objects(path):
 def main(arguments):
     room, sources = arguments[0].split("=")
     names = [source + ".o" for source in sources.split(",")]
+    library_name = "libp2pml_" + room.replace("/", "_") + ".a"
     taken, wrong = {}, []
     for program in arguments[1:]:
         linked = objects(program)
         for name in names:
             libraries = sorted({Path(library).resolve() for library, item in linked if item == name
-                                and Path(library).name == "libp2pml_gossip.a"})
+                                and Path(library).name == library_name})
             if len(libraries) != 1:
-                wrong.append(f"{program}: {room}/{name} is not linked from libp2pml_gossip.a")
+                wrong.append(f"{program}: {room}/{name} is not linked from {library_name}")
             taken.setdefault(name, set()).update(libraries)
     wrong += [f"{room}/{name} comes from {len(paths)} libraries: {paths}" for name, paths in taken.items() if len(paths) > 1]
     for line in wrong:

@@ -23,12 +23,17 @@ GOOD = {
     "gossip/session/noise.c": "#include <sodium.h>\n",
     "gossip/wire/message.c": "#include <msgpack.h>\n#include <sys/socket.h>\n",
     "train/idx.c": '#include <zlib.h>\n#include "kernels/kernels.h"\n',
-    "node/loop.c": '#include <event2/event.h>\n#include <yaml.h>\n#include <jansson.h>\n#include "gossip/id.h"\n',
+    "node/loop.c": '#include <event2/event.h>\n#include "gossip/id.h"\n#include "node/net/link.h"\n',
+    "node/net/link.h": '#include "node/queue/mail.h"\n',
+    "node/queue/mail.h": '#include "gossip/life/life.h"\n',
+    "node/schema/yaml.c": "#include <yaml.h>\n",
+    "node/http/status.c": "#include <jansson.h>\n",
+    "node/net/CMakeLists.txt": "p2pml_folder(node/net SOURCES link.c BELOW base gossip/session node/queue)\n",
     "node/CMakeLists.txt": "# links p2pml_lab? no\nadd_executable(p2pml-node main.c)\n"
                            "target_link_libraries(p2pml-node PRIVATE p2pml_node p2pml_gossip PkgConfig::EVENT)\n",
-    "lab/summary/report.c": '#include <jansson.h>\n/* #include <zlib.h>\n#include <yaml.h> */ // #include <event.h>\n'
+    "lab/summary/text.c": '#include <jansson.h>\n/* #include <zlib.h>\n#include <yaml.h> */ // #include <event.h>\n'
                     'const char *glob = "/*";\n',
-    "test/unit/test_base_x.c": '#include "node/config.h"\n#include "helper.h"\n#include <cmocka.h>\n',
+    "test/unit/test_base_x.c": '#include "node/config/config.h"\n#include "helper.h"\n#include <cmocka.h>\n',
     "test/unit/test_node_x.c": '#include "test/support/net.h"\n#include <jansson.h>\n',
     "test/support/net.h": "#include <stdint.h>\n",
     "test/unit/helper.h": "#include <math.h>\n",
@@ -38,12 +43,16 @@ GOOD = {
 BAD = {
     "an upper floor": ("base/bad.c", '\n#include "gossip/id.h"\n', 2, "floor 3"),
     "the same floor, another folder": ("train/bad.c", '#include "gossip/id.h"\n', 1, "floor 3"),
+    "an upper room of the folder": ("node/queue/bad.c", '#include "node/net/stream.h"\n', 1, "floor 4.6"),
+    "another room on the same floor":
+        ("gossip/member/bad.c", '#include "gossip/exchange/exchange.h"\n', 1, "floor 3.3"),
+    "a header in no room": ("lab/cli/bad.c", '#include "lab/none.h"\n', 1, "no room"),
     "a lower floor, but not for this part of the folder":
-        ("lab/sim/bad.c", '#include "node/config.h"\n', 1, "below node/"),
-    "the folder around this part of it": ("lab/sim/bad.c", '#include "lab/experiment.h"\n', 1, "below node/"),
-    "an upper floor in angle brackets": ("base/bad.c", "#include <node/config.h>\n", 1, "floor 4"),
+        ("lab/sim/bad.c", '#include "node/config/config.h"\n', 1, "below node/"),
+    "the folder around this part of it": ("lab/sim/bad.c", '#include "lab/experiment/experiment.h"\n', 1, "below node/"),
+    "an upper floor in angle brackets": ("base/bad.c", "#include <node/config/config.h>\n", 1, "floor 4"),
     "an upper floor behind a string with a comment in it":
-        ("base/bad.c", 'char *s = "/*";\n#include "node/config.h"\nchar *t = "*/";\n', 2, "floor 4"),
+        ("base/bad.c", 'char *s = "/*";\n#include "node/config/config.h"\nchar *t = "*/";\n', 2, "floor 4"),
     "an upper floor behind a continued line": ("base/bad.c", '#define A \\\n 1\n#include "node/x.h"\n', 3, "floor 4"),
     "an include that is computed": ("base/bad.c", "#include HEADER\n", 1, "cannot be checked"),
     "a relative include": ("gossip/session/bad.c", '#include "../wire/message.h"\n', 1, "from the root"),
@@ -55,11 +64,11 @@ BAD = {
     "msgpack outside gossip/wire": ("gossip/session/bad.c", "#include <msgpack.h>\n", 1, "gossip/wire/"),
     "zlib outside train": ("node/bad.c", "#include <zlib.h>\n", 1, "train/"),
     "libevent outside node": ("gossip/exchange/bad.c", "#include <event2/event.h>\n", 1, "node/"),
-    "libyaml outside node": ("lab/bad.c", "#include <yaml.h>\n", 1, "node/"),
-    "jansson outside node and lab": ("train/bad.c", '#include "jansson.h"\n', 1, "node/ and lab/"),
+    "libyaml outside node/schema": ("lab/run/bad.c", "#include <yaml.h>\n", 1, "node/schema/"),
+    "jansson outside its rooms": ("node/loop_bad.c", '#include "jansson.h"\n', 1, "node/store/ and node/http/ and lab/"),
     "cmocka outside test": ("base/bad.c", "#include <cmocka.h>\n", 1, "test/"),
     "a library of another folder in a test":
-        ("test/unit/test_gossip_bad.c", "#include <jansson.h>\n", 1, "node/ and lab/"),
+        ("test/unit/test_gossip_bad.c", "#include <jansson.h>\n", 1, "node/http/ and lab/"),
     "a test header that is not there": ("test/unit/test_base_bad.c", '#include "test/none.h"\n', 1, "neither libc"),
     "intrinsics outside kernels/cpu": ("compress/bad.c", "#include <immintrin.h>\n", 1, "kernels/cpu/"),
     "a library that is nobody's": ("node/bad.c", "#include <curl/curl.h>\n", 1, "neither libc"),
@@ -71,6 +80,10 @@ BAD = {
     "a switch that looks like a guard": ("train/bad.h", "#ifndef CUDA\n#define OTHER\n#endif\n", 1, "backend"),
     "BELOW an upper floor": ("kernels/CMakeLists.txt", "p2pml_folder(kernels\n BELOW base gossip)\n", 1, "floor 3"),
     "BELOW the same floor": ("train/CMakeLists.txt", "\np2pml_folder(train BELOW gossip)\n", 2, "floor 3"),
+    "BELOW an upper room":
+        ("node/queue/CMakeLists.txt", "p2pml_folder(node/queue SOURCES a.c\n BELOW base node/net)\n", 1, "floor 4.0"),
+    "a direct link to an upper room":
+        ("node/queue/CMakeLists.txt", "target_link_libraries(p2pml_node_queue PRIVATE p2pml_node_net)\n", 1, "floor 4.6"),
     "a direct link to an upper floor":
         ("base/CMakeLists.txt", "target_link_libraries(p2pml_base PUBLIC p2pml_node)\n", 1, "floor 4"),
     "a folder that links itself": ("base/CMakeLists.txt", "p2pml_folder(base BELOW base)\n", 1, "itself"),
@@ -78,7 +91,7 @@ BAD = {
         ("train/CMakeLists.txt", "p2pml_folder(train BELOW base PRIVATE PkgConfig::SODIUM)\n", 1, "gossip/session/"),
     "a library by its file name":
         ("lab/CMakeLists.txt", "target_link_libraries(p2pml_lab PRIVATE z)\n", 1, "train/"),
-    "a folder of another name": ("lab/CMakeLists.txt", "p2pml_folder(node SOURCES x.c)\n", 1, "p2pml_folder(lab)"),
+    "a folder of another name": ("lab/run/CMakeLists.txt", "p2pml_folder(lab/cli SOURCES x.c)\n", 1, "p2pml_folder(lab/run)"),
 }
 
 
@@ -105,8 +118,10 @@ class Sample:
 class Layers(unittest.TestCase):
     def test_floors_are_those_of_the_build(self):
         floors = layers.read_floors(PROJECT)
-        self.assertEqual(floors["base"], 0)
-        self.assertLess(floors["gossip"], floors["node"])
+        self.assertEqual(floors.folders["base"], 0)
+        self.assertLess(floors.folders["gossip"], floors.folders["node"])
+        self.assertTrue(floors.is_below("node/queue", "node/net"))
+        self.assertFalse(floors.is_below("train", "gossip/life"))
 
     def test_good_samples_pass(self):
         with Sample(GOOD) as root:

@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "node/checkpoint.h"
+#include "node/store/checkpoint.h"
 #include "train/dataset.h"
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // The events of an experiment: what a file may say, the order and the times that come of it, and in which
 // words the rest is refused.
 #include "base/log.h"
-#include "lab/experiment.h"
+#include "lab/experiment/experiment.h"
 
 #include <inttypes.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 // An experiment's file: what it may hold, what is refused and in which words, and what each node gets from
 // it.
 #include "base/log.h"
-#include "lab/experiment.h"
+#include "lab/experiment/experiment.h"
 #include "topology/file.h"
 
 #include <glob.h>

@@ -1,6 +1,6 @@
 // Times of messages against numbers worked out by hand, and what a file may say about links and stragglers.
-#include "lab/simulate/network.h"
-#include "lab/simulate/paces.h"
+#include "lab/experiment/network.h"
+#include "lab/experiment/step_times.h"
 
 #include <math.h>
 #include <setjmp.h>

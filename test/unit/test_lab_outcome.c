@@ -1,7 +1,7 @@
 // What an event did, worked out from made-up files of the nodes.
 #include "base/file.h"
 #include "base/log.h"
-#include "lab/directory.h"
+#include "lab/record/directory.h"
 #include "lab/summary/outcome.h"
 #include "lab/summary/summary.h"
 

@@ -1,6 +1,6 @@
 // rounds.jsonl of a run, worked out of made-up files of two nodes, and when targets were reached in it.
 #include "base/file.h"
-#include "lab/directory.h"
+#include "lab/record/directory.h"
 #include "lab/summary/points.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 // Jobs of a simulation: each runs exactly once, whoever runs it, and is seen complete by who waited for it.
-#include "lab/simulate/pool.h"
+#include "lab/compute/pool.h"
 
 #include <pthread.h>
 #include <setjmp.h>

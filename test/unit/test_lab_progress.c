@@ -1,5 +1,5 @@
 // What people see while a run goes on: lines of nodes, numbers, and the metrics of nodes that they come from.
-#include "lab/progress.h"
+#include "lab/record/progress.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

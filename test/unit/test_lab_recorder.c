@@ -1,5 +1,5 @@
 // rounds.jsonl: what is written is read back, and what is no point is refused.
-#include "lab/summary/recorder.h"
+#include "lab/record/recorder.h"
 
 #include <math.h>
 #include <setjmp.h>

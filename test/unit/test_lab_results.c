@@ -1,7 +1,7 @@
 // Results from made-up summaries: every field, nulls where nothing is known, quoting, mean and spread.
 #include "base/file.h"
-#include "lab/directory.h"
-#include "lab/sweep/results.h"
+#include "lab/record/directory.h"
+#include "lab/record/results.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

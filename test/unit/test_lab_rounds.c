@@ -1,5 +1,5 @@
 // The lock-step engine: every method against its formula, bytes and times against numbers worked out by hand.
-#include "lab/rounds/rounds.h"
+#include "lab/methods/rounds.h"
 
 #include "gossip/session/records.h"
 #include "gossip/wire/message.h"

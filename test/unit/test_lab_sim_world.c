@@ -1,8 +1,8 @@
 // A simulated cluster with a learner of two numbers: what is asked of a learner and when, how a process ends,
 // what is counted, and how long a message takes on a wire.
+#include "lab/experiment/network.h"
 #include "lab/sim/sim_node.h"
 #include "lab/sim/sim_world.h"
-#include "lab/simulate/network.h"
 #include "test/support/cpu_kernels.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 // in order costs no neighbour its reference; a kill costs a lone node nothing but time.
 #include "base/hash.h"
 #include "lab/sim/sim_node.h"
-#include "node/built_in.h"
+#include "node/learn/built_in.h"
 #include "test/support/cpu_kernels.h"
 #include <math.h>
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 // A student takes the steps of its twin among the processes, bit for bit: the same shard, the same batches,
 // the same model.
-#include "lab/simulate/students.h"
+#include "lab/compute/shard_trainers.h"
 
-#include "node/data.h"
+#include "node/learn/data.h"
 #include "node/setup.h"
 
 #include <setjmp.h>

@@ -1,10 +1,10 @@
 // The mathematics of a summary on made-up models and nodes, and the file and the table that come out of it.
 #include "base/file.h"
 #include "base/log.h"
-#include "lab/directory.h"
+#include "lab/record/directory.h"
 #include "lab/summary/summary.h"
-#include "node/safetensors.h"
 #include "node/store/model_file.h"
+#include "node/store/safetensors.h"
 
 #include <inttypes.h>
 #include <math.h>

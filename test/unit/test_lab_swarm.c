@@ -2,10 +2,10 @@
 // nobody is left. Also the directory of a run.
 #include "base/file.h"
 #include "gossip/session/identity.h"
-#include "lab/directory.h"
-#include "lab/run/environment.h"
-#include "lab/run/ports.h"
-#include "lab/run/swarm.h"
+#include "lab/processes/swarm.h"
+#include "lab/record/directory.h"
+#include "lab/term/environment.h"
+#include "lab/term/ports.h"
 
 #include <errno.h>
 #include <fcntl.h>

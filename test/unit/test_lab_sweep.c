@@ -1,7 +1,7 @@
 // Which runs a sweep is: points, seeds and names; what cannot be is refused with its line before anything
 // starts; what is complete is kept.
 #include "base/file.h"
-#include "lab/directory.h"
+#include "lab/record/directory.h"
 #include "lab/sweep/sweep.h"
 #include "lab/sweep/sweep_keep.h"
 #include "lab/sweep/sweep_progress.h"

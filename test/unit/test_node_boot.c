@@ -1,6 +1,6 @@
 // How often a node has started: the file grows with each start, whatever became of it before.
 #include "gossip/member/member.h"
-#include "node/boot.h"
+#include "node/store/boot.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,10 +1,10 @@
 // Whole clusters in one process, over loopback: nodes that know one name find all, and a death, a leave and a
 // return are told to everybody.
 #include "base/log.h"
-#include "node/clock.h"
-#include "node/cluster.h"
-#include "node/gate.h"
-#include "node/stream.h"
+#include "node/cluster/cluster.h"
+#include "node/net/gate.h"
+#include "node/net/stream.h"
+#include "node/queue/clock.h"
 #include <event2/event.h>
 #include <setjmp.h>
 #include <stdarg.h>

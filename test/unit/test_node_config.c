@@ -3,8 +3,8 @@
 #include "base/rng.h"
 #include "compress/filter.h"
 #include "compress/select.h"
-#include "node/config.h"
-#include "node/schema_private.h"
+#include "node/config/config.h"
+#include "node/schema/private.h"
 #include "train/trainer.h"
 
 #include <ctype.h>

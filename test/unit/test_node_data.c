@@ -1,5 +1,5 @@
 // Which examples a node trains on and which it is measured on, from its configuration.
-#include "node/data.h"
+#include "node/learn/data.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

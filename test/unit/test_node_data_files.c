@@ -1,9 +1,9 @@
 // Files of all kinds through the configuration of a node: what is split, scaled and shared, and 24 wrong
 // files, each with its name or line, what was found and what was expected.
-#include "node/config.h"
-#include "node/data.h"
-#include "node/greet.h"
-#include "node/shards.h"
+#include "node/config/compatibility.h"
+#include "node/config/config.h"
+#include "node/learn/data.h"
+#include "node/learn/takeover.h"
 
 #include "pictures.h"
 

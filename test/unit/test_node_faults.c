@@ -1,6 +1,6 @@
 // The list of ids that are cut off: read, read again, and the sockets that end silently.
 #include "gossip/session/identity.h"
-#include "node/faults.h"
+#include "node/net/faults.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

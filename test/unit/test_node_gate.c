@@ -1,5 +1,5 @@
 // Where a port is bound, and whom a connection is counted for.
-#include "node/gate.h"
+#include "node/net/gate.h"
 #include <arpa/inet.h>
 #include <setjmp.h>
 #include <stdarg.h>

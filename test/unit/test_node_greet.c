@@ -1,5 +1,5 @@
 // Which settings all nodes of a cluster must share, and what is said when they do not.
-#include "node/greet.h"
+#include "node/config/compatibility.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 // The learner thread between its mailboxes: what the loop orders and when it takes effect. The worker is
 // played by the test, which answers each rendezvous.
 #include "kernels/kernels.h"
-#include "node/learner.h"
+#include "node/learn/learner.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

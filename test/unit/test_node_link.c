@@ -1,8 +1,8 @@
 // Two links over a socket pair under one event base: handshake, messages, pause, ordered end, strangers, slow
 // readers.
 #include "base/limits.h"
-#include "node/link.h"
-#include "node/stream.h"
+#include "node/net/connection.h"
+#include "node/net/stream.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <setjmp.h>

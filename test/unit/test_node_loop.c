@@ -1,10 +1,10 @@
 // The loop with a worker that takes nothing, and a peer that sends as fast as it can: what waits in memory
 // stays bounded, and nothing is lost.
-#include "node/backlog.h"
-#include "node/link.h"
 #include "node/loop.h"
-#include "node/mail.h"
-#include "node/stream.h"
+#include "node/net/connection.h"
+#include "node/net/stream.h"
+#include "node/queue/backlog.h"
+#include "node/queue/mail.h"
 #include <event2/event.h>
 #include <netinet/in.h>
 #include <pthread.h>

@@ -1,8 +1,8 @@
 // Mailboxes between threads: order, bounds, deadlines, the descriptor, and that nothing is lost or taken
 // twice. Meant to run under ThreadSanitizer too.
 #include "base/limits.h"
-#include "node/mail.h"
-#include "node/mailbox.h"
+#include "node/queue/mail.h"
+#include "node/queue/mailbox.h"
 
 #include <poll.h>
 #include <pthread.h>

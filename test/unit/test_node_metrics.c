@@ -1,7 +1,7 @@
 // metrics.jsonl: the fields and their names, null where nothing was measured, whole lines only, and disks
 // that refuse.
 #include "base/file.h"
-#include "node/metrics.h"
+#include "node/store/metrics.h"
 
 #include <jansson.h>
 #include <math.h>

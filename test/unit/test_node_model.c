@@ -1,8 +1,8 @@
 // Model files: what is written has torch's names and layout, what is read fits or is refused with the reason.
-#include "node/data.h"
-#include "node/safetensors.h"
+#include "node/learn/data.h"
 #include "node/setup.h"
 #include "node/store/model_file.h"
+#include "node/store/safetensors.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

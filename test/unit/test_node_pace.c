@@ -1,5 +1,5 @@
 // The time of a local step: a median over the latest rounds.
-#include "node/pace.h"
+#include "node/learn/pace.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

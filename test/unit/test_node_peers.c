@@ -1,11 +1,11 @@
 // Whole tables of links under one event base, over loopback: two that call each other, and peers that have
 // the secret but no manners.
 #include "base/log.h"
-#include "node/clock.h"
-#include "node/endpoints.h"
-#include "node/gate.h"
-#include "node/peers.h"
-#include "node/stream.h"
+#include "node/net/gate.h"
+#include "node/net/stream.h"
+#include "node/peers/endpoints.h"
+#include "node/peers/peers.h"
+#include "node/queue/clock.h"
 #include <event2/event.h>
 #include <netinet/in.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 // Safetensors: what is written reads back, and nothing that was damaged, cut off or made up does.
 #include "base/file.h"
 #include "base/limits.h"
-#include "node/safetensors.h"
+#include "node/store/safetensors.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

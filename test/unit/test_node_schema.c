@@ -2,7 +2,7 @@
 // error.
 #include "base/file.h"
 #include "base/limits.h"
-#include "node/schema.h"
+#include "node/schema/schema.h"
 
 #include <locale.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 // Lists of maps in a configuration: their shape, the lines of their parts, and every way to be wrong.
-#include "node/schema.h"
+#include "node/schema/schema.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,10 +1,11 @@
-// Shards taken over and given back. The object starts a thread (pthread_create in node/shards.c), so this
-// runs under ThreadSanitizer, too. What a load waits for is a named pipe: the test decides when it goes on.
+// Shards taken over and given back. The object starts a thread (pthread_create in node/learn/takeover.c), so
+// this runs under ThreadSanitizer, too. What a load waits for is a named pipe: the test decides when it goes
+// on.
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/rng.h"
-#include "node/data.h"
-#include "node/shards.h"
+#include "node/learn/data.h"
+#include "node/learn/takeover.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

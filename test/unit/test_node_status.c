@@ -1,6 +1,6 @@
 // /status and /metrics from one snapshot: every key of the contract, NaN, hostile names, the text format's
 // rules.
-#include "node/status.h"
+#include "node/http/status.h"
 #include <jansson.h>
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 // A stream in front of a peer without manners, which this test plays on the other end of the socket.
 #include "gossip/session/records_private.h"
-#include "node/stream_private.h"
+#include "node/net/stream_private.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <poll.h>

@@ -1,9 +1,10 @@
-// The learner (pthread_create in node/learner.c) takes shards over and gives them back, whenever it is told.
-// The worker is played by the test; while the learner waits for an answer, the test may look at its trainer.
+// The learner (pthread_create in node/learn/learner.c) takes shards over and gives them back, whenever it is
+// told. The worker is played by the test; while the learner waits for an answer, the test may look at its
+// trainer.
 #include "kernels/kernels.h"
-#include "node/data.h"
-#include "node/learner.h"
-#include "node/shards.h"
+#include "node/learn/data.h"
+#include "node/learn/learner.h"
+#include "node/learn/takeover.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 // Two datagram sockets on loopback: bytes, addresses in their plain family, and ports that are closed.
 #include "base/limits.h"
-#include "node/endpoints.h"
-#include "node/gate.h"
-#include "node/udp.h"
+#include "node/net/gate.h"
+#include "node/net/udp.h"
+#include "node/peers/endpoints.h"
 #include <event2/event.h>
 #include <setjmp.h>
 #include <stdarg.h>

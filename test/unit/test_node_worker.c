@@ -1,10 +1,10 @@
 // The worker thread between its mailboxes: rounds, messages that break the protocol, edges of a checkpoint,
 // snapshots given and fetched.
 #include "base/hash.h"
-#include "node/clock.h"
-#include "node/mail.h"
-#include "node/snapshot.h"
-#include "node/worker.h"
+#include "node/average/snapshot.h"
+#include "node/average/worker.h"
+#include "node/queue/clock.h"
+#include "node/queue/mail.h"
 #include "test/support/cpu_kernels.h"
 #include <setjmp.h>
 #include <stdarg.h>

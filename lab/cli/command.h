@@ -1,0 +1,22 @@
+// The subcommands of p2pml. Each gets its own name as argv[0], says what is wrong on stderr and returns the
+// exit status: 0 done, 1 failed while running, 2 bad usage or configuration, 130 interrupted.
+#ifndef LAB_CLI_COMMAND_H
+#define LAB_CLI_COMMAND_H
+
+int lab_command_run(int argc, char **argv);
+int lab_command_sim(int argc, char **argv);
+// What run and sim have in common: arguments, then perform.
+struct lab_run_options;
+int lab_command_experiment(int argc, char **argv, int (*perform)(const struct lab_run_options *options));
+int lab_command_keygen(int argc, char **argv);
+int lab_command_inspect(int argc, char **argv);
+int lab_command_topology(int argc, char **argv);
+int lab_command_data(int argc, char **argv);
+int lab_command_eval(int argc, char **argv);
+int lab_command_predict(int argc, char **argv);
+int lab_command_export(int argc, char **argv);
+int lab_command_report(int argc, char **argv);
+int lab_command_plot(int argc, char **argv);
+int lab_command_help(int argc, char **argv);
+
+#endif

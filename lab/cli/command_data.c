@@ -1,0 +1,323 @@
+// p2pml data info: what a file is, what is in it, and the configuration that fits.
+#include "lab/cli/command.h"
+#include "lab/experiment/options.h"
+#include "node/learn/data.h"
+#include "train/scale.h"
+
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define ROWS_SHOWN     5u
+#define FEATURES_SHOWN 40u
+#define CLASSES_SHOWN  40u
+#define MANY_CLASSES   20u // more of them than this, and few rows each: a quantity rather than classes
+
+struct wanted {
+    const char *path, *stats;
+    const char **settings; // [n_settings] of --set
+    size_t n_settings;
+};
+
+static bool parse(int argc, char **argv, struct wanted *wanted)
+{
+    static const struct option options[] = {
+        {"set", required_argument, NULL, 's'}, {"stats", required_argument, NULL, 't'}, {0}};
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (option == 's')
+            wanted->settings[wanted->n_settings++] = optarg;
+        else if (option == 't')
+            wanted->stats = optarg;
+        else
+            return false;
+    }
+    if (argc - optind != 2 || strcmp(argv[optind], "info") != 0)
+        return false;
+    wanted->path = argv[optind + 1];
+    return true;
+}
+
+// -- what it is
+
+static bool ends_with(const char *path, const char *end)
+{
+    const size_t a = strlen(path), b = strlen(end);
+    return a >= b && strcmp(path + a - b, end) == 0;
+}
+
+static void read_start(const char *path, char *text, size_t capacity)
+{
+    FILE *file = fopen(path, "rb");
+    const size_t got = file ? fread(text, 1, capacity - 1, file) : 0;
+    text[got] = 0;
+    if (file)
+        fclose(file);
+}
+
+// The one of the usual delimiters that the first line has most of.
+static const char *guess_delimiter(const char *start)
+{
+    static const char *const names[] = {",", ";", "tab", "|"};
+    static const char characters[] = {',', ';', '\t', '|'};
+    size_t best = 0, most = 0;
+    for (size_t d = 0; d < sizeof characters; d++) {
+        size_t count = 0;
+        for (const char *c = start; *c && *c != '\n'; c++)
+            count += *c == characters[d];
+        if (count > most) {
+            most = count;
+            best = d;
+        }
+    }
+    return names[best];
+}
+
+static bool looks_like_libsvm(const char *start)
+{
+    const char *colon = strchr(start, ':'), *blank = strchr(start, ' '), *line = strchr(start, '\n');
+    return colon && blank && blank < colon && (!line || colon < line) && !strchr(",;\t\"", start[0]) &&
+           !memchr(start, ',', (size_t)(colon - start));
+}
+
+static enum base_error assign(struct node_config *config, const char *key, const char *value,
+                              struct base_reason *why)
+{
+    char setting[4200];
+    snprintf(setting, sizeof setting, "%s=%s", key, value);
+    return node_schema_assign(&node_config_schema, "guess", setting, config, why);
+}
+
+static enum base_error guess(const char *path, struct node_config *config, struct base_reason *why)
+{
+    char start[4096];
+    struct stat status;
+    if (stat(path, &status))
+        return base_fail(why, BASE_ENOTFOUND,
+                         "%s: cannot be read, expected a file or a folder of folders of images", path);
+    enum base_error error = assign(config, "data.train_file", path, why);
+    if (error)
+        return error;
+    if (S_ISDIR(status.st_mode))
+        return assign(config, "data.kind", "images", why);
+    if (ends_with(path, ".npz") || ends_with(path, ".npy"))
+        return assign(config, "data.kind", "npy", why);
+    read_start(path, start, sizeof start);
+    if (start[0] == 0 && start[1] == 0 && start[2] == 8)
+        return base_fail(why, BASE_EINVAL,
+                         "%s: is an IDX file (MNIST's): data.kind idx, with data.train_images, "
+                         "data.train_labels, data.test_images and data.test_labels",
+                         path);
+    if (looks_like_libsvm(start))
+        return base_fail(
+            why, BASE_EINVAL,
+            "%s: looks like LIBSVM text: data.kind libsvm, with data.train_file, data.test_file, "
+            "data.features (the highest index) and data.classes",
+            path);
+    error = assign(config, "data.kind", "csv", why);
+    return error || (start[0] == 0x1f) ? error
+                                       : assign(config, "data.delimiter", guess_delimiter(start), why);
+}
+
+// -- what is in it
+
+static void print_features(const struct train_dataset *data)
+{
+    const size_t shown = data->features < FEATURES_SHOWN ? data->features : FEATURES_SHOWN;
+    if (data->meaning && data->meaning->width) {
+        printf("  each %zu x %zu pixels, %s, 0 to 1\n", data->meaning->width, data->meaning->height,
+               data->meaning->channels == 3 ? "rgb" : "grey");
+        return;
+    }
+    printf("\n  %-32s %12s %12s %12s %12s\n", "feature", "least", "most", "mean", "deviation");
+    for (size_t i = 0; i < shown; i++) {
+        char name[64];
+        const struct train_spread s = train_scale_spread(data->x, data->examples, data->features, i);
+        train_meaning_feature(data->meaning, i, name, sizeof name);
+        printf("  %-32.32s %12.5g %12.5g %12.5g %12.5g\n", name, s.least, s.most, s.mean, s.deviation);
+    }
+    if (shown < data->features)
+        printf("  ... and %zu more\n", data->features - shown);
+}
+
+static void print_classes(const struct train_dataset *data)
+{
+    size_t *counts = calloc(data->classes, sizeof *counts);
+    for (size_t i = 0; counts && i < data->examples; i++)
+        counts[data->labels[i]]++;
+    printf("\n  %-32s %12s %9s\n", "class", "examples", "part");
+    for (size_t c = 0; counts && c < data->classes && c < CLASSES_SHOWN; c++)
+        printf("  %-32.32s %12zu %8.2f%%\n", data->meaning->classes.items[c], counts[c],
+               100 * (double)counts[c] / (double)data->examples);
+    if (data->classes > CLASSES_SHOWN)
+        printf("  ... and %zu more\n", data->classes - CLASSES_SHOWN);
+    free(counts);
+}
+
+static void print_targets(const struct train_dataset *data)
+{
+    printf("\n  %-32s %12s %12s %12s %12s\n", "target", "least", "most", "mean", "deviation");
+    for (size_t o = 0; o < data->outputs && o < FEATURES_SHOWN; o++) {
+        const struct train_spread s = train_scale_spread(data->targets, data->examples, data->outputs, o);
+        printf("  %-32.32s %12.5g %12.5g %12.5g %12.5g\n", data->meaning->targets.items[o], s.least, s.most,
+               s.mean, s.deviation);
+    }
+}
+
+static void print_preview(const struct train_dataset *data)
+{
+    if (data->meaning->width)
+        return;
+    printf("\n  the first rows, as features:\n");
+    for (size_t i = 0; i < data->examples && i < ROWS_SHOWN; i++) {
+        printf("   ");
+        for (size_t k = 0; k < data->features && k < 10; k++)
+            printf(" %g", (double)data->x[i * data->features + k]);
+        if (data->labels)
+            printf("%s -> %s\n", data->features > 10 ? " ..." : "",
+                   data->meaning->classes.items[data->labels[i]]);
+        else
+            printf("%s -> %g\n", data->features > 10 ? " ..." : "", (double)data->targets[i * data->outputs]);
+    }
+}
+
+// -- the configuration
+
+static void print_configuration(const struct node_config *config, const struct train_dataset *data)
+{
+    static const char *const keys[] = {
+        "data.kind",         "data.train_file", "data.train_labels", "data.test_file", "data.header",
+        "data.delimiter",    "data.target",     "data.categorical",  "data.ignore",    "data.image_size",
+        "data.image_colour", "data.scale",      "data.scale_from"};
+    static const char *const losses[] = {"cross-entropy", "mse", "mae"};
+    printf("\nThe configuration that fits:\n\n");
+    if (data->outputs)
+        printf("model:\n  loss: %s\n", losses[config->model.loss]);
+    printf("data:\n");
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        char *value = node_schema_value(&node_config_schema, config, keys[i]);
+        if (value && strcmp(node_schema_origin(&node_config_schema, config, keys[i]), "default") != 0)
+            printf("  %s: %s\n", keys[i] + 5, value);
+        free(value);
+    }
+}
+
+// Sizes so far apart that training is poor without scaling; so is it with a quantity that nobody scales.
+static bool wants_scale(const struct node_config *config, const struct train_dataset *data)
+{
+    double least = INFINITY, most = 0;
+    for (size_t i = 0; i < data->features; i++) {
+        const struct train_spread s = train_scale_spread(data->x, data->examples, data->features, i);
+        const double size = fmax(fabs(s.least), fabs(s.most));
+        least = s.most > s.least && size < least ? size : least;
+        most = s.most > s.least && size > most ? size : most;
+    }
+    return config->data.kind != NODE_DATA_IMAGES && (most > 10 || most > 100 * least || data->outputs > 0);
+}
+
+// All examples as they are in the file; a target of many numbers is taken for a quantity.
+static enum base_error load(struct node_config *config, struct train_dataset *data, struct base_reason *why)
+{
+    struct node_config whole = *config; // borrowed
+    whole.data.scale = TRAIN_SCALE_NONE;
+    whole.data.test_file = whole.data.train_file; // so that none is kept to test on
+    enum base_error error = node_data_load(&whole, NODE_DATA_ALL, data, NULL, why);
+    const bool chosen = strcmp(node_schema_origin(&node_config_schema, config, "model.loss"), "default") != 0;
+    if (error || chosen || data->outputs || config->data.kind == NODE_DATA_IMAGES ||
+        data->classes <= MANY_CLASSES || data->classes * 10 < data->examples)
+        return error;
+    struct train_dataset quantity = {0};
+    whole.model.loss = NODE_LOSS_MSE;
+    if (node_data_load(&whole, NODE_DATA_ALL, &quantity, NULL, NULL) != BASE_OK)
+        return BASE_OK;
+    train_dataset_destroy(data);
+    *data = quantity;
+    return assign(config, "model.loss", "mse", why);
+}
+
+static enum base_error configure(const struct wanted *wanted, struct node_config *config,
+                                 struct base_reason *why)
+{
+    enum base_error error = node_schema_defaults(&node_config_schema, config, why);
+    if (!error)
+        error = guess(wanted->path, config, why);
+    for (size_t i = 0; i < wanted->n_settings && !error; i++)
+        error = node_schema_set(&node_config_schema, wanted->settings[i], config, why);
+    return error ? error : node_config_check(config, why);
+}
+
+// The statistics are of the examples to train on, as the nodes will have them.
+static enum base_error write_stats(const char *path, const struct node_config *config,
+                                   struct base_reason *why)
+{
+    struct train_dataset train = {0};
+    enum base_error error = node_data_load(config, NODE_DATA_ALL, &train, NULL, why);
+    if (!error)
+        error = node_data_meaning_write(path, train.meaning, why);
+    train_dataset_destroy(&train);
+    return error;
+}
+
+static enum base_error perform(const struct wanted *wanted, struct node_config *config,
+                               struct base_reason *why)
+{
+    static const char *const kinds[] = {[NODE_DATA_CSV] = "a table (CSV)",
+                                        [NODE_DATA_NPY] = "NumPy arrays",
+                                        [NODE_DATA_IMAGES] = "a folder of images"};
+    struct train_dataset data = {0};
+    enum base_error error = configure(wanted, config, why);
+    if (!error && !node_config_finds_classes(config))
+        error =
+            base_fail(why, BASE_EINVAL, "found data.kind %d, expected csv, npy or images", config->data.kind);
+    if (!error)
+        error = load(config, &data, why);
+    if (error)
+        return error;
+    printf("%s: %s, %zu examples of %zu features, ", wanted->path, kinds[config->data.kind], data.examples,
+           data.features);
+    if (data.outputs)
+        printf("%zu target%s of a regression\n", data.outputs, data.outputs > 1 ? "s" : "");
+    else
+        printf("%zu classes\n", data.classes);
+    print_features(&data);
+    if (data.outputs)
+        print_targets(&data);
+    else
+        print_classes(&data);
+    print_preview(&data);
+    node_data_advise(config, NODE_DATA_ALL, &data, NULL);
+    const bool scales = strcmp(node_schema_origin(&node_config_schema, config, "data.scale"), "default") != 0;
+    if (!scales && wants_scale(config, &data))
+        error = assign(config, "data.scale", "standard", why);
+    if (!error && wanted->stats)
+        error = write_stats(wanted->stats, config, why);
+    if (!error && wanted->stats)
+        error = assign(config, "data.scale_from", wanted->stats, why);
+    if (!error)
+        print_configuration(config, &data);
+    train_dataset_destroy(&data);
+    return error;
+}
+
+int lab_command_data(int argc, char **argv)
+{
+    struct wanted wanted = {0};
+    struct node_config config = {0};
+    struct base_reason why = {""};
+    int status = LAB_EXIT_USAGE;
+    wanted.settings = calloc((size_t)argc, sizeof *wanted.settings);
+    if (!wanted.settings)
+        return LAB_EXIT_FAILED;
+    if (!parse(argc, argv, &wanted)) {
+        fputs("p2pml data: expected 'p2pml data info FILE'; 'p2pml help data' says more\n", stderr);
+    } else if (perform(&wanted, &config, &why) != BASE_OK) {
+        fprintf(stderr, "p2pml data: %s\n", why.text);
+    } else {
+        status = fflush(stdout) || ferror(stdout) ? LAB_EXIT_FAILED : LAB_EXIT_DONE;
+    }
+    node_schema_free(&node_config_schema, &config);
+    free(wanted.settings);
+    return status;
+}

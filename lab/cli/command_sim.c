@@ -1,0 +1,7 @@
+#include "lab/cli/command.h"
+#include "lab/virtual/simulate.h"
+
+int lab_command_sim(int argc, char **argv)
+{
+    return lab_command_experiment(argc, argv, lab_simulate);
+}

@@ -1,0 +1,45 @@
+// p2pml: what people do around the nodes.
+#include "lab/cli/command.h"
+#include "lab/experiment/options.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static int print_version(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    return printf("p2pml %s\n", P2PML_VERSION) > 0 ? LAB_EXIT_DONE : LAB_EXIT_FAILED;
+}
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"run", lab_command_run},         {"sim", lab_command_sim},           {"report", lab_command_report},
+    {"data", lab_command_data},       {"eval", lab_command_eval},         {"predict", lab_command_predict},
+    {"export", lab_command_export},   {"plot", lab_command_plot},         {"keygen", lab_command_keygen},
+    {"inspect", lab_command_inspect}, {"topology", lab_command_topology}, {"help", lab_command_help},
+    {"--help", lab_command_help},     {"-h", lab_command_help},           {"version", print_version},
+    {"--version", print_version},
+};
+
+#define NAMES                                                                                                \
+    "run, sim, data, eval, predict, export, report, plot, topology, keygen, inspect, help or version; "      \
+    "'p2pml "                                                                                                \
+    "help' explains them\n"
+
+int main(int argc, char **argv)
+{
+    signal(SIGPIPE, SIG_IGN);
+    if (argc < 2) {
+        fputs("p2pml: a command is missing: " NAMES, stderr);
+        return LAB_EXIT_USAGE;
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    fprintf(stderr, "p2pml: found the command '%s', expected " NAMES, argv[1]);
+    return LAB_EXIT_USAGE;
+}

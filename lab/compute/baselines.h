@@ -1,0 +1,33 @@
+// What the swarm is compared with: lone nodes and central runs, trained in this process by the same code as
+// in a node, as many at a time as there are processors.
+#ifndef LAB_COMPUTE_BASELINES_H
+#define LAB_COMPUTE_BASELINES_H
+
+#include "lab/compute/evaluate.h"
+#include "lab/record/display.h"
+#include "lab/term/signals.h"
+
+struct lab_baseline_run {
+    enum lab_baseline kind;
+    size_t shard;             // of LAB_LONE
+    uint64_t steps, examples; // steps to take; training examples it has
+    struct lab_score score;
+    double seconds;
+    bool done;
+    struct base_reason why; // where it failed
+};
+struct lab_baselines {
+    struct lab_baseline_run runs[LAB_NODES_MOST + 2];
+    size_t count;
+    double seconds;
+};
+
+// Those that the experiment wants, none of them run.
+void lab_baselines_plan(const struct lab_experiment *experiment, struct lab_baselines *baselines);
+// Runs them all. Asked to stop (signals), it leaves those that are not through as they are and returns
+// BASE_ESTATE. Another error: the first of a run.
+enum base_error lab_baselines_run(const struct lab_workbench *bench, const struct lab_signals *signals,
+                                  struct lab_display *display, struct lab_baselines *baselines,
+                                  struct base_reason *why) BASE_CHECK;
+
+#endif

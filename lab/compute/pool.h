@@ -1,0 +1,31 @@
+// Threads that compute for a simulation. Results never depend on how many there are: a job touches only what
+// is its own, and the owner waits for it before it looks. One owner; jobs must not call the pool.
+#ifndef LAB_COMPUTE_POOL_H
+#define LAB_COMPUTE_POOL_H
+
+#include "base/error.h"
+#include <stdatomic.h>
+#include <stddef.h>
+
+struct lab_pool;
+
+struct lab_job { // the owner's memory, at one place until it was waited for
+    void (*run)(void *argument);
+    void *argument;
+    struct lab_job *next; // the pool's
+    atomic_int state;     // the pool's
+};
+
+// `threads`: that compute, the caller of lab_pool_wait among them; 0: one a core. 1: no thread is started,
+// and a job runs when it is waited for.
+enum base_error lab_pool_create(size_t threads, struct lab_pool **pool, struct base_reason *why) BASE_CHECK;
+void lab_pool_destroy(struct lab_pool *pool); // no job may be under way; NULL is fine
+size_t lab_pool_threads(const struct lab_pool *pool);
+void lab_pool_submit(struct lab_pool *pool, struct lab_job *job);
+// Returns when that job is done; computes it, or others, meanwhile.
+void lab_pool_wait(struct lab_pool *pool, struct lab_job *job);
+// run(arguments + i * bytes) for all i < count, and waits for all. Short of memory it runs them here.
+void lab_pool_each(struct lab_pool *pool, void (*run)(void *argument), void *arguments, size_t bytes,
+                   size_t count);
+
+#endif

@@ -1,0 +1,127 @@
+// What an experiment may be for `p2pml run` and for each engine of `p2pml sim`.
+#include "lab/experiment/experiment.h"
+#include "topology/file.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+// Which methods are state machines between two ends, and so can run on nodes.
+static bool runs_on_nodes(int method)
+{
+    return method == NODE_METHOD_EDGE_REF || method == NODE_METHOD_MODEL_AVERAGE ||
+           method == NODE_METHOD_LOCAL;
+}
+
+enum lab_engine lab_experiment_engine(const struct lab_experiment *e)
+{
+    if (e->sim.engine != LAB_ENGINE_AUTO)
+        return (enum lab_engine)e->sim.engine;
+    return e->sim.vector || !runs_on_nodes(e->node.average.method) ? LAB_ENGINE_ROUNDS : LAB_ENGINE_NODES;
+}
+
+static enum base_error check_most(const struct lab_experiment *e, size_t most, const char *whose,
+                                  struct base_reason *why)
+{
+    if (e->experiment.nodes <= most)
+        return BASE_OK;
+    return lab_experiment_at(e, "experiment.nodes", why,
+                             base_fail(why, BASE_EINVAL, "found %" PRIu64 ", expected at most %zu %s",
+                                       e->experiment.nodes, most, whose));
+}
+
+static enum base_error check_method(const struct lab_experiment *e, struct base_reason *why)
+{
+    if (runs_on_nodes(e->node.average.method))
+        return BASE_OK;
+    return lab_experiment_at(
+        e, "average.method", why,
+        base_fail(why, BASE_EINVAL,
+                  "this method is no exchange of two nodes, expected edge-ref, model-average or "
+                  "local; p2pml sim with sim.engine rounds has it"));
+}
+
+enum base_error lab_experiment_graph(const struct lab_experiment *e, struct topology_graph **graph,
+                                     struct base_reason *why)
+{
+    size_t n = (size_t)e->experiment.nodes;
+    struct node_config view;
+    *graph = NULL;
+    if (e->node.topology.kind != TOPOLOGY_FILE)
+        return BASE_OK;
+    struct topology_member *known = calloc(n, sizeof *known);
+    if (!known)
+        return base_fail(why, BASE_ENOMEM, "no memory for the names of %zu nodes", n);
+    for (size_t i = 0; i < n; i++)
+        lab_node_name(i, known[i].name);
+    lab_experiment_view(e, &view);
+    enum base_error error = node_config_graph(&view, known, n, graph, why);
+    free(known);
+    return error;
+}
+
+enum base_error lab_experiment_check_graph(const struct lab_experiment *e, struct base_reason *why)
+{
+    struct topology_graph *graph = NULL;
+    enum base_error error = lab_experiment_graph(e, &graph, why);
+    topology_graph_destroy(graph);
+    return error;
+}
+
+enum base_error lab_experiment_check_run(const struct lab_experiment *e, struct base_reason *why)
+{
+    enum base_error error = check_most(e, LAB_PROCESSES_MOST,
+                                       "with p2pml run, where each is a process; p2pml sim takes more", why);
+    if (!error)
+        error = check_method(e, why);
+    if (!error) {
+        struct node_config view;
+        lab_experiment_view(e, &view);
+        error = node_config_check_runnable(&view, why);
+    }
+    if (!error && e->sim.vector)
+        error = lab_experiment_at(e, "sim.vector", why,
+                                  base_fail(why, BASE_EINVAL,
+                                            "found in an experiment of p2pml run, expected only with "
+                                            "p2pml sim; 0 trains"));
+    return error;
+}
+
+static enum base_error check_nodes_engine(const struct lab_experiment *e, struct base_reason *why)
+{
+    enum base_error error =
+        check_most(e, LAB_NODES_MOST, "with sim.engine nodes; sim.engine rounds takes more", why);
+    if (!error)
+        error = check_method(e, why);
+    if (!error && e->sim.vector)
+        error = lab_experiment_at(
+            e, "sim.vector", why,
+            base_fail(why, BASE_EINVAL, "found it with sim.engine nodes, expected sim.engine rounds, or 0"));
+    return error;
+}
+
+enum base_error lab_experiment_check_sim(const struct lab_experiment *e, struct base_reason *why)
+{
+    if (lab_experiment_engine(e) == LAB_ENGINE_NODES)
+        return check_nodes_engine(e, why);
+    if (e->sim.vector && e->experiment.nodes > LAB_NODES_MOST && e->events.count)
+        return lab_experiment_at(e, "events", why,
+                                 base_fail(why, BASE_EINVAL,
+                                           "found events, expected none for more than %u nodes",
+                                           LAB_NODES_MOST));
+    return e->sim.vector ? BASE_OK : check_most(e, LAB_NODES_MOST, "that train; sim.vector takes more", why);
+}
+
+const char *lab_node_name(size_t node, char name[LAB_NODE_NAME_BYTES])
+{
+    snprintf(name, LAB_NODE_NAME_BYTES, "node-%02zu", node);
+    return name;
+}
+
+const char *lab_group_name(const struct lab_experiment *e, size_t node, char name[LAB_NODE_NAME_BYTES])
+{
+    name[0] = 0;
+    if (e->experiment.group_size)
+        snprintf(name, LAB_NODE_NAME_BYTES, "group-%02zu", node / (size_t)e->experiment.group_size);
+    return name;
+}

@@ -1,0 +1,55 @@
+// What is done to the nodes of a run, and when: the key `events` of an experiment. Pure functions.
+#ifndef LAB_EXPERIMENT_EVENTS_H
+#define LAB_EXPERIMENT_EVENTS_H
+
+#include "base/error.h"
+#include "lab/experiment/set.h"
+#include "node/schema/tree.h"
+
+#define LAB_EVENTS_MOST 1024u // a list of nodes counts as one for each
+
+enum lab_event_kind { LAB_KILL, LAB_STOP, LAB_START, LAB_LEAVE, LAB_PARTITION, LAB_EVENT_KINDS };
+const char *lab_event_name(enum lab_event_kind kind); // as in the file: "kill"
+
+struct lab_event {
+    enum lab_event_kind kind;
+    bool by_round;                  // its moments are rounds of the cluster, else times
+    uint64_t at_ns;                 // from the moment when all nodes train
+    uint64_t for_ns;                // STOP and PARTITION; else 0
+    uint64_t at_round, for_rounds;  // likewise, by_round
+    size_t node;                    // not of a PARTITION
+    uint16_t group[LAB_NODES_MOST]; // of a PARTITION: from 1; 0: in none, cut from nobody
+    const struct node_tree *part;   // where it stands: borrowed
+};
+struct lab_schedule {
+    struct lab_event *items; // malloc'ed, by time, else as in the file
+    size_t count;
+    struct lab_set late; // nodes that are not there from the beginning: their first event starts them
+};
+
+struct lab_moment {    // how far a run is
+    uint64_t since_ns; // since all nodes trained
+    uint64_t round;    // of the cluster
+};
+
+// Reads and checks `events`, which a schedule borrows, for so many nodes that train for so many rounds.
+// BASE_EINVAL: the reason is without its place, which is that of *where. Then *schedule is empty.
+enum base_error lab_schedule_read(const struct node_tree *events, size_t nodes, uint64_t rounds,
+                                  struct lab_schedule *schedule, const struct node_tree **where,
+                                  struct base_reason *why) BASE_CHECK;
+// Puts an event behind those of the same moment.
+enum base_error lab_schedule_add(struct lab_schedule *schedule, const struct lab_event *event,
+                                 struct base_reason *why) BASE_CHECK;
+// The round that more than half of these nodes have done. Sorts them. 0: there are none.
+uint64_t lab_cluster_round(uint64_t *rounds, size_t count);
+// The moment has come when it begins, or when it ends; one without a length ends when it begins.
+bool lab_event_due(const struct lab_event *event, const struct lab_moment *moment, bool end);
+bool lab_event_lasts(const struct lab_event *event); // STOP and PARTITION
+#define LAB_EVENT_WHEN_BYTES 40u
+// When it is to happen: "2.5 s", "round 300". Returns `text`.
+const char *lab_event_when(const struct lab_event *event, char text[LAB_EVENT_WHEN_BYTES]);
+// A partition puts the two into different groups.
+bool lab_event_cuts(const struct lab_event *event, size_t one, size_t other);
+void lab_schedule_free(struct lab_schedule *schedule);
+
+#endif

@@ -1,0 +1,438 @@
+#include "lab/experiment/experiment.h"
+
+#include "base/limits.h"
+#include "lab/experiment/network.h"
+#include "lab/experiment/step_times.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DAY       86400.0
+#define SEED_MOST 4294967295.0 // of the shift; those of a node have 64 bits
+
+static const struct node_key own_keys[] = {
+    {"experiment.name", NODE_KEY_TEXT, offsetof(struct lab_experiment, experiment.name), "", 0, 0, NULL,
+     "Name of the experiment: letters, digits, '.', '_' and '-'. Empty: that of its file."},
+    {"experiment.nodes", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.nodes), "8", 2,
+     LAB_EXPERIMENT_NODES_MOST, NULL,
+     "Number of nodes. Each trains on its shard of the data. p2pml run: each a process of its own on this "
+     "host, at most 64; p2pml sim: at most 1,024, and 10,000 with sim.engine rounds."},
+    {"experiment.out", NODE_KEY_TEXT, offsetof(struct lab_experiment, experiment.out), "", 0, 0, NULL,
+     "Directory of the run: a directory a node, and summary.json. Empty: run/ and the name. --out comes "
+     "before it."},
+    {"experiment.baselines", NODE_KEY_TEXTS, offsetof(struct lab_experiment, experiment.baselines),
+     "[lone, central, central_total]", 0, 0, NULL,
+     "What is trained for comparison. lone: every shard by itself. central: one model on all data, which "
+     "sees as many "
+     "examples as one node. central_total: the same, as many examples as all nodes together. []: nothing."},
+    {"experiment.seed", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.seed), "0", 0, SEED_MOST,
+     NULL,
+     "Added to model.seed, data.seed, train.seed and topology.seed: one number repeats the experiment with "
+     "other "
+     "chances."},
+    {"experiment.time_limit", NODE_KEY_DURATION, offsetof(struct lab_experiment, experiment.time_limit_ns),
+     "0", 0, 365 * DAY, NULL, "The nodes are stopped, as by Ctrl-C, after so long. 0: never."},
+    {"experiment.stop_grace", NODE_KEY_DURATION, offsetof(struct lab_experiment, experiment.stop_grace_ns),
+     "15s", 0, DAY, NULL, "How long a node that was asked to stop may take, before it is killed."},
+    {"experiment.repeats", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.repeats), "1", 1,
+     1000, NULL, "Seeds of every point of a sweep: experiment.seed and those that follow it."},
+    {"experiment.group_size", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.group_size), "0",
+     0, LAB_EXPERIMENT_NODES_MOST, NULL,
+     "Nodes of one group (host or rack), counted from node 0, for topology.kind hierarchical. 0: no groups."},
+    {"experiment.targets", NODE_KEY_TEXTS, offsetof(struct lab_experiment, experiment.targets),
+     "[0.93, 0.95]", 0, 0, NULL,
+     "Accuracies, between 0 and 1, whose bytes and time are told: when the averaged model and when "
+     "the worst node first reached them."},
+    {"sim.engine", NODE_KEY_CHOICE, offsetof(struct lab_experiment, sim.engine), "auto", 0, 0,
+     "auto|nodes|rounds",
+     "p2pml sim: nodes simulates processes with membership, links and messages in virtual time; rounds goes "
+     "through lock-step rounds and only computes bytes and times. auto: nodes where average.method can run "
+     "on "
+     "nodes, else rounds."},
+    {"sim.membership", NODE_KEY_CHOICE, offsetof(struct lab_experiment, sim.membership), "gossip", 0, 0,
+     "gossip|known",
+     "p2pml sim: gossip runs the membership of p2pml-node, byte for byte; known tells every node of deaths "
+     "and "
+     "returns at once and costs no bytes."},
+    {"sim.latency", NODE_KEY_DURATION, offsetof(struct lab_experiment, sim.latency_ns), "200us", 0, 3600,
+     NULL, "p2pml sim: one-way delay between two nodes."},
+    {"sim.jitter", NODE_KEY_DURATION, offsetof(struct lab_experiment, sim.jitter_ns), "0", 0, 3600, NULL,
+     "p2pml sim: mean of an exponential delay that is added to each packet's."},
+    {"sim.loss", NODE_KEY_REAL, offsetof(struct lab_experiment, sim.loss), "0", 0, 0.5, NULL,
+     "p2pml sim: chance that a packet is lost; streams repeat it one round trip later."},
+    {"sim.bandwidth", NODE_KEY_REAL, offsetof(struct lab_experiment, sim.bandwidth), "0", 0, 1e6, NULL,
+     "p2pml sim: Mbit/s of each node's access, out and in each. 0: no bound."},
+    {"sim.links", NODE_KEY_MAPS, offsetof(struct lab_experiment, sim.links), "[]", 0, 0, NULL,
+     "p2pml sim: links that differ: {between: [[0, 1], [2, 3]], latency: 50ms, jitter: 5ms, loss: 0.01, "
+     "bandwidth: 10}. between: all links from nodes of one list to nodes of the other, both ways; what is "
+     "left "
+     "out is as elsewhere; later entries come before earlier ones."},
+    {"sim.step_time", NODE_KEY_DURATION, offsetof(struct lab_experiment, sim.step_time_ns), "1ms", 0, 3600,
+     NULL, "p2pml sim: time of one local step."},
+    {"sim.step_jitter", NODE_KEY_REAL, offsetof(struct lab_experiment, sim.step_jitter), "0", 0, 1, NULL,
+     "p2pml sim: relative standard deviation of the time of the local steps of one round."},
+    {"sim.stragglers", NODE_KEY_MAPS, offsetof(struct lab_experiment, sim.stragglers), "[]", 0, 0, NULL,
+     "p2pml sim: nodes that take longer: {node: 3, factor: 5}, or a list of nodes."},
+    {"sim.threads", NODE_KEY_INTEGER, offsetof(struct lab_experiment, sim.threads), "0", 0, 64, NULL,
+     "p2pml sim: threads that take local steps. The result does not depend on it. 0: one a core; in a sweep "
+     "one "
+     "a run, and as many runs at once as there are cores."},
+    {"sim.vector", NODE_KEY_INTEGER, offsetof(struct lab_experiment, sim.vector), "0", 0, 1u << 24, NULL,
+     "p2pml sim, rounds: no training; each node begins with a Gaussian vector of so many elements and "
+     "averages "
+     "for train.steps / average.local_steps rounds. 0: train."},
+    {"churn.every", NODE_KEY_INTEGER, offsetof(struct lab_experiment, churn.every), "0", 0, 1e9, NULL,
+     "Rounds of the cluster after which, again and again, one node goes that experiment.seed chooses, as if "
+     "events named it; nodes that events do name are left alone. 0: nobody goes."},
+    {"churn.back_min", NODE_KEY_INTEGER, offsetof(struct lab_experiment, churn.back_min), "50", 1, 1e9, NULL,
+     "Rounds after which it is started again, at least. Who would only be back behind the last round does "
+     "not go."},
+    {"churn.back_max", NODE_KEY_INTEGER, offsetof(struct lab_experiment, churn.back_max), "200", 1, 1e9, NULL,
+     "The same, at most."},
+    {"churn.how", NODE_KEY_CHOICE, offsetof(struct lab_experiment, churn.how), "kill", 0, 0, "kill|leave",
+     "How it goes: kill (kill -9) or leave (SIGTERM)."},
+    {"sweep", NODE_KEY_MAPS, offsetof(struct lab_experiment, sweep), "[]", 0, 0, NULL,
+     "Runs that differ: - {topology.kind: [ring, butterfly], average.ratio: [1/32, 1/100]}. The lists of one "
+     "entry go together, value by value; entries multiply. experiment.repeats runs of each."},
+    {"events", NODE_KEY_MAPS, offsetof(struct lab_experiment, events), "[]", 0, 0, NULL,
+     "What is done to nodes: {at: 10s, kill: 3}, {at: 12s, stop: 5, for: 6s}, {at: 20s, start: 3}, "
+     "{at: 21s, leave: [1, 2]}, {at: 25s, partition: [[0, 1], [2, 3]], for: 5s}. Nodes count from 0, time "
+     "from the moment when all nodes train. at: {round: 200}, for: {rounds: 20}: when more than half of the "
+     "nodes that train have done so many rounds. A node whose first event is start is not there before."},
+};
+#define OWN_KEYS (sizeof own_keys / sizeof *own_keys)
+
+// What each node gets from the runner.
+static const struct {
+    const char *key, *decided;
+} refused[] = {
+    {"node.name", "the nodes are called node-00, node-01, ..."},
+    {"node.group", "experiment.group_size makes groups of the nodes"},
+    {"node.dir", "each node has its own in the directory of the run, experiment.out"},
+    {"node.listen", "each node gets a free port on loopback"},
+    {"node.http", "each node gets a free port on loopback"},
+    {"node.advertise", "each node gets a free port on loopback"},
+    {"node.fault_file", "each node has its own; networks are cut by events"},
+    {"node.start_members", "training begins when the nodes are there that no event starts later"},
+    {"node.identity", "one is made for each node"},
+    {"cluster.secret_file", "a secret is made for each run"},
+    {"cluster.allow_file", "the nodes of a run know each other by a secret that is made for it"},
+    {"peers", "each node is told the first three, and finds the others through them"},
+    {"data.shard", "node i trains on shard i"},
+    {"data.shards", "there are as many as experiment.nodes"},
+};
+#define REFUSED (sizeof refused / sizeof *refused)
+
+static const char *const baseline_names[LAB_BASELINES] = {"lone", "central", "central_total"};
+
+const char *lab_baseline_name(enum lab_baseline baseline)
+{
+    return baseline_names[baseline];
+}
+
+static bool is_refused(const char *key)
+{
+    for (size_t i = 0; i < REFUSED; i++)
+        if (strcmp(refused[i].key, key) == 0)
+            return true;
+    return false;
+}
+
+// All keys, the node's first. `accepted`: only those that a file may hold.
+static enum base_error make_schema(bool accepted, struct node_schema *schema, struct base_reason *why)
+{
+    size_t count = 0;
+    struct node_key *keys = calloc(node_config_schema.count + OWN_KEYS, sizeof *keys);
+    if (!keys)
+        return base_fail(why, BASE_ENOMEM, "no memory for the keys of an experiment");
+    for (size_t i = 0; i < node_config_schema.count; i++)
+        if (!accepted || !is_refused(node_config_schema.keys[i].name))
+            keys[count++] = node_config_schema.keys[i];
+    memcpy(keys + count, own_keys, sizeof own_keys);
+    *schema = (struct node_schema){keys, count + OWN_KEYS};
+    return BASE_OK;
+}
+
+static void free_schema(struct node_schema *schema)
+{
+    free((void *)schema->keys);
+    *schema = (struct node_schema){0};
+}
+
+enum base_error lab_experiment_at(const struct lab_experiment *e, const char *key, struct base_reason *why,
+                                  enum base_error error)
+{
+    return base_fail_context(why, error, "%s: %s", node_schema_origin(&e->schema, e, key), key);
+}
+
+static enum base_error check_refused(const struct lab_experiment *e, struct base_reason *why)
+{
+    for (size_t i = 0; i < REFUSED; i++)
+        if (strcmp(node_schema_origin(&e->schema, e, refused[i].key), "default") != 0)
+            return lab_experiment_at(
+                e, refused[i].key, why,
+                base_fail(why, BASE_EINVAL,
+                          "found in an experiment, expected only in the configuration of one "
+                          "node: %s; leave it out",
+                          refused[i].decided));
+    return BASE_OK;
+}
+
+static enum base_error check_baselines(const struct lab_experiment *e, struct base_reason *why)
+{
+    const struct node_texts *texts = &e->experiment.baselines;
+    for (size_t i = 0; i < texts->count; i++) {
+        size_t known = 0;
+        while (known < LAB_BASELINES && strcmp(texts->items[i], baseline_names[known]) != 0)
+            known++;
+        if (known == LAB_BASELINES)
+            return lab_experiment_at(e, "experiment.baselines", why,
+                                     base_fail(why, BASE_EINVAL,
+                                               "found \"%.64s\", expected lone, central or central_total",
+                                               texts->items[i]));
+    }
+    return BASE_OK;
+}
+
+static enum base_error read_targets(struct lab_experiment *e, struct base_reason *why)
+{
+    const struct node_texts *texts = &e->experiment.targets;
+    if (texts->count > LAB_TARGETS_MOST)
+        return lab_experiment_at(e, "experiment.targets", why,
+                                 base_fail(why, BASE_EINVAL, "found %zu accuracies, expected at most %u",
+                                           texts->count, LAB_TARGETS_MOST));
+    for (size_t i = 0; i < texts->count; i++) {
+        const struct node_tree text = {.kind = NODE_TREE_TEXT, .text = texts->items[i]};
+        double *target = &e->targets.items[e->targets.count++];
+        if (!node_tree_real(&text, target) || !(*target > 0) || *target > 1)
+            return lab_experiment_at(e, "experiment.targets", why,
+                                     base_fail(why, BASE_EINVAL,
+                                               "found \"%.64s\", expected an accuracy above 0 and at most 1",
+                                               texts->items[i]));
+    }
+    return BASE_OK;
+}
+
+static bool is_name(const char *name)
+{
+    size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+    return length && !name[length] && length < LIMIT_NODE_NAME_BYTES && name[0] != '.';
+}
+
+static enum base_error check_name(const struct lab_experiment *e, struct base_reason *why)
+{
+    if (is_name(e->experiment.name))
+        return BASE_OK;
+    return lab_experiment_at(
+        e, "experiment.name", why,
+        base_fail(
+            why, BASE_EINVAL,
+            "found \"%.64s\", expected a name of at most %u letters, digits, '.', '_' and '-' that does "
+            "not begin with a dot",
+            e->experiment.name, LIMIT_NODE_NAME_BYTES - 1));
+}
+
+// "configs/demo.yaml" -> "demo"
+static char *name_of_file(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    return dot && dot != name ? strndup(name, (size_t)(dot - name)) : strdup(name);
+}
+
+static enum base_error replace(char **text, char *with, struct base_reason *why)
+{
+    if (!with)
+        return base_fail(why, BASE_ENOMEM, "no memory for an experiment");
+    free(*text);
+    *text = with;
+    return BASE_OK;
+}
+
+static enum base_error complete(const struct lab_experiment_source *source, struct lab_experiment *e,
+                                struct base_reason *why)
+{
+    enum base_error error = BASE_OK;
+    char *out = NULL;
+    if (!e->experiment.name[0])
+        error = replace(&e->experiment.name, name_of_file(source->path), why);
+    if (!error)
+        error = check_name(e, why);
+    if (!error && source->out)
+        error = replace(&e->experiment.out, strdup(source->out), why);
+    if (!error && !e->experiment.out[0]) {
+        if (asprintf(&out, "run/%s", e->experiment.name) < 0)
+            out = NULL;
+        error = replace(&e->experiment.out, out, why);
+    }
+    return error;
+}
+
+// Variables with the prefix that are no keys.
+static const char *const other_variables[] = {
+    "P2PML_NODE", "P2PML_LAB", "P2PML_CPU", "P2PML_DATA", "P2PML_SEED", "P2PML_FIXED_ADDRESSES", NULL};
+
+static enum base_error read_sources(const struct lab_experiment_source *source, struct lab_experiment *e,
+                                    struct base_reason *why)
+{
+    enum base_error error = node_schema_defaults(&e->schema, e, why);
+    if (!error)
+        error = node_schema_read_file(&e->schema, source->path, e, why);
+    if (!error && source->environment)
+        error =
+            node_schema_read_environment(&e->schema, "P2PML", source->environment, other_variables, e, why);
+    for (size_t i = 0; i < source->n_settings && !error; i++)
+        error = node_schema_assign(&e->schema, source->origins ? source->origins[i] : "--set",
+                                   source->settings[i], e, why);
+    return error;
+}
+
+static uint64_t rounds_of(const struct lab_experiment *e)
+{
+    uint64_t local_steps = e->node.average.local_steps;
+    return (e->node.train.steps + local_steps - 1) / local_steps;
+}
+
+static enum base_error read_schedule(struct lab_experiment *e, struct base_reason *why)
+{
+    char place[512];
+    const struct node_tree *where = NULL;
+    if (e->experiment.nodes > LAB_NODES_MOST) // check_sim: then there are none
+        return BASE_OK;
+    enum base_error error =
+        lab_schedule_read(&e->events, e->experiment.nodes, rounds_of(e), &e->schedule, &where, why);
+    if (!error)
+        return BASE_OK;
+    node_schema_origin_of(&e->schema, e, "events", where, place, sizeof place);
+    return base_fail_context(why, error, "%s: events", place);
+}
+
+// Behind the events of the file.
+static enum base_error add_churn(struct lab_experiment *e, struct base_reason *why)
+{
+    if (!e->churn.every)
+        return BASE_OK;
+    if (e->churn.back_max < e->churn.back_min)
+        return lab_experiment_at(e, "churn.back_max", why,
+                                 base_fail(why, BASE_EINVAL,
+                                           "found %" PRIu64 ", expected at least churn.back_min, %" PRIu64,
+                                           e->churn.back_max, e->churn.back_min));
+    if (e->experiment.nodes > LAB_NODES_MOST)
+        return lab_experiment_at(
+            e, "churn.every", why,
+            base_fail(why, BASE_EINVAL, "found it for more than %u nodes, expected 0", LAB_NODES_MOST));
+    enum base_error error =
+        lab_churn_add(&e->churn, e->experiment.seed, e->experiment.nodes, rounds_of(e), &e->schedule, why);
+    return error ? lab_experiment_at(e, "churn.every", why, error) : BASE_OK;
+}
+
+// Whoever simulates reads them again.
+static enum base_error check_sim(const struct lab_experiment *e, struct base_reason *why)
+{
+    struct lab_links links = {0};
+    struct lab_paces paces = {0};
+    enum base_error error = lab_links_of(e, &links, why);
+    if (!error)
+        error = lab_paces_of(e, &paces, why);
+    lab_links_free(&links);
+    lab_paces_free(&paces);
+    return error;
+}
+
+static void shift_seeds(const struct lab_experiment *experiment, struct node_config *view)
+{
+    uint64_t shift = experiment->experiment.seed;
+    *view = experiment->node;
+    view->origins.count = node_config_schema.count; // the origins of the node's keys come first
+    view->data.shards = experiment->sim.vector ? 1 : experiment->experiment.nodes; // vectors have no data
+    view->model.seed += shift;
+    view->data.seed += shift;
+    view->train.seed += shift;
+    view->topology.seed += shift;
+}
+
+enum base_error lab_experiment_load(const struct lab_experiment_source *source,
+                                    struct lab_experiment *experiment, struct base_reason *why)
+{
+    struct lab_experiment e = {0};
+    struct node_config view;
+    enum base_error error = make_schema(false, &e.schema, why);
+    if (!error)
+        error = read_sources(source, &e, why);
+    if (!error)
+        error = check_refused(&e, why);
+    if (!error)
+        error = check_baselines(&e, why);
+    if (!error)
+        error = check_sim(&e, why);
+    if (!error)
+        error = read_targets(&e, why);
+    if (!error)
+        error = read_schedule(&e, why);
+    if (!error)
+        error = add_churn(&e, why);
+    if (!error)
+        error = complete(source, &e, why);
+    if (!error) {
+        shift_seeds(&e, &view);
+        error = node_config_check(&view, why);
+    }
+    if (!error)
+        error = lab_experiment_check_graph(&e, why);
+    if (error)
+        lab_experiment_free(&e);
+    *experiment = e;
+    return error;
+}
+
+void lab_experiment_free(struct lab_experiment *experiment)
+{
+    lab_schedule_free(&experiment->schedule);
+    if (experiment->schema.keys)
+        node_schema_free(&experiment->schema, experiment);
+    free_schema(&experiment->schema);
+    *experiment = (struct lab_experiment){0};
+}
+
+bool lab_experiment_wants(const struct lab_experiment *experiment, enum lab_baseline baseline)
+{
+    const struct node_texts *texts = &experiment->experiment.baselines;
+    for (size_t i = 0; i < texts->count; i++)
+        if (strcmp(texts->items[i], baseline_names[baseline]) == 0)
+            return true;
+    return false;
+}
+
+void lab_experiment_view(const struct lab_experiment *experiment, struct node_config *view)
+{
+    shift_seeds(experiment, view);
+    node_config_settle(view);
+}
+
+static char *with_accepted(char *(*write)(const struct node_schema *schema, const void *config),
+                           const void *config)
+{
+    struct node_schema schema;
+    if (make_schema(true, &schema, NULL))
+        return NULL;
+    char *text = write(&schema, config);
+    free_schema(&schema);
+    return text;
+}
+
+static char *write_help(const struct node_schema *schema, const void *config)
+{
+    (void)config;
+    return node_schema_help(schema);
+}
+
+char *lab_experiment_help(void)
+{
+    return with_accepted(write_help, NULL);
+}
+
+char *lab_experiment_write(const struct lab_experiment *experiment)
+{
+    return with_accepted(node_schema_write, experiment);
+}

@@ -1,0 +1,109 @@
+// One YAML file describes an experiment: the keys of a node, which hold for all nodes, and those of the
+// section experiment.*. What the runner itself decides for each node may not stand there. Before threads
+// start.
+#ifndef LAB_EXPERIMENT_EXPERIMENT_H
+#define LAB_EXPERIMENT_EXPERIMENT_H
+
+#include "lab/experiment/churn.h"
+#include "node/config/config.h"
+
+#define LAB_EXPERIMENT_NODES_MOST 10000u // of the rounds engine; nodes: LAB_NODES_MOST
+#define LAB_PROCESSES_MOST        64u    // nodes of `p2pml run`
+#define LAB_TARGETS_MOST          16u
+#define LAB_NODE_NAME_BYTES       16u
+
+enum lab_baseline { LAB_LONE, LAB_CENTRAL, LAB_CENTRAL_TOTAL, LAB_BASELINES };
+const char *lab_baseline_name(enum lab_baseline baseline); // as in the file: "central_total"
+
+enum lab_engine { LAB_ENGINE_AUTO, LAB_ENGINE_NODES, LAB_ENGINE_ROUNDS };
+enum lab_membership { LAB_MEMBERSHIP_GOSSIP, LAB_MEMBERSHIP_KNOWN };
+
+struct lab_experiment {
+    struct node_config node; // first: the keys of a node stand first in the table, at the same offsets
+    struct {                 // experiment.*
+        char *name;          // set by loading: never empty
+        char *out;           // likewise
+        uint64_t nodes, seed;
+        struct node_texts baselines;
+        uint64_t time_limit_ns; // 0: none
+        uint64_t stop_grace_ns;
+        uint64_t repeats;          // seeds of every point of a sweep
+        uint64_t group_size;       // nodes of a group (hierarchical); 0: no groups
+        struct node_texts targets; // accuracies, "0.93"
+    } experiment;
+    struct {            // sim.*: virtual time only
+        int engine;     // enum lab_engine
+        int membership; // enum lab_membership
+        uint64_t latency_ns, jitter_ns;
+        double loss, bandwidth; // chance of a packet; Mbit/s of a host each way, 0: no bound
+        struct node_tree links; // other qualities of single links or classes of them
+        uint64_t step_time_ns;
+        double step_jitter;          // relative standard deviation of one step's time
+        struct node_tree stragglers; // {node: 3, factor: 5}
+        uint64_t threads;            // 0: one a core
+        uint64_t vector;             // 0: train; else only average Gaussian vectors of so many elements
+    } sim;
+    struct lab_churn churn;
+    struct node_tree sweep;  // list of maps: key: [values]; those of one map vary together, maps multiply
+    struct node_tree events; // as they stand in the file
+    struct lab_schedule schedule; // what they mean; set by loading
+    struct lab_targets {          // likewise
+        double items[LAB_TARGETS_MOST];
+        size_t count;
+    } targets;
+    struct node_schema schema; // owned: the table of both
+};
+
+struct lab_experiment_source {
+    const char *path;
+    const char *const *settings; // "key=value" of --set
+    const char *const *origins;  // [n_settings] where each comes from, for messages; NULL: --set
+    size_t n_settings;
+    const char *out; // of --out; NULL: none
+    char *const *environment;
+};
+
+// Reads, checks and completes. Errors name file, line and key; then *experiment is zeroed.
+enum base_error lab_experiment_load(const struct lab_experiment_source *source,
+                                    struct lab_experiment *experiment, struct base_reason *why) BASE_CHECK;
+void lab_experiment_free(struct lab_experiment *experiment);
+
+// Puts the place of the key before the reason.
+enum base_error lab_experiment_at(const struct lab_experiment *experiment, const char *key,
+                                  struct base_reason *why, enum base_error error);
+
+// What only `p2pml run` refuses, and what only `p2pml sim` does. Errors as above.
+enum base_error lab_experiment_check_run(const struct lab_experiment *experiment,
+                                         struct base_reason *why) BASE_CHECK;
+enum base_error lab_experiment_check_sim(const struct lab_experiment *experiment,
+                                         struct base_reason *why) BASE_CHECK;
+// Which engine of `p2pml sim` runs it: NODES or ROUNDS.
+enum lab_engine lab_experiment_engine(const struct lab_experiment *experiment);
+
+// "node-07", "node-1023"; returns `name`.
+const char *lab_node_name(size_t node, char name[LAB_NODE_NAME_BYTES]);
+// Of its group, "group-00" and so on, "" without groups; returns `name`.
+const char *lab_group_name(const struct lab_experiment *experiment, size_t node,
+                           char name[LAB_NODE_NAME_BYTES]);
+
+bool lab_experiment_wants(const struct lab_experiment *experiment, enum lab_baseline baseline);
+
+// The configuration that all nodes share, seeds shifted by experiment.seed, data.shards filled in, the keys
+// that average.method decides settled. A view: it borrows everything and is not to be freed; texts of single
+// nodes are put into it by pointer.
+void lab_experiment_view(const struct lab_experiment *experiment, struct node_config *view);
+
+// topology.file, with the names of this experiment's nodes, each of which must be in it; NULL for other
+// kinds. The caller's.
+struct topology_graph;
+enum base_error lab_experiment_graph(const struct lab_experiment *experiment, struct topology_graph **graph,
+                                     struct base_reason *why) BASE_CHECK;
+enum base_error lab_experiment_check_graph(const struct lab_experiment *experiment,
+                                           struct base_reason *why) BASE_CHECK;
+
+// The keys for people (--help), and the experiment as YAML that reads back to the same; malloc'ed, NULL: out
+// of memory.
+char *lab_experiment_help(void);
+char *lab_experiment_write(const struct lab_experiment *experiment);
+
+#endif

@@ -1,0 +1,35 @@
+// What the links between simulated hosts are like: sim.latency and its neighbours, and the exceptions of
+// sim.links. Pure functions.
+#ifndef LAB_EXPERIMENT_LINKS_H
+#define LAB_EXPERIMENT_LINKS_H
+
+#include "base/error.h"
+#include "node/schema/tree.h"
+
+struct lab_link {
+    uint64_t latency_ns, jitter_ns; // one way; mean of an exponential delay on top
+    double loss;                    // chance that a packet is lost
+    double bandwidth;               // Mbit/s; 0: no bound
+};
+
+struct lab_link_rule;
+struct lab_links {
+    size_t nodes;
+    struct lab_link common; // bandwidth: of a host's access, each way
+    struct lab_link_rule *rules;
+    size_t count;
+};
+
+// Reads and checks sim.links for so many nodes. BASE_EINVAL: the reason is without its place, which is that
+// of *where; then *links is empty.
+enum base_error lab_links_read(const struct node_tree *tree, size_t nodes, const struct lab_link *common,
+                               struct lab_links *links, const struct node_tree **where,
+                               struct base_reason *why) BASE_CHECK;
+void lab_links_free(struct lab_links *links);
+
+// Of the link from a to b, which is that from b to a. Its bandwidth, 0 where no exception names one, is a
+// limit beside those of the two hosts.
+void lab_links_between(const struct lab_links *links, size_t a, size_t b, struct lab_link *link);
+bool lab_links_bound(const struct lab_links *links); // some exception names a bandwidth
+
+#endif

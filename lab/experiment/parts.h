@@ -1,0 +1,21 @@
+// Parts of the lists in an experiment's file: numbers and nodes, with a text for people where they are none.
+// Errors are BASE_EINVAL; *where becomes the part at fault, whose place the caller knows. Pure functions.
+#ifndef LAB_EXPERIMENT_PARTS_H
+#define LAB_EXPERIMENT_PARTS_H
+
+#include "base/error.h"
+#include "node/schema/tree.h"
+
+// Entries of a map that may stand there; any other is an error. names[count].
+enum base_error lab_part_entries(const struct node_tree *map, const char *what, const char *const *names,
+                                 size_t count, const struct node_tree **where,
+                                 struct base_reason *why) BASE_CHECK;
+// A node, or a list of nodes, of `nodes`: in[node] becomes true. Each stands there once.
+enum base_error lab_part_nodes(const struct node_tree *tree, const char *what, size_t nodes, bool *in,
+                               const struct node_tree **where, struct base_reason *why) BASE_CHECK;
+enum base_error lab_part_real(const struct node_tree *tree, double least, double most, double *value,
+                              const struct node_tree **where, struct base_reason *why) BASE_CHECK;
+enum base_error lab_part_duration(const struct node_tree *tree, uint64_t most_ns, uint64_t *value_ns,
+                                  const struct node_tree **where, struct base_reason *why) BASE_CHECK;
+
+#endif

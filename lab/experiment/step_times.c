@@ -1,0 +1,90 @@
+#include "lab/experiment/step_times.h"
+
+#include "base/rng.h"
+#include "lab/experiment/parts.h"
+
+#include <stdlib.h>
+
+#define FACTOR_LEAST 1e-3
+#define FACTOR_MOST  1e3
+#define PART_LEAST   0.1 // of the mean time
+#define NODE_BITS    40u // rounds of one node in a stream number
+#define SEED_SALT    0x9ace5ull
+
+static const char *const entries[] = {"node", "factor"};
+
+static enum base_error read_straggler(const struct node_tree *map, size_t nodes, bool *slow, double *factors,
+                                      const struct node_tree **where, struct base_reason *why)
+{
+    double factor = 1;
+    enum base_error error = lab_part_entries(map, "a straggler", entries, 2, where, why);
+    if (error)
+        return error;
+    const struct node_tree *node = node_tree_entry(map, "node"), *by = node_tree_entry(map, "factor");
+    if (!node || !by) {
+        *where = map;
+        return base_fail(why, BASE_EINVAL, "expected node and factor, such as {node: 3, factor: 5}");
+    }
+    error = lab_part_nodes(node, "node", nodes, slow, where, why);
+    if (!error)
+        error = lab_part_real(by, FACTOR_LEAST, FACTOR_MOST, &factor, where, why);
+    for (size_t i = 0; i < nodes && !error; i++)
+        if (slow[i])
+            factors[i] = factor;
+    return error;
+}
+
+static enum base_error read_stragglers(const struct node_tree *tree, size_t nodes, double *factors,
+                                       const struct node_tree **where, struct base_reason *why)
+{
+    enum base_error error = BASE_OK;
+    *where = tree;
+    for (size_t i = 0; i < tree->count && !error; i++) {
+        bool *slow = calloc(nodes, sizeof *slow);
+        error = slow ? read_straggler(&tree->items[i], nodes, slow, factors, where, why)
+                     : base_fail(why, BASE_ENOMEM, "no memory for the stragglers");
+        free(slow);
+    }
+    return error;
+}
+
+enum base_error lab_paces_of(const struct lab_experiment *e, struct lab_paces *paces, struct base_reason *why)
+{
+    char place[512];
+    const struct node_tree *where = NULL;
+    size_t nodes = e->experiment.nodes;
+    struct lab_paces read = {.seed = (e->node.train.seed + e->experiment.seed) ^ SEED_SALT,
+                             .step_ns = (double)e->sim.step_time_ns,
+                             .jitter = e->sim.step_jitter,
+                             .factor = calloc(nodes, sizeof *read.factor)};
+    if (!read.factor)
+        return base_fail(why, BASE_ENOMEM, "no memory for the stragglers");
+    for (size_t i = 0; i < nodes; i++)
+        read.factor[i] = 1;
+    enum base_error error = read_stragglers(&e->sim.stragglers, nodes, read.factor, &where, why);
+    if (error) {
+        lab_paces_free(&read);
+        node_schema_origin_of(&e->schema, e, "sim.stragglers", where, place, sizeof place);
+        return base_fail_context(why, error, "%s: sim.stragglers", place);
+    }
+    *paces = read;
+    return BASE_OK;
+}
+
+void lab_paces_free(struct lab_paces *paces)
+{
+    free(paces->factor);
+    *paces = (struct lab_paces){0};
+}
+
+uint64_t lab_paces_round_ns(const struct lab_paces *paces, size_t node, uint64_t round, uint64_t steps)
+{
+    double part = 1;
+    if (paces->jitter > 0) {
+        struct base_rng rng;
+        base_rng_seed_stream(&rng, paces->seed, (uint64_t)node << NODE_BITS ^ round);
+        part += paces->jitter * base_rng_normal(&rng);
+        part = part < PART_LEAST ? PART_LEAST : part;
+    }
+    return (uint64_t)((double)steps * paces->step_ns * paces->factor[node] * part);
+}

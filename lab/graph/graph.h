@@ -1,0 +1,56 @@
+// `p2pml topology show`: a graph, what it is worth, what a death costs it, as text, JSON, dot or a picture.
+// Main thread.
+#ifndef LAB_GRAPH_GRAPH_H
+#define LAB_GRAPH_GRAPH_H
+
+#include "base/error.h"
+#include "topology/file.h"
+#include "topology/spectrum.h"
+#include <stdio.h>
+
+struct lab_topology {
+    struct topology_options options;
+    struct topology_graph *graph;    // file: owned
+    struct topology_member *members; // [n], named as those of p2pml run
+    size_t n, group_size;            // hierarchical: so many in a row are of one group
+    struct topology_plan *plan;
+    double parameters, ratio; // of the model, of an exchange
+};
+
+// With path: the graph of that file; n 0: its nodes. Fills members and plan from the rest.
+enum base_error lab_topology_make(struct lab_topology *t, const char *path,
+                                  struct base_reason *why) BASE_CHECK;
+void lab_topology_drop(struct lab_topology *t);
+
+struct lab_topology_spread { // over the victims that were looked at
+    double mean, worst;
+};
+
+// NaN: too many nodes for it to be found out.
+struct lab_topology_facts {
+    struct topology_shape shape;
+    uint64_t period, rounds; // period 0: never repeats
+    bool rounds_known;       // else: `rounds` are not enough
+    double gap_static, gap_mean;
+    double meetings, meetings_most; // of a node, a round: mean, busiest
+    double index_bits, packet_bytes, dense_bytes;
+    bool halves; // all weights are 1/2
+    struct {
+        size_t victims;
+        struct lab_topology_spread torn, fresh, gap, diameter; // torn, new: edges between survivors
+        size_t disconnected;                                   // victims that leave it so
+    } death;
+};
+
+enum base_error lab_topology_measure(const struct lab_topology *t,
+                                     struct lab_topology_facts *facts) BASE_CHECK;
+
+enum base_error lab_topology_text(const struct lab_topology *t, const struct lab_topology_facts *facts,
+                                  FILE *out) BASE_CHECK;
+enum base_error lab_topology_json(const struct lab_topology *t, const struct lab_topology_facts *facts,
+                                  FILE *out) BASE_CHECK;
+enum base_error lab_topology_dot(const struct lab_topology *t, FILE *out) BASE_CHECK;
+// With graphviz where it is installed, for up to 200 nodes, else a circle of our own. To stdout.
+enum base_error lab_topology_svg(const struct lab_topology *t, struct base_reason *why) BASE_CHECK;
+
+#endif

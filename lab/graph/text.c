@@ -1,0 +1,158 @@
+#include "lab/graph/graph.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+static void print_amount(FILE *out, double bytes)
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB"};
+    size_t unit = 0;
+    for (; bytes >= 9999.5 && unit < 3; unit++)
+        bytes /= 1000;
+    fprintf(out, bytes < 99.95 && unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+}
+
+// `format` gets one number.
+static void print_known(FILE *out, const char *format, double value) BASE_PRINTF(2, 0);
+static void print_known(FILE *out, const char *format, double value)
+{
+    if (isnan(value))
+        fputs("not found out: too many nodes", out);
+    else
+        fprintf(out, format, value);
+}
+
+static void print_schedule(const struct lab_topology *t, const struct lab_topology_facts *facts, FILE *out)
+{
+    if (facts->period)
+        fprintf(out, "  period      %" PRIu64 " round%s\n", facts->period, facts->period == 1 ? "" : "s");
+    else
+        fputs("  period      none: drawn anew each round\n", out);
+    fprintf(out, "  weights     %s\n",
+            facts->halves ? "1/2 in every meeting"
+                          : "not always 1/2: for p2pml sim; real nodes meet with weight 1/2 only");
+    if (facts->rounds_known)
+        fprintf(out, "  consensus   %" PRIu64 " round%s until |P - J| < 0.01\n", facts->rounds,
+                facts->rounds == 1 ? "" : "s");
+    else
+        fprintf(out,
+                "  consensus   more than %" PRIu64 " rounds; how many was not found out: too many nodes\n",
+                facts->rounds);
+    fprintf(out, "  meetings    %.2f a node and round; the busiest node %.2f\n", facts->meetings,
+            facts->meetings_most);
+    fputs("  sent        ", out);
+    print_amount(out, facts->meetings * facts->packet_bytes);
+    fputs(" a node and round; the busiest node ", out);
+    print_amount(out, facts->meetings_most * facts->packet_bytes);
+    fprintf(
+        out,
+        "\n              (a meeting: %.0f entries, %g of %.0f parameters, of 8 + %.2f bits; dense in fp32 ",
+        ceil(t->ratio * t->parameters), t->ratio, t->parameters, facts->index_bits);
+    print_amount(out, facts->dense_bytes);
+    fputs(")\n", out);
+}
+
+static void print_death(const struct lab_topology *t, const struct lab_topology_facts *facts, FILE *out)
+{
+    if (facts->death.victims == 0)
+        return;
+    if (facts->death.victims == t->n)
+        fputs("  one death   of each node in turn\n", out);
+    else
+        fprintf(out, "  one death   of each of %zu nodes in turn, picked evenly\n", facts->death.victims);
+    fprintf(out, "    torn      %.1f edges between survivors, at worst %.0f\n", facts->death.torn.mean,
+            facts->death.torn.worst);
+    fprintf(out, "    new       %.1f edges, at worst %.0f\n", facts->death.fresh.mean,
+            facts->death.fresh.worst);
+    fputs("    gap       ", out);
+    print_known(out, "%.4g", facts->death.gap.mean);
+    if (!isnan(facts->death.gap.mean))
+        fprintf(out, ", at worst %.4g", facts->death.gap.worst);
+    fprintf(out, "\n    diameter  %.1f, at worst %.0f\n", facts->death.diameter.mean,
+            facts->death.diameter.worst);
+    if (facts->death.disconnected)
+        fprintf(out, "    connected no: %zu of %zu deaths cut the graph\n", facts->death.disconnected,
+                facts->death.victims);
+    else
+        fputs("    connected always\n", out);
+}
+
+enum base_error lab_topology_text(const struct lab_topology *t, const struct lab_topology_facts *facts,
+                                  FILE *out)
+{
+    const struct topology_shape *shape = &facts->shape;
+    fprintf(out, "%s of %zu node%s, seed %" PRIu64 "\n\n", topology_kind_name(t->options.kind), t->n,
+            t->n == 1 ? "" : "s", t->options.seed);
+    fprintf(out, "  edges       %zu\n", shape->edges);
+    fprintf(out, "  degree      %.2f; from %zu to %zu\n", shape->degree_mean, shape->degree_min,
+            shape->degree_max);
+    fprintf(out, "  diameter    %zu%s\n", shape->diameter,
+            shape->connected ? "" : " in a part; it is not connected");
+    fputs("  gap         ", out);
+    print_known(out, "%.4g", facts->gap_static);
+    fputs(" with all edges at once (Metropolis-Hastings weights)\n              ", out);
+    print_known(out, "%.4g", facts->gap_mean);
+    fputs(" of the mean round\n", out);
+    print_schedule(t, facts, out);
+    print_death(t, facts, out);
+    return ferror(out) ? BASE_EIO : BASE_OK;
+}
+
+static json_t *number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *spread(struct lab_topology_spread values)
+{
+    return json_pack("{so so}", "mean", number(values.mean), "worst", number(values.worst));
+}
+
+static json_t *edges_of(const struct lab_topology *t)
+{
+    json_t *edges = json_array();
+    size_t *peers = malloc((t->n + 1) * sizeof *peers);
+    for (size_t i = 0; peers && i < t->n; i++) {
+        size_t count = topology_plan_neighbours(t->plan, i, peers, t->n);
+        for (size_t p = 0; p < count; p++)
+            if (i < peers[p])
+                json_array_append_new(edges,
+                                      json_pack("[ss]", t->members[i].name, t->members[peers[p]].name));
+    }
+    free(peers);
+    return edges;
+}
+
+static json_t *death_of(const struct lab_topology_facts *facts)
+{
+    return json_pack("{sI so so so so sI}", "victims", (json_int_t)facts->death.victims, "torn",
+                     spread(facts->death.torn), "new", spread(facts->death.fresh), "gap",
+                     spread(facts->death.gap), "diameter", spread(facts->death.diameter), "disconnected",
+                     (json_int_t)facts->death.disconnected);
+}
+
+enum base_error lab_topology_json(const struct lab_topology *t, const struct lab_topology_facts *facts,
+                                  FILE *out)
+{
+    const struct topology_shape *shape = &facts->shape;
+    json_t *root = json_pack(
+        "{ss sI sI s{sf sI sI} sI sb so so so so sb so so so sf so so}", "kind",
+        topology_kind_name(t->options.kind), "nodes", (json_int_t)t->n, "seed", (json_int_t)t->options.seed,
+        "degree", "mean", shape->degree_mean, "min", (json_int_t)shape->degree_min, "max",
+        (json_int_t)shape->degree_max, "diameter", (json_int_t)shape->diameter, "connected",
+        (int)shape->connected, "gap", number(facts->gap_static), "gap_mean_round", number(facts->gap_mean),
+        "period", facts->period ? json_integer((json_int_t)facts->period) : json_null(),
+        "rounds_to_consensus", facts->rounds_known ? json_integer((json_int_t)facts->rounds) : json_null(),
+        "halves", (int)facts->halves, "meetings", number(facts->meetings), "meetings_busiest",
+        number(facts->meetings_most), "bytes_a_meeting", number(facts->packet_bytes), "bytes_a_round",
+        facts->meetings * facts->packet_bytes, "one_death", death_of(facts), "edges", edges_of(t));
+    if (!root)
+        return BASE_ENOMEM;
+    int failed = json_dumpf(root, out, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    json_decref(root);
+    fputc('\n', out);
+    return failed || ferror(out) ? BASE_EIO : BASE_OK;
+}

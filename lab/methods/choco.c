@@ -1,0 +1,167 @@
+// CHOCO-SGD (Koloskova, Stich, Jaggi 2019, algorithm 2) with Metropolis-Hastings weights w, C = top-k,
+// quantised, as packets; every node holds a replica y of each neighbour, all of them alike:
+//     q_i = C(x_i - y_i),   y_i += q_i,   x_i += gamma * sum over j of w_ij (y_j - y_i)
+// Replicas begin at the model from which all begin. gamma is average.step_size, or, where that is 0, half the
+// moving average of |C(v)|^2 / |v|^2 over all nodes.
+#include "lab/methods/engine.h"
+
+#include "base/hash.h"
+#include "compress/packet.h"
+#include "compress/select.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MEMORY 0.9 // of the moving average
+#define GAMMA  0.5 // of it
+
+struct state {
+    float **replica;
+    size_t *packet_bytes; // [n] of this round
+    double *kept, *whole; // [n] |C(v)|^2, |v|^2
+    double ratio;         // their moving average; 0: none yet
+    float gamma;
+};
+
+static enum base_error prepare(struct rounds_world *world, struct base_reason *why)
+{
+    struct state *state = world->state = calloc(1, sizeof *state);
+    if (state) {
+        state->replica = rounds_vectors(world->n, world->d);
+        state->packet_bytes = calloc(world->n, sizeof *state->packet_bytes);
+        state->kept = calloc(world->n, sizeof *state->kept);
+        state->whole = calloc(world->n, sizeof *state->whole);
+    }
+    if (!state || !state->replica || !state->packet_bytes || !state->kept || !state->whole)
+        return base_fail(why, BASE_ENOMEM, "no memory for the replicas of %zu models", world->n);
+    for (size_t i = 0; i < world->n; i++)
+        memcpy(state->replica[i], world->start, world->d * sizeof **state->replica);
+    return BASE_OK;
+}
+
+static struct compress_selection selection_of(const struct rounds_world *world, size_t node)
+{
+    const struct node_config *config = world->config;
+    size_t block = (size_t)config->average.select_block, blocks = block ? (world->d + block - 1) / block : 1;
+    size_t k = (size_t)(config->average.ratio * (double)world->d + 0.5);
+    k = k < blocks ? blocks : k;
+    return (struct compress_selection){.method = (enum compress_method)config->average.select,
+                                       .k = k < world->d ? k : world->d,
+                                       .block = block,
+                                       .seed = base_hash_mix(node ^ base_hash_mix(world->round))};
+}
+
+// `entries` and `packet` are room that is large enough. The replica takes what a receiver decodes.
+static enum base_error compress(struct rounds_world *world, size_t node, struct compress_sparse *entries,
+                                uint8_t *packet, size_t room)
+{
+    struct state *state = world->state;
+    struct compress_energy energy;
+    struct compress_selection selection = selection_of(world, node);
+    const struct kernels_difference v = {.x = world->x[node], .r = state->replica[node], .count = world->d};
+    enum base_error error = compress_select(world->kernels, &selection, &v, entries, &energy);
+    if (!error)
+        error = compress_packet_encode(world->kernels, entries, world->d,
+                                       (enum kernels_format)world->config->average.values, NULL, packet, room,
+                                       &state->packet_bytes[node]);
+    if (error)
+        return error;
+    state->kept[node] = 0;
+    state->whole[node] = energy.a;
+    for (size_t k = 0; k < entries->count; k++) {
+        float q = entries->value[k];
+        state->replica[node][entries->index[k]] += q;
+        state->kept[node] += (double)q * (double)q;
+    }
+    return BASE_OK;
+}
+
+static enum base_error send(struct rounds_world *world, size_t node)
+{
+    struct compress_selection selection = selection_of(world, node);
+    size_t entries_most = compress_select_room(&selection, world->d);
+    size_t room =
+        compress_packet_bound(world->d, selection.k, (enum kernels_format)world->config->average.values);
+    struct compress_sparse entries = {0};
+    uint8_t *packet = malloc(room);
+    enum base_error error = packet ? compress_sparse_create(entries_most, &entries) : BASE_ENOMEM;
+    if (!error)
+        error = compress(world, node, &entries, packet, room);
+    compress_sparse_destroy(&entries);
+    free(packet);
+    return error;
+}
+
+// One number for all, or the mean of the models would not stay.
+static void tune(struct rounds_world *world)
+{
+    struct state *state = world->state;
+    double kept = 0, whole = 0;
+    state->gamma = (float)world->config->average.step_size;
+    for (size_t i = 0; i < world->n; i++) {
+        kept += world->gone[i] ? 0 : state->kept[i];
+        whole += world->gone[i] ? 0 : state->whole[i];
+    }
+    double now = whole > 0 ? kept / whole : 1;
+    state->ratio = state->ratio > 0 ? MEMORY * state->ratio + (1 - MEMORY) * now : now;
+    if (state->gamma <= 0)
+        state->gamma = (float)(GAMMA * state->ratio);
+}
+
+static enum base_error pull(struct rounds_world *world, size_t node)
+{
+    const struct state *state = world->state;
+    const struct rounds_edges *edges = &world->graph.edges;
+    const float *own = state->replica[node];
+    float *x = world->x[node];
+    for (size_t e = edges->first[node]; e < edges->first[node + 1]; e++) {
+        const float *other = state->replica[edges->peers[e]];
+        float w = state->gamma * (float)rounds_edges_metropolis(edges, node, edges->peers[e]);
+        for (size_t k = 0; k < world->d; k++)
+            x[k] += w * (other[k] - own[k]);
+    }
+    return BASE_OK;
+}
+
+static enum base_error mix(struct rounds_world *world, struct base_reason *why)
+{
+    struct state *state = world->state;
+    enum base_error error = rounds_each(world, send);
+    if (error == BASE_EFORMAT)
+        return base_fail(why, error,
+                         "choco diverged: a model is not finite any more; take a smaller "
+                         "average.step_size, or 0 to have it tuned");
+    if (error)
+        return error;
+    tune(world);
+    rounds_wire_neighbours(world, state->packet_bytes);
+    return rounds_each(world, pull);
+}
+
+// Whoever gets a new neighbour gets its replica, in fp32.
+static enum base_error rewire(struct rounds_world *world, const struct rounds_edges *before,
+                              struct base_reason *why)
+{
+    (void)why;
+    size_t wire_bytes = rounds_wire_bytes(world, world->d * sizeof(float));
+    for (size_t i = 0; i < world->n; i++)
+        for (size_t e = world->graph.edges.first[i]; e < world->graph.edges.first[i + 1]; e++)
+            if (!rounds_edges_join(before, i, world->graph.edges.peers[e]))
+                rounds_wire_send(world, i, world->graph.edges.peers[e], wire_bytes, world->end_ns);
+    return BASE_OK;
+}
+
+static void drop(struct rounds_world *world)
+{
+    struct state *state = world->state;
+    if (!state)
+        return;
+    rounds_vectors_free(state->replica);
+    free(state->packet_bytes);
+    free(state->kept);
+    free(state->whole);
+    free(state);
+}
+
+const struct rounds_method rounds_choco = {
+    .name = "choco", .has_graph = true, .prepare = prepare, .mix = mix, .rewire = rewire, .drop = drop};

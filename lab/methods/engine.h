@@ -1,0 +1,91 @@
+// What the engine and its methods share. One owner; where jobs run, each touches one node only.
+#ifndef LAB_METHODS_ENGINE_H
+#define LAB_METHODS_ENGINE_H
+
+#include "lab/experiment/network.h"
+#include "lab/experiment/step_times.h"
+#include "lab/methods/graph.h"
+#include "lab/methods/rounds.h"
+
+struct rounds_method;
+
+struct rounds_world {
+    const struct lab_rounds_options *options;
+    const struct node_config *config; // the experiment's view
+    struct node_config view;
+    const struct kernels *kernels; // the CPU's
+    const struct rounds_method *method;
+    void *state; // the method's
+    size_t n, d, living;
+    bool *gone;         // [n]
+    float **x;          // [n] models [d], in host memory
+    float *own;         // where the models are, without students
+    const float *start; // [d] where all begin: the seed model, or zero
+    float *zero;
+    float *scale; // [n] learning rate x local steps of this round
+    struct rounds_graph graph;
+    struct lab_links links;
+    struct lab_network *network;
+    struct lab_paces paces;
+    struct lab_rounds_node *node; // [n] counters
+    uint64_t round;               // under way, from 1
+    uint64_t ready_ns;            // when the slowest node stands at its boundary
+    uint64_t end_ns;              // when the last message of the round has come
+    uint64_t begin_ns;            // of training: behind what a method says before it
+    double energy;                // sim.vector: at the start
+};
+
+// How models are averaged. Methods read world->x and write it, send what they read of others, and count what
+// they used. A round's messages begin at ready_ns.
+struct rounds_method {
+    const char *name; // as in average.method
+    bool meets;       // by the schedule: the round's partners are listed
+    bool has_graph;   // reads neighbours
+    bool has_ring;    // a ring of all, in their order
+    enum base_error (*prepare)(struct rounds_world *world, struct base_reason *why);
+    enum base_error (*mix)(struct rounds_world *world, struct base_reason *why);
+    // The graph has changed, nodes are gone; joined before: NULL where it needs to know nothing.
+    enum base_error (*rewire)(struct rounds_world *world, const struct rounds_edges *before,
+                              struct base_reason *why);
+    void (*drop)(struct rounds_world *world); // state may be NULL or half made
+};
+
+extern const struct rounds_method rounds_choco, rounds_dpsgd, rounds_model_average, rounds_allreduce,
+    rounds_diloco, rounds_noloco, rounds_local, rounds_edge_ref;
+const struct rounds_method *rounds_method_of(const struct lab_experiment *experiment);
+
+// Bytes on the wire of one exchange message with so many bytes of payload: its header (gossip/README.md,
+// messages), in sealed records.
+size_t rounds_wire_bytes(const struct rounds_world *world, size_t payload_bytes);
+// Sends them at that time; returns when they have come, and moves the end of the round there.
+uint64_t rounds_wire_send(struct rounds_world *world, size_t from, size_t to, size_t wire_bytes,
+                          uint64_t at_ns);
+// A ring all-reduce of `bytes` among the living: 2 (n - 1) steps, in each everybody sends a part to the next
+// (Patarasu, Yuan 2009).
+enum base_error rounds_wire_ring(struct rounds_world *world, size_t bytes) BASE_CHECK;
+// So many bytes of payload there and back, of all partners of the round.
+void rounds_wire_meetings(struct rounds_world *world, size_t bytes);
+// Of every node to all its neighbours: packet_bytes[n], or NULL: dense models.
+void rounds_wire_neighbours(struct rounds_world *world, const size_t *packet_bytes);
+
+// For each living node: run(world, node), on the pool. The error of the first node that has one.
+enum base_error rounds_each(struct rounds_world *world,
+                            enum base_error (*run)(struct rounds_world *world, size_t node)) BASE_CHECK;
+// Of an outer step: average.outer_nesterov, or where that is 0 the method's own.
+float rounds_momentum(const struct rounds_world *world, float own);
+// Vectors [n] of [d], zeroed; NULL: no memory. Free with rounds_vectors_free; NULL is fine.
+float **rounds_vectors(size_t n, size_t d);
+void rounds_vectors_free(float **vectors);
+// Over the living, on the pool, whose number of threads does not change the result: the mean of vectors[n] in
+// double precision, rounded once; distance: sum |v_i - mean|^2, norm: |mean|^2. mean: [d].
+struct rounds_spread {
+    double distance, norm;
+};
+enum base_error rounds_mean(struct rounds_world *world, float *const *vectors, float *mean,
+                            struct rounds_spread *spread) BASE_CHECK;
+
+// The point of this moment; accuracies and losses go to the nodes' counters, too.
+enum base_error rounds_observe(struct rounds_world *world, struct lab_point *point,
+                               struct base_reason *why) BASE_CHECK;
+
+#endif

@@ -1,0 +1,43 @@
+// The topology of the nodes that are there: whom the schedule names in a round, and who is a neighbour of
+// whom. Numbers are those of the nodes, whoever is gone. One owner.
+#ifndef LAB_METHODS_GRAPH_H
+#define LAB_METHODS_GRAPH_H
+
+#include "lab/experiment/experiment.h"
+#include "lab/graph/graph.h"
+
+#define ROUNDS_PEERS_MOST (1u << 23) // of all nodes together
+
+// Who is a neighbour of whom: those of i, ascending, are peers[first[i]] to before peers[first[i + 1]].
+struct rounds_edges {
+    size_t *first, *peers; // first: [n + 1]; peers NULL: they are more than ROUNDS_PEERS_MOST
+};
+void rounds_edges_free(struct rounds_edges *edges);
+bool rounds_edges_join(const struct rounds_edges *edges, size_t a, size_t b);
+static inline size_t rounds_edges_degree(const struct rounds_edges *edges, size_t node)
+{
+    return edges->first[node + 1] - edges->first[node];
+}
+// Metropolis-Hastings weight of the edge between two neighbours: 1 / (1 + the larger degree).
+double rounds_edges_metropolis(const struct rounds_edges *edges, size_t a, size_t b);
+
+struct rounds_graph {
+    size_t n, living;
+    struct lab_topology topology; // of all nodes
+    struct topology_plan *plan;   // of the living
+    size_t *member, *node;        // [n] node -> member of the plan, or TOPOLOGY_NOBODY; and back
+    struct rounds_edges edges;
+    size_t *partner; // [n] in the round that was listed, or TOPOLOGY_NOBODY
+    double *weight;  // [n] of that meeting
+};
+
+// All are there. The reason names what is at fault.
+enum base_error rounds_graph_create(const struct lab_experiment *experiment, struct rounds_graph *graph,
+                                    struct base_reason *why) BASE_CHECK;
+void rounds_graph_drop(struct rounds_graph *graph);
+// Anew without those who are gone[n]. *before becomes the edges until now, the caller's.
+enum base_error rounds_graph_rewire(struct rounds_graph *graph, const bool *gone, struct rounds_edges *before,
+                                    struct base_reason *why) BASE_CHECK;
+void rounds_graph_list(struct rounds_graph *graph, uint64_t round); // fills partner and weight
+
+#endif

@@ -1,0 +1,95 @@
+// What is written down of a moment: the averaged model, every node's, how far apart they are.
+#include "lab/methods/engine.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static enum base_error score_node(struct rounds_world *world, size_t node)
+{
+    struct lab_score score;
+    const struct lab_rounds_options *options = world->options;
+    enum base_error error =
+        lab_score_model(options->bench, lab_student_model(options->students, node), world->x[node], &score);
+    if (error)
+        return error;
+    world->node[node].accuracy = score.accuracy;
+    world->node[node].loss = score.loss;
+    world->node[node].rmse = score.rmse;
+    world->node[node].regression = score.regression;
+    return BASE_OK;
+}
+
+static enum base_error score_all(struct rounds_world *world, const float *mean, struct lab_point *point)
+{
+    struct lab_score score;
+    double worst = INFINITY, best = -INFINITY, sum = 0;
+    enum base_error error = rounds_each(world, score_node);
+    if (!error)
+        error = lab_score_model(world->options->bench, world->options->bench->model, mean, &score);
+    if (error)
+        return error;
+    for (size_t i = 0; i < world->n; i++) {
+        double accuracy = world->node[i].accuracy;
+        if (world->gone[i])
+            continue;
+        worst = fmin(worst, accuracy);
+        best = fmax(best, accuracy);
+        sum += accuracy;
+    }
+    point->accuracy = score.accuracy;
+    point->loss = score.loss;
+    point->rmse = score.rmse;
+    point->regression = score.regression;
+    point->worst = worst;
+    point->best = best;
+    point->mean = sum / (double)world->living;
+    return BASE_OK;
+}
+
+// A round behind all: their steps may differ, where somebody has done his.
+static void count_all(const struct rounds_world *world, struct lab_point *point)
+{
+    double loss = 0, steps = 0;
+    for (size_t i = 0; i < world->n; i++) {
+        point->bytes += world->node[i].bytes_out;
+        if (world->gone[i])
+            continue;
+        loss += world->node[i].train_loss;
+        steps += (double)world->node[i].steps;
+    }
+    point->step = (uint64_t)(steps / (double)world->living);
+    point->train_loss = loss / (double)world->living;
+}
+
+enum base_error rounds_observe(struct rounds_world *world, struct lab_point *point, struct base_reason *why)
+{
+    struct rounds_spread spread;
+    struct lab_point p = {.round = world->round,
+                          .time = (double)(world->end_ns - world->begin_ns) / 1e9,
+                          .nodes = world->living,
+                          .accuracy = NAN,
+                          .loss = NAN,
+                          .worst = NAN,
+                          .mean = NAN,
+                          .best = NAN};
+    float *mean = malloc(world->d * sizeof *mean);
+    enum base_error error = mean ? rounds_mean(world, world->x, mean, &spread) : BASE_ENOMEM;
+    if (!error && world->options->students)
+        error = score_all(world, mean, &p);
+    free(mean);
+    if (error)
+        return base_fail(why, error, "round %llu can't be measured: %s", (unsigned long long)world->round,
+                         base_error_name(error));
+    count_all(world, &p);
+    if (!world->options->students) {
+        if (!world->round)
+            world->energy = spread.distance;
+        p.consensus = world->energy > 0 ? spread.distance / world->energy : 0;
+    } else if (spread.norm > 0) {
+        p.consensus = sqrt(spread.distance / (double)world->living / spread.norm);
+    } else {
+        p.consensus = spread.distance > 0 ? NAN : 0;
+    }
+    *point = p;
+    return BASE_OK;
+}

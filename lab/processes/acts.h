@@ -1,0 +1,17 @@
+// What events do to processes, for lab/run/stage. Main thread.
+#ifndef LAB_PROCESSES_ACTS_H
+#define LAB_PROCESSES_ACTS_H
+
+#include "lab/record/event_player.h"
+
+struct lab_acts {
+    struct lab_swarm *swarm;
+    const char *program;      // p2pml-node
+    char *const *environment; // for the nodes
+    struct lab_display *display;
+};
+
+struct lab_stage_acts lab_acts_of(struct lab_acts *acts); // borrows them
+void lab_acts_tell_faults(struct lab_acts *acts);         // to nodes that can listen by now
+
+#endif

@@ -1,0 +1,28 @@
+// Runs the nodes of a run to their end: starts them, follows and shows their metrics, says at once when one
+// dies, stops them when asked. Main thread.
+#ifndef LAB_PROCESSES_SWARM_H
+#define LAB_PROCESSES_SWARM_H
+
+#include "lab/record/display.h"
+#include "lab/record/nodes.h"
+#include "lab/term/signals.h"
+
+struct lab_swarm_options {
+    const char *program;         // p2pml-node
+    char *const *environment;    // for the nodes
+    uint64_t time_limit_ns;      // 0: none
+    uint64_t stop_grace_ns;      // from SIGTERM to SIGKILL
+    struct lab_signals *signals; // a stop: SIGTERM to all; a second one: SIGKILL
+    struct lab_display *display;
+};
+
+// BASE_EIO when a node cannot be started; the others are ended then. All processes have ended and are reaped
+// when it returns. What became of each node is in `swarm`.
+enum base_error lab_swarm_run(const struct lab_swarm_options *options, struct lab_swarm *swarm,
+                              struct base_reason *why) BASE_CHECK;
+
+// The last lines of a log, for people: indented, printable, "" when there is none. `text` becomes at most
+// capacity-1 bytes.
+void lab_log_end(const char *path, char *text, size_t capacity);
+
+#endif

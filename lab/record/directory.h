@@ -1,0 +1,32 @@
+// The directory of a run. It is ours when it holds our mark; the mark is locked while a runner works there.
+// Nothing is ever removed but what a run makes, by name. Main thread.
+#ifndef LAB_RECORD_DIRECTORY_H
+#define LAB_RECORD_DIRECTORY_H
+
+#include "base/error.h"
+#include <stdbool.h>
+
+#define LAB_MARK "p2pml-run" // the file
+
+struct lab_directory {
+    char *path;
+    int lock; // of the mark
+};
+
+#define LAB_SWEEP "sweep.json" // the file that says which runs there are
+#define LAB_RUNS  "runs"       // the directory of them
+
+// Makes it, or takes one that is empty or ours, and removes what an earlier run left. `fresh`: also one that
+// is neither; foreign files in it stay. BASE_ESTATE: not empty and not ours, or another runner is at work
+// there, or, unless `fresh`, it holds the runs of a sweep.
+enum base_error lab_directory_open(const char *path, bool fresh, struct lab_directory *directory,
+                                   struct base_reason *why) BASE_CHECK;
+// The same for a sweep, which keeps the runs that are there, unless `fresh`.
+enum base_error lab_directory_open_sweep(const char *path, bool fresh, struct lab_directory *directory,
+                                         struct base_reason *why) BASE_CHECK;
+void lab_directory_close(struct lab_directory *directory); // gives up the lock; leaves {NULL, -1}
+
+// A path by printf, malloc'ed; never NULL: out of memory ends the program with a message.
+char *lab_path(const char *format, ...) BASE_PRINTF(1, 2);
+
+#endif

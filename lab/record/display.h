@@ -1,0 +1,26 @@
+// The lines of all nodes on a terminal, redrawn in place, or plain lines now and then anywhere else. Main
+// thread.
+#ifndef LAB_RECORD_DISPLAY_H
+#define LAB_RECORD_DISPLAY_H
+
+#include "lab/record/progress.h"
+#include <stdio.h>
+
+struct lab_display {
+    FILE *out;
+    bool terminal;
+    size_t drawn;               // lines of the table that stand on the terminal
+    uint64_t start_ns, last_ns; // last_ns: of the latest drawing
+};
+
+void lab_display_start(FILE *out, struct lab_display *display);
+// Draws when it is time to; `now`: in any case. `nodes` [count].
+void lab_display_nodes(struct lab_display *display, const struct lab_progress *nodes, size_t count, bool now);
+// One line in the place of the table ("baselines: 3 of 10 done").
+void lab_display_line(struct lab_display *display, const char *line, bool now);
+// Says something above the table: whole lines.
+void lab_display_say(struct lab_display *display, const char *format, ...) BASE_PRINTF(2, 3);
+// Leaves the table where it is and goes on below it.
+void lab_display_keep(struct lab_display *display);
+
+#endif

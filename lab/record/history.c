@@ -1,0 +1,45 @@
+#include "lab/record/history.h"
+
+#include "lab/record/tail.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static bool keep(struct lab_history *history, const struct lab_mark *mark)
+{
+    if (history->count == LAB_MARKS_MOST)
+        return false;
+    if (!(history->count & (history->count - 1))) { // capacities are powers of two
+        void *larger =
+            reallocarray(history->marks, history->count ? 2 * history->count : 1, sizeof *history->marks);
+        if (!larger)
+            return false;
+        history->marks = larger;
+    }
+    history->marks[history->count++] = *mark;
+    return true;
+}
+
+static bool take_line(void *context, const char *line, size_t bytes)
+{
+    struct lab_row row = lab_row_empty();
+    if (!lab_row_parse(line, bytes, &row) || isnan(row.time))
+        return false;
+    const struct lab_mark mark = {row.round, row.time, row.measured ? row.accuracy : NAN};
+    return keep(context, &mark);
+}
+
+void lab_history_read(const char *path, struct lab_history *history)
+{
+    struct lab_lines lines;
+    *history = (struct lab_history){0};
+    lab_lines_start(path, &lines);
+    lab_lines_read(&lines, take_line, history);
+    lab_lines_close(&lines);
+}
+
+void lab_history_free(struct lab_history *history)
+{
+    free(history->marks);
+    *history = (struct lab_history){0};
+}

@@ -1,0 +1,73 @@
+// The nodes of a run: one secret, and for each node a directory with its identity, its configuration and free
+// ports in it; its process and what it tells. Main thread.
+#ifndef LAB_RECORD_NODES_H
+#define LAB_RECORD_NODES_H
+
+#include "lab/experiment/experiment.h"
+#include "lab/record/journal.h"
+#include "lab/record/tail.h"
+#include "lab/term/process.h"
+
+enum lab_gone { LAB_HERE, LAB_KILLED, LAB_HAS_LEFT }; // by an event
+struct lab_node {
+    char name[LAB_NODE_NAME_BYTES];                  // "node-00"
+    char *directory, *config, *log, *fault, *events; // owned paths
+    uint16_t port, http_port;
+    struct lab_process process;
+    struct lab_tail tail;       // of its metrics.jsonl
+    struct lab_journal journal; // of its events.jsonl
+    enum lab_gone gone;
+    unsigned starts;
+    double end_time;       // unix seconds, of the latest process; NAN: it runs
+    uint64_t lines_before; // of metrics when it was started
+    size_t heard;          // signs of its journal that progress has looked at
+    bool stopped;          // by an event
+    bool untold;           // its fault file has changed since it read it
+};
+struct lab_happening { // what became of an event
+    bool begun, ended;
+    const char *instead;    // why it did not happen; NULL: it did, or is still to come
+    double time, end_time;  // unix seconds; NAN: not begun, not ended
+    uint64_t round;         // of the cluster when it began
+    uint64_t end_round;     // and when it ended, where it lasts
+    struct lab_set present; // who ran and was not stopped
+    bool told;              // progress has said who saw it
+};
+struct lab_swarm {
+    struct lab_node *nodes; // [count]
+    size_t count;
+    struct lab_ids ids;
+    const struct lab_schedule *schedule; // borrowed from the experiment
+    struct lab_happening *happenings;    // [schedule->count]
+    double seconds;                      // from the first start to the last end
+    double train_time;                   // unix seconds, when all trained: events count from it; NAN: never
+    uint64_t round;                      // of the cluster: lab_cluster_round() of those that train
+    bool interrupted;                    // by the user
+    bool overtime;                       // by experiment.time_limit
+};
+
+// Writes <directory>/{experiment.yaml,secret} and <directory>/node-NN/{identity,node.yaml,fault}.
+enum base_error lab_swarm_prepare(const struct lab_experiment *experiment, const char *directory,
+                                  struct lab_swarm *swarm, struct base_reason *why) BASE_CHECK;
+// The same for nodes that no process will run: experiment.yaml and, where there are `files`, a directory of
+// each, with nothing in it.
+enum base_error lab_swarm_pretend(const struct lab_experiment *experiment, const char *directory, bool files,
+                                  struct lab_swarm *swarm, struct base_reason *why) BASE_CHECK;
+void lab_swarm_free(struct lab_swarm *swarm); // no process may run any more
+
+double lab_unix_seconds(void);
+
+// Starts the node's process; again: with --resume, and what it appends is followed.
+enum base_error lab_node_start(struct lab_node *node, const char *program, char *const *environment,
+                               struct base_reason *why) BASE_CHECK;
+// It was no process, and has come to its end.
+void lab_node_pretend_end(struct lab_node *node);
+// It came to its end by itself, with status 0.
+bool lab_node_ended_well(const struct lab_node *node);
+// Neither that, nor ended by an event, nor still to be started by one.
+bool lab_node_failed(const struct lab_node *node);
+// Writes the ids of the nodes in `cut` into its fault file; it is told once it can listen.
+enum base_error lab_node_cut(const struct lab_swarm *swarm, struct lab_node *node, const struct lab_set *cut,
+                             struct base_reason *why) BASE_CHECK;
+
+#endif

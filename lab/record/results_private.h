@@ -1,0 +1,18 @@
+// What the files of the results share with each other and with the report. Only lab/results*.c and
+// lab/report/ include this.
+#ifndef LAB_RECORD_RESULTS_PRIVATE_H
+#define LAB_RECORD_RESULTS_PRIVATE_H
+
+#include "lab/record/results.h"
+
+#include <jansson.h>
+
+// A line of results.jsonl; the caller's. `run`: an entry of sweep.json. `summary` NULL: there is none.
+json_t *lab_results_row(const json_t *run, const json_t *summary);
+
+// `rows`: a list of objects as in results.jsonl. `keys`: a list of the names of swept settings.
+// malloc'ed; NULL: out of memory.
+char *lab_results_csv(const json_t *rows, const json_t *keys);
+void lab_results_print(const json_t *rows, FILE *out);
+
+#endif

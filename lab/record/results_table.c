@@ -1,0 +1,199 @@
+// Mean and spread over the seeds of each point, for people.
+#include "lab/record/progress.h"
+#include "lab/record/results_private.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CELL_BYTES  160u
+#define CELL_WIDTH  26
+#define POINT_WIDTH 44
+#define COLUMNS     6u
+
+struct spread { // over the complete runs of a point that know it
+    double sum, least, most;
+    size_t count;
+};
+struct point {
+    const json_t *settings; // of the rows
+    size_t runs, complete;
+    struct spread cells[COLUMNS];
+};
+
+static void add(struct spread *spread, const json_t *value)
+{
+    if (!json_is_number(value))
+        return;
+    double number = json_number_value(value);
+    spread->least = spread->count ? fmin(spread->least, number) : number;
+    spread->most = spread->count ? fmax(spread->most, number) : number;
+    spread->sum += number;
+    spread->count++;
+}
+
+static void add_row(struct point *point, const json_t *row)
+{
+    const char *status = json_string_value(json_object_get(row, "status"));
+    const json_t *target = json_array_get(json_object_get(row, "targets"), 0);
+    point->runs++;
+    if (!status || strcmp(status, "complete") != 0)
+        return;
+    point->complete++;
+    add(&point->cells[0], json_object_get(row, "accuracy"));
+    add(&point->cells[1], json_object_get(row, "worst"));
+    add(&point->cells[2], json_object_get(row, "consensus"));
+    add(&point->cells[3], json_object_get(row, "bytes"));
+    add(&point->cells[4], json_object_get(row, "seconds"));
+    add(&point->cells[5], json_object_get(target, "averaged_bytes"));
+}
+
+static void print_percent(double value, char text[LAB_NUMBER_BYTES])
+{
+    lab_print_percent(value, text);
+}
+
+static void print_real(double value, char text[LAB_NUMBER_BYTES])
+{
+    lab_print_real(value, text);
+}
+
+static void print_bytes(double value, char text[LAB_NUMBER_BYTES])
+{
+    lab_print_bytes((uint64_t)value, text);
+}
+
+static void print_seconds(double value, char text[LAB_NUMBER_BYTES])
+{
+    snprintf(text, LAB_NUMBER_BYTES, value < 100 ? "%.2f s" : "%.0f s", value);
+}
+
+// "93.2% (92.9..93.5%)"; "-": no run knows it. `of`: how many should.
+static void print_cell(const struct spread *spread, size_t of, void (*print)(double, char[LAB_NUMBER_BYTES]),
+                       char cell[CELL_BYTES])
+{
+    char mean[LAB_NUMBER_BYTES], least[LAB_NUMBER_BYTES], most[LAB_NUMBER_BYTES], some[48] = "";
+    if (!spread->count) {
+        snprintf(cell, CELL_BYTES, "-");
+        return;
+    }
+    print(spread->sum / (double)spread->count, mean);
+    print(spread->least, least);
+    print(spread->most, most);
+    if (spread->count < of)
+        snprintf(some, sizeof some, " %zu of %zu", spread->count, of);
+    if (strcmp(least, most) == 0)
+        snprintf(cell, CELL_BYTES, "%s%s", mean, some);
+    else
+        snprintf(cell, CELL_BYTES, "%s (%s..%s)%s", mean, least, most, some);
+}
+
+// "ring, 1/32"
+static void print_point(const json_t *settings, char *text, size_t capacity)
+{
+    const char *key;
+    json_t *value;
+    size_t used = 0;
+    snprintf(text, capacity, "all");
+    json_object_foreach((json_t *)settings, key, value)
+    {
+        if (used < capacity)
+            used += (size_t)snprintf(text + used, capacity - used, "%s%s", used ? ", " : "",
+                                     json_string_value(value));
+    }
+}
+
+// What no run knows is left out; how far models are apart is told where nothing else says how good they are.
+static void choose_columns(const struct point *points, size_t n_points, bool shown[COLUMNS])
+{
+    for (size_t c = 0; c < COLUMNS; c++) {
+        shown[c] = false;
+        for (size_t k = 0; k < n_points; k++)
+            shown[c] = shown[c] || points[k].cells[c].count;
+    }
+    shown[2] = shown[2] && !shown[0];
+}
+
+// A column; `gap`: what the one before left of its width. Returns what this one leaves.
+static int print_behind(int gap, const char *cell, FILE *out)
+{
+    int width = (int)strlen(cell);
+    fprintf(out, "  %*s%s", gap, "", cell);
+    return width < CELL_WIDTH ? CELL_WIDTH - width : 0;
+}
+
+static void print_row(const struct point *point, const bool shown[COLUMNS], FILE *out)
+{
+    static void (*const print[COLUMNS])(double, char[LAB_NUMBER_BYTES]) = {
+        print_percent, print_percent, print_real, print_bytes, print_seconds, print_bytes};
+    char name[POINT_WIDTH + 1], runs[LAB_NUMBER_BYTES], cell[CELL_BYTES];
+    int gap = 0;
+    print_point(point->settings, name, sizeof name);
+    snprintf(runs, sizeof runs, "%zu/%zu", point->complete, point->runs);
+    fprintf(out, "  %-*s %7s", POINT_WIDTH, name, runs);
+    for (size_t i = 0; i < COLUMNS; i++) {
+        print_cell(&point->cells[i], point->complete, print[i], cell);
+        if (shown[i])
+            gap = print_behind(gap, cell, out);
+    }
+    fputc('\n', out);
+}
+
+// "topology.kind, average.ratio"
+static void print_keys(const json_t *settings, char *text, size_t capacity)
+{
+    const char *key;
+    json_t *value;
+    size_t used = 0;
+    text[0] = 0;
+    json_object_foreach((json_t *)settings, key, value)
+    {
+        if (used < capacity)
+            used += (size_t)snprintf(text + used, capacity - used, "%s%s", used ? ", " : "", key);
+    }
+}
+
+static void print_heading(const json_t *rows, const bool shown[COLUMNS], FILE *out)
+{
+    const char *names[COLUMNS] = {"averaged model", "worst node", "consensus distance", "sent", "time", NULL};
+    char target[64] = "bytes to target", keys[POINT_WIDTH + 1];
+    int gap = 0;
+    const json_t *first = json_array_get(rows, 0);
+    const json_t *accuracy =
+        json_object_get(json_array_get(json_object_get(first, "targets"), 0), "accuracy");
+    if (json_is_number(accuracy))
+        snprintf(target, sizeof target, "bytes to %g%%", 100 * json_number_value(accuracy));
+    names[COLUMNS - 1] = target;
+    print_keys(json_object_get(first, "settings"), keys, sizeof keys);
+    fprintf(out, "\nmean (least..most) over the seeds\n  %-*s %7s", POINT_WIDTH, keys, "runs");
+    for (size_t i = 0; i < COLUMNS; i++)
+        if (shown[i])
+            gap = print_behind(gap, names[i], out);
+    fputc('\n', out);
+}
+
+void lab_results_print(const json_t *rows, FILE *out)
+{
+    size_t n_points = 0, i;
+    const json_t *row;
+    struct point *points = calloc(json_array_size(rows) + 1, sizeof *points);
+    if (!points)
+        return;
+    json_array_foreach(rows, i, row)
+    {
+        const json_t *settings = json_object_get(row, "settings");
+        size_t k = 0;
+        while (k < n_points && !json_equal(points[k].settings, settings))
+            k++;
+        n_points += k == n_points;
+        points[k].settings = settings;
+        add_row(&points[k], row);
+    }
+    bool shown[COLUMNS];
+    choose_columns(points, n_points, shown);
+    print_heading(rows, shown, out);
+    for (size_t k = 0; k < n_points; k++)
+        print_row(&points[k], shown, out);
+    free(points);
+}

@@ -1,0 +1,80 @@
+#include "lab/term/signals.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#define MILLISECOND_NS 1000000u
+
+static const int stops[LAB_STOP_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
+static pthread_t watcher;
+
+// In a thread that does not block it.
+static void pass_on(int number)
+{
+    pthread_kill(watcher, number);
+}
+
+// One that we were started to ignore (nohup, a script's background job) stays ignored.
+static void choose(struct lab_signals *signals, sigset_t *ours)
+{
+    sigemptyset(ours);
+    sigaddset(ours, SIGCHLD);
+    for (size_t i = 0; i < LAB_STOP_SIGNALS; i++)
+        if (sigaction(stops[i], NULL, &signals->acted[i]) == 0 && signals->acted[i].sa_handler != SIG_IGN)
+            sigaddset(ours, stops[i]);
+}
+
+// Only once they are blocked here: the handler is for other threads.
+static void handle(const sigset_t *ours)
+{
+    const struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
+    watcher = pthread_self();
+    for (size_t i = 0; i < LAB_STOP_SIGNALS; i++)
+        if (sigismember(ours, stops[i]))
+            (void)sigaction(stops[i], &action, NULL); // a good number and handler
+}
+
+static void act_as_before(const struct lab_signals *signals)
+{
+    for (size_t i = 0; i < LAB_STOP_SIGNALS; i++)
+        (void)sigaction(stops[i], &signals->acted[i], NULL);
+    sigprocmask(SIG_SETMASK, &signals->before, NULL);
+}
+
+enum base_error lab_signals_open(struct lab_signals *signals, struct base_reason *why)
+{
+    sigset_t ours;
+    choose(signals, &ours);
+    sigprocmask(SIG_BLOCK, &ours, &signals->before);
+    handle(&ours);
+    signals->file = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals->file >= 0)
+        return BASE_OK;
+    act_as_before(signals);
+    return base_fail(why, BASE_EIO, "cannot watch for signals: %s", strerror(errno));
+}
+
+unsigned lab_signals_wait(const struct lab_signals *signals, uint64_t timeout_ns)
+{
+    struct pollfd poller = {.fd = signals->file, .events = POLLIN};
+    struct signalfd_siginfo signal;
+    unsigned asked = 0;
+    if (poll(&poller, 1, (int)(timeout_ns / MILLISECOND_NS)) <= 0)
+        return 0;
+    while (read(signals->file, &signal, sizeof signal) == (ssize_t)sizeof signal)
+        asked += signal.ssi_signo != SIGCHLD;
+    return asked;
+}
+
+// What came since the last wait came too late to be meant: it must not end us while we clear up.
+void lab_signals_close(struct lab_signals *signals)
+{
+    (void)lab_signals_wait(signals, 0);
+    close(signals->file);
+    act_as_before(signals);
+    signals->file = -1;
+}

@@ -1,0 +1,25 @@
+// SIGINT, SIGTERM, SIGHUP and SIGCHLD as bytes of a descriptor instead of interruptions. Main thread, before
+// others start: they inherit that these are blocked. A thread that a library started before main passes them
+// on.
+#ifndef LAB_TERM_SIGNALS_H
+#define LAB_TERM_SIGNALS_H
+
+#include "base/error.h"
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LAB_STOP_SIGNALS 3
+
+struct lab_signals {
+    int file;
+    sigset_t before;
+    struct sigaction acted[LAB_STOP_SIGNALS]; // before
+};
+
+enum base_error lab_signals_open(struct lab_signals *signals, struct base_reason *why) BASE_CHECK;
+// Waits until a signal comes or the time is over. Returns how often we were asked to stop.
+unsigned lab_signals_wait(const struct lab_signals *signals, uint64_t timeout_ns);
+void lab_signals_close(struct lab_signals *signals); // signals act as before
+
+#endif

@@ -1,0 +1,121 @@
+// What events do to simulated nodes, for lab/record/event_player: lab/processes/acts.c is the same for
+// processes.
+#include "lab/virtual/simulate_private.h"
+
+#include <math.h>
+
+void simulate_node_start(struct simulation *s, size_t node)
+{
+    struct lab_node *started = &s->swarm->nodes[node];
+    if (started->starts) { // it appends to its files, and counts from 0
+        simulate_pupil_settle(&s->pupils[node]);
+        lab_tail_again(&started->tail);
+        lab_journal_again(&started->journal);
+    }
+    s->pupils[node].rounds = 0;
+    started->starts++;
+    started->gone = LAB_HERE;
+    started->stopped = false;
+    started->end_time = NAN;
+    sim_node_start(s->world.node[node]);
+}
+
+static double time_now(void *owner)
+{
+    const struct simulation *s = owner;
+    return simulate_unix(sim_world_now(&s->world));
+}
+
+static bool runs(void *owner, size_t node)
+{
+    const struct simulation *s = owner;
+    return s->world.node[node]->running;
+}
+
+static bool trains(void *owner, size_t node, uint64_t *round)
+{
+    const struct simulation *s = owner;
+    *round = s->pupils[node].round;
+    return runs(owner, node) && s->pupils[node].rounds;
+}
+
+static enum base_error start(void *owner, size_t node, struct base_reason *why)
+{
+    (void)why;
+    simulate_node_start(owner, node);
+    return BASE_OK;
+}
+
+static void kill_node(void *owner, size_t node)
+{
+    const struct simulation *s = owner;
+    sim_node_kill(s->world.node[node], false);
+}
+
+static void leave(void *owner, size_t node)
+{
+    const struct simulation *s = owner;
+    sim_node_leave(s->world.node[node]);
+}
+
+static void stop(void *owner, size_t node)
+{
+    const struct simulation *s = owner;
+    sim_node_pause(s->world.node[node]);
+}
+
+static void go_on(void *owner, size_t node)
+{
+    const struct simulation *s = owner;
+    sim_node_resume(s->world.node[node], false);
+}
+
+static void cut(void *owner, const struct lab_event *event, bool apart)
+{
+    struct simulation *s = owner;
+    for (size_t i = 0; i < s->swarm->count; i++)
+        for (size_t k = 0; k < s->swarm->count; k++)
+            if (lab_event_cuts(event, i, k)) {
+                struct sim_path *path = sim_net_path(&s->world.net, i, k);
+                path->cuts = (uint16_t)(apart ? path->cuts + 1 : path->cuts - 1);
+            }
+}
+
+void simulate_events_open(struct simulation *s)
+{
+    s->stage = (struct lab_stage){.swarm = s->swarm,
+                                  .display = s->options->display,
+                                  .acts = {.owner = s,
+                                           .time = time_now,
+                                           .runs = runs,
+                                           .trains = trains,
+                                           .start = start,
+                                           .kill = kill_node,
+                                           .leave = leave,
+                                           .stop = stop,
+                                           .go_on = go_on,
+                                           .cut = cut}};
+}
+
+void simulate_events_perform(struct simulation *s)
+{
+    if (!s->asked && s->stage.open)
+        lab_stage_perform(&s->stage, sim_world_now(&s->world));
+}
+
+static void perform(void *owner, struct sim_event *event)
+{
+    (void)event;
+    simulate_events_perform(owner);
+}
+
+// It is in the midst of one node's step: what is done to nodes follows at the same moment, behind it.
+void simulate_events_look(struct simulation *s, const struct pupil *pupil)
+{
+    uint64_t now_ns = sim_world_now(&s->world);
+    const struct sim_event event = {.time_ns = now_ns, .run = perform, .owner = s};
+    if (s->stage.open && pupil->round < lab_stage_next_round(&s->stage))
+        return;
+    if (lab_stage_look(&s->stage, now_ns))
+        sim_queue_push(&s->world.queue, &event);
+}

@@ -1,0 +1,283 @@
+// What node/learn/learner.c is in the daemon: local steps, outer momentum, evaluation.
+#include "lab/virtual/simulate_private.h"
+#include "node/learn/momentum.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct node_config *config_of(const struct pupil *pupil)
+{
+    return &pupil->simulation->bench->view;
+}
+
+static size_t vector_bytes(const struct pupil *pupil)
+{
+    return pupil->simulation->bench->parameters * sizeof(float);
+}
+
+static void fail(struct simulation *s, enum base_error error, const struct base_reason *why)
+{
+    if (s->error)
+        return;
+    s->error = error;
+    s->why = *why;
+}
+
+// -- in any thread of the pool
+
+static void work(void *argument)
+{
+    struct pupil *p = argument;
+    if (p->measuring && lab_score_model(p->simulation->bench, p->model, p->measuring, &p->score))
+        p->score = lab_score_unknown(); // no memory
+    p->measuring = NULL;
+    if (p->steps)
+        node_built_in_steps(&p->trainee, p->steps, p->pace);
+}
+
+// -- in the main thread
+
+static void submit(struct pupil *p, uint64_t steps, const float *measuring)
+{
+    p->steps = steps;
+    p->measuring = measuring;
+    p->under_way = true;
+    p->job = (struct lab_job){.run = work, .argument = p};
+    lab_pool_submit(p->simulation->pool, &p->job);
+}
+
+void simulate_pupil_settle(struct pupil *p)
+{
+    if (p->under_way)
+        lab_pool_wait(p->simulation->pool, &p->job);
+    p->under_way = false;
+    if (p->row_waits)
+        simulate_row_write(p);
+}
+
+static void begin(void *owner, size_t host, struct gossip_learner_vectors *vectors)
+{
+    struct simulation *s = owner;
+    struct pupil *p = &s->pupils[host];
+    struct base_reason why = {""};
+    simulate_pupil_settle(p);
+    free(p->last);
+    p->last = NULL;
+    if (p->used) {
+        enum base_error error = lab_student_restart(s->students, host, &why);
+        if (error)
+            fail(s, error, &why);
+    }
+    p->used = true;
+    p->trainee.trainer = lab_student_trainer(s->students, host);
+    p->round = p->step = 0;
+    p->scored = SIMULATE_NEVER;
+    node_built_in_begin(&p->trainee, vectors);
+    if (vectors->outer) {
+        memset(vectors->outer, 0, vector_bytes(p));
+        memcpy(vectors->round_start, vectors->model, vector_bytes(p));
+    }
+}
+
+// What is measured when there are no more steps, and goes into the average, outlives the process. False: no
+// memory.
+static bool put_aside(struct pupil *p)
+{
+    struct base_reason why = {""};
+    if (!p->last)
+        p->last = malloc(vector_bytes(p));
+    if (!p->last) {
+        fail(p->simulation, base_fail(&why, BASE_ENOMEM, "no memory for the last model of a node"), &why);
+        return false;
+    }
+    train_trainer_fetch(p->trainee.trainer);
+    memcpy(p->last, train_trainer_model(p->trainee.trainer), vector_bytes(p));
+    return true;
+}
+
+static void shards(void *owner, size_t host, const uint32_t *living, size_t count)
+{
+    struct simulation *s = owner;
+    struct pupil *p = &s->pupils[host];
+    memset(p->living, 0, sizeof p->living);
+    for (size_t i = 0; i < count; i++)
+        p->living[living[i]] = true;
+    p->living[host] = true;
+    p->shards_wait = true;
+}
+
+// Between two rounds. The daemon loads in a thread of its own and takes them a little later.
+static void take_shards(struct pupil *p)
+{
+    struct base_reason why = {""};
+    if (!p->shards_wait)
+        return;
+    p->shards_wait = false;
+    enum base_error error = lab_student_share(p->simulation->students, p->node, p->living, &why);
+    if (error)
+        fail(p->simulation, error, &why);
+}
+
+static uint64_t steps(void *owner, size_t host, uint64_t count, double pace)
+{
+    struct simulation *s = owner;
+    struct pupil *p = &s->pupils[host];
+    simulate_point_begin(s);
+    take_shards(p);
+    p->pace = pace;
+    p->steps_ns = lab_paces_round_ns(&s->paces, host, p->round + 1, count);
+    submit(p, count, p->row_waits ? train_trainer_model(p->trainee.trainer) : NULL);
+    return p->steps_ns;
+}
+
+static void boundary(void *owner, size_t host, struct gossip_learner_steps *did)
+{
+    struct simulation *s = owner;
+    struct pupil *p = &s->pupils[host];
+    simulate_pupil_settle(p);
+    s->steps += p->steps;
+    node_built_in_boundary(&p->trainee, did);
+    did->step_ns = p->steps_ns / p->steps; // virtual
+    p->step = did->step;
+}
+
+static void adopt(void *owner, size_t host, enum gossip_learner_change change, uint64_t step)
+{
+    struct simulation *s = owner;
+    struct pupil *p = &s->pupils[host];
+    if (p->row_waits && !p->under_way) // its next steps are not in sight
+        submit(p, 0, train_trainer_model(p->trainee.trainer));
+    simulate_pupil_settle(p);
+    node_built_in_adopt(&p->trainee, change, step);
+    p->step = step;
+}
+
+static void alone(void *owner, size_t host)
+{
+    struct simulation *s = owner;
+    simulate_tell_alone(&s->pupils[host]);
+}
+
+static bool is_over(const struct gossip_rounds *rounds)
+{
+    return rounds->step >= rounds->options.steps || rounds->orders.alone || rounds->orders.stop;
+}
+
+static void done(void *owner, size_t host, const struct gossip_rounds *rounds)
+{
+    struct simulation *s = owner;
+    struct pupil *p = &s->pupils[host];
+    uint64_t every = config_of(p)->train.eval_rounds;
+    p->round = rounds->round;
+    p->rounds++;
+    s->round_ns = sim_world_now(&s->world);
+    simulate_row_make(p, "training");
+    p->row_waits = every && p->round % every == 0;
+    if (!p->row_waits)
+        simulate_row_write(p);
+    else
+        p->scored = p->round;
+    if (p->row_waits && is_over(rounds) && put_aside(p)) // no steps follow, whose job would measure it
+        submit(p, 0, p->last);
+    simulate_events_look(s, p);
+    simulate_point_look(s);
+}
+
+static bool was_asked_to_go(const struct pupil *p)
+{
+    return p->simulation->asked || p->simulation->swarm->nodes[p->node].gone == LAB_HAS_LEFT;
+}
+
+static void finish(void *owner, size_t host, const struct gossip_rounds *rounds)
+{
+    struct simulation *s = owner;
+    struct pupil *p = &s->pupils[host];
+    simulate_pupil_settle(p);
+    if (!put_aside(p))
+        return;
+    p->round = p->scored = rounds->round;
+    simulate_row_make(p, was_asked_to_go(p) ? "stopped" : "finished");
+    p->row_waits = true;
+    submit(p, 0, p->last);
+}
+
+static void end(void *owner, size_t host)
+{
+    struct simulation *s = owner;
+    struct pupil *p = &s->pupils[host];
+    if (!p->last) // else its job touches nothing of the process
+        simulate_pupil_settle(p);
+}
+
+static size_t freeze_state(void *owner, size_t host, uint8_t **state)
+{
+    return node_built_in_freeze(&((struct simulation *)owner)->pupils[host].trainee, state);
+}
+
+static void thaw(void *owner, size_t host, const uint8_t *state, size_t bytes)
+{
+    node_built_in_thaw(&((struct simulation *)owner)->pupils[host].trainee, state, bytes);
+}
+
+static enum base_error make_pupil(struct simulation *s, size_t node, struct base_reason *why)
+{
+    struct pupil *p = &s->pupils[node];
+    *p = (struct pupil){
+        .simulation = s,
+        .node = node,
+        .trainee = {.config = &s->bench->view, .trainer = lab_student_trainer(s->students, node)},
+        .model = lab_student_model(s->students, node),
+        .scored = SIMULATE_NEVER,
+        .score = lab_score_unknown()};
+    p->trainee.loss = NAN;
+    if (s->bench->view.average.outer_momentum <= 0)
+        return BASE_OK;
+    p->trainee.outer = calloc(1, vector_bytes(p));
+    p->trainee.round_start = calloc(1, vector_bytes(p));
+    if (p->trainee.outer && p->trainee.round_start)
+        return BASE_OK;
+    return base_fail(why, BASE_ENOMEM, "no memory for the outer momentum of %zu nodes", s->swarm->count);
+}
+
+enum base_error simulate_pupils_create(struct simulation *s, struct base_reason *why)
+{
+    size_t count = s->swarm->count;
+    enum base_error error = lab_students_create(s->experiment, s->bench, &s->students, why);
+    if (error)
+        return error;
+    s->pupils = calloc(count, sizeof *s->pupils);
+    if (!s->pupils)
+        return base_fail(why, BASE_ENOMEM, "no memory for %zu nodes", count);
+    for (size_t i = 0; i < count && !error; i++)
+        error = make_pupil(s, i, why);
+    s->learner = (struct sim_learner){.learner = {.owner = s,
+                                                  .parameters = s->bench->parameters,
+                                                  .begin = begin,
+                                                  .steps = steps,
+                                                  .boundary = boundary,
+                                                  .adopt = adopt,
+                                                  .freeze = freeze_state,
+                                                  .thaw = thaw,
+                                                  .end = end},
+                                      .start = lab_students_start(s->students),
+                                      .done = done,
+                                      .finish = finish,
+                                      .alone = node_config_stops_alone(&s->bench->view) ? alone : NULL,
+                                      .shards = s->bench->view.data.takeover ? shards : NULL};
+    return error;
+}
+
+void simulate_pupils_destroy(struct simulation *s)
+{
+    for (size_t i = 0; s->pupils && i < s->swarm->count; i++) {
+        struct pupil *p = &s->pupils[i];
+        if (p->under_way)
+            lab_pool_wait(s->pool, &p->job);
+        free(p->trainee.outer);
+        free(p->trainee.round_start);
+        free(p->last);
+    }
+    free(s->pupils);
+    lab_students_destroy(s->students);
+}

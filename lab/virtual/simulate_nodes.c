@@ -1,0 +1,281 @@
+#include "lab/virtual/simulate_nodes.h"
+
+#include "lab/experiment/network.h"
+#include "lab/record/directory.h"
+#include "lab/virtual/simulate_private.h"
+#include "node/queue/clock.h"
+#include "node/setup.h"
+#include "topology/file.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#define SLICE_NS      (50 * SIM_MS) // between two looks at signals and nodes
+#define FILES_A_NODE  2u
+#define FILES_BESIDES 64u
+
+// Two files of every node are open all the time.
+static void allow_files(size_t nodes)
+{
+    struct rlimit limit;
+    rlim_t wanted = FILES_A_NODE * nodes + FILES_BESIDES;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit); // opening one says it, if that was not enough
+}
+
+// Of identities, chances of the network, and whatever processes draw.
+static uint64_t world_seed(const struct simulation *s)
+{
+    return s->bench->view.topology.seed ^ s->bench->view.train.seed << 32; // shifted by experiment.seed
+}
+
+static size_t starters(const struct simulation *s)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < s->swarm->count; i++)
+        count += !lab_set_has(&s->swarm->schedule->late, i);
+    return count;
+}
+
+static bool send(void *owner, bool stream, size_t from, size_t to, size_t bytes, uint64_t now_ns,
+                 uint64_t *arrival_ns)
+{
+    struct simulation *s = owner;
+    return lab_network_send(s->network, stream ? LAB_STREAM : LAB_DATAGRAM, from, to, bytes, now_ns,
+                            arrival_ns);
+}
+
+// Who stands together with whom, and where: the graph of a file, and groups by their names' numbers. Without
+// groups each node is its own, as in the daemon.
+static enum base_error make_graph(struct simulation *s, struct base_reason *why)
+{
+    uint64_t size = s->experiment->experiment.group_size ? s->experiment->experiment.group_size : 1;
+    s->group = malloc(s->swarm->count * sizeof *s->group);
+    if (!s->group)
+        return base_fail(why, BASE_ENOMEM, "no memory for the groups of the nodes");
+    for (size_t i = 0; i < s->swarm->count; i++)
+        s->group[i] = (uint32_t)(i / size);
+    return lab_experiment_graph(s->experiment, &s->graph, why);
+}
+
+static bool nobody_starts_again(const struct simulation *s)
+{
+    for (size_t i = 0; i < s->swarm->schedule->count; i++)
+        if (s->swarm->schedule->items[i].kind == LAB_START)
+            return false;
+    return true;
+}
+
+static enum base_error make_world(struct simulation *s, struct base_reason *why)
+{
+    const struct node_config *config = &s->bench->view;
+    struct sim_options options = {.seed = config->topology.seed ^ config->train.seed << 32 ^
+                                          s->experiment->experiment.seed,
+                                  .nodes = s->swarm->count,
+                                  .profile = (enum gossip_member_profile)config->cluster.profile,
+                                  .topology = {.kind = (enum topology_kind)config->topology.kind,
+                                               .seed = config->topology.seed,
+                                               .rings = (unsigned)config->topology.rings,
+                                               .base_k = (unsigned)config->topology.base_k,
+                                               .graph = s->graph},
+                                  .group = s->group,
+                                  .known = s->experiment->sim.membership == LAB_MEMBERSHIP_KNOWN,
+                                  .local = config->average.method == NODE_METHOD_LOCAL,
+                                  .peer_entries = 3, // as p2pml run tells each node
+                                  .start_members = starters(s),
+                                  .start_timeout_ns = config->node.start_timeout_ns,
+                                  .learner = &s->learner,
+                                  .watch = &s->watch,
+                                  .wire = &s->wire,
+                                  .checkpoint_ns = config->checkpoint.every_ns,
+                                  .diskless = nobody_starts_again(s),
+                                  .partition = (enum gossip_life_partition)config->cluster.partition,
+                                  .local_steps = config->average.local_steps,
+                                  .steps = config->train.steps,
+                                  .takeover_ns = config->data.takeover ? config->data.takeover_after_ns : 0,
+                                  .linger_ns = config->node.linger_ns,
+                                  .forget_ns = config->average.forget_after_ns};
+    enum base_error error = node_setup_exchange_options(config, &options.exchange, why);
+    if (error)
+        return error;
+    options.exchange.kernels = s->bench->kernels->host;
+    simulate_watch(s, &s->watch);
+    s->wire = (struct sim_wire){s, send};
+    sim_world_create(&s->world, &options);
+    for (size_t i = 0; i < s->swarm->count; i++)
+        gossip_id_hex(&s->world.identity[i].id, s->swarm->ids.hex[i]);
+    return BASE_OK;
+}
+
+static enum base_error create(struct simulation *s, struct base_reason *why)
+{
+    char *path = lab_path("%s/rounds.jsonl", s->options->directory);
+    enum base_error error = lab_paces_of(s->experiment, &s->paces, why);
+    if (!error)
+        error = lab_links_of(s->experiment, &s->links, why);
+    if (!error)
+        error = lab_network_create(&s->links, world_seed(s), &s->network, why);
+    if (!error)
+        error = simulate_pupils_create(s, why);
+    if (!error)
+        error = simulate_points_create(s, why);
+    if (!error)
+        error = simulate_files_open(s, why);
+    if (!error)
+        error = lab_recorder_open(path, &s->recorder, why);
+    if (!error)
+        error = make_graph(s, why);
+    if (!error)
+        error = make_world(s, why);
+    free(path);
+    return error;
+}
+
+static void destroy(struct simulation *s)
+{
+    for (size_t i = 0; s->pupils && i < s->swarm->count; i++)
+        simulate_pupil_settle(&s->pupils[i]);
+    if (s->world.node)
+        sim_world_destroy(&s->world);
+    simulate_files_close(s);
+    simulate_points_destroy(s);
+    simulate_pupils_destroy(s);
+    lab_network_destroy(s->network);
+    topology_graph_destroy(s->graph);
+    free(s->group);
+    lab_links_free(&s->links);
+    lab_paces_free(&s->paces);
+    free(s);
+}
+
+static bool any_runs(const struct simulation *s)
+{
+    for (size_t i = 0; i < s->swarm->count; i++)
+        if (s->world.node[i]->running)
+            return true;
+    return false;
+}
+
+static void show(struct simulation *s, uint64_t start_ns, bool now)
+{
+    char line[LAB_LINE_BYTES], accuracy[LAB_NUMBER_BYTES];
+    double seconds = (double)(node_clock_ns() - start_ns) / (double)NODE_SECOND_NS, rounds = 0;
+    uint64_t now_ns = sim_world_now(&s->world);
+    size_t running = 0;
+    for (size_t i = 0; i < s->swarm->count; i++) {
+        running += s->world.node[i]->running;
+        rounds += (double)s->pupils[i].round;
+    }
+    lab_print_accuracy(s->holds ? s->latest.accuracy : NAN, s->latest.regression, accuracy);
+    snprintf(line, sizeof line,
+             "virtual %8.2f s  nodes %zu  round %.0f  averaged %s (round %llu)  %.0f steps/s",
+             s->begin_ns ? (double)(now_ns - s->begin_ns) / (double)SIM_SECOND : 0.0, running,
+             rounds / (double)s->swarm->count, accuracy, (unsigned long long)s->latest.round,
+             seconds > 0 ? (double)s->steps / seconds : 0.0);
+    lab_display_line(s->options->display, line, now);
+}
+
+static void ask_to_stop(struct simulation *s, const char *reason)
+{
+    s->asked = true;
+    lab_stage_close(&s->stage, "the run was stopped before");
+    lab_display_say(s->options->display, "%s: the nodes leave\n", reason);
+    for (size_t i = 0; i < s->swarm->count; i++)
+        if (s->world.node[i]->running)
+            sim_node_leave(s->world.node[i]);
+}
+
+// False: it ends here.
+static bool decide(struct simulation *s, unsigned *stops)
+{
+    uint64_t limit_ns = s->experiment->experiment.time_limit_ns, now_ns = sim_world_now(&s->world);
+    *stops += lab_signals_wait(s->options->signals, 0);
+    if (s->error || *stops > 1)
+        return false;
+    if (*stops && !s->asked) {
+        s->swarm->interrupted = true;
+        ask_to_stop(s, "interrupted");
+    } else if (limit_ns && now_ns >= limit_ns && !s->asked) {
+        s->swarm->overtime = true;
+        ask_to_stop(s, "experiment.time_limit is over");
+    }
+    return true;
+}
+
+static void follow(struct simulation *s)
+{
+    uint64_t start_ns = node_clock_ns();
+    unsigned stops = 0;
+    simulate_events_open(s);
+    for (size_t i = 0; i < s->swarm->count; i++)
+        if (!lab_set_has(&s->swarm->schedule->late, i))
+            simulate_node_start(s, i);
+    while (any_runs(s) || (!s->asked && lab_stage_goes_on(&s->stage))) {
+        uint64_t now_ns = sim_world_now(&s->world), until_ns = now_ns + SLICE_NS;
+        uint64_t next_ns = lab_stage_next(&s->stage, now_ns);
+        if (!sim_world_run(&s->world, next_ns < until_ns ? next_ns : until_ns))
+            break;
+        simulate_events_perform(s);
+        show(s, start_ns, false);
+        if (!decide(s, &stops))
+            break;
+    }
+    lab_stage_close(&s->stage, "the run was over before");
+    show(s, start_ns, true);
+    lab_display_keep(s->options->display);
+    s->swarm->seconds = (double)(node_clock_ns() - start_ns) / (double)NODE_SECOND_NS;
+}
+
+static void read_files(struct simulation *s)
+{
+    for (size_t i = 0; i < s->swarm->count; i++) {
+        lab_tail_read(&s->swarm->nodes[i].tail);
+        lab_journal_read(&s->swarm->nodes[i].journal);
+    }
+}
+
+static enum base_error conclude(struct simulation *s, struct lab_simulated *simulated,
+                                struct base_reason *why)
+{
+    if (s->world.broken)
+        return base_fail(why, BASE_ESTATE, "the simulation broke at node %zu: %s", s->world.broken_host,
+                         s->world.broken);
+    for (size_t i = 0; i < s->swarm->count; i++)
+        if (s->swarm->nodes[i].starts && !s->world.node[i]->running)
+            lab_node_pretend_end(&s->swarm->nodes[i]);
+    simulate_point_end(s, &simulated->average);
+    read_files(s);
+    simulated->steps = s->steps;
+    simulated->virtual_seconds =
+        s->round_ns > s->begin_ns ? (double)(s->round_ns - s->begin_ns) / (double)SIM_SECOND : 0;
+    if (s->error)
+        *why = s->why;
+    return s->error;
+}
+
+enum base_error lab_simulate_nodes(const struct lab_simulate_options *options, struct lab_swarm *swarm,
+                                   struct lab_simulated *simulated, struct base_reason *why)
+{
+    struct base_reason ignored;
+    struct simulation *s = calloc(1, sizeof *s);
+    *simulated = (struct lab_simulated){.average = {.score = lab_score_unknown(), .consensus = NAN}};
+    if (!s)
+        return base_fail(why, BASE_ENOMEM, "no memory for a simulation");
+    s->options = options;
+    s->experiment = options->experiment;
+    s->bench = options->bench;
+    s->swarm = swarm;
+    s->pool = options->pool;
+    allow_files(swarm->count);
+    enum base_error error = create(s, why);
+    if (!error) {
+        follow(s);
+        error = conclude(s, simulated, why);
+    }
+    enum base_error closed = lab_recorder_close(&s->recorder, error ? &ignored : why);
+    destroy(s);
+    return error ? error : closed;
+}

@@ -1,0 +1,245 @@
+// rounds.jsonl: now and then the models of all nodes that are there, as their neighbours see them, are
+// averaged and measured.
+#include "lab/virtual/simulate_private.h"
+#include "node/setup.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum base_error simulate_points_create(struct simulation *s, struct base_reason *why)
+{
+    size_t count = lab_pool_threads(s->pool);
+    enum base_error error = BASE_OK;
+    s->evaluators = calloc(count, sizeof *s->evaluators);
+    if (!s->evaluators)
+        return base_fail(why, BASE_ENOMEM, "no memory to measure models");
+    for (size_t i = 0; i < count && !error; i++) {
+        s->evaluators[i].simulation = s;
+        error = node_setup_model(&s->bench->view, &s->bench->train, s->bench->kernels,
+                                 &s->evaluators[i].model, why);
+    }
+    return error;
+}
+
+void simulate_points_destroy(struct simulation *s)
+{
+    for (size_t i = 0; s->evaluators && i < lab_pool_threads(s->pool); i++)
+        if (s->evaluators[i].model)
+            train_model_destroy(s->evaluators[i].model);
+    free(s->evaluators);
+}
+
+static void evaluate(void *argument)
+{
+    const struct evaluator *e = argument;
+    for (size_t i = e->first; i < e->count; i += e->stride)
+        if (lab_score_model(e->simulation->bench, e->model, e->models[i], &e->scores[i]))
+            e->scores[i] = lab_score_unknown(); // no memory
+}
+
+static void evaluate_all(struct simulation *s, const float *const *models, struct lab_score *scores,
+                         size_t count)
+{
+    size_t threads = lab_pool_threads(s->pool), used = threads < count ? threads : count;
+    for (size_t i = 0; i < used; i++) {
+        struct evaluator *e = &s->evaluators[i];
+        e->models = models;
+        e->scores = scores;
+        e->first = i;
+        e->stride = used;
+        e->count = count;
+    }
+    lab_pool_each(s->pool, evaluate, s->evaluators, sizeof *s->evaluators, used);
+}
+
+struct gathering { // of the nodes that are there
+    size_t count, unknown;
+    const float *models[LAB_NODES_MOST];
+    size_t node[LAB_NODES_MOST];
+    const float *ask[LAB_NODES_MOST + 1]; // to be measured now: [0] the mean, then those of asked
+    struct lab_score score[LAB_NODES_MOST + 1];
+    size_t asked[LAB_NODES_MOST];
+};
+
+// A node whose model was measured after this very round is not measured again.
+static void ask(struct simulation *s, struct gathering *g, size_t node, const float *model)
+{
+    struct pupil *p = &s->pupils[node];
+    bool its_job_does = p->under_way || !p->row_waits;
+    g->node[g->count] = node;
+    g->models[g->count++] = model;
+    if (p->scored == p->round && its_job_does) {
+        simulate_pupil_settle(p);
+        return;
+    }
+    g->asked[g->unknown++] = node;
+    g->ask[g->unknown] = model;
+}
+
+static void take_scores(struct simulation *s, struct gathering *g)
+{
+    for (size_t i = 0; i < g->unknown; i++) {
+        struct pupil *p = &s->pupils[g->asked[i]];
+        if (p->row_waits && !p->under_way) { // as its job would have found it
+            p->score = g->score[i + 1];
+            simulate_row_write(p);
+        }
+    }
+}
+
+static const struct lab_score *score_of(const struct simulation *s, const struct gathering *g, size_t i)
+{
+    for (size_t k = 0; k < g->unknown; k++)
+        if (g->asked[k] == g->node[i])
+            return &g->score[k + 1];
+    return &s->pupils[g->node[i]].score;
+}
+
+static void sum_up(const struct simulation *s, const struct gathering *g, struct lab_point *point)
+{
+    double rounds = 0, steps = 0, accuracy = 0, loss = 0;
+    point->worst = INFINITY;
+    point->best = -INFINITY;
+    for (size_t i = 0; i < g->count; i++) {
+        const struct pupil *p = &s->pupils[g->node[i]];
+        double found = score_of(s, g, i)->accuracy;
+        rounds += (double)p->round;
+        steps += (double)p->step;
+        accuracy += found;
+        loss += p->trainee.loss;
+        point->worst = found < point->worst ? found : point->worst;
+        point->best = found > point->best ? found : point->best;
+    }
+    double count = (double)g->count;
+    point->nodes = g->count;
+    point->round = (uint64_t)(rounds / count);
+    point->step = (uint64_t)(steps / count);
+    point->mean = accuracy / count;
+    point->train_loss = loss / count;
+}
+
+static void write_latest(struct simulation *s)
+{
+    struct base_reason why = {""};
+    enum base_error error = s->holds ? lab_recorder_add(&s->recorder, &s->latest, &why) : BASE_OK;
+    s->holds = false;
+    if (error && !s->error) {
+        s->error = error;
+        s->why = why;
+    }
+}
+
+static void record(struct simulation *s, const struct lab_point *point)
+{
+    if (s->latest.round < point->round || point->round == 0)
+        write_latest(s);
+    s->latest = *point;
+    s->holds = true;
+}
+
+static double seconds_since_begin(const struct simulation *s, uint64_t now_ns)
+{
+    return (double)(now_ns - s->begin_ns) / (double)SIM_SECOND;
+}
+
+// Everything of a point but its time. `g` holds at least one node. Returns the mean, malloc'ed; NULL: no
+// memory, and nothing was measured.
+static float *measure(struct simulation *s, struct gathering *g, struct lab_point *point)
+{
+    float *mean = malloc(s->bench->parameters * sizeof *mean);
+    *point = (struct lab_point){.accuracy = NAN, .loss = NAN, .consensus = NAN};
+    if (!mean)
+        return NULL;
+    lab_models_mean(g->models, g->count, s->bench->parameters, mean);
+    point->consensus = lab_models_consensus(g->models, g->count, s->bench->parameters, mean);
+    g->ask[0] = mean;
+    evaluate_all(s, g->ask, g->score, g->unknown + 1);
+    take_scores(s, g);
+    point->accuracy = g->score[0].accuracy;
+    point->loss = g->score[0].loss;
+    point->rmse = g->score[0].rmse;
+    point->regression = g->score[0].regression;
+    sum_up(s, g, point);
+    point->bytes = simulate_bytes_sent(s);
+    return mean;
+}
+
+static bool is_there(const struct sim_node *node)
+{
+    return node->running && node->exchange;
+}
+
+static double mean_round(const struct simulation *s)
+{
+    double rounds = 0, count = 0;
+    for (size_t i = 0; i < s->swarm->count; i++)
+        if (is_there(s->world.node[i])) {
+            rounds += (double)s->pupils[i].round;
+            count++;
+        }
+    return count > 0 ? rounds / count : 0;
+}
+
+static struct gathering *gather(struct simulation *s)
+{
+    struct gathering *g = sim_must(calloc(1, sizeof *g));
+    for (size_t i = 0; i < s->swarm->count; i++)
+        if (is_there(s->world.node[i]))
+            ask(s, g, i, gossip_exchange_model(s->world.node[i]->exchange));
+    return g;
+}
+
+void simulate_point_begin(struct simulation *s)
+{
+    const float *start = lab_students_start(s->students);
+    struct lab_point point = {.bytes = simulate_bytes_sent(s), .train_loss = NAN};
+    struct lab_score score;
+    if (s->begin_ns)
+        return;
+    s->begin_ns = sim_world_now(&s->world);
+    s->next_round = s->bench->view.train.eval_rounds ? s->bench->view.train.eval_rounds : SIMULATE_NEVER;
+    evaluate_all(s, &start, &score, 1);
+    for (size_t i = 0; i < s->swarm->count; i++)
+        point.nodes += s->world.node[i]->running;
+    point.accuracy = point.worst = point.mean = point.best = score.accuracy;
+    point.loss = score.loss;
+    record(s, &point);
+}
+
+void simulate_point_look(struct simulation *s)
+{
+    struct lab_point point;
+    uint64_t every = s->bench->view.train.eval_rounds;
+    double mean = mean_round(s);
+    if (s->next_round == SIMULATE_NEVER || mean < (double)s->next_round)
+        return;
+    struct gathering *g = gather(s);
+    free(measure(s, g, &point));
+    free(g);
+    point.time = seconds_since_begin(s, sim_world_now(&s->world));
+    record(s, &point);
+    s->next_round = ((uint64_t)mean / every + 1) * every;
+}
+
+void simulate_point_end(struct simulation *s, struct lab_average *average)
+{
+    struct lab_point point;
+    struct gathering *g = sim_must(calloc(1, sizeof *g));
+    *average = (struct lab_average){.score = lab_score_unknown(), .consensus = NAN};
+    for (size_t i = 0; i < s->swarm->count; i++) {
+        simulate_pupil_settle(&s->pupils[i]);
+        if (lab_node_ended_well(&s->swarm->nodes[i]) && s->pupils[i].last)
+            ask(s, g, i, s->pupils[i].last);
+    }
+    if (g->count) {
+        float *mean = measure(s, g, &point);
+        point.time = seconds_since_begin(s, s->round_ns);
+        record(s, &point);
+        *average = (struct lab_average){.score = {point.accuracy, point.loss, point.rmse, point.regression},
+                                        .consensus = g->count > 1 ? point.consensus : NAN,
+                                        .nodes = g->count,
+                                        .model = mean};
+    }
+    write_latest(s);
+    free(g);
+}

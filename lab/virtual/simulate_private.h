@@ -1,0 +1,113 @@
+// An experiment in the nodes engine: what its parts share. simulate_nodes.c makes it and runs it to its end;
+// simulate_learner.c: the learners of lab/sim over lab/students and lab/pool; simulate_record.c: what nodes
+// leave in their directories; simulate_point.c: rounds.jsonl; simulate_events.c: the key `events`. All but
+// the jobs of the pool are of the main thread.
+#ifndef LAB_VIRTUAL_SIMULATE_PRIVATE_H
+#define LAB_VIRTUAL_SIMULATE_PRIVATE_H
+
+#include "lab/experiment/network.h"
+#include "lab/experiment/step_times.h"
+#include "lab/record/event_player.h"
+#include "lab/sim/sim_node.h"
+#include "lab/virtual/simulate_nodes.h"
+#include "node/learn/built_in.h"
+#include "node/store/events.h"
+#include "node/store/metrics.h"
+
+#define SIMULATE_NEVER UINT64_MAX
+
+// A job takes the local steps of one round and before them, where that is due, measures the model as the last
+// round left it. So an evaluation never holds up virtual time.
+struct pupil {
+    struct simulation *simulation;
+    size_t node;
+    struct node_built_in trainee; // the trainer is the students', V and x0 of outer momentum are its own
+    struct train_model *model;
+    float *last;            // [parameters] its model when it had finished; NULL: it has not
+    const float *measuring; // [parameters] to be measured by the job; NULL: nothing
+    struct lab_job job;
+    bool under_way, used;        // a job is; the trainer is not fresh any more
+    bool living[LAB_NODES_MOST]; // shards that have a node,
+    bool shards_wait;            // which its next steps are to heed
+    uint64_t steps, round, step; // to take in the job; done so far
+    uint64_t rounds;             // done by this process
+    uint64_t steps_ns;           // virtual time of those steps
+    double pace;                 // of the node, in the job
+    struct lab_score score;      // of the latest measurement
+    uint64_t scored;             // after that round; SIMULATE_NEVER: never
+    struct node_metrics *metrics;
+    struct node_events *events;
+    struct node_metrics_row row;
+    bool row_waits;                        // for its measurement
+    uint64_t sent_before, received_before; // bytes, by processes before this one
+};
+
+struct evaluator { // measures every `stride`th of the items, with a model of its own
+    const struct simulation *simulation;
+    struct train_model *model;
+    const float *const *models;
+    struct lab_score *scores;
+    size_t first, stride, count;
+};
+
+struct simulation {
+    const struct lab_simulate_options *options;
+    const struct lab_experiment *experiment;
+    const struct lab_workbench *bench;
+    struct lab_swarm *swarm;
+    struct lab_students *students;
+    struct lab_pool *pool;
+    struct lab_paces paces;
+    struct lab_links links;
+    struct lab_network *network;
+    struct topology_graph *graph; // of topology.file, or NULL
+    uint32_t *group;              // [nodes]
+    struct sim_world world;
+    struct sim_learner learner;
+    struct sim_watch watch;
+    struct sim_wire wire;
+    struct pupil *pupils; // [nodes]
+    struct evaluator *evaluators;
+    struct lab_recorder recorder;
+    struct lab_point latest;     // not written yet: the last one may be of the same round
+    bool holds;                  // there is one
+    uint64_t next_round;         // of the mean node at the next point
+    uint64_t begin_ns, round_ns; // virtual: first local step; latest round. 0: not yet
+    struct lab_stage stage;
+    uint64_t steps;        // by all nodes
+    bool asked;            // to stop
+    enum base_error error; // the first of a callback
+    struct base_reason why;
+};
+
+// -- simulate_learner.c
+enum base_error simulate_pupils_create(struct simulation *simulation, struct base_reason *why) BASE_CHECK;
+void simulate_pupils_destroy(struct simulation *simulation);
+void simulate_pupil_settle(struct pupil *pupil); // its job is done, its row written
+
+// -- simulate_record.c
+double simulate_unix(uint64_t virtual_ns); // seconds
+uint64_t simulate_unix_us(uint64_t virtual_ns);
+enum base_error simulate_files_open(struct simulation *simulation, struct base_reason *why) BASE_CHECK;
+void simulate_files_close(struct simulation *simulation);
+void simulate_watch(struct simulation *simulation, struct sim_watch *watch);
+void simulate_row_make(struct pupil *pupil, const char *state); // of the round that is done
+void simulate_row_write(struct pupil *pupil);
+void simulate_tell_alone(const struct pupil *pupil); // an event: its training ends before train.steps
+uint64_t simulate_bytes_sent(const struct simulation *simulation);
+
+// -- simulate_point.c
+enum base_error simulate_points_create(struct simulation *simulation, struct base_reason *why) BASE_CHECK;
+void simulate_points_destroy(struct simulation *simulation);
+void simulate_point_begin(struct simulation *simulation); // the first local step begins
+void simulate_point_look(struct simulation *simulation);  // a round was done: a point, where one is due
+// The last one, over the models that nodes had when they finished; *average is what they are together.
+void simulate_point_end(struct simulation *simulation, struct lab_average *average);
+
+// -- simulate_events.c
+void simulate_node_start(struct simulation *simulation, size_t node);
+void simulate_events_open(struct simulation *simulation);
+void simulate_events_look(struct simulation *simulation, const struct pupil *pupil); // it has done a round
+void simulate_events_perform(struct simulation *simulation);                         // what is due now
+
+#endif

@@ -1,0 +1,157 @@
+// What simulated nodes leave in their directories: metrics.jsonl and events.jsonl, in the formats of
+// p2pml-node. Virtual time stands there as unix time since a fixed day.
+#include "lab/record/directory.h"
+#include "lab/virtual/simulate_private.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define EPOCH_S 1000000000u // unix seconds at virtual time 0
+
+double simulate_unix(uint64_t virtual_ns)
+{
+    return (double)EPOCH_S + (double)virtual_ns / (double)SIM_SECOND;
+}
+
+uint64_t simulate_unix_us(uint64_t virtual_ns)
+{
+    return EPOCH_S * UINT64_C(1000000) + virtual_ns / 1000;
+}
+
+enum base_error simulate_files_open(struct simulation *s, struct base_reason *why)
+{
+    enum base_error error = BASE_OK;
+    for (size_t i = 0; i < s->swarm->count && !error; i++) {
+        const struct lab_node *node = &s->swarm->nodes[i];
+        error = node_events_open(node->events, &s->pupils[i].events, why);
+        if (!error)
+            error = node_metrics_open(node->tail.file.path, node->name, &s->pupils[i].metrics, why);
+    }
+    return error;
+}
+
+void simulate_files_close(struct simulation *s)
+{
+    for (size_t i = 0; s->pupils && i < s->swarm->count; i++) {
+        node_metrics_close(s->pupils[i].metrics);
+        node_events_close(s->pupils[i].events);
+        s->pupils[i].metrics = NULL;
+        s->pupils[i].events = NULL;
+    }
+}
+
+void simulate_row_make(struct pupil *p, const char *state)
+{
+    const struct simulation *s = p->simulation;
+    const struct sim_node *node = s->world.node[p->node];
+    struct gossip_exchange_totals totals = {.consensus = NAN};
+    if (node->exchange)
+        gossip_exchange_totals(node->exchange, &totals);
+    p->row = (struct node_metrics_row){.time = simulate_unix(sim_world_now(&s->world)),
+                                       .round = p->round,
+                                       .step = p->step,
+                                       .bytes_sent = node->bytes_sent - p->sent_before,
+                                       .bytes_received = node->bytes_received - p->received_before,
+                                       .exchanges = totals.exchanges,
+                                       .delta_bytes = totals.delta_bytes_out,
+                                       .dense_bytes = totals.dense_bytes_out,
+                                       .loss = p->trainee.loss,
+                                       .accuracy = NAN,
+                                       .test_loss = NAN,
+                                       .regression = s->bench->test.outputs > 0,
+                                       .rmse = NAN,
+                                       .consensus = totals.consensus,
+                                       .rate = p->trainee.rate,
+                                       .state = state};
+}
+
+void simulate_row_write(struct pupil *p)
+{
+    if (p->row_waits) {
+        p->row.accuracy = p->score.accuracy;
+        p->row.rmse = p->score.rmse;
+        p->row.test_loss = p->score.loss;
+    }
+    p->row_waits = false;
+    if (node_metrics_write(p->metrics, &p->row) != BASE_OK)
+        return; // it has said so in the log, once
+}
+
+// -- what a process sees of others
+
+static void write_event(struct sim_node *node, struct node_event *event)
+{
+    struct simulation *s = node->world->options.watch->owner;
+    event->time_us = simulate_unix_us(sim_world_now(node->world));
+    node_events_write(s->pupils[node->self].events, event);
+}
+
+static enum node_event_flag flag(bool value)
+{
+    return value ? NODE_EVENT_TRUE : NODE_EVENT_FALSE;
+}
+
+static void changed(void *owner, struct sim_node *node, size_t peer,
+                    const struct gossip_membership_action *action)
+{
+    const struct simulation *s = owner;
+    struct node_event event = {.id = &action->peer, .name = s->swarm->nodes[peer].name};
+    switch (action->state) {
+    case GOSSIP_MEMBER_ALIVE:
+        event.event = action->known ? "alive" : "join";
+        event.before = action->known ? gossip_member_state_name(action->before) : NULL;
+        break;
+    case GOSSIP_MEMBER_SUSPECT:
+        event.event = "suspect";
+        event.evidence = flag(action->evidence);
+        break;
+    case GOSSIP_MEMBER_DEAD:
+        event.event = "dead";
+        event.evidence = flag(action->evidence);
+        break;
+    case GOSSIP_MEMBER_LEFT:
+        event.event = "left";
+        break;
+    }
+    write_event(node, &event);
+}
+
+static void plan(void *owner, struct sim_node *node)
+{
+    const struct simulation *s = owner;
+    const char *names[LAB_NODES_MOST];
+    const struct gossip_graph *graph = sim_graph(node);
+    struct node_event event = {
+        .event = "view", .lists = true, .members = gossip_graph_members(graph), .neighbours = names};
+    for (; event.n_neighbours < gossip_graph_neighbours(graph); event.n_neighbours++)
+        names[event.n_neighbours] = s->swarm->nodes[sim_graph_neighbour(node, event.n_neighbours)].name;
+    write_event(node, &event);
+}
+
+void simulate_tell_alone(const struct pupil *p)
+{
+    struct node_event event = {.event = "alone"};
+    write_event(p->simulation->world.node[p->node], &event);
+}
+
+static void ended(void *owner, struct sim_node *node)
+{
+    struct simulation *s = owner;
+    struct lab_node *ended = &s->swarm->nodes[node->self];
+    ended->end_time = simulate_unix(sim_world_now(node->world));
+    s->pupils[node->self].sent_before = node->bytes_sent;
+    s->pupils[node->self].received_before = node->bytes_received;
+}
+
+void simulate_watch(struct simulation *s, struct sim_watch *watch)
+{
+    *watch = (struct sim_watch){.owner = s, .changed = changed, .plan = plan, .ended = ended};
+}
+
+uint64_t simulate_bytes_sent(const struct simulation *s)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < s->swarm->count; i++)
+        bytes += s->world.node[i]->bytes_sent;
+    return bytes;
+}

@@ -1,0 +1,35 @@
+// The worker's own state. Private to worker.c (mail, rounds, messages) and worker_edges.c (which edges there
+// are).
+#ifndef NODE_AVERAGE_PRIVATE_H
+#define NODE_AVERAGE_PRIVATE_H
+
+#include "gossip/graph/graph.h"
+#include "node/average/snapshot.h"
+#include "node/average/worker.h"
+#include <pthread.h>
+
+struct node_worker {
+    struct node_worker_options options;
+    pthread_t thread;
+    struct gossip_edges *edges;
+    struct node_snapshot *snapshot;
+    struct node_round *round; // being settled, or NULL
+    bool asks;                // its schedule names a partner:
+    struct gossip_id partner;
+    bool edges_dirty;
+    uint64_t edges_posted_ns;
+};
+
+// One event of the exchange and what follows from it; now_ns is filled in.
+void node_worker_step(struct node_worker *worker, struct gossip_exchange_event *event);
+
+// After a link, the view or `fetching` has changed: tells the exchange which edges came up or went down.
+void node_worker_follow_edges(struct node_worker *worker);
+void node_worker_link(struct node_worker *worker, const struct gossip_id *peer);
+void node_worker_fetching(struct node_worker *worker, bool fetching);
+// `dead`: what the peer knew is gone with it. A stranger trains on and is only met no more.
+void node_worker_forget(struct node_worker *worker, const struct gossip_id *peer, bool dead);
+// At a boundary, before a meeting.
+void node_worker_forget_edges(struct node_worker *worker);
+
+#endif

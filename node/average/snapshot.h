@@ -1,0 +1,48 @@
+// Snapshots at one node: the worker's donor for members that come late, and its joiner while this node comes
+// late itself. Never both: a node that fetches has nothing to give. Worker's thread.
+#ifndef NODE_AVERAGE_SNAPSHOT_H
+#define NODE_AVERAGE_SNAPSHOT_H
+
+#include "gossip/exchange/exchange.h"
+#include "gossip/snapshot/snapshot.h"
+#include "node/queue/mail.h"
+
+struct node_snapshot;
+
+struct node_snapshot_options {
+    struct gossip_id self;
+    const struct gossip_exchange *exchange; // borrowed
+    void (*send)(void *owner, const struct gossip_id *peer, const struct gossip_message *message);
+    void (*close)(void *owner, const struct gossip_id *peer, const char *why);
+    void (*starved)(void *owner, uint64_t silent_ns); // donors are there and give nothing; again and again
+    void *owner;
+};
+
+enum base_error node_snapshot_create(const struct node_snapshot_options *options,
+                                     struct node_snapshot **snapshot) BASE_CHECK;
+void node_snapshot_destroy(struct node_snapshot *snapshot); // NULL is fine
+
+// Giving. At the end of a rendezvous, while its vectors stand still: those who wait for a copy get one. After
+// one that does not meet, what donors need is kept until the next.
+void node_snapshot_round(struct node_snapshot *snapshot, const struct node_round *round, uint64_t now_ns);
+void node_snapshot_asked(struct node_snapshot *snapshot, const struct gossip_id *peer,
+                         const struct gossip_snapshot_ask *ask, uint64_t now_ns);
+
+// Fetching, into the vectors of `round`, which stays borrowed until done or ended. Then its round and step
+// are those of the snapshot, and `fetched` is set.
+enum base_error node_snapshot_fetch(struct node_snapshot *snapshot, struct node_round *round) BASE_CHECK;
+bool node_snapshot_fetching(const struct node_snapshot *snapshot);
+void node_snapshot_told(struct node_snapshot *snapshot, const struct gossip_id *peer,
+                        const struct gossip_snapshot_tell *tell, uint64_t now_ns);
+// All who can give now; who is missing gives no more. Who tells a round or step beyond the limits (0: none)
+// is closed and not asked again.
+void node_snapshot_donors(struct node_snapshot *snapshot, const struct gossip_id *donors, size_t n,
+                          uint64_t round_limit, uint64_t step_limit, uint64_t now_ns);
+void node_snapshot_gone(struct node_snapshot *snapshot, const struct gossip_id *peer, uint64_t now_ns);
+bool node_snapshot_complete(struct node_snapshot *snapshot); // once: then nothing is fetched any more
+void node_snapshot_end(struct node_snapshot *snapshot);      // without one
+
+void node_snapshot_tick(struct node_snapshot *snapshot, uint64_t now_ns); // after every event and deadline
+uint64_t node_snapshot_deadline(const struct node_snapshot *snapshot);
+
+#endif

@@ -1,0 +1,376 @@
+#include "node/average/worker.h"
+#include "base/log.h"
+#include "node/average/private.h"
+#include "node/queue/clock.h"
+#include "node/queue/mail.h"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EDGES_EVERY_NS (200 * NODE_MILLISECOND_NS)
+#define POST_WAIT_NS                                                                                         \
+    NODE_SECOND_NS // a full mailbox of the loop, before a message is given up (it may be lost anyway)
+
+// The loop drains its box as long as it runs; at its end, what is left is nobody's loss.
+static void post_loop(struct node_worker *worker, struct node_mail *mail)
+{
+    uint64_t deadline_ns = node_clock_ns() + POST_WAIT_NS;
+    const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
+    while (node_mailbox_post(worker->options.loop, mail) != BASE_OK) {
+        if (node_clock_ns() > deadline_ns) {
+            node_mail_free(mail);
+            return;
+        }
+        nanosleep(&moment, NULL);
+    }
+}
+
+static void send_message(void *owner, const struct gossip_id *peer, const struct gossip_message *message)
+{
+    struct node_worker *worker = owner;
+    struct gossip_payload payloads[GOSSIP_MESSAGE_PAYLOADS];
+    uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
+    size_t at = 0;
+    BASE_ASSERT(gossip_message_encode_header(message, header, sizeof header, &at) == BASE_OK);
+    size_t n = gossip_message_payloads(message, payloads), bytes = at;
+    for (size_t i = 0; i < n; i++)
+        bytes += payloads[i].count;
+    struct node_mail *mail = node_mail_new(NODE_MAIL_SEND);
+    mail->peer = *peer;
+    mail->bytes = malloc(bytes);
+    if (!mail->bytes) { // as if lost on the way: the protocol recovers
+        base_log(BASE_LOG_ERROR, "out_of_memory", "a message of %zu bytes was not sent", bytes);
+        node_mail_free(mail);
+        return;
+    }
+    memcpy(mail->bytes, header, at);
+    for (size_t i = 0; i < n; at += payloads[i++].count)
+        memcpy(mail->bytes + at, payloads[i].bytes, payloads[i].count);
+    mail->n_bytes = bytes;
+    post_loop(worker, mail);
+}
+
+static void write_checkpoint(struct node_worker *worker, struct node_round *round)
+{
+    struct base_reason why = {0};
+    enum base_error code = worker->options.checkpoint(worker->options.checkpoint_context, round, &why);
+    round->checkpoint_error = code;
+    if (code != BASE_OK)
+        base_log(BASE_LOG_ERROR, "checkpoint_failed", "%s (older checkpoints are still there)", why.text);
+}
+
+// Learner and edges stand still here: the exchange is not stepped and the learner waits. Behind the last
+// rendezvous nothing is answered any more, so that the checkpoint is what the others know of this node.
+static void round_done(struct node_worker *worker)
+{
+    struct node_round *round = worker->round;
+    if (!round)
+        return;
+    round->met =
+        round->fetch || gossip_exchange_met(worker->options.exchange, worker->asks ? &worker->partner : NULL,
+                                            round->meet.round);
+    if (round->meet.last)
+        gossip_exchange_freeze(worker->options.exchange);
+    worker->round = NULL;
+    gossip_exchange_totals(worker->options.exchange, &round->totals);
+    round->pace = gossip_exchange_pace(worker->options.exchange);
+    round->checkpoint_error = BASE_OK;
+    node_snapshot_round(worker->snapshot, round, node_clock_ns());
+    if (round->checkpoint)
+        write_checkpoint(worker, round);
+    struct node_mail *mail = node_mail_new(NODE_MAIL_ROUND_DONE);
+    mail->round = round;
+    const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
+    while (node_mailbox_post(worker->options.learner, mail) !=
+           BASE_OK) // full of the loop's: it takes them now
+        nanosleep(&moment, NULL);
+}
+
+static void act(struct node_worker *worker, const struct gossip_exchange_actions *actions)
+{
+    bool done = false;
+    for (size_t i = 0; i < actions->count; i++) {
+        const struct gossip_exchange_action *action = &actions->list[i];
+        if (action->kind == GOSSIP_EXCHANGE_SEND) {
+            send_message(worker, &action->peer, &action->message);
+            continue;
+        }
+        done = true;
+        if (worker->round && worker->round->meet.meets)
+            worker->round->round = action->round;
+    }
+    if (done)
+        round_done(worker);
+}
+
+static void close_peer(void *owner, const struct gossip_id *peer, const char *why)
+{
+    struct node_worker *worker = owner;
+    struct node_mail *mail = node_mail_new(NODE_MAIL_CLOSE);
+    mail->peer = *peer;
+    snprintf(mail->text, sizeof mail->text, "%s", why);
+    post_loop(worker, mail);
+}
+
+static void starved(void *owner, uint64_t silent_ns)
+{
+    struct node_mail *mail = node_mail_new(NODE_MAIL_STARVED);
+    mail->silent_ns = silent_ns;
+    post_loop(owner, mail);
+}
+
+void node_worker_step(struct node_worker *worker, struct gossip_exchange_event *event)
+{
+    struct gossip_exchange_actions actions;
+    event->now_ns = node_clock_ns();
+    enum base_error code = gossip_exchange_step(worker->options.exchange, event, &actions);
+    worker->edges_dirty = true;
+    act(worker, &actions); // even with an error: the round of the learner may end in any step
+    if (code == BASE_OK)
+        return;
+    if (event->kind == GOSSIP_EXCHANGE_MESSAGE && code != BASE_ENOMEM) {
+        close_peer(worker, &event->peer, "a message whose contents break the exchange protocol");
+        return;
+    }
+    base_log(BASE_LOG_ERROR, "exchange", "an event was not taken: %s", base_error_name(code));
+    if (event->kind == GOSSIP_EXCHANGE_MESSAGE)
+        close_peer(worker, &event->peer, "this node is out of memory");
+}
+
+static void take_message(struct node_worker *worker, const struct node_mail *mail)
+{
+    struct gossip_message message;
+    if (gossip_message_decode(mail->bytes, mail->n_bytes, &message) != BASE_OK) {
+        close_peer(worker, &mail->peer, "a message that breaks the protocol");
+        return;
+    }
+    if (message.kind == GOSSIP_SNAPSHOT_ASK) {
+        node_snapshot_asked(worker->snapshot, &mail->peer, &message.as.ask, node_clock_ns());
+    } else if (message.kind == GOSSIP_SNAPSHOT_TELL) {
+        node_snapshot_told(worker->snapshot, &mail->peer, &message.as.tell, node_clock_ns());
+    } else if (!node_snapshot_fetching(worker->snapshot)) { // meanwhile every edge is down
+        struct gossip_exchange_event event = {
+            .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = mail->peer, .message = &message};
+        node_worker_step(worker, &event);
+    }
+}
+
+static void post_fetch(struct node_worker *worker, int status)
+{
+    struct node_mail *mail = node_mail_new(NODE_MAIL_FETCH);
+    mail->status = status;
+    mail->progress.round = worker->round->round;
+    mail->progress.step = worker->round->step;
+    post_loop(worker, mail);
+}
+
+static void begin_fetch(struct node_worker *worker, struct node_round *round)
+{
+    worker->round = round;
+    node_worker_fetching(worker, true);
+    if (node_snapshot_fetch(worker->snapshot, round) != BASE_OK) {
+        base_log(BASE_LOG_ERROR, "out_of_memory", "no snapshot can be fetched");
+        node_worker_fetching(worker, false);
+        round_done(worker);
+        return;
+    }
+    post_fetch(worker, 1);
+}
+
+// The learner's vectors are whole: they are published, and every edge begins anew.
+static void finish_fetch(struct node_worker *worker)
+{
+    struct node_round *round = worker->round;
+    struct gossip_exchange *exchange = worker->options.exchange;
+    gossip_exchange_adopt(exchange, round->model, round->second_moment, round->round);
+    if (round->correction)
+        memset(round->correction, 0, gossip_exchange_parameters(exchange) * sizeof *round->correction);
+    node_worker_fetching(worker, false);
+    post_fetch(worker, 0);
+    round_done(worker);
+}
+
+static void end_fetch(struct node_worker *worker)
+{
+    if (!node_snapshot_fetching(worker->snapshot))
+        return; // complete just before
+    node_snapshot_end(worker->snapshot);
+    post_fetch(worker, -1);
+    node_worker_fetching(worker, false);
+    round_done(worker);
+}
+
+static void take_round(struct node_worker *worker, struct node_round *round)
+{
+    struct gossip_exchange_event event;
+    if (round->fetch) {
+        begin_fetch(worker, round);
+        return;
+    }
+    if (round->meet.meets)
+        node_worker_forget_edges(worker);
+    gossip_rounds_event(&round->meet, worker->edges,
+                        atomic_load_explicit(&worker->options.counters->others, memory_order_relaxed),
+                        &event);
+    worker->asks = event.round.meets;
+    worker->partner = event.round.partner;
+    event.round.pace_ns = round->pace_ns;
+    event.round.model = round->model;
+    event.round.second_moment = round->second_moment;
+    event.round.correction = round->correction;
+    worker->round = round;
+    node_worker_step(worker, &event);
+}
+
+// False: the thread ends.
+static bool handle(struct node_worker *worker, struct node_mail *mail)
+{
+    switch (mail->kind) {
+    case NODE_MAIL_LINK_UP: // what was asked over an older link is lost
+        node_snapshot_gone(worker->snapshot, &mail->peer, node_clock_ns());
+        node_worker_link(worker, &mail->peer);
+        break;
+    case NODE_MAIL_LINK_DOWN:
+        gossip_edges_unlinked(worker->edges, &mail->peer);
+        node_snapshot_gone(worker->snapshot, &mail->peer, node_clock_ns());
+        node_worker_follow_edges(worker);
+        break;
+    case NODE_MAIL_FORGET:
+        node_worker_forget(worker, &mail->peer, true);
+        break;
+    case NODE_MAIL_MESSAGE:
+        take_message(worker, mail);
+        break;
+    case NODE_MAIL_VIEW:
+        gossip_edges_follow(worker->edges, mail->graph);
+        mail->graph = NULL;
+        node_worker_follow_edges(worker);
+        break;
+    case NODE_MAIL_DONORS:
+        node_snapshot_donors(worker->snapshot, (const struct gossip_id *)(const void *)mail->bytes,
+                             mail->n_bytes / sizeof(struct gossip_id), mail->progress.round,
+                             mail->progress.step, node_clock_ns());
+        break;
+    case NODE_MAIL_FETCH:
+        end_fetch(worker);
+        break;
+    case NODE_MAIL_ROUND:
+        take_round(worker, mail->round);
+        break;
+    case NODE_MAIL_STOP:
+        return false;
+    default:
+        BASE_ASSERT(false); // a mail that is not for the worker
+    }
+    return true;
+}
+
+static struct node_edge_status edge_status(const struct gossip_exchange *exchange, size_t edge)
+{
+    struct gossip_edge_info info;
+    gossip_exchange_edge_info(exchange, edge, &info);
+    return (struct node_edge_status){.peer = info.peer,
+                                     .state = (int)info.state,
+                                     .epoch = info.epoch,
+                                     .sequence = info.sequence,
+                                     .exchanges = info.exchanges,
+                                     .boots = info.resyncs,
+                                     .replays = info.replays,
+                                     .busy = info.busy,
+                                     .timeouts = info.timeouts,
+                                     .mismatches = info.mismatches,
+                                     .implausible = info.implausible,
+                                     .barred = info.barred,
+                                     .standing = info.standing,
+                                     .answer_median_ns = info.answer_median_ns};
+}
+
+static void post_edges(struct node_worker *worker, uint64_t now_ns)
+{
+    size_t count = gossip_exchange_edges(worker->options.exchange);
+    struct node_edge_status *edges = calloc(count + 1, sizeof *edges);
+    struct node_mail *mail = node_mail_new(NODE_MAIL_EDGES);
+    for (size_t i = 0; edges && i < count; i++)
+        edges[i] = edge_status(worker->options.exchange, i);
+    mail->bytes = (uint8_t *)edges;
+    mail->n_bytes = edges ? count * sizeof *edges : 0;
+    gossip_exchange_totals(worker->options.exchange, &mail->totals);
+    worker->edges_dirty = false;
+    worker->edges_posted_ns = now_ns;
+    post_loop(worker, mail);
+}
+
+static uint64_t next_deadline(const struct node_worker *worker)
+{
+    uint64_t deadline_ns = gossip_exchange_deadline(worker->options.exchange);
+    uint64_t snapshot_ns = node_snapshot_deadline(worker->snapshot);
+    uint64_t edges_ns = worker->edges_posted_ns + EDGES_EVERY_NS;
+    if (snapshot_ns < deadline_ns)
+        deadline_ns = snapshot_ns;
+    return worker->edges_dirty && edges_ns < deadline_ns ? edges_ns : deadline_ns;
+}
+
+// What time has brought, after every mail.
+static void tick(struct node_worker *worker)
+{
+    uint64_t now_ns = node_clock_ns();
+    if (node_snapshot_complete(worker->snapshot))
+        finish_fetch(worker);
+    node_snapshot_tick(worker->snapshot, now_ns);
+    if (now_ns >= gossip_exchange_deadline(worker->options.exchange)) {
+        struct gossip_exchange_event timer = {.kind = GOSSIP_EXCHANGE_TIMER};
+        node_worker_step(worker, &timer);
+    }
+    if (worker->edges_dirty && now_ns - worker->edges_posted_ns >= EDGES_EVERY_NS)
+        post_edges(worker, now_ns);
+}
+
+static void *work(void *argument)
+{
+    struct node_worker *worker = argument;
+    for (bool running = true; running;) {
+        struct node_mail *mail = node_mailbox_take(worker->options.inbox, next_deadline(worker));
+        if (mail)
+            running = handle(worker, mail);
+        node_mail_free(mail);
+        if (running)
+            tick(worker);
+    }
+    return NULL;
+}
+
+static void release(struct node_worker *worker)
+{
+    node_snapshot_destroy(worker->snapshot);
+    gossip_edges_destroy(worker->edges);
+    free(worker);
+}
+
+enum base_error node_worker_start(const struct node_worker_options *options, struct node_worker **out)
+{
+    struct node_worker *worker = calloc(1, sizeof *worker);
+    if (!worker)
+        return BASE_ENOMEM;
+    worker->options = *options;
+    struct node_snapshot_options snapshot = {.self = options->self,
+                                             .exchange = options->exchange,
+                                             .send = send_message,
+                                             .close = close_peer,
+                                             .starved = starved,
+                                             .owner = worker};
+    if (gossip_edges_create(options->local, &worker->edges) != BASE_OK ||
+        node_snapshot_create(&snapshot, &worker->snapshot) != BASE_OK ||
+        pthread_create(&worker->thread, NULL, work, worker) != 0) {
+        release(worker);
+        return BASE_ENOMEM;
+    }
+    *out = worker;
+    return BASE_OK;
+}
+
+void node_worker_join(struct node_worker *worker)
+{
+    pthread_join(worker->thread, NULL);
+    release(worker);
+}

@@ -1,0 +1,29 @@
+// The worker thread: owns the exchange object (published model, edge references, compression), gives
+// snapshots to members that come late or fetches one for this node, and writes checkpoints while learner and
+// edges stand still. Mail in, mail out.
+#ifndef NODE_AVERAGE_WORKER_H
+#define NODE_AVERAGE_WORKER_H
+
+#include "gossip/exchange/exchange.h"
+#include "node/queue/counters.h"
+#include "node/queue/mailbox.h"
+
+struct node_worker;
+struct node_round;
+
+struct node_worker_options {
+    struct gossip_exchange *exchange; // becomes the worker's while it runs
+    struct gossip_id self;
+    bool local; // no edge ever comes up and no round meets anybody; links stay as they are
+    struct node_mailbox *inbox, *loop, *learner; // borrowed, as
+    struct node_counters *counters;
+    // Writes a checkpoint; called on the worker thread while learner and edges stand still.
+    enum base_error (*checkpoint)(void *context, const struct node_round *round, struct base_reason *why);
+    void *checkpoint_context;
+};
+
+enum base_error node_worker_start(const struct node_worker_options *options,
+                                  struct node_worker **worker) BASE_CHECK;
+void node_worker_join(struct node_worker *worker); // after NODE_MAIL_STOP was posted; frees
+
+#endif

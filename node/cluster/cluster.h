@@ -1,0 +1,89 @@
+// The cluster as the loop sees it: adapts the membership state machine to sockets and time. It owns the
+// membership object, the sealing of datagrams, the datagram socket, the links and events.jsonl; it turns
+// actions into datagrams, stream messages and calls, keeps links to the neighbours of the view, claims slots
+// and persists boot numbers. It refuses to know what is trained, and what follows for this node. Loop's
+// thread.
+#ifndef NODE_CLUSTER_CLUSTER_H
+#define NODE_CLUSTER_CLUSTER_H
+
+#include "gossip/graph/graph.h"
+#include "gossip/member/member.h"
+#include "node/net/udp.h"
+#include "node/peers/peers.h"
+#include "node/store/boot.h"
+#include "node/store/events.h"
+
+struct node_cluster;
+struct node_streams;
+
+struct node_cluster_handler { // to the owner; all must be set. Called from the loop or from node_cluster_tick
+    void (*up)(void *owner, const struct gossip_id *peer);
+    void (*down)(void *owner, const struct gossip_id *peer);
+    // bytes: malloc'ed; the callee's to free
+    void (*message)(void *owner, const struct gossip_id *peer, uint8_t *bytes, size_t count);
+    void (*member)(void *owner, const struct gossip_id *peer, enum gossip_member_state state); // is so now
+    void (*removed)(void *owner, const struct gossip_id *peer); // no longer known at all
+    void (*view)(void *owner, struct gossip_graph *graph); // the view has changed; the callee is to drop it
+    void (*changed)(void *owner);                          // something that a decision may depend on
+    // Another process runs with this identity. It was here first, says membership (address NULL: stop), or a
+    // peer has a working link to it, at that address (stop, if this one has just begun).
+    void (*conflict)(void *owner, const char *address);
+};
+
+struct node_cluster_options {
+    struct event_base *base;      // borrowed, as all below
+    struct node_streams *streams; // of this base
+    const struct node_config *config;
+    struct topology_options topology; // its graph borrowed
+    const struct gossip_identity *identity;
+    const char *name;
+    uint8_t psk[32];
+    const struct gossip_allow_list *allow; // NULL: everybody with the secret
+    const struct gossip_greeting *greeting;
+    size_t message_limit;
+    struct node_counters *counters;
+    struct node_boot boot;
+    uint64_t life;
+    const char *boot_path, *events_path; // NULL: not persisted
+    int listener, datagrams;             // bound to one address and port; become this object's after success
+    const struct node_cluster_handler *handler;
+    void *owner;
+};
+
+// BASE_EIO: node.advertise can't be resolved, events.jsonl or the fault file can't be opened; with the
+// reason.
+enum base_error node_cluster_create(const struct node_cluster_options *options, struct node_cluster **cluster,
+                                    struct base_reason *why) BASE_CHECK;
+void node_cluster_destroy(struct node_cluster *cluster); // NULL is fine. Members learn of it as of a crash
+void node_cluster_start(struct node_cluster *cluster);
+void node_cluster_tick(struct node_cluster *cluster, uint64_t now_ns); // some times a second
+// Tells all that this node leaves, then ends the links. It goes on telling while the loop runs.
+void node_cluster_leave(struct node_cluster *cluster);
+
+void node_cluster_flags(struct node_cluster *cluster, uint8_t set, uint8_t clear); // GOSSIP_RECORD_*
+// Of this node: told with every packet; and the round at which it stops, in its record.
+void node_cluster_progress(struct node_cluster *cluster, uint64_t round, uint64_t step);
+void node_cluster_stop_at(struct node_cluster *cluster, uint64_t round);
+// Links that are kept beside those to the neighbours: to donors.
+void node_cluster_want(struct node_cluster *cluster, const struct gossip_id *ids, size_t count);
+void node_cluster_allow_changed(struct node_cluster *cluster);
+void node_cluster_reload_faults(struct node_cluster *cluster);
+// An event about this node, without a member: start, paused, ...
+void node_cluster_tell(struct node_cluster *cluster, const char *event, const char *line);
+
+void node_cluster_tell_takeover(struct node_cluster *cluster, const uint32_t *orphans, size_t count);
+void node_cluster_tell_conflict(struct node_cluster *cluster, const char *address);
+
+struct node_peers *node_cluster_peers(struct node_cluster *cluster);
+const struct gossip_membership *node_cluster_membership(const struct node_cluster *cluster);
+const struct node_events *node_cluster_events(const struct node_cluster *cluster);
+const struct gossip_graph *node_cluster_graph(const struct node_cluster *cluster); // NULL: no view yet
+
+struct node_cluster_counters {
+    struct node_udp_counters datagrams;
+    uint64_t refused;            // datagrams that did not open, and packets that broke the layout
+    uint64_t suspicions, deaths; // of others
+};
+struct node_cluster_counters node_cluster_counters(const struct node_cluster *cluster);
+
+#endif

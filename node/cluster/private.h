@@ -1,0 +1,64 @@
+// What node/cluster/cluster.c (membership's events and actions), node/cluster/wires.c (sockets),
+// node/cluster/tell.c (what people and tools are told) and node/cluster/view.c (the view and its neighbours)
+// share. Nobody else includes this.
+#ifndef NODE_CLUSTER_PRIVATE_H
+#define NODE_CLUSTER_PRIVATE_H
+
+#include "gossip/session/datagram.h"
+#include "node/cluster/cluster.h"
+#include "node/peers/endpoints.h"
+
+#define NODE_CLUSTER_PENDING 64u // evidence that came up while an event was being taken
+#define NODE_CLUSTER_DONORS  8u
+
+struct node_cluster {
+    struct node_cluster_options options;
+    struct gossip_membership *membership;
+    struct gossip_datagrams *datagrams;
+    struct node_udp *udp;
+    struct node_peers *peers;
+    struct node_faults *faults;
+    struct node_endpoints *endpoints;
+    struct node_events *events;
+    struct event *timer;
+    bool busy, changed, leaving;
+    struct gossip_id pending[NODE_CLUSTER_PENDING]; // unreachable
+    size_t n_pending;
+    struct node_cluster_counters counters;
+    bool addresses_given; // by the configuration
+    uint16_t port;
+    struct gossip_address addresses[LIMIT_ADDRESSES];
+    size_t n_addresses;
+    struct gossip_graph *graph; // of the view in use; NULL: none yet
+    struct gossip_id donors[NODE_CLUSTER_DONORS];
+    size_t n_donors;
+};
+
+// cluster.c
+enum base_error node_cluster_step(struct node_cluster *cluster,
+                                  struct gossip_membership_event *event) BASE_CHECK;
+void node_cluster_step_plainly(struct node_cluster *cluster, enum gossip_membership_event_kind kind,
+                               const struct gossip_id *peer);
+void node_cluster_unreachable(struct node_cluster *cluster, const struct gossip_id *id); // positive evidence
+void node_cluster_arm(struct node_cluster *cluster); // the timer, for membership's deadline
+bool node_cluster_is_here(const struct node_cluster *cluster, const struct gossip_id *id);
+
+// cluster_wires.c
+extern const struct node_udp_handler node_cluster_udp_handler;
+extern const struct node_peers_handler node_cluster_peers_handler;
+enum base_error node_cluster_find_addresses(struct node_cluster *cluster, struct base_reason *why) BASE_CHECK;
+
+// cluster_tell.c
+void node_cluster_tell_change(struct node_cluster *cluster, const struct gossip_membership_action *action);
+void node_cluster_tell_accused(struct node_cluster *cluster, const struct gossip_membership_action *action);
+void node_cluster_tell_boot(struct node_cluster *cluster, uint64_t boot);
+void node_cluster_tell_view(struct node_cluster *cluster);
+void node_cluster_tell_missing(struct node_cluster *cluster, const struct gossip_id *peer);
+const char *node_cluster_name(const struct node_cluster *cluster, const struct gossip_id *id,
+                              char text[LIMIT_NODE_NAME_BYTES]);
+
+// cluster_view.c
+void node_cluster_take_view(struct node_cluster *cluster);
+void node_cluster_keep_links(struct node_cluster *cluster); // to neighbours and donors
+
+#endif

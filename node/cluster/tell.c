@@ -1,0 +1,172 @@
+// What people and tools are told of the cluster: a line of events.jsonl and one of the log each.
+#include "node/cluster/private.h"
+#include "node/queue/clock.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *node_cluster_name(const struct node_cluster *cluster, const struct gossip_id *id,
+                              char text[LIMIT_NODE_NAME_BYTES])
+{
+    struct gossip_member_info info;
+    if (gossip_membership_find(cluster->membership, id, &info) == BASE_OK) {
+        snprintf(text, LIMIT_NODE_NAME_BYTES, "%s", info.record->name);
+    } else {
+        char hex[GOSSIP_ID_HEX];
+        gossip_id_hex(id, hex);
+        snprintf(text, LIMIT_NODE_NAME_BYTES, "%.16s", hex);
+    }
+    return text;
+}
+
+static enum node_event_flag flag(bool value)
+{
+    return value ? NODE_EVENT_TRUE : NODE_EVENT_FALSE;
+}
+
+static const char *where(const struct node_cluster *cluster, const struct gossip_id *id,
+                         char text[NODE_ADDRESS_TEXT])
+{
+    struct gossip_member_info info;
+    struct node_address address;
+    snprintf(text, NODE_ADDRESS_TEXT, "an unknown address");
+    if (gossip_membership_find(cluster->membership, id, &info) == BASE_OK && info.record->n_addresses > 0) {
+        node_address_of(&info.record->addresses[0], &address);
+        node_address_text(&address, text);
+    }
+    return text;
+}
+
+static void tell_alive(struct node_cluster *cluster, const struct gossip_membership_action *action,
+                       struct node_event *event)
+{
+    char address[NODE_ADDRESS_TEXT];
+    event->event = action->known ? "alive" : "join";
+    event->before = action->known ? gossip_member_state_name(action->before) : NULL;
+    if (!action->known)
+        node_events_tell(cluster->events, event, BASE_LOG_INFO, "%s at %s has come", event->name,
+                         where(cluster, event->id, address));
+    else if (action->before == GOSSIP_MEMBER_SUSPECT)
+        node_events_tell(cluster->events, event, BASE_LOG_INFO, "%s has answered: it is not dead",
+                         event->name);
+    else
+        node_events_tell(cluster->events, event, BASE_LOG_INFO, "%s is back", event->name);
+}
+
+static void tell_dead(struct node_cluster *cluster, const struct gossip_membership_action *action,
+                      struct node_event *event)
+{
+    struct gossip_membership_totals totals;
+    gossip_membership_totals(cluster->membership, &totals);
+    event->event = "dead";
+    event->evidence = flag(action->evidence);
+    if (!action->known)
+        node_events_tell(cluster->events, event, BASE_LOG_INFO, "%s was found dead by others before",
+                         event->name);
+    else
+        node_events_tell(cluster->events, event, BASE_LOG_WARN, "%s is dead (%s); %zu members live",
+                         event->name, action->evidence ? "its process has ended" : "no answer from it",
+                         totals.alive + totals.suspect);
+}
+
+void node_cluster_tell_change(struct node_cluster *cluster, const struct gossip_membership_action *action)
+{
+    char name[LIMIT_NODE_NAME_BYTES];
+    struct node_event event = {.id = &action->peer, .name = node_cluster_name(cluster, &action->peer, name)};
+    switch (action->state) {
+    case GOSSIP_MEMBER_ALIVE:
+        tell_alive(cluster, action, &event);
+        break;
+    case GOSSIP_MEMBER_SUSPECT:
+        cluster->counters.suspicions++;
+        event.event = "suspect";
+        event.evidence = flag(action->evidence);
+        node_events_tell(cluster->events, &event, BASE_LOG_INFO, "%s may be dead: %s", name,
+                         action->evidence ? "its process seems to have ended" : "it does not answer");
+        break;
+    case GOSSIP_MEMBER_DEAD:
+        cluster->counters.deaths += action->known;
+        tell_dead(cluster, action, &event);
+        break;
+    case GOSSIP_MEMBER_LEFT:
+        event.event = "left";
+        node_events_tell(cluster->events, &event, BASE_LOG_INFO, "%s has left", name);
+        break;
+    }
+}
+
+void node_cluster_tell_accused(struct node_cluster *cluster, const struct gossip_membership_action *action)
+{
+    char name[LIMIT_NODE_NAME_BYTES];
+    struct node_event event = {.event = "accused",
+                               .id = &action->peer,
+                               .name = node_cluster_name(cluster, &action->peer, name),
+                               .evidence = flag(action->evidence),
+                               .was_dead = flag(action->was_dead)};
+    node_events_tell(cluster->events, &event, BASE_LOG_WARN, "%s %s; it is told that this node lives", name,
+                     action->was_dead ? "had given this node up for dead"
+                                      : "suspects this node of being dead");
+}
+
+void node_cluster_tell_boot(struct node_cluster *cluster, uint64_t boot)
+{
+    struct node_event event = {.event = "boot", .boot = boot};
+    node_events_tell(
+        cluster->events, &event, BASE_LOG_WARN,
+        "others know a later start of this node than it does; its number of starts is %" PRIu64 " now", boot);
+}
+
+void node_cluster_tell_view(struct node_cluster *cluster)
+{
+    char names[LIMIT_NEIGHBOURS][LIMIT_NODE_NAME_BYTES], list[400];
+    const char *pointers[LIMIT_NEIGHBOURS];
+    size_t used = 0, count = gossip_graph_neighbours(cluster->graph);
+    list[0] = 0;
+    for (size_t i = 0; i < count; i++) {
+        pointers[i] = node_cluster_name(cluster, gossip_graph_neighbour(cluster->graph, i), names[i]);
+        if (used + strlen(pointers[i]) + 3 < sizeof list)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", pointers[i]);
+    }
+    struct node_event event = {.event = "view",
+                               .lists = true,
+                               .members = gossip_graph_members(cluster->graph),
+                               .neighbours = pointers,
+                               .n_neighbours = count};
+    node_events_tell(cluster->events, &event, BASE_LOG_INFO, "%zu members in the graph; neighbours: %s",
+                     event.members, count ? list : "none");
+}
+
+void node_cluster_tell_takeover(struct node_cluster *cluster, const uint32_t *orphans, size_t count)
+{
+    struct node_event event = {.event = "takeover", .shards = orphans, .n_shards = count};
+    // The learner says in the log what it makes of it.
+    node_events_tell(cluster->events, &event, BASE_LOG_DEBUG, "%zu shards have no living node", count);
+}
+
+void node_cluster_tell(struct node_cluster *cluster, const char *name, const char *line)
+{
+    struct node_event event = {.event = name};
+    node_events_tell(cluster->events, &event, BASE_LOG_INFO, "%s", line);
+}
+
+void node_cluster_tell_conflict(struct node_cluster *cluster, const char *address)
+{
+    char hex[GOSSIP_ID_HEX];
+    gossip_id_hex(&cluster->options.identity->id, hex);
+    base_log(
+        BASE_LOG_ERROR, "conflict",
+        "another process runs with this identity (%s)%s%s and was here first; every node needs an identity "
+        "of its own: remove 'identity' from this node's directory (%s), or stop the other process",
+        hex, address ? " at " : "", address ? address : "", cluster->options.config->node.dir);
+}
+
+void node_cluster_tell_missing(struct node_cluster *cluster, const struct gossip_id *peer)
+{
+    char text[LIMIT_NODE_NAME_BYTES];
+    base_log(BASE_LOG_WARN, "no_link",
+             "no link between %s (this node) and its neighbour %s for %llu s: neither can call the other, so "
+             "they do not average; let connections in to one of them (firewall, port forwarding), and see "
+             "that node.advertise there names an address that the other can reach",
+             cluster->options.name, node_cluster_name(cluster, peer, text),
+             GOSSIP_LINKS_MISSING_NS / NODE_SECOND_NS);
+}

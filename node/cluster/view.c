@@ -1,0 +1,60 @@
+// The view in use becomes the graph of this node (gossip/graph): its links are kept, its slot is claimed.
+#include "base/log.h"
+#include "node/cluster/private.h"
+
+void node_cluster_keep_links(struct node_cluster *cluster)
+{
+    struct gossip_id ids[LIMIT_NEIGHBOURS + NODE_CLUSTER_DONORS];
+    node_peers_want(cluster->peers, ids,
+                    gossip_graph_links(cluster->graph, cluster->donors, cluster->n_donors, ids));
+}
+
+static void claim_slot(struct node_cluster *cluster)
+{
+    struct gossip_member_info self;
+    gossip_membership_info(cluster->membership, 0, &self);
+    uint32_t slot = gossip_graph_slot(cluster->graph, self.record->slot);
+    if (self.record->slot != slot)
+        gossip_membership_slot(cluster->membership, slot);
+}
+
+static enum base_error make_graph(const struct node_cluster *cluster, struct gossip_graph **graph)
+{
+    size_t count = 0;
+    const struct gossip_record *view = gossip_membership_view(cluster->membership, &count);
+    struct gossip_plan *plan;
+    enum base_error code = gossip_plan_create(&cluster->options.topology, view, count, &plan);
+    if (code != BASE_OK)
+        return code;
+    code = gossip_graph_create(plan, &cluster->options.identity->id, LIMIT_NEIGHBOURS, graph);
+    gossip_plan_drop(plan);
+    return code;
+}
+
+void node_cluster_take_view(struct node_cluster *cluster)
+{
+    struct gossip_graph *graph;
+    enum base_error code = make_graph(cluster, &graph);
+    if (code != BASE_OK) { // the graph stays as it was until the next change
+        base_log(BASE_LOG_ERROR, "view", "the graph can't follow the members: %s", base_error_name(code));
+        return;
+    }
+    gossip_graph_drop(cluster->graph);
+    cluster->graph = graph;
+    claim_slot(cluster);
+    node_cluster_keep_links(cluster);
+    node_cluster_tell_view(cluster);
+    cluster->options.handler->view(cluster->options.owner, gossip_graph_keep(graph));
+}
+
+const struct gossip_graph *node_cluster_graph(const struct node_cluster *cluster)
+{
+    return cluster->graph;
+}
+
+void node_cluster_want(struct node_cluster *cluster, const struct gossip_id *ids, size_t count)
+{
+    cluster->n_donors = count < NODE_CLUSTER_DONORS ? count : NODE_CLUSTER_DONORS;
+    memcpy(cluster->donors, ids, cluster->n_donors * sizeof *ids);
+    node_cluster_keep_links(cluster);
+}

@@ -1,0 +1,185 @@
+// What comes in from the datagram socket and the links, as events of membership; and where this node is
+// found.
+#include "node/cluster/private.h"
+#include "node/net/gate.h"
+#include "node/queue/clock.h"
+#include <string.h>
+
+// -- from the datagram socket
+
+static void on_datagram(void *owner, const struct node_address *from, const uint8_t *bytes, size_t count)
+{
+    struct node_cluster *cluster = owner;
+    uint8_t plain[LIMIT_DATAGRAM_BYTES];
+    struct gossip_membership_event event = {
+        .kind = GOSSIP_MEMBERSHIP_PACKET, .way = GOSSIP_BY_DATAGRAM, .bytes = plain};
+    if (gossip_datagram_open(cluster->datagrams, bytes, count, plain, &event.n_bytes, &event.peer) !=
+        BASE_OK) {
+        cluster->counters.refused++;
+        return;
+    }
+    if (node_faults_has(cluster->faults, &event.peer))
+        return;
+    node_endpoints_heard(cluster->endpoints, &event.peer, from, node_clock_ns());
+    if (node_cluster_step(cluster, &event) != BASE_OK)
+        cluster->counters.refused++;
+}
+
+// Evidence only of who was heard from there: another of a member's addresses may be nobody's.
+static void on_unreachable(void *owner, const struct node_address *to)
+{
+    struct node_cluster *cluster = owner;
+    struct gossip_id id;
+    if (node_endpoints_at(cluster->endpoints, to, &id) && node_cluster_is_here(cluster, &id))
+        node_cluster_unreachable(cluster, &id);
+}
+
+const struct node_udp_handler node_cluster_udp_handler = {.datagram = on_datagram,
+                                                          .unreachable = on_unreachable};
+
+// -- from the links
+
+static void on_up(void *owner, const struct gossip_id *peer, const char *name)
+{
+    struct node_cluster *cluster = owner;
+    (void)name;
+    cluster->options.handler->up(cluster->options.owner, peer);
+    node_cluster_step_plainly(cluster, GOSSIP_MEMBERSHIP_LINKED, peer);
+}
+
+static void on_down(void *owner, const struct gossip_id *peer)
+{
+    struct node_cluster *cluster = owner;
+    cluster->options.handler->down(cluster->options.owner, peer);
+}
+
+static void on_message(void *owner, const struct gossip_id *peer, uint8_t *bytes, size_t count)
+{
+    struct node_cluster *cluster = owner;
+    cluster->options.handler->message(cluster->options.owner, peer, bytes, count);
+}
+
+static void on_members(void *owner, const struct gossip_id *peer, const uint8_t *packet, size_t count)
+{
+    struct node_cluster *cluster = owner;
+    struct gossip_membership_event event = {.kind = GOSSIP_MEMBERSHIP_PACKET,
+                                            .peer = *peer,
+                                            .way = GOSSIP_BY_STREAM,
+                                            .bytes = packet,
+                                            .n_bytes = count};
+    if (node_cluster_step(cluster, &event) == BASE_OK)
+        return;
+    cluster->counters.refused++;
+    node_peers_close(cluster->peers, peer, "a packet about members that breaks the layout");
+}
+
+static void on_link_unreachable(void *owner, const struct gossip_id *peer)
+{
+    node_cluster_unreachable(owner, peer);
+}
+
+static bool on_alive(void *owner, const struct gossip_id *id)
+{
+    return node_cluster_is_here(owner, id);
+}
+
+static size_t on_addresses(void *owner, const struct gossip_id *id, struct node_address out[LIMIT_ADDRESSES])
+{
+    struct node_cluster *cluster = owner;
+    struct gossip_member_info info;
+    if (gossip_membership_find(cluster->membership, id, &info) != BASE_OK)
+        return 0;
+    for (size_t i = 0; i < info.record->n_addresses; i++)
+        node_address_of(&info.record->addresses[i], &out[i]);
+    return info.record->n_addresses;
+}
+
+static bool is_loopback(const struct gossip_address *a)
+{
+    static const uint8_t v6[16] = {[15] = 1};
+    return a->family == 4 ? a->ip[0] == 127 : memcmp(a->ip, v6, sizeof v6) == 0;
+}
+
+// An address of this host that a link goes from: told to others when the configuration names none. Loopback
+// comes last: it leads nobody else here.
+static void on_here(void *owner, const struct node_address *own)
+{
+    struct node_cluster *cluster = owner;
+    struct gossip_address told, *list = cluster->addresses;
+    if (cluster->addresses_given || !node_address_tell(own, &told))
+        return;
+    told.port = cluster->port;
+    for (size_t i = 0; i < cluster->n_addresses; i++)
+        if (list[i].family == told.family && memcmp(list[i].ip, told.ip, sizeof told.ip) == 0)
+            return;
+    size_t at = 0;
+    while (at < cluster->n_addresses && (is_loopback(&told) || !is_loopback(&list[at])))
+        at++;
+    if (at == LIMIT_ADDRESSES)
+        return;
+    size_t kept = cluster->n_addresses < LIMIT_ADDRESSES ? cluster->n_addresses : LIMIT_ADDRESSES - 1;
+    memmove(&list[at + 1], &list[at], (kept - at) * sizeof *list);
+    list[at] = told;
+    cluster->n_addresses = kept + 1;
+    gossip_membership_addresses(cluster->membership, list, cluster->n_addresses);
+    node_cluster_arm(cluster);
+}
+
+static void on_twin(void *owner, const char *address)
+{
+    struct node_cluster *cluster = owner;
+    cluster->options.handler->conflict(cluster->options.owner, address);
+}
+
+static void on_missing(void *owner, const struct gossip_id *peer)
+{
+    node_cluster_tell_missing(owner, peer);
+}
+
+static void on_changed(void *owner)
+{
+    struct node_cluster *cluster = owner;
+    cluster->options.handler->changed(cluster->options.owner);
+}
+
+const struct node_peers_handler node_cluster_peers_handler = {.up = on_up,
+                                                              .down = on_down,
+                                                              .message = on_message,
+                                                              .members = on_members,
+                                                              .unreachable = on_link_unreachable,
+                                                              .alive = on_alive,
+                                                              .addresses = on_addresses,
+                                                              .here = on_here,
+                                                              .twin = on_twin,
+                                                              .missing = on_missing,
+                                                              .changed = on_changed};
+
+// What others are told: node.advertise, or the address that is listened at when that is one.
+enum base_error node_cluster_find_addresses(struct node_cluster *cluster, struct base_reason *why)
+{
+    const char *advertise = cluster->options.config->node.advertise;
+    struct node_resolution r = {0};
+    struct node_address bound = {.bytes = sizeof bound.storage};
+    static const uint8_t everywhere[16] = {0};
+    if (getsockname(cluster->options.listener, (struct sockaddr *)&bound.storage, &bound.bytes) != 0)
+        return base_fail(why, BASE_EIO, "the listener has no address");
+    cluster->port = node_gate_port(cluster->options.listener);
+    if (advertise[0] != 0) {
+        enum base_error code = node_address_parse(advertise, r.host, &r.port, why);
+        if (code != BASE_OK)
+            return base_fail_context(why, code, "node.advertise");
+        node_resolve_now(&r);
+        for (size_t i = 0; i < r.count && cluster->n_addresses < LIMIT_ADDRESSES; i++)
+            cluster->n_addresses +=
+                node_address_tell(&r.addresses[i], &cluster->addresses[cluster->n_addresses]);
+        if (cluster->n_addresses == 0)
+            return base_fail(why, BASE_EIO, "node.advertise: %s can't be resolved (%s)", advertise,
+                             r.problem);
+        for (size_t i = 0; i < cluster->n_addresses && r.port == 0; i++)
+            cluster->addresses[i].port = cluster->port;
+    } else if (node_address_tell(&bound, &cluster->addresses[0])) {
+        cluster->n_addresses = memcmp(cluster->addresses[0].ip, everywhere, sizeof everywhere) != 0;
+    }
+    cluster->addresses_given = cluster->n_addresses > 0;
+    return BASE_OK;
+}

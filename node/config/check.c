@@ -1,0 +1,251 @@
+// Checks that span keys. Every message starts with where the value came from and the key.
+#include "base/limits.h"
+#include "node/config/private.h"
+#include "node/schema/private.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum base_error node_config_at(const struct node_config *config, const char *key, struct base_reason *why,
+                               enum base_error error)
+{
+    return base_fail_context(why, error, "%s: %s", node_schema_origin(&node_config_schema, config, key), key);
+}
+
+void node_config_say(enum base_log_level level, const struct node_config *config, const char *key,
+                     const char *format, ...)
+{
+    struct base_reason text;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text.text, sizeof text.text, format, arguments);
+    va_end(arguments);
+    base_log(level, "config", "%s: %s: %s", node_schema_origin(&node_config_schema, config, key), key,
+             text.text);
+}
+
+void node_config_warn_unused(const struct node_config *config, const char *key, const char *used_when)
+{
+    if (!node_schema_is_initial(&node_config_schema, config, key))
+        node_config_say(BASE_LOG_WARN, config, key, "has no effect here, it is used only when %s", used_when);
+}
+
+static bool is_name(const char *name)
+{
+    for (; *name; name++)
+        if (!((*name >= '0' && *name <= '9') || (*name >= 'a' && *name <= 'z') ||
+              (*name >= 'A' && *name <= 'Z') || strchr("._-", *name)))
+            return false;
+    return true;
+}
+
+static enum base_error check_name(const struct node_config *config, const char *key, const char *name,
+                                  struct base_reason *why)
+{
+    char found[SCHEMA_FOUND_BYTES];
+    size_t length = strlen(name);
+    node_schema_found(name, length, found);
+    if (length >= LIMIT_NODE_NAME_BYTES)
+        return node_config_at(config, key, why,
+                              base_fail(why, BASE_EINVAL, "found %s with %zu characters, expected at most %u",
+                                        found, length, LIMIT_NODE_NAME_BYTES - 1));
+    if (!is_name(name))
+        return node_config_at(
+            config, key, why,
+            base_fail(why, BASE_EINVAL, "found %s, expected only letters, digits, '.', '_' and '-'", found));
+    return BASE_OK;
+}
+
+static enum base_error check_names(const struct node_config *config, struct base_reason *why)
+{
+    enum base_error error = check_name(config, "node.name", config->node.name, why);
+    if (!error)
+        error = check_name(config, "node.group", config->node.group, why);
+    if (!error)
+        error = check_name(config, "cluster.name", config->cluster.name, why);
+    if (!error && !config->cluster.name[0])
+        error = node_config_at(config, "cluster.name", why,
+                               base_fail(why, BASE_EINVAL, "found \"\", expected a name"));
+    if (!error && !config->node.dir[0])
+        error = node_config_at(config, "node.dir", why,
+                               base_fail(why, BASE_EINVAL, "found \"\", expected a directory"));
+    return error;
+}
+
+enum base_error node_config_check_file(const struct node_config *config, const char *key, const char *path,
+                                       const char *what, struct base_reason *why)
+{
+    char found[SCHEMA_FOUND_BYTES];
+    struct stat status;
+    node_schema_found(path, strlen(path), found);
+    if (!path[0])
+        return node_config_at(config, key, why,
+                              base_fail(why, BASE_EINVAL, "found \"\", expected a file with %s", what));
+    if (stat(path, &status) || access(path, R_OK))
+        return node_config_at(config, key, why,
+                              base_fail(why, BASE_ENOTFOUND,
+                                        "found %s, which cannot be read (%s), expected a file with %s", found,
+                                        strerror(errno), what));
+    if (S_ISDIR(status.st_mode))
+        return node_config_at(config, key, why,
+                              base_fail(why, BASE_EINVAL,
+                                        "found %s, which is a directory, expected a file with %s", found,
+                                        what));
+    return BASE_OK;
+}
+
+static enum base_error check_addresses(const struct node_config *config, struct base_reason *why)
+{
+    char host[LIMIT_HOST_BYTES], http_host[LIMIT_HOST_BYTES], found[SCHEMA_FOUND_BYTES];
+    uint16_t port = 0, http_port = 0;
+    enum base_error error = node_address_parse(config->node.listen, host, &port, why);
+    if (error)
+        return node_config_at(config, "node.listen", why, error);
+    node_schema_found(config->node.listen, strlen(config->node.listen), found);
+    if (!node_address_is_loopback(host) && !config->cluster.secret_file[0] && !config->cluster.allow_file[0])
+        return node_config_at(
+            config, "node.listen", why,
+            base_fail(why, BASE_EINVAL,
+                      "found %s, which other hosts can reach, with neither cluster.secret_file nor "
+                      "cluster.allow_file, expected one of them: make a secret with 'p2pml keygen --secret "
+                      "FILE', copy it to every node and name it in cluster.secret_file",
+                      found));
+    if (!config->node.http[0])
+        return BASE_OK;
+    error = node_address_parse(config->node.http, http_host, &http_port, why);
+    if (error)
+        return node_config_at(config, "node.http", why, error);
+    if (port && port == http_port && strcasecmp(host, http_host) == 0)
+        return node_config_at(
+            config, "node.http", why,
+            base_fail(why, BASE_EINVAL, "found %s, which is node.listen too, expected another port", found));
+    if (!node_address_is_loopback(http_host))
+        node_config_say(BASE_LOG_WARN, config, "node.http",
+                        "whoever reaches %s can read the status of this node: it asks for no "
+                        "password",
+                        config->node.http);
+    return BASE_OK;
+}
+
+static enum base_error check_secrets(const struct node_config *config, struct base_reason *why)
+{
+    enum base_error error = BASE_OK;
+    if (config->cluster.secret_file[0])
+        error = node_config_check_file(config, "cluster.secret_file", config->cluster.secret_file,
+                                       "the cluster's secret", why);
+    if (!error && config->cluster.allow_file[0])
+        error = node_config_check_file(config, "cluster.allow_file", config->cluster.allow_file,
+                                       "ids of nodes", why);
+    return error;
+}
+
+static bool is_repeated(const struct node_config *config, size_t peer)
+{
+    for (size_t i = 0; i < peer; i++)
+        if (strcasecmp(config->peers.items[i], config->peers.items[peer]) == 0)
+            return true;
+    return false;
+}
+
+static enum base_error check_peers(const struct node_config *config, struct base_reason *why)
+{
+    char host[LIMIT_HOST_BYTES];
+    uint16_t port = 0;
+    bool far = false;
+    if (config->peers.count > LIMIT_PEERS)
+        return node_config_at(config, "peers", why,
+                              base_fail(why, BASE_ELIMIT, "found %zu peers, expected at most %u",
+                                        config->peers.count, LIMIT_PEERS));
+    for (size_t i = 0; i < config->peers.count; i++) {
+        const char *peer = config->peers.items[i];
+        enum base_error error = node_address_parse(peer, host, &port, why);
+        if (!error && !port)
+            error = base_fail(why, BASE_EINVAL, "found \"%s:0\", expected the port where that node listens",
+                              host);
+        if (error)
+            return node_config_at(config, "peers", why, error);
+        far = far || !node_address_is_loopback(host);
+        if (is_repeated(config, i))
+            node_config_say(BASE_LOG_WARN, config, "peers", "%s stands there more than once, it counts once",
+                            peer);
+        else if (strcasecmp(peer, config->node.listen) == 0)
+            node_config_say(BASE_LOG_INFO, config, "peers", "%s is this node itself, it is left out", peer);
+    }
+    if (far && node_address_parse(config->node.listen, host, &port, NULL) == BASE_OK &&
+        node_address_is_loopback(host))
+        node_config_say(BASE_LOG_WARN, config, "node.listen",
+                        "peers on other hosts cannot connect to %s, they wait until this "
+                        "node connects to them",
+                        config->node.listen);
+    return BASE_OK;
+}
+
+static enum base_error check_model(const struct node_config *config, struct base_reason *why)
+{
+    const struct node_integers *hidden = &config->model.hidden;
+    if (config->model.init[0]) {
+        enum base_error error =
+            node_config_check_file(config, "model.init", config->model.init, "the weights of a model", why);
+        if (error)
+            return error;
+    }
+    if (config->model.kind != NODE_MODEL_MLP) {
+        node_config_warn_unused(config, "model.hidden", "model.kind is mlp");
+        return BASE_OK;
+    }
+    if (!hidden->count)
+        return node_config_at(
+            config, "model.hidden", why,
+            base_fail(why, BASE_EINVAL,
+                      "found an empty list, expected the units of at least one layer, such as [256]; without "
+                      "hidden layers it is model.kind softmax"));
+    if (hidden->count > LIMIT_LAYERS)
+        return node_config_at(config, "model.hidden", why,
+                              base_fail(why, BASE_ELIMIT, "found %zu layers, expected at most %u",
+                                        hidden->count, LIMIT_LAYERS));
+    // Widths are at most 65,536 and layers 32, so the sum cannot overflow. Files bring their inputs later,
+    // and some their classes: at least one.
+    bool digits = config->data.kind == NODE_DATA_DIGITS;
+    uint64_t inputs = digits                  ? NODE_DIGITS_FEATURES
+                      : config->data.features ? config->data.features
+                                              : 1,
+             parameters = 0;
+    uint64_t last = digits                              ? NODE_DIGITS_CLASSES
+                    : node_config_finds_classes(config) ? 1
+                                                        : config->data.classes;
+    for (size_t i = 0; i <= hidden->count; i++) {
+        uint64_t outputs = i < hidden->count ? hidden->items[i] : last;
+        parameters += (inputs + 1) * outputs;
+        inputs = outputs;
+    }
+    if (parameters > LIMIT_PARAMETERS)
+        return node_config_at(config, "model.hidden", why,
+                              base_fail(why, BASE_ELIMIT,
+                                        "found layers with %" PRIu64 " parameters, expected at most %u",
+                                        parameters, LIMIT_PARAMETERS));
+    return BASE_OK;
+}
+
+enum base_error node_config_check(const struct node_config *config, struct base_reason *why)
+{
+    enum base_error (*const checks[])(const struct node_config *, struct base_reason *) = {
+        check_names,
+        check_addresses,
+        check_secrets,
+        check_peers,
+        node_config_check_data,
+        check_model,
+        node_config_check_train,
+        node_config_check_average,
+        node_config_check_method,
+        node_config_check_topology,
+    };
+    enum base_error error = BASE_OK;
+    for (size_t i = 0; i < sizeof checks / sizeof *checks && !error; i++)
+        error = checks[i](config, why);
+    return error;
+}

@@ -1,0 +1,206 @@
+// The configuration of one node. Keys, types, defaults and meanings: the table in node/config/config.c,
+// printed by `p2pml-node --help`. Immutable once threads run.
+#ifndef NODE_CONFIG_CONFIG_H
+#define NODE_CONFIG_CONFIG_H
+
+#include "node/schema/schema.h"
+
+enum node_model { NODE_MODEL_SOFTMAX, NODE_MODEL_MLP };
+enum node_loss { NODE_LOSS_CROSS_ENTROPY, NODE_LOSS_MSE, NODE_LOSS_MAE }; // as enum train_loss
+enum node_data {
+    NODE_DATA_DIGITS,
+    NODE_DATA_IDX,
+    NODE_DATA_LIBSVM,
+    NODE_DATA_CSV, // this and the following tell their classes themselves
+    NODE_DATA_NPY,
+    NODE_DATA_IMAGES,
+};
+enum node_partition { NODE_PARTITION_IID, NODE_PARTITION_DIRICHLET };
+enum node_optimizer { NODE_OPTIMIZER_SGD, NODE_OPTIMIZER_ADAMW };
+enum node_mode { NODE_MODE_SYNC, NODE_MODE_ASYNC, NODE_MODE_BOUNDED };
+enum node_method {
+    NODE_METHOD_EDGE_REF,
+    NODE_METHOD_MODEL_AVERAGE, // pairwise, dense
+    NODE_METHOD_LOCAL,         // nothing is averaged
+    NODE_METHOD_CHOCO,         // this and the following: p2pml sim only
+    NODE_METHOD_DPSGD,
+    NODE_METHOD_ALLREDUCE,
+    NODE_METHOD_DILOCO,
+    NODE_METHOD_NOLOCO,
+};
+enum node_alone { NODE_ALONE_STOP, NODE_ALONE_GO_ON };
+enum node_on_death { NODE_ON_DEATH_DROP, NODE_ON_DEATH_KEEP, NODE_ON_DEATH_FADE }; // as enum gossip_on_death
+enum node_partition_mode { NODE_MERGE, NODE_MAJORITY, NODE_PAUSE_MINORITY };
+
+struct node_config {
+    struct node_origins origins;
+    struct {                       // node.*
+        char *name;                // "" : first 8 hex digits of the id
+        char *dir;                 // state: identity, checkpoints, metrics.jsonl
+        char *listen;              // host:port of the peer port; port 0: any
+        char *http;                // host:port, "" for none
+        char *advertise;           // host:port told to others; "": found out
+        char *fault_file;          // "" : none; ids cut off as by a broken network, for experiments
+        char *group;               // host or rack; "": none
+        uint64_t start_members;    // 0: the peers of the list; else so many in the view, this node included
+        char *identity;            // file; "" : <dir>/identity
+        uint64_t start_timeout_ns; // how long to wait for listed peers before training begins
+        uint64_t linger_ns;        // how long to answer neighbours after the last step
+    } node;
+    struct { // cluster.*
+        char *name;
+        char *secret_file; // "" : none
+        char *allow_file;  // "" : none
+        int profile;       // enum gossip_member_profile: lan|wan|local
+        int partition;     // enum node_partition_mode
+    } cluster;
+    struct node_texts peers; // host:port
+    struct {                 // model.*
+        int kind;            // enum node_model
+        int loss;            // enum node_loss
+        struct node_integers hidden;
+        char *init; // file of the first weights; "": from `seed`
+        uint64_t seed;
+    } model;
+    struct {                                                           // data.*
+        int kind;                                                      // enum node_data
+        char *train_images, *train_labels, *test_images, *test_labels; // idx
+        char *train_file, *test_file;                                  // libsvm, csv, npy; images: folders
+        double test_part; // csv, npy, images without test_file: so much of the examples
+        int header;       // csv: enum train_header
+        char *delimiter;  // csv: one character, or "tab"
+        struct node_texts target, categorical, ignore; // csv: columns
+        char *image_size;                              // images: "WIDTHxHEIGHT"; "": of the first one
+        int image_colour;                              // images: 0 as the first one, 1 grey, 2 rgb
+        int scale;                                     // enum train_scale
+        char *scale_from;                              // file of p2pml data info --stats; "": none
+        uint64_t features, classes;
+        uint64_t train_first, train_count, test_first, test_count; // what 0 means: node_config_data_ranges
+        int partition;                                             // enum node_partition
+        double alpha;
+        uint64_t shard, shards; // this node trains on shard `shard` of `shards`
+        uint64_t seed;
+        bool takeover;              // the living train on the shard of the dead
+        uint64_t takeover_after_ns; // dead for so long
+    } data;
+    struct { // train.*
+        uint64_t steps, batch;
+        int optimizer; // enum node_optimizer
+        double rate, momentum, weight_decay, beta1, beta2, epsilon;
+        double weight;              // of the gradient; 0: by this shard's part of the examples
+        struct node_texts schedule; // "0.6:0.3": from 60% of the steps on, 0.3 x rate
+        uint64_t seed;
+        double proximal;      // mu of mu/2 |x - x_round|^2; 0: off
+        bool scale_rate;      // the learning rate by this node's time per step over the median's
+        int alone;            // enum node_alone: when all others have finished
+        uint64_t eval_rounds; // measure accuracy on the test set every so many rounds (and at the end); 0:
+                              // only at the end
+    } train;
+    struct {                // average.*
+        int method;         // enum node_method
+        int mode;           // enum node_mode
+        uint64_t max_delay; // bounded: rounds that a live neighbour may be behind
+        uint64_t local_steps;
+        double ratio;
+        int values;                // enum kernels_format: fp32|fp16|int8|bf16|int4|int2|sign
+        int select;                // enum compress_method: exact|threshold|bisection|random
+        uint64_t select_block;     // elements; 0: the whole model
+        struct node_texts filters; // "random-skip:0.1": name and number
+        bool drift_correction;
+        double drift_gain, drift_limit;
+        uint64_t share_second_moment;      // rounds; AdamW only; 0: never
+        double outer_momentum;             // 0: off; below 0.8
+        double clip;                       // of the received force, in running medians of its norm; 0: off
+        int on_death;                      // enum node_on_death
+        uint64_t fade_rounds;              // of on_death: fade
+        double step_size;                  // choco: gamma; 0: tuned while it runs
+        double outer_rate, outer_nesterov; // diloco, noloco
+        uint64_t deadline_floor_ns, deadline_ceiling_ns;
+        uint64_t forget_after_ns; // a peer unreachable for so long leaves the graph
+    } average;
+    struct {      // topology.*
+        int kind; // enum topology_kind
+        uint64_t seed;
+        uint64_t rings;  // random: K
+        uint64_t base_k; // base: k
+        char *file;      // file: the graph
+    } topology;
+    struct {               // checkpoint.*
+        uint64_t every_ns; // 0: only at the end
+        uint64_t keep;     // generations
+    } checkpoint;
+    struct {      // device.*
+        int kind; // 0 cpu, 1 cuda, 2 auto
+        uint64_t threads;
+    } device;
+    struct {               // log.*
+        int level, format; // enum base_log_level (debug|info|warn|error), enum base_log_format (text|json)
+    } log;
+};
+
+extern const struct node_schema node_config_schema;
+
+// All checks that span keys (a loopback bind or a secret; dirichlet needs alpha; files of the chosen data
+// kind; shard < shards; rate of the schedule parsable and ascending; local_steps <= steps; peers well formed:
+// host:port, no duplicates), each naming file, line and key through its origin. Duplicate peers and such that
+// are harmless are warnings in the log, not errors.
+enum base_error node_config_check(const struct node_config *config, struct base_reason *why) BASE_CHECK;
+
+// Only what loading the test examples needs (node_data_load_tests).
+enum base_error node_config_check_tests(const struct node_config *config, struct base_reason *why) BASE_CHECK;
+
+// What p2pml-node and p2pml run refuse beside that, and p2pml sim does not: methods that only the simulator
+// has, and graphs with more neighbours than a node has room for. After node_config_check.
+enum base_error node_config_check_runnable(const struct node_config *config,
+                                           struct base_reason *why) BASE_CHECK;
+
+// The keys that average.method decides take its values: model-average sends whole models in fp32, without
+// drift correction. After the checks; whatever reads the configuration then needs to know nothing of it.
+void node_config_settle(struct node_config *config);
+
+// train.alone, where it has a meaning: not without averaging.
+bool node_config_stops_alone(const struct node_config *config);
+
+// topology.file, read and checked; *graph is the caller's, NULL for other kinds. known[n]: the nodes that
+// there are; NULL: those that the file names.
+struct topology_graph;
+struct topology_member;
+enum base_error node_config_graph(const struct node_config *config, const struct topology_member *known,
+                                  size_t n, struct topology_graph **graph,
+                                  struct base_reason *why) BASE_CHECK;
+// A node of this name has a place in that graph (NULL: in any).
+enum base_error node_config_check_place(const struct node_config *config, const struct topology_graph *graph,
+                                        const char *name, struct base_reason *why) BASE_CHECK;
+
+// The examples to train and to test on, with what 0 stands for filled in. Files: count 0 is to the end (of
+// the file, so it stays 0 here). Digits: train_count 0 is 8,000, test_count 0 is 2,000, and test_first 0 is
+// right behind the training examples, so that the two never overlap by default.
+struct node_data_ranges {
+    uint64_t train_first, train_count, test_first, test_count;
+};
+void node_config_data_ranges(const struct node_config *config, struct node_data_ranges *ranges);
+
+// The kinds of data that find their classes and features themselves, and split off their test examples.
+bool node_config_finds_classes(const struct node_config *config);
+// The character that data.delimiter stands for.
+char node_config_delimiter(const struct node_config *config);
+// data.image_size: both 0 for the size of the first image. Never fails after node_config_check.
+enum base_error node_config_image_size(const struct node_config *config, size_t *width, size_t *height,
+                                       struct base_reason *why) BASE_CHECK;
+
+// train.schedule as the trainer takes it. Never fails after node_config_check.
+struct train_schedule;
+enum base_error node_config_schedule(const struct node_config *config, struct train_schedule *schedule,
+                                     struct base_reason *why) BASE_CHECK;
+
+// average.filters as the exchange takes it. Never fails after node_config_check.
+struct compress_filters;
+enum base_error node_config_filters(const struct node_config *config, struct compress_filters *filters,
+                                    struct base_reason *why) BASE_CHECK;
+
+// "host:port", "[v6]:port" -> parts. host[LIMIT_HOST_BYTES]. BASE_EINVAL with the reason.
+enum base_error node_address_parse(const char *text, char *host, uint16_t *port,
+                                   struct base_reason *why) BASE_CHECK;
+bool node_address_is_loopback(const char *host);
+
+#endif

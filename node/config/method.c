@@ -1,0 +1,98 @@
+// average.method: what it needs of other keys, what it decides itself, and where it can run.
+#include "compress/compress.h"
+#include "compress/select.h"
+#include "node/config/private.h"
+#include "node/schema/private.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static enum base_error refuse(const struct node_config *config, const char *key, struct base_reason *why,
+                              const char *found, const char *expected)
+{
+    return node_config_at(config, key, why,
+                          base_fail(why, BASE_EINVAL,
+                                    "found %s, expected %s or no such key: average.method is model-average, "
+                                    "which sends whole models",
+                                    found, expected));
+}
+
+static bool is_given(const struct node_config *config, const char *key)
+{
+    return !node_schema_is_initial(&node_config_schema, config, key);
+}
+
+// A key at its default may stand there, as in a file that shows all of them; another value was meant to
+// matter.
+static enum base_error check_model_average(const struct node_config *config, struct base_reason *why)
+{
+    char found[64];
+    if (is_given(config, "average.ratio") && config->average.ratio < 1) {
+        snprintf(found, sizeof found, "%g", config->average.ratio);
+        return refuse(config, "average.ratio", why, found, "1");
+    }
+    if (is_given(config, "average.values") && config->average.values != KERNELS_FP32)
+        return refuse(config, "average.values", why,
+                      compress_format_name((enum kernels_format)config->average.values), "fp32");
+    if (config->average.select_block) {
+        snprintf(found, sizeof found, "%" PRIu64, config->average.select_block);
+        return refuse(config, "average.select_block", why, found, "0");
+    }
+    if (config->average.filters.count) {
+        snprintf(found, sizeof found, "%zu filters", config->average.filters.count);
+        return refuse(config, "average.filters", why, found, "[]");
+    }
+    return BASE_OK;
+}
+
+static void warn_unused(const struct node_config *config)
+{
+    int method = config->average.method;
+    if (method != NODE_METHOD_CHOCO)
+        node_config_warn_unused(config, "average.step_size", "average.method is choco");
+    if (method != NODE_METHOD_DILOCO && method != NODE_METHOD_NOLOCO) {
+        node_config_warn_unused(config, "average.outer_rate", "average.method is diloco or noloco");
+        node_config_warn_unused(config, "average.outer_nesterov", "average.method is diloco or noloco");
+    }
+    if (config->average.mode != NODE_MODE_BOUNDED)
+        node_config_warn_unused(config, "average.max_delay", "average.mode is bounded");
+    if (method == NODE_METHOD_LOCAL)
+        node_config_warn_unused(config, "train.alone", "models are averaged");
+}
+
+enum base_error node_config_check_method(const struct node_config *config, struct base_reason *why)
+{
+    warn_unused(config);
+    return config->average.method == NODE_METHOD_MODEL_AVERAGE ? check_model_average(config, why) : BASE_OK;
+}
+
+enum base_error node_config_check_runnable_method(const struct node_config *config, struct base_reason *why)
+{
+    static const char *const names[] = {[NODE_METHOD_CHOCO] = "choco",
+                                        [NODE_METHOD_DPSGD] = "dpsgd",
+                                        [NODE_METHOD_ALLREDUCE] = "allreduce",
+                                        [NODE_METHOD_DILOCO] = "diloco",
+                                        [NODE_METHOD_NOLOCO] = "noloco"};
+    if (config->average.method < NODE_METHOD_CHOCO)
+        return BASE_OK;
+    return node_config_at(
+        config, "average.method", why,
+        base_fail(why, BASE_EINVAL,
+                  "%s is a baseline of p2pml sim; expected edge-ref, model-average or local",
+                  names[config->average.method]));
+}
+
+bool node_config_stops_alone(const struct node_config *config)
+{
+    return config->train.alone == NODE_ALONE_STOP && config->average.method != NODE_METHOD_LOCAL;
+}
+
+void node_config_settle(struct node_config *config)
+{
+    if (config->average.method != NODE_METHOD_MODEL_AVERAGE)
+        return;
+    config->average.ratio = 1;
+    config->average.values = KERNELS_FP32;
+    config->average.select = COMPRESS_EXACT;
+    config->average.drift_correction = false;
+}

@@ -1,0 +1,34 @@
+// What the checks of a configuration share.
+#ifndef NODE_CONFIG_PRIVATE_H
+#define NODE_CONFIG_PRIVATE_H
+
+#include "base/log.h"
+#include "node/config/config.h"
+
+#define NODE_DIGITS_FEATURES 784u
+#define NODE_DIGITS_CLASSES  10u
+
+// `node_config_at(config, "a.b", why, base_fail(why, ...))`: puts origin and key before the reason.
+enum base_error node_config_at(const struct node_config *config, const char *key, struct base_reason *why,
+                               enum base_error error);
+void node_config_say(enum base_log_level level, const struct node_config *config, const char *key,
+                     const char *format, ...) BASE_PRINTF(4, 5);
+// A key that stands at its default disturbs nobody: configs/node/node.yaml shows all of them.
+void node_config_warn_unused(const struct node_config *config, const char *key, const char *used_when);
+
+// A file that can be read; `what` is what it holds, in words.
+enum base_error node_config_check_file(const struct node_config *config, const char *key, const char *path,
+                                       const char *what, struct base_reason *why) BASE_CHECK;
+enum base_error node_config_check_data(const struct node_config *config, struct base_reason *why) BASE_CHECK;
+enum base_error node_config_check_method(const struct node_config *config,
+                                         struct base_reason *why) BASE_CHECK;
+enum base_error node_config_check_topology(const struct node_config *config,
+                                           struct base_reason *why) BASE_CHECK;
+enum base_error node_config_check_runnable_method(const struct node_config *config,
+                                                  struct base_reason *why) BASE_CHECK;
+
+enum base_error node_config_check_train(const struct node_config *config, struct base_reason *why) BASE_CHECK;
+enum base_error node_config_check_average(const struct node_config *config,
+                                          struct base_reason *why) BASE_CHECK;
+
+#endif

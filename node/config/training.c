@@ -1,0 +1,124 @@
+// Checks of train.* and average.*, and those of their keys that are little languages.
+#include "base/log.h"
+#include "compress/filter.h"
+#include "node/config/private.h"
+#include "node/schema/private.h"
+#include "train/trainer.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#define RATE_ADAMW 0.05 // above it AdamW is all but sure to diverge: the rate was meant for sgd
+
+static enum base_error parse_step(const char *text, double *at, double *factor, struct base_reason *why)
+{
+    char found[SCHEMA_FOUND_BYTES];
+    const char *colon = strchr(text, ':');
+    if (colon && node_schema_parse_real(text, (size_t)(colon - text), at) && *at >= 0 && *at <= 1 &&
+        node_schema_parse_real(colon + 1, strlen(colon + 1), factor) && *factor >= 0 && *factor <= 1000)
+        return BASE_OK;
+    node_schema_found(text, strlen(text), found);
+    return base_fail(
+        why, BASE_EINVAL,
+        "found %s, expected at:factor, the first from 0 to 1, the second from 0 to 1000, such as 0.6:0.3",
+        found);
+}
+
+enum base_error node_config_schedule(const struct node_config *config, struct train_schedule *schedule,
+                                     struct base_reason *why)
+{
+    static const char key[] = "train.schedule";
+    const struct node_texts *texts = &config->train.schedule;
+    struct train_schedule parsed = {.count = texts->count};
+    if (texts->count > TRAIN_SCHEDULE_STEPS)
+        return node_config_at(config, key, why,
+                              base_fail(why, BASE_ELIMIT, "found %zu steps, expected at most %d",
+                                        texts->count, TRAIN_SCHEDULE_STEPS));
+    for (size_t i = 0; i < texts->count; i++) {
+        enum base_error error = parse_step(texts->items[i], &parsed.at[i], &parsed.factor[i], why);
+        if (!error && i && parsed.at[i] <= parsed.at[i - 1])
+            error =
+                base_fail(why, BASE_EINVAL, "found \"%s\" behind \"%s\", expected steps in ascending order",
+                          texts->items[i], texts->items[i - 1]);
+        if (error)
+            return node_config_at(config, key, why, error);
+    }
+    *schedule = parsed;
+    return BASE_OK;
+}
+
+enum base_error node_config_check_train(const struct node_config *config, struct base_reason *why)
+{
+    struct train_schedule schedule;
+    bool adamw = config->train.optimizer == NODE_OPTIMIZER_ADAMW;
+    enum base_error error = node_config_schedule(config, &schedule, why);
+    if (error)
+        return error;
+    if (config->average.local_steps > config->train.steps)
+        return node_config_at(config, "average.local_steps", why,
+                              base_fail(why, BASE_EINVAL,
+                                        "found %" PRIu64 ", expected at most train.steps, which is %" PRIu64,
+                                        config->average.local_steps, config->train.steps));
+    if (adamw && config->train.rate > RATE_ADAMW)
+        node_config_say(BASE_LOG_WARN, config, "train.rate", "is high for adamw, which wants about 0.001");
+    if (adamw)
+        node_config_warn_unused(config, "train.momentum", "train.optimizer is sgd");
+    if (!adamw) {
+        static const char *const keys[] = {"train.beta1", "train.beta2", "train.epsilon",
+                                           "average.share_second_moment"};
+        for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+            node_config_warn_unused(config, keys[i], "train.optimizer is adamw");
+    }
+    if (config->train.scale_rate && config->average.drift_correction)
+        node_config_say(
+            BASE_LOG_WARN, config, "train.scale_rate",
+            "is for runs without average.drift_correction, which makes slow nodes count by itself");
+    return BASE_OK;
+}
+
+enum base_error node_config_filters(const struct node_config *config, struct compress_filters *filters,
+                                    struct base_reason *why)
+{
+    const struct node_texts *texts = &config->average.filters;
+    struct compress_filters chain = {0};
+    for (size_t i = 0; i < texts->count; i++) {
+        struct compress_filters item;
+        enum base_error error = compress_filters_parse(texts->items[i], &item, why);
+        for (size_t j = 0; !error && j < item.count; j++)
+            error = compress_filters_add(&chain, item.chain[j].filter->name, item.chain[j].number, why);
+        if (error)
+            return node_config_at(config, "average.filters", why, error);
+    }
+    *filters = chain;
+    return BASE_OK;
+}
+
+enum base_error node_config_check_average(const struct node_config *config, struct base_reason *why)
+{
+    char floor[SCHEMA_REAL_BYTES], ceiling[SCHEMA_REAL_BYTES];
+    if (config->average.deadline_floor_ns > config->average.deadline_ceiling_ns) {
+        node_schema_print_duration(config->average.deadline_floor_ns, floor);
+        node_schema_print_duration(config->average.deadline_ceiling_ns, ceiling);
+        return node_config_at(config, "average.deadline_floor", why,
+                              base_fail(why, BASE_EINVAL,
+                                        "found %s, expected at most average.deadline_ceiling, which is %s",
+                                        floor, ceiling));
+    }
+    if (config->average.select_block && (double)config->average.select_block * config->average.ratio < 1)
+        return node_config_at(config, "average.select_block", why,
+                              base_fail(why, BASE_EINVAL,
+                                        "found %" PRIu64
+                                        ", expected at least 1 / average.ratio, which is %.0f: each block "
+                                        "must have a value to send",
+                                        config->average.select_block, ceil(1 / config->average.ratio)));
+    struct compress_filters filters;
+    enum base_error error = node_config_filters(config, &filters, why);
+    if (error)
+        return error;
+    if (config->average.outer_momentum > 0 && config->average.drift_correction)
+        node_config_say(BASE_LOG_WARN, config, "average.outer_momentum",
+                        "does not add up with average.drift_correction, use one "
+                        "of them");
+    return BASE_OK;
+}

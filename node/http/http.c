@@ -1,0 +1,202 @@
+#include "node/http/http.h"
+#include "base/limits.h"
+#include "node/queue/clock.h"
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <event2/http.h>
+#include <event2/listener.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CONNECTIONS_MOST 32u
+#define IDLE_S           5                           // without a byte
+#define SWEEP_NS         (100 * NODE_MILLISECOND_NS) // while there are connections
+#define REST_NS          NODE_SECOND_NS              // else: an idle node sleeps
+#define LIFE_NS          (10 * NODE_SECOND_NS)       // of one connection, however it drips
+
+// evhttp neither limits its connections nor tells of their end. So a reference to each is kept here, and
+// looked at now and then: one whose callbacks are gone was freed by evhttp.
+struct connection {
+    LIST_ENTRY(connection) others;
+    struct bufferevent *stream;
+    uint64_t born_ns;
+};
+
+struct node_http {
+    struct node_http_options options;
+    struct evhttp *server;
+    struct evhttp_bound_socket *bound;
+    struct event *sweep;
+    size_t count;
+    LIST_HEAD(, connection) connections;
+};
+
+static bool is_over(const struct connection *c)
+{
+    bufferevent_event_cb on_event = NULL;
+    bufferevent_getcb(c->stream, NULL, NULL, &on_event, NULL);
+    return !on_event;
+}
+
+// The others wait in the kernel's queue.
+static void accept_while_there_is_room(struct node_http *http)
+{
+    struct evconnlistener *listener = evhttp_bound_socket_get_listener(http->bound);
+    if (http->count < CONNECTIONS_MOST)
+        evconnlistener_enable(listener);
+    else
+        evconnlistener_disable(listener);
+}
+
+static void forget(struct node_http *http, struct connection *c)
+{
+    LIST_REMOVE(c, others);
+    bufferevent_decref(c->stream);
+    free(c);
+    http->count--;
+}
+
+// Out of descriptors: libevent alone would write a line to stderr and try again at once, for ever. The next
+// sweep opens the door again. (`argument` is evhttp's.)
+static void on_accept_error(struct evconnlistener *listener, void *argument)
+{
+    (void)argument;
+    evconnlistener_disable(listener);
+}
+
+static bool sweep_after(struct node_http *http, uint64_t ns)
+{
+    struct timeval wait = node_clock_timeval(ns);
+    return event_add(http->sweep, &wait) == 0;
+}
+
+static void sweep(evutil_socket_t s, short what, void *argument)
+{
+    (void)s;
+    (void)what;
+    struct node_http *http = argument;
+    uint64_t now_ns = node_clock_ns();
+    for (struct connection *c = LIST_FIRST(&http->connections), *next; c; c = next) {
+        next = LIST_NEXT(c, others);
+        if (is_over(c))
+            forget(http, c);
+        else if (now_ns - c->born_ns > LIFE_NS && bufferevent_getfd(c->stream) >= 0)
+            shutdown(bufferevent_getfd(c->stream), SHUT_RDWR); // evhttp sees the end and frees it
+    }
+    accept_while_there_is_room(http);
+    (void)sweep_after(http, http->count > 0 ? SWEEP_NS : REST_NS);
+}
+
+static struct bufferevent *new_connection(struct event_base *base, void *argument)
+{
+    struct node_http *http = argument;
+    struct connection *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL; // evhttp makes one of its own
+    c->stream = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
+    if (!c->stream) {
+        free(c);
+        return NULL;
+    }
+    bufferevent_incref(c->stream);
+    c->born_ns = node_clock_ns();
+    LIST_INSERT_HEAD(&http->connections, c, others);
+    if (http->count++ == 0)
+        (void)sweep_after(http, SWEEP_NS);
+    accept_while_there_is_room(http);
+    return c->stream;
+}
+
+static void reply(struct evhttp_request *request, int status, const char *type, const char *text)
+{
+    struct evkeyvalq *headers = evhttp_request_get_output_headers(request);
+    evhttp_add_header(headers, "Content-Type", type);
+    evhttp_add_header(headers, "Connection", "close");
+    evhttp_add_header(headers, "Cache-Control", "no-store");
+    evhttp_add_header(headers, "X-Content-Type-Options", "nosniff");
+    if (status == 405)
+        evhttp_add_header(headers, "Allow", "GET, HEAD");
+    struct evbuffer *body = evbuffer_new();
+    if (body)
+        evbuffer_add(body, text, strlen(text));
+    const char *phrase = status == 200   ? "OK"
+                         : status == 404 ? "Not Found"
+                         : status == 405 ? "Method Not Allowed"
+                         : status == 503 ? "Service Unavailable"
+                                         : "Internal Server Error";
+    evhttp_send_reply(request, status, phrase, body);
+    if (body)
+        evbuffer_free(body);
+}
+
+static void on_request(struct evhttp_request *request, void *argument)
+{
+    struct node_http *http = argument;
+    enum evhttp_cmd_type method = evhttp_request_get_command(request);
+    if (method != EVHTTP_REQ_GET && method != EVHTTP_REQ_HEAD) {
+        reply(request, 405, "text/plain; charset=utf-8", "only GET and HEAD\n");
+        return;
+    }
+    const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(request);
+    const char *path = uri ? evhttp_uri_get_path(uri) : NULL;
+    struct node_http_answer answer = {.status = 500};
+    http->options.answer(http->options.owner, path && path[0] ? path : "/", &answer);
+    const char *text = answer.text ? answer.text : answer.constant;
+    if (!text)
+        reply(request, 500, "text/plain; charset=utf-8", "out of memory\n");
+    else
+        reply(request, answer.status, answer.type, text);
+    free(answer.text);
+}
+
+enum base_error node_http_create(const struct node_http_options *options, struct node_http **out)
+{
+    struct node_http *http = calloc(1, sizeof *http);
+    if (!http)
+        return BASE_ENOMEM;
+    http->options = *options;
+    LIST_INIT(&http->connections);
+    http->server = evhttp_new(options->base);
+    http->sweep = event_new(options->base, -1, 0, sweep, http);
+    if (!http->server || !http->sweep || !sweep_after(http, REST_NS))
+        goto fail;
+    evhttp_set_max_headers_size(http->server, LIMIT_HTTP_REQUEST_BYTES);
+    evhttp_set_max_body_size(http->server, LIMIT_HTTP_REQUEST_BYTES);
+    evhttp_set_timeout(http->server, IDLE_S);
+    evhttp_set_allowed_methods(http->server, EVHTTP_REQ_GET | EVHTTP_REQ_POST | EVHTTP_REQ_HEAD |
+                                                 EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE | EVHTTP_REQ_OPTIONS |
+                                                 EVHTTP_REQ_TRACE | EVHTTP_REQ_CONNECT |
+                                                 EVHTTP_REQ_PATCH); // 405 is ours to say
+    evhttp_set_gencb(http->server, on_request, http);
+    evhttp_set_bevcb(http->server, new_connection, http);
+    http->bound = evhttp_accept_socket_with_handle(http->server, options->listener);
+    if (!http->bound)
+        goto fail;
+    evconnlistener_set_error_cb(evhttp_bound_socket_get_listener(http->bound), on_accept_error);
+    *out = http;
+    return BASE_OK;
+fail:
+    if (http->server)
+        evhttp_free(http->server);
+    if (http->sweep)
+        event_free(http->sweep);
+    free(http);
+    return BASE_ENOMEM;
+}
+
+void node_http_destroy(struct node_http *http)
+{
+    if (!http)
+        return;
+    struct connection *c;
+    while ((c = LIST_FIRST(&http->connections)) != NULL)
+        forget(http, c);
+    evhttp_free(http->server);
+    event_free(http->sweep);
+    free(http);
+}

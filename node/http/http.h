@@ -1,0 +1,29 @@
+// The HTTP port: GET of a few paths, whole answers, one request a connection. Bounded in every direction:
+// request size, connections, and the time a connection may last. It asks its owner for the answer. Loop's
+// thread.
+#ifndef NODE_HTTP_HTTP_H
+#define NODE_HTTP_HTTP_H
+
+#include "base/error.h"
+
+struct event_base;
+struct node_http;
+
+struct node_http_answer {
+    const char *type; // Content-Type
+    char *text;       // malloc'ed, or NULL with `constant` set
+    const char *constant;
+    int status; // 200; 404: there is no such path; 503: not now, `text` says why
+};
+
+struct node_http_options {
+    struct event_base *base;
+    int listener; // bound, non-blocking; this object's after success
+    void (*answer)(void *owner, const char *path, struct node_http_answer *answer);
+    void *owner;
+};
+
+enum base_error node_http_create(const struct node_http_options *options, struct node_http **http) BASE_CHECK;
+void node_http_destroy(struct node_http *http);
+
+#endif

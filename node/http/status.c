@@ -1,0 +1,239 @@
+#include "node/http/status.h"
+#include "node/peers/endpoints.h"
+#include "node/queue/clock.h"
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *count(uint64_t value)
+{
+    return json_integer((json_int_t)value);
+}
+
+static json_t *id_text(const struct gossip_id *id)
+{
+    char hex[GOSSIP_ID_HEX];
+    gossip_id_hex(id, hex);
+    return json_string(hex);
+}
+
+static double seconds(uint64_t from_ns, uint64_t to_ns)
+{
+    return to_ns > from_ns ? (double)(to_ns - from_ns) / (double)NODE_SECOND_NS : 0;
+}
+
+static json_t *addresses_json(const struct gossip_record *record)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < record->n_addresses; i++) {
+        struct node_address address;
+        char text[NODE_ADDRESS_TEXT];
+        node_address_of(&record->addresses[i], &address);
+        node_address_text(&address, text);
+        json_array_append_new(list, json_string(text));
+    }
+    return list;
+}
+
+static json_t *place(uint32_t number) // of a slot or a shard; their "none" is the same
+{
+    return number == GOSSIP_NO_SLOT ? json_null() : count(number);
+}
+_Static_assert(GOSSIP_NO_SLOT == GOSSIP_NO_SHARD, "place()");
+
+static json_t *members_json(const struct node_status *s)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < s->n_members; i++) {
+        const struct node_status_member *m = &s->members[i];
+        const struct gossip_record *r = m->record;
+        json_t *row = json_object();
+        json_object_set_new(row, "name", json_string(r->name));
+        json_object_set_new(row, "id", id_text(&r->id));
+        json_object_set_new(row, "state", json_string(gossip_member_state_name(m->state)));
+        json_object_set_new(row, "self", json_boolean(i == 0));
+        json_object_set_new(row, "eligible", json_boolean(r->flags & GOSSIP_RECORD_ELIGIBLE));
+        json_object_set_new(row, "training", json_boolean(r->flags & GOSSIP_RECORD_TRAINING));
+        json_object_set_new(row, "finished", json_boolean(r->flags & GOSSIP_RECORD_FINISHED));
+        json_object_set_new(row, "boot", count(r->version.boot));
+        json_object_set_new(row, "incarnation", count(r->version.incarnation));
+        json_object_set_new(row, "slot", place(r->slot));
+        json_object_set_new(row, "shard", place(r->shard));
+        json_object_set_new(row, "addresses", addresses_json(r));
+        json_object_set_new(row, "since", number(seconds(m->since_ns, s->now_ns)));
+        json_object_set_new(row, "linked", json_boolean(m->linked));
+        json_object_set_new(row, "neighbour", json_boolean(m->neighbour));
+        json_array_append_new(list, row);
+    }
+    return list;
+}
+
+static json_t *entries_json(const struct node_status *s)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < s->n_entries; i++) {
+        const struct gossip_entry *e = &s->entries[i].shown;
+        json_t *row = json_object();
+        json_object_set_new(row, "entry", json_string(s->entries[i].text));
+        json_object_set_new(row, "state", json_string(gossip_entry_state_name(e->state)));
+        json_object_set_new(row, "id", e->known ? id_text(&e->id) : json_null());
+        json_object_set_new(row, "since", number(seconds(e->since_ns, s->now_ns)));
+        json_array_append_new(list, row);
+    }
+    return list;
+}
+
+// Neighbours with whom this node can't average: neither end can call the other.
+static json_t *missing_json(const struct node_status *s)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < s->n_missing; i++) {
+        json_t *row = json_object();
+        const char *name = "";
+        for (size_t k = 0; k < s->n_members; k++)
+            if (gossip_id_compare(&s->members[k].record->id, &s->missing[i].peer) == 0)
+                name = s->members[k].record->name;
+        json_object_set_new(row, "name", json_string(name));
+        json_object_set_new(row, "id", id_text(&s->missing[i].peer));
+        json_object_set_new(row, "since", number(seconds(s->missing[i].since_ns, s->now_ns)));
+        json_array_append_new(list, row);
+    }
+    return list;
+}
+
+static json_t *datagrams_json(const struct node_status *s)
+{
+    const struct node_udp_counters *d = &s->cluster_counters.datagrams;
+    json_t *row = json_object();
+    json_object_set_new(row, "sent", count(d->sent));
+    json_object_set_new(row, "received", count(d->received));
+    json_object_set_new(row, "bytes_sent", count(d->bytes_sent));
+    json_object_set_new(row, "bytes_received", count(d->bytes_received));
+    json_object_set_new(row, "refused", count(s->cluster_counters.refused));
+    return row;
+}
+
+static json_t *membership_json(const struct node_status *s)
+{
+    const struct gossip_membership_totals *t = &s->membership;
+    char hash[17];
+    json_t *row = json_object();
+    snprintf(hash, sizeof hash, "%016" PRIx64, t->view_hash);
+    json_object_set_new(row, "view_hash", json_string(hash));
+    json_object_set_new(row, "view_changes", count(t->view_changes));
+    json_object_set_new(row, "health", count(t->health));
+    json_object_set_new(row, "alive", count(t->alive));
+    json_object_set_new(row, "suspect", count(t->suspect));
+    json_object_set_new(row, "dead", count(t->dead));
+    json_object_set_new(row, "left", count(t->left));
+    json_object_set_new(row, "minority", json_boolean(t->minority));
+    json_object_set_new(row, "probes", count(t->probes));
+    json_object_set_new(row, "probes_failed", count(t->probes_failed));
+    json_object_set_new(row, "accusations", count(t->accusations));
+    json_object_set_new(row, "refutations", count(t->refutations));
+    json_object_set_new(row, "syncs", count(t->syncs));
+    json_object_set_new(row, "pauses", count(t->pauses));
+    json_object_set_new(row, "rejected", count(t->rejected));
+    json_object_set_new(row, "datagrams", datagrams_json(s));
+    return row;
+}
+
+static json_t *events_json(const struct node_status *s)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < node_events_count(s->events); i++)
+        json_array_append_new(list, json_loads(node_events_line(s->events, i), 0, NULL));
+    return list;
+}
+
+static json_t *edges_json(const struct node_status *s)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < s->n_edges; i++) {
+        const struct node_edge_status *e = &s->edges[i].edge;
+        json_t *row = json_object();
+        json_object_set_new(row, "peer", id_text(&e->peer));
+        json_object_set_new(row, "name", json_string(s->edges[i].name));
+        json_object_set_new(row, "state",
+                            json_string(gossip_edge_state_name((enum gossip_edge_state)e->state)));
+        json_object_set_new(row, "seq", count(e->sequence));
+        json_object_set_new(row, "epoch", count(e->epoch));
+        json_object_set_new(row, "bytes_sent", count(s->edges[i].traffic.sent));
+        json_object_set_new(row, "bytes_received", count(s->edges[i].traffic.received));
+        json_object_set_new(row, "exchanges", count(e->exchanges));
+        json_object_set_new(row, "boots", count(e->boots));
+        json_object_set_new(row, "replays", count(e->replays));
+        json_object_set_new(row, "busy", count(e->busy));
+        json_object_set_new(row, "timeouts", count(e->timeouts));
+        json_object_set_new(row, "mismatches", count(e->mismatches));
+        json_object_set_new(row, "implausible", count(e->implausible));
+        json_object_set_new(row, "barred", json_boolean(e->barred));
+        json_object_set_new(row, "standing",
+                            json_string(gossip_standing_name((enum gossip_standing)e->standing)));
+        json_object_set_new(row, "answer_ms",
+                            number((double)e->answer_median_ns / (double)NODE_MILLISECOND_NS));
+        json_array_append_new(list, row);
+    }
+    return list;
+}
+
+bool node_status_complaint(const struct node_progress *progress, char *text, size_t bytes)
+{
+    if (progress->rollbacks_in_row < 2) // once may be an outlier of the data
+        return false;
+    snprintf(text, bytes,
+             "loss or model was not finite %u rounds in a row: each time the last model that was published "
+             "came back; "
+             "after %u the node ends\n",
+             progress->rollbacks_in_row, GOSSIP_ROUNDS_UNUSABLE_MAX);
+    return true;
+}
+
+char *node_status_json(const struct node_status *s)
+{
+    json_t *root = json_object();
+    json_object_set_new(root, "name", json_string(s->name));
+    json_object_set_new(root, "id", id_text(&s->id));
+    json_object_set_new(root, "cluster", json_string(s->cluster));
+    json_object_set_new(root, "version", json_string(s->version));
+    json_object_set_new(root, "state", json_string(s->progress.state));
+    json_object_set_new(root, "round", count(s->progress.round));
+    json_object_set_new(root, "step", count(s->progress.step));
+    json_object_set_new(root, "loss", number(s->progress.loss));
+    const bool regression = s->progress.regression;
+    json_object_set_new(root, "accuracy", number(regression ? (double)NAN : s->progress.accuracy));
+    if (regression) {
+        json_object_set_new(root, "r2", number(s->progress.accuracy));
+        json_object_set_new(root, "rmse", number(s->progress.rmse));
+    }
+    json_object_set_new(root, "rate", number(s->progress.rate));
+    json_object_set_new(root, "rollbacks", count(s->progress.rollbacks));
+    json_object_set_new(root, "rollbacks_in_row", count(s->progress.rollbacks_in_row));
+    json_object_set_new(root, "parameters", count(s->parameters));
+    json_object_set_new(root, "model", json_string(s->model));
+    json_object_set_new(root, "consensus", number(s->totals.consensus));
+    json_object_set_new(root, "exchanges", count(s->totals.exchanges));
+    json_object_set_new(root, "implausible", count(s->totals.implausible));
+    json_object_set_new(root, "standing", json_string(gossip_standing_name(s->totals.standing)));
+    json_object_set_new(root, "bytes_sent", count(s->bytes_sent));
+    json_object_set_new(root, "bytes_received", count(s->bytes_received));
+    json_object_set_new(root, "uptime_s", number(seconds(s->started_ns, s->now_ns)));
+    json_object_set_new(root, "membership", membership_json(s));
+    json_object_set_new(root, "members", members_json(s));
+    json_object_set_new(root, "peers", entries_json(s));
+    json_object_set_new(root, "missing_links", missing_json(s));
+    json_object_set_new(root, "edges", edges_json(s));
+    json_object_set_new(root, "events", events_json(s));
+    // 13 digits: unix times to the millisecond.
+    char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(13));
+    json_decref(root);
+    return text;
+}

@@ -1,0 +1,55 @@
+// What a node tells about itself, from one snapshot: JSON for programs, the Prometheus text format (version
+// 0.0.4) for monitoring. Pure: no clock, no sockets. NaN becomes null in JSON and is left out of the metrics.
+#ifndef NODE_HTTP_STATUS_H
+#define NODE_HTTP_STATUS_H
+
+#include "gossip/member/member.h"
+#include "node/cluster/cluster.h"
+#include "node/net/connection.h"
+#include "node/queue/mail.h"
+
+struct node_status_edge {
+    struct node_edge_status edge;
+    const char *name; // of the peer; "" when not known (any more)
+    struct node_link_traffic traffic;
+};
+
+struct node_status_member {
+    const struct gossip_record *record;
+    enum gossip_member_state state;
+    uint64_t since_ns;
+    bool linked, neighbour;
+};
+
+struct node_status_entry { // of the peer list
+    const char *text;
+    struct gossip_entry shown;
+};
+
+struct node_status {
+    const char *name, *cluster, *version, *model; // borrowed, as all pointers
+    struct gossip_id id;
+    uint64_t parameters, bytes_sent, bytes_received;
+    uint64_t started_ns, now_ns; // monotonic
+    struct node_progress progress;
+    struct gossip_exchange_totals totals;
+    struct node_peers_counters peers;
+    const struct node_status_member *members; // this node first
+    size_t n_members;
+    struct gossip_membership_totals membership;
+    struct node_cluster_counters cluster_counters;
+    const struct node_status_entry *entries;
+    size_t n_entries;
+    const struct gossip_missing *missing; // neighbours without a link for long
+    size_t n_missing;
+    const struct node_events *events;
+    const struct node_status_edge *edges;
+    size_t n_edges;
+};
+
+char *node_status_json(const struct node_status *status);    // malloc'ed; NULL: out of memory
+char *node_status_metrics(const struct node_status *status); // malloc'ed; NULL: out of memory
+// /healthz: what is wrong with the training, for people, into text[bytes]; false: nothing is.
+bool node_status_complaint(const struct node_progress *progress, char *text, size_t bytes);
+
+#endif

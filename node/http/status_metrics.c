@@ -1,0 +1,276 @@
+// /metrics: the Prometheus text format.
+#include "node/http/status.h"
+#include "node/queue/clock.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static double seconds(uint64_t from_ns, uint64_t to_ns)
+{
+    return to_ns > from_ns ? (double)(to_ns - from_ns) / (double)NODE_SECOND_NS : 0;
+}
+
+static void head(FILE *out, const char *name, const char *type, const char *help)
+{
+    fprintf(out, "# HELP p2pml_%s %s\n# TYPE p2pml_%s %s\n", name, help, name, type);
+}
+
+static void metric(FILE *out, const char *name, const char *type, const char *help, double value)
+{
+    if (isnan(value))
+        return;
+    head(out, name, type, help);
+    fprintf(out, "p2pml_%s %.17g\n", name, value);
+}
+
+// A label's value: backslash, quote and line end are the three that the format escapes.
+static void label(FILE *out, const char *key, const char *value)
+{
+    fprintf(out, "%s=\"", key);
+    for (; *value; value++) {
+        if (*value == '\\' || *value == '"')
+            fputc('\\', out);
+        if (*value == '\n')
+            fputs("\\n", out);
+        else
+            fputc(*value, out);
+    }
+    fputc('"', out);
+}
+
+static void info_metric(FILE *out, const struct node_status *s)
+{
+    char hex[GOSSIP_ID_HEX];
+    gossip_id_hex(&s->id, hex);
+    head(out, "node_info", "gauge", "Who this node is; always 1.");
+    fputs("p2pml_node_info{", out);
+    label(out, "name", s->name);
+    fputc(',', out);
+    label(out, "id", hex);
+    fputc(',', out);
+    label(out, "cluster", s->cluster);
+    fputc(',', out);
+    label(out, "version", s->version);
+    fputc(',', out);
+    label(out, "model", s->model);
+    fputs("} 1\n", out);
+}
+
+static void member_metrics(FILE *out, const struct node_status *s)
+{
+    const struct gossip_membership_totals *t = &s->membership;
+    const struct node_udp_counters *d = &s->cluster_counters.datagrams;
+    const size_t of[] = {t->alive, t->suspect, t->dead, t->left};
+    head(out, "members", "gauge", "Members of the cluster as this node sees them, by state.");
+    for (int state = 0; state < 4; state++)
+        fprintf(out, "p2pml_members{state=\"%s\"} %zu\n",
+                gossip_member_state_name((enum gossip_member_state)state), of[state]);
+    head(out, "datagrams_total", "counter", "Membership datagrams.");
+    fprintf(out, "p2pml_datagrams_total{direction=\"sent\"} %" PRIu64 "\n", d->sent);
+    fprintf(out, "p2pml_datagrams_total{direction=\"received\"} %" PRIu64 "\n", d->received);
+    head(out, "datagram_bytes_total", "counter", "Bytes of membership datagrams, sealing included.");
+    fprintf(out, "p2pml_datagram_bytes_total{direction=\"sent\"} %" PRIu64 "\n", d->bytes_sent);
+    fprintf(out, "p2pml_datagram_bytes_total{direction=\"received\"} %" PRIu64 "\n", d->bytes_received);
+}
+
+struct membership_metric {
+    const char *name, *type, *help;
+    uint64_t value;
+};
+
+static void membership_metrics(FILE *out, const struct node_status *s)
+{
+    const struct gossip_membership_totals *t = &s->membership;
+    const struct membership_metric list[] = {
+        {"member_health", "gauge", "Local health multiplier: 0 is healthy, 8 is worst.", t->health},
+        {"member_minority", "gauge", "1 when half or more of the members are dead.", t->minority},
+        {"view_changes_total", "counter", "Changes of the view that the graph is made of.", t->view_changes},
+        {"probes_total", "counter", "Members probed.", t->probes},
+        {"probes_failed_total", "counter", "Probes without any answer.", t->probes_failed},
+        {"suspicions_total", "counter", "Members that came under suspicion.", s->cluster_counters.suspicions},
+        {"deaths_total", "counter", "Members that were found dead.", s->cluster_counters.deaths},
+        {"refutations_total", "counter", "Times that this node was accused and refuted it.", t->refutations},
+        {"syncs_total", "counter", "Full comparisons of what two members know.", t->syncs},
+        {"pauses_total", "counter", "Times that this process stood still.", t->pauses},
+        {"datagrams_refused_total", "counter", "Datagrams and packets that were not genuine or not whole.",
+         s->cluster_counters.refused},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        metric(out, list[i].name, list[i].type, list[i].help, (double)list[i].value);
+}
+
+struct edge_metric {
+    const char *name, *type, *help;
+    double (*value)(const struct node_status_edge *edge);
+};
+
+static double edge_live(const struct node_status_edge *e)
+{
+    return e->edge.state == GOSSIP_EDGE_LIVE;
+}
+static double edge_exchanges(const struct node_status_edge *e)
+{
+    return (double)e->edge.exchanges;
+}
+static double edge_boots(const struct node_status_edge *e)
+{
+    return (double)e->edge.boots;
+}
+static double edge_replays(const struct node_status_edge *e)
+{
+    return (double)e->edge.replays;
+}
+static double edge_busy(const struct node_status_edge *e)
+{
+    return (double)e->edge.busy;
+}
+static double edge_timeouts(const struct node_status_edge *e)
+{
+    return (double)e->edge.timeouts;
+}
+static double edge_mismatches(const struct node_status_edge *e)
+{
+    return (double)e->edge.mismatches;
+}
+static double edge_implausible(const struct node_status_edge *e)
+{
+    return (double)e->edge.implausible;
+}
+static double edge_barred(const struct node_status_edge *e)
+{
+    return e->edge.barred;
+}
+static double edge_away(const struct node_status_edge *e)
+{
+    return e->edge.standing == GOSSIP_AWAY;
+}
+static double edge_answer(const struct node_status_edge *e)
+{
+    return (double)e->edge.answer_median_ns / (double)NODE_SECOND_NS;
+}
+static double edge_sent(const struct node_status_edge *e)
+{
+    return (double)e->traffic.sent;
+}
+static double edge_received(const struct node_status_edge *e)
+{
+    return (double)e->traffic.received;
+}
+
+static const struct edge_metric edge_metrics[] = {
+    {"edge_live", "gauge", "1 when exchanges can run over the edge.", edge_live},
+    {"edge_exchanges_total", "counter", "Sparse exchanges committed over the edge.", edge_exchanges},
+    {"edge_boots_total", "counter", "Dense restarts of the edge's reference.", edge_boots},
+    {"edge_replays_total", "counter", "Answers that were lost and replayed.", edge_replays},
+    {"edge_busy_total", "counter", "Exchanges that the peer put off.", edge_busy},
+    {"edge_timeouts_total", "counter", "Exchanges without an answer in time.", edge_timeouts},
+    {"edge_mismatches_total", "counter", "References that differed on the two ends.", edge_mismatches},
+    {"edge_implausible_total", "counter", "Messages refused because no honest peer could have meant them.",
+     edge_implausible},
+    {"edge_barred", "gauge", "1 while the peer is not met because of such a message.", edge_barred},
+    {"edge_away", "gauge", "1 while the peer says that it was away and is behind.", edge_away},
+    {"edge_answer_seconds", "gauge", "Median time of the peer's answers.", edge_answer},
+    {"edge_sent_bytes_total", "counter", "Bytes sent to the peer, framing included.", edge_sent},
+    {"edge_received_bytes_total", "counter", "Bytes received from the peer, framing included.",
+     edge_received},
+};
+
+static void write_edges(FILE *out, const struct node_status *s)
+{
+    for (size_t m = 0; m < sizeof edge_metrics / sizeof *edge_metrics && s->n_edges > 0; m++) {
+        const struct edge_metric *metric_of = &edge_metrics[m];
+        head(out, metric_of->name, metric_of->type, metric_of->help);
+        for (size_t i = 0; i < s->n_edges; i++) {
+            char hex[GOSSIP_ID_HEX];
+            gossip_id_hex(&s->edges[i].edge.peer, hex);
+            fprintf(out, "p2pml_%s{", metric_of->name);
+            label(out, "peer", hex);
+            fputc(',', out);
+            label(out, "name", s->edges[i].name);
+            fprintf(out, "} %.17g\n", metric_of->value(&s->edges[i]));
+        }
+    }
+}
+
+static void write_metrics(FILE *out, const struct node_status *s)
+{
+    info_metric(out, s);
+    metric(out, "uptime_seconds", "gauge", "Time since this process started.",
+           seconds(s->started_ns, s->now_ns));
+    metric(out, "training", "gauge", "1 while local steps are done.",
+           strcmp(s->progress.state, "training") == 0);
+    metric(out, "rounds_total", "counter", "Rounds done, those before a resume included.",
+           (double)s->progress.round);
+    metric(out, "steps_total", "counter", "Local steps done, those before a resume included.",
+           (double)s->progress.step);
+    metric(out, "training_loss", "gauge", "Mean training loss of the latest round, natural logarithm.",
+           s->progress.loss);
+    if (!s->progress.regression) {
+        metric(out, "test_accuracy_ratio", "gauge", "Latest measured accuracy on the test set, 0 to 1.",
+               s->progress.accuracy);
+    } else {
+        metric(out, "test_r2", "gauge",
+               "Part of the variance of the test targets that is explained, up to 1.", s->progress.accuracy);
+        metric(out, "test_rmse", "gauge",
+               "Root of the mean squared error on the test set, in units of the target.", s->progress.rmse);
+    }
+    metric(out, "learning_rate", "gauge", "Learning rate of the next step.", s->progress.rate);
+    metric(out, "rollbacks_total", "counter",
+           "Rounds whose loss or model was not finite: the last published model came back.",
+           (double)s->progress.rollbacks);
+    metric(out, "model_parameters", "gauge", "Length of the model vector.", (double)s->parameters);
+    metric(out, "consensus_distance_ratio", "gauge",
+           "Distance to the latest edge's reference relative to the model's norm.", s->totals.consensus);
+    metric(out, "exchanges_total", "counter", "Sparse exchanges committed.", (double)s->totals.exchanges);
+    metric(out, "delta_sent_bytes_total", "counter", "Compressed deltas sent.",
+           (double)s->totals.delta_bytes_out);
+    metric(out, "dense_equivalent_bytes_total", "counter",
+           "What the same exchanges would have sent as dense fp32.", (double)s->totals.dense_bytes_out);
+    metric(out, "clipped_total", "counter", "Received forces that average.clip cut.",
+           (double)s->totals.clipped);
+    metric(out, "implausible_total", "counter",
+           "Messages refused because no honest member could have meant them; their senders are not met for a "
+           "while.",
+           (double)s->totals.implausible);
+    metric(out, "delay_timeouts_total", "counter",
+           "Rounds that went on though a neighbour was more than average.max_delay behind.",
+           (double)s->totals.waits);
+    metric(out, "network_sent_bytes_total", "counter", "Bytes sent to peers, framing included.",
+           (double)s->bytes_sent);
+    metric(out, "network_received_bytes_total", "counter", "Bytes received from peers, framing included.",
+           (double)s->bytes_received);
+    metric(out, "links", "gauge", "Links in use.", (double)s->peers.links);
+    metric(out, "missing_links", "gauge",
+           "Neighbours without a link for long: neither end can call the other.", (double)s->peers.missing);
+    metric(out, "half_open_connections", "gauge", "Accepted connections that are not in use yet.",
+           (double)s->peers.half_open);
+    metric(out, "connections_accepted_total", "counter", "Connections accepted on the peer port.",
+           (double)s->peers.accepted);
+    metric(out, "strangers_total", "counter",
+           "Connections closed without an answer: no or a wrong handshake.", (double)s->peers.strangers);
+    metric(out, "turned_away_total", "counter", "Connections closed over the limits of those not in use yet.",
+           (double)s->peers.turned_away);
+    metric(out, "refused_total", "counter", "Proven nodes that train something else or are not allowed.",
+           (double)s->peers.refused);
+    member_metrics(out, s);
+    membership_metrics(out, s);
+    write_edges(out, s);
+}
+
+char *node_status_metrics(const struct node_status *status)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out)
+        return NULL;
+    write_metrics(out, status);
+    bool failed = ferror(out) != 0;
+    if (fclose(out) != 0 || failed) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}

@@ -1,0 +1,227 @@
+// The learner between two rounds: mail of the loop, rendezvous with the worker, and the wait for a snapshot.
+#include "base/log.h"
+#include "node/learn/private.h"
+#include "node/queue/clock.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define PROGRESS_EVERY_NS (100 * NODE_MILLISECOND_NS)
+
+// Loop and worker drain their boxes until they have heard of the learner's end.
+static void post(struct node_mailbox *box, struct node_mail *mail)
+{
+    const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
+    while (node_mailbox_post(box, mail) != BASE_OK)
+        nanosleep(&moment, NULL);
+}
+
+void node_learner_post(struct node_learner *l, struct node_mail *mail)
+{
+    post(l->options.loop, mail);
+}
+
+void node_learner_tell(struct node_learner *l, const char *state, bool always)
+{
+    uint64_t now_ns = node_clock_ns();
+    if (!always && state == l->state && now_ns - l->progress_ns < PROGRESS_EVERY_NS)
+        return;
+    l->state = state;
+    l->progress_ns = now_ns;
+    struct node_mail *mail = node_mail_new(NODE_MAIL_PROGRESS);
+    mail->progress = (struct node_progress){.round = l->rounds.round,
+                                            .step = l->rounds.step,
+                                            .exchanges = l->totals.exchanges,
+                                            .loss = l->options.trainee->loss,
+                                            .accuracy = l->accuracy,
+                                            .rmse = l->rmse,
+                                            .regression = l->regression,
+                                            .consensus = l->totals.consensus,
+                                            .rate = train_trainer_rate(l->options.trainee->trainer),
+                                            .rollbacks = l->rounds.unusable_rounds,
+                                            .rollbacks_in_row = l->rounds.unusable_in_row,
+                                            .state = state};
+    node_learner_post(l, mail);
+}
+
+// After the last step no other examples are needed.
+static void want_shards(struct node_learner *l, const struct node_mail *mail)
+{
+    const uint32_t *living = (const void *)mail->bytes; // malloc'ed, so it is aligned
+    if (l->shards && l->rounds.state < GOSSIP_ROUNDS_FINISHED)
+        node_shards_want(l->shards, living, mail->n_bytes / sizeof *living);
+}
+
+static void note(struct node_learner *l, const struct node_mail *mail)
+{
+    struct gossip_order order = {
+        .round = mail->progress.round, .step = mail->progress.step, .away = mail->away};
+    switch (mail->kind) {
+    case NODE_MAIL_START:
+        order.kind = GOSSIP_ORDER_START;
+        order.fetch = mail->status == 1;
+        break;
+    case NODE_MAIL_FETCH_AGAIN:
+        order.kind = GOSSIP_ORDER_FETCH;
+        break;
+    case NODE_MAIL_PAUSE:
+        order.kind = GOSSIP_ORDER_PAUSE;
+        order.on = mail->status == 1;
+        break;
+    case NODE_MAIL_STOP_AT:
+        order.kind = GOSSIP_ORDER_STOP;
+        break;
+    case NODE_MAIL_ALONE:
+        order.kind = GOSSIP_ORDER_ALONE;
+        order.fetch = mail->status == 1;
+        break;
+    case NODE_MAIL_LEAVE:
+        order.kind = GOSSIP_ORDER_LEAVE;
+        break;
+    case NODE_MAIL_SHARDS:
+        want_shards(l, mail);
+        return;
+    default:
+        return;
+    }
+    gossip_rounds_order(&l->rounds, &order);
+}
+
+void node_learner_listen(struct node_learner *l, bool wait)
+{
+    struct node_mail *mail;
+    do {
+        mail = node_mailbox_take(l->options.inbox, wait ? UINT64_MAX : 0);
+        if (mail)
+            note(l, mail);
+        node_mail_free(mail);
+        wait = false;
+    } while (mail);
+}
+
+// An order may end a fetch, which else lasts until somebody gives; any other rendezvous ends by itself.
+static void settle(struct node_learner *l, struct node_round *round)
+{
+    struct node_mail *mail = node_mail_new(NODE_MAIL_ROUND);
+    bool ended = !round->fetch;
+    round->step = l->rounds.step;
+    round->round_start = l->vectors.round_start;
+    mail->round = round;
+    post(l->options.worker, mail);
+    for (bool done = false; !done;) {
+        if (!ended && gossip_rounds_gives_up(&l->rounds)) {
+            post(l->options.worker, node_mail_new(NODE_MAIL_FETCH));
+            ended = true;
+        }
+        mail = node_mailbox_take(l->options.inbox, UINT64_MAX);
+        done = mail && mail->kind == NODE_MAIL_ROUND_DONE;
+        if (mail && !done)
+            note(l, mail);
+        node_mail_free(mail);
+    }
+    l->totals = round->totals;
+}
+
+// What was not finite is no checkpoint; the next boundary is tried.
+static bool checkpoint_is_due(const struct node_learner *l, const struct gossip_rounds_meet *meet)
+{
+    uint64_t every_ns = l->options.config->checkpoint.every_ns;
+    return meet->last ||
+           (meet->meets && !meet->unusable && every_ns > 0 && node_clock_ns() - l->checkpoint_ns >= every_ns);
+}
+
+// One that failed is tried again at the next boundary.
+static void note_checkpoint(struct node_learner *l, const struct node_round *round)
+{
+    l->checkpoint_failed = round->checkpoint && round->checkpoint_error != BASE_OK;
+    if (round->checkpoint)
+        l->checkpoint_ns = l->checkpoint_failed ? 0 : node_clock_ns();
+}
+
+void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *meet)
+{
+    struct node_round round = {.meet = *meet,
+                               .pace_ns = l->step_ns,
+                               .model = l->vectors.model,
+                               .second_moment = l->vectors.second_moment,
+                               .correction = l->vectors.correction,
+                               .outer = l->vectors.outer,
+                               .checkpoint = checkpoint_is_due(l, meet),
+                               .round = meet->round,
+                               .met = true,
+                               .pace = 1};
+    if (meet->last)
+        node_learner_tell(l, l->rounds.orders.stop ? "stopping" : "lingering", true);
+    train_trainer_fetch(l->options.trainee->trainer);
+    settle(l, &round);
+    note_checkpoint(l, &round);
+    if (meet->meets)
+        l->pace = round.pace;
+    gossip_rounds_met(&l->rounds, round.round, round.met);
+    l->round_is_over = meet->meets && !l->rounds.stepped;
+}
+
+static float *copy_of(const struct node_learner *l, const float *vector, bool *complete)
+{
+    size_t bytes = l->learner.parameters * sizeof *vector;
+    float *copy = vector ? malloc(bytes) : NULL;
+    *complete = *complete && (copy || !vector);
+    if (copy)
+        memcpy(copy, vector, bytes);
+    return copy;
+}
+
+static void move(const struct node_learner *l, float *to, const float *from)
+{
+    if (to)
+        memcpy(to, from, l->learner.parameters * sizeof *to);
+}
+
+// Into vectors of their own: half of a snapshot is none, and what this node has stays whole.
+void node_learner_fetch(struct node_learner *l)
+{
+    bool memory = true;
+    struct node_round round = {.fetch = true,
+                               .model = copy_of(l, l->vectors.model, &memory),
+                               .second_moment = copy_of(l, l->vectors.second_moment, &memory),
+                               .outer = copy_of(l, l->vectors.outer, &memory),
+                               .correction = l->vectors.correction};
+    node_learner_tell(l, "fetching", true);
+    if (memory)
+        settle(l, &round);
+    else
+        base_log(BASE_LOG_ERROR, "out_of_memory", "no snapshot can be fetched");
+    if (round.fetched) {
+        move(l, l->vectors.model, round.model);
+        move(l, l->vectors.second_moment, round.second_moment);
+        move(l, l->vectors.outer, round.outer);
+    }
+    gossip_rounds_fetched(&l->rounds, round.fetched, round.round, round.step);
+    free(round.model);
+    free(round.second_moment);
+    free(round.outer);
+}
+
+static void tell_takeover(const struct node_shards_set *set)
+{
+    if (set->orphans > 0)
+        base_log(BASE_LOG_INFO, "takeover",
+                 "shards without a node: %zu; training on %zu examples, %zu of them from there", set->orphans,
+                 set->data->examples, set->taken);
+    else
+        base_log(BASE_LOG_INFO, "takeover", "all shards have a node again; training on the own %zu examples",
+                 set->data->examples);
+}
+
+void node_learner_take_shards(struct node_learner *l)
+{
+    struct node_shards_set set;
+    struct base_reason why = {""};
+    if (!l->shards || !node_shards_ready(l->shards, node_clock_ns(), &set))
+        return;
+    enum base_error code = train_trainer_replace(l->options.trainee->trainer, set.data, set.weight, &why);
+    if (code == BASE_OK)
+        tell_takeover(&set);
+    else
+        base_log(BASE_LOG_ERROR, "takeover", "training goes on with the examples at hand: %s", why.text);
+    node_shards_settle(l->shards, code == BASE_OK);
+}

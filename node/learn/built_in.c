@@ -1,0 +1,188 @@
+#include "node/learn/built_in.h"
+
+#include "node/learn/momentum.h"
+#include "node/queue/clock.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static size_t parameters(const struct node_built_in *b)
+{
+    return train_model_parameters(train_trainer_of(b->trainer));
+}
+
+static bool is_finite(const struct node_built_in *b, const float *vector)
+{
+    const struct kernels *kernels = train_model_kernels(train_trainer_of(b->trainer));
+    return !vector || kernels->host->apply->finite(vector, parameters(b));
+}
+
+void node_built_in_begin(struct node_built_in *b, struct gossip_learner_vectors *vectors)
+{
+    *b = (struct node_built_in){.config = b->config,
+                                .trainer = b->trainer,
+                                .outer = b->outer,
+                                .round_start = b->round_start,
+                                .loss = NAN,
+                                .rate = train_trainer_rate(b->trainer)};
+    train_trainer_fetch(b->trainer);
+    *vectors = (struct gossip_learner_vectors){
+        .model = train_trainer_model(b->trainer),
+        .second_moment = train_trainer_second_moment(b->trainer),
+        .correction = b->config->average.drift_correction ? train_trainer_correction(b->trainer) : NULL,
+        .outer = b->outer,
+        .round_start = b->round_start};
+}
+
+// A node that takes longer for its steps takes larger ones, so that its data count as much (DESIGN: rounds).
+void node_built_in_steps(struct node_built_in *b, uint64_t count, double pace)
+{
+    uint64_t begun_ns = node_clock_ns();
+    if (b->config->train.scale_rate)
+        train_trainer_scale(b->trainer, pace);
+    b->rate = train_trainer_rate(b->trainer);
+    train_trainer_round_begin(b->trainer);
+    for (uint64_t i = 0; i < count; i++) {
+        struct kernels_loss loss;
+        size_t rows = 0;
+        b->rate_sum += train_trainer_rate(b->trainer);
+        train_trainer_step(b->trainer, b->config->average.drift_correction, &loss, &rows);
+        b->loss_sum += loss.loss_sum;
+        b->examples += rows;
+    }
+    b->steps += count;
+    node_pace_add(&b->pace, node_clock_ns() - begun_ns, count);
+}
+
+void node_built_in_boundary(struct node_built_in *b, struct gossip_learner_steps *did)
+{
+    if (b->examples > 0)
+        b->loss = b->loss_sum / (double)b->examples;
+    train_trainer_fetch(b->trainer);
+    if (b->outer && b->steps > 0)
+        node_momentum_before((float)b->config->average.outer_momentum, parameters(b), b->outer,
+                             train_trainer_model(b->trainer));
+    *did = (struct gossip_learner_steps){.step = train_trainer_steps_done(b->trainer),
+                                         .step_scale = (float)b->rate_sum,
+                                         .step_ns = node_pace_ns(&b->pace),
+                                         .finite = isfinite(b->loss_sum) &&
+                                                   is_finite(b, train_trainer_model(b->trainer)) &&
+                                                   is_finite(b, train_trainer_second_moment(b->trainer))};
+    b->loss_sum = b->rate_sum = 0;
+    b->examples = 0;
+    b->steps = 0;
+}
+
+// What only this node knew of the way (momentum) is dropped: it belongs to another model.
+static void drop_momentum(struct node_built_in *b)
+{
+    struct train_state_vector vectors[4];
+    const size_t n = train_trainer_state_vectors(b->trainer, vectors);
+    for (size_t i = 0; i < n; i++)
+        if (vectors[i].values != train_trainer_second_moment(b->trainer))
+            memset(vectors[i].values, 0, parameters(b) * sizeof(float));
+    train_trainer_store_state(b->trainer);
+}
+
+static void reset_vector(struct node_built_in *b, float *vector)
+{
+    if (is_finite(b, vector))
+        return;
+    memset(vector, 0, parameters(b) * sizeof *vector);
+    b->reset++;
+}
+
+static void reset_infinite(struct node_built_in *b)
+{
+    struct train_state_vector vectors[4];
+    const size_t n = train_trainer_state_vectors(b->trainer, vectors);
+    for (size_t i = 0; i < n; i++)
+        reset_vector(b, vectors[i].values);
+    train_trainer_store_state(b->trainer);
+    reset_vector(b, b->outer);
+}
+
+void node_built_in_adopt(struct node_built_in *b, enum gossip_learner_change change, uint64_t step)
+{
+    float *model = train_trainer_model(b->trainer);
+    if (change == GOSSIP_LEARNER_TAKEN)
+        drop_momentum(b);
+    if (change == GOSSIP_LEARNER_ROLLED_BACK)
+        reset_infinite(b);
+    if (b->outer && change == GOSSIP_LEARNER_EXCHANGED)
+        node_momentum_after((float)b->config->average.outer_momentum, parameters(b), model, b->round_start,
+                            b->outer);
+    else if (b->outer && change != GOSSIP_LEARNER_COLLECTED)
+        memcpy(b->round_start, model, parameters(b) * sizeof *model);
+    train_trainer_advance(b->trainer, step);
+}
+
+// The vectors, then the cursor.
+size_t node_built_in_freeze(struct node_built_in *b, uint8_t **state)
+{
+    struct train_state_vector vectors[4];
+    const struct train_cursor cursor = train_trainer_cursor(b->trainer);
+    train_trainer_fetch(b->trainer);
+    const size_t count = train_trainer_state_vectors(b->trainer, vectors),
+                 each = parameters(b) * sizeof(float);
+    *state = malloc(count * each + sizeof cursor);
+    BASE_ASSERT(*state);
+    for (size_t i = 0; i < count; i++)
+        memcpy(*state + i * each, vectors[i].values, each);
+    memcpy(*state + count * each, &cursor, sizeof cursor);
+    return count * each + sizeof cursor;
+}
+
+void node_built_in_thaw(struct node_built_in *b, const uint8_t *state, size_t bytes)
+{
+    struct train_state_vector vectors[4];
+    struct train_cursor cursor;
+    const size_t count = train_trainer_state_vectors(b->trainer, vectors),
+                 each = parameters(b) * sizeof(float);
+    BASE_ASSERT(bytes == count * each + sizeof cursor);
+    for (size_t i = 0; i < count; i++)
+        memcpy(vectors[i].values, state + i * each, each);
+    memcpy(&cursor, state + count * each, sizeof cursor);
+    BASE_ASSERT(train_trainer_seek(b->trainer, &cursor) == BASE_OK); // of the same trainer
+}
+
+static void begin(void *owner, size_t which, struct gossip_learner_vectors *vectors)
+{
+    (void)which;
+    node_built_in_begin(owner, vectors);
+}
+
+static uint64_t steps(void *owner, size_t which, uint64_t count, double pace)
+{
+    (void)which;
+    node_built_in_steps(owner, count, pace);
+    return 0;
+}
+
+static void boundary(void *owner, size_t which, struct gossip_learner_steps *did)
+{
+    (void)which;
+    node_built_in_boundary(owner, did);
+}
+
+static void adopt(void *owner, size_t which, enum gossip_learner_change change, uint64_t step)
+{
+    (void)which;
+    node_built_in_adopt(owner, change, step);
+}
+
+static void end(void *owner, size_t which)
+{
+    (void)owner, (void)which; // its parts are the caller's
+}
+
+struct gossip_learner node_built_in_learner(struct node_built_in *b)
+{
+    return (struct gossip_learner){.owner = b,
+                                   .parameters = parameters(b),
+                                   .begin = begin,
+                                   .steps = steps,
+                                   .boundary = boundary,
+                                   .adopt = adopt,
+                                   .end = end};
+}

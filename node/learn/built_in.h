@@ -1,0 +1,40 @@
+// The built-in trainer as a learner (gossip/life/learner.h): local steps of train/, outer momentum, the
+// proximal term's place, and what becomes of the optimiser when the model is another one. The daemon and the
+// simulator's experiments use it alike. One owner; `steps` may run in any thread while nobody else calls.
+#ifndef NODE_LEARN_BUILT_IN_H
+#define NODE_LEARN_BUILT_IN_H
+
+#include "gossip/life/learner.h"
+#include "node/config/config.h"
+#include "node/learn/pace.h"
+#include "train/trainer.h"
+
+struct node_built_in {
+    const struct node_config *config; // these four borrowed
+    struct train_trainer *trainer;
+    float *outer;       // [parameters] V, or NULL without outer momentum
+    float *round_start; // [parameters] x0, likewise
+    struct node_pace pace;
+    double loss, rate; // mean loss of the latest round that had steps, NAN before; its learning rate
+    double loss_sum;   // these four of the steps since the last boundary
+    double rate_sum;
+    size_t examples;
+    uint64_t steps;
+    uint64_t reset; // optimiser vectors that were not finite and began anew, so far
+};
+
+// A process starts: everything but the borrowed is as at first. The caller has filled the vectors: V with
+// zeroes, x0 with the model, or both from a checkpoint.
+void node_built_in_begin(struct node_built_in *trainee, struct gossip_learner_vectors *vectors);
+void node_built_in_steps(struct node_built_in *trainee, uint64_t count, double pace);
+void node_built_in_boundary(struct node_built_in *trainee, struct gossip_learner_steps *did);
+void node_built_in_adopt(struct node_built_in *trainee, enum gossip_learner_change change, uint64_t step);
+// The trainer's state beside the vectors (momentum, moments, the place in the data) as bytes, malloc'ed; and
+// back, into the same trainer. Aborts without memory.
+size_t node_built_in_freeze(struct node_built_in *trainee, uint8_t **state);
+void node_built_in_thaw(struct node_built_in *trainee, const uint8_t *state, size_t bytes);
+
+// As a table; the learner's `owner` is the trainee, there is only one.
+struct gossip_learner node_built_in_learner(struct node_built_in *trainee);
+
+#endif

@@ -1,0 +1,387 @@
+#include "node/learn/data.h"
+#include "base/rng.h"
+#include "train/images.h"
+#include "train/model.h"
+#include "train/npy.h"
+#include "train/scale.h"
+#include "train/table.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define TEST_STREAM    0x74657374u // of data.seed: which examples are there to test on
+#define LEAST_EXAMPLES 10u         // of a Dirichlet shard, where there are enough
+
+static enum train_loss loss_of(const struct node_config *config)
+{
+    return (enum train_loss)config->model.loss;
+}
+
+static struct train_names names_of(const struct node_texts *texts)
+{
+    return (struct train_names){texts->items, texts->count};
+}
+
+static enum base_error load_csv(const struct node_config *config, const char *path,
+                                struct train_meaning *like, struct train_dataset *data,
+                                struct base_reason *why)
+{
+    const struct train_table_options options = {.delimiter = node_config_delimiter(config),
+                                                .header = (enum train_header)config->data.header,
+                                                .target = names_of(&config->data.target),
+                                                .categorical = names_of(&config->data.categorical),
+                                                .ignore = names_of(&config->data.ignore),
+                                                .regression = loss_of(config) != TRAIN_CROSS_ENTROPY,
+                                                .like = like};
+    return train_dataset_load_csv(path, &options, data, why);
+}
+
+static enum base_error load_images(const struct node_config *config, const char *path,
+                                   struct train_meaning *like, struct train_dataset *data,
+                                   struct base_reason *why)
+{
+    static const size_t channels[] = {0, 1, 3}; // auto, grey, rgb
+    struct train_images_options options = {.channels = channels[config->data.image_colour], .like = like};
+    enum base_error code = node_config_image_size(config, &options.width, &options.height, why);
+    return code == BASE_OK ? train_dataset_load_images(path, &options, data, why) : code;
+}
+
+// All of a file of a kind that brings its own classes.
+static enum base_error load_found(const struct node_config *config, bool test, struct train_meaning *like,
+                                  struct train_dataset *data, struct base_reason *why)
+{
+    const char *path = test ? config->data.test_file : config->data.train_file;
+    const char *labels = test ? config->data.test_labels : config->data.train_labels;
+    const char *dot = strrchr(path, '.');
+    switch (config->data.kind) {
+    case NODE_DATA_NPY:
+        return train_dataset_load_npy(path, dot && strcmp(dot, ".npz") == 0 ? NULL : labels,
+                                      loss_of(config) != TRAIN_CROSS_ENTROPY, like, data, why);
+    case NODE_DATA_IMAGES:
+        return load_images(config, path, like, data, why);
+    default:
+        return load_csv(config, path, like, data, why);
+    }
+}
+
+// The rows from `first` on; count 0: to the end. Nothing else is left of the others.
+static enum base_error take_range(const char *name, size_t first, size_t count, struct train_dataset *data,
+                                  struct base_reason *why)
+{
+    struct train_dataset part = {0};
+    if (first == 0 && (count == 0 || count == data->examples))
+        return BASE_OK;
+    enum base_error code = train_dataset_range(name, data->examples, first, count, &count, why);
+    if (code != BASE_OK)
+        return code;
+    uint32_t *rows = malloc(count * sizeof *rows);
+    code = rows ? BASE_OK : BASE_ENOMEM;
+    for (size_t i = 0; rows && i < count; i++)
+        rows[i] = (uint32_t)(first + i);
+    if (code == BASE_OK)
+        code = train_dataset_subset(data, rows, count, &part);
+    free(rows);
+    if (code != BASE_OK)
+        return base_fail(why, code, "out of memory for %zu examples", count);
+    train_dataset_destroy(data);
+    *data = part;
+    data->whole = count;
+    return BASE_OK;
+}
+
+// `like`: what the training examples mean, or data.scale_from; NULL: nothing is known yet.
+static enum base_error load(const struct node_config *config, bool test, struct train_meaning *like,
+                            struct train_dataset *data, struct base_reason *why)
+{
+    struct node_data_ranges ranges;
+    node_config_data_ranges(config, &ranges);
+    size_t first = test ? ranges.test_first : ranges.train_first,
+           count = test ? ranges.test_count : ranges.train_count;
+    enum base_error code;
+    switch (config->data.kind) {
+    case NODE_DATA_IDX:
+        code = train_dataset_load_idx(test ? config->data.test_images : config->data.train_images,
+                                      test ? config->data.test_labels : config->data.train_labels, first,
+                                      count, config->data.classes, data, why);
+        break;
+    case NODE_DATA_LIBSVM:
+        code =
+            train_dataset_load_libsvm(test ? config->data.test_file : config->data.train_file,
+                                      config->data.features, config->data.classes, first, count, data, why);
+        break;
+    case NODE_DATA_DIGITS:
+        code = train_dataset_make_digits(config->data.seed, first, count, data, why);
+        break;
+    default:
+        code = load_found(config, test, like, data, why);
+        return code == BASE_OK ? take_range(test ? config->data.test_file : config->data.train_file, first,
+                                            count, data, why)
+                               : code;
+    }
+    if (code == BASE_OK)
+        data->meaning = train_meaning_share(like);
+    return code;
+}
+
+static bool splits(const struct node_config *config)
+{
+    return node_config_finds_classes(config) && !config->data.test_file[0];
+}
+
+// rows[examples]: those to test on first, then those to train on, each in the order of the file.
+static size_t draw_tests(const struct node_config *config, size_t examples, uint32_t *rows, bool *is_test)
+{
+    struct base_rng rng;
+    size_t tests = (size_t)(config->data.test_part * (double)examples + 0.5), count = 0;
+    tests = tests < 1 ? 1 : tests >= examples ? examples - 1 : tests;
+    for (size_t i = 0; i < examples; i++)
+        rows[i] = (uint32_t)i;
+    base_rng_seed_stream(&rng, config->data.seed, TEST_STREAM);
+    base_rng_shuffle(&rng, rows, examples);
+    for (size_t i = 0; i < examples; i++)
+        is_test[rows[i]] = i < tests;
+    for (int train = 0; train < 2; train++)
+        for (size_t i = 0; i < examples; i++)
+            if (is_test[i] != train)
+                rows[count++] = (uint32_t)i;
+    return tests;
+}
+
+// data.test_part of one file; the same on all nodes that have it. `test` may be NULL.
+static enum base_error split(const struct node_config *config, struct train_dataset *all,
+                             struct train_dataset *train, struct train_dataset *test, struct base_reason *why)
+{
+    if (all->examples < 2)
+        return base_fail(why, BASE_EINVAL, "%s: found 1 example, expected some to train and some to test on",
+                         config->data.train_file);
+    struct train_dataset parts[2] = {{0}};
+    uint32_t *rows = malloc(all->examples * sizeof *rows);
+    bool *is_test = calloc(all->examples, sizeof *is_test);
+    enum base_error code = rows && is_test ? BASE_OK : BASE_ENOMEM;
+    if (code == BASE_OK) {
+        const size_t tests = draw_tests(config, all->examples, rows, is_test);
+        code = train_dataset_subset(all, rows + tests, all->examples - tests, &parts[0]);
+        if (code == BASE_OK && test)
+            code = train_dataset_subset(all, rows, tests, &parts[1]);
+    }
+    free(rows);
+    free(is_test);
+    if (code != BASE_OK) {
+        train_dataset_destroy(&parts[0]);
+        return base_fail(why, code, "out of memory for %zu examples", all->examples);
+    }
+    parts[0].whole = parts[0].examples;
+    parts[1].whole = parts[1].examples;
+    *train = parts[0];
+    if (test)
+        *test = parts[1];
+    return BASE_OK;
+}
+
+static enum base_error load_split(const struct node_config *config, struct train_meaning *like,
+                                  struct train_dataset *train, struct train_dataset *test,
+                                  struct base_reason *why)
+{
+    struct train_dataset all = {0};
+    enum base_error code = load_found(config, false, like, &all, why);
+    if (code == BASE_OK)
+        code = split(config, &all, train, test, why);
+    train_dataset_destroy(&all);
+    return code;
+}
+
+// What data.scale_from says, or NULL. Kinds without columns have their features only.
+static enum base_error read_meaning(const struct node_config *config, struct train_meaning **like,
+                                    struct base_reason *why)
+{
+    static const char *const scales[] = {"none", "standard", "minmax"};
+    *like = NULL;
+    if (config->data.kind == NODE_DATA_DIGITS || !config->data.scale_from || !config->data.scale_from[0])
+        return BASE_OK;
+    enum base_error code = node_data_meaning_read(config->data.scale_from, like, why);
+    if (code == BASE_OK && config->data.scale != (int)(*like)->scale) {
+        code = base_fail(why, BASE_EMISMATCH, "data.scale: found %s, but %s was written with %s",
+                         scales[config->data.scale], config->data.scale_from, scales[(*like)->scale]);
+        train_meaning_release(*like);
+        *like = NULL;
+    }
+    return code;
+}
+
+static enum base_error check_alike(const struct train_dataset *train, const struct train_dataset *test,
+                                   const struct train_meaning *like, struct base_reason *why)
+{
+    if (like && like->features != train->features)
+        return base_fail(why, BASE_EMISMATCH,
+                         "data.scale_from: found %zu features in it, but the examples have %zu",
+                         like->features, train->features);
+    if (test && test->features != train->features)
+        return base_fail(why, BASE_EMISMATCH, "the test examples have %zu features, those to train on %zu",
+                         test->features, train->features);
+    return BASE_OK;
+}
+
+static enum base_error load_parts(const struct node_config *config, struct train_meaning *like,
+                                  struct train_dataset *train, struct train_dataset *test,
+                                  struct base_reason *why)
+{
+    if (splits(config))
+        return load_split(config, like, train, test, why);
+    enum base_error code = load(config, false, like, train, why);
+    return code == BASE_OK && test ? load(config, true, train->meaning, test, why) : code;
+}
+
+// All training examples and, where `test` is not NULL, all test examples, scaled.
+static enum base_error load_all(const struct node_config *config, struct train_dataset *train,
+                                struct train_dataset *test, struct base_reason *why)
+{
+    struct train_meaning *like = NULL;
+    enum base_error code = read_meaning(config, &like, why);
+    if (code == BASE_OK)
+        code = load_parts(config, like, train, test, why);
+    if (code == BASE_OK)
+        code = check_alike(train, test, like, why);
+    if (code == BASE_OK && !like)
+        code = train_scale_measure(train, (enum train_scale)config->data.scale, why);
+    train_meaning_release(like);
+    if (code != BASE_OK)
+        return code;
+    train_scale_apply(train);
+    if (test && !test->meaning)
+        test->meaning = train_meaning_share(train->meaning);
+    if (test)
+        train_scale_apply(test);
+    return BASE_OK;
+}
+
+static enum base_error partition(const struct node_config *config, const struct train_dataset *all,
+                                 uint32_t *owner, struct base_reason *why)
+{
+    size_t shards = config->data.shards;
+    if (config->data.partition == NODE_PARTITION_IID)
+        return train_partition_iid(all->examples, shards, config->data.seed, owner);
+    size_t even = all->examples / shards, least = even < LEAST_EXAMPLES ? even : LEAST_EXAMPLES;
+    return train_partition_dirichlet(all->labels, all->examples, all->classes, shards, config->data.alpha,
+                                     least, config->data.seed, owner, why);
+}
+
+// From the owners to who trains on what now.
+static enum base_error pass_on(const struct node_config *config, const struct train_dataset *all,
+                               const bool *living, uint32_t *owner, struct base_reason *why)
+{
+    enum base_error code =
+        train_partition_living(owner, all->examples, living, config->data.shards, config->data.seed, owner);
+    return code == BASE_OK ? BASE_OK
+                           : base_fail(why, code, "the %zu examples can't be passed on", all->examples);
+}
+
+enum base_error node_data_owners(const struct node_config *config, const struct train_dataset *all,
+                                 const bool *living, uint32_t *owner, struct base_reason *why)
+{
+    if (all->examples < config->data.shards)
+        return base_fail(why, BASE_EINVAL,
+                         "data.shards: %zu training examples can't be dealt out to %zu shards; give every "
+                         "shard at least one",
+                         all->examples, (size_t)config->data.shards);
+    enum base_error code = partition(config, all, owner, why);
+    return code == BASE_OK && living ? pass_on(config, all, living, owner, why) : code;
+}
+
+enum base_error node_data_take(const struct train_dataset *all, const uint32_t *owner, size_t shard,
+                               struct train_dataset *train, struct base_reason *why)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < all->examples; i++)
+        count += owner[i] == shard;
+    if (count == 0)
+        return base_fail(why, BASE_EINVAL,
+                         "data.shard: shard %zu got no example; use fewer shards or a larger data.alpha",
+                         shard);
+    uint32_t *rows = malloc(count * sizeof *rows);
+    enum base_error code = rows ? BASE_OK : BASE_ENOMEM;
+    for (size_t i = 0, row = 0; rows && i < all->examples; i++)
+        if (owner[i] == shard)
+            rows[row++] = (uint32_t)i;
+    if (code == BASE_OK)
+        code = train_dataset_subset(all, rows, count, train);
+    free(rows);
+    return code == BASE_OK ? code : base_fail(why, code, "out of memory for a shard of %zu examples", count);
+}
+
+// Replaces the whole set by what `shard` trains on; `living` NULL: all.
+static enum base_error cut(const struct node_config *config, size_t shard, const bool *living,
+                           struct train_dataset *data, struct base_reason *why)
+{
+    struct train_dataset subset = {0};
+    uint32_t *owner = malloc((data->examples + 1) * sizeof *owner);
+    if (!owner)
+        return base_fail(why, BASE_ENOMEM, "out of memory for the partition of %zu examples", data->examples);
+    enum base_error code = node_data_owners(config, data, living, owner, why);
+    if (code == BASE_OK)
+        code = node_data_take(data, owner, shard, &subset, why);
+    free(owner);
+    if (code != BASE_OK)
+        return code;
+    train_dataset_destroy(data);
+    *data = subset;
+    return BASE_OK;
+}
+
+enum base_error node_data_load(const struct node_config *config, size_t shard, struct train_dataset *train,
+                               struct train_dataset *test, struct base_reason *why)
+{
+    struct train_dataset examples = {0}, tests = {0};
+    enum base_error code = load_all(config, &examples, test ? &tests : NULL, why);
+    if (code == BASE_OK && shard != NODE_DATA_ALL && config->data.shards > 1)
+        code = cut(config, shard, NULL, &examples, why);
+    if (code != BASE_OK) {
+        train_dataset_destroy(&examples);
+        train_dataset_destroy(&tests);
+        return code;
+    }
+    *train = examples;
+    if (test)
+        *test = tests;
+    return BASE_OK;
+}
+
+enum base_error node_data_load_tests(const struct node_config *config, struct train_dataset *test,
+                                     struct base_reason *why)
+{
+    struct train_dataset train = {0}, tests = {0};
+    enum base_error code;
+    if (!node_config_finds_classes(config) && !config->data.scale && !config->data.scale_from[0])
+        return load(config, true, NULL, test, why);
+    code = load_all(config, &train, &tests, why);
+    train_dataset_destroy(&train);
+    if (code != BASE_OK) {
+        train_dataset_destroy(&tests);
+        return code;
+    }
+    *test = tests;
+    return BASE_OK;
+}
+
+enum base_error node_data_load_living(const struct node_config *config, size_t shard, const bool *living,
+                                      struct train_dataset *train, struct base_reason *why)
+{
+    struct train_dataset examples = {0};
+    BASE_ASSERT(shard < config->data.shards && living[shard]);
+    enum base_error code = load_all(config, &examples, NULL, why);
+    if (code == BASE_OK && config->data.shards > 1)
+        code = cut(config, shard, living, &examples, why);
+    if (code != BASE_OK) {
+        train_dataset_destroy(&examples);
+        return code;
+    }
+    *train = examples;
+    return BASE_OK;
+}
+
+double node_data_weight(const struct node_config *config, const struct train_dataset *data, size_t living)
+{
+    if (config->train.weight > 0)
+        return config->train.weight;
+    if (data->examples == data->whole)
+        return 1.0;
+    return (double)data->examples * (double)living / (double)data->whole;
+}

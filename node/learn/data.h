@@ -1,0 +1,52 @@
+// The examples of one node (or of all nodes together) from the configuration: loaded, partitioned, cut to the
+// shard. The same for the same configuration on every machine. Any thread; blocking.
+#ifndef NODE_LEARN_DATA_H
+#define NODE_LEARN_DATA_H
+
+#include "base/error.h"
+#include "node/config/config.h"
+#include "train/dataset.h"
+
+struct train_meaning;
+
+#define NODE_DATA_ALL SIZE_MAX // instead of a shard: the training examples of all shards
+
+// `test` may be NULL. On error both are as they were. The configuration has passed node_config_check.
+enum base_error node_data_load(const struct node_config *config, size_t shard, struct train_dataset *train,
+                               struct train_dataset *test, struct base_reason *why) BASE_CHECK;
+
+// The test examples alone. The configuration has passed node_config_check_tests.
+enum base_error node_data_load_tests(const struct node_config *config, struct train_dataset *test,
+                                     struct base_reason *why) BASE_CHECK;
+
+// The training examples of `shard` while only the shards with living[s] (of data.shards) have a node: its own
+// and its part of the orphaned ones (train_partition_living). `shard` lives.
+enum base_error node_data_load_living(const struct node_config *config, size_t shard, const bool *living,
+                                      struct train_dataset *train, struct base_reason *why) BASE_CHECK;
+
+// The same in two steps, for whoever has all examples in memory already. owner[all->examples]: the shard that
+// trains on each example; `living` as above, NULL: all live. BASE_EINVAL: fewer examples than shards.
+enum base_error node_data_owners(const struct node_config *config, const struct train_dataset *all,
+                                 const bool *living, uint32_t *owner, struct base_reason *why) BASE_CHECK;
+// A copy of what `shard` owns. BASE_EINVAL: nothing.
+enum base_error node_data_take(const struct train_dataset *all, const uint32_t *owner, size_t shard,
+                               struct train_dataset *train, struct base_reason *why) BASE_CHECK;
+
+// What the gradient over `data` counts where `living` shards have a node: train.weight; or, where that is 0,
+// the examples over the mean of the living. The nodes average their models node by node, and the mean of all
+// examples is only met when a node counts as much as it has examples.
+double node_data_weight(const struct node_config *config, const struct train_dataset *data, size_t living);
+
+// What 'p2pml data info --stats' writes and data.scale_from names: columns, categories, classes, statistics,
+// as JSON. Reading: BASE_EFORMAT, BASE_ELIMIT, BASE_ENOTFOUND with the file and what was expected.
+enum base_error node_data_meaning_write(const char *path, const struct train_meaning *meaning,
+                                        struct base_reason *why) BASE_CHECK;
+enum base_error node_data_meaning_read(const char *path, struct train_meaning **meaning,
+                                       struct base_reason *why) BASE_CHECK;
+
+// Tells people in the log what is likely to go wrong with these examples of `shard` (or NODE_DATA_ALL):
+// features of very different size, classes that are missing.
+void node_data_advise(const struct node_config *config, size_t shard, const struct train_dataset *train,
+                      const struct train_dataset *test);
+
+#endif

@@ -1,0 +1,246 @@
+#include "node/learn/learner.h"
+#include "base/log.h"
+#include "node/learn/private.h"
+#include "node/queue/clock.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define LEARNER_NICE   5
+#define SHARDS_WAIT_NS NODE_SECOND_NS // at the end, for a load that still goes on
+
+static struct train_score evaluate(struct node_learner *l)
+{
+    struct train_score m = {NAN, NAN, NAN};
+    if (!l->options.test || l->options.test->examples == 0)
+        return m;
+    size_t bytes = l->learner.parameters * sizeof(float);
+    const struct kernels *kernels = train_model_kernels(l->options.model);
+    train_trainer_fetch(l->options.trainee->trainer);
+    kernels->upload(l->device_scratch, l->vectors.model, bytes);
+    train_model_evaluate(l->options.model, l->device_scratch, l->options.test, &m);
+    l->accuracy = m.accuracy;
+    l->rmse = m.rmse;
+    return m;
+}
+
+static void write_row(struct node_learner *l, struct train_score measured, const char *state)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    struct node_metrics_row row = {
+        .time = (double)now.tv_sec + (double)now.tv_nsec / (double)NODE_SECOND_NS,
+        .round = l->rounds.round,
+        .step = l->rounds.step,
+        .bytes_sent = atomic_load_explicit(&l->options.counters->bytes_sent, memory_order_relaxed),
+        .bytes_received = atomic_load_explicit(&l->options.counters->bytes_received, memory_order_relaxed),
+        .exchanges = l->totals.exchanges,
+        .delta_bytes = l->totals.delta_bytes_out,
+        .dense_bytes = l->totals.dense_bytes_out,
+        .loss = l->options.trainee->loss,
+        .accuracy = measured.accuracy,
+        .regression = l->regression,
+        .rmse = measured.rmse,
+        .test_loss = measured.loss,
+        .consensus = l->totals.consensus,
+        .rate = l->options.trainee->rate,
+        .state = state,
+    };
+    if (node_metrics_write(l->options.metrics, &row) != BASE_OK)
+        return; // it has said so in the log, once; training is worth more than its record
+}
+
+static void tell_rollback(const struct node_learner *l)
+{
+    base_log(
+        BASE_LOG_ERROR, "rollback",
+        "round %" PRIu64 ": loss or model is not finite (loss %g); going on with the last model that was "
+        "published, %u of at most %u such rounds in a row. A smaller train.rate may help",
+        l->rounds.round, l->options.trainee->loss, l->rounds.unusable_in_row, GOSSIP_ROUNDS_UNUSABLE_MAX);
+}
+
+static void end_round(struct node_learner *l)
+{
+    struct train_score measured = {NAN, NAN, NAN};
+    uint64_t every = l->options.config->train.eval_rounds;
+    l->round_is_over = false;
+    if (l->rounds.unusable_in_row > 0)
+        tell_rollback(l);
+    if (every > 0 && l->rounds.round % every == 0)
+        measured = evaluate(l);
+    write_row(l, measured, "training");
+    node_learner_tell(l, "training", false);
+}
+
+static void take_steps(struct node_learner *l, uint64_t count)
+{
+    struct gossip_learner_steps did;
+    node_learner_take_shards(l);
+    node_learner_tell(l, "training", false);
+    (void)l->learner.steps(l->learner.owner, 0, count, l->pace);
+    l->learner.boundary(l->learner.owner, 0, &did);
+    l->step_ns = did.step_ns;
+    gossip_rounds_stepped(&l->rounds, did.step, did.step_scale, did.finite);
+}
+
+static void adopt(struct node_learner *l, const struct gossip_rounds_next *next)
+{
+    l->learner.adopt(l->learner.owner, 0, next->change, next->step);
+    if (l->round_is_over)
+        end_round(l);
+}
+
+// Others may still meet this node, and begin with its state.
+static void tell_finished(struct node_learner *l)
+{
+    struct node_mail *finished = node_mail_new(NODE_MAIL_FINISHED);
+    finished->status = l->rounds.ended_alone;
+    l->told_finished = true;
+    node_learner_post(l, finished);
+}
+
+static void await_orders(struct node_learner *l)
+{
+    static const char *const state[] = {[GOSSIP_ROUNDS_WAITING] = "waiting",
+                                        [GOSSIP_ROUNDS_TRAINING] = "training",
+                                        [GOSSIP_ROUNDS_PAUSED] = "paused",
+                                        [GOSSIP_ROUNDS_FINISHED] = "lingering"};
+    node_learner_tell(l, state[l->rounds.state], true);
+    if (l->rounds.state == GOSSIP_ROUNDS_FINISHED && !l->told_finished)
+        tell_finished(l);
+    node_learner_listen(l, true);
+}
+
+// The last measurement, and the status of this node. Half a snapshot is no state, and what a snapshot was to
+// replace is none that anybody should go on from.
+static int finish(struct node_learner *l, int status)
+{
+    if (!l->rounds.complete)
+        return status;
+    struct train_score measured = evaluate(l);
+    write_row(l, measured, l->rounds.orders.stop ? "stopped" : "finished");
+    node_learner_tell(l, l->state, true);
+    if (l->regression)
+        base_log(BASE_LOG_INFO, "result", "step %" PRIu64 ", loss %.4f, test R2 %.4f, RMSE %.4g",
+                 l->rounds.step, l->options.trainee->loss, measured.accuracy, measured.rmse);
+    else
+        base_log(BASE_LOG_INFO, "result", "step %" PRIu64 ", loss %.4f, test accuracy %.2f%%", l->rounds.step,
+                 l->options.trainee->loss, 100 * measured.accuracy);
+    if (l->rounds.unusable_in_row >= GOSSIP_ROUNDS_UNUSABLE_MAX)
+        base_log(BASE_LOG_ERROR, "rollback",
+                 "the model was not finite %u rounds in a row; this node ends. --resume goes on from the "
+                 "checkpoint, "
+                 "with a smaller train.rate or without what makes the data or its neighbours diverge",
+                 l->rounds.unusable_in_row);
+    return l->checkpoint_failed ? 1 : status;
+}
+
+// False: that was all.
+static bool carry_out(struct node_learner *l, const struct gossip_rounds_next *next)
+{
+    switch (next->todo) {
+    case GOSSIP_ROUNDS_WAIT:
+        await_orders(l);
+        break;
+    case GOSSIP_ROUNDS_STEPS:
+        take_steps(l, next->steps);
+        break;
+    case GOSSIP_ROUNDS_MEET:
+        node_learner_meet(l, &next->meet);
+        break;
+    case GOSSIP_ROUNDS_FETCH:
+        node_learner_fetch(l);
+        break;
+    case GOSSIP_ROUNDS_ADOPT:
+        adopt(l, next);
+        break;
+    case GOSSIP_ROUNDS_END:
+        return false;
+    }
+    return true;
+}
+
+// On a busy host the loop and the worker, who answer others, go before local steps. (Nice values are per
+// thread on Linux.)
+static void step_back(void)
+{
+    errno = 0;
+    int nice_now = getpriority(PRIO_PROCESS, 0);
+    if (errno == 0)
+        (void)setpriority(PRIO_PROCESS, 0, nice_now + LEARNER_NICE);
+}
+
+static void *learn(void *argument)
+{
+    struct node_learner *l = argument;
+    struct gossip_rounds_next next;
+    step_back();
+    node_learner_tell(l, "waiting", true);
+    l->checkpoint_ns = node_clock_ns();
+    do {
+        node_learner_listen(l, false);
+        next = gossip_rounds_next(&l->rounds);
+    } while (carry_out(l, &next));
+    struct node_mail *left = node_mail_new(NODE_MAIL_LEFT);
+    left->status = finish(l, next.status);
+    node_learner_post(l, left);
+    return NULL;
+}
+
+static void release(struct node_learner *l)
+{
+    if (l->device_scratch)
+        train_model_kernels(l->options.model)->release(l->device_scratch);
+    if (l->shards)
+        node_shards_destroy(l->shards, node_clock_ns() + SHARDS_WAIT_NS);
+    free(l);
+}
+
+static void begin(struct node_learner *l)
+{
+    const struct node_config *config = l->options.config;
+    struct gossip_rounds_options rounds = l->options.resume;
+    rounds.local_steps = config->average.local_steps;
+    rounds.steps = config->train.steps;
+    l->pace = 1;
+    l->regression = train_model_spec(l->options.model)->loss != TRAIN_CROSS_ENTROPY;
+    l->accuracy = l->rmse = l->totals.consensus = NAN;
+    l->learner = node_built_in_learner(l->options.trainee);
+    l->learner.begin(l->learner.owner, 0, &l->vectors);
+    gossip_rounds_init(&l->rounds, &rounds);
+    if (l->options.unsettled)
+        l->learner.adopt(l->learner.owner, 0, GOSSIP_LEARNER_EXCHANGED, l->rounds.step);
+}
+
+enum base_error node_learner_start(const struct node_learner_options *options, struct node_learner **out)
+{
+    struct node_learner *l = calloc(1, sizeof *l);
+    if (!l)
+        return BASE_ENOMEM;
+    l->options = *options;
+    begin(l);
+    l->device_scratch = train_model_kernels(options->model)->alloc(l->learner.parameters * sizeof(float));
+    if (!l->device_scratch)
+        goto fail;
+    if (options->config->data.takeover && options->config->data.shards > 1 &&
+        node_shards_create(options->config, train_trainer_data(options->trainee->trainer), &l->shards) !=
+            BASE_OK)
+        goto fail;
+    if (pthread_create(&l->thread, NULL, learn, l) != 0)
+        goto fail;
+    *out = l;
+    return BASE_OK;
+fail:
+    release(l);
+    return BASE_ENOMEM;
+}
+
+void node_learner_join(struct node_learner *learner)
+{
+    pthread_join(learner->thread, NULL);
+    release(learner);
+}

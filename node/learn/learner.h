@@ -1,0 +1,30 @@
+// The learner thread: carries out what gossip/life/rounds.h says comes next, with the built-in trainer behind
+// gossip/life/learner.h; evaluation, metrics.jsonl. Owns the trainer.
+#ifndef NODE_LEARN_LEARNER_H
+#define NODE_LEARN_LEARNER_H
+
+#include "node/learn/built_in.h"
+#include "node/queue/counters.h"
+#include "node/queue/mail.h"
+#include "node/queue/mailbox.h"
+#include "node/store/metrics.h"
+
+struct node_learner;
+
+struct node_learner_options {
+    const struct node_config *config; // all borrowed
+    struct node_built_in *trainee;    // on this node's shard; after join it takes no more steps
+    struct train_model *model;
+    const struct train_dataset *test;    // to measure on, or NULL
+    struct gossip_rounds_options resume; // where it begins: round, step, resumed, open, open_scale
+    bool unsettled; // resumed: EXCHANGED of that round is still to be told to the learner
+    struct node_metrics *metrics;
+    struct node_mailbox *inbox, *worker, *loop;
+    struct node_counters *counters;
+};
+
+enum base_error node_learner_start(const struct node_learner_options *options,
+                                   struct node_learner **learner) BASE_CHECK;
+void node_learner_join(struct node_learner *learner); // after it posted NODE_MAIL_LEFT; frees
+
+#endif

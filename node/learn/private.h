@@ -1,0 +1,42 @@
+// The learner's own state. Private to learner.c (what comes next) and learner_meet.c (mail and rendezvous).
+#ifndef NODE_LEARN_PRIVATE_H
+#define NODE_LEARN_PRIVATE_H
+
+#include "node/learn/learner.h"
+#include "node/learn/takeover.h"
+#include <pthread.h>
+
+struct node_learner {
+    struct node_learner_options options;
+    pthread_t thread;
+    struct gossip_learner learner; // who learns; of the built-in trainer
+    struct gossip_learner_vectors vectors;
+    struct gossip_rounds rounds; // what comes next
+    float *device_scratch;       // [parameters] in the kernels' memory, for evaluation
+    uint64_t progress_ns, checkpoint_ns;
+    const char *state; // as last told
+    double accuracy;   // latest measured
+    double rmse;       // of a regression, likewise
+    bool regression;
+    double pace;      // of this node's steps over the median of its neighbours'
+    uint64_t step_ns; // of one step, as the learner said
+    struct gossip_exchange_totals totals;
+    struct node_shards *shards; // NULL: nothing is ever taken over
+    bool round_is_over;         // its row is to be written
+    bool told_finished;
+    bool checkpoint_failed; // the last one
+};
+
+void node_learner_post(struct node_learner *l, struct node_mail *mail); // to the loop
+// At most ten times a second, but for a new state or where it must be.
+void node_learner_tell(struct node_learner *l, const char *state, bool always);
+// Takes note of the mail that is there; where none is, waits for some if told to.
+void node_learner_listen(struct node_learner *l, bool wait);
+// Rendezvous: the worker has the vectors until it answers.
+void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *meet);
+// Likewise, until a snapshot is complete or not to be had.
+void node_learner_fetch(struct node_learner *l);
+// Other examples to train on, once they are there.
+void node_learner_take_shards(struct node_learner *l);
+
+#endif

@@ -1,0 +1,46 @@
+// The examples that this node trains on while other shards have no living node: its own, and its part of
+// theirs (train_partition_living). They are loaded anew in a thread of its own, whole, and cut; then only the
+// cut is kept, beside the node's own shard, and the thread ends. Giving back needs no file.
+//
+// One owner (the learner). No call but destroy and wait ever waits for a file. What goes wrong while loading
+// is logged, the set in use stays in use, and it is tried again after NODE_SHARDS_RETRY_NS.
+#ifndef NODE_LEARN_TAKEOVER_H
+#define NODE_LEARN_TAKEOVER_H
+
+#include "node/config/config.h"
+#include "train/dataset.h"
+
+#define NODE_SHARDS_RETRY_NS 30000000000ull
+
+struct node_shards;
+
+struct node_shards_set {
+    const struct train_dataset *data; // the own shard itself where there is nothing to take over
+    double weight;                    // of the gradient over it (node_data_weight)
+    size_t orphans;                   // shards without a living node
+    size_t taken;                     // examples of theirs in `data`
+};
+
+// `own`: the node's shard as node_data_load gave it; borrowed, and in use at the beginning, when all shards
+// live. Of the configuration everything that is needed is copied. BASE_ENOMEM.
+enum base_error node_shards_create(const struct node_config *config, const struct train_dataset *own,
+                                   struct node_shards **shards) BASE_CHECK;
+// Frees the set in use, too: whoever trains on it has stopped. A load that still goes on is waited for until
+// `deadline_ns` (CLOCK_MONOTONIC); a thread that hangs longer, on a network drive for example, is left to
+// itself.
+void node_shards_destroy(struct node_shards *shards, uint64_t deadline_ns);
+
+// The shards that have a living node, in any order; the own one always has, numbers that are no shard are
+// passed over. A newer wish takes the place of older ones, whatever has become of them.
+void node_shards_want(struct node_shards *shards, const uint32_t *living, size_t count);
+
+// At a round boundary: is there another set to train on? *set stays valid until settle, which must follow
+// before the next call here: with `taken` it is in use from then on, and the set before it is freed; else it
+// is dropped, and tried again like one that could not be loaded.
+bool node_shards_ready(struct node_shards *shards, uint64_t now_ns, struct node_shards_set *set);
+void node_shards_settle(struct node_shards *shards, bool taken);
+
+// Until nothing is being loaded (true) or the deadline has passed (CLOCK_MONOTONIC; UINT64_MAX: for ever).
+bool node_shards_wait(struct node_shards *shards, uint64_t deadline_ns);
+
+#endif

@@ -1,0 +1,83 @@
+// One stream to one other node: a TCP socket and the secure session on it. It carries whole messages and
+// refuses to know what they say. Strangers get nothing: a handshake that fails is closed without a byte.
+//
+// The handshake runs under the loop's events; once the other end is proven, the socket lives on the stream
+// thread (stream.h), which seals and opens. All calls and callbacks stay the loop's. A link never calls its
+// owner from inside a call of the owner other than node_link_* of its own events; `closed` comes exactly
+// once, from the loop, and is the last call. Bounds: input three messages of the largest size and 1 MiB of
+// others; output four messages of the largest size and 1.2 MiB of others, over which a slow reader is closed.
+#ifndef NODE_NET_CONNECTION_H
+#define NODE_NET_CONNECTION_H
+
+#include "base/error.h"
+#include "gossip/session/session.h"
+#include "node/queue/counters.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct event_base;
+struct node_address;
+struct node_link;
+struct node_streams;
+
+struct node_link_handler {
+    void (*established)(void *owner, const struct gossip_id *peer);
+    void (*message)(void *owner, uint8_t *bytes, size_t count);         // malloc'ed; the owner's to free
+    void (*closed)(void *owner, enum base_error code, const char *why); // BASE_OK: ended in order
+};
+
+struct node_link_options {
+    struct event_base *base;      // borrowed, as all pointers below
+    struct node_streams *streams; // of the same base
+    int socket; // non-blocking; connecting (initiator) or accepted; the link's after success
+    bool initiator;
+    const struct gossip_identity *identity;
+    uint8_t psk[32];
+    const char *cluster;
+    size_t message_limit;
+    uint64_t handshake_ns; // until the session must be established; 0: the owner sees to it
+    struct node_counters *counters;
+    const struct node_link_handler *handler;
+    void *owner;
+};
+
+struct node_link_traffic {
+    uint64_t sent, received; // bytes on the socket
+};
+
+enum base_error node_link_create(const struct node_link_options *options, struct node_link **link) BASE_CHECK;
+void node_link_destroy(struct node_link *link); // at any time; no callback follows. NULL is fine
+
+// Sends one message, header and payloads joined. BASE_ESTATE when not established or already ending;
+// BASE_ELIMIT when the peer reads too slowly: the link is then closed.
+// A copy of it. With up to LIMIT_PROMPT_BYTES bytes it goes ahead of what was given, also between the pieces
+// of a large message.
+enum base_error node_link_send(struct node_link *link, const void *message, size_t bytes) BASE_CHECK;
+// Without a copy: malloc'ed bytes become the link's, whatever comes of it. What was given keeps its order.
+enum base_error node_link_give(struct node_link *link, uint8_t *message, size_t bytes) BASE_CHECK;
+// Ends at once: what node_link_send has taken still goes out if the socket takes it without waiting, as when
+// it is destroyed.
+// `closed` follows with this code and reason.
+void node_link_close(struct node_link *link, enum base_error code, const char *why);
+// Sends what is queued, then ends; what still comes in is thrown away. Bounded in time.
+void node_link_finish(struct node_link *link);
+// Nothing is read or written until it goes on; what is sent meanwhile is lost, and the socket of a link that
+// ends meanwhile stays open: node_link_take_socket hands it over, from `closed` on (-1: there is none).
+void node_link_stall(struct node_link *link, bool stalled);
+int node_link_take_socket(struct node_link *link);
+// While paused nothing is handed over, and soon nothing is read.
+void node_link_pause(struct node_link *link, bool paused);
+bool node_link_usable(const struct node_link *link);        // established and not ending
+bool node_link_is_connecting(const struct node_link *link); // the call was not answered yet
+// What the other end's host has shown about its process when this link ended.
+enum node_link_end {
+    NODE_LINK_OTHER,   // nothing: a timeout, a decision of ours, a network that can't be reached
+    NODE_LINK_GONE,    // the stream ended or was reset
+    NODE_LINK_REFUSED, // nobody listens at its address
+};
+enum node_link_end node_link_end(const struct node_link *link);
+bool node_link_address(const struct node_link *link, struct node_address *own); // of this end
+struct node_link_traffic node_link_traffic(const struct node_link *link);
+
+#endif

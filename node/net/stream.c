@@ -1,0 +1,180 @@
+// The desk at which the loop and the stream thread meet: the loop's side. Everything here is under the lock
+// or copied from there.
+#include "node/net/stream_private.h"
+#include <stdlib.h>
+#include <unistd.h>
+
+void node_stream_ring(int bell)
+{
+    static const uint64_t one = 1;
+    BASE_ASSERT(write(bell, &one, sizeof one) == (ssize_t)sizeof one);
+}
+
+void node_stream_hush(int bell)
+{
+    uint64_t counter;
+    BASE_ASSERT(read(bell, &counter, sizeof counter) == (ssize_t)sizeof counter);
+}
+
+void node_stream_order(struct node_stream *stream)
+{
+    struct node_streams *streams = stream->streams;
+    if (stream->desk.ordered)
+        return;
+    stream->desk.ordered = true;
+    if (TAILQ_EMPTY(&streams->orders) && !streams->stop)
+        node_stream_ring(streams->wake);
+    TAILQ_INSERT_TAIL(&streams->orders, stream, desk.orders);
+}
+
+void node_stream_tell(struct node_stream *stream)
+{
+    struct node_streams *streams = stream->streams;
+    if (stream->desk.told || stream->desk.released)
+        return;
+    stream->desk.told = true;
+    if (TAILQ_EMPTY(&streams->news))
+        node_stream_ring(streams->tell);
+    TAILQ_INSERT_TAIL(&streams->news, stream, desk.news);
+}
+
+void node_stream_untell(struct node_stream *stream)
+{
+    struct node_streams *streams = stream->streams;
+    if (!stream->desk.told)
+        return;
+    stream->desk.told = false;
+    TAILQ_REMOVE(&streams->news, stream, desk.news);
+    if (TAILQ_EMPTY(&streams->news))
+        node_stream_hush(streams->tell);
+}
+
+enum base_error node_stream_open(struct node_streams *streams, const struct node_stream_options *options,
+                                 struct node_stream **out)
+{
+    struct node_stream *stream = calloc(1, sizeof *stream);
+    if (!stream)
+        return BASE_ENOMEM;
+    stream->streams = streams;
+    STAILQ_INIT(&stream->desk.prompt);
+    STAILQ_INIT(&stream->desk.bulk);
+    STAILQ_INIT(&stream->desk.opened);
+    STAILQ_INIT(&stream->prompt);
+    STAILQ_INIT(&stream->bulk);
+    if ((options->in_bytes > 0 &&
+         base_buffer_append(&stream->in, options->in, options->in_bytes, SIZE_MAX) != BASE_OK) ||
+        (options->out_bytes > 0 &&
+         base_buffer_append(&stream->out, options->out, options->out_bytes, SIZE_MAX) != BASE_OK)) {
+        base_buffer_free(&stream->in);
+        free(stream);
+        return BASE_ENOMEM;
+    }
+    stream->socket = options->socket;
+    stream->sealer = options->sealer;
+    stream->opener = options->opener;
+    stream->out_limit = options->out_limit;
+    stream->counters = options->counters;
+    stream->news = options->news;
+    stream->owner = options->owner;
+    pthread_mutex_lock(&streams->lock);
+    streams->live++;
+    node_stream_order(stream);
+    pthread_mutex_unlock(&streams->lock);
+    *out = stream;
+    return BASE_OK;
+}
+
+void node_stream_release(struct node_stream *stream, int socket)
+{
+    if (!stream)
+        return;
+    pthread_mutex_t *lock = &stream->streams->lock; // the stream may be gone when it is given back
+    pthread_mutex_lock(lock);
+    node_stream_untell(stream);
+    stream->desk.released = true;
+    stream->desk.left = socket;
+    stream->streams->live--;
+    node_stream_order(stream);
+    pthread_mutex_unlock(lock);
+}
+
+void node_stream_wish(struct node_stream *stream, const struct node_stream_wish *wish)
+{
+    pthread_mutex_lock(&stream->streams->lock);
+    stream->desk.wish = *wish;
+    node_stream_order(stream);
+    pthread_mutex_unlock(&stream->streams->lock);
+}
+
+enum base_error node_stream_send(struct node_stream *stream, uint8_t *bytes, size_t count, bool prompt)
+{
+    struct parcel *parcel = malloc(sizeof *parcel);
+    enum base_error code = parcel ? BASE_OK : BASE_ENOMEM;
+    const size_t cost = parcel_cost(count);
+    pthread_mutex_lock(&stream->streams->lock);
+    size_t queued = stream->desk.queued;
+    if (code == BASE_OK && (queued > stream->out_limit || cost > stream->out_limit - queued))
+        code = BASE_ELIMIT;
+    if (code == BASE_OK) {
+        *parcel = (struct parcel){.bytes = bytes, .count = count};
+        stream->desk.queued += cost;
+        if (prompt)
+            STAILQ_INSERT_TAIL(&stream->desk.prompt, parcel, next);
+        else
+            STAILQ_INSERT_TAIL(&stream->desk.bulk, parcel, next);
+        node_stream_order(stream);
+    }
+    pthread_mutex_unlock(&stream->streams->lock);
+    if (code != BASE_OK) {
+        free(parcel);
+        free(bytes);
+    }
+    return code;
+}
+
+uint8_t *node_stream_take(struct node_stream *stream, size_t *count)
+{
+    uint8_t *bytes = NULL;
+    pthread_mutex_lock(&stream->streams->lock);
+    struct parcel *first = STAILQ_FIRST(&stream->desk.opened);
+    if (first) {
+        STAILQ_REMOVE_HEAD(&stream->desk.opened, next);
+        bytes = first->bytes;
+        *count = first->count;
+        stream->desk.unread -= parcel_cost(first->count);
+        struct parcel *second = STAILQ_FIRST(&stream->desk.opened);
+        const bool one = second && !STAILQ_NEXT(second, next);
+        if (stream->desk.held && (one || stream->desk.unread <= NODE_STREAM_UNREAD / 2)) {
+            stream->desk.held = false;
+            node_stream_order(stream);
+        }
+        if (!STAILQ_EMPTY(&stream->desk.opened) || stream->desk.ended)
+            node_stream_tell(stream);
+    }
+    pthread_mutex_unlock(&stream->streams->lock);
+    free(first);
+    return bytes;
+}
+
+void node_stream_remind(struct node_stream *stream)
+{
+    pthread_mutex_lock(&stream->streams->lock);
+    if (!STAILQ_EMPTY(&stream->desk.opened) || stream->desk.ended)
+        node_stream_tell(stream);
+    pthread_mutex_unlock(&stream->streams->lock);
+}
+
+bool node_stream_ended(struct node_stream *stream, struct node_stream_end *end)
+{
+    pthread_mutex_lock(&stream->streams->lock);
+    bool ended = stream->desk.ended && STAILQ_EMPTY(&stream->desk.opened);
+    *end = stream->desk.end;
+    pthread_mutex_unlock(&stream->streams->lock);
+    return ended;
+}
+
+void node_stream_traffic(const struct node_stream *stream, uint64_t *sent, uint64_t *received)
+{
+    *sent = atomic_load_explicit(&stream->sent, memory_order_relaxed);
+    *received = atomic_load_explicit(&stream->received, memory_order_relaxed);
+}

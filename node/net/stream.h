@@ -1,0 +1,68 @@
+// The stream thread: established links live on it. It does what bulk costs - sealing, opening, the copies
+// into and out of the kernel - so that the loop handles whole messages by pointer and is never held up by a
+// large one. A link is told what the loop wants, and says what has come, under one lock; nothing is polled.
+//
+// One thread per event base of an owner (the loop). All functions are the loop's thread.
+#ifndef NODE_NET_STREAM_H
+#define NODE_NET_STREAM_H
+
+#include "base/error.h"
+#include "gossip/session/records.h"
+#include "node/queue/counters.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct event_base;
+struct node_streams; // the thread
+struct node_stream;  // one established link on it
+
+// Starts the thread. `base` is the owner's: what streams have to say is told from it.
+enum base_error node_streams_create(struct event_base *base, struct node_streams **streams) BASE_CHECK;
+void node_streams_destroy(struct node_streams *streams); // after the last stream was released; NULL is fine
+
+struct node_stream_options {
+    int socket;                   // borrowed until the stream has ended or is released
+    struct gossip_sealer *sealer; // the stream's after success, as the next
+    struct gossip_opener *opener;
+    const uint8_t *in, *out; // copied: what came behind the handshake, and what of it is not sent yet
+    size_t in_bytes, out_bytes;
+    size_t out_limit; // bytes of messages, and some 64 for each, that may wait for a slow reader
+    struct node_counters *counters;
+    void (*news)(void *owner); // there is something to take, or it has ended
+    void *owner;
+};
+
+// What the loop wants of a stream. At the beginning: nothing of this.
+struct node_stream_wish {
+    bool paused;    // nothing is read
+    bool stalled;   // nothing is read or written
+    bool finishing; // everything is sent, then the end of the stream; what comes in is thrown away
+    bool ending;    // what is small and can be sent at once is sent, then it lets go of the socket
+};
+
+struct node_stream_end {
+    enum base_error code; // BASE_OK: as wished; BASE_EIO: of the socket; else of what came in
+    bool eof;             // the other end has closed
+    int error;            // errno, with BASE_EIO and no eof
+};
+
+enum base_error node_stream_open(struct node_streams *streams, const struct node_stream_options *options,
+                                 struct node_stream **stream) BASE_CHECK;
+// No more news; `socket` (its own, or -1) is closed when the thread has let go of it. NULL is fine.
+void node_stream_release(struct node_stream *stream, int socket);
+void node_stream_wish(struct node_stream *stream, const struct node_stream_wish *wish);
+// Sends bytes[count], which are malloc'ed and the stream's from now on, whatever comes of it. A `prompt`
+// message of at most LIMIT_PROMPT_BYTES goes before all others and between the records of a large one; the
+// others keep their order. BASE_ELIMIT: more than out_limit would wait; BASE_ENOMEM.
+enum base_error node_stream_send(struct node_stream *stream, uint8_t *bytes, size_t count,
+                                 bool prompt) BASE_CHECK;
+// The next message that has come, the caller's to free; NULL: none. After each news at most one should be
+// taken, so that every link has its turn: `news` is told again while there are more.
+uint8_t *node_stream_take(struct node_stream *stream, size_t *count);
+void node_stream_remind(struct node_stream *stream); // news is told again, if there is any
+// True once it has let go of its socket and all that came before was taken.
+bool node_stream_ended(struct node_stream *stream, struct node_stream_end *end);
+void node_stream_traffic(const struct node_stream *stream, uint64_t *sent, uint64_t *received);
+
+#endif

@@ -1,0 +1,102 @@
+// What node/net/stream.c (the loop's side and the thread) and node/net/stream_work.c (what the thread does on
+// a socket) share. Nobody else includes this.
+#ifndef NODE_NET_STREAM_PRIVATE_H
+#define NODE_NET_STREAM_PRIVATE_H
+
+#include "base/buffer.h"
+#include "node/net/stream.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/queue.h>
+
+#define NODE_STREAM_READ  (256u * 1024u) // most that one call takes from a socket
+#define NODE_STREAM_AHEAD (256u * 1024u) // most that is sealed and not sent yet, of one link
+// What waits for the loop before the latest message, which may have any size: over this a link reads no more.
+#define NODE_STREAM_UNREAD (1024u * 1024u)
+
+struct event;
+
+struct parcel { // one message on its way between the threads
+    STAILQ_ENTRY(parcel) next;
+    uint8_t *bytes; // owned
+    size_t count;
+};
+STAILQ_HEAD(parcels, parcel);
+
+// Bytes of memory, about: many small messages must not go unnoticed.
+static inline size_t parcel_cost(size_t count)
+{
+    return count + sizeof(struct parcel) + 40; // and what malloc keeps of both
+}
+
+struct node_stream {
+    struct node_streams *streams;
+    // Under streams->lock.
+    struct {
+        TAILQ_ENTRY(node_stream) orders, news;
+        bool ordered, told;          // is in the list
+        struct parcels prompt, bulk; // from the loop, to be sent
+        struct parcels opened;       // to the loop
+        size_t queued, unread;       // what they cost: not sealed yet; opened and not taken
+        bool held;                   // reads nothing because of `unread`
+        bool released, ended;
+        int left; // socket to be closed when it is released
+        struct node_stream_wish wish;
+        struct node_stream_end end;
+    } desk;
+    size_t out_limit;
+    _Atomic uint64_t sent, received;
+    // The loop's.
+    void (*news)(void *owner);
+    void *owner;
+    // The thread's.
+    int socket;
+    struct gossip_sealer *sealer;
+    struct gossip_opener *opener;
+    struct node_counters *counters;
+    struct event *readable, *writable;
+    struct base_buffer in, out;  // the beginning of a record; sealed and not sent
+    struct parcels prompt, bulk; // to be sealed; the first of `bulk` may be under way
+    struct node_stream_wish wish;
+    bool reading, deaf, shut, ended; // deaf: the other end takes nothing any more
+};
+
+struct node_streams {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    int wake, tell; // eventfd: readable while there are orders; while there are news
+    // Under the lock.
+    TAILQ_HEAD(, node_stream) orders, news;
+    size_t live; // streams that are not released
+    bool stop;
+    // The loop's.
+    struct event *told;
+    // The thread's.
+    struct event_base *base;
+    struct event *woken;
+    uint8_t *room; // a partial record and one read
+};
+
+// stream_work.c; the thread's.
+bool node_stream_prepare(struct node_stream *stream); // makes its events; false: no memory
+void node_stream_read(struct node_stream *stream);    // what is there, within a turn
+void node_stream_write(struct node_stream *stream);   // what the socket takes, within a turn
+void node_stream_drop(struct node_stream *stream);    // what waits to be sent
+
+size_t node_stream_free_parcels(struct parcels *parcels); // returns what they cost
+
+// stream_thread.c; the thread's.
+// `last`: of the cost, that of the last message.
+void node_stream_hand_over(struct node_stream *stream, struct parcels *opened, size_t cost, size_t last);
+void node_stream_unqueue(struct node_stream *stream, size_t cost); // so much waits no more to be sealed
+void node_stream_ends(struct node_stream *stream, enum base_error code, bool eof, int error);
+
+// stream.c; under the lock. Both lists hold a stream at most once, and their bells ring exactly while they
+// are not empty.
+void node_stream_ring(int bell);
+void node_stream_hush(int bell);
+void node_stream_order(struct node_stream *stream);
+void node_stream_tell(struct node_stream *stream);
+void node_stream_untell(struct node_stream *stream);
+
+#endif

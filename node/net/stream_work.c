@@ -1,0 +1,259 @@
+// Sockets of established links, on the stream thread: bytes become messages and messages bytes.
+#include "node/net/stream_private.h"
+#include <errno.h>
+#include <event2/event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+static void free_parcel(struct parcel *parcel)
+{
+    free(parcel->bytes);
+    free(parcel);
+}
+
+size_t node_stream_free_parcels(struct parcels *parcels)
+{
+    size_t cost = 0;
+    while (!STAILQ_EMPTY(parcels)) {
+        struct parcel *first = STAILQ_FIRST(parcels);
+        STAILQ_REMOVE_HEAD(parcels, next);
+        cost += parcel_cost(first->count);
+        free_parcel(first);
+    }
+    return cost;
+}
+
+void node_stream_drop(struct node_stream *stream)
+{
+    const size_t cost = node_stream_free_parcels(&stream->prompt) + node_stream_free_parcels(&stream->bulk);
+    if (cost > 0)
+        node_stream_unqueue(stream, cost);
+    base_buffer_free(&stream->out);
+}
+
+// -- in
+
+static enum base_error add(struct parcels *parcels, const struct gossip_opened *message)
+{
+    struct parcel *parcel = malloc(sizeof *parcel);
+    if (!parcel) {
+        free(message->bytes);
+        return BASE_ENOMEM;
+    }
+    *parcel = (struct parcel){.bytes = message->bytes, .count = message->count};
+    STAILQ_INSERT_TAIL(parcels, parcel, next);
+    return BASE_OK;
+}
+
+// Opens all whole records of bytes[count] and hands over what they carry; *used says how many bytes they are.
+static enum base_error open_records(struct node_stream *stream, const uint8_t *bytes, size_t count,
+                                    size_t *used)
+{
+    struct parcels opened = STAILQ_HEAD_INITIALIZER(opened);
+    struct gossip_opened message = {0};
+    enum base_error code = BASE_OK;
+    size_t at = 0, cost = 0, last = 0;
+    do {
+        size_t consumed = 0;
+        code = gossip_opener_take(stream->opener, bytes + at, count - at, &consumed, &message);
+        at += consumed;
+        if (code == BASE_OK && message.bytes) {
+            last = parcel_cost(message.count);
+            cost += last;
+            code = add(&opened, &message);
+        }
+    } while (code == BASE_OK && message.bytes);
+    if (!STAILQ_EMPTY(&opened))
+        node_stream_hand_over(stream, &opened, cost, last);
+    *used = at;
+    return code;
+}
+
+// What came is in room[count]; returns how many bytes of a record's beginning are now at its front.
+static size_t take_bytes(struct node_stream *stream, uint8_t *room, size_t count)
+{
+    size_t used = 0;
+    if (stream->wish.finishing)
+        return 0;
+    enum base_error code = open_records(stream, room, count, &used);
+    if (code != BASE_OK) {
+        node_stream_ends(stream, code, false, 0);
+        return 0;
+    }
+    memmove(room, room + used, count - used);
+    return count - used;
+}
+
+// One read; returns false when there is no more, for now or for good.
+static bool read_once(struct node_stream *stream, uint8_t *room, size_t *have)
+{
+    ssize_t got = recv(stream->socket, room + *have, NODE_STREAM_READ, 0);
+    if (got < 0 && errno == EINTR)
+        return true;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return false;
+    if (got <= 0) {
+        node_stream_ends(stream, BASE_EIO, got == 0, got < 0 ? errno : 0);
+        return false;
+    }
+    atomic_fetch_add_explicit(&stream->received, (uint64_t)got, memory_order_relaxed);
+    atomic_fetch_add_explicit(&stream->counters->bytes_received, (uint64_t)got, memory_order_relaxed);
+    *have = take_bytes(stream, room, *have + (size_t)got);
+    return false;
+}
+
+void node_stream_read(struct node_stream *stream)
+{
+    uint8_t *room = stream->streams->room;
+    size_t have = base_buffer_length(&stream->in);
+    if (have > 0) {
+        memcpy(room, base_buffer_head(&stream->in), have);
+        base_buffer_free(&stream->in);
+        have = take_bytes(stream, room, have); // whole records only at the very beginning
+    }
+    while (!stream->ended && stream->reading && read_once(stream, room, &have))
+        ;
+    if (stream->ended || have == 0)
+        return;
+    if (base_buffer_append(&stream->in, room, have, LIMIT_RECORD_BYTES + GOSSIP_RECORD_OVERHEAD) != BASE_OK)
+        node_stream_ends(stream, BASE_ENOMEM, false, 0);
+}
+
+// -- out
+
+static bool seal_prompt(struct node_stream *stream)
+{
+    struct parcel *first = STAILQ_FIRST(&stream->prompt);
+    struct gossip_session_part part = {first->bytes, first->count};
+    uint8_t *room = NULL;
+    if (base_buffer_reserve(&stream->out, first->count + GOSSIP_RECORD_OVERHEAD, SIZE_MAX, &room) != BASE_OK)
+        return false;
+    base_buffer_commit(&stream->out, gossip_sealer_prompt(stream->sealer, &part, 1, room));
+    STAILQ_REMOVE_HEAD(&stream->prompt, next);
+    node_stream_unqueue(stream, parcel_cost(first->count));
+    free_parcel(first);
+    return true;
+}
+
+// The records of one large message, or what of them there is room for.
+static bool seal_bulk(struct node_stream *stream)
+{
+    struct parcel *first = STAILQ_FIRST(&stream->bulk);
+    struct gossip_session_part part = {first->bytes, first->count};
+    uint8_t *room = NULL;
+    const size_t left = NODE_STREAM_AHEAD - base_buffer_length(&stream->out);
+    if (base_buffer_reserve(&stream->out, left, NODE_STREAM_AHEAD, &room) != BASE_OK)
+        return false;
+    if (first->count <= LIMIT_PROMPT_BYTES)
+        base_buffer_commit(&stream->out, gossip_sealer_prompt(stream->sealer, &part, 1, room));
+    else if (!gossip_sealer_idle(stream->sealer) || gossip_sealer_begin(stream->sealer, &part, 1) == BASE_OK)
+        base_buffer_commit(&stream->out, gossip_sealer_next(stream->sealer, room, left));
+    if (!gossip_sealer_idle(stream->sealer))
+        return true;
+    STAILQ_REMOVE_HEAD(&stream->bulk, next);
+    node_stream_unqueue(stream, parcel_cost(first->count));
+    free_parcel(first);
+    return true;
+}
+
+// Small messages first, then as much of the others as may be sealed ahead.
+static bool fill(struct node_stream *stream)
+{
+    bool done = true;
+    while (done && !STAILQ_EMPTY(&stream->prompt))
+        done = seal_prompt(stream);
+    while (done && !stream->wish.ending && !STAILQ_EMPTY(&stream->bulk) &&
+           base_buffer_length(&stream->out) + 2 * GOSSIP_PROMPT_SEALED <= NODE_STREAM_AHEAD)
+        done = seal_bulk(stream);
+    return done;
+}
+
+// The other end takes no more. What it said before, such as its BYE, may still be there to be read, and then
+// the end of the stream.
+static void write_failed(struct node_stream *stream, int error)
+{
+    bool gone = error == EPIPE || error == ECONNRESET;
+    if (!gone || stream->wish.paused || stream->wish.finishing || stream->deaf) {
+        node_stream_ends(stream, BASE_EIO, false, error);
+        return;
+    }
+    stream->deaf = true;
+    node_stream_drop(stream);
+    if (stream->reading)
+        event_active(stream->readable, EV_READ, 0);
+}
+
+// False: the socket takes no more, for now or for good.
+static bool send_sealed(struct node_stream *stream)
+{
+    while (base_buffer_length(&stream->out) > 0) {
+        ssize_t sent = send(stream->socket, base_buffer_head(&stream->out), base_buffer_length(&stream->out),
+                            MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            event_add(stream->writable, NULL);
+            return false;
+        }
+        if (sent < 0) {
+            write_failed(stream, errno);
+            return false;
+        }
+        base_buffer_consume(&stream->out, (size_t)sent);
+        atomic_fetch_add_explicit(&stream->sent, (uint64_t)sent, memory_order_relaxed);
+        atomic_fetch_add_explicit(&stream->counters->bytes_sent, (uint64_t)sent, memory_order_relaxed);
+    }
+    return true;
+}
+
+// Everything is sent: a finishing link says so to the peer and waits for its end.
+static void drained(struct node_stream *stream)
+{
+    base_buffer_free(&stream->out);
+    if (stream->wish.finishing && !stream->shut)
+        shutdown(stream->socket, SHUT_WR);
+    stream->shut = stream->wish.finishing;
+}
+
+void node_stream_write(struct node_stream *stream)
+{
+    if (stream->ended || stream->deaf) {
+        node_stream_drop(stream);
+        return;
+    }
+    if (!send_sealed(stream))
+        return;
+    if (!fill(stream)) {
+        node_stream_ends(stream, BASE_ENOMEM, false, 0);
+        return;
+    }
+    if (!send_sealed(stream))
+        return;
+    if (STAILQ_EMPTY(&stream->prompt) && STAILQ_EMPTY(&stream->bulk))
+        drained(stream);
+    else
+        event_active(stream->writable, EV_WRITE, 0); // the others have their turn
+}
+
+static void read_ready(evutil_socket_t socket, short what, void *argument)
+{
+    (void)socket;
+    (void)what;
+    node_stream_read(argument);
+}
+
+static void write_ready(evutil_socket_t socket, short what, void *argument)
+{
+    (void)socket;
+    (void)what;
+    node_stream_write(argument);
+}
+
+bool node_stream_prepare(struct node_stream *stream)
+{
+    struct event_base *base = stream->streams->base;
+    stream->readable = event_new(base, stream->socket, EV_READ | EV_PERSIST, read_ready, stream);
+    stream->writable = event_new(base, stream->socket, EV_WRITE, write_ready, stream);
+    return stream->readable && stream->writable;
+}

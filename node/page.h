@@ -1,7 +1,0 @@
-// The page that a person sees at "/": shows /status live, with nothing loaded from anywhere else.
-#ifndef NODE_PAGE_H
-#define NODE_PAGE_H
-
-extern const char node_page_html[];
-
-#endif

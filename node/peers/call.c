@@ -1,0 +1,189 @@
+// Addresses of entries and members, and sockets that connect to them. When, in which order and how often is
+// gossip/links'.
+#include "node/peers/private.h"
+#include "node/queue/clock.h"
+#include <errno.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SETTLE_NS (3 * NODE_SECOND_NS) // nodes start one after the other: till then nobody's silence is told
+#define REMIND_NS (300 * NODE_SECOND_NS)
+
+static void resolved(struct node_peers *peers, const struct gossip_links_target *target, size_t count)
+{
+    node_peers_say_later(
+        peers, (struct gossip_links_event){.kind = GOSSIP_LINKS_RESOLVED, .target = *target, .count = count});
+}
+
+static size_t member_addresses(struct node_peers *peers, const struct gossip_id *id,
+                               struct node_address out[LIMIT_ADDRESSES])
+{
+    if (node_faults_has(peers->options.faults, id))
+        return 0; // as if nothing came back
+    return peers->options.handler->addresses(peers->options.owner, id, out);
+}
+
+void peer_call_resolve(struct node_peers *peers, const struct gossip_links_target *target)
+{
+    struct node_address addresses[LIMIT_ADDRESSES];
+    if (target->entry == GOSSIP_NO_ENTRY) {
+        resolved(peers, target, member_addresses(peers, &target->peer, addresses));
+        return;
+    }
+    const struct gossip_entry *shown = gossip_links_entry(peers->rules, target->entry);
+    const struct peer_entry *entry = &peers->entry[target->entry];
+    bool cut = shown->known && node_faults_has(peers->options.faults, &shown->id);
+    if (cut || node_resolver_ask(peers->resolver, target->entry, entry->host, entry->port) != BASE_OK)
+        resolved(peers, target, 0);
+}
+
+static void tell_unresolved(struct node_peers *peers, size_t at, const char *problem)
+{
+    struct peer_entry *entry = &peers->entry[at];
+    uint64_t now_ns = node_clock_ns();
+    if (entry->unresolved_ns != 0 && now_ns - entry->unresolved_ns <= REMIND_NS)
+        return;
+    base_log(BASE_LOG_WARN, "peer_unresolved",
+             "peers: %s can't be resolved (%s); training goes on without it, it is tried again",
+             node_peers_entry_text(peers, at), problem);
+    entry->unresolved_ns = now_ns;
+}
+
+static void answered(evutil_socket_t s, short what, void *argument)
+{
+    (void)s;
+    (void)what;
+    struct node_peers *peers = argument;
+    for (struct node_resolution *r; (r = node_resolver_take(peers->resolver)) != NULL;) {
+        const struct gossip_links_target target = {.entry = r->ticket};
+        if (r->ticket >= peers->n_entries) {
+            free(r);
+            continue;
+        }
+        free(peers->entry[r->ticket].resolution);
+        peers->entry[r->ticket].resolution = r;
+        if (r->count == 0)
+            tell_unresolved(peers, r->ticket, r->problem);
+        else
+            peers->entry[r->ticket].unresolved_ns = 0;
+        resolved(peers, &target, r->count);
+    }
+}
+
+static bool find_address(struct node_peers *peers, const struct gossip_links_action *call,
+                         struct node_address *address)
+{
+    struct node_address of_member[LIMIT_ADDRESSES];
+    if (call->target.entry == GOSSIP_NO_ENTRY) {
+        if (call->address >= member_addresses(peers, &call->target.peer, of_member))
+            return false; // its record has changed meanwhile
+        *address = of_member[call->address];
+        return true;
+    }
+    const struct node_resolution *r = peers->entry[call->target.entry].resolution;
+    if (!r || call->address >= r->count)
+        return false;
+    *address = r->addresses[call->address];
+    return true;
+}
+
+// -1: errno says why.
+static int connecting_socket(const struct node_address *address)
+{
+    int s = socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (s < 0 || connect(s, (const struct sockaddr *)&address->storage, address->bytes) == 0 ||
+        errno == EINPROGRESS)
+        return s;
+    int error = errno;
+    close(s);
+    errno = error;
+    return -1;
+}
+
+void peer_call_open(struct node_peers *peers, const struct gossip_links_action *call)
+{
+    struct gossip_links_event ended = {.kind = GOSSIP_LINKS_ENDED, .link = call->link};
+    struct node_address address;
+    char text[NODE_ADDRESS_TEXT];
+    int s = -1;
+    errno = 0;
+    if (find_address(peers, call, &address))
+        s = connecting_socket(&address);
+    if (s < 0) {
+        ended.end = errno == ECONNREFUSED ? GOSSIP_END_REFUSED : GOSSIP_END_OTHER;
+        node_peers_say_later(peers, ended);
+        return;
+    }
+    node_address_text(&address, text);
+    struct peer_link *link = peer_link_make(peers, text);
+    if (!link) {
+        close(s);
+        node_peers_say_later(peers, ended);
+        return;
+    }
+    link->caller = true;
+    link->handle = call->link;
+    link->target = call->target;
+    gossip_links_bind(peers->rules, call->link, link);
+    (void)peer_link_open(peers, link, s);
+}
+
+// The same trouble is told once, and again after a while.
+void peer_call_tell(struct node_peers *peers, size_t at, const char *why, bool stranger)
+{
+    struct peer_entry *entry = &peers->entry[at];
+    uint64_t now_ns = node_clock_ns();
+    char text[sizeof entry->told];
+    if (now_ns - gossip_links_entry(peers->rules, at)->since_ns <= SETTLE_NS)
+        return;
+    snprintf(text, sizeof text, "%s%s", why,
+             stranger ? " (does it have the same cluster.name, secret and version?)" : "");
+    if (strcmp(entry->told, text) == 0 && now_ns - entry->told_ns < REMIND_NS)
+        return;
+    entry->told_ns = now_ns;
+    snprintf(entry->told, sizeof entry->told, "%s", text);
+    node_peers_log(peers, BASE_LOG_WARN, "peer_missing", "%s: %s; it is tried again",
+                   node_peers_entry_text(peers, at), text);
+}
+
+static enum base_error make_entries(struct node_peers *peers)
+{
+    const struct node_texts *texts = &peers->options.config->peers;
+    peers->entry = calloc(texts->count + 1, sizeof *peers->entry);
+    if (!peers->entry)
+        return BASE_ENOMEM;
+    peers->n_entries = texts->count;
+    for (size_t i = 0; i < texts->count; i++) {
+        struct base_reason why;
+        enum base_error code =
+            node_address_parse(texts->items[i], peers->entry[i].host, &peers->entry[i].port, &why);
+        if (code != BASE_OK)
+            return code;
+    }
+    return BASE_OK;
+}
+
+enum base_error peer_call_create(struct node_peers *peers)
+{
+    enum base_error code = make_entries(peers);
+    if (code == BASE_OK)
+        code = node_resolver_create(&peers->resolver);
+    if (code != BASE_OK)
+        return code;
+    peers->answered = event_new(peers->options.base, node_resolver_descriptor(peers->resolver),
+                                EV_READ | EV_PERSIST, answered, peers);
+    return peers->answered && event_add(peers->answered, NULL) == 0 ? BASE_OK : BASE_ENOMEM;
+}
+
+void peer_call_destroy(struct node_peers *peers)
+{
+    if (peers->answered)
+        event_free(peers->answered);
+    node_resolver_destroy(peers->resolver);
+    for (size_t i = 0; i < peers->n_entries; i++)
+        free(peers->entry[i].resolution);
+    free(peers->entry);
+}

@@ -1,0 +1,101 @@
+// The links to other nodes: sockets and sessions, names and addresses, log lines. Which links there are, who
+// is called when, which of two links between a pair is used and what the end of one means, gossip/links
+// decides; what a link carries is the worker's and membership's; who is a member is membership's.
+//
+// What the owner asks for is decided at once and carried out from the loop, so that none of its handlers is
+// called from inside a call of its own. Before a link is in use: LIMIT_HALF_OPEN accepted ones,
+// LIMIT_HALF_OPEN_ADDRESS from one address; a stranger is closed without a byte and counted. Loop's thread.
+#ifndef NODE_PEERS_PEERS_H
+#define NODE_PEERS_PEERS_H
+
+#include "gossip/links/links.h"
+#include "node/config/config.h"
+#include "node/net/connection.h"
+#include "node/net/faults.h"
+#include "node/net/resolve.h"
+#include "node/queue/counters.h"
+
+struct event_base;
+struct node_peers;
+struct node_streams;
+
+struct node_peers_handler { // to the owner; all must be set
+    void (*up)(void *owner, const struct gossip_id *peer, const char *name);
+    void (*down)(void *owner, const struct gossip_id *peer);
+    // bytes: malloc'ed; the callee's to free
+    void (*message)(void *owner, const struct gossip_id *peer, uint8_t *bytes, size_t count);
+    void (*members)(void *owner, const struct gossip_id *peer, const uint8_t *packet, size_t count);
+    // Positive evidence: its stream ended without a word, or nobody listens at any of its addresses.
+    void (*unreachable)(void *owner, const struct gossip_id *peer);
+    bool (*alive)(void *owner, const struct gossip_id *id); // is it a member, and not dead or gone?
+    size_t (*addresses)(void *owner, const struct gossip_id *id, struct node_address out[LIMIT_ADDRESSES]);
+    void (*here)(void *owner, const struct node_address *own); // this end of a link in use
+    // A peer holds a working link to another process that has proven this node's id.
+    void (*twin)(void *owner, const char *address);
+    // A wanted link has been missing for long: neither end can call the other. Told once.
+    void (*missing)(void *owner, const struct gossip_id *peer);
+    void (*changed)(void *owner);
+};
+
+struct node_peers_options {
+    struct event_base *base;      // borrowed, as all below
+    struct node_streams *streams; // of this base
+    const struct node_config *config;
+    const struct gossip_identity *identity;
+    uint8_t psk[32];
+    const struct gossip_allow_list *allow; // NULL: everybody with the secret
+    struct node_faults *faults;
+    const struct gossip_greeting *greeting;
+    size_t message_limit;
+    struct node_counters *counters;
+    int listener; // bound, non-blocking; becomes this object's after success
+    const struct node_peers_handler *handler;
+    void *owner;
+};
+
+struct node_peers_counters {
+    uint64_t accepted, strangers, turned_away; // strangers: failed or no handshake; turned away: over a limit
+    uint64_t refused, links;                   // refused: proven, but another model or not allowed
+    size_t half_open, missing;                 // missing: wanted links that do not come
+};
+
+enum base_error node_peers_create(const struct node_peers_options *options,
+                                  struct node_peers **peers) BASE_CHECK;
+void node_peers_destroy(struct node_peers *peers);
+void node_peers_start(struct node_peers *peers); // begins to accept and to call
+
+// One plaintext message, malloc'ed and the table's from now on. Messages to one peer keep their order. False
+// when there is no link to this peer (any more).
+bool node_peers_send(struct node_peers *peers, const struct gossip_id *peer, uint8_t *bytes, size_t count);
+// A membership packet. Without a link the member is called for it, and it waits, for some seconds.
+void node_peers_packet(struct node_peers *peers, const struct gossip_id *peer, const uint8_t *packet,
+                       size_t count);
+// Links to these are called and kept; all others may end when they are idle.
+void node_peers_want(struct node_peers *peers, const struct gossip_id *ids, size_t count);
+// Membership says that it is alive (entries that stand for it are not called), or not.
+void node_peers_member(struct node_peers *peers, const struct gossip_id *id, bool alive);
+void node_peers_close(struct node_peers *peers, const struct gossip_id *peer,
+                      const char *why); // it broke the protocol
+void node_peers_part(struct node_peers *peers, const struct gossip_id *peer, enum gossip_close why); // BYE
+void node_peers_pause(struct node_peers *peers, bool paused); // the worker is behind
+void node_peers_allow_changed(struct node_peers *peers);  // ends the links of whoever is no longer allowed
+void node_peers_faults_changed(struct node_peers *peers); // links stall, or go on
+void node_peers_tick(struct node_peers *peers, uint64_t now_ns); // some times a second
+
+// No more calls and accepts; BYE "leaving", flush, end. True when all links are gone.
+void node_peers_leave(struct node_peers *peers);
+bool node_peers_gone(const struct node_peers *peers);
+
+bool node_peers_has(const struct node_peers *peers, const struct gossip_id *peer);            // a link in use
+const char *node_peers_address(const struct node_peers *peers, const struct gossip_id *peer); // "": no link
+size_t node_peers_linked(const struct node_peers *peers);
+size_t node_peers_entries(const struct node_peers *peers); // of the peer list
+const struct gossip_entry *node_peers_entry(const struct node_peers *peers, size_t entry);
+const char *node_peers_entry_text(const struct node_peers *peers, size_t entry); // as configured
+// Wanted links that have been missing for long; returns how many, and writes the first `capacity`.
+size_t node_peers_missing(const struct node_peers *peers, struct gossip_missing *missing, size_t capacity);
+struct node_peers_counters node_peers_counters(const struct node_peers *peers);
+// On all links to this peer so far.
+struct node_link_traffic node_peers_traffic(const struct node_peers *peers, const struct gossip_id *peer);
+
+#endif

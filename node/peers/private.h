@@ -1,0 +1,88 @@
+// What node/peers/peers.c (the interface, events in and actions out), node/peers/link.c (one socket and its
+// session) and node/peers/call.c (addresses, and sockets to them) share. Nobody else includes this.
+#ifndef NODE_PEERS_PRIVATE_H
+#define NODE_PEERS_PRIVATE_H
+
+#include "base/log.h"
+#include "base/rng.h"
+#include "node/net/gate.h"
+#include "node/peers/peers.h"
+#include "node/queue/rate_limit.h"
+#include <sys/queue.h>
+
+struct peer_link {
+    LIST_ENTRY(peer_link) others;
+    struct node_peers *peers;
+    struct node_link *link;
+    uint64_t handle; // in gossip/links
+    bool caller, proven, active, was_active;
+    struct gossip_links_target target; // of a caller
+    struct gossip_id id;               // proven
+    const char *closing;               // why, for people; NULL: it ended by itself
+    char name[LIMIT_NODE_NAME_BYTES];  // greeted
+    char address[NODE_ADDRESS_TEXT];
+};
+
+struct peer_account { // what went over links that are gone
+    struct gossip_id id;
+    struct node_link_traffic traffic;
+};
+
+struct peer_entry { // of the peer list
+    char host[LIMIT_HOST_BYTES];
+    uint16_t port;
+    struct node_resolution *resolution; // the latest; NULL: none
+    uint64_t unresolved_ns, told_ns;    // when a person was told that; and the latest other trouble,
+    char told[200];                     // which was this
+};
+
+struct node_peers {
+    struct node_peers_options options;
+    struct gossip_links *rules;
+    LIST_HEAD(, peer_link) links;
+    struct node_gate *gate;
+    struct node_resolver *resolver;
+    struct event *answered, *timer, *waiting;
+    uint64_t armed_ns;
+    struct base_rng rng;
+    uint64_t salt;
+    struct peer_entry *entry;
+    size_t n_entries;
+    struct peer_account *accounts;
+    size_t n_accounts;
+    uint64_t stranger_told_ns, turned_away_told_ns, strangers;
+    struct node_allowance lines; // of the log, about what peers do
+    bool paused;
+    // What the event that is being taken is about; NULL outside of it.
+    const struct gossip_message *heard;
+    uint8_t *heard_bytes; // of it; NULL once somebody has taken them
+    size_t heard_count;
+    char broken[96]; // how the peer of the latest PART broke the protocol
+};
+
+// peers.c: an event, and what follows from it; or what follows from the loop, later.
+void node_peers_say_now(struct node_peers *peers, struct gossip_links_event event);
+void node_peers_say_later(struct node_peers *peers, struct gossip_links_event event);
+void node_peers_carry_out(struct node_peers *peers); // what waits for the loop
+// What peers do goes to the log through here: none of them can fill it.
+void node_peers_log(struct node_peers *peers, enum base_log_level level, const char *event,
+                    const char *format, ...) BASE_PRINTF(4, 5);
+
+// peer_link.c. False: the socket is closed, and the rules are told.
+bool peer_link_open(struct node_peers *peers, struct peer_link *link, int socket);
+struct peer_link *peer_link_make(struct node_peers *peers, const char *address); // NULL: no memory
+void peer_link_free(struct peer_link *link);
+void peer_link_greet(struct peer_link *link);
+void peer_link_close(struct peer_link *link, const struct gossip_links_action *action);
+void peer_link_up(struct peer_link *link);
+void peer_link_deliver(struct peer_link *link);
+void peer_link_send_members(struct peer_link *link, const uint8_t *packet, size_t count);
+
+// peer_call.c
+enum base_error peer_call_create(struct node_peers *peers) BASE_CHECK;
+void peer_call_destroy(struct node_peers *peers);
+void peer_call_resolve(struct node_peers *peers, const struct gossip_links_target *target);
+void peer_call_open(struct node_peers *peers, const struct gossip_links_action *action);
+void peer_call_tell(struct node_peers *peers, size_t entry, const char *why, bool stranger); // in vain
+
+#endif

@@ -1,0 +1,111 @@
+// What the three threads tell each other. Loop: owns links, sessions, membership and HTTP. Worker: owns the
+// exchange object. Learner: owns the trainer. Every mail is malloc'ed, has one owner and is freed by
+// node_mail_free.
+#ifndef NODE_QUEUE_MAIL_H
+#define NODE_QUEUE_MAIL_H
+
+#include "gossip/exchange/exchange.h"
+#include "gossip/graph/graph.h"
+#include "gossip/id.h"
+#include "gossip/life/rounds.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum node_mail_kind {
+    // loop -> worker
+    NODE_MAIL_LINK_UP,   // peer
+    NODE_MAIL_LINK_DOWN, // peer
+    NODE_MAIL_FORGET,    // peer: dead or left, and away for average.forget_after
+    NODE_MAIL_MESSAGE,   // peer, bytes: one plaintext message (HELLO, XCHG, XACK, BUSY)
+    NODE_MAIL_VIEW,      // graph: of the view in use
+    NODE_MAIL_DONORS,    // bytes: struct gossip_id[]: linked members with complete state. progress.round,
+                         // progress.step: who tells more lies
+    NODE_MAIL_STOP,      // finish the thread
+    // learner -> worker
+    NODE_MAIL_ROUND, // round: borrowed from the learner until it is answered. (FETCH with status 0: end one
+                     // that fetches without a snapshot; the loop may say so, too.)
+    // worker -> learner
+    NODE_MAIL_ROUND_DONE,
+    // worker -> loop
+    NODE_MAIL_SEND,  // peer, bytes: one plaintext message, header and payloads
+    NODE_MAIL_CLOSE, // peer, text: its bytes broke the protocol; end the link
+    NODE_MAIL_EDGES, // bytes: struct node_edge_status[]; totals
+    NODE_MAIL_FETCH, // status: 1 a snapshot is wanted (tell DONORS), 0 it is complete (progress.round, .step:
+                     // its), -1 it was ended without one
+    NODE_MAIL_STARVED, // silent_ns: none of DONORS has given a block for so long
+    // learner -> loop
+    NODE_MAIL_PROGRESS, // progress
+    NODE_MAIL_FINISHED, // last step done: tell the peers, answer them until they are done too or linger has
+                        // passed. status: 1 steps were left, but all others have finished
+    NODE_MAIL_LEFT,     // final checkpoint written: say BYE, flush and end the loop. status: exit status
+    // loop -> learner; all take effect at its next boundary (gossip/life/rounds.h)
+    NODE_MAIL_START, // training may begin. status: 1 fetch a model first; progress.round, progress.step: the
+                     // cluster's, taken where they are higher; away: this node was not there meanwhile
+    NODE_MAIL_FETCH_AGAIN, // take a snapshot instead of what was trained
+    NODE_MAIL_PAUSE,       // status: 1 take no step, 0 go on; progress as in START
+    NODE_MAIL_STOP_AT,     // end at the boundary of progress.round; 0: the next one
+    NODE_MAIL_ALONE,       // all others have finished: training ends. status: 1 with the model of one of them
+    NODE_MAIL_SHARDS,      // bytes: uint32_t[]: shards whose node is alive, ascending
+    NODE_MAIL_LEAVE,       // after FINISHED: the peers are done, or linger has passed
+};
+
+struct node_edge_status {
+    struct gossip_id peer;
+    int state; // enum gossip_edge_state
+    uint64_t epoch, sequence, exchanges, boots, replays, busy, timeouts, mismatches, answer_median_ns;
+    uint64_t implausible; // messages refused because no honest member could have meant them
+    bool barred;          // for such a one: it is not met for a while
+    uint8_t standing;     // enum gossip_standing of the other end, as it told last
+};
+
+struct node_progress {
+    uint64_t round, step, exchanges;
+    double loss, accuracy,
+        consensus; // NAN: not measured; accuracy is the latest measured; R2 of a regression
+    double rmse;   // of a regression, likewise
+    bool regression;
+    double rate;
+    uint64_t rollbacks;        // rounds so far whose model was not finite: the published one came back
+    unsigned rollbacks_in_row; // the latest of them
+    const char *state; // constant: "waiting", "fetching", "training", "paused", "lingering", "stopping"
+};
+
+struct node_round { // one rendezvous of learner and worker
+    struct gossip_rounds_meet meet;
+    uint64_t pace_ns; // time of one local step of this node; 0: not known yet
+    float *model, *second_moment, *correction;
+    float *outer,
+        *round_start; // outer momentum and its x0, or NULL: for donors, checkpoints and when fetching
+    uint64_t step;    // local steps done
+    bool fetch;       // fill the vectors from a donor's snapshot instead; round and step become its
+    bool fetched;     // out: that is done; false: it was ended before
+    bool checkpoint;  // write one while everything stands still
+    uint64_t round;   // out: that the node goes on from; of a snapshot: rounds that it has behind it
+    bool met;         // out: the exchange of this round was made, or none was due
+    struct gossip_exchange_totals totals; // out
+    double pace;                          // out: of this node's steps over the median of its neighbours'
+    int checkpoint_error;                 // out: enum base_error
+};
+
+struct node_mail {
+    enum node_mail_kind kind;
+    struct gossip_id peer;
+    uint8_t *bytes; // owned
+    size_t n_bytes;
+    _Atomic size_t *charged; // where n_bytes are counted until this mail is freed, or NULL
+    char text[256];
+    int status;
+    bool away;
+    uint64_t silent_ns;
+    struct node_round *round;   // borrowed
+    struct gossip_graph *graph; // a use of its own, or NULL
+    struct node_progress progress;
+    struct gossip_exchange_totals totals;
+};
+
+struct node_mail *node_mail_new(enum node_mail_kind kind); // aborts when out of memory: a mail is < 1 KiB
+void node_mail_free(void *mail);
+
+#endif

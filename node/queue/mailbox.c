@@ -1,0 +1,102 @@
+#include "node/queue/mailbox.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+struct node_mailbox {
+    pthread_mutex_t lock;   // guards all below
+    pthread_cond_t arrived; // on CLOCK_MONOTONIC
+    int descriptor;         // counter 1 exactly while count > 0
+    size_t capacity, first, count;
+    void *items[]; // ring of `capacity`
+};
+
+enum base_error node_mailbox_create(size_t capacity, struct node_mailbox **mailbox)
+{
+    if (!capacity || capacity > (SIZE_MAX - sizeof(struct node_mailbox)) / sizeof(void *))
+        return BASE_EINVAL;
+    struct node_mailbox *box = calloc(1, sizeof *box + capacity * sizeof *box->items);
+    if (!box)
+        return BASE_ENOMEM;
+    box->capacity = capacity;
+    box->descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (box->descriptor < 0) {
+        free(box);
+        return BASE_EIO;
+    }
+    pthread_condattr_t monotonic;
+    bool made = pthread_condattr_init(&monotonic) == 0;
+    BASE_ASSERT(made && pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0);
+    BASE_ASSERT(pthread_mutex_init(&box->lock, NULL) == 0 &&
+                pthread_cond_init(&box->arrived, &monotonic) == 0);
+    pthread_condattr_destroy(&monotonic);
+    *mailbox = box;
+    return BASE_OK;
+}
+
+void node_mailbox_destroy(struct node_mailbox *mailbox, void (*release)(void *item))
+{
+    if (!mailbox)
+        return;
+    for (size_t i = 0; release && i < mailbox->count; i++)
+        release(mailbox->items[(mailbox->first + i) % mailbox->capacity]);
+    pthread_cond_destroy(&mailbox->arrived);
+    pthread_mutex_destroy(&mailbox->lock);
+    close(mailbox->descriptor);
+    free(mailbox);
+}
+
+enum base_error node_mailbox_post(struct node_mailbox *mailbox, void *item)
+{
+    static const uint64_t one = 1;
+    BASE_ASSERT(item); // take() says NULL for "nothing"
+    pthread_mutex_lock(&mailbox->lock);
+    enum base_error error = mailbox->count < mailbox->capacity ? BASE_OK : BASE_ELIMIT;
+    if (!error) {
+        mailbox->items[(mailbox->first + mailbox->count) % mailbox->capacity] = item;
+        if (!mailbox->count++)
+            BASE_ASSERT(write(mailbox->descriptor, &one, sizeof one) == (ssize_t)sizeof one);
+        pthread_cond_signal(&mailbox->arrived);
+    }
+    pthread_mutex_unlock(&mailbox->lock);
+    return error;
+}
+
+// Until something is there (true) or the deadline has passed.
+static bool wait_for_item(struct node_mailbox *mailbox, uint64_t deadline_ns)
+{
+    const struct timespec until = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
+                                   .tv_nsec = (long)(deadline_ns % 1000000000u)};
+    int result = 0;
+    while (!mailbox->count && deadline_ns && result != ETIMEDOUT)
+        result = deadline_ns == UINT64_MAX
+                     ? pthread_cond_wait(&mailbox->arrived, &mailbox->lock)
+                     : pthread_cond_timedwait(&mailbox->arrived, &mailbox->lock, &until);
+    return mailbox->count > 0;
+}
+
+void *node_mailbox_take(struct node_mailbox *mailbox, uint64_t deadline_ns)
+{
+    void *item = NULL;
+    uint64_t counter;
+    pthread_mutex_lock(&mailbox->lock);
+    if (wait_for_item(mailbox, deadline_ns)) {
+        item = mailbox->items[mailbox->first];
+        mailbox->first = (mailbox->first + 1) % mailbox->capacity;
+        if (!--mailbox->count)
+            BASE_ASSERT(read(mailbox->descriptor, &counter, sizeof counter) == (ssize_t)sizeof counter);
+    }
+    pthread_mutex_unlock(&mailbox->lock);
+    return item;
+}
+
+int node_mailbox_descriptor(struct node_mailbox *mailbox)
+{
+    return mailbox->descriptor;
+}

@@ -1,0 +1,21 @@
+// How often something may be done on the word of others, such as a line in the log: so many times at once,
+// and from then on one more every second. Whatever a peer does, a log grows by a bounded number of lines a
+// day.
+#ifndef NODE_QUEUE_RATE_LIMIT_H
+#define NODE_QUEUE_RATE_LIMIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define NODE_ALLOWANCE_MOST 256u
+
+struct node_allowance { // zeroed: full
+    uint64_t at_ns;     // the latest second that was counted
+    unsigned used;
+    uint64_t refused; // since the latest that was allowed
+};
+
+// True: once more is fine; `refused` is then how many were not, just before.
+bool node_allowance_take(struct node_allowance *allowance, uint64_t now_ns, uint64_t *refused);
+
+#endif

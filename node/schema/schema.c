@@ -1,0 +1,206 @@
+#include "node/schema/schema.h"
+#include "node/schema/private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum base_error node_schema_draft_create(const struct node_schema *schema, struct schema_draft *draft,
+                                         struct base_reason *why)
+{
+    draft->schema = schema;
+    draft->slots = calloc(schema->count ? schema->count : 1, sizeof *draft->slots);
+    return draft->slots ? BASE_OK : base_fail(why, BASE_ENOMEM, "no memory for a configuration");
+}
+
+void node_schema_draft_destroy(struct schema_draft *draft)
+{
+    if (!draft->slots)
+        return;
+    for (size_t i = 0; i < draft->schema->count; i++)
+        if (draft->slots[i].origin) {
+            node_schema_value_free(&draft->schema->keys[i], &draft->slots[i].value);
+            free(draft->slots[i].origin);
+        }
+    free(draft->slots);
+    draft->slots = NULL;
+}
+
+enum base_error node_schema_draft_put(struct schema_draft *draft, size_t key, const char *origin,
+                                      union schema_value *value, struct base_reason *why)
+{
+    struct schema_slot *slot = &draft->slots[key];
+    const struct node_key *which = &draft->schema->keys[key];
+    enum base_error error;
+    char *copy = NULL;
+    if (slot->origin)
+        error =
+            base_fail(why, BASE_EINVAL, "%s: %s: given a second time, the first is at %s; expected it once",
+                      origin, which->name, slot->origin);
+    else if (!(copy = strdup(origin)))
+        error = base_fail(why, BASE_ENOMEM, "%s: %s: no memory", origin, which->name);
+    else {
+        slot->origin = copy;
+        slot->value = *value;
+        return BASE_OK;
+    }
+    node_schema_value_free(which, value);
+    return error;
+}
+
+enum base_error node_schema_draft_parse(struct schema_draft *draft, size_t key, const char *origin,
+                                        const char *text, struct base_reason *why)
+{
+    const struct node_key *which = &draft->schema->keys[key];
+    union schema_value value = {0};
+    enum base_error error = node_schema_value_parse(which, text, strlen(text), &value, why);
+    if (error)
+        return base_fail_context(why, error, "%s: %s", origin, which->name);
+    return node_schema_draft_put(draft, key, origin, &value, why);
+}
+
+static struct node_origins *origins_of(const struct node_schema *schema, void *config)
+{
+    struct node_origins *origins = config; // the first field, by contract
+    BASE_ASSERT(origins->count == schema->count && origins->of_key);
+    return origins;
+}
+
+// Moves what the draft holds into the configuration and frees what stood there.
+void node_schema_draft_commit(struct schema_draft *draft, void *config)
+{
+    struct node_origins *origins = origins_of(draft->schema, config);
+    for (size_t i = 0; i < draft->schema->count; i++) {
+        const struct node_key *key = &draft->schema->keys[i];
+        struct schema_slot *slot = &draft->slots[i];
+        if (!slot->origin)
+            continue;
+        union schema_value old = {0};
+        node_schema_value_load(key, config, &old);
+        node_schema_value_store(key, &slot->value, config);
+        node_schema_value_free(key, &old);
+        free(origins->of_key[i]);
+        origins->of_key[i] = slot->origin;
+        slot->origin = NULL;
+    }
+}
+
+size_t node_schema_find(const struct node_schema *schema, const char *name)
+{
+    size_t i = 0;
+    while (i < schema->count && strcmp(schema->keys[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+size_t node_schema_find_section(const struct node_schema *schema, const char *name)
+{
+    size_t length = strlen(name), i = 0;
+    while (length && i < schema->count &&
+           (strncmp(schema->keys[i].name, name, length) != 0 || schema->keys[i].name[length] != '.'))
+        i++;
+    return i;
+}
+
+enum base_error node_schema_defaults(const struct node_schema *schema, void *config, struct base_reason *why)
+{
+    struct node_origins *origins = config;
+    struct schema_draft draft;
+    enum base_error error = node_schema_draft_create(schema, &draft, why);
+    for (size_t i = 0; i < schema->count && !error; i++)
+        error = node_schema_draft_parse(&draft, i, "default", schema->keys[i].initial, why);
+    if (error)
+        goto out;
+    char **of_key = calloc(schema->count ? schema->count : 1, sizeof *of_key);
+    if (!of_key) {
+        error = base_fail(why, BASE_ENOMEM, "no memory for a configuration");
+        goto out;
+    }
+    origins->of_key = of_key;
+    origins->count = schema->count;
+    node_schema_draft_commit(&draft, config);
+out:
+    node_schema_draft_destroy(&draft);
+    return error;
+}
+
+void node_schema_free(const struct node_schema *schema, void *config)
+{
+    struct node_origins *origins = config;
+    for (size_t i = 0; i < schema->count; i++) {
+        union schema_value value = {0};
+        node_schema_value_load(&schema->keys[i], config, &value);
+        node_schema_value_free(&schema->keys[i], &value);
+        node_schema_value_store(&schema->keys[i], &value, config);
+    }
+    for (size_t i = 0; i < origins->count; i++)
+        free(origins->of_key[i]);
+    free(origins->of_key);
+    memset(origins, 0, sizeof *origins);
+}
+
+const char *node_schema_origin(const struct node_schema *schema, const void *config, const char *key)
+{
+    const struct node_origins *origins = config;
+    size_t index = node_schema_find(schema, key);
+    BASE_ASSERT(index < schema->count && origins->count == schema->count);
+    return origins->of_key[index];
+}
+
+void node_schema_origin_of(const struct node_schema *schema, const void *config, const char *key,
+                           const struct node_tree *part, char *out, size_t capacity)
+{
+    const char *origin = node_schema_origin(schema, config, key), *colon = strrchr(origin, ':');
+    if (part->line && colon) // "file:line" of the key
+        snprintf(out, capacity, "%.*s:%zu", (int)(colon - origin), origin, part->line);
+    else
+        snprintf(out, capacity, "%s", origin);
+}
+
+bool node_schema_is_initial(const struct node_schema *schema, const void *config, const char *key)
+{
+    const struct node_key *which = &schema->keys[node_schema_find(schema, key)];
+    BASE_ASSERT(which < schema->keys + schema->count);
+    union schema_value now = {0}, initial = {0};
+    if (node_schema_value_parse(which, which->initial, strlen(which->initial), &initial, NULL))
+        return false;
+    node_schema_value_load(which, config, &now);
+    bool equal = node_schema_value_equal(which, &now, &initial);
+    node_schema_value_free(which, &initial);
+    return equal;
+}
+
+enum base_error node_schema_assign(const struct node_schema *schema, const char *origin,
+                                   const char *assignment, void *config, struct base_reason *why)
+{
+    char name[SCHEMA_NAME_BYTES], found[SCHEMA_FOUND_BYTES];
+    const char *equals = strchr(assignment, '=');
+    size_t length = equals ? (size_t)(equals - assignment) : 0;
+    node_schema_found(assignment, strlen(assignment), found);
+    if (!length)
+        return base_fail(why, BASE_EINVAL, "%s: found %s, expected key=value", origin, found);
+    if (length >= sizeof name)
+        return base_fail(why, BASE_EINVAL, "%s: found %s, which no key is as long as; expected key=value",
+                         origin, found);
+    memcpy(name, assignment, length);
+    name[length] = 0;
+    size_t key = node_schema_find(schema, name), inner = node_schema_find_section(schema, name);
+    if (key == schema->count && inner < schema->count)
+        return base_fail(why, BASE_EINVAL, "%s: %s: is a section, expected one of its keys, such as %s=...",
+                         origin, name, schema->keys[inner].name);
+    if (key == schema->count)
+        return node_schema_unknown(schema, origin, name, why);
+    struct schema_draft draft;
+    enum base_error error = node_schema_draft_create(schema, &draft, why);
+    if (!error)
+        error = node_schema_draft_parse(&draft, key, origin, equals + 1, why);
+    if (!error)
+        node_schema_draft_commit(&draft, config);
+    node_schema_draft_destroy(&draft);
+    return error;
+}
+
+enum base_error node_schema_set(const struct node_schema *schema, const char *assignment, void *config,
+                                struct base_reason *why)
+{
+    return node_schema_assign(schema, "--set", assignment, config, why);
+}

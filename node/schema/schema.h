@@ -1,0 +1,93 @@
+// Configuration from one table: every key has a name, a type, a default, bounds and a meaning, and from that
+// table come the YAML reader, --set, the environment variables, --help and every error message. The engine
+// knows no key by name; node/config/config.c and lab/experiment/experiment.c bring the tables. Used before
+// threads start; no shared state.
+//
+// Precedence: default < file < environment (P2PML_A_B for key a.b) < --set a.b=c. Later sources replace a
+// list whole.
+#ifndef NODE_SCHEMA_SCHEMA_H
+#define NODE_SCHEMA_SCHEMA_H
+
+#include "base/error.h"
+#include "node/schema/tree.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum node_key_type {
+    NODE_KEY_TEXT,     // char *            malloc'ed, never NULL
+    NODE_KEY_CHOICE,   // int               index into `choices` ("a|b|c")
+    NODE_KEY_BOOL,     // bool              true/false, yes/no, on/off
+    NODE_KEY_INTEGER,  // uint64_t          decimal, `least`..`most`
+    NODE_KEY_REAL,     // double            finite, `least`..`most`; also a fraction such as 1/32
+    NODE_KEY_DURATION, // uint64_t          ns; "250ms", "30s", "5m", "2h", "0"
+    NODE_KEY_TEXTS,    // struct node_texts a list of texts ("[a, b]" in --set and environment: a,b)
+    NODE_KEY_INTEGERS, // struct node_integers
+    NODE_KEY_MAPS,     // struct node_tree: a LIST of MAPs ("[{a: b, c: [1, 2]}]"); its owner reads them
+};
+struct node_texts {
+    char **items; // malloc'ed
+    size_t count;
+};
+struct node_integers {
+    uint64_t *items; // malloc'ed
+    size_t count;
+};
+
+struct node_key {
+    const char *name; // "average.ratio"
+    enum node_key_type type;
+    size_t offset;       // of the field in the configuration struct
+    const char *initial; // default, written as a user would ("1/32", "[]")
+    double least, most;  // numbers and durations (in seconds); list types: bounds of each element
+    const char *choices; // CHOICE: "ring|butterfly"; else NULL
+    const char *meaning; // one or two sentences for --help
+};
+struct node_schema {
+    const struct node_key *keys;
+    size_t count;
+};
+
+// Sets every field of *config (memory of the right struct, zeroed) to its default.
+enum base_error node_schema_defaults(const struct node_schema *schema, void *config,
+                                     struct base_reason *why) BASE_CHECK;
+// Reads a YAML file over it. Errors read `node.yaml:12: average.ratio: found "2", expected a number from 0 to
+// 1`. Unknown and repeated keys are errors (with the nearest known name), as are anchors, tags and more than
+// one document. On error *config is as it was.
+enum base_error node_schema_read_file(const struct node_schema *schema, const char *path, void *config,
+                                      struct base_reason *why) BASE_CHECK;
+// The same on text in memory; `origin` stands for the file name in messages.
+enum base_error node_schema_read_text(const struct node_schema *schema, const char *origin, const char *text,
+                                      size_t bytes, void *config, struct base_reason *why) BASE_CHECK;
+// Every variable PREFIX_A_B of `environment` (like environ). A variable with the prefix that names no key is
+// an error, except for the names in `others` (NULL-terminated, may be NULL).
+enum base_error node_schema_read_environment(const struct node_schema *schema, const char *prefix,
+                                             char *const *environment, const char *const *others,
+                                             void *config, struct base_reason *why) BASE_CHECK;
+// One "a.b=c" of the command line.
+enum base_error node_schema_set(const struct node_schema *schema, const char *assignment, void *config,
+                                struct base_reason *why) BASE_CHECK;
+// The same from elsewhere: `origin` stands in the place of "--set", in messages and as where the value came
+// from.
+enum base_error node_schema_assign(const struct node_schema *schema, const char *origin,
+                                   const char *assignment, void *config, struct base_reason *why) BASE_CHECK;
+// `--help`: every key with type, default and meaning, wrapped at 100 columns, to a malloc'ed text (NULL: out
+// of memory).
+char *node_schema_help(const struct node_schema *schema);
+// The whole configuration as YAML that reads back to the same, with comments left out; malloc'ed.
+char *node_schema_write(const struct node_schema *schema, const void *config);
+// The value of one key, as it is written there; malloc'ed, NULL: out of memory.
+char *node_schema_value(const struct node_schema *schema, const void *config, const char *key);
+void node_schema_free(const struct node_schema *schema, void *config); // frees texts and lists, zeroes
+// Where the value of a key came from, for messages of later checks: "node.yaml:12" or "--set" or "P2PML_A_B"
+// or "default". Kept beside the config: the struct's FIRST field must be `struct node_origins origins;`.
+struct node_origins {
+    char **of_key; // [schema.count], malloc'ed texts
+    size_t count;
+};
+const char *node_schema_origin(const struct node_schema *schema, const void *config, const char *key);
+// The same for a part of a list of maps, with its own line: "node.yaml:14".
+void node_schema_origin_of(const struct node_schema *schema, const void *config, const char *key,
+                           const struct node_tree *part, char *out, size_t capacity);
+
+#endif

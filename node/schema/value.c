@@ -1,0 +1,407 @@
+#include "node/schema/private.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NS 1000000000u // nanoseconds of a second: bounds of durations are in seconds
+
+bool node_schema_is_list(const struct node_key *key)
+{
+    return key->type == NODE_KEY_TEXTS || key->type == NODE_KEY_INTEGERS;
+}
+
+static void *field(const struct node_key *key, void *config)
+{
+    return (char *)config + key->offset;
+}
+
+void node_schema_value_load(const struct node_key *key, const void *config, union schema_value *value)
+{
+    const void *at = (const char *)config + key->offset;
+    switch (key->type) {
+    case NODE_KEY_TEXT:
+        memcpy(&value->text, at, sizeof value->text);
+        break;
+    case NODE_KEY_CHOICE:
+        memcpy(&value->choice, at, sizeof value->choice);
+        break;
+    case NODE_KEY_BOOL:
+        memcpy(&value->boolean, at, sizeof value->boolean);
+        break;
+    case NODE_KEY_INTEGER:
+    case NODE_KEY_DURATION:
+        memcpy(&value->integer, at, sizeof value->integer);
+        break;
+    case NODE_KEY_REAL:
+        memcpy(&value->real, at, sizeof value->real);
+        break;
+    case NODE_KEY_TEXTS:
+        memcpy(&value->texts, at, sizeof value->texts);
+        break;
+    case NODE_KEY_INTEGERS:
+        memcpy(&value->integers, at, sizeof value->integers);
+        break;
+    case NODE_KEY_MAPS:
+        memcpy(&value->tree, at, sizeof value->tree);
+        break;
+    }
+}
+
+void node_schema_value_store(const struct node_key *key, const union schema_value *value, void *config)
+{
+    switch (key->type) {
+    case NODE_KEY_TEXT:
+        memcpy(field(key, config), &value->text, sizeof value->text);
+        break;
+    case NODE_KEY_CHOICE:
+        memcpy(field(key, config), &value->choice, sizeof value->choice);
+        break;
+    case NODE_KEY_BOOL:
+        memcpy(field(key, config), &value->boolean, sizeof value->boolean);
+        break;
+    case NODE_KEY_INTEGER:
+    case NODE_KEY_DURATION:
+        memcpy(field(key, config), &value->integer, sizeof value->integer);
+        break;
+    case NODE_KEY_REAL:
+        memcpy(field(key, config), &value->real, sizeof value->real);
+        break;
+    case NODE_KEY_TEXTS:
+        memcpy(field(key, config), &value->texts, sizeof value->texts);
+        break;
+    case NODE_KEY_INTEGERS:
+        memcpy(field(key, config), &value->integers, sizeof value->integers);
+        break;
+    case NODE_KEY_MAPS:
+        memcpy(field(key, config), &value->tree, sizeof value->tree);
+        break;
+    }
+}
+
+void node_schema_value_free(const struct node_key *key, union schema_value *value)
+{
+    if (key->type == NODE_KEY_TEXT)
+        free(value->text);
+    if (key->type == NODE_KEY_INTEGERS)
+        free(value->integers.items);
+    if (key->type == NODE_KEY_TEXTS) {
+        for (size_t i = 0; i < value->texts.count; i++)
+            free(value->texts.items[i]);
+        free(value->texts.items);
+    }
+    if (key->type == NODE_KEY_MAPS)
+        node_schema_tree_free(&value->tree);
+    memset(value, 0, sizeof *value);
+}
+
+static bool equal_texts(const struct node_texts *a, const struct node_texts *b)
+{
+    for (size_t i = 0; a->count == b->count && i < a->count; i++)
+        if (strcmp(a->items[i], b->items[i]) != 0)
+            return false;
+    return a->count == b->count;
+}
+
+static bool equal_integers(const struct node_integers *a, const struct node_integers *b)
+{
+    for (size_t i = 0; a->count == b->count && i < a->count; i++)
+        if (a->items[i] != b->items[i])
+            return false;
+    return a->count == b->count;
+}
+
+bool node_schema_value_equal(const struct node_key *key, const union schema_value *a,
+                             const union schema_value *b)
+{
+    switch (key->type) {
+    case NODE_KEY_TEXT:
+        return strcmp(a->text, b->text) == 0;
+    case NODE_KEY_CHOICE:
+        return a->choice == b->choice;
+    case NODE_KEY_BOOL:
+        return a->boolean == b->boolean;
+    case NODE_KEY_INTEGER:
+    case NODE_KEY_DURATION:
+        return a->integer == b->integer;
+    case NODE_KEY_REAL:
+        return a->real == b->real;
+    case NODE_KEY_TEXTS:
+        return equal_texts(&a->texts, &b->texts);
+    case NODE_KEY_INTEGERS:
+        return equal_integers(&a->integers, &b->integers);
+    case NODE_KEY_MAPS:
+        return node_schema_tree_equal(&a->tree, &b->tree);
+    }
+    return false;
+}
+
+void node_schema_found(const char *text, size_t bytes, char out[SCHEMA_FOUND_BYTES])
+{
+    static const char more[] = "...";
+    size_t used = 0, at = 0;
+    out[used++] = '"';
+    while (at < bytes) {
+        uint32_t code = 0;
+        size_t length = node_schema_code_point(text + at, bytes - at, &code);
+        bool printable = length && node_schema_bad_byte(text + at, length, "") == length;
+        size_t put = printable ? length : 1;
+        if (used + put + sizeof more + 1 > SCHEMA_FOUND_BYTES)
+            break;
+        memcpy(out + used, printable ? text + at : "?", put);
+        used += put;
+        at += length ? length : 1;
+    }
+    snprintf(out + used, SCHEMA_FOUND_BYTES - used, "%s\"", at < bytes ? more : "");
+}
+
+static void print_bounds(const struct node_key *key, char *out, size_t capacity)
+{
+    char least[SCHEMA_REAL_BYTES], most[SCHEMA_REAL_BYTES];
+    bool duration = key->type == NODE_KEY_DURATION;
+    uint64_t unit = duration ? NS : 1;
+    if (key->type == NODE_KEY_REAL) {
+        node_schema_print_real(key->least, least);
+        node_schema_print_real(key->most, most);
+    } else if (duration) {
+        node_schema_print_duration(node_schema_bound(key->least, unit), least);
+        node_schema_print_duration(node_schema_bound(key->most, unit), most);
+    } else {
+        snprintf(least, sizeof least, "%" PRIu64, node_schema_bound(key->least, unit));
+        snprintf(most, sizeof most, "%" PRIu64, node_schema_bound(key->most, unit));
+    }
+    snprintf(out, capacity, "from %s to %s", least, most);
+}
+
+void node_schema_expected(const struct node_key *key, char out[SCHEMA_EXPECTED_BYTES])
+{
+    char bounds[2 * SCHEMA_REAL_BYTES + 16];
+    print_bounds(key, bounds, sizeof bounds);
+    switch (key->type) {
+    case NODE_KEY_TEXT:
+        snprintf(out, SCHEMA_EXPECTED_BYTES, "a text");
+        break;
+    case NODE_KEY_CHOICE: {
+        size_t used = (size_t)snprintf(out, SCHEMA_EXPECTED_BYTES, "one of ");
+        for (const char *c = key->choices; *c && used + 3 < SCHEMA_EXPECTED_BYTES; c++) {
+            out[used++] = *c == '|' ? ',' : *c;
+            if (*c == '|')
+                out[used++] = ' ';
+        }
+        out[used] = 0;
+        break;
+    }
+    case NODE_KEY_BOOL:
+        snprintf(out, SCHEMA_EXPECTED_BYTES, "true or false");
+        break;
+    case NODE_KEY_INTEGER:
+        snprintf(out, SCHEMA_EXPECTED_BYTES, "a whole number %s", bounds);
+        break;
+    case NODE_KEY_REAL:
+        snprintf(out, SCHEMA_EXPECTED_BYTES, "a number %s", bounds);
+        break;
+    case NODE_KEY_DURATION:
+        snprintf(out, SCHEMA_EXPECTED_BYTES, "a duration %s: a whole number and ms, s, m or h", bounds);
+        break;
+    case NODE_KEY_TEXTS:
+        snprintf(out, SCHEMA_EXPECTED_BYTES, "a list of texts");
+        break;
+    case NODE_KEY_INTEGERS:
+        snprintf(out, SCHEMA_EXPECTED_BYTES, "a list of whole numbers %s", bounds);
+        break;
+    case NODE_KEY_MAPS:
+        snprintf(out, SCHEMA_EXPECTED_BYTES, "a list of maps");
+        break;
+    }
+}
+
+static enum base_error unexpected(const struct node_key *key, const char *text, size_t bytes,
+                                  struct base_reason *why)
+{
+    char found[SCHEMA_FOUND_BYTES], expected[SCHEMA_EXPECTED_BYTES];
+    node_schema_found(text, bytes, found);
+    node_schema_expected(key, expected);
+    return base_fail(why, BASE_EINVAL, "found %s, expected %s", found, expected);
+}
+
+static enum base_error parse_text(const char *text, size_t bytes, char **value, struct base_reason *why)
+{
+    char found[SCHEMA_FOUND_BYTES];
+    size_t bad = node_schema_bad_byte(text, bytes, "");
+    if (bad < bytes) {
+        node_schema_found(text, bytes, found);
+        return base_fail(
+            why, BASE_EINVAL,
+            "found %s with the byte 0x%02x at offset %zu, expected a text in UTF-8 without control "
+            "characters",
+            found, (unsigned char)text[bad], bad);
+    }
+    *value = strndup(text, bytes);
+    return *value ? BASE_OK : base_fail(why, BASE_ENOMEM, "no memory for a text of %zu bytes", bytes);
+}
+
+static bool parse_choice(const char *choices, const char *text, size_t bytes, int *value)
+{
+    int index = 0;
+    for (const char *at = choices;; index++) {
+        size_t length = strcspn(at, "|");
+        if (length == bytes && memcmp(at, text, bytes) == 0) {
+            *value = index;
+            return true;
+        }
+        if (!at[length])
+            return false;
+        at += length + 1;
+    }
+}
+
+static bool parse_bool(const char *text, size_t bytes, bool *value)
+{
+    static const char *const words[] = {"false", "true", "no", "yes", "off", "on"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strlen(words[i]) == bytes && strncasecmp(words[i], text, bytes) == 0) {
+            *value = i % 2;
+            return true;
+        }
+    return false;
+}
+
+static bool parse_integer(const struct node_key *key, const char *text, size_t bytes, uint64_t *value)
+{
+    return node_schema_parse_integer(text, bytes, value) && *value >= node_schema_bound(key->least, 1) &&
+           *value <= node_schema_bound(key->most, 1);
+}
+
+static bool parse_number(const struct node_key *key, const char *text, size_t bytes,
+                         union schema_value *value)
+{
+    if (key->type == NODE_KEY_INTEGER)
+        return parse_integer(key, text, bytes, &value->integer);
+    if (key->type == NODE_KEY_REAL)
+        return node_schema_parse_real(text, bytes, &value->real) && value->real >= key->least &&
+               value->real <= key->most;
+    return node_schema_parse_duration(text, bytes, &value->integer) &&
+           value->integer >= node_schema_bound(key->least, NS) &&
+           value->integer <= node_schema_bound(key->most, NS);
+}
+
+// Room for one more item of `size` bytes: capacities are powers of two.
+static bool grow(void **items, size_t count, size_t size)
+{
+    if (count & (count - 1))
+        return true;
+    void *larger = reallocarray(*items, count ? 2 * count : 1, size);
+    if (larger)
+        *items = larger;
+    return larger;
+}
+
+enum base_error node_schema_list_append(const struct node_key *key, const char *text, size_t bytes,
+                                        union schema_value *list, struct base_reason *why)
+{
+    static const char no_memory[] = "no memory for a longer list";
+    if (!bytes)
+        return base_fail(why, BASE_EINVAL, "found an empty element, expected a text or a number in each");
+    if (key->type == NODE_KEY_INTEGERS) {
+        uint64_t number;
+        if (!parse_integer(key, text, bytes, &number))
+            return unexpected(key, text, bytes, why);
+        void *items = list->integers.items;
+        if (!grow(&items, list->integers.count, sizeof number))
+            return base_fail(why, BASE_ENOMEM, no_memory);
+        list->integers.items = items;
+        list->integers.items[list->integers.count++] = number;
+        return BASE_OK;
+    }
+    char *copy = NULL;
+    enum base_error error = parse_text(text, bytes, &copy, why);
+    if (error)
+        return error;
+    void *items = list->texts.items;
+    if (!grow(&items, list->texts.count, sizeof copy)) {
+        free(copy);
+        return base_fail(why, BASE_ENOMEM, no_memory);
+    }
+    list->texts.items = items;
+    list->texts.items[list->texts.count++] = copy;
+    return BASE_OK;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static void trim(const char **text, size_t *bytes)
+{
+    while (*bytes && is_blank(**text)) {
+        ++*text;
+        --*bytes;
+    }
+    while (*bytes && is_blank((*text)[*bytes - 1]))
+        --*bytes;
+}
+
+// "a,b" or "[a, b]"; nothing at all is the empty list.
+static enum base_error parse_list(const struct node_key *key, const char *text, size_t bytes,
+                                  union schema_value *value, struct base_reason *why)
+{
+    union schema_value list = {0};
+    enum base_error error = BASE_OK;
+    trim(&text, &bytes);
+    if (bytes >= 2 && text[0] == '[' && text[bytes - 1] == ']') {
+        text++;
+        bytes -= 2;
+        trim(&text, &bytes);
+    }
+    for (bool more = bytes > 0; more && !error;) {
+        const char *comma = memchr(text, ',', bytes), *item = text;
+        size_t length = comma ? (size_t)(comma - text) : bytes;
+        more = comma;
+        text += length + (comma ? 1 : 0);
+        bytes -= length + (comma ? 1 : 0);
+        trim(&item, &length);
+        error = node_schema_list_append(key, item, length, &list, why);
+    }
+    if (error)
+        node_schema_value_free(key, &list);
+    else
+        *value = list;
+    return error;
+}
+
+enum base_error node_schema_value_parse(const struct node_key *key, const char *text, size_t bytes,
+                                        union schema_value *value, struct base_reason *why)
+{
+    union schema_value parsed = {0};
+    bool good = false;
+    switch (key->type) {
+    case NODE_KEY_TEXT: {
+        enum base_error error = parse_text(text, bytes, &parsed.text, why);
+        if (error)
+            return error;
+        good = true;
+        break;
+    }
+    case NODE_KEY_CHOICE:
+        good = parse_choice(key->choices, text, bytes, &parsed.choice);
+        break;
+    case NODE_KEY_BOOL:
+        good = parse_bool(text, bytes, &parsed.boolean);
+        break;
+    case NODE_KEY_INTEGER:
+    case NODE_KEY_REAL:
+    case NODE_KEY_DURATION:
+        good = parse_number(key, text, bytes, &parsed);
+        break;
+    case NODE_KEY_TEXTS:
+    case NODE_KEY_INTEGERS:
+        return parse_list(key, text, bytes, value, why);
+    case NODE_KEY_MAPS:
+        return node_schema_tree_parse(text, bytes, &value->tree, why);
+    }
+    if (!good)
+        return unexpected(key, text, bytes, why);
+    *value = parsed;
+    return BASE_OK;
+}

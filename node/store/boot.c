@@ -1,0 +1,123 @@
+#include "node/store/boot.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "gossip/member/member.h"
+#include "node/queue/clock.h"
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STARTS_MOST 32u
+#define FILE_BYTES  1024u // 33 numbers of at most 20 digits
+
+struct starts {
+    uint64_t number, times[STARTS_MOST];
+    size_t count;
+};
+
+// One unsigned decimal number and what ends it; false: there is none.
+static bool take_number(const char **at, uint64_t *value)
+{
+    uint64_t sum = 0;
+    const char *c = *at;
+    while (*c == ' ')
+        c++;
+    const char *first = c;
+    for (; *c >= '0' && *c <= '9'; c++) {
+        if (sum > (UINT64_MAX - 9) / 10)
+            return false;
+        sum = 10 * sum + (uint64_t)(*c - '0');
+    }
+    *at = c;
+    *value = sum;
+    return c > first;
+}
+
+static bool parse(const char *text, struct starts *starts)
+{
+    struct starts found = {0};
+    if (!take_number(&text, &found.number) || found.number == 0 || found.number > UINT64_MAX / 2)
+        return false;
+    while (found.count < STARTS_MOST && take_number(&text, &found.times[found.count]))
+        found.count++;
+    if (strcmp(text, "\n") != 0 && text[0] != 0)
+        return false;
+    *starts = found;
+    return true;
+}
+
+static enum base_error load(const char *path, struct starts *starts, struct base_reason *why)
+{
+    uint8_t *text = NULL;
+    size_t bytes = 0;
+    *starts = (struct starts){0};
+    enum base_error code = base_file_read(path, FILE_BYTES, &text, &bytes, why);
+    if (code == BASE_ENOTFOUND)
+        return BASE_OK;
+    if (code == BASE_ELIMIT || (code == BASE_OK && !parse((const char *)text, starts))) {
+        base_log(BASE_LOG_WARN, "boot", "%s is damaged; this node's starts are counted anew from 1", path);
+        code = BASE_OK;
+    }
+    free(text);
+    return code;
+}
+
+static enum base_error store(const char *path, const struct starts *starts, struct base_reason *why)
+{
+    char text[FILE_BYTES];
+    int used = snprintf(text, sizeof text, "%" PRIu64, starts->number);
+    for (size_t i = 0; i < starts->count; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used, " %" PRIu64, starts->times[i]);
+    used += snprintf(text + used, sizeof text - (size_t)used, "\n");
+    struct base_span span = {.data = text, .bytes = (size_t)used};
+    return base_file_write(path, 0600, &span, 1, why);
+}
+
+static bool is_recent(uint64_t start_s, uint64_t now_s)
+{
+    uint64_t apart = now_s > start_s ? now_s - start_s : start_s - now_s; // the clock may have been set
+    return apart < GOSSIP_RECENT_BOOT_NS / NODE_SECOND_NS;
+}
+
+enum base_error node_boot_take(const char *path, uint64_t now_s, struct node_boot *boot,
+                               struct base_reason *why)
+{
+    struct starts before, after = {0};
+    enum base_error code = load(path, &before, why);
+    if (code != BASE_OK)
+        return code;
+    after.number = before.number + 1;
+    size_t skip = before.count == STARTS_MOST ? 1 : 0; // the oldest
+    for (size_t i = skip; i < before.count; i++)
+        if (is_recent(before.times[i], now_s))
+            after.times[after.count++] = before.times[i];
+    after.times[after.count++] = now_s;
+    code = store(path, &after, why);
+    if (code == BASE_OK)
+        *boot = (struct node_boot){.number = after.number, .recent = (unsigned)after.count - 1};
+    return code;
+}
+
+enum base_error node_boot_end(const char *path, struct base_reason *why)
+{
+    struct starts starts;
+    enum base_error code = load(path, &starts, why);
+    if (code != BASE_OK || starts.count == 0)
+        return code;
+    starts.count--; // the latest is this process's
+    return store(path, &starts, why);
+}
+
+enum base_error node_boot_raise(const char *path, uint64_t number, struct base_reason *why)
+{
+    struct starts starts;
+    enum base_error code = load(path, &starts, why);
+    if (code != BASE_OK || number <= starts.number)
+        return code;
+    if (number > UINT64_MAX / 2)
+        return base_fail(why, BASE_ELIMIT, "a boot number of %" PRIu64 " can't be", number);
+    starts.number = number;
+    return store(path, &starts, why);
+}

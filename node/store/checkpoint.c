@@ -1,0 +1,226 @@
+#include "node/store/checkpoint.h"
+
+#include "base/file.h"
+#include "gossip/session/identity.h"
+#include "node/store/checkpoint_files.h"
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STATE_VECTORS 4
+#define FIXED_PAIRS   20 // metadata beside the edges
+
+// What will stand in the file; the data is borrowed from the parts.
+struct draft {
+    struct node_tensor *tensors;
+    struct node_text_pair *pairs;
+    struct gossip_edge_record *edges;
+    size_t n_tensors, n_pairs, n_edges;
+};
+
+static void add_pair(struct draft *draft, const char *key, const char *format, ...) BASE_PRINTF(3, 4);
+static void add_pair(struct draft *draft, const char *key, const char *format, ...)
+{
+    struct node_text_pair *pair = &draft->pairs[draft->n_pairs++];
+    va_list arguments;
+    va_start(arguments, format);
+    snprintf(pair->key, sizeof pair->key, "%s", key);
+    vsnprintf(pair->value, sizeof pair->value, format, arguments);
+    va_end(arguments);
+}
+
+static struct node_tensor *add_tensor(struct draft *draft, const char *scope, const char *name,
+                                      const void *data, size_t count)
+{
+    struct node_tensor *tensor = &draft->tensors[draft->n_tensors++];
+    *tensor = (struct node_tensor){
+        .type = NODE_TENSOR_F32, .shape = {count}, .n_dims = 1, .bytes = count * sizeof(float), .data = data};
+    snprintf(tensor->name, sizeof tensor->name, "%s.%s", scope, name);
+    return tensor;
+}
+
+static void draft_metadata(struct draft *draft, const struct node_checkpoint_parts *parts)
+{
+    char model[200], id[GOSSIP_ID_HEX];
+    struct train_cursor cursor = train_trainer_cursor(parts->trainer);
+    train_model_describe(parts->model, model, sizeof model);
+    gossip_id_hex(&parts->id, id);
+    add_pair(draft, "format", NODE_CHECKPOINT_FORMAT);
+    add_pair(draft, "version", NODE_CHECKPOINT_VERSION);
+    add_pair(draft, "model", "%s", model);
+    add_pair(draft, "schema", "%016" PRIx64, train_model_schema(parts->model));
+    add_pair(draft, "node", "%s", parts->node ? parts->node : "");
+    add_pair(draft, "id", "%s", id);
+    add_pair(draft, "round", "%" PRIu64, parts->round);
+    add_pair(draft, "step", "%" PRIu64, cursor.step);
+    add_pair(draft, "epoch", "%" PRIu64, cursor.epoch);
+    add_pair(draft, "position", "%" PRIu64, cursor.position);
+    add_pair(draft, "seed", "%" PRIu64, cursor.seed);
+    add_pair(draft, "model_seed", "%" PRIu64, parts->model_seed);
+    add_pair(draft, "boot", "%" PRIu64, parts->boot);
+    if (parts->about) {
+        char text[NODE_MODEL_TEXT];
+        node_model_labels_text(parts->about, train_model_spec(parts->model)->classes, text);
+        add_pair(draft, "labels", "%s", text);
+        node_model_divisor_text(parts->about, text);
+        add_pair(draft, "input_divisor", "%s", text);
+    }
+    if (parts->open)
+        add_pair(draft, "open", "%a", (double)parts->open_scale);
+}
+
+static void draft_model(struct draft *draft, const struct node_checkpoint_parts *parts)
+{
+    size_t n_tensors, parameters = train_model_parameters(parts->model);
+    const struct train_tensor *table = train_model_tensors(parts->model, &n_tensors);
+    train_trainer_fetch(parts->trainer);
+    const float *model = train_trainer_model(parts->trainer);
+    for (size_t i = 0; i < n_tensors; i++) {
+        struct node_tensor *tensor =
+            add_tensor(draft, "model", table[i].name, model + table[i].offset, table[i].count);
+        tensor->n_dims = table[i].n_dims;
+        memcpy(tensor->shape, table[i].shape, sizeof table[i].shape);
+    }
+    struct train_state_vector vectors[STATE_VECTORS];
+    size_t n_vectors = train_trainer_state_vectors(parts->trainer, vectors);
+    for (size_t i = 0; i < n_vectors; i++)
+        add_tensor(draft, "state", vectors[i].name, vectors[i].values, parameters);
+    if (parts->outer)
+        add_tensor(draft, "outer", "momentum", parts->outer, parameters);
+    if (parts->outer && (parts->open || parts->unsettled))
+        add_tensor(draft, "outer", "start", parts->round_start, parameters);
+}
+
+static void draft_kept(struct draft *draft, const struct gossip_exchange *exchange, size_t parameters)
+{
+    char scope[16 + GOSSIP_ID_HEX], id[GOSSIP_ID_HEX];
+    size_t n = exchange ? gossip_exchange_kept(exchange) : 0;
+    for (size_t i = 0; i < n; i++) {
+        struct gossip_id peer;
+        const float *correction;
+        gossip_exchange_kept_at(exchange, i, &peer, &correction);
+        gossip_id_hex(&peer, id);
+        snprintf(scope, sizeof scope, "kept.%s", id);
+        add_tensor(draft, scope, "correction", correction, parameters);
+    }
+}
+
+// The opaque transactions go last, so that every vector of floats is aligned.
+static void draft_edges(struct draft *draft, size_t parameters)
+{
+    char scope[16 + GOSSIP_ID_HEX], id[GOSSIP_ID_HEX];
+    for (size_t i = 0; i < draft->n_edges; i++) {
+        const struct gossip_edge_record *edge = &draft->edges[i];
+        gossip_id_hex(&edge->peer, id);
+        snprintf(scope, sizeof scope, "edge.%s", id);
+        add_pair(draft, scope, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, edge->epoch, edge->sequence,
+                 edge->resync_offset, edge->clock);
+        add_tensor(draft, scope, "reference", edge->reference, parameters);
+        if (edge->correction)
+            add_tensor(draft, scope, "correction", edge->correction, parameters);
+    }
+    for (size_t i = 0; i < draft->n_edges; i++) {
+        const struct gossip_edge_record *edge = &draft->edges[i];
+        if (edge->transactions_bytes == 0)
+            continue;
+        gossip_id_hex(&edge->peer, id);
+        snprintf(scope, sizeof scope, "edge.%s", id);
+        struct node_tensor *tensor =
+            add_tensor(draft, scope, "transactions", edge->transactions, edge->transactions_bytes);
+        tensor->type = NODE_TENSOR_U8;
+        tensor->bytes = edge->transactions_bytes;
+    }
+}
+
+static void draft_free(struct draft *draft)
+{
+    free(draft->tensors);
+    free(draft->pairs);
+    free(draft->edges);
+}
+
+static enum base_error draft_make(const struct node_checkpoint_parts *parts, struct draft *draft,
+                                  struct base_reason *why)
+{
+    size_t n_table, n_edges = parts->exchange ? gossip_exchange_edges(parts->exchange) : 0;
+    size_t n_kept = parts->exchange ? gossip_exchange_kept(parts->exchange) : 0;
+    train_model_tensors(parts->model, &n_table);
+    draft->n_edges = n_edges;
+    draft->tensors = calloc(n_table + STATE_VECTORS + 2 + 3 * n_edges + n_kept, sizeof *draft->tensors);
+    draft->pairs = calloc(FIXED_PAIRS + n_edges, sizeof *draft->pairs);
+    draft->edges = calloc(n_edges + 1, sizeof *draft->edges);
+    if (!draft->tensors || !draft->pairs || !draft->edges)
+        return base_fail(why, BASE_ENOMEM, "no memory to describe a checkpoint with %zu edges", n_edges);
+    for (size_t i = 0; i < n_edges; i++) {
+        enum base_error error = gossip_exchange_export(parts->exchange, i, &draft->edges[i]);
+        if (error)
+            return base_fail(why, error, "cannot take the state of edge %zu: %s", i, base_error_name(error));
+    }
+    draft_metadata(draft, parts);
+    draft_model(draft, parts);
+    draft_kept(draft, parts->exchange, train_model_parameters(parts->model));
+    draft_edges(draft, train_model_parameters(parts->model));
+    return BASE_OK;
+}
+
+static enum base_error check_finite(const struct draft *draft, const struct kernels *kernels,
+                                    struct base_reason *why)
+{
+    for (size_t i = 0; i < draft->n_tensors; i++) {
+        const struct node_tensor *tensor = &draft->tensors[i];
+        if (tensor->type == NODE_TENSOR_F32 &&
+            !kernels->host->apply->finite(tensor->data, tensor->bytes / sizeof(float)))
+            return base_fail(why, BASE_ESTATE, "its tensor '%s' holds NaN or infinity", tensor->name);
+    }
+    return BASE_OK;
+}
+
+enum base_error node_checkpoint_write(const char *directory, size_t keep,
+                                      const struct node_checkpoint_parts *parts, struct base_reason *why)
+{
+    char path[NODE_CHECKPOINT_PATH];
+    struct draft draft = {0};
+    uint64_t step = train_trainer_cursor(parts->trainer).step;
+    enum base_error error = node_generation_path(directory, step, path, why);
+    if (error)
+        return error;
+    error = base_directory_make(directory, why);
+    if (error)
+        goto out;
+    node_generations_sweep(directory);
+    error = draft_make(parts, &draft, why);
+    if (!error)
+        error = check_finite(&draft, train_model_kernels(parts->model), why);
+    if (!error)
+        error = node_safetensors_write(path, draft.tensors, draft.n_tensors, draft.pairs, draft.n_pairs, why);
+    if (!error)
+        node_generations_retire(directory, keep, step);
+out:
+    draft_free(&draft);
+    if (error)
+        return base_fail_context(why, error, "no checkpoint of step %" PRIu64 " was written", step);
+    return BASE_OK;
+}
+
+enum base_error node_checkpoint_newest(const char *directory, char *path, size_t capacity,
+                                       struct base_reason *why)
+{
+    struct node_generations generations;
+    char newest[NODE_CHECKPOINT_PATH];
+    enum base_error error = node_generations_list(directory, &generations, why);
+    if (error)
+        return error;
+    if (generations.count == 0)
+        error = base_fail(why, BASE_ENOTFOUND, "there is no checkpoint in '%s'", directory);
+    else
+        error = node_generation_path(directory, generations.steps[0], newest, why);
+    node_generations_free(&generations);
+    if (error)
+        return error;
+    if (strlen(newest) >= capacity)
+        return base_fail(why, BASE_EINVAL, "the path '%.200s...' is too long", newest);
+    memcpy(path, newest, strlen(newest) + 1);
+    return BASE_OK;
+}

@@ -1,0 +1,70 @@
+// All that a node needs to go on after a restart, in one safetensors file: model, optimiser, outer momentum,
+// the references and corrections of its edges with their open transactions, and the place in the data. Three
+// generations (config) are kept: <dir>/checkpoint-<step>.safetensors; the newest that reads back whole is
+// resumed.
+//
+// Tensors: "model.<tensor>" [shape]; "state.<vector>" [parameters]; "outer.momentum", and "outer.start" (x0)
+// of a round that the momentum does not hold yet; "edge.<id>.reference" and ".correction" [parameters],
+// ".transactions" (U8, where there are any), <id> in 64 hex digits; "kept.<id>.correction" of neighbours that
+// died (average.on_death). Metadata: format, version, model, schema, node, id, round, step, epoch, position,
+// seed, model_seed, boot; labels and input_divisor as in node/store/model_file.h; "open" = the step scale, as
+// a hex float, where the local steps of round + 1 are done and its exchange is not; and for each edge
+// "edge.<id>" = "epoch sequence resync_offset clock".
+#ifndef NODE_STORE_CHECKPOINT_H
+#define NODE_STORE_CHECKPOINT_H
+
+#include "base/error.h"
+#include "gossip/exchange/exchange.h"
+#include "node/store/model_file.h"
+#include "node/store/safetensors.h"
+#include "train/model.h"
+#include "train/trainer.h"
+
+struct node_checkpoint_parts {
+    const struct train_model *model;
+    struct train_trainer *trainer;
+    struct gossip_exchange *exchange; // NULL: model and optimiser only, and when resuming (see below)
+    float *outer;                     // or NULL
+    float *round_start; // x0 of outer momentum, where it is on; written where `unsettled` or `open`
+    bool unsettled;     // the exchange of `round` is in the model and not yet in outer momentum
+    bool open;          // the local steps of round + 1 are done, its exchange is still to come;
+    float open_scale;   // their step scale
+    uint64_t round;
+    uint64_t model_seed, boot; // recorded; resuming sets `boot` to the file's
+    const char *node;          // name
+    struct gossip_id id;
+    const struct node_model_about *about; // written, so that the model can be used; NULL: left out
+};
+
+// Every number is finite, or BASE_ESTATE names the tensor: what could not be gone on from is never written.
+// Writes a new generation and removes those beyond `keep` (at least 1). On error all older generations are
+// still there. What stands there with a later step (training began anew, or went on from an older generation)
+// is renamed to superseded-<step>.safetensors, with a warning in the log: it is not what this training would
+// resume from. The directory is made where it is missing. One node a directory.
+enum base_error node_checkpoint_write(const char *directory, size_t keep,
+                                      const struct node_checkpoint_parts *parts,
+                                      struct base_reason *why) BASE_CHECK;
+
+// Loads the newest whole generation into the parts (their `round`, `boot`, `unsettled`, `open` and
+// `open_scale` are set; `outer` becomes zero where the file has none, `round_start` the model). One that
+// holds NaN or infinity is as damaged as one that does not read back. The exchange object needs the resumed
+// model at its creation, so resume is called with exchange = NULL and *file kept, then
+// node_checkpoint_resume_edges(file, exchange). A damaged one is named in the log and the next older is
+// tried. BASE_ENOTFOUND: none there. BASE_EMISMATCH: another model (with both shapes), optimiser, shard or
+// version. BASE_EFORMAT: all are damaged. On error nothing has changed. `id` may be another than the file's,
+// with a warning: its edges will BOOT.
+enum base_error node_checkpoint_resume(const char *directory, struct node_checkpoint_parts *parts,
+                                       struct node_safetensors **file, struct base_reason *why) BASE_CHECK;
+// Imports every edge of the file, and what dead neighbours have left; what is damaged is left out with a
+// warning in the log (an edge will BOOT).
+void node_checkpoint_resume_edges(const struct node_safetensors *file, struct gossip_exchange *exchange);
+
+// The newest checkpoint's path into path[capacity]; BASE_ENOTFOUND.
+enum base_error node_checkpoint_newest(const char *directory, char *path, size_t capacity,
+                                       struct base_reason *why) BASE_CHECK;
+// Only its model: node_model_read (node/store/model_file.h).
+// `p2pml inspect`: what is in a file, for people, to stdout. BASE_EFORMAT, behind all of it, where a tensor
+// of a checkpoint holds NaN or infinity, with its name.
+enum base_error node_checkpoint_inspect(const char *path, struct base_reason *why) BASE_CHECK;
+
+#endif

@@ -1,0 +1,155 @@
+#include "node/store/checkpoint_files.h"
+
+#include "base/log.h"
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char prefix[] = "checkpoint-", suffix[] = ".safetensors";
+
+// The step of "checkpoint-<step>.safetensors" and what follows it; false for other names. Only the digits
+// that we would write count, so that the name can be made again from the step.
+static bool parse_name(const char *name, uint64_t *step, const char **rest)
+{
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0)
+        return false;
+    const char *digits = name + sizeof prefix - 1;
+    size_t n_digits = strspn(digits, "0123456789");
+    if (n_digits == 0 || n_digits > 20 || (digits[0] == '0' && n_digits > 1))
+        return false;
+    errno = 0;
+    *step = strtoull(digits, NULL, 10);
+    if (errno || strncmp(digits + n_digits, suffix, sizeof suffix - 1) != 0)
+        return false;
+    *rest = digits + n_digits + sizeof suffix - 1;
+    return true;
+}
+
+static int descending(const void *left, const void *right)
+{
+    uint64_t a, b;
+    memcpy(&a, left, sizeof a);
+    memcpy(&b, right, sizeof b);
+    return (a < b) - (a > b);
+}
+
+static enum base_error grow(struct node_generations *generations, size_t *capacity, struct base_reason *why)
+{
+    if (generations->count < *capacity)
+        return BASE_OK;
+    size_t larger = *capacity ? 2 * *capacity : 16;
+    uint64_t *steps = realloc(generations->steps, larger * sizeof *steps);
+    if (!steps)
+        return base_fail(why, BASE_ENOMEM, "no memory to list %zu checkpoints", larger);
+    generations->steps = steps;
+    *capacity = larger;
+    return BASE_OK;
+}
+
+enum base_error node_generations_list(const char *directory, struct node_generations *generations,
+                                      struct base_reason *why)
+{
+    DIR *entries = opendir(directory);
+    if (!entries)
+        return base_fail(why, errno == ENOENT ? BASE_ENOTFOUND : BASE_EIO,
+                         "cannot look for checkpoints in '%s': %s", directory, strerror(errno));
+    enum base_error error = BASE_OK;
+    struct node_generations found = {0};
+    size_t capacity = 0;
+    const struct dirent *entry;
+    while (!error && (entry = readdir(entries)) != NULL) {
+        uint64_t step;
+        const char *rest;
+        if (!parse_name(entry->d_name, &step, &rest) || *rest)
+            continue;
+        error = grow(&found, &capacity, why);
+        if (!error)
+            found.steps[found.count++] = step;
+    }
+    closedir(entries);
+    if (error) {
+        node_generations_free(&found);
+        return error;
+    }
+    if (found.count)
+        qsort(found.steps, found.count, sizeof *found.steps, descending);
+    *generations = found;
+    return BASE_OK;
+}
+
+void node_generations_free(struct node_generations *generations)
+{
+    free(generations->steps);
+    *generations = (struct node_generations){0};
+}
+
+enum base_error node_generation_path(const char *directory, uint64_t step, char path[NODE_CHECKPOINT_PATH],
+                                     struct base_reason *why)
+{
+    int length = snprintf(path, NODE_CHECKPOINT_PATH, "%s/%s%" PRIu64 "%s", directory, prefix, step, suffix);
+    if (length < 0 || length >= NODE_CHECKPOINT_PATH)
+        return base_fail(why, BASE_EINVAL,
+                         "the path of the directory for checkpoints is too long: '%.200s...'", directory);
+    return BASE_OK;
+}
+
+void node_generations_sweep(const char *directory)
+{
+    DIR *entries = opendir(directory);
+    const struct dirent *entry;
+    while (entries && (entry = readdir(entries)) != NULL) {
+        uint64_t step;
+        const char *rest;
+        // base_file_write names its temporary files so.
+        if (!parse_name(entry->d_name, &step, &rest) || strncmp(rest, ".tmp-", 5) != 0)
+            continue;
+        if (unlinkat(dirfd(entries), entry->d_name, 0))
+            base_log(BASE_LOG_WARN, "checkpoint_leftover", "cannot remove '%s/%s': %s", directory,
+                     entry->d_name, strerror(errno));
+    }
+    if (entries)
+        closedir(entries);
+}
+
+static void set_aside(const char *directory, uint64_t later, uint64_t step)
+{
+    char from[NODE_CHECKPOINT_PATH], to[NODE_CHECKPOINT_PATH];
+    if (node_generation_path(directory, later, from, NULL) ||
+        snprintf(to, sizeof to, "%s/superseded-%" PRIu64 "%s", directory, later, suffix) >= (int)sizeof to)
+        return;
+    if (rename(from, to))
+        base_log(BASE_LOG_WARN, "checkpoint_superseded", "cannot rename '%s': %s", from, strerror(errno));
+    else
+        base_log(BASE_LOG_WARN, "checkpoint_superseded",
+                 "training stands at step %" PRIu64 " now: renamed the later checkpoint '%s' to '%s'", step,
+                 from, to);
+}
+
+void node_generations_retire(const char *directory, size_t keep, uint64_t step)
+{
+    struct node_generations generations;
+    struct base_reason why;
+    if (node_generations_list(directory, &generations, &why)) {
+        base_log(BASE_LOG_WARN, "checkpoint_retire", "%s", why.text);
+        return;
+    }
+    size_t kept = 0;
+    char path[NODE_CHECKPOINT_PATH];
+    for (size_t i = 0; i < generations.count; i++) {
+        if (generations.steps[i] > step) {
+            set_aside(directory, generations.steps[i], step);
+            continue;
+        }
+        // The first is `step` itself.
+        if (kept++ < (keep ? keep : 1) || node_generation_path(directory, generations.steps[i], path, NULL))
+            continue;
+        if (unlink(path))
+            base_log(BASE_LOG_WARN, "checkpoint_retire", "cannot remove '%s': %s", path, strerror(errno));
+    }
+    node_generations_free(&generations);
+}

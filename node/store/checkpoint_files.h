@@ -1,0 +1,31 @@
+// The generations in one directory: checkpoint-<step>.safetensors, newest step first. Private to
+// node/checkpoint*.c.
+#ifndef NODE_STORE_CHECKPOINT_FILES_H
+#define NODE_STORE_CHECKPOINT_FILES_H
+
+#include "base/error.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#define NODE_CHECKPOINT_FORMAT  "p2pml checkpoint" // metadata "format"
+#define NODE_CHECKPOINT_VERSION "1"                // metadata "version"
+#define NODE_CHECKPOINT_PATH    4096               // bytes of a path, terminating zero included
+
+struct node_generations {
+    uint64_t *steps; // malloc'ed, descending
+    size_t count;
+};
+// BASE_ENOTFOUND: no such directory. An empty one is no error.
+enum base_error node_generations_list(const char *directory, struct node_generations *generations,
+                                      struct base_reason *why) BASE_CHECK;
+void node_generations_free(struct node_generations *generations); // leaves {0}
+enum base_error node_generation_path(const char *directory, uint64_t step, char path[NODE_CHECKPOINT_PATH],
+                                     struct base_reason *why) BASE_CHECK;
+
+// Removes what a crash in the middle of a write left.
+void node_generations_sweep(const char *directory);
+// After generation `step` was written: sets later ones aside and removes the oldest beyond `keep`. What fails
+// is only logged, for the new generation is safe.
+void node_generations_retire(const char *directory, size_t keep, uint64_t step);
+
+#endif

@@ -1,0 +1,29 @@
+// metrics.jsonl: one JSON object a line, one line a round, appended with one write(2) so that a reader never
+// sees half a line. Owner: the learner thread.
+#ifndef NODE_STORE_METRICS_H
+#define NODE_STORE_METRICS_H
+
+#include "base/error.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct node_metrics;
+
+struct node_metrics_row {
+    double time; // unix seconds
+    uint64_t round, step, bytes_sent, bytes_received, exchanges;
+    uint64_t delta_bytes, dense_bytes; // packets sent, and what they would have been as dense fp32
+    double loss, accuracy, test_loss, consensus, rate; // NAN becomes null
+    bool regression; // accuracy is R2: written as "r2", with "rmse" beside it, and "accuracy" null
+    double rmse;
+    const char *state;
+};
+
+enum base_error node_metrics_open(const char *path, const char *node, struct node_metrics **metrics,
+                                  struct base_reason *why) BASE_CHECK;
+// BASE_EIO (a full disk, say) is reported once in the log; training goes on.
+enum base_error node_metrics_write(struct node_metrics *metrics,
+                                   const struct node_metrics_row *row) BASE_CHECK;
+void node_metrics_close(struct node_metrics *metrics);
+
+#endif
