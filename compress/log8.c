@@ -10,7 +10,7 @@
 
 // A run with a smaller largest is sent as zeros: no level is ever denormal, so no machine's way with
 // denormals matters.
-#define LARGEST_LEAST 0x1p-94f
+#define LARGEST_MIN 0x1p-94f
 
 // 2^(-j/8) and 2^(-(2j+1)/16), correctly rounded: the levels of an octave, and the middle (of the logarithm)
 // between level j and the next one below.
@@ -89,7 +89,7 @@ enum base_error compress_log8_encode(float *values, size_t count, uint8_t *block
         return BASE_ELIMIT;
     if (!largest_find(values, count, &largest))
         return BASE_EFORMAT;
-    if (largest >= LARGEST_LEAST) {
+    if (largest >= LARGEST_MIN) {
         bytes_put_u32(block, bits_of(largest));
         run_write(values, count, largest, block + HEADER_BYTES);
     } else {
@@ -114,7 +114,7 @@ enum base_error compress_log8_decode(const uint8_t *block, size_t block_bytes, f
         highest = code[i] > highest ? code[i] : highest;
     // The largest has code 255; a run of zeros has the largest 0 and no other code.
     bool zeros = largest == 0;
-    if (largest >= BITS_INFINITY || (!zeros && largest < bits_of(LARGEST_LEAST)) ||
+    if (largest >= BITS_INFINITY || (!zeros && largest < bits_of(LARGEST_MIN)) ||
         highest != (zeros ? 0 : CODE_LARGEST))
         return BASE_EFORMAT;
     float level[256];

@@ -5,7 +5,7 @@
 // passes that no vector can raise.
 #include "compress/selecting.h"
 
-#define SAMPLES_MOST  16384u
+#define SAMPLES_MAX   16384u
 #define SAMPLES_CACHE 4096u // of vectors that fit a cache: there the sample costs as much as it saves
 #define SAMPLE_RUN    16u
 #define OCTAVES       4u // below the largest of the sample: where the k-th is looked for first
@@ -13,7 +13,7 @@
 struct sample {
     size_t count;
     uint32_t largest;
-    uint32_t magnitude[SAMPLES_MOST];
+    uint32_t magnitude[SAMPLES_MAX];
 };
 
 // Where the k-th magnitude is expected.
@@ -32,7 +32,7 @@ static size_t root(size_t x)
 
 static size_t sample_size(size_t count)
 {
-    const size_t thin = count / 256 < SAMPLES_MOST ? count / 256 : SAMPLES_MOST;
+    const size_t thin = count / 256 < SAMPLES_MAX ? count / 256 : SAMPLES_MAX;
     const size_t thick = count / 64 < SAMPLES_CACHE ? count / 64 : SAMPLES_CACHE;
     return (thin > thick ? thin : thick) / SAMPLE_RUN * SAMPLE_RUN;
 }

@@ -17,6 +17,6 @@
 
 // 2^-94, the least `high` but 0. Then neither a level nor the difference is denormal, so that no machine's
 // way with denormals matters.
-#define KERNELS_INT4_LEAST 0x10800000u
+#define KERNELS_INT4_MIN 0x10800000u
 
 #endif

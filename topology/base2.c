@@ -58,7 +58,7 @@ static uint32_t grid_rounds(size_t n)
 static void grid(struct topology_meetings *meetings, const uint32_t *who, size_t n, size_t stride,
                  uint32_t round)
 {
-    uint32_t side[TOPOLOGY_BASE_MOST + 1];
+    uint32_t side[TOPOLOGY_BASE_MAX + 1];
     for (size_t f = 2, step = 1; step < n; f++)
         for (; n / step % f == 0; step *= f, round += clique_rounds(f))
             for (size_t i = 0; i < n; i++) {

@@ -71,7 +71,7 @@ static struct stages *pair_stages(const uint32_t *holder, size_t slots, size_t n
 static enum base_error make(struct topology_plan *plan, const struct topology_options *options,
                             const struct topology_member *members)
 {
-    uint32_t *holder = malloc(TOPOLOGY_SLOTS_MOST * sizeof *holder);
+    uint32_t *holder = malloc(TOPOLOGY_SLOTS_MAX * sizeof *holder);
     (void)options;
     plan->slot = calloc(plan->n + 1, sizeof *plan->slot);
     if (holder && plan->slot) {

@@ -32,8 +32,8 @@ static enum base_error create(struct topology_graph **graph)
     struct topology_graph *fresh = calloc(1, sizeof *fresh);
     if (!fresh)
         return BASE_ENOMEM;
-    fresh->names_room = TOPOLOGY_MEMBERS_MOST;
-    fresh->index_room = 4 * TOPOLOGY_MEMBERS_MOST;
+    fresh->names_room = TOPOLOGY_MEMBERS_MAX;
+    fresh->index_room = 4 * TOPOLOGY_MEMBERS_MAX;
     fresh->names = calloc(fresh->names_room, sizeof *fresh->names);
     fresh->line = calloc(fresh->names_room, sizeof *fresh->line);
     fresh->index = malloc(fresh->index_room * sizeof *fresh->index);

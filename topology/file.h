@@ -7,12 +7,12 @@
 #include "topology/topology.h"
 #include <stdbool.h>
 
-#define TOPOLOGY_FILE_BYTES_MOST (1u << 26)
+#define TOPOLOGY_FILE_BYTES_MAX (1u << 26)
 
 // text[bytes] of the file `path`, which is only for messages. known[n_known]: the nodes that there are; NULL:
 // those that the file names. Refused, naming the line: a line that is no edge, an unknown node, an edge from
 // a node to itself, an edge given twice, two directions that do not agree; a graph that is not connected, or
-// more nodes than TOPOLOGY_MEMBERS_MOST.
+// more nodes than TOPOLOGY_MEMBERS_MAX.
 enum base_error topology_graph_read(const char *path, const char *text, size_t bytes,
                                     const struct topology_member *known, size_t n_known,
                                     struct topology_graph **graph, struct base_reason *why) BASE_CHECK;

@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
-#define STAGES_MOST 14u
-_Static_assert(1u << STAGES_MOST >= TOPOLOGY_MEMBERS_MOST, "m = ceil(log2 n)");
+#define STAGES_MAX 14u
+_Static_assert(1u << STAGES_MAX >= TOPOLOGY_MEMBERS_MAX, "m = ceil(log2 n)");
 
 struct stage {
     size_t cycles; // gcd(n, 2^k)
@@ -15,7 +15,7 @@ struct stage {
 
 struct onepeer {
     size_t count; // m
-    struct stage stages[STAGES_MOST];
+    struct stage stages[STAGES_MAX];
 };
 
 static struct stage make_stage(size_t n, size_t offset)

@@ -5,8 +5,8 @@
 #include "topology/topology.h"
 #include <stdbool.h>
 
-#define TOPOLOGY_VACANT     UINT32_MAX            // nobody holds this slot
-#define TOPOLOGY_SLOTS_MOST TOPOLOGY_MEMBERS_MOST // claims from here on count as none
+#define TOPOLOGY_VACANT    UINT32_MAX           // nobody holds this slot
+#define TOPOLOGY_SLOTS_MAX TOPOLOGY_MEMBERS_MAX // claims from here on count as none
 
 // How plans of a kind answer. The members are on their hash rings when `make` is called, for any n; all
 // others are for n >= 2. What `make` leaves in plan->data, `drop` frees, also after a `make` that failed.
@@ -36,9 +36,9 @@ extern const struct topology_family topology_ring, topology_butterfly, topology_
     topology_base2, topology_hierarchical, topology_file;
 
 // Peers of one member, ascending, without repeats; for kinds with few of them.
-#define TOPOLOGY_FOUND_MOST 32u // two a ring (8), or two a stage (14)
+#define TOPOLOGY_FOUND_MAX 32u // two a ring (8), or two a stage (14)
 struct topology_found {
-    size_t peers[TOPOLOGY_FOUND_MOST], count;
+    size_t peers[TOPOLOGY_FOUND_MAX], count;
 };
 void topology_find(struct topology_found *found, size_t peer); // TOPOLOGY_NOBODY: nothing
 // What topology_plan_neighbours is to return.
@@ -112,7 +112,7 @@ enum base_error topology_ring_order(uint64_t seed, unsigned ring, const struct t
 size_t topology_ring_partner(size_t n, size_t position, uint64_t round);
 uint64_t topology_ring_period(size_t n);
 
-// Turns claims into slots: slot[n], and holder[TOPOLOGY_SLOTS_MOST] (member, or TOPOLOGY_VACANT). `order`
+// Turns claims into slots: slot[n], and holder[TOPOLOGY_SLOTS_MAX] (member, or TOPOLOGY_VACANT). `order`
 // holds the members in the order in which they take vacancies. Returns the highest slot in use + 1.
 size_t topology_slots_assign(const struct topology_member *members, size_t n, const uint32_t *order,
                              uint32_t *slot, uint32_t *holder);

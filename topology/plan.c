@@ -30,13 +30,13 @@ static enum base_error place_on_rings(struct topology_plan *plan, const struct t
 
 static bool possible(const struct topology_options *options, size_t n)
 {
-    if ((unsigned)options->kind >= TOPOLOGY_KINDS || n > TOPOLOGY_MEMBERS_MOST)
+    if ((unsigned)options->kind >= TOPOLOGY_KINDS || n > TOPOLOGY_MEMBERS_MAX)
         return false;
     if (options->kind == TOPOLOGY_FILE)
         return options->graph;
     if (options->kind == TOPOLOGY_BASE)
-        return options->base_k <= TOPOLOGY_BASE_MOST;
-    return options->kind != TOPOLOGY_RANDOM || (options->rings >= 1 && options->rings <= TOPOLOGY_RINGS_MOST);
+        return options->base_k <= TOPOLOGY_BASE_MAX;
+    return options->kind != TOPOLOGY_RANDOM || (options->rings >= 1 && options->rings <= TOPOLOGY_RINGS_MAX);
 }
 
 enum base_error topology_plan_create(const struct topology_options *options,
@@ -124,7 +124,7 @@ void topology_find(struct topology_found *found, size_t peer)
         at++;
     if (peer == TOPOLOGY_NOBODY || (at < found->count && found->peers[at] == peer))
         return;
-    BASE_ASSERT(found->count < TOPOLOGY_FOUND_MOST);
+    BASE_ASSERT(found->count < TOPOLOGY_FOUND_MAX);
     memmove(found->peers + at + 1, found->peers + at, (found->count - at) * sizeof *found->peers);
     found->peers[at] = peer;
     found->count++;

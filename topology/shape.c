@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEPS_MOST 400u
+#define STEPS_MAX 400u
 
 struct graph {
     size_t n, *first, *peers; // first[n + 1]
@@ -209,7 +209,7 @@ enum base_error topology_gap_static(const struct topology_plan *plan, double *ga
     if (error)
         return error;
     struct topology_operator matrix = {graph.n, apply_metropolis, &graph, 0};
-    error = topology_lanczos(&matrix, STEPS_MOST, 1e-11, &low, &high);
+    error = topology_lanczos(&matrix, STEPS_MAX, 1e-11, &low, &high);
     drop(&graph);
     if (!error)
         *gap = 1 - fmax(fabs(low), fabs(high));

@@ -7,7 +7,7 @@ static void seat_claims(const struct topology_member *members, size_t n, uint32_
 {
     for (size_t i = 0; i < n; i++) {
         uint32_t claim = members[i].slot;
-        if (claim >= TOPOLOGY_SLOTS_MOST)
+        if (claim >= TOPOLOGY_SLOTS_MAX)
             continue;
         uint32_t other = holder[claim];
         if (other == TOPOLOGY_VACANT || memcmp(members[i].id, members[other].id, sizeof members[i].id) < 0)
@@ -15,7 +15,7 @@ static void seat_claims(const struct topology_member *members, size_t n, uint32_
     }
     for (size_t i = 0; i < n; i++) {
         uint32_t claim = members[i].slot;
-        slot[i] = claim < TOPOLOGY_SLOTS_MOST && holder[claim] == i ? claim : TOPOLOGY_NO_SLOT;
+        slot[i] = claim < TOPOLOGY_SLOTS_MAX && holder[claim] == i ? claim : TOPOLOGY_NO_SLOT;
     }
 }
 
@@ -54,7 +54,7 @@ size_t topology_slots_assign(const struct topology_member *members, size_t n, co
                              uint32_t *slot, uint32_t *holder)
 {
     size_t slots = 0;
-    for (size_t at = 0; at < TOPOLOGY_SLOTS_MOST; at++)
+    for (size_t at = 0; at < TOPOLOGY_SLOTS_MAX; at++)
         holder[at] = TOPOLOGY_VACANT;
     seat_claims(members, n, slot, holder);
     seat_others(n, order, slot, holder);

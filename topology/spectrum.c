@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEPS_MOST 400u
-#define PAIRS_MOST ((size_t)1 << 22) // of the rounds that are kept at a time
-#define WORK_MOST  2e9               // pairs averaged for one answer
+#define STEPS_MAX 400u
+#define PAIRS_MAX ((size_t)1 << 22) // of the rounds that are kept at a time
+#define WORK_MAX  2e9               // pairs averaged for one answer
 
 struct pair {
     uint32_t a, b;
@@ -27,7 +27,7 @@ struct rounds {
 
 static enum base_error room_for_round(struct rounds *rounds, size_t n)
 {
-    if (rounds->n_pairs + n / 2 > PAIRS_MOST)
+    if (rounds->n_pairs + n / 2 > PAIRS_MAX)
         return BASE_ELIMIT;
     if (rounds->listed == rounds->rounds_room) {
         size_t room = 2 * rounds->rounds_room + 16;
@@ -109,10 +109,10 @@ static enum base_error distance_of(struct rounds *rounds, uint64_t count, double
         return error;
     // Thirty applications are a guess; more are done.
     if (rounds->work + 60.0 * (double)count * (double)rounds->n_pairs / (double)(rounds->listed + 1) >
-        WORK_MOST)
+        WORK_MAX)
         return BASE_ELIMIT;
     rounds->count = count;
-    error = topology_lanczos(&product, STEPS_MOST, 1e-9, &low, &high);
+    error = topology_lanczos(&product, STEPS_MAX, 1e-9, &low, &high);
     if (error == BASE_ELIMIT && high >= enough * enough)
         error = BASE_OK;
     if (!error)
@@ -192,7 +192,7 @@ static void apply_mean(void *self, const double *x, double *y)
 static enum base_error gap_of(const struct topology_operator *matrix, double *gap)
 {
     double low, high;
-    enum base_error error = topology_lanczos(matrix, STEPS_MOST, 1e-11, &low, &high);
+    enum base_error error = topology_lanczos(matrix, STEPS_MAX, 1e-11, &low, &high);
     if (!error)
         *gap = 1 - fmax(fabs(low), fabs(high));
     return error;

@@ -27,11 +27,11 @@ enum topology_kind {
     TOPOLOGY_KINDS,
 };
 
-#define TOPOLOGY_NOBODY       SIZE_MAX
-#define TOPOLOGY_NO_SLOT      UINT32_MAX
-#define TOPOLOGY_RINGS_MOST   8u
-#define TOPOLOGY_BASE_MOST    7u
-#define TOPOLOGY_MEMBERS_MOST (4u * LIMIT_MEMBERS) // of a plan: more than a node knows, for the simulator
+#define TOPOLOGY_NOBODY      SIZE_MAX
+#define TOPOLOGY_NO_SLOT     UINT32_MAX
+#define TOPOLOGY_RINGS_MAX   8u
+#define TOPOLOGY_BASE_MAX    7u
+#define TOPOLOGY_MEMBERS_MAX (4u * LIMIT_MEMBERS) // of a plan: more than a node knows, for the simulator
 
 // BASE_EINVAL, naming the known kinds, for an unknown name.
 enum base_error topology_kind_parse(const char *name, enum topology_kind *kind,
@@ -50,15 +50,15 @@ struct topology_graph; // topology/file.h
 struct topology_options {
     enum topology_kind kind;
     uint64_t seed;
-    unsigned rings;                     // random: K, 1..TOPOLOGY_RINGS_MOST
-    unsigned base_k;                    // base: 1..TOPOLOGY_BASE_MOST; 0 is 1
+    unsigned rings;                     // random: K, 1..TOPOLOGY_RINGS_MAX
+    unsigned base_k;                    // base: 1..TOPOLOGY_BASE_MAX; 0 is 1
     const struct topology_graph *graph; // file: read while a plan is made
 };
 
 struct topology_plan;
 
 // members[n] in any order, which does not matter to the plan; copied. BASE_EINVAL: rings or base_k out of
-// range, or n > TOPOLOGY_MEMBERS_MOST. Every kind takes every number of members. file: a member that it does
+// range, or n > TOPOLOGY_MEMBERS_MAX. Every kind takes every number of members. file: a member that it does
 // not name meets nobody; of several with one name the lowest id has its place.
 enum base_error topology_plan_create(const struct topology_options *options,
                                      const struct topology_member *members, size_t n,

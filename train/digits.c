@@ -36,7 +36,7 @@ struct pen {
 
 // One draw, mean 0, variance 1: the sum of four uniform numbers. libm's logarithm would differ between
 // machines.
-static float bell(struct base_rng *rng)
+static float wakeup(struct base_rng *rng)
 {
     uint64_t bits = base_rng_u64(rng);
     uint32_t sum = (uint32_t)((bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48));
@@ -62,17 +62,17 @@ struct hand {
 
 static void draw_matrix(struct base_rng *rng, struct hand *hand)
 {
-    float t = clamp(TURN * bell(rng), -0.6f, 0.6f);
+    float t = clamp(TURN * wakeup(rng), -0.6f, 0.6f);
     float cosine = 1 - t * t / 2 + t * t * t * t / 24, sine = t - t * t * t / 6;
-    float shear = SHEAR * bell(rng) - 0.1f; // most hands lean to the right
-    float width = WIDTH_PX / 100 * (1 + clamp(STRETCH * bell(rng), -0.4f, 0.3f));
-    float height = SIZE_PX / 100 * (1 + clamp(STRETCH * bell(rng), -0.4f, 0.25f));
+    float shear = SHEAR * wakeup(rng) - 0.1f; // most hands lean to the right
+    float width = WIDTH_PX / 100 * (1 + clamp(STRETCH * wakeup(rng), -0.4f, 0.3f));
+    float height = SIZE_PX / 100 * (1 + clamp(STRETCH * wakeup(rng), -0.4f, 0.25f));
     hand->xx = cosine * width;
     hand->xy = (cosine * shear - sine) * height;
     hand->yx = sine * width;
     hand->yy = (sine * shear + cosine) * height;
-    hand->x = SIDE / 2.0f + SHIFT_PX * bell(rng);
-    hand->y = SIDE / 2.0f + SHIFT_PX * bell(rng);
+    hand->x = SIDE / 2.0f + SHIFT_PX * wakeup(rng);
+    hand->y = SIDE / 2.0f + SHIFT_PX * wakeup(rng);
 }
 
 static void draw_hand(struct base_rng *rng, struct hand *hand)
@@ -81,7 +81,7 @@ static void draw_hand(struct base_rng *rng, struct hand *hand)
     for (int i = 0; i < FIELD; i++)
         for (int j = 0; j < FIELD; j++)
             for (int k = 0; k < 2; k++)
-                hand->field[i][j][k] = ELASTIC * bell(rng);
+                hand->field[i][j][k] = ELASTIC * wakeup(rng);
     hand->radius = between(rng, 0.8f, 1.6f);
     hand->taper = between(rng, -0.35f, 0.35f);
     hand->soft = between(rng, 0.45f, 0.9f);
@@ -175,7 +175,7 @@ static void draw_glyph(struct base_rng *rng, const struct hand *hand, const stru
         for (int i = start; i < start + count; i++) {
             bool corner = i > start && memcmp(glyph->at[i], glyph->at[i - 1], 2) == 0;
             for (int k = 0; k < 2; k++)
-                at[i][k] = corner ? at[i - 1][k] : (float)glyph->at[i][k] + JITTER * bell(rng);
+                at[i][k] = corner ? at[i - 1][k] : (float)glyph->at[i][k] + JITTER * wakeup(rng);
         }
         bool has_gap = base_rng_below(rng, GAP_ODDS) == 0; // the pen did not touch
         int gap = has_gap ? (int)base_rng_below(rng, (uint64_t)count * PIECES) : count * PIECES;

@@ -12,7 +12,7 @@
 
 #define IDX_UBYTE   0x08u
 #define FILE_LIMIT  ((size_t)LIMIT_DATASET_VALUES + TRAIN_IDX_IMAGES_HEADER_BYTES)
-#define PIXEL_MOST  255.0f
+#define PIXEL_MAX   255.0f
 #define CHUNK_BYTES ((size_t)1 << 20)
 
 // One file, open for reading. A gzip file is inflated as it is read, so that its length is only known at its
@@ -220,8 +220,8 @@ static enum base_error convert(const char *name, const struct idx_array *images,
         return error;
     const uint8_t *pixels = images->values + first * features;
     for (size_t i = 0; i < count * features; i++)
-        data->x[i] = (float)pixels[i] / PIXEL_MOST;
-    data->input_divisor = PIXEL_MOST;
+        data->x[i] = (float)pixels[i] / PIXEL_MAX;
+    data->input_divisor = PIXEL_MAX;
     for (size_t i = 0; i < count; i++)
         data->labels[i] = labels->values[first + i];
     return BASE_OK;

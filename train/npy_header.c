@@ -5,7 +5,7 @@
 #include "train/npy_private.h"
 #include <string.h>
 
-#define HEADER_MOST 65536u
+#define HEADER_MAX 65536u
 
 struct words { // what is left of the dictionary
     const char *at, *end;
@@ -157,7 +157,7 @@ enum base_error train_npy_open(const struct train_bytes *file, struct train_npy_
     if (r.failed || major < 1 || major > 3 || minor != 0)
         return base_fail(why, BASE_EFORMAT, "%s: found version %u.%u of the format, expected 1.0 to 3.0",
                          file->name, major, minor);
-    const uint8_t *text = length <= HEADER_MOST ? base_read_bytes(&r, length) : NULL;
+    const uint8_t *text = length <= HEADER_MAX ? base_read_bytes(&r, length) : NULL;
     if (text == NULL)
         return base_fail(why, BASE_EFORMAT, "%s: the file ends inside its header", file->name);
     struct words words = {(const char *)text, (const char *)text + length};

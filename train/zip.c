@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define END_BYTES      22u
-#define COMMENT_MOST   65535u
+#define COMMENT_MAX    65535u
 #define END_MAGIC      0x06054b50u
 #define MEMBER_MAGIC   0x02014b50u
 #define LOCAL_MAGIC    0x04034b50u
@@ -29,7 +29,7 @@ static enum base_error fail_zip(const struct train_bytes *zip, const char *found
 
 static const uint8_t *find_end(const struct train_bytes *zip)
 {
-    const size_t most = END_BYTES + COMMENT_MOST;
+    const size_t most = END_BYTES + COMMENT_MAX;
     for (size_t back = END_BYTES; back <= zip->bytes && back <= most; back++) {
         struct base_reader reader = base_reader_of(zip->data + zip->bytes - back, 4);
         if (base_read_u32(&reader) == END_MAGIC)

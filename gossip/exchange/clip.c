@@ -28,7 +28,7 @@ static void learn(struct gossip_clip *clip, double norm)
 
 float gossip_clip_part(struct gossip_clip *clip, float times, double norm)
 {
-    double most = clip->count < GOSSIP_CLIP_LEAST ? norm : (double)times * (double)median(clip);
+    double most = clip->count < GOSSIP_CLIP_MIN ? norm : (double)times * (double)median(clip);
 
     if (norm > 0)
         learn(clip, norm);

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #define GOSSIP_CLIP_SAMPLES 32
-#define GOSSIP_CLIP_LEAST   8 // forces that must have been seen before one is cut
+#define GOSSIP_CLIP_MIN     8 // forces that must have been seen before one is cut
 
 struct gossip_clip {
     float norms[GOSSIP_CLIP_SAMPLES]; // of the latest forces, before they were cut: a ring

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#define PACE_MOST 16.0 // beyond this a pace is more likely a pause
+#define PACE_MAX 16.0 // beyond this a pace is more likely a pause
 
 void gossip_clocks_begin(struct gossip_exchange *exchange)
 {
@@ -129,5 +129,5 @@ double gossip_exchange_pace(const struct gossip_exchange *exchange)
         pace = (double)exchange->pace_ns / median;
     }
     free(paces);
-    return pace < 1 / PACE_MOST ? 1 / PACE_MOST : pace > PACE_MOST ? PACE_MOST : pace;
+    return pace < 1 / PACE_MAX ? 1 / PACE_MAX : pace > PACE_MAX ? PACE_MAX : pace;
 }

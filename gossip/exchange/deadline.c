@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define BLOCK_FIRST  16384u       // elements: 64 KiB
-#define BLOCK_LEAST  1024u        // of a slow link
+#define BLOCK_MIN    1024u        // of a slow link
 #define BLOCK_TAKES  1000000000.0 // ns, there and back
 #define BLOCK_TIMES  4            // as long as the latest one took: then it is late
 #define SLOWEST_BYTE 250000.0     // ns, there and back: 64 kbit/s, where nothing is known
@@ -70,7 +70,7 @@ void gossip_block_learn(struct gossip_blocks *blocks, size_t bytes, uint64_t ans
         elements *= 2;
     else if (takes > 2 * BLOCK_TAKES)
         elements /= 2;
-    blocks->elements = elements < BLOCK_LEAST          ? BLOCK_LEAST
+    blocks->elements = elements < BLOCK_MIN            ? BLOCK_MIN
                        : elements > LIMIT_RESYNC_BLOCK ? LIMIT_RESYNC_BLOCK
                                                        : elements;
 }

@@ -4,7 +4,7 @@
 // late.
 #include "gossip/exchange/state.h"
 
-#define QUESTION_MOST  127u // 1..127 ask, 128 + n answers question n
+#define QUESTION_MAX   127u // 1..127 ask, 128 + n answers question n
 #define ANSWER_FLAG    128u
 #define REPEAT_DOUBLES 4u // of the pause between two repetitions
 
@@ -37,7 +37,7 @@ static void send_hello(const struct gossip_exchange *exchange, struct gossip_edg
 void gossip_settle_ask(struct gossip_exchange *exchange, struct gossip_edge *edge,
                        struct gossip_exchange_actions *actions)
 {
-    edge->question = (uint8_t)(edge->question % QUESTION_MOST + 1);
+    edge->question = (uint8_t)(edge->question % QUESTION_MAX + 1);
     edge->repeats = 0;
     edge->alarm_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
     send_hello(exchange, edge, edge->question, actions);
@@ -161,7 +161,7 @@ static void compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
 void gossip_settle_hello(struct gossip_exchange *exchange, struct gossip_edge *edge,
                          const struct gossip_hello *theirs, struct gossip_exchange_actions *actions)
 {
-    bool asks = theirs->answer >= 1 && theirs->answer <= QUESTION_MOST;
+    bool asks = theirs->answer >= 1 && theirs->answer <= QUESTION_MAX;
     bool answers = theirs->answer > ANSWER_FLAG;
     // Only the answer to our latest question tells about an open request of ours: any other HELLO may have
     // been sent before the request arrived.

@@ -24,7 +24,7 @@
 struct gossip_plan;
 
 // view[count], ascending by id, as membership gives it; copied. `options` are read while it is made.
-// BASE_EINVAL: options that can't be, more than TOPOLOGY_MEMBERS_MOST members, or members out of order;
+// BASE_EINVAL: options that can't be, more than TOPOLOGY_MEMBERS_MAX members, or members out of order;
 // BASE_ENOMEM.
 enum base_error gossip_plan_create(const struct topology_options *options, const struct gossip_record *view,
                                    size_t count, struct gossip_plan **plan) BASE_CHECK;

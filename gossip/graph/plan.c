@@ -27,7 +27,7 @@ static bool ascends(const struct gossip_record *view, size_t count)
 enum base_error gossip_plan_create(const struct topology_options *options, const struct gossip_record *view,
                                    size_t count, struct gossip_plan **plan)
 {
-    if (count > TOPOLOGY_MEMBERS_MOST || !ascends(view, count))
+    if (count > TOPOLOGY_MEMBERS_MAX || !ascends(view, count))
         return BASE_EINVAL;
     struct gossip_plan *fresh = calloc(1, sizeof *fresh + count * sizeof *fresh->member);
     if (!fresh)

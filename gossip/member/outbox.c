@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ARENA_MOST                                                                                           \
+#define ARENA_MAX                                                                                            \
     (16u << 20) // bytes of the packets of one step: a whole sync of LIMIT_MEMBERS, several times
 
 static bool room_for_action(struct gossip_membership *m)
@@ -32,7 +32,7 @@ static bool room_for_bytes(struct gossip_membership *m, size_t count)
     size_t capacity = m->arena_capacity ? m->arena_capacity : 4096;
     while (capacity < m->arena_used + count)
         capacity *= 2;
-    uint8_t *arena = capacity <= ARENA_MOST ? realloc(m->arena, capacity) : NULL;
+    uint8_t *arena = capacity <= ARENA_MAX ? realloc(m->arena, capacity) : NULL;
     if (!arena)
         return false;
     m->arena = arena;

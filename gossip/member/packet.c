@@ -106,10 +106,10 @@ static enum base_error read_header(struct base_reader *reader, struct header *he
 static enum base_error take_dead(struct gossip_membership *m, struct base_reader *reader)
 {
     struct gossip_record record;
-    struct gossip_accusation accusations[ACCUSERS_MOST];
+    struct gossip_accusation accusations[ACCUSERS_MAX];
     enum base_error error = gossip_record_read(reader, &record);
     size_t count = base_read_u8(reader);
-    if (error || count == 0 || count > ACCUSERS_MOST)
+    if (error || count == 0 || count > ACCUSERS_MAX)
         return BASE_EFORMAT;
     for (size_t i = 0; i < count && !error; i++)
         error = gossip_accusation_read(reader, &accusations[i]);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define CUT_OFF_PERIODS 3u // without an answer from anybody
-#define TALKERS_LEAST   2u
+#define TALKERS_MIN     2u
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -17,7 +17,7 @@ enum stage { STAGE_PING_2 = 1, STAGE_PING_3 = 2, STAGE_HELP = 3, STAGE_END = 4 }
 
 static struct member_probe *find_probe(struct gossip_membership *m, const struct gossip_id *target)
 {
-    for (size_t i = 0; i < PROBES_MOST; i++)
+    for (size_t i = 0; i < PROBES_MAX; i++)
         if (m->probes[i].active && gossip_id_compare(&m->probes[i].target, target) == 0)
             return &m->probes[i];
     return NULL;
@@ -25,7 +25,7 @@ static struct member_probe *find_probe(struct gossip_membership *m, const struct
 
 static struct member_probe *free_probe(struct gossip_membership *m, bool in_turn)
 {
-    for (size_t i = in_turn ? 0 : 1; i < PROBES_MOST; i++) // the first is kept for the one in turn
+    for (size_t i = in_turn ? 0 : 1; i < PROBES_MAX; i++) // the first is kept for the one in turn
         if (!m->probes[i].active)
             return &m->probes[i];
     return NULL;
@@ -45,7 +45,7 @@ static void ping(struct gossip_membership *m, struct member *x, uint32_t number,
         x->ping_number = number;
         x->ping_ns = m->now_ns;
     }
-    member_send_packet(m, x, way, PACKET_PING, number, NULL, PACKET_PLAIN_MOST);
+    member_send_packet(m, x, way, PACKET_PING, number, NULL, PACKET_PLAIN_MAX);
 }
 
 void member_probe_start(struct gossip_membership *m, struct member *x, bool in_turn)
@@ -117,7 +117,7 @@ void member_probe_heeded(struct gossip_membership *m)
 
 static bool hears_nobody(const struct gossip_membership *m)
 {
-    return m->heard_ns < m->unanswered_ns || m->talkers >= TALKERS_LEAST;
+    return m->heard_ns < m->unanswered_ns || m->talkers >= TALKERS_MIN;
 }
 
 static uint64_t cut_off_ns(const struct gossip_membership *m)
@@ -165,7 +165,7 @@ void member_probe_answered(struct gossip_membership *m, struct member *x, uint32
     member_answered(m, x, number);
     if (probe && probe->number == number)
         succeeded(m, probe);
-    for (size_t i = 0; i < RELAYS_MOST; i++) {
+    for (size_t i = 0; i < RELAYS_MAX; i++) {
         struct member_relay *relay = &m->relays[i];
         if (!relay->active || relay->number != number ||
             gossip_id_compare(&relay->target, &x->record.id) != 0)
@@ -205,7 +205,7 @@ void member_probe_cancel(struct gossip_membership *m)
 void member_relay_start(struct gossip_membership *m, struct member *origin, uint32_t number,
                         struct member *target)
 {
-    for (size_t i = 0; i < RELAYS_MOST; i++) {
+    for (size_t i = 0; i < RELAYS_MAX; i++) {
         struct member_relay *relay = &m->relays[i];
         if (relay->active)
             continue;
@@ -240,7 +240,7 @@ static void failed(struct gossip_membership *m, struct member_probe *probe, stru
     probe->active = false;
     m->totals.probes_failed++;
     if (probe->nacks == 0)
-        m->health += m->health < HEALTH_MOST;
+        m->health += m->health < HEALTH_MAX;
     (void)member_accuse(m, x, GOSSIP_ACCUSED_SILENT, probe->number - 1);
 }
 
@@ -322,10 +322,10 @@ static void relay_timer(struct gossip_membership *m, struct member_relay *relay)
 
 void member_probe_timer(struct gossip_membership *m)
 {
-    for (size_t i = 0; i < PROBES_MOST; i++)
+    for (size_t i = 0; i < PROBES_MAX; i++)
         if (m->probes[i].active && m->now_ns >= m->probes[i].next_ns)
             advance(m, &m->probes[i]);
-    for (size_t i = 0; i < RELAYS_MOST; i++)
+    for (size_t i = 0; i < RELAYS_MAX; i++)
         if (m->relays[i].active)
             relay_timer(m, &m->relays[i]);
     cut_off_timer(m);
@@ -341,10 +341,10 @@ void member_probe_timer(struct gossip_membership *m)
 uint64_t member_probe_deadline(const struct gossip_membership *m)
 {
     uint64_t deadline_ns = earlier(m->probe_ns, cut_off_ns(m));
-    for (size_t i = 0; i < PROBES_MOST; i++)
+    for (size_t i = 0; i < PROBES_MAX; i++)
         if (m->probes[i].active)
             deadline_ns = earlier(deadline_ns, m->probes[i].next_ns);
-    for (size_t i = 0; i < RELAYS_MOST; i++)
+    for (size_t i = 0; i < RELAYS_MAX; i++)
         if (m->relays[i].active)
             deadline_ns =
                 earlier(deadline_ns, m->relays[i].nacked ? m->relays[i].end_ns : m->relays[i].nack_ns);

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#define RECORD_BYTES_MOST 512u
+#define RECORD_BYTES_MAX 512u
 
 static const char record_context[] = "p2pml record", accusation_context[] = "p2pml accusation";
 
@@ -95,9 +95,9 @@ static void write_signed_part(const struct gossip_record *record, struct base_wr
         write_address(&record->addresses[i], writer);
 }
 
-static size_t signed_record(const struct gossip_record *record, uint8_t bytes[RECORD_BYTES_MOST])
+static size_t signed_record(const struct gossip_record *record, uint8_t bytes[RECORD_BYTES_MAX])
 {
-    struct base_writer writer = base_writer_of(bytes, RECORD_BYTES_MOST);
+    struct base_writer writer = base_writer_of(bytes, RECORD_BYTES_MAX);
     base_write_bytes(&writer, record_context, sizeof record_context);
     write_signed_part(record, &writer);
     BASE_ASSERT(!writer.failed);
@@ -106,7 +106,7 @@ static size_t signed_record(const struct gossip_record *record, uint8_t bytes[RE
 
 void gossip_record_sign(struct gossip_record *record, const struct gossip_identity *identity)
 {
-    uint8_t bytes[RECORD_BYTES_MOST];
+    uint8_t bytes[RECORD_BYTES_MAX];
     size_t count = signed_record(record, bytes);
     gossip_identity_sign(identity, bytes, count, record->signature);
 }
@@ -120,7 +120,7 @@ static bool verify(const struct gossip_verifier *verifier, const struct gossip_i
 
 bool gossip_record_verify(const struct gossip_record *record, const struct gossip_verifier *verifier)
 {
-    uint8_t bytes[RECORD_BYTES_MOST];
+    uint8_t bytes[RECORD_BYTES_MAX];
     size_t count = signed_record(record, bytes);
     return verify(verifier, &record->id, bytes, count, record->signature);
 }
@@ -138,7 +138,7 @@ void gossip_record_write(const struct gossip_record *record, struct base_writer 
 
 size_t gossip_record_bytes(const struct gossip_record *record)
 {
-    uint8_t bytes[RECORD_BYTES_MOST];
+    uint8_t bytes[RECORD_BYTES_MAX];
     struct base_writer writer = base_writer_of(bytes, sizeof bytes);
     gossip_record_write(record, &writer);
     return base_writer_used(&writer);
@@ -189,9 +189,9 @@ static void write_accused(const struct gossip_accusation *accusation, struct bas
     base_write_u8(writer, accusation->class);
 }
 
-static size_t signed_accusation(const struct gossip_accusation *accusation, uint8_t bytes[RECORD_BYTES_MOST])
+static size_t signed_accusation(const struct gossip_accusation *accusation, uint8_t bytes[RECORD_BYTES_MAX])
 {
-    struct base_writer writer = base_writer_of(bytes, RECORD_BYTES_MOST);
+    struct base_writer writer = base_writer_of(bytes, RECORD_BYTES_MAX);
     base_write_bytes(&writer, accusation_context, sizeof accusation_context);
     write_accused(accusation, &writer);
     BASE_ASSERT(!writer.failed);
@@ -200,7 +200,7 @@ static size_t signed_accusation(const struct gossip_accusation *accusation, uint
 
 void gossip_accusation_sign(struct gossip_accusation *accusation, const struct gossip_identity *identity)
 {
-    uint8_t bytes[RECORD_BYTES_MOST];
+    uint8_t bytes[RECORD_BYTES_MAX];
     size_t count = signed_accusation(accusation, bytes);
     gossip_identity_sign(identity, bytes, count, accusation->signature);
 }
@@ -208,7 +208,7 @@ void gossip_accusation_sign(struct gossip_accusation *accusation, const struct g
 bool gossip_accusation_verify(const struct gossip_accusation *accusation,
                               const struct gossip_verifier *verifier)
 {
-    uint8_t bytes[RECORD_BYTES_MOST];
+    uint8_t bytes[RECORD_BYTES_MAX];
     size_t count = signed_accusation(accusation, bytes);
     return verify(verifier, &accusation->accuser, bytes, count, accusation->signature);
 }

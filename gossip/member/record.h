@@ -85,7 +85,7 @@ bool gossip_accusation_verify(const struct gossip_accusation *accusation,
 void gossip_accusation_write(const struct gossip_accusation *accusation, struct base_writer *writer);
 enum base_error gossip_accusation_read(struct base_reader *reader,
                                        struct gossip_accusation *accusation) BASE_CHECK;
-#define GOSSIP_ACCUSATION_BYTES  (32u + 32u + 20u + 1u + 64u)
-#define GOSSIP_RECORD_BYTES_MOST 384u
+#define GOSSIP_ACCUSATION_BYTES (32u + 32u + 20u + 1u + 64u)
+#define GOSSIP_RECORD_BYTES_MAX 384u
 
 #endif

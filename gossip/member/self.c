@@ -5,11 +5,11 @@
 
 #define FLAPS_FREE      3u              // deaths and restarts within FLAP_FORGET_NS that cost nothing
 #define FLAP_HOLD_NS    (2 * SECOND_NS) // doubling with each further one
-#define FLAP_HOLD_MOST  3u              // doublings
+#define FLAP_HOLD_MAX   3u              // doublings
 #define BELIEVERS_NS    (30 * SECOND_NS)
 #define OUTAGE_QUIET_NS (5 * SECOND_NS) // without a word that we are dead
 #define FLAP_FORGET_NS  (600 * SECOND_NS)
-#define OUTBIDS_MOST    8u
+#define OUTBIDS_MAX     8u
 
 static uint64_t age_ms(const struct gossip_membership *m, uint64_t at_ns)
 {
@@ -57,7 +57,7 @@ void member_self_refute(struct gossip_membership *m, const struct gossip_version
     if (accused->incarnation > ours->incarnation)
         ours->incarnation = accused->incarnation;
     m->totals.refutations++;
-    if (m->health < HEALTH_MOST)
+    if (m->health < HEALTH_MAX)
         m->health++; // Lifeguard: others think badly of us
     member_self_sign(m);
 }
@@ -67,7 +67,7 @@ void member_self_hold(struct gossip_membership *m)
     if (m->flaps <= FLAPS_FREE)
         return;
     unsigned doublings = m->flaps - FLAPS_FREE - 1;
-    uint64_t hold_ns = FLAP_HOLD_NS << (doublings < FLAP_HOLD_MOST ? doublings : FLAP_HOLD_MOST);
+    uint64_t hold_ns = FLAP_HOLD_NS << (doublings < FLAP_HOLD_MAX ? doublings : FLAP_HOLD_MAX);
     m->held_ns = m->now_ns + hold_ns;
     m->dirty = true;
 }
@@ -130,7 +130,7 @@ static enum foreigner compare(const struct gossip_membership *m, const struct go
 static bool gives_way(const struct gossip_membership *m, const struct gossip_record *record,
                       enum foreigner foreigner)
 {
-    bool even = foreigner == FOREIGNER_EVEN && m->outbids > OUTBIDS_MOST; // both began in the same moment
+    bool even = foreigner == FOREIGNER_EVEN && m->outbids > OUTBIDS_MAX; // both began in the same moment
     return foreigner == FOREIGNER_OLDER || (even && m->self->record.version.life < record->version.life) ||
            record->version.boot == UINT64_MAX;
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define SYNC_SENDS   9u // of a record that came with a full sync
-#define HEARD_LEAST  6u // tellings that are made whatever is heard
+#define HEARD_MIN    6u // tellings that are made whatever is heard
 #define SENDS_FACTOR 6.0
 #define TELL_EACH_NS (200 * MILLISECOND_NS) // the accused about its accusations
 #define URGENT_NS    (10 * MILLISECOND_NS)
@@ -39,7 +39,7 @@ static uint8_t sends_of_record(const struct gossip_membership *m)
 // Feedback (Demers et al. 1987): who hears from others what he is telling has less left to tell.
 void member_heard_again(uint8_t *sends)
 {
-    if (*sends > HEARD_LEAST)
+    if (*sends > HEARD_MIN)
         --*sends;
 }
 
@@ -113,8 +113,8 @@ void member_send_packet(struct gossip_membership *m, struct member *to, enum gos
 {
     struct member_packet packet;
     size_t least = member_packet_header_bytes(kind);
-    if (way == GOSSIP_BY_DATAGRAM && limit > PACKET_PLAIN_MOST)
-        limit = PACKET_PLAIN_MOST;
+    if (way == GOSSIP_BY_DATAGRAM && limit > PACKET_PLAIN_MAX)
+        limit = PACKET_PLAIN_MAX;
     member_packet_begin(m, &packet, to, kind, number, target, limit < least ? least : limit);
     if (kind == PACKET_PING)
         put_accused(m, to, &packet);
@@ -133,7 +133,7 @@ void member_spread_soon(struct gossip_membership *m)
 static void gossip_to(struct gossip_membership *m, struct member *to)
 {
     struct member_packet packet;
-    member_packet_begin(m, &packet, to, PACKET_GOSSIP, 0, NULL, PACKET_PLAIN_MOST);
+    member_packet_begin(m, &packet, to, PACKET_GOSSIP, 0, NULL, PACKET_PLAIN_MAX);
     fill(m, to, &packet);
     if (base_writer_used(&packet.writer) > member_packet_header_bytes(PACKET_GOSSIP))
         finish(m, to, member_way_to(to), &packet);
@@ -160,7 +160,7 @@ void member_tell_accusation(struct gossip_membership *m, struct member *to,
                             const struct gossip_accusation *accusation)
 {
     struct member_packet packet;
-    member_packet_begin(m, &packet, to, PACKET_GOSSIP, 0, NULL, PACKET_PLAIN_MOST);
+    member_packet_begin(m, &packet, to, PACKET_GOSSIP, 0, NULL, PACKET_PLAIN_MAX);
     (void)member_packet_accusation(&packet, accusation);
     finish(m, to, member_way_to(to), &packet);
 }
@@ -168,7 +168,7 @@ void member_tell_accusation(struct gossip_membership *m, struct member *to,
 void member_ask_for(struct gossip_membership *m, struct member *to, const struct member *x, uint32_t number)
 {
     struct member_packet packet;
-    member_packet_begin(m, &packet, to, PACKET_PING_REQUEST, number, &x->record.id, PACKET_PLAIN_MOST);
+    member_packet_begin(m, &packet, to, PACKET_PING_REQUEST, number, &x->record.id, PACKET_PLAIN_MAX);
     if (x->n_accusations > 0)
         (void)member_packet_accusation(&packet, one_of(m, x));
     finish(m, to, member_way_to(to), &packet);
@@ -185,7 +185,7 @@ void member_tell_accused(struct gossip_membership *m, struct member *x)
 void member_tell_record(struct gossip_membership *m, struct member *to, const struct member *about)
 {
     struct member_packet packet;
-    member_packet_begin(m, &packet, to, PACKET_GOSSIP, 0, NULL, PACKET_PLAIN_MOST);
+    member_packet_begin(m, &packet, to, PACKET_GOSSIP, 0, NULL, PACKET_PLAIN_MAX);
     (void)member_packet_record(&packet, about);
     finish(m, to, member_way_to(to), &packet);
 }
@@ -194,7 +194,7 @@ void member_tell_record(struct gossip_membership *m, struct member *to, const st
 void member_tell_itself(struct gossip_membership *m, struct member *to)
 {
     struct member_packet packet;
-    member_packet_begin(m, &packet, to, PACKET_GOSSIP, 0, NULL, PACKET_PLAIN_MOST);
+    member_packet_begin(m, &packet, to, PACKET_GOSSIP, 0, NULL, PACKET_PLAIN_MAX);
     (void)member_packet_record(&packet, to);
     finish(m, to, GOSSIP_BY_STREAM, &packet);
 }

@@ -11,14 +11,14 @@
 #define MILLISECOND_NS 1000000ull
 #define SECOND_NS      1000000000ull
 
-#define ACCUSERS_MOST   4u  // kept of one member: the first, and K = 3 that shorten the time
-#define PROBES_MOST     16u // at once: one in turn, the others to confirm
-#define RELAYS_MOST     64u
+#define ACCUSERS_MAX    4u  // kept of one member: the first, and K = 3 that shorten the time
+#define PROBES_MAX      16u // at once: one in turn, the others to confirm
+#define RELAYS_MAX      64u
 #define INDIRECT        3u // helpers asked to probe for us
 #define FANOUT          3u
 #define RING_SUCCESSORS 4u
-#define HEALTH_MOST     8u
-#define WRONG_MOST      16u // refuted accusations after which an accuser is not believed for a while
+#define HEALTH_MAX      8u
+#define WRONG_MAX       16u // refuted accusations after which an accuser is not believed for a while
 
 struct member_profile {
     uint64_t period_ns;        // of probing
@@ -53,7 +53,7 @@ struct member {
     uint64_t since_ns, heard_ns, record_ns;
     uint64_t asked_ns;    // when it was last asked something that nobody has answered since
     uint64_t answered_ns; // when it last answered a question that was asked after an accusation
-    struct member_accusation accusations[ACCUSERS_MOST];
+    struct member_accusation accusations[ACCUSERS_MAX];
     uint64_t counted;        // its term of the view hash
     uint64_t eligible, held; // its term of the candidate's hash, if it is one of these
     uint64_t told_ns;        // when it was last told what it is accused of
@@ -114,8 +114,8 @@ struct gossip_membership {
     size_t states[4]; // members in each state
     size_t n_accused; // members with accusations that are not dead
 
-    struct member_probe probes[PROBES_MOST];
-    struct member_relay relays[RELAYS_MOST];
+    struct member_probe probes[PROBES_MAX];
+    struct member_relay relays[RELAYS_MAX];
     uint32_t number; // of the latest packet that wants an answer
     uint64_t probe_ns, spread_ns, retry_ns, house_ns;
     unsigned health, retries, burst;
@@ -243,7 +243,7 @@ struct member_packet {
     struct base_writer writer;
     uint8_t bytes[LIMIT_GOSSIP_BYTES];
 };
-#define PACKET_PLAIN_MOST (LIMIT_DATAGRAM_BYTES - LIMIT_DATAGRAM_OVERHEAD)
+#define PACKET_PLAIN_MAX (LIMIT_DATAGRAM_BYTES - LIMIT_DATAGRAM_OVERHEAD)
 size_t member_packet_header_bytes(enum member_packet_kind kind);
 void member_packet_begin(const struct gossip_membership *m, struct member_packet *packet,
                          const struct member *to, enum member_packet_kind kind, uint32_t number,

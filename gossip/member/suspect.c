@@ -44,7 +44,7 @@ static void was_wrong(struct gossip_membership *m, const struct gossip_id *id)
         return;
     if (accuser->wrong == 0)
         accuser->wrong_ns = m->now_ns;
-    if (accuser->wrong < WRONG_MOST)
+    if (accuser->wrong < WRONG_MAX)
         accuser->wrong++;
 }
 
@@ -53,7 +53,7 @@ static bool may_accuse(struct gossip_membership *m, struct member *accuser)
 {
     uint64_t burst_ns = (CREDIT_BURST + m->count) * CREDIT_EACH_NS;
     forgive_with_time(m, accuser);
-    if (accuser->wrong >= WRONG_MOST)
+    if (accuser->wrong >= WRONG_MAX)
         return false;
     if (m->now_ns - accuser->credit_ns > burst_ns)
         accuser->credit_ns = m->now_ns - burst_ns;
@@ -81,7 +81,7 @@ void member_acquit(struct gossip_membership *m, struct member *x, bool refuted)
         return;
     for (size_t i = 0; i < x->n_accusations && refuted; i++)
         was_wrong(m, &x->accusations[i].told.accuser);
-    if (refuted && by(x, &m->self->record.id) && m->health < HEALTH_MOST)
+    if (refuted && by(x, &m->self->record.id) && m->health < HEALTH_MAX)
         m->health++; // Lifeguard: we were wrong about it
     m->n_accused -= member_is_here(x);
     x->n_accusations = 0;
@@ -117,9 +117,9 @@ void member_answered(struct gossip_membership *m, struct member *x, uint32_t num
 // The place of a further accusation; evidence takes that of mere silence. NULL: there are enough.
 static struct member_accusation *place_for(struct member *x, uint8_t class)
 {
-    if (x->n_accusations < ACCUSERS_MOST)
+    if (x->n_accusations < ACCUSERS_MAX)
         return &x->accusations[x->n_accusations++];
-    for (size_t i = 0; i < ACCUSERS_MOST; i++)
+    for (size_t i = 0; i < ACCUSERS_MAX; i++)
         if (x->accusations[i].told.class < class)
             return &x->accusations[i];
     return NULL;
@@ -404,7 +404,7 @@ static void die(struct gossip_membership *m, struct member *x)
         evidence |= x->accusations[i].told.class == GOSSIP_ACCUSED_EVIDENCE;
         x->accusations[i].sends = sends;
     }
-    if (x->n_accusations < ACCUSERS_MOST && !by(x, &ours.accuser)) { // so that others need not wait alone
+    if (x->n_accusations < ACCUSERS_MAX && !by(x, &ours.accuser)) { // so that others need not wait alone
         gossip_accusation_sign(&ours, m->options.identity);
         x->accusations[x->n_accusations++] =
             (struct member_accusation){.told = ours, .at_ns = m->now_ns, .sends = sends};

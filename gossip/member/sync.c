@@ -5,7 +5,7 @@
 #define DIFFERS_NS     SECOND_NS // views may differ for so long
 #define ASK_EACH_NS    SECOND_NS
 #define ANSWER_EACH_NS (500 * MILLISECOND_NS) // to one peer
-#define ANSWERS_MOST   50u                    // a second, to all
+#define ANSWERS_MAX    50u                    // a second, to all
 #define STRANGER_ASKS  10u
 #define OLD_DEATH_NS   (12 * 3600 * SECOND_NS) // not told any more, so that it is forgotten one day
 
@@ -18,8 +18,8 @@ static bool put(const struct gossip_membership *m, struct member_packet *packet,
 {
     if (x->state == GOSSIP_MEMBER_DEAD)
         return m->now_ns - x->since_ns > OLD_DEATH_NS || member_packet_dead(packet, x);
-    if (base_writer_used(&packet->writer) + GOSSIP_RECORD_BYTES_MOST +
-            ACCUSERS_MOST * (GOSSIP_ACCUSATION_BYTES + 1) >
+    if (base_writer_used(&packet->writer) + GOSSIP_RECORD_BYTES_MAX +
+            ACCUSERS_MAX * (GOSSIP_ACCUSATION_BYTES + 1) >
         sizeof packet->bytes)
         return false;
     (void)member_packet_record(packet, x); // there is room
@@ -81,7 +81,7 @@ void member_sync_answer(struct gossip_membership *m, struct member *peer)
         m->sync_window_ns = m->now_ns;
         m->sync_answers = 0;
     }
-    if (m->sync_answers >= ANSWERS_MOST || (peer->synced_ns && m->now_ns - peer->synced_ns < ANSWER_EACH_NS))
+    if (m->sync_answers >= ANSWERS_MAX || (peer->synced_ns && m->now_ns - peer->synced_ns < ANSWER_EACH_NS))
         return; // it asks again as long as our views differ
     m->sync_answers++;
     peer->synced_ns = m->now_ns;

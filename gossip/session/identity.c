@@ -15,7 +15,7 @@
 #define SEED_BYTES        32u
 #define SEED_HEX          (2u * SEED_BYTES)
 #define SECRET_BYTES      32u   // of a secret that we make
-#define SECRET_LEAST      16u   // of one that somebody typed
+#define SECRET_MIN        16u   // of one that somebody typed
 #define SECRET_FILE_BYTES 4096u // the most that a secret or identity file may hold
 
 static const char SIGN_LABEL[] = "p2pml sign";
@@ -272,12 +272,12 @@ enum base_error gossip_secret_load(const char *path, uint8_t psk[32], struct bas
     enum base_error error = read_secret_file(path, text, &bytes, why);
     while (error == BASE_OK && bytes > 0 && is_space(text[bytes - 1]))
         bytes--;
-    if (error == BASE_OK && bytes < SECRET_LEAST)
+    if (error == BASE_OK && bytes < SECRET_MIN)
         error = base_fail(
             why, BASE_EAUTH,
             "the cluster secret in %s has %zu bytes; expected at least %u, from a random source. Make "
             "one with: p2pml keygen --secret FILE",
-            path, bytes, SECRET_LEAST);
+            path, bytes, SECRET_MIN);
     if (error == BASE_OK)
         crypto_generichash_blake2b(psk, 32, text, bytes, NULL, 0);
     sodium_memzero(text, sizeof text);

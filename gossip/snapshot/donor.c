@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WAITING_MOST 64u          // asks that wait for a copy; 16 MiB of answers
-#define WAITS_NS     30000000000u // a joiner that still wants its block has asked again by then
-#define FRESH_NS     2000000000u  // joiners that come within this time begin with one copy
-#define KEEP_NS      10000000000u // a copy that nobody has read for so long is given back
+#define WAITING_MAX 64u          // asks that wait for a copy; 16 MiB of answers
+#define WAITS_NS    30000000000u // a joiner that still wants its block has asked again by then
+#define FRESH_NS    2000000000u  // joiners that come within this time begin with one copy
+#define KEEP_NS     10000000000u // a copy that nobody has read for so long is given back
 
 struct waiting {
     struct gossip_id peer;
@@ -28,7 +28,7 @@ struct gossip_donor {
     bool frozen;               // there is one
     uint64_t round, step;      // of the copy
     uint64_t frozen_ns, read_ns;
-    struct waiting waiting[WAITING_MOST]; // the longest waiting first
+    struct waiting waiting[WAITING_MAX]; // the longest waiting first
     size_t n_waiting;
 };
 
@@ -113,7 +113,7 @@ static void keep_waiting(struct gossip_donor *donor, const struct gossip_id *pee
             return;
         }
     }
-    if (of_peer < SNAPSHOT_BLOCKS_AHEAD && donor->n_waiting < WAITING_MOST)
+    if (of_peer < SNAPSHOT_BLOCKS_AHEAD && donor->n_waiting < WAITING_MAX)
         donor->waiting[donor->n_waiting++] = (struct waiting){*peer, ask->part, ask->block, now_ns};
 }
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DONORS_MOST 256u
+#define DONORS_MAX 256u
 
 enum block_state { BLOCK_MISSING, BLOCK_ASKED, BLOCK_DONE };
 
@@ -27,7 +27,7 @@ struct gossip_joiner {
     uint8_t *state; // [GOSSIP_PARTS * blocks] enum block_state; DONE where a part is not wanted
     size_t total, done, asked;
     size_t first; // no block before it is MISSING
-    struct giver givers[DONORS_MOST];
+    struct giver givers[DONORS_MAX];
     size_t n_givers;
     struct giver *giver; // in use, or NULL
     uint64_t since_ns;   // latest block, or ask after an idle time
@@ -116,9 +116,9 @@ static void leave_giver(struct gossip_joiner *joiner)
 // A place for a new donor: an unused one, or one whose donor is gone and has not lied.
 static struct giver *room_for_giver(struct gossip_joiner *joiner)
 {
-    if (joiner->n_givers < DONORS_MOST)
+    if (joiner->n_givers < DONORS_MAX)
         return &joiner->givers[joiner->n_givers++];
-    for (size_t i = 0; i < DONORS_MOST; i++)
+    for (size_t i = 0; i < DONORS_MAX; i++)
         if (!joiner->givers[i].up && !joiner->givers[i].lied)
             return &joiner->givers[i];
     return NULL;

@@ -128,7 +128,7 @@ static void block_int4_write(size_t count, float *value, uint8_t *out)
 {
     float low = block_smallest(count, value), high = block_largest(count, value);
     float level[2 * KERNELS_INT4_LEVELS], middle[KERNELS_INT4_LEVELS - 1];
-    high = bits_of(high) < KERNELS_INT4_LEAST ? 0.0f : high;
+    high = bits_of(high) < KERNELS_INT4_MIN ? 0.0f : high;
     low = bits_of(low) < BITS_NORMAL || high == 0.0f ? 0.0f : low;
     bytes_put_u32(out, bits_of(low));
     bytes_put_u32(out + 4, bits_of(high));
@@ -348,7 +348,7 @@ static bool block_int4_valid(const uint8_t *in, size_t bytes)
         minus_low |= (uint8_t)((in[i] & 0x0fu) == 0x08u) | (uint8_t)((in[i] & 0xf0u) == 0x80u);
         any |= in[i];
     }
-    return pair_valid(low, high) && (high == 0 || high >= KERNELS_INT4_LEAST) && (low != 0 || !minus_low) &&
+    return pair_valid(low, high) && (high == 0 || high >= KERNELS_INT4_MIN) && (low != 0 || !minus_low) &&
            (high != 0 || !any);
 }
 

@@ -173,7 +173,7 @@ DEVICE void int8_write(struct block *b, uint8_t *out)
 DEVICE void int4_write(struct block *b, uint8_t *out)
 {
     float low = block_smallest(b), high = block_largest(b);
-    high = bits_of(high) < KERNELS_INT4_LEAST ? 0.0f : high;
+    high = bits_of(high) < KERNELS_INT4_MIN ? 0.0f : high;
     low = bits_of(low) < NORMAL || high == 0.0f ? 0.0f : low;
     scale_write(out, low);
     scale_write(out + 4, high);

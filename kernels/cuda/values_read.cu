@@ -67,7 +67,7 @@ DEVICE int scales_valid(unsigned format, const uint8_t *in)
     }
     const uint32_t high = word_at(in + 4);
     return scale_valid(scale) && scale_valid(high) && scale <= high &&
-           (format != KERNELS_INT4 || high == 0 || high >= KERNELS_INT4_LEAST);
+           (format != KERNELS_INT4 || high == 0 || high >= KERNELS_INT4_MIN);
 }
 
 // No unused code, and in the last byte of the section no bit behind the last entry.

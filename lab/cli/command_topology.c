@@ -55,13 +55,13 @@ static bool take_parameter(const char *text, struct wanted *wanted)
 {
     uint64_t value = 0;
     if (strncmp(text, "rings=", 6) == 0) {
-        if (!take_count(text + 6, 1, TOPOLOGY_RINGS_MOST, &value))
+        if (!take_count(text + 6, 1, TOPOLOGY_RINGS_MAX, &value))
             return refuse("param", text, "rings=1 to rings=8");
         wanted->topology.options.rings = (unsigned)value;
         return wanted->rings_given = true;
     }
     if (strncmp(text, "base_k=", 7) == 0) {
-        if (!take_count(text + 7, 1, TOPOLOGY_BASE_MOST, &value))
+        if (!take_count(text + 7, 1, TOPOLOGY_BASE_MAX, &value))
             return refuse("param", text, "base_k=1 to base_k=7");
         wanted->topology.options.base_k = (unsigned)value;
         return wanted->base_given = true;
@@ -75,7 +75,7 @@ static bool take_number(int option, struct wanted *wanted)
     uint64_t value = 0;
     switch (option) {
     case 'n':
-        if (!take_count(optarg, 1, TOPOLOGY_MEMBERS_MOST, &value))
+        if (!take_count(optarg, 1, TOPOLOGY_MEMBERS_MAX, &value))
             return refuse("nodes", optarg, "a number from 1 to 16384");
         t->n = (size_t)value;
         return wanted->nodes_given = true;
@@ -83,7 +83,7 @@ static bool take_number(int option, struct wanted *wanted)
         return take_count(optarg, 0, UINT64_MAX, &t->options.seed) ||
                refuse("seed", optarg, "a whole number");
     case 'g':
-        if (!take_count(optarg, 1, TOPOLOGY_MEMBERS_MOST, &value))
+        if (!take_count(optarg, 1, TOPOLOGY_MEMBERS_MAX, &value))
             return refuse("group-size", optarg, "a number from 1 to 16384");
         t->group_size = (size_t)value;
         return wanted->group_given = true;

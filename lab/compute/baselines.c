@@ -10,10 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOOK_NS      (100 * NODE_MILLISECOND_NS)
-#define THREADS_MOST 64u
+#define LOOK_NS     (100 * NODE_MILLISECOND_NS)
+#define THREADS_MAX 64u
 
-struct crew { // what the threads share
+struct workers { // what the threads share
     const struct lab_workbench *bench;
     struct lab_baselines *baselines;
     atomic_size_t next, done; // run to take; runs ended
@@ -40,28 +40,28 @@ void lab_baselines_plan(const struct lab_experiment *experiment, struct lab_base
 }
 
 // False: stopped before the end.
-static bool take_steps(struct crew *crew, struct train_trainer *trainer, uint64_t steps)
+static bool take_steps(struct workers *workers, struct train_trainer *trainer, uint64_t steps)
 {
     struct kernels_loss loss;
     size_t rows;
     while (train_trainer_steps_done(trainer) < steps) {
-        if (atomic_load_explicit(&crew->stop, memory_order_relaxed))
+        if (atomic_load_explicit(&workers->stop, memory_order_relaxed))
             return false;
         train_trainer_step(trainer, false, &loss, &rows);
     }
     return true;
 }
 
-static enum base_error train(struct crew *crew, const struct node_config *config,
+static enum base_error train(struct workers *workers, const struct node_config *config,
                              const struct train_dataset *data, struct lab_baseline_run *run)
 {
     char name[LAB_NODE_NAME_BYTES];
     struct train_model *model = NULL;
     struct train_trainer *trainer = NULL;
-    float *start = malloc(crew->bench->parameters * sizeof *start);
+    float *start = malloc(workers->bench->parameters * sizeof *start);
     enum base_error error = start ? BASE_OK : base_fail(&run->why, BASE_ENOMEM, "no memory for a model");
     if (!error)
-        error = node_setup_model(config, data, crew->bench->kernels, &model, &run->why);
+        error = node_setup_model(config, data, workers->bench->kernels, &model, &run->why);
     if (error)
         goto out;
     if (run->kind == LAB_LONE)
@@ -74,9 +74,9 @@ static enum base_error train(struct crew *crew, const struct node_config *config
     if (error)
         goto out;
     run->examples = data->examples;
-    if (take_steps(crew, trainer, run->steps)) {
+    if (take_steps(workers, trainer, run->steps)) {
         train_trainer_fetch(trainer);
-        error = lab_score_model(crew->bench, model, train_trainer_model(trainer), &run->score);
+        error = lab_score_model(workers->bench, model, train_trainer_model(trainer), &run->score);
         run->done = !error;
     }
 out:
@@ -88,9 +88,9 @@ out:
     return error;
 }
 
-static void run_one(struct crew *crew, struct lab_baseline_run *run)
+static void run_one(struct workers *workers, struct lab_baseline_run *run)
 {
-    struct node_config config = crew->bench->view; // a view: nothing of it is freed
+    struct node_config config = workers->bench->view; // a view: nothing of it is freed
     struct train_dataset own = {0};
     enum base_error error = BASE_OK;
     uint64_t start_ns = node_clock_ns();
@@ -100,7 +100,7 @@ static void run_one(struct crew *crew, struct lab_baseline_run *run)
     if (run->kind == LAB_LONE)
         error = node_data_load(&config, run->shard, &own, NULL, &run->why);
     if (!error)
-        error = train(crew, &config, run->kind == LAB_LONE ? &own : &crew->bench->train, run);
+        error = train(workers, &config, run->kind == LAB_LONE ? &own : &workers->bench->train, run);
     if (error && !run->why.text[0])
         (void)base_fail(&run->why, error, "%s", base_error_name(error));
     train_dataset_destroy(&own);
@@ -109,11 +109,11 @@ static void run_one(struct crew *crew, struct lab_baseline_run *run)
 
 static void *work(void *argument)
 {
-    struct crew *crew = argument;
-    for (size_t i; (i = atomic_fetch_add(&crew->next, 1)) < crew->baselines->count;) {
-        if (!atomic_load(&crew->stop))
-            run_one(crew, &crew->baselines->runs[i]);
-        atomic_fetch_add(&crew->done, 1);
+    struct workers *workers = argument;
+    for (size_t i; (i = atomic_fetch_add(&workers->next, 1)) < workers->baselines->count;) {
+        if (!atomic_load(&workers->stop))
+            run_one(workers, &workers->baselines->runs[i]);
+        atomic_fetch_add(&workers->done, 1);
     }
     return NULL;
 }
@@ -126,28 +126,29 @@ static size_t threads_for(const struct lab_workbench *bench, size_t runs)
         threads = bench->threads;
     if (!bench->kernels->shares_host)
         threads = 1; // one device
-    if (threads > THREADS_MOST)
-        threads = THREADS_MOST;
+    if (threads > THREADS_MAX)
+        threads = THREADS_MAX;
     return threads < runs ? threads : runs;
 }
 
-static void wait_for_all(struct crew *crew, const struct lab_signals *signals, struct lab_display *display)
+static void wait_for_all(struct workers *workers, const struct lab_signals *signals,
+                         struct lab_display *display)
 {
     char line[LAB_LINE_BYTES];
-    for (size_t done = 0; done < crew->baselines->count;) {
+    for (size_t done = 0; done < workers->baselines->count;) {
         if (lab_signals_wait(signals, LOOK_NS))
-            atomic_store(&crew->stop, true);
-        done = atomic_load(&crew->done);
-        snprintf(line, sizeof line, "baselines: %zu of %zu done", done, crew->baselines->count);
-        lab_display_line(display, line, done == crew->baselines->count);
+            atomic_store(&workers->stop, true);
+        done = atomic_load(&workers->done);
+        snprintf(line, sizeof line, "baselines: %zu of %zu done", done, workers->baselines->count);
+        lab_display_line(display, line, done == workers->baselines->count);
     }
     lab_display_keep(display);
 }
 
-static enum base_error outcome(const struct crew *crew, struct base_reason *why)
+static enum base_error outcome(const struct workers *workers, struct base_reason *why)
 {
-    const struct lab_baselines *baselines = crew->baselines;
-    if (atomic_load(&crew->stop))
+    const struct lab_baselines *baselines = workers->baselines;
+    if (atomic_load(&workers->stop))
         return base_fail(why, BASE_ESTATE, "interrupted");
     for (size_t i = 0; i < baselines->count; i++)
         if (!baselines->runs[i].done)
@@ -160,17 +161,17 @@ enum base_error lab_baselines_run(const struct lab_workbench *bench, const struc
                                   struct lab_display *display, struct lab_baselines *baselines,
                                   struct base_reason *why)
 {
-    struct crew crew = {.bench = bench, .baselines = baselines};
-    pthread_t threads[THREADS_MOST];
+    struct workers workers = {.bench = bench, .baselines = baselines};
+    pthread_t threads[THREADS_MAX];
     size_t started = 0, wanted = threads_for(bench, baselines->count);
     uint64_t start_ns = node_clock_ns();
-    while (started < wanted && pthread_create(&threads[started], NULL, work, &crew) == 0)
+    while (started < wanted && pthread_create(&threads[started], NULL, work, &workers) == 0)
         started++;
     if (!started && wanted)
         return base_fail(why, BASE_EIO, "no thread can be started for the baselines");
-    wait_for_all(&crew, signals, display);
+    wait_for_all(&workers, signals, display);
     for (size_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
     baselines->seconds = (double)(node_clock_ns() - start_ns) / (double)NODE_SECOND_NS;
-    return outcome(&crew, why);
+    return outcome(&workers, why);
 }

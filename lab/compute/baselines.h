@@ -17,7 +17,7 @@ struct lab_baseline_run {
     struct base_reason why; // where it failed
 };
 struct lab_baselines {
-    struct lab_baseline_run runs[LAB_NODES_MOST + 2];
+    struct lab_baseline_run runs[LAB_NODES_MAX + 2];
     size_t count;
     double seconds;
 };

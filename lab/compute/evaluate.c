@@ -130,7 +130,7 @@ static enum base_error average_models(const struct lab_workbench *bench, float *
 enum base_error lab_average_nodes(const struct lab_workbench *bench, const struct lab_swarm *swarm,
                                   struct lab_average *average)
 {
-    float *models[LAB_NODES_MOST] = {0};
+    float *models[LAB_NODES_MAX] = {0};
     struct lab_average found = {.score = lab_score_unknown(), .consensus = NAN};
     for (size_t i = 0; i < swarm->count; i++) {
         if (lab_node_ended_well(&swarm->nodes[i]))
@@ -138,7 +138,7 @@ enum base_error lab_average_nodes(const struct lab_workbench *bench, const struc
         found.nodes += models[found.nodes] != NULL;
     }
     enum base_error error = found.nodes ? average_models(bench, models, &found) : BASE_OK;
-    for (size_t i = 0; i < LAB_NODES_MOST; i++)
+    for (size_t i = 0; i < LAB_NODES_MAX; i++)
         free(models[i]);
     if (!error)
         *average = found;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define THREADS_MOST 256u
+#define THREADS_MAX 256u
 
 enum { QUEUED, RUNNING, DONE };
 
@@ -78,7 +78,7 @@ static size_t threads_for(size_t wanted)
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     if (wanted == 0)
         wanted = processors > 0 ? (size_t)processors : 1;
-    return wanted < THREADS_MOST ? wanted : THREADS_MOST;
+    return wanted < THREADS_MAX ? wanted : THREADS_MAX;
 }
 
 enum base_error lab_pool_create(size_t threads, struct lab_pool **pool, struct base_reason *why)

@@ -5,20 +5,20 @@
 
 #include <stdlib.h>
 
-struct student {
+struct shard_trainer {
     struct train_dataset shard;
     struct train_dataset *shared; // in its place: with those of nodes that are gone; NULL: none
     struct train_model *model;
     struct train_trainer *trainer;
 };
 
-struct lab_students {
+struct lab_shard_trainers {
     struct node_config config;       // the experiment's view: borrowed
     const struct train_dataset *all; // borrowed
     const struct kernels *kernels;
     size_t count;
     float *start; // [parameters]
-    struct student *list;
+    struct shard_trainer *list;
 };
 
 static void drop_shared(struct train_dataset *shared)
@@ -28,45 +28,47 @@ static void drop_shared(struct train_dataset *shared)
     free(shared);
 }
 
-static enum base_error make_trainer(const struct lab_students *students, size_t node,
+static enum base_error make_trainer(const struct lab_shard_trainers *shard_trainers, size_t node,
                                     struct train_trainer **trainer, struct base_reason *why)
 {
-    const struct student *student = &students->list[node];
+    const struct shard_trainer *shard_trainer = &shard_trainers->list[node];
     char name[LAB_NODE_NAME_BYTES];
-    return node_setup_trainer(&students->config, lab_node_name(node, name), student->model, &student->shard,
-                              students->start, trainer, why);
+    return node_setup_trainer(&shard_trainers->config, lab_node_name(node, name), shard_trainer->model,
+                              &shard_trainer->shard, shard_trainers->start, trainer, why);
 }
 
-static enum base_error make_student(struct lab_students *students, const struct train_dataset *all,
-                                    const uint32_t *owner, size_t node, struct base_reason *why)
+static enum base_error make_shard_trainer(struct lab_shard_trainers *shard_trainers,
+                                          const struct train_dataset *all, const uint32_t *owner, size_t node,
+                                          struct base_reason *why)
 {
-    struct student *student = &students->list[node];
-    enum base_error error = node_data_take(all, owner, node, &student->shard, why);
+    struct shard_trainer *shard_trainer = &shard_trainers->list[node];
+    enum base_error error = node_data_take(all, owner, node, &shard_trainer->shard, why);
     if (!error)
-        error = node_setup_model(&students->config, &student->shard, students->kernels, &student->model, why);
+        error = node_setup_model(&shard_trainers->config, &shard_trainer->shard, shard_trainers->kernels,
+                                 &shard_trainer->model, why);
     if (!error)
-        error = make_trainer(students, node, &student->trainer, why);
+        error = make_trainer(shard_trainers, node, &shard_trainer->trainer, why);
     return error ? base_fail_context(why, error, "node %zu", node) : BASE_OK;
 }
 
-static enum base_error make_all(struct lab_students *students, const struct train_dataset *all,
+static enum base_error make_all(struct lab_shard_trainers *shard_trainers, const struct train_dataset *all,
                                 struct base_reason *why)
 {
     uint32_t *owner = malloc((all->examples + 1) * sizeof *owner);
     if (!owner)
         return base_fail(why, BASE_ENOMEM, "no memory for the partition of %zu examples", all->examples);
-    enum base_error error = node_data_owners(&students->config, all, NULL, owner, why);
-    for (size_t i = 0; i < students->count && !error; i++)
-        error = make_student(students, all, owner, i, why);
+    enum base_error error = node_data_owners(&shard_trainers->config, all, NULL, owner, why);
+    for (size_t i = 0; i < shard_trainers->count && !error; i++)
+        error = make_shard_trainer(shard_trainers, all, owner, i, why);
     free(owner);
     return error;
 }
 
-enum base_error lab_students_create(const struct lab_experiment *experiment,
-                                    const struct lab_workbench *bench, struct lab_students **students,
-                                    struct base_reason *why)
+enum base_error lab_shard_trainers_create(const struct lab_experiment *experiment,
+                                          const struct lab_workbench *bench,
+                                          struct lab_shard_trainers **shard_trainers, struct base_reason *why)
 {
-    struct lab_students *fresh = calloc(1, sizeof *fresh);
+    struct lab_shard_trainers *fresh = calloc(1, sizeof *fresh);
     if (!fresh)
         return base_fail(why, BASE_ENOMEM, "no memory for the nodes");
     fresh->config = bench->view;
@@ -83,99 +85,101 @@ enum base_error lab_students_create(const struct lab_experiment *experiment,
     if (!error)
         error = make_all(fresh, &bench->train, why);
     if (error) {
-        lab_students_destroy(fresh);
+        lab_shard_trainers_destroy(fresh);
         return error;
     }
-    *students = fresh;
+    *shard_trainers = fresh;
     return BASE_OK;
 }
 
-void lab_students_destroy(struct lab_students *students)
+void lab_shard_trainers_destroy(struct lab_shard_trainers *shard_trainers)
 {
-    if (!students)
+    if (!shard_trainers)
         return;
-    for (size_t i = 0; students->list && i < students->count; i++) {
-        struct student *student = &students->list[i];
-        if (student->trainer)
-            train_trainer_destroy(student->trainer);
-        if (student->model)
-            train_model_destroy(student->model);
-        train_dataset_destroy(&student->shard);
-        drop_shared(student->shared);
+    for (size_t i = 0; shard_trainers->list && i < shard_trainers->count; i++) {
+        struct shard_trainer *shard_trainer = &shard_trainers->list[i];
+        if (shard_trainer->trainer)
+            train_trainer_destroy(shard_trainer->trainer);
+        if (shard_trainer->model)
+            train_model_destroy(shard_trainer->model);
+        train_dataset_destroy(&shard_trainer->shard);
+        drop_shared(shard_trainer->shared);
     }
-    free(students->list);
-    free(students->start);
-    free(students);
+    free(shard_trainers->list);
+    free(shard_trainers->start);
+    free(shard_trainers);
 }
 
-size_t lab_students_count(const struct lab_students *students)
+size_t lab_shard_trainers_count(const struct lab_shard_trainers *shard_trainers)
 {
-    return students->count;
+    return shard_trainers->count;
 }
 
-const float *lab_students_start(const struct lab_students *students)
+const float *lab_shard_trainers_start(const struct lab_shard_trainers *shard_trainers)
 {
-    return students->start;
+    return shard_trainers->start;
 }
 
-struct train_trainer *lab_student_trainer(struct lab_students *students, size_t node)
+struct train_trainer *lab_shard_trainer_trainer(struct lab_shard_trainers *shard_trainers, size_t node)
 {
-    return students->list[node].trainer;
+    return shard_trainers->list[node].trainer;
 }
 
-struct train_model *lab_student_model(struct lab_students *students, size_t node)
+struct train_model *lab_shard_trainer_model(struct lab_shard_trainers *shard_trainers, size_t node)
 {
-    return students->list[node].model;
+    return shard_trainers->list[node].model;
 }
 
 // What the node trains on while only these shards live.
-static enum base_error cut(const struct lab_students *students, size_t node, const bool *living,
+static enum base_error cut(const struct lab_shard_trainers *shard_trainers, size_t node, const bool *living,
                            struct train_dataset *data, struct base_reason *why)
 {
-    uint32_t *owner = malloc((students->all->examples + 1) * sizeof *owner);
+    uint32_t *owner = malloc((shard_trainers->all->examples + 1) * sizeof *owner);
     if (!owner)
         return base_fail(why, BASE_ENOMEM, "no memory for the partition of %zu examples",
-                         students->all->examples);
-    enum base_error error = node_data_owners(&students->config, students->all, living, owner, why);
+                         shard_trainers->all->examples);
+    enum base_error error =
+        node_data_owners(&shard_trainers->config, shard_trainers->all, living, owner, why);
     if (!error)
-        error = node_data_take(students->all, owner, node, data, why);
+        error = node_data_take(shard_trainers->all, owner, node, data, why);
     free(owner);
     return error;
 }
 
-enum base_error lab_student_share(struct lab_students *students, size_t node, const bool *living,
-                                  struct base_reason *why)
+enum base_error lab_shard_trainer_share(struct lab_shard_trainers *shard_trainers, size_t node,
+                                        const bool *living, struct base_reason *why)
 {
-    struct student *student = &students->list[node];
+    struct shard_trainer *shard_trainer = &shard_trainers->list[node];
     struct train_dataset *shared = NULL;
     enum base_error error = BASE_OK;
     size_t count = 0;
-    for (size_t i = 0; i < students->count; i++)
+    for (size_t i = 0; i < shard_trainers->count; i++)
         count += living[i];
-    if (count < students->count) {
+    if (count < shard_trainers->count) {
         shared = calloc(1, sizeof *shared);
-        error = shared ? cut(students, node, living, shared, why)
+        error = shared ? cut(shard_trainers, node, living, shared, why)
                        : base_fail(why, BASE_ENOMEM, "no memory for another node's examples");
     }
-    const struct train_dataset *next = shared ? shared : &student->shard;
+    const struct train_dataset *next = shared ? shared : &shard_trainer->shard;
     if (!error)
-        error = train_trainer_replace(student->trainer, next,
-                                      node_data_weight(&students->config, next, count), why);
-    drop_shared(error ? shared : student->shared);
+        error = train_trainer_replace(shard_trainer->trainer, next,
+                                      node_data_weight(&shard_trainers->config, next, count), why);
+    drop_shared(error ? shared : shard_trainer->shared);
     if (!error)
-        student->shared = shared;
+        shard_trainer->shared = shared;
     return error;
 }
 
-enum base_error lab_student_restart(struct lab_students *students, size_t node, struct base_reason *why)
+enum base_error lab_shard_trainer_restart(struct lab_shard_trainers *shard_trainers, size_t node,
+                                          struct base_reason *why)
 {
     struct train_trainer *fresh = NULL;
-    enum base_error error = make_trainer(students, node, &fresh, why);
+    enum base_error error = make_trainer(shard_trainers, node, &fresh, why);
     if (error)
         return error;
-    train_trainer_destroy(students->list[node].trainer);
-    students->list[node].trainer = fresh;
-    drop_shared(students->list[node].shared);
-    students->list[node].shared = NULL;
+    train_trainer_destroy(shard_trainers->list[node].trainer);
+    shard_trainers->list[node].trainer = fresh;
+    drop_shared(shard_trainers->list[node].shared);
+    shard_trainers->list[node].shared = NULL;
     return BASE_OK;
 }

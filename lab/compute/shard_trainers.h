@@ -1,29 +1,33 @@
 // Who learns in a simulation: for each node its shard of the data, its model and its trainer, made by the
 // functions that p2pml-node uses and with the same seeds, so that a node of `p2pml run` and its twin here see
-// the same batches. The data are loaded once. Different students may be used by different threads at a time.
+// the same batches. The data are loaded once. Different shard_trainers may be used by different threads at a
+// time.
 #ifndef LAB_COMPUTE_SHARD_TRAINERS_H
 #define LAB_COMPUTE_SHARD_TRAINERS_H
 
 #include "lab/compute/evaluate.h"
 #include "train/trainer.h"
 
-struct lab_students;
+struct lab_shard_trainers;
 
 // `bench` is borrowed for life: loaded and opened. BASE_EINVAL, BASE_ENOMEM with the reason.
-enum base_error lab_students_create(const struct lab_experiment *experiment,
-                                    const struct lab_workbench *bench, struct lab_students **students,
-                                    struct base_reason *why) BASE_CHECK;
-void lab_students_destroy(struct lab_students *students); // NULL is fine
-size_t lab_students_count(const struct lab_students *students);
-const float *lab_students_start(const struct lab_students *students); // [parameters] the seed model
-struct train_trainer *lab_student_trainer(struct lab_students *students, size_t node);
-struct train_model *lab_student_model(struct lab_students *students, size_t node); // of that trainer
+enum base_error lab_shard_trainers_create(const struct lab_experiment *experiment,
+                                          const struct lab_workbench *bench,
+                                          struct lab_shard_trainers **shard_trainers,
+                                          struct base_reason *why) BASE_CHECK;
+void lab_shard_trainers_destroy(struct lab_shard_trainers *shard_trainers); // NULL is fine
+size_t lab_shard_trainers_count(const struct lab_shard_trainers *shard_trainers);
+const float *
+lab_shard_trainers_start(const struct lab_shard_trainers *shard_trainers); // [parameters] the seed model
+struct train_trainer *lab_shard_trainer_trainer(struct lab_shard_trainers *shard_trainers, size_t node);
+struct train_model *lab_shard_trainer_model(struct lab_shard_trainers *shard_trainers,
+                                            size_t node); // of that trainer
 // From its next step on the node trains on its part of the shards without a living node, too
 // (node/learn/data.h), or on its own again; living[s] for each shard, its own included.
-enum base_error lab_student_share(struct lab_students *students, size_t node, const bool *living,
-                                  struct base_reason *why) BASE_CHECK;
+enum base_error lab_shard_trainer_share(struct lab_shard_trainers *shard_trainers, size_t node,
+                                        const bool *living, struct base_reason *why) BASE_CHECK;
 // Anew from the seed model at step 0, as a process that starts without a checkpoint.
-enum base_error lab_student_restart(struct lab_students *students, size_t node,
-                                    struct base_reason *why) BASE_CHECK;
+enum base_error lab_shard_trainer_restart(struct lab_shard_trainers *shard_trainers, size_t node,
+                                          struct base_reason *why) BASE_CHECK;
 
 #endif

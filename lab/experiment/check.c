@@ -70,7 +70,7 @@ enum base_error lab_experiment_check_graph(const struct lab_experiment *e, struc
 
 enum base_error lab_experiment_check_run(const struct lab_experiment *e, struct base_reason *why)
 {
-    enum base_error error = check_most(e, LAB_PROCESSES_MOST,
+    enum base_error error = check_most(e, LAB_PROCESSES_MAX,
                                        "with p2pml run, where each is a process; p2pml sim takes more", why);
     if (!error)
         error = check_method(e, why);
@@ -90,7 +90,7 @@ enum base_error lab_experiment_check_run(const struct lab_experiment *e, struct 
 static enum base_error check_nodes_engine(const struct lab_experiment *e, struct base_reason *why)
 {
     enum base_error error =
-        check_most(e, LAB_NODES_MOST, "with sim.engine nodes; sim.engine rounds takes more", why);
+        check_most(e, LAB_NODES_MAX, "with sim.engine nodes; sim.engine rounds takes more", why);
     if (!error)
         error = check_method(e, why);
     if (!error && e->sim.vector)
@@ -104,12 +104,11 @@ enum base_error lab_experiment_check_sim(const struct lab_experiment *e, struct 
 {
     if (lab_experiment_engine(e) == LAB_ENGINE_NODES)
         return check_nodes_engine(e, why);
-    if (e->sim.vector && e->experiment.nodes > LAB_NODES_MOST && e->events.count)
-        return lab_experiment_at(e, "events", why,
-                                 base_fail(why, BASE_EINVAL,
-                                           "found events, expected none for more than %u nodes",
-                                           LAB_NODES_MOST));
-    return e->sim.vector ? BASE_OK : check_most(e, LAB_NODES_MOST, "that train; sim.vector takes more", why);
+    if (e->sim.vector && e->experiment.nodes > LAB_NODES_MAX && e->events.count)
+        return lab_experiment_at(
+            e, "events", why,
+            base_fail(why, BASE_EINVAL, "found events, expected none for more than %u nodes", LAB_NODES_MAX));
+    return e->sim.vector ? BASE_OK : check_most(e, LAB_NODES_MAX, "that train; sim.vector takes more", why);
 }
 
 const char *lab_node_name(size_t node, char name[LAB_NODE_NAME_BYTES])

@@ -2,12 +2,12 @@
 
 #include "base/rng.h"
 
-#define RUN_AT_LEAST 2u
-#define STREAM       0x636875726eu // apart from all other chances of a seed
+#define RUN_AT_MIN 2u
+#define STREAM     0x636875726eu // apart from all other chances of a seed
 
 struct drawing {
-    uint64_t away_until[LAB_NODES_MOST]; // round at which it is started again
-    struct lab_set named;                // by the file
+    uint64_t away_until[LAB_NODES_MAX]; // round at which it is started again
+    struct lab_set named;               // by the file
     size_t nodes;
 };
 
@@ -21,7 +21,7 @@ static struct lab_set names_of(const struct lab_schedule *schedule)
 }
 
 // Nodes that may go at this round, in order; none where too few would be left.
-static size_t candidates(const struct drawing *d, uint64_t round, size_t found[LAB_NODES_MOST])
+static size_t candidates(const struct drawing *d, uint64_t round, size_t found[LAB_NODES_MAX])
 {
     size_t count = 0, running = 0;
     for (size_t i = 0; i < d->nodes; i++) {
@@ -31,7 +31,7 @@ static size_t candidates(const struct drawing *d, uint64_t round, size_t found[L
         if (!lab_set_has(&d->named, i))
             found[count++] = i;
     }
-    return running > RUN_AT_LEAST ? count : 0;
+    return running > RUN_AT_MIN ? count : 0;
 }
 
 static enum base_error add_pair(const struct lab_churn *churn, size_t node, uint64_t round, uint64_t back,
@@ -54,7 +54,7 @@ enum base_error lab_churn_add(const struct lab_churn *churn, uint64_t seed, size
     enum base_error error = BASE_OK;
     base_rng_seed_stream(&rng, seed, STREAM);
     for (uint64_t round = churn->every; churn->every && round < rounds && !error; round += churn->every) {
-        size_t found[LAB_NODES_MOST], count = candidates(&d, round, found);
+        size_t found[LAB_NODES_MAX], count = candidates(&d, round, found);
         uint64_t back = round + churn->back_min + base_rng_below(&rng, churn->back_max - churn->back_min + 1);
         uint64_t which = base_rng_below(&rng, count ? count : 1);
         if (!count || back >= rounds)

@@ -85,8 +85,8 @@ static bool is_later(const struct lab_event *event, const struct lab_event *othe
 enum base_error lab_schedule_add(struct lab_schedule *s, const struct lab_event *event,
                                  struct base_reason *why)
 {
-    if (s->count == LAB_EVENTS_MOST)
-        return base_fail(why, BASE_ELIMIT, "found more than %u events", LAB_EVENTS_MOST);
+    if (s->count == LAB_EVENTS_MAX)
+        return base_fail(why, BASE_ELIMIT, "found more than %u events", LAB_EVENTS_MAX);
     struct lab_event *larger = reallocarray(s->items, s->count + 1, sizeof *larger);
     if (!larger)
         return base_fail(why, BASE_ENOMEM, "no memory for the events of an experiment");
@@ -380,7 +380,7 @@ static void find_late(struct lab_schedule *schedule)
 
 static enum base_error check_order(struct reading *r)
 {
-    struct fate fates[LAB_NODES_MOST] = {0};
+    struct fate fates[LAB_NODES_MAX] = {0};
     struct lab_schedule *s = &r->schedule;
     const struct lab_event *cut = NULL;
     enum base_error error = BASE_OK;
@@ -409,7 +409,7 @@ enum base_error lab_schedule_read(const struct node_tree *events, size_t nodes, 
 {
     struct reading r = {.nodes = nodes, .rounds = rounds, .where = events, .why = why};
     enum base_error error = BASE_OK;
-    BASE_ASSERT(nodes && nodes <= LAB_NODES_MOST);
+    BASE_ASSERT(nodes && nodes <= LAB_NODES_MAX);
     for (size_t i = 0; i < events->count && !error; i++)
         error = read_event(&r, &events->items[i]);
     r.where = error ? r.where : events;

@@ -6,20 +6,20 @@
 #include "lab/experiment/set.h"
 #include "node/schema/tree.h"
 
-#define LAB_EVENTS_MOST 1024u // a list of nodes counts as one for each
+#define LAB_EVENTS_MAX 1024u // a list of nodes counts as one for each
 
 enum lab_event_kind { LAB_KILL, LAB_STOP, LAB_START, LAB_LEAVE, LAB_PARTITION, LAB_EVENT_KINDS };
 const char *lab_event_name(enum lab_event_kind kind); // as in the file: "kill"
 
 struct lab_event {
     enum lab_event_kind kind;
-    bool by_round;                  // its moments are rounds of the cluster, else times
-    uint64_t at_ns;                 // from the moment when all nodes train
-    uint64_t for_ns;                // STOP and PARTITION; else 0
-    uint64_t at_round, for_rounds;  // likewise, by_round
-    size_t node;                    // not of a PARTITION
-    uint16_t group[LAB_NODES_MOST]; // of a PARTITION: from 1; 0: in none, cut from nobody
-    const struct node_tree *part;   // where it stands: borrowed
+    bool by_round;                 // its moments are rounds of the cluster, else times
+    uint64_t at_ns;                // from the moment when all nodes train
+    uint64_t for_ns;               // STOP and PARTITION; else 0
+    uint64_t at_round, for_rounds; // likewise, by_round
+    size_t node;                   // not of a PARTITION
+    uint16_t group[LAB_NODES_MAX]; // of a PARTITION: from 1; 0: in none, cut from nobody
+    const struct node_tree *part;  // where it stands: borrowed
 };
 struct lab_schedule {
     struct lab_event *items; // malloc'ed, by time, else as in the file

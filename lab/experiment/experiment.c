@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DAY       86400.0
-#define SEED_MOST 4294967295.0 // of the shift; those of a node have 64 bits
+#define DAY      86400.0
+#define SEED_MAX 4294967295.0 // of the shift; those of a node have 64 bits
 
 static const struct node_key own_keys[] = {
     {"experiment.name", NODE_KEY_TEXT, offsetof(struct lab_experiment, experiment.name), "", 0, 0, NULL,
      "Name of the experiment: letters, digits, '.', '_' and '-'. Empty: that of its file."},
     {"experiment.nodes", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.nodes), "8", 2,
-     LAB_EXPERIMENT_NODES_MOST, NULL,
+     LAB_EXPERIMENT_NODES_MAX, NULL,
      "Number of nodes. Each trains on its shard of the data. p2pml run: each a process of its own on this "
      "host, at most 64; p2pml sim: at most 1,024, and 10,000 with sim.engine rounds."},
     {"experiment.out", NODE_KEY_TEXT, offsetof(struct lab_experiment, experiment.out), "", 0, 0, NULL,
@@ -27,7 +27,7 @@ static const struct node_key own_keys[] = {
      "What is trained for comparison. lone: every shard by itself. central: one model on all data, which "
      "sees as many "
      "examples as one node. central_total: the same, as many examples as all nodes together. []: nothing."},
-    {"experiment.seed", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.seed), "0", 0, SEED_MOST,
+    {"experiment.seed", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.seed), "0", 0, SEED_MAX,
      NULL,
      "Added to model.seed, data.seed, train.seed and topology.seed: one number repeats the experiment with "
      "other "
@@ -39,7 +39,7 @@ static const struct node_key own_keys[] = {
     {"experiment.repeats", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.repeats), "1", 1,
      1000, NULL, "Seeds of every point of a sweep: experiment.seed and those that follow it."},
     {"experiment.group_size", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.group_size), "0",
-     0, LAB_EXPERIMENT_NODES_MOST, NULL,
+     0, LAB_EXPERIMENT_NODES_MAX, NULL,
      "Nodes of one group (host or rack), counted from node 0, for topology.kind hierarchical. 0: no groups."},
     {"experiment.targets", NODE_KEY_TEXTS, offsetof(struct lab_experiment, experiment.targets),
      "[0.93, 0.95]", 0, 0, NULL,
@@ -199,10 +199,10 @@ static enum base_error check_baselines(const struct lab_experiment *e, struct ba
 static enum base_error read_targets(struct lab_experiment *e, struct base_reason *why)
 {
     const struct node_texts *texts = &e->experiment.targets;
-    if (texts->count > LAB_TARGETS_MOST)
+    if (texts->count > LAB_TARGETS_MAX)
         return lab_experiment_at(e, "experiment.targets", why,
                                  base_fail(why, BASE_EINVAL, "found %zu accuracies, expected at most %u",
-                                           texts->count, LAB_TARGETS_MOST));
+                                           texts->count, LAB_TARGETS_MAX));
     for (size_t i = 0; i < texts->count; i++) {
         const struct node_tree text = {.kind = NODE_TREE_TEXT, .text = texts->items[i]};
         double *target = &e->targets.items[e->targets.count++];
@@ -298,7 +298,7 @@ static enum base_error read_schedule(struct lab_experiment *e, struct base_reaso
 {
     char place[512];
     const struct node_tree *where = NULL;
-    if (e->experiment.nodes > LAB_NODES_MOST) // check_sim: then there are none
+    if (e->experiment.nodes > LAB_NODES_MAX) // check_sim: then there are none
         return BASE_OK;
     enum base_error error =
         lab_schedule_read(&e->events, e->experiment.nodes, rounds_of(e), &e->schedule, &where, why);
@@ -318,10 +318,10 @@ static enum base_error add_churn(struct lab_experiment *e, struct base_reason *w
                                  base_fail(why, BASE_EINVAL,
                                            "found %" PRIu64 ", expected at least churn.back_min, %" PRIu64,
                                            e->churn.back_max, e->churn.back_min));
-    if (e->experiment.nodes > LAB_NODES_MOST)
+    if (e->experiment.nodes > LAB_NODES_MAX)
         return lab_experiment_at(
             e, "churn.every", why,
-            base_fail(why, BASE_EINVAL, "found it for more than %u nodes, expected 0", LAB_NODES_MOST));
+            base_fail(why, BASE_EINVAL, "found it for more than %u nodes, expected 0", LAB_NODES_MAX));
     enum base_error error =
         lab_churn_add(&e->churn, e->experiment.seed, e->experiment.nodes, rounds_of(e), &e->schedule, why);
     return error ? lab_experiment_at(e, "churn.every", why, error) : BASE_OK;

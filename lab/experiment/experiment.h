@@ -7,10 +7,10 @@
 #include "lab/experiment/churn.h"
 #include "node/config/config.h"
 
-#define LAB_EXPERIMENT_NODES_MOST 10000u // of the rounds engine; nodes: LAB_NODES_MOST
-#define LAB_PROCESSES_MOST        64u    // nodes of `p2pml run`
-#define LAB_TARGETS_MOST          16u
-#define LAB_NODE_NAME_BYTES       16u
+#define LAB_EXPERIMENT_NODES_MAX 10000u // of the rounds engine; nodes: LAB_NODES_MAX
+#define LAB_PROCESSES_MAX        64u    // nodes of `p2pml run`
+#define LAB_TARGETS_MAX          16u
+#define LAB_NODE_NAME_BYTES      16u
 
 enum lab_baseline { LAB_LONE, LAB_CENTRAL, LAB_CENTRAL_TOTAL, LAB_BASELINES };
 const char *lab_baseline_name(enum lab_baseline baseline); // as in the file: "central_total"
@@ -48,7 +48,7 @@ struct lab_experiment {
     struct node_tree events; // as they stand in the file
     struct lab_schedule schedule; // what they mean; set by loading
     struct lab_targets {          // likewise
-        double items[LAB_TARGETS_MOST];
+        double items[LAB_TARGETS_MAX];
         size_t count;
     } targets;
     struct node_schema schema; // owned: the table of both

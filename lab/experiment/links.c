@@ -4,9 +4,9 @@
 
 #include <stdlib.h>
 
-#define HOUR_NS      3600000000000ull
-#define LOSS_MOST    0.5
-#define MEGABIT_MOST 1e6
+#define HOUR_NS     3600000000000ull
+#define LOSS_MAX    0.5
+#define MEGABIT_MAX 1e6
 
 enum { LATENCY = 1, JITTER = 2, LOSS = 4, BANDWIDTH = 8 }; // which fields a rule has
 
@@ -37,7 +37,7 @@ static enum base_error read_field(const struct node_tree *entry, struct lab_link
     case 'l':
         if (entry->name[1] == 'o') {
             rule->has |= LOSS;
-            return lab_part_real(entry, 0, LOSS_MOST, &rule->link.loss, where, why);
+            return lab_part_real(entry, 0, LOSS_MAX, &rule->link.loss, where, why);
         }
         rule->has |= LATENCY;
         return lab_part_duration(entry, HOUR_NS, &rule->link.latency_ns, where, why);
@@ -46,7 +46,7 @@ static enum base_error read_field(const struct node_tree *entry, struct lab_link
         return lab_part_duration(entry, HOUR_NS, &rule->link.jitter_ns, where, why);
     default:
         rule->has |= BANDWIDTH;
-        return lab_part_real(entry, 0, MEGABIT_MOST, &rule->link.bandwidth, where, why);
+        return lab_part_real(entry, 0, MEGABIT_MAX, &rule->link.bandwidth, where, why);
     }
 }
 

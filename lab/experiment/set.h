@@ -1,4 +1,4 @@
-// Which nodes of an experiment: a set of numbers below LAB_NODES_MOST, by value. {0} is empty.
+// Which nodes of an experiment: a set of numbers below LAB_NODES_MAX, by value. {0} is empty.
 #ifndef LAB_EXPERIMENT_SET_H
 #define LAB_EXPERIMENT_SET_H
 
@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LAB_NODES_MOST 1024u
-#define LAB_SET_WORDS  (LAB_NODES_MOST / 64)
+#define LAB_NODES_MAX 1024u
+#define LAB_SET_WORDS (LAB_NODES_MAX / 64)
 
 struct lab_set {
     uint64_t words[LAB_SET_WORDS];

@@ -5,11 +5,11 @@
 
 #include <stdlib.h>
 
-#define FACTOR_LEAST 1e-3
-#define FACTOR_MOST  1e3
-#define PART_LEAST   0.1 // of the mean time
-#define NODE_BITS    40u // rounds of one node in a stream number
-#define SEED_SALT    0x9ace5ull
+#define FACTOR_MIN 1e-3
+#define FACTOR_MAX 1e3
+#define PART_MIN   0.1 // of the mean time
+#define NODE_BITS  40u // rounds of one node in a stream number
+#define SEED_SALT  0x9ace5ull
 
 static const char *const entries[] = {"node", "factor"};
 
@@ -27,7 +27,7 @@ static enum base_error read_straggler(const struct node_tree *map, size_t nodes,
     }
     error = lab_part_nodes(node, "node", nodes, slow, where, why);
     if (!error)
-        error = lab_part_real(by, FACTOR_LEAST, FACTOR_MOST, &factor, where, why);
+        error = lab_part_real(by, FACTOR_MIN, FACTOR_MAX, &factor, where, why);
     for (size_t i = 0; i < nodes && !error; i++)
         if (slow[i])
             factors[i] = factor;
@@ -84,7 +84,7 @@ uint64_t lab_paces_round_ns(const struct lab_paces *paces, size_t node, uint64_t
         struct base_rng rng;
         base_rng_seed_stream(&rng, paces->seed, (uint64_t)node << NODE_BITS ^ round);
         part += paces->jitter * base_rng_normal(&rng);
-        part = part < PART_LEAST ? PART_LEAST : part;
+        part = part < PART_MIN ? PART_MIN : part;
     }
     return (uint64_t)((double)steps * paces->step_ns * paces->factor[node] * part);
 }

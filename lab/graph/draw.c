@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LAID_OUT_MOST 200u // nodes that graphviz is given
-#define COLOURED_MOST 64u  // rounds of a period that colours can tell apart
+#define LAID_OUT_MAX 200u // nodes that graphviz is given
+#define COLOURED_MAX 64u  // rounds of a period that colours can tell apart
 
 // The first round in which the two meet, as a share of the period; below 0: colours would not tell.
 static double hue(const struct lab_topology *t, size_t a, size_t b)
 {
     uint64_t period = topology_plan_period(t->plan);
-    for (uint64_t round = 0; period <= COLOURED_MOST && round < period; round++)
+    for (uint64_t round = 0; period <= COLOURED_MAX && round < period; round++)
         if (topology_plan_partner(t->plan, a, round) == b)
             return (double)round / (double)period;
     return -1;
@@ -141,7 +141,7 @@ static const char *layout_program(const struct lab_topology *t)
 {
     const char *program = t->options.kind == TOPOLOGY_RING ? "circo" : "neato";
     char command[64];
-    if (t->n > LAID_OUT_MOST)
+    if (t->n > LAID_OUT_MAX)
         return NULL;
     snprintf(command, sizeof command, "command -v %s >/dev/null 2>&1", program);
     return system(command) == 0 ? program : NULL;

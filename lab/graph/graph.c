@@ -24,7 +24,7 @@ static enum base_error read_graph(struct lab_topology *t, const char *path, stru
 {
     uint8_t *text = NULL;
     size_t bytes;
-    enum base_error error = base_file_read(path, TOPOLOGY_FILE_BYTES_MOST, &text, &bytes, why);
+    enum base_error error = base_file_read(path, TOPOLOGY_FILE_BYTES_MAX, &text, &bytes, why);
     if (!error)
         error = topology_graph_read(path, (const char *)text, bytes, t->n ? t->members : NULL, t->n,
                                     &t->graph, why);

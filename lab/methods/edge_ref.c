@@ -124,8 +124,8 @@ static enum base_error read_letter(struct rounds_world *world, const struct lett
 static enum base_error begin_round(struct rounds_world *world, size_t node, struct post *post)
 {
     struct state *state = world->state;
-    struct lab_students *students = world->options->students;
-    struct train_trainer *trainer = students ? lab_student_trainer(students, node) : NULL;
+    struct lab_shard_trainers *shard_trainers = world->options->shard_trainers;
+    struct train_trainer *trainer = shard_trainers ? lab_shard_trainer_trainer(shard_trainers, node) : NULL;
     size_t partner = world->graph.partner[node];
     struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_ROUND, .now_ns = world->ready_ns};
     event.round.round = world->round;
@@ -290,7 +290,7 @@ static enum base_error make_exchange(struct rounds_world *world, size_t node,
                                      struct gossip_exchange_options *options, struct base_reason *why)
 {
     struct state *state = world->state;
-    struct lab_students *students = world->options->students;
+    struct lab_shard_trainers *shard_trainers = world->options->shard_trainers;
     options->self = id_of(node);
     options->kernels = world->kernels;
     options->parameters = world->d;
@@ -298,10 +298,10 @@ static enum base_error make_exchange(struct rounds_world *world, size_t node,
     options->model = world->x[node];
     options->sync = true;
     options->bounded = false;
-    if (!students) {
+    if (!shard_trainers) {
         options->drift_correction = false;
         options->share_second_moment = 0;
-    } else if (!train_trainer_second_moment(lab_student_trainer(students, node))) {
+    } else if (!train_trainer_second_moment(lab_shard_trainer_trainer(shard_trainers, node))) {
         options->share_second_moment = 0;
     }
     return gossip_exchange_create(options, &state->node[node].exchange, why);

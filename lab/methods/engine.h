@@ -19,7 +19,7 @@ struct rounds_world {
     size_t n, d, living;
     bool *gone;         // [n]
     float **x;          // [n] models [d], in host memory
-    float *own;         // where the models are, without students
+    float *own;         // where the models are, without shard_trainers
     const float *start; // [d] where all begin: the seed model, or zero
     float *zero;
     float *scale; // [n] learning rate x local steps of this round

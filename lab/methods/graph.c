@@ -59,7 +59,7 @@ static enum base_error make_edges(const struct rounds_graph *graph, struct round
 {
     *edges = (struct rounds_edges){.first = malloc((graph->n + 1) * sizeof *edges->first)};
     size_t total = edges->first ? count_peers(graph, edges) : 0;
-    if (edges->first && total > ROUNDS_PEERS_MOST)
+    if (edges->first && total > ROUNDS_PEERS_MAX)
         return BASE_OK;
     edges->peers = edges->first ? malloc((total + 1) * sizeof *edges->peers) : NULL;
     for (size_t i = 0; edges->peers && i < graph->n; i++)

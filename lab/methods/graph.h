@@ -6,11 +6,11 @@
 #include "lab/experiment/experiment.h"
 #include "lab/graph/graph.h"
 
-#define ROUNDS_PEERS_MOST (1u << 23) // of all nodes together
+#define ROUNDS_PEERS_MAX (1u << 23) // of all nodes together
 
 // Who is a neighbour of whom: those of i, ascending, are peers[first[i]] to before peers[first[i + 1]].
 struct rounds_edges {
-    size_t *first, *peers; // first: [n + 1]; peers NULL: they are more than ROUNDS_PEERS_MOST
+    size_t *first, *peers; // first: [n + 1]; peers NULL: they are more than ROUNDS_PEERS_MAX
 };
 void rounds_edges_free(struct rounds_edges *edges);
 bool rounds_edges_join(const struct rounds_edges *edges, size_t a, size_t b);

@@ -8,8 +8,8 @@ static enum base_error score_node(struct rounds_world *world, size_t node)
 {
     struct lab_score score;
     const struct lab_rounds_options *options = world->options;
-    enum base_error error =
-        lab_score_model(options->bench, lab_student_model(options->students, node), world->x[node], &score);
+    enum base_error error = lab_score_model(
+        options->bench, lab_shard_trainer_model(options->shard_trainers, node), world->x[node], &score);
     if (error)
         return error;
     world->node[node].accuracy = score.accuracy;
@@ -74,14 +74,14 @@ enum base_error rounds_observe(struct rounds_world *world, struct lab_point *poi
                           .best = NAN};
     float *mean = malloc(world->d * sizeof *mean);
     enum base_error error = mean ? rounds_mean(world, world->x, mean, &spread) : BASE_ENOMEM;
-    if (!error && world->options->students)
+    if (!error && world->options->shard_trainers)
         error = score_all(world, mean, &p);
     free(mean);
     if (error)
         return base_fail(why, error, "round %llu can't be measured: %s", (unsigned long long)world->round,
                          base_error_name(error));
     count_all(world, &p);
-    if (!world->options->students) {
+    if (!world->options->shard_trainers) {
         if (!world->round)
             world->energy = spread.distance;
         p.consensus = world->energy > 0 ? spread.distance / world->energy : 0;

@@ -43,12 +43,12 @@ static enum base_error borrow_models(struct rounds_world *world, struct base_rea
     const struct lab_rounds_options *options = world->options;
     world->d = options->bench->parameters;
     world->kernels = options->bench->kernels->host;
-    world->start = lab_students_start(options->students);
+    world->start = lab_shard_trainers_start(options->shard_trainers);
     world->x = calloc(world->n, sizeof *world->x);
     if (!world->x)
         return no_memory(why, world->n);
     for (size_t i = 0; i < world->n; i++) {
-        struct train_trainer *trainer = lab_student_trainer(options->students, i);
+        struct train_trainer *trainer = lab_shard_trainer_trainer(options->shard_trainers, i);
         train_trainer_fetch(trainer);
         world->x[i] = train_trainer_model(trainer);
     }
@@ -83,7 +83,7 @@ static enum base_error make_world(const struct lab_rounds_options *options, stru
     if (!error)
         error = lab_paces_of(e, &world->paces, why);
     if (!error)
-        error = options->students ? borrow_models(world, why) : make_vectors(world, why);
+        error = options->shard_trainers ? borrow_models(world, why) : make_vectors(world, why);
     if (!error && world->method->prepare)
         error = world->method->prepare(world, why);
     world->begin_ns = world->end_ns;
@@ -94,7 +94,7 @@ static void drop_world(struct rounds_world *world)
 {
     if (world->method->drop)
         world->method->drop(world);
-    if (world->options->students)
+    if (world->options->shard_trainers)
         free(world->x);
     else
         rounds_vectors_free(world->x);
@@ -148,9 +148,9 @@ static enum base_error take_steps(struct rounds_world *world, size_t node)
     own->rounds++;
     own->steps += steps;
     world->scale[node] = 1;
-    if (!world->options->students)
+    if (!world->options->shard_trainers)
         return BASE_OK;
-    struct train_trainer *trainer = lab_student_trainer(world->options->students, node);
+    struct train_trainer *trainer = lab_shard_trainer_trainer(world->options->shard_trainers, node);
     bool drift = world->method == &rounds_edge_ref && world->config->average.drift_correction;
     double loss_sum = 0, rate_sum = 0, examples = 0;
     train_trainer_round_begin(trainer);
@@ -170,7 +170,7 @@ static enum base_error take_steps(struct rounds_world *world, size_t node)
 
 static enum base_error hand_back(struct rounds_world *world, size_t node)
 {
-    train_trainer_store(lab_student_trainer(world->options->students, node));
+    train_trainer_store(lab_shard_trainer_trainer(world->options->shard_trainers, node));
     return BASE_OK;
 }
 
@@ -202,7 +202,7 @@ static enum base_error one_round(struct rounds_world *world, struct base_reason 
     error = world->method->mix(world, why);
     if (error)
         return base_fail_context(why, error, "round %llu", (unsigned long long)world->round);
-    return world->options->students ? rounds_each(world, hand_back) : BASE_OK;
+    return world->options->shard_trainers ? rounds_each(world, hand_back) : BASE_OK;
 }
 
 static uint64_t rounds_of(const struct rounds_world *world)

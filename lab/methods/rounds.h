@@ -38,8 +38,8 @@ struct lab_rounds_result {
 
 struct lab_rounds_options {
     const struct lab_experiment *experiment;
-    const struct lab_workbench *bench; // NULL with sim.vector
-    struct lab_students *students;     // NULL with sim.vector
+    const struct lab_workbench *bench;         // NULL with sim.vector
+    struct lab_shard_trainers *shard_trainers; // NULL with sim.vector
     struct lab_pool *pool;
     struct lab_recorder *recorder; // open
     // Asked and told after each round; may be NULL. False: stop here.

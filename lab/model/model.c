@@ -2,14 +2,14 @@
 
 #include <string.h>
 
-#define BATCH_MOST   128u
+#define BATCH_MAX    128u
 #define BATCH_VALUES ((size_t)1 << 20) // inputs of one batch, where rows are wide
 
 static enum base_error make(struct lab_model *m, struct base_reason *why)
 {
     const size_t inputs = m->file.spec.inputs, bytes = train_spec_parameters(&m->file.spec) * sizeof(float);
     m->batch = BATCH_VALUES / inputs;
-    m->batch = m->batch < 1 ? 1 : m->batch > BATCH_MOST ? BATCH_MOST : m->batch;
+    m->batch = m->batch < 1 ? 1 : m->batch > BATCH_MAX ? BATCH_MAX : m->batch;
     enum base_error error = kernels_open("cpu", 1, &m->kernels, why);
     if (!error)
         error = train_model_create(&m->file.spec, m->kernels, m->batch, &m->model, why);

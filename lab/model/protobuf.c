@@ -2,11 +2,11 @@
 
 #include <string.h>
 
-#define VARINT_MOST 10 // bytes of 64 bits, 7 in each
+#define VARINT_MAX 10 // bytes of 64 bits, 7 in each
 
 enum wire { VARINT = 0, DELIMITED = 2 };
 
-static size_t put_varint(uint64_t value, uint8_t out[VARINT_MOST])
+static size_t put_varint(uint64_t value, uint8_t out[VARINT_MAX])
 {
     size_t count = 0;
     for (; value >= 0x80; value >>= 7)
@@ -18,12 +18,12 @@ static size_t put_varint(uint64_t value, uint8_t out[VARINT_MOST])
 static void append(struct lab_protobuf *p, const void *data, size_t count)
 {
     if (!p->error)
-        p->error = base_buffer_append(&p->bytes, data, count, LAB_PROTOBUF_MOST);
+        p->error = base_buffer_append(&p->bytes, data, count, LAB_PROTOBUF_MAX);
 }
 
 static void varint(struct lab_protobuf *p, uint64_t value)
 {
-    uint8_t bytes[VARINT_MOST];
+    uint8_t bytes[VARINT_MAX];
     append(p, bytes, put_varint(value, bytes));
 }
 
@@ -58,7 +58,7 @@ size_t lab_protobuf_open(struct lab_protobuf *p, unsigned field)
 
 void lab_protobuf_close(struct lab_protobuf *p, size_t opened)
 {
-    uint8_t length[VARINT_MOST];
+    uint8_t length[VARINT_MAX];
     if (p->error)
         return;
     const size_t content = base_buffer_length(&p->bytes) - opened, count = put_varint(content, length);

@@ -6,7 +6,7 @@
 
 #include "base/buffer.h"
 
-#define LAB_PROTOBUF_MOST ((size_t)INT32_MAX) // bytes of a message, by the format's own rule
+#define LAB_PROTOBUF_MAX ((size_t)INT32_MAX) // bytes of a message, by the format's own rule
 
 struct lab_protobuf { // {0}: an empty message
     struct base_buffer bytes;

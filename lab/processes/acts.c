@@ -74,18 +74,18 @@ static void cut(void *owner, const struct lab_event *event, bool apart)
     }
 }
 
-struct lab_stage_acts lab_acts_of(struct lab_acts *acts)
+struct lab_player_acts lab_acts_of(struct lab_acts *acts)
 {
-    return (struct lab_stage_acts){.owner = acts,
-                                   .time = time_now,
-                                   .runs = runs,
-                                   .trains = trains,
-                                   .start = start,
-                                   .kill = kill_node,
-                                   .leave = leave,
-                                   .stop = stop,
-                                   .go_on = go_on,
-                                   .cut = cut};
+    return (struct lab_player_acts){.owner = acts,
+                                    .time = time_now,
+                                    .runs = runs,
+                                    .trains = trains,
+                                    .start = start,
+                                    .kill = kill_node,
+                                    .leave = leave,
+                                    .stop = stop,
+                                    .go_on = go_on,
+                                    .cut = cut};
 }
 
 // A node listens once it has made a round: before that the signal would end it.

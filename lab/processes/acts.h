@@ -11,7 +11,7 @@ struct lab_acts {
     struct lab_display *display;
 };
 
-struct lab_stage_acts lab_acts_of(struct lab_acts *acts); // borrows them
-void lab_acts_tell_faults(struct lab_acts *acts);         // to nodes that can listen by now
+struct lab_player_acts lab_acts_of(struct lab_acts *acts); // borrows them
+void lab_acts_tell_faults(struct lab_acts *acts);          // to nodes that can listen by now
 
 #endif

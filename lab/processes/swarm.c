@@ -21,7 +21,7 @@ struct watch {
     const struct lab_swarm_options *options;
     struct lab_swarm *swarm;
     struct lab_acts acts;
-    struct lab_stage stage;
+    struct lab_player stage;
     unsigned stops;             // how often a stop was asked for
     bool asked, killed;         // SIGTERM, SIGKILL were sent
     uint64_t start_ns, kill_ns; // kill_ns: when grace ends
@@ -152,7 +152,7 @@ static void ask_to_stop(struct watch *watch, const char *reason)
 {
     watch->asked = true;
     watch->kill_ns = node_clock_ns() + watch->options->stop_grace_ns;
-    lab_stage_close(&watch->stage, "the run was stopped before");
+    lab_player_close(&watch->stage, "the run was stopped before");
     lab_display_say(out(watch), "%s: stopping the nodes, each writes a last checkpoint\n", reason);
     signal_all(watch->swarm, SIGTERM);
 }
@@ -195,8 +195,8 @@ static const char *state_of(const struct watch *watch, const struct lab_node *no
 
 static void show(const struct watch *watch, bool now)
 {
-    struct lab_progress rows[LAB_PROCESSES_MOST];
-    char ends[LAB_PROCESSES_MOST][LAB_STATUS_BYTES];
+    struct lab_progress rows[LAB_PROCESSES_MAX];
+    char ends[LAB_PROCESSES_MAX][LAB_STATUS_BYTES];
     for (size_t i = 0; i < watch->swarm->count; i++) {
         const struct lab_node *node = &watch->swarm->nodes[i];
         rows[i] = (struct lab_progress){
@@ -220,8 +220,8 @@ static enum base_error start_all(struct watch *watch, struct base_reason *why)
 
 static void wait_and_look(struct watch *watch)
 {
-    uint64_t now_ns = node_clock_ns(), next_ns = lab_stage_next(&watch->stage, now_ns);
-    uint64_t wait_ns = lab_stage_next_round(&watch->stage) == UINT64_MAX ? LOOK_NS : ROUND_NS;
+    uint64_t now_ns = node_clock_ns(), next_ns = lab_player_next(&watch->stage, now_ns);
+    uint64_t wait_ns = lab_player_next_round(&watch->stage) == UINT64_MAX ? LOOK_NS : ROUND_NS;
     if (next_ns - now_ns < wait_ns)
         wait_ns = next_ns - now_ns + NODE_MILLISECOND_NS - 1; // waits are in whole milliseconds
     watch->stops += lab_signals_wait(watch->options->signals, wait_ns);
@@ -230,17 +230,17 @@ static void wait_and_look(struct watch *watch)
 
 static void follow(struct watch *watch)
 {
-    while (any_runs(watch->swarm) || (!watch->asked && lab_stage_goes_on(&watch->stage))) {
+    while (any_runs(watch->swarm) || (!watch->asked && lab_player_goes_on(&watch->stage))) {
         wait_and_look(watch);
         decide(watch);
         if (!watch->asked) {
-            lab_stage_perform(&watch->stage, node_clock_ns());
+            lab_player_perform(&watch->stage, node_clock_ns());
             lab_acts_tell_faults(&watch->acts);
         }
         say_what_was_seen(watch);
         show(watch, false);
     }
-    lab_stage_close(&watch->stage, "the run was over before");
+    lab_player_close(&watch->stage, "the run was over before");
 }
 
 enum base_error lab_swarm_run(const struct lab_swarm_options *options, struct lab_swarm *swarm,
@@ -252,7 +252,7 @@ enum base_error lab_swarm_run(const struct lab_swarm_options *options, struct la
                                    .environment = options->environment,
                                    .display = options->display};
     watch.stage =
-        (struct lab_stage){.swarm = swarm, .display = options->display, .acts = lab_acts_of(&watch.acts)};
+        (struct lab_player){.swarm = swarm, .display = options->display, .acts = lab_acts_of(&watch.acts)};
     enum base_error error = start_all(&watch, why);
     if (error) {
         watch.killed = true;

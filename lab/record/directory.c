@@ -54,7 +54,7 @@ static enum base_error clear(const char *directory, struct base_reason *why)
     enum base_error error = BASE_OK;
     for (size_t i = 0; i < sizeof names / sizeof *names && !error; i++)
         error = remove_tree(directory, names[i], why);
-    for (size_t i = 0; i < LAB_NODES_MOST && !error; i++) {
+    for (size_t i = 0; i < LAB_NODES_MAX && !error; i++) {
         char name[LAB_NODE_NAME_BYTES];
         error = remove_tree(directory, lab_node_name(i, name), why);
     }

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-static void tell(struct lab_stage *stage, const struct lab_event *event, const char *what)
+static void tell(struct lab_player *stage, const struct lab_event *event, const char *what)
 {
     char when[LAB_EVENT_WHEN_BYTES];
     bool one = event->kind != LAB_PARTITION;
@@ -10,7 +10,7 @@ static void tell(struct lab_stage *stage, const struct lab_event *event, const c
                     one ? stage->swarm->nodes[event->node].name : "", one ? " " : "", what);
 }
 
-static struct lab_set present(const struct lab_stage *stage)
+static struct lab_set present(const struct lab_player *stage)
 {
     struct lab_set set = {0};
     for (size_t i = 0; i < stage->swarm->count; i++) {
@@ -21,13 +21,13 @@ static struct lab_set present(const struct lab_stage *stage)
     return set;
 }
 
-static void begin(struct lab_stage *stage, size_t index, const char *what)
+static void begin(struct lab_player *stage, size_t index, const char *what)
 {
     stage->swarm->happenings[index].begun = true;
     tell(stage, &stage->swarm->schedule->items[index], what);
 }
 
-static void drop(struct lab_stage *stage, size_t index, const char *instead)
+static void drop(struct lab_player *stage, size_t index, const char *instead)
 {
     const struct lab_event *event = &stage->swarm->schedule->items[index];
     struct lab_happening *happening = &stage->swarm->happenings[index];
@@ -39,7 +39,7 @@ static void drop(struct lab_stage *stage, size_t index, const char *instead)
                     lab_event_name(event->kind), stage->swarm->nodes[event->node].name, instead);
 }
 
-static void start_node(struct lab_stage *stage, size_t index, size_t node)
+static void start_node(struct lab_player *stage, size_t index, size_t node)
 {
     struct base_reason why = {""};
     const struct lab_node *started = &stage->swarm->nodes[node];
@@ -55,9 +55,9 @@ static void start_node(struct lab_stage *stage, size_t index, size_t node)
         begin(stage, index, again ? "started again" : "started");
 }
 
-static void do_to_node(struct lab_stage *stage, size_t index, const struct lab_event *event)
+static void do_to_node(struct lab_player *stage, size_t index, const struct lab_event *event)
 {
-    const struct lab_stage_acts *acts = &stage->acts;
+    const struct lab_player_acts *acts = &stage->acts;
     struct lab_node *node = &stage->swarm->nodes[event->node];
     if (!acts->runs(acts->owner, event->node) || node->gone != LAB_HERE)
         drop(stage, index, "it had ended before");
@@ -76,7 +76,7 @@ static void do_to_node(struct lab_stage *stage, size_t index, const struct lab_e
     }
 }
 
-static void begin_event(struct lab_stage *stage, size_t index)
+static void begin_event(struct lab_player *stage, size_t index)
 {
     const struct lab_event *event = &stage->swarm->schedule->items[index];
     struct lab_happening *happening = &stage->swarm->happenings[index];
@@ -92,7 +92,7 @@ static void begin_event(struct lab_stage *stage, size_t index)
         do_to_node(stage, index, event);
 }
 
-static void end_event(struct lab_stage *stage, size_t index)
+static void end_event(struct lab_player *stage, size_t index)
 {
     const struct lab_event *event = &stage->swarm->schedule->items[index];
     struct lab_happening *happening = &stage->swarm->happenings[index];
@@ -113,10 +113,10 @@ static void end_event(struct lab_stage *stage, size_t index)
 }
 
 // Rounds of the cluster never go back: whoever comes back from an older checkpoint changes nothing.
-static struct lab_moment moment_of(struct lab_stage *stage, uint64_t now_ns)
+static struct lab_moment moment_of(struct lab_player *stage, uint64_t now_ns)
 {
     struct lab_swarm *swarm = stage->swarm;
-    uint64_t rounds[LAB_NODES_MOST];
+    uint64_t rounds[LAB_NODES_MAX];
     size_t count = 0;
     for (size_t i = 0; i < swarm->count; i++)
         if (!swarm->nodes[i].stopped && swarm->nodes[i].gone == LAB_HERE)
@@ -126,7 +126,7 @@ static struct lab_moment moment_of(struct lab_stage *stage, uint64_t now_ns)
     return (struct lab_moment){now_ns - stage->base_ns, swarm->round};
 }
 
-static bool is_due(const struct lab_stage *stage, size_t index, const struct lab_moment *moment, bool end)
+static bool is_due(const struct lab_player *stage, size_t index, const struct lab_moment *moment, bool end)
 {
     const struct lab_happening *happening = &stage->swarm->happenings[index];
     return !happening->ended && happening->begun == end &&
@@ -134,7 +134,7 @@ static bool is_due(const struct lab_stage *stage, size_t index, const struct lab
 }
 
 // Ends before what begins at the same moment.
-static void perform(struct lab_stage *stage, const struct lab_moment *moment, bool end)
+static void perform(struct lab_player *stage, const struct lab_moment *moment, bool end)
 {
     for (size_t i = 0; i < stage->swarm->schedule->count; i++)
         if (is_due(stage, i, moment, end)) {
@@ -146,7 +146,7 @@ static void perform(struct lab_stage *stage, const struct lab_moment *moment, bo
 }
 
 // All nodes that were started have made a round, or have ended.
-static bool all_train(const struct lab_stage *stage)
+static bool all_train(const struct lab_player *stage)
 {
     uint64_t round;
     bool any = false;
@@ -159,7 +159,7 @@ static bool all_train(const struct lab_stage *stage)
     return any;
 }
 
-static void open_stage(struct lab_stage *stage, uint64_t now_ns)
+static void open_stage(struct lab_player *stage, uint64_t now_ns)
 {
     if (stage->open || !all_train(stage))
         return;
@@ -168,7 +168,7 @@ static void open_stage(struct lab_stage *stage, uint64_t now_ns)
     stage->swarm->train_time = stage->acts.time(stage->acts.owner);
 }
 
-bool lab_stage_look(struct lab_stage *stage, uint64_t now_ns)
+bool lab_player_look(struct lab_player *stage, uint64_t now_ns)
 {
     open_stage(stage, now_ns);
     if (!stage->open)
@@ -180,7 +180,7 @@ bool lab_stage_look(struct lab_stage *stage, uint64_t now_ns)
     return false;
 }
 
-void lab_stage_perform(struct lab_stage *stage, uint64_t now_ns)
+void lab_player_perform(struct lab_player *stage, uint64_t now_ns)
 {
     open_stage(stage, now_ns);
     if (!stage->open)
@@ -190,7 +190,7 @@ void lab_stage_perform(struct lab_stage *stage, uint64_t now_ns)
     perform(stage, &moment, false);
 }
 
-uint64_t lab_stage_next(const struct lab_stage *stage, uint64_t now_ns)
+uint64_t lab_player_next(const struct lab_player *stage, uint64_t now_ns)
 {
     uint64_t next_ns = UINT64_MAX;
     for (size_t i = 0; i < stage->swarm->schedule->count && stage->open; i++) {
@@ -203,7 +203,7 @@ uint64_t lab_stage_next(const struct lab_stage *stage, uint64_t now_ns)
     return next_ns;
 }
 
-uint64_t lab_stage_next_round(const struct lab_stage *stage)
+uint64_t lab_player_next_round(const struct lab_player *stage)
 {
     uint64_t next = UINT64_MAX;
     for (size_t i = 0; i < stage->swarm->schedule->count; i++) {
@@ -216,7 +216,7 @@ uint64_t lab_stage_next_round(const struct lab_stage *stage)
     return next;
 }
 
-bool lab_stage_goes_on(const struct lab_stage *stage)
+bool lab_player_goes_on(const struct lab_player *stage)
 {
     const struct lab_swarm *swarm = stage->swarm;
     for (size_t i = 0; i < swarm->count; i++)
@@ -230,7 +230,7 @@ bool lab_stage_goes_on(const struct lab_stage *stage)
     return false;
 }
 
-void lab_stage_close(struct lab_stage *stage, const char *reason)
+void lab_player_close(struct lab_player *stage, const char *reason)
 {
     struct lab_swarm *swarm = stage->swarm;
     for (size_t i = 0; i < swarm->count; i++) {

@@ -1,12 +1,12 @@
 // Lets the events of a run happen, each at its time or round, to processes and to simulated nodes alike: what
-// is due, to whom, and what became of it. How it is done to a node is in struct lab_stage_acts. Main thread.
+// is due, to whom, and what became of it. How it is done to a node is in struct lab_player_acts. Main thread.
 #ifndef LAB_RECORD_EVENT_PLAYER_H
 #define LAB_RECORD_EVENT_PLAYER_H
 
 #include "lab/record/display.h"
 #include "lab/record/nodes.h"
 
-struct lab_stage_acts {
+struct lab_player_acts {
     void *owner;
     double (*time)(void *owner); // unix seconds
     bool (*runs)(void *owner, size_t node);
@@ -20,24 +20,24 @@ struct lab_stage_acts {
     void (*cut)(void *owner, const struct lab_event *event, bool apart);
 };
 
-struct lab_stage {
+struct lab_player {
     struct lab_swarm *swarm;
     struct lab_display *display;
-    struct lab_stage_acts acts;
+    struct lab_player_acts acts;
     bool open;        // all nodes trained: moments count
     uint64_t base_ns; // since then
 };
 
 // What is due now. Call after a round was done, or the nodes' files were read.
-void lab_stage_perform(struct lab_stage *stage, uint64_t now_ns);
+void lab_player_perform(struct lab_player *stage, uint64_t now_ns);
 // Looks only: how far the nodes are. True: something is due.
-bool lab_stage_look(struct lab_stage *stage, uint64_t now_ns);
+bool lab_player_look(struct lab_player *stage, uint64_t now_ns);
 // Of the next event at a time; UINT64_MAX: there is none.
-uint64_t lab_stage_next(const struct lab_stage *stage, uint64_t now_ns);
-uint64_t lab_stage_next_round(const struct lab_stage *stage); // of the next event at a round; UINT64_MAX
+uint64_t lab_player_next(const struct lab_player *stage, uint64_t now_ns);
+uint64_t lab_player_next_round(const struct lab_player *stage); // of the next event at a round; UINT64_MAX
 // No node runs, but only because events ended them, and one is still to be started.
-bool lab_stage_goes_on(const struct lab_stage *stage);
+bool lab_player_goes_on(const struct lab_player *stage);
 // Nothing more will happen: lets stopped nodes go on.
-void lab_stage_close(struct lab_stage *stage, const char *reason);
+void lab_player_close(struct lab_player *stage, const char *reason);
 
 #endif

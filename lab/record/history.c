@@ -7,7 +7,7 @@
 
 static bool keep(struct lab_history *history, const struct lab_mark *mark)
 {
-    if (history->count == LAB_MARKS_MOST)
+    if (history->count == LAB_MARKS_MAX)
         return false;
     if (!(history->count & (history->count - 1))) { // capacities are powers of two
         void *larger =

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LAB_MARKS_MOST (1u << 24) // rounds of a node that are looked at
+#define LAB_MARKS_MAX (1u << 24) // rounds of a node that are looked at
 
 struct lab_mark {
     uint64_t round;        // done by then

@@ -49,7 +49,7 @@ static struct lab_set *neighbours_of(const json_t *object, const struct lab_ids 
 
 static bool keep(struct lab_journal *journal, const struct lab_sign *sign)
 {
-    if (journal->count == LAB_SIGNS_MOST)
+    if (journal->count == LAB_SIGNS_MAX)
         return false;
     if (!(journal->count & (journal->count - 1))) { // capacities are powers of two
         void *larger =

@@ -8,7 +8,7 @@
 #include "lab/experiment/events.h"
 #include "lab/record/lines.h"
 
-#define LAB_SIGNS_MOST 65536u
+#define LAB_SIGNS_MAX 65536u
 
 enum lab_sign_kind { LAB_JOIN, LAB_SUSPECT, LAB_ALIVE, LAB_DEAD, LAB_LEFT, LAB_VIEW, LAB_SIGN_KINDS };
 #define LAB_SIGN(kind) (1u << (kind)) // in sets
@@ -20,7 +20,7 @@ struct lab_sign {
     struct lab_set *neighbours; // of a VIEW: malloc'ed
 };
 struct lab_ids { // of the nodes of a run
-    char hex[LAB_NODES_MOST][GOSSIP_ID_HEX];
+    char hex[LAB_NODES_MAX][GOSSIP_ID_HEX];
     size_t count;
 };
 struct lab_journal {

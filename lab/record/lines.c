@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LINE_MOST  65536u
+#define LINE_MAX   65536u
 #define READ_BYTES 16384u
 
 void lab_lines_start(const char *path, struct lab_lines *lines)
@@ -34,7 +34,7 @@ static void take_bytes(struct lab_lines *lines, const char *bytes, size_t count,
     while (count) {
         const char *newline = memchr(bytes, '\n', count);
         size_t part = newline ? (size_t)(newline - bytes) : count, whole = part + (newline ? 1 : 0);
-        if (!lines->skipping && base_buffer_append(&lines->line, bytes, part, LINE_MOST) != BASE_OK) {
+        if (!lines->skipping && base_buffer_append(&lines->line, bytes, part, LINE_MAX) != BASE_OK) {
             lines->skipping = true;
             base_buffer_consume(&lines->line, base_buffer_length(&lines->line));
         }

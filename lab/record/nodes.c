@@ -141,10 +141,10 @@ static enum base_error plan_events(const struct lab_experiment *experiment, stru
 enum base_error lab_swarm_prepare(const struct lab_experiment *experiment, const char *directory,
                                   struct lab_swarm *swarm, struct base_reason *why)
 {
-    uint16_t ports[2 * LAB_PROCESSES_MOST];
+    uint16_t ports[2 * LAB_PROCESSES_MAX];
     struct contacts contacts;
     size_t count = experiment->experiment.nodes;
-    BASE_ASSERT(count <= LAB_PROCESSES_MOST);
+    BASE_ASSERT(count <= LAB_PROCESSES_MAX);
     char *path = lab_path("%s/experiment.yaml", directory), *secret = lab_path("%s/secret", directory);
     memset(ports, 0, sizeof ports);
     enum base_error error = lab_ports_find(2 * count, ports, why);
@@ -248,7 +248,7 @@ bool lab_node_failed(const struct lab_node *node)
 enum base_error lab_node_cut(const struct lab_swarm *swarm, struct lab_node *node, const struct lab_set *cut,
                              struct base_reason *why)
 {
-    struct base_span spans[2 * LAB_PROCESSES_MOST];
+    struct base_span spans[2 * LAB_PROCESSES_MAX];
     size_t count = 0;
     for (size_t i = 0; i < swarm->count; i++)
         if (lab_set_has(cut, i)) {

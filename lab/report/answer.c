@@ -5,9 +5,9 @@
 #include <string.h>
 
 // Points of one curve, and of all: a page of many cases has coarser ones.
-#define CURVE_POINTS_MOST  400u
-#define CURVE_POINTS_LEAST 20u
-#define ALL_POINTS_MOST    40000u
+#define CURVE_POINTS_MAX 400u
+#define CURVE_POINTS_MIN 20u
+#define ALL_POINTS_MAX   40000u
 
 const char *lab_value_name(enum lab_value value)
 {
@@ -105,10 +105,8 @@ enum base_error lab_case_measure(struct lab_case *c, size_t most)
 
 static size_t points_of_a_curve(size_t cases)
 {
-    size_t share = ALL_POINTS_MOST / (cases ? cases : 1);
-    return share > CURVE_POINTS_MOST    ? CURVE_POINTS_MOST
-           : share < CURVE_POINTS_LEAST ? CURVE_POINTS_LEAST
-                                        : share;
+    size_t share = ALL_POINTS_MAX / (cases ? cases : 1);
+    return share > CURVE_POINTS_MAX ? CURVE_POINTS_MAX : share < CURVE_POINTS_MIN ? CURVE_POINTS_MIN : share;
 }
 
 enum base_error lab_answer_read(const char *directory, struct lab_answer *answer, struct base_reason *why)

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RESULTS_BYTES_MOST ((size_t)64 << 20)
+#define RESULTS_BYTES_MAX ((size_t)64 << 20)
 
 static enum base_error note(struct lab_answer *answer, const char *format, ...) BASE_PRINTF(2, 3);
 static enum base_error note(struct lab_answer *answer, const char *format, ...)
@@ -147,7 +147,7 @@ static enum base_error read_results(const char *directory, struct lab_answer *an
         free(path);
         return read_single(directory, answer, why);
     }
-    error = base_file_read(path, RESULTS_BYTES_MOST, &text, &bytes, why);
+    error = base_file_read(path, RESULTS_BYTES_MAX, &text, &bytes, why);
     free(path);
     if (error == BASE_ENOTFOUND)
         return read_single(directory, answer, why);

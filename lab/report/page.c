@@ -7,7 +7,7 @@
 #include <string.h>
 
 // A page that no browser is happy with helps nobody.
-#define PAGE_BYTES_MOST ((size_t)48 << 20)
+#define PAGE_BYTES_MAX ((size_t)48 << 20)
 
 char *lab_page_embed(const json_t *json)
 {
@@ -38,11 +38,11 @@ static enum base_error write_page(const char *directory, const char *data, struc
     char *path = NULL;
     const struct base_span spans[] = {
         {lab_page_head, lab_page_head_bytes}, {data, strlen(data)}, {lab_page_tail, lab_page_tail_bytes}};
-    if (spans[1].bytes > PAGE_BYTES_MOST)
+    if (spans[1].bytes > PAGE_BYTES_MAX)
         return base_fail(why, BASE_ELIMIT,
                          "the report of '%s' would have %zu MiB of data, more than the %zu MiB of one page; "
                          "results.csv holds the figures of all runs",
-                         directory, spans[1].bytes >> 20, PAGE_BYTES_MOST >> 20);
+                         directory, spans[1].bytes >> 20, PAGE_BYTES_MAX >> 20);
     enum base_error error = lab_path_join(directory, "report.html", &path, why);
     if (!error)
         error = base_file_write(path, 0644, spans, sizeof spans / sizeof *spans, why);

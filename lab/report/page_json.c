@@ -4,9 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-#define EVENTS_MOST 200u  // of a case; more are counted
-#define EDGES_MOST  6000u // drawn of a graph
-#define NODES_MOST  1024u // drawn, likewise
+#define EVENTS_MAX 200u  // of a case; more are counted
+#define EDGES_MAX  6000u // drawn of a graph
+#define NODES_MAX  1024u // drawn, likewise
 
 static json_t *real(double value)
 {
@@ -105,7 +105,7 @@ static json_t *events_json(const struct lab_case *c, size_t *more)
         size_t j;
         json_array_foreach(json_object_get(c->records[i]->summary, "events"), j, event)
         {
-            if (json_array_size(array) < EVENTS_MOST)
+            if (json_array_size(array) < EVENTS_MAX)
                 json_array_append_new(array, event_json(c->records[i], event));
             else
                 ++*more;
@@ -118,7 +118,7 @@ static json_t *events_json(const struct lab_case *c, size_t *more)
 static json_t *graph_json(const json_t *graph)
 {
     const json_t *nodes = json_object_get(graph, "nodes"), *edges = json_object_get(graph, "edges");
-    bool drawn = json_array_size(nodes) <= NODES_MOST && json_array_size(edges) <= EDGES_MOST;
+    bool drawn = json_array_size(nodes) <= NODES_MAX && json_array_size(edges) <= EDGES_MAX;
     json_t *object =
         json_pack("{s:s, s:i, s:i, s:b}", "kind", lab_json_text(graph, "kind", "graph"), "n_nodes",
                   (int)json_array_size(nodes), "n_edges", (int)json_array_size(edges), "drawn", drawn);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define PLOTS_MOST 24u
+#define PLOTS_MAX 24u
 
 extern char **environ;
 
@@ -99,10 +99,10 @@ static enum base_error draw(const char *directory, const char *script, struct ba
 static enum base_error write_all(const struct lab_answer *answer, const char *out,
                                  enum lab_plot_format format, unsigned *pictures, struct base_reason *why)
 {
-    struct lab_plot plots[PLOTS_MOST];
+    struct lab_plot plots[PLOTS_MAX];
     char script[80];
     struct wanted wanted = {answer, NULL, format};
-    size_t count = lab_plots_of(answer, plots, PLOTS_MOST);
+    size_t count = lab_plots_of(answer, plots, PLOTS_MAX);
     enum base_error error = base_directory_make(out, why);
     if (!error)
         error = write_file(&wanted, CURVES, out, "curves.dat", why);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 // Curves in one picture; all are in curves.dat.
-#define LAB_PLOT_CURVES_MOST 16u
+#define LAB_PLOT_CURVES_MAX 16u
 
 enum lab_plot_kind { LAB_PLOT_LINES, LAB_PLOT_TARGET };
 

@@ -34,7 +34,7 @@ static void put_head(const struct lab_answer *answer, const struct lab_plot *plo
               "'white'\n",
               out);
     fprintf(out, "set output '%s.%s'\nset encoding utf8\n", plot->name, extension(format));
-    for (unsigned i = 0; i < LAB_PLOT_CURVES_MOST; i++)
+    for (unsigned i = 0; i < LAB_PLOT_CURVES_MAX; i++)
         fprintf(out, "set linetype %u linecolor '%s' linewidth 2 dashtype %u\n", i + 1, colours[i % 7],
                 i / 7 + 1);
     fputs("set title ", out);
@@ -64,7 +64,7 @@ static bool is_wide(const struct lab_answer *answer, enum lab_axis axis)
 static void find_range(const struct lab_answer *answer, enum lab_line line, double *low, double *high)
 {
     *low = *high = NAN;
-    for (size_t i = 0; i < answer->n_cases && i < LAB_PLOT_CURVES_MOST; i++) {
+    for (size_t i = 0; i < answer->n_cases && i < LAB_PLOT_CURVES_MAX; i++) {
         for (size_t p = 0; p < answer->cases[i].curve.count; p++) {
             *low = fmin(*low, answer->cases[i].curve.points[p].value[line].low);
             *high = fmax(*high, answer->cases[i].curve.points[p].value[line].high);
@@ -123,7 +123,7 @@ static void put_curve(const struct lab_plot *plot, size_t block, const char *sty
 
 static void put_lines(const struct lab_answer *answer, const struct lab_plot *plot, FILE *out)
 {
-    size_t shown = answer->n_cases < LAB_PLOT_CURVES_MOST ? answer->n_cases : LAB_PLOT_CURVES_MOST;
+    size_t shown = answer->n_cases < LAB_PLOT_CURVES_MAX ? answer->n_cases : LAB_PLOT_CURVES_MAX;
     put_axes(answer, plot, out);
     fputs(shown > 1 ? "set key outside right top vertical Left reverse textcolor '#1d2024'\n" : "unset key\n",
           out);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SUMMARY_BYTES_MOST ((size_t)256 << 20)
+#define SUMMARY_BYTES_MAX ((size_t)256 << 20)
 
 const char *lab_json_text(const json_t *object, const char *key, const char *otherwise)
 {
@@ -56,7 +56,7 @@ static enum base_error read_summary(const char *path, json_t **summary, struct b
     uint8_t *text = NULL;
     size_t bytes = 0;
     json_error_t wrong;
-    enum base_error error = base_file_read(path, SUMMARY_BYTES_MOST, &text, &bytes, why);
+    enum base_error error = base_file_read(path, SUMMARY_BYTES_MAX, &text, &bytes, why);
     if (error == BASE_ENOTFOUND) {
         *summary = NULL;
         return BASE_OK;
@@ -103,7 +103,7 @@ static enum base_error read_points(FILE *file, struct lab_record *record)
         last_kept = seen++ % stride == 0;
         if (last_kept && add_point(record, &point))
             return BASE_ENOMEM;
-        if (record->count < LAB_RECORD_POINTS_MOST - 1)
+        if (record->count < LAB_RECORD_POINTS_MAX - 1)
             continue;
         for (size_t i = 0; 2 * i < record->count; i++)
             record->points[i] = record->points[2 * i];

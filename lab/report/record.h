@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 // Points kept of one run: a file of more is thinned while it is read.
-#define LAB_RECORD_POINTS_MOST 1600u
+#define LAB_RECORD_POINTS_MAX 1600u
 
 struct lab_record {
     json_t *row;     // as a line of results.jsonl; NULL: not known yet

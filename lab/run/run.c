@@ -96,7 +96,7 @@ static enum base_error analyse(struct run *run, struct base_reason *why)
 static enum base_error conclude(struct run *run, double start, struct base_reason *why)
 {
     struct lab_summary *summary = &run->summary;
-    struct lab_history histories[LAB_NODES_MOST];
+    struct lab_history histories[LAB_NODES_MAX];
     struct lab_points_span span = {.seconds = NAN};
     struct base_reason ignored;
     const struct lab_points_source source = {&run->swarm, &run->bench, &summary->average};

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MESSAGE_MOST (1u << 26)
+#define MESSAGE_MAX (1u << 26)
 
 struct sim_link *sim_link_find(const struct sim_node *node, uint64_t stream)
 {
@@ -223,7 +223,7 @@ struct sim_link *sim_link_add(struct sim_node *node, uint64_t stream, size_t hos
     struct gossip_session_options options = {.initiator = initiator,
                                              .identity = &world->identity[node->self],
                                              .cluster = "sim",
-                                             .message_limit = MESSAGE_MOST};
+                                             .message_limit = MESSAGE_MAX};
     struct sim_link *link = sim_must(calloc(1, sizeof *link));
 
     *link = (struct sim_link){

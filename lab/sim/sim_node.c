@@ -205,7 +205,7 @@ static void put(void *owner, size_t host, const struct sim_input *input)
         sim_node_settle(node);
         return;
     }
-    if (input->kind == SIM_IN_DATAGRAM && node->inputs >= SIM_INPUTS_MOST)
+    if (input->kind == SIM_IN_DATAGRAM && node->inputs >= SIM_INPUTS_MAX)
         return; // the socket's buffer is full
     struct sim_input *item = sim_copy(input, sizeof *input);
     item->next = NULL;

@@ -13,7 +13,7 @@
 #include "gossip/snapshot/snapshot.h"
 #include "lab/sim/sim_world.h"
 
-enum { SIM_STARTS = 16, SIM_INPUTS_MOST = 512, SIM_LIFE_EVENTS = 16 };
+enum { SIM_STARTS = 16, SIM_INPUTS_MAX = 512, SIM_LIFE_EVENTS = 16 };
 
 struct sim_checkpoint {
     bool there, torn;

@@ -1,7 +1,7 @@
 // One message onto one stream, sealed or plain.
 #include "lab/sim/sim_process.h"
 
-#define OUT_MOST (1u << 26)
+#define OUT_MAX (1u << 26)
 
 // Lengths and messages 0 and 2, and 1, of the handshake (gossip/README.md).
 enum { HANDSHAKE_CALLER = 50 + 162, HANDSHAKE_CALLED = 194 };
@@ -56,7 +56,7 @@ static void seal(struct sim_link *link, const struct gossip_session_part *part, 
     for (size_t i = 0; i < parts; i++)
         most += part[i].bytes;
     most = gossip_sealed_bytes(most) + 2 * GOSSIP_RECORD_OVERHEAD + 64;
-    BASE_ASSERT(base_buffer_reserve(out, most, OUT_MOST, &room) == BASE_OK);
+    BASE_ASSERT(base_buffer_reserve(out, most, OUT_MAX, &room) == BASE_OK);
     bytes = gossip_sealer_prompt(link->sealer, part, parts, room);
     if (!bytes) {
         BASE_ASSERT(gossip_sealer_begin(link->sealer, part, parts) == BASE_OK);
@@ -100,7 +100,7 @@ void sim_link_say(struct sim_node *node, struct sim_link *link, const struct gos
     }
     for (size_t i = 0; i < parts; i++)
         BASE_ASSERT(!part[i].bytes ||
-                    base_buffer_append(&out, part[i].data, part[i].bytes, OUT_MOST) == BASE_OK);
+                    base_buffer_append(&out, part[i].data, part[i].bytes, OUT_MAX) == BASE_OK);
     put(node, link, base_buffer_head(&out), base_buffer_length(&out),
         wire_bytes_of(false, link->initiator, base_buffer_length(&out)));
     base_buffer_free(&out);

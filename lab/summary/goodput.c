@@ -5,7 +5,7 @@
 // Of the cluster, at the end of the run.
 static uint64_t last_round(const struct lab_swarm *swarm)
 {
-    uint64_t rounds[LAB_NODES_MOST];
+    uint64_t rounds[LAB_NODES_MAX];
     size_t count = 0;
     for (size_t i = 0; i < swarm->count; i++)
         if (swarm->nodes[i].starts && swarm->nodes[i].gone == LAB_HERE)

@@ -211,7 +211,7 @@ static void keep_first(double *values, size_t count)
 
 static void sum_up_times(const struct lab_event *event, struct lab_outcome *outcome)
 {
-    double detected[LAB_NODES_MOST], rewired[LAB_NODES_MOST], recovered[LAB_NODES_MOST];
+    double detected[LAB_NODES_MAX], rewired[LAB_NODES_MAX], recovered[LAB_NODES_MAX];
     size_t saw = 0;
     for (size_t i = 0; i < outcome->count; i++) {
         const struct lab_witness *witness = &outcome->witnesses[i];
@@ -318,17 +318,17 @@ size_t lab_false_deaths(const struct lab_swarm *swarm)
     return count;
 }
 
-void lab_histories_read(const struct lab_swarm *swarm, struct lab_history histories[LAB_NODES_MOST])
+void lab_histories_read(const struct lab_swarm *swarm, struct lab_history histories[LAB_NODES_MAX])
 {
-    for (size_t i = 0; i < LAB_NODES_MOST; i++) {
+    for (size_t i = 0; i < LAB_NODES_MAX; i++) {
         histories[i] = (struct lab_history){0};
         if (i < swarm->count && swarm->schedule->count)
             lab_history_read(swarm->nodes[i].tail.file.path, &histories[i]);
     }
 }
 
-void lab_histories_free(struct lab_history histories[LAB_NODES_MOST])
+void lab_histories_free(struct lab_history histories[LAB_NODES_MAX])
 {
-    for (size_t i = 0; i < LAB_NODES_MOST; i++)
+    for (size_t i = 0; i < LAB_NODES_MAX; i++)
         lab_history_free(&histories[i]);
 }

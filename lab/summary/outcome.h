@@ -26,7 +26,7 @@ struct lab_times { // of the witnesses
     double median, last; // NAN: none
 };
 struct lab_outcome {
-    struct lab_witness witnesses[LAB_NODES_MOST];
+    struct lab_witness witnesses[LAB_NODES_MAX];
     size_t count;
     struct lab_times detected, rewired, recovered;
     size_t declared_dead;
@@ -45,7 +45,7 @@ double lab_event_seconds(const struct lab_swarm *swarm, size_t event);
 // A living node was declared dead, and no event had anything to do with it.
 bool lab_death_is_false(const struct lab_swarm *swarm, const struct lab_sign *sign);
 size_t lab_false_deaths(const struct lab_swarm *swarm); // by all nodes together
-void lab_histories_read(const struct lab_swarm *swarm, struct lab_history histories[LAB_NODES_MOST]);
-void lab_histories_free(struct lab_history histories[LAB_NODES_MOST]);
+void lab_histories_read(const struct lab_swarm *swarm, struct lab_history histories[LAB_NODES_MAX]);
+void lab_histories_free(struct lab_history histories[LAB_NODES_MAX]);
 
 #endif

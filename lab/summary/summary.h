@@ -55,7 +55,7 @@ struct lab_reached {
     struct lab_point averaged, worst; // accuracy NAN: never
 };
 void lab_targets_find(const char *points, const struct lab_targets *targets,
-                      struct lab_reached reached[LAB_TARGETS_MOST]);
+                      struct lab_reached reached[LAB_TARGETS_MAX]);
 
 // Names of the configuration's choices.
 const char *lab_choice_name(const char *key, int index, char *text, size_t capacity);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define EDGES_MOST 65536u // of a complete graph of many nodes nobody wants all
+#define EDGES_MAX 65536u // of a complete graph of many nodes nobody wants all
 
 static json_t *edge(size_t a, size_t b)
 {
@@ -18,7 +18,7 @@ static enum base_error add_edges(const struct lab_topology *t, json_t *edges)
     for (size_t i = 0; i < t->n && peers; i++) {
         size_t count = topology_plan_neighbours(t->plan, i, peers, t->n);
         for (size_t k = 0; k < count; k++)
-            if (peers[k] > i && json_array_size(edges) <= EDGES_MOST)
+            if (peers[k] > i && json_array_size(edges) <= EDGES_MAX)
                 json_array_append_new(edges, edge(i, peers[k]));
     }
     enum base_error error = peers ? BASE_OK : BASE_ENOMEM;
@@ -45,7 +45,7 @@ static bool make_plan(const struct lab_summary *s, struct lab_topology *t)
 static json_t *planned_edges(const struct lab_topology *t)
 {
     json_t *edges = json_array();
-    if (!add_edges(t, edges) && json_array_size(edges) <= EDGES_MOST)
+    if (!add_edges(t, edges) && json_array_size(edges) <= EDGES_MAX)
         return edges;
     json_decref(edges);
     return json_null();
@@ -66,7 +66,7 @@ static json_t *order_of(const struct lab_topology *t)
 
 static json_t *given_edges(const struct lab_summary *s)
 {
-    if (s->n_edges > EDGES_MOST)
+    if (s->n_edges > EDGES_MAX)
         return json_null();
     json_t *edges = json_array();
     for (size_t i = 0; i < s->n_edges; i++)
@@ -102,7 +102,7 @@ json_t *lab_graph_json(const struct lab_summary *s)
 }
 
 void lab_targets_find(const char *path, const struct lab_targets *targets,
-                      struct lab_reached reached[LAB_TARGETS_MOST])
+                      struct lab_reached reached[LAB_TARGETS_MAX])
 {
     struct lab_point point;
     FILE *file = fopen(path, "re");
@@ -133,7 +133,7 @@ static json_t *reached_json(const struct lab_point *point)
 json_t *lab_targets_json(const struct lab_summary *s)
 {
     const struct lab_targets *targets = &s->experiment->targets;
-    struct lab_reached reached[LAB_TARGETS_MOST];
+    struct lab_reached reached[LAB_TARGETS_MAX];
     json_t *array = json_array();
     lab_targets_find(s->points, targets, reached);
     for (size_t i = 0; i < targets->count; i++)

@@ -6,8 +6,8 @@
 #include "lab/record/directory.h"
 #include "lab/record/results.h"
 #include "lab/report/report.h"
-#include "lab/sweep/sweep_crew.h"
 #include "lab/sweep/sweep_keep.h"
+#include "lab/sweep/sweep_workers.h"
 #include "lab/term/environment.h"
 
 #include <stdio.h>
@@ -85,7 +85,7 @@ static enum base_error work(struct sweep *sweep, struct base_reason *why)
 {
     const char *named = getenv("P2PML_LAB");
     char **environment = lab_environment_for_runs(environ);
-    struct lab_sweep_crew crew = {
+    struct lab_sweep_workers workers = {
         .program = named && named[0] ? named : "/proc/self/exe",
         .command = sweep->options->simulated ? "sim" : "run",
         .environment = environment,
@@ -100,11 +100,11 @@ static enum base_error work(struct sweep *sweep, struct base_reason *why)
         return base_fail(why, BASE_ENOMEM, "no memory for the environment of the runs");
     enum base_error error = find_kept(sweep, why);
     if (!error) {
-        say_begin(sweep, crew.at_once);
+        say_begin(sweep, workers.at_once);
         lab_display_start(stderr, &sweep->display);
-        error = lab_sweep_crew_work(&crew, why);
+        error = lab_sweep_workers_work(&workers, why);
     }
-    sweep->interrupted = crew.interrupted;
+    sweep->interrupted = workers.interrupted;
     free(environment);
     return error;
 }

@@ -182,10 +182,10 @@ static enum base_error count_points(const struct reading *r)
             first--;
         for (size_t i = first; i < end; i++)
             plan->axes[i].stride = points;
-        if (count > LAB_SWEEP_RUNS_MOST / points)
+        if (count > LAB_SWEEP_RUNS_MAX / points)
             return at(r, &r->base->sweep, NULL,
                       base_fail(r->why, BASE_ELIMIT, "found more than %u points, the most of a sweep",
-                                LAB_SWEEP_RUNS_MOST));
+                                LAB_SWEEP_RUNS_MAX));
         points *= count;
         end = first;
     }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXPERIMENT_MOST (1u << 20) // bytes
+#define EXPERIMENT_MAX (1u << 20) // bytes
 
 static bool summary_is_complete(const char *path, double *seconds)
 {
@@ -25,7 +25,7 @@ static bool holds(const char *path, const char *text)
 {
     uint8_t *data = NULL;
     size_t bytes = 0;
-    if (base_file_read(path, EXPERIMENT_MOST, &data, &bytes, NULL))
+    if (base_file_read(path, EXPERIMENT_MAX, &data, &bytes, NULL))
         return false;
     bool same = bytes == strlen(text) && memcmp(data, text, bytes) == 0;
     free(data);

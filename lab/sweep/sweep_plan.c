@@ -155,10 +155,10 @@ static enum base_error make_runs(struct planning *p)
     struct lab_sweep_plan *plan = p->plan;
     uint64_t repeats = p->base->experiment.repeats;
     enum base_error error = BASE_OK;
-    if (plan->n_points > LAB_SWEEP_RUNS_MOST / repeats)
+    if (plan->n_points > LAB_SWEEP_RUNS_MAX / repeats)
         return base_fail(p->why, BASE_ELIMIT,
                          "%s: experiment.repeats: found %" PRIu64 " of %zu points, expected at most %u runs",
-                         origin_of(p, "experiment.repeats"), repeats, plan->n_points, LAB_SWEEP_RUNS_MOST);
+                         origin_of(p, "experiment.repeats"), repeats, plan->n_points, LAB_SWEEP_RUNS_MAX);
     plan->runs = calloc(plan->n_points * repeats, sizeof *plan->runs);
     if (!plan->runs)
         return no_memory(p->why);

@@ -4,7 +4,7 @@
 
 #include "lab/experiment/experiment.h"
 
-#define LAB_SWEEP_RUNS_MOST   10000u
+#define LAB_SWEEP_RUNS_MAX    10000u
 #define LAB_SWEEP_POINT_BYTES 140u // of names of files, terminating zeros included
 #define LAB_SWEEP_LABEL_BYTES 168u
 

@@ -103,7 +103,7 @@ static enum base_error run_baselines(struct act *act, struct base_reason *why)
 static enum base_error conclude(struct act *act, double start, struct base_reason *why)
 {
     struct lab_summary *summary = &act->summary;
-    struct lab_history *histories = calloc(LAB_NODES_MOST, sizeof *histories);
+    struct lab_history *histories = calloc(LAB_NODES_MAX, sizeof *histories);
     char *path = lab_path("%s/summary.json", act->directory.path);
     char *points = lab_path("%s/rounds.jsonl", act->directory.path);
     if (histories && act->swarm.schedule->count)

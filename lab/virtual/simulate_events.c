@@ -83,24 +83,24 @@ static void cut(void *owner, const struct lab_event *event, bool apart)
 
 void simulate_events_open(struct simulation *s)
 {
-    s->stage = (struct lab_stage){.swarm = s->swarm,
-                                  .display = s->options->display,
-                                  .acts = {.owner = s,
-                                           .time = time_now,
-                                           .runs = runs,
-                                           .trains = trains,
-                                           .start = start,
-                                           .kill = kill_node,
-                                           .leave = leave,
-                                           .stop = stop,
-                                           .go_on = go_on,
-                                           .cut = cut}};
+    s->stage = (struct lab_player){.swarm = s->swarm,
+                                   .display = s->options->display,
+                                   .acts = {.owner = s,
+                                            .time = time_now,
+                                            .runs = runs,
+                                            .trains = trains,
+                                            .start = start,
+                                            .kill = kill_node,
+                                            .leave = leave,
+                                            .stop = stop,
+                                            .go_on = go_on,
+                                            .cut = cut}};
 }
 
 void simulate_events_perform(struct simulation *s)
 {
     if (!s->asked && s->stage.open)
-        lab_stage_perform(&s->stage, sim_world_now(&s->world));
+        lab_player_perform(&s->stage, sim_world_now(&s->world));
 }
 
 static void perform(void *owner, struct sim_event *event)
@@ -114,8 +114,8 @@ void simulate_events_look(struct simulation *s, const struct pupil *pupil)
 {
     uint64_t now_ns = sim_world_now(&s->world);
     const struct sim_event event = {.time_ns = now_ns, .run = perform, .owner = s};
-    if (s->stage.open && pupil->round < lab_stage_next_round(&s->stage))
+    if (s->stage.open && pupil->round < lab_player_next_round(&s->stage))
         return;
-    if (lab_stage_look(&s->stage, now_ns))
+    if (lab_player_look(&s->stage, now_ns))
         sim_queue_push(&s->world.queue, &event);
 }

@@ -65,12 +65,12 @@ static void begin(void *owner, size_t host, struct gossip_learner_vectors *vecto
     free(p->last);
     p->last = NULL;
     if (p->used) {
-        enum base_error error = lab_student_restart(s->students, host, &why);
+        enum base_error error = lab_shard_trainer_restart(s->shard_trainers, host, &why);
         if (error)
             fail(s, error, &why);
     }
     p->used = true;
-    p->trainee.trainer = lab_student_trainer(s->students, host);
+    p->trainee.trainer = lab_shard_trainer_trainer(s->shard_trainers, host);
     p->round = p->step = 0;
     p->scored = SIMULATE_NEVER;
     node_built_in_begin(&p->trainee, vectors);
@@ -114,7 +114,7 @@ static void take_shards(struct pupil *p)
     if (!p->shards_wait)
         return;
     p->shards_wait = false;
-    enum base_error error = lab_student_share(p->simulation->students, p->node, p->living, &why);
+    enum base_error error = lab_shard_trainer_share(p->simulation->shard_trainers, p->node, p->living, &why);
     if (error)
         fail(p->simulation, error, &why);
 }
@@ -226,8 +226,8 @@ static enum base_error make_pupil(struct simulation *s, size_t node, struct base
     *p = (struct pupil){
         .simulation = s,
         .node = node,
-        .trainee = {.config = &s->bench->view, .trainer = lab_student_trainer(s->students, node)},
-        .model = lab_student_model(s->students, node),
+        .trainee = {.config = &s->bench->view, .trainer = lab_shard_trainer_trainer(s->shard_trainers, node)},
+        .model = lab_shard_trainer_model(s->shard_trainers, node),
         .scored = SIMULATE_NEVER,
         .score = lab_score_unknown()};
     p->trainee.loss = NAN;
@@ -243,7 +243,7 @@ static enum base_error make_pupil(struct simulation *s, size_t node, struct base
 enum base_error simulate_pupils_create(struct simulation *s, struct base_reason *why)
 {
     size_t count = s->swarm->count;
-    enum base_error error = lab_students_create(s->experiment, s->bench, &s->students, why);
+    enum base_error error = lab_shard_trainers_create(s->experiment, s->bench, &s->shard_trainers, why);
     if (error)
         return error;
     s->pupils = calloc(count, sizeof *s->pupils);
@@ -260,7 +260,7 @@ enum base_error simulate_pupils_create(struct simulation *s, struct base_reason 
                                                   .freeze = freeze_state,
                                                   .thaw = thaw,
                                                   .end = end},
-                                      .start = lab_students_start(s->students),
+                                      .start = lab_shard_trainers_start(s->shard_trainers),
                                       .done = done,
                                       .finish = finish,
                                       .alone = node_config_stops_alone(&s->bench->view) ? alone : NULL,
@@ -279,5 +279,5 @@ void simulate_pupils_destroy(struct simulation *s)
         free(p->last);
     }
     free(s->pupils);
-    lab_students_destroy(s->students);
+    lab_shard_trainers_destroy(s->shard_trainers);
 }

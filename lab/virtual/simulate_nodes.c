@@ -181,7 +181,7 @@ static void show(struct simulation *s, uint64_t start_ns, bool now)
 static void ask_to_stop(struct simulation *s, const char *reason)
 {
     s->asked = true;
-    lab_stage_close(&s->stage, "the run was stopped before");
+    lab_player_close(&s->stage, "the run was stopped before");
     lab_display_say(s->options->display, "%s: the nodes leave\n", reason);
     for (size_t i = 0; i < s->swarm->count; i++)
         if (s->world.node[i]->running)
@@ -213,9 +213,9 @@ static void follow(struct simulation *s)
     for (size_t i = 0; i < s->swarm->count; i++)
         if (!lab_set_has(&s->swarm->schedule->late, i))
             simulate_node_start(s, i);
-    while (any_runs(s) || (!s->asked && lab_stage_goes_on(&s->stage))) {
+    while (any_runs(s) || (!s->asked && lab_player_goes_on(&s->stage))) {
         uint64_t now_ns = sim_world_now(&s->world), until_ns = now_ns + SLICE_NS;
-        uint64_t next_ns = lab_stage_next(&s->stage, now_ns);
+        uint64_t next_ns = lab_player_next(&s->stage, now_ns);
         if (!sim_world_run(&s->world, next_ns < until_ns ? next_ns : until_ns))
             break;
         simulate_events_perform(s);
@@ -223,7 +223,7 @@ static void follow(struct simulation *s)
         if (!decide(s, &stops))
             break;
     }
-    lab_stage_close(&s->stage, "the run was over before");
+    lab_player_close(&s->stage, "the run was over before");
     show(s, start_ns, true);
     lab_display_keep(s->options->display);
     s->swarm->seconds = (double)(node_clock_ns() - start_ns) / (double)NODE_SECOND_NS;

@@ -54,11 +54,11 @@ static void evaluate_all(struct simulation *s, const float *const *models, struc
 
 struct gathering { // of the nodes that are there
     size_t count, unknown;
-    const float *models[LAB_NODES_MOST];
-    size_t node[LAB_NODES_MOST];
-    const float *ask[LAB_NODES_MOST + 1]; // to be measured now: [0] the mean, then those of asked
-    struct lab_score score[LAB_NODES_MOST + 1];
-    size_t asked[LAB_NODES_MOST];
+    const float *models[LAB_NODES_MAX];
+    size_t node[LAB_NODES_MAX];
+    const float *ask[LAB_NODES_MAX + 1]; // to be measured now: [0] the mean, then those of asked
+    struct lab_score score[LAB_NODES_MAX + 1];
+    size_t asked[LAB_NODES_MAX];
 };
 
 // A node whose model was measured after this very round is not measured again.
@@ -191,7 +191,7 @@ static struct gathering *gather(struct simulation *s)
 
 void simulate_point_begin(struct simulation *s)
 {
-    const float *start = lab_students_start(s->students);
+    const float *start = lab_shard_trainers_start(s->shard_trainers);
     struct lab_point point = {.bytes = simulate_bytes_sent(s), .train_loss = NAN};
     struct lab_score score;
     if (s->begin_ns)

@@ -1,7 +1,7 @@
 // An experiment in the nodes engine: what its parts share. simulate_nodes.c makes it and runs it to its end;
-// simulate_learner.c: the learners of lab/sim over lab/students and lab/pool; simulate_record.c: what nodes
-// leave in their directories; simulate_point.c: rounds.jsonl; simulate_events.c: the key `events`. All but
-// the jobs of the pool are of the main thread.
+// simulate_learner.c: the learners of lab/sim over lab/shard_trainers and lab/pool; simulate_record.c: what
+// nodes leave in their directories; simulate_point.c: rounds.jsonl; simulate_events.c: the key `events`. All
+// but the jobs of the pool are of the main thread.
 #ifndef LAB_VIRTUAL_SIMULATE_PRIVATE_H
 #define LAB_VIRTUAL_SIMULATE_PRIVATE_H
 
@@ -21,13 +21,14 @@
 struct pupil {
     struct simulation *simulation;
     size_t node;
-    struct node_built_in trainee; // the trainer is the students', V and x0 of outer momentum are its own
+    struct node_built_in
+        trainee; // the trainer is the shard_trainers', V and x0 of outer momentum are its own
     struct train_model *model;
     float *last;            // [parameters] its model when it had finished; NULL: it has not
     const float *measuring; // [parameters] to be measured by the job; NULL: nothing
     struct lab_job job;
     bool under_way, used;        // a job is; the trainer is not fresh any more
-    bool living[LAB_NODES_MOST]; // shards that have a node,
+    bool living[LAB_NODES_MAX];  // shards that have a node,
     bool shards_wait;            // which its next steps are to heed
     uint64_t steps, round, step; // to take in the job; done so far
     uint64_t rounds;             // done by this process
@@ -55,7 +56,7 @@ struct simulation {
     const struct lab_experiment *experiment;
     const struct lab_workbench *bench;
     struct lab_swarm *swarm;
-    struct lab_students *students;
+    struct lab_shard_trainers *shard_trainers;
     struct lab_pool *pool;
     struct lab_paces paces;
     struct lab_links links;
@@ -73,7 +74,7 @@ struct simulation {
     bool holds;                  // there is one
     uint64_t next_round;         // of the mean node at the next point
     uint64_t begin_ns, round_ns; // virtual: first local step; latest round. 0: not yet
-    struct lab_stage stage;
+    struct lab_player stage;
     uint64_t steps;        // by all nodes
     bool asked;            // to stop
     enum base_error error; // the first of a callback

@@ -119,7 +119,7 @@ static void changed(void *owner, struct sim_node *node, size_t peer,
 static void plan(void *owner, struct sim_node *node)
 {
     const struct simulation *s = owner;
-    const char *names[LAB_NODES_MOST];
+    const char *names[LAB_NODES_MAX];
     const struct gossip_graph *graph = sim_graph(node);
     struct node_event event = {
         .event = "view", .lists = true, .members = gossip_graph_members(graph), .neighbours = names};

@@ -111,16 +111,17 @@ static enum base_error run(const struct lab_simulate_options *options, struct la
                            struct lab_rounds_result *result, struct base_reason *why)
 {
     bool trains = !options->experiment->sim.vector;
-    struct lab_students *students = NULL;
+    struct lab_shard_trainers *shard_trainers = NULL;
     struct showing showing = {.options = options,
                               .start_ns = node_clock_ns(),
                               .steps_a_round = options->experiment->experiment.nodes *
                                                options->experiment->node.average.local_steps};
     enum base_error error =
-        trains ? lab_students_create(options->experiment, options->bench, &students, why) : BASE_OK;
+        trains ? lab_shard_trainers_create(options->experiment, options->bench, &shard_trainers, why)
+               : BASE_OK;
     const struct lab_rounds_options rounds = {.experiment = options->experiment,
                                               .bench = trains ? options->bench : NULL,
-                                              .students = students,
+                                              .shard_trainers = shard_trainers,
                                               .pool = options->pool,
                                               .recorder = recorder,
                                               .progress = show,
@@ -128,7 +129,7 @@ static enum base_error run(const struct lab_simulate_options *options, struct la
     if (!error)
         error = lab_rounds_run(&rounds, result, why);
     lab_display_keep(options->display);
-    lab_students_destroy(students);
+    lab_shard_trainers_destroy(shard_trainers);
     return error;
 }
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VALUE_MOST 128u // longer values are told by their hash
-#define SEPARATOR  "; "
+#define VALUE_MAX 128u // longer values are told by their hash
+#define SEPARATOR "; "
 
 static bool is_random(const struct node_config *config)
 {
@@ -62,7 +62,7 @@ static void put(char rules[LIMIT_RULES_BYTES], const char *key, const char *valu
     const size_t left = LIMIT_RULES_BYTES - used;
     int put;
 
-    if (length <= VALUE_MOST)
+    if (length <= VALUE_MAX)
         put = snprintf(rules + used, left, "%s%s: %s", used ? SEPARATOR : "", key, value);
     else
         put = snprintf(rules + used, left, "%s%s: %.16s... (hash %016" PRIx64 ")", used ? SEPARATOR : "", key,

@@ -351,10 +351,10 @@ static const struct node_key keys[] = {
         "all nodes."),
     INTEGER("topology.seed", topology.seed, "1", 0, ANY,
             "Seed of the order of the nodes. The same on all nodes."),
-    INTEGER("topology.rings", topology.rings, "2", 1, TOPOLOGY_RINGS_MOST,
+    INTEGER("topology.rings", topology.rings, "2", 1, TOPOLOGY_RINGS_MAX,
             "random: number of rings; a node has up to two neighbours on each. The same on all nodes."),
     INTEGER(
-        "topology.base_k", topology.base_k, "1", 1, TOPOLOGY_BASE_MOST,
+        "topology.base_k", topology.base_k, "1", 1, TOPOLOGY_BASE_MAX,
         "base: k of the base-(k+1) graph, whose rounds of degree k are met by two at a time. The same on all "
         "nodes."),
 

@@ -15,7 +15,7 @@ enum base_error node_config_graph(const struct node_config *config, const struct
     *graph = NULL;
     if (config->topology.kind != TOPOLOGY_FILE)
         return BASE_OK;
-    enum base_error error = base_file_read(path, TOPOLOGY_FILE_BYTES_MOST, &text, &bytes, why);
+    enum base_error error = base_file_read(path, TOPOLOGY_FILE_BYTES_MAX, &text, &bytes, why);
     if (!error)
         error = topology_graph_read(path, (const char *)text, bytes, known, n, graph, why);
     free(text);

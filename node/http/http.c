@@ -13,11 +13,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CONNECTIONS_MOST 32u
-#define IDLE_S           5                           // without a byte
-#define SWEEP_NS         (100 * NODE_MILLISECOND_NS) // while there are connections
-#define REST_NS          NODE_SECOND_NS              // else: an idle node sleeps
-#define LIFE_NS          (10 * NODE_SECOND_NS)       // of one connection, however it drips
+#define CONNECTIONS_MAX 32u
+#define IDLE_S          5                           // without a byte
+#define SWEEP_NS        (100 * NODE_MILLISECOND_NS) // while there are connections
+#define REST_NS         NODE_SECOND_NS              // else: an idle node sleeps
+#define LIFE_NS         (10 * NODE_SECOND_NS)       // of one connection, however it drips
 
 // evhttp neither limits its connections nor tells of their end. So a reference to each is kept here, and
 // looked at now and then: one whose callbacks are gone was freed by evhttp.
@@ -47,7 +47,7 @@ static bool is_over(const struct connection *c)
 static void accept_while_there_is_room(struct node_http *http)
 {
     struct evconnlistener *listener = evhttp_bound_socket_get_listener(http->bound);
-    if (http->count < CONNECTIONS_MOST)
+    if (http->count < CONNECTIONS_MAX)
         evconnlistener_enable(listener);
     else
         evconnlistener_disable(listener);

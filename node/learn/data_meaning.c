@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FORMAT    1
-#define FILE_MOST ((size_t)64 << 20)
+#define FORMAT   1
+#define FILE_MAX ((size_t)64 << 20)
 
 static const char *const scale_names[] = {"none", "standard", "minmax"};
 
@@ -173,7 +173,7 @@ enum base_error node_data_meaning_read(const char *path, struct train_meaning **
     uint8_t *text = NULL;
     size_t bytes = 0;
     json_error_t where;
-    enum base_error code = base_file_read(path, FILE_MOST, &text, &bytes, why);
+    enum base_error code = base_file_read(path, FILE_MAX, &text, &bytes, why);
     if (code != BASE_OK)
         return base_fail_context(why, code, "data.scale_from");
     json_t *root = json_loadb((const char *)text, bytes, JSON_REJECT_DUPLICATES, &where);

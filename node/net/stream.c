@@ -4,16 +4,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-void node_stream_ring(int bell)
+void node_stream_ring(int wakeup)
 {
     static const uint64_t one = 1;
-    BASE_ASSERT(write(bell, &one, sizeof one) == (ssize_t)sizeof one);
+    BASE_ASSERT(write(wakeup, &one, sizeof one) == (ssize_t)sizeof one);
 }
 
-void node_stream_hush(int bell)
+void node_stream_quiet(int wakeup)
 {
     uint64_t counter;
-    BASE_ASSERT(read(bell, &counter, sizeof counter) == (ssize_t)sizeof counter);
+    BASE_ASSERT(read(wakeup, &counter, sizeof counter) == (ssize_t)sizeof counter);
 }
 
 void node_stream_order(struct node_stream *stream)
@@ -46,7 +46,7 @@ void node_stream_untell(struct node_stream *stream)
     stream->desk.told = false;
     TAILQ_REMOVE(&streams->news, stream, desk.news);
     if (TAILQ_EMPTY(&streams->news))
-        node_stream_hush(streams->tell);
+        node_stream_quiet(streams->tell);
 }
 
 enum base_error node_stream_open(struct node_streams *streams, const struct node_stream_options *options,

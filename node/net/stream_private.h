@@ -91,10 +91,10 @@ void node_stream_hand_over(struct node_stream *stream, struct parcels *opened, s
 void node_stream_unqueue(struct node_stream *stream, size_t cost); // so much waits no more to be sealed
 void node_stream_ends(struct node_stream *stream, enum base_error code, bool eof, int error);
 
-// stream.c; under the lock. Both lists hold a stream at most once, and their bells ring exactly while they
+// stream.c; under the lock. Both lists hold a stream at most once, and their wakeups ring exactly while they
 // are not empty.
-void node_stream_ring(int bell);
-void node_stream_hush(int bell);
+void node_stream_ring(int wakeup);
+void node_stream_quiet(int wakeup);
 void node_stream_order(struct node_stream *stream);
 void node_stream_tell(struct node_stream *stream);
 void node_stream_untell(struct node_stream *stream);

@@ -13,7 +13,7 @@ static void unorder(struct node_stream *stream)
     stream->desk.ordered = false;
     TAILQ_REMOVE(&streams->orders, stream, desk.orders);
     if (TAILQ_EMPTY(&streams->orders) && !streams->stop)
-        node_stream_hush(streams->wake);
+        node_stream_quiet(streams->wake);
 }
 
 void node_stream_hand_over(struct node_stream *stream, struct parcels *opened, size_t cost, size_t last)
@@ -120,10 +120,10 @@ static void follow(struct node_stream *stream)
         node_stream_ends(stream, BASE_OK, false, 0);
 }
 
-static void woken(evutil_socket_t bell, short what, void *argument)
+static void woken(evutil_socket_t wakeup, short what, void *argument)
 {
     struct node_streams *streams = argument;
-    (void)bell;
+    (void)wakeup;
     (void)what;
     for (;;) {
         pthread_mutex_lock(&streams->lock);
@@ -151,10 +151,10 @@ static void *work(void *argument)
 
 // -- making
 
-static void news_ready(evutil_socket_t bell, short what, void *argument)
+static void news_ready(evutil_socket_t wakeup, short what, void *argument)
 {
     struct node_streams *streams = argument;
-    (void)bell;
+    (void)wakeup;
     (void)what;
     for (int i = 0; i < NEWS_TURN; i++) {
         pthread_mutex_lock(&streams->lock);

@@ -11,7 +11,7 @@ bool node_allowance_take(struct node_allowance *allowance, uint64_t now_ns, uint
         allowance->used -= (unsigned)more;
         allowance->at_ns += more * NODE_SECOND_NS;
     }
-    if (allowance->used == NODE_ALLOWANCE_MOST) {
+    if (allowance->used == NODE_ALLOWANCE_MAX) {
         allowance->refused++;
         return false;
     }

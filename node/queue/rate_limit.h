@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define NODE_ALLOWANCE_MOST 256u
+#define NODE_ALLOWANCE_MAX 256u
 
 struct node_allowance { // zeroed: full
     uint64_t at_ns;     // the latest second that was counted

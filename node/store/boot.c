@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STARTS_MOST 32u
-#define FILE_BYTES  1024u // 33 numbers of at most 20 digits
+#define STARTS_MAX 32u
+#define FILE_BYTES 1024u // 33 numbers of at most 20 digits
 
 struct starts {
-    uint64_t number, times[STARTS_MOST];
+    uint64_t number, times[STARTS_MAX];
     size_t count;
 };
 
@@ -40,7 +40,7 @@ static bool parse(const char *text, struct starts *starts)
     struct starts found = {0};
     if (!take_number(&text, &found.number) || found.number == 0 || found.number > UINT64_MAX / 2)
         return false;
-    while (found.count < STARTS_MOST && take_number(&text, &found.times[found.count]))
+    while (found.count < STARTS_MAX && take_number(&text, &found.times[found.count]))
         found.count++;
     if (strcmp(text, "\n") != 0 && text[0] != 0)
         return false;
@@ -89,7 +89,7 @@ enum base_error node_boot_take(const char *path, uint64_t now_s, struct node_boo
     if (code != BASE_OK)
         return code;
     after.number = before.number + 1;
-    size_t skip = before.count == STARTS_MOST ? 1 : 0; // the oldest
+    size_t skip = before.count == STARTS_MAX ? 1 : 0; // the oldest
     for (size_t i = skip; i < before.count; i++)
         if (is_recent(before.times[i], now_s))
             after.times[after.count++] = before.times[i];

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILE_MOST (64 << 20) // a lying member can make many events; a file must end somewhere
+#define FILE_MAX (64 << 20) // a lying member can make many events; a file must end somewhere
 
 struct node_events {
     int file; // -1: none
@@ -118,7 +118,7 @@ static void write_line(struct node_events *events, const char *line)
     int used = snprintf(text, sizeof text, "%s\n", line);
     if (events->file < 0 || events->complained)
         return;
-    if (events->written > FILE_MOST) {
+    if (events->written > FILE_MAX) {
         events->complained = true;
         base_log(BASE_LOG_WARN, "events", "events.jsonl has its largest size; nothing more is written to it");
     } else if (used > 0 && (size_t)used < sizeof text &&

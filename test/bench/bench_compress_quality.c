@@ -115,7 +115,7 @@ int main(int argc, char **argv)
         compress_sparse_create(room_blocks > room_whole ? room_blocks : room_whole, &q.entries) != BASE_OK) {
         stop("setup");
     }
-    static const enum bench_data data[] = {BENCH_GAUSSIAN, BENCH_STUDENT};
+    static const enum bench_data data[] = {BENCH_GAUSSIAN, BENCH_SHARD_TRAINER};
     for (size_t i = 0; i < sizeof data / sizeof data[0]; i++) {
         bench_fill(data[i], 1, x, count);
         q.data = bench_data_name(data[i]);

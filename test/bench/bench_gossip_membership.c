@@ -13,11 +13,11 @@
 
 #define WIRE_BYTES 28u // IP and UDP of one datagram
 
-enum { NODES_MOST = 1000, SAMPLES_MOST = 1 << 16, SEEDS = 4, VICTIMS = 6, KILL_SEEDS = 16 };
+enum { NODES_MAX = 1000, SAMPLES_MAX = 1 << 16, SEEDS = 4, VICTIMS = 6, KILL_SEEDS = 16 };
 
 struct samples {
     size_t count;
-    double second[SAMPLES_MOST];
+    double second[SAMPLES_MAX];
 };
 
 static struct sim_world world;
@@ -25,7 +25,7 @@ static struct sim_check check;
 static struct samples samples;
 static size_t victim;
 static uint64_t since_ns;
-static bool counts[NODES_MOST]; // observers of whom a sample is wanted
+static bool counts[NODES_MAX]; // observers of whom a sample is wanted
 static bool missed;
 
 static double seconds(uint64_t ns)
@@ -139,7 +139,7 @@ static void sample_death(struct sim_world *of, size_t host, const struct gossip_
     if (action->state != GOSSIP_MEMBER_DEAD || sim_world_find(of, &action->peer) != victim || !counts[host])
         return;
     counts[host] = false;
-    if (samples.count < SAMPLES_MOST)
+    if (samples.count < SAMPLES_MAX)
         samples.second[samples.count++] = seconds(sim_world_now(of) - since_ns);
 }
 
@@ -394,13 +394,13 @@ static void thousand(void)
 {
     double most, mean, began = wall();
 
-    build(NODES_MOST, 1, 0.01);
+    build(NODES_MAX, 1, 0.01);
     start_all(20 * SIM_MS);
     run_for(40 * SIM_SECOND); // until the news of a thousand joins are told
     count_from_here();
     run_for(30 * SIM_SECOND);
     mean = load(30 * SIM_SECOND, 0, &most);
-    row_of("%zu members: sealed datagrams sent by a member", NODES_MOST, mean, "B/s", 430);
+    row_of("%zu members: sealed datagrams sent by a member", NODES_MAX, mean, "B/s", 430);
     row("    by the busiest, over the mean", most / mean, "x", 2);
     for (size_t i = 0; i < 20; i++) {
         sim_node_kill(world.node[10 + 7 * i], false);

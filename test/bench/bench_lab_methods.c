@@ -11,8 +11,8 @@
 
 struct watch {
     const struct lab_experiment *experiment;
-    double averaged[LAB_TARGETS_MOST], worst[LAB_TARGETS_MOST]; // bytes, NAN: not yet
-    double averaged_time[LAB_TARGETS_MOST];
+    double averaged[LAB_TARGETS_MAX], worst[LAB_TARGETS_MAX]; // bytes, NAN: not yet
+    double averaged_time[LAB_TARGETS_MAX];
     uint64_t seen;
 };
 
@@ -54,7 +54,7 @@ static enum base_error run(const struct lab_experiment *experiment, struct base_
     struct lab_rounds_options options = {.experiment = experiment, .progress = look, .context = &watch};
     bool trains = experiment->sim.vector == 0;
     double begin = now();
-    for (size_t i = 0; i < LAB_TARGETS_MOST; i++)
+    for (size_t i = 0; i < LAB_TARGETS_MAX; i++)
         watch.averaged[i] = watch.worst[i] = watch.averaged_time[i] = NAN;
     enum base_error error = lab_rounds_check(experiment, why);
     if (!error && trains)
@@ -62,7 +62,7 @@ static enum base_error run(const struct lab_experiment *experiment, struct base_
     if (!error && trains)
         error = lab_workbench_open(&bench, why);
     if (!error && trains)
-        error = lab_students_create(experiment, &bench, &options.students, why);
+        error = lab_shard_trainers_create(experiment, &bench, &options.shard_trainers, why);
     if (!error)
         error = lab_pool_create((size_t)experiment->sim.threads, &options.pool, why);
     options.bench = trains ? &bench : NULL;
@@ -82,7 +82,7 @@ static enum base_error run(const struct lab_experiment *experiment, struct base_
     }
     lab_rounds_result_free(&result);
     lab_pool_destroy(options.pool);
-    lab_students_destroy(options.students);
+    lab_shard_trainers_destroy(options.shard_trainers);
     lab_workbench_close(&bench);
     return error;
 }

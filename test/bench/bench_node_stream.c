@@ -23,7 +23,7 @@
 #define RECORD        65519u
 #define CHUNK         (256u * 1024u)
 #define PROBE_BYTES   64u
-#define ROUNDS_MOST   1000u
+#define ROUNDS_MAX    1000u
 
 static double cpu_s(clockid_t clock)
 {
@@ -278,14 +278,14 @@ enum row { SEAL, OPEN, BOTH, SOCKET, STREAM, CIPHER_CPU, SOCKET_CPU, STREAM_CPU,
 
 int main(int count, char **arguments)
 {
-    static double times[ROWS][ROUNDS_MOST];
+    static double times[ROWS][ROUNDS_MAX];
     static const char *const names[ROWS] = {"cipher: seal", "cipher: open", "cipher: two cores",
                                             "socket",       "stream",       "cipher: CPU",
                                             "socket: CPU",  "stream: CPU",  "stream: CPU of the loop"};
     const size_t rounds = count > 1 ? strtoul(arguments[1], NULL, 10) : 9;
     const size_t bytes = (count > 2 ? strtoul(arguments[2], NULL, 10) : 128) << 20;
     double median[ROWS];
-    BASE_ASSERT(rounds > 0 && rounds <= ROUNDS_MOST && bytes >= MESSAGE_BYTES);
+    BASE_ASSERT(rounds > 0 && rounds <= ROUNDS_MAX && bytes >= MESSAGE_BYTES);
     for (size_t i = 0; i < rounds; i++) {
         struct cipher c = {.bytes = bytes};
         struct stream_time time;

@@ -22,7 +22,7 @@ from cluster import Node, failure, free_ports, tail, wait_until
 
 DEADLINE_CEILING = 2.0  # seconds; average.deadline_ceiling below
 ROUND = 4.0             # the longest that a round may take to compute, on a host that is overbooked several times
-LOSS_MOST = 4.0
+LOSS_MAX = 4.0
 MODEL = {
     "model.kind": "softmax", "data.train_count": 640, "data.test_count": 50, "train.steps": 10 ** 11, "train.batch": 16,
     "train.rate": 0.02, "train.schedule": "[]", "train.eval_rounds": 0, "average.local_steps": 60, "average.ratio": 0.25,
@@ -291,7 +291,7 @@ class Cluster:
     def sane_losses(self, name, after):
         """Nobody's model was spoilt. One that guesses has a loss of 2.3."""
         for host in self.hosts:
-            spoilt = [(r["round"], r["loss"]) for r in host.metrics() if r["time"] >= after and not (r["loss"] or 0) < LOSS_MOST]
+            spoilt = [(r["round"], r["loss"]) for r in host.metrics() if r["time"] >= after and not (r["loss"] or 0) < LOSS_MAX]
             if spoilt:
                 raise failure(f"{name}: losses of {host.name} (round, loss): {spoilt[:5]} and {len(spoilt)} in all", self.tell())
 

@@ -16,7 +16,7 @@ from chaos import netns, unittest
 NODES = 6
 # At 1 Mbit/s the job of trial.py, 25,450 parameters; at 10 a model of 203,530 and more time for ten kills.
 JOBS = {1: {}, 10: {"model__hidden": 256, "train__steps": 4000, "average__ratio": "1/32"}}
-KILLED_MOST, SILENT_MOST = 5.0, 12.0  # seconds until all know; a machine that is overbooked is late
+KILLED_MAX, SILENT_MAX = 5.0, 12.0  # seconds until all know; a machine that is overbooked is late
 SEED = 0
 
 
@@ -35,7 +35,7 @@ class SlowLinks(unittest.TestCase):
             self.assertEqual(self.plain[rate].check(), [])
         return self.plain[rate]
 
-    def holds(self, name, rate, known=KILLED_MOST):
+    def holds(self, name, rate, known=KILLED_MAX):
         plain = self.undisturbed(rate)
         result = self.run_one(name, rate)
         problems = result.check(plain)
@@ -49,13 +49,13 @@ class SlowLinks(unittest.TestCase):
         self.holds("half-die", 1)
 
     def test_cut_off(self):
-        self.holds("cut-off", 1, SILENT_MOST)
+        self.holds("cut-off", 1, SILENT_MAX)
 
     def test_deaf(self):
-        self.holds("deaf", 1, SILENT_MOST)
+        self.holds("deaf", 1, SILENT_MAX)
 
     def test_mute(self):
-        self.holds("mute", 1, SILENT_MOST)
+        self.holds("mute", 1, SILENT_MAX)
 
     def test_ten_kills(self):
         self.holds("ten-kills", 10)

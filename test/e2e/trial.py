@@ -18,7 +18,7 @@ from cluster import failure
 
 LATE = 0.3  # seconds: a row may be written so late on a machine that is overbooked
 LEAD_GOAL = {"sync": 1}
-LEAD_MOST = {"sync": 100}  # what a passed deadline adds; who trains alone at full speed is hundreds ahead
+LEAD_MAX = {"sync": 100}  # what a passed deadline adds; who trains alone at full speed is hundreds ahead
 
 JOB = {
     "model.kind": "mlp", "model.hidden": 32, "data.train_count": 8000, "data.test_count": 2000,
@@ -256,7 +256,7 @@ class Result:
     def check(self, undisturbed=None, lose=1.0, leads=None):
         """Adds to `problems` what does not hold. `undisturbed`: the same run without events."""
         trial = self.trial
-        most = (leads or LEAD_MOST).get(trial.mode)
+        most = (leads or LEAD_MAX).get(trial.mode)
         if trial.mode == "bounded":
             most = int(trial.settings.get("average.max_delay", 4))
         if most is not None and self.lead > most:

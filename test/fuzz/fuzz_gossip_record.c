@@ -7,7 +7,7 @@ static void record(const uint8_t *data, size_t size)
 {
     struct base_reader reader = base_reader_of(data, size);
     struct gossip_record read;
-    uint8_t bytes[GOSSIP_RECORD_BYTES_MOST];
+    uint8_t bytes[GOSSIP_RECORD_BYTES_MAX];
     if (gossip_record_read(&reader, &read) != BASE_OK)
         return;
     size_t used = size - base_reader_left(&reader);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define MESSAGE_LIMIT 40000u
-#define WAITING_MOST  64u
+#define WAITING_MAX   64u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -76,8 +76,8 @@ static void say_records(const uint8_t *data, size_t size, size_t piece)
 // -- any mixture
 
 struct waiting { // messages that must come out, in their order
-    size_t bytes[WAITING_MOST];
-    uint8_t first[WAITING_MOST];
+    size_t bytes[WAITING_MAX];
+    uint8_t first[WAITING_MAX];
     size_t at, count;
 };
 
@@ -128,7 +128,7 @@ static void mix(const uint8_t *data, size_t size, size_t piece)
     struct base_reader reader = base_reader_of(data, size);
     uint8_t *room = NULL;
     BASE_ASSERT(sealer != NULL && opener != NULL);
-    while (base_reader_left(&reader) >= 3 && small.count < WAITING_MOST && large.count < WAITING_MOST) {
+    while (base_reader_left(&reader) >= 3 && small.count < WAITING_MAX && large.count < WAITING_MAX) {
         const uint8_t what = base_read_u8(&reader);
         const size_t bytes = base_read_u16(&reader);
         const struct gossip_session_part parts[] = {{message, bytes / 3},

@@ -6,7 +6,7 @@
 #include "kernels/cpu/cpu.h"
 #include <stdio.h>
 
-#define BACKENDS_MOST 4u
+#define BACKENDS_MAX 4u
 
 static size_t gather_all_or_nothing(const struct kernels_difference *a, size_t first, uint32_t floor,
                                     size_t room, uint32_t *index, float *value, struct kernels_seen *seen)
@@ -19,7 +19,7 @@ static size_t gather_all_or_nothing(const struct kernels_difference *a, size_t f
     return 0;
 }
 
-static inline size_t select_backends(const struct kernels *backends[BACKENDS_MOST])
+static inline size_t select_backends(const struct kernels *backends[BACKENDS_MAX])
 {
     static struct kernels_select select;
     static struct kernels table;

@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#define COUNT_MOST 70000
+#define COUNT_MAX 70000
 
-static const struct kernels *backends[BACKENDS_MOST];
+static const struct kernels *backends[BACKENDS_MAX];
 static size_t n_backends;
 
 // A vector, as a difference or alone, and its elements from the largest on, ties by index.
@@ -191,8 +191,8 @@ static void small_vectors(void **state)
 static void large_vectors(void **state)
 {
     struct base_rng *rng = *state;
-    static const size_t counts[] = {1023, 1025, 4999, 16384, 33333, COUNT_MOST};
-    struct subject s = subject_create(COUNT_MOST);
+    static const size_t counts[] = {1023, 1025, 4999, 16384, 33333, COUNT_MAX};
+    struct subject s = subject_create(COUNT_MAX);
     for (unsigned kind = 0; kind < VECTOR_KINDS; kind++) {
         for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
             const size_t count = counts[i];
@@ -215,18 +215,18 @@ static int ascending(const void *x, const void *y)
 static void sorted_vectors(void **state)
 {
     struct base_rng *rng = *state;
-    struct subject s = subject_create(COUNT_MOST);
+    struct subject s = subject_create(COUNT_MAX);
     for (unsigned trial = 0; trial < 4; trial++) {
-        vector_fill(rng, VECTOR_GAUSSIAN, s.x, COUNT_MOST);
-        for (size_t i = 0; i < COUNT_MOST; i++)
+        vector_fill(rng, VECTOR_GAUSSIAN, s.x, COUNT_MAX);
+        for (size_t i = 0; i < COUNT_MAX; i++)
             s.x[i] = trial % 2 ? fabsf(s.x[i]) : s.x[i];
-        qsort(s.x, COUNT_MOST, sizeof *s.x, ascending);
-        for (size_t i = 0; trial >= 2 && i < COUNT_MOST / 2; i++) {
+        qsort(s.x, COUNT_MAX, sizeof *s.x, ascending);
+        for (size_t i = 0; trial >= 2 && i < COUNT_MAX / 2; i++) {
             const float other = s.x[i];
-            s.x[i] = s.x[COUNT_MOST - 1 - i];
-            s.x[COUNT_MOST - 1 - i] = other;
+            s.x[i] = s.x[COUNT_MAX - 1 - i];
+            s.x[COUNT_MAX - 1 - i] = other;
         }
-        subject_prepare(&s, rng, COUNT_MOST, false);
+        subject_prepare(&s, rng, COUNT_MAX, false);
         const size_t ks[] = {1, 70, 700, 7000, 40000};
         for (size_t j = 0; j < sizeof ks / sizeof ks[0]; j++)
             assert_all_methods(&s, ks[j]);
@@ -238,13 +238,13 @@ static void sorted_vectors(void **state)
 static void mostly_zeros(void **state)
 {
     struct base_rng *rng = *state;
-    struct subject s = subject_create(COUNT_MOST);
+    struct subject s = subject_create(COUNT_MAX);
     size_t others = 0;
-    for (size_t i = 0; i < COUNT_MOST; i++) {
+    for (size_t i = 0; i < COUNT_MAX; i++) {
         s.x[i] = base_rng_below(rng, 100) == 0 ? (float)base_rng_normal(rng) : 0.0f;
         others += s.x[i] != 0.0f;
     }
-    subject_prepare(&s, rng, COUNT_MOST, false);
+    subject_prepare(&s, rng, COUNT_MAX, false);
     const size_t ks[] = {others / 2, others - 2, others - 1, others, others + 1, others + 9, 2 * others};
     for (size_t j = 0; j < sizeof ks / sizeof ks[0]; j++)
         assert_all_methods(&s, ks[j]);
@@ -256,27 +256,27 @@ static void mostly_zeros(void **state)
 static void misled_samples(void **state)
 {
     struct base_rng *rng = *state;
-    struct subject s = subject_create(COUNT_MOST);
+    struct subject s = subject_create(COUNT_MAX);
     uint32_t seen[1024];
-    for (size_t i = 0; i < COUNT_MOST; i++)
+    for (size_t i = 0; i < COUNT_MAX; i++)
         s.r[i] = (float)i;
-    const struct kernels_difference numbers = {.x = s.r, .count = COUNT_MOST};
-    bool *sampled = calloc(COUNT_MOST, sizeof *sampled);
+    const struct kernels_difference numbers = {.x = s.r, .count = COUNT_MAX};
+    bool *sampled = calloc(COUNT_MAX, sizeof *sampled);
     assert_non_null(sampled);
     kernels_cpu_scalar.select->sample(&numbers, 1024, seen);
     for (size_t i = 0; i < 1024; i++) {
         float at;
         memcpy(&at, &seen[i], sizeof at);
-        assert_true(at >= 0.0f && at < COUNT_MOST);
+        assert_true(at >= 0.0f && at < COUNT_MAX);
         sampled[(size_t)at] = true;
     }
     for (unsigned trial = 0; trial < 6; trial++) {
-        for (size_t i = 0; i < COUNT_MOST; i++) {
-            float other = trial < 2 ? (float)i : (float)(COUNT_MOST - i);
+        for (size_t i = 0; i < COUNT_MAX; i++) {
+            float other = trial < 2 ? (float)i : (float)(COUNT_MAX - i);
             other = trial == 4 ? 1.0f + (float)base_rng_below(rng, 8) * 0x1p-20f : other;
             s.x[i] = sampled[i] ? (trial % 2 ? 1e9f : 0.0f) : other;
         }
-        subject_prepare(&s, rng, COUNT_MOST, false);
+        subject_prepare(&s, rng, COUNT_MAX, false);
         const size_t ks[] = {1, 700, 7000, 20000, 60000};
         for (size_t j = 0; j < sizeof ks / sizeof ks[0]; j++)
             assert_exact(&s, ks[j]);

@@ -10,13 +10,13 @@ static void test_cut_to_a_multiple_of_the_median(void **state)
     struct gossip_clip clip = {.count = 0};
 
     (void)state;
-    for (unsigned i = 0; i < GOSSIP_CLIP_LEAST; i++)
+    for (unsigned i = 0; i < GOSSIP_CLIP_MIN; i++)
         assert_true(gossip_clip_part(&clip, 1.5f, i == 2 ? 1e6 : 2.0) == 1); // too little is known
     assert_true(gossip_clip_part(&clip, 1.5f, 3.0) == 1);
     assert_true(fabsf(gossip_clip_part(&clip, 1.5f, 12.0) - 0.25f) < 1e-6f);
     assert_true(gossip_clip_part(&clip, 1.5f, 0) == 1);
-    assert_int_equal(clip.count, GOSSIP_CLIP_LEAST + 2); // nothing was learned from zero
-    for (unsigned i = 0; i < GOSSIP_CLIP_SAMPLES; i++)   // what is large for long is the new measure
+    assert_int_equal(clip.count, GOSSIP_CLIP_MIN + 2); // nothing was learned from zero
+    for (unsigned i = 0; i < GOSSIP_CLIP_SAMPLES; i++) // what is large for long is the new measure
         (void)gossip_clip_part(&clip, 1.5f, 12.0);
     assert_true(gossip_clip_part(&clip, 1.5f, 12.0) == 1);
 }

@@ -20,17 +20,17 @@
 #define FLOOR_NS      (SECOND / 10)
 #define CEILING_NS    SECOND
 
-enum { NODES_MOST = 9, OPERATIONS = 160, ACTIONS_MOST = 12 };
+enum { NODES_MAX = 9, OPERATIONS = 160, ACTIONS_MAX = 12 };
 
 struct world {
     uint64_t seed;
     bool gentle; // links break and nodes pause, but nobody loses its memory: nothing may be lost then
-    bool joined[NODES_MOST][NODES_MOST]; // to be linked, by topology
-    bool linked[NODES_MOST][NODES_MOST];
-    bool shunned[NODES_MOST][NODES_MOST]; // [a][b]: a holds b for no neighbour, while their link stands
-    uint64_t begun_ns[NODES_MOST];        // of the open round, or of the end of a pause
-    double *given;                        // [parameters] sum of all that trainers put into their models
-    struct saved saved[NODES_MOST];
+    bool joined[NODES_MAX][NODES_MAX]; // to be linked, by topology
+    bool linked[NODES_MAX][NODES_MAX];
+    bool shunned[NODES_MAX][NODES_MAX]; // [a][b]: a holds b for no neighbour, while their link stands
+    uint64_t begun_ns[NODES_MAX];       // of the open round, or of the end of a pause
+    double *given;                      // [parameters] sum of all that trainers put into their models
+    struct saved saved[NODES_MAX];
     struct net *net;
 };
 
@@ -59,7 +59,7 @@ static void watch(struct net *net, size_t node, const struct gossip_exchange_eve
     for (size_t i = 0; i < actions->count; i++) // CLOCKs take what room there is
         count +=
             actions->list[i].kind != GOSSIP_EXCHANGE_SEND || actions->list[i].message.kind != GOSSIP_CLOCK;
-    check(world, count <= ACTIONS_MOST, "too many actions of one step");
+    check(world, count <= ACTIONS_MAX, "too many actions of one step");
     if (event->kind == GOSSIP_EXCHANGE_TIMER)
         check(world, gossip_exchange_deadline(exchange) > net->now_ns, "a timer that does not pass");
     // Where memory is lost the ends find out by their next HELLO.
@@ -214,10 +214,10 @@ static void operate(struct world *world)
 static void join(struct world *world)
 {
     struct net *net = world->net;
-    size_t peers[NODES_MOST];
+    size_t peers[NODES_MAX];
 
     for (size_t a = 0; a < net->nodes; a++) {
-        size_t count = topology_plan_neighbours(net->plan, a, peers, NODES_MOST);
+        size_t count = topology_plan_neighbours(net->plan, a, peers, NODES_MAX);
         for (size_t i = 0; i < count; i++) {
             world->joined[a][peers[i]] = true;
             set_link(world, a, peers[i], true);
@@ -267,7 +267,7 @@ static void world_create(struct world *world, uint64_t seed)
                                               .deadline_ceiling_ns = CEILING_NS};
     static const enum topology_kind kinds[] = {TOPOLOGY_RING, TOPOLOGY_BUTTERFLY, TOPOLOGY_BASE};
     enum topology_kind kind = kinds[base_rng_below(&rng, 3)];
-    size_t nodes = 2 + base_rng_below(&rng, NODES_MOST - 1),
+    size_t nodes = 2 + base_rng_below(&rng, NODES_MAX - 1),
            parameters = 1 + base_rng_below(&rng, base_rng_below(&rng, 5) ? 40 : 250);
 
     *world = (struct world){.seed = seed, .gentle = base_rng_below(&rng, 2)};

@@ -46,7 +46,7 @@ static void vary(struct base_rng *rng)
 static void storm(size_t count, uint64_t seed, double *mean, double *most)
 {
     struct base_rng rng;
-    uint64_t before[MEMBER_NET_MOST], windows = 0;
+    uint64_t before[MEMBER_NET_MAX], windows = 0;
 
     base_rng_seed(&rng, seed);
     member_net_create(&net, count, seed);

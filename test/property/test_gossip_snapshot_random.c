@@ -20,7 +20,7 @@
 #define SECOND      (1000 * MILLISECOND)
 #define PATIENCE_NS (2 * SECOND)
 
-enum { DONORS = 6, JOINERS = 3, PARAMETERS_MOST = 3 * LIMIT_SNAPSHOT_BLOCK };
+enum { DONORS = 6, JOINERS = 3, PARAMETERS_MAX = 3 * LIMIT_SNAPSHOT_BLOCK };
 
 struct world_donor {
     struct gossip_donor *donor;
@@ -250,7 +250,7 @@ static void world_create(struct world *world, uint64_t seed)
 {
     *world = (struct world){.seed = seed, .now_ns = SECOND};
     base_rng_seed(&world->rng, seed);
-    world->parameters = 1 + base_rng_below(&world->rng, PARAMETERS_MOST);
+    world->parameters = 1 + base_rng_below(&world->rng, PARAMETERS_MAX);
     world->parts = 1 + base_rng_below(&world->rng, GOSSIP_PARTS);
     world->loss = base_rng_below(&world->rng, 2) ? 0.2 : 0;
     const size_t honest = base_rng_below(&world->rng, DONORS);

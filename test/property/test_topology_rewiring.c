@@ -387,10 +387,10 @@ static void a_claim_beyond_reason_is_none(void **state)
     begin(&swarm, TOPOLOGY_BUTTERFLY, 3, 20);
     swarm.roster[7].slot = TOPOLOGY_NO_SLOT;
     look_twice(&swarm, &plain);
-    swarm.roster[7].slot = TOPOLOGY_SLOTS_MOST;
+    swarm.roster[7].slot = TOPOLOGY_SLOTS_MAX;
     look_twice(&swarm, &swarm.now);
     assert_memory_equal(&plain, &swarm.now, sizeof plain);
-    swarm.roster[7].slot = TOPOLOGY_SLOTS_MOST - 1; // counts, and is compacted into what it left
+    swarm.roster[7].slot = TOPOLOGY_SLOTS_MAX - 1; // counts, and is compacted into what it left
     look_twice(&swarm, &swarm.now);
     assert_memory_equal(&plain, &swarm.now, sizeof plain);
 }

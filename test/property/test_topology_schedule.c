@@ -217,7 +217,7 @@ static void rings_meet_successor_and_predecessor_and_rest_once(void **state)
         check_ring(plan, order, 0, 1);
         topology_plan_destroy(plan);
         options.kind = TOPOLOGY_RANDOM;
-        options.rings = 1 + (unsigned)n % TOPOLOGY_RINGS_MOST;
+        options.rings = 1 + (unsigned)n % TOPOLOGY_RINGS_MAX;
         plan = world_plan(&options, members, n);
         for (unsigned ring = 0; ring < options.rings; ring++) {
             ring_by_definition(&options, ring, members, n, order);

@@ -186,7 +186,7 @@ static void base_k_graphs_are_exact(void **state)
     (void)state;
     base_rng_seed_stream(&rng, seed, 3);
     world_members(&rng, members, MOST);
-    for (unsigned k = 1; k <= TOPOLOGY_BASE_MOST; k++)
+    for (unsigned k = 1; k <= TOPOLOGY_BASE_MAX; k++)
         for (size_t n = 2; n <= 300; n++) {
             struct topology_options options = {.kind = TOPOLOGY_BASE, .seed = seed, .base_k = k};
             struct topology_plan *plan = world_plan(&options, members, n);
@@ -198,7 +198,7 @@ static void base_k_graphs_are_exact(void **state)
             assert_true((double)period <= published * fmax(k, 2 * log2(k + 1.0) + 1));
             topology_plan_destroy(plan);
         }
-    struct topology_options options = {.kind = TOPOLOGY_BASE, .base_k = TOPOLOGY_BASE_MOST + 1};
+    struct topology_options options = {.kind = TOPOLOGY_BASE, .base_k = TOPOLOGY_BASE_MAX + 1};
     struct topology_plan *plan;
     assert_int_equal(topology_plan_create(&options, members, 8, &plan), BASE_EINVAL);
 }

@@ -9,9 +9,9 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#define RUNS_LEAST 5u
-#define RUNS_MOST  10000u
-#define HUGE_PAGE  ((size_t)2 << 20)
+#define RUNS_MIN  5u
+#define RUNS_MAX  10000u
+#define HUGE_PAGE ((size_t)2 << 20)
 
 double bench_now(void)
 {
@@ -62,20 +62,20 @@ static double run_once(const struct bench_case *one)
 
 void bench_alternate(const struct bench_case *cases, size_t n, double seconds, struct bench_time *times)
 {
-    double *all = or_stop(calloc(n * RUNS_MOST, sizeof *all));
+    double *all = or_stop(calloc(n * RUNS_MAX, sizeof *all));
     for (size_t c = 0; c < n; c++) {
         (void)run_once(&cases[c]);
     }
     const double end = bench_now() + seconds * 1e9;
     size_t runs = 0;
-    while (runs < RUNS_LEAST || (runs < RUNS_MOST && bench_now() < end)) {
+    while (runs < RUNS_MIN || (runs < RUNS_MAX && bench_now() < end)) {
         for (size_t c = 0; c < n; c++) {
-            all[c * RUNS_MOST + runs] = run_once(&cases[c]);
+            all[c * RUNS_MAX + runs] = run_once(&cases[c]);
         }
         runs++;
     }
     for (size_t c = 0; c < n; c++) {
-        double *own = all + c * RUNS_MOST;
+        double *own = all + c * RUNS_MAX;
         times[c] = (struct bench_time){bench_median(own, runs), bench_minimum(own, runs), runs};
     }
     free(all);
@@ -94,8 +94,8 @@ void bench_free(void *memory)
     free(memory);
 }
 
-static const char *const data_names[BENCH_DATA] = {"gaussian", "student", "sparse99",
-                                                   "constant", "few",     "sorted"};
+static const char *const data_names[BENCH_DATA] = {"gaussian", "shard_trainer", "sparse99",
+                                                   "constant", "few",           "sorted"};
 
 const char *bench_data_name(enum bench_data data)
 {
@@ -117,7 +117,7 @@ static float draw(enum bench_data data, struct base_rng *rng)
 {
     static const float few[] = {-0.5f, -0.25f, 0.125f, 0.25f, 0.5f};
     switch (data) {
-    case BENCH_STUDENT: {
+    case BENCH_SHARD_TRAINER: {
         const double chi_squared = 2.0 * base_rng_gamma(rng, 1.5);
         return (float)(base_rng_normal(rng) / sqrt(chi_squared / 3.0));
     }

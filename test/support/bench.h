@@ -41,15 +41,15 @@ void *bench_alloc(size_t bytes);
 void bench_free(void *memory);
 
 enum bench_data {
-    BENCH_GAUSSIAN, // mean 0, variance 1
-    BENCH_STUDENT,  // Student's t, 3 degrees of freedom: heavy tails
-    BENCH_SPARSE,   // 99% zeros, the rest Gaussian
-    BENCH_CONSTANT, // all 0.5
-    BENCH_FEW,      // 5 distinct values: -0.5, -0.25, 0.125, 0.25, 0.5
-    BENCH_SORTED,   // Gaussian, ascending
-    BENCH_DATA,     // their number
+    BENCH_GAUSSIAN,      // mean 0, variance 1
+    BENCH_SHARD_TRAINER, // Student's t, 3 degrees of freedom: heavy tails
+    BENCH_SPARSE,        // 99% zeros, the rest Gaussian
+    BENCH_CONSTANT,      // all 0.5
+    BENCH_FEW,           // 5 distinct values: -0.5, -0.25, 0.125, 0.25, 0.5
+    BENCH_SORTED,        // Gaussian, ascending
+    BENCH_DATA,          // their number
 };
-// "gaussian", "student", "sparse99", "constant", "few", "sorted".
+// "gaussian", "shard_trainer", "sparse99", "constant", "few", "sorted".
 const char *bench_data_name(enum bench_data data);
 bool bench_data_parse(const char *name, enum bench_data *data);
 void bench_fill(enum bench_data data, uint64_t seed, float *x, size_t count);

@@ -8,7 +8,7 @@
 
 static inline struct topology_options graph_options(enum topology_kind kind)
 {
-    return (struct topology_options){.kind = kind, .seed = 3, .rings = TOPOLOGY_RINGS_MOST};
+    return (struct topology_options){.kind = kind, .seed = 3, .rings = TOPOLOGY_RINGS_MAX};
 }
 
 // Ascends with the number.

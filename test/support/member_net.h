@@ -9,7 +9,7 @@
 
 #define MEMBER_NET_GROUP 100u // of node 0; each has the next
 
-#define MEMBER_NET_MOST 64
+#define MEMBER_NET_MAX 64
 
 struct member_net_packet;
 
@@ -19,24 +19,24 @@ struct member_net_node {
     struct gossip_membership_options options;
     bool running, silent; // silent: the host is gone, no port answers
     uint64_t view_ns;     // of the latest VIEW
-    uint64_t changed_ns[MEMBER_NET_MOST];
-    enum gossip_member_state state[MEMBER_NET_MOST]; // as told by CHANGED
+    uint64_t changed_ns[MEMBER_NET_MAX];
+    enum gossip_member_state state[MEMBER_NET_MAX]; // as told by CHANGED
     unsigned deaths, accused, conflicts, boots;
     uint64_t datagrams, datagram_bytes, stream_bytes;
-    uint32_t asked[MEMBER_NET_MOST]; // number of the latest question to each
+    uint32_t asked[MEMBER_NET_MAX]; // number of the latest question to each
 };
 
 struct member_net {
-    struct member_net_node nodes[MEMBER_NET_MOST];
+    struct member_net_node nodes[MEMBER_NET_MAX];
     size_t count;
     uint64_t now_ns;
     struct base_rng rng;
-    double loss;                                   // of datagrams
-    uint64_t delay_ns;                             // 0: a millisecond; streams take twice as long
-    bool no_datagrams;                             // a firewall
-    bool cut[MEMBER_NET_MOST][MEMBER_NET_MOST];    // from, to: nothing passes
-    bool linked[MEMBER_NET_MOST][MEMBER_NET_MOST]; // a stream
-    struct member_net_packet *queue;               // by time
+    double loss;                                 // of datagrams
+    uint64_t delay_ns;                           // 0: a millisecond; streams take twice as long
+    bool no_datagrams;                           // a firewall
+    bool cut[MEMBER_NET_MAX][MEMBER_NET_MAX];    // from, to: nothing passes
+    bool linked[MEMBER_NET_MAX][MEMBER_NET_MAX]; // a stream
+    struct member_net_packet *queue;             // by time
 };
 
 void member_net_create(struct member_net *net, size_t count, uint64_t seed);

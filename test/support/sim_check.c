@@ -6,8 +6,8 @@
 #define GRACE_NS     (10 * SIM_SECOND) // in which the news of a death that was no mistake may still go round
 #define MERGE_NS     (3 * SIM_SECOND)  // between two faults in which a refutation may fail to reach all
 #define ACTIONS_EACH 8u                // of one step, for each member
-#define ACTIONS_MOST 128u
-#define STUCK_MOST   32u
+#define ACTIONS_MAX  128u
+#define STUCK_MAX    32u
 
 struct sim_check *sim_check_of(const struct sim_world *world)
 {
@@ -91,7 +91,7 @@ static void step(void *owner, struct sim_node *node)
 static void actions(void *owner, struct sim_node *node, size_t taken)
 {
     (void)owner;
-    need(node, taken < ACTIONS_MOST + ACTIONS_EACH * node->world->options.nodes,
+    need(node, taken < ACTIONS_MAX + ACTIONS_EACH * node->world->options.nodes,
          "too many actions of one step");
 }
 
@@ -222,7 +222,7 @@ static void deadline(void *owner, struct sim_node *node, uint64_t deadline_ns, c
     bool passes = !node->running || deadline_ns > sim_node_now(node);
 
     *stuck = passes ? 0 : *stuck + 1; // what is late may need some turns
-    need(node, *stuck < STUCK_MOST, what);
+    need(node, *stuck < STUCK_MAX, what);
 }
 
 static void round_done(void *owner, struct sim_node *node, uint64_t open_ns)

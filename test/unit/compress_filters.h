@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#define COUNT_MOST 5000u
-#define STRIDE     7u // the element of entry i: 7i + 3
-#define ELEMENTS   (STRIDE * COUNT_MOST + 8)
+#define COUNT_MAX 5000u
+#define STRIDE    7u // the element of entry i: 7i + 3
+#define ELEMENTS  (STRIDE * COUNT_MAX + 8)
 
 static inline void host_pick(const struct kernels_difference *a, size_t entries, const uint32_t *index,
                              float *value)
@@ -28,8 +28,8 @@ static const struct kernels host = {.name = "host", .shares_host = true, .select
 // Entries of x - r at every STRIDE-th element, before and after filtering.
 struct world {
     float x[ELEMENTS], r[ELEMENTS];
-    uint32_t index[COUNT_MOST], kept_index[COUNT_MOST];
-    float value[COUNT_MOST], kept_value[COUNT_MOST];
+    uint32_t index[COUNT_MAX], kept_index[COUNT_MAX];
+    float value[COUNT_MAX], kept_value[COUNT_MAX];
     struct kernels_difference a;
     struct compress_turn turn;
     struct compress_sparse entries;
@@ -88,7 +88,7 @@ static inline void assert_keeps(size_t count, bool (*kept)(size_t i))
     assert_int_equal(world.entries.count, n);
 }
 
-static const size_t counts[] = {0, 1, 2, 63, 1023, 1024, 1025, 2048, 2049, COUNT_MOST};
+static const size_t counts[] = {0, 1, 2, 63, 1023, 1024, 1025, 2048, 2049, COUNT_MAX};
 #define COUNTS (sizeof counts / sizeof *counts)
 
 static inline bool all(size_t i)

@@ -16,8 +16,8 @@ static void significantly_modified_is_its_definition(void **state)
         world_fill(counts[i]);
         world_drop("significantly-modified:0.25");
         assert_keeps(counts[i], significant);
-        if (counts[i] == COUNT_MOST) // both happen
-            assert_true(world.entries.count > COUNT_MOST / 10 && world.entries.count < COUNT_MOST * 9 / 10);
+        if (counts[i] == COUNT_MAX) // both happen
+            assert_true(world.entries.count > COUNT_MAX / 10 && world.entries.count < COUNT_MAX * 9 / 10);
         world_fill(counts[i]);
         world_drop("significantly-modified:0");
         assert_keeps(counts[i], all);
@@ -61,21 +61,21 @@ static void random_skip_of_nothing_keeps_all(void **state)
     }
 }
 
-// Which of COUNT_MOST entries a seed keeps.
-static void kept_by(uint64_t seed, const char *text, bool kept[COUNT_MOST])
+// Which of COUNT_MAX entries a seed keeps.
+static void kept_by(uint64_t seed, const char *text, bool kept[COUNT_MAX])
 {
-    world_fill(COUNT_MOST);
+    world_fill(COUNT_MAX);
     world.turn.seed = seed;
     world_drop(text);
-    memset(kept, 0, COUNT_MOST * sizeof *kept);
+    memset(kept, 0, COUNT_MAX * sizeof *kept);
     for (size_t i = 0; i < world.entries.count; i++)
         kept[(world.kept_index[i] - 3) / STRIDE] = true;
 }
 
-static size_t common(const bool a[COUNT_MOST], const bool b[COUNT_MOST])
+static size_t common(const bool a[COUNT_MAX], const bool b[COUNT_MAX])
 {
     size_t n = 0;
-    for (size_t i = 0; i < COUNT_MOST; i++)
+    for (size_t i = 0; i < COUNT_MAX; i++)
         n += a[i] && b[i];
     return n;
 }
@@ -95,7 +95,7 @@ static void random_skip_drops_its_part(void **state)
         const char *text;
         double p;
     } cases[] = {{"random-skip:0.01", 0.01}, {"random-skip:0.3", 0.3}, {"random-skip:0.99", 0.99}};
-    static bool before[COUNT_MOST], kept[COUNT_MOST], again[COUNT_MOST];
+    static bool before[COUNT_MAX], kept[COUNT_MAX], again[COUNT_MAX];
     for (size_t i = 0; i < 3; i++) {
         size_t sum = 0, both = 0;
         double p = 1 - cases[i].p;
@@ -108,8 +108,8 @@ static void random_skip_drops_its_part(void **state)
                 both += common(before, kept);
             memcpy(before, kept, sizeof kept);
         }
-        assert_near(sum, 20.0 * COUNT_MOST, p);
-        assert_near(both, 19.0 * COUNT_MOST, p * p);
+        assert_near(sum, 20.0 * COUNT_MAX, p);
+        assert_near(both, 19.0 * COUNT_MAX, p * p);
     }
 }
 
@@ -117,17 +117,17 @@ static void random_skip_drops_its_part(void **state)
 static void random_skip_looks_at_the_index_only(void **state)
 {
     (void)state;
-    static bool whole[COUNT_MOST];
+    static bool whole[COUNT_MAX];
     kept_by(5, "random-skip:0.5", whole);
-    world_fill(COUNT_MOST);
+    world_fill(COUNT_MAX);
     world.turn.seed = 5;
     size_t n = 0;
-    for (size_t i = 1; i < COUNT_MOST; i += 3, n++)
+    for (size_t i = 1; i < COUNT_MAX; i += 3, n++)
         world.kept_index[n] = world.index[i];
     world.entries.count = n;
     world_drop("random-skip:0.5");
     size_t expected = 0;
-    for (size_t i = 1; i < COUNT_MOST; i += 3)
+    for (size_t i = 1; i < COUNT_MAX; i += 3)
         if (whole[i])
             assert_int_equal(world.kept_index[expected++], world.index[i]);
     assert_int_equal(world.entries.count, expected);
@@ -161,18 +161,18 @@ static size_t noted_by(const struct compress_filter *first, const struct compres
                        double number)
 {
     struct compress_filters filters = {.count = 2, .chain = {{first, number}, {second, number}}};
-    world_fill(COUNT_MOST);
+    world_fill(COUNT_MAX);
     noted = 0;
     assert_int_equal(compress_filters_drop(&filters, &world.turn, &world.entries), BASE_OK);
-    assert_int_equal(world.entries.count, number > 0 ? COUNT_MOST / 2 : 0);
+    assert_int_equal(world.entries.count, number > 0 ? COUNT_MAX / 2 : 0);
     return noted;
 }
 
 static void a_filter_sees_what_those_before_it_left(void **state)
 {
     (void)state;
-    assert_int_equal(noted_by(&even, &noting, 1), COUNT_MOST / 2);
-    assert_int_equal(noted_by(&noting, &even, 1), COUNT_MOST);
+    assert_int_equal(noted_by(&even, &noting, 1), COUNT_MAX / 2);
+    assert_int_equal(noted_by(&noting, &even, 1), COUNT_MAX);
     assert_int_equal(noted_by(&even, &noting, 0), 0);
 }
 
@@ -252,14 +252,14 @@ static void the_cpu_gives_the_values_of_a_list(void **state)
 {
     (void)state;
     struct compress_history history = {0};
-    world_fill(COUNT_MOST);
+    world_fill(COUNT_MAX);
     assert_int_equal(kernels_open("cpu", 1, &world.turn.kernels, NULL), BASE_OK);
-    assert_int_equal(compress_history_sent(&history, world.index, COUNT_MOST, false), BASE_OK);
+    assert_int_equal(compress_history_sent(&history, world.index, COUNT_MAX, false), BASE_OK);
     world.turn.last = &history;
     memset(world.kept_value, 0, sizeof world.kept_value);
     world.entries.count = 0;
     assert_true(choose("same-keys:1"));
-    assert_keeps(COUNT_MOST, all);
+    assert_keeps(COUNT_MAX, all);
     compress_history_forget(&history);
 }
 

@@ -105,8 +105,8 @@ static void another_backend_gives_the_same(void **state)
     (void)state;
     static const char *const texts[] = {"random-skip:0.5", "significantly-modified:0.25",
                                         "random-skip:0.25,significantly-modified:0.1"};
-    static uint32_t index[COUNT_MOST];
-    static float value[COUNT_MOST];
+    static uint32_t index[COUNT_MAX];
+    static float value[COUNT_MAX];
     for (size_t i = 0; i < 3 * COUNTS; i++) {
         struct kernels_difference a;
         struct compress_filters filters = chain_of(texts[i % 3]);

@@ -5,7 +5,7 @@ static void test_round_trip_of_every_size(void **state)
 {
     (void)state;
     struct gossip_datagrams *alice = node(ALICE, 4, BOB, 9), *bob = node(BOB, 9, ALICE, 4);
-    for (size_t bytes = 0; bytes <= PLAIN_MOST; bytes++) {
+    for (size_t bytes = 0; bytes <= PLAIN_MAX; bytes++) {
         const struct letter there = letter_from(alice, BOB, bytes), back = letter_from(bob, ALICE, bytes);
         assert_opens(bob, &there, ALICE);
         assert_opens(alice, &back, BOB);
@@ -19,10 +19,10 @@ static void test_seal_says_what_it_cannot(void **state)
 {
     (void)state;
     struct gossip_datagrams *alice = node(ALICE, 1, BOB, 1), *bob = node(BOB, 1, ALICE, 1);
-    static const uint8_t plain[PLAIN_MOST + 1];
+    static const uint8_t plain[PLAIN_MAX + 1];
     uint8_t sealed[LIMIT_DATAGRAM_BYTES] = {0};
     size_t bytes = 77;
-    assert_int_equal(gossip_datagram_seal(alice, &identity[BOB].id, plain, PLAIN_MOST + 1, sealed, &bytes),
+    assert_int_equal(gossip_datagram_seal(alice, &identity[BOB].id, plain, PLAIN_MAX + 1, sealed, &bytes),
                      BASE_ELIMIT);
     assert_int_equal(gossip_datagram_seal(alice, &identity[BOB].id, plain, SIZE_MAX, sealed, &bytes),
                      BASE_ELIMIT);
@@ -104,7 +104,7 @@ static void test_truncated_and_lengthened(void **state)
 {
     (void)state;
     struct gossip_datagrams *alice = node(ALICE, 1, BOB, 1), *bob = node(BOB, 1, ALICE, 1);
-    const struct letter letter = letter_from(alice, BOB, 80), largest = letter_from(alice, BOB, PLAIN_MOST);
+    const struct letter letter = letter_from(alice, BOB, 80), largest = letter_from(alice, BOB, PLAIN_MAX);
     for (size_t bytes = 0; bytes < letter.sealed_bytes; bytes++) {
         struct letter cut = letter;
         cut.sealed_bytes = bytes;

@@ -101,16 +101,16 @@ static void everybody_is_at_most_65(void **state)
 
 static void what_cannot_be_is_refused(void **state)
 {
-    struct gossip_record *view = calloc(TOPOLOGY_MEMBERS_MOST + 1, sizeof *view);
+    struct gossip_record *view = calloc(TOPOLOGY_MEMBERS_MAX + 1, sizeof *view);
     struct topology_options options = graph_options(TOPOLOGY_RANDOM);
     struct gossip_plan *plan = NULL;
     (void)state;
     assert_non_null(view);
-    fill(view, TOPOLOGY_MEMBERS_MOST + 1);
-    options.rings = TOPOLOGY_RINGS_MOST + 1;
+    fill(view, TOPOLOGY_MEMBERS_MAX + 1);
+    options.rings = TOPOLOGY_RINGS_MAX + 1;
     assert_int_equal(gossip_plan_create(&options, view, 2, &plan), BASE_EINVAL);
     options = graph_options(TOPOLOGY_RING);
-    assert_int_equal(gossip_plan_create(&options, view, TOPOLOGY_MEMBERS_MOST + 1, &plan), BASE_EINVAL);
+    assert_int_equal(gossip_plan_create(&options, view, TOPOLOGY_MEMBERS_MAX + 1, &plan), BASE_EINVAL);
     view[3] = view[2]; // twice
     assert_int_equal(gossip_plan_create(&options, view, 5, &plan), BASE_EINVAL);
     view[3] = view[1]; // out of order

@@ -22,7 +22,7 @@
 
 #define LENGTH_OF(array) (sizeof(array) / sizeof(array)[0])
 #define OVERHEAD         LIMIT_DATAGRAM_OVERHEAD
-#define PLAIN_MOST       (LIMIT_DATAGRAM_BYTES - OVERHEAD)
+#define PLAIN_MAX        (LIMIT_DATAGRAM_BYTES - OVERHEAD)
 #define HEAD_BYTES       32u // tag of the pair and nonce
 #define WINDOW           256u
 #define CLUSTER          "herd"

@@ -52,7 +52,7 @@ static void record_round_trip(void **state)
     struct gossip_identity identity;
     make_identity(1, &identity);
     struct gossip_record record = example(&identity), read;
-    uint8_t bytes[GOSSIP_RECORD_BYTES_MOST];
+    uint8_t bytes[GOSSIP_RECORD_BYTES_MAX];
     size_t count = written(&record, bytes, sizeof bytes);
     struct base_reader reader = base_reader_of(bytes, count);
     assert_int_equal(gossip_record_read(&reader, &read), BASE_OK);
@@ -72,7 +72,7 @@ static void largest_record_fits(void **state)
     for (size_t i = 0; i < LIMIT_ADDRESSES; i++)
         record.addresses[i] = (struct gossip_address){.family = 6, .ip = {1}, .port = 1};
     gossip_record_sign(&record, &identity);
-    assert_true(gossip_record_bytes(&record) <= GOSSIP_RECORD_BYTES_MOST);
+    assert_true(gossip_record_bytes(&record) <= GOSSIP_RECORD_BYTES_MAX);
 }
 
 // Whatever one byte becomes, the record is refused: by its layout or by its signature.
@@ -82,7 +82,7 @@ static void every_changed_byte_is_refused(void **state)
     struct gossip_identity identity;
     make_identity(1, &identity);
     struct gossip_record record = example(&identity), read;
-    uint8_t bytes[GOSSIP_RECORD_BYTES_MOST];
+    uint8_t bytes[GOSSIP_RECORD_BYTES_MAX];
     size_t count = written(&record, bytes, sizeof bytes);
     for (size_t i = 0; i < count; i++) {
         bytes[i] ^= 0x41;
@@ -100,7 +100,7 @@ static void every_truncation_is_refused(void **state)
     struct gossip_identity identity;
     make_identity(1, &identity);
     struct gossip_record record = example(&identity), read, untouched;
-    uint8_t bytes[GOSSIP_RECORD_BYTES_MOST];
+    uint8_t bytes[GOSSIP_RECORD_BYTES_MAX];
     size_t count = written(&record, bytes, sizeof bytes);
     memset(&read, 0x5a, sizeof read);
     untouched = read;

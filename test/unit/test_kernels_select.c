@@ -15,15 +15,15 @@
 
 #include <cmocka.h>
 
-#define COUNT_MOST 5000
+#define COUNT_MAX  5000
 #define GUARD      40u
 #define GUARD_BITS 0x5a5a5a5au
 
 static struct base_rng rng;
-static float x[COUNT_MOST], r[COUNT_MOST], a[COUNT_MOST];
+static float x[COUNT_MAX], r[COUNT_MAX], a[COUNT_MAX];
 static const size_t counts[] = {0,    1,    2,    3,    7,    8,    9,    15,   16,   17,   31,
                                 32,   33,   63,   64,   65,   127,  128,  129,  511,  512,  513,
-                                1007, 1023, 1024, 1025, 1039, 1040, 2048, 2063, 3000, 4097, COUNT_MOST};
+                                1007, 1023, 1024, 1025, 1039, 1040, 2048, 2063, 3000, 4097, COUNT_MAX};
 
 enum kind { GAUSSIAN, HEAVY, SPARSE, CONSTANT, TIES, DENORMAL, BROKEN, KINDS };
 
@@ -99,8 +99,8 @@ static void assert_seen(size_t first, size_t end, const struct kernels_differenc
     }
 }
 
-static uint32_t index_[COUNT_MOST + GUARD];
-static float value[COUNT_MOST + GUARD];
+static uint32_t index_[COUNT_MAX + GUARD];
+static float value[COUNT_MAX + GUARD];
 
 static void entries_guard(size_t room)
 {
@@ -123,7 +123,7 @@ static void gather_once(const struct kernels_select *k, const struct kernels_dif
 {
     const uint32_t floor = floor_of(of->count);
     const size_t first = base_rng_below(&rng, 3) ? 0 : base_rng_below(&rng, of->count + 1);
-    const size_t room = base_rng_below(&rng, 2) ? COUNT_MOST : base_rng_below(&rng, of->count + 1);
+    const size_t room = base_rng_below(&rng, 2) ? COUNT_MAX : base_rng_below(&rng, of->count + 1);
     struct kernels_seen seen;
     entries_guard(room);
     const size_t found = k->gather(of, first, floor, room, index_, value, &seen);
@@ -218,7 +218,7 @@ static void keep_once(const struct kernels_select *k, size_t count)
 
 static void sample_and_pick_once(const struct kernels_select *k, const struct kernels_difference *of)
 {
-    static uint32_t found[COUNT_MOST + 1];
+    static uint32_t found[COUNT_MAX + 1];
     const size_t samples = of->count == 0 ? 0 : base_rng_below(&rng, of->count / 16 + 1) * 16;
     found[samples] = GUARD_BITS;
     k->sample(of, samples, found);

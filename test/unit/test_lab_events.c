@@ -113,13 +113,13 @@ static void a_set_of_nodes(void **state)
     (void)state;
     struct lab_set a = {0}, b = {0};
     assert_true(lab_set_is_empty(&a) && !lab_set_meets(&a, &b));
-    lab_set_add(&a, LAB_NODES_MOST - 1);
+    lab_set_add(&a, LAB_NODES_MAX - 1);
     lab_set_add(&a, 64);
     lab_set_add(&b, 0);
     assert_true(lab_set_has(&a, 64) && !lab_set_has(&a, 0) && !lab_set_meets(&a, &b));
-    lab_set_add(&b, LAB_NODES_MOST - 1);
+    lab_set_add(&b, LAB_NODES_MAX - 1);
     assert_true(lab_set_meets(&a, &b));
-    lab_set_remove(&a, LAB_NODES_MOST - 1);
+    lab_set_remove(&a, LAB_NODES_MAX - 1);
     assert_true(!lab_set_meets(&a, &b) && !lab_set_is_empty(&a));
     lab_set_remove(&a, 64);
     assert_true(lab_set_is_empty(&a));
@@ -392,7 +392,7 @@ static void there_is_a_bound(void **state)
     FILE *out = open_memstream(&text, &bytes);
     assert_non_null(out);
     fputs("events:\n", out);
-    for (unsigned i = 0; i <= LAB_EVENTS_MOST; i++)
+    for (unsigned i = 0; i <= LAB_EVENTS_MAX; i++)
         fprintf(out, "  - {at: %us, stop: 1, for: 1s}\n", i);
     assert_int_equal(fclose(out), 0);
     assert_int_equal(load(text, NULL, &e, &why), BASE_ELIMIT);

@@ -22,7 +22,7 @@ struct world {
     char directory[32];
     struct lab_experiment experiment;
     struct lab_swarm swarm;
-    struct lab_history histories[LAB_NODES_MOST];
+    struct lab_history histories[LAB_NODES_MAX];
     struct lab_outcome outcome;
 };
 

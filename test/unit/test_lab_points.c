@@ -171,7 +171,7 @@ static void nobody_made_a_round(void **state)
 static void targets_are_the_first_points_there(void **state)
 {
     struct world *w = *state;
-    struct lab_reached reached[LAB_TARGETS_MOST];
+    struct lab_reached reached[LAB_TARGETS_MAX];
     struct lab_recorder recorder;
     struct base_reason why;
     char *path = lab_path("%s/points", w->directory);

@@ -188,7 +188,7 @@ static void long_runs_are_thinned_while_they_are_read(void **state)
                          BASE_OK);
     assert_int_equal(lab_recorder_close(&recorder, &why), BASE_OK);
     assert_int_equal(lab_record_read(directory, &record, &why), BASE_OK);
-    assert_in_range(record.count, LAB_RECORD_POINTS_MOST / 2 - 1, LAB_RECORD_POINTS_MOST);
+    assert_in_range(record.count, LAB_RECORD_POINTS_MAX / 2 - 1, LAB_RECORD_POINTS_MAX);
     assert_int_equal(record.points[0].round, 0);
     assert_int_equal(record.points[record.count - 1].round, POINTS - 1);
     for (size_t i = 2; i + 1 < record.count; i++)

@@ -61,11 +61,11 @@ static enum base_error try_run(const char *text, size_t threads, struct outcome 
         if (!error)
             error = lab_workbench_open(&bench, why);
         if (!error)
-            error = lab_students_create(&e, &bench, &options.students, why);
+            error = lab_shard_trainers_create(&e, &bench, &options.shard_trainers, why);
     }
     if (!error)
         error = lab_rounds_run(&options, &o->result, why);
-    lab_students_destroy(options.students);
+    lab_shard_trainers_destroy(options.shard_trainers);
     lab_workbench_close(&bench);
     lab_pool_destroy(options.pool);
     lab_experiment_free(&e);

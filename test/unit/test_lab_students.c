@@ -1,5 +1,5 @@
-// A student takes the steps of its twin among the processes, bit for bit: the same shard, the same batches,
-// the same model.
+// A shard_trainer takes the steps of its twin among the processes, bit for bit: the same shard, the same
+// batches, the same model.
 #include "lab/compute/shard_trainers.h"
 
 #include "node/learn/data.h"
@@ -26,13 +26,13 @@ static const char text[] = "experiment:\n  nodes: 4\n  seed: 5\ndata:\n  train_c
 struct world {
     struct lab_experiment experiment;
     struct lab_workbench bench;
-    struct lab_students *students;
+    struct lab_shard_trainers *shard_trainers;
 };
 
 static int make_world(void **state)
 {
     static struct world w;
-    char path[] = "/tmp/p2pml-students-XXXXXX.yaml";
+    char path[] = "/tmp/p2pml-shard_trainers-XXXXXX.yaml";
     struct base_reason why = {""};
     int file = mkstemps(path, 5);
     if (file < 0 || write(file, text, sizeof text - 1) != (ssize_t)(sizeof text - 1) || close(file))
@@ -45,7 +45,7 @@ static int make_world(void **state)
     if (!error)
         error = lab_workbench_open(&w.bench, &why);
     if (!error)
-        error = lab_students_create(&w.experiment, &w.bench, &w.students, &why);
+        error = lab_shard_trainers_create(&w.experiment, &w.bench, &w.shard_trainers, &why);
     if (error)
         fprintf(stderr, "%s\n", why.text);
     *state = &w;
@@ -55,7 +55,7 @@ static int make_world(void **state)
 static int drop_world(void **state)
 {
     struct world *w = *state;
-    lab_students_destroy(w->students);
+    lab_shard_trainers_destroy(w->shard_trainers);
     lab_workbench_close(&w->bench);
     lab_experiment_free(&w->experiment);
     return 0;
@@ -77,7 +77,7 @@ static void a_student_is_its_twin(void **state)
     size_t bytes = w->bench.parameters * sizeof(float);
     float *start = malloc(bytes);
     assert_non_null(start);
-    assert_int_equal(lab_students_count(w->students), NODES);
+    assert_int_equal(lab_shard_trainers_count(w->shard_trainers), NODES);
     for (unsigned i = 0; i < NODES; i++) {
         char name[16];
         struct node_config config;
@@ -91,12 +91,12 @@ static void a_student_is_its_twin(void **state)
         assert_int_equal(node_data_load(&config, i, &shard, NULL, &why), BASE_OK);
         assert_int_equal(node_setup_model(&config, &shard, w->bench.kernels, &model, &why), BASE_OK);
         train_model_initialise(model, config.model.seed, start);
-        assert_memory_equal(start, lab_students_start(w->students), bytes);
+        assert_memory_equal(start, lab_shard_trainers_start(w->shard_trainers), bytes);
         assert_int_equal(node_setup_trainer(&config, name, model, &shard, start, &trainer, &why), BASE_OK);
         take_steps(trainer, &twin);
-        take_steps(lab_student_trainer(w->students, i), &loss);
+        take_steps(lab_shard_trainer_trainer(w->shard_trainers, i), &loss);
         assert_memory_equal(train_trainer_model(trainer),
-                            train_trainer_model(lab_student_trainer(w->students, i)), bytes);
+                            train_trainer_model(lab_shard_trainer_trainer(w->shard_trainers, i)), bytes);
         assert_memory_equal(&loss, &twin, sizeof loss);
         train_trainer_destroy(trainer);
         train_model_destroy(model);
@@ -113,29 +113,29 @@ static void a_restart_begins_again(void **state)
     size_t bytes = w->bench.parameters * sizeof(float);
     float *once = malloc(bytes);
     assert_non_null(once);
-    assert_int_equal(lab_student_restart(w->students, 1, &why), BASE_OK);
-    assert_int_equal(train_trainer_steps_done(lab_student_trainer(w->students, 1)), 0);
-    assert_memory_equal(train_trainer_model(lab_student_trainer(w->students, 1)),
-                        lab_students_start(w->students), bytes);
-    take_steps(lab_student_trainer(w->students, 1), &loss);
-    memcpy(once, train_trainer_model(lab_student_trainer(w->students, 1)), bytes);
-    assert_int_equal(lab_student_restart(w->students, 1, &why), BASE_OK);
-    take_steps(lab_student_trainer(w->students, 1), &loss);
-    assert_memory_equal(train_trainer_model(lab_student_trainer(w->students, 1)), once, bytes);
+    assert_int_equal(lab_shard_trainer_restart(w->shard_trainers, 1, &why), BASE_OK);
+    assert_int_equal(train_trainer_steps_done(lab_shard_trainer_trainer(w->shard_trainers, 1)), 0);
+    assert_memory_equal(train_trainer_model(lab_shard_trainer_trainer(w->shard_trainers, 1)),
+                        lab_shard_trainers_start(w->shard_trainers), bytes);
+    take_steps(lab_shard_trainer_trainer(w->shard_trainers, 1), &loss);
+    memcpy(once, train_trainer_model(lab_shard_trainer_trainer(w->shard_trainers, 1)), bytes);
+    assert_int_equal(lab_shard_trainer_restart(w->shard_trainers, 1, &why), BASE_OK);
+    take_steps(lab_shard_trainer_trainer(w->shard_trainers, 1), &loss);
+    assert_memory_equal(train_trainer_model(lab_shard_trainer_trainer(w->shard_trainers, 1)), once, bytes);
     free(once);
 }
 
 static void too_few_examples_are_an_error(void **state)
 {
     struct world *w = *state;
-    struct lab_students *students = NULL;
+    struct lab_shard_trainers *shard_trainers = NULL;
     struct base_reason why = {""};
     struct lab_workbench small = w->bench;
     small.train.examples = 3;
     small.train.whole = 3;
-    assert_int_equal(lab_students_create(&w->experiment, &small, &students, &why), BASE_EINVAL);
+    assert_int_equal(lab_shard_trainers_create(&w->experiment, &small, &shard_trainers, &why), BASE_EINVAL);
     assert_non_null(strstr(why.text, "data.shards"));
-    assert_null(students);
+    assert_null(shard_trainers);
 }
 
 int main(void)

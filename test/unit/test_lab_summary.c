@@ -272,7 +272,7 @@ static char *summary_text(struct world *w, struct lab_summary *summary, char **t
     uint8_t *text = NULL;
     size_t bytes = 0, table_bytes = 0;
     char *path = lab_path("%s/summary.json", w->directory);
-    struct lab_history histories[LAB_NODES_MOST];
+    struct lab_history histories[LAB_NODES_MAX];
     lab_histories_read(&w->swarm, histories);
     *summary = (struct lab_summary){.experiment = &w->experiment,
                                     .swarm = &w->swarm,

@@ -21,7 +21,7 @@
 #define SECOND_NS     1000000000ull
 #define MESSAGE_LIMIT (256u * 1024u)
 #define MESSAGES      128u // 32 MiB
-#define WAITING_MOST  (NODE_BACKLOG_BYTES + 3 * MESSAGE_LIMIT)
+#define WAITING_MAX   (NODE_BACKLOG_BYTES + 3 * MESSAGE_LIMIT)
 
 static struct node_loop *loop;
 static struct node_mailbox *boxes[3]; // loop, worker, learner
@@ -146,7 +146,7 @@ static void send_flood(struct flood *flood)
 static void check_waiting(void)
 {
     size_t waiting = atomic_load(&counters.backlog_bytes);
-    if (waiting > WAITING_MOST)
+    if (waiting > WAITING_MAX)
         fail_msg("%zu bytes wait for the worker", waiting);
 }
 

@@ -141,14 +141,14 @@ static void what_cannot_be_is_refused(void **state)
     struct topology_plan *plan = (struct topology_plan *)&options; // to see that it stays
     (void)state;
     assert_int_equal(topology_plan_create(&options, NULL, 0, &plan), BASE_EINVAL);
-    options.rings = TOPOLOGY_RINGS_MOST + 1;
+    options.rings = TOPOLOGY_RINGS_MAX + 1;
     assert_int_equal(topology_plan_create(&options, NULL, 0, &plan), BASE_EINVAL);
     options = (struct topology_options){.kind = TOPOLOGY_KINDS, .rings = 1};
     assert_int_equal(topology_plan_create(&options, NULL, 0, &plan), BASE_EINVAL);
     options.kind = TOPOLOGY_FILE; // without a graph
     assert_int_equal(topology_plan_create(&options, NULL, 0, &plan), BASE_EINVAL);
     options.kind = TOPOLOGY_RING;
-    assert_int_equal(topology_plan_create(&options, NULL, TOPOLOGY_MEMBERS_MOST + 1, &plan), BASE_EINVAL);
+    assert_int_equal(topology_plan_create(&options, NULL, TOPOLOGY_MEMBERS_MAX + 1, &plan), BASE_EINVAL);
     assert_ptr_equal(plan, &options);
 }
 

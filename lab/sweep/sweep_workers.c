@@ -1,4 +1,4 @@
-#include "lab/sweep/sweep_crew.h"
+#include "lab/sweep/sweep_workers.h"
 
 #include "lab/processes/swarm.h"
 #include "lab/sweep/sweep_keep.h"
@@ -12,10 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOOK_NS     (200 * NODE_MILLISECOND_NS)
-#define MORE_NS     (10 * NODE_SECOND_NS) // a run may sum up when its nodes have ended
-#define LOG_BYTES   2048u
-#define LABELS_MOST 8u // of running ones in a line
+#define LOOK_NS    (200 * NODE_MILLISECOND_NS)
+#define MORE_NS    (10 * NODE_SECOND_NS) // a run may sum up when its nodes have ended
+#define LOG_BYTES  2048u
+#define LABELS_MAX 8u // of running ones in a line
 
 struct job {
     struct lab_process process;
@@ -23,7 +23,7 @@ struct job {
     uint64_t start_ns;
 };
 struct work {
-    struct lab_sweep_crew *crew;
+    struct lab_sweep_workers *workers;
     struct job *jobs; // [at_once]
     size_t n_jobs, next;
     unsigned stops;
@@ -33,7 +33,7 @@ struct work {
 
 static struct lab_sweep_run *run_of(const struct work *work, const struct job *job)
 {
-    return &work->crew->plan->runs[job->run];
+    return &work->workers->plan->runs[job->run];
 }
 
 static double seconds_since(uint64_t start_ns)
@@ -43,7 +43,7 @@ static double seconds_since(uint64_t start_ns)
 
 static enum base_error write_list(const struct work *work, struct base_reason *why)
 {
-    return lab_sweep_list_write(work->crew->plan, work->crew->directory, work->crew->name, why);
+    return lab_sweep_list_write(work->workers->plan, work->workers->directory, work->workers->name, why);
 }
 
 static enum base_error remove_old(const char *path, struct base_reason *why)
@@ -55,9 +55,9 @@ static enum base_error remove_old(const char *path, struct base_reason *why)
 
 static enum base_error start(struct work *work, size_t index, struct base_reason *why)
 {
-    struct lab_sweep_run *run = &work->crew->plan->runs[index];
-    char *arguments[] = {(char *)work->crew->program,
-                         (char *)work->crew->command,
+    struct lab_sweep_run *run = &work->workers->plan->runs[index];
+    char *arguments[] = {(char *)work->workers->program,
+                         (char *)work->workers->command,
                          run->file,
                          (char *)"--out",
                          run->directory,
@@ -70,7 +70,7 @@ static enum base_error start(struct work *work, size_t index, struct base_reason
         error = remove_old(run->output, why);
     *job = (struct job){.run = index, .start_ns = node_clock_ns()};
     if (!error)
-        error = lab_process_start(work->crew->program, arguments, work->crew->environment, run->output,
+        error = lab_process_start(work->workers->program, arguments, work->workers->environment, run->output,
                                   run->log, &job->process, why);
     work->n_jobs += !error;
     return error;
@@ -78,9 +78,9 @@ static enum base_error start(struct work *work, size_t index, struct base_reason
 
 static enum base_error start_waiting(struct work *work, struct base_reason *why)
 {
-    const struct lab_sweep_plan *plan = work->crew->plan;
+    const struct lab_sweep_plan *plan = work->workers->plan;
     enum base_error error = BASE_OK;
-    for (; work->next < plan->n_runs && work->n_jobs < work->crew->at_once && !error; work->next++)
+    for (; work->next < plan->n_runs && work->n_jobs < work->workers->at_once && !error; work->next++)
         if (plan->runs[work->next].state == LAB_SWEEP_WAITING)
             error = start(work, work->next, why);
     return error;
@@ -92,23 +92,23 @@ static void say_failure(const struct work *work, const struct job *job)
     const struct lab_sweep_run *run = run_of(work, job);
     lab_process_describe(&job->process, status);
     lab_log_end(run->log, log, sizeof log);
-    lab_display_say(work->crew->display, "%s failed: %s%s; the end of %s:\n%s", run->label, status,
+    lab_display_say(work->workers->display, "%s failed: %s%s; the end of %s:\n%s", run->label, status,
                     lab_process_succeeded(&job->process) ? ", but left no complete summary" : "", run->log,
                     log[0] ? log : "    (it is empty)\n");
 }
 
 static void say_end(const struct work *work, const struct lab_sweep_run *run)
 {
-    struct lab_sweep_plan *plan = work->crew->plan;
+    struct lab_sweep_plan *plan = work->workers->plan;
     char took[LAB_SPAN_BYTES];
     size_t complete = 0;
-    if (work->crew->display->terminal)
+    if (work->workers->display->terminal)
         return;
     for (size_t i = 0; i < plan->n_runs; i++)
         complete += plan->runs[i].state == LAB_SWEEP_COMPLETE;
     lab_sweep_print_span(run->seconds, took);
-    lab_display_say(work->crew->display, "%zu of %zu complete: %s, %s\n", complete, plan->n_runs, run->label,
-                    took);
+    lab_display_say(work->workers->display, "%zu of %zu complete: %s, %s\n", complete, plan->n_runs,
+                    run->label, took);
 }
 
 static void conclude(struct work *work, const struct job *job)
@@ -162,27 +162,27 @@ static void ask_to_stop(struct work *work)
 static void decide(struct work *work)
 {
     if (work->stops && !work->asked) {
-        work->crew->interrupted = true;
-        lab_display_say(work->crew->display, "interrupted: stopping the runs; the same command goes on\n");
+        work->workers->interrupted = true;
+        lab_display_say(work->workers->display, "interrupted: stopping the runs; the same command goes on\n");
         ask_to_stop(work);
     } else if (work->asked && !work->killed && (work->stops > 1 || node_clock_ns() >= work->kill_ns)) {
         work->killed = true;
-        lab_display_say(work->crew->display, "killing the runs that still go on\n");
+        lab_display_say(work->workers->display, "killing the runs that still go on\n");
         signal_all(work, SIGKILL);
     }
 }
 
 static void show(const struct work *work, bool now)
 {
-    struct lab_sweep_running running[LABELS_MOST];
+    struct lab_sweep_running running[LABELS_MAX];
     char line[LAB_SWEEP_LINE_BYTES];
-    size_t count = work->n_jobs < LABELS_MOST ? work->n_jobs : LABELS_MOST;
-    if (!work->crew->display->terminal)
+    size_t count = work->n_jobs < LABELS_MAX ? work->n_jobs : LABELS_MAX;
+    if (!work->workers->display->terminal)
         return;
     for (size_t i = 0; i < count; i++)
         running[i] = (struct lab_sweep_running){work->jobs[i].run, seconds_since(work->jobs[i].start_ns)};
-    lab_sweep_line(work->crew->plan, running, count, work->crew->at_once, line);
-    lab_display_line(work->crew->display, line, now);
+    lab_sweep_line(work->workers->plan, running, count, work->workers->at_once, line);
+    lab_display_line(work->workers->display, line, now);
 }
 
 // An error of ours ends all runs; they are still reaped.
@@ -194,7 +194,7 @@ static enum base_error go_on(struct work *work, struct base_reason *why)
     if (error)
         return error;
     show(work, false);
-    work->stops += lab_signals_wait(work->crew->signals, LOOK_NS);
+    work->stops += lab_signals_wait(work->workers->signals, LOOK_NS);
     bool ended = reap(work);
     decide(work);
     return ended ? write_list(work, why) : BASE_OK;
@@ -202,15 +202,15 @@ static enum base_error go_on(struct work *work, struct base_reason *why)
 
 static bool any_waits(const struct work *work)
 {
-    for (size_t i = work->next; !work->asked && i < work->crew->plan->n_runs; i++)
-        if (work->crew->plan->runs[i].state == LAB_SWEEP_WAITING)
+    for (size_t i = work->next; !work->asked && i < work->workers->plan->n_runs; i++)
+        if (work->workers->plan->runs[i].state == LAB_SWEEP_WAITING)
             return true;
     return false;
 }
 
-enum base_error lab_sweep_crew_work(struct lab_sweep_crew *crew, struct base_reason *why)
+enum base_error lab_sweep_workers_work(struct lab_sweep_workers *workers, struct base_reason *why)
 {
-    struct work work = {.crew = crew, .jobs = calloc(crew->at_once, sizeof *work.jobs)};
+    struct work work = {.workers = workers, .jobs = calloc(workers->at_once, sizeof *work.jobs)};
     if (!work.jobs)
         return base_fail(why, BASE_ENOMEM, "no memory for the runs of a sweep");
     enum base_error error = write_list(&work, why);
@@ -219,12 +219,12 @@ enum base_error lab_sweep_crew_work(struct lab_sweep_crew *crew, struct base_rea
     if (error)
         ask_to_stop(&work);
     while (work.n_jobs) {
-        work.stops += lab_signals_wait(crew->signals, LOOK_NS);
+        work.stops += lab_signals_wait(workers->signals, LOOK_NS);
         reap(&work);
         decide(&work);
     }
     show(&work, true);
-    lab_display_keep(crew->display);
+    lab_display_keep(workers->display);
     free(work.jobs);
     return error;
 }

@@ -1,12 +1,12 @@
 // Runs what waits in a sweep: starts processes, watches them and the user, says what fails. Main thread.
-#ifndef LAB_SWEEP_CREW_H
-#define LAB_SWEEP_CREW_H
+#ifndef LAB_SWEEP_SWEEP_WORKERS_H
+#define LAB_SWEEP_SWEEP_WORKERS_H
 
 #include "lab/record/display.h"
 #include "lab/sweep/sweep_plan.h"
 #include "lab/term/signals.h"
 
-struct lab_sweep_crew {
+struct lab_sweep_workers {
     const char *program;      // p2pml
     const char *command;      // "run", "sim"
     char *const *environment; // for the runs
@@ -22,6 +22,6 @@ struct lab_sweep_crew {
 // Every run that does not stand as complete. Their states become complete, failed or interrupted; those that
 // a stop came before stay waiting. All processes have ended and are reaped when it returns. Errors are those
 // of this program (a disk that is full), after which nothing more is started.
-enum base_error lab_sweep_crew_work(struct lab_sweep_crew *crew, struct base_reason *why) BASE_CHECK;
+enum base_error lab_sweep_workers_work(struct lab_sweep_workers *workers, struct base_reason *why) BASE_CHECK;
 
 #endif

@@ -2,8 +2,8 @@
 // many at a time, and that nobody is left. The script stands in the place of p2pml.
 #include "base/file.h"
 #include "lab/record/directory.h"
-#include "lab/sweep/sweep_crew.h"
 #include "lab/sweep/sweep_keep.h"
+#include "lab/sweep/sweep_workers.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -29,7 +29,7 @@ struct world {
     struct lab_sweep_plan plan;
     struct lab_signals signals;
     struct lab_display display;
-    struct lab_sweep_crew crew;
+    struct lab_sweep_workers workers;
 };
 
 static void write_file(const char *path, const char *text, unsigned mode)
@@ -54,7 +54,7 @@ static int make_world(void **state)
     struct world *w = calloc(1, sizeof *w);
     struct base_reason why = {""};
     assert_non_null(w);
-    snprintf(w->directory, sizeof w->directory, "/tmp/p2pml-crew-XXXXXX");
+    snprintf(w->directory, sizeof w->directory, "/tmp/p2pml-workers-XXXXXX");
     assert_non_null(mkdtemp(w->directory));
     w->file = lab_path("%s/fake.yaml", w->directory);
     w->script = lab_path("%s/p2pml", w->directory);
@@ -66,15 +66,15 @@ static int make_world(void **state)
     FILE *out = open_memstream(&w->said, &w->said_bytes);
     assert_non_null(out);
     w->display = (struct lab_display){.out = out};
-    w->crew = (struct lab_sweep_crew){.program = w->script,
-                                      .command = "sim",
-                                      .environment = environ,
-                                      .directory = w->directory,
-                                      .name = "fake",
-                                      .at_once = 2,
-                                      .plan = &w->plan,
-                                      .signals = &w->signals,
-                                      .display = &w->display};
+    w->workers = (struct lab_sweep_workers){.program = w->script,
+                                            .command = "sim",
+                                            .environment = environ,
+                                            .directory = w->directory,
+                                            .name = "fake",
+                                            .at_once = 2,
+                                            .plan = &w->plan,
+                                            .signals = &w->signals,
+                                            .display = &w->display};
     free(runs);
     *state = w;
     return 0;
@@ -115,7 +115,7 @@ static void play(struct world *w, const char *body)
 static void work(struct world *w)
 {
     struct base_reason why = {""};
-    if (lab_sweep_crew_work(&w->crew, &why))
+    if (lab_sweep_workers_work(&w->workers, &why))
         fail_msg("%s", why.text);
     fflush(w->display.out);
 }
@@ -176,7 +176,7 @@ static void all_runs_end_well(void **state)
     play(w, "well \"$@\"");
     work(w);
     expect_states(w, "cccc");
-    assert_false(w->crew.interrupted);
+    assert_false(w->workers.interrupted);
     expect(w, "4 of 4 complete: train.steps=");
     expect_file(w, "starts", "4\n");
     expect_file(w, LAB_SWEEP, "\"keys\": [\n  \"train.steps\"\n ]");
@@ -227,7 +227,7 @@ static void a_stop_reaches_the_runs_and_leaves_the_rest(void **state)
     pid_t sender = interrupt_when(w, "ready", 1);
     work(w);
     waitpid(sender, NULL, 0);
-    assert_true(w->crew.interrupted);
+    assert_true(w->workers.interrupted);
     expect_states(w, "ciiw");
     expect(w, "interrupted: stopping the runs; the same command goes on");
     assert_null(strstr(w->said, "failed"));
@@ -243,7 +243,7 @@ static void a_stop_reaches_the_runs_and_leaves_the_rest(void **state)
         if (lab_sweep_run_is_complete(&w->plan.runs[i], &seconds))
             w->plan.runs[i].state = LAB_SWEEP_COMPLETE;
     expect_states(w, "cwww");
-    w->crew.interrupted = false;
+    w->workers.interrupted = false;
     char *starts = lab_path("%s/starts", w->directory);
     assert_int_equal(unlink(starts), 0);
     free(starts);
@@ -271,7 +271,7 @@ static void a_program_that_cannot_be_executed(void **state)
     struct world *w = *state;
     struct base_reason why = {""};
     write_file(w->script, "no script", 0600);
-    assert_int_equal(lab_sweep_crew_work(&w->crew, &why), BASE_EIO);
+    assert_int_equal(lab_sweep_workers_work(&w->workers, &why), BASE_EIO);
     assert_non_null(strstr(why.text, "cannot execute '"));
     nobody_is_left();
 }
@@ -288,7 +288,7 @@ static void runs_do_not_outlive_the_sweep(void **state)
     if (runner == 0) { // the write end goes on to the runs: it is closed when the last of them has ended
         struct base_reason why = {""};
         close(pipes[0]);
-        _exit(lab_sweep_crew_work(&w->crew, &why) ? 1 : 0);
+        _exit(lab_sweep_workers_work(&w->workers, &why) ? 1 : 0);
     }
     close(pipes[1]);
     char *ready = lab_path("%s/ready", w->directory);
