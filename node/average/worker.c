@@ -282,7 +282,7 @@ static struct node_edge_status edge_status(const struct gossip_exchange *exchang
                                      .mismatches = info.mismatches,
                                      .implausible = info.implausible,
                                      .barred = info.barred,
-                                     .standing = info.standing,
+                                     .standing = (uint8_t)info.standing,
                                      .answer_median_ns = info.answer_median_ns};
 }
 
