@@ -82,7 +82,8 @@ static void add_rounds(struct world *w, size_t node, double time, uint64_t round
 
 static size_t points_of(struct world *w, struct lab_point points[16], struct lab_points_span *span)
 {
-    const struct lab_average average = {.score = {0.75, 0.5}, .consensus = 0.125, .nodes = 2};
+    const struct lab_average average = {
+        .score = {.accuracy = 0.75, .loss = 0.5}, .consensus = 0.125, .nodes = 2};
     const struct lab_points_source source = {&w->swarm, &w->bench, &average};
     struct base_reason why = {""};
     char *path = lab_path("%s/rounds.jsonl", w->directory);

@@ -274,18 +274,19 @@ static char *summary_text(struct world *w, struct lab_summary *summary, char **t
     char *path = lab_path("%s/summary.json", w->directory);
     struct lab_history histories[LAB_NODES_MAX];
     lab_histories_read(&w->swarm, histories);
-    *summary = (struct lab_summary){.experiment = &w->experiment,
-                                    .swarm = &w->swarm,
-                                    .bench = &w->bench,
-                                    .baselines = &w->baselines,
-                                    .histories = histories,
-                                    .average = {.score = {0.875, 0.5}, .consensus = 0.0625, .nodes = 3},
-                                    .file = "made-up.yaml",
-                                    .directory = w->directory,
-                                    .version = "0.0.0",
-                                    .status = "complete",
-                                    .kind = "run",
-                                    .points = "/nowhere"};
+    *summary = (struct lab_summary){
+        .experiment = &w->experiment,
+        .swarm = &w->swarm,
+        .bench = &w->bench,
+        .baselines = &w->baselines,
+        .histories = histories,
+        .average = {.score = {.accuracy = 0.875, .loss = 0.5}, .consensus = 0.0625, .nodes = 3},
+        .file = "made-up.yaml",
+        .directory = w->directory,
+        .version = "0.0.0",
+        .status = "complete",
+        .kind = "run",
+        .points = "/nowhere"};
     if (lab_summary_write(summary, path, &why) || base_file_read(path, 1 << 20, &text, &bytes, &why))
         fail_msg("%s", why.text);
     FILE *out = open_memstream(table, &table_bytes);
