@@ -35,7 +35,7 @@ fetch_packages() {
     mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
     : >"$state/status"
     apt_arm64 update
-    local libraries=(libc6-dev zlib1g-dev libevent-dev libjansson-dev libopenblas-dev libsodium-dev libyaml-dev libcmocka-dev)
+    local libraries=(libc6-dev zlib1g-dev libevent-dev libjansson-dev libopenblas-dev libsodium-dev libyaml-dev libcmocka-dev libpng-dev libjpeg-dev)
     apt_arm64 install -y --download-only --no-install-recommends "${libraries[@]}" libmsgpack-c-dev ||
         apt_arm64 install -y --download-only --no-install-recommends "${libraries[@]}" libmsgpack-dev # before Debian 13
 }
