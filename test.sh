@@ -1,12 +1,23 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs all tests: sanitizers, fuzzers, clang, and last the whole suite as it is released.
+#
+#     ./test.sh            everything
+#     ./test.sh --quick    for daily work: unit tests, properties and the lint, as they are released
 set -euo pipefail
 cd "$(dirname "$0")"
+
+case "${1:-}" in
+"" | --quick) ;;
+*)
+    echo "test.sh: found '$1'; expected nothing or --quick" >&2
+    exit 2
+    ;;
+esac
 
 # Sanitizers of these compilers lose their shadow memory where the kernel randomises addresses by more than 28 bits.
 if [ -z "${P2PML_FIXED_ADDRESSES:-}" ] && [ "$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 0)" -gt 28 ] &&
     setarch "$(uname -m)" -R true 2>/dev/null; then
-    P2PML_FIXED_ADDRESSES=yes exec setarch "$(uname -m)" -R ./test.sh
+    P2PML_FIXED_ADDRESSES=yes exec setarch "$(uname -m)" -R ./test.sh "$@"
 fi
 
 ./setup.sh test
@@ -41,6 +52,21 @@ run() { # run PRESET [CTEST OPTION...]; as many busy tests as cores, and beside 
         --resource-spec-file "$PWD/build/cores.json" "$@" || failed+=("$preset")
 }
 
+finish() { # says what came of it, and ends
+    if [ ${#failed[@]} != 0 ]; then
+        echo "test.sh: tests failed ($SECONDS s), see above: ${failed[*]}" >&2
+        exit 1
+    fi
+    echo "test.sh: all is well ($SECONDS s)"
+    exit 0
+}
+
+if [ "${1:-}" = --quick ]; then
+    build release
+    run release -L '^(unit|property|lint)$'
+    finish
+fi
+
 # What measures times, or lasts for minutes at the speed of sanitizers, runs once, as it is released; so does the lint.
 timed='^e2e\.(chaos|kill_moments|slow_links|compose|events)$'
 # Browsers and programs that others wrote gain nothing from our sanitizers, and a sweep is many runs of one program.
@@ -67,8 +93,4 @@ echo "== test fuzz: the rest, and what came of it ($SECONDS s)"
 wait "$fuzzers" || failed+=(fuzz)
 trap - EXIT
 cat build/fuzz-test.log
-if [ ${#failed[@]} != 0 ]; then
-    echo "test.sh: tests failed ($SECONDS s), see above: ${failed[*]}" >&2
-    exit 1
-fi
-echo "test.sh: all is well ($SECONDS s)"
+finish
