@@ -29,7 +29,7 @@ static void put(struct file *f, const void *bytes, size_t count)
 static void put_number(struct file *f, uint64_t value, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
-        put(f, &(uint8_t){(uint8_t)(value >> (8 * i))}, 1);
+        put(f, &(uint8_t){i < 8 ? (uint8_t)(value >> (8 * i)) : 0}, 1);
 }
 
 // As numpy.save writes it: `header` is the dictionary.
