@@ -359,6 +359,8 @@ static void stop_and_compare(enum optimizer optimizer, uint64_t seed)
 
 static void four_that_are_stopped_five_times_end_with_the_same_bits(void **state)
 {
+    // An open fault: seeds 29 (orders 30 ms apart) and 31 (100 ms) of 1 to 40 end with another model.
+    // P2PML_SEED runs one.
     const char *one = getenv("P2PML_SEED");
     uint64_t first = one ? strtoull(one, NULL, 10) : 1, last = one ? first : SEEDS;
 
