@@ -120,18 +120,6 @@ void lab_journal_close(struct lab_journal *journal)
     journal->count = 0;
 }
 
-double lab_journal_first(const struct lab_journal *journal, unsigned kinds, size_t member, double from,
-                         double until)
-{
-    for (size_t i = 0; i < journal->count; i++) {
-        const struct lab_sign *sign = &journal->signs[i];
-        if (sign->kind != LAB_VIEW && kinds & LAB_SIGN(sign->kind) && sign->member == member &&
-            sign->time >= from && sign->time < until)
-            return sign->time;
-    }
-    return NAN;
-}
-
 double lab_journal_all(const struct lab_journal *journal, unsigned kinds, const struct lab_set *members,
                        double from, double until)
 {

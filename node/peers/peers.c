@@ -377,12 +377,6 @@ bool node_peers_has(const struct node_peers *peers, const struct gossip_id *peer
     return active(peers, peer) != NULL;
 }
 
-const char *node_peers_address(const struct node_peers *peers, const struct gossip_id *peer)
-{
-    const struct peer_link *link = active(peers, peer);
-    return link ? link->address : "";
-}
-
 size_t node_peers_linked(const struct node_peers *peers)
 {
     struct gossip_links_totals totals;
