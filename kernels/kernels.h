@@ -14,6 +14,7 @@
 #include "kernels/apply.h"
 #include "kernels/coding.h"
 #include "kernels/select.h"
+#include "kernels/sequence.h"
 #include "kernels/values.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -71,6 +72,8 @@ struct kernels {
     const struct kernels_values *values;
     const struct kernels_apply *apply;
     const struct kernels_coding *coding;
+
+    const struct kernels_sequence *sequence; // of transformer decoders; NULL: this backend has none
 };
 
 // device: "cpu", "cuda" or "auto" (CUDA where it was built in and a device answers, else the CPU).

@@ -1,0 +1,64 @@
+// Sums and exp for the loops that each path compiles for itself: plain C with partial sums of a fixed width,
+// so that every path gives the same bits.
+#ifndef KERNELS_CPU_ROWS_H
+#define KERNELS_CPU_ROWS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define LANES 16u // partial results of a reduction: one AVX-512 register, two of AVX2
+
+static inline float lanes_sum(float lane[LANES])
+{
+    for (size_t width = LANES / 2; width > 0; width /= 2) {
+        for (size_t l = 0; l < width; l++) {
+            lane[l] += lane[l + width];
+        }
+    }
+    return lane[0];
+}
+
+static inline float row_sum(size_t count, const float *z)
+{
+    float lane[LANES] = {0.0f}, rest = 0.0f;
+    size_t i = 0;
+    for (; i + LANES <= count; i += LANES) {
+        for (size_t l = 0; l < LANES; l++) {
+            lane[l] += z[i + l];
+        }
+    }
+    for (; i < count; i++) {
+        rest += z[i];
+    }
+    return lanes_sum(lane) + rest;
+}
+
+// exp(x) for x <= 0 within 2e-7 relative; below the smallest normal number 0; NaN for NaN.
+// x = n*ln2 + r with |r| <= ln2/2, then the Taylor series of e^r to the 7th power (error r^8/8! < 6e-9) times
+// 2^n.
+static inline float exp_nonpositive(float x)
+{
+    const float lowest = -87.3f;
+    const float round_to_integer = 12582912.0f; // 1.5 * 2^23: adding it leaves n in the lowest bits
+    const float ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f; // n * ln2_high is exact for |n| <= 2^14
+    float bounded = x < lowest ? lowest : x;
+    union {
+        float f;
+        uint32_t u;
+    } n = {.f = bounded * 1.44269504f + round_to_integer};
+    float integer = n.f - round_to_integer;
+    float r = (bounded - integer * ln2_high) - integer * ln2_low;
+    float p = 1.0f / 5040.0f;
+    p = p * r + 1.0f / 720.0f;
+    p = p * r + 1.0f / 120.0f;
+    p = p * r + 1.0f / 24.0f;
+    p = p * r + 1.0f / 6.0f;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    n.u = (n.u << 23) + 0x3f800000u; // the biased exponent: the constant's own bits are shifted out
+    float value = p * n.f;
+    return x < lowest ? 0.0f : value;
+}
+
+#endif

@@ -1,0 +1,62 @@
+// What a transformer decoder asks of a backend beyond matrix products: embedding, LayerNorm, GELU, causal
+// attention, dropout. Matrices are row-major fp32 in the backend's memory; a row is one token, and the tokens
+// of a sequence follow each other: rows = sequences * tokens.
+//
+// Pure functions but for what they write; any thread, as kernels.h says. The CPU paths give the same bits,
+// the products inside attention apart.
+#ifndef KERNELS_SEQUENCE_H
+#define KERNELS_SEQUENCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct kernels_attention {
+    size_t sequences, tokens, heads; // every head is `width` wide; heads * width numbers a token
+    size_t width;
+};
+
+struct kernels_sequence {
+    // out[r, :] = token[ids[r], :] + place[r % tokens, :]; ids are below the rows of `token`.
+    void (*embed)(size_t rows, size_t tokens, size_t width, const uint32_t *ids, const float *token,
+                  const float *place, float *out);
+    // token[ids[r], :] += grad[r, :], rows in their order. The gradient of `place` is a column_sum over
+    // [sequences, tokens * width].
+    void (*embed_backward)(size_t rows, size_t width, const uint32_t *ids, const float *grad, float *token);
+
+    // LayerNorm (Ba, Kiros, Hinton 2016): out = (x - mean) * inverse * gain + bias for each row, where
+    // inverse is 1 / sqrt(variance + 1e-5). mean[rows] and inverse[rows] are kept for backward.
+    void (*layernorm)(size_t rows, size_t cols, const float *x, const float *gain, const float *bias,
+                      float *out, float *mean, float *inverse);
+    // grad: of out. Adds the gradient of x to grad_x; writes those of gain and bias, or adds them where
+    // `accumulate`.
+    void (*layernorm_backward)(size_t rows, size_t cols, const float *grad, const float *x, const float *gain,
+                               const float *mean, const float *inverse, float *grad_x, float *grad_gain,
+                               float *grad_bias, bool accumulate);
+
+    // z += bias, out = gelu(z) in its tanh form (Hendrycks, Gimpel 2016, section 2), as GPT-2 has it:
+    // 0.5 z (1 + tanh(sqrt(2/pi) (z + 0.044715 z^3))). NaN stays NaN.
+    void (*bias_gelu)(size_t rows, size_t cols, const float *bias, float *z, float *out);
+    void (*gelu_backward)(size_t count, const float *z, float *grad); // grad *= gelu'(z)
+
+    // out[r, c] = x[r, c] + bias[c]: where a product with beta 1 then adds the branch of a residual block.
+    void (*residual)(size_t rows, size_t cols, const float *bias, const float *x, float *out);
+
+    // Causal attention, softmax(q k^T / sqrt(width)) v over the tokens up to each one (Vaswani et al. 2017,
+    // section 3.2.1). qkv [rows, 3 * heads * width]: q of all heads, then k, then v, as GPT-2's c_attn gives
+    // them; out [rows, heads * width]. log_sum [sequences, heads, tokens] is kept for backward, which makes
+    // the shares again instead of keeping tokens^2 of them (Dao et al. 2022). `scratch`: as many floats as
+    // attention_scratch says, forward and backward alike.
+    size_t (*attention_scratch)(const struct kernels_attention *shape);
+    void (*attention)(const struct kernels_attention *shape, const float *qkv, float *scratch, float *out,
+                      float *log_sum);
+    // grad: of out. Writes grad_qkv.
+    void (*attention_backward)(const struct kernels_attention *shape, const float *qkv, const float *out,
+                               const float *log_sum, const float *grad, float *scratch, float *grad_qkv);
+
+    // x[i] becomes 0 with probability `part`, else x[i] / (1 - part). Element i of a `stream` always meets
+    // the same fate, so that backward drops what forward dropped. part: 0 to below 1; count below 2^32.
+    void (*dropout)(size_t count, uint64_t stream, float part, float *x);
+};
+
+#endif

@@ -1,0 +1,533 @@
+// Embedding, LayerNorm, GELU, attention and dropout: each path against a plain reference in double, each
+// gradient against central differences of that reference, the paths against each other bit for bit.
+#include "kernels_checks.h"
+
+#include "kernels/cpu/cpu.h"
+
+static const char *const path_names[] = {"scalar", "avx2", "avx512"};
+enum { PATHS = 3 };
+
+// Sizes around the edges of lanes, and of the blocks of queries.
+static const size_t widths[] = {1, 2, 7, 15, 16, 17, 31, 32, 33, 48, 65, 128, 200};
+#define COUNT(list) (sizeof(list) / sizeof(list)[0])
+
+static double *doubles(size_t count)
+{
+    double *values = calloc(count + 1, sizeof *values);
+    assert_non_null(values);
+    return values;
+}
+
+static double *widen(const struct checks_vector *v)
+{
+    double *values = doubles(v->count);
+    for (size_t i = 0; i < v->count; i++) {
+        values[i] = (double)v->host[i];
+    }
+    return values;
+}
+
+static void refill(const struct kernels *k, struct checks_vector *v, float value)
+{
+    for (size_t i = 0; i < v->count; i++) {
+        v->host[i] = value;
+    }
+    checks_send(k, v);
+}
+
+static void compare(const char *what, const struct kernels *k, const struct checks_vector *found,
+                    const double *expected, double bound)
+{
+    float *values = checks_result(k, found);
+    for (size_t i = 0; i < found->count; i++) {
+        checks_close(what, found->count, i, (double)values[i], expected[i],
+                     bound * (1.0 + fabs(expected[i])));
+    }
+    free(values);
+}
+
+// A function of one vector whose sum, weighted, is what gradients are checked on.
+struct subject {
+    double (*value)(const struct subject *subject); // of the vectors as they stand
+    double *x;                                      // the one that moves
+    const void *of;
+};
+
+// d value / d x[i] for all i, by central differences; the error is of the order of 1e-9.
+static double *differences(const struct subject *subject, size_t count)
+{
+    double *result = doubles(count);
+    for (size_t i = 0; i < count; i++) {
+        const double at = subject->x[i], step = 1e-5;
+        subject->x[i] = at + step;
+        const double above = subject->value(subject);
+        subject->x[i] = at - step;
+        const double below = subject->value(subject);
+        subject->x[i] = at;
+        result[i] = (above - below) / (2.0 * step);
+    }
+    return result;
+}
+
+static void compare_gradient(const char *what, const struct kernels *k, const struct checks_vector *found,
+                             const struct subject *subject, double offset, double bound)
+{
+    double *expected = differences(subject, found->count);
+    for (size_t i = 0; i < found->count; i++) {
+        expected[i] += offset;
+    }
+    compare(what, k, found, expected, bound);
+    free(expected);
+}
+
+// --- embedding ---
+
+static void embeds(void **state)
+{
+    const struct kernels *k = *state;
+    for (size_t i = 0; i < COUNT(widths); i++) {
+        const size_t width = widths[i], tokens = 5, rows = 3 * tokens, words = 11;
+        struct checks_vector token = checks_gaussian(k, words * width, 1.0);
+        struct checks_vector place = checks_gaussian(k, tokens * width, 1.0);
+        struct checks_vector out = checks_make(k, rows * width), grad = checks_gaussian(k, rows * width, 1.0);
+        uint32_t host[15], *ids = k->alloc(sizeof host);
+        assert_non_null(ids);
+        for (size_t r = 0; r < rows; r++) {
+            host[r] = (uint32_t)base_rng_below(&checks_rng, words);
+        }
+        k->upload(ids, host, sizeof host);
+        checks_send(k, &out);
+        k->sequence->embed(rows, tokens, width, ids, token.device, place.device, out.device);
+        double *sum = doubles(rows * width), *expected = widen(&token);
+        for (size_t r = 0; r < rows; r++) {
+            for (size_t c = 0; c < width; c++) {
+                sum[r * width + c] =
+                    (double)token.host[host[r] * width + c] + (double)place.host[r % tokens * width + c];
+                expected[host[r] * width + c] += (double)grad.host[r * width + c];
+            }
+        }
+        compare("embed", k, &out, sum, EPS);
+        k->sequence->embed_backward(rows, width, ids, grad.device, token.device);
+        compare("embed backward", k, &token, expected, 16 * EPS);
+        free(sum);
+        free(expected);
+        k->release(ids);
+        checks_free(k, &token);
+        checks_free(k, &place);
+        checks_free(k, &out);
+        checks_free(k, &grad);
+    }
+}
+
+// --- LayerNorm ---
+
+struct norm {
+    size_t rows, cols;
+    double *x, *gain, *bias, *grad;
+};
+
+static void norm_row(const struct norm *n, size_t r, double *out)
+{
+    double mean = 0.0, variance = 0.0;
+    const double *x = n->x + r * n->cols, count = (double)n->cols;
+    for (size_t c = 0; c < n->cols; c++) {
+        mean += x[c] / count;
+    }
+    for (size_t c = 0; c < n->cols; c++) {
+        variance += (x[c] - mean) * (x[c] - mean) / count;
+    }
+    for (size_t c = 0; c < n->cols; c++) {
+        out[c] = (x[c] - mean) / sqrt(variance + (double)1e-5f) * n->gain[c] + n->bias[c];
+    }
+}
+
+static double norm_value(const struct subject *subject)
+{
+    const struct norm *n = subject->of;
+    double value = 0.0, *row = doubles(n->cols);
+    for (size_t r = 0; r < n->rows; r++) {
+        norm_row(n, r, row);
+        for (size_t c = 0; c < n->cols; c++) {
+            value += row[c] * n->grad[r * n->cols + c];
+        }
+    }
+    free(row);
+    return value;
+}
+
+struct norm_vectors {
+    struct checks_vector x, gain, bias, grad, out, mean, inverse, grad_x, grad_gain, grad_bias;
+};
+
+static struct norm_vectors norm_make(const struct kernels *k, size_t rows, size_t cols)
+{
+    struct norm_vectors v = {checks_gaussian(k, rows * cols, 2.0),
+                             checks_gaussian(k, cols, 1.0),
+                             checks_gaussian(k, cols, 1.0),
+                             checks_gaussian(k, rows * cols, 1.0),
+                             checks_gaussian(k, rows * cols, 1.0),
+                             checks_gaussian(k, rows, 1.0),
+                             checks_gaussian(k, rows, 1.0),
+                             checks_make(k, rows * cols),
+                             checks_make(k, cols),
+                             checks_make(k, cols)};
+    refill(k, &v.grad_x, 3.0f); // what is there is added to
+    refill(k, &v.grad_gain, NAN);
+    refill(k, &v.grad_bias, NAN);
+    return v;
+}
+
+static void norm_free(const struct kernels *k, struct norm_vectors *v)
+{
+    struct checks_vector *all = &v->x;
+    for (size_t i = 0; i < sizeof *v / sizeof *all; i++) {
+        checks_free(k, &all[i]);
+    }
+}
+
+static void norm_backward(const struct kernels *k, const struct norm_vectors *v, size_t rows, size_t cols,
+                          bool accumulate)
+{
+    k->sequence->layernorm_backward(rows, cols, v->grad.device, v->x.device, v->gain.device, v->mean.device,
+                                    v->inverse.device, v->grad_x.device, v->grad_gain.device,
+                                    v->grad_bias.device, accumulate);
+}
+
+static void check_norm(const struct kernels *k, size_t rows, size_t cols)
+{
+    struct norm_vectors v = norm_make(k, rows, cols);
+    struct norm n = {rows, cols, widen(&v.x), widen(&v.gain), widen(&v.bias), widen(&v.grad)};
+    double *out = doubles(rows * cols);
+    for (size_t r = 0; r < rows; r++) {
+        norm_row(&n, r, out + r * cols);
+    }
+    k->sequence->layernorm(rows, cols, v.x.device, v.gain.device, v.bias.device, v.out.device, v.mean.device,
+                           v.inverse.device);
+    compare("layernorm", k, &v.out, out, 2e-5);
+    norm_backward(k, &v, rows, cols, false);
+    struct subject of_x = {norm_value, n.x, &n}, of_gain = {norm_value, n.gain, &n};
+    struct subject of_bias = {norm_value, n.bias, &n};
+    compare_gradient("layernorm x", k, &v.grad_x, &of_x, 3.0, cols < 3 ? 5e-3 : 1e-4);
+    compare_gradient("layernorm gain", k, &v.grad_gain, &of_gain, 0.0, 5e-5);
+    compare_gradient("layernorm bias", k, &v.grad_bias, &of_bias, 0.0, 5e-5);
+    refill(k, &v.grad_gain, 7.0f);
+    refill(k, &v.grad_bias, -7.0f);
+    norm_backward(k, &v, rows, cols, true);
+    compare_gradient("layernorm gain, added", k, &v.grad_gain, &of_gain, 7.0, 5e-5);
+    compare_gradient("layernorm bias, added", k, &v.grad_bias, &of_bias, -7.0, 5e-5);
+    double *all[] = {n.x, n.gain, n.bias, n.grad, out};
+    for (size_t i = 0; i < COUNT(all); i++) {
+        free(all[i]);
+    }
+    norm_free(k, &v);
+}
+
+static void normalises(void **state)
+{
+    for (size_t i = 0; i < COUNT(widths); i++) {
+        check_norm(*state, 1 + i % 4, widths[i]);
+    }
+}
+
+// --- GELU ---
+
+static double gelu(double z)
+{
+    return 0.5 * z * (1.0 + tanh(sqrt(2.0 / acos(-1.0)) * (z + 0.044715 * z * z * z)));
+}
+
+static void bends(void **state)
+{
+    const struct kernels *k = *state;
+    for (size_t i = 0; i < COUNT(widths); i++) {
+        const size_t cols = widths[i], rows = 1 + i % 4, count = rows * cols;
+        struct checks_vector z = checks_gaussian(k, count, 3.0), bias = checks_gaussian(k, cols, 1.0);
+        struct checks_vector out = checks_make(k, count), grad = checks_gaussian(k, count, 1.0);
+        z.host[0] = i % 2 ? 60.0f : -60.0f; // saturated: the identity, or nothing
+        checks_send(k, &z);
+        checks_send(k, &out);
+        k->sequence->bias_gelu(rows, cols, bias.device, z.device, out.device);
+        double *sum = doubles(count), *bent = doubles(count), *slope = doubles(count);
+        for (size_t e = 0; e < count; e++) {
+            const double at = (double)(z.host[e] + bias.host[e % cols]), step = 1e-5;
+            sum[e] = at;
+            bent[e] = gelu(at);
+            slope[e] = (double)grad.host[e] * (gelu(at + step) - gelu(at - step)) / (2.0 * step);
+        }
+        compare("bias", k, &z, sum, EPS);
+        compare("gelu", k, &out, bent, 2e-6);
+        k->sequence->gelu_backward(count, z.device, grad.device);
+        compare("gelu backward", k, &grad, slope, 2e-5);
+        free(sum);
+        free(bent);
+        free(slope);
+        checks_free(k, &z);
+        checks_free(k, &bias);
+        checks_free(k, &out);
+        checks_free(k, &grad);
+    }
+}
+
+static void gelu_keeps_nan(void **state)
+{
+    const struct kernels *k = *state;
+    struct checks_vector z = checks_gaussian(k, 40, 1.0), bias = checks_gaussian(k, 40, 1.0);
+    struct checks_vector out = checks_gaussian(k, 40, 1.0);
+    z.host[3] = z.host[37] = NAN;
+    checks_send(k, &z);
+    k->sequence->bias_gelu(1, 40, bias.device, z.device, out.device);
+    float *found = checks_result(k, &out);
+    for (size_t i = 0; i < 40; i++) {
+        assert_true(isnan(found[i]) == (i == 3 || i == 37));
+    }
+    free(found);
+    checks_free(k, &z);
+    checks_free(k, &bias);
+    checks_free(k, &out);
+}
+
+static void residual_adds(void **state)
+{
+    const struct kernels *k = *state;
+    struct checks_vector x = checks_gaussian(k, 3 * 33, 1.0), bias = checks_gaussian(k, 33, 1.0);
+    struct checks_vector out = checks_gaussian(k, 3 * 33, 1.0);
+    k->sequence->residual(3, 33, bias.device, x.device, out.device);
+    float *found = checks_result(k, &out);
+    for (size_t i = 0; i < x.count; i++) {
+        assert_true(found[i] == x.host[i] + bias.host[i % 33]);
+    }
+    free(found);
+    checks_free(k, &x);
+    checks_free(k, &bias);
+    checks_free(k, &out);
+}
+
+// --- attention ---
+
+struct attention {
+    struct kernels_attention shape;
+    double *qkv, *grad, *out; // out: as last computed
+};
+
+static void attend(const struct attention *a)
+{
+    const struct kernels_attention *s = &a->shape;
+    const size_t all = s->heads * s->width, stride = 3 * all;
+    double *share = doubles(s->tokens);
+    for (size_t at = 0; at < s->sequences * s->heads * s->tokens; at++) {
+        const size_t query = at % s->tokens, head = at / s->tokens % s->heads;
+        const size_t first = at / s->tokens / s->heads * s->tokens;
+        const double *q = a->qkv + (first + query) * stride + head * s->width;
+        double *out = a->out + (first + query) * all + head * s->width, sum = 0.0;
+        for (size_t key = 0; key <= query; key++) {
+            const double *of_key = a->qkv + (first + key) * stride + all + head * s->width;
+            double score = 0.0;
+            for (size_t w = 0; w < s->width; w++) {
+                score += q[w] * of_key[w];
+            }
+            share[key] = exp(score / sqrt((double)s->width));
+            sum += share[key];
+        }
+        memset(out, 0, s->width * sizeof *out);
+        for (size_t key = 0; key <= query; key++) {
+            const double *value = a->qkv + (first + key) * stride + 2 * all + head * s->width;
+            for (size_t w = 0; w < s->width; w++) {
+                out[w] += share[key] / sum * value[w];
+            }
+        }
+    }
+    free(share);
+}
+
+static double attention_value(const struct subject *subject)
+{
+    const struct attention *a = subject->of;
+    double value = 0.0;
+    attend(a);
+    for (size_t i = 0; i < a->shape.sequences * a->shape.tokens * a->shape.heads * a->shape.width; i++) {
+        value += a->out[i] * a->grad[i];
+    }
+    return value;
+}
+
+static void check_attention(const struct kernels *k, struct kernels_attention shape, bool gradient)
+{
+    const size_t rows = shape.sequences * shape.tokens, all = shape.heads * shape.width;
+    struct checks_vector qkv = checks_gaussian(k, 3 * rows * all, 1.0);
+    struct checks_vector out = checks_gaussian(k, rows * all, 1.0);
+    struct checks_vector grad = checks_gaussian(k, rows * all, 1.0);
+    struct checks_vector log_sum = checks_gaussian(k, rows * shape.heads, 1.0);
+    struct checks_vector scratch = checks_gaussian(k, k->sequence->attention_scratch(&shape), 1.0);
+    struct checks_vector grad_qkv = checks_gaussian(k, 3 * rows * all, 1.0);
+    struct attention a = {shape, widen(&qkv), widen(&grad), doubles(rows * all)};
+    attend(&a);
+    k->sequence->attention(&shape, qkv.device, scratch.device, out.device, log_sum.device);
+    compare("attention", k, &out, a.out, 1e-5);
+    if (gradient) {
+        k->sequence->attention_backward(&shape, qkv.device, out.device, log_sum.device, grad.device,
+                                        scratch.device, grad_qkv.device);
+        struct subject subject = {attention_value, a.qkv, &a};
+        compare_gradient("attention backward", k, &grad_qkv, &subject, 0.0, 5e-5);
+    }
+    free(checks_result(k, &scratch));
+    free(checks_result(k, &log_sum));
+    free(a.qkv);
+    free(a.grad);
+    free(a.out);
+    struct checks_vector *vectors[] = {&qkv, &out, &grad, &log_sum, &scratch, &grad_qkv};
+    for (size_t i = 0; i < COUNT(vectors); i++) {
+        checks_free(k, vectors[i]);
+    }
+}
+
+static void attends(void **state)
+{
+    static const size_t tokens[] = {1, 2, 5, 16, 31, 32, 33, 63, 64, 65, 100};
+    for (size_t i = 0; i < COUNT(tokens); i++) {
+        check_attention(*state, (struct kernels_attention){1 + i % 2, tokens[i], 1 + i % 3, 3 + 15 * (i % 3)},
+                        false);
+    }
+    check_attention(*state, (struct kernels_attention){2, 3, 2, 4}, true);
+    check_attention(*state, (struct kernels_attention){1, 1, 1, 1}, true);
+    check_attention(*state, (struct kernels_attention){1, 37, 1, 17}, true);
+}
+
+// The shares of large scores do not overflow: an offset that all of them have changes nothing.
+static void attention_is_stable(void **state)
+{
+    const struct kernels *k = *state;
+    const struct kernels_attention shape = {1, 40, 1, 16};
+    struct checks_vector qkv = checks_gaussian(k, 3 * 40 * 16, 1.0), out = checks_gaussian(k, 40 * 16, 1.0);
+    struct checks_vector log_sum = checks_gaussian(k, 40, 1.0);
+    struct checks_vector scratch = checks_gaussian(k, k->sequence->attention_scratch(&shape), 1.0);
+    for (size_t r = 0; r < 40; r++) {
+        qkv.host[r * 48] = 100.0f; // q and k alike: every score is 2500 and something
+        qkv.host[r * 48 + 16] = 100.0f;
+    }
+    checks_send(k, &qkv);
+    struct attention a = {shape, widen(&qkv), NULL, doubles(40 * 16)};
+    for (size_t r = 0; r < 40; r++) {
+        a.qkv[r * 48] = 0.0; // the same shares without it
+    }
+    attend(&a);
+    k->sequence->attention(&shape, qkv.device, scratch.device, out.device, log_sum.device);
+    compare("attention", k, &out, a.out, 2e-3); // of scores around 2500 a unit in the last place is 2.4e-4
+    free(a.qkv);
+    free(a.out);
+    checks_free(k, &qkv);
+    checks_free(k, &out);
+    checks_free(k, &log_sum);
+    checks_free(k, &scratch);
+}
+
+// --- dropout ---
+
+static void drops(void **state)
+{
+    const struct kernels *k = *state;
+    enum { N = 200000 };
+    static const float parts[] = {0.0f, 0.1f, 0.5f, 0.9f};
+    for (size_t i = 0; i < COUNT(parts); i++) {
+        struct checks_vector x = checks_make(k, N), again = checks_make(k, N), other = checks_make(k, N);
+        refill(k, &x, 1.0f);
+        refill(k, &again, 2.0f);
+        refill(k, &other, 1.0f);
+        k->sequence->dropout(N, 77 + i, parts[i], x.device);
+        k->sequence->dropout(N, 77 + i, parts[i], again.device);
+        k->sequence->dropout(N, 78 + i, parts[i], other.device);
+        float *a = checks_result(k, &x), *b = checks_result(k, &again), *c = checks_result(k, &other);
+        size_t dropped = 0, both = 0;
+        for (size_t e = 0; e < N; e++) {
+            assert_true(a[e] == 0.0f || a[e] == 1.0f / (1.0f - parts[i]));
+            assert_true((a[e] == 0.0f) == (b[e] == 0.0f)); // one stream, one fate
+            dropped += a[e] == 0.0f;
+            both += a[e] == 0.0f && c[e] == 0.0f;
+        }
+        const double p = (double)parts[i], deviation = sqrt(p * (1.0 - p) / N);
+        checks_close("dropped", N, i, (double)dropped / N, p, 5.0 * deviation);
+        checks_close("dropped twice", N, i, (double)both / N, p * p, 5.0 * sqrt(p * p * (1.0 - p * p) / N));
+        free(a);
+        free(b);
+        free(c);
+        checks_free(k, &x);
+        checks_free(k, &again);
+        checks_free(k, &other);
+    }
+}
+
+// --- the paths ---
+
+// What does not go through products is the same bits on all of them.
+static void run_all(const struct kernels *k, size_t rows, size_t cols, uint64_t seed, float *out)
+{
+    base_rng_seed(&checks_rng, seed);
+    struct norm_vectors v = norm_make(k, rows, cols);
+    k->sequence->layernorm(rows, cols, v.x.device, v.gain.device, v.bias.device, v.out.device, v.mean.device,
+                           v.inverse.device);
+    norm_backward(k, &v, rows, cols, false);
+    k->sequence->bias_gelu(rows, cols, v.bias.device, v.x.device, v.out.device);
+    k->sequence->gelu_backward(rows * cols, v.x.device, v.grad.device);
+    k->sequence->dropout(rows * cols, seed, 0.3f, v.grad.device);
+    struct checks_vector *all[] = {&v.x, &v.grad, &v.out, &v.grad_x};
+    for (size_t i = 0; i < COUNT(all); i++) {
+        float *values = checks_result(k, all[i]);
+        memcpy(out + i * rows * cols, values, rows * cols * sizeof *out);
+        free(values);
+    }
+    norm_free(k, &v);
+}
+
+static void paths_agree(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CHECKS_SIZES; i++) {
+        const size_t rows = 1 + i % 4, cols = checks_sizes[i], total = 4 * rows * cols;
+        float *expected = calloc(total, sizeof *expected), *found = calloc(total, sizeof *found);
+        assert_non_null(expected);
+        assert_non_null(found);
+        run_all(&kernels_cpu_scalar, rows, cols, i, expected);
+        for (size_t p = 1; p < PATHS; p++) {
+            const struct kernels *table = kernels_cpu_table(path_names[p]);
+            if (table != NULL) {
+                run_all(table, rows, cols, i, found);
+                assert_memory_equal(found, expected, total * sizeof *found);
+            }
+        }
+        free(expected);
+        free(found);
+    }
+}
+
+static const struct {
+    const char *name;
+    CMUnitTestFunction function;
+} checks[] = {{"embedding", embeds},
+              {"layernorm", normalises},
+              {"gelu", bends},
+              {"gelu keeps nan", gelu_keeps_nan},
+              {"residual", residual_adds},
+              {"attention", attends},
+              {"attention of large scores", attention_is_stable},
+              {"dropout", drops}};
+
+int main(void)
+{
+    static char names[PATHS * COUNT(checks)][64];
+    struct CMUnitTest tests[PATHS * COUNT(checks) + 1] = {cmocka_unit_test(paths_agree)};
+    size_t count = 1;
+    checks_seed();
+    kernels_cpu_set_threads(1);
+    for (size_t p = 0; p < PATHS; p++) {
+        const struct kernels *table = kernels_cpu_table(path_names[p]);
+        if (table == NULL) {
+            printf("path %s is not tested: this processor lacks it\n", path_names[p]);
+            continue;
+        }
+        for (size_t c = 0; c < COUNT(checks); c++, count++) {
+            (void)snprintf(names[count - 1], sizeof names[0], "%s: %s", path_names[p], checks[c].name);
+            tests[count] = (struct CMUnitTest){names[count - 1], checks[c].function, NULL, NULL,
+                                               (void *)(uintptr_t)table};
+        }
+    }
+    return _cmocka_run_group_tests("kernels sequence", tests, count, NULL, NULL);
+}
