@@ -67,11 +67,13 @@ static enum base_error on_link_up(struct gossip_exchange *exchange, const struct
     return BASE_OK;
 }
 
-static void on_link_down(struct gossip_exchange *exchange, struct gossip_edge *edge)
+static void on_link_down(struct gossip_exchange *exchange, struct gossip_edge *edge, bool unmet)
 {
     if (!edge)
         return;
-    if (edge->state == GOSSIP_EDGE_LIVE || edge->state == GOSSIP_EDGE_IN_DOUBT)
+    if (unmet)
+        edge->lost_ns = 0;
+    else if (edge->state == GOSSIP_EDGE_LIVE || edge->state == GOSSIP_EDGE_IN_DOUBT)
         edge->lost_ns = exchange->now_ns;
     edge->linked = false;
     edge->state = GOSSIP_EDGE_DOWN;
@@ -147,7 +149,7 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
         error = on_link_up(exchange, &event->peer, actions);
         break;
     case GOSSIP_EXCHANGE_LINK_DOWN:
-        on_link_down(exchange, edge);
+        on_link_down(exchange, edge, event->unmet);
         break;
     case GOSSIP_EXCHANGE_FORGET:
         error = on_forget(exchange, &event->peer, event->dead);

@@ -65,7 +65,7 @@ struct gossip_exchange_options {
 
 enum gossip_exchange_event_kind {
     GOSSIP_EXCHANGE_LINK_UP,   // an authenticated stream to `peer` exists, and it trains the same model
-    GOSSIP_EXCHANGE_LINK_DOWN, // that stream ended
+    GOSSIP_EXCHANGE_LINK_DOWN, // that stream ended, or `unmet`: no round meets `peer` any more
     GOSSIP_EXCHANGE_FORGET,    // `peer` is no neighbour any more: free r, drop c
     GOSSIP_EXCHANGE_MESSAGE,   // HELLO, XCHG, XACK, BUSY or CLOCK of `peer`
     GOSSIP_EXCHANGE_ROUND,     // the trainer stands at a round boundary
@@ -77,6 +77,7 @@ struct gossip_exchange_event {
     struct gossip_id peer;                // all but ROUND and TIMER
     const struct gossip_message *message; // MESSAGE
     bool dead;                            // FORGET: it died (on_death); else it lives and is met no more
+    bool unmet;                           // LINK_DOWN: nothing of it is waited for
     struct {                              // ROUND; vectors are borrowed until ROUND_DONE
         uint64_t round;                   // >= 1, growing
         bool meets;                       // the schedule names a partner: `partner`

@@ -15,7 +15,7 @@ struct gossip_edge {
     struct gossip_id peer;
     enum gossip_edge_state state;
     bool linked;                   // also while it is barred
-    uint64_t lost_ns;              // when its link broke while it was live; 0: never
+    uint64_t lost_ns;              // when its link broke while it was live; 0: never, or it is met no more
     bool silent;                   // did not come to a round in time; skipped until it says something
     bool told;                     // has been told our clock
     bool heard, late;              // `round` is known; it kept us waiting in vain and has not moved since

@@ -6,9 +6,9 @@
 
 struct linked {
     struct gossip_id peer;
-    bool linked; // false: only remembered until its edge was told to go down
+    bool linked;
     bool neighbour;
-    bool up; // as told
+    bool up, awaited; // as told: its edge is up; it is a neighbour, so that a link that ended may come again
 };
 
 struct gossip_edges {
@@ -137,23 +137,31 @@ static void drop_unlinked(struct gossip_edges *edges)
     size_t kept = 0;
 
     for (size_t i = 0; i < edges->count; i++)
-        if (edges->link[i].linked)
+        if (edges->link[i].linked || edges->link[i].awaited)
             edges->link[kept++] = edges->link[i];
     edges->count = kept;
+}
+
+// Is there news of this peer for a turn, and which?
+static bool tell(const struct gossip_edges *edges, struct linked *link, struct gossip_edge_change *change)
+{
+    const bool up = link->linked && link->neighbour && !edges->fetching && !edges->local;
+    const bool unmet = link->awaited && !link->neighbour && !edges->fetching;
+
+    if ((link->up == up && !unmet) || up != (edges->turn == COMING_UP))
+        return false;
+    link->up = up;
+    link->awaited = up || (link->awaited && !unmet);
+    *change = (struct gossip_edge_change){.peer = link->peer, .up = up, .unmet = unmet};
+    return true;
 }
 
 bool gossip_edges_next(struct gossip_edges *edges, struct gossip_edge_change *change)
 {
     while (edges->turn != SETTLED) {
-        while (edges->at < edges->count) {
-            struct linked *link = &edges->link[edges->at++];
-            bool up = link->linked && link->neighbour && !edges->fetching && !edges->local;
-            if (link->up == up || up != (edges->turn == COMING_UP))
-                continue;
-            link->up = up;
-            *change = (struct gossip_edge_change){.peer = link->peer, .up = up};
-            return true;
-        }
+        while (edges->at < edges->count)
+            if (tell(edges, &edges->link[edges->at++], change))
+                return true;
         edges->turn = edges->turn == GOING_DOWN ? COMING_UP : SETTLED;
         edges->at = 0;
         if (edges->turn == SETTLED)

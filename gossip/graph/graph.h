@@ -73,7 +73,8 @@ struct gossip_exchange;
 
 struct gossip_edge_change {
     struct gossip_id peer;
-    bool up; // LINK_UP or LINK_DOWN of the exchange
+    bool up;    // LINK_UP or LINK_DOWN of the exchange
+    bool unmet; // down: the graph does without the peer now, its link may have ended before
 };
 
 // `local`: no edge ever comes up.

@@ -60,8 +60,10 @@ static void follow_edges(struct sim_node *node)
 
     gossip_edges_fetching(node->edges, node->joiner);
     while (gossip_edges_next(node->edges, &change)) {
-        struct gossip_exchange_event event = {
-            .kind = change.up ? GOSSIP_EXCHANGE_LINK_UP : GOSSIP_EXCHANGE_LINK_DOWN, .peer = change.peer};
+        struct gossip_exchange_event event = {.kind = change.up ? GOSSIP_EXCHANGE_LINK_UP
+                                                                : GOSSIP_EXCHANGE_LINK_DOWN,
+                                              .peer = change.peer,
+                                              .unmet = change.unmet};
         sim_train_event(node, &event);
     }
 }

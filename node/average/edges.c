@@ -19,8 +19,10 @@ void node_worker_follow_edges(struct node_worker *worker)
 {
     struct gossip_edge_change change;
     while (gossip_edges_next(worker->edges, &change)) {
-        struct gossip_exchange_event event = {
-            .kind = change.up ? GOSSIP_EXCHANGE_LINK_UP : GOSSIP_EXCHANGE_LINK_DOWN, .peer = change.peer};
+        struct gossip_exchange_event event = {.kind = change.up ? GOSSIP_EXCHANGE_LINK_UP
+                                                                : GOSSIP_EXCHANGE_LINK_DOWN,
+                                              .peer = change.peer,
+                                              .unmet = change.unmet};
         node_worker_step(worker, &event);
     }
 }

@@ -462,6 +462,36 @@ static void edges_go_down_before_others_come_up(void **state)
     gossip_edges_destroy(edges);
 }
 
+// The link of a dead neighbour ends first, and the view does without it a moment later: that is told, once.
+static void a_lost_neighbour_is_met_no_more_when_the_view_says_so(void **state)
+{
+    struct gossip_record view[3];
+    struct topology_options options = graph_options(TOPOLOGY_RING);
+    struct gossip_id peer = graph_id(2);
+    struct gossip_edge_change change;
+    struct gossip_edges *edges;
+    (void)state;
+    fill(view, 3);
+    assert_int_equal(gossip_edges_create(false, &edges), BASE_OK);
+    for (int linked = 0; linked < 2; linked++) {
+        gossip_edges_follow(edges, graph_of(&options, view, 3, 0));
+        assert_int_equal(gossip_edges_linked(edges, &peer), BASE_OK);
+        assert_int_equal(drain(edges, true), 1);
+        if (!linked) {
+            gossip_edges_unlinked(edges, &peer);
+            assert_true(gossip_edges_next(edges, &change) && !change.up && !change.unmet);
+            assert_false(gossip_edges_next(edges, &change));
+        }
+        gossip_edges_follow(edges, graph_of(&options, view, 2, 0));
+        assert_true(gossip_edges_next(edges, &change) && !change.up && change.unmet);
+        assert_int_equal(graph_number(&change.peer), 2);
+        assert_false(gossip_edges_next(edges, &change));
+        gossip_edges_follow(edges, graph_of(&options, view, 2, 0));
+        assert_false(gossip_edges_next(edges, &change));
+    }
+    gossip_edges_destroy(edges);
+}
+
 // -- forgetting
 
 static struct gossip_exchange *exchange_with(const size_t *peers, size_t n, size_t kept)
@@ -557,7 +587,7 @@ static void who_counts_and_is_met_no_more_is_forgotten(void **state)
 struct model { // what the changes told add up to, and what they should
     struct gossip_edges *edges;
     struct topology_options options;
-    bool member[MEMBERS], linked[MEMBERS], up[MEMBERS], fetching;
+    bool member[MEMBERS], linked[MEMBERS], up[MEMBERS], awaited[MEMBERS], fetching;
 };
 
 static void compare(struct model *model)
@@ -567,13 +597,16 @@ static void compare(struct model *model)
     for (size_t told = 0; gossip_edges_next(model->edges, &change); told++) {
         size_t peer = graph_number(&change.peer);
         assert_true(told < 2 * MEMBERS);
-        assert_true(model->up[peer] != change.up);
+        assert_true(model->up[peer] != change.up || change.unmet);
+        assert_true(!change.unmet || (model->awaited[peer] && !change.up));
         model->up[peer] = change.up;
+        model->awaited[peer] = change.up || (model->awaited[peer] && !change.unmet);
     }
     for (size_t i = 1; i < MEMBERS; i++) {
         struct gossip_id peer = graph_id(i);
         bool meets = gossip_graph_meets(graph, &peer);
         assert_int_equal(model->up[i], model->linked[i] && meets && !model->fetching);
+        assert_true(meets || !model->awaited[i] || model->fetching); // whom no round meets nobody awaits
         assert_int_equal(gossip_graph_has(graph, &peer), model->member[i]);
         assert_true(!meets || (model->member[i] && model->member[0]));
     }
@@ -655,6 +688,7 @@ int main(void)
         cmocka_unit_test(no_edge_is_up_while_a_model_is_fetched),
         cmocka_unit_test(local_has_no_edges),
         cmocka_unit_test(edges_go_down_before_others_come_up),
+        cmocka_unit_test(a_lost_neighbour_is_met_no_more_when_the_view_says_so),
         cmocka_unit_test(who_counts_and_is_met_no_more_is_forgotten),
         cmocka_unit_test(changes_add_up),
     };

@@ -38,6 +38,7 @@ struct lesson {
     uint64_t last;             // round
     unsigned rolled_back;
     unsigned deaths, left;
+    uint64_t longest_ns; // that a round waited for its exchange
 };
 
 static float target(size_t host, size_t j)
@@ -190,6 +191,14 @@ static void changed(void *owner, struct sim_node *node, size_t peer,
     lesson->left += action->state == GOSSIP_MEMBER_LEFT;
 }
 
+static void round_done(void *owner, struct sim_node *node, uint64_t open_ns)
+{
+    struct lesson *lesson = owner;
+
+    (void)node;
+    lesson->longest_ns = open_ns > lesson->longest_ns ? open_ns : lesson->longest_ns;
+}
+
 enum how { PLAIN, SEALED, KNOWN };
 
 static void create(struct lesson *lesson, enum how how)
@@ -208,7 +217,7 @@ static void create(struct lesson *lesson, enum how how)
                                            .ready = ready,
                                            .done = done,
                                            .finish = finish};
-    lesson->watch = (struct sim_watch){.owner = lesson, .changed = changed};
+    lesson->watch = (struct sim_watch){.owner = lesson, .changed = changed, .round_done = round_done};
     const struct sim_options options = {.seed = 3,
                                         .nodes = NODES,
                                         .topology = {.kind = TOPOLOGY_RING},
@@ -354,6 +363,33 @@ static void test_a_killed_one_goes_on_from_its_checkpoint(void **state)
     (void)state;
     a_killed_one_goes_on_from_its_checkpoint(SEALED);
     a_killed_one_goes_on_from_its_checkpoint(KNOWN);
+}
+
+// In lock-step its neighbours wait for it until the view does without it, and not until the deadline.
+static void the_round_of_a_death_ends_with_the_view(enum how how, uint64_t most_ns)
+{
+    struct lesson lesson;
+
+    create(&lesson, how);
+    lesson.world.options.exchange.deadline_floor_ns = 5 * SIM_SECOND;
+    lesson.world.options.exchange.deadline_ceiling_ns = 30 * SIM_SECOND;
+    start_all(&lesson);
+    while (lesson.pupil[2].rounds < 20)
+        assert_true(sim_world_run(&lesson.world, sim_world_now(&lesson.world) + 10 * SIM_MS));
+    lesson.longest_ns = 0;
+    sim_node_kill(lesson.world.node[2], false);
+    run_to_end(&lesson);
+    for (size_t i = 0; i < NODES; i++)
+        assert_int_equal(lesson.pupil[i].rounds == ROUNDS, i != 2);
+    assert_in_range(lesson.longest_ns, 0, most_ns);
+    sim_world_destroy(&lesson.world);
+}
+
+static void test_the_round_of_a_death_ends_with_the_view(void **state)
+{
+    (void)state;
+    the_round_of_a_death_ends_with_the_view(SEALED, 1500 * SIM_MS);
+    the_round_of_a_death_ends_with_the_view(KNOWN, 200 * SIM_MS);
 }
 
 static void a_late_one_fetches_a_model(enum how how)
@@ -732,6 +768,7 @@ int main(void)
         cmocka_unit_test(test_whoever_can_only_call_takes_part),
         cmocka_unit_test(test_one_seed_has_one_trace),
         cmocka_unit_test(test_a_killed_one_goes_on_from_its_checkpoint),
+        cmocka_unit_test(test_the_round_of_a_death_ends_with_the_view),
         cmocka_unit_test(test_a_late_one_fetches_a_model),
         cmocka_unit_test(test_donors_that_boast_are_not_believed),
         cmocka_unit_test(test_donors_that_give_nothing_are_not_waited_for),
