@@ -14,7 +14,7 @@ struct node_model_about node_setup_about(const struct train_dataset *data)
 
 static struct train_model_spec spec_of(const struct node_config *config, const struct train_dataset *data)
 {
-    struct train_model_spec spec = {.kind = config->model.kind == NODE_MODEL_MLP ? TRAIN_MLP : TRAIN_SOFTMAX,
+    struct train_model_spec spec = {.kind = (enum train_model_kind)config->model.kind,
                                     .inputs = data->features,
                                     .classes = data->outputs > 0 ? data->outputs : data->classes,
                                     .loss = (enum train_loss)config->model.loss};

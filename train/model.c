@@ -1,118 +1,125 @@
-// The multilayer perceptron: z_l = a_(l-1) W_l + b_l, a_l = max(z_l, 0), cross entropy over the last z.
-// Softmax regression is the case of one layer; a regression has its error in the place of the cross entropy.
-// Tensors lie in the flat vector in the order W_0, b_0, W_1, b_1, ...
+// A model walks its layers (train/layer.h) up and, behind the loss, down again.
 #include "train/model.h"
 
 #include "base/hash.h"
-#include "base/rng.h"
 #include "train/dataset.h"
+#include "train/plan.h"
 #include "train/regress.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_LAYERS (LIMIT_LAYERS + 1u)
-
-_Static_assert(2 * MAX_LAYERS <= LIMIT_TENSORS, "every layer has a weight and a bias");
+struct layer_memory {
+    float *y;    // [max_batch, count of out]; of the last layer logits, then their gradient
+    float *kept; // NULL: nothing
+};
 
 struct train_model {
     struct train_model_spec spec;
+    struct train_plan plan;
     const struct kernels *kernels;
-    size_t max_batch, parameters, n_layers;
-    size_t width[MAX_LAYERS + 1]; // inputs, hidden ..., classes
-    struct train_tensor tensors[2 * MAX_LAYERS];
+    size_t max_batch;
+    struct train_pass pass;
     // Workspace, in the kernels' memory.
-    float
-        *activation[MAX_LAYERS]; // [max_batch, width[l + 1]]; the last one holds logits, then their gradient
-    float *delta[2];             // [max_batch, widest hidden layer]: gradients of hidden layers, in turns
-    float *input;                // [max_batch, inputs], only where the kernels' memory is not the host's
-    uint32_t *labels;            // [max_batch], likewise
-    float *outputs;              // [max_batch, classes] in host memory, of a regression only
+    struct layer_memory *memory; // [n_layers], the array itself in the host's
+    float *delta[2];             // [max_batch, widest hidden output]: gradients of hidden layers, in turns
+    float *scratch;
+    float *input;     // [max_batch, inputs], only where the kernels' memory is not the host's
+    uint32_t *labels; // [max_batch, positions], likewise
+    float *outputs;   // [max_batch, classes] in host memory, of a regression only
 };
 
-static void add_tensor(struct train_model *model, size_t layer, const char *what, size_t rows, size_t cols)
+static void *get(const struct train_model *model, size_t count, bool *complete)
 {
-    const bool weight = rows > 0;
-    struct train_tensor *tensor = &model->tensors[2 * layer + (weight ? 0 : 1)];
-    (void)snprintf(tensor->name, sizeof tensor->name, "layers.%zu.%s", layer, what);
-    tensor->n_dims = weight ? 2 : 1;
-    tensor->shape[0] = weight ? rows : cols;
-    tensor->shape[1] = weight ? cols : 0;
-    tensor->count = weight ? rows * cols : cols;
-    tensor->offset = model->parameters;
-    model->parameters += tensor->count;
+    void *memory = model->kernels->alloc(count * sizeof(float));
+    *complete = *complete && memory != NULL;
+    return memory;
 }
 
-// The spec has been checked: at most LIMIT_PARAMETERS in all.
-static void lay_out(struct train_model *model)
+static bool alloc_layers(struct train_model *model)
 {
-    model->n_layers = train_spec_layers(&model->spec);
-    for (size_t i = 0; i <= model->n_layers; i++) {
-        model->width[i] = train_spec_width(&model->spec, i);
+    const struct train_plan *plan = &model->plan;
+    const size_t batch = model->max_batch;
+    size_t widest = 0, scratch = 0;
+    bool complete = true;
+    model->memory = calloc(plan->n_layers, sizeof *model->memory);
+    for (size_t i = 0; i < plan->n_layers && model->memory != NULL; i++) {
+        const struct train_layer *layer = &plan->layers[i];
+        const size_t count = train_shape_count(&layer->out);
+        struct train_layer_floats floats = {0};
+        if (layer->type->floats != NULL) {
+            layer->type->floats(layer, batch, &floats);
+        }
+        widest = i + 1 < plan->n_layers && count > widest ? count : widest;
+        scratch = floats.scratch > scratch ? floats.scratch : scratch;
+        model->memory[i].y = get(model, batch * count, &complete);
+        model->memory[i].kept = floats.kept > 0 ? get(model, floats.kept, &complete) : NULL;
     }
-    for (size_t layer = 0; layer < model->n_layers; layer++) {
-        add_tensor(model, layer, "weight", model->width[layer], model->width[layer + 1]);
-        add_tensor(model, layer, "bias", 0, model->width[layer + 1]);
+    for (size_t i = 0; i < 2 && i + 1 < plan->n_layers; i++) {
+        model->delta[i] = get(model, batch * widest, &complete);
     }
+    model->scratch = get(model, scratch, &complete);
+    return complete && model->memory != NULL;
 }
 
 static bool alloc_workspace(struct train_model *model)
 {
-    const struct kernels *k = model->kernels;
-    size_t widest = 0;
-    bool complete = true;
-    for (size_t layer = 0; layer < model->n_layers; layer++) {
-        size_t width = model->width[layer + 1];
-        widest = layer + 1 < model->n_layers && width > widest ? width : widest;
-        model->activation[layer] = k->alloc(model->max_batch * width * sizeof(float));
-        complete = complete && model->activation[layer] != NULL;
-    }
-    for (size_t i = 0; i < 2 && i < model->spec.n_hidden; i++) {
-        model->delta[i] = k->alloc(model->max_batch * widest * sizeof(float));
-        complete = complete && model->delta[i] != NULL;
-    }
-    if (!k->shares_host) {
-        model->input = k->alloc(model->max_batch * model->spec.inputs * sizeof(float));
-        model->labels = k->alloc(model->max_batch * sizeof(uint32_t));
-        complete = complete && model->input != NULL && model->labels != NULL;
+    const struct train_shape *out = &model->plan.out;
+    bool complete = alloc_layers(model);
+    if (!model->kernels->shares_host) {
+        model->input = get(model, model->max_batch * model->spec.inputs, &complete);
+        model->labels = get(model, model->max_batch * out->positions, &complete);
     }
     if (model->spec.loss != TRAIN_CROSS_ENTROPY) {
-        model->outputs = malloc(model->max_batch * model->spec.classes * sizeof(float));
+        model->outputs = malloc(model->max_batch * train_shape_count(out) * sizeof *model->outputs);
         complete = complete && model->outputs != NULL;
     }
     return complete;
 }
 
+static enum base_error check_kernels(const struct train_plan *plan, const struct kernels *kernels,
+                                     struct base_reason *why)
+{
+    for (size_t i = 0; i < plan->n_layers; i++) {
+        const struct train_layer *layer = &plan->layers[i];
+        if (layer->type->runs != NULL && !layer->type->runs(kernels)) {
+            return base_fail(why, BASE_EINVAL,
+                             "layer '%s' (%s) does not run on '%s' yet; set device.kind to cpu", layer->name,
+                             layer->type->name, kernels->name);
+        }
+    }
+    return BASE_OK;
+}
+
 enum base_error train_model_create(const struct train_model_spec *spec, const struct kernels *kernels,
                                    size_t max_batch, struct train_model **out, struct base_reason *why)
 {
-    enum base_error error = train_spec_check(spec, why);
+    struct train_plan plan;
+    enum base_error error = train_plan_create(spec, &plan, why);
     if (error == BASE_OK && (max_batch == 0 || max_batch > LIMIT_BATCH)) {
         error =
             base_fail(why, BASE_EINVAL, "a batch of %zu examples; expected 1 to %u", max_batch, LIMIT_BATCH);
     }
-    if (error != BASE_OK) {
-        return error;
+    if (error == BASE_OK) {
+        error = check_kernels(&plan, kernels, why);
     }
-    struct train_model *model = calloc(1, sizeof *model);
+    struct train_model *model = error == BASE_OK ? calloc(1, sizeof *model) : NULL;
     if (model == NULL) {
-        return base_fail(why, BASE_ENOMEM, "out of memory for a model");
+        train_plan_destroy(&plan);
+        return error != BASE_OK ? error : base_fail(why, BASE_ENOMEM, "out of memory for a model");
     }
     model->spec = *spec;
+    model->plan = plan;
     model->kernels = kernels;
     model->max_batch = max_batch;
-    lay_out(model);
     if (!alloc_workspace(model)) {
-        error =
-            base_fail(why, BASE_ENOMEM,
-                      "out of memory for the activations of a batch of %zu; take a smaller batch", max_batch);
-    }
-    if (error != BASE_OK) {
         train_model_destroy(model);
-        return error;
+        return base_fail(why, BASE_ENOMEM,
+                         "out of memory for the activations of a batch of %zu; take a smaller batch",
+                         max_batch);
     }
+    model->pass = (struct train_pass){.kernels = kernels, .scratch = model->scratch};
     *out = model;
     return BASE_OK;
 }
@@ -123,14 +130,18 @@ void train_model_destroy(struct train_model *model)
         return;
     }
     const struct kernels *k = model->kernels;
-    for (size_t layer = 0; layer < MAX_LAYERS; layer++) {
-        k->release(model->activation[layer]);
+    for (size_t i = 0; i < model->plan.n_layers && model->memory != NULL; i++) {
+        k->release(model->memory[i].y);
+        k->release(model->memory[i].kept);
     }
     k->release(model->delta[0]);
     k->release(model->delta[1]);
+    k->release(model->scratch);
     k->release(model->input);
     k->release(model->labels);
+    free(model->memory);
     free(model->outputs);
+    train_plan_destroy(&model->plan);
     free(model);
 }
 
@@ -146,7 +157,7 @@ const struct kernels *train_model_kernels(const struct train_model *model)
 
 size_t train_model_parameters(const struct train_model *model)
 {
-    return model->parameters;
+    return model->plan.parameters;
 }
 
 size_t train_model_max_batch(const struct train_model *model)
@@ -156,8 +167,8 @@ size_t train_model_max_batch(const struct train_model *model)
 
 const struct train_tensor *train_model_tensors(const struct train_model *model, size_t *count)
 {
-    *count = 2 * model->n_layers;
-    return model->tensors;
+    *count = model->plan.n_tensors;
+    return model->plan.tensors;
 }
 
 static uint64_t chain(uint64_t hash, uint64_t value)
@@ -172,10 +183,18 @@ static uint64_t chain(uint64_t hash, uint64_t value)
 uint64_t train_model_schema(const struct train_model *model)
 {
     uint64_t hash = chain(0, (uint64_t)model->spec.kind);
-    for (size_t i = 0; i < 2 * model->n_layers; i++) {
-        const struct train_tensor *tensor = &model->tensors[i];
+    for (size_t i = 0; i < model->plan.n_tensors; i++) {
+        const struct train_tensor *tensor = &model->plan.tensors[i];
         hash = base_hash_bytes(hash, tensor->name, strlen(tensor->name));
-        hash = chain(chain(chain(hash, tensor->shape[0]), tensor->shape[1]), tensor->offset);
+        for (size_t d = 0; d < tensor->n_dims || d < 2; d++) {
+            hash = chain(hash, tensor->shape[d]);
+        }
+        hash = chain(hash, tensor->offset);
+    }
+    if (model->spec.kind > TRAIN_MLP) { // what tensors do not show, such as a number of heads
+        char described[LIMIT_MODEL_TEXT_BYTES];
+        train_model_describe(model, described, sizeof described);
+        hash = base_hash_bytes(hash, described, strlen(described));
     }
     // A regression is another model than a classifier of the same shape, whose fingerprint stays what it was.
     return model->spec.loss == TRAIN_CROSS_ENTROPY ? hash : chain(hash, (uint64_t)model->spec.loss);
@@ -188,83 +207,85 @@ void train_model_describe(const struct train_model *model, char *text, size_t ca
 
 void train_model_initialise(const struct train_model *model, uint64_t seed, float *parameters)
 {
-    memset(parameters, 0, model->parameters * sizeof *parameters);
-    for (size_t layer = 0; layer < model->n_layers; layer++) {
-        const struct train_tensor *weight = &model->tensors[2 * layer];
-        const double deviation = sqrt(2.0 / (double)model->width[layer]);
+    memset(parameters, 0, model->plan.parameters * sizeof *parameters);
+    for (size_t i = 0; i < model->plan.n_layers; i++) {
+        const struct train_layer *layer = &model->plan.layers[i];
         struct base_rng rng;
-        base_rng_seed_stream(&rng, seed, layer);
-        for (size_t i = 0; i < weight->count; i++) {
-            parameters[weight->offset + i] = (float)(deviation * base_rng_normal(&rng));
+        base_rng_seed_stream(&rng, seed, i);
+        if (layer->type->initialise != NULL) {
+            layer->type->initialise(layer, &rng, parameters);
         }
     }
 }
 
-// a_(-1) = x; fills activation[l] for every layer, the last one with logits.
-static void forward(struct train_model *model, const float *parameters, const float *x, size_t rows)
+// The last layer's output: logits.
+static float *top(const struct train_model *model)
 {
-    const struct kernels *k = model->kernels;
-    const float *below = x;
-    for (size_t layer = 0; layer < model->n_layers; layer++) {
-        const size_t in = model->width[layer], out = model->width[layer + 1];
-        const float *weight = parameters + model->tensors[2 * layer].offset;
-        const float *bias = parameters + model->tensors[2 * layer + 1].offset;
-        float *z = model->activation[layer];
-        k->gemm(false, false, rows, out, in, 1.0f, below, weight, 0.0f,
-                z); // [rows, out] = [rows, in] [in, out]
-        if (layer + 1 < model->n_layers) {
-            k->bias_add_relu(rows, out, bias, z);
-        } else {
-            k->bias_add(rows, out, bias, z);
-        }
-        below = z;
-    }
+    return model->memory[model->plan.n_layers - 1].y;
 }
 
-// `delta` holds d loss / d z of the last layer; from there down, W and b of each layer, then the layer below.
-static void backward(struct train_model *model, const float *parameters, const float *x, size_t rows,
-                     float *gradient)
+static size_t rows_of(const struct train_model *model, size_t examples)
 {
-    const struct kernels *k = model->kernels;
-    const float *delta = model->activation[model->n_layers - 1];
-    for (size_t layer = model->n_layers; layer-- > 0;) {
-        const size_t in = model->width[layer], out = model->width[layer + 1];
-        const struct train_tensor *weight = &model->tensors[2 * layer], *bias = weight + 1;
-        const float *below = layer > 0 ? model->activation[layer - 1] : x;
-        // dW [in, out] = below^T [in, rows] delta [rows, out]; db = sum of the rows of delta
-        k->gemm(true, false, in, out, rows, 1.0f, below, delta, 0.0f, gradient + weight->offset);
-        k->column_sum(rows, out, delta, gradient + bias->offset);
-        if (layer > 0) { // nobody needs the gradient of the input
-            float *next = model->delta[(layer - 1) % 2];
-            k->gemm(false, true, rows, in, out, 1.0f, delta, parameters + weight->offset, 0.0f, next);
-            k->relu_backward(rows * in, below, next);
-            delta = next;
-        }
+    return examples * model->plan.out.positions;
+}
+
+static void forward(struct train_model *model, const float *parameters, const void *x, size_t examples,
+                    bool training)
+{
+    const void *below = x;
+    model->pass.examples = examples;
+    model->pass.training = training;
+    for (size_t i = 0; i < model->plan.n_layers; i++) {
+        const struct train_layer *layer = &model->plan.layers[i];
+        const struct layer_memory *memory = &model->memory[i];
+        layer->type->forward(layer, &model->pass, parameters, below, memory->y, memory->kept);
+        below = memory->y;
     }
 }
 
-void train_model_gradient(struct train_model *model, const float *parameters, const float *x,
+// The last y holds the gradient of the logits. Nobody needs the gradient of x.
+static void backward(struct train_model *model, const float *parameters, const void *x, float *gradient)
+{
+    float *dy = top(model);
+    for (size_t i = model->plan.n_layers; i-- > 0;) {
+        const struct train_layer *layer = &model->plan.layers[i];
+        const struct layer_memory *memory = &model->memory[i];
+        float *dx = i > 0 ? model->delta[(i - 1) % 2] : NULL;
+        layer->type->backward(layer, &model->pass, parameters, i > 0 ? model->memory[i - 1].y : x, memory->y,
+                              dy, dx, memory->kept, gradient);
+        dy = dx;
+    }
+}
+
+void train_model_prepare(struct train_model *model, uint64_t seed, bool accumulate)
+{
+    model->pass.seed = seed;
+    model->pass.accumulate = accumulate;
+}
+
+void train_model_gradient(struct train_model *model, const float *parameters, const void *x,
                           const uint32_t *labels, size_t rows, float weight, float *gradient,
                           struct kernels_loss *loss)
 {
     BASE_ASSERT(rows > 0 && rows <= model->max_batch);
-    forward(model, parameters, x, rows);
-    model->kernels->softmax_cross_entropy(rows, model->spec.classes, model->activation[model->n_layers - 1],
-                                          labels, weight / (float)rows, loss);
-    backward(model, parameters, x, rows, gradient);
+    const size_t labelled = rows_of(model, rows);
+    forward(model, parameters, x, rows, true);
+    model->kernels->softmax_cross_entropy(labelled, model->spec.classes, top(model), labels,
+                                          weight / (float)labelled, loss);
+    backward(model, parameters, x, gradient);
 }
 
-void train_model_logits(struct train_model *model, const float *parameters, const float *x, size_t rows,
+void train_model_logits(struct train_model *model, const float *parameters, const void *x, size_t rows,
                         float *logits)
 {
     const struct kernels *k = model->kernels;
     BASE_ASSERT(rows > 0 && rows <= model->max_batch);
     if (!k->shares_host) {
-        k->upload(model->input, x, rows * model->spec.inputs * sizeof *x);
+        k->upload(model->input, x, rows * model->spec.inputs * sizeof *model->input);
         x = model->input;
     }
-    forward(model, parameters, x, rows);
-    k->download(logits, model->activation[model->n_layers - 1], rows * model->spec.classes * sizeof *logits);
+    forward(model, parameters, x, rows, false);
+    k->download(logits, top(model), rows_of(model, rows) * model->spec.classes * sizeof *logits);
 }
 
 void train_model_gradient_regression(struct train_model *model, const float *parameters, const float *x,
@@ -272,15 +293,15 @@ void train_model_gradient_regression(struct train_model *model, const float *par
                                      struct kernels_loss *loss)
 {
     const struct kernels *k = model->kernels;
-    float *device = model->activation[model->n_layers - 1];
+    float *device = top(model);
     const size_t bytes = rows * model->spec.classes * sizeof *device;
     BASE_ASSERT(rows > 0 && rows <= model->max_batch && model->outputs != NULL);
-    forward(model, parameters, x, rows);
+    forward(model, parameters, x, rows, true);
     k->download(model->outputs, device, bytes);
     train_regress_loss(model->spec.loss, rows, model->spec.classes, model->outputs, targets,
                        weight / (float)rows, loss);
     k->upload(device, model->outputs, bytes);
-    backward(model, parameters, x, rows, gradient);
+    backward(model, parameters, x, gradient);
 }
 
 // The last activation, in the kernels' memory, of the rows from `first` on.
@@ -293,8 +314,8 @@ static float *answer(struct train_model *model, const float *parameters, const s
         k->upload(model->input, x, rows * data->features * sizeof *x);
         x = model->input;
     }
-    forward(model, parameters, x, rows);
-    return model->activation[model->n_layers - 1];
+    forward(model, parameters, x, rows, false);
+    return top(model);
 }
 
 static void evaluate_classes(struct train_model *model, const float *parameters,
@@ -302,13 +323,14 @@ static void evaluate_classes(struct train_model *model, const float *parameters,
                              struct kernels_loss *loss)
 {
     const struct kernels *k = model->kernels;
-    const uint32_t *labels = data->labels + first;
+    const size_t labelled = rows_of(model, rows);
+    const uint32_t *labels = data->labels + rows_of(model, first);
     if (!k->shares_host) {
-        k->upload(model->labels, labels, rows * sizeof *labels);
+        k->upload(model->labels, labels, labelled * sizeof *labels);
         labels = model->labels;
     }
     float *logits = answer(model, parameters, data, first, rows);
-    k->softmax_cross_entropy(rows, model->spec.classes, logits, labels, 1.0f, loss);
+    k->softmax_cross_entropy(labelled, model->spec.classes, logits, labels, 1.0f, loss);
     k->wait();
 }
 
@@ -348,9 +370,9 @@ void train_model_evaluate(struct train_model *model, const float *parameters,
         loss_sum += batch.loss_sum;
         correct += batch.correct;
     }
-    const double examples = data->examples > 0 ? (double)data->examples : 1.0;
-    score->loss = loss_sum / examples;
-    score->accuracy = (double)correct / examples;
+    const double labelled = data->examples > 0 ? (double)rows_of(model, data->examples) : 1.0;
+    score->loss = loss_sum / labelled;
+    score->accuracy = (double)correct / labelled;
     if (regression) {
         train_regress_end(&sums, data, &score->accuracy, &score->rmse);
     }

@@ -1,6 +1,5 @@
-// Models as one flat fp32 vector with a table of named tensors; forward and backward written out over the
-// kernel table. Softmax regression is the MLP without hidden layers. A model object holds the shape and a
-// workspace for one batch: one owner, one thread at a time.
+// Models as one flat fp32 vector with a table of named tensors, made of layers (train/layer.h). A model
+// object holds its layers and a workspace for one batch: one owner, one thread at a time.
 #ifndef TRAIN_MODEL_H
 #define TRAIN_MODEL_H
 
@@ -10,29 +9,45 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum train_model_kind { TRAIN_SOFTMAX, TRAIN_MLP }; // of a regression, the first is the linear one
+// The places in the table of models (train/models.c). Of a regression, the first is the linear model.
+enum train_model_kind { TRAIN_SOFTMAX, TRAIN_MLP, TRAIN_MODELS };
 enum train_loss { TRAIN_CROSS_ENTROPY, TRAIN_MSE, TRAIN_MAE };
+
+struct train_image { // pixels of an example: rows of pixels, each with its channels; all 0: no image
+    size_t height, width, channels;
+};
 
 struct train_model_spec {
     enum train_model_kind kind;
     size_t inputs, classes;                // classes: of a regression, its outputs
     size_t hidden[LIMIT_LAYERS], n_hidden; // MLP only; ReLU between layers
     enum train_loss loss;
+    struct train_image image; // for models of images; height * width * channels = inputs
 };
 
 // BASE_EINVAL with the reason for shapes that can't be (no classes, an MLP without hidden layers, over
 // LIMIT_PARAMETERS). The others take a spec that has passed.
 enum base_error train_spec_check(const struct train_model_spec *spec, struct base_reason *why) BASE_CHECK;
-size_t train_spec_layers(const struct train_model_spec *spec);          // the hidden ones and the last
-size_t train_spec_width(const struct train_model_spec *spec, size_t i); // 0: inputs; layers: classes
-size_t train_spec_parameters(const struct train_model_spec *spec);
+size_t train_spec_parameters(const struct train_model_spec *spec); // 0: out of memory
 void train_spec_describe(const struct train_model_spec *spec, char *text,
                          size_t capacity); // "mlp 784-256-10"
+// What train_spec_describe said, back. BASE_ENOTFOUND, without a reason: no kind of this name, or one whose
+// weights tell its shape (softmax, mlp). BASE_EFORMAT, or train_spec_check.
+enum base_error train_spec_parse(const char *text, struct train_model_spec *spec,
+                                 struct base_reason *why) BASE_CHECK;
+const char *train_model_kind_name(enum train_model_kind kind); // as in model.kind
 
+#define TRAIN_DIMS 4
 struct train_tensor {
     char name[LIMIT_TENSOR_NAME_BYTES]; // "layers.0.weight", "layers.0.bias"
-    size_t shape[2], n_dims;            // weight: [inputs, outputs]; bias: [outputs]
+    size_t shape[TRAIN_DIMS], n_dims;   // row-major; unused ones are 0. Linear weight: [inputs, outputs]
     size_t offset, count;               // in elements of the flat vector
+    struct train_abroad {               // how the file of a model for other programs has it
+        char name[LIMIT_TENSOR_NAME_BYTES];
+        size_t view[TRAIN_DIMS], n_view;  // ours, seen with these dimensions,
+        size_t order[TRAIN_DIMS];         // permuted: dimension i there is our dimension order[i],
+        size_t shape[TRAIN_DIMS], n_dims; // and neighbours merged to this shape
+    } abroad;                             // by default the same name, order and shape
 };
 
 struct train_model;
@@ -52,19 +67,24 @@ uint64_t train_model_schema(const struct train_model *model); // fingerprint of 
 void train_model_describe(const struct train_model *model, char *text,
                           size_t capacity); // train_spec_describe
 
-// He-normal weights (He et al. 2015), zero biases, into host memory; the same for a seed on every machine.
+// First values into host memory; the same for a seed on every machine.
 void train_model_initialise(const struct train_model *model, uint64_t seed, float *parameters);
 
-// One batch of a cross entropy: x [rows, inputs], labels [rows] < classes, rows <= max_batch; x, labels,
-// parameters and gradient in the kernels' memory. gradient [parameters] becomes `weight` times the mean over
-// rows of d loss / d parameters; *loss is without the weight.
-void train_model_gradient(struct train_model *model, const float *parameters, const float *x,
+// For the gradients that follow: `seed` of dropout and the like; `accumulate`: the gradient is added to what
+// lies there. Both 0 at first.
+void train_model_prepare(struct train_model *model, uint64_t seed, bool accumulate);
+
+// One batch of a cross entropy: x [rows, inputs] (floats, or uint32_t ids where the model takes those), one
+// label < classes a row, or rows times positions of a model that answers at several; rows <= max_batch; x,
+// labels, parameters and gradient in the kernels' memory. gradient [parameters] becomes `weight` times the
+// mean over labels of d loss / d parameters; *loss is without the weight.
+void train_model_gradient(struct train_model *model, const float *parameters, const void *x,
                           const uint32_t *labels, size_t rows, float weight, float *gradient,
                           struct kernels_loss *loss);
 
 // What the model says to these rows: x [rows, inputs] to logits [rows, classes], both in host memory;
 // parameters in the kernels' memory; rows <= max_batch.
-void train_model_logits(struct train_model *model, const float *parameters, const float *x, size_t rows,
+void train_model_logits(struct train_model *model, const float *parameters, const void *x, size_t rows,
                         float *logits);
 
 // The same of a regression: targets [rows, classes] in host memory.

@@ -7,7 +7,7 @@
 
 static enum base_error make(struct lab_model *m, struct base_reason *why)
 {
-    const size_t inputs = m->file.spec.inputs, bytes = train_spec_parameters(&m->file.spec) * sizeof(float);
+    const size_t inputs = m->file.spec.inputs;
     m->batch = BATCH_VALUES / inputs;
     m->batch = m->batch < 1 ? 1 : m->batch > BATCH_MAX ? BATCH_MAX : m->batch;
     enum base_error error = kernels_open("cpu", 1, &m->kernels, why);
@@ -15,6 +15,7 @@ static enum base_error make(struct lab_model *m, struct base_reason *why)
         error = train_model_create(&m->file.spec, m->kernels, m->batch, &m->model, why);
     if (error)
         return error;
+    const size_t bytes = train_model_parameters(m->model) * sizeof(float);
     m->parameters = m->kernels->alloc(bytes);
     if (!m->parameters)
         return base_fail(why, BASE_ENOMEM, "no memory for a model of %zu bytes", bytes);

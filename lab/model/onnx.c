@@ -78,6 +78,11 @@ static void put_value(struct lab_protobuf *p, unsigned field, const char *name, 
     lab_protobuf_close(p, value);
 }
 
+static size_t width_of(const struct train_model_spec *spec, size_t i)
+{
+    return i == 0 ? spec->inputs : i <= spec->n_hidden ? spec->hidden[i - 1] : spec->classes;
+}
+
 struct names { // of what a layer has and makes
     char weight[NAME_BYTES], bias[NAME_BYTES], sums[NAME_BYTES], output[NAME_BYTES];
 };
@@ -96,7 +101,7 @@ static struct names names_of(size_t layer, size_t layers)
 
 static void put_layers(struct lab_protobuf *p, const struct train_model_spec *spec, const char *input)
 {
-    const size_t layers = train_spec_layers(spec);
+    const size_t layers = spec->n_hidden + 1;
     char below[NAME_BYTES];
     snprintf(below, sizeof below, "%s", input);
     for (size_t i = 0; i < layers; i++) {
@@ -113,7 +118,7 @@ static void put_layers(struct lab_protobuf *p, const struct train_model_spec *sp
 static void put_graph(struct lab_protobuf *p, const struct node_model_file *model)
 {
     const struct train_model_spec *spec = &model->spec;
-    const size_t graph = lab_protobuf_open(p, MODEL_GRAPH), layers = train_spec_layers(spec);
+    const size_t graph = lab_protobuf_open(p, MODEL_GRAPH), layers = spec->n_hidden + 1;
     const bool divides = model->about.input_divisor != 1;
     const float *at = model->parameters;
     if (divides)
@@ -124,7 +129,7 @@ static void put_graph(struct lab_protobuf *p, const struct node_model_file *mode
         put_tensor(p, "input_divisor", 0, 0, &model->about.input_divisor);
     for (size_t i = 0; i < layers; i++) {
         const struct names names = names_of(i, layers);
-        const size_t in = train_spec_width(spec, i), out = train_spec_width(spec, i + 1);
+        const size_t in = width_of(spec, i), out = width_of(spec, i + 1);
         put_tensor(p, names.weight, in, out, at); // [in, out], as Gemm takes its second
         put_tensor(p, names.bias, 0, out, at + in * out);
         at += (in + 1) * out;
@@ -164,6 +169,10 @@ enum base_error lab_onnx_write(const char *path, const struct node_model_file *m
                                struct base_reason *why)
 {
     struct lab_protobuf p = {0};
+    if (model->spec.kind > TRAIN_MLP)
+        return base_fail(why, BASE_EINVAL,
+                         "ONNX can be written of softmax and mlp models, this one is %s; export it as torch",
+                         train_model_kind_name(model->spec.kind));
     lab_onnx_encode(model, version, &p);
     enum base_error error = p.error;
     if (error == BASE_ELIMIT)

@@ -2,6 +2,7 @@
 #include "base/limits.h"
 #include "node/config/private.h"
 #include "node/schema/private.h"
+#include "train/model.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -193,7 +194,7 @@ static enum base_error check_model(const struct node_config *config, struct base
         if (error)
             return error;
     }
-    if (config->model.kind != NODE_MODEL_MLP) {
+    if (config->model.kind != TRAIN_MLP) {
         node_config_warn_unused(config, "model.hidden", "model.kind is mlp");
         return BASE_OK;
     }

@@ -5,6 +5,7 @@
 #include "compress/select.h"
 #include "gossip/member/member.h"
 #include "topology/topology.h"
+#include "train/model.h"
 
 #include <stddef.h>
 
@@ -20,6 +21,7 @@ _Static_assert(TOPOLOGY_RING == 0 && TOPOLOGY_BUTTERFLY == 1 && TOPOLOGY_RANDOM 
                    TOPOLOGY_STAR == 7 && TOPOLOGY_MATCHINGS == 8 && TOPOLOGY_BASE == 9 &&
                    TOPOLOGY_HIERARCHICAL == 10 && TOPOLOGY_FILE == 11 && TOPOLOGY_KINDS == 12,
                "topology.kind");
+_Static_assert(TRAIN_SOFTMAX == 0 && TRAIN_MLP == 1 && TRAIN_MODELS == 2, "model.kind");
 _Static_assert(GOSSIP_PROFILE_LAN == 0 && GOSSIP_PROFILE_WAN == 1 && GOSSIP_PROFILE_LOCAL == 2,
                "cluster.profile");
 

@@ -5,7 +5,6 @@
 
 #include "node/schema/schema.h"
 
-enum node_model { NODE_MODEL_SOFTMAX, NODE_MODEL_MLP };
 enum node_loss { NODE_LOSS_CROSS_ENTROPY, NODE_LOSS_MSE, NODE_LOSS_MAE }; // as enum train_loss
 enum node_data {
     NODE_DATA_DIGITS,
@@ -56,7 +55,7 @@ struct node_config {
     } cluster;
     struct node_texts peers; // host:port
     struct {                 // model.*
-        int kind;            // enum node_model
+        int kind;            // enum train_model_kind
         int loss;            // enum node_loss
         struct node_integers hidden;
         char *init; // file of the first weights; "": from `seed`

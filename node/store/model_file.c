@@ -1,13 +1,12 @@
 #include "node/store/model_file.h"
 
 #include "node/store/safetensors.h"
+#include "train/plan.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define MOST_TENSORS (2 * (LIMIT_LAYERS + 1))
 
 int32_t node_model_label(const struct node_model_about *about, size_t class)
 {
@@ -28,26 +27,29 @@ void node_model_divisor_text(const struct node_model_about *about, char text[NOD
     snprintf(text, NODE_MODEL_TEXT, "%.9g", (double)about->input_divisor);
 }
 
-// [in, out] to [out, in].
-static float *transposed(const float *from, size_t in, size_t out)
+// The tensor as other programs have it; `moved` takes what is not in the same order, and is the caller's.
+static enum base_error describe(const struct train_tensor *ours, const float *parameters, float **moved,
+                                struct node_tensor *tensor, struct base_reason *why)
 {
-    float *to = malloc(in * out * sizeof *to);
-    for (size_t i = 0; to && i < in; i++)
-        for (size_t o = 0; o < out; o++)
-            to[o * in + i] = from[i * out + o];
-    return to;
-}
-
-static void describe(const char *part, size_t layer, size_t out, size_t in, const float *data,
-                     struct node_tensor *tensor)
-{
-    const size_t count = in ? out * in : out;
-    *tensor = (struct node_tensor){.type = NODE_TENSOR_F32,
-                                   .shape = {out, in},
-                                   .n_dims = in ? 2 : 1,
-                                   .bytes = count * sizeof *data,
-                                   .data = data};
-    snprintf(tensor->name, sizeof tensor->name, "%zu.%s", 2 * layer, part); // the ReLUs have the odd numbers
+    const struct train_abroad *abroad = &ours->abroad;
+    struct train_abroad_walk walk;
+    const float *data = parameters + ours->offset;
+    *tensor = (struct node_tensor){
+        .type = NODE_TENSOR_F32, .n_dims = abroad->n_dims, .bytes = ours->count * sizeof *data, .data = data};
+    snprintf(tensor->name, sizeof tensor->name, "%s", abroad->name);
+    memcpy(tensor->shape, abroad->shape, abroad->n_dims * sizeof *abroad->shape);
+    bool same = true;
+    for (size_t i = 0; i < abroad->n_view; i++)
+        same = same && abroad->order[i] == i;
+    if (same)
+        return BASE_OK;
+    tensor->data = *moved = malloc(tensor->bytes);
+    if (!*moved)
+        return base_fail(why, BASE_ENOMEM, "no memory for the tensor '%s'", tensor->name);
+    train_abroad_begin(ours, &walk);
+    for (size_t i = 0; i < ours->count; i++)
+        (*moved)[i] = data[train_abroad_next(&walk)];
+    return BASE_OK;
 }
 
 static enum base_error check_finite(const struct node_tensor *tensor, struct base_reason *why)
@@ -58,48 +60,52 @@ static enum base_error check_finite(const struct node_tensor *tensor, struct bas
     return BASE_OK;
 }
 
-// weights[layers] are malloc'ed here, the caller frees them.
-static enum base_error draft(const struct node_model_file *model, float **weights,
-                             struct node_tensor *tensors, struct base_reason *why)
+// tensors and moved [plan->n_tensors]; moved[i] are malloc'ed here, the caller frees them.
+static enum base_error draft(const struct train_plan *plan, const struct node_model_file *model,
+                             float **moved, struct node_tensor *tensors, struct base_reason *why)
 {
-    const float *at = model->parameters;
     enum base_error error = BASE_OK;
-    for (size_t i = 0; i < train_spec_layers(&model->spec) && !error; i++) {
-        const size_t in = train_spec_width(&model->spec, i), out = train_spec_width(&model->spec, i + 1);
-        weights[i] = transposed(at, in, out);
-        if (!weights[i])
-            return base_fail(why, BASE_ENOMEM, "no memory for a weight of %zu x %zu", out, in);
-        describe("weight", i, out, in, weights[i], &tensors[2 * i]);
-        describe("bias", i, out, 0, at + in * out, &tensors[2 * i + 1]);
-        error = check_finite(&tensors[2 * i], why);
+    for (size_t i = 0; i < plan->n_tensors && !error; i++) {
+        error = describe(&plan->tensors[i], model->parameters, &moved[i], &tensors[i], why);
         if (!error)
-            error = check_finite(&tensors[2 * i + 1], why);
-        at += (in + 1) * out;
+            error = check_finite(&tensors[i], why);
     }
     return error;
 }
 
-enum base_error node_model_write(const char *path, const struct node_model_file *model,
-                                 struct base_reason *why)
+static enum base_error write_plan(const char *path, const struct train_plan *plan,
+                                  const struct node_model_file *model, struct base_reason *why)
 {
-    struct node_tensor *tensors = calloc(MOST_TENSORS, sizeof *tensors);
-    float *weights[LIMIT_LAYERS + 1] = {0};
+    struct node_tensor *tensors = calloc(plan->n_tensors, sizeof *tensors);
+    float **moved = calloc(plan->n_tensors, sizeof *moved);
     struct node_text_pair pairs[6] = {{"format", "pt"}, {"p2pml", "model 1"},  {"model", ""},
                                       {"labels", ""},   {"input_divisor", ""}, {"origin", ""}};
     train_spec_describe(&model->spec, pairs[2].value, sizeof pairs[2].value);
     node_model_labels_text(&model->about, model->spec.classes, pairs[3].value);
     node_model_divisor_text(&model->about, pairs[4].value);
     snprintf(pairs[5].value, sizeof pairs[5].value, "%s", model->about.origin);
-    enum base_error error = tensors ? draft(model, weights, tensors, why)
-                                    : base_fail(why, BASE_ENOMEM, "no memory to describe a model");
+    enum base_error error = tensors && moved ? draft(plan, model, moved, tensors, why)
+                                             : base_fail(why, BASE_ENOMEM, "no memory to describe a model");
     if (!error)
-        error = node_safetensors_write(path, tensors, 2 * train_spec_layers(&model->spec), pairs,
-                                       sizeof pairs / sizeof *pairs, why);
+        error =
+            node_safetensors_write(path, tensors, plan->n_tensors, pairs, sizeof pairs / sizeof *pairs, why);
     else
         error = base_fail_context(why, error, "cannot write '%s'", path);
-    for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
-        free(weights[i]);
+    for (size_t i = 0; i < plan->n_tensors && moved; i++)
+        free(moved[i]);
+    free(moved);
     free(tensors);
+    return error;
+}
+
+enum base_error node_model_write(const char *path, const struct node_model_file *model,
+                                 struct base_reason *why)
+{
+    struct train_plan plan;
+    enum base_error error = train_plan_create(&model->spec, &plan, why);
+    if (!error)
+        error = write_plan(path, &plan, model, why);
+    train_plan_destroy(&plan);
     return error;
 }
 

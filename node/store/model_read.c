@@ -4,6 +4,7 @@
 #include "node/store/model_file.h"
 
 #include "node/store/safetensors.h"
+#include "train/plan.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,11 +14,20 @@
 #define LARGEST_FILE ((size_t)1 << 40)
 #define SHAPE_TEXT   96
 
-// Ours: "model.layers.<i>.weight" [in, out]. Torch's: "<2 i>.weight" [out, in].
+// Ours, of a checkpoint: "model.layers.<i>.weight" [in, out]. Torch's: "<2 i>.weight" [out, in], and what
+// train/layer.h calls abroad for other models.
 struct naming {
     bool ours;
 };
 
+static void name_of_tensor(struct naming naming, const struct train_tensor *tensor, char *name,
+                           size_t capacity)
+{
+    snprintf(name, capacity, "%s%s", naming.ours ? "model." : "",
+             naming.ours ? tensor->name : tensor->abroad.name);
+}
+
+// Of softmax and MLPs, to find out which it is.
 static void name_of(struct naming naming, size_t layer, const char *part, char *name, size_t capacity)
 {
     if (naming.ours)
@@ -86,8 +96,8 @@ static enum train_loss loss_of(const char *description)
 }
 
 // The model that the shapes of the weights make; kind and classes follow from them.
-static enum base_error infer(const struct node_safetensors *file, struct naming naming,
-                             struct train_model_spec *spec, struct base_reason *why)
+static enum base_error infer_mlp(const struct node_safetensors *file, struct naming naming,
+                                 struct train_model_spec *spec, struct base_reason *why)
 {
     size_t layers = 0, last = 0;
     for (const struct node_tensor *weight; (weight = find(file, naming, layers, "weight")); layers++) {
@@ -111,20 +121,29 @@ static enum base_error infer(const struct node_safetensors *file, struct naming 
     return train_spec_check(spec, why);
 }
 
+static enum base_error infer(const struct node_safetensors *file, struct naming naming,
+                             struct train_model_spec *spec, struct base_reason *why)
+{
+    const char *description = node_safetensors_metadata(file, "model");
+    const enum base_error error = description ? train_spec_parse(description, spec, why) : BASE_ENOTFOUND;
+    return error == BASE_ENOTFOUND ? infer_mlp(file, naming, spec, why) : error;
+}
+
 static bool is_float(enum node_tensor_type type)
 {
     return type == NODE_TENSOR_F32 || type == NODE_TENSOR_F64 || type == NODE_TENSOR_F16 ||
            type == NODE_TENSOR_BF16;
 }
 
-static enum base_error check_tensor(const struct node_safetensors *file, struct naming naming, size_t layer,
-                                    const char *part, const size_t *shape, size_t n_dims,
-                                    struct base_reason *why)
+static enum base_error check_tensor(const struct node_safetensors *file, struct naming naming,
+                                    const struct train_tensor *ours, struct base_reason *why)
 {
-    char name[64], expected[SHAPE_TEXT], found[SHAPE_TEXT];
-    const struct node_tensor *tensor = find(file, naming, layer, part);
+    char name[LIMIT_TENSOR_NAME_BYTES + 8], expected[SHAPE_TEXT], found[SHAPE_TEXT];
+    const size_t *shape = naming.ours ? ours->shape : ours->abroad.shape,
+                 n_dims = naming.ours ? ours->n_dims : ours->abroad.n_dims;
+    name_of_tensor(naming, ours, name, sizeof name);
+    const struct node_tensor *tensor = node_safetensors_find(file, name);
     shape_text(shape, n_dims, expected);
-    name_of(naming, layer, part, name, sizeof name);
     if (!tensor)
         return is_missing(file, name, expected, why);
     shape_text(tensor->shape, tensor->n_dims, found);
@@ -136,11 +155,11 @@ static enum base_error check_tensor(const struct node_safetensors *file, struct 
 }
 
 // Is this the name of one of our tensors?
-static bool is_wanted(struct naming naming, size_t layers, const char *name)
+static bool is_wanted(struct naming naming, const struct train_plan *plan, const char *name)
 {
-    char wanted[64];
-    for (size_t i = 0; i < 2 * layers; i++) {
-        name_of(naming, i / 2, i % 2 ? "bias" : "weight", wanted, sizeof wanted);
+    char wanted[LIMIT_TENSOR_NAME_BYTES + 8];
+    for (size_t i = 0; i < plan->n_tensors; i++) {
+        name_of_tensor(naming, &plan->tensors[i], wanted, sizeof wanted);
         if (!strcmp(name, wanted))
             return true;
     }
@@ -148,15 +167,10 @@ static bool is_wanted(struct naming naming, size_t layers, const char *name)
 }
 
 static enum base_error check_fit(const struct node_safetensors *file, struct naming naming,
-                                 const struct train_model_spec *spec, struct base_reason *why)
+                                 const struct train_plan *plan, struct base_reason *why)
 {
-    const size_t layers = train_spec_layers(spec);
-    for (size_t i = 0; i < layers; i++) {
-        const size_t in = train_spec_width(spec, i), out = train_spec_width(spec, i + 1);
-        const size_t weight[2] = {naming.ours ? in : out, naming.ours ? out : in};
-        enum base_error error = check_tensor(file, naming, i, "weight", weight, 2, why);
-        if (!error)
-            error = check_tensor(file, naming, i, "bias", &out, 1, why);
+    for (size_t i = 0; i < plan->n_tensors; i++) {
+        enum base_error error = check_tensor(file, naming, &plan->tensors[i], why);
         if (error)
             return error;
     }
@@ -164,7 +178,7 @@ static enum base_error check_fit(const struct node_safetensors *file, struct nam
         char found[SHAPE_TEXT];
         const struct node_tensor *tensor = node_safetensors_at(file, i);
         const bool beside = naming.ours && strncmp(tensor->name, "model.", 6) != 0; // of a checkpoint
-        if (beside || is_wanted(naming, layers, tensor->name))
+        if (beside || is_wanted(naming, plan, tensor->name))
             continue;
         shape_text(tensor->shape, tensor->n_dims, found);
         return base_fail(why, BASE_EMISMATCH, "it has the tensor '%s' %s, for which the model has no place",
@@ -173,29 +187,29 @@ static enum base_error check_fit(const struct node_safetensors *file, struct nam
     return BASE_OK;
 }
 
-static enum base_error copy_weight(const struct node_tensor *tensor, bool transposes, size_t in, size_t out,
-                                   float *to, struct base_reason *why)
+static enum base_error copy_tensor(const struct node_safetensors *file, struct naming naming,
+                                   const struct train_tensor *ours, float *to, struct base_reason *why)
 {
-    for (size_t i = 0; i < in * out; i++) {
-        const float value = (float)node_tensor_value(tensor, transposes ? i % out * in + i / out : i);
+    char name[LIMIT_TENSOR_NAME_BYTES + 8];
+    struct train_abroad_walk walk;
+    name_of_tensor(naming, ours, name, sizeof name);
+    const struct node_tensor *tensor = node_safetensors_find(file, name);
+    train_abroad_begin(ours, &walk);
+    for (size_t i = 0; i < ours->count; i++) {
+        const float value = (float)node_tensor_value(tensor, i);
         if (!isfinite(value))
             return base_fail(why, BASE_EFORMAT, "its tensor '%s' holds NaN or infinity", tensor->name);
-        to[i] = value;
+        to[ours->offset + (naming.ours ? i : train_abroad_next(&walk))] = value;
     }
     return BASE_OK;
 }
 
 static enum base_error copy_all(const struct node_safetensors *file, struct naming naming,
-                                const struct train_model_spec *spec, float *to, struct base_reason *why)
+                                const struct train_plan *plan, float *to, struct base_reason *why)
 {
     enum base_error error = BASE_OK;
-    for (size_t i = 0; i < train_spec_layers(spec) && !error; i++) {
-        const size_t in = train_spec_width(spec, i), out = train_spec_width(spec, i + 1);
-        error = copy_weight(find(file, naming, i, "weight"), !naming.ours, in, out, to, why);
-        if (!error)
-            error = copy_weight(find(file, naming, i, "bias"), false, 1, out, to + in * out, why);
-        to += (in + 1) * out;
-    }
+    for (size_t i = 0; i < plan->n_tensors && !error; i++)
+        error = copy_tensor(file, naming, &plan->tensors[i], to, why);
     return error;
 }
 
@@ -247,30 +261,40 @@ static enum base_error read_about(const struct node_safetensors *file, size_t cl
     return labels ? read_labels(labels, classes, about, why) : BASE_OK;
 }
 
+static enum base_error take_plan(const struct node_safetensors *file, struct naming naming,
+                                 const struct train_plan *plan, struct node_model_file *made,
+                                 struct base_reason *why)
+{
+    char described[LIMIT_MODEL_TEXT_BYTES];
+    enum base_error error = check_fit(file, naming, plan, why);
+    train_spec_describe(&made->spec, described, sizeof described);
+    if (error)
+        return base_fail_context(why, error, "it does not fit the model '%.120s'", described);
+    error = read_about(file, made->spec.classes, &made->about, why);
+    if (error)
+        return error;
+    made->parameters = malloc(plan->parameters * sizeof *made->parameters);
+    if (!made->parameters)
+        return base_fail(why, BASE_ENOMEM, "no memory for the model '%.120s'", described);
+    return copy_all(file, naming, plan, made->parameters, why);
+}
+
 static enum base_error take(const struct node_safetensors *file, const struct train_model_spec *expected,
                             struct node_model_file *model, struct base_reason *why)
 {
     const struct naming naming = naming_of(file);
     struct node_model_file made = {0};
-    char described[200];
+    struct train_plan plan = {0};
     enum base_error error = BASE_OK;
     if (expected)
         made.spec = *expected;
     else
         error = infer(file, naming, &made.spec, why);
-    if (error)
-        return error;
-    error = check_fit(file, naming, &made.spec, why);
-    train_spec_describe(&made.spec, described, sizeof described);
-    if (error)
-        return base_fail_context(why, error, "it does not fit the model '%.120s'", described);
-    error = read_about(file, made.spec.classes, &made.about, why);
-    if (error)
-        return error;
-    made.parameters = malloc(train_spec_parameters(&made.spec) * sizeof *made.parameters);
-    if (!made.parameters)
-        return base_fail(why, BASE_ENOMEM, "no memory for the model '%.120s'", described);
-    error = copy_all(file, naming, &made.spec, made.parameters, why);
+    if (!error)
+        error = train_plan_create(&made.spec, &plan, why);
+    if (!error)
+        error = take_plan(file, naming, &plan, &made, why);
+    train_plan_destroy(&plan);
     if (error) {
         node_model_free(&made);
         return error;

@@ -5,6 +5,7 @@
 #include "compress/select.h"
 #include "node/config/config.h"
 #include "node/schema/private.h"
+#include "train/model.h"
 #include "train/trainer.h"
 
 #include <ctype.h>
@@ -52,7 +53,7 @@ static void defaults_are_those_of_the_design(void **state)
     assert_true(c.node.start_timeout_ns == 30000000000u && c.node.linger_ns == 10000000000u);
     assert_string_equal(c.cluster.name, "p2pml");
     assert_int_equal(c.peers.count, 0);
-    assert_int_equal(c.model.kind, NODE_MODEL_MLP);
+    assert_int_equal(c.model.kind, TRAIN_MLP);
     assert_int_equal(c.model.hidden.count, 1);
     assert_int_equal(c.model.hidden.items[0], 256);
     assert_int_equal(c.data.kind, NODE_DATA_DIGITS);

@@ -1,0 +1,270 @@
+// Every type of layer by itself: gradients of its parameters and of its input against central differences of
+// a weighted sum of its output, gradients that are accumulated, and that evaluation repeats. A new type needs
+// a row in `cases`.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "train/layers.h"
+#include "train/models.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct kernels *kernels;
+static uint64_t seed = 20260713u;
+
+struct layer_case {
+    const char *name;
+    struct train_shape in;
+    struct train_layer layer;
+};
+
+#define VECTOR(n)                                                                                            \
+    {                                                                                                        \
+        .positions = 1, .height = 1, .width = 1, .channels = (n)                                             \
+    }
+
+static size_t all_cases(struct layer_case *cases)
+{
+    const struct layer_case all[] = {
+        {"linear", VECTOR(7), train_linear(5, false)},
+        {"linear relu", VECTOR(9), train_linear(4, true)},
+        {"linear over positions",
+         {.positions = 3, .height = 1, .width = 1, .channels = 6},
+         train_linear(5, true)},
+    };
+    memcpy(cases, all, sizeof all);
+    return sizeof all / sizeof *all;
+}
+
+enum { CASES_MAX = 64, EXAMPLES = 3 };
+
+struct bench { // one layer alone in a plan, with all that it reads and writes
+    struct train_plan plan;
+    const struct train_layer *layer;
+    struct train_pass pass;
+    size_t n_x, n_y;
+    float *parameters, *x, *y, *dy, *dx, *kept, *gradient;
+    double *weight; // of the sum over y
+};
+
+static void *get(size_t count, size_t size)
+{
+    void *memory = calloc(count + 1, size);
+    assert_non_null(memory);
+    return memory;
+}
+
+static void open_bench(const struct layer_case *c, struct base_rng *rng, struct bench *b)
+{
+    struct base_reason why;
+    struct train_layer_floats floats = {0};
+    *b = (struct bench){0};
+    b->plan.in = c->in;
+    train_plan_add(&b->plan, c->layer, "it", "it");
+    if (train_plan_fill(&b->plan, &why) != BASE_OK) {
+        fail_msg("%s: %s", c->name, why.text);
+    }
+    b->layer = &b->plan.layers[0];
+    if (b->layer->type->floats != NULL) {
+        b->layer->type->floats(b->layer, EXAMPLES, &floats);
+    }
+    b->n_x = EXAMPLES * train_shape_count(&b->plan.in);
+    b->n_y = EXAMPLES * train_shape_count(&b->plan.out);
+    b->parameters = get(b->plan.parameters, sizeof(float));
+    b->gradient = get(b->plan.parameters, sizeof(float));
+    b->x = get(b->n_x, sizeof(float));
+    b->dx = get(b->n_x, sizeof(float));
+    b->y = get(b->n_y, sizeof(float));
+    b->dy = get(b->n_y, sizeof(float));
+    b->weight = get(b->n_y, sizeof(double));
+    b->kept = get(floats.kept, sizeof(float));
+    b->pass = (struct train_pass){.kernels = kernels, .examples = EXAMPLES, .training = true, .seed = 5};
+    b->pass.scratch = get(floats.scratch, sizeof(float));
+    if (b->layer->type->initialise != NULL) {
+        b->layer->type->initialise(b->layer, rng, b->parameters);
+    }
+    for (size_t i = 0; i < b->plan.parameters; i++) {
+        b->parameters[i] += (float)(0.3 * base_rng_normal(rng));
+    }
+    for (size_t i = 0; i < b->n_x; i++) {
+        b->x[i] = (float)base_rng_normal(rng);
+    }
+    for (size_t i = 0; i < b->n_y; i++) {
+        b->weight[i] = base_rng_normal(rng);
+    }
+}
+
+static void close_bench(struct bench *b)
+{
+    float *all[] = {b->parameters, b->gradient, b->x, b->dx, b->y, b->dy, b->kept, b->pass.scratch};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        free(all[i]);
+    }
+    free(b->weight);
+    train_plan_destroy(&b->plan);
+}
+
+static double weighted_sum(struct bench *b)
+{
+    double sum = 0;
+    b->layer->type->forward(b->layer, &b->pass, b->parameters, b->x, b->y, b->kept);
+    for (size_t i = 0; i < b->n_y; i++) {
+        sum += b->weight[i] * (double)b->y[i];
+    }
+    return sum;
+}
+
+static void run_backward(struct bench *b)
+{
+    (void)weighted_sum(b);
+    for (size_t i = 0; i < b->n_y; i++) {
+        b->dy[i] = (float)b->weight[i];
+    }
+    b->layer->type->backward(b->layer, &b->pass, b->parameters, b->x, b->y, b->dy, b->dx, b->kept,
+                             b->gradient);
+}
+
+// (f(v + h) - f(v - h)) / 2h. Kinks (ReLU, the largest of a window) make two steps of different size differ:
+// such a place is left out, and counted.
+static bool difference(struct bench *b, float *v, double *slope)
+{
+    double slopes[2];
+    const float at = *v;
+    for (size_t i = 0; i < 2; i++) {
+        const float h = i == 0 ? 0x1p-7f : 0x1p-8f;
+        *v = at + h;
+        const double up = weighted_sum(b);
+        *v = at - h;
+        slopes[i] = (up - weighted_sum(b)) / (2.0 * (double)h);
+        *v = at;
+    }
+    *slope = slopes[1];
+    return fabs(slopes[0] - slopes[1]) < 2e-2 * (1.0 + fabs(slopes[1]));
+}
+
+static void check_vector(struct bench *b, const char *name, const char *what, float *values,
+                         const float *gradient, size_t count)
+{
+    size_t kinks = 0;
+    double scale = 0.0;
+    for (size_t i = 0; i < count; i++) {
+        scale = fmax(scale, fabs((double)gradient[i]));
+    }
+    for (size_t i = 0; i < count; i++) {
+        double slope;
+        if (!difference(b, &values[i], &slope)) {
+            kinks++;
+            continue;
+        }
+        if (fabs(slope - (double)gradient[i]) > 4e-3 * (scale + 1.0)) {
+            fail_msg("%s: gradient of %s %zu is %.6f, by differences %.6f", name, what, i,
+                     (double)gradient[i], slope);
+        }
+    }
+    if (kinks > count / 5) {
+        fail_msg("%s: %zu of %zu places of %s at a kink", name, kinks, count, what);
+    }
+}
+
+static void gradients_are_those_of_differences(void **state)
+{
+    (void)state;
+    struct layer_case cases[CASES_MAX];
+    const size_t n = all_cases(cases);
+    for (size_t i = 0; i < n; i++) {
+        struct base_rng rng;
+        struct bench b;
+        base_rng_seed_stream(&rng, seed, i);
+        open_bench(&cases[i], &rng, &b);
+        run_backward(&b);
+        float *gradient = get(b.plan.parameters, sizeof *gradient), *dx = get(b.n_x, sizeof *dx);
+        memcpy(gradient, b.gradient, b.plan.parameters * sizeof *gradient);
+        memcpy(dx, b.dx, b.n_x * sizeof *dx);
+        check_vector(&b, cases[i].name, "parameter", b.parameters, gradient, b.plan.parameters);
+        check_vector(&b, cases[i].name, "input", b.x, dx, b.n_x);
+        free(gradient);
+        free(dx);
+        close_bench(&b);
+    }
+}
+
+// Without dx the same gradient; accumulated twice, twice as much.
+static void gradients_accumulate(void **state)
+{
+    (void)state;
+    struct layer_case cases[CASES_MAX];
+    const size_t n = all_cases(cases);
+    for (size_t i = 0; i < n; i++) {
+        struct base_rng rng;
+        struct bench b;
+        base_rng_seed_stream(&rng, seed, 100 + i);
+        open_bench(&cases[i], &rng, &b);
+        run_backward(&b);
+        float *once = get(b.plan.parameters, sizeof *once), *dx = b.dx;
+        memcpy(once, b.gradient, b.plan.parameters * sizeof *once);
+        b.dx = NULL;
+        for (size_t j = 0; j < b.plan.parameters; j++) {
+            b.gradient[j] = NAN; // must not be read
+        }
+        run_backward(&b);
+        assert_memory_equal(b.gradient, once, b.plan.parameters * sizeof *once);
+        b.pass.accumulate = true;
+        run_backward(&b);
+        b.dx = dx;
+        for (size_t j = 0; j < b.plan.parameters; j++) {
+            if (fabsf(b.gradient[j] - 2.0f * once[j]) > 1e-4f * (1.0f + fabsf(once[j]))) {
+                fail_msg("%s: parameter %zu: %g twice is %g", cases[i].name, j, (double)once[j],
+                         (double)b.gradient[j]);
+            }
+        }
+        free(once);
+        close_bench(&b);
+    }
+}
+
+static void evaluation_repeats_and_costs_are_told(void **state)
+{
+    (void)state;
+    struct layer_case cases[CASES_MAX];
+    const size_t n = all_cases(cases);
+    for (size_t i = 0; i < n; i++) {
+        struct base_rng rng;
+        struct bench b;
+        struct train_layer_cost cost;
+        base_rng_seed_stream(&rng, seed, 200 + i);
+        open_bench(&cases[i], &rng, &b);
+        b.pass.training = false;
+        const double first = weighted_sum(&b);
+        assert_true(first == weighted_sum(&b) && isfinite(first));
+        train_plan_cost(&b.plan, EXAMPLES, &cost);
+        assert_true(cost.forward_flops > 0 && cost.backward_flops > 0);
+        assert_true(cost.bytes >= (double)(2 * b.plan.parameters + b.n_x + b.n_y) * sizeof(float));
+        close_bench(&b);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_are_those_of_differences),
+        cmocka_unit_test(gradients_accumulate),
+        cmocka_unit_test(evaluation_repeats_and_costs_are_told),
+    };
+    struct base_reason why;
+    const char *given = getenv("P2PML_SEED");
+    seed = given != NULL ? strtoull(given, NULL, 10) : seed;
+    printf("seed %llu\n", (unsigned long long)seed);
+    if (kernels_open("cpu", 1, &kernels, &why) != BASE_OK) {
+        fprintf(stderr, "%s\n", why.text);
+        return 1;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

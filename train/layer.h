@@ -1,0 +1,116 @@
+// A model is a list of layers over the kernel table (train/model.c walks it). A layer type is a struct of
+// functions; a layer is a type, its dimensions and what stands below it. Composite layers (a residual block,
+// a transformer block) are layer types of their own: they divide `kept` and `scratch` among their parts.
+//
+// Between two layers lies a batch of rows, row-major: [examples, positions, height, width, channels] fp32.
+// An image is one position of height x width x channels (channels last); a vector is one position of
+// channels; a sequence is `positions` vectors. Kernels see [examples * positions, height * width * channels].
+//
+// A first layer that takes ids (`in.ids`) gets them as uint32_t [examples, positions] in the place of floats:
+// files may hold bytes or uint16, the feed widens them. Every id is below `in.vocabulary`: the data set is
+// checked before training, so layers only assert it.
+//
+// The loss takes one label a row of the last layer's output: labels [examples * out.positions], so one an
+// example for a classifier and one a token for a decoder, and is the mean over these rows. It turns the last
+// layer's y into dy in place. So the type of a last layer must not read y in backward.
+//
+// Functions of a type are pure but for what they are told to write; they allocate nothing. All pointers but
+// `layer` are in the kernels' memory. One model, one thread at a time.
+#ifndef TRAIN_LAYER_H
+#define TRAIN_LAYER_H
+
+#include "base/error.h"
+#include "base/limits.h"
+#include "base/rng.h"
+#include "kernels/kernels.h"
+#include "train/model.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct train_shape { // one example between two layers; all sizes >= 1
+    size_t positions, height, width, channels;
+    bool ids;          // uint32_t ids, one a position (then height, width, channels are 1): first layer only
+    size_t vocabulary; // of ids, else 0
+};
+size_t train_shape_count(const struct train_shape *shape); // numbers an example
+size_t train_shape_width(const struct train_shape *shape); // numbers a position
+
+struct train_layer_type;
+
+struct train_layer {
+    const struct train_layer_type *type;
+    union { // dimensions; filled in by the constructors in train/layers.h
+        struct {
+            size_t outputs;
+            bool relu;
+        } linear;
+    } d;
+    char name[LIMIT_TENSOR_NAME_BYTES / 2];   // prefix of the tensors: "layers.0", "h.3"; "": none
+    char abroad[LIMIT_TENSOR_NAME_BYTES / 2]; // the same in files for other programs: torch's "0", "2"
+    // Filled in by the model:
+    struct train_shape in, out;
+    const struct train_tensor *tensors; // of this layer, in the order of its type's `tensors`
+    size_t n_tensors;
+    size_t index;                     // in the model, and stream of its random numbers
+    const struct train_layer *layers; // all of them: a tied head reads layers[0].tensors
+};
+
+struct train_layer_floats { // numbers of 4 bytes; a type may keep uint32_t in them
+    size_t kept;            // from forward to backward, a layer's own
+    size_t scratch;         // within one call; shared by all layers
+};
+
+// One pass over a batch.
+struct train_pass {
+    const struct kernels *kernels;
+    size_t examples;
+    bool training;   // false: evaluation; no dropout, running statistics
+    bool accumulate; // backward adds to the gradient instead of overwriting it (micro-batches)
+    uint64_t seed;   // of this batch's random numbers: base_rng_seed_stream(&rng, pass->seed, layer->index)
+    float *scratch;  // as many as any layer asked for
+};
+
+struct train_layer_cost { // of a whole batch; backward with the gradient of the input
+    double forward_flops, backward_flops;
+    double bytes; // least traffic of both: parameters, their gradient, x, y, dy, dx, kept; each once
+};
+
+// Collects the tensors of a layer; names get the layer's name in front ("weight" -> "layers.0.weight").
+// Asserts LIMIT_TENSOR_NAME_BYTES. The returned tensor stands until the next call: `abroad` may be changed in
+// it.
+struct train_tensor_list;
+struct train_tensor *train_tensor_add(struct train_tensor_list *list, const char *name, size_t n_dims,
+                                      const size_t *shape);
+// The file has dimension i = our dimension order[i], over all dimensions of the tensor's shape.
+void train_tensor_permute(struct train_tensor *tensor, const size_t *order);
+
+struct train_layer_type {
+    const char *name; // "linear", "conv2d": for people
+    // Holds the dimensions against what stands below and fills *out. BASE_EINVAL with names and numbers.
+    // Every size that it lets through is bounded, so that products of sizes fit into size_t.
+    enum base_error (*check)(const struct train_layer *layer, const struct train_shape *in,
+                             struct train_shape *out, struct base_reason *why);
+    // NULL: the type has no parameters. layer->in and out are filled.
+    void (*tensors)(const struct train_layer *layer, struct train_tensor_list *list);
+    // Whether this backend has the kernels. NULL: every backend has. Where false, creating the model is
+    // refused and names layer and backend.
+    bool (*runs)(const struct kernels *kernels);
+    // For a batch of at most `examples`. NULL: nothing.
+    void (*floats)(const struct train_layer *layer, size_t examples, struct train_layer_floats *floats);
+    // Initial values of the layer's tensors, whose places in `parameters` (host memory, the whole vector,
+    // zeroed before) are layer->tensors[i].offset. Draws from `rng` only. NULL: all zero.
+    void (*initialise)(const struct train_layer *layer, struct base_rng *rng, float *parameters);
+    // x: the layer's input, y: its output; they never overlap. parameters: the whole vector.
+    void (*forward)(const struct train_layer *layer, const struct train_pass *pass, const float *parameters,
+                    const void *x, float *y, float *kept);
+    // dy: gradient of the loss with respect to y, may be overwritten. dx (never overlaps dy): that of x, or
+    // NULL where nobody needs it (first layer, ids). Writes, or with pass->accumulate adds, the gradient of
+    // the layer's tensors at their offsets. A tensor that two layers share belongs to the lower one, which
+    // always adds, because backward reaches the upper one first and that one writes.
+    void (*backward)(const struct train_layer *layer, const struct train_pass *pass, const float *parameters,
+                     const void *x, const float *y, float *dy, float *dx, float *kept, float *gradient);
+    void (*cost)(const struct train_layer *layer, size_t examples, struct train_layer_cost *cost);
+};
+
+#endif

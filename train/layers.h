@@ -1,0 +1,19 @@
+// The types of layers and how one of each is made: a layer without place, for train_plan_add. Nobody outside
+// train/ includes this.
+#ifndef TRAIN_LAYERS_H
+#define TRAIN_LAYERS_H
+
+#include "train/layer.h"
+
+// y = x W + b, then max(y, 0) where `relu`. Tensors: weight [inputs, outputs], bias [outputs]. He-normal.
+struct train_layer train_linear(size_t outputs, bool relu);
+
+// to += from, on any backend. For gradients that are accumulated.
+void train_layer_add(const struct kernels *kernels, size_t count, const float *from, float *to);
+// The sum over rows into gradient[cols], or added to it; scratch: [cols].
+void train_layer_column_sum(const struct train_pass *pass, size_t rows, size_t cols, const float *z,
+                            float *scratch, float *gradient);
+// Normal numbers of deviation sqrt(2 / fan_in) (He, Zhang, Ren, Sun 2015, equation 10).
+void train_layer_he(struct base_rng *rng, size_t fan_in, size_t count, float *weight);
+
+#endif

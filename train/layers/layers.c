@@ -1,0 +1,37 @@
+// What several types of layers share.
+#include "train/layers.h"
+
+#include <math.h>
+
+size_t train_shape_width(const struct train_shape *shape)
+{
+    return shape->height * shape->width * shape->channels;
+}
+
+size_t train_shape_count(const struct train_shape *shape)
+{
+    return shape->positions * train_shape_width(shape);
+}
+
+void train_layer_add(const struct kernels *kernels, size_t count, const float *from, float *to)
+{
+    const struct kernels_sgd step = {.rate = -1.0f}; // to -= -1 * from
+    kernels->sgd_step(count, &step, from, NULL, NULL, to);
+}
+
+void train_layer_column_sum(const struct train_pass *pass, size_t rows, size_t cols, const float *z,
+                            float *scratch, float *gradient)
+{
+    pass->kernels->column_sum(rows, cols, z, pass->accumulate ? scratch : gradient);
+    if (pass->accumulate) {
+        train_layer_add(pass->kernels, cols, scratch, gradient);
+    }
+}
+
+void train_layer_he(struct base_rng *rng, size_t fan_in, size_t count, float *weight)
+{
+    const double deviation = sqrt(2.0 / (double)fan_in);
+    for (size_t i = 0; i < count; i++) {
+        weight[i] = (float)(deviation * base_rng_normal(rng));
+    }
+}

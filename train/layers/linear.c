@@ -1,0 +1,109 @@
+// A full connection: y = x W + b, with or without ReLU, whose mask needs nothing but y.
+#include "train/layers.h"
+
+#include <math.h>
+
+static size_t rows_of(const struct train_layer *layer, size_t examples)
+{
+    return examples * layer->in.positions;
+}
+
+static enum base_error check(const struct train_layer *layer, const struct train_shape *in,
+                             struct train_shape *out, struct base_reason *why)
+{
+    const size_t outputs = layer->d.linear.outputs, inputs = train_shape_width(in);
+    if (in->ids) {
+        return base_fail(why, BASE_EINVAL, "it takes numbers, but what stands below gives ids");
+    }
+    if (outputs == 0 || outputs > LIMIT_PARAMETERS || inputs > LIMIT_PARAMETERS / outputs) {
+        return base_fail(why, BASE_EINVAL, "its weight has %zu x %zu elements; expected 1 to %u in all",
+                         inputs, outputs, LIMIT_PARAMETERS);
+    }
+    *out = (struct train_shape){.positions = in->positions, .height = 1, .width = 1, .channels = outputs};
+    return BASE_OK;
+}
+
+// Torch has [out, in], and images channels first.
+static void tensors(const struct train_layer *layer, struct train_tensor_list *list)
+{
+    const struct train_shape *in = &layer->in;
+    const size_t inputs = train_shape_width(in), outputs = layer->d.linear.outputs;
+    struct train_tensor *weight = train_tensor_add(list, "weight", 2, (const size_t[]){inputs, outputs});
+    weight->abroad.n_view = 4;
+    const size_t view[] = {in->height, in->width, in->channels, outputs}, order[] = {3, 2, 0, 1};
+    for (size_t i = 0; i < 4; i++) {
+        weight->abroad.view[i] = view[i];
+        weight->abroad.order[i] = order[i];
+    }
+    weight->abroad.shape[0] = outputs;
+    weight->abroad.shape[1] = inputs;
+    (void)train_tensor_add(list, "bias", 1, &outputs);
+}
+
+static void floats(const struct train_layer *layer, size_t examples, struct train_layer_floats *floats)
+{
+    (void)examples;
+    floats->scratch = layer->d.linear.outputs; // the sum of a bias that is accumulated
+}
+
+static void initialise(const struct train_layer *layer, struct base_rng *rng, float *parameters)
+{
+    train_layer_he(rng, train_shape_width(&layer->in), layer->tensors[0].count,
+                   parameters + layer->tensors[0].offset);
+}
+
+static void forward(const struct train_layer *layer, const struct train_pass *pass, const float *parameters,
+                    const void *x, float *y, float *kept)
+{
+    const struct kernels *k = pass->kernels;
+    const size_t rows = rows_of(layer, pass->examples), outputs = layer->d.linear.outputs;
+    const float *weight = parameters + layer->tensors[0].offset,
+                *bias = parameters + layer->tensors[1].offset;
+    (void)kept;
+    k->gemm(false, false, rows, outputs, train_shape_width(&layer->in), 1.0f, x, weight, 0.0f, y);
+    (layer->d.linear.relu ? k->bias_add_relu : k->bias_add)(rows, outputs, bias, y);
+}
+
+static void backward(const struct train_layer *layer, const struct train_pass *pass, const float *parameters,
+                     const void *x, const float *y, float *dy, float *dx, float *kept, float *gradient)
+{
+    const struct kernels *k = pass->kernels;
+    const size_t rows = rows_of(layer, pass->examples), inputs = train_shape_width(&layer->in),
+                 outputs = layer->d.linear.outputs;
+    (void)kept;
+    if (layer->d.linear.relu) {
+        k->relu_backward(rows * outputs, y, dy);
+    }
+    k->gemm(true, false, inputs, outputs, rows, 1.0f, x, dy, pass->accumulate ? 1.0f : 0.0f,
+            gradient + layer->tensors[0].offset);
+    train_layer_column_sum(pass, rows, outputs, dy, pass->scratch, gradient + layer->tensors[1].offset);
+    if (dx != NULL) {
+        k->gemm(false, true, rows, inputs, outputs, 1.0f, dy, parameters + layer->tensors[0].offset, 0.0f,
+                dx);
+    }
+}
+
+static void cost(const struct train_layer *layer, size_t examples, struct train_layer_cost *cost)
+{
+    const double rows = (double)rows_of(layer, examples), inputs = (double)train_shape_width(&layer->in),
+                 outputs = (double)layer->d.linear.outputs;
+    cost->forward_flops = 2.0 * rows * inputs * outputs;
+    cost->backward_flops = 2.0 * cost->forward_flops;
+    cost->bytes = 4.0 * (2.0 * (inputs + 1.0) * outputs + 2.0 * rows * (inputs + outputs));
+}
+
+static const struct train_layer_type type = {
+    .name = "linear",
+    .check = check,
+    .tensors = tensors,
+    .floats = floats,
+    .initialise = initialise,
+    .forward = forward,
+    .backward = backward,
+    .cost = cost,
+};
+
+struct train_layer train_linear(size_t outputs, bool relu)
+{
+    return (struct train_layer){.type = &type, .d.linear = {.outputs = outputs, .relu = relu}};
+}

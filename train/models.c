@@ -1,0 +1,18 @@
+// The table of models, in the order of enum train_model_kind.
+#include "train/models.h"
+
+static const struct train_model_type *const models[TRAIN_MODELS] = {
+    [TRAIN_SOFTMAX] = &train_model_softmax,
+    [TRAIN_MLP] = &train_model_mlp,
+};
+
+const struct train_model_type *train_model_type(enum train_model_kind kind)
+{
+    return (unsigned)kind < TRAIN_MODELS ? models[kind] : NULL;
+}
+
+const char *train_model_kind_name(enum train_model_kind kind)
+{
+    const struct train_model_type *type = train_model_type(kind);
+    return type != NULL ? type->name : "?";
+}

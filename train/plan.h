@@ -1,0 +1,43 @@
+// A model without numbers: its layers, held against each other, and its tensors. Immutable once made.
+#ifndef TRAIN_PLAN_H
+#define TRAIN_PLAN_H
+
+#include "train/layer.h"
+#include "train/model.h"
+
+struct train_plan {
+    struct train_shape in, out; // out: of the last layer
+    struct train_layer *layers;
+    size_t n_layers;
+    struct train_tensor *tensors;
+    size_t n_tensors;
+    size_t parameters; // elements of the flat vector
+    bool full;         // a layer did not fit in memory
+};
+
+// For the functions of models: puts a layer on top. `name` and `abroad` are formats that get the number of
+// the layer ("layers.%zu"). What fails is told by train_plan_create.
+void train_plan_add(struct train_plan *plan, struct train_layer layer, const char *name, const char *abroad);
+
+// Holds the layers that were added to plan->in against each other and fills everything else. As
+// train_plan_create; the plan is to be destroyed either way.
+enum base_error train_plan_fill(struct train_plan *plan, struct base_reason *why) BASE_CHECK;
+
+// From a spec that need not have been checked. BASE_EINVAL: the spec, or layers that do not fit; BASE_ELIMIT:
+// LIMIT_TENSORS, LIMIT_PARAMETERS; BASE_ENOMEM.
+enum base_error train_plan_create(const struct train_model_spec *spec, struct train_plan *plan,
+                                  struct base_reason *why) BASE_CHECK;
+void train_plan_destroy(struct train_plan *plan); // leaves {0}
+
+// The elements of a tensor as a file for other programs has them: the first, second, ... call of `next` gives
+// our place, within the tensor, of the first, second, ... element there.
+struct train_abroad_walk {
+    size_t at[TRAIN_DIMS], extent[TRAIN_DIMS], stride[TRAIN_DIMS], n_dims, place;
+};
+void train_abroad_begin(const struct train_tensor *tensor, struct train_abroad_walk *walk);
+size_t train_abroad_next(struct train_abroad_walk *walk);
+
+// Of a step and of the evaluation of a batch.
+void train_plan_cost(const struct train_plan *plan, size_t examples, struct train_layer_cost *cost);
+
+#endif
