@@ -26,6 +26,7 @@ fi
 
 # An apt of its own, for arm64, that knows of no installed package: it names and fetches all that a program needs.
 state=$PWD/build/aarch64-apt
+mkdir -p build
 apt_arm64() {
     apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures::=arm64 -o APT::Sandbox::User=root \
         -o Dir::State="$state" -o Dir::State::lists="$state/lists" -o Dir::State::status="$state/status" \

@@ -12,7 +12,7 @@ usage="usage: test/roots.sh [--dir DIR] [--sudo] [--keep] [--command COMMAND]...
   --sudo             runs the commands as a user who may use sudo, not as root
   --keep             leaves the roots in DIR; without it only logs are left
   P2PML_DEBIAN_MIRROR, P2PML_UBUNTU_MIRROR: where packages come from. Without them: as this host's apt, if it is of that
-  distribution, else what debootstrap takes."
+  distribution."
 
 suites=() commands=() directory=build/roots user=root keep=no
 while [ $# -gt 0 ]; do
@@ -64,13 +64,18 @@ mirror() {
 }
 
 make_root() { # make_root SUITE ROOT
-    local where components=main
-    where=$(mirror "$(distribution "$1")")
-    [ "$(distribution "$1")" = debian ] || components=main,universe
+    local where components=main distribution
+    distribution=$(distribution "$1")
+    where=$(mirror "$distribution")
+    if [ -z "$where" ]; then
+        echo "no packages known for $1: set P2PML_${distribution^^}_MIRROR to a mirror of $distribution"
+        return 1
+    fi
+    [ "$distribution" = debian ] || components=main,universe
     mkdir -p "$directory/packages"
-    debootstrap --variant=minbase --components=$components --cache-dir="$directory/packages" "$1" "$2" ${where:+"$where"}
-    cp -L /etc/resolv.conf /etc/hosts "$2/etc/"
-    apt-config dump 2>/dev/null | grep -E '^Acquire::(http|https|Check-)' >"$2/etc/apt/apt.conf.d/00host" || true # the way to the packages
+    debootstrap --variant=minbase --components=$components --cache-dir="$directory/packages" "$1" "$2" "$where" || return
+    cp -L /etc/resolv.conf /etc/hosts "$2/etc/" || return
+    apt-config dump | grep -E '^Acquire::(http|https|Check-)' >"$2/etc/apt/apt.conf.d/00host" # the way to the packages; may be none
     git clone -q --depth 1 "file://$PWD" "$2/src"
 }
 
