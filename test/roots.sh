@@ -64,16 +64,16 @@ mirror() {
 }
 
 make_root() { # make_root SUITE ROOT
-    local where components=main distribution
+    local where distribution
     distribution=$(distribution "$1")
     where=$(mirror "$distribution")
     if [ -z "$where" ]; then
         echo "no packages known for $1: set P2PML_${distribution^^}_MIRROR to a mirror of $distribution"
         return 1
     fi
-    [ "$distribution" = debian ] || components=main,universe
     mkdir -p "$directory/packages"
-    debootstrap --variant=minbase --components=$components --cache-dir="$directory/packages" "$1" "$2" "$where" || return
+    debootstrap --variant=minbase --cache-dir="$directory/packages" "$1" "$2" "$where" || return
+    [ "$distribution" = debian ] || echo "deb $where $1 main universe" >"$2/etc/apt/sources.list" # as Ubuntu's installer does
     cp -L /etc/resolv.conf /etc/hosts "$2/etc/" || return
     apt-config dump | grep -E '^Acquire::(http|https|Check-)' >"$2/etc/apt/apt.conf.d/00host" # the way to the packages; may be none
     git clone -q --depth 1 "file://$PWD" "$2/src"
