@@ -202,12 +202,26 @@ static void mail_ready(evutil_socket_t s, short what, void *argument)
     }
 }
 
+// One line for whoever looks at the service: systemctl status.
+static void notify_manager(struct node_loop *loop, uint64_t now_ns)
+{
+    char line[NODE_NOTIFY_STATUS_BYTES];
+    if (loop->notify.socket < 0)
+        return;
+    struct gossip_membership_totals totals;
+    gossip_membership_totals(node_cluster_membership(loop->cluster), &totals);
+    snprintf(line, sizeof line, "%s: step %llu, %zu members alive, page on port %u", loop->progress.state,
+             (unsigned long long)loop->progress.step, totals.alive, (unsigned)loop->http_port);
+    node_notify_tick(&loop->notify, now_ns, line);
+}
+
 static void tick(evutil_socket_t s, short what, void *argument)
 {
     (void)s;
     (void)what;
     struct node_loop *loop = argument;
     node_cluster_tick(loop->cluster, node_clock_ns());
+    notify_manager(loop, node_clock_ns());
     if (loop->twin)
         node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_TWIN, .ok = loop->gives_way});
     loop->twin = false;
@@ -248,6 +262,7 @@ static void on_signal(evutil_socket_t number, short what, void *argument)
         event_base_loopbreak(loop->base);
         return;
     }
+    node_notify_stopping(&loop->notify);
     base_log(BASE_LOG_INFO, "stopping", "%s: writing the last checkpoint (again: end at once)",
              number == SIGTERM ? "SIGTERM" : "SIGINT");
     node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
@@ -356,6 +371,7 @@ enum base_error node_loop_create(const struct node_loop_options *options, struct
         goto out;
     }
     loop->options = *options;
+    loop->notify.socket = -1;
     loop->started_ns = node_clock_ns();
     loop->progress = (struct node_progress){
         .loss = NAN, .accuracy = NAN, .rmse = NAN, .consensus = NAN, .rate = NAN, .state = "waiting"};
@@ -381,7 +397,10 @@ int node_loop_run(struct node_loop *loop)
     node_cluster_start(loop->cluster);
     node_cluster_progress(loop->cluster, loop->options.round, loop->options.step);
     node_loop_consider(loop);
+    node_notify_open(&loop->notify);
+    node_notify_ready(&loop->notify);
     event_base_dispatch(loop->base);
+    node_notify_stopping(&loop->notify);
     if (loop->status == NODE_LOOP_ABANDONED)
         return loop->status;
     node_loop_post(loop->worker, NODE_MAIL_STOP, 0);
@@ -397,6 +416,7 @@ void node_loop_destroy(struct node_loop *loop)
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         if (events[i])
             event_free(events[i]);
+    node_notify_close(&loop->notify);
     node_http_destroy(loop->http);
     node_cluster_destroy(loop->cluster);
     node_streams_destroy(loop->streams);

@@ -9,6 +9,7 @@
 #include "node/http/http.h"
 #include "node/loop.h"
 #include "node/net/stream.h"
+#include "node/notify.h"
 #include "node/queue/backlog.h"
 #include "node/queue/mail.h"
 #include "node/queue/outbox.h"
@@ -27,6 +28,7 @@ struct node_loop {
     struct event *mail, *tick, *signals[N_SIGNALS];
     uint16_t port, http_port;
     uint64_t started_ns;
+    struct node_notify notify;
     struct gossip_life *life;
     bool acting, again;   // an action of the life is carried out; something changed meanwhile
     bool twin, gives_way; // another process has this identity; membership says that it was here first

@@ -123,6 +123,15 @@ static enum base_error read_descriptor(int file, const char *path, uint8_t *data
     return BASE_OK;
 }
 
+// Group and others have no access. In a file of root, to a process that is not root, the group may read: so
+// service managers hand out secrets, with an access list that shows as the group (systemd's credentials) or a
+// group (Kubernetes' fsGroup).
+static bool is_open_to_others(const struct stat *status)
+{
+    const bool handed_out = status->st_uid == 0 && geteuid() != 0;
+    return (status->st_mode & (handed_out ? 037 : 077)) != 0;
+}
+
 // Opens first and asks the open file, so that nobody can exchange it in between.
 static enum base_error read_secret_file(const char *path, uint8_t *data, size_t *bytes,
                                         struct base_reason *why)
@@ -137,7 +146,7 @@ static enum base_error read_secret_file(const char *path, uint8_t *data, size_t 
         error = base_fail(why, BASE_EIO, "could not ask for the mode of %s: %s", path, strerror(errno));
     else if (!S_ISREG(status.st_mode))
         error = base_fail(why, BASE_EFORMAT, "%s is not a regular file", path);
-    else if ((status.st_mode & 077) != 0)
+    else if (is_open_to_others(&status))
         error =
             base_fail(why, BASE_EAUTH,
                       "%s holds a secret, but its mode %04o lets group or others at it; expected 0600. Type: "

@@ -18,7 +18,8 @@ struct gossip_identity {
 // "p2pml kex").
 void gossip_identity_from_seed(const uint8_t seed[32], struct gossip_identity *identity);
 // Reads the seed (64 hex digits and a newline) from a file of mode 0600: BASE_EAUTH, with the chmod to type,
-// when group or others can read it. BASE_ENOTFOUND where there is none.
+// when group or others can read it (the group may, where the file is root's and this process is not).
+// BASE_ENOTFOUND where there is none.
 enum base_error gossip_identity_load(const char *path, struct gossip_identity *identity,
                                      struct base_reason *why) BASE_CHECK;
 // Makes a new seed from the system's entropy and writes it with mode 0600. BASE_ESTATE if the file exists.

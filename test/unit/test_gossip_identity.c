@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define LENGTH_OF(array) (sizeof(array) / sizeof(array)[0])
@@ -158,6 +160,42 @@ static void test_readable_by_others_is_refused(void **state)
     }
     write_file(place->path, SEED_TEXT, strlen(SEED_TEXT), 0400);
     assert_int_equal(gossip_identity_load(place->path, &identity, NULL), BASE_OK);
+}
+
+// In a process of another user: whether it takes the secret.
+static bool is_taken_by_another_user(const char *path)
+{
+    int status = 0;
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        uint8_t psk[32];
+        const bool taken =
+            setgid(65534) == 0 && setuid(65534) == 0 && gossip_secret_load(path, psk, NULL) == BASE_OK;
+        _exit(taken ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status == 0;
+}
+
+static void test_a_secret_of_root_may_be_handed_to_a_group(void **state)
+{
+    const struct place *place = *state;
+    static const mode_t refused[] = {0644, 0660, 0444, 0650, 0400};
+    if (geteuid() != 0)
+        skip();
+    assert_int_equal(chmod(place->directory, 0755), 0);
+    for (size_t i = 0; i < LENGTH_OF(refused); i++) {
+        write_file(place->path, SEED_TEXT, strlen(SEED_TEXT), refused[i]);
+        assert_int_equal(chown(place->path, 0, 65534), 0);
+        assert_false(is_taken_by_another_user(place->path));
+    }
+    assert_int_equal(chmod(place->path, 0440), 0);
+    assert_true(is_taken_by_another_user(place->path));
+    assert_int_equal(chown(place->path, 65534, 65534), 0); // of its own: it can mend the mode
+    assert_false(is_taken_by_another_user(place->path));
+    assert_int_equal(chmod(place->path, 0400), 0);
+    assert_true(is_taken_by_another_user(place->path));
 }
 
 static void test_damaged_identity_is_refused(void **state)
@@ -324,6 +362,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_create_and_load, setup, teardown),
         cmocka_unit_test_setup_teardown(test_create_without_directory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_readable_by_others_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_secret_of_root_may_be_handed_to_a_group, setup, teardown),
         cmocka_unit_test_setup_teardown(test_damaged_identity_is_refused, setup, teardown),
         cmocka_unit_test(test_id_text),
         cmocka_unit_test_setup_teardown(test_secret, setup, teardown),

@@ -1,0 +1,7 @@
+# Text as roff takes it.
+function roff(text) {
+    gsub(/\\/, "\\e", text)
+    gsub(/-/, "\\-", text)
+    if (text ~ /^[.']/) text = "\\&" text
+    return text
+}
