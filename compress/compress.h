@@ -27,6 +27,7 @@ struct compress_sparse {
     uint32_t *index;
     float *value;
     size_t count, capacity;
+    double taken; // sum of v^2 - (v - q)^2, v quantised to q by the latest encoding; 0 on a device
     const struct kernels *kernels; // whose memory the arrays are; NULL: ordinary memory
 };
 enum base_error compress_sparse_create(size_t capacity, struct compress_sparse *sparse) BASE_CHECK;

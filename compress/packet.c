@@ -5,6 +5,7 @@
 #include "compress/indices.h"
 #include "compress/packet_header.h"
 #include <stdlib.h>
+#include <string.h>
 
 const struct indices_code *const packet_codes[INDICES_KINDS] = {
     [INDICES_ALL] = &indices_all,
@@ -73,12 +74,43 @@ static struct plan plan_smallest(const struct indices_list *list, enum kernels_f
     return plan;
 }
 
+#define PIECE (4 * KERNELS_VALUES_BLOCK)
+#define SUMS  8u // sums that do not wait for each other
+
+static void energy_add(size_t count, const float *before, const float *after, double sum[SUMS])
+{
+    for (size_t i = 0; i < count; i++) {
+        const double was = (double)before[i], left = was - (double)after[i];
+        sum[i % SUMS] += was * was - left * left;
+    }
+}
+
+// Blocks are coded one by one, so that a section is that of its pieces. A piece is measured while it and what
+// it was are in the nearest cache: later they would have to be read again.
+static double values_write_host(const struct kernels *kernels, enum kernels_format format, size_t count,
+                                float *value, uint8_t *section)
+{
+    double sum[SUMS] = {0}, taken = 0;
+    float before[PIECE];
+    for (size_t done = 0; done < count; done += PIECE) {
+        const size_t piece = count - done < PIECE ? count - done : PIECE;
+        memcpy(before, value + done, piece * sizeof *before);
+        kernels->values->write(format, piece, value + done, section);
+        energy_add(piece, before, value + done, sum);
+        section += kernels_section_bytes(format, piece);
+    }
+    for (size_t i = 0; i < SUMS; i++)
+        taken += sum[i];
+    return taken;
+}
+
 // Into `section`, which is ordinary memory, though the values may not be.
 static enum base_error values_write(const struct kernels *kernels, enum kernels_format format,
-                                    const struct compress_sparse *entries, uint8_t *section, size_t bytes)
+                                    struct compress_sparse *entries, uint8_t *section, size_t bytes)
 {
+    entries->taken = 0;
     if (kernels->shares_host || bytes == 0) {
-        kernels->values->write(format, entries->count, entries->value, section);
+        entries->taken = values_write_host(kernels, format, entries->count, entries->value, section);
         return BASE_OK;
     }
     uint8_t *device = kernels->alloc(bytes);
@@ -91,7 +123,7 @@ static enum base_error values_write(const struct kernels *kernels, enum kernels_
 }
 
 static enum base_error packet_write(const struct kernels *kernels, const struct indices_list *list,
-                                    const struct compress_sparse *entries, enum kernels_format format,
+                                    struct compress_sparse *entries, enum kernels_format format,
                                     uint8_t *packet, size_t capacity, size_t *packet_bytes)
 {
     const struct plan plan = plan_smallest(list, format);

@@ -24,8 +24,8 @@ uint64_t compress_keys_hash(const uint32_t *index, size_t count);
 // Largest packet that up to `entries` entries of a vector of `count` elements can need.
 size_t compress_packet_bound(size_t count, size_t entries, enum kernels_format format);
 
-// Quantises entries->value in place (to what the receiver will see) and writes the packet, with the smallest
-// of the index codes. known: a list the receiver has, or NULL. Entries that quantise to zero stay.
+// Quantises entries->value in place (to what the receiver will see), measures in entries->taken what that
+// takes of their energy, and writes the packet, with the smallest of the index codes. known: a list the receiver has, or NULL. Entries that quantise to zero stay.
 // BASE_ELIMIT when `capacity` is less than the packet needs, BASE_EINVAL for indices that are not ascending
 // below `count`, BASE_EFORMAT for values not finite, BASE_ENOMEM where the backend has memory of its own:
 // nothing has changed then.

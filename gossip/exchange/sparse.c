@@ -55,24 +55,6 @@ static enum base_error choose(struct gossip_exchange *exchange, const struct gos
     return error ? error : compress_filters_drop(&options->filters, &turn, &exchange->chosen);
 }
 
-// |x - r - q|^2: `energy` of the whole, less what the entries took away.
-static double residual(const struct gossip_exchange *exchange, const struct kernels_difference *a,
-                       double energy)
-{
-    const struct compress_sparse *chosen = &exchange->chosen;
-    float *was = exchange->window[0].value;
-
-    for (size_t first = 0; first < chosen->count; first += GOSSIP_WINDOW) {
-        size_t count = chosen->count - first < GOSSIP_WINDOW ? chosen->count - first : GOSSIP_WINDOW;
-        exchange->options.kernels->select->pick(a, count, chosen->index + first, was);
-        for (size_t i = 0; i < count; i++) {
-            double before = (double)was[i], left = before - (double)chosen->value[first + i];
-            energy -= before * before - left * left;
-        }
-    }
-    return energy > 0 ? energy : 0;
-}
-
 enum base_error gossip_sparse_prepare(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                       size_t behind, struct gossip_packet *packet)
 {
@@ -96,7 +78,7 @@ enum base_error gossip_sparse_prepare(struct gossip_exchange *exchange, struct g
     packet->keys = compress_filters_remember(&options->filters);
     packet->again = again;
     packet->saved = 0;
-    edge->residual_energy = residual(exchange, &a, energy.a);
+    edge->residual_energy = fmax(energy.a - exchange->chosen.taken, 0); // |x - r - q|^2
     edge->model_energy = energy.x;
     exchange->norm = sqrt(energy.x > energy.a ? energy.x : energy.a);
     return BASE_OK;

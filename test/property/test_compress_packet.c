@@ -18,6 +18,17 @@ struct sent {
     size_t bytes;
 };
 
+// What quantising takes of the energy of a list.
+static double taken_of(const struct list *list, const struct compress_sparse *sent)
+{
+    double taken = 0;
+    for (size_t i = 0; i < list->entries; i++) {
+        const double was = (double)list->value[i], left = was - (double)sent->value[i];
+        taken += was * was - left * left;
+    }
+    return taken;
+}
+
 static struct sent sent_make(const struct kernels *kernels, const struct list *list,
                              enum kernels_format format, const struct compress_keys *known)
 {
@@ -34,6 +45,8 @@ static struct sent sent_make(const struct kernels *kernels, const struct list *l
         compress_packet_encode(kernels, &sent.sparse, list->count, format, known, room, bound, &sent.bytes),
         BASE_OK);
     assert_true(sent.bytes <= bound);
+    const double taken = taken_of(list, &sent.sparse);
+    assert_true(fabs(sent.sparse.taken - taken) <= 1e-12 * fabs(taken));
     assert_int_equal(compress_packet_entries(room, sent.bytes), list->entries);
     sent.packet = malloc(sent.bytes);
     assert_non_null(sent.packet);
