@@ -25,10 +25,10 @@ uint64_t compress_keys_hash(const uint32_t *index, size_t count);
 size_t compress_packet_bound(size_t count, size_t entries, enum kernels_format format);
 
 // Quantises entries->value in place (to what the receiver will see), measures in entries->taken what that
-// takes of their energy, and writes the packet, with the smallest of the index codes. known: a list the receiver has, or NULL. Entries that quantise to zero stay.
-// BASE_ELIMIT when `capacity` is less than the packet needs, BASE_EINVAL for indices that are not ascending
-// below `count`, BASE_EFORMAT for values not finite, BASE_ENOMEM where the backend has memory of its own:
-// nothing has changed then.
+// takes of their energy, and writes the packet, with the smallest of the index codes. known: a list the
+// receiver has, or NULL. Entries that quantise to zero stay. BASE_ELIMIT when `capacity` is less than the
+// packet needs, BASE_EINVAL for indices that are not ascending below `count`, BASE_EFORMAT for values not
+// finite, BASE_ENOMEM where the backend has memory of its own: nothing has changed then.
 enum base_error compress_packet_encode(const struct kernels *kernels, struct compress_sparse *entries,
                                        size_t count, enum kernels_format format,
                                        const struct compress_keys *known, uint8_t *packet, size_t capacity,

@@ -160,6 +160,8 @@ static enum base_error commit_sparse(struct gossip_exchange *exchange, struct go
     struct gossip_pair pair;
     enum base_error error = check_moments(exchange, edge, mine, theirs, slice_clock, &slice);
 
+    if (!error && slice.count)
+        error = gossip_moment_room(exchange);
     if (!error)
         error = gossip_sparse_open(exchange, edge, mine, theirs, &pair);
     if (error)

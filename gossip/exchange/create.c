@@ -11,7 +11,7 @@ static enum base_error allocate(struct gossip_exchange *exchange)
     const struct kernels *kernels = options->kernels;
     size_t bytes = options->parameters * sizeof(float);
 
-    exchange->model = kernels->alloc(bytes);
+    exchange->model = exchange->own = kernels->alloc(bytes);
     exchange->window = malloc(2 * sizeof *exchange->window);
     bool short_of_memory = !exchange->model || !exchange->window;
     if (options->drift_correction) {
@@ -19,9 +19,8 @@ static enum base_error allocate(struct gossip_exchange *exchange)
         short_of_memory |= !exchange->correction_sum;
     }
     if (options->share_second_moment) {
-        exchange->second = kernels->alloc(bytes);
-        exchange->pending_second = kernels->alloc(bytes);
-        short_of_memory |= !exchange->second || !exchange->pending_second;
+        exchange->second = exchange->own_second = kernels->alloc(bytes);
+        short_of_memory |= !exchange->second;
     }
     size_t room = compress_select_room(&options->selection, options->parameters);
     if (short_of_memory || compress_sparse_create_on(kernels, room, &exchange->chosen))
@@ -94,8 +93,8 @@ void gossip_exchange_destroy(struct gossip_exchange *exchange)
     free(exchange->kept);
     gossip_forces_drop(exchange);
     kernels->release(exchange->forces.sum);
-    kernels->release(exchange->model);
-    kernels->release(exchange->second);
+    kernels->release(exchange->own);
+    kernels->release(exchange->own_second);
     kernels->release(exchange->pending_second);
     kernels->release(exchange->correction_sum);
     free(exchange->window);

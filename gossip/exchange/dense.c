@@ -191,6 +191,22 @@ enum base_error gossip_moment_check(struct gossip_exchange *exchange, size_t cou
     return error;
 }
 
+// The trainer waits for its v: it is the published one.
+static bool holds_second(const struct gossip_exchange *exchange)
+{
+    return exchange->round.open && exchange->round.second_moment;
+}
+
+enum base_error gossip_moment_room(struct gossip_exchange *exchange)
+{
+    size_t bytes = exchange->options.parameters * sizeof(float);
+
+    if (holds_second(exchange) || exchange->pending_second)
+        return BASE_OK;
+    exchange->pending_second = exchange->options.kernels->alloc(bytes);
+    return exchange->pending_second ? BASE_OK : BASE_ENOMEM;
+}
+
 // v += (Q(v_j) - Q(v_i)) / 2 on one slice: the sum over the two ends stays, like that of x. Never below zero,
 // where the coarse scale of Q would take a small v: the optimiser draws its root. Before the first round of a
 // resumed node its v is not known here, and what an answer of before the stop brings waits for it.
@@ -202,7 +218,7 @@ void gossip_moment_apply(struct gossip_exchange *exchange, struct gossip_run sli
     for (size_t done = 0; done < slice.count; done += GOSSIP_WINDOW) {
         size_t count = piece_of(slice.count, done);
         float *second = exchange->second + slice.first + done;
-        float *pending = exchange->pending_second + slice.first + done;
+        float *pending = holds_second(exchange) ? NULL : exchange->pending_second + slice.first + done;
         enum base_error error = read_moments(&window[0], mine, done, count);
         if (!error)
             error = read_moments(&window[1], theirs, done, count);
@@ -211,7 +227,9 @@ void gossip_moment_apply(struct gossip_exchange *exchange, struct gossip_run sli
             float force = 0.5f * (window[1].value[i] - window[0].value[i]);
             float before = second[i], after = before + force > 0 ? before + force : 0;
             second[i] = after;
-            pending[i] += exchange->second_known ? after - before : force;
+            if (pending)
+                pending[i] += exchange->second_known ? after - before : force;
         }
     }
+    exchange->second_moved |= !holds_second(exchange);
 }

@@ -179,6 +179,7 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
 void gossip_exchange_freeze(struct gossip_exchange *exchange)
 {
     exchange->frozen = true;
+    gossip_round_let_go(exchange);
 }
 
 uint64_t gossip_exchange_reach(const struct gossip_exchange *exchange)

@@ -9,11 +9,12 @@
 //     c_i += beta/s * w (q_j - q_i)   w = 1/2 unless the topology says otherwise (base-2 graphs)
 //     beta = min(gain*k/d, limit), s = mean step scale, k = mean entries
 //
-// One owner (the worker thread). Memory: 1 vector of d floats, 1 more with drift correction, 2 more where
-// second moments are shared, and 1 more for a while where a BOOT or many exchanges fall into one round; an
-// edge has 1, and 1 more with drift correction. Beside them one list of about k entries, 64 KiB, the latest
-// packets of every edge and those of the exchanges that the trainer is still to be told of (4% of the model
-// at most); and a vector for each dead neighbour whose correction is kept.
+// One owner (the worker thread). Memory: 1 vector of d floats, 1 more with drift correction, 1 more where
+// second moments are shared and another from the first of them on that comes while the trainer computes, and
+// 1 more for a while where a BOOT or many exchanges fall into one round; an edge has 1, and 1 more with drift
+// correction. Beside them one list of about k entries, 64 KiB, the latest packets of every edge and those of
+// the exchanges that the trainer is still to be told of (4% of the model at most); and a vector for each dead
+// neighbour whose correction is kept.
 #ifndef GOSSIP_EXCHANGE_EXCHANGE_H
 #define GOSSIP_EXCHANGE_EXCHANGE_H
 

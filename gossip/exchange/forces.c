@@ -154,18 +154,15 @@ void gossip_forces_inherit(struct gossip_forces *forces, struct gossip_packet *p
     packet->capacity = 0;
 }
 
-void gossip_forces_take(struct gossip_exchange *exchange, const float *x)
+void gossip_forces_take(struct gossip_exchange *exchange, float *x)
 {
     const struct gossip_forces *forces = &exchange->forces;
     size_t count = exchange->options.parameters;
 
-    if (forces->sum_holds)
-        for (size_t i = 0; i < count; i++)
-            exchange->model[i] = x[i] + forces->sum[i];
-    else
-        memcpy(exchange->model, x, count * sizeof *x);
+    for (size_t i = 0; i < count && forces->sum_holds; i++)
+        x[i] += forces->sum[i];
     for (const struct gossip_force *force = forces->first; force; force = force->next)
-        repeat(exchange, force, exchange->model);
+        repeat(exchange, force, x);
     gossip_forces_drop(exchange);
 }
 

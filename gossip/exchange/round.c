@@ -27,22 +27,30 @@ void gossip_round_note(struct gossip_exchange *exchange, struct gossip_edge *edg
     }
 }
 
-// The trainer's vectors, with what exchanges did to the published ones since it went on.
-static void publish(struct gossip_exchange *exchange, const float *model, const float *second_moment)
+// v += what exchanges brought of it.
+static void publish_second(struct gossip_exchange *exchange, float *second_moment)
 {
-    size_t count = exchange->options.parameters;
+    const float *pending = exchange->second_moved ? exchange->pending_second : NULL;
+    float largest = 0;
 
-    gossip_forces_take(exchange, model);
-    if (exchange->second && second_moment) {
-        float largest = 0;
-        for (size_t i = 0; i < count; i++) {
-            float sum = second_moment[i] + exchange->pending_second[i];
-            exchange->second[i] = sum > 0 ? sum : 0;
-            largest = exchange->second[i] > largest ? exchange->second[i] : largest;
-        }
-        exchange->second_largest = largest;
-        exchange->second_known = true;
+    for (size_t i = 0; i < exchange->options.parameters; i++) {
+        float sum = pending ? second_moment[i] + pending[i] : second_moment[i];
+        second_moment[i] = sum > 0 ? sum : 0;
+        largest = second_moment[i] > largest ? second_moment[i] : largest;
     }
+    exchange->second_largest = largest;
+    exchange->second_known = true;
+    exchange->second = second_moment;
+}
+
+// The trainer stands still until it gets its vectors back, so they are the published ones meanwhile: with
+// what exchanges did to those since it went on, which costs no copy.
+static void publish(struct gossip_exchange *exchange)
+{
+    gossip_forces_take(exchange, exchange->round.model);
+    exchange->model = exchange->round.model;
+    if (exchange->second && exchange->round.second_moment)
+        publish_second(exchange, exchange->round.second_moment);
 }
 
 // The force that is left of an edge's correction. It stands for a pull that exchanges would adjust; without
@@ -91,14 +99,27 @@ static uint64_t goes_on_from(const struct gossip_exchange *exchange)
     return hindmost - 1 < furthest ? hindmost - 1 : furthest;
 }
 
+// The one copy of a boundary: neighbours are answered from it while the trainer changes its own.
+void gossip_round_let_go(struct gossip_exchange *exchange)
+{
+    size_t bytes = exchange->options.parameters * sizeof(float);
+
+    if (exchange->model != exchange->own)
+        memcpy(exchange->own, exchange->model, bytes);
+    if (exchange->second != exchange->own_second)
+        memcpy(exchange->own_second, exchange->second, bytes);
+    exchange->model = exchange->own;
+    exchange->second = exchange->own_second;
+}
+
 static void hand_back(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
 {
     size_t bytes = exchange->options.parameters * sizeof(float);
 
-    memcpy(exchange->round.model, exchange->model, bytes);
-    if (exchange->second && exchange->round.second_moment) {
-        memcpy(exchange->round.second_moment, exchange->second, bytes);
+    gossip_round_let_go(exchange);
+    if (exchange->second_moved && exchange->round.second_moment) {
         memset(exchange->pending_second, 0, bytes);
+        exchange->second_moved = false;
     }
     if (exchange->correction_sum && exchange->round.correction)
         hand_out_corrections(exchange, exchange->round.correction);
@@ -169,15 +190,29 @@ void gossip_round_follow(struct gossip_exchange *exchange)
     exchange->round.tell_ns = exchange->now_ns + quiet_for(exchange, edge);
 }
 
+// The trainer's x is not finite: it gets the published one, which holds all forces.
+static void take_back(struct gossip_exchange *exchange)
+{
+    size_t bytes = exchange->options.parameters * sizeof(float);
+
+    gossip_forces_drop(exchange);
+    memcpy(exchange->round.model, exchange->model, bytes);
+    exchange->model = exchange->round.model;
+    if (!exchange->second || !exchange->round.second_moment)
+        return;
+    memcpy(exchange->round.second_moment, exchange->second, bytes);
+    exchange->second = exchange->round.second_moment;
+}
+
 static void take_vectors(struct gossip_exchange *exchange, const struct gossip_exchange_event *event)
 {
     exchange->round.model = event->round.model;
     exchange->round.second_moment = event->round.second_moment;
     exchange->round.correction = event->round.correction;
     if (event->round.unusable)
-        gossip_forces_drop(exchange); // they are in the published model, which goes back whole
+        take_back(exchange);
     else
-        publish(exchange, event->round.model, event->round.second_moment);
+        publish(exchange);
 }
 
 // Once each: a node that stopped at an open boundary comes to it again, and one that only collects what came
@@ -328,7 +363,9 @@ void gossip_exchange_adopt(struct gossip_exchange *exchange, const float *model,
     memcpy(exchange->model, model, bytes);
     gossip_forces_drop(exchange);
     if (exchange->second) {
-        memset(exchange->pending_second, 0, bytes);
+        if (exchange->second_moved)
+            memset(exchange->pending_second, 0, bytes);
+        exchange->second_moved = false;
         exchange->second_known = second_moment;
         if (second_moment)
             memcpy(exchange->second, second_moment, bytes);

@@ -83,13 +83,17 @@ struct gossip_exchange {
     struct gossip_exchange_options options;
     size_t entries; // k
     uint64_t start_hash;
-    float *model; // [d] published x
+    float *model; // [d] published x: `own`, or the trainer's vector while its round is open
+    float *own;   // [d]
     struct gossip_forces forces;
-    float *second, *pending_second; // [d] published v and its corrections; NULL unless shared
-    bool second_known;              // the trainer has published v
-    float second_largest;           // value of v
-    double norm;                    // |x| or |x - r|, the larger one, when they were last measured
-    bool summed;                    // restored from a checkpoint as it was, rounding errors and all
+    float *second;         // [d] published v, likewise; NULL unless shared
+    float *own_second;     // [d]
+    float *pending_second; // [d] its corrections since the trainer went on; NULL before the first one
+    bool second_moved;     // else they are zero
+    bool second_known;     // the trainer has published v
+    float second_largest;  // value of v
+    double norm;           // |x| or |x - r|, the larger one, when they were last measured
+    bool summed;           // restored from a checkpoint as it was, rounding errors and all
     float *correction_sum; // [d] sum over edges of c, and of what is kept; NULL without drift correction
     struct compress_sparse chosen;         // scratch: what a packet is made from, and then says
     const struct gossip_packet *chosen_of; // that packet while the list is its own, else NULL
@@ -210,7 +214,9 @@ enum base_error gossip_moment_prepare(struct gossip_exchange *exchange, struct g
 enum base_error gossip_moment_check(struct gossip_exchange *exchange, size_t count, const uint8_t *bytes,
                                     size_t n_bytes) BASE_CHECK;
 float gossip_moment_largest(size_t count, const uint8_t *bytes); // of a slice that was checked
-// Both were checked.
+// Memory for what the trainer has still to be told. BASE_ENOMEM changes nothing.
+enum base_error gossip_moment_room(struct gossip_exchange *exchange) BASE_CHECK;
+// Both were checked, and there is room.
 void gossip_moment_apply(struct gossip_exchange *exchange, struct gossip_run slice, const uint8_t *mine,
                          const uint8_t *theirs);
 
@@ -227,8 +233,8 @@ void gossip_forces_keep(struct gossip_forces *forces, struct gossip_force *force
 void gossip_forces_decline(struct gossip_force *force); // it moved nothing: freed
 // `packet` is about to be overwritten or freed: its bytes go to the exchange that still needs them, if any.
 void gossip_forces_inherit(struct gossip_forces *forces, struct gossip_packet *packet);
-// model := x and all forces, which are then forgotten.
-void gossip_forces_take(struct gossip_exchange *exchange, const float *x);
+// x += all forces, which are then forgotten.
+void gossip_forces_take(struct gossip_exchange *exchange, float *x);
 void gossip_forces_drop(struct gossip_exchange *exchange);
 
 // round.c. Is `edge` the one whom the open or latest round still has to meet?
@@ -239,6 +245,8 @@ bool gossip_round_meets(const struct gossip_exchange *exchange, const struct gos
 float gossip_round_pull_left(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 void gossip_round_note(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t clock);
 void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_exchange_event *event);
+// The trainer's vectors may change from now on, though the round is open.
+void gossip_round_let_go(struct gossip_exchange *exchange);
 // Hands the vectors back: at once (async), or (sync) with the exchange, when its partner can't be met any
 // more, or at the deadline.
 void gossip_round_follow(struct gossip_exchange *exchange); // the partner's edge may have come to life

@@ -21,8 +21,10 @@ static struct train_score evaluate(struct node_learner *l)
     size_t bytes = l->learner.parameters * sizeof(float);
     const struct kernels *kernels = train_model_kernels(l->options.model);
     train_trainer_fetch(l->options.trainee->trainer);
-    kernels->upload(l->device_scratch, l->vectors.model, bytes);
-    train_model_evaluate(l->options.model, l->device_scratch, l->options.test, &m);
+    if (l->device_scratch)
+        kernels->upload(l->device_scratch, l->vectors.model, bytes);
+    train_model_evaluate(l->options.model, l->device_scratch ? l->device_scratch : l->vectors.model,
+                         l->options.test, &m);
     l->accuracy = m.accuracy;
     l->rmse = m.rmse;
     return m;
@@ -223,8 +225,10 @@ enum base_error node_learner_start(const struct node_learner_options *options, s
         return BASE_ENOMEM;
     l->options = *options;
     begin(l);
-    l->device_scratch = train_model_kernels(options->model)->alloc(l->learner.parameters * sizeof(float));
-    if (!l->device_scratch)
+    const struct kernels *kernels = train_model_kernels(options->model);
+    if (!kernels->shares_host)
+        l->device_scratch = kernels->alloc(l->learner.parameters * sizeof(float));
+    if (!kernels->shares_host && !l->device_scratch)
         goto fail;
     if (options->config->data.takeover && options->config->data.shards > 1 &&
         node_shards_create(options->config, train_trainer_data(options->trainee->trainer), &l->shards) !=

@@ -12,7 +12,7 @@ struct node_learner {
     struct gossip_learner learner; // who learns; of the built-in trainer
     struct gossip_learner_vectors vectors;
     struct gossip_rounds rounds; // what comes next
-    float *device_scratch;       // [parameters] in the kernels' memory, for evaluation
+    float *device_scratch;       // [parameters] for evaluation on a device; NULL on a CPU
     uint64_t progress_ns, checkpoint_ns;
     const char *state; // as last told
     double accuracy;   // latest measured
