@@ -16,6 +16,11 @@ struct kernels_attention {
     size_t width;
 };
 
+struct kernels_norm {
+    size_t rows, cols;
+    bool accumulate;
+};
+
 struct kernels_sequence {
     // out[r, :] = token[ids[r], :] + place[r % tokens, :]; ids are below the rows of `token`.
     void (*embed)(size_t rows, size_t tokens, size_t width, const uint32_t *ids, const float *token,
@@ -28,11 +33,12 @@ struct kernels_sequence {
     // inverse is 1 / sqrt(variance + 1e-5). mean[rows] and inverse[rows] are kept for backward.
     void (*layernorm)(size_t rows, size_t cols, const float *x, const float *gain, const float *bias,
                       float *out, float *mean, float *inverse);
-    // grad: of out. Adds the gradient of x to grad_x; writes those of gain and bias, or adds them where
-    // `accumulate`.
-    void (*layernorm_backward)(size_t rows, size_t cols, const float *grad, const float *x, const float *gain,
-                               const float *mean, const float *inverse, float *grad_x, float *grad_gain,
-                               float *grad_bias, bool accumulate);
+    // grad: of out. grad_x becomes skip + the gradient of x: `skip` is what reaches x around the branch, may
+    // be grad_x itself, and NULL stands for zeroes. Gradients of gain and bias are written, or added where
+    // norm->accumulate.
+    void (*layernorm_backward)(const struct kernels_norm *norm, const float *grad, const float *x,
+                               const float *gain, const float *mean, const float *inverse, const float *skip,
+                               float *grad_x, float *grad_gain, float *grad_bias);
 
     // z += bias, out = gelu(z) in its tanh form (Hendrycks, Gimpel 2016, section 2), as GPT-2 has it:
     // 0.5 z (1 + tanh(sqrt(2/pi) (z + 0.044715 z^3))). NaN stays NaN.
@@ -54,9 +60,10 @@ struct kernels_sequence {
     void (*attention_backward)(const struct kernels_attention *shape, const float *qkv, const float *out,
                                const float *log_sum, const float *grad, float *scratch, float *grad_qkv);
 
-    // x[i] becomes 0 with probability `part`, else x[i] / (1 - part). Element i of a `stream` always meets
-    // the same fate, so that backward drops what forward dropped. part: 0 to below 1; count below 2^32.
-    void (*dropout)(size_t count, uint64_t stream, float part, float *x);
+    // out[i] becomes 0 with probability `part`, else x[i] / (1 - part). Element i of a `stream` always meets
+    // the same fate, so that backward drops what forward dropped. part: 0 to below 1; count below 2^32. out
+    // may be x.
+    void (*dropout)(size_t count, uint64_t stream, float part, const float *x, float *out);
 };
 
 #endif

@@ -1,6 +1,7 @@
 #include "train/dataset.h"
 #include "base/limits.h"
 #include "train/loaders.h"
+#include "train/tokens.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -35,7 +36,14 @@ void train_dataset_destroy(struct train_dataset *data)
     free(data->labels);
     free(data->targets);
     train_meaning_release(data->meaning);
+    train_tokens_release(data->tokens);
+    free(data->starts);
     *data = (struct train_dataset){0};
+}
+
+size_t train_dataset_labels(const struct train_dataset *data)
+{
+    return data->tokens != NULL ? data->features : 1;
 }
 
 static enum base_error check_size(size_t examples, size_t features, size_t outputs, struct base_reason *why)
@@ -110,12 +118,34 @@ enum base_error train_dataset_range(const char *name, size_t examples, size_t fi
     return BASE_OK;
 }
 
+// Windows stay in their order: a feed looks for the next one of each.
+static enum base_error subset_windows(const struct train_dataset *data, const uint32_t *rows, size_t count,
+                                      struct train_dataset *subset)
+{
+    size_t *starts = malloc((count + 1) * sizeof *starts);
+    if (starts == NULL)
+        return BASE_ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        starts[i] = data->starts[rows[i]];
+    *subset = (struct train_dataset){.examples = count,
+                                     .features = data->features,
+                                     .classes = data->classes,
+                                     .whole = data->whole,
+                                     .input_divisor = data->input_divisor,
+                                     .meaning = train_meaning_share(data->meaning),
+                                     .tokens = train_tokens_share(data->tokens),
+                                     .starts = starts};
+    return BASE_OK;
+}
+
 enum base_error train_dataset_subset(const struct train_dataset *data, const uint32_t *rows, size_t count,
                                      struct train_dataset *subset)
 {
     for (size_t i = 0; i < count; i++)
         if (rows[i] >= data->examples)
             return BASE_EINVAL;
+    if (data->tokens != NULL)
+        return subset_windows(data, rows, count, subset);
     struct train_dataset copy;
     enum base_error error = allocate(count, data->features, data->classes, data->outputs, &copy, NULL);
     if (error != BASE_OK)

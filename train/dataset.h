@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct train_tokens;
+
 struct train_dataset {
     size_t examples, features, classes;
     float *x;            // [examples, features], 64-byte aligned
@@ -22,8 +24,13 @@ struct train_dataset {
     size_t outputs;                // of a regression, else 0
     float *targets;                // [examples, outputs] of a regression, else NULL
     struct train_meaning *meaning; // shared; NULL: numbers as they are, classes from 0
+    // Of text (train/tokens.h), where x and labels are NULL, features is the context and classes the
+    // vocabulary; else both NULL.
+    struct train_tokens *tokens; // shared
+    size_t *starts;              // [examples], ascending: the first token of each window
 };
-void train_dataset_destroy(struct train_dataset *data); // leaves {0}
+void train_dataset_destroy(struct train_dataset *data);        // leaves {0}
+size_t train_dataset_labels(const struct train_dataset *data); // of one example: 1, or of text one a token
 
 // IDX files (http://yann.lecun.com/exdb/mnist, "the IDX file format"), plain or gzip: unsigned byte images
 // and labels of equal count; pixels become value/255. Examples first .. first+count-1 (count 0: to the end).
@@ -54,10 +61,12 @@ enum base_error train_dataset_range(const char *name, size_t examples, size_t fi
 enum base_error train_dataset_subset(const struct train_dataset *data, const uint32_t *rows, size_t count,
                                      struct train_dataset *subset) BASE_CHECK;
 
-// Who trains on what: owner[i] in [0, shards) for every example. `iid`: a seeded shuffle dealt out evenly.
+// Who trains on what: owner[i] in [0, shards) for every example. `contiguous`: runs of neighbours of even
+// length, in order. `iid`: a seeded shuffle dealt out evenly.
 // `dirichlet`: for each class, proportions ~ Dirichlet(alpha, ..., alpha) over the shards (Yurochkin et al.
 // 2019); redrawn, up to a bound, until every shard has at least `least` examples, then filled up from the
 // largest. Seeded.
+enum base_error train_partition_contiguous(size_t examples, size_t shards, uint32_t *owner) BASE_CHECK;
 enum base_error train_partition_iid(size_t examples, size_t shards, uint64_t seed,
                                     uint32_t *owner) BASE_CHECK;
 enum base_error train_partition_dirichlet(const uint32_t *labels, size_t examples, size_t classes,

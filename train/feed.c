@@ -1,6 +1,7 @@
 #include "train/feed.h"
 
 #include "base/rng.h"
+#include "train/tokens.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,13 +15,15 @@ static void shuffle_epoch(struct train_feed *feed)
         feed->order[i] = (uint32_t)i;
     }
     base_rng_shuffle(&rng, feed->order, feed->data->examples);
+    feed->phase = feed->data->tokens != NULL ? (size_t)base_rng_below(&rng, feed->data->features) : 0;
 }
 
 enum base_error train_feed_create(const struct kernels *kernels, const struct train_dataset *data,
                                   size_t batch, uint64_t seed, uint64_t epoch, struct train_feed *feed)
 {
     struct train_feed made = {.kernels = kernels, .data = data, .batch = batch, .seed = seed, .epoch = epoch};
-    const size_t x_bytes = batch * data->features * sizeof(float), label_bytes = batch * sizeof(uint32_t);
+    const size_t x_bytes = batch * data->features * sizeof(float),
+                 label_bytes = batch * train_dataset_labels(data) * sizeof(uint32_t);
     made.input.x = kernels->alloc(x_bytes);
     made.stage.x = kernels->shares_host ? made.input.x : malloc(x_bytes);
     if (data->outputs > 0) {
@@ -55,6 +58,25 @@ void train_feed_destroy(struct train_feed *feed)
     *feed = (struct train_feed){0};
 }
 
+// Example `row` into place i of the stage.
+static void gather(struct train_feed *feed, size_t row, size_t i)
+{
+    const struct train_dataset *data = feed->data;
+    if (data->tokens != NULL) {
+        const size_t at = i * data->features;
+        train_tokens_window(data, row, feed->phase, (uint32_t *)feed->stage.x + at, feed->stage.labels + at);
+        return;
+    }
+    memcpy((float *)feed->stage.x + i * data->features, data->x + row * data->features,
+           data->features * sizeof *data->x);
+    if (feed->targets != NULL) {
+        memcpy(feed->targets + i * data->outputs, data->targets + row * data->outputs,
+               data->outputs * sizeof *data->targets);
+    } else {
+        feed->stage.labels[i] = data->labels[row];
+    }
+}
+
 void train_feed_next(struct train_feed *feed)
 {
     const struct train_dataset *data = feed->data;
@@ -62,21 +84,14 @@ void train_feed_next(struct train_feed *feed)
         if (feed->position == data->examples) {
             train_feed_seek(feed, feed->epoch + 1, 0);
         }
-        const size_t row = feed->order[feed->position++];
-        memcpy(feed->stage.x + i * data->features, data->x + row * data->features,
-               data->features * sizeof *data->x);
-        if (feed->targets != NULL) {
-            memcpy(feed->targets + i * data->outputs, data->targets + row * data->outputs,
-                   data->outputs * sizeof *data->targets);
-        } else {
-            feed->stage.labels[i] = data->labels[row];
-        }
+        gather(feed, feed->order[feed->position++], i);
     }
     if (feed->input.x != feed->stage.x) {
         feed->kernels->upload(feed->input.x, feed->stage.x, feed->batch * data->features * sizeof *data->x);
     }
     if (feed->input.labels != feed->stage.labels) {
-        feed->kernels->upload(feed->input.labels, feed->stage.labels, feed->batch * sizeof *data->labels);
+        feed->kernels->upload(feed->input.labels, feed->stage.labels,
+                              feed->batch * train_dataset_labels(data) * sizeof *data->labels);
     }
 }
 

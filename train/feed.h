@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 struct train_batch {
-    float *x;         // [batch, features]
-    uint32_t *labels; // [batch]; NULL of a regression
+    void *x;          // [batch, features]: floats, or uint32_t ids of tokens
+    uint32_t *labels; // [batch], or of text [batch, features]; NULL of a regression
 };
 
 struct train_feed {
@@ -23,6 +23,7 @@ struct train_feed {
     struct train_batch stage, input; // in host memory, and in the kernels': one and the same where they share
     float *targets;                  // [batch, outputs] in host memory, of a regression; else NULL
     uint32_t *order;                 // [examples]: shuffle of this epoch
+    size_t phase;                    // of this epoch's windows of text
 };
 
 // At the beginning of `epoch`. BASE_ENOMEM.

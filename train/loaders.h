@@ -42,6 +42,12 @@ enum base_error train_npy_parse(const struct train_bytes *x, const struct train_
                                 struct train_meaning *like, struct train_dataset *data,
                                 struct base_reason *why) BASE_CHECK;
 
+struct train_text_options;
+enum base_error train_text_parse(const struct train_bytes *text, const struct train_text_options *options,
+                                 struct train_dataset *data, struct base_reason *why) BASE_CHECK;
+enum base_error train_tokens_parse(const struct train_bytes *file, size_t vocabulary, size_t context,
+                                   struct train_dataset *data, struct base_reason *why) BASE_CHECK;
+
 struct train_table_options;
 enum base_error train_csv_parse(const struct train_bytes *text, const struct train_table_options *options,
                                 struct train_dataset *data, struct base_reason *why) BASE_CHECK;

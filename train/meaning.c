@@ -75,6 +75,8 @@ uint64_t train_meaning_digest(const struct train_meaning *meaning)
     hash = join_floats(hash, meaning->factor, meaning->features);
     hash = join_floats(hash, meaning->target_shift, meaning->targets.count);
     hash = join_floats(hash, meaning->target_factor, meaning->targets.count);
+    if (meaning->text != TRAIN_TEXT_NONE)
+        hash = join(hash, &(uint64_t){(uint64_t)meaning->text}, sizeof(uint64_t));
     return hash ? hash : 1;
 }
 

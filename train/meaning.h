@@ -12,6 +12,8 @@
 
 enum train_scale { TRAIN_SCALE_NONE, TRAIN_SCALE_STANDARD, TRAIN_SCALE_MINMAX };
 
+enum train_text { TRAIN_TEXT_NONE, TRAIN_TEXT_BYTES, TRAIN_TEXT_CHARACTERS, TRAIN_TEXT_IDS };
+
 struct train_names {
     char **items; // malloc'ed
     size_t count;
@@ -31,6 +33,7 @@ struct train_meaning {
     struct train_names classes;     // by label; none where they are numbers from 0
     struct train_names targets;     // of a regression: a name for each output
     size_t height, width, channels; // of images: a feature is ((y * width) + x) * channels + channel; else 0
+    enum train_text text;           // what a token is; its characters are the classes, by id
     enum train_scale scale;
     float *shift, *factor;               // [features]: the data set holds (value - shift) * factor
     float *target_shift, *target_factor; // [targets.count], likewise; all four NULL where nothing is scaled

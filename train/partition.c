@@ -21,6 +21,15 @@ static bool order_shuffled(struct base_rng *rng, size_t examples, uint32_t **ord
     return true;
 }
 
+enum base_error train_partition_contiguous(size_t examples, size_t shards, uint32_t *owner)
+{
+    if (shards == 0 || shards > examples || examples > UINT32_MAX)
+        return BASE_EINVAL;
+    for (size_t i = 0; i < examples; i++)
+        owner[i] = (uint32_t)((uint64_t)i * shards / examples);
+    return BASE_OK;
+}
+
 enum base_error train_partition_iid(size_t examples, size_t shards, uint64_t seed, uint32_t *owner)
 {
     if (shards == 0 || shards > examples || examples > UINT32_MAX)

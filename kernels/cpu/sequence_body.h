@@ -89,24 +89,46 @@ static struct norm_sums norm_sums(size_t count, const float *grad, const float *
     return (struct norm_sums){lanes_sum(lane) + rest.grad, lanes_sum(lane_x) + rest.grad_x};
 }
 
-static void layernorm_backward(size_t rows, size_t cols, const float *restrict grad, const float *restrict x,
-                               const float *restrict gain, const float *restrict mean,
-                               const float *restrict inverse, float *restrict grad_x,
-                               float *restrict grad_gain, float *restrict grad_bias, bool accumulate)
+// Where the gradient of x is added to: nothing, another vector, or what lies in grad_x. A constant wherever
+// norm_gradients is inlined, so that each becomes a loop that reads only what it needs.
+enum norm_skip { SKIP_NONE, SKIP_OTHER, SKIP_SELF };
+
+static inline __attribute__((always_inline)) void
+norm_gradients(size_t cols, const float *restrict grad, const float *restrict x, const float *restrict gain,
+               float mean, float inverse, const float *restrict skip, enum norm_skip kind,
+               float *restrict grad_x, float *restrict grad_gain, float *restrict grad_bias)
 {
-    if (!accumulate) {
+    const struct norm_sums sums = norm_sums(cols, grad, gain, x, mean, inverse);
+    const float level = sums.grad / (float)cols, slope = sums.grad_x / (float)cols;
+    for (size_t c = 0; c < cols; c++) {
+        const float normal = (x[c] - mean) * inverse, g = grad[c];
+        const float base = kind == SKIP_OTHER ? skip[c] : kind == SKIP_SELF ? grad_x[c] : 0.0f;
+        grad_x[c] = base + inverse * (g * gain[c] - level - normal * slope);
+        grad_gain[c] += g * normal;
+        grad_bias[c] += g;
+    }
+}
+
+static void layernorm_backward(const struct kernels_norm *n, const float *grad, const float *x,
+                               const float *gain, const float *mean, const float *inverse, const float *skip,
+                               float *grad_x, float *grad_gain, float *grad_bias)
+{
+    const size_t cols = n->cols;
+    if (!n->accumulate) {
         memset(grad_gain, 0, cols * sizeof *grad_gain);
         memset(grad_bias, 0, cols * sizeof *grad_bias);
     }
-    for (size_t r = 0; r < rows; r++, grad += cols, x += cols, grad_x += cols) {
-        const float m = mean[r], s = inverse[r];
-        const struct norm_sums sums = norm_sums(cols, grad, gain, x, m, s);
-        const float level = sums.grad / (float)cols, slope = sums.grad_x / (float)cols;
-        for (size_t c = 0; c < cols; c++) {
-            const float normal = (x[c] - m) * s;
-            grad_x[c] += s * (grad[c] * gain[c] - level - normal * slope);
-            grad_gain[c] += grad[c] * normal;
-            grad_bias[c] += grad[c];
+    for (size_t r = 0; r < n->rows; r++) {
+        const size_t at = r * cols;
+        if (skip == NULL) {
+            norm_gradients(cols, grad + at, x + at, gain, mean[r], inverse[r], NULL, SKIP_NONE, grad_x + at,
+                           grad_gain, grad_bias);
+        } else if (skip == grad_x) {
+            norm_gradients(cols, grad + at, x + at, gain, mean[r], inverse[r], NULL, SKIP_SELF, grad_x + at,
+                           grad_gain, grad_bias);
+        } else {
+            norm_gradients(cols, grad + at, x + at, gain, mean[r], inverse[r], skip + at, SKIP_OTHER,
+                           grad_x + at, grad_gain, grad_bias);
         }
     }
 }
@@ -382,14 +404,14 @@ static inline uint32_t mix(uint32_t x)
     return x ^ (x >> 16);
 }
 
-static void dropout(size_t count, uint64_t stream, float part, float *restrict x)
+static void dropout(size_t count, uint64_t stream, float part, const float *x, float *out)
 {
     const uint32_t low = mix((uint32_t)stream), high = mix((uint32_t)(stream >> 32) ^ low);
     const uint32_t bound = (uint32_t)((double)part * 4294967296.0);
     const float factor = 1.0f / (1.0f - part);
     BASE_ASSERT(part >= 0.0f && part < 1.0f && count <= UINT32_MAX);
     for (uint32_t i = 0; i < (uint32_t)count; i++) {
-        x[i] = mix((i ^ low) + high) < bound ? 0.0f : x[i] * factor;
+        out[i] = mix((i ^ low) + high) < bound ? 0.0f : x[i] * factor;
     }
 }
 

@@ -185,12 +185,12 @@ static void norm_free(const struct kernels *k, struct norm_vectors *v)
     }
 }
 
-static void norm_backward(const struct kernels *k, const struct norm_vectors *v, size_t rows, size_t cols,
-                          bool accumulate)
+static void norm_backward(const struct kernels *k, const struct norm_vectors *v, const struct kernels_norm *n,
+                          const float *skip)
 {
-    k->sequence->layernorm_backward(rows, cols, v->grad.device, v->x.device, v->gain.device, v->mean.device,
-                                    v->inverse.device, v->grad_x.device, v->grad_gain.device,
-                                    v->grad_bias.device, accumulate);
+    k->sequence->layernorm_backward(n, v->grad.device, v->x.device, v->gain.device, v->mean.device,
+                                    v->inverse.device, skip, v->grad_x.device, v->grad_gain.device,
+                                    v->grad_bias.device);
 }
 
 static void check_norm(const struct kernels *k, size_t rows, size_t cols)
@@ -204,7 +204,8 @@ static void check_norm(const struct kernels *k, size_t rows, size_t cols)
     k->sequence->layernorm(rows, cols, v.x.device, v.gain.device, v.bias.device, v.out.device, v.mean.device,
                            v.inverse.device);
     compare("layernorm", k, &v.out, out, 2e-5);
-    norm_backward(k, &v, rows, cols, false);
+    struct kernels_norm norm = {rows, cols, false};
+    norm_backward(k, &v, &norm, v.grad_x.device);
     struct subject of_x = {norm_value, n.x, &n}, of_gain = {norm_value, n.gain, &n};
     struct subject of_bias = {norm_value, n.bias, &n};
     compare_gradient("layernorm x", k, &v.grad_x, &of_x, 3.0, cols < 3 ? 5e-3 : 1e-4);
@@ -212,9 +213,14 @@ static void check_norm(const struct kernels *k, size_t rows, size_t cols)
     compare_gradient("layernorm bias", k, &v.grad_bias, &of_bias, 0.0, 5e-5);
     refill(k, &v.grad_gain, 7.0f);
     refill(k, &v.grad_bias, -7.0f);
-    norm_backward(k, &v, rows, cols, true);
+    norm.accumulate = true;
+    norm_backward(k, &v, &norm, NULL);
+    compare_gradient("layernorm x alone", k, &v.grad_x, &of_x, 0.0, cols < 3 ? 5e-3 : 1e-4);
     compare_gradient("layernorm gain, added", k, &v.grad_gain, &of_gain, 7.0, 5e-5);
     compare_gradient("layernorm bias, added", k, &v.grad_bias, &of_bias, -7.0, 5e-5);
+    refill(k, &v.out, 5.0f);
+    norm_backward(k, &v, &norm, v.out.device);
+    compare_gradient("layernorm x beside another", k, &v.grad_x, &of_x, 5.0, cols < 3 ? 5e-3 : 1e-4);
     double *all[] = {n.x, n.gain, n.bias, n.grad, out};
     for (size_t i = 0; i < COUNT(all); i++) {
         free(all[i]);
@@ -432,9 +438,9 @@ static void drops(void **state)
         refill(k, &x, 1.0f);
         refill(k, &again, 2.0f);
         refill(k, &other, 1.0f);
-        k->sequence->dropout(N, 77 + i, parts[i], x.device);
-        k->sequence->dropout(N, 77 + i, parts[i], again.device);
-        k->sequence->dropout(N, 78 + i, parts[i], other.device);
+        k->sequence->dropout(N, 77 + i, parts[i], x.device, x.device);
+        k->sequence->dropout(N, 77 + i, parts[i], again.device, again.device);
+        k->sequence->dropout(N, 78 + i, parts[i], other.device, other.device);
         float *a = checks_result(k, &x), *b = checks_result(k, &again), *c = checks_result(k, &other);
         size_t dropped = 0, both = 0;
         for (size_t e = 0; e < N; e++) {
@@ -464,10 +470,10 @@ static void run_all(const struct kernels *k, size_t rows, size_t cols, uint64_t 
     struct norm_vectors v = norm_make(k, rows, cols);
     k->sequence->layernorm(rows, cols, v.x.device, v.gain.device, v.bias.device, v.out.device, v.mean.device,
                            v.inverse.device);
-    norm_backward(k, &v, rows, cols, false);
+    norm_backward(k, &v, &(struct kernels_norm){rows, cols, false}, v.grad_x.device);
     k->sequence->bias_gelu(rows, cols, v.bias.device, v.x.device, v.out.device);
     k->sequence->gelu_backward(rows * cols, v.x.device, v.grad.device);
-    k->sequence->dropout(rows * cols, seed, 0.3f, v.grad.device);
+    k->sequence->dropout(rows * cols, seed, 0.3f, v.grad.device, v.grad.device);
     struct checks_vector *all[] = {&v.x, &v.grad, &v.out, &v.grad_x};
     for (size_t i = 0; i < COUNT(all); i++) {
         float *values = checks_result(k, all[i]);

@@ -1,0 +1,433 @@
+#include "train/tokens.h"
+
+#include "base/limits.h"
+#include "train/loaders.h"
+#include "train/unpack.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CODES        0x110000u // Unicode's code points
+#define PAGE         256u
+#define ABSENT       UINT32_MAX
+#define LLMC_MAGIC   20240520u
+#define LLMC_VERSION 1u
+#define LLMC_HEADER  1024u // bytes: 256 int32
+#define MOST_TOKENS  (LIMIT_DATA_FILE_BYTES / sizeof(uint16_t))
+#define MOST_CONTEXT (1u << 20)
+#define BYTE_VALUES  256u
+
+struct train_tokens {
+    atomic_size_t owners;
+    size_t count;
+    uint16_t ids[]; // [count]
+};
+
+struct train_tokens *train_tokens_share(struct train_tokens *tokens)
+{
+    if (tokens != NULL) {
+        atomic_fetch_add_explicit(&tokens->owners, 1, memory_order_relaxed);
+    }
+    return tokens;
+}
+
+void train_tokens_release(struct train_tokens *tokens)
+{
+    if (tokens != NULL && atomic_fetch_sub_explicit(&tokens->owners, 1, memory_order_acq_rel) == 1) {
+        free(tokens);
+    }
+}
+
+size_t train_tokens_count(const struct train_tokens *tokens)
+{
+    return tokens->count;
+}
+
+static struct train_tokens *make(size_t count)
+{
+    struct train_tokens *tokens =
+        count <= MOST_TOKENS ? malloc(sizeof *tokens + count * sizeof tokens->ids[0]) : NULL;
+    if (tokens != NULL) {
+        atomic_init(&tokens->owners, 1);
+        tokens->count = count;
+    }
+    return tokens;
+}
+
+// All windows of the tokens, which become the data set's; on error they are released.
+static enum base_error cut_windows(const char *name, struct train_tokens *tokens, size_t vocabulary,
+                                   size_t context, struct train_dataset *data, struct base_reason *why)
+{
+    enum base_error error = BASE_OK;
+    const size_t windows = tokens->count > 0 && context > 0 ? (tokens->count - 1) / context : 0;
+    if (context == 0 || context > MOST_CONTEXT) {
+        error =
+            base_fail(why, BASE_EINVAL, "a context of %zu tokens; expected 1 to %u", context, MOST_CONTEXT);
+    } else if (windows == 0) {
+        error = base_fail(
+            why, BASE_EINVAL,
+            "%s: found %zu tokens, but a context of %zu needs at least %zu: take a longer text or a "
+            "shorter model.context",
+            name, tokens->count, context, context + 1);
+    } else if (windows > UINT32_MAX) {
+        error = base_fail(why, BASE_ELIMIT, "%s: %zu windows of %zu tokens are over the limit of %u", name,
+                          windows, context, UINT32_MAX);
+    }
+    size_t *starts = error == BASE_OK ? malloc(windows * sizeof *starts) : NULL;
+    if (error == BASE_OK && starts == NULL) {
+        error = base_fail(why, BASE_ENOMEM, "no memory for %zu windows of text", windows);
+    }
+    if (error != BASE_OK) {
+        train_tokens_release(tokens);
+        return error;
+    }
+    for (size_t i = 0; i < windows; i++) {
+        starts[i] = i * context;
+    }
+    *data = (struct train_dataset){.examples = windows,
+                                   .features = context,
+                                   .classes = vocabulary,
+                                   .whole = windows,
+                                   .input_divisor = 1.0f,
+                                   .tokens = tokens,
+                                   .starts = starts};
+    return BASE_OK;
+}
+
+void train_tokens_window(const struct train_dataset *data, size_t example, size_t phase, uint32_t *ids,
+                         uint32_t *labels)
+{
+    const size_t context = data->features, start = data->starts[example];
+    const bool goes_on = example + 1 < data->examples && data->starts[example + 1] == start + context;
+    const uint16_t *at = data->tokens->ids + start + (goes_on ? phase : 0);
+    BASE_ASSERT(phase < context && example < data->examples);
+    for (size_t t = 0; t < context; t++) {
+        ids[t] = at[t];
+        labels[t] = at[t + 1];
+    }
+}
+
+// --- characters ---
+
+// The code point at at[0 .. left), and its length; 0: no UTF-8 (overlong forms and surrogates are none).
+static size_t decode(const uint8_t *at, size_t left, uint32_t *code)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const uint8_t first = at[0];
+    const size_t length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    if (length == 0 || length > left || first > 0xf4) {
+        return 0;
+    }
+    *code = length == 1 ? first : first & (0x7fu >> length);
+    for (size_t i = 1; i < length; i++) {
+        if ((at[i] & 0xc0u) != 0x80u) {
+            return 0;
+        }
+        *code = *code << 6 | (at[i] & 0x3fu);
+    }
+    const bool surrogate = *code >= 0xd800u && *code < 0xe000u;
+    return *code < least[length] || *code >= CODES || surrogate ? 0 : length;
+}
+
+// A number for each code point, ABSENT at first; pages are there where a text has characters.
+struct codes {
+    uint32_t *page[CODES / PAGE]; // [PAGE] each
+};
+
+static uint32_t *slot(struct codes *codes, uint32_t code)
+{
+    uint32_t **page = &codes->page[code / PAGE];
+    if (*page == NULL && (*page = malloc(PAGE * sizeof **page)) != NULL) {
+        memset(*page, 0xff, PAGE * sizeof **page);
+    }
+    return *page != NULL ? *page + code % PAGE : NULL;
+}
+
+static void free_codes(struct codes *codes)
+{
+    for (size_t i = 0; codes != NULL && i < CODES / PAGE; i++) {
+        free(codes->page[i]);
+    }
+    free(codes);
+}
+
+static enum base_error no_memory(struct base_reason *why)
+{
+    return base_fail(why, BASE_ENOMEM, "no memory for a table of characters");
+}
+
+static enum base_error not_text(const struct train_bytes *text, size_t at, struct base_reason *why)
+{
+    return base_fail(
+        why, BASE_EFORMAT,
+        "%s: byte %zu: found 0x%02x, where no UTF-8 character begins; expected text, or data.text bytes",
+        text->name, at, text->data[at]);
+}
+
+static size_t encode(uint32_t code, char name[4])
+{
+    static const uint8_t lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    const size_t length = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    for (size_t i = length; i-- > 0; code >>= 6) {
+        name[i] = (char)(i == 0 ? lead[length] | code : 0x80u | (code & 0x3fu));
+    }
+    return length;
+}
+
+// The text's characters as numbers, or, where `ids` is NULL, marks of what is there; *count: how many.
+static enum base_error walk(const struct train_bytes *text, struct codes *codes, uint16_t *ids, size_t *count,
+                            struct base_reason *why)
+{
+    size_t found = 0;
+    for (size_t at = 0, length; at < text->bytes; at += length, found++) {
+        uint32_t code = 0, *number = NULL;
+        length = decode(text->data + at, text->bytes - at, &code);
+        if (length == 0 || code == 0) {
+            return not_text(text, at, why);
+        }
+        if ((number = slot(codes, code)) == NULL) {
+            return no_memory(why);
+        }
+        if (ids == NULL) {
+            *number = 0;
+        } else if (*number != ABSENT) {
+            ids[found] = (uint16_t)*number;
+        } else {
+            return base_fail(why, BASE_EMISMATCH,
+                             "%s: byte %zu: found the character U+%04X, which the vocabulary lacks",
+                             text->name, at, (unsigned)code);
+        }
+    }
+    *count = found;
+    return BASE_OK;
+}
+
+// What was seen gets its number and name, by code.
+static enum base_error name_codes(const char *file, struct codes *codes, struct train_names *names,
+                                  struct base_reason *why)
+{
+    for (uint32_t code = 1; code < CODES; code++) {
+        char name[4];
+        uint32_t *page = codes->page[code / PAGE];
+        if (page == NULL) {
+            code += PAGE - 1 - code % PAGE;
+            continue;
+        }
+        if (page[code % PAGE] == ABSENT) {
+            continue;
+        }
+        if (names->count == LIMIT_CLASSES) {
+            return base_fail(why, BASE_ELIMIT, "%s: found over %u different characters; take data.text bytes",
+                             file, LIMIT_CLASSES);
+        }
+        page[code % PAGE] = (uint32_t)names->count;
+        if (!train_names_add(names, name, encode(code, name))) {
+            return base_fail(why, BASE_ENOMEM, "no memory for the characters of %s", file);
+        }
+    }
+    return names->count >= 2
+               ? BASE_OK
+               : base_fail(why, BASE_EINVAL, "%s: found %zu different characters, expected 2 or more", file,
+                           names->count);
+}
+
+// The numbers of the characters that a vocabulary states.
+static enum base_error take_codes(const struct train_names *names, struct codes *codes,
+                                  struct base_reason *why)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        uint32_t code = 0, *number = NULL;
+        const size_t bytes = strlen(names->items[i]);
+        const bool one = bytes > 0 && decode((const uint8_t *)names->items[i], bytes, &code) == bytes;
+        if (one && (number = slot(codes, code)) == NULL) {
+            return no_memory(why);
+        }
+        if (!one || *number != ABSENT) {
+            return base_fail(why, BASE_EFORMAT, "entry %zu of the vocabulary is not one character of its own",
+                             i);
+        }
+        *number = (uint32_t)i;
+    }
+    return BASE_OK;
+}
+
+// The meaning of a text of `context`: shared from `like`, or made.
+static enum base_error mean(const struct train_bytes *text, const struct train_text_options *options,
+                            struct codes *codes, size_t *count, struct train_meaning **meaning,
+                            struct base_reason *why)
+{
+    if (options->like != NULL) {
+        *meaning = train_meaning_share(options->like);
+        if (options->text != options->like->text) {
+            return base_fail(why, BASE_EMISMATCH,
+                             "%s: data.scale_from was not written for data.kind text with this data.text",
+                             text->name);
+        }
+        *count = text->bytes; // at most
+        return options->text == TRAIN_TEXT_CHARACTERS ? take_codes(&options->like->classes, codes, why)
+                                                      : BASE_OK;
+    }
+    *meaning = train_meaning_create(options->context);
+    if (*meaning == NULL) {
+        return base_fail(why, BASE_ENOMEM, "no memory for a vocabulary");
+    }
+    (*meaning)->text = options->text;
+    *count = text->bytes;
+    if (options->text == TRAIN_TEXT_BYTES) {
+        return BASE_OK;
+    }
+    enum base_error error = walk(text, codes, NULL, count, why);
+    return error == BASE_OK ? name_codes(text->name, codes, &(*meaning)->classes, why) : error;
+}
+
+enum base_error train_text_parse(const struct train_bytes *text, const struct train_text_options *options,
+                                 struct train_dataset *data, struct base_reason *why)
+{
+    struct train_meaning *meaning = NULL;
+    struct train_tokens *tokens = NULL;
+    size_t count = 0;
+    const bool characters = options->text == TRAIN_TEXT_CHARACTERS;
+    struct codes *codes = calloc(1, sizeof *codes);
+    enum base_error error =
+        codes == NULL ? no_memory(why) : mean(text, options, codes, &count, &meaning, why);
+    if (error == BASE_OK && (tokens = make(count)) == NULL) {
+        error = base_fail(why, BASE_ENOMEM, "no memory for the %zu characters of %s", count, text->name);
+    }
+    if (error == BASE_OK && characters) {
+        error = walk(text, codes, tokens->ids, &tokens->count, why);
+    }
+    for (size_t i = 0; error == BASE_OK && !characters && i < count; i++) {
+        tokens->ids[i] = text->data[i];
+    }
+    free_codes(codes);
+    if (error == BASE_OK) {
+        error = cut_windows(text->name, train_tokens_share(tokens),
+                            characters ? meaning->classes.count : BYTE_VALUES, options->context, data, why);
+    }
+    train_tokens_release(tokens);
+    if (error != BASE_OK) {
+        train_meaning_release(meaning);
+        return error;
+    }
+    data->meaning = meaning;
+    return BASE_OK;
+}
+
+enum base_error train_dataset_load_text(const char *path, const struct train_text_options *options,
+                                        struct train_dataset *data, struct base_reason *why)
+{
+    struct train_bytes text;
+    uint8_t *owned = NULL;
+    enum base_error error = train_unpack_file(path, &text, &owned, why);
+    if (error == BASE_OK) {
+        error = train_text_parse(&text, options, data, why);
+    }
+    free(owned);
+    return error;
+}
+
+enum base_error train_tokens_encode(const struct train_meaning *meaning, const char *text, uint32_t *ids,
+                                    size_t *count, struct base_reason *why)
+{
+    const struct train_bytes bytes = {
+        .name = "the text", .data = (const uint8_t *)text, .bytes = strlen(text)};
+    *count = bytes.bytes;
+    if (meaning->text == TRAIN_TEXT_BYTES) {
+        for (size_t i = 0; i < bytes.bytes; i++) {
+            ids[i] = bytes.data[i];
+        }
+        return BASE_OK;
+    }
+    uint16_t *narrow = malloc((bytes.bytes + 1) * sizeof *narrow);
+    struct codes *codes = calloc(1, sizeof *codes);
+    enum base_error error =
+        codes == NULL || narrow == NULL ? no_memory(why) : take_codes(&meaning->classes, codes, why);
+    if (error == BASE_OK) {
+        error = walk(&bytes, codes, narrow, count, why);
+    }
+    for (size_t i = 0; error == BASE_OK && i < *count; i++) {
+        ids[i] = narrow[i];
+    }
+    free_codes(codes);
+    free(narrow);
+    return error;
+}
+
+// --- files of ids ---
+
+static uint32_t word_at(const struct train_bytes *file, size_t word)
+{
+    const uint8_t *at = file->data + 4 * word;
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+// Skips llm.c's header where there is one.
+static enum base_error skip_header(struct train_bytes *file, struct base_reason *why)
+{
+    if (file->bytes >= LLMC_HEADER && word_at(file, 0) == LLMC_MAGIC) {
+        const uint32_t version = word_at(file, 1), count = word_at(file, 2);
+        const size_t ids = (file->bytes - LLMC_HEADER) / sizeof(uint16_t);
+        if (version != LLMC_VERSION) {
+            return base_fail(why, BASE_EFORMAT,
+                             "%s: found version %u in llm.c's header, expected %u (uint16 ids)", file->name,
+                             (unsigned)version, LLMC_VERSION);
+        }
+        if (count != ids) {
+            return base_fail(why, BASE_EFORMAT, "%s: llm.c's header says %u tokens, but %zu follow it",
+                             file->name, (unsigned)count, ids);
+        }
+        file->data += LLMC_HEADER;
+        file->bytes -= LLMC_HEADER;
+    }
+    if (file->bytes % sizeof(uint16_t) != 0) {
+        return base_fail(why, BASE_EFORMAT, "%s: found %zu bytes, expected an even number: 2 a token",
+                         file->name, file->bytes);
+    }
+    return BASE_OK;
+}
+
+enum base_error train_tokens_parse(const struct train_bytes *bytes, size_t vocabulary, size_t context,
+                                   struct train_dataset *data, struct base_reason *why)
+{
+    struct train_bytes file = *bytes;
+    enum base_error error = skip_header(&file, why);
+    struct train_meaning *meaning = error == BASE_OK ? train_meaning_create(context) : NULL;
+    struct train_tokens *tokens = error == BASE_OK ? make(file.bytes / sizeof(uint16_t)) : NULL;
+    if (error == BASE_OK && (tokens == NULL || meaning == NULL)) {
+        error = base_fail(why, BASE_ENOMEM, "no memory for the %zu bytes of %s", file.bytes, file.name);
+    }
+    for (size_t i = 0; error == BASE_OK && i < tokens->count; i++) {
+        const unsigned id = (unsigned)file.data[2 * i] | (unsigned)file.data[2 * i + 1] << 8;
+        tokens->ids[i] = (uint16_t)id;
+        if (id >= vocabulary) {
+            error = base_fail(why, BASE_EFORMAT,
+                              "%s: token %zu: found id %u, expected below data.vocabulary, %zu", file.name, i,
+                              id, vocabulary);
+        }
+    }
+    if (error == BASE_OK) {
+        error = cut_windows(file.name, train_tokens_share(tokens), vocabulary, context, data, why);
+    }
+    train_tokens_release(tokens);
+    if (error != BASE_OK) {
+        train_meaning_release(meaning);
+        return error;
+    }
+    meaning->text = TRAIN_TEXT_IDS;
+    data->meaning = meaning;
+    return BASE_OK;
+}
+
+enum base_error train_dataset_load_tokens(const char *path, size_t vocabulary, size_t context,
+                                          struct train_dataset *data, struct base_reason *why)
+{
+    struct train_bytes file;
+    uint8_t *owned = NULL;
+    enum base_error error = train_unpack_file(path, &file, &owned, why);
+    if (error == BASE_OK) {
+        error = train_tokens_parse(&file, vocabulary, context, data, why);
+    }
+    free(owned);
+    return error;
+}
