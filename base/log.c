@@ -86,7 +86,8 @@ static void put_time(struct line *line)
     put_raw(line, text);
 }
 
-static void put_json(struct line *line, enum base_log_level level, const char *event, const char *message)
+static void put_json(struct line *line, enum base_log_level level, const char *event, const char *fields,
+                     const char *message)
 {
     static const char *const names[] = {"debug", "info", "warn", "error"};
     put_raw(line, "{\"time\":\"");
@@ -99,7 +100,9 @@ static void put_json(struct line *line, enum base_log_level level, const char *e
     }
     put_raw(line, "\",\"event\":\"");
     put_text(line, event, true);
-    put_raw(line, "\",\"text\":\"");
+    put_raw(line, "\"");
+    put_raw(line, fields);
+    put_raw(line, ",\"text\":\"");
     put_text(line, message, true);
     line->most = LINE_BYTES;
     put_raw(line, "\"}\n");
@@ -122,20 +125,16 @@ static void put_plain(struct line *line, enum base_log_level level, const char *
     put_raw(line, "\n");
 }
 
-void base_log(enum base_log_level level, const char *event, const char *format, ...)
+static void write_line(enum base_log_level level, const char *event, const char *fields, const char *format,
+                       va_list arguments)
 {
-    if (level < settings.least)
-        return;
     int saved = errno;
     char message[LINE_BYTES];
-    va_list arguments;
-    va_start(arguments, format);
     if (vsnprintf(message, sizeof message, format, arguments) < 0)
         message[0] = 0;
-    va_end(arguments);
     struct line line = {.most = LINE_BYTES - sizeof "\"}\n"};
     if (settings.format == BASE_LOG_JSON)
-        put_json(&line, level, event, message);
+        put_json(&line, level, event, fields, message);
     else
         put_plain(&line, level, event, message);
     // One write a line, so that threads do not mix. A line that stderr refuses is lost: there is nowhere to
@@ -143,4 +142,25 @@ void base_log(enum base_log_level level, const char *event, const char *format, 
     while (write(STDERR_FILENO, line.bytes, line.used) < 0 && errno == EINTR)
         ;
     errno = saved;
+}
+
+void base_log(enum base_log_level level, const char *event, const char *format, ...)
+{
+    if (level < settings.least)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    write_line(level, event, "", format, arguments);
+    va_end(arguments);
+}
+
+void base_log_fields(enum base_log_level level, const char *event, const char *fields, const char *format,
+                     ...)
+{
+    if (level < settings.least)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    write_line(level, event, fields, format, arguments);
+    va_end(arguments);
 }

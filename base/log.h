@@ -15,4 +15,8 @@ void base_log_configure(enum base_log_level least, enum base_log_format format, 
 // control characters are replaced, so that nothing a peer sends can forge a line.
 void base_log(enum base_log_level level, const char *event, const char *format, ...) BASE_PRINTF(3, 4);
 
+// The same with `fields` in the JSON form: ,"key":value for each, well-formed. Lines of text leave them out.
+void base_log_fields(enum base_log_level level, const char *event, const char *fields, const char *format,
+                     ...) BASE_PRINTF(4, 5);
+
 #endif

@@ -138,6 +138,7 @@ static void take_edges(struct node_loop *loop, struct node_mail *mail)
 static void take_progress(struct node_loop *loop, const struct node_progress *progress)
 {
     loop->progress = *progress;
+    node_loop_note_progress(loop);
     node_cluster_progress(loop->cluster, progress->round, progress->step);
     node_loop_live(loop, (struct gossip_life_event){
                              .kind = GOSSIP_LIFE_PROGRESS, .round = progress->round, .step = progress->step});
@@ -226,6 +227,7 @@ static void tick(evutil_socket_t s, short what, void *argument)
         node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_TWIN, .ok = loop->gives_way});
     loop->twin = false;
     node_loop_consider(loop);
+    node_loop_glance(loop);
 }
 
 static void reload_allow_list(struct node_loop *loop)
@@ -287,6 +289,7 @@ static enum base_error make_cluster(struct node_loop *loop, struct node_ports *p
                                            .life = o->life,
                                            .boot_path = o->boot_path,
                                            .events_path = o->events_path,
+                                           .pages = loop->pages,
                                            .listener = ports->peers,
                                            .datagrams = ports->datagrams,
                                            .handler = &cluster_handler,
@@ -341,12 +344,22 @@ static enum base_error make_boxes(struct node_loop *loop)
     return code;
 }
 
+static enum base_error make_rates(struct node_loop *loop)
+{
+    loop->step_rates = node_rates_create();
+    loop->sent_rates = node_rates_create();
+    loop->received_rates = node_rates_create();
+    return loop->step_rates && loop->sent_rates && loop->received_rates ? BASE_OK : BASE_ENOMEM;
+}
+
 static enum base_error make_parts(struct node_loop *loop, struct node_ports *ports, struct base_reason *why)
 {
     loop->base = event_base_new();
     enum base_error code = loop->base ? make_boxes(loop) : BASE_ENOMEM;
     if (code == BASE_OK)
         code = node_loop_make_life(loop);
+    if (code == BASE_OK)
+        code = make_rates(loop);
     if (code == BASE_OK)
         code = node_streams_create(loop->base, &loop->streams);
     if (code == BASE_OK)
@@ -373,11 +386,19 @@ enum base_error node_loop_create(const struct node_loop_options *options, struct
     loop->options = *options;
     loop->notify.socket = -1;
     loop->started_ns = node_clock_ns();
-    loop->progress = (struct node_progress){
-        .loss = NAN, .accuracy = NAN, .rmse = NAN, .consensus = NAN, .rate = NAN, .state = "waiting"};
+    loop->progress = (struct node_progress){.loss = NAN,
+                                            .accuracy = NAN,
+                                            .rmse = NAN,
+                                            .consensus = NAN,
+                                            .rate = NAN,
+                                            .disk_free = UINT64_MAX,
+                                            .state = "waiting"};
     loop->totals.consensus = NAN;
     loop->port = node_gate_port(ports.peers);
     loop->http_port = ports.http >= 0 ? node_gate_port(ports.http) : 0;
+    loop->pages = node_loop_pages_address(ports.http);
+    loop->history.lasts_ns = TICK_NS;
+    loop->line_ns = loop->started_ns;
     code = make_parts(loop, &ports, why);
     if (code == BASE_OK) {
         *out = loop;
@@ -427,6 +448,9 @@ void node_loop_destroy(struct node_loop *loop)
         event_base_free(loop->base);
     explicit_bzero(loop->options.psk, sizeof loop->options.psk);
     free(loop->edges);
+    node_rates_destroy(loop->step_rates);
+    node_rates_destroy(loop->sent_rates);
+    node_rates_destroy(loop->received_rates);
     gossip_life_destroy(loop->life);
     free(loop);
 }

@@ -1,6 +1,8 @@
 #include "node/loop_private.h"
 #include "node/net/gate.h"
 #include "node/net/udp.h"
+#include "node/peers/endpoints.h"
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define TRIES 16 // of port 0, until one is free for TCP and for UDP
@@ -58,4 +60,14 @@ enum base_error node_loop_bind(const struct node_loop_options *options, struct n
     close(bound.peers);
     close(bound.datagrams);
     return code;
+}
+
+struct gossip_address node_loop_pages_address(int listener)
+{
+    struct gossip_address told = {.family = 0};
+    struct node_address bound = {.bytes = sizeof bound.storage};
+    bool known = listener >= 0 && getsockname(listener, (struct sockaddr *)&bound.storage, &bound.bytes) == 0;
+    if (!known || !node_address_tell(&bound, &told))
+        return (struct gossip_address){.family = 0};
+    return told;
 }

@@ -15,6 +15,9 @@ static void fill_members(const struct node_loop *loop, struct node_status_member
             .record = info.record,
             .state = info.state,
             .since_ns = info.since_ns,
+            .round = info.round,
+            .step = i > 0 ? info.step : loop->progress.step,
+            .steps_per_s = node_rates_per_second(loop->step_rates, &info.record->id),
             .linked = i > 0 && node_peers_has(node_cluster_peers(loop->cluster), &info.record->id),
             .neighbour = gossip_graph_meets(node_cluster_graph(loop->cluster), &info.record->id)};
     }
@@ -29,7 +32,9 @@ static void fill_edges(const struct node_loop *loop, struct node_status_edge *ro
         rows[i] =
             (struct node_status_edge){.edge = loop->edges[i],
                                       .name = known ? info.record->name : "",
-                                      .traffic = node_peers_traffic(node_cluster_peers(loop->cluster), peer)};
+                                      .traffic = node_peers_traffic(node_cluster_peers(loop->cluster), peer),
+                                      .sent_per_s = node_rates_per_second(loop->sent_rates, peer),
+                                      .received_per_s = node_rates_per_second(loop->received_rates, peer)};
     }
 }
 
@@ -45,18 +50,26 @@ static void fill(const struct node_loop *loop, struct node_status *status)
 {
     const struct gossip_greeting *greeting = &loop->options.greeting;
     const struct node_peers *peers = node_cluster_peers(loop->cluster);
+    const struct gossip_id *self = &loop->options.identity->id;
     *status = (struct node_status){
         .name = loop->options.name,
         .cluster = loop->options.config->cluster.name,
         .version = greeting->version,
         .model = greeting->model,
-        .id = loop->options.identity->id,
+        .directory = loop->options.config->node.dir,
+        .id = *self,
         .parameters = greeting->parameters,
         .bytes_sent = atomic_load(&loop->options.counters->bytes_sent),
         .bytes_received = atomic_load(&loop->options.counters->bytes_received),
         .started_ns = loop->started_ns,
         .now_ns = node_clock_ns(),
         .progress = loop->progress,
+        .steps = loop->options.config->train.steps,
+        .still_ns = node_rates_still_ns(loop->step_rates, self),
+        .pauses = gossip_life_pauses(loop->life),
+        .sent_per_s = node_rates_per_second(loop->sent_rates, self),
+        .received_per_s = node_rates_per_second(loop->received_rates, self),
+        .history = &loop->history,
         .totals = loop->totals,
         .peers = node_peers_counters(peers),
         .cluster_counters = node_cluster_counters(loop->cluster),
@@ -67,8 +80,8 @@ static void fill(const struct node_loop *loop, struct node_status *status)
     gossip_membership_totals(node_cluster_membership(loop->cluster), &status->membership);
 }
 
-// What the pages are made of, at this moment.
-static char *render(struct node_loop *loop, char *(*page)(const struct node_status *))
+void node_loop_look(const struct node_loop *loop, void (*see)(void *owner, const struct node_status *status),
+                    void *owner)
 {
     size_t count = gossip_membership_count(node_cluster_membership(loop->cluster));
     struct node_status_edge *edges = calloc(loop->n_edges + 1, sizeof *edges);
@@ -77,7 +90,6 @@ static char *render(struct node_loop *loop, char *(*page)(const struct node_stat
     size_t n_entries = node_peers_entries(peers);
     struct node_status_entry *entries = calloc(n_entries + 1, sizeof *entries);
     struct gossip_missing missing[LIMIT_NEIGHBOURS];
-    char *text = NULL;
     if (edges && members && entries) {
         struct node_status status;
         fill_members(loop, members, count);
@@ -94,12 +106,29 @@ static char *render(struct node_loop *loop, char *(*page)(const struct node_stat
         status.n_missing = node_peers_missing(peers, missing, LIMIT_NEIGHBOURS);
         if (status.n_missing > LIMIT_NEIGHBOURS)
             status.n_missing = LIMIT_NEIGHBOURS;
-        text = page(&status);
+        see(owner, &status);
     }
     free(edges);
     free(members);
     free(entries);
-    return text;
+}
+
+struct rendering {
+    char *(*page)(const struct node_status *);
+    char *text;
+};
+
+static void see_page(void *owner, const struct node_status *status)
+{
+    struct rendering *rendering = owner;
+    rendering->text = rendering->page(status);
+}
+
+static char *render(struct node_loop *loop, char *(*page)(const struct node_status *))
+{
+    struct rendering rendering = {.page = page};
+    node_loop_look(loop, see_page, &rendering);
+    return rendering.text;
 }
 
 static void answer_health(const struct node_loop *loop, struct node_http_answer *answer)
@@ -122,6 +151,9 @@ void node_loop_answer(void *owner, const char *path, struct node_http_answer *an
     } else if (strcmp(path, "/status") == 0) {
         answer->type = "application/json";
         answer->text = render(loop, node_status_json);
+    } else if (strcmp(path, "/history") == 0) {
+        answer->type = "application/json";
+        answer->text = render(loop, node_status_history);
     } else if (strcmp(path, "/metrics") == 0) {
         answer->type = "text/plain; version=0.0.4; charset=utf-8";
         answer->text = render(loop, node_status_metrics);
@@ -130,6 +162,6 @@ void node_loop_answer(void *owner, const char *path, struct node_http_answer *an
         answer->constant = node_page_html;
     } else {
         answer->status = 404;
-        answer->constant = "there are /, /status, /metrics and /healthz\n";
+        answer->constant = "there are /, /status, /history, /metrics and /healthz\n";
     }
 }

@@ -1,12 +1,15 @@
 // What node/loop.c (events, mail, signals), node/loop_life.c (what the life of this node decides, carried
-// out), node/loop_words.c (what people are told of it), node/loop_bind.c and node/loop_pages.c share: the
-// loop's state. Nobody else includes this.
+// out), node/loop_words.c (what people are told of it), node/loop_bind.c, node/loop_glance.c and
+// node/loop_pages.c share: the loop's state. Nobody else includes this.
 #ifndef NODE_LOOP_PRIVATE_H
 #define NODE_LOOP_PRIVATE_H
 
 #include "gossip/life/life.h"
 #include "node/cluster/cluster.h"
+#include "node/http/history.h"
 #include "node/http/http.h"
+#include "node/http/rates.h"
+#include "node/http/status.h"
 #include "node/loop.h"
 #include "node/net/stream.h"
 #include "node/notify.h"
@@ -38,6 +41,10 @@ struct node_loop {
     struct gossip_exchange_totals totals;
     struct node_edge_status *edges;
     size_t n_edges;
+    struct gossip_address pages;                                 // of the HTTP port, for the record
+    struct node_rates *step_rates, *sent_rates, *received_rates; // of members; of edges, and own id: in all
+    struct node_history history;
+    uint64_t noted_ns, line_ns; // rates; the latest line of log.progress
 };
 
 // loop.c
@@ -56,14 +63,23 @@ void node_loop_say(struct node_loop *loop, const struct gossip_life_action *news
 // Entries of the peer list that lead to nobody in the graph; their addresses into text, as many as fit.
 size_t node_loop_missing(const struct node_loop *loop, char *text, size_t capacity);
 
+// loop_glance.c
+void node_loop_note_progress(struct node_loop *loop); // it is new
+void node_loop_glance(struct node_loop *loop);        // with every tick
+
 // loop_bind.c: all ports, or none.
 struct node_ports {
     int peers, datagrams, http; // -1: none
 };
 enum base_error node_loop_bind(const struct node_loop_options *options, struct node_ports *ports,
                                struct base_reason *why) BASE_CHECK;
+struct gossip_address node_loop_pages_address(int listener); // as a record has it; -1: none
 
-// loop_pages.c: the answer to one HTTP request; `owner` is the loop.
+// loop_pages.c
+// Shows `see` the state of this node at this moment. Out of memory it is not called.
+void node_loop_look(const struct node_loop *loop, void (*see)(void *owner, const struct node_status *status),
+                    void *owner);
+// The answer to one HTTP request; `owner` is the loop.
 void node_loop_answer(void *owner, const char *path, struct node_http_answer *answer);
 
 #endif

@@ -162,6 +162,7 @@ struct gossip_edge_info {
     uint64_t resync_offset;          // elements that RESYNC has covered; all of them when LIVE
     uint64_t exchanges, resyncs, replays, discards, busy, timeouts, mismatches, implausible; // since start
     uint64_t answer_median_ns, deadline_ns;
+    uint64_t pace_ns;                    // of one local step there, as it told last; 0: not known
     bool barred;                         // what it sent was refused: it is not met for a while
     enum gossip_standing standing;       // of the other end, as it told last
     const float *reference, *correction; // [d], borrowed until the next step; correction may be NULL

@@ -42,6 +42,7 @@ void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t at
         .barred = gossip_plausible_barred(edge),
         .standing = edge->standing,
         .answer_median_ns = gossip_deadline_median(&edge->answers),
+        .pace_ns = edge->pace_ns,
         .deadline_ns = gossip_edge_patience(exchange, edge),
         .reference = edge->reference,
         .correction = edge->correction,

@@ -25,6 +25,7 @@ struct gossip_membership_options {
     const char *name;
     struct gossip_address addresses[LIMIT_ADDRESSES]; // may be none yet: nothing is told before there is one
     uint8_t n_addresses;
+    struct gossip_address pages; // of its HTTP port, as in the record
     uint32_t shard, group;
     enum gossip_member_profile profile;
     uint64_t seed; // of random choices: fresh entropy in a daemon

@@ -38,10 +38,12 @@ static void write_address(const struct gossip_address *address, struct base_writ
     base_write_u16(writer, address->port);
 }
 
-static bool read_address(struct base_reader *reader, struct gossip_address *address)
+static bool read_address(struct base_reader *reader, bool may_be_none, struct gossip_address *address)
 {
     memset(address, 0, sizeof *address);
     address->family = base_read_u8(reader);
+    if (address->family == 0 && may_be_none)
+        return true;
     if (address->family != 4 && address->family != 6)
         return false;
     size_t bytes = address->family == 4 ? 4 : 16;
@@ -93,6 +95,10 @@ static void write_signed_part(const struct gossip_record *record, struct base_wr
     base_write_u8(writer, record->n_addresses);
     for (size_t i = 0; i < record->n_addresses; i++)
         write_address(&record->addresses[i], writer);
+    if (record->pages.family == 0)
+        base_write_u8(writer, 0);
+    else
+        write_address(&record->pages, writer);
 }
 
 static size_t signed_record(const struct gossip_record *record, uint8_t bytes[RECORD_BYTES_MAX])
@@ -172,8 +178,10 @@ enum base_error gossip_record_read(struct base_reader *reader, struct gossip_rec
     if (read.n_addresses == 0 || read.n_addresses > LIMIT_ADDRESSES)
         return BASE_EFORMAT;
     for (size_t i = 0; i < read.n_addresses; i++)
-        if (!read_address(reader, &read.addresses[i]))
+        if (!read_address(reader, false, &read.addresses[i]))
             return BASE_EFORMAT;
+    if (!read_address(reader, true, &read.pages))
+        return BASE_EFORMAT;
     take(reader, read.signature, sizeof read.signature);
     if (reader->failed)
         return BASE_EFORMAT;

@@ -45,6 +45,7 @@ struct gossip_record {
     uint8_t exchange_public[32];      // X25519: key of sealed datagrams
     uint8_t n_addresses;              // 1..LIMIT_ADDRESSES
     struct gossip_address addresses[LIMIT_ADDRESSES];
+    struct gossip_address pages; // of its HTTP port; family 0: none; an ip of zeros: at any of `addresses`
     uint8_t signature[64];
 };
 

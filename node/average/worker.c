@@ -283,7 +283,8 @@ static struct node_edge_status edge_status(const struct gossip_exchange *exchang
                                      .implausible = info.implausible,
                                      .barred = info.barred,
                                      .standing = (uint8_t)info.standing,
-                                     .answer_median_ns = info.answer_median_ns};
+                                     .answer_median_ns = info.answer_median_ns,
+                                     .step_ns = info.pace_ns};
 }
 
 static void post_edges(struct node_worker *worker, uint64_t now_ns)

@@ -214,6 +214,7 @@ static enum base_error make_membership(struct node_cluster *cluster, struct base
         .version = {.boot = o->boot.number, .life = o->life},
         .name = o->name,
         .n_addresses = (uint8_t)cluster->n_addresses,
+        .pages = o->pages,
         .shard = o->config->data.shards > 1 ? (uint32_t)o->config->data.shard : GOSSIP_NO_SHARD,
         .group = group_of(o->config->node.group, &o->identity->id),
         .profile = (enum gossip_member_profile)o->config->cluster.profile,

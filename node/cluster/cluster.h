@@ -45,6 +45,7 @@ struct node_cluster_options {
     struct node_boot boot;
     uint64_t life;
     const char *boot_path, *events_path; // NULL: not persisted
+    struct gossip_address pages;         // of the HTTP port, as a record has it
     int listener, datagrams;             // bound to one address and port; become this object's after success
     const struct node_cluster_handler *handler;
     void *owner;

@@ -375,6 +375,9 @@ static const struct node_key keys[] = {
     CHOICE("log.level", log.level, "info", "debug|info|warn|error",
            "The least important lines that are logged."),
     CHOICE("log.format", log.format, "text", "text|json", "Lines for people, or a JSON object a line."),
+    DURATION("log.progress", log.progress_ns, "10s", 0, DAY,
+             "Time between two lines that say how training goes: step, loss, test accuracy, steps a second, "
+             "time left, members, the slowest of them. 0: none."),
 };
 
 const struct node_schema node_config_schema = {keys, sizeof keys / sizeof *keys};

@@ -132,8 +132,9 @@ struct node_config {
         int kind; // 0 cpu, 1 cuda, 2 auto
         uint64_t threads;
     } device;
-    struct {               // log.*
-        int level, format; // enum base_log_level (debug|info|warn|error), enum base_log_format (text|json)
+    struct {                  // log.*
+        int level, format;    // enum base_log_level (debug|info|warn|error), enum base_log_format (text|json)
+        uint64_t progress_ns; // between two lines that say how training goes; 0: none
     } log;
 };
 

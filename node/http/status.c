@@ -1,4 +1,5 @@
 #include "node/http/status.h"
+#include "node/http/glance.h"
 #include "node/peers/endpoints.h"
 #include "node/queue/clock.h"
 #include <inttypes.h>
@@ -43,6 +44,29 @@ static json_t *addresses_json(const struct gossip_record *record)
     return list;
 }
 
+static bool is_any(const struct gossip_address *address)
+{
+    static const uint8_t zeros[16];
+    return memcmp(address->ip, zeros, sizeof zeros) == 0;
+}
+
+// Where a browser finds its page: "host:port". One that listens everywhere is at its first address.
+static json_t *pages_json(const struct gossip_record *record)
+{
+    struct gossip_address at = record->pages;
+    struct node_address address;
+    char text[NODE_ADDRESS_TEXT];
+    if (at.family != 0 && is_any(&at) && record->n_addresses > 0) {
+        at = record->addresses[0];
+        at.port = record->pages.port;
+    }
+    if (at.family == 0)
+        return json_null();
+    node_address_of(&at, &address);
+    node_address_text(&address, text);
+    return json_string(text);
+}
+
 static json_t *place(uint32_t number) // of a slot or a shard; their "none" is the same
 {
     return number == GOSSIP_NO_SLOT ? json_null() : count(number);
@@ -63,6 +87,10 @@ static json_t *members_json(const struct node_status *s)
         json_object_set_new(row, "eligible", json_boolean(r->flags & GOSSIP_RECORD_ELIGIBLE));
         json_object_set_new(row, "training", json_boolean(r->flags & GOSSIP_RECORD_TRAINING));
         json_object_set_new(row, "finished", json_boolean(r->flags & GOSSIP_RECORD_FINISHED));
+        json_object_set_new(row, "round", count(m->round));
+        json_object_set_new(row, "step", count(m->step));
+        json_object_set_new(row, "steps_per_s", number(m->steps_per_s));
+        json_object_set_new(row, "http", pages_json(r));
         json_object_set_new(row, "boot", count(r->version.boot));
         json_object_set_new(row, "incarnation", count(r->version.incarnation));
         json_object_set_new(row, "slot", place(r->slot));
@@ -154,6 +182,11 @@ static json_t *events_json(const struct node_status *s)
     return list;
 }
 
+static json_t *milliseconds(uint64_t ns) // 0: not known
+{
+    return ns > 0 ? json_real((double)ns / (double)NODE_MILLISECOND_NS) : json_null();
+}
+
 static json_t *edges_json(const struct node_status *s)
 {
     json_t *list = json_array();
@@ -168,6 +201,9 @@ static json_t *edges_json(const struct node_status *s)
         json_object_set_new(row, "epoch", count(e->epoch));
         json_object_set_new(row, "bytes_sent", count(s->edges[i].traffic.sent));
         json_object_set_new(row, "bytes_received", count(s->edges[i].traffic.received));
+        json_object_set_new(row, "sent_per_s", number(s->edges[i].sent_per_s));
+        json_object_set_new(row, "received_per_s", number(s->edges[i].received_per_s));
+        json_object_set_new(row, "step_ms", milliseconds(e->step_ns));
         json_object_set_new(row, "exchanges", count(e->exchanges));
         json_object_set_new(row, "boots", count(e->boots));
         json_object_set_new(row, "replays", count(e->replays));
@@ -197,6 +233,56 @@ bool node_status_complaint(const struct node_progress *progress, char *text, siz
     return true;
 }
 
+static json_t *slowest_json(const struct node_glance *g)
+{
+    if (!g->slowest)
+        return json_null();
+    json_t *row = json_object();
+    json_object_set_new(row, "name", json_string(g->slowest));
+    json_object_set_new(row, "steps_per_s", number(g->slowest_steps_per_s));
+    json_object_set_new(row, "step_ms", number(1e3 * g->slowest_step_s));
+    json_object_set_new(row, "others_step_ms", number(1e3 * g->step_s));
+    return row;
+}
+
+// What the line of the log says.
+static void set_glance(json_t *root, const struct node_status *s)
+{
+    struct node_glance g;
+    node_glance_of(s, &g);
+    json_object_set_new(root, "condition", json_string(node_condition_name(g.condition)));
+    json_object_set_new(root, "condition_text", json_string(g.text));
+    json_object_set_new(root, "steps", s->steps > 0 ? count(s->steps) : json_null());
+    json_object_set_new(root, "steps_per_s", number(g.steps_per_s));
+    json_object_set_new(root, "left_s", number(g.left_s));
+    json_object_set_new(root, "members_here", count(g.here));
+    json_object_set_new(root, "members_known", count(g.known));
+    json_object_set_new(root, "neighbours", count(g.neighbours));
+    json_object_set_new(root, "neighbours_linked", count(g.linked));
+    json_object_set_new(root, "slowest", slowest_json(&g));
+    json_object_set_new(root, "step_ms", milliseconds(s->progress.step_ns));
+    json_object_set_new(root, "sent_per_s", number(s->sent_per_s));
+    json_object_set_new(root, "received_per_s", number(s->received_per_s));
+    json_object_set_new(root, "disk_free",
+                        s->progress.disk_free == UINT64_MAX ? json_null() : count(s->progress.disk_free));
+}
+
+static void set_learning(json_t *root, const struct node_progress *p)
+{
+    json_object_set_new(root, "state", json_string(p->state));
+    json_object_set_new(root, "round", count(p->round));
+    json_object_set_new(root, "step", count(p->step));
+    json_object_set_new(root, "loss", number(p->loss));
+    json_object_set_new(root, "accuracy", number(p->regression ? (double)NAN : p->accuracy));
+    if (p->regression) {
+        json_object_set_new(root, "r2", number(p->accuracy));
+        json_object_set_new(root, "rmse", number(p->rmse));
+    }
+    json_object_set_new(root, "rate", number(p->rate));
+    json_object_set_new(root, "rollbacks", count(p->rollbacks));
+    json_object_set_new(root, "rollbacks_in_row", count(p->rollbacks_in_row));
+}
+
 char *node_status_json(const struct node_status *s)
 {
     json_t *root = json_object();
@@ -204,19 +290,8 @@ char *node_status_json(const struct node_status *s)
     json_object_set_new(root, "id", id_text(&s->id));
     json_object_set_new(root, "cluster", json_string(s->cluster));
     json_object_set_new(root, "version", json_string(s->version));
-    json_object_set_new(root, "state", json_string(s->progress.state));
-    json_object_set_new(root, "round", count(s->progress.round));
-    json_object_set_new(root, "step", count(s->progress.step));
-    json_object_set_new(root, "loss", number(s->progress.loss));
-    const bool regression = s->progress.regression;
-    json_object_set_new(root, "accuracy", number(regression ? (double)NAN : s->progress.accuracy));
-    if (regression) {
-        json_object_set_new(root, "r2", number(s->progress.accuracy));
-        json_object_set_new(root, "rmse", number(s->progress.rmse));
-    }
-    json_object_set_new(root, "rate", number(s->progress.rate));
-    json_object_set_new(root, "rollbacks", count(s->progress.rollbacks));
-    json_object_set_new(root, "rollbacks_in_row", count(s->progress.rollbacks_in_row));
+    set_glance(root, s);
+    set_learning(root, &s->progress);
     json_object_set_new(root, "parameters", count(s->parameters));
     json_object_set_new(root, "model", json_string(s->model));
     json_object_set_new(root, "consensus", number(s->totals.consensus));
@@ -236,4 +311,9 @@ char *node_status_json(const struct node_status *s)
     char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(13));
     json_decref(root);
     return text;
+}
+
+char *node_status_history(const struct node_status *s)
+{
+    return node_history_json(s->history, s->progress.regression, s->now_ns);
 }

@@ -3,8 +3,10 @@
 #ifndef NODE_HTTP_STATUS_H
 #define NODE_HTTP_STATUS_H
 
+#include "gossip/life/life.h"
 #include "gossip/member/member.h"
 #include "node/cluster/cluster.h"
+#include "node/http/history.h"
 #include "node/net/connection.h"
 #include "node/queue/mail.h"
 
@@ -12,6 +14,7 @@ struct node_status_edge {
     struct node_edge_status edge;
     const char *name; // of the peer; "" when not known (any more)
     struct node_link_traffic traffic;
+    double sent_per_s, received_per_s; // bytes; NAN: not known
 };
 
 struct node_status_member {
@@ -19,6 +22,8 @@ struct node_status_member {
     enum gossip_member_state state;
     uint64_t since_ns;
     bool linked, neighbour;
+    uint64_t round, step; // as it told last; 0: never
+    double steps_per_s;   // NAN: not known
 };
 
 struct node_status_entry { // of the peer list
@@ -27,11 +32,16 @@ struct node_status_entry { // of the peer list
 };
 
 struct node_status {
-    const char *name, *cluster, *version, *model; // borrowed, as all pointers
+    const char *name, *cluster, *version, *model, *directory; // borrowed, as all pointers
     struct gossip_id id;
     uint64_t parameters, bytes_sent, bytes_received;
     uint64_t started_ns, now_ns; // monotonic
     struct node_progress progress;
+    uint64_t steps;                    // at which training ends; 0: when it is stopped
+    uint64_t still_ns;                 // since the latest step, where that is unusually long; else 0
+    unsigned pauses;                   // enum gossip_life_pause bits
+    double sent_per_s, received_per_s; // bytes to and from all peers; NAN: not known
+    const struct node_history *history;
     struct gossip_exchange_totals totals;
     struct node_peers_counters peers;
     const struct node_status_member *members; // this node first
@@ -49,6 +59,7 @@ struct node_status {
 
 char *node_status_json(const struct node_status *status);    // malloc'ed; NULL: out of memory
 char *node_status_metrics(const struct node_status *status); // malloc'ed; NULL: out of memory
+char *node_status_history(const struct node_status *status); // the curve's points as JSON, likewise
 // /healthz: what is wrong with the training, for people, into text[bytes]; false: nothing is.
 bool node_status_complaint(const struct node_progress *progress, char *text, size_t bytes);
 

@@ -1,4 +1,5 @@
 // /metrics: the Prometheus text format.
+#include "node/http/glance.h"
 #include "node/http/status.h"
 #include "node/queue/clock.h"
 #include <inttypes.h>
@@ -194,11 +195,36 @@ static void write_edges(FILE *out, const struct node_status *s)
     }
 }
 
-static void write_metrics(FILE *out, const struct node_status *s)
+// What the line of the log says.
+static void glance_metrics(FILE *out, const struct node_status *s)
 {
-    info_metric(out, s);
-    metric(out, "uptime_seconds", "gauge", "Time since this process started.",
-           seconds(s->started_ns, s->now_ns));
+    struct node_glance g;
+    node_glance_of(s, &g);
+    head(out, "condition", "gauge", "1 for the condition that this node is in, 0 for the others.");
+    for (int i = 0; i < NODE_CONDITIONS; i++)
+        fprintf(out, "p2pml_condition{condition=\"%s\"} %d\n", node_condition_name((enum node_condition)i),
+                g.condition == (enum node_condition)i);
+    metric(out, "steps_planned", "gauge", "Local steps at which training ends; 0: when it is stopped.",
+           (double)s->steps);
+    metric(out, "steps_per_second", "gauge", "Local steps a second, over the last ten seconds or so.",
+           g.steps_per_s);
+    metric(out, "time_left_seconds", "gauge", "Time until the last step at that rate.", g.left_s);
+    metric(out, "step_compute_seconds", "gauge", "Computing time of one local step.",
+           s->progress.step_ns > 0 ? (double)s->progress.step_ns / (double)NODE_SECOND_NS : (double)NAN);
+    if (g.slowest && !isnan(g.slowest_steps_per_s)) {
+        head(out, "slowest_member_steps_per_second", "gauge",
+             "Local steps a second of the slowest member that this node knows of.");
+        fputs("p2pml_slowest_member_steps_per_second{", out);
+        label(out, "name", g.slowest);
+        fprintf(out, "} %.17g\n", g.slowest_steps_per_s);
+    }
+    if (s->progress.disk_free != UINT64_MAX)
+        metric(out, "disk_free_bytes", "gauge", "Free bytes where node.dir is.",
+               (double)s->progress.disk_free);
+}
+
+static void learning_metrics(FILE *out, const struct node_status *s)
+{
     metric(out, "training", "gauge", "1 while local steps are done.",
            strcmp(s->progress.state, "training") == 0);
     metric(out, "rounds_total", "counter", "Rounds done, those before a resume included.",
@@ -220,6 +246,15 @@ static void write_metrics(FILE *out, const struct node_status *s)
     metric(out, "rollbacks_total", "counter",
            "Rounds whose loss or model was not finite: the last published model came back.",
            (double)s->progress.rollbacks);
+}
+
+static void write_metrics(FILE *out, const struct node_status *s)
+{
+    info_metric(out, s);
+    metric(out, "uptime_seconds", "gauge", "Time since this process started.",
+           seconds(s->started_ns, s->now_ns));
+    glance_metrics(out, s);
+    learning_metrics(out, s);
     metric(out, "model_parameters", "gauge", "Length of the model vector.", (double)s->parameters);
     metric(out, "consensus_distance_ratio", "gauge",
            "Distance to the latest edge's reference relative to the model's norm.", s->totals.consensus);

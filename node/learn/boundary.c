@@ -4,8 +4,10 @@
 #include "node/queue/clock.h"
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #define PROGRESS_EVERY_NS (100 * NODE_MILLISECOND_NS)
+#define DISK_EVERY_NS     (5 * NODE_SECOND_NS)
 
 // Loop and worker drain their boxes until they have heard of the learner's end.
 static void post(struct node_mailbox *box, struct node_mail *mail)
@@ -18,6 +20,18 @@ static void post(struct node_mailbox *box, struct node_mail *mail)
 void node_learner_post(struct node_learner *l, struct node_mail *mail)
 {
     post(l->options.loop, mail);
+}
+
+// Asked here, since a file system that hangs would hang the loop.
+static uint64_t disk_free(struct node_learner *l, uint64_t now_ns)
+{
+    struct statvfs disk;
+    if (l->disk_ns != 0 && now_ns - l->disk_ns < DISK_EVERY_NS)
+        return l->disk_free;
+    bool known = statvfs(l->options.config->node.dir, &disk) == 0;
+    l->disk_free = known ? (uint64_t)disk.f_bavail * disk.f_frsize : UINT64_MAX;
+    l->disk_ns = now_ns;
+    return l->disk_free;
 }
 
 void node_learner_tell(struct node_learner *l, const char *state, bool always)
@@ -39,6 +53,9 @@ void node_learner_tell(struct node_learner *l, const char *state, bool always)
                                             .rate = train_trainer_rate(l->options.trainee->trainer),
                                             .rollbacks = l->rounds.unusable_rounds,
                                             .rollbacks_in_row = l->rounds.unusable_in_row,
+                                            .step_ns = l->step_ns,
+                                            .disk_free = disk_free(l, now_ns),
+                                            .unwritten = l->checkpoint_failed || l->row_failed,
                                             .state = state};
     node_learner_post(l, mail);
 }

@@ -52,8 +52,8 @@ static void write_row(struct node_learner *l, struct train_score measured, const
         .rate = l->options.trainee->rate,
         .state = state,
     };
-    if (node_metrics_write(l->options.metrics, &row) != BASE_OK)
-        return; // it has said so in the log, once; training is worth more than its record
+    // It says so in the log, once; training is worth more than its record.
+    l->row_failed = node_metrics_write(l->options.metrics, &row) != BASE_OK;
 }
 
 static void tell_rollback(const struct node_learner *l)
@@ -209,6 +209,7 @@ static void begin(struct node_learner *l)
     rounds.local_steps = config->average.local_steps;
     rounds.steps = config->train.steps;
     l->pace = 1;
+    l->disk_free = UINT64_MAX;
     l->regression = train_model_spec(l->options.model)->loss != TRAIN_CROSS_ENTROPY;
     l->accuracy = l->rmse = l->totals.consensus = NAN;
     l->learner = node_built_in_learner(l->options.trainee);

@@ -24,7 +24,9 @@ struct node_learner {
     struct node_shards *shards; // NULL: nothing is ever taken over
     bool round_is_over;         // its row is to be written
     bool told_finished;
-    bool checkpoint_failed; // the last one
+    bool checkpoint_failed;      // the last one
+    bool row_failed;             // of metrics.jsonl, the last one
+    uint64_t disk_ns, disk_free; // when node.dir was looked at, and what it said
 };
 
 void node_learner_post(struct node_learner *l, struct node_mail *mail); // to the loop

@@ -55,6 +55,7 @@ struct node_edge_status {
     struct gossip_id peer;
     int state; // enum gossip_edge_state
     uint64_t epoch, sequence, exchanges, boots, replays, busy, timeouts, mismatches, answer_median_ns;
+    uint64_t step_ns;     // computing time of a local step there, as it told last; 0: not known
     uint64_t implausible; // messages refused because no honest member could have meant them
     bool barred;          // for such a one: it is not met for a while
     uint8_t standing;     // enum gossip_standing of the other end, as it told last
@@ -69,6 +70,9 @@ struct node_progress {
     double rate;
     uint64_t rollbacks;        // rounds so far whose model was not finite: the published one came back
     unsigned rollbacks_in_row; // the latest of them
+    uint64_t step_ns;          // computing time of one local step; 0: not known
+    uint64_t disk_free;        // bytes in node.dir; UINT64_MAX: not known
+    bool unwritten;            // the latest checkpoint or row of metrics could not be written
     const char *state; // constant: "waiting", "fetching", "training", "paused", "lingering", "stopping"
 };
 

@@ -49,6 +49,26 @@ static const char *logged(enum base_log_level level, const char *event, const ch
     return line;
 }
 
+static void fields_stand_in_json_lines_only(void **state)
+{
+    (void)state;
+    const enum base_log_format formats[] = {BASE_LOG_TEXT, BASE_LOG_JSON};
+    for (size_t i = 0; i < 2; i++) {
+        base_log_configure(BASE_LOG_INFO, formats[i], "n");
+        dup2(ends[1], STDERR_FILENO);
+        base_log_fields(BASE_LOG_INFO, "progress", ",\"step\":7", "step %d", 7);
+        base_log_fields(BASE_LOG_DEBUG, "progress", "", "not told");
+        dup2(terminal, STDERR_FILENO);
+        ssize_t got = read(ends[0], line, sizeof line - 1);
+        line[got > 0 ? got : 0] = 0;
+        const char *expected[] = {" info  n progress step 7\n",
+                                  ",\"event\":\"progress\",\"step\":7,\"text\":\"step 7\"}\n"};
+        assert_non_null(strstr(line, expected[i]));
+        char more;
+        assert_true(read(ends[0], &more, 1) < 0);
+    }
+}
+
 static void a_text_line_has_time_level_node_event_and_text(void **state)
 {
     (void)state;
@@ -140,6 +160,7 @@ static void errno_survives(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fields_stand_in_json_lines_only),
         cmocka_unit_test(a_text_line_has_time_level_node_event_and_text),
         cmocka_unit_test(lower_levels_are_silent),
         cmocka_unit_test(a_json_line_is_one_object),

@@ -33,6 +33,7 @@ static struct gossip_record example(const struct gossip_identity *identity)
     record.n_addresses = 2;
     record.addresses[0] = (struct gossip_address){.family = 4, .ip = {10, 1, 2, 3}, .port = 7400};
     record.addresses[1] = (struct gossip_address){.family = 6, .ip = {0xfd, 1}, .port = 7401};
+    record.pages = (struct gossip_address){.family = 4, .ip = {127, 0, 0, 1}, .port = 7480};
     gossip_record_sign(&record, identity);
     return record;
 }
@@ -71,6 +72,7 @@ static void largest_record_fits(void **state)
     record.n_addresses = LIMIT_ADDRESSES;
     for (size_t i = 0; i < LIMIT_ADDRESSES; i++)
         record.addresses[i] = (struct gossip_address){.family = 6, .ip = {1}, .port = 1};
+    record.pages = (struct gossip_address){.family = 6, .ip = {1}, .port = 1};
     gossip_record_sign(&record, &identity);
     assert_true(gossip_record_bytes(&record) <= GOSSIP_RECORD_BYTES_MAX);
 }
@@ -150,6 +152,15 @@ static void bad_fields_are_refused(void **state)
     record = example(&identity);
     record.addresses[1].family = 5;
     assert_int_equal(read_changed(record), BASE_EFORMAT);
+    record = example(&identity);
+    record.addresses[0].family = 0;
+    assert_int_equal(read_changed(record), BASE_EFORMAT);
+    record = example(&identity);
+    record.pages.port = 0;
+    assert_int_equal(read_changed(record), BASE_EFORMAT);
+    record = example(&identity);
+    record.pages = (struct gossip_address){.family = 0}; // no pages
+    assert_int_equal(read_changed(record), BASE_OK);
 }
 
 static void nobody_signs_for_another(void **state)

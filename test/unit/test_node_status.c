@@ -23,7 +23,13 @@ struct world {
 
 static void make_members(struct world *w, const struct gossip_id *peer)
 {
-    w->records[0] = (struct gossip_record){.id = {{1}}, .name = "one", .slot = 3, .shard = GOSSIP_NO_SHARD};
+    w->records[0] = (struct gossip_record){.id = {{1}},
+                                           .name = "one",
+                                           .slot = 3,
+                                           .shard = GOSSIP_NO_SHARD,
+                                           .n_addresses = 1,
+                                           .addresses = {{.family = 4, .ip = {10, 0, 0, 9}, .port = 7400}},
+                                           .pages = {.family = 4, .port = 7480}};
     w->records[1] = (struct gossip_record){.id = *peer,
                                            .name = "two",
                                            .version = {.boot = 5, .life = 7, .incarnation = 9},
@@ -32,13 +38,18 @@ static void make_members(struct world *w, const struct gossip_id *peer)
                                            .shard = 4,
                                            .n_addresses = 2,
                                            .addresses = {{.family = 4, .ip = {10, 0, 0, 1}, .port = 7400},
-                                                         {.family = 6, .ip = {[15] = 1}, .port = 1}}};
-    w->members[0] = (struct node_status_member){.record = &w->records[0], .state = GOSSIP_MEMBER_ALIVE};
+                                                         {.family = 6, .ip = {[15] = 1}, .port = 1}},
+                                           .pages = {.family = 4, .ip = {127, 0, 0, 1}, .port = 7481}};
+    w->members[0] = (struct node_status_member){
+        .record = &w->records[0], .state = GOSSIP_MEMBER_ALIVE, .step = 28, .steps_per_s = 12.5};
     w->members[1] = (struct node_status_member){.record = &w->records[1],
                                                 .state = GOSSIP_MEMBER_SUSPECT,
                                                 .since_ns = 3000000000,
                                                 .linked = true,
-                                                .neighbour = true};
+                                                .neighbour = true,
+                                                .round = 6,
+                                                .step = 24,
+                                                .steps_per_s = NAN};
 }
 
 static int make_world(void **state)
@@ -63,16 +74,23 @@ static int make_world(void **state)
                                                  .implausible = 6,
                                                  .barred = true,
                                                  .standing = GOSSIP_AWAY,
+                                                 .step_ns = 3500000,
                                                  .answer_median_ns = 1500000},
                                         .name = "two",
-                                        .traffic = {.sent = 1000, .received = 2000}};
+                                        .traffic = {.sent = 1000, .received = 2000},
+                                        .sent_per_s = 321,
+                                        .received_per_s = NAN};
     w->status = (struct node_status){
         .name = "one",
         .cluster = "p2pml",
         .version = "0.1.0",
         .model = "mlp 784-256-10",
         .id = {{1}},
+        .directory = "/data/one",
         .parameters = 203530,
+        .steps = 128,
+        .sent_per_s = 2048,
+        .received_per_s = NAN,
         .bytes_sent = 123456,
         .started_ns = 1000000000,
         .now_ns = 3500000000,
@@ -82,6 +100,8 @@ static int make_world(void **state)
                      .accuracy = NAN,
                      .consensus = NAN,
                      .rate = 0.1,
+                     .step_ns = 2500000,
+                     .disk_free = 5000000000,
                      .state = "training"},
         .totals = {.exchanges = 42, .implausible = 8, .standing = GOSSIP_FINISHED, .consensus = NAN},
         .members = w->members,
@@ -169,7 +189,23 @@ static void json_has_every_key(void **state)
                                         "\"epoch\": 1",
                                         "\"state\": \"live\"",
                                         "\"answer_ms\": 1.5",
-                                        "\"bytes_received\": 2000"};
+                                        "\"bytes_received\": 2000",
+                                        "\"condition\": \"fine\"",
+                                        "\"condition_text\": \"Training with 1 other node;",
+                                        "\"steps\": 128",
+                                        "\"steps_per_s\": 12.5",
+                                        "\"left_s\": 8.0",
+                                        "\"members_here\": 2",
+                                        "\"members_known\": 2",
+                                        "\"slowest\": null",
+                                        "\"step_ms\": 2.5",
+                                        "\"step_ms\": 3.5",
+                                        "\"sent_per_s\": 2048.0",
+                                        "\"sent_per_s\": 321.0",
+                                        "\"disk_free\": 5000000000",
+                                        "\"step\": 24",
+                                        "\"http\": \"10.0.0.9:7480\"",
+                                        "\"http\": \"127.0.0.1:7481\""};
     assert_non_null(text);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         has(text, parts[i]);
@@ -210,6 +246,14 @@ static void metrics_keep_the_text_format(void **state)
     has(text, "p2pml_edge_away{peer=");
     has(text, "p2pml_edge_exchanges_total{peer=\"02000000");
     has(text, ",name=\"two\"} 42\n");
+    has(text, "p2pml_condition{condition=\"fine\"} 1\n");
+    has(text, "p2pml_condition{condition=\"disk_full\"} 0\n");
+    has(text, "p2pml_steps_planned 128\n");
+    has(text, "p2pml_steps_per_second 12.5\n");
+    has(text, "p2pml_time_left_seconds 8\n");
+    has(text, "p2pml_step_compute_seconds 0.0025");
+    has(text, "p2pml_disk_free_bytes 5000000000\n");
+    assert_null(strstr(text, "slowest_member")); // one alone is not slow
     assert_null(strstr(text, "nan"));
     assert_null(strstr(text, "test_accuracy_ratio")); // not measured: not there
     for (const char *line = text; *line; line = strchr(line, '\n') + 1) {

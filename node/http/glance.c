@@ -1,0 +1,403 @@
+#include "node/http/glance.h"
+#include "node/queue/clock.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STALLED_NS        (30 * NODE_SECOND_NS)
+#define ALIKE_MIN         0.9 // of the median rate: above it nobody is slow by its rate
+#define SLOW_MIN          2.0 // times the median computing time, before that makes a member the slow one
+#define CHECKPOINT_VALUES 16u // bytes a parameter that a checkpoint may take: model, moments, two edges
+
+const char *node_condition_name(enum node_condition condition)
+{
+    static const char *const names[NODE_CONDITIONS] = {
+        [NODE_FINE] = "fine",       [NODE_FINISHED] = "finished",     [NODE_WAITING] = "waiting",
+        [NODE_STALLED] = "stalled", [NODE_MINORITY] = "minority",     [NODE_ALONE] = "alone",
+        [NODE_REFUSED] = "refused", [NODE_NOT_FINITE] = "not_finite", [NODE_DISK_FULL] = "disk_full"};
+    BASE_ASSERT(condition < NODE_CONDITIONS);
+    return names[condition];
+}
+
+const char *node_span_text(double seconds, char text[NODE_SPAN_TEXT])
+{
+    uint64_t s = isfinite(seconds) && seconds < 1e12 ? (uint64_t)llround(seconds) : 0;
+    if (!isfinite(seconds) || seconds >= 1e12)
+        snprintf(text, NODE_SPAN_TEXT, "unknown");
+    else if (s < 120)
+        snprintf(text, NODE_SPAN_TEXT, "%" PRIu64 " s", s);
+    else if (s < 7200)
+        snprintf(text, NODE_SPAN_TEXT, "%" PRIu64 " min %" PRIu64 " s", s / 60, s % 60);
+    else if (s < 2 * 86400)
+        snprintf(text, NODE_SPAN_TEXT, "%" PRIu64 " h %" PRIu64 " min", s / 3600, s / 60 % 60);
+    else
+        snprintf(text, NODE_SPAN_TEXT, "%" PRIu64 " d %" PRIu64 " h", s / 86400, s / 3600 % 24);
+    return text;
+}
+
+// -- who is there, and who is slow
+
+static bool is_here(const struct node_status_member *m)
+{
+    return m->state == GOSSIP_MEMBER_ALIVE || m->state == GOSSIP_MEMBER_SUSPECT;
+}
+
+static bool trains(const struct node_status_member *m)
+{
+    return is_here(m) && (m->record->flags & GOSSIP_RECORD_TRAINING) &&
+           !(m->record->flags & (GOSSIP_RECORD_FINISHED | GOSSIP_RECORD_LEFT));
+}
+
+static void count_members(const struct node_status *s, struct node_glance *g)
+{
+    for (size_t i = 0; i < s->n_members; i++) {
+        const struct node_status_member *m = &s->members[i];
+        g->here += is_here(m);
+        g->known += m->state != GOSSIP_MEMBER_LEFT;
+        g->neighbours += m->neighbour;
+        g->linked += m->neighbour && m->linked;
+    }
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_of(double *values, size_t count)
+{
+    qsort(values, count, sizeof *values, ascending);
+    return 0.5 * (values[(count - 1) / 2] + values[count / 2]);
+}
+
+// False: the rates of those who train are alike, as those of nodes that wait for each other are.
+static bool find_lowest_rate(const struct node_status *s, struct node_glance *g)
+{
+    double *rates = calloc(s->n_members + 1, sizeof *rates);
+    size_t count = 0;
+    for (size_t i = 0; i < s->n_members && rates; i++) {
+        const struct node_status_member *m = &s->members[i];
+        if (!trains(m) || isnan(m->steps_per_s))
+            continue;
+        rates[count++] = m->steps_per_s;
+        if (!g->slowest || m->steps_per_s < g->slowest_steps_per_s) {
+            g->slowest = m->record->name;
+            g->slowest_steps_per_s = m->steps_per_s;
+        }
+    }
+    if (count < 2) {
+        g->slowest = NULL;
+        g->slowest_steps_per_s = NAN;
+    }
+    bool apart = count >= 2 && g->slowest_steps_per_s < ALIKE_MIN * median_of(rates, count);
+    free(rates);
+    return apart;
+}
+
+static const struct node_status_member *member_of(const struct node_status *s, const struct gossip_id *id)
+{
+    for (size_t i = 0; i < s->n_members; i++)
+        if (gossip_id_compare(&s->members[i].record->id, id) == 0)
+            return &s->members[i];
+    return NULL;
+}
+
+// Whoever is slow, nodes that wait for each other have one rate: the times that neighbours say they compute
+// for tell more there.
+static void find_longest_step(const struct node_status *s, struct node_glance *g)
+{
+    double times[LIMIT_NEIGHBOURS + 1];
+    size_t count = 0;
+    const char *longest = s->name;
+    double most_s = (double)s->progress.step_ns / (double)NODE_SECOND_NS;
+    if (s->progress.step_ns > 0)
+        times[count++] = most_s;
+    for (size_t i = 0; i < s->n_edges && count < sizeof times / sizeof *times; i++) {
+        const struct node_status_member *m = member_of(s, &s->edges[i].edge.peer);
+        double step_s = (double)s->edges[i].edge.step_ns / (double)NODE_SECOND_NS;
+        if (!m || !trains(m) || !m->neighbour || step_s <= 0)
+            continue;
+        times[count++] = step_s;
+        if (step_s > most_s) {
+            most_s = step_s;
+            longest = m->record->name;
+        }
+    }
+    if (count < 2)
+        return;
+    double median = median_of(times, count);
+    if (count == 2) // of two the faster one is the measure
+        median = times[0];
+    if (most_s < SLOW_MIN * median)
+        return;
+    g->slowest = longest;
+    g->slowest_step_s = most_s;
+    g->step_s = median;
+    g->slowest_steps_per_s = NAN;
+    for (size_t i = 0; i < s->n_members; i++)
+        if (strcmp(s->members[i].record->name, longest) == 0)
+            g->slowest_steps_per_s = s->members[i].steps_per_s;
+}
+
+// -- what is wrong
+
+static bool is(const struct node_status *s, const char *state)
+{
+    return strcmp(s->progress.state, state) == 0;
+}
+
+static bool conclude(struct node_glance *g, enum node_condition condition, const char *format, ...)
+    BASE_PRINTF(3, 4);
+
+static bool conclude(struct node_glance *g, enum node_condition condition, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(g->text, sizeof g->text, format, arguments);
+    va_end(arguments);
+    g->condition = condition;
+    return true;
+}
+
+static bool cannot_write(const struct node_status *s, struct node_glance *g)
+{
+    uint64_t need = CHECKPOINT_VALUES * s->parameters + (1u << 20);
+    double free_mb = (double)s->progress.disk_free / 1e6;
+    bool known = s->progress.disk_free != UINT64_MAX;
+    if (known && s->progress.disk_free < need)
+        return conclude(g, NODE_DISK_FULL,
+                        "The disk of %s is full: %.1f MB are free, a checkpoint may need %.1f MB. Training "
+                        "goes on, but is lost if this process ends.",
+                        s->directory, free_mb, (double)need / 1e6);
+    if (s->progress.unwritten)
+        return conclude(g, NODE_DISK_FULL,
+                        "Files in %s can't be written; the log says why. Training goes on, but is lost if "
+                        "this process ends.",
+                        s->directory);
+    return false;
+}
+
+static bool is_not_finite(const struct node_status *s, struct node_glance *g)
+{
+    unsigned rounds = s->progress.rollbacks_in_row;
+    return rounds > 0 && conclude(g, NODE_NOT_FINITE,
+                                  "Loss or model was not a finite number in the latest %u round%s; the last "
+                                  "good model came back each time. After %u the node ends. A smaller "
+                                  "train.rate may help.",
+                                  rounds, rounds == 1 ? "" : "s", GOSSIP_ROUNDS_UNUSABLE_MAX);
+}
+
+static bool is_refused(const struct node_status *s, struct node_glance *g)
+{
+    for (size_t i = 0; i < s->n_entries; i++)
+        if (s->entries[i].shown.state == GOSSIP_ENTRY_REFUSED)
+            return conclude(g, NODE_REFUSED,
+                            "%s and this node can't train together: it trains something else, or one does "
+                            "not allow the other. The log line peer_refused or refused_by_peer says what "
+                            "differs.",
+                            s->entries[i].text);
+    return false;
+}
+
+static bool is_minority(const struct node_status *s, struct node_glance *g)
+{
+    const char *then = is(s, "paused") ? "It waits until they are back." : "It trains on without them.";
+    if (s->membership.cut_off)
+        return conclude(g, NODE_MINORITY,
+                        "This node hears nobody, though others should be there: its network may be down. %s",
+                        then);
+    if (s->membership.minority)
+        return conclude(g, NODE_MINORITY,
+                        "Half of the members or more do not answer: %zu of %zu are here. %s", g->here,
+                        g->known, then);
+    return false;
+}
+
+// Listed peers that lead to nobody yet; how many fit into text.
+static size_t list_absent(const struct node_status *s, char *text, size_t capacity)
+{
+    size_t count = 0, used = 0;
+    text[0] = 0;
+    for (size_t i = 0; i < s->n_entries; i++) {
+        if (s->entries[i].shown.state != GOSSIP_ENTRY_UNKNOWN)
+            continue;
+        count++;
+        if (used + strlen(s->entries[i].text) + 3 < capacity)
+            used +=
+                (size_t)snprintf(text + used, capacity - used, "%s%s", used ? ", " : "", s->entries[i].text);
+    }
+    return count;
+}
+
+static bool is_alone(const struct node_status *s, struct node_glance *g)
+{
+    char absent[160];
+    bool steps = is(s, "training") || is(s, "isolated");
+    if (!steps || s->membership.cut_off)
+        return false;
+    if (is(s, "isolated"))
+        return conclude(g, NODE_ALONE,
+                        "This node trains, but averages with nobody: no exchange with any of its %zu "
+                        "neighbours works. Can they reach each other's peer port?",
+                        g->neighbours);
+    if (g->here > 1)
+        return false;
+    if (g->known > 1)
+        return conclude(
+            g, NODE_ALONE,
+            "None of %zu other node%s answers any more: this one trains on alone until one is back.",
+            g->known - 1, g->known == 2 ? "" : "s");
+    if (list_absent(s, absent, sizeof absent) > 0)
+        return conclude(g, NODE_ALONE, "This node trains alone: nobody has answered at %s.", absent);
+    return false;
+}
+
+static bool is_stalled(const struct node_status *s, struct node_glance *g)
+{
+    char span[NODE_SPAN_TEXT];
+    double still_s = (double)s->still_ns / (double)NODE_SECOND_NS;
+    return is(s, "training") && s->still_ns > STALLED_NS &&
+           conclude(g, NODE_STALLED, "No step for %s, though this node should train.",
+                    node_span_text(still_s, span));
+}
+
+static bool is_waiting(const struct node_status *s, struct node_glance *g)
+{
+    char absent[160];
+    if (is(s, "fetching"))
+        return conclude(g, NODE_WAITING, "This node fetches the model from another one, then it trains.");
+    if (is(s, "paused") && (s->pauses & GOSSIP_LIFE_HELD_OUT))
+        return conclude(g, NODE_WAITING,
+                        "This node was restarted often: it waits some seconds before it counts again.");
+    if (is(s, "paused"))
+        return conclude(g, NODE_WAITING, "This node waits for the exchanges with its neighbours to begin.");
+    if (!is(s, "waiting"))
+        return false;
+    if (list_absent(s, absent, sizeof absent) > 0)
+        return conclude(g, NODE_WAITING, "Training has not begun: nobody has answered at %s yet.", absent);
+    return conclude(g, NODE_WAITING, "Training has not begun: this node waits for the others.");
+}
+
+static bool is_finished(const struct node_status *s, struct node_glance *g)
+{
+    if (is(s, "lingering"))
+        return conclude(g, NODE_FINISHED,
+                        "Training is done; this node still answers others that are not done yet.");
+    return is(s, "stopping") && conclude(g, NODE_FINISHED, "This node was told to stop and is about to end.");
+}
+
+static void judge(const struct node_status *s, struct node_glance *g)
+{
+    if (cannot_write(s, g) || is_not_finite(s, g) || is_refused(s, g) || is_alone(s, g) ||
+        is_minority(s, g) || is_stalled(s, g) || is_waiting(s, g) || is_finished(s, g))
+        return;
+    if (g->here < 2)
+        (void)conclude(g, NODE_FINE, "This node trains by itself, as configured: no peers are listed.");
+    else
+        (void)conclude(
+            g, NODE_FINE, "Training with %zu other node%s; models are averaged with %zu of %zu neighbour%s.",
+            g->here - 1, g->here == 2 ? "" : "s", g->linked, g->neighbours, g->neighbours == 1 ? "" : "s");
+}
+
+void node_glance_of(const struct node_status *s, struct node_glance *g)
+{
+    *g = (struct node_glance){
+        .steps_per_s = NAN, .left_s = NAN, .slowest_steps_per_s = NAN, .slowest_step_s = NAN, .step_s = NAN};
+    bool steps = is(s, "training") || is(s, "isolated");
+    if (steps && s->n_members > 0)
+        g->steps_per_s = s->members[0].steps_per_s;
+    if (s->steps > 0 && s->progress.step >= s->steps)
+        g->left_s = 0;
+    else if (s->steps > 0 && g->steps_per_s > 0)
+        g->left_s = (double)(s->steps - s->progress.step) / g->steps_per_s;
+    count_members(s, g);
+    if (!find_lowest_rate(s, g))
+        find_longest_step(s, g);
+    judge(s, g);
+}
+
+// -- the line of the log
+
+struct out { // text that is cut where it would not fit
+    char *text;
+    size_t used, capacity;
+};
+
+static void put(struct out *out, const char *format, ...) BASE_PRINTF(2, 3);
+
+static void put(struct out *out, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int more = vsnprintf(out->text + out->used, out->capacity - out->used, format, arguments);
+    va_end(arguments);
+    if (more > 0 && out->used + (size_t)more < out->capacity)
+        out->used += (size_t)more;
+    else
+        out->text[out->used] = 0;
+}
+
+static void put_slowest(struct out *out, const struct node_glance *g)
+{
+    if (!g->slowest)
+        return;
+    if (!isnan(g->slowest_step_s))
+        put(out, ", slowest %s (%.3g ms a step, others %.3g)", g->slowest, 1e3 * g->slowest_step_s,
+            1e3 * g->step_s);
+    else
+        put(out, ", slowest %s (%.1f steps/s)", g->slowest, g->slowest_steps_per_s);
+}
+
+void node_glance_line(const struct node_status *s, const struct node_glance *g, char *text, size_t capacity)
+{
+    struct out out = {text, 0, capacity};
+    char span[NODE_SPAN_TEXT];
+    text[0] = 0;
+    put(&out, "step %" PRIu64, s->progress.step);
+    if (s->steps > 0)
+        put(&out, " of %" PRIu64 " (%.1f%%)", s->steps, 100.0 * (double)s->progress.step / (double)s->steps);
+    if (isfinite(s->progress.loss))
+        put(&out, ", loss %.4f", s->progress.loss);
+    if (isfinite(s->progress.accuracy) && s->progress.regression)
+        put(&out, ", test R2 %.4f", s->progress.accuracy);
+    else if (isfinite(s->progress.accuracy))
+        put(&out, ", test accuracy %.2f%%", 100 * s->progress.accuracy);
+    if (isfinite(g->steps_per_s))
+        put(&out, ", %.1f steps/s", g->steps_per_s);
+    if (isfinite(g->left_s))
+        put(&out, ", %s left", node_span_text(g->left_s, span));
+    put(&out, ", %zu of %zu members", g->here, g->known);
+    put_slowest(&out, g);
+    if (g->condition != NODE_FINE && g->condition != NODE_FINISHED)
+        put(&out, "; %s: %s", node_condition_name(g->condition), g->text);
+}
+
+static void put_number(struct out *out, const char *key, double value)
+{
+    if (isfinite(value))
+        put(out, ",\"%s\":%.6g", key, value);
+    else
+        put(out, ",\"%s\":null", key);
+}
+
+void node_glance_fields(const struct node_status *s, const struct node_glance *g, char *fields,
+                        size_t capacity)
+{
+    struct out out = {fields, 0, capacity};
+    fields[0] = 0;
+    put(&out, ",\"step\":%" PRIu64, s->progress.step);
+    if (s->steps > 0)
+        put(&out, ",\"steps\":%" PRIu64, s->steps);
+    put_number(&out, "loss", s->progress.loss);
+    put_number(&out, s->progress.regression ? "r2" : "accuracy", s->progress.accuracy);
+    put_number(&out, "steps_per_s", g->steps_per_s);
+    put_number(&out, "left_s", g->left_s);
+    put(&out, ",\"members\":%zu,\"members_known\":%zu", g->here, g->known);
+    if (g->slowest) // letters, digits, '.', '_' and '-'
+        put(&out, ",\"slowest\":\"%s\"", g->slowest);
+    put(&out, ",\"condition\":\"%s\"", node_condition_name(g->condition));
+}

@@ -1,0 +1,32 @@
+// What the page draws: the way of step, loss and test accuracy since the process started, in at most
+// NODE_HISTORY_POINTS points. When these are full every two become one, and the next ones last twice as long.
+// A point is the mean of the losses that were told while it lasted and the latest accuracy. One owner.
+#ifndef NODE_HTTP_HISTORY_H
+#define NODE_HTTP_HISTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define NODE_HISTORY_POINTS 512u // even
+
+struct node_history_point {
+    uint64_t step, at_ns;  // at its end; monotonic
+    double loss, accuracy; // NAN: not measured; R2 of a regression
+};
+
+struct node_history { // {.lasts_ns = of the first points}
+    struct node_history_point points[NODE_HISTORY_POINTS];
+    size_t count;
+    uint64_t lasts_ns;
+    double losses; // of the point that is not complete yet
+    unsigned n_losses;
+};
+
+void node_history_note(struct node_history *history, uint64_t step, double loss, double accuracy,
+                       uint64_t at_ns);
+// {"at": [s before now], "step": [...], "loss": [...], "accuracy" or "r2": [...]}; malloc'ed, NULL: no
+// memory.
+char *node_history_json(const struct node_history *history, bool regression, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,139 @@
+#include "node/http/rates.h"
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SAMPLES   9u            // eight intervals
+#define GAP_NS    1250000000ull // between two of them
+#define PATIENCE  4u            // usual intervals after which a counter stands still
+#define GRACE_NS  2000000000ull
+#define SECOND_NS 1000000000.0
+
+struct sample {
+    uint64_t value, at_ns;
+};
+
+struct counter {
+    struct gossip_id id;
+    uint64_t era, told_ns;          // told_ns: the latest note
+    struct sample samples[SAMPLES]; // oldest first
+    unsigned count;
+    bool noted;
+};
+
+struct node_rates {
+    struct counter *counters; // by id
+    size_t count, capacity;
+};
+
+struct node_rates *node_rates_create(void)
+{
+    return calloc(1, sizeof(struct node_rates));
+}
+
+void node_rates_destroy(struct node_rates *rates)
+{
+    if (rates)
+        free(rates->counters);
+    free(rates);
+}
+
+// Where `id` stands, or would.
+static size_t place(const struct node_rates *rates, const struct gossip_id *id)
+{
+    size_t low = 0, high = rates->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (gossip_id_compare(&rates->counters[middle].id, id) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static struct counter *find(const struct node_rates *rates, const struct gossip_id *id)
+{
+    size_t at = place(rates, id);
+    bool known = at < rates->count && gossip_id_compare(&rates->counters[at].id, id) == 0;
+    return known ? &rates->counters[at] : NULL;
+}
+
+static struct counter *add(struct node_rates *rates, const struct gossip_id *id)
+{
+    size_t at = place(rates, id);
+    if (rates->count == rates->capacity) {
+        size_t capacity = rates->capacity ? 2 * rates->capacity : 8;
+        struct counter *more = realloc(rates->counters, capacity * sizeof *more);
+        if (!more)
+            return NULL;
+        rates->counters = more;
+        rates->capacity = capacity;
+    }
+    struct counter *counter = &rates->counters[at];
+    memmove(counter + 1, counter, (rates->count - at) * sizeof *counter);
+    rates->count++;
+    *counter = (struct counter){.id = *id};
+    return counter;
+}
+
+static void push(struct counter *counter, struct sample sample)
+{
+    if (counter->count == SAMPLES) {
+        memmove(counter->samples, counter->samples + 1, (SAMPLES - 1) * sizeof *counter->samples);
+        counter->count--;
+    }
+    counter->samples[counter->count++] = sample;
+}
+
+void node_rates_note(struct node_rates *rates, const struct gossip_id *id, uint64_t era, uint64_t value,
+                     uint64_t at_ns)
+{
+    struct counter *counter = find(rates, id);
+    if (!counter)
+        counter = add(rates, id);
+    if (!counter)
+        return;
+    const struct sample *latest = counter->count > 0 ? &counter->samples[counter->count - 1] : NULL;
+    if (latest && (counter->era != era || value < latest->value))
+        counter->count = 0;
+    if (counter->count == 0 || (value > latest->value && at_ns >= latest->at_ns + GAP_NS))
+        push(counter, (struct sample){value, at_ns});
+    counter->era = era;
+    counter->told_ns = at_ns;
+    counter->noted = true;
+}
+
+void node_rates_sweep(struct node_rates *rates)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < rates->count; i++) {
+        if (rates->counters[i].noted)
+            rates->counters[kept++] = rates->counters[i];
+    }
+    rates->count = kept;
+    for (size_t i = 0; i < rates->count; i++)
+        rates->counters[i].noted = false;
+}
+
+uint64_t node_rates_still_ns(const struct node_rates *rates, const struct gossip_id *id)
+{
+    const struct counter *c = find(rates, id);
+    if (!c || c->count < 2)
+        return 0;
+    const struct sample *oldest = c->samples, *latest = &c->samples[c->count - 1];
+    uint64_t usual_ns = (latest->at_ns - oldest->at_ns) / (c->count - 1);
+    uint64_t still_ns = c->told_ns - latest->at_ns;
+    return still_ns > PATIENCE * usual_ns + GRACE_NS ? still_ns : 0;
+}
+
+double node_rates_per_second(const struct node_rates *rates, const struct gossip_id *id)
+{
+    const struct counter *c = find(rates, id);
+    if (!c || c->count < 2)
+        return NAN;
+    const struct sample *oldest = c->samples, *latest = &c->samples[c->count - 1];
+    uint64_t until_ns = node_rates_still_ns(rates, id) > 0 ? c->told_ns : latest->at_ns;
+    return (double)(latest->value - oldest->value) * SECOND_NS / (double)(until_ns - oldest->at_ns);
+}

@@ -1,0 +1,81 @@
+// What people see of this node from time to time: rates and the curve are noted with the ticks of the loop,
+// and every log.progress one line is logged.
+#include "base/log.h"
+#include "node/http/glance.h"
+#include "node/loop_private.h"
+#include "node/queue/clock.h"
+
+#define NOTE_NS (NODE_SECOND_NS - 1)
+
+// The life of a member and what it does in it: a counter that jumps because of a change is no rate.
+static uint64_t era_of(const struct gossip_record *record)
+{
+    const uint8_t does = GOSSIP_RECORD_TRAINING | GOSSIP_RECORD_ELIGIBLE;
+    return record->version.life * 64 + (record->flags & does);
+}
+
+static void note_members(struct node_loop *loop, uint64_t now_ns)
+{
+    const struct gossip_membership *m = node_cluster_membership(loop->cluster);
+    bool trains = gossip_life_state(loop->life) == GOSSIP_LIFE_TRAINING;
+    for (size_t i = 0; i < gossip_membership_count(m); i++) {
+        struct gossip_member_info info;
+        gossip_membership_info(m, i, &info);
+        bool told = i > 0 && info.progress_ns > 0;
+        if (i == 0 && trains)
+            node_rates_note(loop->step_rates, &info.record->id, era_of(info.record), loop->progress.step,
+                            now_ns);
+        else if (told && (info.state == GOSSIP_MEMBER_ALIVE || info.state == GOSSIP_MEMBER_SUSPECT))
+            node_rates_note(loop->step_rates, &info.record->id, era_of(info.record), info.step,
+                            info.progress_ns);
+    }
+    node_rates_sweep(loop->step_rates);
+}
+
+static void note_bytes(struct node_loop *loop, uint64_t now_ns)
+{
+    const struct gossip_id *self = &loop->options.identity->id;
+    const struct node_counters *c = loop->options.counters;
+    for (size_t i = 0; i < loop->n_edges; i++) {
+        const struct gossip_id *peer = &loop->edges[i].peer;
+        struct node_link_traffic t = node_peers_traffic(node_cluster_peers(loop->cluster), peer);
+        node_rates_note(loop->sent_rates, peer, 0, t.sent, now_ns);
+        node_rates_note(loop->received_rates, peer, 0, t.received, now_ns);
+    }
+    node_rates_note(loop->sent_rates, self, 0, atomic_load(&c->bytes_sent), now_ns);
+    node_rates_note(loop->received_rates, self, 0, atomic_load(&c->bytes_received), now_ns);
+    node_rates_sweep(loop->sent_rates);
+    node_rates_sweep(loop->received_rates);
+}
+
+static void log_line(void *owner, const struct node_status *status)
+{
+    (void)owner;
+    char line[800], fields[512];
+    struct node_glance glance;
+    node_glance_of(status, &glance);
+    node_glance_line(status, &glance, line, sizeof line);
+    node_glance_fields(status, &glance, fields, sizeof fields);
+    base_log_fields(BASE_LOG_INFO, "progress", fields, "%s", line);
+}
+
+void node_loop_note_progress(struct node_loop *loop)
+{
+    const struct node_progress *p = &loop->progress;
+    node_history_note(&loop->history, p->step, p->loss, p->accuracy, node_clock_ns());
+}
+
+void node_loop_glance(struct node_loop *loop)
+{
+    const uint64_t every_ns = loop->options.config->log.progress_ns;
+    uint64_t now_ns = node_clock_ns();
+    if (now_ns - loop->noted_ns >= NOTE_NS) {
+        loop->noted_ns = now_ns;
+        note_members(loop, now_ns);
+        note_bytes(loop, now_ns);
+    }
+    if (every_ns == 0 || now_ns - loop->line_ns < every_ns)
+        return;
+    loop->line_ns = now_ns;
+    node_loop_look(loop, log_line, NULL);
+}
