@@ -16,6 +16,17 @@ struct kernels_attention {
     size_t width;
 };
 
+// What attention takes of one head at a time: k, v, their gradients; scores of a block of queries and their
+// gradients; that block of q and of the output's gradient, both ways round, and a result; two numbers a
+// query.
+#define KERNELS_ATTENTION_BLOCK 32u
+static inline size_t kernels_attention_scratch(const struct kernels_attention *shape)
+{
+    const size_t block = KERNELS_ATTENTION_BLOCK;
+    return 4 * shape->tokens * shape->width + 2 * shape->tokens * block + 5 * block * shape->width +
+           2 * block;
+}
+
 struct kernels_norm {
     size_t rows, cols;
     bool accumulate;
@@ -52,8 +63,7 @@ struct kernels_sequence {
     // section 3.2.1). qkv [rows, 3 * heads * width]: q of all heads, then k, then v, as GPT-2's c_attn gives
     // them; out [rows, heads * width]. log_sum [sequences, heads, tokens] is kept for backward, which makes
     // the shares again instead of keeping tokens^2 of them (Dao et al. 2022). `scratch`: as many floats as
-    // attention_scratch says, forward and backward alike.
-    size_t (*attention_scratch)(const struct kernels_attention *shape);
+    // kernels_attention_scratch says, forward and backward alike.
     void (*attention)(const struct kernels_attention *shape, const float *qkv, float *scratch, float *out,
                       float *log_sum);
     // grad: of out. Writes grad_qkv.

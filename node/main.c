@@ -265,9 +265,14 @@ static int check_data(const struct node_config *config)
         return EXIT_USAGE;
     }
     node_data_advise(config, config->data.shard, &train, &test);
-    base_log(BASE_LOG_INFO, "data", "%zu examples to train on, %zu to test on; %zu features, %zu %s",
-             train.examples, test.examples, train.features, train.outputs ? train.outputs : train.classes,
-             train.outputs ? "targets" : "classes");
+    if (train.tokens)
+        base_log(BASE_LOG_INFO, "data",
+                 "%zu windows of %zu tokens to train on, %zu to test on; %zu different tokens",
+                 train.examples, train.features, test.examples, train.classes);
+    else
+        base_log(BASE_LOG_INFO, "data", "%zu examples to train on, %zu to test on; %zu features, %zu %s",
+                 train.examples, test.examples, train.features, train.outputs ? train.outputs : train.classes,
+                 train.outputs ? "targets" : "classes");
     puts("configuration is fine");
     train_dataset_destroy(&train);
     train_dataset_destroy(&test);

@@ -24,6 +24,11 @@ static struct train_model_spec spec_of(const struct node_config *config, const s
         for (size_t i = 0; i < spec.n_hidden; i++)
             spec.hidden[i] = config->model.hidden.items[i];
     }
+    if (spec.kind == TRAIN_GPT2)
+        spec.decoder = (struct train_decoder){.layers = config->model.layers,
+                                              .width = config->model.width,
+                                              .heads = config->model.heads,
+                                              .dropout = (float)config->model.dropout};
     return spec;
 }
 
@@ -68,7 +73,8 @@ enum base_error node_setup_model(const struct node_config *config, const struct 
                                  struct base_reason *why)
 {
     const struct train_model_spec spec = spec_of(config, data);
-    size_t batch = config->train.batch > EVAL_BATCH ? config->train.batch : EVAL_BATCH;
+    // A window of text is many rows: what a step takes at once is enough to evaluate with.
+    size_t batch = config->train.batch > EVAL_BATCH || data->tokens ? config->train.batch : EVAL_BATCH;
     return train_model_create(&spec, kernels, batch, model, why);
 }
 

@@ -45,6 +45,10 @@ struct train_layer {
             size_t outputs;
             bool relu;
         } linear;
+        struct {
+            size_t width, heads, layers, vocabulary; // layers: of the whole decoder
+            float dropout;
+        } decoder;
     } d;
     char name[LIMIT_TENSOR_NAME_BYTES / 2];   // prefix of the tensors: "layers.0", "h.3"; "": none
     char abroad[LIMIT_TENSOR_NAME_BYTES / 2]; // the same in files for other programs: torch's "0", "2"

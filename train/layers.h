@@ -8,6 +8,18 @@
 // y = x W + b, then max(y, 0) where `relu`. Tensors: weight [inputs, outputs], bias [outputs]. He-normal.
 struct train_layer train_linear(size_t outputs, bool relu);
 
+// A decoder's layers (train/layers/embedding.c, block.c, tied_head.c). They need kernels->sequence. The
+// embedding takes ids; the head is tied to the first layer's first tensor.
+struct train_layer train_embedding(size_t width, float dropout);
+struct train_layer train_block(size_t heads, size_t layers, float dropout);
+struct train_layer train_tied_head(size_t vocabulary);
+
+// Normal numbers of this deviation; `count` times `value`.
+void train_layer_normal(struct base_rng *rng, double deviation, size_t count, float *values);
+void train_layer_fill(size_t count, float value, float *values);
+// Stream of dropout number `which` of a layer, in this pass.
+uint64_t train_layer_stream(const struct train_layer *layer, const struct train_pass *pass, unsigned which);
+
 // to += from, on any backend. For gradients that are accumulated.
 void train_layer_add(const struct kernels *kernels, size_t count, const float *from, float *to);
 // The sum over rows into gradient[cols], or added to it; scratch: [cols].

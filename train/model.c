@@ -5,6 +5,7 @@
 #include "train/dataset.h"
 #include "train/plan.h"
 #include "train/regress.h"
+#include "train/tokens.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,6 +29,8 @@ struct train_model {
     float *input;     // [max_batch, inputs], only where the kernels' memory is not the host's
     uint32_t *labels; // [max_batch, positions], likewise
     float *outputs;   // [max_batch, classes] in host memory, of a regression only
+    uint32_t *window,
+        *next; // [max_batch, inputs] in host memory, of text only: ids to evaluate on, and labels
 };
 
 static void *get(const struct train_model *model, size_t count, bool *complete)
@@ -74,6 +77,11 @@ static bool alloc_workspace(struct train_model *model)
     if (model->spec.loss != TRAIN_CROSS_ENTROPY) {
         model->outputs = malloc(model->max_batch * train_shape_count(out) * sizeof *model->outputs);
         complete = complete && model->outputs != NULL;
+    }
+    if (model->plan.in.ids) {
+        model->window = malloc(2 * model->max_batch * model->spec.inputs * sizeof *model->window);
+        model->next = model->window != NULL ? model->window + model->max_batch * model->spec.inputs : NULL;
+        complete = complete && model->window != NULL;
     }
     return complete;
 }
@@ -141,6 +149,7 @@ void train_model_destroy(struct train_model *model)
     k->release(model->labels);
     free(model->memory);
     free(model->outputs);
+    free(model->window);
     train_plan_destroy(&model->plan);
     free(model);
 }
@@ -163,6 +172,11 @@ size_t train_model_parameters(const struct train_model *model)
 size_t train_model_max_batch(const struct train_model *model)
 {
     return model->max_batch;
+}
+
+bool train_model_takes_ids(const struct train_model *model)
+{
+    return model->plan.in.ids;
 }
 
 const struct train_tensor *train_model_tensors(const struct train_model *model, size_t *count)
@@ -309,13 +323,27 @@ static float *answer(struct train_model *model, const float *parameters, const s
                      size_t first, size_t rows)
 {
     const struct kernels *k = model->kernels;
-    const float *x = data->x + first * data->features;
+    const void *x = data->tokens != NULL ? (const void *)model->window : data->x + first * data->features;
     if (!k->shares_host) {
-        k->upload(model->input, x, rows * data->features * sizeof *x);
+        k->upload(model->input, x, rows * data->features * sizeof *model->input);
         x = model->input;
     }
     forward(model, parameters, x, rows, false);
     return top(model);
+}
+
+// Labels of the rows from `first` on, in host memory; of text, their ids come into the window.
+static const uint32_t *labels_of(struct train_model *model, const struct train_dataset *data, size_t first,
+                                 size_t rows)
+{
+    if (data->tokens == NULL) {
+        return data->labels + rows_of(model, first);
+    }
+    for (size_t i = 0; i < rows; i++) {
+        train_tokens_window(data, first + i, 0, model->window + i * data->features,
+                            model->next + i * data->features);
+    }
+    return model->next;
 }
 
 static void evaluate_classes(struct train_model *model, const float *parameters,
@@ -324,7 +352,7 @@ static void evaluate_classes(struct train_model *model, const float *parameters,
 {
     const struct kernels *k = model->kernels;
     const size_t labelled = rows_of(model, rows);
-    const uint32_t *labels = data->labels + rows_of(model, first);
+    const uint32_t *labels = labels_of(model, data, first, rows);
     if (!k->shares_host) {
         k->upload(model->labels, labels, labelled * sizeof *labels);
         labels = model->labels;
@@ -355,6 +383,7 @@ void train_model_evaluate(struct train_model *model, const float *parameters,
     size_t correct = 0;
     BASE_ASSERT(data->features == model->spec.inputs && data->classes <= model->spec.classes);
     BASE_ASSERT(!regression || data->outputs == model->spec.classes);
+    BASE_ASSERT(model->plan.in.ids == (data->tokens != NULL));
     *score = (struct train_score){NAN, NAN, NAN};
     if (regression && !train_regress_begin(data->outputs, &sums)) {
         return; // not measured

@@ -6,15 +6,21 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "kernels/kernels.h"
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 // The places in the table of models (train/models.c). Of a regression, the first is the linear model.
-enum train_model_kind { TRAIN_SOFTMAX, TRAIN_MLP, TRAIN_MODELS };
+enum train_model_kind { TRAIN_SOFTMAX, TRAIN_MLP, TRAIN_GPT2, TRAIN_MODELS };
 enum train_loss { TRAIN_CROSS_ENTROPY, TRAIN_MSE, TRAIN_MAE };
 
 struct train_image { // pixels of an example: rows of pixels, each with its channels; all 0: no image
     size_t height, width, channels;
+};
+
+struct train_decoder { // inputs: the context; classes: the vocabulary
+    size_t layers, width, heads;
+    float dropout; // of embedding and branches, while training; changes no shape
 };
 
 struct train_model_spec {
@@ -22,7 +28,8 @@ struct train_model_spec {
     size_t inputs, classes;                // classes: of a regression, its outputs
     size_t hidden[LIMIT_LAYERS], n_hidden; // MLP only; ReLU between layers
     enum train_loss loss;
-    struct train_image image; // for models of images; height * width * channels = inputs
+    struct train_decoder decoder; // for gpt2
+    struct train_image image;     // for models of images; height * width * channels = inputs
 };
 
 // BASE_EINVAL with the reason for shapes that can't be (no classes, an MLP without hidden layers, over
@@ -61,6 +68,7 @@ void train_model_destroy(struct train_model *model);
 const struct train_model_spec *train_model_spec(const struct train_model *model);
 const struct kernels *train_model_kernels(const struct train_model *model);
 size_t train_model_parameters(const struct train_model *model);
+bool train_model_takes_ids(const struct train_model *model); // its examples are text (train/tokens.h)
 size_t train_model_max_batch(const struct train_model *model);
 const struct train_tensor *train_model_tensors(const struct train_model *model, size_t *count);
 uint64_t train_model_schema(const struct train_model *model); // fingerprint of kind, loss and tensors

@@ -4,6 +4,7 @@
 static const struct train_model_type *const models[TRAIN_MODELS] = {
     [TRAIN_SOFTMAX] = &train_model_softmax,
     [TRAIN_MLP] = &train_model_mlp,
+    [TRAIN_GPT2] = &train_model_gpt2,
 };
 
 const struct train_model_type *train_model_type(enum train_model_kind kind)

@@ -2,6 +2,7 @@
 // step allocates nothing.
 #include "train/trainer.h"
 
+#include "base/hash.h"
 #include "train/feed.h"
 
 #include <math.h>
@@ -43,6 +44,13 @@ static enum base_error check_data(const struct train_options *options, const str
     if (data->examples == 0 || data->examples > UINT32_MAX) {
         return base_fail(why, BASE_EINVAL, "the shard has %zu examples; expected 1 to %u", data->examples,
                          UINT32_MAX);
+    }
+    if (train_model_takes_ids(model) != (data->tokens != NULL)) {
+        char described[LIMIT_MODEL_TEXT_BYTES];
+        train_spec_describe(spec, described, sizeof described);
+        return base_fail(why, BASE_EINVAL, "the data are %s, the model '%.120s' takes %s",
+                         data->tokens != NULL ? "text" : "numbers", described,
+                         data->tokens != NULL ? "numbers" : "text");
     }
     const bool regression = spec->loss != TRAIN_CROSS_ENTROPY;
     if (regression != (data->outputs > 0) || (regression && data->outputs != spec->classes)) {
@@ -244,6 +252,8 @@ void train_trainer_step(struct train_trainer *trainer, bool use_correction, stru
     const float weight = trainer->options.weight > 0.0 ? (float)trainer->options.weight : 1.0f;
     train_feed_next(&trainer->feed);
     const struct train_feed *feed = &trainer->feed;
+    train_model_prepare(trainer->model, base_hash_bytes(feed->seed, &trainer->step, sizeof trainer->step),
+                        false);
     if (feed->targets != NULL) {
         train_model_gradient_regression(trainer->model, trainer->x.device, feed->input.x, feed->targets,
                                         feed->batch, weight, trainer->gradient, loss);
@@ -259,7 +269,7 @@ void train_trainer_step(struct train_trainer *trainer, bool use_correction, stru
     }
     trainer->kernels->wait(); // *loss is valid, and the next batch may be gathered
     trainer->step++;
-    *rows = trainer->feed.batch;
+    *rows = trainer->feed.batch * train_dataset_labels(trainer->feed.data);
 }
 
 uint64_t train_trainer_steps_done(const struct train_trainer *trainer)

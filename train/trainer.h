@@ -55,7 +55,8 @@ const struct train_dataset *train_trainer_data(const struct train_trainer *train
 const struct train_model *train_trainer_of(const struct train_trainer *trainer); // the model of its creation
 
 // One step on the next batch: epochs are seeded shuffles of the shard, without replacement.
-// `use_correction`: subtract the buffer of train_trainer_correction() outside the optimiser.
+// `use_correction`: subtract the buffer of train_trainer_correction() outside the optimiser. *rows: how many
+// labels the loss is a sum over, one an example or, of text, one a token.
 void train_trainer_step(struct train_trainer *trainer, bool use_correction, struct kernels_loss *loss,
                         size_t *rows);
 

@@ -182,7 +182,7 @@ static void residual(size_t rows, size_t cols, const float *restrict bias, const
 // the keys that a block may see are then a prefix of the rows of k and v, no product needs a transposed right
 // factor, and the softmax runs down the columns, all queries of the block side by side.
 
-#define BLOCK 32u
+#define BLOCK KERNELS_ATTENTION_BLOCK
 
 struct head {
     size_t tokens, width, stride; // stride: floats of a token in qkv
@@ -193,12 +193,6 @@ struct head {
     float *grad, *grad_turned, *part; // of the output: [BLOCK, width], [width, BLOCK]; a result
     float *most, *sum;                // [BLOCK]
 };
-
-static size_t attention_scratch(const struct kernels_attention *shape)
-{
-    return 4 * shape->tokens * shape->width + 2 * shape->tokens * BLOCK + 5 * BLOCK * shape->width +
-           2 * BLOCK;
-}
 
 static struct head divide(const struct kernels_attention *shape, float *scratch)
 {
@@ -423,7 +417,6 @@ const struct kernels_sequence KERNELS_SEQUENCE = {
     .bias_gelu = bias_gelu,
     .gelu_backward = gelu_backward,
     .residual = residual,
-    .attention_scratch = attention_scratch,
     .attention = attention,
     .attention_backward = attention_backward,
     .dropout = dropout,

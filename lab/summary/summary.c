@@ -95,12 +95,13 @@ const char *lab_choice_name(const char *key, int index, char *text, size_t capac
 
 void lab_data_describe(const struct node_config *config, char *text, size_t capacity)
 {
-    char kind[32];
+    char kind[32], partition[32];
     lab_choice_name("data.kind", config->data.kind, kind, sizeof kind);
+    lab_choice_name("data.partition", config->data.partition, partition, sizeof partition);
     if (config->data.partition == NODE_PARTITION_DIRICHLET)
         snprintf(text, capacity, "%s, dirichlet %g", kind, config->data.alpha);
     else
-        snprintf(text, capacity, "%s, iid", kind);
+        snprintf(text, capacity, "%s, %s", kind, partition);
 }
 
 json_t *lab_json_real(double value)

@@ -185,6 +185,30 @@ static enum base_error check_peers(const struct node_config *config, struct base
     return BASE_OK;
 }
 
+static enum base_error check_decoder(const struct node_config *config, struct base_reason *why)
+{
+    static const char *const keys[] = {"model.layers", "model.width", "model.heads", "model.context",
+                                       "model.dropout"};
+    const bool decodes = config->model.kind == TRAIN_GPT2;
+    if (decodes != node_config_is_text(config))
+        return node_config_at(
+            config, "model.kind", why,
+            base_fail(why, BASE_EINVAL,
+                      decodes ? "found gpt2, which learns from text, expected data.kind text or "
+                                "tokens beside it"
+                              : "found a model of numbers, expected gpt2 beside data.kind text "
+                                "and tokens"));
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && !decodes; i++)
+        node_config_warn_unused(config, keys[i], "model.kind is gpt2");
+    if (decodes && config->model.width % config->model.heads)
+        return node_config_at(config, "model.heads", why,
+                              base_fail(why, BASE_EINVAL,
+                                        "found %" PRIu64
+                                        ", expected a number that divides model.width, %" PRIu64,
+                                        config->model.heads, config->model.width));
+    return BASE_OK;
+}
+
 static enum base_error check_model(const struct node_config *config, struct base_reason *why)
 {
     const struct node_integers *hidden = &config->model.hidden;
@@ -194,6 +218,9 @@ static enum base_error check_model(const struct node_config *config, struct base
         if (error)
             return error;
     }
+    const enum base_error error = check_decoder(config, why);
+    if (error)
+        return error;
     if (config->model.kind != TRAIN_MLP) {
         node_config_warn_unused(config, "model.hidden", "model.kind is mlp");
         return BASE_OK;

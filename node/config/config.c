@@ -21,7 +21,7 @@ _Static_assert(TOPOLOGY_RING == 0 && TOPOLOGY_BUTTERFLY == 1 && TOPOLOGY_RANDOM 
                    TOPOLOGY_STAR == 7 && TOPOLOGY_MATCHINGS == 8 && TOPOLOGY_BASE == 9 &&
                    TOPOLOGY_HIERARCHICAL == 10 && TOPOLOGY_FILE == 11 && TOPOLOGY_KINDS == 12,
                "topology.kind");
-_Static_assert(TRAIN_SOFTMAX == 0 && TRAIN_MLP == 1 && TRAIN_MODELS == 2, "model.kind");
+_Static_assert(TRAIN_SOFTMAX == 0 && TRAIN_MLP == 1 && TRAIN_GPT2 == 2 && TRAIN_MODELS == 3, "model.kind");
 _Static_assert(GOSSIP_PROFILE_LAN == 0 && GOSSIP_PROFILE_WAN == 1 && GOSSIP_PROFILE_LOCAL == 2,
                "cluster.profile");
 
@@ -125,8 +125,10 @@ static const struct node_key keys[] = {
      "that all "
      "can share one."},
 
-    CHOICE("model.kind", model.kind, "mlp", "softmax|mlp",
-           "Softmax regression, or a multi-layer perceptron with ReLU."),
+    CHOICE(
+        "model.kind", model.kind, "mlp", "softmax|mlp|gpt2",
+        "Softmax regression, a multi-layer perceptron with ReLU, or a decoder as GPT-2 is (needs data.kind "
+        "text or tokens, and device.kind cpu)."),
     CHOICE("model.loss", model.loss, "cross-entropy", "cross-entropy|mse|mae",
            "cross-entropy: the target is a class. mse, mae: it is one number or several, of which the mean "
            "squared or "
@@ -135,6 +137,14 @@ static const struct node_key keys[] = {
            "then linear)."),
     {"model.hidden", NODE_KEY_INTEGERS, offsetof(struct node_config, model.hidden), "[256]", 1, WIDEST, NULL,
      "Units of each hidden layer of the mlp, from the input on."},
+    INTEGER("model.layers", model.layers, "12", 1, LIMIT_BLOCKS, "gpt2: number of blocks."),
+    INTEGER("model.width", model.width, "768", 1, WIDEST, "gpt2: numbers a token."),
+    INTEGER("model.heads", model.heads, "12", 1, WIDEST,
+            "gpt2: heads of attention; they divide model.width."),
+    INTEGER("model.context", model.context, "1024", 1, 1048576,
+            "gpt2: tokens that it sees at once, and of one example."),
+    REAL("model.dropout", model.dropout, "0", 0, 0.99,
+         "gpt2: part of the numbers of the embedding and of each branch that a step leaves out."),
     TEXT("model.init", model.init, "",
          "File of the model that training begins with: model.safetensors or averaged.safetensors of an "
          "earlier "
@@ -144,11 +154,14 @@ static const struct node_key keys[] = {
     INTEGER("model.seed", model.seed, "1", 0, ANY,
             "Seed of the first weights. Must be the same on all nodes: they start from the same model."),
 
-    CHOICE("data.kind", data.kind, "digits", "digits|idx|libsvm|csv|npy|images",
+    CHOICE("data.kind", data.kind, "digits", "digits|idx|libsvm|csv|npy|images|text|tokens",
            "digits: handwritten-looking digits drawn by the program, which need no file. idx: MNIST's file "
            "format, plain or "
            "gzip. libsvm: text with a label and index:value pairs a line. csv: a table of numbers and words, "
            "plain or gzip. npy: arrays of NumPy, .npy or .npz. images: PNG and JPEG files, a folder a class. "
+           "text: a text file, plain or gzip, as data.text says. tokens: uint16 ids, as train.bin of nanoGPT "
+           "and "
+           "llm.c. "
            "'p2pml data info FILE' tells what a file is."),
     TEXT("data.train_images", data.train_images, "", "idx: file of the training images."),
     TEXT("data.train_labels", data.train_labels, "",
@@ -159,14 +172,20 @@ static const struct node_key keys[] = {
     TEXT("data.train_file", data.train_file, "",
          "libsvm, csv: file of the training examples. npy: .npz with the arrays x and y, or .npy of x. "
          "images: "
-         "folder of folders, one a class."),
+         "folder of folders, one a class. text, tokens: file of the text to train on."),
     TEXT("data.test_file", data.test_file, "",
-         "The same of the test examples. Empty with csv, npy and images: data.test_part of the training "
-         "examples."),
+         "The same of the test examples. Empty with csv, npy, images, text and tokens: data.test_part of the "
+         "training examples."),
     REAL("data.test_part", data.test_part, "0.2", 0.001, 0.9,
          "csv, npy, images: without data.test_file, so much of the examples, drawn by data.seed, is there to "
          "test "
-         "on and not trained on."),
+         "on and not trained on. text, tokens: so much of the end."),
+    CHOICE("data.text", data.text, "bytes", "bytes|characters",
+           "text: what a token is. bytes: 256 of them. characters: those of the file (UTF-8), by their code; "
+           "all "
+           "nodes need the same ones, through one file or data.scale_from."),
+    INTEGER("data.vocabulary", data.vocabulary, "50257", 2, LIMIT_CLASSES,
+            "tokens: number of different ids; 50257 is GPT-2's. A file with a larger id is refused."),
     CHOICE("data.header", data.header, "auto", "auto|yes|no",
            "csv: whether the first line names the columns. auto: yes if none of its fields is a number."),
     TEXT("data.delimiter", data.delimiter, ",", "csv: the one character between columns, or: tab, space."),
@@ -209,10 +228,12 @@ static const struct node_key keys[] = {
             "First test example, counted from 0. With digits 0 means right behind the training examples."),
     INTEGER("data.test_count", data.test_count, "0", 0, COUNT,
             "Number of test examples. 0: all up to the end of the file; 2000 with digits."),
-    CHOICE("data.partition", data.partition, "iid", "iid|dirichlet",
-           "How the training examples are dealt out to the shards. iid: evenly at random. dirichlet: each "
-           "class in its own "
-           "uneven proportions, so that the nodes see different data."),
+    CHOICE(
+        "data.partition", data.partition, "iid", "iid|dirichlet|contiguous",
+        "How the training examples are dealt out to the shards. iid: evenly at random. dirichlet: each "
+        "class in its own "
+        "uneven proportions, so that the nodes see different data. contiguous: runs of neighbours, as a text "
+        "wants it."),
     REAL("data.alpha", data.alpha, "0.1", 0.001, 1000000,
          "dirichlet: how even the proportions are. 0.1 is very uneven, 100 is nearly iid."),
     INTEGER("data.shard", data.shard, "0", 0, LIMIT_PEERS - 1,

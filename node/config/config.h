@@ -13,8 +13,11 @@ enum node_data {
     NODE_DATA_CSV, // this and the following tell their classes themselves
     NODE_DATA_NPY,
     NODE_DATA_IMAGES,
+    NODE_DATA_TEXT, // these two are windows of tokens (train/tokens.h)
+    NODE_DATA_TOKENS,
 };
-enum node_partition { NODE_PARTITION_IID, NODE_PARTITION_DIRICHLET };
+enum node_text { NODE_TEXT_BYTES, NODE_TEXT_CHARACTERS };
+enum node_partition { NODE_PARTITION_IID, NODE_PARTITION_DIRICHLET, NODE_PARTITION_CONTIGUOUS };
 enum node_optimizer { NODE_OPTIMIZER_SGD, NODE_OPTIMIZER_ADAMW };
 enum node_mode { NODE_MODE_SYNC, NODE_MODE_ASYNC, NODE_MODE_BOUNDED };
 enum node_method {
@@ -58,7 +61,9 @@ struct node_config {
         int kind;            // enum train_model_kind
         int loss;            // enum node_loss
         struct node_integers hidden;
-        char *init; // file of the first weights; "": from `seed`
+        uint64_t layers, width, heads, context; // gpt2
+        double dropout;                         // gpt2
+        char *init;                             // file of the first weights; "": from `seed`
         uint64_t seed;
     } model;
     struct {                                                           // data.*
@@ -73,6 +78,8 @@ struct node_config {
         int image_colour;                              // images: 0 as the first one, 1 grey, 2 rgb
         int scale;                                     // enum train_scale
         char *scale_from;                              // file of p2pml data info --stats; "": none
+        int text;                                      // text: enum node_text
+        uint64_t vocabulary;                           // tokens: ids are below it
         uint64_t features, classes;
         uint64_t train_first, train_count, test_first, test_count; // what 0 means: node_config_data_ranges
         int partition;                                             // enum node_partition
@@ -182,6 +189,8 @@ void node_config_data_ranges(const struct node_config *config, struct node_data_
 
 // The kinds of data that find their classes and features themselves, and split off their test examples.
 bool node_config_finds_classes(const struct node_config *config);
+// Text and tokens.
+bool node_config_is_text(const struct node_config *config);
 // The character that data.delimiter stands for.
 char node_config_delimiter(const struct node_config *config);
 // data.image_size: both 0 for the size of the first image. Never fails after node_config_check.

@@ -19,6 +19,11 @@ bool node_config_finds_classes(const struct node_config *config)
     return config->data.kind >= NODE_DATA_CSV;
 }
 
+bool node_config_is_text(const struct node_config *config)
+{
+    return config->data.kind == NODE_DATA_TEXT || config->data.kind == NODE_DATA_TOKENS;
+}
+
 char node_config_delimiter(const struct node_config *config)
 {
     const char *text = config->data.delimiter;
@@ -64,7 +69,7 @@ void node_config_data_ranges(const struct node_config *config, struct node_data_
         ranges->test_first = ranges->train_first + ranges->train_count;
 }
 
-static const char *const kind_names[] = {"digits", "idx", "libsvm", "csv", "npy", "images"};
+static const char *const kind_names[] = {"digits", "idx", "libsvm", "csv", "npy", "images", "text", "tokens"};
 
 static bool is_npz(const char *path)
 {
@@ -90,6 +95,9 @@ static enum base_error check_folder(const struct node_config *config, const char
 }
 
 #define BIT(kind) (1u << (kind))
+#define ONE_FILE                                                                                             \
+    (BIT(NODE_DATA_LIBSVM) | BIT(NODE_DATA_CSV) | BIT(NODE_DATA_NPY) | BIT(NODE_DATA_IMAGES) |               \
+     BIT(NODE_DATA_TEXT) | BIT(NODE_DATA_TOKENS))
 
 // Which kinds read which file, and which of them must have it.
 static const struct {
@@ -105,11 +113,9 @@ static const struct {
      offsetof(struct node_config, data.test_images)},
     {BIT(NODE_DATA_IDX) | BIT(NODE_DATA_NPY), BIT(NODE_DATA_IDX), "data.test_labels", "the test labels",
      offsetof(struct node_config, data.test_labels)},
-    {BIT(NODE_DATA_LIBSVM) | BIT(NODE_DATA_CSV) | BIT(NODE_DATA_NPY) | BIT(NODE_DATA_IMAGES),
-     BIT(NODE_DATA_LIBSVM) | BIT(NODE_DATA_CSV) | BIT(NODE_DATA_NPY) | BIT(NODE_DATA_IMAGES),
-     "data.train_file", "the training examples", offsetof(struct node_config, data.train_file)},
-    {BIT(NODE_DATA_LIBSVM) | BIT(NODE_DATA_CSV) | BIT(NODE_DATA_NPY) | BIT(NODE_DATA_IMAGES),
-     BIT(NODE_DATA_LIBSVM), "data.test_file", "the test examples",
+    {ONE_FILE, ONE_FILE, "data.train_file", "the training examples",
+     offsetof(struct node_config, data.train_file)},
+    {ONE_FILE, BIT(NODE_DATA_LIBSVM), "data.test_file", "the test examples",
      offsetof(struct node_config, data.test_file)},
 };
 
@@ -118,7 +124,7 @@ static enum base_error check_file(const struct node_config *config, size_t i, st
     const char *path = *(char *const *)((const char *)config + files[i].offset);
     const unsigned kind = BIT(config->data.kind);
     if (!(files[i].kinds & kind)) {
-        char kinds[64] = "data.kind is ";
+        char kinds[96] = "data.kind is ";
         for (size_t k = 0; k < sizeof kind_names / sizeof *kind_names; k++)
             if (files[i].kinds & BIT(k)) {
                 strcat(kinds, kinds[13] ? ", " : "");
@@ -170,8 +176,9 @@ static enum base_error check_split(const struct node_config *config, struct base
     static const char *const keys[] = {"data.train_first", "data.train_count", "data.test_first",
                                        "data.test_count"};
     if (!splits(config)) {
-        node_config_warn_unused(config, "data.test_part",
-                                "data.kind is csv, npy or images and there is no data.test_file");
+        node_config_warn_unused(
+            config, "data.test_part",
+            "data.kind is csv, npy, images, text or tokens and there is no data.test_file");
         return BASE_OK;
     }
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
@@ -233,6 +240,29 @@ static enum base_error check_loss(const struct node_config *config, struct base_
             base_fail(why, BASE_EINVAL,
                       "found dirichlet, which deals out classes, and a regression has none, expected "
                       "iid"));
+    return BASE_OK;
+}
+
+static enum base_error check_text(const struct node_config *config, struct base_reason *why)
+{
+    if (config->data.kind != NODE_DATA_TEXT)
+        node_config_warn_unused(config, "data.text", "data.kind is text");
+    if (config->data.kind != NODE_DATA_TOKENS)
+        node_config_warn_unused(config, "data.vocabulary", "data.kind is tokens");
+    if (!node_config_is_text(config))
+        return BASE_OK;
+    if (config->data.scale)
+        return node_config_at(
+            config, "data.scale", why,
+            base_fail(why, BASE_EINVAL,
+                      "found a scale of data.kind %s, which has no numbers to scale, expected none",
+                      kind_names[config->data.kind]));
+    if (config->data.partition == NODE_PARTITION_DIRICHLET && config->data.shards > 1)
+        return node_config_at(
+            config, "data.partition", why,
+            base_fail(why, BASE_EINVAL,
+                      "found dirichlet, which deals out classes, and a text has none, expected "
+                      "contiguous or iid"));
     return BASE_OK;
 }
 
@@ -301,7 +331,8 @@ enum base_error node_config_check_tests(const struct node_config *config, struct
 enum base_error node_config_check_data(const struct node_config *config, struct base_reason *why)
 {
     enum base_error (*const checks[])(const struct node_config *, struct base_reason *) = {
-        check_numbers, check_split, check_table, check_images, check_loss, check_scale, check_shards,
+        check_numbers, check_split, check_table, check_images,
+        check_loss,    check_text,  check_scale, check_shards,
     };
     enum base_error error = BASE_OK;
     for (size_t i = 0; i < sizeof files / sizeof *files && !error; i++)

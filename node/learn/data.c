@@ -5,6 +5,7 @@
 #include "train/npy.h"
 #include "train/scale.h"
 #include "train/table.h"
+#include "train/tokens.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +46,19 @@ static enum base_error load_images(const struct node_config *config, const char 
     return code == BASE_OK ? train_dataset_load_images(path, &options, data, why) : code;
 }
 
+static enum base_error load_text(const struct node_config *config, const char *path,
+                                 struct train_meaning *like, struct train_dataset *data,
+                                 struct base_reason *why)
+{
+    const struct train_text_options options = {
+        .text = config->data.text == NODE_TEXT_CHARACTERS ? TRAIN_TEXT_CHARACTERS : TRAIN_TEXT_BYTES,
+        .context = config->model.context,
+        .like = like};
+    if (config->data.kind == NODE_DATA_TOKENS)
+        return train_dataset_load_tokens(path, config->data.vocabulary, config->model.context, data, why);
+    return train_dataset_load_text(path, &options, data, why);
+}
+
 // All of a file of a kind that brings its own classes.
 static enum base_error load_found(const struct node_config *config, bool test, struct train_meaning *like,
                                   struct train_dataset *data, struct base_reason *why)
@@ -58,6 +72,9 @@ static enum base_error load_found(const struct node_config *config, bool test, s
                                       loss_of(config) != TRAIN_CROSS_ENTROPY, like, data, why);
     case NODE_DATA_IMAGES:
         return load_images(config, path, like, data, why);
+    case NODE_DATA_TEXT:
+    case NODE_DATA_TOKENS:
+        return load_text(config, path, like, data, why);
     default:
         return load_csv(config, path, like, data, why);
     }
@@ -136,9 +153,10 @@ static size_t draw_tests(const struct node_config *config, size_t examples, uint
     for (size_t i = 0; i < examples; i++)
         rows[i] = (uint32_t)i;
     base_rng_seed_stream(&rng, config->data.seed, TEST_STREAM);
-    base_rng_shuffle(&rng, rows, examples);
-    for (size_t i = 0; i < examples; i++)
-        is_test[rows[i]] = i < tests;
+    if (!node_config_is_text(config))
+        base_rng_shuffle(&rng, rows, examples);
+    for (size_t i = 0; i < examples; i++) // of a text the end
+        is_test[rows[i]] = node_config_is_text(config) ? i >= examples - tests : i < tests;
     for (int train = 0; train < 2; train++)
         for (size_t i = 0; i < examples; i++)
             if (is_test[i] != train)
@@ -257,6 +275,8 @@ static enum base_error partition(const struct node_config *config, const struct 
                                  uint32_t *owner, struct base_reason *why)
 {
     size_t shards = config->data.shards;
+    if (config->data.partition == NODE_PARTITION_CONTIGUOUS)
+        return train_partition_contiguous(all->examples, shards, owner);
     if (config->data.partition == NODE_PARTITION_IID)
         return train_partition_iid(all->examples, shards, config->data.seed, owner);
     size_t even = all->examples / shards, least = even < LEAST_EXAMPLES ? even : LEAST_EXAMPLES;

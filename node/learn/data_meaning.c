@@ -11,6 +11,7 @@
 #define FILE_MAX ((size_t)64 << 20)
 
 static const char *const scale_names[] = {"none", "standard", "minmax"};
+static const char *const text_names[] = {"none", "bytes", "characters", "ids"}; // enum train_text
 
 // -- writing
 
@@ -42,14 +43,14 @@ static json_t *columns_json(const struct train_meaning *m)
 enum base_error node_data_meaning_write(const char *path, const struct train_meaning *m,
                                         struct base_reason *why)
 {
-    json_t *root =
-        json_pack("{s:i, s:I, s:o, s:o, s:o, s:[I,I,I], s:s, s:o, s:o, s:o, s:o}", "p2pml_data", FORMAT,
-                  "features", (json_int_t)m->features, "columns", columns_json(m), "classes",
-                  names_json(&m->classes), "targets", names_json(&m->targets), "image", (json_int_t)m->height,
-                  (json_int_t)m->width, (json_int_t)m->channels, "scale", scale_names[m->scale], "shift",
-                  floats_json(m->shift, m->features), "factor", floats_json(m->factor, m->features),
-                  "target_shift", floats_json(m->target_shift, m->targets.count), "target_factor",
-                  floats_json(m->target_factor, m->targets.count));
+    json_t *root = json_pack(
+        "{s:i, s:s, s:I, s:o, s:o, s:o, s:[I,I,I], s:s, s:o, s:o, s:o, s:o}", "p2pml_data", FORMAT, "text",
+        text_names[m->text], "features", (json_int_t)m->features, "columns", columns_json(m), "classes",
+        names_json(&m->classes), "targets", names_json(&m->targets), "image", (json_int_t)m->height,
+        (json_int_t)m->width, (json_int_t)m->channels, "scale", scale_names[m->scale], "shift",
+        floats_json(m->shift, m->features), "factor", floats_json(m->factor, m->features), "target_shift",
+        floats_json(m->target_shift, m->targets.count), "target_factor",
+        floats_json(m->target_factor, m->targets.count));
     // Nine digits are enough for a float to read back to the same bits.
     char *text =
         root ? json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
@@ -149,6 +150,18 @@ static bool take_image(const json_t *list, struct train_meaning *m)
     return m->height * m->width * m->channels == 0 || m->height * m->width * m->channels == m->features;
 }
 
+// Not there: none.
+static bool take_text(const json_t *root, struct train_meaning *m)
+{
+    const json_t *item = json_object_get(root, "text");
+    for (int i = 0; json_is_string(item) && i < 4; i++)
+        if (strcmp(json_string_value(item), text_names[i]) == 0) {
+            m->text = (enum train_text)i;
+            return true;
+        }
+    return !item;
+}
+
 static const char *take_all(const json_t *root, struct train_meaning *m)
 {
     const json_int_t features = json_integer_value(json_object_get(root, "features"));
@@ -157,6 +170,8 @@ static const char *take_all(const json_t *root, struct train_meaning *m)
     if (features < 1 || (unsigned long long)features > LIMIT_DATASET_VALUES)
         return "features";
     m->features = (size_t)features;
+    if (!take_text(root, m))
+        return "text";
     if (!take_columns(json_object_get(root, "columns"), m))
         return "columns";
     if (!take_names(json_object_get(root, "classes"), LIMIT_CLASSES, &m->classes) || m->classes.count == 1)

@@ -363,7 +363,7 @@ static void check_attention(const struct kernels *k, struct kernels_attention sh
     struct checks_vector out = checks_gaussian(k, rows * all, 1.0);
     struct checks_vector grad = checks_gaussian(k, rows * all, 1.0);
     struct checks_vector log_sum = checks_gaussian(k, rows * shape.heads, 1.0);
-    struct checks_vector scratch = checks_gaussian(k, k->sequence->attention_scratch(&shape), 1.0);
+    struct checks_vector scratch = checks_gaussian(k, kernels_attention_scratch(&shape), 1.0);
     struct checks_vector grad_qkv = checks_gaussian(k, 3 * rows * all, 1.0);
     struct attention a = {shape, widen(&qkv), widen(&grad), doubles(rows * all)};
     attend(&a);
@@ -405,7 +405,7 @@ static void attention_is_stable(void **state)
     const struct kernels_attention shape = {1, 40, 1, 16};
     struct checks_vector qkv = checks_gaussian(k, 3 * 40 * 16, 1.0), out = checks_gaussian(k, 40 * 16, 1.0);
     struct checks_vector log_sum = checks_gaussian(k, 40, 1.0);
-    struct checks_vector scratch = checks_gaussian(k, k->sequence->attention_scratch(&shape), 1.0);
+    struct checks_vector scratch = checks_gaussian(k, kernels_attention_scratch(&shape), 1.0);
     for (size_t r = 0; r < 40; r++) {
         qkv.host[r * 48] = 100.0f; // q and k alike: every score is 2500 and something
         qkv.host[r * 48 + 16] = 100.0f;

@@ -39,6 +39,8 @@ static size_t all_cases(struct layer_case *cases)
         {"linear over positions",
          {.positions = 3, .height = 1, .width = 1, .channels = 6},
          train_linear(5, true)},
+        {"block", {.positions = 5, .height = 1, .width = 1, .channels = 8}, train_block(2, 3, 0.0f)},
+        {"block, dropout", {.positions = 3, .height = 1, .width = 1, .channels = 6}, train_block(3, 1, 0.3f)},
     };
     memcpy(cases, all, sizeof all);
     return sizeof all / sizeof *all;

@@ -1,6 +1,8 @@
 // What several types of layers share.
 #include "train/layers.h"
 
+#include "base/hash.h"
+
 #include <math.h>
 
 size_t train_shape_width(const struct train_shape *shape)
@@ -11,6 +13,26 @@ size_t train_shape_width(const struct train_shape *shape)
 size_t train_shape_count(const struct train_shape *shape)
 {
     return shape->positions * train_shape_width(shape);
+}
+
+void train_layer_normal(struct base_rng *rng, double deviation, size_t count, float *values)
+{
+    for (size_t i = 0; i < count; i++) {
+        values[i] = (float)(deviation * base_rng_normal(rng));
+    }
+}
+
+void train_layer_fill(size_t count, float value, float *values)
+{
+    for (size_t i = 0; i < count; i++) {
+        values[i] = value;
+    }
+}
+
+uint64_t train_layer_stream(const struct train_layer *layer, const struct train_pass *pass, unsigned which)
+{
+    const uint64_t place[] = {layer->index, which};
+    return base_hash_bytes(pass->seed, place, sizeof place);
 }
 
 void train_layer_add(const struct kernels *kernels, size_t count, const float *from, float *to)
@@ -30,8 +52,5 @@ void train_layer_column_sum(const struct train_pass *pass, size_t rows, size_t c
 
 void train_layer_he(struct base_rng *rng, size_t fan_in, size_t count, float *weight)
 {
-    const double deviation = sqrt(2.0 / (double)fan_in);
-    for (size_t i = 0; i < count; i++) {
-        weight[i] = (float)(deviation * base_rng_normal(rng));
-    }
+    train_layer_normal(rng, sqrt(2.0 / (double)fan_in), count, weight);
 }
