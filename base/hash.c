@@ -24,6 +24,20 @@ uint64_t base_hash_bytes(uint64_t seed, const void *data, size_t bytes)
     return base_hash_mix(state);
 }
 
+void base_hash_bytes_two(const uint64_t seed[2], const void *data, size_t bytes, uint64_t hash[2])
+{
+    const uint8_t *at = data;
+    uint64_t a = base_hash_mix(base_hash_mix(seed[0] + golden) ^ (uint64_t)bytes);
+    uint64_t b = base_hash_mix(base_hash_mix(seed[1] + golden) ^ (uint64_t)bytes);
+    for (; bytes > 0; bytes -= bytes < 8 ? bytes : 8, at += 8) {
+        const uint64_t next = word(at, bytes < 8 ? bytes : 8);
+        a = base_hash_mix(a ^ next) + golden;
+        b = base_hash_mix(b ^ next) + golden;
+    }
+    hash[0] = base_hash_mix(a);
+    hash[1] = base_hash_mix(b);
+}
+
 uint64_t base_hash_vector(const float *values, size_t count)
 {
     uint64_t sum = 0;

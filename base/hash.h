@@ -19,6 +19,8 @@ static inline uint64_t base_hash_mix(uint64_t value)
 
 // Hash of `bytes` bytes at `data` under `seed`; the same on every machine.
 uint64_t base_hash_bytes(uint64_t seed, const void *data, size_t bytes);
+// hash[i] = base_hash_bytes(seed[i], data, bytes), in one pass at the price of one.
+void base_hash_bytes_two(const uint64_t seed[2], const void *data, size_t bytes, uint64_t hash[2]);
 
 // Hash of a vector as the sum (mod 2^64) of one mixed term an element, so that changing element i needs only
 // `hash += base_hash_element(i, new) - base_hash_element(i, old)`. -0.0 and 0.0 count as different.

@@ -180,6 +180,7 @@ static enum base_error start_threads(struct node_setup *s, struct threads *t)
                                          .learner = t->learner_box,
                                          .counters = &t->counters,
                                          .checkpoint = node_setup_checkpoint,
+                                         .checkpoint_ended = node_setup_checkpoint_ended,
                                          .checkpoint_context = s};
     struct node_learner_options learner = {.config = s->config,
                                            .trainee = &s->trainee,

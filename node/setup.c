@@ -156,6 +156,33 @@ static struct node_checkpoint_parts checkpoint_parts(struct node_setup *s)
                                           .about = &s->about};
 }
 
+// While everything stands still: the last one, or where no process can be had for it.
+static enum base_error write_checkpoint(struct node_setup *s, const struct node_checkpoint_parts *parts,
+                                        struct base_reason *why)
+{
+    struct base_reason before;
+    if (node_checkpoint_end(&s->beside, true, &before) != BASE_OK)
+        base_log(BASE_LOG_ERROR, "checkpoint_failed", "%s", before.text);
+    enum base_error code = node_checkpoint_write(s->config->node.dir, s->config->checkpoint.keep, parts, why);
+    if (code == BASE_OK)
+        base_log(BASE_LOG_INFO, "checkpoint", "step %llu",
+                 (unsigned long long)train_trainer_steps_done(s->trainer));
+    return code;
+}
+
+static enum base_error begin_checkpoint(struct node_setup *s, const struct node_checkpoint_parts *parts,
+                                        struct base_reason *why)
+{
+    enum base_error code =
+        node_checkpoint_begin(&s->beside, s->config->node.dir, s->config->checkpoint.keep, parts, why);
+    if (code == BASE_ESTATE) {
+        base_log(BASE_LOG_WARN, "checkpoint_slow",
+                 "%s: none is begun now (a slow disk? checkpoint.every may be too short)", why->text);
+        return BASE_OK;
+    }
+    return code == BASE_OK ? BASE_OK : write_checkpoint(s, parts, why);
+}
+
 enum base_error node_setup_checkpoint(void *context, const struct node_round *round, struct base_reason *why)
 {
     struct node_setup *s = context;
@@ -164,12 +191,15 @@ enum base_error node_setup_checkpoint(void *context, const struct node_round *ro
     parts.unsettled = round->meet.meets;
     parts.open = round->meet.open;
     parts.open_scale = round->meet.step_scale;
-    enum base_error code =
-        node_checkpoint_write(s->config->node.dir, s->config->checkpoint.keep, &parts, why);
-    if (code == BASE_OK)
-        base_log(BASE_LOG_INFO, "checkpoint", "step %llu",
-                 (unsigned long long)train_trainer_steps_done(s->trainer));
-    return code;
+    if (!round->meet.last && s->kernels->shares_host)
+        return begin_checkpoint(s, &parts, why);
+    return write_checkpoint(s, &parts, why);
+}
+
+enum base_error node_setup_checkpoint_ended(void *context, struct base_reason *why)
+{
+    struct node_setup *s = context;
+    return node_checkpoint_end(&s->beside, false, why);
 }
 
 enum base_error node_setup_model_file(struct node_setup *s, struct base_reason *why)

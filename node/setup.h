@@ -10,6 +10,7 @@
 #include "node/config/config.h"
 #include "node/learn/built_in.h"
 #include "node/store/boot.h"
+#include "node/store/checkpoint_beside.h"
 #include "node/store/metrics.h"
 #include "node/store/model_file.h"
 #include "topology/topology.h"
@@ -46,15 +47,18 @@ struct node_setup {
     struct gossip_greeting greeting;
     size_t message_limit;
     struct node_metrics *metrics;
+    struct node_checkpoint_beside beside;
 };
 
 // `version`: of the program, for people.
 enum base_error node_setup_create(const struct node_config *config, const char *version, bool resume,
                                   struct node_setup *setup, struct base_reason *why) BASE_CHECK;
 void node_setup_destroy(struct node_setup *setup);
-// Fits node_worker_options; context: the setup.
+// These fit node_worker_options; context: the setup. The last checkpoint is written at once, others beside
+// training; one that is due while its predecessor is not done is left out, with a warning.
 enum base_error node_setup_checkpoint(void *setup, const struct node_round *round,
                                       struct base_reason *why) BASE_CHECK;
+enum base_error node_setup_checkpoint_ended(void *setup, struct base_reason *why) BASE_CHECK;
 
 // Writes model.safetensors into the node's directory: the trainer's model as it stands. When the threads have
 // ended.

@@ -51,13 +51,27 @@ static void send_message(void *owner, const struct gossip_id *peer, const struct
     post_loop(worker, mail);
 }
 
+static void note_checkpoint(struct node_round *round, enum base_error code, const struct base_reason *why)
+{
+    if (code == BASE_OK)
+        return;
+    round->checkpoint_error = code;
+    base_log(BASE_LOG_ERROR, "checkpoint_failed", "%s (older checkpoints are still there)", why->text);
+}
+
+// One that failed beside training is told of here, and begun again at the next rendezvous, unless this is the
+// last.
 static void write_checkpoint(struct node_worker *worker, struct node_round *round)
 {
     struct base_reason why = {0};
-    enum base_error code = worker->options.checkpoint(worker->options.checkpoint_context, round, &why);
-    round->checkpoint_error = code;
-    if (code != BASE_OK)
-        base_log(BASE_LOG_ERROR, "checkpoint_failed", "%s (older checkpoints are still there)", why.text);
+    void *context = worker->options.checkpoint_context;
+    round->checkpoint_error = BASE_OK;
+    if (worker->options.checkpoint_ended)
+        note_checkpoint(round, worker->options.checkpoint_ended(context, &why), &why);
+    if (round->checkpoint && (round->meet.last || !round->checkpoint_error)) {
+        round->checkpoint_error = BASE_OK;
+        note_checkpoint(round, worker->options.checkpoint(context, round, &why), &why);
+    }
 }
 
 // Learner and edges stand still here: the exchange is not stepped and the learner waits. Behind the last
@@ -75,10 +89,8 @@ static void round_done(struct node_worker *worker)
     worker->round = NULL;
     gossip_exchange_totals(worker->options.exchange, &round->totals);
     round->pace = gossip_exchange_pace(worker->options.exchange);
-    round->checkpoint_error = BASE_OK;
     node_snapshot_round(worker->snapshot, round, node_clock_ns());
-    if (round->checkpoint)
-        write_checkpoint(worker, round);
+    write_checkpoint(worker, round);
     struct node_mail *mail = node_mail_new(NODE_MAIL_ROUND_DONE);
     mail->round = round;
     const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};

@@ -17,8 +17,11 @@ struct node_worker_options {
     bool local; // no edge ever comes up and no round meets anybody; links stay as they are
     struct node_mailbox *inbox, *loop, *learner; // borrowed, as
     struct node_counters *counters;
-    // Writes a checkpoint; called on the worker thread while learner and edges stand still.
+    // Begins a checkpoint, or writes it (the last one); called on the worker thread while learner and edges
+    // stand still. And what has become of one that was begun, at every rendezvous: an error of it is told
+    // once. May be NULL.
     enum base_error (*checkpoint)(void *context, const struct node_round *round, struct base_reason *why);
+    enum base_error (*checkpoint_ended)(void *context, struct base_reason *why);
     void *checkpoint_context;
 };
 

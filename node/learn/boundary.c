@@ -149,9 +149,10 @@ static bool checkpoint_is_due(const struct node_learner *l, const struct gossip_
 // One that failed is tried again at the next boundary.
 static void note_checkpoint(struct node_learner *l, const struct node_round *round)
 {
-    l->checkpoint_failed = round->checkpoint && round->checkpoint_error != BASE_OK;
-    if (round->checkpoint)
-        l->checkpoint_ns = l->checkpoint_failed ? 0 : node_clock_ns();
+    if (!round->checkpoint && !round->checkpoint_error)
+        return;
+    l->checkpoint_failed = round->checkpoint_error != BASE_OK;
+    l->checkpoint_ns = l->checkpoint_failed ? 0 : node_clock_ns();
 }
 
 void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *meet)
@@ -207,6 +208,7 @@ void node_learner_fetch(struct node_learner *l)
         settle(l, &round);
     else
         base_log(BASE_LOG_ERROR, "out_of_memory", "no snapshot can be fetched");
+    note_checkpoint(l, &round);
     if (round.fetched) {
         move(l, l->vectors.model, round.model);
         move(l, l->vectors.second_moment, round.second_moment);

@@ -85,12 +85,12 @@ struct node_round { // one rendezvous of learner and worker
     uint64_t step;    // local steps done
     bool fetch;       // fill the vectors from a donor's snapshot instead; round and step become its
     bool fetched;     // out: that is done; false: it was ended before
-    bool checkpoint;  // write one while everything stands still
+    bool checkpoint;  // begin one while everything stands still
     uint64_t round;   // out: that the node goes on from; of a snapshot: rounds that it has behind it
     bool met;         // out: the exchange of this round was made, or none was due
     struct gossip_exchange_totals totals; // out
     double pace;                          // out: of this node's steps over the median of its neighbours'
-    int checkpoint_error;                 // out: enum base_error
+    int checkpoint_error; // out: enum base_error, of this one or of one that was begun at an earlier round
 };
 
 struct node_mail {

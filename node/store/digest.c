@@ -44,11 +44,14 @@ void node_digest_tensor(struct node_digest *digest, const struct node_tensor *te
     uint64_t form[2 + NODE_TENSOR_DIMS] = {(uint64_t)tensor->type, tensor->n_dims};
     for (size_t i = 0; i < tensor->n_dims; i++)
         form[2 + i] = tensor->shape[i];
+    uint64_t seed[2], hash[2];
     for (int i = 0; i < 2; i++) {
-        uint64_t hash = base_hash_bytes(digest_seeds[i], tensor->name, strlen(tensor->name));
-        hash = base_hash_bytes(hash, form, sizeof form);
-        digest->half[i] += base_hash_bytes(hash, tensor->data, tensor->bytes);
+        seed[i] = base_hash_bytes(digest_seeds[i], tensor->name, strlen(tensor->name));
+        seed[i] = base_hash_bytes(seed[i], form, sizeof form);
     }
+    base_hash_bytes_two(seed, tensor->data, tensor->bytes, hash);
+    digest->half[0] += hash[0];
+    digest->half[1] += hash[1];
 }
 
 void node_digest_pair(struct node_digest *digest, const char *key, const char *value)

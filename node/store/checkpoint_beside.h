@@ -1,0 +1,34 @@
+// Checkpoints beside training. A process of its own, forked while everything stands still, has all vectors as
+// they are at that moment (the kernel copies a page when training changes it) and measures, digests, writes
+// and syncs them, while training goes on. One at a time. It holds no socket and no lock of the node, leaves
+// signals of the terminal to it, and dies with the thread that forked it: that thread waits for it before it
+// ends.
+//
+// Memory: pages that training changes meanwhile exist twice; at most all vectors of the node.
+// One owner: the thread that writes checkpoints. For vectors in ordinary memory: a device's must be fetched
+// first, so that such a node writes in place (node_checkpoint_write).
+#ifndef NODE_STORE_CHECKPOINT_BESIDE_H
+#define NODE_STORE_CHECKPOINT_BESIDE_H
+
+#include "node/store/checkpoint.h"
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct node_checkpoint_beside { // zeroed at first
+    pid_t pid;                  // 0: none is under way
+    int answer;                 // read end of a pipe: how it went
+};
+
+// node_checkpoint_write in a process of its own; returns as soon as that has begun. BASE_ESTATE: another is
+// under way. BASE_EIO: no process could be had. The log line "checkpoint" comes from there, when the new
+// generation is synced.
+enum base_error node_checkpoint_begin(struct node_checkpoint_beside *beside, const char *directory,
+                                      size_t keep, const struct node_checkpoint_parts *parts,
+                                      struct base_reason *why) BASE_CHECK;
+
+// What has become of it; waits for its end where `wait`. BASE_OK: none is under way (it was written, or none
+// was begun) or, where !wait, it goes on; beside->pid tells. Else how it failed, once.
+enum base_error node_checkpoint_end(struct node_checkpoint_beside *beside, bool wait,
+                                    struct base_reason *why) BASE_CHECK;
+
+#endif
