@@ -160,6 +160,12 @@ void node_loop_answer(void *owner, const char *path, struct node_http_answer *an
     } else if (strcmp(path, "/") == 0) {
         answer->type = "text/html; charset=utf-8";
         answer->constant = node_page_html;
+    } else if (strcmp(path, "/page.css") == 0) {
+        answer->type = "text/css; charset=utf-8";
+        answer->constant = node_page_css;
+    } else if (strcmp(path, "/page.js") == 0) {
+        answer->type = "text/javascript; charset=utf-8";
+        answer->constant = node_page_js;
     } else {
         answer->status = 404;
         answer->constant = "there are /, /status, /history, /metrics and /healthz\n";

@@ -19,6 +19,11 @@
 #define REST_NS         NODE_SECOND_NS              // else: an idle node sleeps
 #define LIFE_NS         (10 * NODE_SECOND_NS)       // of one connection, however it drips
 
+// The page takes everything from this server, and nothing is written into it that could run.
+#define POLICY                                                                                               \
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "           \
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
 // evhttp neither limits its connections nor tells of their end. So a reference to each is kept here, and
 // looked at now and then: one whose callbacks are gone was freed by evhttp.
 struct connection {
@@ -119,6 +124,8 @@ static void reply(struct evhttp_request *request, int status, const char *type, 
     evhttp_add_header(headers, "Connection", "close");
     evhttp_add_header(headers, "Cache-Control", "no-store");
     evhttp_add_header(headers, "X-Content-Type-Options", "nosniff");
+    evhttp_add_header(headers, "Referrer-Policy", "no-referrer");
+    evhttp_add_header(headers, "Content-Security-Policy", POLICY);
     if (status == 405)
         evhttp_add_header(headers, "Allow", "GET, HEAD");
     struct evbuffer *body = evbuffer_new();

@@ -101,6 +101,8 @@ static char *line_of(const struct node_event *event)
     set_lists(row, event);
     if (event->boot > 0)
         json_object_set_new(row, "boot", json_integer((json_int_t)event->boot));
+    if (event->text)
+        json_object_set_new(row, "text", json_string(event->text));
     char *fields = json_dumps(row, JSON_COMPACT), *line = NULL;
     json_decref(row);
     // Microseconds as they are: a double printed by the library would show 17 digits.
@@ -151,14 +153,16 @@ void node_events_tell(struct node_events *events, const struct node_event *event
                       const char *format, ...)
 {
     struct base_reason text;
+    struct node_event told = *event;
     uint64_t left_out = 0;
-    node_events_write(events, event);
-    if (!node_allowance_take(&events->lines, node_clock_ns(), &left_out))
-        return;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text.text, sizeof text.text, format, arguments);
     va_end(arguments);
+    told.text = text.text;
+    node_events_write(events, &told);
+    if (!node_allowance_take(&events->lines, node_clock_ns(), &left_out))
+        return;
     if (left_out > 0)
         base_log(BASE_LOG_WARN, "left_out", "%llu lines about members were too many and are not here",
                  (unsigned long long)left_out);

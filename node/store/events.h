@@ -27,6 +27,7 @@ struct node_event {
     size_t n_neighbours;
     const uint32_t *shards; // NULL: not told
     size_t n_shards;
+    const char *text; // for people; NULL: none. node_events_tell sets it
     uint64_t boot;    // 0: not told
     uint64_t time_us; // unix; 0: now
 };
@@ -38,7 +39,7 @@ enum base_error node_events_open(const char *path, struct node_events **events,
                                  struct base_reason *why) BASE_CHECK;
 void node_events_close(struct node_events *events); // NULL is fine
 void node_events_write(struct node_events *events, const struct node_event *event);
-// Also logs `line`, for people, at this level.
+// `line`, for people, becomes the event's text and is logged at this level.
 void node_events_tell(struct node_events *events, const struct node_event *event, enum base_log_level level,
                       const char *line, ...) BASE_PRINTF(4, 5);
 size_t node_events_count(const struct node_events *events);                   // kept in memory
