@@ -52,6 +52,8 @@ static const char *why_paused(uint64_t bits)
         return "this node hears nobody though others should be there: it waits";
     if (bits & GOSSIP_LIFE_HELD_OUT)
         return "this node was restarted often and does not count in the graph for a while: it waits";
+    if (bits & GOSSIP_LIFE_NO_WORD)
+        return "this node was away: it waits until others say where they are";
     return "others train already: it waits for its edges to them";
 }
 

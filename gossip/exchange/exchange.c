@@ -160,6 +160,9 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
     case GOSSIP_EXCHANGE_ROUND:
         gossip_round_begin(exchange, event);
         break;
+    case GOSSIP_EXCHANGE_GIVE_UP:
+        gossip_round_give_up(exchange, actions);
+        break;
     case GOSSIP_EXCHANGE_TIMER:
         on_timer(exchange, actions);
         break;

@@ -70,12 +70,13 @@ enum gossip_exchange_event_kind {
     GOSSIP_EXCHANGE_FORGET,    // `peer` is no neighbour any more: free r, drop c
     GOSSIP_EXCHANGE_MESSAGE,   // HELLO, XCHG, XACK, BUSY or CLOCK of `peer`
     GOSSIP_EXCHANGE_ROUND,     // the trainer stands at a round boundary
+    GOSSIP_EXCHANGE_GIVE_UP,   // the trainer waits no longer: an open round ends now, without its exchange
     GOSSIP_EXCHANGE_TIMER,     // the deadline that gossip_exchange_deadline told has come
 };
 struct gossip_exchange_event {
     enum gossip_exchange_event_kind kind;
     uint64_t now_ns;                      // monotonic
-    struct gossip_id peer;                // all but ROUND and TIMER
+    struct gossip_id peer;                // all but ROUND, GIVE_UP and TIMER
     const struct gossip_message *message; // MESSAGE
     bool dead;                            // FORGET: it died (on_death); else it lives and is met no more
     bool unmet;                           // LINK_DOWN: nothing of it is waited for

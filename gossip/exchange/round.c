@@ -93,8 +93,7 @@ static uint64_t goes_on_from(const struct gossip_exchange *exchange)
         if (edge->state == GOSSIP_EDGE_LIVE && edge->heard && !edge->silent && edge->round < hindmost)
             hindmost = edge->round; // of the idle ones it is the largest number
     }
-    if (!exchange->options.sync || exchange->idle || hindmost == UINT64_MAX ||
-        hindmost <= exchange->clock + 1)
+    if (!exchange->options.sync || hindmost == UINT64_MAX || hindmost <= exchange->clock + 1)
         return exchange->clock;
     return hindmost - 1 < furthest ? hindmost - 1 : furthest;
 }
@@ -345,6 +344,14 @@ void gossip_round_end(struct gossip_exchange *exchange, struct gossip_exchange_a
     give_up_partner(exchange);
     if (waits_for_clocks(exchange))
         return;
+    hand_back(exchange, actions);
+}
+
+void gossip_round_give_up(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
+{
+    if (!exchange->round.open)
+        return;
+    exchange->round.wanted = false;
     hand_back(exchange, actions);
 }
 

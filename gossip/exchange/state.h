@@ -252,6 +252,7 @@ void gossip_round_let_go(struct gossip_exchange *exchange);
 void gossip_round_follow(struct gossip_exchange *exchange); // the partner's edge may have come to life
 uint64_t gossip_round_deadline(const struct gossip_exchange *exchange); // of what an open round waits for
 void gossip_round_end(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
+void gossip_round_give_up(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
 // Sync: the partner has no time for us, so it is not behind. Who is behind does not wait for long.
 void gossip_round_hurry(struct gossip_exchange *exchange, const struct gossip_edge *edge);
 // Sync: the partner that is to ask, if it has not for a while, or NULL. It may have passed this round, and is

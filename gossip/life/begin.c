@@ -14,13 +14,14 @@ static bool is_late(struct gossip_life *life)
 void life_count(struct gossip_life *life)
 {
     life->eligible = life->complete = true;
+    life->withdrawn = false;
     life_flags(life, GOSSIP_RECORD_ELIGIBLE, 0);
 }
 
 // Who fetches has nothing to give: two that wait for each other would wait for ever.
 void life_uncount(struct gossip_life *life)
 {
-    life->eligible = false;
+    life->eligible = life->withdrawn = false;
     life_flags(life, 0, GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_TRAINING);
 }
 

@@ -60,6 +60,7 @@ enum gossip_life_pause {      // why no step is taken; bits
     GOSSIP_LIFE_HELD_OUT = 2, // membership holds it out of the graph (flap damping)
     GOSSIP_LIFE_CUT_OFF = 4,  // it hears nobody though others should be there
     GOSSIP_LIFE_MINORITY = 8, // the smaller side of a partition, with the policy pause-minority
+    GOSSIP_LIFE_NO_WORD = 16, // it was away, and nobody has told yet where the others are
 };
 
 enum gossip_life_partition { GOSSIP_LIFE_MERGE, GOSSIP_LIFE_MAJORITY, GOSSIP_LIFE_PAUSE_MINORITY };

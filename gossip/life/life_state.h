@@ -62,6 +62,7 @@ struct gossip_life {
     uint64_t late_ns;    // since when it has a model
     uint64_t cut_off_ns; // cut off until then, when it still had others; 0: not
     bool minority, isolated, was_alone;
+    bool withdrawn;             // it does not count, since it was cut off; else it would
     uint64_t lonely_ns;         // since when no edge is live; 0: one is
     uint64_t away_ns;           // it was away until then, and may be far from the cluster; 0: no
     uint64_t words_ns;          // ... which is known from what others have said since
@@ -134,6 +135,7 @@ bool life_has_donor(struct gossip_life *life);
 // pause.c
 void life_consider_pause(struct gossip_life *life);
 void life_go_on(struct gossip_life *life);    // with training, or waits first
+void life_return(struct gossip_life *life);   // to the graph, if it had withdrawn from it
 void life_catch_up(struct gossip_life *life); // it takes the round and step at which the others are
 void life_was_away(struct gossip_life *life, uint64_t words_ns); // until now; words before that are too old
 bool life_is_held_up(const struct gossip_life *life);            // held out or cut off: it takes no step

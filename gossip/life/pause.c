@@ -170,6 +170,26 @@ static void fetch_again(struct gossip_life *life, const struct life_progress *cl
     life_act(life, GOSSIP_LIFE_FETCH_AGAIN);
 }
 
+// Others have gone on while nobody heard them here: till its place is known a step would be one of an old
+// round, and in their graph it would hold up its neighbours there.
+static void withdraw(struct gossip_life *life)
+{
+    if (!life->eligible)
+        return;
+    life->withdrawn = true;
+    life->eligible = false;
+    life_flags(life, 0, GOSSIP_RECORD_ELIGIBLE);
+}
+
+void life_return(struct gossip_life *life)
+{
+    if (!life->withdrawn)
+        return;
+    life->late = true; // its edges come up anew
+    life->late_ns = life->now_ns;
+    life_count(life);
+}
+
 // Its process stood still, or it was held up or alone. Where it is far from the others it takes a model of
 // theirs; where it is ahead of them only if they are more than one. Who is merely slow was not away.
 static void consider_away(struct gossip_life *life)
@@ -179,7 +199,8 @@ static void consider_away(struct gossip_life *life)
     if (life->away_ns == 0 || !has_begun(life) || life->alone)
         return;
     life_wake(life, life->now_ns + LIFE_SECOND / 4);
-    if (life->census.training > 0 && life->eligible && life_cluster(life, life->words_ns, &cluster)) {
+    const bool has_place = life->eligible || life->withdrawn;
+    if (life->census.training > 0 && has_place && life_cluster(life, life->words_ns, &cluster)) {
         const uint64_t gap = life_gap(life, &cluster);
         life->away_ns = 0;
         if (life_is_far(life, &cluster) && (cluster.round > life->round || life->census.training > 1))
@@ -191,16 +212,31 @@ static void consider_away(struct gossip_life *life)
     }
 }
 
+static bool waits_for_word(const struct gossip_life *life)
+{
+    return life->away_ns > 0 && has_begun(life) && !life->alone && life->census.others > 0 &&
+           life->census.claim > 0;
+}
+
 // Who was held out has heard all the while where the others are; after any other pause old words say nothing.
 // Where it goes on from is decided before it does.
 static void follow(struct gossip_life *life, unsigned bits)
 {
-    const unsigned before = life->pauses, over = before & ~bits & ~(unsigned)GOSSIP_LIFE_EDGES;
+    const unsigned before = life->pauses;
+    const unsigned over = before & ~bits & ~(unsigned)(GOSSIP_LIFE_EDGES | GOSSIP_LIFE_NO_WORD);
 
-    life->pauses = bits;
     if (over)
         life_was_away(life, over == GOSSIP_LIFE_HELD_OUT ? 0 : life->now_ns);
     consider_away(life);
+    if (waits_for_word(life))
+        bits |= GOSSIP_LIFE_NO_WORD;
+    if (bits & GOSSIP_LIFE_CUT_OFF) {
+        withdraw(life);
+    } else if (life->withdrawn && !(bits & GOSSIP_LIFE_NO_WORD)) {
+        life_return(life);
+        bits |= waits_for_edges(life) ? GOSSIP_LIFE_EDGES : 0;
+    }
+    life->pauses = bits;
     if ((before == 0) != (bits == 0)) {
         if (before == GOSSIP_LIFE_EDGES)
             life_catch_up(life);

@@ -58,6 +58,7 @@ static void start(struct gossip_rounds *r, const struct gossip_order *order)
         r->complete = r->options.resumed || !order->fetch;
     }
     r->away |= order->away;
+    r->follows |= order->away && !r->stepped;
     r->orders.round = order->round;
     r->orders.step = order->step;
 }
@@ -110,6 +111,12 @@ static bool trains(const struct gossip_rounds *r)
     return r->state == GOSSIP_ROUNDS_TRAINING || r->state == GOSSIP_ROUNDS_PAUSED;
 }
 
+// Where the model is to be replaced nothing of the open round counts, and nobody waits for its end.
+static bool takes_another_model(const struct gossip_rounds *r)
+{
+    return r->orders.fetch && trains(r) && !r->orders.stop && !r->orders.alone;
+}
+
 // Only a node in training has boundaries to come; any other stands at one.
 static bool must_stop(const struct gossip_rounds *r)
 {
@@ -144,8 +151,10 @@ static void look(struct gossip_rounds *r)
     if (!trains(r))
         return;
     bool over = !r->orders.fetch && is_over(r), pauses = r->orders.pause && !r->orders.fetch && !over;
-    if (r->state == GOSSIP_ROUNDS_PAUSED && !pauses)
+    if (r->state == GOSSIP_ROUNDS_PAUSED && !pauses) {
         enter(r, GOSSIP_ROUNDS_TRAINING);
+        r->follows = true;
+    }
     if (over) {
         r->ended_alone = r->step < r->options.steps;
         enter(r, GOSSIP_ROUNDS_FINISHED);
@@ -168,6 +177,7 @@ static struct gossip_rounds_next meet(struct gossip_rounds *r, bool meets)
                                             .meets = meets,
                                             .last = r->state == GOSSIP_ROUNDS_LEAVING,
                                             .finished = r->state == GOSSIP_ROUNDS_FINISHED,
+                                            .follows = !meets && r->state == GOSSIP_ROUNDS_TRAINING,
                                             .away = r->away,
                                             .unusable = meets && r->unusable,
                                             .open = r->open && !meets,
@@ -192,6 +202,8 @@ static struct gossip_rounds_next train(struct gossip_rounds *r)
     }
     if (r->stepped)
         return meet(r, true);
+    if (r->follows)
+        return meet(r, false);
     struct gossip_rounds_next next = act(r, GOSSIP_ROUNDS_STEPS);
     next.steps = smaller(r->options.local_steps, r->options.steps - r->step);
     return next;
@@ -208,7 +220,7 @@ struct gossip_rounds_next gossip_rounds_next(struct gossip_rounds *r)
     BASE_ASSERT(r->doing == GOSSIP_ROUNDS_WAIT);
     if (r->tells)
         return adopt(r);
-    if (r->stepped && !r->open) // the boundary that they lead to comes before anything else
+    if (r->stepped && !r->open && !takes_another_model(r)) // their boundary comes before anything else
         return meet(r, true);
     look(r);
     if (trains(r))
@@ -249,15 +261,30 @@ void gossip_rounds_stepped(struct gossip_rounds *r, uint64_t step, float step_sc
     r->unusable_rounds += !finite;
 }
 
-// The round is done, and those that the cluster is further on are passed over with their steps.
-static void close_round(struct gossip_rounds *r, uint64_t round)
+// Rounds that the cluster is further on are passed over with their steps.
+static void pass_to(struct gossip_rounds *r, uint64_t round)
 {
     uint64_t passed = round - r->meet.round, left = r->options.steps - r->step;
 
     r->step += passed <= left / r->options.local_steps ? passed * r->options.local_steps : left;
     r->round = round;
+}
+
+static void close_round(struct gossip_rounds *r, uint64_t round)
+{
+    pass_to(r, round);
     tell(r, r->unusable ? GOSSIP_LEARNER_ROLLED_BACK : GOSSIP_LEARNER_EXCHANGED);
     r->stepped = r->open = r->unusable = false;
+}
+
+// Never to the end: who would only be done there has steps to do, or another's model to take.
+static void follow(struct gossip_rounds *r, uint64_t round)
+{
+    const uint64_t most = (r->options.steps - r->step) / r->options.local_steps;
+
+    r->follows = false;
+    if (most > 0)
+        pass_to(r, smaller(round, r->round + most - 1));
 }
 
 // Who has no edges waits for none. A node that stands still has done no step, and before the first round it
@@ -286,6 +313,8 @@ void gossip_rounds_met(struct gossip_rounds *r, uint64_t round, bool met)
     r->rested = !r->meet.meets;
     if (r->meet.last)
         enter(r, GOSSIP_ROUNDS_LEFT);
+    if (r->meet.follows)
+        follow(r, round);
     if (!r->meet.meets) {
         tell(r, GOSSIP_LEARNER_COLLECTED);
         return;
@@ -307,7 +336,7 @@ void gossip_rounds_fetched(struct gossip_rounds *r, bool complete, uint64_t roun
     if (!complete)
         return;
     r->complete = true;
-    r->stepped = r->open = false;
+    r->stepped = r->open = r->unusable = r->follows = false;
     r->round = round;
     r->step = smaller(step, r->options.steps);
     tell(r, GOSSIP_LEARNER_TAKEN);
@@ -315,5 +344,7 @@ void gossip_rounds_fetched(struct gossip_rounds *r, bool complete, uint64_t roun
 
 bool gossip_rounds_gives_up(const struct gossip_rounds *r)
 {
-    return r->doing == GOSSIP_ROUNDS_FETCH && r->orders.stop;
+    const bool meets = r->doing == GOSSIP_ROUNDS_MEET && r->meet.meets;
+
+    return meets ? takes_another_model(r) : r->doing == GOSSIP_ROUNDS_FETCH && r->orders.stop;
 }

@@ -42,7 +42,8 @@ enum gossip_rounds_state {
 
 enum gossip_order_kind {
     GOSSIP_ORDER_START, // training may begin. Again, at any time: the cluster's progress
-    GOSSIP_ORDER_FETCH, // at the next boundary take a donor's model instead of the own
+    GOSSIP_ORDER_FETCH, // take a donor's model instead of the own: the round that is open ends without its
+                        // exchange, and steps without a boundary
     GOSSIP_ORDER_PAUSE, // `on`: no step from the next boundary on; else go on
     GOSSIP_ORDER_STOP,  // end at the boundary of `round` (0: the next one): checkpoint, LEFT
     GOSSIP_ORDER_ALONE, // all others have finished: end training at the next boundary
@@ -69,6 +70,7 @@ struct gossip_rounds_meet {
     bool meets;     // false: only takes in what came meanwhile; the node stands still afterwards
     bool last;      // the final state: freeze the exchange behind it, write a checkpoint
     bool finished;  // the node has done its last step
+    bool follows;   // without `meets`: it goes on, from the round that the neighbours are at
     bool away;      // told of the node to its neighbours from here on, until it has caught up
     bool unusable;  // the model is not to be published, the published one comes back
     bool open;      // with `last`: the exchange of `round` was not made, `step_scale` is for the checkpoint
@@ -97,6 +99,7 @@ struct gossip_rounds {
     enum gossip_learner_change change;
     bool away;
     bool rested;      // nothing has been learnt since the latest rendezvous
+    bool follows;     // it stood still or was away: what came meanwhile is taken in before a step
     bool complete;    // the vectors are worth a checkpoint
     bool ended_alone; // before the last step
     bool bereft;      // the model of those who have finished was not to be had
@@ -119,13 +122,13 @@ void gossip_rounds_stepped(struct gossip_rounds *rounds, uint64_t step, float st
 // vectors and pace_ns are the caller's to fill in. `others`: others train (gossip_life_others).
 void gossip_rounds_event(const struct gossip_rounds_meet *meet, const struct gossip_edges *edges, bool others,
                          struct gossip_exchange_event *event);
-// MEET is over. `round`: the one that the node goes on from, at least that of a meeting. `met`: the exchange
-// of the round was made, or none was due.
+// MEET is over. `round`: the one that the node goes on from (where it meets or follows), at least that of the
+// event. `met`: the exchange of the round was made, or none was due.
 void gossip_rounds_met(struct gossip_rounds *rounds, uint64_t round, bool met);
 // FETCH is over. `complete`: the vectors are a donor's, taken after its `round` and `step`; else they are as
 // before.
 void gossip_rounds_fetched(struct gossip_rounds *rounds, bool complete, uint64_t round, uint64_t step);
-// An order came that ends the FETCH that is carried out.
+// An order came that ends what is carried out: a stop the FETCH, a fetch the wait of a MEET for its exchange.
 bool gossip_rounds_gives_up(const struct gossip_rounds *rounds);
 
 #endif

@@ -156,7 +156,7 @@ static void round_done(struct sim_node *node, uint64_t round)
         node->rounds_done++;
         SIM_TELL(node, round_done, node, sim_node_now(node) - node->train_ns);
     }
-    gossip_rounds_met(&node->rounds, meet.meets ? round : meet.round,
+    gossip_rounds_met(&node->rounds, meet.meets || meet.follows ? round : meet.round,
                       gossip_exchange_met(node->exchange, node->asks ? &node->partner : NULL, meet.round));
     node->round_is_over = meet.meets && !node->rounds.stepped;
     if (meet.last)
@@ -354,6 +354,16 @@ static void go_on(struct sim_node *node)
     node->going = false;
 }
 
+static void give_up(struct sim_node *node)
+{
+    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_GIVE_UP};
+
+    if (node->rounds.doing == GOSSIP_ROUNDS_FETCH)
+        sim_train_fetched(node, false, 0, 0);
+    else if (node->in_round)
+        sim_train_event(node, &event);
+}
+
 void sim_train_order(struct sim_node *node, const struct gossip_order *order)
 {
     if (!node->exchange)
@@ -361,7 +371,7 @@ void sim_train_order(struct sim_node *node, const struct gossip_order *order)
     gossip_rounds_order(&node->rounds, order);
     node->ordered = true;
     if (gossip_rounds_gives_up(&node->rounds))
-        sim_train_fetched(node, false, 0, 0);
+        give_up(node);
     go_on(node);
 }
 

@@ -109,7 +109,7 @@ static void act(struct node_worker *worker, const struct gossip_exchange_actions
             continue;
         }
         done = true;
-        if (worker->round && worker->round->meet.meets)
+        if (worker->round && (worker->round->meet.meets || worker->round->meet.follows))
             worker->round->round = action->round;
     }
     if (done)
@@ -235,6 +235,13 @@ static void take_round(struct node_worker *worker, struct node_round *round)
     node_worker_step(worker, &event);
 }
 
+// Nothing, where it has just ended.
+static void give_up_round(struct node_worker *worker)
+{
+    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_GIVE_UP};
+    node_worker_step(worker, &event);
+}
+
 // False: the thread ends.
 static bool handle(struct node_worker *worker, struct node_mail *mail)
 {
@@ -269,6 +276,9 @@ static bool handle(struct node_worker *worker, struct node_mail *mail)
         break;
     case NODE_MAIL_ROUND:
         take_round(worker, mail->round);
+        break;
+    case NODE_MAIL_GIVE_UP:
+        give_up_round(worker);
         break;
     case NODE_MAIL_STOP:
         return false;

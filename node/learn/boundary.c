@@ -115,18 +115,19 @@ void node_learner_listen(struct node_learner *l, bool wait)
     } while (mail);
 }
 
-// An order may end a fetch, which else lasts until somebody gives; any other rendezvous ends by itself.
+// An order may end a fetch, which else lasts until somebody gives, and another's model the wait for an
+// exchange.
 static void settle(struct node_learner *l, struct node_round *round)
 {
     struct node_mail *mail = node_mail_new(NODE_MAIL_ROUND);
-    bool ended = !round->fetch;
+    bool ended = false;
     round->step = l->rounds.step;
     round->round_start = l->vectors.round_start;
     mail->round = round;
     post(l->options.worker, mail);
     for (bool done = false; !done;) {
         if (!ended && gossip_rounds_gives_up(&l->rounds)) {
-            post(l->options.worker, node_mail_new(NODE_MAIL_FETCH));
+            post(l->options.worker, node_mail_new(round->fetch ? NODE_MAIL_FETCH : NODE_MAIL_GIVE_UP));
             ended = true;
         }
         mail = node_mailbox_take(l->options.inbox, UINT64_MAX);

@@ -24,8 +24,9 @@ enum node_mail_kind {
                          // progress.step: who tells more lies
     NODE_MAIL_STOP,      // finish the thread
     // learner -> worker
-    NODE_MAIL_ROUND, // round: borrowed from the learner until it is answered. (FETCH with status 0: end one
-                     // that fetches without a snapshot; the loop may say so, too.)
+    NODE_MAIL_ROUND,   // round: borrowed from the learner until it is answered. (FETCH with status 0: end one
+                       // that fetches without a snapshot; the loop may say so, too.)
+    NODE_MAIL_GIVE_UP, // the learner waits no longer for the exchange of its round
     // worker -> learner
     NODE_MAIL_ROUND_DONE,
     // worker -> loop

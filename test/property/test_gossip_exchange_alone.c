@@ -54,6 +54,32 @@ static void test_who_can_meet_nobody_waits(void **state)
     }
 }
 
+// Nobody waits any longer: whatever the round waits for, it ends in that step, and others go on as ever.
+static void test_a_round_can_be_given_up(void **state)
+{
+    const struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_GIVE_UP};
+
+    (void)state;
+    for (size_t k = 0; k < 3; k++) {
+        struct net *net = net_of(2, net_seed(907));
+        struct gossip_exchange_event give_up = event;
+        if (k == 0)
+            net_unlink(net, 0, 1);
+        assert_int_equal(net_step(net, k == 1, &give_up), BASE_OK); // none is open
+        net_round(net, k == 1, 1);
+        net_settle(net, 50 * MS);
+        assert_true(net->node[k == 1].in_round);
+        give_up = event;
+        assert_int_equal(net_step(net, k == 1, &give_up), BASE_OK);
+        assert_false(net->node[k == 1].in_round);
+        assert_int_equal(net->node[k == 1].goes_on, 1);
+        if (k > 0)
+            net_round_all(net, 2);
+        assert_true(net_references_match(net));
+        net_destroy(net);
+    }
+}
+
 // The link comes while the round waits: it meets over it, for the same round.
 static void test_a_link_that_comes_is_used(void **state)
 {
@@ -178,6 +204,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_who_can_meet_nobody_waits),
+        cmocka_unit_test(test_a_round_can_be_given_up),
         cmocka_unit_test(test_a_link_that_comes_is_used),
         cmocka_unit_test(test_a_broken_link_is_waited_for_once),
         cmocka_unit_test(test_a_resync_is_waited_for),

@@ -272,6 +272,10 @@ static void the_smaller_side_pauses(void **state)
     assert_int_equal(life_world_news(&w, GOSSIP_LIFE_PARTITION), 1);
     w.self.minority = false;
     life_world_look(&w);
+    assert_int_equal(gossip_life_pauses(w.life), GOSSIP_LIFE_NO_WORD);
+    for (size_t i = 1; i < w.count; i++)
+        life_world_progress(&w, i, 0);
+    life_world_look(&w);
     assert_false(w.learner_paused);
     assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
 }
@@ -923,11 +927,59 @@ static void cut_off_goes_on_where_the_others_say_after_it(void **state)
     life_world_pass(&w, 5 * SECOND);
     w.self.cut_off = false;
     life_world_pass(&w, SECOND);
-    assert_false(w.learner_paused);
+    assert_true(w.learner_paused); // a step would be one of its old round
+    assert_int_equal(gossip_life_pauses(w.life), GOSSIP_LIFE_NO_WORD);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_START), 0);
     all_train_at(100, 400);
     life_world_look(&w);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 1);
+    assert_true(comes_before(GOSSIP_LIFE_FETCH_AGAIN, GOSSIP_LIFE_PAUSE)); // no step in between
+}
+
+// Others close the graph around it, and find it there again when it knows that it can go on.
+static void who_is_cut_off_does_not_count_until_it_knows_its_place(void **state)
+{
+    (void)state;
+    for (uint64_t others = 102; others <= 160; others += 58) {
+        life_world_init(&w);
+        life_world_train(&w);
+        all_train_at(100, 100);
+        w.self.cut_off = true;
+        life_world_look(&w);
+        assert_false(w.flags & COUNTS);
+        assert_true(w.flags & GOSSIP_RECORD_TRAINING); // it has a model, and has begun
+        w.self.edges_live = false;
+        life_world_pass(&w, 5 * SECOND);
+        w.self.cut_off = false;
+        life_world_pass(&w, SECOND);
+        assert_false(w.flags & COUNTS);
+        all_train_at(100, others);
+        life_world_look(&w);
+        assert_true(w.flags & COUNTS);
+        assert_int_equal(gossip_life_pauses(w.life), GOSSIP_LIFE_EDGES);
+        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_START), others == 160); // takes their round
+        w.self.edges_live = true;
+        life_world_look(&w);
+        assert_false(w.learner_paused);
+        life_world_end(&w);
+    }
+    life_world_init(&w);
+}
+
+// Nobody tells anything: it goes on, after a while.
+static void a_word_is_not_waited_for_for_ever(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    w.self.cut_off = true;
+    life_world_look(&w);
+    w.self.cut_off = false;
+    life_world_pass(&w, 9 * SECOND);
+    assert_true(w.learner_paused);
+    life_world_pass(&w, 2 * SECOND);
+    assert_false(w.learner_paused);
+    assert_true(w.flags & COUNTS);
 }
 
 static void who_is_held_out_does_not_begin(void **state)
@@ -1306,6 +1358,8 @@ int main(void)
         RULE(who_is_held_out_does_not_begin),
         RULE(held_out_within_reach_goes_on_behind_the_others),
         RULE(cut_off_goes_on_where_the_others_say_after_it),
+        RULE(who_is_cut_off_does_not_count_until_it_knows_its_place),
+        RULE(a_word_is_not_waited_for_for_ever),
         RULE(cut_off_means_waiting_while_others_should_be_there),
         RULE(who_averages_with_nobody_says_so),
         RULE(the_last_one_fetches_the_finished_model),

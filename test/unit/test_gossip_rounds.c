@@ -68,6 +68,15 @@ static void pass_round(struct gossip_rounds *rounds)
     want_adopt(rounds, GOSSIP_LEARNER_EXCHANGED, rounds->step);
 }
 
+// Before it takes a step again it takes in what came, and the round of its neighbours.
+static void follow(struct gossip_rounds *rounds, uint64_t round, uint64_t theirs)
+{
+    struct gossip_rounds_meet meet = want_meet(rounds, round);
+    assert_true(meet.follows && !meet.meets && !meet.last);
+    gossip_rounds_met(rounds, theirs, true);
+    want_adopt(rounds, GOSSIP_LEARNER_COLLECTED, rounds->step);
+}
+
 // The last rendezvous: frozen, saved.
 static struct gossip_rounds_meet want_end(struct gossip_rounds *rounds, uint64_t round, int status)
 {
@@ -122,14 +131,15 @@ static void a_node_that_was_away_takes_the_clusters_round_and_step(void **state)
     gossip_rounds_init(&rounds, &options);
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_START, .away = true, .round = 40, .step = 200});
     want_adopt(&rounds, GOSSIP_LEARNER_RESTORED, 200);
+    follow(&rounds, 40, 43); // the word was old: its neighbours are further on
     take_steps(&rounds, true);
-    struct gossip_rounds_meet meet = want_meet(&rounds, 41);
-    assert_true(meet.away && meet.meets);
-    gossip_rounds_met(&rounds, 41, true);
-    want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 205);
+    struct gossip_rounds_meet meet = want_meet(&rounds, 44);
+    assert_true(meet.away && meet.meets && !meet.follows);
+    gossip_rounds_met(&rounds, 44, true);
+    want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 220);
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_START, .round = 3, .step = 15}); // never back
     take_steps(&rounds, true);
-    want_meet(&rounds, 42);
+    want_meet(&rounds, 45);
 }
 
 static void a_snapshot_counts_and_is_not_rolled_back_by_half_of_one(void **state)
@@ -253,6 +263,7 @@ static void a_pause_is_no_step_and_takes_in_what_came(void **state)
     want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, 10);
     want(&rounds, GOSSIP_ROUNDS_WAIT);
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE});
+    follow(&rounds, 2, 2);
     pass_round(&rounds);
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE, .on = true});
     want_meet(&rounds, 3);
@@ -261,6 +272,58 @@ static void a_pause_is_no_step_and_takes_in_what_came(void **state)
     want(&rounds, GOSSIP_ROUNDS_WAIT);
     order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP, .round = 100});
     want_end(&rounds, 3, 0); // it stands at a boundary already
+}
+
+static void who_follows_others_leaves_a_round_to_do(void **state)
+{
+    (void)state;
+    struct gossip_rounds rounds = started();
+    pass_round(&rounds);
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE, .on = true});
+    want_meet(&rounds, 1);
+    gossip_rounds_met(&rounds, 1, true);
+    want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, LOCAL);
+    want(&rounds, GOSSIP_ROUNDS_WAIT);
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_PAUSE});
+    follow(&rounds, 1, UINT64_MAX);
+    assert_true(rounds.step < STEPS);
+    assert_int_equal(rounds.step, LOCAL * rounds.round);
+    take_steps(&rounds, true);
+}
+
+// A model that is to be replaced takes part in nothing more: neither the wait for its exchange nor its steps.
+static void a_fetch_ends_the_open_round(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        const bool waits = kind & 1, complete = kind & 2;
+        struct gossip_rounds rounds = started();
+        pass_round(&rounds);
+        struct gossip_rounds_next next = want(&rounds, GOSSIP_ROUNDS_STEPS);
+        if (!waits)
+            order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_FETCH});
+        assert_false(gossip_rounds_gives_up(&rounds));
+        gossip_rounds_stepped(&rounds, rounds.step + next.steps, 1, true);
+        if (waits) {
+            want_meet(&rounds, 2);
+            assert_false(gossip_rounds_gives_up(&rounds));
+            order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_FETCH});
+            assert_true(gossip_rounds_gives_up(&rounds));
+            gossip_rounds_met(&rounds, 2, false);
+            want_adopt(&rounds, GOSSIP_LEARNER_EXCHANGED, 2 * LOCAL);
+        }
+        want(&rounds, GOSSIP_ROUNDS_FETCH);
+        gossip_rounds_fetched(&rounds, complete, 3, 15);
+        if (complete) {
+            want_adopt(&rounds, GOSSIP_LEARNER_TAKEN, 15);
+            assert_true(rounds.round == 3 && rounds.step == 15);
+            want(&rounds, GOSSIP_ROUNDS_STEPS);
+        } else if (waits) {
+            want(&rounds, GOSSIP_ROUNDS_STEPS);
+        } else {
+            assert_true(want_meet(&rounds, 2).meets); // its own steps are still to be met for
+        }
+    }
 }
 
 static void who_is_left_alone_ends_with_the_model_of_the_finished(void **state)
@@ -449,6 +512,8 @@ int main(void)
         cmocka_unit_test(a_stop_at_a_later_round_is_one_there),
         cmocka_unit_test(an_exchange_that_a_stop_leaves_open_is_made_after_the_resume),
         cmocka_unit_test(a_pause_is_no_step_and_takes_in_what_came),
+        cmocka_unit_test(who_follows_others_leaves_a_round_to_do),
+        cmocka_unit_test(a_fetch_ends_the_open_round),
         cmocka_unit_test(who_is_left_alone_ends_with_the_model_of_the_finished),
         cmocka_unit_test(ten_models_in_a_row_that_are_not_finite_end_it),
         cmocka_unit_test(whatever_comes_it_goes_on_and_ends),

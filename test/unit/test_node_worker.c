@@ -386,6 +386,27 @@ static void who_stands_still_is_waited_for_by_nobody(void **state)
     bench_destroy(&bench);
 }
 
+// Its neighbour is behind and stays there; the learner waits no longer.
+static void a_round_that_waits_can_be_given_up(void **state)
+{
+    struct bench bench;
+    const struct gossip_message behind = {.kind = GOSSIP_CLOCK, .as.clock.round = 1};
+    (void)state;
+    bench_create_as(&bench, false, true);
+    bench_start(&bench);
+    post_view(&bench, 2);
+    make_live(&bench, 2);
+    post_message(&bench, 2, &behind);
+    post(&bench, node_mail_new(NODE_MAIL_GIVE_UP)); // of a round that has just ended
+    struct node_round round = round_of(&bench, 7);
+    post_round(&bench, &round);
+    post(&bench, node_mail_new(NODE_MAIL_GIVE_UP));
+    take_round_done(&bench, &round);
+    assert_int_equal(round.totals.waits, 0); // it did not last until its deadline
+    assert_int_equal(round.round, 7);
+    bench_destroy(&bench);
+}
+
 static void local_has_no_edges(void **state)
 {
     struct bench bench;
@@ -762,6 +783,7 @@ int main(void)
         cmocka_unit_test(only_the_pull_of_the_dead_is_kept),
         cmocka_unit_test(a_meeting_has_the_weight_of_the_schedule),
         cmocka_unit_test(who_stands_still_is_waited_for_by_nobody),
+        cmocka_unit_test(a_round_that_waits_can_be_given_up),
         cmocka_unit_test(local_has_no_edges),
         cmocka_unit_test(a_message_that_breaks_the_protocol_closes_its_link),
         cmocka_unit_test(a_block_is_given_at_the_next_rendezvous),
