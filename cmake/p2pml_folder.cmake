@@ -11,6 +11,7 @@ set(P2PML_FLOOR_compress 2)
 set(P2PML_FLOOR_gossip 3)
 set(P2PML_FLOOR_train 3)
 set(P2PML_FLOOR_node 4)
+set(P2PML_FLOOR_lib 5)
 set(P2PML_FLOOR_lab 5)
 
 # Rooms: their floors inside their folder. A folder's own files are a room as well.
@@ -41,6 +42,8 @@ set(P2PML_ROOM_node/peers 7)
 set(P2PML_ROOM_node/cluster 8)
 set(P2PML_ROOM_node/http 9)
 set(P2PML_ROOM_node 10)
+
+set(P2PML_ROOM_lib 0)
 
 set(P2PML_ROOM_lab/sim 0)
 set(P2PML_ROOM_lab/term 1)

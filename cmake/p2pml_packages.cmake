@@ -50,6 +50,9 @@ if(NOT MSGPACK_FOUND)
 endif()
 p2pml_absolute_includes(MSGPACK)
 
+# What a node needs that trains nothing itself: libp2pml links these beside the rooms that use them.
+set(P2PML_NODE_PACKAGES ZLIB::ZLIB PkgConfig::EVENT PkgConfig::SODIUM PkgConfig::MSGPACK PkgConfig::YAML PkgConfig::JANSSON)
+
 if(NOT P2PML_CUDA STREQUAL "off")
   include(CheckLanguage)
   check_language(CUDA)

@@ -184,6 +184,13 @@ static void handle(struct node_loop *loop, struct node_mail *mail)
     case NODE_MAIL_LEFT:
         node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN, .status = mail->status});
         break;
+    case NODE_MAIL_LEAVE_CLUSTER:
+        if (!gossip_life_stopping(loop->life))
+            node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
+        break;
+    case NODE_MAIL_ASK_STATUS:
+        node_loop_post_status(loop);
+        break;
     default:
         BASE_ASSERT(false); // a mail that is not for the loop
     }
@@ -323,7 +330,7 @@ static bool make_events(struct node_loop *loop)
     loop->tick = event_new(loop->base, -1, EV_PERSIST, tick, loop);
     if (!loop->mail || !loop->tick || event_add(loop->mail, NULL) != 0 || event_add(loop->tick, &every) != 0)
         return false;
-    for (size_t i = 0; i < N_SIGNALS; i++) {
+    for (size_t i = 0; loop->options.signals && i < N_SIGNALS; i++) {
         loop->signals[i] = evsignal_new(loop->base, numbers[i], on_signal, loop);
         if (!loop->signals[i] || event_add(loop->signals[i], NULL) != 0)
             return false;

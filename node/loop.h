@@ -26,6 +26,7 @@ struct node_loop_options {
     size_t message_limit;                  // largest message of a peer, from the model's schema
     struct node_mailbox *inbox;            // to the loop
     struct node_mailbox *worker, *learner; // from the loop
+    struct node_mailbox *answers;          // to NODE_MAIL_ASK_STATUS: malloc'ed texts; NULL where nobody asks
     struct node_counters *counters;
     struct node_boot boot;
     uint64_t life;                       // random number of this process
@@ -33,6 +34,7 @@ struct node_loop_options {
     uint64_t round, step;                // done so far, of a checkpoint
     uint64_t reach;                      // gossip_exchange_reach
     bool resumed; // from a checkpoint: this node's state is complete, whatever others do
+    bool signals; // SIGTERM, SIGINT and SIGHUP are handled
 };
 
 // Binds both ports, the peers' one for TCP and UDP. BASE_EIO with the reason (a port in use: which, and what
@@ -40,7 +42,7 @@ struct node_loop_options {
 enum base_error node_loop_create(const struct node_loop_options *options, struct node_loop **loop,
                                  struct base_reason *why) BASE_CHECK;
 // Until NODE_MAIL_LEFT was handled; returns its status, and has told the worker to stop. SIGTERM and SIGINT
-// set counters->stop; a second one, and another process with this identity, return NODE_LOOP_ABANDONED at
+// make the node leave; a second one, and another process with this identity, return NODE_LOOP_ABANDONED at
 // once, with the other threads still at work.
 #define NODE_LOOP_ABANDONED (-1)
 int node_loop_run(struct node_loop *loop);

@@ -131,6 +131,13 @@ static char *render(struct node_loop *loop, char *(*page)(const struct node_stat
     return rendering.text;
 }
 
+void node_loop_post_status(struct node_loop *loop)
+{
+    char *text = render(loop, node_status_json);
+    if (text && node_mailbox_post(loop->options.answers, text) != BASE_OK)
+        free(text);
+}
+
 static void answer_health(const struct node_loop *loop, struct node_http_answer *answer)
 {
     char complaint[256];

@@ -81,5 +81,6 @@ void node_loop_look(const struct node_loop *loop, void (*see)(void *owner, const
                     void *owner);
 // The answer to one HTTP request; `owner` is the loop.
 void node_loop_answer(void *owner, const char *path, struct node_http_answer *answer);
+void node_loop_post_status(struct node_loop *loop); // to options.answers
 
 #endif

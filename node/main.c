@@ -4,10 +4,9 @@
 #include "base/log.h"
 #include "node/config/config.h"
 #include "node/learn/data.h"
-#include "node/learn/learner.h"
 #include "node/loop.h"
-#include "node/queue/mail.h"
 #include "node/setup.h"
+#include "node/threads.h"
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -112,102 +111,6 @@ static enum base_error read_config(const struct arguments *a, struct node_config
     return code;
 }
 
-struct threads { // what they share
-    struct node_mailbox *loop_box, *worker_box, *learner_box;
-    struct node_counters counters;
-    struct node_loop *loop;
-    struct node_worker *worker;
-    struct node_learner *learner;
-};
-
-static void destroy_threads(struct threads *t)
-{
-    if (t->loop)
-        node_loop_destroy(t->loop);
-    struct node_mailbox *boxes[] = {t->loop_box, t->worker_box, t->learner_box};
-    for (size_t i = 0; i < sizeof boxes / sizeof *boxes; i++)
-        if (boxes[i])
-            node_mailbox_destroy(boxes[i], node_mail_free);
-}
-
-static enum base_error open_loop(struct node_setup *s, struct threads *t, struct base_reason *why)
-{
-    enum base_error code = node_mailbox_create(LIMIT_MAILBOX, &t->loop_box);
-    if (code == BASE_OK)
-        code = node_mailbox_create(LIMIT_MAILBOX, &t->worker_box);
-    if (code == BASE_OK)
-        code = node_mailbox_create(LIMIT_MAILBOX, &t->learner_box);
-    if (code != BASE_OK)
-        return base_fail(why, code, "the mailboxes can't be made: %s", base_error_name(code));
-    struct node_loop_options options = {.config = s->config,
-                                        .topology = s->topology,
-                                        .identity = &s->identity,
-                                        .name = s->name,
-                                        .has_secret = s->config->cluster.secret_file[0] != 0,
-                                        .allow = s->has_allow ? &s->allow : NULL,
-                                        .greeting = s->greeting,
-                                        .message_limit = s->message_limit,
-                                        .boot = s->starts,
-                                        .life = s->life,
-                                        .boot_path = s->boot_path,
-                                        .events_path = s->events_path,
-                                        .round = s->round,
-                                        .step = train_trainer_steps_done(s->trainer),
-                                        .reach = gossip_exchange_reach(s->exchange),
-                                        .resumed = s->resumed,
-                                        .inbox = t->loop_box,
-                                        .worker = t->worker_box,
-                                        .learner = t->learner_box,
-                                        .counters = &t->counters};
-    memcpy(options.psk, s->psk, sizeof options.psk);
-    code = node_loop_create(&options, &t->loop, why);
-    explicit_bzero(options.psk, sizeof options.psk);
-    if (code == BASE_OK)
-        base_log(BASE_LOG_INFO, "listening", "peers on %s (port %u), http on %s (port %u)",
-                 s->config->node.listen, (unsigned)node_loop_port(t->loop),
-                 s->config->node.http[0] ? s->config->node.http : "nothing",
-                 (unsigned)node_loop_http_port(t->loop));
-    return code;
-}
-
-static enum base_error start_threads(struct node_setup *s, struct threads *t)
-{
-    struct node_worker_options worker = {.exchange = s->exchange,
-                                         .self = s->identity.id,
-                                         .local = s->config->average.method == NODE_METHOD_LOCAL,
-                                         .inbox = t->worker_box,
-                                         .loop = t->loop_box,
-                                         .learner = t->learner_box,
-                                         .counters = &t->counters,
-                                         .checkpoint = node_setup_checkpoint,
-                                         .checkpoint_ended = node_setup_checkpoint_ended,
-                                         .checkpoint_context = s};
-    struct node_learner_options learner = {.config = s->config,
-                                           .trainee = &s->trainee,
-                                           .model = s->model,
-                                           .test = &s->test,
-                                           .resume = {.round = s->round,
-                                                      .step = train_trainer_steps_done(s->trainer),
-                                                      .resumed = s->resumed,
-                                                      .open = s->open,
-                                                      .open_scale = s->open_scale},
-                                           .unsettled = s->unsettled,
-                                           .metrics = s->metrics,
-                                           .inbox = t->learner_box,
-                                           .worker = t->worker_box,
-                                           .loop = t->loop_box,
-                                           .counters = &t->counters};
-    enum base_error code = node_worker_start(&worker, &t->worker);
-    if (code != BASE_OK)
-        return code;
-    code = node_learner_start(&learner, &t->learner);
-    if (code != BASE_OK) {
-        BASE_ASSERT(node_mailbox_post(t->worker_box, node_mail_new(NODE_MAIL_STOP)) == BASE_OK);
-        node_worker_join(t->worker);
-    }
-    return code;
-}
-
 // For whoever uses what was learned; to go on there is the checkpoint.
 static int leave_model(struct node_setup *s)
 {
@@ -220,21 +123,17 @@ static int leave_model(struct node_setup *s)
 
 static int run(struct node_setup *s, struct base_reason *why)
 {
-    struct threads t = {0};
-    int status = EXIT_FAILED;
-    enum base_error code = open_loop(s, &t, why);
-    if (code != BASE_OK)
-        goto out;
-    code = start_threads(s, &t);
-    if (code != BASE_OK) {
-        (void)base_fail(why, code, "the threads can't be started: %s", base_error_name(code));
-        goto out;
-    }
-    status = node_loop_run(t.loop);
+    const struct node_threads_options options = {.setup = s, .signals = true};
+    struct node_threads *threads;
+    if (node_threads_open(&options, &threads, why) != BASE_OK)
+        return EXIT_FAILED;
+    int status = node_threads_run(threads, why);
     if (status == NODE_LOOP_ABANDONED)
         _exit(EXIT_FAILED); // asked to end at once: the threads are where they are
-    node_learner_join(t.learner);
-    node_worker_join(t.worker);
+    if (status == NODE_THREADS_UNSTARTED) {
+        status = EXIT_FAILED;
+        goto out;
+    }
     if (status == EXIT_DONE && node_boot_end(s->boot_path, why) != BASE_OK)
         base_log(BASE_LOG_WARN, "boot", "%s", why->text);
     why->text[0] = 0;
@@ -242,7 +141,7 @@ static int run(struct node_setup *s, struct base_reason *why)
         status = leave_model(s);
     base_log(BASE_LOG_INFO, "end", "exit status %d", status);
 out:
-    destroy_threads(&t);
+    node_threads_destroy(threads);
     return status;
 }
 
@@ -283,6 +182,8 @@ static int check_data(const struct node_config *config)
 static int serve(const struct arguments *a)
 {
     struct node_config config = {0};
+    const struct node_setup_options options = {
+        .version = P2PML_VERSION, .resume = a->resume, .training = node_setup_training};
     struct node_setup setup;
     struct base_reason why = {0};
     int status = EXIT_USAGE;
@@ -290,7 +191,7 @@ static int serve(const struct arguments *a)
         fprintf(stderr, "p2pml-node: %s\n", why.text);
     } else if (a->check) {
         status = check_data(&config);
-    } else if (node_setup_create(&config, P2PML_VERSION, a->resume, &setup, &why) != BASE_OK) {
+    } else if (node_setup_create(&config, &options, &setup, &why) != BASE_OK) {
         base_log(BASE_LOG_ERROR, "start_failed", "%s", why.text);
         status = EXIT_FAILED;
     } else {

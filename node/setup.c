@@ -4,7 +4,6 @@
 #include "base/log.h"
 #include "compress/packet.h"
 #include "node/config/compatibility.h"
-#include "node/learn/data.h"
 #include "node/queue/mail.h"
 #include "node/store/checkpoint.h"
 #include "topology/file.h"
@@ -20,8 +19,8 @@
 
 #define PACKET_ROOM 256u // headers of packets and blocks, generously
 
-static enum base_error path_in(const struct node_config *config, const char *name, char path[NODE_PATH_BYTES],
-                               struct base_reason *why)
+enum base_error node_setup_path(const struct node_config *config, const char *name,
+                                char path[NODE_PATH_BYTES], struct base_reason *why)
 {
     int used = snprintf(path, NODE_PATH_BYTES, "%s/%s", config->node.dir, name);
     if (used < 0 || (size_t)used >= NODE_PATH_BYTES)
@@ -36,7 +35,7 @@ static enum base_error take_directory(struct node_setup *s, struct base_reason *
     enum base_error code = base_directory_make(s->config->node.dir, why);
     if (code != BASE_OK)
         return base_fail_context(why, code, "node.dir");
-    code = path_in(s->config, "lock", path, why);
+    code = node_setup_path(s->config, "lock", path, why);
     if (code != BASE_OK)
         return code;
     s->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -62,7 +61,7 @@ static enum base_error take_identity(struct node_setup *s, struct base_reason *w
     if (configured[0])
         snprintf(path, sizeof path, "%s", configured);
     else
-        code = path_in(s->config, "identity", path, why);
+        code = node_setup_path(s->config, "identity", path, why);
     if (code == BASE_OK)
         code = gossip_identity_load(path, &s->identity, why);
     if (code == BASE_ENOTFOUND)
@@ -102,43 +101,6 @@ static enum base_error take_graph(struct node_setup *s, struct base_reason *why)
                                             .base_k = (unsigned)s->config->topology.base_k,
                                             .graph = s->graph};
     return code;
-}
-
-static enum base_error make_training(struct node_setup *s, struct base_reason *why)
-{
-    static const char *const devices[] = {"cpu", "cuda", "auto"};
-    enum base_error code =
-        kernels_open(devices[s->config->device.kind], (unsigned)s->config->device.threads, &s->kernels, why);
-    if (code != BASE_OK)
-        return base_fail_context(why, code, "device.kind");
-    base_log(BASE_LOG_INFO, "backend", "%s", kernels_describe(s->kernels));
-    if (kernels_slowed_by() != NULL)
-        base_log(BASE_LOG_WARN, "backend", "%s", kernels_slowed_by());
-    code = node_data_load(s->config, s->config->data.shard, &s->train, &s->test, why);
-    if (code != BASE_OK)
-        return base_fail_context(why, code, "data");
-    s->about = node_setup_about(&s->train);
-    code = node_setup_model(s->config, &s->train, s->kernels, &s->model, why);
-    if (code != BASE_OK)
-        return base_fail_context(why, code, "model");
-    size_t d = train_model_parameters(s->model);
-    s->start = malloc(d * sizeof *s->start);
-    bool outer = s->config->average.outer_momentum > 0;
-    if (outer) {
-        s->outer = calloc(d, sizeof *s->outer);
-        s->round_start = malloc(d * sizeof *s->round_start);
-    }
-    if (!s->start || (outer && (!s->outer || !s->round_start)))
-        return base_fail(why, BASE_ENOMEM, "out of memory for a model of %zu parameters", d);
-    code = node_setup_start(s->config, s->model, s->start, why);
-    if (code != BASE_OK)
-        return code;
-    if (outer)
-        memcpy(s->round_start, s->start, d * sizeof *s->round_start);
-    code = node_setup_trainer(s->config, s->name, s->model, &s->train, s->start, &s->trainer, why);
-    s->trainee = (struct node_built_in){
-        .config = s->config, .trainer = s->trainer, .outer = s->outer, .round_start = s->round_start};
-    return code == BASE_OK ? BASE_OK : base_fail_context(why, code, "train");
 }
 
 static struct node_checkpoint_parts checkpoint_parts(struct node_setup *s)
@@ -191,7 +153,7 @@ enum base_error node_setup_checkpoint(void *context, const struct node_round *ro
     parts.unsettled = round->meet.meets;
     parts.open = round->meet.open;
     parts.open_scale = round->meet.step_scale;
-    if (!round->meet.last && s->kernels->shares_host)
+    if (!round->meet.last && s->kernels->shares_host && !s->guest)
         return begin_checkpoint(s, &parts, why);
     return write_checkpoint(s, &parts, why);
 }
@@ -200,20 +162,6 @@ enum base_error node_setup_checkpoint_ended(void *context, struct base_reason *w
 {
     struct node_setup *s = context;
     return node_checkpoint_end(&s->beside, false, why);
-}
-
-enum base_error node_setup_model_file(struct node_setup *s, struct base_reason *why)
-{
-    char path[NODE_PATH_BYTES];
-    struct node_model_file file = {.spec = *train_model_spec(s->model), .about = s->about};
-    enum base_error code = path_in(s->config, NODE_MODEL_LAST, path, why);
-    if (code != BASE_OK)
-        return code;
-    snprintf(file.about.origin, sizeof file.about.origin, "node %s, step %llu", s->name,
-             (unsigned long long)train_trainer_steps_done(s->trainer));
-    train_trainer_fetch(s->trainer);
-    file.parameters = train_trainer_model(s->trainer);
-    return node_model_write(path, &file, why);
 }
 
 // What a resume brings goes into trainer and outer momentum; *file is kept for the edges.
@@ -293,9 +241,9 @@ static size_t largest_message(size_t parameters)
 static enum base_error take_start(struct node_setup *s, struct base_reason *why)
 {
     struct timespec now;
-    enum base_error code = path_in(s->config, "boot", s->boot_path, why);
+    enum base_error code = node_setup_path(s->config, "boot", s->boot_path, why);
     if (code == BASE_OK)
-        code = path_in(s->config, "events.jsonl", s->events_path, why);
+        code = node_setup_path(s->config, "events.jsonl", s->events_path, why);
     if (code != BASE_OK)
         return code;
     if (getrandom(&s->life, sizeof s->life, 0) != (ssize_t)sizeof s->life)
@@ -305,6 +253,7 @@ static enum base_error take_start(struct node_setup *s, struct base_reason *why)
     return code == BASE_OK ? code : base_fail_context(why, code, "node.dir");
 }
 
+// Its model is described by who made it.
 static enum base_error make_greeting(struct node_setup *s, const char *version)
 {
     struct gossip_greeting *g = &s->greeting;
@@ -312,10 +261,6 @@ static enum base_error make_greeting(struct node_setup *s, const char *version)
     g->protocol = GOSSIP_PROTOCOL;
     snprintf(g->version, sizeof g->version, "%s", version);
     snprintf(g->name, sizeof g->name, "%s", s->name);
-    train_model_describe(s->model, g->model, sizeof g->model);
-    node_greeting_data(s->train.meaning, g->model, sizeof g->model);
-    // Nodes whose numbers mean something else train another model.
-    g->schema = train_model_schema(s->model) ^ train_meaning_digest(s->train.meaning);
     g->parameters = d;
     g->life = s->life;
     s->message_limit = largest_message(d);
@@ -335,7 +280,7 @@ static void describe(const struct node_setup *s, const char *version)
         base_log(BASE_LOG_INFO, "method", "local: nothing is averaged");
 }
 
-static enum base_error make_all(struct node_setup *s, const char *version, bool resume,
+static enum base_error make_all(struct node_setup *s, const struct node_setup_options *options,
                                 struct base_reason *why)
 {
     struct node_safetensors *file = NULL;
@@ -347,19 +292,19 @@ static enum base_error make_all(struct node_setup *s, const char *version, bool 
         return code;
     base_log_configure((enum base_log_level)s->config->log.level, (enum base_log_format)s->config->log.format,
                        s->name);
-    describe(s, version);
+    describe(s, options->version);
     code = take_secrets(s, why);
     if (code == BASE_OK)
         code = take_graph(s, why);
     if (code == BASE_OK)
-        code = make_training(s, why);
+        code = options->training(s, options->context, why);
     if (code == BASE_OK)
-        code = resume_training(s, resume, &file, why);
+        code = resume_training(s, options->resume, &file, why);
     if (code == BASE_OK)
         code = make_exchange(s, file, why);
     node_safetensors_free(file);
     if (code == BASE_OK)
-        code = path_in(s->config, "metrics.jsonl", path, why);
+        code = node_setup_path(s->config, "metrics.jsonl", path, why);
     if (code == BASE_OK)
         code = node_metrics_open(path, s->name, &s->metrics, why);
     if (code != BASE_OK)
@@ -367,23 +312,19 @@ static enum base_error make_all(struct node_setup *s, const char *version, bool 
     code = take_start(s, why);
     if (code != BASE_OK)
         return code;
-    code = make_greeting(s, version);
+    code = make_greeting(s, options->version);
     if (code != BASE_OK)
         return base_fail(why, code, "out of memory");
     base_log(BASE_LOG_INFO, "model", "%s, %zu parameters", s->greeting.model,
              train_model_parameters(s->model));
-    node_data_advise(s->config, s->config->data.shard, &s->train, &s->test);
-    base_log(BASE_LOG_INFO, "data", "%zu examples to train on, shard %llu of %llu; %zu to test on",
-             s->train.examples, (unsigned long long)s->config->data.shard,
-             (unsigned long long)s->config->data.shards, s->test.examples);
     return BASE_OK;
 }
 
-enum base_error node_setup_create(const struct node_config *config, const char *version, bool resume,
+enum base_error node_setup_create(const struct node_config *config, const struct node_setup_options *options,
                                   struct node_setup *setup, struct base_reason *why)
 {
     *setup = (struct node_setup){.config = config, .lock = -1};
-    enum base_error code = make_all(setup, version, resume, why);
+    enum base_error code = make_all(setup, options, why);
     if (code != BASE_OK)
         node_setup_destroy(setup);
     return code;

@@ -48,11 +48,24 @@ struct node_setup {
     size_t message_limit;
     struct node_metrics *metrics;
     struct node_checkpoint_beside beside;
+    bool guest; // in a program of somebody else's, which is never forked: checkpoints are written in place
 };
 
-// `version`: of the program, for people.
-enum base_error node_setup_create(const struct node_config *config, const char *version, bool resume,
+struct node_setup_options {
+    const char *version; // of the program, for people
+    bool resume;
+    // Makes what is trained: fills kernels, model, trainer, start (malloc'ed), and model and schema of the
+    // greeting; of the built-in trainer also data and trainee: node_setup_training, whose context is NULL.
+    enum base_error (*training)(struct node_setup *setup, void *context, struct base_reason *why);
+    void *context;
+};
+enum base_error node_setup_training(struct node_setup *setup, void *context,
+                                    struct base_reason *why) BASE_CHECK;
+enum base_error node_setup_create(const struct node_config *config, const struct node_setup_options *options,
                                   struct node_setup *setup, struct base_reason *why) BASE_CHECK;
+// <node.dir>/<name>. BASE_ELIMIT.
+enum base_error node_setup_path(const struct node_config *config, const char *name,
+                                char path[NODE_PATH_BYTES], struct base_reason *why) BASE_CHECK;
 void node_setup_destroy(struct node_setup *setup);
 // These fit node_worker_options; context: the setup. The last checkpoint is written at once, others beside
 // training; one that is due while its predecessor is not done is left out, with a warning.

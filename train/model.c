@@ -8,6 +8,7 @@
 #include "train/tokens.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -132,6 +133,83 @@ enum base_error train_model_create(const struct train_model_spec *spec, const st
     return BASE_OK;
 }
 
+static enum base_error check_name(const struct train_tensor *tensors, size_t at, struct base_reason *why)
+{
+    const char *name = tensors[at].name;
+    if (name[0] == '\0') {
+        return base_fail(why, BASE_EINVAL, "tensor %zu has no name", at);
+    }
+    for (size_t i = 0; i < at; i++) {
+        if (strcmp(tensors[i].name, name) == 0) {
+            return base_fail(why, BASE_EINVAL, "tensors %zu and %zu are both named '%s'", i, at, name);
+        }
+    }
+    return BASE_OK;
+}
+
+// The number of elements; 0 where there are none or too many.
+static size_t count_elements(const struct train_tensor *tensor)
+{
+    size_t count = 1;
+    for (size_t dim = 0; dim < tensor->n_dims; dim++) {
+        if (tensor->shape[dim] == 0 || tensor->shape[dim] > LIMIT_PARAMETERS / count) {
+            return 0;
+        }
+        count *= tensor->shape[dim];
+    }
+    return count;
+}
+
+static enum base_error lay_out_tensors(struct train_model *model, struct base_reason *why)
+{
+    for (size_t i = 0; i < model->plan.n_tensors; i++) {
+        struct train_tensor *tensor = &model->plan.tensors[i];
+        enum base_error error = check_name(model->plan.tensors, i, why);
+        if (error != BASE_OK) {
+            return error;
+        }
+        BASE_ASSERT(tensor->n_dims <= TRAIN_DIMS);
+        tensor->count = count_elements(tensor);
+        tensor->offset = model->plan.parameters;
+        model->plan.parameters += tensor->count;
+        if (tensor->count == 0 || model->plan.parameters > LIMIT_PARAMETERS) {
+            return base_fail(why, BASE_EINVAL,
+                             "tensor '%s' has a dimension of 0, or with it the model has over %u elements",
+                             tensor->name, LIMIT_PARAMETERS);
+        }
+    }
+    return BASE_OK;
+}
+
+enum base_error train_model_create_tensors(const struct train_tensor *tensors, size_t count,
+                                           const struct kernels *kernels, struct train_model **out,
+                                           struct base_reason *why)
+{
+    if (count == 0 || count > LIMIT_TENSORS) {
+        return base_fail(why, BASE_EINVAL, "the model has %zu tensors; expected 1 to %u", count,
+                         LIMIT_TENSORS);
+    }
+    struct train_model *model = calloc(1, sizeof *model);
+    if (model != NULL) {
+        model->plan.tensors = calloc(count, sizeof *tensors);
+    }
+    if (model == NULL || model->plan.tensors == NULL) {
+        free(model);
+        return base_fail(why, BASE_ENOMEM, "out of memory for a model of %zu tensors", count);
+    }
+    model->spec.kind = TRAIN_TENSORS;
+    model->kernels = kernels;
+    model->plan.n_tensors = count;
+    memcpy(model->plan.tensors, tensors, count * sizeof *tensors);
+    enum base_error error = lay_out_tensors(model, why);
+    if (error != BASE_OK) {
+        train_model_destroy(model);
+        return error;
+    }
+    *out = model;
+    return BASE_OK;
+}
+
 void train_model_destroy(struct train_model *model)
 {
     if (model == NULL) {
@@ -216,7 +294,12 @@ uint64_t train_model_schema(const struct train_model *model)
 
 void train_model_describe(const struct train_model *model, char *text, size_t capacity)
 {
-    train_spec_describe(&model->spec, text, capacity);
+    if (model->spec.kind == TRAIN_TENSORS) {
+        (void)snprintf(text, capacity, "%zu tensors, %zu parameters", model->plan.n_tensors,
+                       model->plan.parameters);
+    } else {
+        train_spec_describe(&model->spec, text, capacity);
+    }
 }
 
 void train_model_initialise(const struct train_model *model, uint64_t seed, float *parameters)

@@ -12,6 +12,8 @@
 
 // The places in the table of models (train/models.c). Of a regression, the first is the linear model.
 enum train_model_kind { TRAIN_SOFTMAX, TRAIN_MLP, TRAIN_GPT2, TRAIN_MODELS };
+#define TRAIN_TENSORS                                                                                        \
+    ((enum train_model_kind)(TRAIN_MODELS + 1)) // train_model_create_tensors: not in the table
 enum train_loss { TRAIN_CROSS_ENTROPY, TRAIN_MSE, TRAIN_MAE };
 
 struct train_image { // pixels of an example: rows of pixels, each with its channels; all 0: no image
@@ -44,7 +46,7 @@ enum base_error train_spec_parse(const char *text, struct train_model_spec *spec
                                  struct base_reason *why) BASE_CHECK;
 const char *train_model_kind_name(enum train_model_kind kind); // as in model.kind
 
-#define TRAIN_DIMS 4
+#define TRAIN_DIMS 8
 struct train_tensor {
     char name[LIMIT_TENSOR_NAME_BYTES]; // "layers.0.weight", "layers.0.bias"
     size_t shape[TRAIN_DIMS], n_dims;   // row-major; unused ones are 0. Linear weight: [inputs, outputs]
@@ -63,6 +65,13 @@ struct train_model;
 enum base_error train_model_create(const struct train_model_spec *spec, const struct kernels *kernels,
                                    size_t max_batch, struct train_model **model,
                                    struct base_reason *why) BASE_CHECK;
+// A model that a program of the user's own computes: its tensors in the order in which they lie in the flat
+// vector; name, shape and n_dims of each are read and copied. It has no spec, and none of the functions below
+// that compute may be called. BASE_EINVAL names the tensor: no name, a name twice, no elements, over
+// LIMIT_PARAMETERS; or no tensor, or over LIMIT_TENSORS of them. BASE_ENOMEM.
+enum base_error train_model_create_tensors(const struct train_tensor *tensors, size_t count,
+                                           const struct kernels *kernels, struct train_model **model,
+                                           struct base_reason *why) BASE_CHECK;
 void train_model_destroy(struct train_model *model);
 
 const struct train_model_spec *train_model_spec(const struct train_model *model);

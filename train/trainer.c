@@ -28,6 +28,7 @@ struct train_trainer {
     double scale;    // of the learning rate
     struct train_feed feed;
     uint64_t step;
+    bool holds; // vectors of a program of the user's own; no data, no gradient
 };
 
 // The batch that is asked for, cut to the data set.
@@ -150,9 +151,32 @@ enum base_error train_trainer_create(const struct train_options *options, struct
     return BASE_OK;
 }
 
+enum base_error train_trainer_hold(struct train_model *model, float *vector, float *second_moment,
+                                   float *correction, struct train_trainer **out)
+{
+    struct train_trainer *trainer = calloc(1, sizeof *trainer);
+    if (trainer == NULL) {
+        return BASE_ENOMEM;
+    }
+    trainer->holds = true;
+    trainer->model = model;
+    trainer->kernels = train_model_kernels(model)->host;
+    trainer->count = train_model_parameters(model);
+    trainer->scale = 1.0;
+    trainer->x = (struct vector){vector, vector};
+    trainer->v = (struct vector){second_moment, second_moment};
+    trainer->correction = (struct vector){correction, correction};
+    *out = trainer;
+    return BASE_OK;
+}
+
 void train_trainer_destroy(struct train_trainer *trainer)
 {
     if (trainer == NULL) {
+        return;
+    }
+    if (trainer->holds) {
+        free(trainer);
         return;
     }
     struct vector *vectors[] = {&trainer->x, &trainer->momentum, &trainer->m, &trainer->v,
@@ -350,6 +374,9 @@ void train_trainer_store_state(struct train_trainer *trainer)
 struct train_cursor train_trainer_cursor(const struct train_trainer *trainer)
 {
     const struct train_feed *feed = &trainer->feed;
+    if (trainer->holds) {
+        return (struct train_cursor){.step = trainer->step};
+    }
     // Who resumes has nothing but the first data set: in the place of another one, the end of an epoch of it.
     return (struct train_cursor){.step = trainer->step,
                                  .epoch = feed->epoch,
@@ -360,6 +387,13 @@ struct train_cursor train_trainer_cursor(const struct train_trainer *trainer)
 
 enum base_error train_trainer_seek(struct train_trainer *trainer, const struct train_cursor *cursor)
 {
+    if (trainer->holds) {
+        if (cursor->epoch != 0 || cursor->position != 0 || cursor->seed != 0) {
+            return BASE_EINVAL;
+        }
+        train_trainer_advance(trainer, cursor->step);
+        return BASE_OK;
+    }
     // At the very end of an epoch `position` equals the number of examples: the next one begins with the next
     // batch.
     if (cursor->seed != trainer->feed.seed || cursor->position > trainer->home->examples) {

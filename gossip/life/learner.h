@@ -29,7 +29,8 @@ struct gossip_learner_steps { // what the local steps since the last boundary ca
     uint64_t step;            // where the learner stands in the schedule, these included
     float step_scale;         // the sum of their learning rates
     uint64_t step_ns;         // time that one takes; 0: not known
-    bool finite; // false: the loss or a vector is NaN or infinite, so the model must not be published
+    bool finite;       // false: the loss or a vector is NaN or infinite, so the model must not be published
+    double loss, rate; // for people: mean loss of these steps and the learning rate; NAN: not known
 };
 
 enum gossip_learner_change {    // what the caller did to the vectors

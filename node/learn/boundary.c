@@ -42,21 +42,22 @@ void node_learner_tell(struct node_learner *l, const char *state, bool always)
     l->state = state;
     l->progress_ns = now_ns;
     struct node_mail *mail = node_mail_new(NODE_MAIL_PROGRESS);
-    mail->progress = (struct node_progress){.round = l->rounds.round,
-                                            .step = l->rounds.step,
-                                            .exchanges = l->totals.exchanges,
-                                            .loss = l->options.trainee->loss,
-                                            .accuracy = l->accuracy,
-                                            .rmse = l->rmse,
-                                            .regression = l->regression,
-                                            .consensus = l->totals.consensus,
-                                            .rate = train_trainer_rate(l->options.trainee->trainer),
-                                            .rollbacks = l->rounds.unusable_rounds,
-                                            .rollbacks_in_row = l->rounds.unusable_in_row,
-                                            .step_ns = l->step_ns,
-                                            .disk_free = disk_free(l, now_ns),
-                                            .unwritten = l->checkpoint_failed || l->row_failed,
-                                            .state = state};
+    mail->progress = (struct node_progress){
+        .round = l->rounds.round,
+        .step = l->rounds.step,
+        .exchanges = l->totals.exchanges,
+        .loss = l->loss,
+        .accuracy = l->accuracy,
+        .rmse = l->rmse,
+        .regression = l->regression,
+        .consensus = l->totals.consensus,
+        .rate = l->options.trainee ? train_trainer_rate(l->options.trainee->trainer) : l->rate,
+        .rollbacks = l->rounds.unusable_rounds,
+        .rollbacks_in_row = l->rounds.unusable_in_row,
+        .step_ns = l->step_ns,
+        .disk_free = disk_free(l, now_ns),
+        .unwritten = l->checkpoint_failed || l->row_failed,
+        .state = state};
     node_learner_post(l, mail);
 }
 
@@ -96,6 +97,9 @@ static void note(struct node_learner *l, const struct node_mail *mail)
         break;
     case NODE_MAIL_SHARDS:
         want_shards(l, mail);
+        return;
+    case NODE_MAIL_SAVE:
+        l->save = true;
         return;
     default:
         return;
@@ -143,8 +147,8 @@ static void settle(struct node_learner *l, struct node_round *round)
 static bool checkpoint_is_due(const struct node_learner *l, const struct gossip_rounds_meet *meet)
 {
     uint64_t every_ns = l->options.config->checkpoint.every_ns;
-    return meet->last ||
-           (meet->meets && !meet->unusable && every_ns > 0 && node_clock_ns() - l->checkpoint_ns >= every_ns);
+    return meet->last || (meet->meets && !meet->unusable &&
+                          (l->save || (every_ns > 0 && node_clock_ns() - l->checkpoint_ns >= every_ns)));
 }
 
 // One that failed is tried again at the next boundary.
@@ -153,6 +157,7 @@ static void note_checkpoint(struct node_learner *l, const struct node_round *rou
     if (!round->checkpoint && !round->checkpoint_error)
         return;
     l->checkpoint_failed = round->checkpoint_error != BASE_OK;
+    l->save = l->save && (l->checkpoint_failed || !round->checkpoint);
     l->checkpoint_ns = l->checkpoint_failed ? 0 : node_clock_ns();
 }
 
@@ -170,7 +175,8 @@ void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *
                                .pace = 1};
     if (meet->last)
         node_learner_tell(l, l->rounds.orders.stop ? "stopping" : "lingering", true);
-    train_trainer_fetch(l->options.trainee->trainer);
+    if (l->options.trainee)
+        train_trainer_fetch(l->options.trainee->trainer);
     settle(l, &round);
     note_checkpoint(l, &round);
     if (meet->meets)

@@ -63,6 +63,8 @@ void node_built_in_boundary(struct node_built_in *b, struct gossip_learner_steps
         node_momentum_before((float)b->config->average.outer_momentum, parameters(b), b->outer,
                              train_trainer_model(b->trainer));
     *did = (struct gossip_learner_steps){.step = train_trainer_steps_done(b->trainer),
+                                         .loss = b->loss,
+                                         .rate = b->rate,
                                          .step_scale = (float)b->rate_sum,
                                          .step_ns = node_pace_ns(&b->pace),
                                          .finite = isfinite(b->loss_sum) &&

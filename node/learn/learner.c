@@ -16,7 +16,7 @@
 static struct train_score evaluate(struct node_learner *l)
 {
     struct train_score m = {NAN, NAN, NAN};
-    if (!l->options.test || l->options.test->examples == 0)
+    if (!l->options.trainee || !l->options.test || l->options.test->examples == 0)
         return m;
     size_t bytes = l->learner.parameters * sizeof(float);
     const struct kernels *kernels = train_model_kernels(l->options.model);
@@ -43,13 +43,13 @@ static void write_row(struct node_learner *l, struct train_score measured, const
         .exchanges = l->totals.exchanges,
         .delta_bytes = l->totals.delta_bytes_out,
         .dense_bytes = l->totals.dense_bytes_out,
-        .loss = l->options.trainee->loss,
+        .loss = l->loss,
         .accuracy = measured.accuracy,
         .regression = l->regression,
         .rmse = measured.rmse,
         .test_loss = measured.loss,
         .consensus = l->totals.consensus,
-        .rate = l->options.trainee->rate,
+        .rate = l->rate,
         .state = state,
     };
     // It says so in the log, once; training is worth more than its record.
@@ -58,11 +58,11 @@ static void write_row(struct node_learner *l, struct train_score measured, const
 
 static void tell_rollback(const struct node_learner *l)
 {
-    base_log(
-        BASE_LOG_ERROR, "rollback",
-        "round %" PRIu64 ": loss or model is not finite (loss %g); going on with the last model that was "
-        "published, %u of at most %u such rounds in a row. A smaller train.rate may help",
-        l->rounds.round, l->options.trainee->loss, l->rounds.unusable_in_row, GOSSIP_ROUNDS_UNUSABLE_MAX);
+    base_log(BASE_LOG_ERROR, "rollback",
+             "round %" PRIu64
+             ": loss or model is not finite (loss %g); going on with the last model that was "
+             "published, %u of at most %u such rounds in a row. A smaller train.rate may help",
+             l->rounds.round, l->loss, l->rounds.unusable_in_row, GOSSIP_ROUNDS_UNUSABLE_MAX);
 }
 
 static void end_round(struct node_learner *l)
@@ -86,6 +86,8 @@ static void take_steps(struct node_learner *l, uint64_t count)
     (void)l->learner.steps(l->learner.owner, 0, count, l->pace);
     l->learner.boundary(l->learner.owner, 0, &did);
     l->step_ns = did.step_ns;
+    l->loss = did.loss;
+    l->rate = did.rate;
     gossip_rounds_stepped(&l->rounds, did.step, did.step_scale, did.finite);
 }
 
@@ -126,12 +128,14 @@ static int finish(struct node_learner *l, int status)
     struct train_score measured = evaluate(l);
     write_row(l, measured, l->rounds.orders.stop ? "stopped" : "finished");
     node_learner_tell(l, l->state, true);
-    if (l->regression)
+    if (!l->options.trainee)
+        base_log(BASE_LOG_INFO, "result", "step %" PRIu64 ", loss %.4f", l->rounds.step, l->loss);
+    else if (l->regression)
         base_log(BASE_LOG_INFO, "result", "step %" PRIu64 ", loss %.4f, test R2 %.4f, RMSE %.4g",
-                 l->rounds.step, l->options.trainee->loss, measured.accuracy, measured.rmse);
+                 l->rounds.step, l->loss, measured.accuracy, measured.rmse);
     else
         base_log(BASE_LOG_INFO, "result", "step %" PRIu64 ", loss %.4f, test accuracy %.2f%%", l->rounds.step,
-                 l->options.trainee->loss, 100 * measured.accuracy);
+                 l->loss, 100 * measured.accuracy);
     if (l->rounds.unusable_in_row >= GOSSIP_ROUNDS_UNUSABLE_MAX)
         base_log(BASE_LOG_ERROR, "rollback",
                  "the model was not finite %u rounds in a row; this node ends. --resume goes on from the "
@@ -180,7 +184,8 @@ static void *learn(void *argument)
 {
     struct node_learner *l = argument;
     struct gossip_rounds_next next;
-    step_back();
+    if (l->options.trainee)
+        step_back();
     node_learner_tell(l, "waiting", true);
     l->checkpoint_ns = node_clock_ns();
     do {
@@ -210,10 +215,13 @@ static void begin(struct node_learner *l)
     rounds.steps = config->train.steps;
     l->pace = 1;
     l->disk_free = UINT64_MAX;
-    l->regression = train_model_spec(l->options.model)->loss != TRAIN_CROSS_ENTROPY;
-    l->accuracy = l->rmse = l->totals.consensus = NAN;
-    l->learner = node_built_in_learner(l->options.trainee);
+    l->loss = l->rate = l->accuracy = l->rmse = l->totals.consensus = NAN;
+    l->learner = l->options.trainee ? node_built_in_learner(l->options.trainee) : *l->options.other;
     l->learner.begin(l->learner.owner, 0, &l->vectors);
+    if (l->options.trainee) {
+        l->regression = train_model_spec(l->options.model)->loss != TRAIN_CROSS_ENTROPY;
+        l->rate = l->options.trainee->rate;
+    }
     gossip_rounds_init(&l->rounds, &rounds);
     if (l->options.unsettled)
         l->learner.adopt(l->learner.owner, 0, GOSSIP_LEARNER_EXCHANGED, l->rounds.step);
@@ -226,12 +234,12 @@ enum base_error node_learner_start(const struct node_learner_options *options, s
         return BASE_ENOMEM;
     l->options = *options;
     begin(l);
-    const struct kernels *kernels = train_model_kernels(options->model);
-    if (!kernels->shares_host)
+    const struct kernels *kernels = options->trainee ? train_model_kernels(options->model) : NULL;
+    if (kernels && !kernels->shares_host)
         l->device_scratch = kernels->alloc(l->learner.parameters * sizeof(float));
-    if (!kernels->shares_host && !l->device_scratch)
+    if (kernels && !kernels->shares_host && !l->device_scratch)
         goto fail;
-    if (options->config->data.takeover && options->config->data.shards > 1 &&
+    if (options->trainee && options->config->data.takeover && options->config->data.shards > 1 &&
         node_shards_create(options->config, train_trainer_data(options->trainee->trainer), &l->shards) !=
             BASE_OK)
         goto fail;

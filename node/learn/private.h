@@ -18,13 +18,15 @@ struct node_learner {
     double accuracy;   // latest measured
     double rmse;       // of a regression, likewise
     bool regression;
-    double pace;      // of this node's steps over the median of its neighbours'
-    uint64_t step_ns; // of one step, as the learner said
+    double loss, rate; // of the latest round that had steps, NAN before
+    double pace;       // of this node's steps over the median of its neighbours'
+    uint64_t step_ns;  // of one step, as the learner said
     struct gossip_exchange_totals totals;
     struct node_shards *shards; // NULL: nothing is ever taken over
     bool round_is_over;         // its row is to be written
     bool told_finished;
     bool checkpoint_failed;      // the last one
+    bool save;                   // one was asked for
     bool row_failed;             // of metrics.jsonl, the last one
     uint64_t disk_ns, disk_free; // when node.dir was looked at, and what it said
 };

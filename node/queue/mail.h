@@ -41,6 +41,10 @@ enum node_mail_kind {
     NODE_MAIL_FINISHED, // last step done: tell the peers, answer them until they are done too or linger has
                         // passed. status: 1 steps were left, but all others have finished
     NODE_MAIL_LEFT,     // final checkpoint written: say BYE, flush and end the loop. status: exit status
+    // owner of the threads -> loop
+    NODE_MAIL_LEAVE_CLUSTER, // as on SIGTERM
+    NODE_MAIL_SAVE,          // to the learner: a checkpoint at the next boundary with an exchange
+    NODE_MAIL_ASK_STATUS,    // post the text of /status to the loop's `answers`
     // loop -> learner; all take effect at its next boundary (gossip/life/rounds.h)
     NODE_MAIL_START, // training may begin. status: 1 fetch a model first; progress.round, progress.step: the
                      // cluster's, taken where they are higher; away: this node was not there meanwhile

@@ -30,6 +30,7 @@ OUTSIDE = {
     "libevent": (r"(event2/|event\.h|evhttp|evutil|evdns)", r"(PkgConfig::EVENT|EVENT_|-?l?event)", ["node"]),
     "libyaml": (r"(yaml|cyaml)", r"(PkgConfig::YAML|YAML_|-?l?c?yaml)", ["node/schema"]),
     "jansson": (r"jansson", r"(PkgConfig::JANSSON|JANSSON_|-?l?jansson)", ["node/learn", "node/store", "node/http", "lab"]),
+    "libp2pml": (r"p2pml\.h", r"p2pml_(shared|static)", ["lib/examples"]),
     "cmocka": (r"cmocka", r"(PkgConfig::CMOCKA|CMOCKA_|-?l?cmocka)", ["test"]),
     "SIMD intrinsics": (r"(immintrin|x86intrin|arm_neon|arm_sve|cpuid)\.h", r"(?!)", ["kernels/cpu"]),
 }

@@ -1,0 +1,110 @@
+/* libp2pml: a node of a p2pml cluster inside a program that trains a model of its own.
+ *
+ *     open -> vector -> start -> { local steps, round_begin, round_end }* -> leave -> close
+ *
+ * The model is one flat vector of floats. Whenever it is the program's turn it takes `steps` local steps on
+ * it, each followed by model += learning rate * correction, outside its optimiser. Then it lends the vectors
+ * to the node (round_begin), which averages with its neighbours, and takes them back (round_end). From start
+ * to the first OK of start, and from round_begin to the OK of round_end, the vectors are the node's: the
+ * program neither reads nor writes them. A GPU program may go on with its steps on the device meanwhile and
+ * add what changed (`changes`).
+ *
+ * Functions return P2PML_OK, P2PML_AGAIN (not yet: time ran out), P2PML_ENDED (the node has left; the vectors
+ * are the program's) or a negative error, whose text p2pml_reason gives; on an error nothing has changed. A
+ * call out of order is P2PML_EORDER. No call waits longer than its timeout (milliseconds; 0: not at all,
+ * negative: as long as it takes).
+ *
+ * Threads: a node has four of its own, which block all signals and call nothing of the program's. Of one node
+ * the program calls one function at a time; nodes are independent, any number may be in a process. Signals:
+ * none is handled or changed. fork: the child may only p2pml_close its copy (which ends nothing), all else is
+ * P2PML_EFORK there; exec inherits nothing. Lines of the log go to standard error (log.level). */
+#ifndef P2PML_H
+#define P2PML_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    P2PML_OK = 0,
+    P2PML_AGAIN = 1,
+    P2PML_ENDED = 2,
+    P2PML_ENOMEM = -1,
+    P2PML_EINVAL = -2,
+    P2PML_EFORMAT = -3,
+    P2PML_ELIMIT = -4,
+    P2PML_EIO = -5,
+    P2PML_EAUTH = -6,
+    P2PML_EMISMATCH = -7,
+    P2PML_ENOTFOUND = -8,
+    P2PML_EORDER = -9,
+    P2PML_EFORK = -20
+};
+enum { P2PML_MODEL, P2PML_SECOND_MOMENT, P2PML_CORRECTION };
+
+typedef struct p2pml_node p2pml_node;
+
+struct p2pml_tensor {
+    const char *name;    /* unique, at most 95 bytes; all nodes need the same tensors in the same order */
+    const size_t *shape; /* [dims] */
+    size_t dims;         /* 0 (a number) to 8 */
+};
+struct p2pml_options {           /* zero what is not needed */
+    size_t size;                 /* sizeof(struct p2pml_options) */
+    const char *config_file;     /* YAML, keys as `p2pml-node --help` lists them; or NULL */
+    const char *config_text;     /* the same as text, read after it; or NULL */
+    const char *const *settings; /* "key=value", read last; NULL-terminated; or NULL */
+    const struct p2pml_tensor *tensors;
+    size_t n_tensors;
+    int resume;  /* from the newest checkpoint in node.dir, where there is one */
+    int changes; /* round_end lists what changed; costs two vectors of memory */
+};
+struct p2pml_round {         /* what round_end says; lists are valid until the next round_begin */
+    uint64_t steps;          /* local steps to take now (average.local_steps, fewer at the end) */
+    uint64_t steps_done;     /* of the cluster's count, before these */
+    double pace;             /* this node's time per step over its neighbours' median; 1: not known */
+    int another;             /* the model is another one now: a member's, or a checkpoint's */
+    int rolled_back;         /* NaN or infinity was given: the model is the last published one again */
+    int dense;               /* no lists: look at the whole vectors */
+    size_t changed;          /* entries in the lists */
+    const uint32_t *index;   /* ascending */
+    const float *model;      /* to be added to the model as it was given */
+    const float *correction; /* new values */
+};
+
+/* Reads and checks the configuration, allocates the vectors. NULL on error, the reason in reason[bytes]. */
+p2pml_node *p2pml_open(const struct p2pml_options *options, char *reason, size_t bytes);
+/* [parameters], page-aligned; *parameters may be NULL. Tensors lie in it one after another, row-major. The
+ * model is to be filled in before start. NULL: SECOND_MOMENT without train.optimizer adamw (it is Adam's v),
+ * CORRECTION without average.drift_correction. */
+float *p2pml_vector(p2pml_node *node, int which, size_t *parameters);
+/* Joins: opens the ports, meets the peers, takes the cluster's model where others train already. OK: the
+ * first round begins. AGAIN: call again. round may be NULL. */
+int p2pml_start(p2pml_node *node, int timeout_ms, struct p2pml_round *round);
+/* Lends the vectors: `steps` local steps were taken since the last OK (any number), whose learning rates sum
+ * to step_scale; loss: their mean, for people, NaN where not known. Never waits. */
+int p2pml_round_begin(p2pml_node *node, uint64_t steps, double step_scale, double loss);
+/* Takes them back. AGAIN: call again. */
+int p2pml_round_end(p2pml_node *node, int timeout_ms, struct p2pml_round *round);
+/* Readable when start or round_end would not return AGAIN. The node's; only to be polled. */
+int p2pml_fd(const p2pml_node *node);
+/* The node and its cluster as JSON, as GET /status of a daemon; free() it. NULL: not started, or ended. */
+char *p2pml_status(p2pml_node *node);
+/* Writes a checkpoint with the next round_begin. */
+int p2pml_save(p2pml_node *node);
+/* Leaves the cluster: lends the vectors for the last time, writes a checkpoint, tells the others. ENDED:
+ * done, the model vector holds what the checkpoint has. AGAIN: call again. */
+int p2pml_leave(p2pml_node *node, int timeout_ms);
+/* Leaves first where that was not done, and waits for it; frees everything, the vectors too. NULL: nothing.
+ */
+void p2pml_close(p2pml_node *node);
+/* Of the latest call that failed, or why the node ended. "" for none. */
+const char *p2pml_reason(const p2pml_node *node);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

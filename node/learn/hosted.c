@@ -1,0 +1,307 @@
+#include "node/learn/hosted.h"
+
+#include "node/queue/clock.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+struct node_hosted {
+    struct train_trainer *trainer; // borrowed
+    size_t parameters;
+    bool correction;
+    pthread_mutex_t lock; // over turn, released, and the eventfd; all else belongs to whose turn it is
+    pthread_cond_t passed;
+    int ready;
+    enum node_hosted_turn turn;
+    bool released;
+    uint64_t asked, given; // steps
+    double given_scale, given_loss, pace;
+    uint64_t begun_ns;
+    struct node_pace own;
+    struct node_hosted_change change;
+    float *model_before, *correction_before; // [parameters] with tracks: as they were given
+    uint32_t *index;                         // these three [capacity] with tracks
+    float *model_change, *correction_now;
+    size_t capacity;
+};
+
+static float *correction_of(const struct node_hosted *h)
+{
+    return h->correction ? train_trainer_correction(h->trainer) : NULL;
+}
+
+// With the lock. The descriptor is readable while it is not the node's turn.
+static void pass(struct node_hosted *h, enum node_hosted_turn turn)
+{
+    uint64_t count = 1;
+    if (h->turn == NODE_HOSTED_OVER)
+        return;
+    if (turn == NODE_HOSTED_NODE)
+        (void)!read(h->ready, &count, sizeof count);
+    else if (h->turn == NODE_HOSTED_NODE)
+        (void)!write(h->ready, &count, sizeof count);
+    h->turn = turn;
+    pthread_cond_broadcast(&h->passed);
+}
+
+// -- the learner thread
+
+static void begin(void *owner, size_t which, struct gossip_learner_vectors *vectors)
+{
+    struct node_hosted *h = owner;
+    (void)which;
+    h->change = (struct node_hosted_change){.dense = true, .another = true};
+    *vectors = (struct gossip_learner_vectors){.model = train_trainer_model(h->trainer),
+                                               .second_moment = train_trainer_second_moment(h->trainer),
+                                               .correction = correction_of(h)};
+}
+
+static bool differs(const float *now, const float *before, size_t i)
+{
+    return before && memcmp(&now[i], &before[i], sizeof *now) != 0;
+}
+
+// False: more than fit into the lists.
+static bool list_changes(struct node_hosted *h)
+{
+    const float *model = train_trainer_model(h->trainer), *correction = correction_of(h);
+    size_t count = 0;
+    for (size_t i = 0; i < h->parameters; i++) {
+        if (!differs(model, h->model_before, i) && !differs(correction, h->correction_before, i))
+            continue;
+        if (count == h->capacity)
+            return false;
+        h->index[count] = (uint32_t)i;
+        h->model_change[count] = model[i] - h->model_before[i];
+        if (correction)
+            h->correction_now[count] = correction[i];
+        count++;
+    }
+    h->change.count = count;
+    h->change.index = h->index;
+    h->change.model = h->model_change;
+    h->change.correction = correction ? h->correction_now : NULL;
+    return true;
+}
+
+static uint64_t steps(void *owner, size_t which, uint64_t count, double pace)
+{
+    struct node_hosted *h = owner;
+    (void)which;
+    if (!h->change.dense && (!h->model_before || !list_changes(h)))
+        h->change.dense = true;
+    h->asked = count;
+    h->pace = pace;
+    h->given = 0;
+    h->given_scale = 0;
+    h->given_loss = NAN;
+    h->begun_ns = node_clock_ns();
+    pthread_mutex_lock(&h->lock);
+    if (!h->released)
+        pass(h, NODE_HOSTED_PROGRAM);
+    pthread_mutex_unlock(&h->lock);
+    return 0;
+}
+
+static void await_program(struct node_hosted *h)
+{
+    pthread_mutex_lock(&h->lock);
+    while (h->turn == NODE_HOSTED_PROGRAM)
+        pthread_cond_wait(&h->passed, &h->lock);
+    pthread_mutex_unlock(&h->lock);
+}
+
+static void keep_before(struct node_hosted *h)
+{
+    const size_t bytes = h->parameters * sizeof(float);
+    if (h->model_before)
+        memcpy(h->model_before, train_trainer_model(h->trainer), bytes);
+    if (h->correction_before)
+        memcpy(h->correction_before, correction_of(h), bytes);
+    h->change = (struct node_hosted_change){0};
+}
+
+static bool is_finite(const struct node_hosted *h, const float *vector)
+{
+    const struct kernels *kernels = train_model_kernels(train_trainer_of(h->trainer));
+    return !vector || kernels->host->apply->finite(vector, h->parameters);
+}
+
+static void boundary(void *owner, size_t which, struct gossip_learner_steps *did)
+{
+    struct node_hosted *h = owner;
+    (void)which;
+    await_program(h);
+    keep_before(h);
+    node_pace_add(&h->own, node_clock_ns() - h->begun_ns, h->given);
+    train_trainer_advance(h->trainer, train_trainer_steps_done(h->trainer) + h->given);
+    *did = (struct gossip_learner_steps){
+        .step = train_trainer_steps_done(h->trainer),
+        .step_scale = (float)h->given_scale,
+        .step_ns = node_pace_ns(&h->own),
+        .finite = isfinite(h->given_scale) && !isinf(h->given_loss) &&
+                  is_finite(h, train_trainer_model(h->trainer)) &&
+                  is_finite(h, train_trainer_second_moment(h->trainer)),
+        .loss = h->given_loss,
+        .rate = h->given > 0 ? h->given_scale / (double)h->given : NAN,
+    };
+}
+
+static void adopt(void *owner, size_t which, enum gossip_learner_change change, uint64_t step)
+{
+    struct node_hosted *h = owner;
+    (void)which;
+    if (change == GOSSIP_LEARNER_TAKEN || change == GOSSIP_LEARNER_RESTORED)
+        h->change.another = h->change.dense = true;
+    if (change == GOSSIP_LEARNER_ROLLED_BACK)
+        h->change.rolled_back = h->change.dense = true;
+    train_trainer_advance(h->trainer, step);
+}
+
+static void end(void *owner, size_t which)
+{
+    (void)owner, (void)which;
+}
+
+struct gossip_learner node_hosted_learner(struct node_hosted *hosted)
+{
+    return (struct gossip_learner){.owner = hosted,
+                                   .parameters = hosted->parameters,
+                                   .begin = begin,
+                                   .steps = steps,
+                                   .boundary = boundary,
+                                   .adopt = adopt,
+                                   .end = end};
+}
+
+// -- the program
+
+int node_hosted_descriptor(const struct node_hosted *hosted)
+{
+    return hosted->ready;
+}
+
+enum node_hosted_turn node_hosted_wait(struct node_hosted *h, uint64_t deadline_ns)
+{
+    const struct timespec until = {.tv_sec = (time_t)(deadline_ns / NODE_SECOND_NS),
+                                   .tv_nsec = (long)(deadline_ns % NODE_SECOND_NS)};
+    pthread_mutex_lock(&h->lock);
+    int error = 0;
+    while (h->turn == NODE_HOSTED_NODE && deadline_ns > 0 && error == 0)
+        error = deadline_ns == UINT64_MAX ? pthread_cond_wait(&h->passed, &h->lock)
+                                          : pthread_cond_timedwait(&h->passed, &h->lock, &until);
+    enum node_hosted_turn turn = h->turn;
+    pthread_mutex_unlock(&h->lock);
+    return turn;
+}
+
+uint64_t node_hosted_steps(const struct node_hosted *hosted)
+{
+    return hosted->asked;
+}
+
+uint64_t node_hosted_steps_done(const struct node_hosted *hosted)
+{
+    return train_trainer_steps_done(hosted->trainer);
+}
+
+double node_hosted_pace(const struct node_hosted *hosted)
+{
+    return hosted->pace;
+}
+
+const struct node_hosted_change *node_hosted_change(const struct node_hosted *hosted)
+{
+    return &hosted->change;
+}
+
+void node_hosted_give(struct node_hosted *h, uint64_t count, double step_scale, double loss)
+{
+    pthread_mutex_lock(&h->lock);
+    if (h->turn == NODE_HOSTED_PROGRAM) { // else the node has ended meanwhile
+        h->given = count;
+        h->given_scale = step_scale;
+        h->given_loss = loss;
+        pass(h, NODE_HOSTED_NODE);
+    }
+    pthread_mutex_unlock(&h->lock);
+}
+
+void node_hosted_release(struct node_hosted *h)
+{
+    pthread_mutex_lock(&h->lock);
+    h->released = true;
+    if (h->turn == NODE_HOSTED_PROGRAM)
+        pass(h, NODE_HOSTED_NODE);
+    pthread_mutex_unlock(&h->lock);
+}
+
+void node_hosted_over(struct node_hosted *h)
+{
+    pthread_mutex_lock(&h->lock);
+    pass(h, NODE_HOSTED_OVER);
+    pthread_mutex_unlock(&h->lock);
+}
+
+// -- making
+
+static bool make_lists(struct node_hosted *h)
+{
+    h->capacity = h->parameters / NODE_HOSTED_DENSE_PART + 1;
+    h->model_before = malloc(h->parameters * sizeof(float));
+    h->correction_before = malloc(h->parameters * sizeof(float));
+    h->index = malloc(h->capacity * sizeof *h->index);
+    h->model_change = malloc(h->capacity * sizeof(float));
+    h->correction_now = malloc(h->capacity * sizeof(float));
+    return h->model_before && h->correction_before && h->index && h->model_change && h->correction_now;
+}
+
+static bool make_condition(pthread_cond_t *condition)
+{
+    pthread_condattr_t monotonic;
+    if (pthread_condattr_init(&monotonic) != 0)
+        return false;
+    bool made = pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0 &&
+                pthread_cond_init(condition, &monotonic) == 0;
+    pthread_condattr_destroy(&monotonic);
+    return made;
+}
+
+enum base_error node_hosted_create(struct train_trainer *trainer, bool correction, bool tracks,
+                                   struct node_hosted **out)
+{
+    struct node_hosted *h = calloc(1, sizeof *h);
+    if (!h)
+        return BASE_ENOMEM;
+    h->trainer = trainer;
+    h->parameters = train_model_parameters(train_trainer_of(trainer));
+    h->correction = correction;
+    h->pace = 1;
+    BASE_ASSERT(pthread_mutex_init(&h->lock, NULL) == 0 && make_condition(&h->passed));
+    h->ready = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (h->ready < 0 || (tracks && !make_lists(h))) {
+        enum base_error error = h->ready < 0 ? BASE_EIO : BASE_ENOMEM;
+        node_hosted_destroy(h);
+        return error;
+    }
+    *out = h;
+    return BASE_OK;
+}
+
+void node_hosted_destroy(struct node_hosted *h)
+{
+    if (!h)
+        return;
+    if (h->ready >= 0)
+        close(h->ready);
+    pthread_cond_destroy(&h->passed);
+    pthread_mutex_destroy(&h->lock);
+    free(h->model_before);
+    free(h->correction_before);
+    free(h->index);
+    free(h->model_change);
+    free(h->correction_now);
+    free(h);
+}

@@ -1,0 +1,59 @@
+// A learner (gossip/life/learner.h) whose local steps are taken elsewhere: by the program around libp2pml, or
+// by one at the other end of a socket. The vectors change hands:
+//
+//          steps                    give
+//   NODE ---------> PROGRAM ------------------> NODE      ... until OVER
+//
+// While it is the program's turn, the learner thread waits in `boundary` and touches no vector; in the node's
+// turn the program touches none. The learner thread calls the table; the functions below are called by the
+// program, one thread at a time, except release and over, which any thread may call. Memory: with `tracks`
+// two vectors of d floats, and lists of what changed.
+#ifndef NODE_LEARN_HOSTED_H
+#define NODE_LEARN_HOSTED_H
+
+#include "gossip/life/learner.h"
+#include "node/learn/pace.h"
+#include "train/trainer.h"
+#include <pthread.h>
+
+enum node_hosted_turn { NODE_HOSTED_NODE, NODE_HOSTED_PROGRAM, NODE_HOSTED_OVER };
+
+#define NODE_HOSTED_DENSE_PART 4u // more than d/4 changed entries are told as a dense change
+
+struct node_hosted_change {  // since the program gave its vectors; valid until it gives them again
+    bool another;            // the model is another node's, or of a checkpoint
+    bool rolled_back;        // what was given was not finite: the model is the last published one
+    bool dense;              // no lists: any entry may have changed
+    size_t count;            // entries that changed
+    const uint32_t *index;   // [count], ascending
+    const float *model;      // [count] difference: what it was given as plus this is what it is now
+    const float *correction; // [count] the new value; NULL without correction
+};
+
+struct node_hosted;
+
+// The trainer holds the vectors (train_trainer_hold), and is borrowed. `correction`: steps are to be
+// corrected. `tracks`: changes are told entry by entry. BASE_ENOMEM, BASE_EIO (no descriptor).
+enum base_error node_hosted_create(struct train_trainer *trainer, bool correction, bool tracks,
+                                   struct node_hosted **hosted) BASE_CHECK;
+void node_hosted_destroy(struct node_hosted *hosted); // the learner thread has ended
+struct gossip_learner node_hosted_learner(struct node_hosted *hosted);
+
+// Readable while it is not the node's turn.
+int node_hosted_descriptor(const struct node_hosted *hosted);
+// Whose turn it is, after waiting while it is the node's, until `deadline_ns` (CLOCK_MONOTONIC; 0: don't
+// wait, UINT64_MAX: for ever).
+enum node_hosted_turn node_hosted_wait(struct node_hosted *hosted, uint64_t deadline_ns);
+// In the program's turn: what it is to do, and what has changed.
+uint64_t node_hosted_steps(const struct node_hosted *hosted);      // local steps of this round
+uint64_t node_hosted_steps_done(const struct node_hosted *hosted); // before it, in all
+double node_hosted_pace(const struct node_hosted *hosted);         // of steps here over the median
+const struct node_hosted_change *node_hosted_change(const struct node_hosted *hosted);
+// Ends the program's turn: `steps` were taken (fewer or more than asked for is allowed), whose learning rates
+// sum to `step_scale`; `loss`: their mean, NAN: not known.
+void node_hosted_give(struct node_hosted *hosted, uint64_t steps, double step_scale, double loss);
+// The program takes no steps any more: the vectors are the node's as they stand, now and in later rounds.
+void node_hosted_release(struct node_hosted *hosted);
+void node_hosted_over(struct node_hosted *hosted); // the node has ended
+
+#endif

@@ -1,0 +1,78 @@
+// The built-in trainer of a node: its data, model and optimiser.
+#include "base/log.h"
+#include "node/config/compatibility.h"
+#include "node/learn/data.h"
+#include "node/setup.h"
+#include "train/meaning.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void describe(struct node_setup *s)
+{
+    struct gossip_greeting *g = &s->greeting;
+    train_model_describe(s->model, g->model, sizeof g->model);
+    node_greeting_data(s->train.meaning, g->model, sizeof g->model);
+    // Nodes whose numbers mean something else train another model.
+    g->schema = train_model_schema(s->model) ^ train_meaning_digest(s->train.meaning);
+    node_data_advise(s->config, s->config->data.shard, &s->train, &s->test);
+    base_log(BASE_LOG_INFO, "data", "%zu examples to train on, shard %llu of %llu; %zu to test on",
+             s->train.examples, (unsigned long long)s->config->data.shard,
+             (unsigned long long)s->config->data.shards, s->test.examples);
+}
+
+enum base_error node_setup_training(struct node_setup *s, void *context, struct base_reason *why)
+{
+    (void)context;
+    static const char *const devices[] = {"cpu", "cuda", "auto"};
+    enum base_error code =
+        kernels_open(devices[s->config->device.kind], (unsigned)s->config->device.threads, &s->kernels, why);
+    if (code != BASE_OK)
+        return base_fail_context(why, code, "device.kind");
+    base_log(BASE_LOG_INFO, "backend", "%s", kernels_describe(s->kernels));
+    if (kernels_slowed_by() != NULL)
+        base_log(BASE_LOG_WARN, "backend", "%s", kernels_slowed_by());
+    code = node_data_load(s->config, s->config->data.shard, &s->train, &s->test, why);
+    if (code != BASE_OK)
+        return base_fail_context(why, code, "data");
+    s->about = node_setup_about(&s->train);
+    code = node_setup_model(s->config, &s->train, s->kernels, &s->model, why);
+    if (code != BASE_OK)
+        return base_fail_context(why, code, "model");
+    size_t d = train_model_parameters(s->model);
+    s->start = malloc(d * sizeof *s->start);
+    bool outer = s->config->average.outer_momentum > 0;
+    if (outer) {
+        s->outer = calloc(d, sizeof *s->outer);
+        s->round_start = malloc(d * sizeof *s->round_start);
+    }
+    if (!s->start || (outer && (!s->outer || !s->round_start)))
+        return base_fail(why, BASE_ENOMEM, "out of memory for a model of %zu parameters", d);
+    code = node_setup_start(s->config, s->model, s->start, why);
+    if (code != BASE_OK)
+        return code;
+    if (outer)
+        memcpy(s->round_start, s->start, d * sizeof *s->round_start);
+    code = node_setup_trainer(s->config, s->name, s->model, &s->train, s->start, &s->trainer, why);
+    s->trainee = (struct node_built_in){
+        .config = s->config, .trainer = s->trainer, .outer = s->outer, .round_start = s->round_start};
+    if (code != BASE_OK)
+        return base_fail_context(why, code, "train");
+    describe(s);
+    return BASE_OK;
+}
+
+enum base_error node_setup_model_file(struct node_setup *s, struct base_reason *why)
+{
+    char path[NODE_PATH_BYTES];
+    struct node_model_file file = {.spec = *train_model_spec(s->model), .about = s->about};
+    enum base_error code = node_setup_path(s->config, NODE_MODEL_LAST, path, why);
+    if (code != BASE_OK)
+        return code;
+    snprintf(file.about.origin, sizeof file.about.origin, "node %s, step %llu", s->name,
+             (unsigned long long)train_trainer_steps_done(s->trainer));
+    train_trainer_fetch(s->trainer);
+    file.parameters = train_trainer_model(s->trainer);
+    return node_model_write(path, &file, why);
+}

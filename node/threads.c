@@ -1,0 +1,234 @@
+#include "node/threads.h"
+
+#include "base/limits.h"
+#include "base/log.h"
+#include "node/learn/learner.h"
+#include "node/loop.h"
+#include "node/queue/clock.h"
+#include "node/queue/mail.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define STATUS_WAIT_NS (2 * NODE_SECOND_NS)
+
+struct node_threads {
+    struct node_threads_options options;
+    struct node_mailbox *loop_box, *worker_box, *learner_box, *answers; // answers: texts of /status
+    struct node_counters counters;
+    struct node_loop *loop;
+    struct node_worker *worker;
+    struct node_learner *learner;
+};
+
+static enum base_error make_boxes(struct node_threads *t)
+{
+    struct node_mailbox **boxes[] = {&t->loop_box, &t->worker_box, &t->learner_box, &t->answers};
+    enum base_error code = BASE_OK;
+    for (size_t i = 0; i < sizeof boxes / sizeof *boxes && code == BASE_OK; i++)
+        code = node_mailbox_create(LIMIT_MAILBOX, boxes[i]);
+    return code;
+}
+
+static enum base_error open_loop(struct node_threads *t, struct base_reason *why)
+{
+    const struct node_setup *s = t->options.setup;
+    struct node_loop_options options = {.config = s->config,
+                                        .topology = s->topology,
+                                        .identity = &s->identity,
+                                        .name = s->name,
+                                        .has_secret = s->config->cluster.secret_file[0] != 0,
+                                        .allow = s->has_allow ? &t->options.setup->allow : NULL,
+                                        .greeting = s->greeting,
+                                        .message_limit = s->message_limit,
+                                        .boot = s->starts,
+                                        .life = s->life,
+                                        .boot_path = s->boot_path,
+                                        .events_path = s->events_path,
+                                        .round = s->round,
+                                        .step = train_trainer_steps_done(s->trainer),
+                                        .reach = gossip_exchange_reach(s->exchange),
+                                        .resumed = s->resumed,
+                                        .signals = t->options.signals,
+                                        .inbox = t->loop_box,
+                                        .worker = t->worker_box,
+                                        .learner = t->learner_box,
+                                        .answers = t->answers,
+                                        .counters = &t->counters};
+    memcpy(options.psk, s->psk, sizeof options.psk);
+    enum base_error code = node_loop_create(&options, &t->loop, why);
+    explicit_bzero(options.psk, sizeof options.psk);
+    if (code == BASE_OK)
+        base_log(BASE_LOG_INFO, "listening", "peers on %s (port %u), http on %s (port %u)",
+                 s->config->node.listen, (unsigned)node_loop_port(t->loop),
+                 s->config->node.http[0] ? s->config->node.http : "nothing",
+                 (unsigned)node_loop_http_port(t->loop));
+    return code;
+}
+
+enum base_error node_threads_open(const struct node_threads_options *options, struct node_threads **out,
+                                  struct base_reason *why)
+{
+    struct node_threads *t = calloc(1, sizeof *t);
+    if (!t)
+        return base_fail(why, BASE_ENOMEM, "no memory for the threads");
+    t->options = *options;
+    enum base_error code = make_boxes(t);
+    if (code != BASE_OK)
+        (void)base_fail(why, code, "the mailboxes can't be made: %s", base_error_name(code));
+    else
+        code = open_loop(t, why);
+    if (code != BASE_OK) {
+        node_threads_destroy(t);
+        return code;
+    }
+    *out = t;
+    return BASE_OK;
+}
+
+static enum base_error start_worker(struct node_threads *t)
+{
+    struct node_setup *s = t->options.setup;
+    const struct node_worker_options options = {.exchange = s->exchange,
+                                                .self = s->identity.id,
+                                                .local = s->config->average.method == NODE_METHOD_LOCAL,
+                                                .inbox = t->worker_box,
+                                                .loop = t->loop_box,
+                                                .learner = t->learner_box,
+                                                .counters = &t->counters,
+                                                .checkpoint = node_setup_checkpoint,
+                                                .checkpoint_ended = node_setup_checkpoint_ended,
+                                                .checkpoint_context = s};
+    return node_worker_start(&options, &t->worker);
+}
+
+static enum base_error start_learner(struct node_threads *t)
+{
+    struct node_setup *s = t->options.setup;
+    const struct gossip_learner hosted =
+        t->options.hosted ? node_hosted_learner(t->options.hosted) : (struct gossip_learner){0};
+    const struct node_learner_options options = {.config = s->config,
+                                                 .trainee = t->options.hosted ? NULL : &s->trainee,
+                                                 .other = &hosted,
+                                                 .model = s->model,
+                                                 .test = &s->test,
+                                                 .resume = {.round = s->round,
+                                                            .step = train_trainer_steps_done(s->trainer),
+                                                            .resumed = s->resumed,
+                                                            .open = s->open,
+                                                            .open_scale = s->open_scale},
+                                                 .unsettled = s->unsettled,
+                                                 .metrics = s->metrics,
+                                                 .inbox = t->learner_box,
+                                                 .worker = t->worker_box,
+                                                 .loop = t->loop_box,
+                                                 .counters = &t->counters};
+    return node_learner_start(&options, &t->learner);
+}
+
+static void post(struct node_mailbox *box, enum node_mail_kind kind)
+{
+    const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
+    struct node_mail *mail = node_mail_new(kind);
+    while (node_mailbox_post(box, mail) != BASE_OK)
+        nanosleep(&moment, NULL);
+}
+
+static enum base_error start(struct node_threads *t)
+{
+    enum base_error code = start_worker(t);
+    if (code != BASE_OK)
+        return code;
+    code = start_learner(t);
+    if (code != BASE_OK) {
+        post(t->worker_box, NODE_MAIL_STOP);
+        node_worker_join(t->worker);
+    }
+    return code;
+}
+
+// The loop runs no more, so the learner's mail is taken here until it has written its last state.
+static void end_without_loop(struct node_threads *t)
+{
+    node_hosted_release(t->options.hosted);
+    post(t->learner_box, NODE_MAIL_STOP_AT);
+    for (bool left = false; !left;) {
+        struct node_mail *mail = node_mailbox_take(t->loop_box, UINT64_MAX);
+        left = mail && mail->kind == NODE_MAIL_LEFT;
+        node_mail_free(mail);
+    }
+    post(t->worker_box, NODE_MAIL_STOP);
+}
+
+int node_threads_run(struct node_threads *t, struct base_reason *why)
+{
+    enum base_error code = start(t);
+    if (code != BASE_OK) {
+        (void)base_fail(why, code, "the threads can't be started: %s", base_error_name(code));
+        return NODE_THREADS_UNSTARTED;
+    }
+    int status = node_loop_run(t->loop);
+    if (status == NODE_LOOP_ABANDONED && t->options.signals)
+        return status;
+    if (status == NODE_LOOP_ABANDONED) {
+        end_without_loop(t);
+        status = 1;
+    }
+    node_learner_join(t->learner);
+    node_worker_join(t->worker);
+    return status;
+}
+
+void node_threads_destroy(struct node_threads *t)
+{
+    if (!t)
+        return;
+    node_loop_destroy(t->loop);
+    struct node_mailbox *boxes[] = {t->loop_box, t->worker_box, t->learner_box};
+    for (size_t i = 0; i < sizeof boxes / sizeof *boxes; i++)
+        if (boxes[i])
+            node_mailbox_destroy(boxes[i], node_mail_free);
+    if (t->answers)
+        node_mailbox_destroy(t->answers, free);
+    free(t);
+}
+
+// The node may have left, and nobody take mail any more.
+static void try_post(struct node_mailbox *box, enum node_mail_kind kind)
+{
+    struct node_mail *mail = node_mail_new(kind);
+    const uint64_t deadline_ns = node_clock_ns() + STATUS_WAIT_NS;
+    const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
+    while (node_mailbox_post(box, mail) != BASE_OK) {
+        if (node_clock_ns() > deadline_ns) {
+            node_mail_free(mail);
+            return;
+        }
+        nanosleep(&moment, NULL);
+    }
+}
+
+void node_threads_leave(struct node_threads *t)
+{
+    try_post(t->loop_box, NODE_MAIL_LEAVE_CLUSTER);
+}
+
+void node_threads_save(struct node_threads *t)
+{
+    try_post(t->learner_box, NODE_MAIL_SAVE);
+}
+
+char *node_threads_status(struct node_threads *t)
+{
+    struct node_mail *mail = node_mail_new(NODE_MAIL_ASK_STATUS);
+    free(node_mailbox_take(t->answers, 0)); // of one who waited no longer
+    if (node_mailbox_post(t->loop_box, mail) != BASE_OK) {
+        node_mail_free(mail);
+        return NULL;
+    }
+    return node_mailbox_take(t->answers, node_clock_ns() + STATUS_WAIT_NS);
+}
+
+uint16_t node_threads_port(const struct node_threads *t)
+{
+    return node_loop_port(t->loop);
+}

@@ -1,0 +1,37 @@
+// The threads of one node around what node_setup_create made: loop, worker and learner, and how they start
+// and end together. The programs that run nodes are its users: main.c, and lib/ with a learner of its own.
+#ifndef NODE_THREADS_H
+#define NODE_THREADS_H
+
+#include "node/learn/hosted.h"
+#include "node/setup.h"
+
+struct node_threads;
+
+struct node_threads_options {
+    struct node_setup *setup;   // borrowed
+    bool signals;               // SIGTERM, SIGINT and SIGHUP are this node's
+    struct node_hosted *hosted; // the learner in the place of setup->trainee, borrowed; or NULL
+};
+
+// Opens the ports. Errors as node_loop_create.
+enum base_error node_threads_open(const struct node_threads_options *options, struct node_threads **threads,
+                                  struct base_reason *why) BASE_CHECK;
+// Starts worker and learner and runs the loop on the calling thread until the node has left. Returns 0 or 1
+// as an exit status; NODE_THREADS_UNSTARTED with *why where the threads can't be started. With `signals`, a
+// second one (or another process with this identity) returns NODE_LOOP_ABANDONED at once with worker and
+// learner still at work, and only _exit may follow; a hosted node instead writes its checkpoint, and nobody
+// is told.
+#define NODE_THREADS_UNSTARTED (-2)
+int node_threads_run(struct node_threads *threads, struct base_reason *why);
+void node_threads_destroy(struct node_threads *threads); // after run, or instead of it
+
+// Any thread, from open to destroy. The node leaves as on SIGTERM: at a round boundary, with a checkpoint.
+void node_threads_leave(struct node_threads *threads);
+void node_threads_save(struct node_threads *threads); // a checkpoint, at the next boundary with an exchange
+// The text of /status, malloc'ed; NULL when the loop does not run or gives no answer within two seconds. One
+// caller at a time.
+char *node_threads_status(struct node_threads *threads);
+uint16_t node_threads_port(const struct node_threads *threads); // for peers, as bound
+
+#endif

@@ -1,0 +1,341 @@
+// libp2pml as a program sees it: nodes in one process over loopback, each with a loss of its own. The mean of
+// the losses has its minimum where no node's own has.
+#include "lib/p2pml.h"
+#include <arpa/inet.h>
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { ROWS = 50, COLUMNS = 10, D = ROWS * COLUMNS, STEPS = 5, WAIT_MS = 30000 };
+
+static const float rate = 0.02f;
+static char root[] = "/tmp/p2pml-test-lib-XXXXXX";
+
+static int free_port(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof at;
+    int s = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(s >= 0 && bind(s, (struct sockaddr *)&at, bytes) == 0);
+    assert_int_equal(getsockname(s, (struct sockaddr *)&at, &bytes), 0);
+    close(s);
+    return ntohs(at.sin_port);
+}
+
+struct wish {
+    const char *name; // of its directory, below root
+    int port, peer;   // peer 0: none
+    size_t rows;      // 0: ROWS
+    int resume, changes;
+    const char *more[4]; // settings
+};
+
+static p2pml_node *open_node(const struct wish *w)
+{
+    char dir[100], listen[60], peers[60] = "peers=", why[600] = "";
+    const size_t shape[] = {w->rows ? w->rows : ROWS, COLUMNS};
+    const struct p2pml_tensor tensor = {"weight", shape, 2};
+    snprintf(dir, sizeof dir, "node.dir=%s/%s", root, w->name);
+    snprintf(listen, sizeof listen, "node.listen=127.0.0.1:%d", w->port);
+    if (w->peer)
+        snprintf(peers, sizeof peers, "peers=127.0.0.1:%d", w->peer);
+    const char *settings[12] = {dir, listen, peers, "node.http=", "average.local_steps=5", "log.level=error"};
+    for (size_t i = 0, at = 6; i < 4 && w->more[i]; i++)
+        settings[at++] = w->more[i];
+    const struct p2pml_options options = {.size = sizeof options,
+                                          .settings = settings,
+                                          .tensors = &tensor,
+                                          .n_tensors = 1,
+                                          .resume = w->resume,
+                                          .changes = w->changes};
+    p2pml_node *node = p2pml_open(&options, why, sizeof why);
+    if (!node)
+        fail_msg("%s", why);
+    return node;
+}
+
+static void start_both(p2pml_node *a, p2pml_node *b, struct p2pml_round *round)
+{
+    assert_true(p2pml_start(a, 0, NULL) >= 0); // joins meanwhile
+    assert_int_equal(p2pml_start(b, WAIT_MS, round), P2PML_OK);
+    assert_int_equal(p2pml_start(a, WAIT_MS, NULL), P2PML_OK);
+}
+
+static void take_steps(p2pml_node *node, float own)
+{
+    float *x = p2pml_vector(node, P2PML_MODEL, NULL);
+    const float *c = p2pml_vector(node, P2PML_CORRECTION, NULL);
+    for (int step = 0; step < STEPS; step++)
+        for (int i = 0; i < D; i++)
+            x[i] += rate * (sinf((float)i) + own - x[i]) + rate * c[i];
+}
+
+static void begin_round(p2pml_node *node, float own)
+{
+    take_steps(node, own);
+    assert_int_equal(p2pml_round_begin(node, STEPS, STEPS * rate, NAN), P2PML_OK);
+}
+
+static double error_of(p2pml_node *node)
+{
+    const float *x = p2pml_vector(node, P2PML_MODEL, NULL);
+    double sum = 0;
+    for (int i = 0; i < D; i++)
+        sum += pow(x[i] - sin(i), 2);
+    return sqrt(sum / D);
+}
+
+static void train_both(p2pml_node *a, p2pml_node *b, int rounds)
+{
+    for (int round = 0; round < rounds; round++) {
+        begin_round(a, 1);
+        begin_round(b, -1);
+        assert_int_equal(p2pml_round_end(a, WAIT_MS, NULL), P2PML_OK);
+        assert_int_equal(p2pml_round_end(b, WAIT_MS, NULL), P2PML_OK);
+    }
+}
+
+// Alone, a node would be 1 away.
+static void test_two_nodes_meet_in_the_middle_and_go_on_after_a_restart(void **state)
+{
+    (void)state;
+    const int port = free_port(), other = free_port();
+    struct wish a = {.name = "a", .port = port, .peer = other, .more = {"average.mode=sync"}},
+                b = {.name = "b", .port = other, .peer = port, .more = {"average.mode=sync"}};
+    for (int life = 0; life < 2; life++) {
+        struct p2pml_round round;
+        a.resume = b.resume = life;
+        p2pml_node *one = open_node(&a), *two = open_node(&b);
+        start_both(one, two, &round);
+        assert_int_equal(round.steps, STEPS);
+        assert_true(life == 0 ? round.steps_done == 0 : round.steps_done >= 200 * STEPS);
+        assert_true(life == 0 || error_of(two) < 0.1); // the checkpoint's
+        train_both(one, two, life == 0 ? 200 : 3);
+        assert_true(error_of(one) < 0.1 && error_of(two) < 0.1);
+        char *status = p2pml_status(one);
+        assert_non_null(status);
+        assert_non_null(strstr(status, "\"state\": \"training\""));
+        free(status);
+        assert_int_equal(p2pml_leave(one, -1), P2PML_ENDED);
+        assert_int_equal(p2pml_round_begin(one, 1, rate, NAN), P2PML_ENDED);
+        assert_null(p2pml_status(one));
+        p2pml_close(one);
+        p2pml_close(two); // leaves by itself
+    }
+}
+
+// What a GPU program adds to its copy is what the node did to the vector.
+static void test_changes_tell_all_that_changed(void **state)
+{
+    (void)state;
+    const int port = free_port(), other = free_port();
+    const struct wish a = {.name = "c",
+                           .port = port,
+                           .peer = other,
+                           .changes = 1,
+                           .more = {"average.mode=sync"}},
+                      b = {.name = "d", .port = other, .peer = port, .more = {"average.mode=sync"}};
+    p2pml_node *one = open_node(&a), *two = open_node(&b);
+    float x[D], c[D];
+    size_t told = 0;
+    start_both(one, two, NULL);
+    for (int i = 0; i < 50; i++) {
+        struct p2pml_round round;
+        take_steps(one, 1);
+        begin_round(two, -1);
+        memcpy(x, p2pml_vector(one, P2PML_MODEL, NULL), sizeof x);
+        memcpy(c, p2pml_vector(one, P2PML_CORRECTION, NULL), sizeof c);
+        assert_int_equal(p2pml_round_begin(one, STEPS, STEPS * rate, NAN), P2PML_OK);
+        assert_int_equal(p2pml_round_end(one, WAIT_MS, &round), P2PML_OK);
+        assert_int_equal(p2pml_round_end(two, WAIT_MS, NULL), P2PML_OK);
+        if (round.dense)
+            continue;
+        for (size_t k = 0; k < round.changed; k++) {
+            x[round.index[k]] += round.model[k];
+            c[round.index[k]] = round.correction[k];
+        }
+        told += round.changed;
+        for (int k = 0; k < D; k++)
+            assert_true(fabsf(x[k] - p2pml_vector(one, P2PML_MODEL, NULL)[k]) < 1e-6f);
+        assert_memory_equal(c, p2pml_vector(one, P2PML_CORRECTION, NULL), sizeof c);
+    }
+    assert_true(told > 0);
+    p2pml_close(one);
+    p2pml_close(two);
+}
+
+static void test_what_is_not_finite_is_taken_back(void **state)
+{
+    (void)state;
+    const struct wish alone = {.name = "e", .port = free_port()};
+    struct p2pml_round round;
+    p2pml_node *node = open_node(&alone);
+    assert_int_equal(p2pml_start(node, WAIT_MS, NULL), P2PML_OK);
+    begin_round(node, 0);
+    assert_int_equal(p2pml_round_end(node, WAIT_MS, &round), P2PML_OK);
+    assert_false(round.rolled_back);
+    const float good = p2pml_vector(node, P2PML_MODEL, NULL)[7];
+    p2pml_vector(node, P2PML_MODEL, NULL)[7] = NAN;
+    assert_int_equal(p2pml_round_begin(node, STEPS, STEPS * rate, NAN), P2PML_OK);
+    assert_int_equal(p2pml_round_end(node, WAIT_MS, &round), P2PML_OK);
+    assert_true(round.rolled_back);
+    assert_true(p2pml_vector(node, P2PML_MODEL, NULL)[7] == good);
+    p2pml_close(node);
+}
+
+static void test_calls_out_of_order_change_nothing(void **state)
+{
+    (void)state;
+    const struct wish alone = {.name = "f", .port = free_port()};
+    p2pml_node *node = open_node(&alone);
+    assert_int_equal(p2pml_fd(node), -1);
+    assert_int_equal(p2pml_round_begin(node, 1, rate, NAN), P2PML_EORDER);
+    assert_non_null(strstr(p2pml_reason(node), "p2pml_start"));
+    assert_int_equal(p2pml_round_end(node, 0, NULL), P2PML_EORDER);
+    assert_int_equal(p2pml_save(node), P2PML_EORDER);
+    assert_null(p2pml_status(node));
+    assert_int_equal(p2pml_start(node, WAIT_MS, NULL), P2PML_OK);
+    assert_int_equal(p2pml_start(node, 0, NULL), P2PML_EORDER);
+    assert_int_equal(p2pml_round_end(node, 0, NULL), P2PML_EORDER);
+    assert_int_equal(p2pml_round_begin(node, 1, -1, NAN), P2PML_EINVAL);
+    assert_int_equal(p2pml_round_begin(node, 1, NAN, NAN), P2PML_EINVAL);
+    assert_int_equal(p2pml_round_begin(node, 0, 0, NAN), P2PML_OK); // no step is a round, too
+    assert_int_equal(p2pml_round_begin(node, 0, 0, NAN), P2PML_EORDER);
+    assert_int_equal(p2pml_round_end(node, WAIT_MS, NULL), P2PML_OK);
+    assert_int_equal(p2pml_leave(node, -1), P2PML_ENDED);
+    assert_int_equal(p2pml_round_end(node, 0, NULL), P2PML_ENDED);
+    assert_int_equal(p2pml_leave(node, 0), P2PML_ENDED);
+    p2pml_close(node);
+    p2pml_close(NULL);
+    node = open_node(&alone); // never started
+    assert_int_equal(p2pml_leave(node, 0), P2PML_ENDED);
+    p2pml_close(node);
+}
+
+static void test_bad_options_are_told(void **state)
+{
+    (void)state;
+    const size_t shape[] = {4}, none[] = {0};
+    const struct p2pml_tensor good = {"w", shape, 1}, twice[] = {{"w", shape, 1}, {"w", shape, 1}},
+                              empty = {"w", none, 1}, unnamed = {NULL, shape, 1}, deep = {"w", shape, 9};
+    const char *outer[] = {"average.outer_momentum=0.5", NULL}, *unknown[] = {"average.ration=1", NULL};
+    const struct {
+        struct p2pml_options options;
+        const char *words;
+    } cases[] = {
+        {{.size = 8}, "another version"},
+        {{.n_tensors = 0}, "0 tensors"},
+        {{.tensors = twice, .n_tensors = 2}, "both named 'w'"},
+        {{.tensors = &empty, .n_tensors = 1}, "dimension of 0"},
+        {{.tensors = &unnamed, .n_tensors = 1}, "tensor 0"},
+        {{.tensors = &deep, .n_tensors = 1}, "9 dimensions"},
+        {{.tensors = &good, .n_tensors = 1, .settings = outer}, "outer_momentum"},
+        {{.tensors = &good, .n_tensors = 1, .settings = unknown}, "average.ratio"},
+        {{.tensors = &good, .n_tensors = 1, .config_file = "/nowhere.yaml"}, "/nowhere.yaml"},
+        {{.tensors = &good, .n_tensors = 1, .config_text = "average:\n  ratio: 2\n"}, "config_text:2"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char why[600] = "";
+        struct p2pml_options options = cases[i].options;
+        options.size = options.size ? options.size : sizeof options;
+        assert_null(p2pml_open(&options, why, sizeof why));
+        if (!strstr(why, cases[i].words))
+            fail_msg("expected '%s' in '%s'", cases[i].words, why);
+    }
+}
+
+// Another model never mixes with this one: the node that finds only strangers ends, and says so.
+static void test_shapes_that_differ_do_not_meet(void **state)
+{
+    (void)state;
+    const int port = free_port(), other = free_port();
+    const struct wish a = {.name = "g", .port = port}, b = {.name = "h",
+                                                            .port = other,
+                                                            .peer = port,
+                                                            .rows = ROWS + 1,
+                                                            .more = {"node.start_timeout=2s"}};
+    p2pml_node *one = open_node(&a), *two = open_node(&b);
+    assert_int_equal(p2pml_start(one, WAIT_MS, NULL), P2PML_OK);
+    assert_int_equal(p2pml_start(two, WAIT_MS, NULL), P2PML_ENDED);
+    assert_non_null(strstr(p2pml_reason(two), "error"));
+    p2pml_close(two);
+    begin_round(one, 0);
+    assert_int_equal(p2pml_round_end(one, WAIT_MS, NULL), P2PML_OK);
+    p2pml_close(one);
+}
+
+static void test_a_child_can_only_close(void **state)
+{
+    (void)state;
+    const struct wish alone = {.name = "i", .port = free_port()};
+    p2pml_node *node = open_node(&alone);
+    assert_int_equal(p2pml_start(node, WAIT_MS, NULL), P2PML_OK);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20); // a child that hangs
+        bool right = p2pml_round_begin(node, 0, 0, NAN) == P2PML_EFORK &&
+                     p2pml_leave(node, -1) == P2PML_EFORK && p2pml_start(node, -1, NULL) == P2PML_EFORK &&
+                     !p2pml_status(node);
+        p2pml_close(node);
+        _exit(right ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    begin_round(node, 0); // the parent's goes on
+    assert_int_equal(p2pml_round_end(node, WAIT_MS, NULL), P2PML_OK);
+    p2pml_close(node);
+}
+
+// A second node in one directory; the first goes on, and the second may start once the first is gone.
+static void test_a_directory_in_use_is_refused(void **state)
+{
+    (void)state;
+    const struct wish wish = {.name = "j", .port = free_port()};
+    p2pml_node *one = open_node(&wish), *two = open_node(&wish);
+    assert_int_equal(p2pml_start(one, WAIT_MS, NULL), P2PML_OK);
+    assert_true(p2pml_start(two, WAIT_MS, NULL) < 0);
+    assert_non_null(strstr(p2pml_reason(two), "in use"));
+    p2pml_close(one);
+    assert_int_equal(p2pml_start(two, WAIT_MS, NULL), P2PML_OK);
+    p2pml_close(two);
+}
+
+static int make_root(void **state)
+{
+    (void)state;
+    return mkdtemp(root) ? 0 : -1;
+}
+
+static int remove_root(void **state)
+{
+    (void)state;
+    char command[100];
+    snprintf(command, sizeof command, "rm -rf %s", root);
+    return system(command);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_two_nodes_meet_in_the_middle_and_go_on_after_a_restart),
+        cmocka_unit_test(test_changes_tell_all_that_changed),
+        cmocka_unit_test(test_what_is_not_finite_is_taken_back),
+        cmocka_unit_test(test_calls_out_of_order_change_nothing),
+        cmocka_unit_test(test_bad_options_are_told),
+        cmocka_unit_test(test_shapes_that_differ_do_not_meet),
+        cmocka_unit_test(test_a_child_can_only_close),
+        cmocka_unit_test(test_a_directory_in_use_is_refused),
+    };
+    return cmocka_run_group_tests(tests, make_root, remove_root);
+}
