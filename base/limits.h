@@ -45,6 +45,7 @@
 
 #define LIMIT_CONFIG_BYTES            (1u << 20) // one configuration file
 #define LIMIT_CHECKPOINT_HEADER_BYTES (1u << 20) // JSON header of a safetensors file
+#define LIMIT_LINE_FILES              1000u      // of metrics.jsonl, and of events.jsonl
 #define LIMIT_HTTP_REQUEST_BYTES      8192u      // one HTTP request, headers included
 
 #endif

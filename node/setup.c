@@ -280,6 +280,11 @@ static void describe(const struct node_setup *s, const char *version)
         base_log(BASE_LOG_INFO, "method", "local: nothing is averaged");
 }
 
+static struct node_lines_bounds line_bounds(const struct node_config *config)
+{
+    return (struct node_lines_bounds){config->metrics.file_bytes, (unsigned)config->metrics.files};
+}
+
 static enum base_error make_all(struct node_setup *s, const struct node_setup_options *options,
                                 struct base_reason *why)
 {
@@ -306,7 +311,7 @@ static enum base_error make_all(struct node_setup *s, const struct node_setup_op
     if (code == BASE_OK)
         code = node_setup_path(s->config, "metrics.jsonl", path, why);
     if (code == BASE_OK)
-        code = node_metrics_open(path, s->name, &s->metrics, why);
+        code = node_metrics_open(path, s->name, line_bounds(s->config), &s->metrics, why);
     if (code != BASE_OK)
         return code;
     code = take_start(s, why);

@@ -1,10 +1,12 @@
 #include "lab/record/lines.h"
 
+#include "base/limits.h"
 #include "lab/record/directory.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define LINE_MAX   65536u
@@ -48,16 +50,88 @@ static void take_bytes(struct lab_lines *lines, const char *bytes, size_t count,
     }
 }
 
-void lab_lines_read(struct lab_lines *lines, lab_line_taker *take, void *context)
+// NAME for 0, else NAME.number. -1: it is not there.
+static int open_part(const struct lab_lines *lines, unsigned number)
+{
+    char *path = number ? lab_path("%s.%u", lines->path, number) : lab_path("%s", lines->path);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    free(path);
+    return file;
+}
+
+static bool is_part(const struct lab_lines *lines, unsigned number)
+{
+    struct stat ours, there;
+    char *path = number ? lab_path("%s.%u", lines->path, number) : lab_path("%s", lines->path);
+    bool same = fstat(lines->file, &ours) == 0 && stat(path, &there) == 0 && ours.st_dev == there.st_dev &&
+                ours.st_ino == there.st_ino;
+    free(path);
+    return same;
+}
+
+static int open_oldest(const struct lab_lines *lines)
+{
+    int oldest = open_part(lines, 0);
+    unsigned holes = 0; // one, while its writer renames
+    for (unsigned number = 1; number <= LIMIT_LINE_FILES && holes < 2; number++) {
+        int file = open_part(lines, number);
+        holes = file < 0 ? holes + 1 : 0;
+        if (file < 0)
+            continue;
+        if (oldest >= 0)
+            close(oldest);
+        oldest = file;
+    }
+    return oldest;
+}
+
+static void read_part(struct lab_lines *lines, lab_line_taker *take, void *context)
 {
     char bytes[READ_BYTES];
-    if (lines->file < 0)
-        lines->file = open(lines->path, O_RDONLY | O_CLOEXEC);
-    if (lines->file < 0)
-        return;
     for (ssize_t got; (got = read(lines->file, bytes, sizeof bytes)) > 0;) {
         off_t end = lseek(lines->file, 0, SEEK_CUR);
         take_bytes(lines, bytes, (size_t)got, (uint64_t)(end - got), take, context);
+    }
+}
+
+// A part that has been renamed gets no more lines: its rest is read, then the next newer one is opened. -1:
+// it is the newest, or its place is not known at this moment. Parts are renamed from the oldest on, so while
+// ours is number, what was opened as number - 1 is what follows it.
+static int open_next(const struct lab_lines *lines)
+{
+    struct stat ours;
+    if (is_part(lines, 0))
+        return -1;
+    for (unsigned number = 1; number <= LIMIT_LINE_FILES; number++)
+        if (is_part(lines, number)) {
+            int file = open_part(lines, number - 1);
+            if (file < 0 || is_part(lines, number))
+                return file;
+            close(file); // renamed meanwhile
+            return -1;
+        }
+    if (fstat(lines->file, &ours) == 0 && ours.st_nlink == 0) // deleted, and some behind it may be, too
+        return open_oldest(lines);
+    return -1;
+}
+
+void lab_lines_read(struct lab_lines *lines, lab_line_taker *take, void *context)
+{
+    if (lines->file < 0)
+        lines->file = open_oldest(lines);
+    if (lines->file < 0)
+        return;
+    for (int next;;) {
+        read_part(lines, take, context);
+        next = open_next(lines);
+        if (next < 0)
+            return;
+        read_part(lines, take, context); // what came before it was renamed
+        close(lines->file);
+        lines->file = next;
+        lines->begin = 0;
+        lines->skipping = false;
+        base_buffer_consume(&lines->line, base_buffer_length(&lines->line));
     }
 }
 

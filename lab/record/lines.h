@@ -1,5 +1,5 @@
-// Follows a file of lines while it grows. A line that is over a limit or that its taker refuses is counted
-// and left out. Main thread.
+// Follows a file of lines while it grows, from its oldest part on (NAME.2, NAME.1, NAME: node/store/lines.h).
+// A line that is over a limit or that its taker refuses is counted and left out. Main thread.
 #ifndef LAB_RECORD_LINES_H
 #define LAB_RECORD_LINES_H
 
@@ -8,7 +8,7 @@
 
 struct lab_lines {
     char *path;
-    int file;                // -1: not there yet
+    int file;                // -1: not there yet; one of the parts
     struct base_buffer line; // without its end so far
     uint64_t begin;          // where that line begins in the file
     bool skipping;           // the rest of a line over the limit

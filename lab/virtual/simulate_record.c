@@ -23,9 +23,10 @@ enum base_error simulate_files_open(struct simulation *s, struct base_reason *wh
     enum base_error error = BASE_OK;
     for (size_t i = 0; i < s->swarm->count && !error; i++) {
         const struct lab_node *node = &s->swarm->nodes[i];
-        error = node_events_open(node->events, &s->pupils[i].events, why);
+        error = node_events_open(node->events, (struct node_lines_bounds){0}, &s->pupils[i].events, why);
         if (!error)
-            error = node_metrics_open(node->tail.file.path, node->name, &s->pupils[i].metrics, why);
+            error = node_metrics_open(node->tail.file.path, node->name, (struct node_lines_bounds){0},
+                                      &s->pupils[i].metrics, why);
     }
     return error;
 }

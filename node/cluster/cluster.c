@@ -274,7 +274,10 @@ enum base_error node_cluster_create(const struct node_cluster_options *options, 
     if (code == BASE_OK)
         code = node_faults_create(options->config->node.fault_file, &cluster->faults, why);
     if (code == BASE_OK)
-        code = node_events_open(options->events_path, &cluster->events, why);
+        code = node_events_open(options->events_path,
+                                (struct node_lines_bounds){options->config->metrics.file_bytes,
+                                                           (unsigned)options->config->metrics.files},
+                                &cluster->events, why);
     if (code == BASE_OK)
         code = make_membership(cluster, why);
     if (code == BASE_OK)

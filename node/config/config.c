@@ -388,6 +388,13 @@ static const struct node_key keys[] = {
              "Time between checkpoints. 0: only at the end."),
     INTEGER("checkpoint.keep", checkpoint.keep, "3", 1, 1000, "Checkpoints that are kept."),
 
+    INTEGER(
+        "metrics.file_bytes", metrics.file_bytes, "67108864", 0, 1e15,
+        "metrics.jsonl and events.jsonl in node.dir: a file of so many bytes is renamed, to .1, then .2 and "
+        "so on, and a new one begins. 0: never."),
+    INTEGER("metrics.files", metrics.files, "8", 1, LIMIT_LINE_FILES,
+            "How many of each are kept, with the one that is being written. The oldest is deleted."),
+
     CHOICE("device.kind", device.kind, "cpu", "cpu|cuda|auto",
            "Where the model is trained. auto: on the GPU where there is one."),
     INTEGER("device.threads", device.threads, "1", 1, 1024,

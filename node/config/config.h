@@ -135,6 +135,10 @@ struct node_config {
         uint64_t every_ns; // 0: only at the end
         uint64_t keep;     // generations
     } checkpoint;
+    struct {                 // metrics.*: metrics.jsonl and events.jsonl
+        uint64_t file_bytes; // 0: one file each, without end
+        uint64_t files;
+    } metrics;
     struct {      // device.*
         int kind; // 0 cpu, 1 cuda, 2 auto
         uint64_t threads;

@@ -1,43 +1,31 @@
 #include "node/store/events.h"
 #include "gossip/session/identity.h"
 #include "node/queue/clock.h"
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#define FILE_MAX (64 << 20) // a lying member can make many events; a file must end somewhere
 
 struct node_events {
-    int file; // -1: none
-    off_t written;
-    bool complained;
+    struct node_lines *lines;     // NULL: none
     char *kept[NODE_EVENTS_KEPT]; // a ring
     size_t count, next;
-    struct node_allowance lines; // of the log
+    struct node_allowance log;
 };
 
-enum base_error node_events_open(const char *path, struct node_events **out, struct base_reason *why)
+enum base_error node_events_open(const char *path, struct node_lines_bounds bounds, struct node_events **out,
+                                 struct base_reason *why)
 {
-    struct stat status = {0};
     struct node_events *events = calloc(1, sizeof *events);
     if (!events)
         return base_fail(why, BASE_ENOMEM, "no memory for events");
-    events->file = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644) : -1;
-    if (path && (events->file < 0 || fstat(events->file, &status) != 0)) {
-        enum base_error code =
-            base_fail(why, BASE_EIO, "cannot open '%s' to append events: %s", path, strerror(errno));
+    enum base_error error = path ? node_lines_open(path, "events", bounds, &events->lines, why) : BASE_OK;
+    if (error)
         node_events_close(events);
-        return code;
-    }
-    events->written = status.st_size;
-    *out = events;
-    return BASE_OK;
+    else
+        *out = events;
+    return error;
 }
 
 void node_events_close(struct node_events *events)
@@ -46,8 +34,7 @@ void node_events_close(struct node_events *events)
         return;
     for (size_t i = 0; i < NODE_EVENTS_KEPT; i++)
         free(events->kept[i]);
-    if (events->file >= 0)
-        close(events->file);
+    node_lines_close(events->lines);
     free(events);
 }
 
@@ -114,23 +101,6 @@ static char *line_of(const struct node_event *event)
     return line;
 }
 
-static void write_line(struct node_events *events, const char *line)
-{
-    char text[8192];
-    int used = snprintf(text, sizeof text, "%s\n", line);
-    if (events->file < 0 || events->complained)
-        return;
-    if (events->written > FILE_MAX) {
-        events->complained = true;
-        base_log(BASE_LOG_WARN, "events", "events.jsonl has its largest size; nothing more is written to it");
-    } else if (used > 0 && (size_t)used < sizeof text &&
-               write(events->file, text, (size_t)used) != (ssize_t)used) {
-        events->complained = true;
-        base_log(BASE_LOG_ERROR, "events", "events.jsonl can't be written: %s", strerror(errno));
-    }
-    events->written += used;
-}
-
 static void keep(struct node_events *events, char *line)
 {
     free(events->kept[events->next]);
@@ -145,7 +115,8 @@ void node_events_write(struct node_events *events, const struct node_event *even
     char *line = line_of(event);
     if (!line)
         return;
-    write_line(events, line);
+    if (events->lines)
+        node_lines_append(events->lines, line); // what fails is told there
     keep(events, line);
 }
 
@@ -161,7 +132,7 @@ void node_events_tell(struct node_events *events, const struct node_event *event
     va_end(arguments);
     told.text = text.text;
     node_events_write(events, &told);
-    if (!node_allowance_take(&events->lines, node_clock_ns(), &left_out))
+    if (!node_allowance_take(&events->log, node_clock_ns(), &left_out))
         return;
     if (left_out > 0)
         base_log(BASE_LOG_WARN, "left_out", "%llu lines about members were too many and are not here",

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "gossip/id.h"
 #include "node/queue/rate_limit.h"
+#include "node/store/lines.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,8 +36,8 @@ struct node_event {
 struct node_events;
 
 // `path` NULL: nothing is written. BASE_EIO with the reason.
-enum base_error node_events_open(const char *path, struct node_events **events,
-                                 struct base_reason *why) BASE_CHECK;
+enum base_error node_events_open(const char *path, struct node_lines_bounds bounds,
+                                 struct node_events **events, struct base_reason *why) BASE_CHECK;
 void node_events_close(struct node_events *events); // NULL is fine
 void node_events_write(struct node_events *events, const struct node_event *event);
 // `line`, for people, becomes the event's text and is logged at this level.

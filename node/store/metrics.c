@@ -1,66 +1,25 @@
 #include "node/store/metrics.h"
 
-#include "base/log.h"
-
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 struct node_metrics {
-    int file;
-    bool regular, complained;
-    char *node, *path;
+    struct node_lines *lines;
+    char *node;
 };
 
-// A node that was killed while it wrote may have left half a line: cut it, so that all lines are whole.
-static bool cut_torn_line(int file)
+enum base_error node_metrics_open(const char *path, const char *node, struct node_lines_bounds bounds,
+                                  struct node_metrics **metrics, struct base_reason *why)
 {
-    char block[4096];
-    struct stat status;
-    if (fstat(file, &status))
-        return false;
-    off_t end = status.st_size;
-    while (end > 0) {
-        size_t bytes = end < (off_t)sizeof block ? (size_t)end : sizeof block;
-        ssize_t got = pread(file, block, bytes, end - (off_t)bytes);
-        if (got != (ssize_t)bytes)
-            return false;
-        const char *newline = memrchr(block, '\n', bytes);
-        if (newline) {
-            end -= (off_t)bytes - (newline + 1 - block);
-            break;
-        }
-        end -= (off_t)bytes;
-    }
-    return end == status.st_size || ftruncate(file, end) == 0;
-}
-
-enum base_error node_metrics_open(const char *path, const char *node, struct node_metrics **metrics,
-                                  struct base_reason *why)
-{
-    enum base_error error = BASE_OK;
-    struct stat status;
     struct node_metrics *opened = calloc(1, sizeof *opened);
     if (!opened)
         return base_fail(why, BASE_ENOMEM, "no memory to open '%s'", path);
     opened->node = strdup(node);
-    opened->path = strdup(path);
-    opened->file = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (!opened->node || !opened->path)
-        error = base_fail(why, BASE_ENOMEM, "no memory to open '%s'", path);
-    else if (opened->file < 0 || fstat(opened->file, &status))
-        error = base_fail(why, BASE_EIO, "cannot open '%s' to append metrics: %s", path, strerror(errno));
-    else {
-        opened->regular = S_ISREG(status.st_mode);
-        if (opened->regular && !cut_torn_line(opened->file))
-            error = base_fail(why, BASE_EIO, "cannot mend the last line of '%s': %s", path, strerror(errno));
-    }
+    enum base_error error = opened->node ? node_lines_open(path, "metrics", bounds, &opened->lines, why)
+                                         : base_fail(why, BASE_ENOMEM, "no memory to open '%s'", path);
     if (error)
         node_metrics_close(opened);
     else
@@ -72,10 +31,8 @@ void node_metrics_close(struct node_metrics *metrics)
 {
     if (!metrics)
         return;
-    if (metrics->file >= 0)
-        close(metrics->file);
+    node_lines_close(metrics->lines);
     free(metrics->node);
-    free(metrics->path);
     free(metrics);
 }
 
@@ -94,10 +51,10 @@ static bool put_integer(json_t *object, const char *name, uint64_t value)
     return put(object, name, json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value));
 }
 
-// One line with its newline, malloc'ed; NULL: out of memory, or a name that is not UTF-8.
+// One line, malloc'ed; NULL: out of memory, or a name that is not UTF-8.
 static char *row_line(const struct node_metrics *metrics, const struct node_metrics_row *row)
 {
-    char *text = NULL, *line = NULL;
+    char *text = NULL;
     json_t *object = json_object();
     if (object && put_real(object, "time", row->time) && put(object, "node", json_string(metrics->node)) &&
         put_integer(object, "round", row->round) && put_integer(object, "step", row->step) &&
@@ -112,31 +69,7 @@ static char *row_line(const struct node_metrics *metrics, const struct node_metr
         (!row->regression || (put_real(object, "r2", row->accuracy) && put_real(object, "rmse", row->rmse))))
         text = json_dumps(object, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(15));
     json_decref(object);
-    if (text && asprintf(&line, "%s\n", text) < 0)
-        line = NULL;
-    free(text);
-    return line;
-}
-
-// Whole or not at all: what a full disk took of a line is cut off again.
-static enum base_error append(struct node_metrics *metrics, const char *line)
-{
-    struct stat status;
-    size_t bytes = strlen(line);
-    ssize_t put;
-    bool known = metrics->regular && fstat(metrics->file, &status) == 0;
-    do
-        put = write(metrics->file, line, bytes);
-    while (put < 0 && errno == EINTR);
-    if (put == (ssize_t)bytes)
-        return BASE_OK;
-    int cause = put < 0 ? errno : ENOSPC;
-    bool cut = put <= 0 || (known && ftruncate(metrics->file, status.st_size) == 0);
-    if (!metrics->complained)
-        base_log(BASE_LOG_ERROR, "metrics", "cannot append to '%s': %s; training goes on without%s",
-                 metrics->path, strerror(cause), cut ? "" : ", and half a line stays in the file");
-    metrics->complained = true;
-    return BASE_EIO;
+    return text;
 }
 
 enum base_error node_metrics_write(struct node_metrics *metrics, const struct node_metrics_row *row)
@@ -144,7 +77,7 @@ enum base_error node_metrics_write(struct node_metrics *metrics, const struct no
     char *line = row_line(metrics, row);
     if (!line)
         return BASE_ENOMEM;
-    enum base_error error = append(metrics, line);
+    enum base_error error = node_lines_append(metrics->lines, line);
     free(line);
     return error;
 }

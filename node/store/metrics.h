@@ -1,9 +1,9 @@
-// metrics.jsonl: one JSON object a line, one line a round, appended with one write(2) so that a reader never
-// sees half a line. Owner: the learner thread.
+// metrics.jsonl: one JSON object a line, one line a round. Owner: the learner thread.
 #ifndef NODE_STORE_METRICS_H
 #define NODE_STORE_METRICS_H
 
 #include "base/error.h"
+#include "node/store/lines.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -19,9 +19,9 @@ struct node_metrics_row {
     const char *state;
 };
 
-enum base_error node_metrics_open(const char *path, const char *node, struct node_metrics **metrics,
-                                  struct base_reason *why) BASE_CHECK;
-// BASE_EIO (a full disk, say) is reported once in the log; training goes on.
+enum base_error node_metrics_open(const char *path, const char *node, struct node_lines_bounds bounds,
+                                  struct node_metrics **metrics, struct base_reason *why) BASE_CHECK;
+// BASE_EIO (a full disk, say) is told in the log by node_lines_append(); training goes on.
 enum base_error node_metrics_write(struct node_metrics *metrics,
                                    const struct node_metrics_row *row) BASE_CHECK;
 void node_metrics_close(struct node_metrics *metrics);

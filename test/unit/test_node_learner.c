@@ -68,7 +68,9 @@ static void bench_create_as(struct bench *bench, void (*shape)(struct node_confi
     assert_int_equal(train_model_create(&spec, bench->kernels, EXAMPLES, &bench->model, &why), BASE_OK);
     assert_int_equal(train_trainer_create(&options, bench->model, &bench->data, start, &bench->trainer, &why),
                      BASE_OK);
-    assert_int_equal(node_metrics_open("/dev/null", "test", &bench->metrics, &why), BASE_OK);
+    assert_int_equal(
+        node_metrics_open("/dev/null", "test", (struct node_lines_bounds){0}, &bench->metrics, &why),
+        BASE_OK);
     assert_int_equal(node_mailbox_create(64, &bench->inbox), BASE_OK);
     assert_int_equal(node_mailbox_create(64, &bench->worker), BASE_OK);
     assert_int_equal(node_mailbox_create(1024, &bench->loop), BASE_OK);

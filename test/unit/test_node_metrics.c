@@ -76,7 +76,7 @@ static struct node_metrics *opened(const char *path)
 {
     struct node_metrics *metrics = NULL;
     struct base_reason why = {""};
-    if (node_metrics_open(path, "node-03", &metrics, &why))
+    if (node_metrics_open(path, "node-03", (struct node_lines_bounds){0}, &metrics, &why))
         fail_msg("%s", why.text);
     return metrics;
 }
@@ -149,10 +149,12 @@ static void cannot_be_opened(void **state)
     struct node_metrics *metrics = NULL;
     struct base_reason why;
     char expected[256];
-    assert_int_equal(node_metrics_open("/nowhere/metrics.jsonl", "n", &metrics, &why), BASE_EIO);
+    assert_int_equal(
+        node_metrics_open("/nowhere/metrics.jsonl", "n", (struct node_lines_bounds){0}, &metrics, &why),
+        BASE_EIO);
     assert_string_equal(why.text,
                         "cannot open '/nowhere/metrics.jsonl' to append metrics: No such file or directory");
-    assert_int_equal(node_metrics_open(*state, "n", &metrics, &why), BASE_EIO);
+    assert_int_equal(node_metrics_open(*state, "n", (struct node_lines_bounds){0}, &metrics, &why), BASE_EIO);
     snprintf(expected, sizeof expected, "cannot open '%s' to append metrics: Is a directory", (char *)*state);
     assert_string_equal(why.text, expected);
     assert_null(metrics);

@@ -47,7 +47,9 @@ static void bench_create(struct bench *bench)
     assert_int_equal(train_model_create(&spec, kernels, 16, &bench->model, &why), BASE_OK);
     assert_int_equal(train_trainer_create(&options, bench->model, &bench->own, start, &bench->trainer, &why),
                      BASE_OK);
-    assert_int_equal(node_metrics_open("/dev/null", "test", &bench->metrics, &why), BASE_OK);
+    assert_int_equal(
+        node_metrics_open("/dev/null", "test", (struct node_lines_bounds){0}, &bench->metrics, &why),
+        BASE_OK);
     assert_int_equal(node_mailbox_create(64, &bench->inbox), BASE_OK);
     assert_int_equal(node_mailbox_create(64, &bench->worker), BASE_OK);
     assert_int_equal(node_mailbox_create(1024, &bench->loop), BASE_OK);
