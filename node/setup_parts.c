@@ -93,7 +93,7 @@ enum base_error node_setup_trainer(const struct node_config *config, const char 
                                    struct base_reason *why)
 {
     struct train_options options = {
-        .optimizer = config->train.optimizer == NODE_OPTIMIZER_ADAMW ? TRAIN_ADAMW : TRAIN_SGD,
+        .optimizer = (enum train_optimizer_kind)config->train.optimizer,
         .rate = config->train.rate,
         .momentum = config->train.momentum,
         .weight_decay = config->train.weight_decay,
@@ -120,7 +120,7 @@ enum base_error node_setup_exchange_options(const struct node_config *c,
     enum base_error code = node_config_filters(c, &filters, why);
     if (code != BASE_OK)
         return code;
-    bool moments = c->train.optimizer == NODE_OPTIMIZER_ADAMW;
+    bool moments = train_optimizer((enum train_optimizer_kind)c->train.optimizer)->shared >= 0;
     *options = (struct gossip_exchange_options){
         .ratio = (float)c->average.ratio,
         .values = (enum kernels_format)c->average.values,

@@ -37,9 +37,10 @@ static enum base_error check_schedule(const struct train_options *options, struc
 
 enum base_error train_options_check(const struct train_options *options, struct base_reason *why)
 {
-    if (options->optimizer != TRAIN_SGD && options->optimizer != TRAIN_ADAMW) {
-        return base_fail(why, BASE_EINVAL, "optimizer %d is unknown; expected sgd or adamw",
-                         (int)options->optimizer);
+    const struct train_optimizer *optimizer = train_optimizer(options->optimizer);
+    if (optimizer == NULL) {
+        return base_fail(why, BASE_EINVAL, "optimizer %d is unknown; expected one of %s",
+                         (int)options->optimizer, TRAIN_OPTIMIZER_CHOICES);
     }
     if (!(options->rate >= 0.0 && isfinite(options->rate))) {
         return base_fail(why, BASE_EINVAL, "the learning rate is %g; expected a number, 0 or more",
@@ -49,14 +50,16 @@ enum base_error train_options_check(const struct train_options *options, struct 
         return base_fail(why, BASE_EINVAL, "the weight decay is %g; expected a number, 0 or more",
                          options->weight_decay);
     }
-    if (options->optimizer == TRAIN_SGD && !probability(options->momentum)) {
+    if ((optimizer->uses & TRAIN_USES_MOMENTUM) != 0 && !probability(options->momentum)) {
         return base_fail(why, BASE_EINVAL, "the momentum is %g; expected 0 to below 1", options->momentum);
     }
-    if (options->optimizer == TRAIN_ADAMW && !(probability(options->beta1) && probability(options->beta2))) {
+    if ((optimizer->uses & TRAIN_USES_BETAS) != 0 &&
+        !(probability(options->beta1) && probability(options->beta2))) {
         return base_fail(why, BASE_EINVAL, "beta1 is %g and beta2 is %g; expected 0 to below 1",
                          options->beta1, options->beta2);
     }
-    if (options->optimizer == TRAIN_ADAMW && !(options->epsilon > 0.0 && isfinite(options->epsilon))) {
+    if ((optimizer->uses & TRAIN_USES_EPSILON) != 0 &&
+        !(options->epsilon > 0.0 && isfinite(options->epsilon))) {
         return base_fail(why, BASE_EINVAL, "epsilon is %g; expected a number above 0", options->epsilon);
     }
     if (options->batch == 0) {

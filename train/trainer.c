@@ -1,4 +1,4 @@
-// SGD and AdamW over one shard. Every vector that training touches is allocated when the trainer is made; a
+// An optimiser over one shard. Every vector that training touches is allocated when the trainer is made; a
 // step allocates nothing.
 #include "train/trainer.h"
 
@@ -21,11 +21,11 @@ struct train_trainer {
     const struct kernels *kernels;
     const struct train_dataset *home; // of the creation: what cursors are about
     size_t count;                     // parameters
-    struct vector x, momentum, m, v;  // momentum: sgd, m and v: adamw; unused ones are NULL
-    struct vector correction;
-    float *gradient; // the kernels' memory
-    float *round;    // the model where the round began, in the kernels' memory; NULL without proximal term
-    double scale;    // of the learning rate
+    const struct train_optimizer *optimizer;
+    struct vector x, correction, state[TRAIN_STATES]; // state: of the optimiser; unused ones are NULL
+    float *gradient;                                  // the kernels' memory
+    float *round; // the model where the round began, in the kernels' memory; NULL without proximal term
+    double scale; // of the learning rate
     struct train_feed feed;
     uint64_t step;
     bool holds; // vectors of a program of the user's own; no data, no gradient
@@ -70,6 +70,18 @@ static enum base_error check_data(const struct train_options *options, const str
     return BASE_OK;
 }
 
+static enum base_error check_kernels(const struct train_options *options, const struct kernels *kernels,
+                                     struct base_reason *why)
+{
+    const struct train_optimizer *optimizer = train_optimizer(options->optimizer);
+    if (optimizer->runs != NULL && !optimizer->runs(kernels)) {
+        return base_fail(why, BASE_EINVAL,
+                         "train.optimizer %s does not run on '%s' yet; set device.kind to cpu",
+                         optimizer->name, kernels->name);
+    }
+    return BASE_OK;
+}
+
 static bool alloc_vector(const struct train_trainer *trainer, struct vector *vector)
 {
     const size_t bytes = trainer->count * sizeof(float);
@@ -86,14 +98,17 @@ static void release_vector(const struct train_trainer *trainer, struct vector *v
     trainer->kernels->release(vector->device);
 }
 
+static bool needs_state(const struct train_trainer *trainer, size_t i)
+{
+    const struct train_optimizer *o = trainer->optimizer;
+    return o->state[i] != NULL && (o->needs == NULL || o->needs(&trainer->options, i));
+}
+
 static bool alloc_all(struct train_trainer *trainer)
 {
-    const bool adamw = trainer->options.optimizer == TRAIN_ADAMW;
     bool complete = alloc_vector(trainer, &trainer->x) && alloc_vector(trainer, &trainer->correction);
-    if (adamw) {
-        complete = complete && alloc_vector(trainer, &trainer->m) && alloc_vector(trainer, &trainer->v);
-    } else if (trainer->options.momentum != 0.0) {
-        complete = complete && alloc_vector(trainer, &trainer->momentum);
+    for (size_t i = 0; i < TRAIN_STATES; i++) {
+        complete = complete && (!needs_state(trainer, i) || alloc_vector(trainer, &trainer->state[i]));
     }
     const size_t bytes = trainer->count * sizeof(float);
     trainer->gradient = complete ? trainer->kernels->alloc(bytes) : NULL;
@@ -126,6 +141,9 @@ enum base_error train_trainer_create(const struct train_options *options, struct
     if (error == BASE_OK) {
         error = check_data(options, model, data, why);
     }
+    if (error == BASE_OK) {
+        error = check_kernels(options, train_model_kernels(model), why);
+    }
     if (error != BASE_OK) {
         return error;
     }
@@ -134,6 +152,7 @@ enum base_error train_trainer_create(const struct train_options *options, struct
         return base_fail(why, BASE_ENOMEM, "out of memory for the trainer");
     }
     trainer->options = *options;
+    trainer->optimizer = train_optimizer(options->optimizer);
     trainer->model = model;
     trainer->kernels = train_model_kernels(model);
     trainer->home = data;
@@ -164,7 +183,8 @@ enum base_error train_trainer_hold(struct train_model *model, float *vector, flo
     trainer->count = train_model_parameters(model);
     trainer->scale = 1.0;
     trainer->x = (struct vector){vector, vector};
-    trainer->v = (struct vector){second_moment, second_moment};
+    trainer->optimizer = train_optimizer(TRAIN_ADAMW); // for the name and place of the vector that is shared
+    trainer->state[trainer->optimizer->shared] = (struct vector){second_moment, second_moment};
     trainer->correction = (struct vector){correction, correction};
     *out = trainer;
     return BASE_OK;
@@ -179,10 +199,10 @@ void train_trainer_destroy(struct train_trainer *trainer)
         free(trainer);
         return;
     }
-    struct vector *vectors[] = {&trainer->x, &trainer->momentum, &trainer->m, &trainer->v,
-                                &trainer->correction};
-    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
-        release_vector(trainer, vectors[i]);
+    release_vector(trainer, &trainer->x);
+    release_vector(trainer, &trainer->correction);
+    for (size_t i = 0; i < TRAIN_STATES; i++) {
+        release_vector(trainer, &trainer->state[i]);
     }
     train_feed_destroy(&trainer->feed);
     trainer->kernels->release(trainer->gradient);
@@ -242,31 +262,20 @@ static void add_proximal(struct train_trainer *trainer)
     }
 }
 
-static void apply_sgd(struct train_trainer *trainer, const float *correction)
+static void update(struct train_trainer *trainer, const float *correction)
 {
-    const struct kernels_sgd options = {
-        .rate = (float)train_trainer_rate(trainer),
-        .momentum = (float)trainer->options.momentum,
-        .weight_decay = (float)trainer->options.weight_decay,
-    };
-    trainer->kernels->sgd_step(trainer->count, &options, trainer->gradient, correction,
-                               trainer->momentum.device, trainer->x.device);
-}
-
-static void apply_adamw(struct train_trainer *trainer, const float *correction)
-{
-    const double t = (double)(trainer->step + 1);
-    const struct kernels_adamw options = {
-        .rate = (float)train_trainer_rate(trainer),
-        .beta1 = (float)trainer->options.beta1,
-        .beta2 = (float)trainer->options.beta2,
-        .epsilon = (float)trainer->options.epsilon,
-        .weight_decay = (float)trainer->options.weight_decay,
-        .correction1 = (float)(1.0 - pow(trainer->options.beta1, t)),
-        .correction2 = (float)(1.0 - pow(trainer->options.beta2, t)),
-    };
-    trainer->kernels->adamw_step(trainer->count, &options, trainer->gradient, correction, trainer->m.device,
-                                 trainer->v.device, trainer->x.device);
+    struct train_update update = {.kernels = trainer->kernels,
+                                  .options = &trainer->options,
+                                  .count = trainer->count,
+                                  .step = trainer->step,
+                                  .rate = (float)train_trainer_rate(trainer),
+                                  .gradient = trainer->gradient,
+                                  .correction = correction,
+                                  .x = trainer->x.device};
+    for (size_t i = 0; i < TRAIN_STATES; i++) {
+        update.state[i] = trainer->state[i].device;
+    }
+    trainer->optimizer->step(&update);
 }
 
 void train_trainer_step(struct train_trainer *trainer, bool use_correction, struct kernels_loss *loss,
@@ -286,11 +295,7 @@ void train_trainer_step(struct train_trainer *trainer, bool use_correction, stru
                              feed->batch, weight, trainer->gradient, loss);
     }
     add_proximal(trainer);
-    if (trainer->options.optimizer == TRAIN_ADAMW) {
-        apply_adamw(trainer, correction);
-    } else {
-        apply_sgd(trainer, correction);
-    }
+    update(trainer, correction);
     trainer->kernels->wait(); // *loss is valid, and the next batch may be gathered
     trainer->step++;
     *rows = trainer->feed.batch * train_dataset_labels(trainer->feed.data);
@@ -324,9 +329,15 @@ float *train_trainer_model(struct train_trainer *trainer)
     return trainer->x.host;
 }
 
+static struct vector *shared_state(struct train_trainer *trainer)
+{
+    return trainer->optimizer->shared >= 0 ? &trainer->state[trainer->optimizer->shared] : NULL;
+}
+
 float *train_trainer_second_moment(struct train_trainer *trainer)
 {
-    return trainer->v.host;
+    const struct vector *shared = shared_state(trainer);
+    return shared != NULL ? shared->host : NULL;
 }
 
 float *train_trainer_correction(struct train_trainer *trainer)
@@ -337,28 +348,29 @@ float *train_trainer_correction(struct train_trainer *trainer)
 void train_trainer_fetch(struct train_trainer *trainer)
 {
     bring(trainer, &trainer->x);
-    bring(trainer, &trainer->v);
+    if (shared_state(trainer) != NULL) {
+        bring(trainer, shared_state(trainer));
+    }
 }
 
 void train_trainer_store(struct train_trainer *trainer)
 {
     send(trainer, &trainer->x);
-    send(trainer, &trainer->v);
+    if (shared_state(trainer) != NULL) {
+        send(trainer, shared_state(trainer));
+    }
     send(trainer, &trainer->correction);
 }
 
-size_t train_trainer_state_vectors(struct train_trainer *trainer, struct train_state_vector vectors[4])
+size_t train_trainer_state_vectors(struct train_trainer *trainer,
+                                   struct train_state_vector vectors[TRAIN_STATES])
 {
-    const struct {
-        const char *name;
-        const struct vector *vector;
-    } all[] = {{"sgd.momentum", &trainer->momentum}, {"adamw.m", &trainer->m}, {"adamw.v", &trainer->v}};
     size_t count = 0;
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        if (all[i].vector->device != NULL) {
-            bring(trainer, all[i].vector);
-            vectors[count++] =
-                (struct train_state_vector){.name = all[i].name, .values = all[i].vector->host};
+    for (size_t i = 0; i < TRAIN_STATES; i++) {
+        if (trainer->state[i].device != NULL) {
+            bring(trainer, &trainer->state[i]);
+            vectors[count++] = (struct train_state_vector){.name = trainer->optimizer->state[i],
+                                                           .values = trainer->state[i].host};
         }
     }
     return count;
@@ -366,9 +378,9 @@ size_t train_trainer_state_vectors(struct train_trainer *trainer, struct train_s
 
 void train_trainer_store_state(struct train_trainer *trainer)
 {
-    send(trainer, &trainer->momentum);
-    send(trainer, &trainer->m);
-    send(trainer, &trainer->v);
+    for (size_t i = 0; i < TRAIN_STATES; i++) {
+        send(trainer, &trainer->state[i]);
+    }
 }
 
 struct train_cursor train_trainer_cursor(const struct train_trainer *trainer)

@@ -7,10 +7,9 @@
 #include "base/error.h"
 #include "train/dataset.h"
 #include "train/model.h"
+#include "train/optimizer.h"
 #include <stddef.h>
 #include <stdint.h>
-
-enum train_optimizer_kind { TRAIN_SGD, TRAIN_ADAMW };
 
 #define TRAIN_SCHEDULE_STEPS 8
 struct train_schedule { // rate(step) = rate * product of factor[i] whose at[i] <= step / total (piecewise
@@ -22,8 +21,8 @@ struct train_schedule { // rate(step) = rate * product of factor[i] whose at[i] 
 
 struct train_options {
     enum train_optimizer_kind optimizer;
-    double rate, momentum, weight_decay; // sgd: heavy ball; adamw: decoupled decay
-    double beta1, beta2, epsilon;        // adamw
+    double rate, momentum, weight_decay; // those that it uses (train_optimizer)
+    double beta1, beta2, epsilon;
     struct train_schedule schedule;
     uint64_t steps; // total, for the schedule
     size_t batch;
@@ -80,17 +79,18 @@ void train_trainer_scale(struct train_trainer *trainer, double factor);
 // to the host copy and `store` takes them and the correction back (no-ops on the CPU, where these are the
 // vectors themselves).
 float *train_trainer_model(struct train_trainer *trainer);
-float *train_trainer_second_moment(struct train_trainer *trainer); // NULL unless adamw
+float *train_trainer_second_moment(struct train_trainer *trainer); // the optimiser's shared state, or NULL
 float *train_trainer_correction(struct train_trainer *trainer);    // zero at start; written by the caller
 void train_trainer_fetch(struct train_trainer *trainer);
 void train_trainer_store(struct train_trainer *trainer);
 
-// State for a checkpoint, beside the model. Names: "sgd.momentum", "adamw.m", "adamw.v".
+// State for a checkpoint, beside the model: names as in train/optimizer.c.
 struct train_state_vector {
     const char *name;
     float *values; // [parameters], host; borrowed
 };
-size_t train_trainer_state_vectors(struct train_trainer *trainer, struct train_state_vector vectors[4]);
+size_t train_trainer_state_vectors(struct train_trainer *trainer,
+                                   struct train_state_vector vectors[TRAIN_STATES]);
 // Takes back what was written into them; nothing else may have been stepped since they were asked for.
 void train_trainer_store_state(struct train_trainer *trainer);
 // Where in the data: written to and read from checkpoints as numbers. Always about the data set of the

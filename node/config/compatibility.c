@@ -3,6 +3,7 @@
 #include "gossip/links/links.h"
 #include "topology/topology.h"
 #include "train/meaning.h"
+#include "train/optimizer.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@ static bool corrects(const struct node_config *config)
 
 static bool has_moments(const struct node_config *config)
 {
-    return config->train.optimizer == NODE_OPTIMIZER_ADAMW;
+    return train_optimizer((enum train_optimizer_kind)config->train.optimizer)->shared >= 0;
 }
 
 // In this order: where two nodes have not the same keys here, an earlier one differs.

@@ -6,6 +6,7 @@
 #include "gossip/member/member.h"
 #include "topology/topology.h"
 #include "train/model.h"
+#include "train/optimizer.h"
 
 #include <stddef.h>
 
@@ -250,7 +251,7 @@ static const struct node_key keys[] = {
 
     INTEGER("train.steps", train.steps, "2000", 1, 1e12, "Local steps of this node, in all."),
     INTEGER("train.batch", train.batch, "32", 1, LIMIT_BATCH, "Examples of one step."),
-    CHOICE("train.optimizer", train.optimizer, "sgd", "sgd|adamw",
+    CHOICE("train.optimizer", train.optimizer, "sgd", TRAIN_OPTIMIZER_CHOICES,
            "Plain gradient descent with momentum, or AdamW."),
     REAL("train.rate", train.rate, "0.1", 0, 1000,
          "Learning rate before the schedule. AdamW wants about 0.001."),

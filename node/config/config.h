@@ -18,7 +18,6 @@ enum node_data {
 };
 enum node_text { NODE_TEXT_BYTES, NODE_TEXT_CHARACTERS };
 enum node_partition { NODE_PARTITION_IID, NODE_PARTITION_DIRICHLET, NODE_PARTITION_CONTIGUOUS };
-enum node_optimizer { NODE_OPTIMIZER_SGD, NODE_OPTIMIZER_ADAMW };
 enum node_mode { NODE_MODE_SYNC, NODE_MODE_ASYNC, NODE_MODE_BOUNDED };
 enum node_method {
     NODE_METHOD_EDGE_REF,
@@ -91,7 +90,7 @@ struct node_config {
     } data;
     struct { // train.*
         uint64_t steps, batch;
-        int optimizer; // enum node_optimizer
+        int optimizer; // enum train_optimizer_kind
         double rate, momentum, weight_decay, beta1, beta2, epsilon;
         double weight;              // of the gradient; 0: by this shard's part of the examples
         struct node_texts schedule; // "0.6:0.3": from 60% of the steps on, 0.3 x rate

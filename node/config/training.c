@@ -7,9 +7,8 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
-
-#define RATE_ADAMW 0.05 // above it AdamW is all but sure to diverge: the rate was meant for sgd
 
 static enum base_error parse_step(const char *text, double *at, double *factor, struct base_reason *why)
 {
@@ -48,10 +47,33 @@ enum base_error node_config_schedule(const struct node_config *config, struct tr
     return BASE_OK;
 }
 
+// Which keys only some optimisers look at.
+static void warn_optimizer(const struct node_config *config)
+{
+    static const struct {
+        const char *key, *of;
+        unsigned use;
+    } keys[] = {{"train.momentum", "train.optimizer is sgd", TRAIN_USES_MOMENTUM},
+                {"train.beta1", "train.optimizer is adamw", TRAIN_USES_BETAS},
+                {"train.beta2", "train.optimizer is adamw", TRAIN_USES_BETAS},
+                {"train.epsilon", "train.optimizer is adamw", TRAIN_USES_EPSILON}};
+    const struct train_optimizer *optimizer =
+        train_optimizer((enum train_optimizer_kind)config->train.optimizer);
+    char text[80];
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!(optimizer->uses & keys[i].use))
+            node_config_warn_unused(config, keys[i].key, keys[i].of);
+    if (optimizer->shared < 0)
+        node_config_warn_unused(config, "average.share_second_moment", "train.optimizer is adamw");
+    snprintf(text, sizeof text, "is high for %s, which wants about %g", optimizer->name,
+             optimizer->rate_usual);
+    if (config->train.rate > optimizer->rate_high)
+        node_config_say(BASE_LOG_WARN, config, "train.rate", text);
+}
+
 enum base_error node_config_check_train(const struct node_config *config, struct base_reason *why)
 {
     struct train_schedule schedule;
-    bool adamw = config->train.optimizer == NODE_OPTIMIZER_ADAMW;
     enum base_error error = node_config_schedule(config, &schedule, why);
     if (error)
         return error;
@@ -60,16 +82,7 @@ enum base_error node_config_check_train(const struct node_config *config, struct
                               base_fail(why, BASE_EINVAL,
                                         "found %" PRIu64 ", expected at most train.steps, which is %" PRIu64,
                                         config->average.local_steps, config->train.steps));
-    if (adamw && config->train.rate > RATE_ADAMW)
-        node_config_say(BASE_LOG_WARN, config, "train.rate", "is high for adamw, which wants about 0.001");
-    if (adamw)
-        node_config_warn_unused(config, "train.momentum", "train.optimizer is sgd");
-    if (!adamw) {
-        static const char *const keys[] = {"train.beta1", "train.beta2", "train.epsilon",
-                                           "average.share_second_moment"};
-        for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-            node_config_warn_unused(config, keys[i], "train.optimizer is adamw");
-    }
+    warn_optimizer(config);
     if (config->train.scale_rate && config->average.drift_correction)
         node_config_say(
             BASE_LOG_WARN, config, "train.scale_rate",

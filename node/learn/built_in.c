@@ -78,7 +78,7 @@ void node_built_in_boundary(struct node_built_in *b, struct gossip_learner_steps
 // What only this node knew of the way (momentum) is dropped: it belongs to another model.
 static void drop_momentum(struct node_built_in *b)
 {
-    struct train_state_vector vectors[4];
+    struct train_state_vector vectors[TRAIN_STATES];
     const size_t n = train_trainer_state_vectors(b->trainer, vectors);
     for (size_t i = 0; i < n; i++)
         if (vectors[i].values != train_trainer_second_moment(b->trainer))
@@ -96,7 +96,7 @@ static void reset_vector(struct node_built_in *b, float *vector)
 
 static void reset_infinite(struct node_built_in *b)
 {
-    struct train_state_vector vectors[4];
+    struct train_state_vector vectors[TRAIN_STATES];
     const size_t n = train_trainer_state_vectors(b->trainer, vectors);
     for (size_t i = 0; i < n; i++)
         reset_vector(b, vectors[i].values);
@@ -122,7 +122,7 @@ void node_built_in_adopt(struct node_built_in *b, enum gossip_learner_change cha
 // The vectors, then the cursor.
 size_t node_built_in_freeze(struct node_built_in *b, uint8_t **state)
 {
-    struct train_state_vector vectors[4];
+    struct train_state_vector vectors[TRAIN_STATES];
     const struct train_cursor cursor = train_trainer_cursor(b->trainer);
     train_trainer_fetch(b->trainer);
     const size_t count = train_trainer_state_vectors(b->trainer, vectors),
@@ -137,7 +137,7 @@ size_t node_built_in_freeze(struct node_built_in *b, uint8_t **state)
 
 void node_built_in_thaw(struct node_built_in *b, const uint8_t *state, size_t bytes)
 {
-    struct train_state_vector vectors[4];
+    struct train_state_vector vectors[TRAIN_STATES];
     struct train_cursor cursor;
     const size_t count = train_trainer_state_vectors(b->trainer, vectors),
                  each = parameters(b) * sizeof(float);

@@ -13,8 +13,8 @@
 // A checkpoint that fits the parts: where everything is in the file, all checked before anything changes.
 struct plan {
     const struct node_tensor *model[LIMIT_TENSORS];
-    struct train_state_vector state[4];
-    const struct node_tensor *state_from[4], *outer,
+    struct train_state_vector state[TRAIN_STATES];
+    const struct node_tensor *state_from[TRAIN_STATES], *outer,
         *round_start; // the last two NULL where the file has none
     bool open;
     float open_scale;

@@ -62,7 +62,7 @@ static void defaults_are_those_of_the_design(void **state)
     assert_true(c.data.alpha == 0.1);
     assert_true(c.data.shard == 0 && c.data.shards == 1);
     assert_true(c.train.steps == 2000 && c.train.batch == 32 && c.train.eval_rounds == 50);
-    assert_int_equal(c.train.optimizer, NODE_OPTIMIZER_SGD);
+    assert_int_equal(c.train.optimizer, TRAIN_SGD);
     assert_true(c.train.rate == 0.1 && c.train.momentum == 0 && c.train.weight_decay == 0);
     assert_true(c.train.beta1 == 0.9 && c.train.beta2 == 0.999 && c.train.epsilon == 1e-8);
     assert_int_equal(c.average.mode, NODE_MODE_ASYNC);
