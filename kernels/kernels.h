@@ -26,6 +26,12 @@ struct kernels_adamw {
     float correction1, correction2; // 1 - beta1^t and 1 - beta2^t for step t (from 1)
 };
 
+// Lion (Chen and others 2023, algorithm 2): direction sign(beta1*m + (1 - beta1)*g) + weight_decay*x, then m
+// = beta2*m + (1 - beta2)*g.
+struct kernels_lion {
+    float rate, beta1, beta2, weight_decay;
+};
+
 struct kernels_sgd {
     float rate, momentum, weight_decay; // heavy ball: m = momentum*m + g + weight_decay*x
 };
@@ -65,6 +71,9 @@ struct kernels {
                      const float *correction, float *m, float *x); // m may be NULL where momentum is 0
     void (*adamw_step)(size_t count, const struct kernels_adamw *options, const float *grad,
                        const float *correction, float *m, float *v, float *x);
+
+    void (*lion_step)(size_t count, const struct kernels_lion *options, const float *grad,
+                      const float *correction, float *m, float *x); // NULL on CUDA
 
     // What an exchange of compressed deltas asks of a backend, each in a header of its own.
     const struct kernels *host; // the CPU's table, for what stays on the host; a CPU table names itself

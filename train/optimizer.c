@@ -57,9 +57,37 @@ static const struct train_optimizer adamw = {
     .step = adamw_step,
 };
 
+// Lion (Chen and others 2023, "Symbolic Discovery of Optimization Algorithms", algorithm 2). Its momentum has
+// a sign, and only the signs of a mean of gradients reach x: nothing in it that neighbours would share.
+static void lion_step(const struct train_update *u)
+{
+    const struct kernels_lion options = {.rate = u->rate,
+                                         .beta1 = (float)u->options->beta1,
+                                         .beta2 = (float)u->options->beta2,
+                                         .weight_decay = (float)u->options->weight_decay};
+    u->kernels->lion_step(u->count, &options, u->gradient, u->correction, u->state[0], u->x);
+}
+
+static bool lion_runs(const struct kernels *kernels)
+{
+    return kernels->lion_step != NULL;
+}
+
+static const struct train_optimizer lion = {
+    .name = "lion",
+    .uses = TRAIN_USES_BETAS,
+    .rate_usual = 0.0001,
+    .rate_high = 0.01,
+    .state = {"lion.m"},
+    .shared = -1,
+    .step = lion_step,
+    .runs = lion_runs,
+};
+
 static const struct train_optimizer *const optimizers[TRAIN_OPTIMIZERS] = {
     [TRAIN_SGD] = &sgd,
     [TRAIN_ADAMW] = &adamw,
+    [TRAIN_LION] = &lion,
 };
 
 const struct train_optimizer *train_optimizer(enum train_optimizer_kind kind)

@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 // In this order in the configuration's choices and in train/optimizer.c.
-enum train_optimizer_kind { TRAIN_SGD, TRAIN_ADAMW, TRAIN_OPTIMIZERS };
-#define TRAIN_OPTIMIZER_CHOICES "sgd|adamw"
+enum train_optimizer_kind { TRAIN_SGD, TRAIN_ADAMW, TRAIN_LION, TRAIN_OPTIMIZERS };
+#define TRAIN_OPTIMIZER_CHOICES "sgd|adamw|lion"
 
 #define TRAIN_STATES 2 // state vectors of an optimiser, at most
 

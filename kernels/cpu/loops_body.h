@@ -187,6 +187,34 @@ static void adamw_step(size_t count, const struct kernels_adamw *options, const 
     }
 }
 
+static inline __attribute__((always_inline)) void
+lion_loop(size_t count, const struct kernels_lion *options, const float *restrict grad,
+          const float *restrict correction, float *restrict m, float *restrict x, bool corrected)
+{
+    const struct kernels_lion o = *options;
+    const float rest1 = 1.0f - o.beta1, rest2 = 1.0f - o.beta2;
+    for (size_t i = 0; i < count; i++) {
+        const float g = grad[i], mean = o.beta1 * m[i] + rest1 * g;
+        const float sign = mean > 0.0f ? 1.0f : mean < 0.0f ? -1.0f : mean; // NaN stays NaN
+        float direction = sign + o.weight_decay * x[i];
+        if (corrected) {
+            direction -= correction[i];
+        }
+        m[i] = o.beta2 * m[i] + rest2 * g;
+        x[i] -= o.rate * direction;
+    }
+}
+
+static void lion_step(size_t count, const struct kernels_lion *options, const float *grad,
+                      const float *correction, float *m, float *x)
+{
+    if (correction != NULL) {
+        lion_loop(count, options, grad, correction, m, x, true);
+    } else {
+        lion_loop(count, options, grad, NULL, m, x, false);
+    }
+}
+
 // The sub-table `name` of this path: kernels_cpu_<name>_<path>.
 #define SUBTABLE_PASTE(name, path) &kernels_cpu_##name##_##path
 #define SUBTABLE_OF(name, path)    SUBTABLE_PASTE(name, path)
@@ -208,6 +236,7 @@ const struct kernels KERNELS_TABLE = {
     .softmax_cross_entropy = softmax_cross_entropy,
     .sgd_step = sgd_step,
     .adamw_step = adamw_step,
+    .lion_step = lion_step,
     .host = &KERNELS_TABLE,
     .select = SUBTABLE(select),
     .values = SUBTABLE(values),

@@ -251,15 +251,17 @@ static const struct node_key keys[] = {
 
     INTEGER("train.steps", train.steps, "2000", 1, 1e12, "Local steps of this node, in all."),
     INTEGER("train.batch", train.batch, "32", 1, LIMIT_BATCH, "Examples of one step."),
-    CHOICE("train.optimizer", train.optimizer, "sgd", TRAIN_OPTIMIZER_CHOICES,
-           "Plain gradient descent with momentum, or AdamW."),
+    CHOICE(
+        "train.optimizer", train.optimizer, "sgd", TRAIN_OPTIMIZER_CHOICES,
+        "Plain gradient descent with momentum, AdamW, or Lion (signs of a mean; a tenth of AdamW's rate)."),
     REAL("train.rate", train.rate, "0.1", 0, 1000,
          "Learning rate before the schedule. AdamW wants about 0.001."),
     REAL("train.momentum", train.momentum, "0", 0, 0.9999, "sgd: heavy-ball momentum."),
     REAL("train.weight_decay", train.weight_decay, "0", 0, 10,
          "Weight decay; decoupled from the gradient with adamw."),
-    REAL("train.beta1", train.beta1, "0.9", 0, 0.9999, "adamw: decay of the mean of the gradients."),
-    REAL("train.beta2", train.beta2, "0.999", 0, 0.999999, "adamw: decay of the mean of their squares."),
+    REAL("train.beta1", train.beta1, "0.9", 0, 0.9999, "adamw, lion: decay of the mean of the gradients."),
+    REAL("train.beta2", train.beta2, "0.999", 0, 0.999999,
+         "adamw: decay of the mean of their squares; lion: of the mean itself, which wants 0.99."),
     REAL("train.epsilon", train.epsilon, "1e-8", 1e-30, 1, "adamw: what keeps its division away from zero."),
     REAL("train.weight", train.weight, "0", 0, 1000,
          "How much this node's gradient counts beside the others'. 0: as its shard's part of the examples "

@@ -523,6 +523,50 @@ static inline void checks_adamw(void **state)
     }
 }
 
+static inline void checks_lion_run(const struct kernels *k, size_t n, float decay, bool corrected)
+{
+    const struct kernels_lion o = {.rate = 0.01f, .beta1 = 0.9f, .beta2 = 0.99f, .weight_decay = decay};
+    struct checks_vector x = checks_gaussian(k, n, 1.0), c = checks_gaussian(k, n, 1.0),
+                         m = checks_make(k, n);
+    memset(m.host, 0, n * sizeof *m.host);
+    checks_send(k, &m);
+    struct checks_state s = {checks_doubles(n), checks_doubles(n), NULL};
+    for (size_t i = 0; i < n; i++) {
+        s.x[i] = (double)x.host[i];
+    }
+    for (int step = 1; step <= CHECKS_STEPS; step++) {
+        struct checks_vector g = checks_gaussian(k, n, 1.0);
+        k->lion_step(n, &o, g.device, corrected ? c.device : NULL, m.device, x.device);
+        for (size_t i = 0; i < n; i++) {
+            const double gi = (double)g.host[i];
+            const double mean = (double)o.beta1 * s.m[i] + (1.0 - (double)o.beta1) * gi;
+            const double sign = (mean > 0.0) - (mean < 0.0);
+            s.m[i] = (double)o.beta2 * s.m[i] + (1.0 - (double)o.beta2) * gi;
+            s.x[i] -= (double)o.rate *
+                      (sign + (double)o.weight_decay * s.x[i] - (corrected ? (double)c.host[i] : 0.0));
+        }
+        k->wait();
+        checks_free(k, &g);
+    }
+    checks_compare_state(k, "lion x", &x, s.x);
+    checks_compare_state(k, "lion m", &m, s.m);
+    free(s.x);
+    free(s.m);
+    checks_free(k, &x);
+    checks_free(k, &c);
+    checks_free(k, &m);
+}
+
+static inline void checks_lion(void **state)
+{
+    const struct kernels *k = *state;
+    for (size_t i = 0; i < CHECKS_SIZES && k->lion_step != NULL; i++) {
+        for (unsigned flags = 0; flags < 4; flags++) {
+            checks_lion_run(k, checks_sizes[i], flags & 1 ? 0.01f : 0.0f, (flags & 2) != 0);
+        }
+    }
+}
+
 // Fresh memory is zero, and what goes up comes down.
 static inline void checks_memory(void **state)
 {
@@ -550,9 +594,9 @@ static inline void checks_memory(void **state)
     {"memory", checks_memory}, {"gemm", checks_gemm}, {"bias", checks_bias},                                 \
         {"relu keeps NaN", checks_relu_keeps_nan}, {"relu backward", checks_relu_backward},                  \
         {"column sum", checks_column_sum}, {"softmax", checks_softmax}, {"softmax exp", checks_softmax_exp}, \
-        {"softmax NaN", checks_softmax_nan}, {"sgd", checks_sgd},                                            \
+        {"softmax NaN", checks_softmax_nan}, {"sgd", checks_sgd}, {"adamw", checks_adamw},                   \
     {                                                                                                        \
-        "adamw", checks_adamw                                                                                \
+        "lion", checks_lion                                                                                  \
     }
 
 #endif

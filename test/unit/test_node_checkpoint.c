@@ -49,6 +49,11 @@ static void adamw_goes_on_bit_for_bit(void **state)
     goes_on(*state, TRAIN_ADAMW);
 }
 
+static void lion_goes_on_bit_for_bit(void **state)
+{
+    goes_on(*state, TRAIN_LION);
+}
+
 static void outer_momentum_comes_and_goes(void **state)
 {
     struct world *world = *state;
@@ -473,6 +478,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(sgd_goes_on_bit_for_bit, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(adamw_goes_on_bit_for_bit, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(lion_goes_on_bit_for_bit, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(outer_momentum_comes_and_goes, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(what_is_not_finite_is_never_written, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(what_is_not_finite_is_not_resumed, world_set_up, world_tear_down),

@@ -4,7 +4,7 @@
 static void deterministic(void **state)
 {
     (void)state;
-    for (size_t o = 0; o < 3; o++) {
+    for (size_t o = 0; o < OPTIMISERS; o++) {
         struct setup s;
         open_setup(&s, clusters(40, 6, 3), 9, optimisers[o]);
         struct train_options other_order = *optimisers[o];
@@ -25,7 +25,7 @@ static void deterministic(void **state)
 static void seek_continues_bit_for_bit(void **state)
 {
     (void)state;
-    for (size_t o = 0; o < 3; o++) {
+    for (size_t o = 0; o < OPTIMISERS; o++) {
         struct setup s;
         open_setup(&s, clusters(21, 6, 3), 9, optimisers[o]); // an epoch is exactly three batches
         for (size_t stop = 0; stop < 8; stop++) {
@@ -140,7 +140,7 @@ static void schedule_counts_steps(void **state)
 static void correction_acts_outside_the_optimiser(void **state)
 {
     (void)state;
-    for (size_t o = 0; o < 3; o++) {
+    for (size_t o = 0; o < OPTIMISERS; o++) {
         struct setup s;
         open_setup(&s, clusters(40, 6, 3), 9, optimisers[o]);
         (void)run(s.trainer, 11);
@@ -181,7 +181,7 @@ static void correction_acts_outside_the_optimiser(void **state)
 static void optimisers_follow_their_rule(void **state)
 {
     (void)state;
-    for (size_t o = 0; o < 3; o++) {
+    for (size_t o = 0; o < OPTIMISERS; o++) {
         const struct train_options *options = optimisers[o];
         struct train_options all = *options; // one batch is the whole shard: its order only permutes a sum
         all.batch = 20;
@@ -204,6 +204,10 @@ static void optimisers_follow_their_rule(void **state)
                 if (options->optimizer == TRAIN_SGD) {
                     m[i] = options->momentum * m[i] + gi + options->weight_decay * x[i];
                     x[i] -= rate * m[i];
+                } else if (options->optimizer == TRAIN_LION) {
+                    const double mean = options->beta1 * m[i] + (1.0 - options->beta1) * gi;
+                    m[i] = options->beta2 * m[i] + (1.0 - options->beta2) * gi;
+                    x[i] -= rate * ((mean > 0.0) - (mean < 0.0) + options->weight_decay * x[i]);
                 } else {
                     m[i] = options->beta1 * m[i] + (1.0 - options->beta1) * gi;
                     v[i] = options->beta2 * v[i] + (1.0 - options->beta2) * gi * gi;
@@ -231,7 +235,7 @@ static void optimisers_follow_their_rule(void **state)
 static void learns_what_is_separable(void **state)
 {
     (void)state;
-    for (size_t o = 0; o < 3; o++) {
+    for (size_t o = 0; o < OPTIMISERS; o++) {
         for (size_t hidden = 0; hidden <= 16; hidden += 16) {
             struct train_options options = *optimisers[o];
             options.batch = 32;
@@ -253,13 +257,15 @@ static void learns_what_is_separable(void **state)
 static void second_moment_only_with_adamw(void **state)
 {
     (void)state;
-    static const char *const names[3][2] = {{NULL, NULL}, {"sgd.momentum", NULL}, {"adamw.m", "adamw.v"}};
-    for (size_t o = 0; o < 3; o++) {
+    static const char *const names[OPTIMISERS][2] = {
+        {NULL, NULL}, {"sgd.momentum", NULL}, {"adamw.m", "adamw.v"}, {"lion.m", NULL}};
+    static const size_t counts[OPTIMISERS] = {0, 1, 2, 1};
+    for (size_t o = 0; o < OPTIMISERS; o++) {
         struct setup s;
         open_setup(&s, clusters(40, 6, 3), 0, optimisers[o]);
         struct train_state_vector vectors[4];
         const size_t count = train_trainer_state_vectors(s.trainer, vectors);
-        assert_int_equal(count, o);
+        assert_int_equal(count, counts[o]);
         for (size_t i = 0; i < count; i++) {
             assert_string_equal(vectors[i].name, names[o][i]);
         }

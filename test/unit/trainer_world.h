@@ -38,7 +38,16 @@ static const struct train_options adamw = {.optimizer = TRAIN_ADAMW,
                                            .steps = 100,
                                            .batch = 7,
                                            .seed = 3};
-static const struct train_options *const optimisers[] = {&sgd, &momentum, &adamw};
+static const struct train_options lion = {.optimizer = TRAIN_LION,
+                                          .rate = 0.003,
+                                          .weight_decay = 0.01,
+                                          .beta1 = 0.9,
+                                          .beta2 = 0.99,
+                                          .steps = 100,
+                                          .batch = 7,
+                                          .seed = 3};
+static const struct train_options *const optimisers[] = {&sgd, &momentum, &adamw, &lion};
+#define OPTIMISERS (sizeof optimisers / sizeof *optimisers)
 
 // One data set, one model, one trainer.
 struct setup {
