@@ -9,6 +9,7 @@
 #include "node/queue/clock.h"
 #include "node/setup.h"
 #include "node/threads.h"
+#include "train/optimizer.h"
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -132,7 +133,7 @@ static enum base_error map_vectors(p2pml_node *n, struct base_reason *why)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const bool wanted[N_VECTORS] = {[P2PML_MODEL] = true,
-                                    [P2PML_SECOND_MOMENT] = n->config.train.optimizer == NODE_OPTIMIZER_ADAMW,
+                                    [P2PML_SECOND_MOMENT] = n->config.train.optimizer == TRAIN_ADAMW,
                                     [P2PML_CORRECTION] = n->config.average.drift_correction};
     n->vector_bytes = (n->parameters * sizeof(float) + page - 1) / page * page;
     for (size_t i = 0; i < N_VECTORS; i++) {
