@@ -27,9 +27,10 @@ enum base_error {
 #define BASE_CHECK           __attribute__((warn_unused_result))
 #define BASE_PRINTF(fmt, va) __attribute__((format(printf, fmt, va)))
 
-// Text of a failure; empty after success. Owned by the caller, usually on its stack.
+// Text of a failure; empty after success. Owned by the caller, usually on its stack. Several failures of one
+// file are lines of it.
 struct base_reason {
-    char text[512];
+    char text[2048];
 };
 
 // Fills *why (may be NULL) and returns `code`: `return base_fail(why, BASE_EFORMAT, "...");`

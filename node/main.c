@@ -93,12 +93,13 @@ static enum base_error read_config(const struct arguments *a, struct node_config
 {
     static const char *const others[] = {"P2PML_DATA", "P2PML_SEED", "P2PML_CPU", NULL}; // of tests and tools
     enum base_error code = node_schema_defaults(&node_config_schema, config, why);
-    if (code == BASE_OK && a->config)
-        code = node_schema_read_file(&node_config_schema, a->config, config, why);
+    const struct node_schema_sources sources = {.path = a->config,
+                                                .environment = environ,
+                                                .others = others,
+                                                .settings = a->assignments,
+                                                .n_settings = a->n_assignments};
     if (code == BASE_OK)
-        code = node_schema_read_environment(&node_config_schema, "P2PML", environ, others, config, why);
-    for (size_t i = 0; i < a->n_assignments && code == BASE_OK; i++)
-        code = node_schema_set(&node_config_schema, a->assignments[i], config, why);
+        code = node_schema_read_all(&node_config_schema, &sources, config, why);
     if (code != BASE_OK)
         return code;
     base_log_configure((enum base_log_level)config->log.level, (enum base_log_format)config->log.format,

@@ -276,16 +276,14 @@ static const char *const other_variables[] = {
 static enum base_error read_sources(const struct lab_experiment_source *source, struct lab_experiment *e,
                                     struct base_reason *why)
 {
+    const struct node_schema_sources all = {.path = source->path,
+                                            .environment = source->environment,
+                                            .others = other_variables,
+                                            .settings = source->settings,
+                                            .origins = source->origins,
+                                            .n_settings = source->n_settings};
     enum base_error error = node_schema_defaults(&e->schema, e, why);
-    if (!error)
-        error = node_schema_read_file(&e->schema, source->path, e, why);
-    if (!error && source->environment)
-        error =
-            node_schema_read_environment(&e->schema, "P2PML", source->environment, other_variables, e, why);
-    for (size_t i = 0; i < source->n_settings && !error; i++)
-        error = node_schema_assign(&e->schema, source->origins ? source->origins[i] : "--set",
-                                   source->settings[i], e, why);
-    return error;
+    return error ? error : node_schema_read_all(&e->schema, &all, e, why);
 }
 
 static uint64_t rounds_of(const struct lab_experiment *e)

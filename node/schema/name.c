@@ -155,11 +155,16 @@ enum base_error node_schema_read_environment(const struct node_schema *schema, c
                                              void *config, struct base_reason *why)
 {
     struct schema_draft draft;
+    struct schema_problems problems = {0};
+    struct base_reason one;
     size_t length = strlen(prefix);
     enum base_error error = node_schema_draft_create(schema, &draft, why);
     for (; !error && *environment; environment++)
-        if (strncmp(*environment, prefix, length) == 0 && (*environment)[length] == '_')
-            error = read_variable(&draft, prefix, *environment, others, why);
+        if (strncmp(*environment, prefix, length) == 0 && (*environment)[length] == '_' &&
+            read_variable(&draft, prefix, *environment, others, &one))
+            node_schema_note(&problems, &one);
+    if (!error)
+        error = node_schema_problems(&problems, why);
     if (!error)
         node_schema_draft_commit(&draft, config);
     node_schema_draft_destroy(&draft);

@@ -33,6 +33,16 @@ struct schema_draft {
     struct schema_slot *slots; // [schema->count]
 };
 
+// What is wrong with one source or with several, a line each. Zeroed: nothing.
+struct schema_problems {
+    struct base_reason all;
+    size_t used, count, told;
+};
+void node_schema_note(struct schema_problems *problems, const struct base_reason *one);
+// Nothing noted: BASE_OK. Else BASE_EINVAL, with all that was told in *why (may be NULL).
+enum base_error node_schema_problems(const struct schema_problems *problems,
+                                     struct base_reason *why) BASE_CHECK;
+
 // schema.c
 enum base_error node_schema_draft_create(const struct node_schema *schema, struct schema_draft *draft,
                                          struct base_reason *why) BASE_CHECK;

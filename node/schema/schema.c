@@ -58,6 +58,34 @@ enum base_error node_schema_draft_parse(struct schema_draft *draft, size_t key, 
     return node_schema_draft_put(draft, key, origin, &value, why);
 }
 
+#define MORE_BYTES 32u // "and 12 more errors"
+
+void node_schema_note(struct schema_problems *problems, const struct base_reason *one)
+{
+    char *text = problems->all.text;
+    size_t room = sizeof problems->all.text - problems->used, bytes = strlen(one->text);
+    problems->count++;
+    if (problems->told == NODE_SCHEMA_PROBLEMS_MAX || (problems->told && bytes + MORE_BYTES >= room))
+        return;
+    int used = snprintf(text + problems->used, room, "%s%s", problems->told ? "\n" : "", one->text);
+    problems->used += (size_t)used < room ? (size_t)used : room - 1;
+    problems->told++;
+}
+
+enum base_error node_schema_problems(const struct schema_problems *problems, struct base_reason *why)
+{
+    size_t more = problems->count - problems->told;
+    if (!problems->count)
+        return BASE_OK;
+    if (!why)
+        return BASE_EINVAL;
+    *why = problems->all;
+    if (more)
+        snprintf(why->text + problems->used, sizeof why->text - problems->used, "\nand %zu more errors",
+                 more);
+    return BASE_EINVAL;
+}
+
 static struct node_origins *origins_of(const struct node_schema *schema, void *config)
 {
     struct node_origins *origins = config; // the first field, by contract
@@ -197,6 +225,30 @@ enum base_error node_schema_assign(const struct node_schema *schema, const char 
         node_schema_draft_commit(&draft, config);
     node_schema_draft_destroy(&draft);
     return error;
+}
+
+enum base_error node_schema_read_all(const struct node_schema *schema,
+                                     const struct node_schema_sources *sources, void *config,
+                                     struct base_reason *why)
+{
+    struct schema_problems problems = {0};
+    struct base_reason one;
+    enum base_error error = BASE_OK;
+    if (sources->path)
+        error = node_schema_read_file(schema, sources->path, config, &one);
+    if (error)
+        node_schema_note(&problems, &one);
+    error = BASE_OK;
+    if (sources->environment)
+        error = node_schema_read_environment(schema, "P2PML", sources->environment, sources->others, config,
+                                             &one);
+    if (error)
+        node_schema_note(&problems, &one);
+    for (size_t i = 0; i < sources->n_settings; i++)
+        if (node_schema_assign(schema, sources->origins ? sources->origins[i] : "--set", sources->settings[i],
+                               config, &one))
+            node_schema_note(&problems, &one);
+    return node_schema_problems(&problems, why);
 }
 
 enum base_error node_schema_set(const struct node_schema *schema, const char *assignment, void *config,

@@ -34,6 +34,8 @@ struct node_integers {
     size_t count;
 };
 
+#define NODE_SCHEMA_PROBLEMS_MAX 10u
+
 struct node_key {
     const char *name; // "average.ratio"
     enum node_key_type type;
@@ -53,7 +55,8 @@ enum base_error node_schema_defaults(const struct node_schema *schema, void *con
                                      struct base_reason *why) BASE_CHECK;
 // Reads a YAML file over it. Errors read `node.yaml:12: average.ratio: found "2", expected a number from 0 to
 // 1`. Unknown and repeated keys are errors (with the nearest known name), as are anchors, tags and more than
-// one document. On error *config is as it was.
+// one document. Up to NODE_SCHEMA_PROBLEMS_MAX wrong
+// keys are told at once, a line each. On error *config is as it was.
 enum base_error node_schema_read_file(const struct node_schema *schema, const char *path, void *config,
                                       struct base_reason *why) BASE_CHECK;
 // The same on text in memory; `origin` stands for the file name in messages.
@@ -71,6 +74,18 @@ enum base_error node_schema_set(const struct node_schema *schema, const char *as
 // from.
 enum base_error node_schema_assign(const struct node_schema *schema, const char *origin,
                                    const char *assignment, void *config, struct base_reason *why) BASE_CHECK;
+// All sources of a configuration over its defaults, one after another: what is wrong in any of them is told
+// at once, a line each.
+struct node_schema_sources {
+    const char *path;                             // of the file; NULL: none
+    char *const *environment;                     // NULL: not asked; variables P2PML_A_B
+    const char *const *others;                    // as above
+    const char *const *settings, *const *origins; // [n_settings] "a.b=c"; origins NULL: --set
+    size_t n_settings;
+};
+enum base_error node_schema_read_all(const struct node_schema *schema,
+                                     const struct node_schema_sources *sources, void *config,
+                                     struct base_reason *why) BASE_CHECK;
 // `--help`: every key with type, default and meaning, wrapped at 100 columns, to a malloc'ed text (NULL: out
 // of memory).
 char *node_schema_help(const struct node_schema *schema);

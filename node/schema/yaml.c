@@ -23,6 +23,10 @@ struct reading {
     struct section *sections; // [most]
     size_t n_sections;
     struct base_reason *why;
+    struct schema_problems problems; // found so far; what is behind them is read, and nothing is committed
+    size_t noted_line;               // of the latest of them
+    size_t depth;                    // of lists and maps around the latest event, its own included
+    bool broken;                     // nothing behind it can be read
 };
 
 // "node.yaml:12" for the line 12, counted from 1.
@@ -100,13 +104,9 @@ static enum base_error refuse_mark(struct reading *reading, const yaml_char_t *a
                         anchor ? "anchor or alias" : "tag", found));
 }
 
-// The next event into reading->event; anchors, aliases and tags end the reading.
-static enum base_error next(struct reading *reading, const char *key)
+static enum base_error check_marks(struct reading *reading, const char *key)
 {
-    yaml_event_t *event = &reading->event;
-    yaml_event_delete(event);
-    if (!yaml_parser_parse(&reading->parser, event))
-        return broken(reading);
+    const yaml_event_t *event = &reading->event;
     switch (event->type) {
     case YAML_ALIAS_EVENT:
         return refuse_mark(reading, event->data.alias.anchor, NULL, key);
@@ -119,6 +119,30 @@ static enum base_error next(struct reading *reading, const char *key)
     default:
         return BASE_OK;
     }
+}
+
+// The next event into reading->event; anchors, aliases and tags end the reading.
+static enum base_error next(struct reading *reading, const char *key)
+{
+    yaml_event_t *event = &reading->event;
+    yaml_event_delete(event);
+    enum base_error error = yaml_parser_parse(&reading->parser, event) ? BASE_OK : broken(reading);
+    if (!error) {
+        reading->depth += event->type == YAML_SEQUENCE_START_EVENT || event->type == YAML_MAPPING_START_EVENT;
+        reading->depth -= event->type == YAML_SEQUENCE_END_EVENT || event->type == YAML_MAPPING_END_EVENT;
+        error = check_marks(reading, key);
+    }
+    reading->broken = error != BASE_OK;
+    return error;
+}
+
+// Over the rest of what is wrong, to the end of `depth`.
+static enum base_error skip_to(struct reading *reading, size_t depth)
+{
+    enum base_error error = BASE_OK;
+    while (!error && reading->depth > depth)
+        error = next(reading, "");
+    return error;
 }
 
 static const char *scalar_text(const yaml_event_t *event)
@@ -284,9 +308,11 @@ static bool join(const char *prefix, const yaml_event_t *name, char path[SCHEMA_
            strlen((const char *)name->data.scalar.value) == name->data.scalar.length; // no zero byte inside
 }
 
-static enum base_error read_entry(struct reading *reading, const char *prefix)
+// Which key or section the latest event names; its path, "" where it is none.
+static enum base_error find_entry(struct reading *reading, const char *prefix, char path[SCHEMA_NAME_BYTES],
+                                  size_t *key, size_t *inner)
 {
-    char path[SCHEMA_NAME_BYTES], found[SCHEMA_FOUND_BYTES], where[ORIGIN_BYTES];
+    char found[SCHEMA_FOUND_BYTES], where[ORIGIN_BYTES];
     size_t line = line_of(&reading->event);
     node_schema_describe(&reading->event, found);
     if (reading->event.type != YAML_SCALAR_EVENT || !scalar_text(&reading->event)[0])
@@ -297,15 +323,45 @@ static enum base_error read_entry(struct reading *reading, const char *prefix)
         return at(reading, line, prefix,
                   base_fail(reading->why, BASE_EINVAL,
                             "found the unknown key %s, expected one of the keys that --help lists", found));
-    size_t key = node_schema_find(reading->schema, path);
-    size_t inner = node_schema_find_section(reading->schema, path);
-    if (key == reading->schema->count && inner == reading->schema->count)
+    *key = node_schema_find(reading->schema, path);
+    *inner = node_schema_find_section(reading->schema, path);
+    if (*key == reading->schema->count && *inner == reading->schema->count)
         return node_schema_unknown(reading->schema, place(reading, line, where), path, reading->why);
-    enum base_error error = next(reading, path);
+    return BASE_OK;
+}
+
+// Takes the reason over, so that reading can go on.
+static void note(struct reading *reading, size_t line)
+{
+    node_schema_note(&reading->problems, reading->why);
+    reading->noted_line = line;
+}
+
+// A name and what stands behind it. An error that is not in reading->problems ends the reading.
+static enum base_error read_entry(struct reading *reading, const char *prefix)
+{
+    char path[SCHEMA_NAME_BYTES] = "";
+    size_t line = line_of(&reading->event), key = 0, inner = 0, depth = reading->depth;
+    bool named =
+        reading->event.type != YAML_SEQUENCE_START_EVENT && reading->event.type != YAML_MAPPING_START_EVENT;
+    enum base_error wrong = find_entry(reading, prefix, path, &key, &inner), error = BASE_OK;
+    if (wrong)
+        note(reading, line);
+    if (!named) // a list or a map in the place of the name
+        error = skip_to(reading, --depth);
+    if (!error)
+        error = next(reading, path);
     if (error)
         return error;
-    return key < reading->schema->count ? read_value(reading, key, line)
-                                        : read_section(reading, path, inner, line);
+    if (!wrong) {
+        error = key < reading->schema->count ? read_value(reading, key, line)
+                                             : read_section(reading, path, inner, line);
+        if (error && (reading->broken || error == BASE_ENOMEM))
+            return error;
+        if (error)
+            note(reading, line);
+    }
+    return skip_to(reading, depth);
 }
 
 static enum base_error read_mapping(struct reading *reading, const char *prefix)
@@ -396,10 +452,24 @@ static size_t count_sections(const struct node_schema *schema)
     return count;
 }
 
+// All that was found; `error` is what ended the reading.
+static enum base_error conclude(struct reading *reading, enum base_error error)
+{
+    if (error == BASE_ENOMEM || !reading->problems.count)
+        return error;
+    bool follows = reading->parser.error != YAML_NO_ERROR && // from what is wrong before it in the same line
+                   reading->parser.problem_mark.line + 1 == reading->noted_line;
+    if (error && !follows)
+        node_schema_note(&reading->problems, reading->why);
+    return node_schema_problems(&reading->problems, reading->why);
+}
+
 enum base_error node_schema_read_text(const struct node_schema *schema, const char *origin, const char *text,
                                       size_t bytes, void *config, struct base_reason *why)
 {
-    struct reading reading = {.schema = schema, .origin = origin, .text = text, .bytes = bytes, .why = why};
+    struct base_reason none;
+    struct reading reading = {
+        .schema = schema, .origin = origin, .text = text, .bytes = bytes, .why = why ? why : &none};
     if (bytes > LIMIT_CONFIG_BYTES)
         return base_fail(why, BASE_ELIMIT, "%s: found %zu bytes, expected a configuration of at most %u",
                          origin, bytes, LIMIT_CONFIG_BYTES);
@@ -420,7 +490,7 @@ enum base_error node_schema_read_text(const struct node_schema *schema, const ch
         error = base_fail(why, BASE_ENOMEM, "%s: no memory to read it", origin);
         goto out;
     }
-    error = read_stream(&reading);
+    error = conclude(&reading, read_stream(&reading));
     if (!error)
         node_schema_draft_commit(&reading.draft, config);
 out:

@@ -43,7 +43,7 @@ static void context_goes_in_front(void **state)
 static void long_texts_are_cut(void **state)
 {
     (void)state;
-    char text[2000];
+    char text[2 * sizeof(struct base_reason)];
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = 0;
     struct base_reason why = {0};

@@ -584,6 +584,100 @@ static void environment(void **state)
     stop(&config);
 }
 
+// What is wrong behind a mistake is found, too, and nothing sticks.
+static void several_mistakes_are_told_at_once(void **state)
+{
+    (void)state;
+    struct sample config;
+    struct base_reason why;
+    start(&config);
+    char *before = snapshot(&config);
+    assert_int_equal(read_text(&config,
+                               "node: {nam: a, name: [b, {c: d}]}\n"
+                               "average:\n"
+                               "  ? [x, {y: z}]\n"
+                               "  : [1, 2]\n"
+                               "  ratio: 2\n"
+                               "unknown: {a: {b: [c]}}\n"
+                               "average: 3\n"
+                               "peers: [good:1]\n"
+                               "model:\n"
+                               "  hidden: [1, x, 2, y]\n",
+                               &why),
+                     BASE_EINVAL);
+    assert_string_equal(
+        why.text,
+        "node.yaml:1: found the unknown key \"node.nam\", did you mean node.name?\n"
+        "node.yaml:1: node.name: found a list, expected a text\n"
+        "node.yaml:3: average: found a list in the place of a key, expected a name\n"
+        "node.yaml:5: average.ratio: found \"2\", expected a number from 0 to 1\n"
+        "node.yaml:6: found the unknown key \"unknown\", expected one of the keys that --help lists\n"
+        "node.yaml:7: average: given a second time, the first is at node.yaml:2; expected all its keys "
+        "in one section\n"
+        "node.yaml:10: model.hidden: found \"x\", expected a list of whole numbers from 1 to 4096");
+    // Where YAML itself breaks nothing behind it can be read.
+    assert_int_equal(read_text(&config, "nodes: a\npeers: [a\nnode: {name: [}\n", &why), BASE_EINVAL);
+    assert_non_null(strstr(
+        why.text,
+        "node.yaml:1: found the unknown key \"nodes\", did you mean node?\nnode.yaml:3: found broken"));
+    char *after = snapshot(&config);
+    assert_string_equal(after, before);
+    free(after);
+    free(before);
+    stop(&config);
+}
+
+static void the_number_of_mistakes_told_is_limited(void **state)
+{
+    (void)state;
+    struct sample config;
+    struct base_reason why;
+    char text[4096] = "", line[200];
+    size_t lines = 1;
+    start(&config);
+    for (size_t i = 0; i < NODE_SCHEMA_PROBLEMS_MAX + 3; i++) {
+        snprintf(line, sizeof line, "nobody%zu: 1\n", i);
+        strcat(text, line);
+    }
+    assert_int_equal(read_text(&config, text, &why), BASE_EINVAL);
+    for (const char *at = why.text; (at = strchr(at, '\n')); at++)
+        lines++;
+    assert_int_equal(lines, NODE_SCHEMA_PROBLEMS_MAX + 1);
+    assert_non_null(strstr(why.text, "\nand 3 more errors"));
+    text[0] = 0;
+    for (size_t i = 0; i < 9; i++) { // long ones, as many as have room
+        memset(line, 'x', 120);
+        snprintf(line + 120, sizeof line - 120, "%zu: 1\n", i);
+        strcat(text, line);
+    }
+    assert_int_equal(read_text(&config, text, &why), BASE_EINVAL);
+    assert_true(strlen(why.text) < sizeof why.text - 1);
+    stop(&config);
+}
+
+static void mistakes_of_all_sources_are_told_at_once(void **state)
+{
+    (void)state;
+    struct sample config;
+    struct base_reason why;
+    char *const environment[] = {"P2PML_AVERAGE_RATIO=3", "P2PML_NODE_NAME=good", "P2PML_AVERAGE_STEPS=x",
+                                 NULL};
+    const char *const settings[] = {"node.name=a", "average.ratio=4", "wrong"};
+    const struct node_schema_sources sources = {
+        .path = "/nowhere/node.yaml", .environment = environment, .settings = settings, .n_settings = 3};
+    start(&config);
+    assert_int_equal(node_schema_read_all(&schema, &sources, &config, &why), BASE_EINVAL);
+    const char *const told[] = {"/nowhere/node.yaml", "P2PML_AVERAGE_RATIO: average.ratio: found \"3\"",
+                                "P2PML_AVERAGE_STEPS: average.steps: found \"x\"",
+                                "--set: average.ratio: found \"4\"",
+                                "--set: found \"wrong\", expected key=value"};
+    const char *at = why.text;
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+        if (!(at = strstr(at, told[i])))
+            fail_msg("no %s in:\n%s", told[i], why.text);
+    stop(&config);
+}
+
 static void later_sources_win_and_replace_lists(void **state)
 {
     (void)state;
@@ -689,6 +783,9 @@ int main(void)
         cmocka_unit_test(assignments),
         cmocka_unit_test(bad_assignments),
         cmocka_unit_test(environment),
+        cmocka_unit_test(several_mistakes_are_told_at_once),
+        cmocka_unit_test(the_number_of_mistakes_told_is_limited),
+        cmocka_unit_test(mistakes_of_all_sources_are_told_at_once),
         cmocka_unit_test(later_sources_win_and_replace_lists),
         cmocka_unit_test(help_has_every_key),
         cmocka_unit_test(written_as_nested_yaml),
