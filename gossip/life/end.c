@@ -4,9 +4,10 @@
 #define TELL_NS          (400 * LIFE_MS) // how long others are told that this node leaves
 #define FLUSH_NS         (2 * LIFE_SECOND)
 #define UNKNOWN_ROUND_NS (LIFE_SECOND / 16)
-#define GRACE_NS         (500 * LIFE_MS) // until a stop: others that are to stop, too, hear of its round
-#define STALE_NS         (100 * LIFE_MS) // so old may be what the learner told last
-#define LOCK_STEP_NS     LIFE_SECOND     // in which who is merely the last one in lock-step ends by itself
+#define GRACE_NS         (500 * LIFE_MS)   // until a stop: others that are to stop, too, hear of its round
+#define STALE_NS         (100 * LIFE_MS)   // so old may be what the learner told last
+#define WORD_NS          (2 * LIFE_SECOND) // in which others are told that a node trains
+#define LOCK_STEP_NS     LIFE_SECOND       // in which who is merely the last one in lock-step ends by itself
 
 // In lock-step some do their last rounds a moment after others: these are the same on every run.
 static bool does_its_last_rounds(const struct gossip_life *life)
@@ -126,13 +127,19 @@ static void stop_at(struct gossip_life *life, uint64_t round)
     life_tell(life, GOSSIP_LIFE_STOPS_AT, round, 0);
 }
 
+// They begin at one moment, and their records do not say it yet.
+static bool begins_with_others(const struct gossip_life *life)
+{
+    return life->census.company > 0 && life_in_state_ns(life) < WORD_NS;
+}
+
 // Rounds that are met in lock-step end at one round for all who are told to stop at about the same time.
 void life_stop(struct gossip_life *life)
 {
     if (life->stopping || life->state >= GOSSIP_LIFE_LEAVING)
         return;
-    const bool agrees = life->options.sync && life->state == GOSSIP_LIFE_TRAINING &&
-                        life->census.training > 0 && !life->alone;
+    const bool agrees = life->options.sync && life->state == GOSSIP_LIFE_TRAINING && !life->alone &&
+                        (life->census.training > 0 || begins_with_others(life));
     life->stopping = true;
     life_end_fetch(life);
     life_enter(life, GOSSIP_LIFE_STOPPING);

@@ -1252,6 +1252,24 @@ static void a_stop_in_lock_step_is_announced(void **state)
     assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ANNOUNCE)->round, w.stop_at);
 }
 
+// All have begun, and their records do not say so yet; where they say nothing for long, they do not train.
+static void a_stop_just_after_the_beginning_is_announced_too(void **state)
+{
+    (void)state;
+    for (int late = 0; late < 2; late++) {
+        life_world_init(&w);
+        w.options.sync = true;
+        life_world_train(&w);
+        for (size_t i = 1; i < w.count; i++)
+            life_world_flags(&w, i, COUNTS);
+        life_world_pass(&w, late ? 3 * SECOND : SECOND / 10);
+        life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
+        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ANNOUNCE), !late);
+        assert_int_equal(w.stop_at > 0, !late);
+        life_world_end(&w);
+    }
+}
+
 static void who_is_told_later_stops_where_the_others_do(void **state)
 {
     (void)state;
@@ -1372,6 +1390,7 @@ int main(void)
         RULE(of_whom_nothing_is_known_the_last_step_is_the_limit),
         RULE(of_two_the_further_one_is_believed),
         RULE(a_stop_in_lock_step_is_announced),
+        RULE(a_stop_just_after_the_beginning_is_announced_too),
         RULE(who_is_told_later_stops_where_the_others_do),
         RULE(a_round_that_has_passed_is_no_place_to_stop),
         RULE(without_lock_step_it_stops_at_the_next_boundary),

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 enum { NODES = 4, EXAMPLES = 30, FEATURES = 6, CLASSES = 3, D = FEATURES * CLASSES + CLASSES };
-enum { LOCAL = 3, ROUNDS = 600, STOPS = 5, SEEDS = 4 };
+enum { LOCAL = 3, ROUNDS = 600, STOPS = 5 };
 
 struct pupil {
     struct train_dataset data;
@@ -359,15 +359,14 @@ static void stop_and_compare(enum optimizer optimizer, uint64_t seed)
 
 static void four_that_are_stopped_five_times_end_with_the_same_bits(void **state)
 {
-    // An open fault: seeds 29 (orders 30 ms apart) and 31 (100 ms) of 1 to 40 end with another model.
-    // P2PML_SEED runs one.
+    static const uint64_t seeds[] = {1, 2, 3,  4,
+                                     5, 6, 29, 31}; // in the last two a stop comes at the beginning
     const char *one = getenv("P2PML_SEED");
-    uint64_t first = one ? strtoull(one, NULL, 10) : 1, last = one ? first : SEEDS;
 
     (void)state;
-    for (uint64_t seed = first; seed <= last; seed++)
+    for (size_t i = 0; i < (one ? 1 : sizeof seeds / sizeof *seeds); i++)
         for (int optimizer = 0; optimizer < OPTIMIZERS; optimizer++)
-            stop_and_compare((enum optimizer)optimizer, seed);
+            stop_and_compare((enum optimizer)optimizer, one ? strtoull(one, NULL, 10) : seeds[i]);
 }
 
 static void a_lone_one_goes_on_bit_for_bit(void **state)
