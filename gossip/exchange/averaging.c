@@ -74,7 +74,7 @@ enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struc
     packet->epoch = edge->epoch;
     packet->sequence = edge->sequence;
     packet->clock = exchange->clock;
-    packet->standing = exchange->standing;
+    packet->standing = gossip_standing_of(exchange, form);
     packet->pace_ns = exchange->pace_ns;
     edge->since = scale_since(exchange, edge);
     packet->step_scale = scale_of(exchange, edge, edge->since);

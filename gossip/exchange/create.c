@@ -69,6 +69,7 @@ enum base_error gossip_exchange_create(const struct gossip_exchange_options *opt
     fresh->start_hash = options->kernels->apply->hash(options->start, options->parameters, 0, false);
     fresh->totals.consensus = (double)NAN;
     fresh->clock = fresh->age = options->round;
+    fresh->begun = options->round == 0;
     if (allocate(fresh)) {
         gossip_exchange_destroy(fresh);
         return base_fail(why, BASE_ENOMEM, "exchange: out of memory for %zu parameters", options->parameters);

@@ -45,7 +45,8 @@ struct gossip_exchange_options {
     const float *start; // [d] the seed model, borrowed for life: r of an edge that both ends begin from it
     const float *model; // [d] what is published before the first round; copied; NULL: start
     uint64_t round;     // rounds that `model` has behind it, without one that a checkpoint left open: nothing
-                        // of a later one is answered before the trainer has come to it
+                        // of a later one is answered before the trainer has come to it. Not 0: resumed; till
+                        // the first ROUND event it is AWAY in blocks of a RESYNC
     float ratio;        // kept entries / d, in (0, 1]
     enum kernels_format values;
     struct compress_selection selection; // method, block and seed; k is the ratio's, at least 1 a block

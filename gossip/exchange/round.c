@@ -231,6 +231,7 @@ void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_ex
 {
     BASE_ASSERT(!exchange->round.open && event->round.model && event->round.round >= 1);
     take_vectors(exchange, event);
+    exchange->begun = true;
     exchange->clock = event->round.round;
     if (exchange->clock > exchange->age)
         exchange->age = exchange->clock;

@@ -29,6 +29,15 @@ void gossip_standing_told(struct gossip_exchange *exchange, enum gossip_standing
         gossip_exchange_standing(exchange, standing);
 }
 
+// A checkpoint may be older than its node knows yet: before it is told where the others are it is no match
+// for their models. Two that both begin so meet in the middle.
+enum gossip_standing gossip_standing_of(const struct gossip_exchange *exchange, enum gossip_delta_form form)
+{
+    const bool unknown = form == GOSSIP_DELTA_BLOCK && !exchange->begun;
+
+    return unknown && exchange->standing == GOSSIP_PRESENT ? GOSSIP_AWAY : exchange->standing;
+}
+
 float gossip_standing_weight(enum gossip_standing ours, enum gossip_standing theirs, float weight)
 {
     if (ours == theirs && ours != GOSSIP_FINISHED)

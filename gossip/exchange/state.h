@@ -113,6 +113,7 @@ struct gossip_exchange {
     float step_scale;                    // of the latest of them
     double progress;                     // sum of the step scales of all rounds
     uint64_t pace_ns;                    // the latest that the trainer told
+    bool begun;                          // resumed: a ROUND event has come
     bool idle;                           // nobody need wait for us
     bool frozen;                         // gossip_exchange_freeze
     enum gossip_standing standing, told; // ours now; the latest that a ROUND event named
@@ -308,6 +309,8 @@ bool gossip_plausible_message(const struct gossip_message *message);
 
 // standing.c. What a ROUND event names; what of the common force an end applies to its own model, and whether
 // c learns from it; in a RESYNC: 1: we adopt the peer's block, -1: the peer ours, 0: both meet in the middle.
+// What a packet says of this end.
+enum gossip_standing gossip_standing_of(const struct gossip_exchange *exchange, enum gossip_delta_form form);
 void gossip_standing_told(struct gossip_exchange *exchange, enum gossip_standing standing);
 float gossip_standing_weight(enum gossip_standing ours, enum gossip_standing theirs, float weight);
 bool gossip_standing_drifts(enum gossip_standing ours, enum gossip_standing theirs);

@@ -238,6 +238,46 @@ static void test_who_is_behind_waits_for_nobody_behind(void **state)
     net_destroy(net);
 }
 
+static struct gossip_exchange *resumed(struct net *net, size_t node, uint64_t round)
+{
+    struct gossip_exchange_options options = net->node[node].options;
+    struct gossip_exchange *fresh;
+    struct base_reason why;
+
+    options.round = round;
+    options.model = net->node[node].x;
+    assert_int_equal(gossip_exchange_create(&options, &fresh, &why), BASE_OK);
+    return fresh;
+}
+
+// From a checkpoint, and not told yet where the others are: its blocks move nobody who trains. Two such nodes
+// meet in the middle, and so does who has been told that it is one of the others.
+static void test_a_resumed_model_moves_nobody_before_its_first_round(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 3; k++) {
+        struct gossip_exchange_options options = defaults(true);
+        struct net *net = net_create(2, D, TOPOLOGY_RING, net_seed(6), &options);
+        float living[D];
+        for (size_t i = 0; i < 2; i++) {
+            change_model(net, i);
+            if (i == 1 || k == 1)
+                net_node_restart(net, i, resumed(net, i, 50));
+            if (k == 2 || (i == 0 && k == 0))
+                net_round(net, i, 60);
+            net_settle(net, 30 * SECOND);
+        }
+        memcpy(living, model_of(net, 0), sizeof living);
+        net_link(net, 0, 1);
+        net_settle(net, 30 * SECOND);
+        assert_true(standing_of(net, 1) == GOSSIP_PRESENT);
+        assert_true(distance(net, 0, 1) < 1e-3);
+        assert_int_equal(memcmp(living, model_of(net, 0), sizeof living) == 0, k == 0);
+        assert_true(net_references_match(net));
+        net_destroy(net);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +286,7 @@ int main(void)
         cmocka_unit_test(test_who_is_behind_adopts),
         cmocka_unit_test(test_absence_is_no_drift),
         cmocka_unit_test(test_who_is_behind_waits_for_nobody_behind),
+        cmocka_unit_test(test_a_resumed_model_moves_nobody_before_its_first_round),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
