@@ -30,7 +30,9 @@ void kernels_cpu_copy(void *to, const void *from, size_t bytes);
 void kernels_cpu_wait(void);
 void kernels_cpu_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
                       const float *a, const float *b, float beta, float *c);
-// The same with a path of its own for small products (gemm_avx512.c).
+// The same with paths of their own (gemm_avx2.c, gemm_avx512.c).
+void kernels_cpu_gemm_avx2(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
+                           const float *a, const float *b, float beta, float *c);
 void kernels_cpu_gemm_avx512(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
                              const float *a, const float *b, float beta, float *c);
 

@@ -176,6 +176,8 @@ static inline void checks_gemm(void **state)
     checks_gemm_transposes(k, 64, 256, 100); // the shapes of a step of an MLP
     checks_gemm_transposes(k, 100, 256, 64);
     checks_gemm_transposes(k, 130, 127, 129);
+    checks_gemm_transposes(k, 20, 500, 128); // packed in more than one panel
+    checks_gemm_one(k, &(struct checks_shape){1400, 1600, 2, true, false, 1.0f, 0.0f}); // beyond the caches
 }
 
 // --- loops ---
