@@ -110,6 +110,7 @@ static void run_one(struct workers *workers, struct lab_baseline_run *run)
 static void *work(void *argument)
 {
     struct workers *workers = argument;
+    (void)pthread_setname_np(pthread_self(), "baseline");
     for (size_t i; (i = atomic_fetch_add(&workers->next, 1)) < workers->baselines->count;) {
         if (!atomic_load(&workers->stop))
             run_one(workers, &workers->baselines->runs[i]);

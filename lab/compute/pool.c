@@ -61,6 +61,7 @@ static void run_unlocked(struct lab_pool *pool, struct lab_job *job)
 static void *work(void *argument)
 {
     struct lab_pool *pool = argument;
+    (void)pthread_setname_np(pthread_self(), "pool");
     pthread_mutex_lock(&pool->lock);
     while (!pool->closing) {
         struct lab_job *job = take_first(pool);

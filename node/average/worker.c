@@ -352,6 +352,7 @@ static void tick(struct node_worker *worker)
 static void *work(void *argument)
 {
     struct node_worker *worker = argument;
+    (void)pthread_setname_np(pthread_self(), "worker");
     for (bool running = true; running;) {
         struct node_mail *mail = node_mailbox_take(worker->options.inbox, next_deadline(worker));
         if (mail)

@@ -1,5 +1,5 @@
 // The worker thread: owns the exchange object (published model, edge references, compression), gives
-// snapshots to members that come late or fetches one for this node, and writes checkpoints while learner and
+// snapshots to members that come late or fetches one for this node, and begins checkpoints while learner and
 // edges stand still. Mail in, mail out.
 #ifndef NODE_AVERAGE_WORKER_H
 #define NODE_AVERAGE_WORKER_H

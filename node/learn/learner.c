@@ -184,6 +184,7 @@ static void *learn(void *argument)
 {
     struct node_learner *l = argument;
     struct gossip_rounds_next next;
+    (void)pthread_setname_np(pthread_self(), "learner");
     if (l->options.trainee)
         step_back();
     node_learner_tell(l, "waiting", true);

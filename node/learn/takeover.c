@@ -220,6 +220,7 @@ static void load_newest(struct node_shards *s)
 static void *loader(void *argument)
 {
     struct node_shards *s = argument;
+    (void)pthread_setname_np(pthread_self(), "shards");
     pthread_mutex_lock(&s->lock);
     load_newest(s);
     s->loading = false;

@@ -74,6 +74,7 @@ static void *resolving(void *argument)
 {
     struct lane lane = *(struct lane *)argument;
     struct node_resolver *resolver = lane.resolver;
+    (void)pthread_setname_np(pthread_self(), "resolver");
     free(argument);
     while (!atomic_load(&resolver->ending)) {
         struct node_resolution *question = node_mailbox_take(lane.questions, UINT64_MAX);

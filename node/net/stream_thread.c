@@ -145,6 +145,7 @@ static void woken(evutil_socket_t wakeup, short what, void *argument)
 static void *work(void *argument)
 {
     struct node_streams *streams = argument;
+    (void)pthread_setname_np(pthread_self(), "stream");
     event_base_dispatch(streams->base);
     return NULL;
 }
