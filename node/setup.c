@@ -312,6 +312,8 @@ static enum base_error make_all(struct node_setup *s, const struct node_setup_op
         code = node_setup_path(s->config, "metrics.jsonl", path, why);
     if (code == BASE_OK)
         code = node_metrics_open(path, s->name, line_bounds(s->config), &s->metrics, why);
+    if (code == BASE_OK && s->config->metrics.tensorboard[0])
+        code = node_tensorboard_open(s->config->metrics.tensorboard, s->name, &s->tensorboard, why);
     if (code != BASE_OK)
         return code;
     code = take_start(s, why);
@@ -339,6 +341,7 @@ void node_setup_destroy(struct node_setup *s)
 {
     if (s->metrics)
         node_metrics_close(s->metrics);
+    node_tensorboard_close(s->tensorboard);
     if (s->exchange)
         gossip_exchange_destroy(s->exchange);
     if (s->trainer)

@@ -13,6 +13,7 @@
 #include "node/store/checkpoint_beside.h"
 #include "node/store/metrics.h"
 #include "node/store/model_file.h"
+#include "node/store/tensorboard.h"
 #include "topology/topology.h"
 #include "train/trainer.h"
 
@@ -47,6 +48,7 @@ struct node_setup {
     struct gossip_greeting greeting;
     size_t message_limit;
     struct node_metrics *metrics;
+    struct node_tensorboard *tensorboard; // NULL: none
     struct node_checkpoint_beside beside;
     bool guest; // in a program of somebody else's, which is never forked: checkpoints are written in place
 };

@@ -30,52 +30,52 @@ enum { SHAPE_DIMENSION = 1 };
 enum { DIMENSION_VALUE = 1, DIMENSION_NAME = 2 };
 
 // inputs: up to three names, NULL behind them.
-static void put_node(struct lab_protobuf *p, const char *operator, const char * const inputs[3],
+static void put_node(struct base_protobuf *p, const char *operator, const char * const inputs[3],
                      const char *output)
 {
-    const size_t node = lab_protobuf_open(p, GRAPH_NODE);
+    const size_t node = base_protobuf_open(p, GRAPH_NODE);
     for (size_t i = 0; i < 3 && inputs[i]; i++)
-        lab_protobuf_text(p, NODE_INPUT, inputs[i]);
-    lab_protobuf_text(p, NODE_OUTPUT, output);
-    lab_protobuf_text(p, NODE_NAME, output); // made once, so its name is free
-    lab_protobuf_text(p, NODE_OPERATOR, operator);
-    lab_protobuf_close(p, node);
+        base_protobuf_text(p, NODE_INPUT, inputs[i]);
+    base_protobuf_text(p, NODE_OUTPUT, output);
+    base_protobuf_text(p, NODE_NAME, output); // made once, so its name is free
+    base_protobuf_text(p, NODE_OPERATOR, operator);
+    base_protobuf_close(p, node);
 }
 
 // rows 0: one dimension; both 0: a scalar.
-static void put_tensor(struct lab_protobuf *p, const char *name, size_t rows, size_t columns,
+static void put_tensor(struct base_protobuf *p, const char *name, size_t rows, size_t columns,
                        const float *data)
 {
     const size_t count = (rows ? rows : 1) * (columns ? columns : 1),
-                 tensor = lab_protobuf_open(p, GRAPH_INITIALIZER);
+                 tensor = base_protobuf_open(p, GRAPH_INITIALIZER);
     if (rows)
-        lab_protobuf_number(p, TENSOR_DIMENSION, rows);
+        base_protobuf_number(p, TENSOR_DIMENSION, rows);
     if (columns)
-        lab_protobuf_number(p, TENSOR_DIMENSION, columns);
-    lab_protobuf_number(p, TENSOR_TYPE, FLOAT);
-    lab_protobuf_text(p, TENSOR_NAME, name);
-    lab_protobuf_bytes(p, TENSOR_RAW, data, count * sizeof *data);
-    lab_protobuf_close(p, tensor);
+        base_protobuf_number(p, TENSOR_DIMENSION, columns);
+    base_protobuf_number(p, TENSOR_TYPE, FLOAT);
+    base_protobuf_text(p, TENSOR_NAME, name);
+    base_protobuf_bytes(p, TENSOR_RAW, data, count * sizeof *data);
+    base_protobuf_close(p, tensor);
 }
 
 // Floats [N, width]; N is whatever comes.
-static void put_value(struct lab_protobuf *p, unsigned field, const char *name, size_t width)
+static void put_value(struct base_protobuf *p, unsigned field, const char *name, size_t width)
 {
-    const size_t value = lab_protobuf_open(p, field);
-    lab_protobuf_text(p, VALUE_NAME, name);
-    const size_t type = lab_protobuf_open(p, VALUE_TYPE), tensor = lab_protobuf_open(p, TYPE_TENSOR);
-    lab_protobuf_number(p, TENSOR_TYPE_ELEMENT, FLOAT);
-    const size_t shape = lab_protobuf_open(p, TENSOR_TYPE_SHAPE),
-                 rows = lab_protobuf_open(p, SHAPE_DIMENSION);
-    lab_protobuf_text(p, DIMENSION_NAME, "N");
-    lab_protobuf_close(p, rows);
-    const size_t columns = lab_protobuf_open(p, SHAPE_DIMENSION);
-    lab_protobuf_number(p, DIMENSION_VALUE, width);
-    lab_protobuf_close(p, columns);
-    lab_protobuf_close(p, shape);
-    lab_protobuf_close(p, tensor);
-    lab_protobuf_close(p, type);
-    lab_protobuf_close(p, value);
+    const size_t value = base_protobuf_open(p, field);
+    base_protobuf_text(p, VALUE_NAME, name);
+    const size_t type = base_protobuf_open(p, VALUE_TYPE), tensor = base_protobuf_open(p, TYPE_TENSOR);
+    base_protobuf_number(p, TENSOR_TYPE_ELEMENT, FLOAT);
+    const size_t shape = base_protobuf_open(p, TENSOR_TYPE_SHAPE),
+                 rows = base_protobuf_open(p, SHAPE_DIMENSION);
+    base_protobuf_text(p, DIMENSION_NAME, "N");
+    base_protobuf_close(p, rows);
+    const size_t columns = base_protobuf_open(p, SHAPE_DIMENSION);
+    base_protobuf_number(p, DIMENSION_VALUE, width);
+    base_protobuf_close(p, columns);
+    base_protobuf_close(p, shape);
+    base_protobuf_close(p, tensor);
+    base_protobuf_close(p, type);
+    base_protobuf_close(p, value);
 }
 
 static size_t width_of(const struct train_model_spec *spec, size_t i)
@@ -99,7 +99,7 @@ static struct names names_of(size_t layer, size_t layers)
     return names;
 }
 
-static void put_layers(struct lab_protobuf *p, const struct train_model_spec *spec, const char *input)
+static void put_layers(struct base_protobuf *p, const struct train_model_spec *spec, const char *input)
 {
     const size_t layers = spec->n_hidden + 1;
     char below[NAME_BYTES];
@@ -115,16 +115,16 @@ static void put_layers(struct lab_protobuf *p, const struct train_model_spec *sp
     }
 }
 
-static void put_graph(struct lab_protobuf *p, const struct node_model_file *model)
+static void put_graph(struct base_protobuf *p, const struct node_model_file *model)
 {
     const struct train_model_spec *spec = &model->spec;
-    const size_t graph = lab_protobuf_open(p, MODEL_GRAPH), layers = spec->n_hidden + 1;
+    const size_t graph = base_protobuf_open(p, MODEL_GRAPH), layers = spec->n_hidden + 1;
     const bool divides = model->about.input_divisor != 1;
     const float *at = model->parameters;
     if (divides)
         put_node(p, "Div", (const char *[3]){"input", "input_divisor"}, "scaled");
     put_layers(p, spec, divides ? "scaled" : "input");
-    lab_protobuf_text(p, GRAPH_NAME, "p2pml");
+    base_protobuf_text(p, GRAPH_NAME, "p2pml");
     if (divides)
         put_tensor(p, "input_divisor", 0, 0, &model->about.input_divisor);
     for (size_t i = 0; i < layers; i++) {
@@ -137,29 +137,29 @@ static void put_graph(struct lab_protobuf *p, const struct node_model_file *mode
     put_value(p, GRAPH_INPUT, "input", spec->inputs);
     put_value(p, GRAPH_OUTPUT, "logits", spec->classes);
     put_value(p, GRAPH_OUTPUT, "probabilities", spec->classes);
-    lab_protobuf_close(p, graph);
+    base_protobuf_close(p, graph);
 }
 
-static void put_property(struct lab_protobuf *p, const char *key, const char *value)
+static void put_property(struct base_protobuf *p, const char *key, const char *value)
 {
-    const size_t property = lab_protobuf_open(p, MODEL_PROPERTIES);
-    lab_protobuf_text(p, PROPERTY_KEY, key);
-    lab_protobuf_text(p, PROPERTY_VALUE, value);
-    lab_protobuf_close(p, property);
+    const size_t property = base_protobuf_open(p, MODEL_PROPERTIES);
+    base_protobuf_text(p, PROPERTY_KEY, key);
+    base_protobuf_text(p, PROPERTY_VALUE, value);
+    base_protobuf_close(p, property);
 }
 
-void lab_onnx_encode(const struct node_model_file *model, const char *version, struct lab_protobuf *p)
+void lab_onnx_encode(const struct node_model_file *model, const char *version, struct base_protobuf *p)
 {
     char described[200], labels[NODE_MODEL_TEXT];
     train_spec_describe(&model->spec, described, sizeof described);
     node_model_labels_text(&model->about, model->spec.classes, labels);
-    lab_protobuf_number(p, MODEL_IR_VERSION, IR_VERSION);
-    lab_protobuf_text(p, MODEL_PRODUCER, "p2pml");
-    lab_protobuf_text(p, MODEL_PRODUCER_VERSION, version);
+    base_protobuf_number(p, MODEL_IR_VERSION, IR_VERSION);
+    base_protobuf_text(p, MODEL_PRODUCER, "p2pml");
+    base_protobuf_text(p, MODEL_PRODUCER_VERSION, version);
     put_graph(p, model);
-    const size_t opset = lab_protobuf_open(p, MODEL_OPSETS); // of the domain "", which is ONNX's own
-    lab_protobuf_number(p, OPSET_VERSION, OPSET);
-    lab_protobuf_close(p, opset);
+    const size_t opset = base_protobuf_open(p, MODEL_OPSETS); // of the domain "", which is ONNX's own
+    base_protobuf_number(p, OPSET_VERSION, OPSET);
+    base_protobuf_close(p, opset);
     put_property(p, "model", described);
     put_property(p, "labels", labels);
     put_property(p, "origin", model->about.origin);
@@ -168,7 +168,7 @@ void lab_onnx_encode(const struct node_model_file *model, const char *version, s
 enum base_error lab_onnx_write(const char *path, const struct node_model_file *model, const char *version,
                                struct base_reason *why)
 {
-    struct lab_protobuf p = {0};
+    struct base_protobuf p = {0};
     if (model->spec.kind > TRAIN_MLP)
         return base_fail(why, BASE_EINVAL,
                          "ONNX can be written of softmax and mlp models, this one is %s; export it as torch",
@@ -187,6 +187,6 @@ enum base_error lab_onnx_write(const char *path, const struct node_model_file *m
         error = base_file_write(path, 0644,
                                 &(struct base_span){base_buffer_head(&p.bytes), base_buffer_length(&p.bytes)},
                                 1, why);
-    lab_protobuf_free(&p);
+    base_protobuf_free(&p);
     return error;
 }

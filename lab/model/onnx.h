@@ -4,12 +4,12 @@
 #ifndef LAB_MODEL_ONNX_H
 #define LAB_MODEL_ONNX_H
 
-#include "lab/model/protobuf.h"
+#include "base/protobuf.h"
 #include "node/store/model_file.h"
 
 // Appends the whole ModelProto; p->error says whether that went well. `version`: of the program, as the
 // producer's.
-void lab_onnx_encode(const struct node_model_file *model, const char *version, struct lab_protobuf *p);
+void lab_onnx_encode(const struct node_model_file *model, const char *version, struct base_protobuf *p);
 // Atomically. BASE_ELIMIT: over 2 GiB, which the format does not hold.
 enum base_error lab_onnx_write(const char *path, const struct node_model_file *model, const char *version,
                                struct base_reason *why) BASE_CHECK;

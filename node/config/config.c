@@ -397,6 +397,10 @@ static const struct node_key keys[] = {
         "so on, and a new one begins. 0: never."),
     INTEGER("metrics.files", metrics.files, "8", 1, LIMIT_LINE_FILES,
             "How many of each are kept, with the one that is being written. The oldest is deleted."),
+    TEXT("metrics.tensorboard", metrics.tensorboard, "",
+         "Directory for TensorBoard ('tensorboard --logdir DIR'): loss, accuracy, rates and bytes of each "
+         "node in "
+         "a folder of its name; not with p2pml sim. Empty: none."),
 
     CHOICE("device.kind", device.kind, "cpu", "cpu|cuda|auto",
            "Where the model is trained. auto: on the GPU where there is one."),

@@ -134,7 +134,8 @@ struct node_config {
         uint64_t every_ns; // 0: only at the end
         uint64_t keep;     // generations
     } checkpoint;
-    struct {                 // metrics.*: metrics.jsonl and events.jsonl
+    struct {                 // metrics.*: metrics.jsonl, events.jsonl and files for TensorBoard
+        char *tensorboard;   // directory; "": none
         uint64_t file_bytes; // 0: one file each, without end
         uint64_t files;
     } metrics;

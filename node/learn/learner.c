@@ -54,6 +54,8 @@ static void write_row(struct node_learner *l, struct train_score measured, const
     };
     // It says so in the log, once; training is worth more than its record.
     l->row_failed = node_metrics_write(l->options.metrics, &row) != BASE_OK;
+    if (l->options.tensorboard)
+        node_tensorboard_write(l->options.tensorboard, &row);
 }
 
 static void tell_rollback(const struct node_learner *l)

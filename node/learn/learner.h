@@ -8,6 +8,7 @@
 #include "node/queue/mail.h"
 #include "node/queue/mailbox.h"
 #include "node/store/metrics.h"
+#include "node/store/tensorboard.h"
 
 struct node_learner;
 
@@ -20,6 +21,7 @@ struct node_learner_options {
     struct gossip_rounds_options resume; // where it begins: round, step, resumed, open, open_scale
     bool unsettled; // resumed: EXCHANGED of that round is still to be told to the learner
     struct node_metrics *metrics;
+    struct node_tensorboard *tensorboard; // NULL: none
     struct node_mailbox *inbox, *worker, *loop;
     struct node_counters *counters;
 };

@@ -251,26 +251,26 @@ static void it_is_measured_on_the_data_of_the_settings(void **state)
 static void protocol_buffers_as_they_are_described(void **state)
 {
     (void)state;
-    struct lab_protobuf p = {0};
+    struct base_protobuf p = {0};
     static const uint8_t expected[] = {0x08, 0x96, 0x01, 0x12, 0x07, 't',  'e',  's',  't',  'i',  'n',
                                        'g',  0x1a, 0x03, 0x08, 0x96, 0x01, 0x22, 0x00, 0x80, 0x01, 0x00};
-    lab_protobuf_number(&p, 1, 150);
-    lab_protobuf_text(&p, 2, "testing");
-    size_t inner = lab_protobuf_open(&p, 3);
-    lab_protobuf_number(&p, 1, 150);
-    lab_protobuf_close(&p, inner);
-    lab_protobuf_close(&p, lab_protobuf_open(&p, 4));
-    lab_protobuf_number(&p, 16, 0); // a tag of two bytes
+    base_protobuf_number(&p, 1, 150);
+    base_protobuf_text(&p, 2, "testing");
+    size_t inner = base_protobuf_open(&p, 3);
+    base_protobuf_number(&p, 1, 150);
+    base_protobuf_close(&p, inner);
+    base_protobuf_close(&p, base_protobuf_open(&p, 4));
+    base_protobuf_number(&p, 16, 0); // a tag of two bytes
     assert_int_equal(p.error, BASE_OK);
     assert_int_equal(base_buffer_length(&p.bytes), sizeof expected);
     assert_memory_equal(base_buffer_head(&p.bytes), expected, sizeof expected);
-    lab_protobuf_free(&p);
+    base_protobuf_free(&p);
     static const uint64_t numbers[] = {0, 127, 128, 16383, 16384, UINT32_MAX, UINT64_MAX};
     static const size_t lengths[] = {1, 1, 2, 2, 3, 5, 10};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        lab_protobuf_number(&p, 1, numbers[i]);
+        base_protobuf_number(&p, 1, numbers[i]);
         assert_int_equal(base_buffer_length(&p.bytes), 1 + lengths[i]);
-        lab_protobuf_free(&p);
+        base_protobuf_free(&p);
     }
 }
 
@@ -280,22 +280,22 @@ static void the_length_of_a_message_goes_before_it(void **state)
     static const uint8_t zeros[70000];
     static const size_t sizes[] = {1, 123, 124, 125, 126, 16379, 16380, 16381, 70000};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        struct lab_protobuf p = {0}, content = {0}, whole = {0};
-        lab_protobuf_bytes(&content, 2, zeros, sizes[i]);
-        lab_protobuf_bytes(&whole, 1, base_buffer_head(&content.bytes), base_buffer_length(&content.bytes));
-        size_t outer = lab_protobuf_open(&p, 1);
-        lab_protobuf_bytes(&p, 2, zeros, sizes[i]);
-        lab_protobuf_close(&p, outer);
+        struct base_protobuf p = {0}, content = {0}, whole = {0};
+        base_protobuf_bytes(&content, 2, zeros, sizes[i]);
+        base_protobuf_bytes(&whole, 1, base_buffer_head(&content.bytes), base_buffer_length(&content.bytes));
+        size_t outer = base_protobuf_open(&p, 1);
+        base_protobuf_bytes(&p, 2, zeros, sizes[i]);
+        base_protobuf_close(&p, outer);
         assert_int_equal(base_buffer_length(&p.bytes), base_buffer_length(&whole.bytes));
         assert_memory_equal(base_buffer_head(&p.bytes), base_buffer_head(&whole.bytes),
                             base_buffer_length(&p.bytes));
-        lab_protobuf_free(&p);
-        lab_protobuf_free(&content);
-        lab_protobuf_free(&whole);
+        base_protobuf_free(&p);
+        base_protobuf_free(&content);
+        base_protobuf_free(&whole);
     }
-    struct lab_protobuf broken = {.error = BASE_ELIMIT}; // it stays, and nothing is written any more
-    lab_protobuf_close(&broken, lab_protobuf_open(&broken, 1));
-    lab_protobuf_text(&broken, 2, "x");
+    struct base_protobuf broken = {.error = BASE_ELIMIT}; // it stays, and nothing is written any more
+    base_protobuf_close(&broken, base_protobuf_open(&broken, 1));
+    base_protobuf_text(&broken, 2, "x");
     assert_true(broken.error == BASE_ELIMIT && base_buffer_length(&broken.bytes) == 0);
 }
 
@@ -394,7 +394,7 @@ static void a_graph_of_onnx(void **state)
         .spec = {.kind = TRAIN_MLP, .inputs = 3, .classes = 2, .hidden = {4}, .n_hidden = 1},
         .about = {.input_divisor = 255, .first_label = 1, .origin = "here"},
         .parameters = parameters};
-    struct lab_protobuf p = {0};
+    struct base_protobuf p = {0};
     for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++)
         parameters[i] = (float)i;
     lab_onnx_encode(&model, "1.2", &p);
@@ -425,7 +425,7 @@ static void a_graph_of_onnx(void **state)
     assert_memory_equal(find(bias, 9, 0).at, parameters + 24, 2 * sizeof(float));
     assert_text(inside(graph, 11, 0), 1, 0, "input");
     assert_int_equal(count_of(graph, 12), 2);
-    lab_protobuf_free(&p);
+    base_protobuf_free(&p);
     model.spec = two;
     model.about.input_divisor = 1; // nothing to divide
     lab_onnx_encode(&model, "1.2", &p);
@@ -434,7 +434,7 @@ static void a_graph_of_onnx(void **state)
                         7, 0),
                  (const struct node[]){{"Gemm", "input", "logits"}, {"Softmax", "logits", "probabilities"}},
                  2);
-    lab_protobuf_free(&p);
+    base_protobuf_free(&p);
 }
 
 int main(void)

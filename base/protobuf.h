@@ -1,0 +1,26 @@
+// Protocol buffers, written: fields of six kinds, as https://protobuf.dev/programming-guides/encoding says.
+// Messages are written in one pass: the length before one is put in when it closes. The first error stays,
+// and later calls do nothing; look at it at the end. One owner.
+#ifndef BASE_PROTOBUF_H
+#define BASE_PROTOBUF_H
+
+#include "base/buffer.h"
+
+#define BASE_PROTOBUF_MAX ((size_t)INT32_MAX) // bytes of a message, by the format's own rule
+
+struct base_protobuf { // {0}: an empty message
+    struct base_buffer bytes;
+    enum base_error error; // BASE_ELIMIT, BASE_ENOMEM
+};
+
+void base_protobuf_number(struct base_protobuf *p, unsigned field, uint64_t value); // int32, int64, enum
+void base_protobuf_text(struct base_protobuf *p, unsigned field, const char *text);
+void base_protobuf_bytes(struct base_protobuf *p, unsigned field, const void *data, size_t count);
+void base_protobuf_float(struct base_protobuf *p, unsigned field, float value);
+void base_protobuf_double(struct base_protobuf *p, unsigned field, double value);
+// A message inside: what is written between the two is its content. Returns what close wants.
+size_t base_protobuf_open(struct base_protobuf *p, unsigned field);
+void base_protobuf_close(struct base_protobuf *p, size_t opened);
+void base_protobuf_free(struct base_protobuf *p); // leaves {0}
+
+#endif

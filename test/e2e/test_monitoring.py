@@ -1,0 +1,167 @@
+"""What watches a cluster: the lines of log.progress, /status and /metrics of real nodes; the dashboard and the alerts in
+deploy/, of which every metric must be one that a node prints; promtool; event files as the tensorboard package reads them.
+
+promtool is looked for in the path and in build/tools, tensorboard in this Python, P2PML_TEST_PYTHON and /usr/bin/python3.
+"""
+
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+import urllib.request
+
+import cluster
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+DASHBOARD, ALERTS = os.path.join(ROOT, "deploy/grafana/p2pml.json"), os.path.join(ROOT, "deploy/prometheus")
+
+
+def get(node, path):
+    address = next(c for c in node.command if c.startswith("node.http=")).split("=")[1]
+    with urllib.request.urlopen(f"http://{address}{path}") as answer:
+        return answer.read().decode()
+
+
+def names_in(text):
+    return set(re.findall(r"\bp2pml_[a-z0-9_]+", text))
+
+
+def expressions():
+    """{where: expression} of the dashboard and the alerts."""
+    with open(DASHBOARD) as f:
+        found = {f"panel '{p['title']}'": t["expr"] for p in json.load(f)["panels"] for t in p["targets"]}
+    with open(os.path.join(ALERTS, "alerts.yml")) as f:
+        rules = re.split(r"\n      - alert: ", f.read())[1:]
+    for rule in rules:
+        found["alert " + rule.split("\n")[0]] = re.search(r"expr:(.*?)\n        (?:for|labels):", rule, re.S).group(1)
+        assert re.search(r"description: >-\n +\S.{100}", rule, re.S), rule
+    return found
+
+
+def python_with(module):
+    for program in (sys.executable, os.environ.get("P2PML_TEST_PYTHON"), "/usr/bin/python3"):
+        if program and shutil.which(program) and subprocess.run([program, "-c", "import " + module], capture_output=True).returncode == 0:
+            return program
+    return None
+
+
+READ_EVENTS = """
+import json, sys
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+events = EventAccumulator(sys.argv[1], size_guidance={"scalars": 0})
+events.Reload()
+print(json.dumps({tag: [(e.step, e.value) for e in events.Scalars(tag)] for tag in events.Tags()["scalars"]}))
+"""
+
+
+class Monitoring(cluster.ClusterTest):
+    def test_every_metric_that_is_asked_for_is_printed(self):
+        nodes = self.cluster(2, http=True, train__steps=100_000_000, topology__kind="ring")
+        regression = self.node("lone", *cluster.free_ports(2), train__steps=100_000_000, **self.table())
+        for node in [*nodes, regression]:
+            node.start()
+        for node in [*nodes, regression]:
+            node.wait_rows(1)
+        asked = expressions()
+        self.assertGreater(len(asked), 25)
+        wanted = names_in(" ".join(asked.values()))
+        self.assertGreater(len(wanted), 15)
+
+        def missing():
+            printed = names_in(re.sub(r"#.*", "", get(nodes[0], "/metrics") + get(regression, "/metrics")))
+            left = wanted - printed
+            return None if left else True
+        try:
+            cluster.wait_until(missing, "all metrics", patience=60)
+        except AssertionError:
+            printed = names_in(re.sub(r"#.*", "", get(nodes[0], "/metrics") + get(regression, "/metrics")))
+            self.fail({where: sorted(names_in(e) - printed) for where, e in asked.items() if names_in(e) - printed})
+        for name in re.findall(r'condition=~?"([a-z_|]+)"', " ".join(asked.values())):
+            for word in name.split("|"):
+                self.assertIn(f'p2pml_condition{{condition="{word}"}}', get(nodes[0], "/metrics"))
+
+    def table(self):
+        path = os.path.join(self.directory, "line.csv")
+        with open(path, "w") as f:
+            f.write("x,y\n" + "".join(f"{i / 100},{3 * i / 100}\n" for i in range(200)))
+        return {"data__kind": "csv", "data__train_file": path, "model__loss": "mse", "model__kind": "softmax",
+                "train__rate": "0.01", "data__train_count": 0, "data__test_count": 0}
+
+    def test_the_alerts_fire_when_they_should(self):
+        promtool = shutil.which("promtool", path=os.environ.get("PATH", "") + ":" + os.path.join(ROOT, "build/tools"))
+        if not promtool:
+            self.skipTest("promtool is not installed ('./setup.sh test' installs it)")
+        for arguments in (["check", "rules", "alerts.yml"], ["test", "rules", "alerts_test.yml"]):
+            done = subprocess.run([promtool, *arguments], cwd=ALERTS, capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_the_log_says_how_training_goes(self):
+        ports = cluster.free_ports(4)
+        peers = f"127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}"
+        more = {"train__steps": 100_000_000, "peers": f"[{peers}]", "log__progress": "500ms"}
+        text = self.node("a", ports[0], ports[2], **more).start()
+        json_node = self.node("b", ports[1], ports[3], log__format="json", **more).start()
+        text.wait_log(r"progress step \d+ of 100000000 \(0\.\d%\), loss \d+\.\d+, test accuracy \d+\.\d+%, [\d.]+ steps/s, "
+                      r"\d.* left, 2 of 2 members, slowest [ab] \(")
+        json_node.wait_log(r'"steps_per_s":\d')
+        line = [json.loads(x) for x in json_node.log().splitlines() if '"event":"progress"' in x and '"steps_per_s":null' not in x][0]
+        self.assertEqual((line["steps"], line["members"], line["condition"], line["node"]), (100_000_000, 2, "fine", "b"))
+        self.assertTrue(0 < line["step"] < 100_000_000 and line["steps_per_s"] > 0 and line["left_s"] > 0)
+        status = json.loads(get(text, "/status"))
+        self.assertEqual([status[k] for k in ("condition", "steps", "members_here", "members_known", "neighbours_linked")],
+                         ["fine", 100_000_000, 2, 2, 1])
+        self.assertEqual(sorted(m["http"] for m in status["members"]), sorted(f"127.0.0.1:{p}" for p in ports[2:]))
+        self.assertTrue(all(m["step"] > 0 for m in status["members"]))
+        json_node.end()
+        text.wait_log(r"1 of 2 members; alone: None of 1 other node answers")
+
+    def test_no_line_when_it_is_turned_off(self):
+        node = self.node("quiet", *cluster.free_ports(1), log__progress="0s").start()
+        self.assertNotIn(" progress ", node.wait_exit())
+
+    def test_what_cannot_be_written_is_told(self):
+        """As a full disk is: the file of metrics can't grow."""
+        import resource
+
+        def small():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))
+        node = self.node("full", *cluster.free_ports(2), train__steps=100_000_000, data__kind="digits")
+        os.makedirs(node.directory)
+        log = os.open(os.devnull, os.O_WRONLY)
+        node.process = subprocess.Popen(node.command, stdout=log, stderr=log, env=node.environment, preexec_fn=small)
+        os.close(log)
+
+        def told():
+            try:
+                return json.loads(get(node, "/status"))["condition"] == "disk_full"
+            except OSError:
+                return False
+        cluster.wait_until(told, "condition disk_full", patience=60)
+
+    def test_tensorboard_reads_its_events(self):
+        board = os.path.join(self.directory, "board")
+        node = self.node("tb", *cluster.free_ports(1), metrics__tensorboard=board).start()
+        node.wait_exit()
+        files = glob.glob(os.path.join(board, "tb", "events.out.tfevents.*"))
+        self.assertEqual(len(files), 1)
+        python = python_with("tensorboard")
+        if not python:
+            self.skipTest("no Python has tensorboard (pip install tensorboard; P2PML_TEST_PYTHON names one): unit.node_tensorboard "
+                          "reads the format by itself")
+        done = subprocess.run([python, "-c", READ_EVENTS, os.path.dirname(files[0])], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        scalars, rows = json.loads(done.stdout), node.rows()
+        for tag in ("loss/train", "accuracy/test", "loss/test", "rate/learning", "bytes/sent", "bytes/received"):
+            self.assertIn(tag, scalars)
+        step, accuracy = scalars["accuracy/test"][-1]
+        self.assertEqual(step, rows[-1]["step"])
+        self.assertAlmostEqual(accuracy, rows[-1]["accuracy"], places=6)
+        self.assertLessEqual({s for s, _ in scalars["loss/train"]}, {r["step"] for r in rows})
+
+
+if __name__ == "__main__":
+    unittest.main()
