@@ -85,8 +85,9 @@ static void note(struct node_learner *l, const struct node_mail *mail)
         order.kind = GOSSIP_ORDER_PAUSE;
         order.on = mail->status == 1;
         break;
-    case NODE_MAIL_STOP_AT:
+    case NODE_MAIL_STOP_AT: // a program that has left takes no steps up to the round that was announced
         order.kind = GOSSIP_ORDER_STOP;
+        order.round = l->options.trainee ? order.round : 0;
         break;
     case NODE_MAIL_ALONE:
         order.kind = GOSSIP_ORDER_ALONE;

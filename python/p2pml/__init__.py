@@ -1,0 +1,23 @@
+"""p2pml: train one model on many machines, without a server.
+
+    import p2pml
+    node = p2pml.join("a.example:7400", secret="cluster.secret")
+    p2pml.attach(node, model, optimizer, every=30)
+    for batch in loader:
+        loss(model(batch)).backward(); optimizer.step(); optimizer.zero_grad()
+"""
+
+from typing import Any
+
+from .errors import ConfigurationError, Ended, EnvironmentFailed, Error, ForkError, MismatchError, OrderError
+from .node import Node, Round, join
+
+__version__ = "0.1.0"
+__all__ = ["join", "attach", "Node", "Round", "Error", "ConfigurationError", "Ended", "EnvironmentFailed", "ForkError",
+           "MismatchError", "OrderError"]
+
+
+def attach(node: Node, model: Any, optimizer: Any, every: int = 30, **options: Any) -> Any:
+    """Trains ``model`` together with the other nodes: see :func:`p2pml.pytorch.attach`."""
+    from . import pytorch
+    return pytorch.attach(node, model, optimizer, every=every, **options)

@@ -1,0 +1,80 @@
+"""The functions of libp2pml (lib/p2pml.h), through ctypes."""
+
+import ctypes
+import ctypes.util
+import os
+from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+
+OK, AGAIN, ENDED = 0, 1, 2
+ENOMEM, EINVAL, EFORMAT, ELIMIT, EIO, EAUTH, EMISMATCH, ENOTFOUND, EORDER, EFORK = -1, -2, -3, -4, -5, -6, -7, -8, -9, -20
+MODEL, SECOND_MOMENT, CORRECTION = 0, 1, 2
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("shape", POINTER(c_size_t)), ("dims", c_size_t)]
+
+
+class Options(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("config_file", c_char_p), ("config_text", c_char_p), ("settings", POINTER(c_char_p)),
+                ("tensors", POINTER(Tensor)), ("n_tensors", c_size_t), ("resume", c_int), ("changes", c_int)]
+
+
+class Round(ctypes.Structure):
+    _fields_ = [("steps", c_uint64), ("steps_done", c_uint64), ("pace", c_double), ("another", c_int), ("rolled_back", c_int),
+                ("dense", c_int), ("changed", c_size_t), ("index", POINTER(c_uint32)), ("model", POINTER(c_float)),
+                ("correction", POINTER(c_float))]
+
+
+FUNCTIONS = {
+    "open": (c_void_p, [POINTER(Options), c_char_p, c_size_t]),
+    "vector": (c_void_p, [c_void_p, c_int, POINTER(c_size_t)]),
+    "start": (c_int, [c_void_p, c_int, POINTER(Round)]),
+    "round_begin": (c_int, [c_void_p, c_uint64, c_double, c_double]),
+    "round_end": (c_int, [c_void_p, c_int, POINTER(Round)]),
+    "fd": (c_int, [c_void_p]),
+    "status": (c_void_p, [c_void_p]),
+    "save": (c_int, [c_void_p]),
+    "leave": (c_int, [c_void_p, c_int]),
+    "close": (None, [c_void_p]),
+    "reason": (c_char_p, [c_void_p]),
+}
+
+
+def folder():
+    """Where the wheel keeps the library and the programs."""
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "_bin")
+
+
+def _path():
+    given = os.environ.get("P2PML_LIBRARY")
+    if given:
+        return given
+    own = os.path.join(folder(), "libp2pml.so")
+    if os.path.exists(own):
+        return own
+    found = ctypes.util.find_library("p2pml")
+    if found:
+        return found
+    raise ImportError(f"libp2pml is neither in {folder()} nor installed; set P2PML_LIBRARY to the path of libp2pml.so")
+
+
+class _Library:
+    def __init__(self):
+        library = ctypes.CDLL(_path())
+        for name, (result, arguments) in FUNCTIONS.items():
+            function = getattr(library, "p2pml_" + name)
+            function.restype, function.argtypes = result, arguments
+            setattr(self, name, function)
+        self.free = ctypes.CDLL(None).free
+        self.free.restype, self.free.argtypes = None, [c_void_p]
+
+
+_library = None
+
+
+def library():
+    """Loaded when it is first needed."""
+    global _library
+    if _library is None:
+        _library = _Library()
+    return _library

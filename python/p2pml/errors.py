@@ -1,0 +1,42 @@
+"""What goes wrong, each with the reason of the library."""
+
+from . import _c
+
+
+class Error(Exception):
+    """All errors of p2pml."""
+
+
+class ConfigurationError(Error, ValueError):
+    """A key, a value or a tensor that cannot be; the text names it."""
+
+
+class OrderError(Error):
+    """A call at the wrong time."""
+
+
+class ForkError(Error):
+    """The node belongs to the process that this one was forked from."""
+
+
+class Ended(Error):
+    """The node has left the cluster, or ended; the model holds what it learned."""
+
+
+class EnvironmentFailed(Error, OSError):
+    """A port in use, a directory in use, a file that cannot be read."""
+
+
+class MismatchError(Error, ValueError):
+    """Another model than the cluster's, or than before."""
+
+
+_KINDS = {_c.EINVAL: ConfigurationError, _c.EFORMAT: ConfigurationError, _c.ELIMIT: ConfigurationError,
+          _c.EORDER: OrderError, _c.EFORK: ForkError, _c.ENDED: Ended, _c.EIO: EnvironmentFailed, _c.EAUTH: EnvironmentFailed,
+          _c.EMISMATCH: MismatchError}
+
+
+def of(code, reason):
+    if code == _c.ENOMEM:
+        return MemoryError(reason)
+    return _KINDS.get(code, Error)(reason)

@@ -1,0 +1,311 @@
+"""A node of a cluster, for any training loop whose parameters are, or can be copied to, flat vectors."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import json
+import logging
+import math
+import os
+import select
+import time
+import weakref
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+from . import _c, errors
+
+logger = logging.getLogger("p2pml")
+
+_PATIENCE = 10.0  # seconds of waiting before a line says what is waited for
+_LEAVE = 20.0  # seconds that the end of the program waits for the last checkpoint
+
+
+class Round(NamedTuple):
+    """What comes next, and what became of the vectors."""
+    steps: int         #: local steps to take before the next exchange
+    steps_done: int    #: of the cluster's count
+    pace: float        #: this node's time per step over its neighbours' median
+    another: bool      #: the model is another one now: a member's, or a checkpoint's
+    rolled_back: bool  #: NaN or infinity was given; the model is the last published one again
+    changes: Optional[Tuple[Any, Any, Any]]  #: (index, added to the model, new correction), or None: anything may have changed
+
+
+class _Handle:
+    """The library's node. Every view of its vectors keeps it alive; with the last one the memory goes."""
+
+    def __init__(self, pointer):
+        self.pointer = pointer
+        self.process = os.getpid()
+
+    def __del__(self):
+        try:
+            _c.library().close(self.pointer)
+        except Exception:  # the interpreter ends
+            pass
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_text(v) for v in value) + "]"
+    return str(value)
+
+
+_running: "weakref.WeakSet[Node]" = weakref.WeakSet()
+
+
+@atexit.register
+def _leave_all() -> None:
+    for node in list(_running):
+        try:
+            node.leave(timeout=_LEAVE)
+        except BaseException as error:  # nothing of it may keep a program from ending
+            logger.warning("%s", error)
+
+
+class Node:
+    """Made by :func:`join`. The vectors exist from :meth:`open` on; between :meth:`begin` and :meth:`end` they are the node's."""
+
+    def __init__(self, peers: Union[str, Sequence[str], None] = None, *, secret: Optional[str] = None,
+                 config: Union[str, os.PathLike, None] = None, dir: Union[str, os.PathLike, None] = None,
+                 name: Optional[str] = None, listen: Optional[str] = None, resume: bool = True, **settings: Any):
+        self._settings: Dict[str, Any] = {"log.level": "warn", "node.http": ""}
+        self._config = os.fspath(config) if config is not None else None
+        if self._config is not None:  # the file decides
+            self._settings = {}
+        if peers is not None:
+            self._settings["peers"] = peers if isinstance(peers, str) else ",".join(peers)
+        if secret is not None:
+            self._settings["cluster.secret_file"] = os.fspath(secret)
+        elif listen is None and self._config is None:
+            listen = "127.0.0.1:0"  # without a secret nobody else may connect
+        for key, value in (("node.dir", dir), ("node.name", name), ("node.listen", listen)):
+            if value is not None:
+                self._settings[key] = os.fspath(value) if key == "node.dir" else value
+        for key, value in settings.items():
+            self._settings[key.replace("__", ".")] = value
+        self._resume = resume
+        self._handle: Optional[_Handle] = None
+        self._lent = self._started = False
+        self._ended: Optional[str] = None
+        self._closed = False
+
+    # -- opening
+
+    def open(self, tensors: Iterable[Tuple[str, Sequence[int]]], *, changes: bool = False, **settings: Any) -> "Node":
+        """Allocates the vectors. ``tensors``: (name, shape) in the order of the vector, the same on all nodes.
+        ``settings``: keys with ``__`` for the dot, below those that were given to :func:`join`."""
+        self._check_open(False)
+        merged = {key.replace("__", "."): value for key, value in settings.items()}
+        merged.update(self._settings)
+        tensors = [(name, tuple(int(n) for n in shape)) for name, shape in tensors]
+        shapes = [(ctypes.c_size_t * max(1, len(shape)))(*shape) for _, shape in tensors]
+        table = (_c.Tensor * max(1, len(tensors)))(
+            *[_c.Tensor(name.encode(), shape, len(dims)) for (name, dims), shape in zip(tensors, shapes)])
+        texts = [f"{key}={_text(value)}".encode() for key, value in merged.items()]
+        options = _c.Options(ctypes.sizeof(_c.Options), self._config.encode() if self._config else None, None,
+                             (ctypes.c_char_p * (len(texts) + 1))(*texts, None), table, len(tensors), int(self._resume),
+                             int(changes))
+        reason = ctypes.create_string_buffer(600)
+        pointer = _c.library().open(ctypes.byref(options), reason, len(reason))
+        if not pointer:
+            raise errors.ConfigurationError(reason.value.decode(errors="replace"))
+        self._handle = _Handle(pointer)
+        self.tensors = tensors
+        self.parameters = sum(math.prod(shape) for _, shape in tensors)
+        return self
+
+    def _check_open(self, wanted: bool) -> None:
+        if self._closed:
+            raise errors.OrderError("the node is closed; join again")
+        if wanted and self._handle is None:
+            raise errors.OrderError("the node has no vectors yet: attach a model to it, or call open with names and shapes")
+        if not wanted and self._handle is not None:
+            raise errors.OrderError("the node has a model already; a second model needs a node of its own")
+
+    def _pointer(self) -> Any:
+        self._check_open(True)
+        if self._handle.process != os.getpid():
+            raise errors.ForkError(f"the node belongs to process {self._handle.process}, from which this one was forked; join with "
+                                   "a node of its own here")
+        return self._handle.pointer
+
+    def buffer(self, which: int) -> Optional[Any]:
+        """The model (0), Adam's second moment (1) or the correction (2) as a ctypes array of floats, which numpy.frombuffer and
+        torch.frombuffer take without a copy; None where the configuration has none."""
+        address = _c.library().vector(self._pointer(), which, None)
+        if not address:
+            return None
+        array = (ctypes.c_float * self.parameters).from_address(address)
+        array._owner = self._handle  # the memory lives as long as a view of it
+        return array
+
+    def _array(self, which: int) -> Any:
+        import numpy
+        buffer = self.buffer(which)
+        return None if buffer is None else numpy.frombuffer(buffer, dtype=numpy.float32)
+
+    @property
+    def model(self) -> Any:
+        """The model as a flat numpy array, to be filled in before :meth:`start`."""
+        return self._array(_c.MODEL)
+
+    @property
+    def correction(self) -> Any:
+        """To be added to the model with every local step, times the learning rate; None without drift correction."""
+        return self._array(_c.CORRECTION)
+
+    @property
+    def second_moment(self) -> Any:
+        return self._array(_c.SECOND_MOMENT)
+
+    # -- rounds
+
+    def _raise(self, code: int) -> None:
+        reason = (_c.library().reason(self._pointer()) or b"").decode(errors="replace")
+        if code == _c.ENDED:
+            self._ended = reason
+            _running.discard(self)
+        raise errors.of(code, reason)
+
+    def _await(self, call: Any, what: str, timeout: Optional[float]) -> Round:
+        """Waits in Python, so that Ctrl-C works; the node goes on meanwhile, and the call can be made again."""
+        began, told = time.monotonic(), False
+        into = _c.Round()
+        while True:
+            code = call(self._pointer(), 0, ctypes.byref(into))
+            if code == _c.OK:
+                return self._round(into)
+            if code != _c.AGAIN:
+                self._raise(code)
+            waited = time.monotonic() - began
+            if timeout is not None and waited >= timeout:
+                raise TimeoutError(f"{what} takes longer than {timeout} s; it goes on, and the call can be made again")
+            if waited > _PATIENCE and not told:
+                told = True
+                logger.warning("waiting for %s since %.0f s", what, waited)
+            poll = select.poll()
+            poll.register(_c.library().fd(self._pointer()), select.POLLIN)
+            poll.poll(1000 if timeout is None else max(1, min(1000, int((timeout - waited) * 1000))))
+
+    def _round(self, r: _c.Round) -> Round:
+        changes = None
+        if not r.dense:
+            import numpy
+
+            def array(pointer: Any) -> Any:
+                return numpy.ctypeslib.as_array(pointer, (r.changed,)).copy() if pointer and r.changed else None
+            changes = (array(r.index), array(r.model), array(r.correction))
+        return Round(r.steps, r.steps_done, r.pace, bool(r.another), bool(r.rolled_back), changes)
+
+    def start(self, timeout: Optional[float] = None) -> Round:
+        """Joins the cluster; on return the model vector holds the cluster's model."""
+        self._check_open(True)
+        _running.add(self)
+        round = self._await(_c.library().start, "other nodes", timeout)
+        self._started = True
+        return round
+
+    def begin(self, steps: int, step_scale: float, loss: float = math.nan) -> None:
+        """Lends the vectors to the node, after ``steps`` local steps whose learning rates sum to ``step_scale``."""
+        code = _c.library().round_begin(self._pointer(), steps, step_scale, loss)
+        if code != _c.OK:
+            self._raise(code)
+        self._lent = True
+
+    def end(self, timeout: Optional[float] = None) -> Round:
+        """Takes them back, averaged."""
+        round = self._await(_c.library().round_end, "the exchange of a round", timeout)
+        self._lent = False
+        return round
+
+    def exchange(self, steps: int, step_scale: float, loss: float = math.nan, timeout: Optional[float] = None) -> Round:
+        """Both, and right whatever line of the last one Ctrl-C has interrupted."""
+        code = _c.library().round_begin(self._pointer(), steps, step_scale, loss)
+        if code not in (_c.OK, _c.EORDER) or not self._started:
+            self._raise(code)
+        self._lent = True  # EORDER: it was lent before
+        return self.end(timeout)
+
+    def recover(self) -> Optional[Round]:
+        """After an interruption: takes the vectors back where the node has them; None where it had not."""
+        try:
+            return self.end()
+        except errors.OrderError:
+            self._lent = False
+            return None
+
+    @property
+    def lent(self) -> bool:
+        """Between begin and end: the vectors are the node's."""
+        return self._lent
+
+    @property
+    def ended(self) -> Optional[str]:
+        """Why the node has ended; None while it has not."""
+        return self._ended
+
+    # -- the rest
+
+    def status(self) -> Dict[str, Any]:
+        """The node and its cluster, as GET /status of a daemon."""
+        text = _c.library().status(self._pointer())
+        if not text:
+            self._raise(_c.EORDER)
+        try:
+            return json.loads(ctypes.string_at(text))
+        finally:
+            _c.library().free(text)
+
+    def save(self) -> None:
+        """Writes a checkpoint with the next exchange."""
+        code = _c.library().save(self._pointer())
+        if code != _c.OK:
+            self._raise(code)
+
+    def leave(self, timeout: Optional[float] = None) -> None:
+        """Leaves the cluster with a checkpoint. The vectors stay."""
+        if self._handle is None or self._ended is not None or self._handle.process != os.getpid():
+            return
+        began = time.monotonic()
+        while True:
+            code = _c.library().leave(self._pointer(), 0)
+            if code != _c.AGAIN:
+                break
+            if timeout is not None and time.monotonic() - began > timeout:
+                raise TimeoutError(f"the node has not left within {timeout} s")
+            poll = select.poll()
+            poll.register(_c.library().fd(self._pointer()), select.POLLIN)
+            poll.poll(100)
+        self._ended = (_c.library().reason(self._pointer()) or b"").decode(errors="replace")
+        _running.discard(self)
+        if code != _c.ENDED:
+            self._raise(code)
+
+    def close(self) -> None:
+        """Leaves, and frees the vectors when nothing views them any more."""
+        if self._closed:
+            return
+        self.leave()
+        self._handle = None
+        self._closed = True
+
+    def __enter__(self) -> "Node":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+def join(peers: Union[str, Sequence[str], None] = None, **options: Any) -> Node:
+    """A node that will join the cluster of ``peers`` ("host:port", several with commas or as a list; None: the first node).
+
+    secret: file with the cluster's secret, without which only this machine is listened to. config: a YAML file, as
+    ``p2pml-node --config`` takes it. dir: where the node keeps its identity and its checkpoints, one for each node.
+    listen: host:port. resume: go on from the newest checkpoint in dir. All other keys of ``p2pml-node --help`` with ``__``
+    in the place of the dot: ``average__mode="sync"``.
+
+    Nothing happens before a model is attached (:func:`attach`), or :meth:`Node.open` and :meth:`Node.start` are called."""
+    return Node(peers, **options)

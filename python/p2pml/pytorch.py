@@ -1,0 +1,345 @@
+"""Any PyTorch model with any ``torch.optim`` optimiser, trained together with other nodes.
+
+On the CPU the parameters become views of one flat fp32 buffer, which is the node's model vector: an exchange copies nothing here.
+Parameters in other formats or on another device keep an fp32 master there, and are brought over at a boundary only."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+import weakref
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import torch
+
+from . import _c, errors
+from .node import Node, Round
+
+_attached: "weakref.WeakKeyDictionary[torch.nn.Module, weakref.ref]" = weakref.WeakKeyDictionary()
+
+
+def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer, every: int = 30, *,
+           share_second_moment: bool = True, timeout: Optional[float] = None) -> "Attachment":
+    """Joins ``node``'s cluster with ``model``; on return the parameters are the cluster's. From then on every ``optimizer.step()``
+    is a local step, and after each ``every`` of them the node exchanges with a neighbour.
+
+    Shared are the parameters that ``optimizer`` updates, so adapters alone where only they are trained. Buffers (such as the
+    running statistics of batch norm) stay each node's own. ``timeout``: seconds to wait for the cluster; None: as long as
+    ``node.start_timeout`` and the others take."""
+    if not isinstance(node, Node):
+        raise TypeError(f"the first argument is {type(node).__name__}, expected what p2pml.join returns")
+    known = _attached.get(model)
+    if known is not None and known() is not None and not known().closed:
+        raise errors.OrderError("this model is attached to a node already; close that attachment first")
+    attachment = Attachment(node, model, optimizer, every, share_second_moment)
+    _attached[model] = weakref.ref(attachment)
+    try:
+        attachment.start(timeout)
+    except BaseException:
+        attachment.detach()
+        raise
+    return attachment
+
+
+class _Group:
+    """One parameter group: a run of the flat vector."""
+
+    def __init__(self, options: Dict[str, Any], first: int, last: int):
+        self.options, self.first, self.last = options, first, last
+
+    @property
+    def rate(self) -> float:
+        return float(self.options["lr"])
+
+
+class Attachment:
+    """What :func:`attach` returns. It has the state of the exchange for ``state_dict``; ``close()`` leaves the cluster."""
+
+    def __init__(self, node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer, every: int,
+                 share_second_moment: bool):
+        self.node, self.model, self.optimizer = node, model, optimizer
+        self.closed = self._ended = False
+        self._steps = 0            # since the last exchange
+        self._scale = 0.0          # sum of their learning rates
+        self._round: Optional[Round] = None
+        self._named = self._order(model, optimizer)
+        adam = isinstance(optimizer, (torch.optim.Adam, torch.optim.AdamW))
+        self._shares_moment = adam and share_second_moment
+        node.open([(name, p.shape) for name, p in self._named], average__local_steps=every,
+                  train__optimizer="adamw" if self._shares_moment else "sgd", train__rate=0.001)
+        self._flat = torch.frombuffer(node.buffer(_c.MODEL), dtype=torch.float32)
+        correction = node.buffer(_c.CORRECTION)
+        self._correction = None if correction is None else torch.frombuffer(correction, dtype=torch.float32)
+        moment = node.buffer(_c.SECOND_MOMENT)
+        self._moment = None if moment is None else torch.frombuffer(moment, dtype=torch.float32)
+        self._lay_out()
+        self._handle: Any = None
+        self._hook()
+
+    # -- the vector
+
+    @staticmethod
+    def _order(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> List[Tuple[str, torch.nn.Parameter]]:
+        """The parameters group by group, so that each group is one run of the vector."""
+        names = {id(p): name for name, p in model.named_parameters()}
+        named: List[Tuple[str, torch.nn.Parameter]] = []
+        for number, group in enumerate(optimizer.param_groups):
+            for p in group["params"]:
+                if not p.requires_grad:
+                    continue
+                if id(p) not in names:
+                    raise errors.ConfigurationError(f"group {number} of the optimiser has a parameter of shape "
+                                                    f"{tuple(p.shape)} that is not in the model")
+                if not p.is_floating_point():
+                    raise errors.ConfigurationError(f"parameter '{names[id(p)]}' is {p.dtype}, expected a floating-point type")
+                named.append((names[id(p)], p))
+        if not named:
+            raise errors.ConfigurationError("the optimiser has no parameter that is trained")
+        return named
+
+    def _lay_out(self) -> None:
+        self._views: List[torch.Tensor] = []
+        self._groups: List[_Group] = []
+        at, index = 0, 0
+        for group in self.optimizer.param_groups:
+            first = at
+            for _ in (p for p in group["params"] if p.requires_grad):
+                p = self._named[index][1]
+                self._views.append(self._flat[at:at + p.numel()].view(p.shape))
+                at, index = at + p.numel(), index + 1
+            self._groups.append(_Group(group, first, at))
+        self._direct = [p.dtype == torch.float32 and p.device.type == "cpu" for _, p in self._named]
+        self._last: List[Optional[torch.Tensor]] = [None] * len(self._views)
+        with torch.no_grad():
+            for i, ((_, p), view) in enumerate(zip(self._named, self._views)):
+                view.copy_(p.detach())
+                if self._direct[i]:
+                    p.data = view
+                else:
+                    self._last[i] = p.detach().clone()
+        devices = {p.device for _, p in self._named if p.device.type != "cpu"}
+        self._device_correction = {d: torch.zeros_like(self._flat, device=d) for d in devices} if self._correction is not None else {}
+
+    @torch.no_grad()
+    def _to_vector(self) -> None:
+        """Before an exchange. A low-precision parameter that did not move leaves its fp32 master as it is."""
+        for i, ((name, p), view) in enumerate(zip(self._named, self._views)):
+            if p.shape != view.shape:
+                raise errors.MismatchError(f"parameter '{name}' is {tuple(p.shape)} now, it was {tuple(view.shape)} when the model "
+                                           "was attached; attach the changed model to a node of its own")
+            if self._direct[i]:
+                if p.data_ptr() != view.data_ptr():  # somebody put other memory there
+                    view.copy_(p.detach())
+                    p.data = view
+            else:
+                now = p.detach()
+                moved = now != self._last[i]
+                view.copy_(torch.where(moved.to("cpu"), now.to("cpu", torch.float32), view))
+
+    @torch.no_grad()
+    def _from_vector(self) -> None:
+        for i, ((_, p), view) in enumerate(zip(self._named, self._views)):
+            if not self._direct[i]:
+                p.copy_(view)
+                self._last[i] = p.detach().clone()
+        for device, copy in self._device_correction.items():
+            copy.copy_(self._correction)
+
+    # -- Adam's second moment
+
+    @torch.no_grad()
+    def _bind_moments(self, take: bool) -> None:
+        """Optimiser state comes with the first step: its second moment then lies in the vector too. ``take``: the vector's values,
+        which are the cluster's, count."""
+        if self._moment is None:
+            return
+        at = 0
+        for i, (_, p) in enumerate(self._named):
+            view = self._moment[at:at + p.numel()].view(p.shape)
+            at += p.numel()
+            state = self.optimizer.state.get(p)
+            if take and not state and bool(view.any()):
+                state = self._new_state(p)
+            if not state or "exp_avg_sq" not in state:
+                continue
+            held = state["exp_avg_sq"]
+            if held.data_ptr() == view.data_ptr():
+                continue
+            if take:
+                held.copy_(view)
+            else:
+                view.copy_(held)
+            if self._direct[i] and held.dtype == torch.float32 and held.device.type == "cpu":
+                state["exp_avg_sq"] = view
+
+    def _new_state(self, p: torch.nn.Parameter) -> Dict[str, Any]:
+        done = float(self._round.steps_done if self._round else 0)
+        group = next(g for g in self.optimizer.param_groups if any(q is p for q in g["params"]))
+        state = self.optimizer.state[p]
+        on = p.device if group.get("capturable") or group.get("fused") else "cpu"
+        state["step"] = torch.tensor(done, device=on)
+        for key in ("exp_avg", "exp_avg_sq") + (("max_exp_avg_sq",) if group.get("amsgrad") else ()):
+            state[key] = torch.zeros_like(p, memory_format=torch.preserve_format)
+        return state
+
+    # -- steps and rounds
+
+    def _hook(self) -> None:
+        me = weakref.ref(self)
+
+        def after(optimizer: Any = None, *_: Any) -> None:
+            attachment = me()
+            if attachment is not None:
+                attachment._after_step()
+        self.optimizer._p2pml = self  # lives as long as the optimiser
+        if hasattr(self.optimizer, "register_step_post_hook"):
+            self._handle = self.optimizer.register_step_post_hook(after)
+            return
+        original = self.optimizer.step  # torch 1
+
+        def step(*arguments: Any, **options: Any) -> Any:
+            result = original(*arguments, **options)
+            after()
+            return result
+        for name in ("_with_counter", "__self__", "__func__"):
+            if hasattr(original, name):
+                try:
+                    setattr(step, name, getattr(original, name))
+                except AttributeError:
+                    pass
+        self.optimizer.step = step  # type: ignore[method-assign]
+        self._handle = original
+
+    def _unhook(self) -> None:
+        if self._handle is None:
+            return
+        if hasattr(self._handle, "remove"):
+            self._handle.remove()
+        else:
+            self.optimizer.step = self._handle
+        self._handle = None
+        self.optimizer.__dict__.pop("_p2pml", None)
+
+    def start(self, timeout: Optional[float]) -> None:
+        self._take(self.node.start(timeout))
+
+    def _take(self, round: Round) -> None:
+        self._round, self._steps, self._scale = round, 0, 0.0
+        if round.rolled_back:
+            warnings.warn("the model held NaN or infinity: these steps are undone, and it is the one of the last exchange again; a "
+                          "smaller learning rate may help", RuntimeWarning, stacklevel=2)
+        self._from_vector()
+        self._bind_moments(take=round.another)
+        self._copy_moments(to_state=True)
+
+    @torch.no_grad()
+    def _copy_moments(self, to_state: bool) -> None:
+        """For states that cannot lie in the vector."""
+        if self._moment is None or all(self._direct):
+            return
+        at = 0
+        for i, (_, p) in enumerate(self._named):
+            view = self._moment[at:at + p.numel()].view(p.shape)
+            at += p.numel()
+            held = self.optimizer.state.get(p, {}).get("exp_avg_sq")
+            if held is None or self._direct[i]:
+                continue
+            (held if to_state else view).copy_(view if to_state else held)
+
+    @torch.no_grad()
+    def _correct(self) -> None:
+        """model += rate * correction, outside the optimiser, group by group."""
+        if self._correction is None:
+            return
+        if all(self._direct):
+            for group in self._groups:
+                self._flat[group.first:group.last].add_(self._correction[group.first:group.last], alpha=group.rate)
+            return
+        at = index = 0
+        for group in self._groups:
+            while at < group.last:
+                p = self._named[index][1]
+                source = self._device_correction.get(p.device, self._correction)
+                p.add_(source[at:at + p.numel()].view(p.shape).to(p.dtype), alpha=group.rate)
+                at, index = at + p.numel(), index + 1
+
+    def _after_step(self) -> None:
+        if self.closed or self._ended:
+            return
+        try:
+            if self.node.lent:  # the exchange was interrupted
+                round = self.node.recover()
+                if round is not None:
+                    self._take(round)
+                    return
+            self._correct()
+            if self._steps == 0 and self._moment is not None:
+                self._bind_moments(take=False)
+            self._steps += 1
+            count = sum(g.last - g.first for g in self._groups)
+            self._scale += sum(g.rate * (g.last - g.first) for g in self._groups) / count
+            if self._steps >= max(1, self._round.steps if self._round else 1):
+                self.exchange()
+        except errors.Ended as why:
+            self._end(str(why))
+
+    def exchange(self, loss: float = math.nan) -> None:
+        """A boundary now, whatever ``every`` says."""
+        self._to_vector()
+        self._copy_moments(to_state=False)
+        self._take(self.node.exchange(self._steps, self._scale, loss))
+
+    def _end(self, why: str) -> None:
+        self._ended = True
+        self._from_vector()
+        warnings.warn(f"{why}; training goes on alone", RuntimeWarning, stacklevel=3)
+
+    # -- state and end
+
+    def state_dict(self) -> Dict[str, Any]:
+        """For the program's own checkpoints. The model and the edges to the neighbours are in the node's checkpoint, which is
+        written with the next exchange; a node that is joined with the same ``dir`` goes on from there."""
+        if not self.closed and not self._ended:
+            self.node.save()
+        return {"steps_done": self._round.steps_done if self._round else 0, "steps": self._steps, "scale": self._scale,
+                "tensors": [(name, tuple(p.shape)) for name, p in self._named]}
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        tensors = [(name, tuple(shape)) for name, shape in state["tensors"]]
+        mine = [(name, tuple(p.shape)) for name, p in self._named]
+        if tensors != mine:
+            other = next((f"'{a[0]}' {a[1]} and '{b[0]}' {b[1]}" for a, b in zip(tensors, mine) if a != b),
+                         f"{len(tensors)} and {len(mine)} tensors")
+            raise errors.MismatchError(f"the state is of another model: {other}")
+
+    def detach(self) -> None:
+        """The parameters get memory of their own; the node goes on until it is closed."""
+        if self.closed:
+            return
+        self.closed = True
+        self._unhook()
+        with torch.no_grad():
+            for i, (_, p) in enumerate(self._named):
+                if self._direct[i]:
+                    p.data = p.data.clone()
+                state = self.optimizer.state.get(p, {})
+                if "exp_avg_sq" in state:
+                    state["exp_avg_sq"] = state["exp_avg_sq"].clone()
+
+    def close(self) -> None:
+        """Leaves the cluster; the parameters stay as the last checkpoint has them."""
+        if self.closed:
+            return
+        if not self._ended and not self.node.lent:
+            self._to_vector()
+        self.node.leave()
+        self._from_vector()
+        self.detach()
+        self.node.close()
+
+    def __enter__(self) -> "Attachment":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()

@@ -1,0 +1,238 @@
+"""attach with processes and in one process. Run with a Python that has torch; P2PML_LIBRARY names libp2pml.so."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import warnings
+
+import torch
+
+import p2pml
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PATIENCE = 300
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for s in sockets:
+        s.bind(("127.0.0.1", 0))
+    ports = [str(s.getsockname()[1]) for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+class Processes(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="p2pml-python-")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def start(self, index, steps, ports):
+        log = open(self.path(index), "ab")
+        process = subprocess.Popen([sys.executable, os.path.join(HERE, "worker.py"), self.folder, str(index), str(steps), *ports],
+                                   stdout=log, stderr=log)
+        log.close()
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def path(self, index):
+        return os.path.join(self.folder, f"{index}.log")
+
+    def read(self, index):
+        with open(self.path(index), encoding="utf-8") as f:
+            return f.read()
+
+    def wait_for(self, index, words):
+        deadline = time.monotonic() + PATIENCE
+        while words not in self.read(index):
+            self.assertLess(time.monotonic(), deadline, f"no '{words}' in {self.read(index)[-2000:]}")
+            time.sleep(0.05)
+
+    def accuracy(self, process, index):
+        self.assertEqual(process.wait(PATIENCE), 0, self.read(index)[-3000:])
+        return float(re.findall(r"accuracy ([0-9.]+)", self.read(index))[-1])
+
+    def test_two_learn_what_neither_has_seen(self):
+        ports = free_ports(2)
+        nodes = [self.start(i, 800, ports) for i in range(2)]
+        for i, node in enumerate(nodes):
+            self.assertGreater(self.accuracy(node, i), 0.9)  # alone: half
+
+    def test_four_of_which_one_is_killed_and_comes_back(self):
+        ports = free_ports(4)
+        nodes = [self.start(i, 10 ** 9, ports) for i in range(4)]
+        for i in range(4):
+            self.wait_for(i, "begun at")
+        nodes[3].send_signal(signal.SIGKILL)
+        nodes[3].wait()
+        for i in range(3):
+            self.wait_for(i, " dead ")
+        back = self.start(3, 500, ports)
+        self.assertGreater(self.accuracy(back, 3), 0.9)
+        self.assertIn(" fetched ", self.read(3))  # the others' model
+        for i in range(3):
+            self.assertIsNone(nodes[i].poll(), self.read(i)[-2000:])
+
+    def test_ctrl_c_ends_a_program_that_waits(self):
+        ports = free_ports(2)
+        lonely = self.start(0, 10, ports)  # waits for the other one
+        self.wait_for(0, "listening")
+        lonely.send_signal(signal.SIGINT)
+        self.assertNotEqual(lonely.wait(PATIENCE), 0)
+        self.assertIn("KeyboardInterrupt", self.read(0))
+
+
+def small():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Linear(5, 2))
+    return model, torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+class InOneProcess(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="p2pml-python-")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def join(self, name="node", **more):
+        node = p2pml.join(dir=os.path.join(self.folder, name), log__level="error", **more)
+        self.addCleanup(node.close)
+        return node
+
+    def step(self, model, optimizer, times=1):
+        for _ in range(times):
+            optimizer.zero_grad()
+            model(torch.ones(4, 3)).pow(2).sum().backward()
+            optimizer.step()
+
+    def test_alone_it_is_the_same_as_without(self):
+        for kind in (torch.optim.SGD, torch.optim.AdamW, torch.optim.RMSprop):
+            torch.manual_seed(1)
+            plain, _ = small()
+            torch.manual_seed(1)
+            shared, _ = small()
+            ours, theirs = kind(shared.parameters(), lr=0.01), kind(plain.parameters(), lr=0.01)
+            attachment = p2pml.attach(self.join(kind.__name__), shared, ours, every=3)
+            self.step(shared, ours, 10)
+            self.step(plain, theirs, 10)
+            attachment.close()
+            for a, b in zip(shared.parameters(), plain.parameters()):
+                self.assertTrue(torch.equal(a, b), kind)
+
+    def test_parameters_outlive_the_node(self):
+        model, optimizer = small()
+        attachment = p2pml.attach(self.join(), model, optimizer, every=1)
+        self.step(model, optimizer, 3)
+        before = [p.detach().clone() for p in model.parameters()]
+        attachment.close()
+        del attachment
+        for p, q in zip(model.parameters(), before):
+            self.assertTrue(torch.equal(p, q))
+        self.step(model, optimizer, 3)  # an ordinary loop again
+
+    def test_half_precision_has_a_master(self):
+        model = torch.nn.Linear(3, 2).to(torch.bfloat16)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        attachment = p2pml.attach(self.join(), model, optimizer, every=1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.ones(4, 3, dtype=torch.bfloat16)).float().pow(2).sum().backward()
+            optimizer.step()
+        self.assertEqual(model.weight.dtype, torch.bfloat16)
+        attachment.close()
+
+    def test_a_resumed_node_has_its_model(self):
+        model, optimizer = small()
+        with p2pml.attach(self.join(), model, optimizer, every=1):
+            self.step(model, optimizer, 5)
+        again, its = small()
+        with p2pml.attach(self.join(), again, its, every=1):
+            for p, q in zip(model.parameters(), again.parameters()):
+                self.assertTrue(torch.equal(p, q))
+
+    def test_what_is_not_finite_is_taken_back(self):
+        model, optimizer = small()
+        p2pml.attach(self.join(), model, optimizer, every=1)
+        self.step(model, optimizer)
+        before = model[0].weight.detach().clone()
+        with torch.no_grad():
+            model[0].weight[0, 0] = float("nan")
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            self.step(model, optimizer)
+        self.assertTrue(any("NaN" in str(w.message) for w in told))
+        self.assertTrue(torch.equal(model[0].weight, before))
+
+    def test_errors_have_words(self):
+        model, optimizer = small()
+        node = self.join()
+        attachment = p2pml.attach(node, model, optimizer, every=1)
+        with self.assertRaisesRegex(p2pml.OrderError, "attached to a node already"):
+            p2pml.attach(self.join("other"), model, optimizer)
+        with self.assertRaisesRegex(p2pml.OrderError, "has a model already"):
+            p2pml.attach(node, *small())
+        with self.assertRaisesRegex(p2pml.OrderError, "p2pml_round_begin"):
+            node.end()
+        model[0].weight.data = torch.zeros(9, 3)
+        with self.assertRaisesRegex(p2pml.MismatchError, r"\(9, 3\) now, it was \(5, 3\)"):
+            attachment.exchange()
+        model[0].weight.data = torch.zeros(5, 3)
+        attachment.close()
+        with self.assertRaisesRegex(p2pml.OrderError, "closed"):
+            node.status()
+        with self.assertRaisesRegex(p2pml.ConfigurationError, "average.ratio"):
+            p2pml.attach(self.join("third", average__ration=1), *small())
+        with self.assertRaisesRegex(p2pml.ConfigurationError, "not in the model"):
+            p2pml.attach(self.join("fourth"), small()[0], optimizer)
+        with self.assertRaisesRegex(p2pml.ConfigurationError, "secret"):
+            p2pml.attach(self.join("fifth", secret="/nowhere"), *small())
+        with self.assertRaises(TypeError):
+            p2pml.attach("a.example:7400", model, optimizer)
+
+    def test_a_child_leaves_the_node_alone(self):
+        model, optimizer = small()
+        node = self.join()
+        p2pml.attach(node, model, optimizer, every=1)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)  # of one that hangs
+            try:
+                node.status()
+            except p2pml.ForkError:
+                node.close()
+                os._exit(0)
+            os._exit(1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.step(model, optimizer, 3)
+
+    def test_an_interrupted_exchange_goes_on(self):
+        model, optimizer = small()
+        node = self.join()
+        p2pml.attach(node, model, optimizer, every=1)
+        def interrupt(*_):
+            raise KeyboardInterrupt
+        self.addCleanup(signal.signal, signal.SIGALRM, signal.signal(signal.SIGALRM, interrupt))
+        seen = 0
+        for i in range(300):  # Ctrl-C at any line
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.0002 + 0.000013 * i)
+                self.step(model, optimizer, 1000)
+            except KeyboardInterrupt:
+                seen += 1
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                torch.set_grad_enabled(True)  # torch's own, where its no_grad was interrupted
+        self.assertEqual(seen, 300)
+        self.step(model, optimizer, 5)
+        self.assertEqual(node.status()["state"], "training")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
