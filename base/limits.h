@@ -29,8 +29,9 @@
 #define LIMIT_HANDSHAKE_NS         3000000000ull // time a stranger has for it
 #define LIMIT_HALF_OPEN            64u           // accepted connections not in use yet
 #define LIMIT_HALF_OPEN_ADDRESS    16u           // the same from one address
-#define LIMIT_MESSAGE_HEADER_BYTES 1024u         // msgpack header of one message
+#define LIMIT_MESSAGE_HEADER_BYTES 2048u         // msgpack header of one message
 #define LIMIT_RULES_BYTES          768u // of a greeting: settings that all nodes share, terminating zero included
+#define LIMIT_TOLD_BYTES           768u // of a greeting: settings that newcomers take, terminating zero included
 #define LIMIT_PROMPT_BYTES         17408u // a message that overtakes larger ones: LIMIT_GOSSIP_BYTES and a header
 #define LIMIT_RESYNC_BLOCK         65536u // elements of one RESYNC block (256 KiB as fp32)
 #define LIMIT_REKEY_RECORDS        65536u // records under one key (Noise section 11.3)

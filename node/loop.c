@@ -56,6 +56,7 @@ static void on_down(void *owner, const struct gossip_id *peer)
 
 static void on_member(void *owner, const struct gossip_id *peer, enum gossip_member_state state)
 {
+    node_loop_tell_joining(owner);
     node_loop_live(owner,
                    (struct gossip_life_event){.kind = GOSSIP_LIFE_MEMBER, .peer = *peer, .state = state});
 }
@@ -84,8 +85,14 @@ static void on_view(void *owner, struct gossip_graph *graph)
     node_outbox_post(loop->worker, mail);
 }
 
+static bool on_greeted(void *owner, const char *address, const struct gossip_greeting *greeting)
+{
+    return node_loop_greeted(owner, address, greeting);
+}
+
 static void on_changed(void *owner)
 {
+    node_loop_tell_joining(owner);
     node_loop_consider(owner);
 }
 
@@ -106,6 +113,7 @@ static const struct node_cluster_handler cluster_handler = {.up = on_up,
                                                             .member = on_member,
                                                             .removed = on_removed,
                                                             .view = on_view,
+                                                            .greeted = on_greeted,
                                                             .changed = on_changed,
                                                             .conflict = on_conflict};
 
@@ -401,6 +409,9 @@ enum base_error node_loop_create(const struct node_loop_options *options, struct
                                             .disk_free = UINT64_MAX,
                                             .state = "waiting"};
     loop->totals.consensus = NAN;
+    loop->options.greeting.begun = options->resumed;
+    if (!options->joins)
+        loop->options.greeting.own = UINT64_MAX; // it takes nothing, whoever has set what
     loop->port = node_gate_port(ports.peers);
     loop->http_port = ports.http >= 0 ? node_gate_port(ports.http) : 0;
     loop->pages = node_loop_pages_address(ports.http);
@@ -428,8 +439,9 @@ int node_loop_run(struct node_loop *loop)
     node_notify_open(&loop->notify);
     node_notify_ready(&loop->notify);
     event_base_dispatch(loop->base);
-    node_notify_stopping(&loop->notify);
-    if (loop->status == NODE_LOOP_ABANDONED)
+    if (loop->status != NODE_LOOP_JOINS)
+        node_notify_stopping(&loop->notify);
+    if (loop->status == NODE_LOOP_ABANDONED || loop->status == NODE_LOOP_JOINS)
         return loop->status;
     node_loop_post(loop->worker, NODE_MAIL_STOP, 0);
     node_outbox_drain(loop->worker);
@@ -454,6 +466,7 @@ void node_loop_destroy(struct node_loop *loop)
     if (loop->base)
         event_base_free(loop->base);
     explicit_bzero(loop->options.psk, sizeof loop->options.psk);
+    free(loop->taken);
     free(loop->edges);
     node_rates_destroy(loop->step_rates);
     node_rates_destroy(loop->sent_rates);

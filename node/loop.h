@@ -34,6 +34,7 @@ struct node_loop_options {
     uint64_t round, step;                // done so far, of a checkpoint
     uint64_t reach;                      // gossip_exchange_reach
     bool resumed; // from a checkpoint: this node's state is complete, whatever others do
+    bool joins;   // takes settings of a cluster that trains already: node_loop_run may return NODE_LOOP_JOINS
     bool signals; // SIGTERM, SIGINT and SIGHUP are handled
 };
 
@@ -45,7 +46,11 @@ enum base_error node_loop_create(const struct node_loop_options *options, struct
 // make the node leave; a second one, and another process with this identity, return NODE_LOOP_ABANDONED at
 // once, with the other threads still at work.
 #define NODE_LOOP_ABANDONED (-1)
+// The same, when this node is to begin anew with settings of the cluster: node_loop_taken.
+#define NODE_LOOP_JOINS (-3)
 int node_loop_run(struct node_loop *loop);
+// "key=value" a line, and who told them; borrowed until the loop is destroyed.
+const char *node_loop_taken(const struct node_loop *loop, const char **from);
 void node_loop_destroy(struct node_loop *loop);
 uint16_t node_loop_port(const struct node_loop *loop);      // the bound peer port
 uint16_t node_loop_http_port(const struct node_loop *loop); // 0: none

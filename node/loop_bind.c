@@ -1,11 +1,14 @@
+#include "base/log.h"
 #include "node/loop_private.h"
 #include "node/net/gate.h"
 #include "node/net/udp.h"
 #include "node/peers/endpoints.h"
+#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define TRIES 16 // of port 0, until one is free for TCP and for UDP
+#define TRIES     16 // of port 0, until one is free for TCP and for UDP
+#define NEXT_ONES 64 // ports behind the default one that are tried where nobody has named one
 
 static enum base_error fail_open_bind(const struct node_config *config, struct base_reason *why)
 {
@@ -33,6 +36,42 @@ static enum base_error bind_peers(const char *listen, bool any_port, struct node
     }
 }
 
+// A default that another process has is nobody's wish: the next free port does as well.
+static enum base_error bind_next(const struct node_config *config, const char *key, const char *text,
+                                 enum base_error (*bind)(const char *text, struct node_ports *ports,
+                                                         struct base_reason *why),
+                                 struct node_ports *ports, struct base_reason *why)
+{
+    char host[LIMIT_HOST_BYTES], next[LIMIT_HOST_BYTES + 8];
+    uint16_t port = 0;
+    enum base_error code = bind(text, ports, why);
+    if (code == BASE_OK || node_schema_is_set(&node_config_schema, config, key))
+        return code;
+    BASE_ASSERT(node_address_parse(text, host, &port, why) == BASE_OK);
+    for (unsigned i = 1; i <= NEXT_ONES && code != BASE_OK; i++) {
+        snprintf(next, sizeof next, "%s:%u", host, i < NEXT_ONES ? port + i : 0);
+        code = bind(next, ports, why);
+    }
+    if (code == BASE_OK)
+        base_log(BASE_LOG_INFO, "port", "%s: %s is in use by another process; this node takes a free port",
+                 key, text);
+    return code;
+}
+
+static enum base_error bind_listen(const char *text, struct node_ports *ports, struct base_reason *why)
+{
+    char host[LIMIT_HOST_BYTES];
+    uint16_t port = 0;
+    enum base_error code = node_address_parse(text, host, &port, why);
+    return code == BASE_OK ? bind_peers(text, port == 0, ports, why)
+                           : base_fail_context(why, code, "node.listen");
+}
+
+static enum base_error bind_http(const char *text, struct node_ports *ports, struct base_reason *why)
+{
+    return node_gate_bind("node.http", text, &ports->http, why);
+}
+
 enum base_error node_loop_bind(const struct node_loop_options *options, struct node_ports *ports,
                                struct base_reason *why)
 {
@@ -46,13 +85,13 @@ enum base_error node_loop_bind(const struct node_loop_options *options, struct n
     bool open = !options->has_secret && !options->allow;
     if (open && !node_address_is_loopback(host))
         return fail_open_bind(config, why);
-    code = bind_peers(config->node.listen, port == 0, &bound, why);
+    code = bind_next(config, "node.listen", config->node.listen, bind_listen, &bound, why);
     if (code != BASE_OK)
         return code;
     if (open && !node_gate_is_loopback(bound.peers)) // "localhost", but not to this machine's resolver
         code = fail_open_bind(config, why);
     else if (config->node.http[0] != 0)
-        code = node_gate_bind("node.http", config->node.http, &bound.http, why);
+        code = bind_next(config, "node.http", config->node.http, bind_http, &bound, why);
     if (code == BASE_OK) {
         *ports = bound;
         return code;

@@ -122,6 +122,7 @@ static void act(struct node_loop *loop, const struct gossip_life_action *action)
         post_forget(loop, &action->peer);
         break;
     case GOSSIP_LIFE_START:
+        loop->options.greeting.begun = 1;
         post_progress(loop, NODE_MAIL_START, action->fetch, action);
         break;
     case GOSSIP_LIFE_FETCH_AGAIN:

@@ -37,6 +37,8 @@ struct node_loop {
     bool twin, gives_way; // another process has this identity; membership says that it was here first
     char twin_at[NODE_ADDRESS_TEXT]; // as a peer says
     int status;
+    char *taken; // settings of the cluster that this node is to begin anew with; NULL: none
+    char taken_from[NODE_ADDRESS_TEXT + LIMIT_NODE_NAME_BYTES + 8];
     struct node_progress progress;
     struct gossip_exchange_totals totals;
     struct node_edge_status *edges;
@@ -60,12 +62,17 @@ void node_loop_consider(struct node_loop *loop);
 
 // loop_words.c
 void node_loop_say(struct node_loop *loop, const struct gossip_life_action *news);
-// Entries of the peer list that lead to nobody in the graph; their addresses into text, as many as fit.
+// Entries of the peer list that lead to no member; their addresses into text, as many as fit.
 size_t node_loop_missing(const struct node_loop *loop, char *text, size_t capacity);
 
 // loop_glance.c
 void node_loop_note_progress(struct node_loop *loop); // it is new
 void node_loop_glance(struct node_loop *loop);        // with every tick
+
+// loop_join.c: node_cluster_handler.greeted
+bool node_loop_greeted(struct node_loop *loop, const char *address, const struct gossip_greeting *theirs);
+// Keeps the greeting's `shard` true: called when members have changed.
+void node_loop_tell_joining(struct node_loop *loop);
 
 // loop_bind.c: all ports, or none.
 struct node_ports {

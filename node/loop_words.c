@@ -5,6 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 
+// Who answers there is a member, whether or not it counts in the graph yet.
+static bool is_here(const struct node_loop *loop, const struct gossip_entry *entry)
+{
+    struct gossip_member_info info;
+    return entry->known &&
+           gossip_membership_find(node_cluster_membership(loop->cluster), &entry->id, &info) == BASE_OK &&
+           (info.state == GOSSIP_MEMBER_ALIVE || info.state == GOSSIP_MEMBER_SUSPECT);
+}
+
 size_t node_loop_missing(const struct node_loop *loop, char *text, size_t capacity)
 {
     const struct node_peers *peers = node_cluster_peers(loop->cluster);
@@ -12,7 +21,7 @@ size_t node_loop_missing(const struct node_loop *loop, char *text, size_t capaci
     for (size_t i = 0; i < node_peers_entries(peers); i++) {
         const struct gossip_entry *e = node_peers_entry(peers, i);
         const char *name = node_peers_entry_text(peers, i);
-        if (!gossip_life_misses(node_cluster_graph(loop->cluster), e))
+        if (!gossip_life_misses(node_cluster_graph(loop->cluster), e) || is_here(loop, e))
             continue;
         count++;
         if (used + strlen(name) + 3 < capacity)
@@ -25,14 +34,18 @@ static void say_without(const struct node_loop *loop, const struct gossip_life_a
 {
     uint64_t wanted = loop->options.config->node.start_members;
     char text[600] = "";
-    (void)node_loop_missing(loop, text, sizeof text);
+    const size_t missing = node_loop_missing(loop, text, sizeof text);
     if (wanted > 0)
         base_log(BASE_LOG_WARN, "start_without",
                  "training begins though only %" PRIu64 " of node.start_members %" PRIu64 " are there",
                  news->a, wanted);
+    else if (missing > 0)
+        base_log(BASE_LOG_WARN, "start_without", "training begins without %zu of the listed peers: %s",
+                 missing, text);
     else
-        base_log(BASE_LOG_WARN, "start_without",
-                 "training begins without %" PRIu64 " of the listed peers: %s", news->b, text);
+        base_log(BASE_LOG_INFO, "start_without",
+                 "training begins; %" PRIu64 " of the listed peers have come and will count in a moment",
+                 news->b);
 }
 
 static void say_alone(struct node_loop *loop, const struct gossip_life_action *news)

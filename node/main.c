@@ -3,10 +3,12 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "node/config/config.h"
+#include "node/joining.h"
 #include "node/learn/data.h"
 #include "node/loop.h"
 #include "node/setup.h"
 #include "node/threads.h"
+#include <errno.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,7 +21,7 @@ extern char **environ;
 
 #define DESCRIPTORS (2u * LIMIT_PEERS + LIMIT_HALF_OPEN + 128u) // links, strangers, HTTP and files
 
-enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, BEGIN_ANEW = 3 };
 
 struct arguments {
     const char *config;
@@ -27,6 +29,7 @@ struct arguments {
     size_t n_assignments;
     char *peers; // "peers=..." of --peers
     bool check, resume, help, version;
+    bool joined; // begins anew with what the cluster told: said by this program to itself
 };
 
 static const char usage[] =
@@ -65,6 +68,8 @@ static bool parse_one(struct arguments *a, int option)
         return a->help = true;
     case 'v':
         return a->version = true;
+    case 'j':
+        return a->joined = true;
     default:
         return false;
     }
@@ -72,11 +77,15 @@ static bool parse_one(struct arguments *a, int option)
 
 static bool parse_arguments(int argc, char **argv, struct arguments *a)
 {
-    static const struct option options[] = {
-        {"config", required_argument, NULL, 'c'}, {"peers", required_argument, NULL, 'p'},
-        {"set", required_argument, NULL, 's'},    {"check", no_argument, NULL, 'k'},
-        {"resume", no_argument, NULL, 'r'},       {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'v'},      {0}};
+    static const struct option options[] = {{"config", required_argument, NULL, 'c'},
+                                            {"peers", required_argument, NULL, 'p'},
+                                            {"set", required_argument, NULL, 's'},
+                                            {"check", no_argument, NULL, 'k'},
+                                            {"resume", no_argument, NULL, 'r'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {"version", no_argument, NULL, 'v'},
+                                            {"joined", no_argument, NULL, 'j'},
+                                            {0}};
     a->assignments = calloc((size_t)argc + 1, sizeof *a->assignments);
     if (!a->assignments)
         return false;
@@ -100,6 +109,8 @@ static enum base_error read_config(const struct arguments *a, struct node_config
                                                 .n_settings = a->n_assignments};
     if (code == BASE_OK)
         code = node_schema_read_all(&node_config_schema, &sources, config, why);
+    if (code == BASE_OK && (a->joined || a->resume))
+        code = node_joining_read(config, why);
     if (code != BASE_OK)
         return code;
     base_log_configure((enum base_log_level)config->log.level, (enum base_log_format)config->log.format,
@@ -122,15 +133,21 @@ static int leave_model(struct node_setup *s)
     return EXIT_FAILED;
 }
 
-static int run(struct node_setup *s, struct base_reason *why)
+static int run(struct node_setup *s, bool joined, struct base_reason *why)
 {
-    const struct node_threads_options options = {.setup = s, .signals = true};
+    const struct node_threads_options options = {.setup = s, .signals = true, .joins = true};
     struct node_threads *threads;
     if (node_threads_open(&options, &threads, why) != BASE_OK)
         return EXIT_FAILED;
     int status = node_threads_run(threads, why);
     if (status == NODE_LOOP_ABANDONED)
-        _exit(EXIT_FAILED); // asked to end at once: the threads are where they are
+        _exit(EXIT_FAILED);          // asked to end at once: the threads are where they are
+    if (status == NODE_LOOP_JOINS) { // likewise, until the program begins anew
+        if (node_joining_keep(s->config, node_threads_loop(threads), joined, why) == BASE_OK)
+            return BEGIN_ANEW;
+        base_log(BASE_LOG_ERROR, "joins", "%s", why->text);
+        _exit(EXIT_FAILED);
+    }
     if (status == NODE_THREADS_UNSTARTED) {
         status = EXIT_FAILED;
         goto out;
@@ -197,7 +214,9 @@ static int serve(const struct arguments *a)
         status = EXIT_FAILED;
     } else {
         why.text[0] = 0; // notes of what went well
-        status = run(&setup, &why);
+        status = run(&setup, a->joined, &why);
+        if (status == BEGIN_ANEW)
+            return status;
         if (why.text[0])
             base_log(BASE_LOG_ERROR, "start_failed", "%s", why.text);
         node_setup_destroy(&setup);
@@ -232,6 +251,11 @@ int main(int argc, char **argv)
         status = printf("p2pml-node %s\n", P2PML_VERSION) > 0 ? EXIT_DONE : EXIT_FAILED;
     else
         status = serve(&a);
+    if (status == BEGIN_ANEW) {
+        node_joining_restart(argc, argv);
+        base_log(BASE_LOG_ERROR, "joins", "this program can't begin anew: %s", strerror(errno));
+        _exit(EXIT_FAILED);
+    }
     free(a.peers);
     free(a.assignments);
     return status;

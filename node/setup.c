@@ -264,6 +264,9 @@ static enum base_error make_greeting(struct node_setup *s, const char *version)
     g->parameters = d;
     g->life = s->life;
     s->message_limit = largest_message(d);
+    const enum base_error code = node_greeting_settings(s->config, g);
+    if (code != BASE_OK)
+        return code;
     return node_greeting_rules(s->config, s->graph ? topology_graph_hash(s->graph) : 0,
                                base_hash_bytes(0, s->start, d * sizeof *s->start), g->rules);
 }

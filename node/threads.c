@@ -6,6 +6,7 @@
 #include "node/loop.h"
 #include "node/queue/clock.h"
 #include "node/queue/mail.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,17 @@ static enum base_error make_boxes(struct node_threads *t)
     return code;
 }
 
+static void tell_ports(const struct node_config *config, const struct node_loop *loop)
+{
+    char host[LIMIT_HOST_BYTES] = "", http[LIMIT_HOST_BYTES + 32] = "no http";
+    uint16_t port;
+    if (config->node.http[0] && node_address_parse(config->node.http, host, &port, NULL) == BASE_OK)
+        snprintf(http, sizeof http, "http on %s (port %u)", host, (unsigned)node_loop_http_port(loop));
+    BASE_ASSERT(node_address_parse(config->node.listen, host, &port, NULL) == BASE_OK); // it was bound
+    base_log(BASE_LOG_INFO, "listening", "peers on %s (port %u), %s", host, (unsigned)node_loop_port(loop),
+             http);
+}
+
 static enum base_error open_loop(struct node_threads *t, struct base_reason *why)
 {
     const struct node_setup *s = t->options.setup;
@@ -48,6 +60,7 @@ static enum base_error open_loop(struct node_threads *t, struct base_reason *why
                                         .step = train_trainer_steps_done(s->trainer),
                                         .reach = gossip_exchange_reach(s->exchange),
                                         .resumed = s->resumed,
+                                        .joins = t->options.joins,
                                         .signals = t->options.signals,
                                         .inbox = t->loop_box,
                                         .worker = t->worker_box,
@@ -58,10 +71,7 @@ static enum base_error open_loop(struct node_threads *t, struct base_reason *why
     enum base_error code = node_loop_create(&options, &t->loop, why);
     explicit_bzero(options.psk, sizeof options.psk);
     if (code == BASE_OK)
-        base_log(BASE_LOG_INFO, "listening", "peers on %s (port %u), http on %s (port %u)",
-                 s->config->node.listen, (unsigned)node_loop_port(t->loop),
-                 s->config->node.http[0] ? s->config->node.http : "nothing",
-                 (unsigned)node_loop_http_port(t->loop));
+        tell_ports(s->config, t->loop);
     return code;
 }
 
@@ -168,7 +178,7 @@ int node_threads_run(struct node_threads *t, struct base_reason *why)
         return NODE_THREADS_UNSTARTED;
     }
     int status = node_loop_run(t->loop);
-    if (status == NODE_LOOP_ABANDONED && t->options.signals)
+    if (status == NODE_LOOP_JOINS || (status == NODE_LOOP_ABANDONED && t->options.signals))
         return status;
     if (status == NODE_LOOP_ABANDONED) {
         end_without_loop(t);
@@ -227,6 +237,11 @@ char *node_threads_status(struct node_threads *t)
         return NULL;
     }
     return node_mailbox_take(t->answers, node_clock_ns() + STATUS_WAIT_NS);
+}
+
+const struct node_loop *node_threads_loop(const struct node_threads *t)
+{
+    return t->loop;
 }
 
 uint16_t node_threads_port(const struct node_threads *t)

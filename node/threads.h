@@ -11,6 +11,7 @@ struct node_threads;
 struct node_threads_options {
     struct node_setup *setup;   // borrowed
     bool signals;               // SIGTERM, SIGINT and SIGHUP are this node's
+    bool joins;                 // node_threads_run may return NODE_LOOP_JOINS, and only an exec may follow
     struct node_hosted *hosted; // the learner in the place of setup->trainee, borrowed; or NULL
 };
 
@@ -32,6 +33,8 @@ void node_threads_save(struct node_threads *threads); // a checkpoint, at the ne
 // The text of /status, malloc'ed; NULL when the loop does not run or gives no answer within two seconds. One
 // caller at a time.
 char *node_threads_status(struct node_threads *threads);
+struct node_loop;
+const struct node_loop *node_threads_loop(const struct node_threads *threads);
 uint16_t node_threads_port(const struct node_threads *threads); // for peers, as bound
 
 #endif

@@ -95,6 +95,20 @@ void call_start(struct gossip_links *links, const struct gossip_links_target *ta
         ask(links, target, call);
 }
 
+// Somebody has called this node: entries that nobody has answered yet may stand for it, or for others that
+// have just been started, too. Their next turn comes soon; the pauses behind it stay.
+void call_entries_hurry(struct gossip_links *links)
+{
+    for (size_t i = 0; i < links->options.entries; i++) {
+        const struct entry *entry = &links->entry[i];
+        const uint64_t pause_ns = entry->call.pause_ns;
+        if (entry->shown.state != GOSSIP_ENTRY_UNKNOWN || entry->call.flapping)
+            continue;
+        call_hurry(links, &links->entry[i].call);
+        links->entry[i].call.pause_ns = pause_ns;
+    }
+}
+
 void call_idle(struct gossip_links *links, const struct gossip_links_target *target, struct call *call)
 {
     become(links, target, call, CALL_IDLE);

@@ -134,6 +134,7 @@ void call_failed(struct gossip_links *links, const struct gossip_links_target *t
                  bool closed, bool refused);
 void call_timer(struct gossip_links *links, const struct gossip_links_target *target, struct call *call);
 void call_reached(struct gossip_links *links, const struct gossip_id *id); // remembers it
+void call_entries_hurry(struct gossip_links *links);
 void call_entries_hold(struct gossip_links *links, const struct gossip_id *id);
 void call_entries_release(struct gossip_links *links, const struct gossip_id *id, uint64_t lasted_ns,
                           bool hopeless);

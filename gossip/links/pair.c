@@ -111,6 +111,8 @@ static void activate(struct gossip_links *links, struct link *link)
         act(links, GOSSIP_LINKS_GREET, link);
     call_hold(links, &member, &peer->call);
     call_entries_hold(links, &peer->id);
+    if (!link->caller)
+        call_entries_hurry(links);
     for (other = TAILQ_FIRST(&peer->links); other; other = next) {
         next = TAILQ_NEXT(other, pair);
         if (other != link)

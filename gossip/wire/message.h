@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GOSSIP_PROTOCOL 7 // raised by every change that older nodes can't follow
+#define GOSSIP_PROTOCOL 8 // raised by every change that older nodes can't follow
 
 enum gossip_message_kind {
     GOSSIP_GREETING = 1, // first message of both ends: do we train the same thing?
@@ -36,6 +36,10 @@ struct gossip_greeting {
     uint64_t parameters;                 // length of the model vector
     uint64_t life;                       // random number of the process: is the other end this one?
     char rules[LIMIT_RULES_BYTES];       // settings that both ends must share: "key: value; key: value"
+    char told[LIMIT_TOLD_BYTES];         // others that differ from their defaults: for who comes late
+    uint64_t own;                        // bit i: somebody has set the i-th setting that is shared or told
+    uint8_t begun;  // 1: has begun to train; only such a node is believed in its settings
+    uint32_t shard; // of the data, the one that the fewest living nodes have
 };
 
 // How an end of an edge stands to the training: what of the common force it applies to its own model

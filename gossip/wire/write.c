@@ -44,6 +44,11 @@ static void put_greeting(struct encoder *encoder, const struct gossip_greeting *
     put_uint(encoder, greeting->parameters);
     put_uint(encoder, greeting->life);
     put_text(encoder, greeting->rules, sizeof greeting->rules, GOSSIP_CHARSET_TEXT);
+    put_text(encoder, greeting->told, sizeof greeting->told, GOSSIP_CHARSET_TEXT);
+    put_uint(encoder, greeting->own);
+    put_uint(encoder, greeting->begun);
+    encoder->invalid |= greeting->begun > 1;
+    put_uint(encoder, greeting->shard);
 }
 
 static void put_hello(struct encoder *encoder, const struct gossip_hello *hello)

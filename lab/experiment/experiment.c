@@ -14,93 +14,113 @@
 
 static const struct node_key own_keys[] = {
     {"experiment.name", NODE_KEY_TEXT, offsetof(struct lab_experiment, experiment.name), "", 0, 0, NULL,
-     "Name of the experiment: letters, digits, '.', '_' and '-'. Empty: that of its file."},
+     .meaning = "Name of the experiment: letters, digits, '.', '_' and '-'. Empty: that of its file."},
     {"experiment.nodes", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.nodes), "8", 2,
      LAB_EXPERIMENT_NODES_MAX, NULL,
-     "Number of nodes. Each trains on its shard of the data. p2pml run: each a process of its own on this "
-     "host, at most 64; p2pml sim: at most 1,024, and 10,000 with sim.engine rounds."},
+     .meaning = "Number of nodes. Each trains on its shard of the data. p2pml run: each a process of its own "
+                "on this "
+                "host, at most 64; p2pml sim: at most 1,024, and 10,000 with sim.engine rounds."},
     {"experiment.out", NODE_KEY_TEXT, offsetof(struct lab_experiment, experiment.out), "", 0, 0, NULL,
-     "Directory of the run: a directory a node, and summary.json. Empty: run/ and the name. --out comes "
-     "before it."},
+     .meaning =
+         "Directory of the run: a directory a node, and summary.json. Empty: run/ and the name. --out comes "
+         "before it."},
     {"experiment.baselines", NODE_KEY_TEXTS, offsetof(struct lab_experiment, experiment.baselines),
      "[lone, central, central_total]", 0, 0, NULL,
-     "What is trained for comparison. lone: every shard by itself. central: one model on all data, which "
-     "sees as many "
-     "examples as one node. central_total: the same, as many examples as all nodes together. []: nothing."},
+     .meaning =
+         "What is trained for comparison. lone: every shard by itself. central: one model on all data, which "
+         "sees as many "
+         "examples as one node. central_total: the same, as many examples as all nodes together. []: "
+         "nothing."},
     {"experiment.seed", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.seed), "0", 0, SEED_MAX,
      NULL,
-     "Added to model.seed, data.seed, train.seed and topology.seed: one number repeats the experiment with "
-     "other "
-     "chances."},
+     .meaning = "Added to model.seed, data.seed, train.seed and topology.seed: one number repeats the "
+                "experiment with "
+                "other "
+                "chances."},
     {"experiment.time_limit", NODE_KEY_DURATION, offsetof(struct lab_experiment, experiment.time_limit_ns),
-     "0", 0, 365 * DAY, NULL, "The nodes are stopped, as by Ctrl-C, after so long. 0: never."},
+     "0", 0, 365 * DAY, NULL, .meaning = "The nodes are stopped, as by Ctrl-C, after so long. 0: never."},
     {"experiment.stop_grace", NODE_KEY_DURATION, offsetof(struct lab_experiment, experiment.stop_grace_ns),
-     "15s", 0, DAY, NULL, "How long a node that was asked to stop may take, before it is killed."},
+     "15s", 0, DAY, NULL, .meaning = "How long a node that was asked to stop may take, before it is killed."},
     {"experiment.repeats", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.repeats), "1", 1,
-     1000, NULL, "Seeds of every point of a sweep: experiment.seed and those that follow it."},
+     1000, NULL, .meaning = "Seeds of every point of a sweep: experiment.seed and those that follow it."},
     {"experiment.group_size", NODE_KEY_INTEGER, offsetof(struct lab_experiment, experiment.group_size), "0",
      0, LAB_EXPERIMENT_NODES_MAX, NULL,
-     "Nodes of one group (host or rack), counted from node 0, for topology.kind hierarchical. 0: no groups."},
+     .meaning = "Nodes of one group (host or rack), counted from node 0, for topology.kind hierarchical. 0: "
+                "no groups."},
     {"experiment.targets", NODE_KEY_TEXTS, offsetof(struct lab_experiment, experiment.targets),
      "[0.93, 0.95]", 0, 0, NULL,
-     "Accuracies, between 0 and 1, whose bytes and time are told: when the averaged model and when "
-     "the worst node first reached them."},
+     .meaning =
+         "Accuracies, between 0 and 1, whose bytes and time are told: when the averaged model and when "
+         "the worst node first reached them."},
     {"sim.engine", NODE_KEY_CHOICE, offsetof(struct lab_experiment, sim.engine), "auto", 0, 0,
      "auto|nodes|rounds",
-     "p2pml sim: nodes simulates processes with membership, links and messages in virtual time; rounds goes "
-     "through lock-step rounds and only computes bytes and times. auto: nodes where average.method can run "
-     "on "
-     "nodes, else rounds."},
+     .meaning = "p2pml sim: nodes simulates processes with membership, links and messages in virtual time; "
+                "rounds goes "
+                "through lock-step rounds and only computes bytes and times. auto: nodes where "
+                "average.method can run "
+                "on "
+                "nodes, else rounds."},
     {"sim.membership", NODE_KEY_CHOICE, offsetof(struct lab_experiment, sim.membership), "gossip", 0, 0,
      "gossip|known",
-     "p2pml sim: gossip runs the membership of p2pml-node, byte for byte; known tells every node of deaths "
-     "and "
-     "returns at once and costs no bytes."},
+     .meaning = "p2pml sim: gossip runs the membership of p2pml-node, byte for byte; known tells every node "
+                "of deaths "
+                "and "
+                "returns at once and costs no bytes."},
     {"sim.latency", NODE_KEY_DURATION, offsetof(struct lab_experiment, sim.latency_ns), "200us", 0, 3600,
-     NULL, "p2pml sim: one-way delay between two nodes."},
+     NULL, .meaning = "p2pml sim: one-way delay between two nodes."},
     {"sim.jitter", NODE_KEY_DURATION, offsetof(struct lab_experiment, sim.jitter_ns), "0", 0, 3600, NULL,
-     "p2pml sim: mean of an exponential delay that is added to each packet's."},
+     .meaning = "p2pml sim: mean of an exponential delay that is added to each packet's."},
     {"sim.loss", NODE_KEY_REAL, offsetof(struct lab_experiment, sim.loss), "0", 0, 0.5, NULL,
-     "p2pml sim: chance that a packet is lost; streams repeat it one round trip later."},
+     .meaning = "p2pml sim: chance that a packet is lost; streams repeat it one round trip later."},
     {"sim.bandwidth", NODE_KEY_REAL, offsetof(struct lab_experiment, sim.bandwidth), "0", 0, 1e6, NULL,
-     "p2pml sim: Mbit/s of each node's access, out and in each. 0: no bound."},
+     .meaning = "p2pml sim: Mbit/s of each node's access, out and in each. 0: no bound."},
     {"sim.links", NODE_KEY_MAPS, offsetof(struct lab_experiment, sim.links), "[]", 0, 0, NULL,
-     "p2pml sim: links that differ: {between: [[0, 1], [2, 3]], latency: 50ms, jitter: 5ms, loss: 0.01, "
-     "bandwidth: 10}. between: all links from nodes of one list to nodes of the other, both ways; what is "
-     "left "
-     "out is as elsewhere; later entries come before earlier ones."},
+     .meaning =
+         "p2pml sim: links that differ: {between: [[0, 1], [2, 3]], latency: 50ms, jitter: 5ms, loss: 0.01, "
+         "bandwidth: 10}. between: all links from nodes of one list to nodes of the other, both ways; what "
+         "is "
+         "left "
+         "out is as elsewhere; later entries come before earlier ones."},
     {"sim.step_time", NODE_KEY_DURATION, offsetof(struct lab_experiment, sim.step_time_ns), "1ms", 0, 3600,
-     NULL, "p2pml sim: time of one local step."},
+     NULL, .meaning = "p2pml sim: time of one local step."},
     {"sim.step_jitter", NODE_KEY_REAL, offsetof(struct lab_experiment, sim.step_jitter), "0", 0, 1, NULL,
-     "p2pml sim: relative standard deviation of the time of the local steps of one round."},
+     .meaning = "p2pml sim: relative standard deviation of the time of the local steps of one round."},
     {"sim.stragglers", NODE_KEY_MAPS, offsetof(struct lab_experiment, sim.stragglers), "[]", 0, 0, NULL,
-     "p2pml sim: nodes that take longer: {node: 3, factor: 5}, or a list of nodes."},
+     .meaning = "p2pml sim: nodes that take longer: {node: 3, factor: 5}, or a list of nodes."},
     {"sim.threads", NODE_KEY_INTEGER, offsetof(struct lab_experiment, sim.threads), "0", 0, 64, NULL,
-     "p2pml sim: threads that take local steps. The result does not depend on it. 0: one a core; in a sweep "
-     "one "
-     "a run, and as many runs at once as there are cores."},
+     .meaning = "p2pml sim: threads that take local steps. The result does not depend on it. 0: one a core; "
+                "in a sweep "
+                "one "
+                "a run, and as many runs at once as there are cores."},
     {"sim.vector", NODE_KEY_INTEGER, offsetof(struct lab_experiment, sim.vector), "0", 0, 1u << 24, NULL,
-     "p2pml sim, rounds: no training; each node begins with a Gaussian vector of so many elements and "
-     "averages "
-     "for train.steps / average.local_steps rounds. 0: train."},
+     .meaning =
+         "p2pml sim, rounds: no training; each node begins with a Gaussian vector of so many elements and "
+         "averages "
+         "for train.steps / average.local_steps rounds. 0: train."},
     {"churn.every", NODE_KEY_INTEGER, offsetof(struct lab_experiment, churn.every), "0", 0, 1e9, NULL,
-     "Rounds of the cluster after which, again and again, one node goes that experiment.seed chooses, as if "
-     "events named it; nodes that events do name are left alone. 0: nobody goes."},
+     .meaning = "Rounds of the cluster after which, again and again, one node goes that experiment.seed "
+                "chooses, as if "
+                "events named it; nodes that events do name are left alone. 0: nobody goes."},
     {"churn.back_min", NODE_KEY_INTEGER, offsetof(struct lab_experiment, churn.back_min), "50", 1, 1e9, NULL,
-     "Rounds after which it is started again, at least. Who would only be back behind the last round does "
-     "not go."},
+     .meaning = "Rounds after which it is started again, at least. Who would only be back behind the last "
+                "round does "
+                "not go."},
     {"churn.back_max", NODE_KEY_INTEGER, offsetof(struct lab_experiment, churn.back_max), "200", 1, 1e9, NULL,
-     "The same, at most."},
+     .meaning = "The same, at most."},
     {"churn.how", NODE_KEY_CHOICE, offsetof(struct lab_experiment, churn.how), "kill", 0, 0, "kill|leave",
-     "How it goes: kill (kill -9) or leave (SIGTERM)."},
+     .meaning = "How it goes: kill (kill -9) or leave (SIGTERM)."},
     {"sweep", NODE_KEY_MAPS, offsetof(struct lab_experiment, sweep), "[]", 0, 0, NULL,
-     "Runs that differ: - {topology.kind: [ring, butterfly], average.ratio: [1/32, 1/100]}. The lists of one "
-     "entry go together, value by value; entries multiply. experiment.repeats runs of each."},
+     .meaning = "Runs that differ: - {topology.kind: [ring, butterfly], average.ratio: [1/32, 1/100]}. The "
+                "lists of one "
+                "entry go together, value by value; entries multiply. experiment.repeats runs of each."},
     {"events", NODE_KEY_MAPS, offsetof(struct lab_experiment, events), "[]", 0, 0, NULL,
-     "What is done to nodes: {at: 10s, kill: 3}, {at: 12s, stop: 5, for: 6s}, {at: 20s, start: 3}, "
-     "{at: 21s, leave: [1, 2]}, {at: 25s, partition: [[0, 1], [2, 3]], for: 5s}. Nodes count from 0, time "
-     "from the moment when all nodes train. at: {round: 200}, for: {rounds: 20}: when more than half of the "
-     "nodes that train have done so many rounds. A node whose first event is start is not there before."},
+     .meaning =
+         "What is done to nodes: {at: 10s, kill: 3}, {at: 12s, stop: 5, for: 6s}, {at: 20s, start: 3}, "
+         "{at: 21s, leave: [1, 2]}, {at: 25s, partition: [[0, 1], [2, 3]], for: 5s}. Nodes count from 0, "
+         "time "
+         "from the moment when all nodes train. at: {round: 200}, for: {rounds: 20}: when more than half of "
+         "the "
+         "nodes that train have done so many rounds. A node whose first event is start is not there before."},
 };
 #define OWN_KEYS (sizeof own_keys / sizeof *own_keys)
 
@@ -286,6 +306,17 @@ static enum base_error read_sources(const struct lab_experiment_source *source, 
     return error ? error : node_schema_read_all(&e->schema, &all, e, why);
 }
 
+// An experiment compares what nodes have come to at one step.
+static enum base_error check_steps(const struct lab_experiment *e, struct base_reason *why)
+{
+    if (e->node.train.steps > 0)
+        return BASE_OK;
+    return lab_experiment_at(e, "train.steps", why,
+                             base_fail(why, BASE_EINVAL,
+                                       "found 0, which trains until it is stopped, expected at least 1: an "
+                                       "experiment has an end"));
+}
+
 static uint64_t rounds_of(const struct lab_experiment *e)
 {
     uint64_t local_steps = e->node.average.local_steps;
@@ -360,6 +391,8 @@ enum base_error lab_experiment_load(const struct lab_experiment_source *source,
         error = read_sources(source, &e, why);
     if (!error)
         error = check_refused(&e, why);
+    if (!error)
+        error = check_steps(&e, why);
     if (!error)
         error = check_baselines(&e, why);
     if (!error)

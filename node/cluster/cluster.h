@@ -24,7 +24,9 @@ struct node_cluster_handler { // to the owner; all must be set. Called from the 
     void (*member)(void *owner, const struct gossip_id *peer, enum gossip_member_state state); // is so now
     void (*removed)(void *owner, const struct gossip_id *peer); // no longer known at all
     void (*view)(void *owner, struct gossip_graph *graph); // the view has changed; the callee is to drop it
-    void (*changed)(void *owner);                          // something that a decision may depend on
+    // A greeting was heard at this address; true: this node ends and begins anew, nothing else follows.
+    bool (*greeted)(void *owner, const char *address, const struct gossip_greeting *greeting);
+    void (*changed)(void *owner); // something that a decision may depend on
     // Another process runs with this identity. It was here first, says membership (address NULL: stop), or a
     // peer has a working link to it, at that address (stop, if this one has just begun).
     void (*conflict)(void *owner, const char *address);

@@ -136,6 +136,12 @@ static void on_missing(void *owner, const struct gossip_id *peer)
     node_cluster_tell_missing(owner, peer);
 }
 
+static bool on_greeted(void *owner, const char *address, const struct gossip_greeting *greeting)
+{
+    struct node_cluster *cluster = owner;
+    return cluster->options.handler->greeted(cluster->options.owner, address, greeting);
+}
+
 static void on_changed(void *owner)
 {
     struct node_cluster *cluster = owner;
@@ -152,6 +158,7 @@ const struct node_peers_handler node_cluster_peers_handler = {.up = on_up,
                                                               .here = on_here,
                                                               .twin = on_twin,
                                                               .missing = on_missing,
+                                                              .greeted = on_greeted,
                                                               .changed = on_changed};
 
 // What others are told: node.advertise, or the address that is listened at when that is one.

@@ -173,8 +173,6 @@ static enum base_error check_peers(const struct node_config *config, struct base
         if (is_repeated(config, i))
             node_config_say(BASE_LOG_WARN, config, "peers", "%s stands there more than once, it counts once",
                             peer);
-        else if (strcasecmp(peer, config->node.listen) == 0)
-            node_config_say(BASE_LOG_INFO, config, "peers", "%s is this node itself, it is left out", peer);
     }
     if (far && node_address_parse(config->node.listen, host, &port, NULL) == BASE_OK &&
         node_address_is_loopback(host))

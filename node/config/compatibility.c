@@ -3,96 +3,34 @@
 #include "gossip/links/links.h"
 #include "topology/topology.h"
 #include "train/meaning.h"
-#include "train/optimizer.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define VALUE_MAX 128u // longer values are told by their hash
+#define HASHED    "... (hash "
 #define SEPARATOR "; "
+#define OWN_BITS  64u
 
-static bool is_random(const struct node_config *config)
+// -- texts of settings: "key: value; key: value"
+
+// False: no room.
+static bool put(char *text, size_t capacity, const char *key, const char *value)
 {
-    return config->topology.kind == TOPOLOGY_RANDOM;
-}
-
-static bool is_base(const struct node_config *config)
-{
-    return config->topology.kind == TOPOLOGY_BASE;
-}
-
-static bool corrects(const struct node_config *config)
-{
-    return config->average.drift_correction;
-}
-
-static bool has_moments(const struct node_config *config)
-{
-    return train_optimizer((enum train_optimizer_kind)config->train.optimizer)->shared >= 0;
-}
-
-// In this order: where two nodes have not the same keys here, an earlier one differs.
-static const struct {
-    const char *key;
-    bool (*counts)(const struct node_config *config); // NULL: always
-} shared[] = {
-    {"train.steps", NULL},
-    {"train.schedule", NULL},
-    {"train.optimizer", NULL},
-    {"average.local_steps", NULL},
-    {"average.method", NULL},
-    {"average.drift_correction", NULL},
-    {"average.drift_gain", corrects},
-    {"average.drift_limit", corrects},
-    {"average.outer_momentum", NULL},
-    {"average.share_second_moment", has_moments},
-    {"average.clip", NULL},
-    {"model.seed", NULL},
-    {"data.seed", NULL},
-    {"cluster.profile", NULL},
-    {"topology.kind", NULL},
-    {"topology.seed", NULL},
-    {"topology.rings", is_random},
-    {"topology.base_k", is_base},
-};
-
-static void put(char rules[LIMIT_RULES_BYTES], const char *key, const char *value)
-{
-    const size_t used = strlen(rules), length = strlen(value);
-    const size_t left = LIMIT_RULES_BYTES - used;
+    const size_t used = strlen(text), length = strlen(value);
+    const size_t left = capacity - used;
     int put;
 
     if (length <= VALUE_MAX)
-        put = snprintf(rules + used, left, "%s%s: %s", used ? SEPARATOR : "", key, value);
+        put = snprintf(text + used, left, "%s%s: %s", used ? SEPARATOR : "", key, value);
     else
-        put = snprintf(rules + used, left, "%s%s: %.16s... (hash %016" PRIx64 ")", used ? SEPARATOR : "", key,
+        put = snprintf(text + used, left, "%s%s: %.16s" HASHED "%016" PRIx64 ")", used ? SEPARATOR : "", key,
                        value, base_hash_bytes(0, value, length));
-    BASE_ASSERT(put > 0 && (size_t)put < left);
-}
-
-enum base_error node_greeting_rules(const struct node_config *config, uint64_t graph, uint64_t start,
-                                    char rules[LIMIT_RULES_BYTES])
-{
-    char hash[17];
-
-    rules[0] = '\0';
-    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
-        if (shared[i].counts && !shared[i].counts(config))
-            continue;
-        char *value = node_schema_value(&node_config_schema, config, shared[i].key);
-        if (!value)
-            return BASE_ENOMEM;
-        put(rules, shared[i].key, value);
-        free(value);
-    }
-    snprintf(hash, sizeof hash, "%016" PRIx64, start);
-    put(rules, "model.init", config->model.init[0] ? hash : "none");
-    put(rules, "average.mode", config->average.mode == NODE_MODE_BOUNDED ? "bounded" : "sync or async");
-    snprintf(hash, sizeof hash, "%016" PRIx64, graph);
-    if (config->topology.kind == TOPOLOGY_FILE)
-        put(rules, "topology.file", hash);
-    return BASE_OK;
+    BASE_ASSERT(put > 0);
+    if ((size_t)put >= left)
+        text[used] = '\0';
+    return (size_t)put < left;
 }
 
 static size_t length_of(const char *rule)
@@ -105,6 +43,243 @@ static const char *next_of(const char *rule)
 {
     rule += length_of(rule);
     return *rule ? rule + strlen(SEPARATOR) : rule;
+}
+
+// What `text` says of the key; *bytes is its length. NULL: nothing.
+static const char *value_in(const char *text, const char *key, size_t *bytes)
+{
+    const size_t name = strlen(key);
+
+    for (const char *rule = text; *rule; rule = next_of(rule)) {
+        if (length_of(rule) < name + 2 || strncmp(rule, key, name) != 0 || strncmp(rule + name, ": ", 2) != 0)
+            continue;
+        *bytes = length_of(rule) - name - 2;
+        return rule + name + 2;
+    }
+    return NULL;
+}
+
+// Both say the same of the key, or neither says anything.
+static bool agree(const char *a, const char *b, const char *key)
+{
+    size_t n = 0, m = 0;
+    const char *one = value_in(a, key, &n), *other = value_in(b, key, &m);
+
+    return one && other ? n == m && memcmp(one, other, n) == 0 : one == other;
+}
+
+static bool is_hashed(const char *value, size_t bytes)
+{
+    return bytes > VALUE_MAX || memmem(value, bytes, HASHED, strlen(HASHED)) != NULL;
+}
+
+// -- what a greeting says of this node's settings
+
+static bool counts(const struct node_key *key, const struct node_config *config, enum node_key_share share)
+{
+    return key->share == share && (!key->counts || key->counts(config));
+}
+
+// Of every key of `share` that counts here; `initial`: those at their defaults, too. BASE_ELIMIT: no room.
+static enum base_error put_all(const struct node_config *config, enum node_key_share share, bool initial,
+                               char *text, size_t capacity)
+{
+    const struct node_schema *schema = &node_config_schema;
+
+    for (size_t i = 0; i < schema->count; i++) {
+        const char *key = schema->keys[i].name;
+        if (!counts(&schema->keys[i], config, share) ||
+            (!initial && node_schema_is_initial(schema, config, key)))
+            continue;
+        char *value = node_schema_value(schema, config, key);
+        if (!value)
+            return BASE_ENOMEM;
+        const bool fits = put(text, capacity, key, value);
+        free(value);
+        if (!fits)
+            return BASE_ELIMIT;
+    }
+    return BASE_OK;
+}
+
+enum base_error node_greeting_rules(const struct node_config *config, uint64_t graph, uint64_t start,
+                                    char rules[LIMIT_RULES_BYTES])
+{
+    const char *digest = config->model.init_digest;
+    char hash[17];
+    bool fits = true;
+
+    rules[0] = '\0';
+    const enum base_error error = put_all(config, NODE_KEY_SHARED, true, rules, LIMIT_RULES_BYTES);
+    if (error == BASE_ENOMEM)
+        return error;
+    snprintf(hash, sizeof hash, "%016" PRIx64, start);
+    fits &= put(rules, LIMIT_RULES_BYTES, "model.init",
+                config->model.init[0] ? hash
+                : digest[0]           ? digest
+                                      : "none");
+    fits &= put(rules, LIMIT_RULES_BYTES, "average.mode",
+                config->average.mode == NODE_MODE_BOUNDED ? "bounded" : "sync or async");
+    snprintf(hash, sizeof hash, "%016" PRIx64, graph);
+    if (config->topology.kind == TOPOLOGY_FILE)
+        fits &= put(rules, LIMIT_RULES_BYTES, "topology.file", hash);
+    BASE_ASSERT(error == BASE_OK && fits); // test: the longest rules fit
+    return BASE_OK;
+}
+
+enum base_error node_greeting_settings(const struct node_config *config, struct gossip_greeting *greeting)
+{
+    const struct node_schema *schema = &node_config_schema;
+    unsigned bit = 0;
+
+    greeting->told[0] = '\0';
+    greeting->own = 0;
+    for (size_t i = 0; i < schema->count; i++) {
+        if (schema->keys[i].share == NODE_KEY_OWN)
+            continue;
+        BASE_ASSERT(bit < OWN_BITS);
+        if (node_schema_is_set(schema, config, schema->keys[i].name))
+            greeting->own |= 1ull << bit;
+        bit++;
+    }
+    const enum base_error error =
+        put_all(config, NODE_KEY_TOLD, false, greeting->told, sizeof greeting->told);
+    return error == BASE_ENOMEM ? error : BASE_OK; // what finds no room has to be set by who comes late
+}
+
+// -- who comes late
+
+struct taken { // "key=value", one a line
+    FILE *out;
+    size_t count;
+};
+
+// Without the quotes of YAML: an assignment has none.
+static void take(struct taken *taken, const char *key, const char *value, size_t bytes)
+{
+    fprintf(taken->out, "%s=", key);
+    for (size_t i = 0; i < bytes; i++)
+        if (value[i] != '"')
+            fputc(value[i], taken->out);
+    fputc('\n', taken->out);
+    taken->count++;
+}
+
+// False: this node has set what all must share, to something else; or the value was told by its hash only.
+static bool take_key(const struct node_config *config, const struct node_key *key,
+                     const struct gossip_greeting *ours, const struct gossip_greeting *theirs,
+                     struct taken *taken)
+{
+    const bool shared = key->share == NODE_KEY_SHARED;
+    const char *here = shared ? ours->rules : ours->told, *there = shared ? theirs->rules : theirs->told;
+    size_t bytes = 0;
+    const char *value = value_in(there, key->name, &bytes);
+
+    if (!value || agree(here, there, key->name))
+        return true;
+    if (node_schema_is_set(&node_config_schema, config, key->name) || is_hashed(value, bytes))
+        return !shared;
+    take(taken, key->name, value, bytes);
+    return true;
+}
+
+// Who comes late fetches the model: it needs no file of first weights.
+static void take_start(const struct node_config *config, const struct gossip_greeting *theirs,
+                       struct taken *taken)
+{
+    size_t bytes = 0;
+    const char *value = value_in(theirs->rules, "model.init", &bytes);
+
+    if (value && bytes == 16 && !config->model.init[0] && !config->model.init_digest[0])
+        take(taken, "model.init_digest", value, bytes);
+}
+
+static void take_shard(const struct node_config *config, const struct gossip_greeting *theirs,
+                       struct taken *taken)
+{
+    size_t bytes = 0;
+    const char *shards = value_in(theirs->told, "data.shards", &bytes);
+    char number[16];
+
+    if (!shards || theirs->shard == config->data.shard ||
+        node_schema_is_set(&node_config_schema, config, "data.shard"))
+        return;
+    take(taken, "data.shard", number, (size_t)snprintf(number, sizeof number, "%" PRIu32, theirs->shard));
+}
+
+enum base_error node_greeting_take(const struct node_config *config, const struct gossip_greeting *ours,
+                                   const struct gossip_greeting *theirs, char **text)
+{
+    const struct node_schema *schema = &node_config_schema;
+    struct taken taken = {0};
+    size_t bytes = 0;
+    bool possible = theirs->protocol == ours->protocol && theirs->begun && !ours->begun;
+
+    *text = NULL;
+    if (!possible)
+        return BASE_OK;
+    taken.out = open_memstream(text, &bytes);
+    if (!taken.out)
+        return BASE_ENOMEM;
+    for (size_t i = 0; i < schema->count && possible; i++)
+        possible =
+            schema->keys[i].share == NODE_KEY_OWN || take_key(config, &schema->keys[i], ours, theirs, &taken);
+    take_start(config, theirs, &taken);
+    take_shard(config, theirs, &taken);
+    const bool failed = ferror(taken.out);
+    if (fclose(taken.out) != 0 || failed || !possible || taken.count == 0) {
+        free(*text);
+        *text = NULL;
+    }
+    return failed ? BASE_ENOMEM : BASE_OK;
+}
+
+bool node_greeting_comes_back(const struct gossip_greeting *ours, const struct gossip_greeting *theirs)
+{
+    const struct node_schema *schema = &node_config_schema;
+    unsigned bit = 0;
+    bool takes = false;
+
+    if (theirs->protocol != ours->protocol || theirs->begun || !ours->begun)
+        return false;
+    for (size_t i = 0; i < schema->count; i++) {
+        const struct node_key *key = &schema->keys[i];
+        const bool shared = key->share == NODE_KEY_SHARED;
+        if (key->share == NODE_KEY_OWN)
+            continue;
+        const bool set = theirs->own >> bit++ & 1;
+        if (agree(shared ? ours->rules : ours->told, shared ? theirs->rules : theirs->told, key->name))
+            continue;
+        if (set && shared)
+            return false;
+        takes |= !set;
+    }
+    return takes || !agree(ours->rules, theirs->rules, "model.init");
+}
+
+// -- what is said of a difference
+
+bool node_greeting_deals_otherwise(const struct node_config *config, const struct gossip_greeting *ours,
+                                   const struct gossip_greeting *theirs, struct base_reason *text)
+{
+    static const char *const keys[] = {"data.shards", "data.partition", "data.alpha", "data.train_first",
+                                       "data.train_count"};
+    size_t bytes = 0, own = 0;
+
+    if (config->data.shards < 2 || !value_in(theirs->told, "data.shards", &bytes))
+        return false; // a node with examples of its own
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (agree(ours->told, theirs->told, keys[i]))
+            continue;
+        const char *there = value_in(theirs->told, keys[i], &bytes),
+                   *here = value_in(ours->told, keys[i], &own);
+        (void)base_fail(text, BASE_EMISMATCH,
+                        "its %s: %.*s, here it is %.*s; some examples are on two nodes, or on none", keys[i],
+                        there ? (int)bytes : 7, there ? there : "default", here ? (int)own : 7,
+                        here ? here : "default");
+        return true;
+    }
+    return false;
 }
 
 // The first rule that differs, with both values.

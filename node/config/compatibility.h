@@ -7,12 +7,26 @@
 #include "node/config/config.h"
 #include <stdbool.h>
 
-// The settings that all nodes must share, as "key: value; key: value": how long and by what schedule they
-// train, rounds, topology, method, drift correction, what is cut of a pull, who waits for whom, shared
-// moments, first weights, seeds of model and data. `graph`: topology_graph_hash of topology.file, 0 without;
-// `start`: hash of the weights of model.init, whatever the file is called, 0 without. BASE_ENOMEM.
+// The settings that all nodes must share, as "key: value; key: value": the keys of the table that are SHARED
+// and count in this configuration, and what of model.init, average.mode and topology.file must be the same.
+// `graph`: topology_graph_hash of topology.file, 0 without; `start`: hash of the weights of model.init,
+// whatever the file is called, 0 without. BASE_ENOMEM.
 enum base_error node_greeting_rules(const struct node_config *config, uint64_t graph, uint64_t start,
                                     char rules[LIMIT_RULES_BYTES]) BASE_CHECK;
+// What else a node that comes late is told, and which settings somebody has set here: `told` and `own`.
+// BASE_ENOMEM.
+enum base_error node_greeting_settings(const struct node_config *config,
+                                       struct gossip_greeting *greeting) BASE_CHECK;
+// What this node takes from one that has begun to train, before it has begun itself: "key=value" a line for
+// each key that is shared or told, differs, and that nobody has set here; *text is malloc'ed. NULL: nothing,
+// or the two differ in a shared one that is set here. BASE_ENOMEM.
+enum base_error node_greeting_take(const struct node_config *config, const struct gossip_greeting *ours,
+                                   const struct gossip_greeting *theirs, char **text) BASE_CHECK;
+// The same seen from there: it is refused now, will take our settings and call again.
+bool node_greeting_comes_back(const struct gossip_greeting *ours, const struct gossip_greeting *theirs);
+// Both deal out their examples in shards, and not alike: the text names the key with both values.
+bool node_greeting_deals_otherwise(const struct node_config *config, const struct gossip_greeting *ours,
+                                   const struct gossip_greeting *theirs, struct base_reason *text);
 // Adds ", data 1a2b3c4d" to the description of the model where the data have a meaning that nodes must share;
 // NULL: nothing.
 struct train_meaning;

@@ -63,6 +63,7 @@ struct node_config {
         uint64_t layers, width, heads, context; // gpt2
         double dropout;                         // gpt2
         char *init;                             // file of the first weights; "": from `seed`
+        char *init_digest;                      // of those weights, where others have the file; "": not known
         uint64_t seed;
     } model;
     struct {                                                           // data.*

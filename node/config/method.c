@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static enum base_error refuse(const struct node_config *config, const char *key, struct base_reason *why,
                               const char *found, const char *expected)
@@ -87,8 +88,19 @@ bool node_config_stops_alone(const struct node_config *config)
     return config->train.alone == NODE_ALONE_STOP && config->average.method != NODE_METHOD_LOCAL;
 }
 
+// Nobody has asked for it, and it is in parts of a total that does not exist.
+static void drop_schedule(struct node_config *config)
+{
+    struct node_texts *schedule = &config->train.schedule;
+    for (size_t i = 0; i < schedule->count; i++)
+        free(schedule->items[i]);
+    schedule->count = 0;
+}
+
 void node_config_settle(struct node_config *config)
 {
+    if (config->train.steps == 0)
+        drop_schedule(config);
     if (config->average.method != NODE_METHOD_MODEL_AVERAGE)
         return;
     config->average.ratio = 1;

@@ -77,7 +77,13 @@ enum base_error node_config_check_train(const struct node_config *config, struct
     enum base_error error = node_config_schedule(config, &schedule, why);
     if (error)
         return error;
-    if (config->average.local_steps > config->train.steps)
+    if (config->train.steps == 0 && schedule.count > 0 &&
+        node_schema_is_set(&node_config_schema, config, "train.schedule"))
+        return node_config_at(config, "train.schedule", why,
+                              base_fail(why, BASE_EINVAL,
+                                        "found parts of all steps, but train.steps is 0, which trains until "
+                                        "it is stopped; expected [] or a number of steps"));
+    if (config->train.steps > 0 && config->average.local_steps > config->train.steps)
         return node_config_at(config, "average.local_steps", why,
                               base_fail(why, BASE_EINVAL,
                                         "found %" PRIu64 ", expected at most train.steps, which is %" PRIu64,

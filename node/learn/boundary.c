@@ -144,12 +144,13 @@ static void settle(struct node_learner *l, struct node_round *round)
     l->totals = round->totals;
 }
 
-// What was not finite is no checkpoint; the next boundary is tried.
+// What was not finite is no checkpoint; the next boundary is tried. The first round of a new node is kept at
+// once: from then on --resume has something to go on from.
 static bool checkpoint_is_due(const struct node_learner *l, const struct gossip_rounds_meet *meet)
 {
     uint64_t every_ns = l->options.config->checkpoint.every_ns;
-    return meet->last || (meet->meets && !meet->unusable &&
-                          (l->save || (every_ns > 0 && node_clock_ns() - l->checkpoint_ns >= every_ns)));
+    bool due = l->checkpoint_ns == 0 || node_clock_ns() - l->checkpoint_ns >= every_ns;
+    return meet->last || (meet->meets && !meet->unusable && (l->save || (every_ns > 0 && due)));
 }
 
 // One that failed is tried again at the next boundary.

@@ -190,7 +190,7 @@ static void *learn(void *argument)
     if (l->options.trainee)
         step_back();
     node_learner_tell(l, "waiting", true);
-    l->checkpoint_ns = node_clock_ns();
+    l->checkpoint_ns = l->options.resume.resumed ? node_clock_ns() : 0;
     do {
         node_learner_listen(l, false);
         next = gossip_rounds_next(&l->rounds);
@@ -215,7 +215,7 @@ static void begin(struct node_learner *l)
     const struct node_config *config = l->options.config;
     struct gossip_rounds_options rounds = l->options.resume;
     rounds.local_steps = config->average.local_steps;
-    rounds.steps = config->train.steps;
+    rounds.steps = config->train.steps > 0 ? config->train.steps : UINT64_MAX; // 0: until it is stopped
     l->pace = 1;
     l->disk_free = UINT64_MAX;
     l->loss = l->rate = l->accuracy = l->rmse = l->totals.consensus = NAN;

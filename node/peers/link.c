@@ -108,6 +108,12 @@ static void tell_refusal(struct peer_link *link, enum gossip_close why)
     bool compared = peers->heard && peers->heard->kind == GOSSIP_GREETING &&
                     node_greeting_compare(ours, &peers->heard->as.greeting, &text) != BASE_OK;
     gossip_id_hex(&link->id, hex);
+    if (compared && node_greeting_comes_back(ours, &peers->heard->as.greeting)) {
+        node_peers_log(peers, BASE_LOG_INFO, "peer_joins",
+                       "%s%s%.16s at %s has not set what this cluster has; it is told, and calls again",
+                       link->name, link->name[0] ? " " : "", hex, link->address);
+        return;
+    }
     node_peers_log(peers, BASE_LOG_ERROR, "peer_refused", "%s%s%.16s at %s: %s%s", link->name,
                    link->name[0] ? " " : "", hex, link->address, compared ? "" : "it is ",
                    compared ? text.text : gossip_close_text(why));
@@ -197,6 +203,11 @@ static void on_message(void *owner, uint8_t *bytes, size_t count)
         return;
     }
     node_peers_carry_out(peers); // what came before is not about this message
+    if (message.kind == GOSSIP_GREETING &&
+        peers->options.handler->greeted(peers->options.owner, link->address, &message.as.greeting)) {
+        free(bytes);
+        return;
+    }
     peers->heard = &message;
     peers->heard_bytes = bytes;
     peers->heard_count = count;

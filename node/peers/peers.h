@@ -34,6 +34,8 @@ struct node_peers_handler { // to the owner; all must be set
     void (*twin)(void *owner, const char *address);
     // A wanted link has been missing for long: neither end can call the other. Told once.
     void (*missing)(void *owner, const struct gossip_id *peer);
+    // A greeting was heard, before it is compared with this node's. True: nothing follows from it.
+    bool (*greeted)(void *owner, const char *address, const struct gossip_greeting *greeting);
     void (*changed)(void *owner);
 };
 

@@ -55,8 +55,6 @@ enum base_error node_schema_draft_put(struct schema_draft *draft, size_t key, co
 enum base_error node_schema_draft_parse(struct schema_draft *draft, size_t key, const char *origin,
                                         const char *text, struct base_reason *why) BASE_CHECK;
 void node_schema_draft_commit(struct schema_draft *draft, void *config);
-// Does the configuration hold the default of this key, wherever the value came from?
-bool node_schema_is_initial(const struct node_schema *schema, const void *config, const char *key);
 size_t node_schema_find(const struct node_schema *schema, const char *name); // schema->count: no such key
 // The first key below the section `name` ("" is the top), schema->count: no such section.
 size_t node_schema_find_section(const struct node_schema *schema, const char *name);

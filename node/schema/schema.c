@@ -135,7 +135,7 @@ enum base_error node_schema_defaults(const struct node_schema *schema, void *con
     struct schema_draft draft;
     enum base_error error = node_schema_draft_create(schema, &draft, why);
     for (size_t i = 0; i < schema->count && !error; i++)
-        error = node_schema_draft_parse(&draft, i, "default", schema->keys[i].initial, why);
+        error = node_schema_draft_parse(&draft, i, NODE_SCHEMA_DEFAULT, schema->keys[i].initial, why);
     if (error)
         goto out;
     char **of_key = calloc(schema->count ? schema->count : 1, sizeof *of_key);
@@ -182,6 +182,11 @@ void node_schema_origin_of(const struct node_schema *schema, const void *config,
         snprintf(out, capacity, "%.*s:%zu", (int)(colon - origin), origin, part->line);
     else
         snprintf(out, capacity, "%s", origin);
+}
+
+bool node_schema_is_set(const struct node_schema *schema, const void *config, const char *key)
+{
+    return strcmp(node_schema_origin(schema, config, key), NODE_SCHEMA_DEFAULT) != 0;
 }
 
 bool node_schema_is_initial(const struct node_schema *schema, const void *config, const char *key)

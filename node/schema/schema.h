@@ -35,7 +35,13 @@ struct node_integers {
 };
 
 #define NODE_SCHEMA_PROBLEMS_MAX 10u
+#define NODE_SCHEMA_DEFAULT "default" // origin of a value that nobody has set
 
+enum node_key_share {
+    NODE_KEY_OWN,    // each node's own affair
+    NODE_KEY_TOLD,   // nodes may differ; one that comes late and has not set it takes the cluster's value
+    NODE_KEY_SHARED, // the same, and who has set it differently is refused
+};
 struct node_key {
     const char *name; // "average.ratio"
     enum node_key_type type;
@@ -43,7 +49,9 @@ struct node_key {
     const char *initial; // default, written as a user would ("1/32", "[]")
     double least, most;  // numbers and durations (in seconds); list types: bounds of each element
     const char *choices; // CHOICE: "ring|butterfly"; else NULL
-    const char *meaning; // one or two sentences for --help
+    const char *meaning; // one or two sentences for --help, which adds what `share` means
+    enum node_key_share share;
+    bool (*counts)(const void *config); // whether it is shared or told in this configuration; NULL: always
 };
 struct node_schema {
     const struct node_key *keys;
@@ -91,6 +99,10 @@ enum base_error node_schema_read_all(const struct node_schema *schema,
 char *node_schema_help(const struct node_schema *schema);
 // The whole configuration as YAML that reads back to the same, with comments left out; malloc'ed.
 char *node_schema_write(const struct node_schema *schema, const void *config);
+// Somebody has set this key: a file, the environment, --set.
+bool node_schema_is_set(const struct node_schema *schema, const void *config, const char *key);
+// Its value is that of the table, whoever has set it.
+bool node_schema_is_initial(const struct node_schema *schema, const void *config, const char *key);
 // The value of one key, as it is written there; malloc'ed, NULL: out of memory.
 char *node_schema_value(const struct node_schema *schema, const void *config, const char *key);
 void node_schema_free(const struct node_schema *schema, void *config); // frees texts and lists, zeroes

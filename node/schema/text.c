@@ -24,6 +24,15 @@ static void print_wrapped(const char *text, size_t *column, FILE *out)
     }
 }
 
+static void print_share(const struct node_key *key, size_t *column, FILE *out)
+{
+    static const char *const words[] = {
+        [NODE_KEY_TOLD] = "Who comes late and has not set it takes the cluster's.",
+        [NODE_KEY_SHARED] = "The same on all nodes: who comes late and has not set it takes the cluster's."};
+    if (key->share != NODE_KEY_OWN)
+        print_wrapped(words[key->share], column, out);
+}
+
 char *node_schema_help(const struct node_schema *schema)
 {
     char *text = NULL;
@@ -41,6 +50,7 @@ char *node_schema_help(const struct node_schema *schema)
         fprintf(out, "%s = %s\n", key->name, key->initial[0] ? key->initial : "\"\"");
         print_wrapped(type, &column, out);
         print_wrapped(key->meaning, &column, out);
+        print_share(key, &column, out);
         fputc('\n', out);
     }
     bool failed = ferror(out);

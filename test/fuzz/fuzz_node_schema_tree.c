@@ -11,7 +11,7 @@ struct sample {
     struct node_tree events;
 };
 static const struct node_key keys[] = {
-    {"events", NODE_KEY_MAPS, offsetof(struct sample, events), "[]", 0, 0, NULL, "What happens."},
+    {"events", NODE_KEY_MAPS, offsetof(struct sample, events), "[]", 0, 0, NULL, .meaning = "What happens."},
 };
 static const struct node_schema events_schema = {keys, 1};
 

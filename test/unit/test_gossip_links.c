@@ -352,6 +352,23 @@ static void entries_are_called_often_by_who_has_no_link(void **state)
     }
 }
 
+// Whoever calls may be the one that an entry stands for: it is not left unknown for a long pause.
+static void entries_that_nobody_answered_are_called_when_somebody_calls(void **state)
+{
+    (void)state;
+    SAY(GOSSIP_LINKS_START);
+    (void)accept_active(LOW);
+    for (size_t turn = 0; turn < 8; turn++) { // until the pauses are long
+        uint64_t called = call_of_entry(0, 1);
+        SAY(GOSSIP_LINKS_ENDED, .link = called, .end = GOSSIP_END_OTHER);
+        (void)until(GOSSIP_LINKS_RESOLVE, 16 * S);
+    }
+    SAY(GOSSIP_LINKS_ENDED, .link = call_of_entry(0, 1), .end = GOSSIP_END_OTHER);
+    const uint64_t now_ns = w.now_ns;
+    (void)accept_active(HIGH);
+    assert_in_range(until(GOSSIP_LINKS_RESOLVE, 16 * S) - now_ns, 0, GOSSIP_LINKS_PAUSE_MIN_NS / 2 * 3);
+}
+
 static void every_address_is_tried_before_a_pause(void **state)
 {
     (void)state;
@@ -719,6 +736,7 @@ int main(void)
         CASE(a_closed_port_is_evidence_only_where_somebody_was_reached),
         CASE(pauses_double_up_to_a_limit),
         CASE(entries_are_called_often_by_who_has_no_link),
+        CASE(entries_that_nobody_answered_are_called_when_somebody_calls),
         CASE(every_address_is_tried_before_a_pause),
         CASE(a_call_has_five_seconds_and_a_stranger_three),
         CASE(entries_of_the_living_are_left_alone),

@@ -100,6 +100,10 @@ static struct gossip_message any_message(enum gossip_message_kind kind)
         greeting->parameters = any_u64();
         greeting->life = any_u64();
         any_text(greeting->rules, sizeof greeting->rules, 0);
+        any_text(greeting->told, sizeof greeting->told, 0);
+        greeting->own = any_u64();
+        greeting->begun = (uint8_t)(any_u64() & 1);
+        greeting->shard = (uint32_t)any_u64();
     } else if (kind == GOSSIP_HELLO) {
         message.as.hello = (struct gossip_hello){.epoch = any_u64(),
                                                  .sequence = any_u64(),
@@ -181,12 +185,16 @@ static void check_standard(const struct gossip_message *message, const uint8_t *
     assert_int_equal(array->ptr[0].via.u64, message->kind);
     if (message->kind == GOSSIP_GREETING) {
         const char *name = message->as.greeting.name;
-        assert_int_equal(array->size, 9);
+        assert_int_equal(array->size, 13);
         assert_int_equal(array->ptr[3].type, MSGPACK_OBJECT_STR);
         assert_int_equal(array->ptr[3].via.str.size, strlen(name));
         assert_memory_equal(array->ptr[3].via.str.ptr, name, strlen(name));
         assert_int_equal(array->ptr[8].type, MSGPACK_OBJECT_STR);
         assert_int_equal(array->ptr[8].via.str.size, strlen(message->as.greeting.rules));
+        assert_int_equal(array->ptr[9].via.str.size, strlen(message->as.greeting.told));
+        assert_true(array->ptr[10].via.u64 == message->as.greeting.own);
+        assert_true(array->ptr[11].via.u64 == message->as.greeting.begun);
+        assert_true(array->ptr[12].via.u64 == message->as.greeting.shard);
     }
     if (message->kind == GOSSIP_SNAPSHOT_TELL) {
         assert_int_equal(array->size, 9);
@@ -236,7 +244,10 @@ static void test_longest_header_fits(void **state)
     memset(greeting->model, 'm', sizeof greeting->model - 1);
     greeting->protocol = UINT32_MAX;
     memset(greeting->rules, 'r', sizeof greeting->rules - 1);
-    greeting->schema = greeting->parameters = greeting->life = UINT64_MAX;
+    memset(greeting->told, 't', sizeof greeting->told - 1);
+    greeting->schema = greeting->parameters = greeting->life = greeting->own = UINT64_MAX;
+    greeting->begun = 1;
+    greeting->shard = UINT32_MAX;
     assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_OK);
     for (size_t capacity = 0; capacity < bytes; capacity++) {
         size_t untouched = 77;

@@ -88,12 +88,19 @@ static void on_conflict(void *owner, const char *address)
     fail_msg("nobody has the identity of another");
 }
 
+static bool on_greeted(void *owner, const char *address, const struct gossip_greeting *greeting)
+{
+    (void)owner, (void)address, (void)greeting;
+    return false;
+}
+
 static const struct node_cluster_handler handler = {.up = on_up,
                                                     .down = on_down,
                                                     .message = on_message,
                                                     .member = on_member,
                                                     .removed = on_removed,
                                                     .view = on_view,
+                                                    .greeted = on_greeted,
                                                     .changed = on_changed,
                                                     .conflict = on_conflict};
 

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -149,7 +150,7 @@ static void the_longest_rules_fit(void **state)
     assert_int_equal(node_greeting_rules(&config, UINT64_MAX, UINT64_MAX, greeting.rules), BASE_OK);
     struct gossip_greeting other = greeting;
     struct base_reason why = {""};
-    other.rules[strlen("train.steps: ")] = '8';
+    strstr(other.rules, "train.steps: ")[strlen("train.steps: ")] = '8';
     assert_int_equal(node_greeting_compare(&greeting, &other, &why), BASE_EMISMATCH);
     assert_non_null(strstr(why.text, "its train.steps: 899999999999, here it is 999999999999"));
     message.as.greeting = greeting;
@@ -189,6 +190,123 @@ static void other_protocols_are_told_first(void **state)
     assert_non_null(strstr(why.text, "run the same version on both"));
 }
 
+// A node as it would greet, `begun` or not; the configuration is the caller's to free.
+static struct gossip_greeting node_of(struct node_config *config, const char *const *assignments,
+                                      size_t count, bool begun)
+{
+    struct gossip_greeting greeting = {
+        .protocol = GOSSIP_PROTOCOL, .schema = 1, .parameters = 2, .begun = begun, .shard = 3};
+    configure(config, assignments, count);
+    assert_int_equal(node_greeting_rules(config, 0, 0xabcdef, greeting.rules), BASE_OK);
+    assert_int_equal(node_greeting_settings(config, &greeting), BASE_OK);
+    return greeting;
+}
+
+static const char *const trains[] = {"train.steps=50000",    "train.schedule=[0.5:0.1, 0.7:0.02]",
+                                     "train.rate=0.02",      "model.hidden=[64, 32]",
+                                     "model.init=weights",   "average.filters=[random-skip:0.1]",
+                                     "topology.kind=random", "topology.rings=3",
+                                     "data.shards=4",        "data.train_count=800"};
+#define N_TRAINS (sizeof trains / sizeof *trains)
+
+// What a node takes of the training above when it has set these; NULL: nothing. The text is the caller's.
+static char *taken_by(const char *const *assignments, size_t count, bool begun_here, bool begun_there,
+                      bool *comes_back)
+{
+    struct node_config here, there;
+    char *text = NULL;
+    const struct gossip_greeting theirs = node_of(&there, trains, N_TRAINS, begun_there);
+    const struct gossip_greeting ours = node_of(&here, assignments, count, begun_here);
+    assert_int_equal(node_greeting_take(&here, &ours, &theirs, &text), BASE_OK);
+    *comes_back = node_greeting_comes_back(&theirs, &ours);
+    node_schema_free(&node_config_schema, &here);
+    node_schema_free(&node_config_schema, &there);
+    return text;
+}
+
+static void who_comes_late_takes_what_nobody_has_set(void **state)
+{
+    static const char *const name[] = {"node.name=d", "average.ratio=1/8"};
+    bool comes_back;
+    struct node_config joined, cluster;
+    struct base_reason why = {""};
+    char *rest = NULL, *text = taken_by(name, 2, false, true, &comes_back);
+    (void)state;
+    assert_non_null(text);
+    assert_true(comes_back);
+    assert_string_equal(text, "model.hidden=[64, 32]\n"
+                              "data.train_count=800\n"
+                              "data.shards=4\n"
+                              "train.steps=50000\n"
+                              "train.rate=0.02\n"
+                              "train.schedule=[0.5:0.1, 0.7:0.02]\n"
+                              "average.filters=[random-skip:0.1]\n"
+                              "topology.kind=random\n"
+                              "topology.rings=3\n"
+                              "model.init_digest=0000000000abcdef\n"
+                              "data.shard=3\n");
+    configure(&joined, name, 2);
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+        if (node_schema_assign(&node_config_schema, "the cluster", line, &joined, &why))
+            fail_msg("%s", why.text);
+    const struct gossip_greeting theirs = node_of(&cluster, trains, N_TRAINS, true);
+    struct gossip_greeting ours = {.protocol = GOSSIP_PROTOCOL, .schema = 1, .parameters = 2};
+    assert_int_equal(node_greeting_rules(&joined, 0, 0, ours.rules), BASE_OK);
+    assert_int_equal(node_greeting_settings(&joined, &ours), BASE_OK);
+    if (node_greeting_compare(&ours, &theirs, &why)) // it lacks the file of weights
+        fail_msg("%s", why.text);
+    free(text);
+    assert_int_equal(node_greeting_take(&joined, &ours, &theirs, &text), BASE_OK);
+    assert_null(text); // once
+    assert_float_equal(joined.average.ratio, 0.125, 0);
+    node_schema_free(&node_config_schema, &joined);
+    node_schema_free(&node_config_schema, &cluster);
+}
+
+static void what_is_set_otherwise_is_refused(void **state)
+{
+    static const char *const other[] = {"train.steps=3"}, *const same[] = {"train.steps=50000"};
+    bool comes_back;
+    (void)state;
+    assert_null(taken_by(other, 1, false, true, &comes_back));
+    assert_false(comes_back);
+    char *text = taken_by(same, 1, false, true, &comes_back);
+    assert_non_null(text);
+    assert_null(strstr(text, "train.steps"));
+    assert_true(comes_back);
+    free(text);
+}
+
+static void nobody_takes_anything_from_a_newcomer(void **state)
+{
+    bool comes_back;
+    (void)state;
+    assert_null(taken_by(NULL, 0, true, true, &comes_back)); // it trains itself
+    assert_false(comes_back);
+    assert_null(taken_by(NULL, 0, true, false, &comes_back));
+    assert_null(taken_by(NULL, 0, false, false, &comes_back)); // neither has begun
+    assert_false(comes_back);
+}
+
+static void who_deals_out_otherwise_is_told(void **state)
+{
+    static const char *const four[] = {"data.shards=4", "data.shard=1"}, *const own[] = {"data.shard=0"};
+    struct node_config here, there, alone;
+    struct base_reason text = {""};
+    const struct gossip_greeting ours = node_of(&here, four, 2, true),
+                                 theirs = node_of(&there, trains, N_TRAINS, true),
+                                 files = node_of(&alone, own, 1, true);
+    (void)state;
+    assert_true(node_greeting_deals_otherwise(&here, &ours, &theirs, &text));
+    assert_non_null(strstr(text.text, "its data.train_count: 800, here it is default"));
+    assert_false(node_greeting_deals_otherwise(&here, &ours, &ours, &text));
+    assert_false(node_greeting_deals_otherwise(&here, &ours, &files, &text));
+    assert_false(node_greeting_deals_otherwise(&alone, &files, &ours, &text));
+    node_schema_free(&node_config_schema, &here);
+    node_schema_free(&node_config_schema, &there);
+    node_schema_free(&node_config_schema, &alone);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +317,10 @@ int main(void)
         cmocka_unit_test(the_longest_rules_fit),
         cmocka_unit_test(any_text_is_told),
         cmocka_unit_test(other_protocols_are_told_first),
+        cmocka_unit_test(who_comes_late_takes_what_nobody_has_set),
+        cmocka_unit_test(what_is_set_otherwise_is_refused),
+        cmocka_unit_test(nobody_takes_anything_from_a_newcomer),
+        cmocka_unit_test(who_deals_out_otherwise_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

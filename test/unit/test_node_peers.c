@@ -182,6 +182,12 @@ static void on_changed(void *owner)
     (void)owner;
 }
 
+static bool on_greeted(void *owner, const char *address, const struct gossip_greeting *greeting)
+{
+    (void)owner, (void)address, (void)greeting;
+    return false;
+}
+
 static const struct node_peers_handler table_handler = {.up = on_up,
                                                         .down = on_down,
                                                         .message = on_message,
@@ -192,6 +198,7 @@ static const struct node_peers_handler table_handler = {.up = on_up,
                                                         .here = on_here,
                                                         .twin = on_twin,
                                                         .missing = on_missing,
+                                                        .greeted = on_greeted,
                                                         .changed = on_changed};
 
 static void bind_table(struct table *t, uint8_t seed, const char *name)

@@ -30,17 +30,17 @@ struct sample {
 
 #define AT(field) offsetof(struct sample, field)
 static const struct node_key keys[] = {
-    {"node.name", NODE_KEY_TEXT, AT(text), "", 0, 0, NULL, "A name."},
-    {"average.kind", NODE_KEY_CHOICE, AT(choice), "ring", 0, 0, "ring|butterfly", "A kind."},
-    {"average.drift", NODE_KEY_BOOL, AT(flag), "true", 0, 0, NULL, "A switch."},
-    {"average.steps", NODE_KEY_INTEGER, AT(number), "4", 1, 1000, NULL, "A number."},
-    {"node.seed", NODE_KEY_INTEGER, AT(any), "1", 0, 0x1p64, NULL, "Any number."},
-    {"node.wait", NODE_KEY_DURATION, AT(wait_ns), "30s", 0, 3600, NULL, "A time."},
-    {"average.ratio", NODE_KEY_REAL, AT(ratio), "1/32", 0, 1, NULL, "A ratio."},
-    {"average.wide", NODE_KEY_REAL, AT(wide), "0", -1e300, 1e300, NULL, "A real number."},
-    {"peers", NODE_KEY_TEXTS, AT(peers), "[]", 0, 0, NULL, "Peers."},
-    {"model.hidden", NODE_KEY_INTEGERS, AT(hidden), "[256]", 1, 4096, NULL, "Units."},
-    {"a.very.deep.key", NODE_KEY_TEXT, AT(deep), "x", 0, 0, NULL, "Deep."},
+    {"node.name", NODE_KEY_TEXT, AT(text), "", 0, 0, NULL, .meaning = "A name."},
+    {"average.kind", NODE_KEY_CHOICE, AT(choice), "ring", 0, 0, "ring|butterfly", .meaning = "A kind."},
+    {"average.drift", NODE_KEY_BOOL, AT(flag), "true", 0, 0, NULL, .meaning = "A switch."},
+    {"average.steps", NODE_KEY_INTEGER, AT(number), "4", 1, 1000, NULL, .meaning = "A number."},
+    {"node.seed", NODE_KEY_INTEGER, AT(any), "1", 0, 0x1p64, NULL, .meaning = "Any number."},
+    {"node.wait", NODE_KEY_DURATION, AT(wait_ns), "30s", 0, 3600, NULL, .meaning = "A time."},
+    {"average.ratio", NODE_KEY_REAL, AT(ratio), "1/32", 0, 1, NULL, .meaning = "A ratio."},
+    {"average.wide", NODE_KEY_REAL, AT(wide), "0", -1e300, 1e300, NULL, .meaning = "A real number."},
+    {"peers", NODE_KEY_TEXTS, AT(peers), "[]", 0, 0, NULL, .meaning = "Peers."},
+    {"model.hidden", NODE_KEY_INTEGERS, AT(hidden), "[256]", 1, 4096, NULL, .meaning = "Units."},
+    {"a.very.deep.key", NODE_KEY_TEXT, AT(deep), "x", 0, 0, NULL, .meaning = "Deep."},
 };
 static const struct node_schema schema = {keys, sizeof keys / sizeof *keys};
 
@@ -111,8 +111,9 @@ static void defaults_of_every_type(void **state)
 static void a_bad_default_is_an_error_and_leaves_zeroes(void **state)
 {
     (void)state;
-    const struct node_key bad[] = {{"a.text", NODE_KEY_TEXT, AT(text), "x", 0, 0, NULL, ""},
-                                   {"a.number", NODE_KEY_INTEGER, AT(number), "0", 1, 2, NULL, ""}};
+    const struct node_key bad[] = {
+        {"a.text", NODE_KEY_TEXT, AT(text), "x", 0, 0, NULL, .meaning = ""},
+        {"a.number", NODE_KEY_INTEGER, AT(number), "0", 1, 2, NULL, .meaning = ""}};
     const struct node_schema table = {bad, 2};
     struct sample config = {0};
     const struct sample zero = {0};

@@ -16,8 +16,8 @@ struct sample {
     uint64_t steps;
 };
 static const struct node_key keys[] = {
-    {"events", NODE_KEY_MAPS, offsetof(struct sample, events), "[]", 0, 0, NULL, "What happens."},
-    {"steps", NODE_KEY_INTEGER, offsetof(struct sample, steps), "4", 1, 1000, NULL, "A number."},
+    {"events", NODE_KEY_MAPS, offsetof(struct sample, events), "[]", 0, 0, NULL, .meaning = "What happens."},
+    {"steps", NODE_KEY_INTEGER, offsetof(struct sample, steps), "4", 1, 1000, NULL, .meaning = "A number."},
 };
 static const struct node_schema schema = {keys, sizeof keys / sizeof *keys};
 

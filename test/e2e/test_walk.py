@@ -1,0 +1,111 @@
+"""README's walk-through, typed: three nodes by hand, one is killed and resumed, a fourth comes with nothing but --peers."""
+
+import os
+import re
+import shlex
+
+from cluster import PROGRAM, ClusterTest, Node, free_ports, signal, unittest, wait_until
+
+README = os.path.join(os.path.dirname(__file__), "..", "..", "README.md")
+SECTION = "## Three nodes by hand"
+
+
+class Typed(Node):
+    """A command of README; ports and directories are exchanged for free ones, nothing else."""
+
+    def __init__(self, directory, name, words):
+        super().__init__(directory, name, {}, ())
+        assert words[0] == "p2pml-node", words
+        self.command = [PROGRAM, *words[1:]]
+
+
+class Walk(ClusterTest):
+    def setUp(self):
+        super().setUp()
+        with open(README) as f:
+            section = f.read().split(SECTION)[1].split("\n## ")[0]
+        blocks = re.findall(r"^```\n(p2pml-node .*?)^```", section, re.S | re.M)
+        self.assertEqual(len(blocks), 2, "README shows the command of the first three and that of the fourth")
+        self.three, self.fourth = (block.replace("\\\n", " ") for block in blocks)
+        ports = free_ports(6)
+        self.exchanged = {str(typed): str(port) for typed, port in zip((7400, 7401, 7402, 7480, 7481, 7482), ports)}
+
+    def typed(self, name, line):
+        line = re.sub(r"\b74\d\d\b", lambda m: self.exchanged[m.group()], line)
+        node = Typed(self.directory, name, shlex.split(line.replace("/tmp/", self.directory + "/")))
+        self.nodes.append(node)
+        return node
+
+    def one_of_three(self, number):
+        """As README says: "The other two use b, /tmp/b, 7401, 7481, shard 1"."""
+        name, line = "abc"[number], self.three
+        for old, new in (("node.name=a", f"node.name={name}"), ("/tmp/a", f"/tmp/{name}"),
+                         ("node.listen=127.0.0.1:7400", f"node.listen=127.0.0.1:740{number}"),
+                         ("node.http=127.0.0.1:7480", f"node.http=127.0.0.1:748{number}"),
+                         ("data.shard=0", f"data.shard={number}")):
+            self.assertIn(old, line)
+            line = line.replace(old, new)
+        return self.typed(name, line)
+
+    def test_readme(self):
+        three = [self.one_of_three(i).start() for i in range(3)]
+        a, b, c = three
+        for node in three:
+            node.wait_log(r"checkpoint step \d+")
+        b.signal(signal.SIGKILL)  # as early as anybody can
+        b.process.wait()
+        a.wait_log(r"dead b")
+        b.start("--resume")
+        b.wait_log(r"resume from step \d+")
+        b.wait_log(r"start training begins")
+        # the fourth: nothing but --peers and a directory
+        d = self.typed("d", self.fourth).start()
+        taken = d.wait_log(r"takes its settings and begins anew: (.*)").group(1)
+        self.assertIn("train.steps=0", taken)
+        self.assertIn("data.shards=4", taken)
+        self.assertIn("data.shard=3", taken)
+        d.wait_log(r"shard 3 of 4")
+        d.wait_log(r"fetched the model is complete")
+        d.wait_log(r"checkpoint step \d+")
+        d.wait_rows(3)
+        # once more: killed at once, and resumed with the same line
+        d.signal(signal.SIGKILL)
+        d.process.wait()
+        d.start("--resume")
+        d.wait_log(r"resume from step \d+")
+        d.wait_log(r"shard 3 of 4")
+        d.wait_log(r"start training begins")
+        # nobody else's training has changed or ended
+        steps = {node: node.rows()[-1]["step"] for node in three}
+        for node in three:
+            self.assertIsNone(node.process.poll(), node.last_words())
+            wait_until(lambda: node.rows()[-1]["step"] > steps[node], f"{node.name} trains on")
+            self.assertNotRegex(node.log(), r" error ")
+        for node in (*three, d):
+            node.signal(signal.SIGTERM)
+        for node in (*three, d):
+            self.assertNotRegex(node.wait_exit(0), r" error ")
+
+    def test_what_is_set_otherwise_is_refused_with_both_values(self):
+        a = self.typed("a", "p2pml-node --set node.name=a --set node.dir=/tmp/a --set node.listen=127.0.0.1:7400 "
+                       "--set node.http= --set train.steps=0").start()
+        a.wait_log(r"start training begins")
+        e = self.typed("e", "p2pml-node --set node.name=e --set node.dir=/tmp/e --set node.http= --set train.steps=9 "
+                       "--set node.start_timeout=1s --peers 127.0.0.1:7400").start()
+        log = e.wait_exit(1)
+        self.assertIn("its train.steps: 0, here it is 9", log)
+        self.assertNotIn("begins anew", log)
+        a.wait_log(r"its train.steps: 9, here it is 0")
+        steps = a.rows()[-1]["step"]
+        wait_until(lambda: a.rows()[-1]["step"] > steps, "a trains on")
+
+    def test_a_default_port_in_use(self):
+        # Whoever has 7400 here, two nodes that name no port get along.
+        nodes = [self.typed(name, f"p2pml-node --set node.name={name} --set node.dir=/tmp/{name} --set train.steps=0").start()
+                 for name in ("x", "y")]
+        ports = [tuple(node.wait_log(r"listening .*\(port (\d+)\).*\(port (\d+)\)").groups()) for node in nodes]
+        self.assertEqual(len({*ports[0], *ports[1]}), 4, ports)
+
+
+if __name__ == "__main__":
+    unittest.main()
