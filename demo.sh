@@ -18,4 +18,5 @@ if ! { cmake --preset release -DBUILD_TESTING=OFF && cmake --build --preset rele
 fi
 
 echo "== eight nodes on a ring, each with other digits (configs/demo.yaml)"
+[ $# -gt 0 ] || set -- --fresh # the result of the demonstration before
 exec build/release/bin/p2pml run configs/demo.yaml "$@"

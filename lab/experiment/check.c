@@ -1,10 +1,12 @@
 // What an experiment may be for `p2pml run` and for each engine of `p2pml sim`.
+#include "base/log.h"
 #include "lab/experiment/experiment.h"
 #include "topology/file.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 // Which methods are state machines between two ends, and so can run on nodes.
 static bool runs_on_nodes(int method)
@@ -109,6 +111,29 @@ enum base_error lab_experiment_check_sim(const struct lab_experiment *e, struct 
             e, "events", why,
             base_fail(why, BASE_EINVAL, "found events, expected none for more than %u nodes", LAB_NODES_MAX));
     return e->sim.vector ? BASE_OK : check_most(e, LAB_NODES_MAX, "that train; sim.vector takes more", why);
+}
+
+// Of a process: there is none in virtual time.
+static bool is_of_process(const char *key)
+{
+    static const char *const heads[] = {"log.", "metrics.", "checkpoint.keep", "device.threads",
+                                        "experiment.stop_grace"};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        if (strncmp(key, heads[i], strlen(heads[i])) == 0)
+            return true;
+    return false;
+}
+
+void lab_experiment_warn_ignored(const struct lab_experiment *e, bool is_virtual)
+{
+    for (size_t i = 0; i < e->schema.count; i++) {
+        const char *key = e->schema.keys[i].name;
+        const bool ignored = is_virtual ? is_of_process(key) : strncmp(key, "sim.", 4) == 0;
+        if (ignored && node_schema_is_set(&e->schema, e, key) && !node_schema_is_initial(&e->schema, e, key))
+            base_log(BASE_LOG_WARN, "config", "%s: %s: has no effect with p2pml %s, only with p2pml %s",
+                     node_schema_origin(&e->schema, e, key), key, is_virtual ? "sim" : "run",
+                     is_virtual ? "run" : "sim");
+    }
 }
 
 const char *lab_node_name(size_t node, char name[LAB_NODE_NAME_BYTES])

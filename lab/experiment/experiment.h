@@ -77,6 +77,9 @@ enum base_error lab_experiment_check_run(const struct lab_experiment *experiment
                                          struct base_reason *why) BASE_CHECK;
 enum base_error lab_experiment_check_sim(const struct lab_experiment *experiment,
                                          struct base_reason *why) BASE_CHECK;
+// Says in the log which keys that somebody has set have no effect with `p2pml run` (virtual: false) or with
+// `p2pml sim`.
+void lab_experiment_warn_ignored(const struct lab_experiment *experiment, bool is_virtual);
 // Which engine of `p2pml sim` runs it: NODES or ROUNDS.
 enum lab_engine lab_experiment_engine(const struct lab_experiment *experiment);
 

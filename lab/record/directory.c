@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,6 +119,18 @@ static enum base_error clear_sweep(const char *directory, bool fresh, bool sweep
     return error;
 }
 
+// What was interrupted or failed may be done again.
+static bool is_finished(const char *directory)
+{
+    char *path = lab_path("%s/summary.json", directory);
+    json_t *summary = json_load_file(path, 0, NULL);
+    const char *status = json_string_value(json_object_get(summary, "status"));
+    const bool finished = status && strcmp(status, "complete") == 0;
+    json_decref(summary);
+    free(path);
+    return finished;
+}
+
 static enum base_error open_for(const char *path, bool fresh, bool sweep, struct lab_directory *directory,
                                 struct base_reason *why)
 {
@@ -134,6 +147,12 @@ static enum base_error open_for(const char *path, bool fresh, bool sweep, struct
             path);
     if (!error)
         error = take_lock(path, &lock, why);
+    if (!error && !fresh && !sweep && is_finished(path))
+        error =
+            base_fail(why, BASE_ESTATE,
+                      "the directory '%s' holds a finished result: give another with --out, or add --fresh "
+                      "to replace it",
+                      path);
     if (!error)
         error = clear_sweep(path, fresh, sweep, why);
     if (!error)

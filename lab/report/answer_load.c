@@ -24,6 +24,17 @@ static enum base_error note(struct lab_answer *answer, const char *format, ...)
     return string && json_array_append_new(answer->notes, string) ? BASE_ENOMEM : BASE_OK;
 }
 
+// Under which conditions the figures hold.
+static enum base_error note_conditions(struct lab_answer *answer, const json_t *summary)
+{
+    const char *simulated = lab_json_text(summary, "simulated", NULL),
+               *seeds = lab_json_text(summary, "seeds", NULL);
+    enum base_error error = simulated ? note(answer, "Simulated: %s.", simulated) : BASE_OK;
+    if (!error && seeds)
+        error = note(answer, "Seeds: %s.", seeds);
+    return error;
+}
+
 // Labels become paths: one component, and not out of runs/.
 static bool is_label(const char *label)
 {
@@ -120,7 +131,7 @@ static enum base_error read_single(const char *directory, struct lab_answer *ans
             directory);
     if (record->bad_lines)
         return note(answer, "%zu lines of rounds.jsonl could not be understood.", record->bad_lines);
-    return BASE_OK;
+    return note_conditions(answer, record->summary);
 }
 
 // Both have results.jsonl, only a run has a summary.

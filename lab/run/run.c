@@ -93,6 +93,11 @@ static enum base_error analyse(struct run *run, struct base_reason *why)
     return run->interrupted ? BASE_OK : error;
 }
 
+static const char never_met[] =
+    "no node has reached another one: each has trained alone, so nothing was averaged, and this run is not "
+    "complete. The logs of the nodes say what came of their calls; they use 127.0.0.1, so look whether the "
+    "loopback interface is up (ip link set lo up), and whether a firewall stops it\n";
+
 static enum base_error conclude(struct run *run, double start, struct base_reason *why)
 {
     struct lab_summary *summary = &run->summary;
@@ -115,6 +120,11 @@ static enum base_error conclude(struct run *run, double start, struct base_reaso
     summary->directory = run->directory.path;
     summary->version = run->options->version;
     summary->status = run->interrupted ? "interrupted" : run->failed ? "failed" : "complete";
+    if (!run->interrupted && !run->failed && lab_never_met(summary)) {
+        run->failed = true;
+        summary->status = "failed";
+        fprintf(stderr, "p2pml: %s", never_met);
+    }
     summary->kind = "run";
     summary->virtual_seconds = span.seconds;
     summary->steps = span.steps;
@@ -222,8 +232,10 @@ int lab_run(const struct lab_run_options *options)
         complain(&why);
     else if (options->check)
         status = puts("experiment is fine") >= 0 ? LAB_EXIT_DONE : LAB_EXIT_FAILED;
-    else
+    else {
+        lab_experiment_warn_ignored(&run->experiment, false);
         status = run_experiment(run, &why);
+    }
     lab_experiment_free(&run->experiment);
     free(run);
     return status;

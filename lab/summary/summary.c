@@ -281,6 +281,14 @@ enum base_error lab_summary_write(const struct lab_summary *summary, const char 
                                   struct base_reason *why)
 {
     json_t *head = head_json(summary), *results = results_json(summary);
+    char seeds[LAB_SEEDS_BYTES];
+    char *simulated = lab_simulated_text(summary);
+    lab_seeds_text(summary, seeds);
+    if (head && simulated)
+        json_object_set_new(head, "simulated", simulated[0] ? json_string(simulated) : json_null());
+    if (head)
+        json_object_set_new(head, "seeds", json_string(seeds));
+    free(simulated);
     char *text = NULL, *line = NULL;
     if (head && results && json_object_update(head, results) == 0)
         text = json_dumps(head, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12));

@@ -50,6 +50,15 @@ void lab_summary_print(const struct lab_summary *summary, FILE *out); // report.
 // What the events did, in sentences; nothing without events.
 void lab_events_print(const struct lab_swarm *swarm, const struct lab_history *histories, FILE *out);
 
+// sim.* as they were, "engine nodes, latency 200us, ..."; "" of real processes. malloc'ed, NULL: out of
+// memory.
+char *lab_simulated_text(const struct lab_summary *summary);
+#define LAB_SEEDS_BYTES 160
+// "experiment 0; model 1, data 1, train 1, topology 1", as they were used.
+void lab_seeds_text(const struct lab_summary *summary, char text[LAB_SEEDS_BYTES]);
+// Nodes that were to average have not exchanged a byte: each has trained alone.
+bool lab_never_met(const struct lab_summary *summary);
+
 // When a target was first reached: the first point of rounds.jsonl.
 struct lab_reached {
     struct lab_point averaged, worst; // accuracy NAN: never

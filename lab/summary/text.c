@@ -4,6 +4,7 @@
 #include "node/store/model_file.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #define NODES_SHOWN 64u
 
@@ -116,6 +117,17 @@ static void print_bytes(const struct lab_summary *s, const struct lab_totals *to
             consensus);
 }
 
+static void print_conditions(const struct lab_summary *s, FILE *out)
+{
+    char seeds[LAB_SEEDS_BYTES];
+    char *simulated = lab_simulated_text(s);
+    lab_seeds_text(s, seeds);
+    if (simulated && simulated[0])
+        fprintf(out, "  simulated  %s\n", simulated);
+    fprintf(out, "  seeds      %s\n", seeds);
+    free(simulated);
+}
+
 void lab_summary_print(const struct lab_summary *s, FILE *out)
 {
     struct lab_totals totals;
@@ -127,6 +139,7 @@ void lab_summary_print(const struct lab_summary *s, FILE *out)
     print_bytes(s, &totals, out);
     fprintf(out, "  time       %.1f s for the nodes, %.1f s for the baselines\n", s->swarm->seconds,
             s->baselines->seconds);
+    print_conditions(s, out);
     if (s->average.model)
         fprintf(out, "  model      the averaged one is in %s/" NODE_MODEL_AVERAGED "\n", s->directory);
     fprintf(out, "  status     %s; all numbers are in %s/summary.json\n", s->status, s->directory);

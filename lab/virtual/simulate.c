@@ -218,8 +218,10 @@ int lab_simulate(const struct lab_run_options *options)
         complain(&why);
     else if (options->check)
         status = puts("experiment is fine") >= 0 ? LAB_EXIT_DONE : LAB_EXIT_FAILED;
-    else
+    else {
+        lab_experiment_warn_ignored(&act->experiment, true);
         status = simulate(act, &why);
+    }
     lab_experiment_free(&act->experiment);
     free(act);
     return status;

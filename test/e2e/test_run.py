@@ -189,6 +189,29 @@ class RunTest(unittest.TestCase):
         self.assertIn("experiment.time_limit is over", said)
         self.assertEqual(self.summary()["status"], "failed")
 
+    def test_a_finished_result_is_kept(self):
+        self.start()
+        self.end(0)
+        before = self.summary()
+        self.start()
+        _, said = self.end(2)
+        self.assertIn("holds a finished result", said)
+        self.assertEqual(self.summary(), before)
+        self.start("--fresh", "--set", "sim.latency=5ms")
+        _, said = self.end(0)
+        self.assertIn("sim.latency: has no effect with p2pml run, only with p2pml sim", said)
+
+    def test_nodes_that_never_meet(self):
+        alone = ["unshare", "-n"]  # a network without a working loopback interface
+        if subprocess.run([*alone, "true"], capture_output=True).returncode != 0:
+            self.skipTest("this user may not make a network namespace")
+        ran = subprocess.run([*alone, P2PML, "run", self.file, "--out", self.out, "--set", "node.start_timeout=1s"],
+                             capture_output=True, text=True, timeout=200, env=environment())
+        self.assertEqual(ran.returncode, 1, ran.stderr + ran.stdout)
+        self.assertIn("no node has reached another one", ran.stderr)
+        self.assertIn("ip link set lo up", ran.stderr)
+        self.assertEqual(self.summary()["status"], "failed")
+
     def test_usage(self):
         os.mkdir(self.out)
         with open(os.path.join(self.out, "thesis.txt"), "w"):

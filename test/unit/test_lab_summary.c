@@ -313,6 +313,9 @@ static void file_and_table_say_the_same(void **state)
     char *text = summary_text(w, &summary, &table);
     expect(text, "\"experiment\": \"made-up\"");
     expect(text, "\"model\": \"softmax 2-2\"");
+    expect(text, "\"simulated\": null");
+    expect(text, "\"seeds\": \"experiment 0; model ");
+    expect(table, "  seeds      experiment 0; model ");
     expect(text, "\"averaged\": {\n    \"accuracy\": 0.875,\n    \"loss\": 0.5,\n    \"nodes\": 3\n  }");
     expect(text, "\"consensus\": 0.0625");
     expect(text, "\"dense_over_sent\": 20.0");

@@ -606,6 +606,33 @@ static void put(const char *directory, const char *name)
     free(path);
 }
 
+static void a_finished_result_is_kept(void **state)
+{
+    (void)state;
+    char base[] = "/tmp/p2pml-directory-XXXXXX";
+    struct lab_directory directory;
+    struct base_reason why = {""};
+    assert_non_null(mkdtemp(base));
+    char *path = lab_path("%s/run", base), *summary = lab_path("%s/summary.json", path);
+    assert_int_equal(lab_directory_open(path, false, &directory, &why), BASE_OK);
+    lab_directory_close(&directory);
+    write_file(summary, "{\"status\": \"failed\"}", 0600);
+    assert_int_equal(lab_directory_open(path, false, &directory, &why), BASE_OK); // may be done again
+    lab_directory_close(&directory);
+    write_file(summary, "{\"status\": \"complete\"}", 0600);
+    assert_int_equal(lab_directory_open(path, false, &directory, &why), BASE_ESTATE);
+    assert_non_null(strstr(why.text, "holds a finished result"));
+    assert_true(is_there(path, "summary.json"));
+    assert_int_equal(lab_directory_open(path, true, &directory, &why), BASE_OK);
+    assert_false(is_there(path, "summary.json"));
+    lab_directory_close(&directory);
+    char *command = lab_path("rm -r %s", base);
+    assert_int_equal(system(command), 0);
+    free(command);
+    free(summary);
+    free(path);
+}
+
 static void a_directory_is_ours_or_empty(void **state)
 {
     (void)state;
@@ -697,6 +724,7 @@ int main(void)
         cmocka_unit_test(ports_are_different),
         cmocka_unit_test(variables_of_the_experiment_stay_here),
         cmocka_unit_test(a_directory_is_ours_or_empty),
+        cmocka_unit_test(a_finished_result_is_kept),
         cmocka_unit_test(links_are_removed_and_not_followed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
