@@ -8,6 +8,7 @@
 #define LIMIT_HOST_BYTES        256u         // a DNS name, terminating zero included
 #define LIMIT_LAYERS            32u          // hidden layers of an MLP
 #define LIMIT_BLOCKS            64u          // layers of a decoder
+#define LIMIT_ALPHABET_BYTES    8192u        // the different characters of a text, terminating zero included
 #define LIMIT_TENSORS           4096u        // named tensors of a model
 #define LIMIT_MODEL_TEXT_BYTES  200u         // "mlp 784-256-10", terminating zero included
 #define LIMIT_TENSOR_NAME_BYTES 96u          // terminating zero included

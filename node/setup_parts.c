@@ -3,13 +3,25 @@
 #include "node/config/private.h"
 #include "node/setup.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define EVAL_BATCH 128u
 
 struct node_model_about node_setup_about(const struct train_dataset *data)
 {
-    return (struct node_model_about){.input_divisor = data->input_divisor, .first_label = data->first_label};
+    struct node_model_about about = {.input_divisor = data->input_divisor, .first_label = data->first_label};
+    size_t used = 0;
+    if (!data->tokens)
+        return about;
+    about.text = data->meaning->text;
+    for (size_t i = 0; i < data->meaning->classes.count; i++) { // they fit: train/tokens.c bounds them
+        const int bytes = snprintf(about.characters + used, sizeof about.characters - used, "%s",
+                                   data->meaning->classes.items[i]);
+        BASE_ASSERT(bytes > 0 && (size_t)bytes < sizeof about.characters - used);
+        used += (size_t)bytes;
+    }
+    return about;
 }
 
 static struct train_model_spec spec_of(const struct node_config *config, const struct train_dataset *data)

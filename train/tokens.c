@@ -203,10 +203,18 @@ static enum base_error walk(const struct train_bytes *text, struct codes *codes,
     return BASE_OK;
 }
 
+static enum base_error too_many(const char *file, struct base_reason *why)
+{
+    return base_fail(why, BASE_ELIMIT,
+                     "%s: the different characters take over %u bytes; take data.text bytes", file,
+                     LIMIT_ALPHABET_BYTES - 1);
+}
+
 // What was seen gets its number and name, by code.
 static enum base_error name_codes(const char *file, struct codes *codes, struct train_names *names,
                                   struct base_reason *why)
 {
+    size_t used = 0;
     for (uint32_t code = 1; code < CODES; code++) {
         char name[4];
         uint32_t *page = codes->page[code / PAGE];
@@ -217,12 +225,13 @@ static enum base_error name_codes(const char *file, struct codes *codes, struct 
         if (page[code % PAGE] == ABSENT) {
             continue;
         }
-        if (names->count == LIMIT_CLASSES) {
-            return base_fail(why, BASE_ELIMIT, "%s: found over %u different characters; take data.text bytes",
-                             file, LIMIT_CLASSES);
+        const size_t length = encode(code, name);
+        if (length >= LIMIT_ALPHABET_BYTES - used) {
+            return too_many(file, why);
         }
+        used += length;
         page[code % PAGE] = (uint32_t)names->count;
-        if (!train_names_add(names, name, encode(code, name))) {
+        if (!train_names_add(names, name, length)) {
             return base_fail(why, BASE_ENOMEM, "no memory for the characters of %s", file);
         }
     }
@@ -236,6 +245,7 @@ static enum base_error name_codes(const char *file, struct codes *codes, struct 
 static enum base_error take_codes(const struct train_names *names, struct codes *codes,
                                   struct base_reason *why)
 {
+    size_t used = 1;
     for (size_t i = 0; i < names->count; i++) {
         uint32_t code = 0, *number = NULL;
         const size_t bytes = strlen(names->items[i]);
@@ -248,8 +258,9 @@ static enum base_error take_codes(const struct train_names *names, struct codes 
                              i);
         }
         *number = (uint32_t)i;
+        used += bytes;
     }
-    return BASE_OK;
+    return used <= LIMIT_ALPHABET_BYTES ? BASE_OK : too_many("the vocabulary", why);
 }
 
 // The meaning of a text of `context`: shared from `like`, or made.
@@ -324,6 +335,33 @@ enum base_error train_dataset_load_text(const char *path, const struct train_tex
         error = train_text_parse(&text, options, data, why);
     }
     free(owned);
+    return error;
+}
+
+enum base_error train_tokens_alphabet(const char *characters, struct train_names *names,
+                                      struct base_reason *why)
+{
+    const struct train_bytes text = {
+        .name = "the vocabulary", .data = (const uint8_t *)characters, .bytes = strlen(characters)};
+    struct codes *codes = calloc(1, sizeof *codes);
+    enum base_error error = codes == NULL ? no_memory(why) : BASE_OK;
+    *names = (struct train_names){0};
+    for (size_t at = 0, length; error == BASE_OK && at < text.bytes; at += length) {
+        uint32_t code = 0;
+        length = decode(text.data + at, text.bytes - at, &code);
+        if (length == 0) {
+            error = not_text(&text, at, why);
+        } else if (!train_names_add(names, characters + at, length)) {
+            error = no_memory(why);
+        }
+    }
+    if (error == BASE_OK) {
+        error = take_codes(names, codes, why);
+    }
+    free_codes(codes);
+    if (error != BASE_OK) {
+        train_names_free(names);
+    }
     return error;
 }
 

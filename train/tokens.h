@@ -41,6 +41,11 @@ enum base_error train_dataset_load_tokens(const char *path, size_t vocabulary, s
 void train_tokens_window(const struct train_dataset *data, size_t example, size_t phase, uint32_t *ids,
                          uint32_t *labels);
 
+// The characters of a text, each once, as names: what a vocabulary of characters is. BASE_EFORMAT: no UTF-8,
+// or one that is there twice. On error the names are empty.
+enum base_error train_tokens_alphabet(const char *characters, struct train_names *names,
+                                      struct base_reason *why) BASE_CHECK;
+
 // The ids of a text in the vocabulary that `meaning` states (bytes or characters). ids[strlen(text)].
 // BASE_EMISMATCH: a character that it lacks; BASE_EFORMAT: no UTF-8.
 enum base_error train_tokens_encode(const struct train_meaning *meaning, const char *text, uint32_t *ids,

@@ -14,6 +14,7 @@ int lab_command_topology(int argc, char **argv);
 int lab_command_data(int argc, char **argv);
 int lab_command_eval(int argc, char **argv);
 int lab_command_predict(int argc, char **argv);
+int lab_command_generate(int argc, char **argv);
 int lab_command_export(int argc, char **argv);
 int lab_command_report(int argc, char **argv);
 int lab_command_plot(int argc, char **argv);

@@ -3,6 +3,7 @@
 #include "lab/model/model.h"
 
 #include <getopt.h>
+#include <math.h>
 #include <stdlib.h>
 
 struct wanted {
@@ -42,6 +43,10 @@ static int print(const struct lab_measured *measured, bool json)
         printf(json ? "{\"r2\": %.17g, \"rmse\": %.17g, \"examples\": %zu}\n"
                     : "R2        %.4f\nRMSE      %.4g\nexamples  %zu\n",
                measured->accuracy, measured->rmse, measured->examples);
+    else if (measured->text)
+        printf(json ? "{\"loss\": %.17g, \"perplexity\": %.17g, \"accuracy\": %.17g, \"windows\": %zu}\n"
+                    : "loss        %.4f\nperplexity  %.4f\naccuracy    %.4f\nwindows     %zu\n",
+               measured->loss, exp(measured->loss), measured->accuracy, measured->examples);
     else if (json)
         printf("{\"accuracy\": %.17g, \"loss\": %.17g, \"examples\": %zu}\n", measured->accuracy,
                measured->loss, measured->examples);

@@ -17,6 +17,7 @@ static const char overview[] =
     "  p2pml data info FILE        what is in a file or folder of examples, and the configuration that fits\n"
     "  p2pml eval MODEL            loss and accuracy of a trained model on test examples\n"
     "  p2pml predict MODEL         classes and probabilities for rows of numbers\n"
+    "  p2pml generate MODEL        text from a trained GPT\n"
     "  p2pml export MODEL          the model for other programs, as torch's safetensors or as ONNX\n"
     "  p2pml report DIR            makes DIR/report.html again: what a run or a sweep showed, as a page\n"
     "  p2pml plot DIR              pictures of the same with gnuplot\n"
@@ -133,6 +134,24 @@ static const char about_predict[] =
     "column; the rows before it have been answered.\n"
     "Exit status: 0 done, 1 the model can't be used, or a row, 2 bad usage.\n";
 
+static const char about_generate[] =
+    "p2pml generate MODEL [--prompt TEXT] [--tokens N] [--temperature T] [--top-k K] [--seed S] "
+    "[--vocabulary FILE]\n"
+    "\n" ABOUT_MODEL "\n"
+    "Writes the prompt and N tokens (200) that a model of kind gpt2 continues it with. T (0.8) divides the "
+    "logits: "
+    "below 1 it\n"
+    "keeps to what is likely, at 0 it takes the likeliest token always; with K it chooses among the K "
+    "likeliest. The "
+    "same seed\n"
+    "(1) gives the same text.\n"
+    "A model of bytes or characters takes and writes text. One of ids, as GPT-2 from elsewhere, takes ids of "
+    "tokens "
+    "with blanks\n"
+    "between them and writes such, or text with --vocabulary, which is GPT-2's vocab.json.\n"
+    "Exit status: 0 done, 1 the model can't be used, or a character or id that it does not know, 2 bad "
+    "usage.\n";
+
 static const char about_export[] =
     "p2pml export MODEL --format torch|onnx -o FILE\n"
     "\n" ABOUT_MODEL "  --format torch   safetensors with the names and the layout of the state_dict of\n"
@@ -245,10 +264,18 @@ static const struct {
     const char *name, *about;
     bool experiment; // its keys follow
 } topics[] = {
-    {"run", about_run, true},        {"sim", about_sim, true},          {"data", about_data, false},
-    {"eval", about_eval, false},     {"predict", about_predict, false}, {"export", about_export, false},
-    {"report", about_report, false}, {"plot", about_plot, false},       {"topology", about_topology, false},
-    {"keygen", about_keygen, false}, {"inspect", about_inspect, false},
+    {"run", about_run, true},
+    {"sim", about_sim, true},
+    {"data", about_data, false},
+    {"eval", about_eval, false},
+    {"predict", about_predict, false},
+    {"export", about_export, false},
+    {"generate", about_generate, false},
+    {"report", about_report, false},
+    {"plot", about_plot, false},
+    {"topology", about_topology, false},
+    {"keygen", about_keygen, false},
+    {"inspect", about_inspect, false},
 };
 
 int lab_command_help(int argc, char **argv)
@@ -259,7 +286,8 @@ int lab_command_help(int argc, char **argv)
         if (strcmp(argv[1], topics[i].name) == 0)
             return topics[i].experiment ? print_experiment(topics[i].about) : print(topics[i].about);
     fprintf(stderr,
-            "p2pml: there is no help for '%s', expected run, sim, data, eval, predict, export, report, plot, "
+            "p2pml: there is no help for '%s', expected run, sim, data, eval, predict, generate, export, "
+            "report, plot, "
             "topology, keygen or "
             "inspect\n",
             argv[1]);

@@ -36,7 +36,37 @@ static enum base_error configure(const struct lab_model *m, const char *const *s
     if (!error && config->data.kind != NODE_DATA_DIGITS && !node_config_finds_classes(config))
         error = assign(config, m->path, "data.classes", m->file.spec.classes, why);
     config->model.loss = (int)m->file.spec.loss;
+    if (m->file.spec.kind == TRAIN_GPT2) {
+        config->model.context = m->file.spec.inputs;
+        config->data.vocabulary = m->file.spec.classes;
+    }
     return error ? error : node_config_check_tests(config, why);
+}
+
+// Its tokens are the model's.
+static enum base_error check_text(const struct lab_model *m, const struct train_dataset *data,
+                                  struct base_reason *why)
+{
+    const struct node_model_about *about = &m->file.about;
+    size_t at = 0;
+    if (!data->tokens || about->text == TRAIN_TEXT_NONE)
+        return BASE_OK;
+    if (data->meaning->text != about->text)
+        return base_fail(why, BASE_EMISMATCH,
+                         "the data has other tokens than the model in '%s': bytes, characters or "
+                         "ids; name them with --set data.kind=... and data.text=...",
+                         m->path);
+    for (size_t i = 0; i < data->meaning->classes.count; i++) {
+        const char *name = data->meaning->classes.items[i];
+        if (strncmp(about->characters + at, name, strlen(name)) != 0)
+            return base_fail(
+                why, BASE_EMISMATCH,
+                "the text has other characters than the one that the model in '%s' is of: id %zu is "
+                "'%s' here, '%.4s' there",
+                m->path, i, name, about->characters + at);
+        at += strlen(name);
+    }
+    return BASE_OK;
 }
 
 static enum base_error check_shape(const struct lab_model *m, const struct train_dataset *data,
@@ -50,7 +80,7 @@ static enum base_error check_shape(const struct lab_model *m, const struct train
             "the data has %zu features and %zu classes, expected %zu features and up to %zu classes, "
             "which the model in '%s' has; name the data that it is for with --set data.kind=...",
             data->features, data->classes, spec->inputs, spec->classes, m->path);
-    return BASE_OK;
+    return check_text(m, data, why);
 }
 
 enum base_error lab_model_measure(struct lab_model *m, const char *const *settings, size_t n_settings,
@@ -61,13 +91,18 @@ enum base_error lab_model_measure(struct lab_model *m, const char *const *settin
     enum base_error error = configure(m, settings, n_settings, &config, why);
     if (!error)
         error = node_data_load_tests(&config, &data, why);
+    if (!error && train_model_takes_ids(m->model) != (data.tokens != NULL))
+        error = base_fail(why, BASE_EMISMATCH,
+                          "'%s' is a model of %s, the data is %s; name its data with --set "
+                          "data.kind=...",
+                          m->path, data.tokens ? "numbers" : "text", data.tokens ? "text" : "numbers");
     if (!error)
         error = check_shape(m, &data, why);
     if (!error) {
         struct train_score score;
         train_model_evaluate(m->model, m->parameters, &data, &score);
-        *measured =
-            (struct lab_measured){score.accuracy, score.loss, score.rmse, data.outputs > 0, data.examples};
+        *measured = (struct lab_measured){score.accuracy,   score.loss,          score.rmse,
+                                          data.outputs > 0, data.tokens != NULL, data.examples};
     }
     train_dataset_destroy(&data);
     node_schema_free(&node_config_schema, &config);

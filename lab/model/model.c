@@ -3,12 +3,14 @@
 #include <string.h>
 
 #define BATCH_MAX    128u
+#define BATCH_TOKENS ((size_t)1 << 10) // of a model of text
 #define BATCH_VALUES ((size_t)1 << 20) // inputs of one batch, where rows are wide
 
 static enum base_error make(struct lab_model *m, struct base_reason *why)
 {
     const size_t inputs = m->file.spec.inputs;
-    m->batch = BATCH_VALUES / inputs;
+    // A window of text is many rows of all layers.
+    m->batch = (m->file.spec.kind == TRAIN_GPT2 ? BATCH_TOKENS : BATCH_VALUES) / inputs;
     m->batch = m->batch < 1 ? 1 : m->batch > BATCH_MAX ? BATCH_MAX : m->batch;
     enum base_error error = kernels_open("cpu", 1, &m->kernels, why);
     if (!error)

@@ -30,7 +30,7 @@ enum base_error lab_model_predict(struct lab_model *model, const char *name, FIL
 struct lab_measured {
     double accuracy, loss; // accuracy: R2 of a regression
     double rmse;           // of a regression
-    bool regression;
+    bool regression, text; // text: accuracy of the next token
     size_t examples;
 };
 // On the test examples that `settings` ("data.kind=idx", ...) describe. data.features and data.classes are

@@ -47,6 +47,9 @@ static void answer(struct lab_model *m, float *x, size_t rows, float *logits, FI
 enum base_error lab_model_predict(struct lab_model *m, const char *name, FILE *in, FILE *out,
                                   struct base_reason *why)
 {
+    if (train_model_takes_ids(m->model))
+        return base_fail(why, BASE_EMISMATCH,
+                         "'%s' is a model of text, expected one of numbers; see p2pml generate", m->path);
     struct lab_rows rows = {.in = in, .name = name, .columns = m->file.spec.inputs};
     float *x = malloc(m->batch * m->file.spec.inputs * sizeof *x),
           *logits = malloc(m->batch * m->file.spec.classes * sizeof *logits);

@@ -66,6 +66,7 @@ static void draft_metadata(struct draft *draft, const struct node_checkpoint_par
         add_pair(draft, "labels", "%s", text);
         node_model_divisor_text(parts->about, text);
         add_pair(draft, "input_divisor", "%s", text);
+        draft->n_pairs += node_model_text_pairs(parts->about, draft->pairs + draft->n_pairs);
     }
     if (parts->open)
         add_pair(draft, "open", "%a", (double)parts->open_scale);
@@ -149,7 +150,7 @@ static enum base_error draft_make(const struct node_checkpoint_parts *parts, str
     train_model_tensors(parts->model, &n_table);
     draft->n_edges = n_edges;
     draft->tensors = calloc(n_table + STATE_VECTORS + 2 + 3 * n_edges + n_kept, sizeof *draft->tensors);
-    draft->pairs = calloc(FIXED_PAIRS + n_edges, sizeof *draft->pairs);
+    draft->pairs = calloc(FIXED_PAIRS + NODE_MODEL_TEXT_PAIRS + n_edges, sizeof *draft->pairs);
     draft->edges = calloc(n_edges + 1, sizeof *draft->edges);
     if (!draft->tensors || !draft->pairs || !draft->edges)
         return base_fail(why, BASE_ENOMEM, "no memory to describe a checkpoint with %zu edges", n_edges);

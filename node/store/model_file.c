@@ -78,17 +78,18 @@ static enum base_error write_plan(const char *path, const struct train_plan *pla
 {
     struct node_tensor *tensors = calloc(plan->n_tensors, sizeof *tensors);
     float **moved = calloc(plan->n_tensors, sizeof *moved);
-    struct node_text_pair pairs[6] = {{"format", "pt"}, {"p2pml", "model 1"},  {"model", ""},
-                                      {"labels", ""},   {"input_divisor", ""}, {"origin", ""}};
+    struct node_text_pair pairs[6 + NODE_MODEL_TEXT_PAIRS] = {{"format", "pt"},      {"p2pml", "model 1"},
+                                                              {"model", ""},         {"labels", ""},
+                                                              {"input_divisor", ""}, {"origin", ""}};
     train_spec_describe(&model->spec, pairs[2].value, sizeof pairs[2].value);
     node_model_labels_text(&model->about, model->spec.classes, pairs[3].value);
     node_model_divisor_text(&model->about, pairs[4].value);
     snprintf(pairs[5].value, sizeof pairs[5].value, "%s", model->about.origin);
+    const size_t n_pairs = 6 + node_model_text_pairs(&model->about, pairs + 6);
     enum base_error error = tensors && moved ? draft(plan, model, moved, tensors, why)
                                              : base_fail(why, BASE_ENOMEM, "no memory to describe a model");
     if (!error)
-        error =
-            node_safetensors_write(path, tensors, plan->n_tensors, pairs, sizeof pairs / sizeof *pairs, why);
+        error = node_safetensors_write(path, tensors, plan->n_tensors, pairs, n_pairs, why);
     else
         error = base_fail_context(why, error, "cannot write '%s'", path);
     for (size_t i = 0; i < plan->n_tensors && moved; i++)

@@ -9,14 +9,19 @@
 //   labels         what the classes are called in the data: "0..9", "1..3", or "-1 1"
 //   input_divisor  a number of the data over this is what the first layer takes: "255" for bytes of images
 //   origin         "the mean of 8 nodes"
+//   text           of a model of text, what a token is: "bytes", "characters" or "ids"
+//   characters.0   and so on: the characters in the order of their ids
+//
+// A gpt2 has the names and layouts of Hugging Face's ("wte.weight", "h.0.attn.c_attn.weight" [in, out], ...).
 //
 // Reading takes these files, checkpoints ("model.layers.0.weight" [in, out]; their other tensors are left
-// alone), and files from elsewhere with either set of names in F32, F64, F16 or BF16, with or without our
-// metadata. Blocking; any thread.
+// alone), and files from elsewhere with either set of names, gpt2's with or without "transformer." in front,
+// in F32, F64, F16 or BF16, with or without our metadata. Blocking; any thread.
 #ifndef NODE_STORE_MODEL_FILE_H
 #define NODE_STORE_MODEL_FILE_H
 
 #include "base/error.h"
+#include "train/meaning.h"
 #include "train/model.h"
 
 #define NODE_MODEL_LAST     "model.safetensors"    // in a node's directory, when it has ended well
@@ -27,6 +32,9 @@ struct node_model_about {
     float input_divisor; // as in struct train_dataset, both
     int32_t first_label;
     char origin[128]; // UTF-8
+    // Of a model of text, else TRAIN_TEXT_NONE and "".
+    enum train_text text;
+    char characters[LIMIT_ALPHABET_BYTES]; // UTF-8, in the order of their ids
 };
 struct node_model_file {
     struct train_model_spec spec;
@@ -58,8 +66,13 @@ enum base_error node_model_find(const char *path, char found[NODE_MODEL_PATH],
 int32_t node_model_label(const struct node_model_about *about, size_t class);
 
 // The two texts of the metadata, for checkpoints, too.
-#define NODE_MODEL_TEXT 32
+#define NODE_MODEL_TEXT       32
+#define NODE_MODEL_PIECE      240 // bytes of characters in one text of the metadata
+#define NODE_MODEL_TEXT_PAIRS (2 + LIMIT_ALPHABET_BYTES / (NODE_MODEL_PIECE - 3))
 void node_model_labels_text(const struct node_model_about *about, size_t classes, char text[NODE_MODEL_TEXT]);
 void node_model_divisor_text(const struct node_model_about *about, char text[NODE_MODEL_TEXT]);
+// And those of a model of text: fills pairs[NODE_MODEL_TEXT_PAIRS], returns how many.
+struct node_text_pair;
+size_t node_model_text_pairs(const struct node_model_about *about, struct node_text_pair *pairs);
 
 #endif

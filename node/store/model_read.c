@@ -1,9 +1,8 @@
 // What a file must hold is worked out first, from the model that is expected or from the shapes of its
 // weights; then every name, shape, type and number is held against that, and only then anything is given
 // back.
-#include "node/store/model_file.h"
+#include "node/store/model_private.h"
 
-#include "node/store/safetensors.h"
 #include "train/plan.h"
 #include <inttypes.h>
 #include <math.h>
@@ -14,21 +13,15 @@
 #define LARGEST_FILE ((size_t)1 << 40)
 #define SHAPE_TEXT   96
 
-// Ours, of a checkpoint: "model.layers.<i>.weight" [in, out]. Torch's: "<2 i>.weight" [out, in], and what
-// train/layer.h calls abroad for other models.
-struct naming {
-    bool ours;
-};
-
-static void name_of_tensor(struct naming naming, const struct train_tensor *tensor, char *name,
+static void name_of_tensor(struct node_model_naming naming, const struct train_tensor *tensor, char *name,
                            size_t capacity)
 {
-    snprintf(name, capacity, "%s%s", naming.ours ? "model." : "",
-             naming.ours ? tensor->name : tensor->abroad.name);
+    snprintf(name, capacity, "%s%s", naming.prefix, naming.ours ? tensor->name : tensor->abroad.name);
 }
 
 // Of softmax and MLPs, to find out which it is.
-static void name_of(struct naming naming, size_t layer, const char *part, char *name, size_t capacity)
+static void name_of(struct node_model_naming naming, size_t layer, const char *part, char *name,
+                    size_t capacity)
 {
     if (naming.ours)
         snprintf(name, capacity, "model.layers.%zu.%s", layer, part);
@@ -36,16 +29,21 @@ static void name_of(struct naming naming, size_t layer, const char *part, char *
         snprintf(name, capacity, "%zu.%s", 2 * layer, part);
 }
 
-static struct naming naming_of(const struct node_safetensors *file)
+static struct node_model_naming naming_of(const struct node_safetensors *file)
 {
-    for (size_t i = 0; i < node_safetensors_count(file); i++)
-        if (!strncmp(node_safetensors_at(file, i)->name, "model.", 6))
-            return (struct naming){true};
-    return (struct naming){false};
+    struct node_model_naming naming = {.prefix = ""};
+    for (size_t i = 0; i < node_safetensors_count(file); i++) {
+        const char *name = node_safetensors_at(file, i)->name;
+        if (!strncmp(name, "model.", 6))
+            return (struct node_model_naming){.ours = true, .prefix = "model."};
+        if (!strncmp(name, "transformer.", 12))
+            naming.prefix = "transformer.";
+    }
+    return naming;
 }
 
-static const struct node_tensor *find(const struct node_safetensors *file, struct naming naming, size_t layer,
-                                      const char *part)
+static const struct node_tensor *find(const struct node_safetensors *file, struct node_model_naming naming,
+                                      size_t layer, const char *part)
 {
     char name[64];
     name_of(naming, layer, part, name, sizeof name);
@@ -96,7 +94,7 @@ static enum train_loss loss_of(const char *description)
 }
 
 // The model that the shapes of the weights make; kind and classes follow from them.
-static enum base_error infer_mlp(const struct node_safetensors *file, struct naming naming,
+static enum base_error infer_mlp(const struct node_safetensors *file, struct node_model_naming naming,
                                  struct train_model_spec *spec, struct base_reason *why)
 {
     size_t layers = 0, last = 0;
@@ -121,12 +119,15 @@ static enum base_error infer_mlp(const struct node_safetensors *file, struct nam
     return train_spec_check(spec, why);
 }
 
-static enum base_error infer(const struct node_safetensors *file, struct naming naming,
+static enum base_error infer(const struct node_safetensors *file, struct node_model_naming naming,
                              struct train_model_spec *spec, struct base_reason *why)
 {
     const char *description = node_safetensors_metadata(file, "model");
     const enum base_error error = description ? train_spec_parse(description, spec, why) : BASE_ENOTFOUND;
-    return error == BASE_ENOTFOUND ? infer_mlp(file, naming, spec, why) : error;
+    if (error != BASE_ENOTFOUND)
+        return error;
+    return node_model_gpt2_there(file, naming) ? node_model_gpt2_infer(file, naming, spec, why)
+                                               : infer_mlp(file, naming, spec, why);
 }
 
 static bool is_float(enum node_tensor_type type)
@@ -135,10 +136,10 @@ static bool is_float(enum node_tensor_type type)
            type == NODE_TENSOR_BF16;
 }
 
-static enum base_error check_tensor(const struct node_safetensors *file, struct naming naming,
+static enum base_error check_tensor(const struct node_safetensors *file, struct node_model_naming naming,
                                     const struct train_tensor *ours, struct base_reason *why)
 {
-    char name[LIMIT_TENSOR_NAME_BYTES + 8], expected[SHAPE_TEXT], found[SHAPE_TEXT];
+    char name[LIMIT_TENSOR_NAME_BYTES + 16], expected[SHAPE_TEXT], found[SHAPE_TEXT];
     const size_t *shape = naming.ours ? ours->shape : ours->abroad.shape,
                  n_dims = naming.ours ? ours->n_dims : ours->abroad.n_dims;
     name_of_tensor(naming, ours, name, sizeof name);
@@ -155,9 +156,9 @@ static enum base_error check_tensor(const struct node_safetensors *file, struct 
 }
 
 // Is this the name of one of our tensors?
-static bool is_wanted(struct naming naming, const struct train_plan *plan, const char *name)
+static bool is_wanted(struct node_model_naming naming, const struct train_plan *plan, const char *name)
 {
-    char wanted[LIMIT_TENSOR_NAME_BYTES + 8];
+    char wanted[LIMIT_TENSOR_NAME_BYTES + 16];
     for (size_t i = 0; i < plan->n_tensors; i++) {
         name_of_tensor(naming, &plan->tensors[i], wanted, sizeof wanted);
         if (!strcmp(name, wanted))
@@ -166,8 +167,8 @@ static bool is_wanted(struct naming naming, const struct train_plan *plan, const
     return false;
 }
 
-static enum base_error check_fit(const struct node_safetensors *file, struct naming naming,
-                                 const struct train_plan *plan, struct base_reason *why)
+static enum base_error check_fit(const struct node_safetensors *file, struct node_model_naming naming,
+                                 const struct train_plan *plan, bool gpt2, struct base_reason *why)
 {
     for (size_t i = 0; i < plan->n_tensors; i++) {
         enum base_error error = check_tensor(file, naming, &plan->tensors[i], why);
@@ -178,7 +179,8 @@ static enum base_error check_fit(const struct node_safetensors *file, struct nam
         char found[SHAPE_TEXT];
         const struct node_tensor *tensor = node_safetensors_at(file, i);
         const bool beside = naming.ours && strncmp(tensor->name, "model.", 6) != 0; // of a checkpoint
-        if (beside || is_wanted(naming, plan, tensor->name))
+        if (beside || is_wanted(naming, plan, tensor->name) ||
+            (gpt2 && node_model_gpt2_beside(naming, tensor->name)))
             continue;
         shape_text(tensor->shape, tensor->n_dims, found);
         return base_fail(why, BASE_EMISMATCH, "it has the tensor '%s' %s, for which the model has no place",
@@ -187,10 +189,10 @@ static enum base_error check_fit(const struct node_safetensors *file, struct nam
     return BASE_OK;
 }
 
-static enum base_error copy_tensor(const struct node_safetensors *file, struct naming naming,
+static enum base_error copy_tensor(const struct node_safetensors *file, struct node_model_naming naming,
                                    const struct train_tensor *ours, float *to, struct base_reason *why)
 {
-    char name[LIMIT_TENSOR_NAME_BYTES + 8];
+    char name[LIMIT_TENSOR_NAME_BYTES + 16];
     struct train_abroad_walk walk;
     name_of_tensor(naming, ours, name, sizeof name);
     const struct node_tensor *tensor = node_safetensors_find(file, name);
@@ -204,7 +206,7 @@ static enum base_error copy_tensor(const struct node_safetensors *file, struct n
     return BASE_OK;
 }
 
-static enum base_error copy_all(const struct node_safetensors *file, struct naming naming,
+static enum base_error copy_all(const struct node_safetensors *file, struct node_model_naming naming,
                                 const struct train_plan *plan, float *to, struct base_reason *why)
 {
     enum base_error error = BASE_OK;
@@ -258,15 +260,19 @@ static enum base_error read_about(const struct node_safetensors *file, size_t cl
     if (divisor && (end == divisor || *end || !isfinite(about->input_divisor) || !(about->input_divisor > 0)))
         return base_fail(why, BASE_EFORMAT, "metadata 'input_divisor' is '%.40s', expected a number above 0",
                          divisor);
-    return labels ? read_labels(labels, classes, about, why) : BASE_OK;
+    const enum base_error error = labels ? read_labels(labels, classes, about, why) : BASE_OK;
+    return error ? error : node_model_read_text(file, classes, about, why);
 }
 
-static enum base_error take_plan(const struct node_safetensors *file, struct naming naming,
+static enum base_error take_plan(const struct node_safetensors *file, struct node_model_naming naming,
                                  const struct train_plan *plan, struct node_model_file *made,
                                  struct base_reason *why)
 {
     char described[LIMIT_MODEL_TEXT_BYTES];
-    enum base_error error = check_fit(file, naming, plan, why);
+    const bool gpt2 = made->spec.kind == TRAIN_GPT2;
+    enum base_error error = check_fit(file, naming, plan, gpt2, why);
+    if (!error && gpt2)
+        error = node_model_gpt2_check(file, naming, &made->spec, why);
     train_spec_describe(&made->spec, described, sizeof described);
     if (error)
         return base_fail_context(why, error, "it does not fit the model '%.120s'", described);
@@ -282,7 +288,7 @@ static enum base_error take_plan(const struct node_safetensors *file, struct nam
 static enum base_error take(const struct node_safetensors *file, const struct train_model_spec *expected,
                             struct node_model_file *model, struct base_reason *why)
 {
-    const struct naming naming = naming_of(file);
+    const struct node_model_naming naming = naming_of(file);
     struct node_model_file made = {0};
     struct train_plan plan = {0};
     enum base_error error = BASE_OK;
