@@ -33,21 +33,23 @@ static inline float row_sum(size_t count, const float *z)
     return lanes_sum(lane) + rest;
 }
 
-// exp(x) for x <= 0 within 2e-7 relative; below the smallest normal number 0; NaN for NaN.
+#define EXP_LOWEST (-87.3f) // e^x is a normal number from here on
+
+union float_bits {
+    float f;
+    uint32_t u;
+};
+
+// exp(x) for EXP_LOWEST <= x <= 0 within 2e-7 relative; NaN for NaN.
 // x = n*ln2 + r with |r| <= ln2/2, then the Taylor series of e^r to the 7th power (error r^8/8! < 6e-9) times
 // 2^n.
-static inline float exp_nonpositive(float x)
+static inline float exp_bounded(float x)
 {
-    const float lowest = -87.3f;
     const float round_to_integer = 12582912.0f; // 1.5 * 2^23: adding it leaves n in the lowest bits
     const float ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f; // n * ln2_high is exact for |n| <= 2^14
-    float bounded = x < lowest ? lowest : x;
-    union {
-        float f;
-        uint32_t u;
-    } n = {.f = bounded * 1.44269504f + round_to_integer};
+    union float_bits n = {.f = x * 1.44269504f + round_to_integer};
     float integer = n.f - round_to_integer;
-    float r = (bounded - integer * ln2_high) - integer * ln2_low;
+    float r = (x - integer * ln2_high) - integer * ln2_low;
     float p = 1.0f / 5040.0f;
     p = p * r + 1.0f / 720.0f;
     p = p * r + 1.0f / 120.0f;
@@ -57,8 +59,22 @@ static inline float exp_nonpositive(float x)
     p = p * r + 1.0f;
     p = p * r + 1.0f;
     n.u = (n.u << 23) + 0x3f800000u; // the biased exponent: the constant's own bits are shifted out
-    float value = p * n.f;
-    return x < lowest ? 0.0f : value;
+    return p * n.f;
+}
+
+// The same for all x <= 0: below EXP_LOWEST 0, NaN for NaN. Bounds are held on bits: of conditions gcc makes
+// branches for AVX2, and the loops around them scalar.
+static inline float exp_nonpositive(float x)
+{
+    const union float_bits from = {.f = x}, lowest = {.f = -EXP_LOWEST};
+    const uint32_t magnitude = from.u & 0x7fffffffu;
+    const union float_bits bounded = {.u = (magnitude < lowest.u ? magnitude : lowest.u) |
+                                           (from.u & 0x80000000u)};
+    const union float_bits value = {.f = exp_bounded(bounded.f)};
+    const uint32_t within = 0u - (uint32_t)(magnitude <= lowest.u),
+                   nan = 0u - (uint32_t)(magnitude > 0x7f800000u);
+    const union float_bits result = {.u = (value.u & within) | (from.u & nan)};
+    return result.f;
 }
 
 #endif

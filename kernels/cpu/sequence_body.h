@@ -138,11 +138,16 @@ static void layernorm_backward(const struct kernels_norm *n, const float *grad, 
 #define GELU_LINEAR 1.59576912f   // 2 sqrt(2/pi)
 #define GELU_CUBIC  0.0713548163f // the same times 0.044715
 
-// logistic(t), with no exponent above 0.
+// logistic(t) = numerator / (1 + e) with e = exp(-|t|), so with no exponent above 0; the numerator is e below
+// 0, else 1. Bound and choice are made on bits: of conditions gcc makes branches here, and the loops around
+// them scalar. What comes of NaN is a number: those who call multiply by what made t.
 static inline float logistic(float t)
 {
-    const float e = exp_nonpositive(t > 0.0f ? -t : t);
-    return (t > 0.0f ? 1.0f : e) / (1.0f + e);
+    const union float_bits lowest = {.f = -EXP_LOWEST}, one = {.f = 1.0f}, sign = {.f = t};
+    const uint32_t magnitude = sign.u & 0x7fffffffu, below = 0u - (sign.u >> 31);
+    const union float_bits level = {.u = (magnitude < lowest.u ? magnitude : lowest.u) | 0x80000000u};
+    const union float_bits e = {.f = exp_bounded(level.f)}, part = {.u = (e.u & below) | (one.u & ~below)};
+    return part.f / (1.0f + e.f);
 }
 
 static void bias_gelu(size_t rows, size_t cols, const float *restrict bias, float *restrict z,
@@ -249,11 +254,10 @@ static void score(const struct head *h, size_t first, size_t block, const float 
 static void exp_scores(size_t first, size_t block, const float *restrict level, float *restrict scores)
 {
     for (size_t key = 0; key < first + block; key++, scores += block) {
-        const int32_t start = key > first ? (int32_t)(key - first) : 0, end = (int32_t)block;
-        for (int32_t c = 0; c < end; c++) {
-            const float share = exp_nonpositive(scores[c] - level[c]);
-            scores[c] = c >= start ? share : 0.0f;
+        for (size_t c = 0; c < block; c++) {
+            scores[c] = exp_nonpositive(scores[c] - level[c]);
         }
+        memset(scores, 0, (key > first ? key - first : 0) * sizeof *scores);
     }
 }
 
@@ -405,7 +409,9 @@ static void dropout(size_t count, uint64_t stream, float part, const float *x, f
     const float factor = 1.0f / (1.0f - part);
     BASE_ASSERT(part >= 0.0f && part < 1.0f && count <= UINT32_MAX);
     for (uint32_t i = 0; i < (uint32_t)count; i++) {
-        out[i] = mix((i ^ low) + high) < bound ? 0.0f : x[i] * factor;
+        union float_bits kept = {.f = x[i] * factor};
+        kept.u &= mix((i ^ low) + high) < bound ? 0u : ~0u;
+        out[i] = kept.f;
     }
 }
 
