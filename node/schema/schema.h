@@ -35,7 +35,7 @@ struct node_integers {
 };
 
 #define NODE_SCHEMA_PROBLEMS_MAX 10u
-#define NODE_SCHEMA_DEFAULT "default" // origin of a value that nobody has set
+#define NODE_SCHEMA_DEFAULT      "default" // origin of a value that nobody has set
 
 enum node_key_share {
     NODE_KEY_OWN,    // each node's own affair
