@@ -7,7 +7,7 @@
 void cblas_sgemm(void);
 void cblas_sgemm(void)
 {
-    BASE_ASSERT(!"the library multiplies no matrices");
+    base_assert_failed("the library multiplies no matrices", __FILE__, __LINE__);
 }
 
 void openblas_set_num_threads(int threads);

@@ -68,7 +68,7 @@ static void warn_optimizer(const struct node_config *config)
     snprintf(text, sizeof text, "is high for %s, which wants about %g", optimizer->name,
              optimizer->rate_usual);
     if (config->train.rate > optimizer->rate_high)
-        node_config_say(BASE_LOG_WARN, config, "train.rate", text);
+        node_config_say(BASE_LOG_WARN, config, "train.rate", "%s", text);
 }
 
 enum base_error node_config_check_train(const struct node_config *config, struct base_reason *why)
