@@ -1242,6 +1242,39 @@ static void in_lock_step(void)
     }
 }
 
+// For whom a step alone is put off in sync: others that count or will soon, have not finished, and were
+// heard.
+static void others_are_those_who_train_with_it_and_have_answered(void **state)
+{
+    const struct {
+        uint8_t flags;
+        enum gossip_member_state state;
+        bool answered, company;
+    } cases[] = {
+        {COUNTS, GOSSIP_MEMBER_ALIVE, true, true},
+        {TRAINS, GOSSIP_MEMBER_SUSPECT, true, true},
+        {GOSSIP_RECORD_HELD, GOSSIP_MEMBER_ALIVE, true, true},
+        {TRAINS, GOSSIP_MEMBER_ALIVE, false, false}, // it only says so
+        {TRAINS, GOSSIP_MEMBER_DEAD, true, false},
+        {TRAINS, GOSSIP_MEMBER_LEFT, true, false},
+        {FINISHED, GOSSIP_MEMBER_ALIVE, true, false},
+        {GOSSIP_RECORD_TRAINING, GOSSIP_MEMBER_ALIVE, true, false}, // it fetches, or is cut off
+        {0, GOSSIP_MEMBER_ALIVE, true, false},
+    };
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (size_t k = 1; k < w.count; k++) {
+            life_world_flags(&w, k, k == 2 ? cases[i].flags : 0);
+            w.member[k].info.answered = k != 2 || cases[i].answered;
+        }
+        life_world_state(&w, 2, cases[i].state);
+        life_world_look(&w);
+        assert_int_equal(gossip_life_others(w.life), cases[i].company);
+    }
+}
+
 static void a_stop_in_lock_step_is_announced(void **state)
 {
     (void)state;
@@ -1389,6 +1422,7 @@ int main(void)
         RULE(donors_may_tell_what_the_cluster_may_have_come_to),
         RULE(of_whom_nothing_is_known_the_last_step_is_the_limit),
         RULE(of_two_the_further_one_is_believed),
+        RULE(others_are_those_who_train_with_it_and_have_answered),
         RULE(a_stop_in_lock_step_is_announced),
         RULE(a_stop_just_after_the_beginning_is_announced_too),
         RULE(who_is_told_later_stops_where_the_others_do),
