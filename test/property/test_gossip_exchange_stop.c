@@ -270,6 +270,44 @@ static void test_an_unusable_model_is_not_published(void **state)
     net_destroy(net);
 }
 
+// A rendezvous that only takes in what came: no steps lie behind it.
+static void collect(struct net *net, size_t node, uint64_t round)
+{
+    struct net_node *at = &net->node[node];
+    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_ROUND,
+                                          .round = {.round = round,
+                                                    .idle = true,
+                                                    .model = at->x,
+                                                    .second_moment = at->v,
+                                                    .correction = at->correction}};
+
+    at->in_round = true;
+    at->round = round;
+    assert_int_equal(net_step(net, node, &event), BASE_OK);
+    assert_false(at->in_round);
+}
+
+// It changes nothing: the round that follows counts its steps, even the first one, which it is told for.
+static void test_collecting_is_no_round(void **state)
+{
+    const uint64_t seed = net_seed(605);
+    float x[2][NODES][D];
+
+    (void)state;
+    for (size_t k = 0; k < 2; k++) {
+        struct net *net = fresh_net(true, seed);
+        for (uint64_t round = 1; round <= 12; round++) {
+            if (k == 1 && round % 3 == 1)
+                collect(net, round % NODES, round > 1 ? round - 1 : 1);
+            run(net, round, round);
+        }
+        for (size_t i = 0; i < NODES; i++)
+            memcpy(x[k][i], net->node[i].x, sizeof x[k][i]);
+        net_destroy(net);
+    }
+    assert_memory_equal(x[0], x[1], sizeof x[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -277,6 +315,7 @@ int main(void)
         cmocka_unit_test(test_who_opens_first_asks_again),
         cmocka_unit_test(test_one_stops_and_comes_back),
         cmocka_unit_test(test_an_unusable_model_is_not_published),
+        cmocka_unit_test(test_collecting_is_no_round),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
