@@ -8,10 +8,26 @@ cd "$(dirname "$0")"
 # Settings of the machine for OpenBLAS would slow the demonstration down.
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 
+# Ninja's "[12/240] ...": one line that is written again and again on a terminal, a line for each tenth elsewhere.
+progress() {
+    local line tenth last=-1
+    while IFS= read -r line; do
+        [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]] || continue
+        tenth=$((10 * BASH_REMATCH[1] / BASH_REMATCH[2]))
+        if [ -t 1 ]; then
+            printf '\r   %d of %d ' "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}"
+        elif [ $tenth != $last ]; then
+            printf '   %d of %d\n' "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}"
+        fi
+        last=$tenth
+    done
+    [ ! -t 1 ] || printf '\r%-30s\r' ''
+}
+
 mkdir -p build
 echo "== building (build/demo.log)"
 if ! { cmake --preset release -DBUILD_TESTING=OFF && cmake --build --preset release --target p2pml p2pml-node; } \
-    >build/demo.log 2>&1; then
+    2>&1 | tee build/demo.log | progress; then
     tail -n 40 build/demo.log
     echo "demo.sh: the build failed; all of it is in build/demo.log" >&2
     exit 1

@@ -106,6 +106,24 @@ as_root() {
 
 apt_get() { as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 "$@"; }
 
+# Of what apt says, its progress ("pmstatus:gcc:42.1:Unpacking gcc"): one line that is written again and again on a terminal, a line
+# for each tenth elsewhere.
+progress() {
+    local kind percent what tenth last=-1
+    while IFS=: read -r kind _ percent what; do
+        case $kind in dlstatus) what="fetching" ;; pmstatus) ;; *) continue ;; esac
+        percent=${percent%%.*}
+        tenth=$((percent / 10))
+        if [ -t 1 ]; then
+            printf '\r   %3d%%  %-60.60s' "$percent" "$what"
+        elif [ $tenth != $last ]; then
+            printf '   %3d%%  %s\n' "$percent" "$what"
+        fi
+        last=$tenth
+    done
+    [ ! -t 1 ] || printf '\r%-70s\r' ''
+}
+
 find_missing
 [ ${#missing[@]} = 0 ] && exit 0
 echo "setup.sh: missing: ${missing[*]}"
@@ -127,7 +145,7 @@ for item in "${missing[@]}"; do
 done
 if [ ${#packages[@]} -gt 0 ]; then
     echo "setup.sh: installing: ${packages[*]}"
-    if ! apt_get install -y --no-install-recommends "${packages[@]}" >/dev/null; then
+    if ! apt_get install -y --no-install-recommends -o APT::Status-Fd=1 "${packages[@]}" | progress; then
         ! is_ubuntu || echo "setup.sh: some of these are in Ubuntu's component universe: is it in apt's sources?" >&2
         exit 1
     fi

@@ -14,12 +14,13 @@ root=$PWD/build/package-root log=$PWD/build/package.log
 finish() { rm -rf --one-file-system "$root"; }
 trap finish EXIT
 finish
+mkdir -p build
 : >"$log"
 step() { echo "== $1 ($SECONDS s)" | tee -a "$log"; }
 fail() { tail -n 20 "$log" && echo "package.sh: $1" >&2 && exit 1; }
 
 step "the package"
-cmake --preset release >>"$log" 2>&1 && cmake --build --preset release >>"$log" 2>&1 || fail "the build failed"
+{ cmake --preset release -DBUILD_TESTING=OFF && cmake --build --preset release; } >>"$log" 2>&1 || fail "the build failed"
 rm -f build/release/*.deb
 (cd build/release && cpack -G DEB) >>"$log" 2>&1 || fail "cpack failed"
 package=$(echo build/release/*.deb)

@@ -280,6 +280,20 @@ def check_health(containers):
         expect.assertEqual(c.get("/healthz").strip(), "ok")
 
 
+def stop_and_start(cluster, containers):
+    """All of them come back, the added one too: names, identities and checkpoints. Ports are dealt out anew (docs/operations.md)."""
+    before = [c.status() for c in containers]
+    cluster.compose("stop")
+    expect.assertEqual([c.inspect("{{.State.ExitCode}}") for c in containers], ["0"] * len(containers))
+    cluster.compose("start")
+    for c in containers:
+        c.find_port()
+    cluster.wait_alive(containers)
+    wait_until(lambda: all(c.status()["step"] > b["step"] for c, b in zip(containers, before)), "steps behind those of before")
+    expect.assertEqual([(s["name"], s["id"]) for s in (c.status() for c in containers)], [(s["name"], s["id"]) for s in before])
+    say(f"{len(containers)} members stopped, and back with what they had")
+
+
 def check_cluster(cluster):
     containers = cluster.up(NODES)
     cluster.wait_alive(containers)
@@ -289,6 +303,7 @@ def check_cluster(cluster):
     containers = cluster.up(NODES + 1)
     cluster.wait_alive(containers)
     check_health(containers)
+    stop_and_start(cluster, containers)
     cluster.compose("stop")
     expect.assertEqual([c.inspect("{{.State.ExitCode}}") for c in containers], ["0"] * (NODES + 1))
     cluster.down()
