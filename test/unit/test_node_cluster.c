@@ -25,7 +25,7 @@ struct node {
     struct node_counters counters;
     struct node_cluster *cluster;
     uint64_t boot;
-    char listen[32], *peers[2], entry[2][32], name[8];
+    char listen[32], *peers[2], entry[2][32], name[24];
     size_t ups, downs, gone, views, in_view, enough_probes;
 };
 
