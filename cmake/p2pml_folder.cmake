@@ -47,6 +47,7 @@ set(P2PML_ROOM_lib 0)
 
 set(P2PML_ROOM_lab/sim 0)
 set(P2PML_ROOM_lab/term 1)
+set(P2PML_ROOM_lab/top 2)
 set(P2PML_ROOM_lab/experiment 2)
 set(P2PML_ROOM_lab/graph 3)
 set(P2PML_ROOM_lab/model 4)

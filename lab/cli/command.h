@@ -10,6 +10,7 @@ struct lab_run_options;
 int lab_command_experiment(int argc, char **argv, int (*perform)(const struct lab_run_options *options));
 int lab_command_keygen(int argc, char **argv);
 int lab_command_inspect(int argc, char **argv);
+int lab_command_top(int argc, char **argv);
 int lab_command_topology(int argc, char **argv);
 int lab_command_data(int argc, char **argv);
 int lab_command_eval(int argc, char **argv);

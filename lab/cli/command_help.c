@@ -21,6 +21,7 @@ static const char overview[] =
     "  p2pml export MODEL          the model for other programs, as torch's safetensors or as ONNX\n"
     "  p2pml report DIR            makes DIR/report.html again: what a run or a sweep showed, as a page\n"
     "  p2pml plot DIR              pictures of the same with gnuplot\n"
+    "  p2pml top [HOST:PORT]       a running cluster in the terminal, found from any one of its nodes\n"
     "  p2pml topology show KIND    what a graph is worth, what a death costs it, and how it looks\n"
     "  p2pml keygen                makes the identity of a node or the secret of a cluster\n"
     "  p2pml inspect FILE          shows what is in a checkpoint, or in another safetensors file\n"
@@ -178,6 +179,24 @@ static const char about_inspect[] =
     "\n"
     "Shows the tensors, the metadata and the state of the edges in a checkpoint.\n";
 
+static const char about_top[] =
+    "p2pml top [--once] [HOST:PORT]\n"
+    "\n"
+    "  HOST:PORT  of the page of any node (node.http), in place of 127.0.0.1:7480\n"
+    "  --once     prints one table and ends, for scripts\n"
+    "\n"
+    "Shows every node of the cluster once a second: state, step, steps a second, loss, accuracy, rounds, "
+    "bytes "
+    "a second, and\n"
+    "neighbours with a link of those in the graph. The others are found through the first one, where their "
+    "pages can be\n"
+    "reached from here; of the rest, and of nodes that stop answering, it shows what the others say. States: "
+    "what a node does,\n"
+    "or what is wrong with it (alone, disk_full, ...), no answer, no page, dead, left.\n"
+    "Keys: q quits; < and > (or the arrows) choose the column to sort by, r reverses the order; up and down "
+    "scroll.\n"
+    "Exit status: 0 done, 1 no node answers or no terminal, 2 bad usage.\n";
+
 static const char about_topology[] =
     "p2pml topology show KIND --nodes N [--seed S] [--param KEY=VALUE] [--file PATH] [--group-size G]\n"
     "                              [--parameters D] [--ratio R] [--json | --dot | --svg]\n"
@@ -273,6 +292,7 @@ static const struct {
     {"generate", about_generate, false},
     {"report", about_report, false},
     {"plot", about_plot, false},
+    {"top", about_top, false},
     {"topology", about_topology, false},
     {"keygen", about_keygen, false},
     {"inspect", about_inspect, false},
@@ -287,7 +307,7 @@ int lab_command_help(int argc, char **argv)
             return topics[i].experiment ? print_experiment(topics[i].about) : print(topics[i].about);
     fprintf(stderr,
             "p2pml: there is no help for '%s', expected run, sim, data, eval, predict, generate, export, "
-            "report, plot, "
+            "report, plot, top, "
             "topology, keygen or "
             "inspect\n",
             argv[1]);

@@ -227,8 +227,8 @@ class RunTest(unittest.TestCase):
                 (["keygen"], 2, "expected --identity FILE or --secret FILE"),
                 (["inspect"], 2, "expected one file"),
                 (["inspect", self.file], 1, "small.yaml"),
-                (["help", "everything"], 2, "expected run, sim, data, eval, predict, export, report, plot, "
-                 "topology, keygen or inspect"),
+                (["help", "everything"], 2, "expected run, sim, data, eval, predict, generate, export, "
+                 "report, plot, top, topology, keygen or inspect"),
                 (["help"], 0, "p2pml run EXPERIMENT.yaml"),
                 (["help", "run"], 0, "experiment.nodes = 8"),
                 (["run", "--help"], 0, "experiment.nodes = 8"),

@@ -1,0 +1,33 @@
+// The whole terminal: raw keys from stdin, the alternate screen on stdout. Closing brings back what was
+// there. Main thread.
+#ifndef LAB_TERM_SCREEN_H
+#define LAB_TERM_SCREEN_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <termios.h>
+
+struct lab_screen {
+    struct termios before;
+};
+
+enum lab_key {             // a character, or:
+    LAB_KEY_INTERRUPT = 3, // Ctrl-C
+    LAB_KEY_UP = 256,
+    LAB_KEY_DOWN,
+    LAB_KEY_RIGHT,
+    LAB_KEY_LEFT,
+};
+
+// BASE_EIO: stdin or stdout is no terminal, or one that can do nothing.
+enum base_error lab_screen_open(struct lab_screen *screen, struct base_reason *why) BASE_CHECK;
+bool lab_screen_size(const struct lab_screen *screen, size_t *width, size_t *height);
+// Shows text from the top left corner on, and nothing below it. False: the terminal is gone.
+bool lab_screen_show(const struct lab_screen *screen, const char *text);
+// Keys that were pressed, without waiting; how many; -1: the terminal is gone.
+int lab_screen_keys(const struct lab_screen *screen, enum lab_key *keys, size_t capacity);
+void lab_screen_close(struct lab_screen *screen);
+
+#endif

@@ -1,0 +1,101 @@
+#include "lab/top/fetch.h"
+
+#include "node/config/config.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static bool connect_to(struct lab_top_fetch *fetch, const char *host, uint16_t port)
+{
+    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    char service[8];
+    snprintf(service, sizeof service, "%u", (unsigned)port);
+    if (getaddrinfo(host, service, &hints, &found) != 0)
+        return false;
+    fetch->socket = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    bool begun = fetch->socket >= 0 &&
+                 (connect(fetch->socket, found->ai_addr, found->ai_addrlen) == 0 || errno == EINPROGRESS);
+    freeaddrinfo(found);
+    return begun;
+}
+
+bool lab_top_fetch_begin(struct lab_top_fetch *fetch, const char *address, uint64_t now_ns)
+{
+    char host[LIMIT_HOST_BYTES];
+    uint16_t port;
+    struct base_reason why;
+    *fetch = (struct lab_top_fetch){.socket = -1, .since_ns = now_ns};
+    snprintf(fetch->address, sizeof fetch->address, "%s", address);
+    if (node_address_parse(address, host, &port, &why) == BASE_OK && connect_to(fetch, host, port))
+        return true;
+    lab_top_fetch_end(fetch);
+    return false;
+}
+
+short lab_top_fetch_events(const struct lab_top_fetch *fetch)
+{
+    return fetch->asked ? POLLIN : POLLOUT;
+}
+
+// The question fits into the buffer of a fresh socket.
+static bool ask(struct lab_top_fetch *fetch)
+{
+    char text[LAB_TOP_ADDRESS_BYTES + 64];
+    int bytes = snprintf(text, sizeof text, "GET /status HTTP/1.0\r\nHost: %s\r\n\r\n", fetch->address);
+    fetch->asked = send(fetch->socket, text, (size_t)bytes, MSG_NOSIGNAL) == bytes;
+    return fetch->asked;
+}
+
+// False: the answer has ended, or can't be read.
+static bool receive(struct lab_top_fetch *fetch, bool *failed)
+{
+    uint8_t *room;
+    for (;;) {
+        *failed = base_buffer_reserve(&fetch->answer, 16384, LAB_TOP_FETCH_BYTES, &room) != BASE_OK;
+        if (*failed)
+            return false;
+        ssize_t got = recv(fetch->socket, room, 16384, 0);
+        if (got < 0 && (errno == EAGAIN || errno == EINTR))
+            return true;
+        *failed = got < 0;
+        if (got <= 0)
+            return false;
+        base_buffer_commit(&fetch->answer, (size_t)got);
+    }
+}
+
+static enum lab_top_outcome body_of(struct lab_top_fetch *fetch, const char **body)
+{
+    if (base_buffer_append(&fetch->answer, "", 1, LAB_TOP_FETCH_BYTES + 1) != BASE_OK)
+        return LAB_TOP_FAILED;
+    const char *text = (const char *)base_buffer_head(&fetch->answer), *end = strstr(text, "\r\n\r\n");
+    if (!end || strncmp(text, "HTTP/1.", 7) != 0 || strncmp(text + 8, " 200", 4) != 0)
+        return LAB_TOP_FAILED;
+    *body = end + 4;
+    return LAB_TOP_ANSWERED;
+}
+
+enum lab_top_outcome lab_top_fetch_step(struct lab_top_fetch *fetch, short ready, uint64_t now_ns,
+                                        const char **body)
+{
+    bool failed = false;
+    if (ready && !fetch->asked)
+        failed = !ask(fetch);
+    else if (ready && !receive(fetch, &failed) && !failed)
+        return body_of(fetch, body);
+    return failed || now_ns - fetch->since_ns > LAB_TOP_FETCH_NS ? LAB_TOP_FAILED : LAB_TOP_UNDER_WAY;
+}
+
+void lab_top_fetch_end(struct lab_top_fetch *fetch)
+{
+    if (fetch->socket >= 0)
+        close(fetch->socket);
+    fetch->socket = -1;
+    base_buffer_free(&fetch->answer);
+}

@@ -1,0 +1,29 @@
+// GET /status of one node without waiting: the owner polls. One owner.
+#ifndef LAB_TOP_FETCH_H
+#define LAB_TOP_FETCH_H
+
+#include "base/buffer.h"
+#include "lab/top/table.h"
+
+#define LAB_TOP_FETCH_NS    3000000000ull // until an answer is whole
+#define LAB_TOP_FETCH_BYTES (16u << 20)   // of an answer; 4,096 members take some 3 MiB
+
+enum lab_top_outcome { LAB_TOP_UNDER_WAY, LAB_TOP_ANSWERED, LAB_TOP_FAILED };
+
+struct lab_top_fetch {
+    char address[LAB_TOP_ADDRESS_BYTES];
+    int socket;
+    bool asked; // the question is sent
+    uint64_t since_ns;
+    struct base_buffer answer;
+};
+
+// "host:port" or "[IPv6]:port"; a name is looked up at once. False: there is no such host, or no descriptor.
+bool lab_top_fetch_begin(struct lab_top_fetch *fetch, const char *address, uint64_t now_ns);
+short lab_top_fetch_events(const struct lab_top_fetch *fetch); // to poll its socket for
+// ready: what poll said. ANSWERED: *body is the text, until the fetch ends.
+enum lab_top_outcome lab_top_fetch_step(struct lab_top_fetch *fetch, short ready, uint64_t now_ns,
+                                        const char **body);
+void lab_top_fetch_end(struct lab_top_fetch *fetch);
+
+#endif

@@ -1,0 +1,18 @@
+// p2pml top: a cluster in a terminal, found from any one of its nodes.
+#ifndef LAB_TOP_TOP_H
+#define LAB_TOP_TOP_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+
+struct lab_top_options {
+    const char *address; // of the pages of one node: "host:port"
+    bool once;           // one table to stdout, then end
+};
+
+// Until the user quits, or, once, until every node was asked. BASE_EIO with the reason: nobody answers at the
+// address (once), or stdin and stdout are no terminal (else). Main thread.
+enum base_error lab_top(const struct lab_top_options *options, struct base_reason *why) BASE_CHECK;
+
+#endif
