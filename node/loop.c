@@ -57,6 +57,8 @@ static void on_down(void *owner, const struct gossip_id *peer)
 static void on_member(void *owner, const struct gossip_id *peer, enum gossip_member_state state)
 {
     node_loop_tell_joining(owner);
+    if (state == GOSSIP_MEMBER_ALIVE)
+        node_loop_warn_of_twin_shard(owner, peer);
     node_loop_live(owner,
                    (struct gossip_life_event){.kind = GOSSIP_LIFE_MEMBER, .peer = *peer, .state = state});
 }

@@ -58,6 +58,21 @@ static uint32_t free_shard(const struct node_loop *loop, uint32_t shards)
     return best;
 }
 
+void node_loop_warn_of_twin_shard(struct node_loop *loop, const struct gossip_id *peer)
+{
+    const uint64_t shards = loop->options.config->data.shards, own = loop->options.config->data.shard;
+    struct gossip_member_info info;
+    if (shards < 2 || gossip_id_compare(&loop->twin_shard, peer) == 0 ||
+        gossip_membership_find(node_cluster_membership(loop->cluster), peer, &info) != BASE_OK ||
+        info.state != GOSSIP_MEMBER_ALIVE || info.record->shard != own)
+        return;
+    loop->twin_shard = *peer; // told once, not after every suspicion
+    base_log(BASE_LOG_WARN, "same_shard",
+             "%s trains on shard %llu of %llu, as this node does: its examples count twice, and those of a "
+             "shard without a node not at all; give every node another data.shard",
+             info.record->name, (unsigned long long)own, (unsigned long long)shards);
+}
+
 void node_loop_tell_joining(struct node_loop *loop)
 {
     const uint64_t shards = loop->options.config->data.shards;

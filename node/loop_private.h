@@ -37,7 +37,8 @@ struct node_loop {
     bool twin, gives_way; // another process has this identity; membership says that it was here first
     char twin_at[NODE_ADDRESS_TEXT]; // as a peer says
     int status;
-    char *taken; // settings of the cluster that this node is to begin anew with; NULL: none
+    char *taken;                 // settings of the cluster that this node is to begin anew with; NULL: none
+    struct gossip_id twin_shard; // the member that this node was last told of to have its shard, too
     char taken_from[NODE_ADDRESS_TEXT + LIMIT_NODE_NAME_BYTES + 8];
     struct node_progress progress;
     struct gossip_exchange_totals totals;
@@ -71,6 +72,8 @@ void node_loop_glance(struct node_loop *loop);        // with every tick
 
 // loop_join.c: node_cluster_handler.greeted
 bool node_loop_greeted(struct node_loop *loop, const char *address, const struct gossip_greeting *theirs);
+// Two nodes on one shard: said in the log.
+void node_loop_warn_of_twin_shard(struct node_loop *loop, const struct gossip_id *peer);
 // Keeps the greeting's `shard` true: called when members have changed.
 void node_loop_tell_joining(struct node_loop *loop);
 

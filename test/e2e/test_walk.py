@@ -99,6 +99,14 @@ class Walk(ClusterTest):
         steps = a.rows()[-1]["step"]
         wait_until(lambda: a.rows()[-1]["step"] > steps, "a trains on")
 
+    def test_the_same_shard_twice_is_told(self):
+        ports = free_ports(2)
+        peers = ",".join(f"127.0.0.1:{port}" for port in ports)
+        nodes = [self.node(name, port, peers=peers, data__shard=1, data__shards=2, train__steps=0, train__schedule="").start()
+                 for name, port in zip(("f", "g"), ports)]
+        nodes[0].wait_log(r"same_shard g trains on shard 1 of 2, as this node does")
+        nodes[1].wait_log(r"same_shard f trains on shard 1 of 2, as this node does")
+
     def test_a_default_port_in_use(self):
         # Whoever has 7400 here, two nodes that name no port get along.
         nodes = [self.typed(name, f"p2pml-node --set node.name={name} --set node.dir=/tmp/{name} --set train.steps=0").start()
