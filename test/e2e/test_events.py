@@ -89,7 +89,7 @@ class EventsTest(unittest.TestCase):
         settings = ("train.steps=1600", "average.mode=sync", "average.deadline_floor=5s", "sim.step_time=5ms")
         results = {}
         for command in ("run", "sim"):
-            ran = self.p2pml(events, *[a for s in settings for a in ("--set", s)], command=command)
+            ran = self.p2pml(events, "--fresh", *[a for s in settings for a in ("--set", s)], command=command)
             said = ran.stderr + ran.stdout
             self.assertEqual(ran.returncode, 0, said)
             with open(os.path.join(self.out, "summary.json")) as f:

@@ -113,7 +113,7 @@ def run(directory, experiment, *arguments, command="run", **options):
     path = directory + ".yaml"
     with open(path, "w") as f:
         f.write(experiment)
-    return p2pml(command, path, "--out", directory, *arguments, **options)
+    return p2pml(command, path, "--fresh", "--out", directory, *arguments, **options)
 
 
 def summary_of(directory):
