@@ -50,6 +50,9 @@ static bool take(int option, const char *text, struct wanted *wanted)
     case 'v':
         wanted->how.vocabulary = text;
         return true;
+    case 'l':
+        wanted->how.scores = true;
+        return true;
     case 'n':
         if (!take_count("tokens", text, TOKENS_MAX, &count))
             return false;
@@ -77,6 +80,7 @@ static bool parse(int argc, char **argv, struct wanted *wanted)
                                             {"top-k", required_argument, NULL, 'k'},
                                             {"seed", required_argument, NULL, 's'},
                                             {"vocabulary", required_argument, NULL, 'v'},
+                                            {"scores", no_argument, NULL, 'l'},
                                             {"help", no_argument, NULL, 'h'},
                                             {0}};
     for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {

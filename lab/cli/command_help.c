@@ -137,7 +137,7 @@ static const char about_predict[] =
 
 static const char about_generate[] =
     "p2pml generate MODEL [--prompt TEXT] [--tokens N] [--temperature T] [--top-k K] [--seed S] "
-    "[--vocabulary FILE]\n"
+    "[--vocabulary FILE] [--scores]\n"
     "\n" ABOUT_MODEL "\n"
     "Writes the prompt and N tokens (200) that a model of kind gpt2 continues it with. T (0.8) divides the "
     "logits: "
@@ -150,6 +150,7 @@ static const char about_generate[] =
     "tokens "
     "with blanks\n"
     "between them and writes such, or text with --vocabulary, which is GPT-2's vocab.json.\n"
+    "--scores: no text, but the logit of every token behind the prompt, a line id,logit each.\n"
     "Exit status: 0 done, 1 the model can't be used, or a character or id that it does not know, 2 bad "
     "usage.\n";
 

@@ -118,8 +118,8 @@ static uint32_t choose(struct writer *w, const float *logits)
     return w->share[taken] > 0 ? (uint32_t)taken : (uint32_t)best; // past the end by rounding
 }
 
-// The token behind the latest `context` ones.
-static uint32_t next(struct writer *w)
+// The logits of the token behind the latest `context` ones.
+static const float *ask(struct writer *w)
 {
     const size_t used = w->count < w->context ? w->count : w->context;
     uint32_t *window = w->ids + w->count - used;
@@ -128,19 +128,34 @@ static uint32_t next(struct writer *w)
     memcpy(padded, window, used * sizeof *padded);
     train_model_logits(w->model, w->parameters, padded, 1, w->logits);
     free(padded);
-    return choose(w, w->logits + (used - 1) * w->words);
+    return w->logits + (used - 1) * w->words;
 }
 
-static enum base_error write_all(struct writer *w, FILE *out, struct base_reason *why)
+static void write_scores(struct writer *w, FILE *out)
+{
+    const float *logits = ask(w);
+    for (size_t i = 0; i < w->words; i++)
+        fprintf(out, "%zu,%.9g\n", i, (double)logits[i]);
+}
+
+static void write_text(struct writer *w, FILE *out)
 {
     for (size_t i = 0; i < w->count && w->options->prompt[0]; i++)
         lab_vocabulary_write(&w->vocabulary, w->ids[i], out);
     for (size_t i = 0; i < w->options->tokens && !ferror(out); i++) {
-        w->ids[w->count] = next(w);
+        w->ids[w->count] = choose(w, ask(w));
         lab_vocabulary_write(&w->vocabulary, w->ids[w->count++], out);
         fflush(out);
     }
     putc('\n', out);
+}
+
+static enum base_error write_all(struct writer *w, FILE *out, struct base_reason *why)
+{
+    if (w->options->scores)
+        write_scores(w, out);
+    else
+        write_text(w, out);
     if (fflush(out) || ferror(out))
         return base_fail(why, BASE_EIO, "cannot write the text: %s", strerror(errno));
     return BASE_OK;

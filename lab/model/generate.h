@@ -14,6 +14,7 @@ struct lab_generate {
     double temperature;     // 0: the likeliest one always
     size_t top_k;           // only the likeliest so many; 0: all
     uint64_t seed;          // the same text for the same seed
+    bool scores;            // no text: the logits of the token behind the prompt, a line "id,logit" each
     const char *vocabulary; // file of GPT-2's vocab.json, by which ids are written as text; NULL: none
 };
 
