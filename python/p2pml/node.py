@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import glob
 import json
 import logging
 import math
@@ -106,7 +107,7 @@ class Node:
             *[_c.Tensor(name.encode(), shape, len(dims)) for (name, dims), shape in zip(tensors, shapes)])
         texts = [f"{key}={_text(value)}".encode() for key, value in merged.items()]
         options = _c.Options(ctypes.sizeof(_c.Options), self._config.encode() if self._config else None, None,
-                             (ctypes.c_char_p * (len(texts) + 1))(*texts, None), table, len(tensors), int(self._resume),
+                             (ctypes.c_char_p * (len(texts) + 1))(*texts, None), table, len(tensors), int(self._resume and self._has_checkpoint(merged.get("node.dir"))),
                              int(changes))
         reason = ctypes.create_string_buffer(600)
         pointer = _c.library().open(ctypes.byref(options), reason, len(reason))
@@ -116,6 +117,10 @@ class Node:
         self.tensors = tensors
         self.parameters = sum(math.prod(shape) for _, shape in tensors)
         return self
+
+    def _has_checkpoint(self, folder: Optional[str]) -> bool:
+        # Where a file says the folder, the library looks; it tells when nothing is there.
+        return folder is None or bool(glob.glob(os.path.join(glob.escape(str(folder)), "checkpoint-*.safetensors")))
 
     def _check_open(self, wanted: bool) -> None:
         if self._closed:
