@@ -23,7 +23,7 @@ def build():
         return Path(given)
     folder = HERE.parent / "build" / "python"
     subprocess.run(["cmake", "-S", str(HERE.parent), "-B", str(folder), "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_TESTING=OFF",
-                    "-DP2PML_CUDA=off", "-DP2PML_LIB_STATIC_DEPENDENCIES=ON"], check=True)
+                    "-DP2PML_CUDA=off"], check=True)
     subprocess.run(["cmake", "--build", str(folder), "--parallel", "--target", "p2pml_shared", "p2pml-node", "p2pml"], check=True)
     return folder
 
