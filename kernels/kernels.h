@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "kernels/apply.h"
 #include "kernels/coding.h"
+#include "kernels/image.h"
 #include "kernels/select.h"
 #include "kernels/sequence.h"
 #include "kernels/values.h"
@@ -82,6 +83,7 @@ struct kernels {
     const struct kernels_apply *apply;
     const struct kernels_coding *coding;
 
+    const struct kernels_image *image;       // of convolutional networks; NULL: this backend has none
     const struct kernels_sequence *sequence; // of transformer decoders; NULL: this backend has none
 };
 

@@ -36,6 +36,8 @@ static struct train_model_spec spec_of(const struct node_config *config, const s
         for (size_t i = 0; i < spec.n_hidden; i++)
             spec.hidden[i] = config->model.hidden.items[i];
     }
+    if (spec.kind > TRAIN_GPT2)
+        spec.image = (struct train_image){data->height, data->width, data->channels};
     if (spec.kind == TRAIN_GPT2)
         spec.decoder = (struct train_decoder){.layers = config->model.layers,
                                               .width = config->model.width,

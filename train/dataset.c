@@ -160,6 +160,9 @@ enum base_error train_dataset_subset(const struct train_dataset *data, const uin
             copy.labels[i] = data->labels[rows[i]];
     }
     copy.meaning = train_meaning_share(data->meaning);
+    copy.height = data->height;
+    copy.width = data->width;
+    copy.channels = data->channels;
     copy.whole = data->whole;
     copy.input_divisor = data->input_divisor;
     copy.first_label = data->first_label;

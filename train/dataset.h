@@ -13,8 +13,9 @@ struct train_tokens;
 
 struct train_dataset {
     size_t examples, features, classes;
-    float *x;            // [examples, features], 64-byte aligned
-    uint32_t *labels;    // [examples], each < classes; NULL of a regression, where classes is 0
+    float *x;                       // [examples, features], 64-byte aligned
+    size_t height, width, channels; // of images: x is [examples, height, width, channels]; else 0
+    uint32_t *labels;               // [examples], each < classes; NULL of a regression, where classes is 0
     size_t whole;        // examples of the set that this one was cut from; = examples where nothing was cut
     size_t mapped_bytes; // of x where it is a mapping of its own; 0: malloc'ed
     // How the file says it, so that a model can be used on more of its kind: a number there over

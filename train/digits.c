@@ -241,6 +241,8 @@ enum base_error train_dataset_make_digits(uint64_t seed, uint64_t first, size_t 
     enum base_error error = train_dataset_allocate(count, PIXELS, CLASSES, &made, why);
     if (error != BASE_OK)
         return error;
+    made.height = made.width = SIDE;
+    made.channels = 1;
     for (size_t i = 0; i < count; i++)
         made.labels[i] = draw_digit(seed, first + i, made.x + i * PIXELS);
     *data = made;

@@ -222,6 +222,9 @@ static enum base_error convert(const char *name, const struct idx_array *images,
     for (size_t i = 0; i < count * features; i++)
         data->x[i] = (float)pixels[i] / PIXEL_MAX;
     data->input_divisor = PIXEL_MAX;
+    data->height = images->dims[1];
+    data->width = images->dims[2];
+    data->channels = 1;
     for (size_t i = 0; i < count; i++)
         data->labels[i] = labels->values[first + i];
     return BASE_OK;

@@ -210,6 +210,9 @@ static enum base_error fill(const struct gallery *g, struct train_dataset *data,
         train_dataset_destroy(&filled);
         return error;
     }
+    filled.height = g->meaning->height;
+    filled.width = g->meaning->width;
+    filled.channels = g->meaning->channels;
     filled.meaning = train_meaning_share(g->meaning);
     *data = filled;
     return BASE_OK;

@@ -46,6 +46,21 @@ struct train_layer {
             bool relu;
         } linear;
         struct {
+            size_t outputs, size, stride, padding;
+            bool bias, relu;
+        } conv;
+        struct {
+            size_t size; // 0: the whole image
+            bool mean;
+        } pool;
+        struct {
+            size_t groups;
+            bool relu;
+        } norm;
+        struct {
+            size_t outputs, stride, groups;
+        } residual;
+        struct {
             size_t width, heads, layers, vocabulary; // layers: of the whole decoder
             float dropout;
         } decoder;

@@ -20,6 +20,21 @@ void train_layer_fill(size_t count, float value, float *values);
 // Stream of dropout number `which` of a layer, in this pass.
 uint64_t train_layer_stream(const struct train_layer *layer, const struct train_pass *pass, unsigned which);
 
+// Convolution with a square window, at most TRAIN_WINDOW_MAX wide. Tensors: weight [size, size, channels,
+// outputs], bias [outputs] where `bias`. He-normal.
+#define TRAIN_WINDOW_MAX 64u
+struct train_layer train_conv(size_t outputs, size_t size, size_t stride, size_t padding, bool bias,
+                              bool relu);
+// The largest or the mean of windows that do not overlap; what is left at the lower and right edge is not
+// seen. size 0: of the whole image.
+struct train_layer train_max_pool(size_t size);
+struct train_layer train_mean_pool(size_t size);
+// Group normalisation. Tensors: weight (1 at first), bias [channels].
+struct train_layer train_norm(size_t groups, bool relu);
+// Two convolutions of 3 x 3, each with a norm, and a shortcut around them. Tensors: conv1.weight,
+// norm1.weight, norm1.bias, conv2.weight, norm2.weight, norm2.bias.
+struct train_layer train_residual(size_t outputs, size_t stride, size_t groups);
+
 // to += from, on any backend. For gradients that are accumulated.
 void train_layer_add(const struct kernels *kernels, size_t count, const float *from, float *to);
 // The sum over rows into gradient[cols], or added to it; scratch: [cols].

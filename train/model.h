@@ -11,7 +11,15 @@
 #include <stdint.h>
 
 // The places in the table of models (train/models.c). Of a regression, the first is the linear model.
-enum train_model_kind { TRAIN_SOFTMAX, TRAIN_MLP, TRAIN_GPT2, TRAIN_MODELS };
+enum train_model_kind {
+    TRAIN_SOFTMAX,
+    TRAIN_MLP,
+    TRAIN_GPT2,
+    TRAIN_LENET,
+    TRAIN_CNN,
+    TRAIN_RESNET20,
+    TRAIN_MODELS
+};
 #define TRAIN_TENSORS                                                                                        \
     ((enum train_model_kind)(TRAIN_MODELS + 1)) // train_model_create_tensors: not in the table
 enum train_loss { TRAIN_CROSS_ENTROPY, TRAIN_MSE, TRAIN_MAE };

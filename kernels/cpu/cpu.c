@@ -74,7 +74,7 @@ void kernels_cpu_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, si
 static bool has_avx2(void)
 {
     unsigned a, b, c, d; // clang 14 has no name for F16C
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
            __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt") &&
            __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
 }

@@ -242,5 +242,6 @@ const struct kernels KERNELS_TABLE = {
     .values = SUBTABLE(values),
     .apply = SUBTABLE(apply),
     .coding = SUBTABLE(coding),
+    .image = SUBTABLE(image),
     .sequence = SUBTABLE(sequence),
 };

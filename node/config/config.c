@@ -22,7 +22,9 @@ _Static_assert(TOPOLOGY_RING == 0 && TOPOLOGY_BUTTERFLY == 1 && TOPOLOGY_RANDOM 
                    TOPOLOGY_STAR == 7 && TOPOLOGY_MATCHINGS == 8 && TOPOLOGY_BASE == 9 &&
                    TOPOLOGY_HIERARCHICAL == 10 && TOPOLOGY_FILE == 11 && TOPOLOGY_KINDS == 12,
                "topology.kind");
-_Static_assert(TRAIN_SOFTMAX == 0 && TRAIN_MLP == 1 && TRAIN_GPT2 == 2 && TRAIN_MODELS == 3, "model.kind");
+_Static_assert(TRAIN_SOFTMAX == 0 && TRAIN_MLP == 1 && TRAIN_GPT2 == 2 && TRAIN_LENET == 3 &&
+                   TRAIN_CNN == 4 && TRAIN_RESNET20 == 5 && TRAIN_MODELS == 6,
+               "model.kind");
 _Static_assert(GOSSIP_PROFILE_LAN == 0 && GOSSIP_PROFILE_WAN == 1 && GOSSIP_PROFILE_LOCAL == 2,
                "cluster.profile");
 
@@ -169,9 +171,10 @@ static const struct node_key keys[] = {
                 "can share one."},
 
     CHOICE(
-        "model.kind", model.kind, "mlp", "softmax|mlp|gpt2",
+        "model.kind", model.kind, "mlp", "softmax|mlp|gpt2|lenet|cnn|resnet20",
         "Softmax regression, a multi-layer perceptron with ReLU, or a decoder as GPT-2 is (needs data.kind "
-        "text or tokens, and device.kind cpu).",
+        "text or tokens, and device.kind cpu). lenet (LeNet-5), cnn (convolutions of 32 and 64 channels) and "
+        "resnet20 (with group norm) take images: data.kind digits, idx or images, and device.kind cpu.",
         TOLD),
     CHOICE("model.loss", model.loss, "cross-entropy", "cross-entropy|mse|mae",
            "cross-entropy: the target is a class. mse, mae: it is one number or several, of which the mean "

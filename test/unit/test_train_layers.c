@@ -24,6 +24,7 @@ struct layer_case {
     const char *name;
     struct train_shape in;
     struct train_layer layer;
+    bool kinks;
 };
 
 #define VECTOR(n)                                                                                            \
@@ -31,16 +32,37 @@ struct layer_case {
         .positions = 1, .height = 1, .width = 1, .channels = (n)                                             \
     }
 
+#define IMAGE(h, w, c)                                                                                       \
+    {                                                                                                        \
+        .positions = 1, .height = (h), .width = (w), .channels = (c)                                         \
+    }
+
 static size_t all_cases(struct layer_case *cases)
 {
     const struct layer_case all[] = {
-        {"linear", VECTOR(7), train_linear(5, false)},
-        {"linear relu", VECTOR(9), train_linear(4, true)},
+        {"linear", VECTOR(7), train_linear(5, false), false},
+        {"linear relu", VECTOR(9), train_linear(4, true), true},
         {"linear over positions",
          {.positions = 3, .height = 1, .width = 1, .channels = 6},
-         train_linear(5, true)},
-        {"block", {.positions = 5, .height = 1, .width = 1, .channels = 8}, train_block(2, 3, 0.0f)},
-        {"block, dropout", {.positions = 3, .height = 1, .width = 1, .channels = 6}, train_block(3, 1, 0.3f)},
+         train_linear(5, true),
+         true},
+        {"block", {.positions = 5, .height = 1, .width = 1, .channels = 8}, train_block(2, 3, 0.0f), false},
+        {"block, dropout",
+         {.positions = 3, .height = 1, .width = 1, .channels = 6},
+         train_block(3, 1, 0.3f),
+         false},
+        {"convolution", IMAGE(7, 9, 3), train_conv(5, 3, 1, 0, true, false), false},
+        {"convolution with padding", IMAGE(6, 5, 2), train_conv(7, 3, 1, 1, true, true), true},
+        {"convolution with stride", IMAGE(8, 8, 4), train_conv(3, 3, 2, 1, false, false), false},
+        {"convolution of a wide window", IMAGE(9, 11, 1), train_conv(6, 5, 2, 3, true, false), false},
+        {"convolution of many channels", IMAGE(4, 4, 18), train_conv(34, 3, 1, 1, true, false), false},
+        {"largest of windows", IMAGE(7, 6, 5), train_max_pool(2), true},
+        {"mean of windows", IMAGE(7, 6, 5), train_mean_pool(3), false},
+        {"mean of the image", IMAGE(3, 4, 5), train_mean_pool(0), false},
+        {"group norm", IMAGE(4, 3, 6), train_norm(3, false), false},
+        {"group norm relu", IMAGE(4, 3, 6), train_norm(1, true), true},
+        {"residual block", IMAGE(4, 5, 4), train_residual(4, 1, 2), true},
+        {"residual block that narrows", IMAGE(6, 6, 4), train_residual(8, 2, 4), true},
     };
     memcpy(cases, all, sizeof all);
     return sizeof all / sizeof *all;
@@ -134,45 +156,38 @@ static void run_backward(struct bench *b)
                              b->gradient);
 }
 
-// (f(v + h) - f(v - h)) / 2h. Kinks (ReLU, the largest of a window) make two steps of different size differ:
-// such a place is left out, and counted.
-static bool difference(struct bench *b, float *v, double *slope)
+// (f(v + h) - f(v - h)) / 2h.
+static double difference(struct bench *b, float *v)
 {
-    double slopes[2];
-    const float at = *v;
-    for (size_t i = 0; i < 2; i++) {
-        const float h = i == 0 ? 0x1p-7f : 0x1p-8f;
-        *v = at + h;
-        const double up = weighted_sum(b);
-        *v = at - h;
-        slopes[i] = (up - weighted_sum(b)) / (2.0 * (double)h);
-        *v = at;
-    }
-    *slope = slopes[1];
-    return fabs(slopes[0] - slopes[1]) < 2e-2 * (1.0 + fabs(slopes[1]));
+    const float at = *v, h = 0x1p-10f;
+    *v = at + h;
+    const double up = weighted_sum(b);
+    *v = at - h;
+    const double down = weighted_sum(b);
+    *v = at;
+    return (up - down) / (2.0 * (double)h);
 }
 
-static void check_vector(struct bench *b, const char *name, const char *what, float *values,
+// Where a unit's kink (of ReLU, of the largest in a window) lies within the step, the quotient is none: types
+// with kinks may differ in one place of ten, the others in none.
+static void check_vector(struct bench *b, const struct layer_case *c, const char *what, float *values,
                          const float *gradient, size_t count)
 {
-    size_t kinks = 0;
+    size_t differ = 0;
     double scale = 0.0;
     for (size_t i = 0; i < count; i++) {
         scale = fmax(scale, fabs((double)gradient[i]));
     }
     for (size_t i = 0; i < count; i++) {
-        double slope;
-        if (!difference(b, &values[i], &slope)) {
-            kinks++;
+        const double slope = difference(b, &values[i]);
+        if (fabs(slope - (double)gradient[i]) <= 3e-3 * (scale + 1.0)) {
             continue;
         }
-        if (fabs(slope - (double)gradient[i]) > 4e-3 * (scale + 1.0)) {
-            fail_msg("%s: gradient of %s %zu is %.6f, by differences %.6f", name, what, i,
-                     (double)gradient[i], slope);
+        differ++;
+        if (!c->kinks || differ > 1 + count / 10) {
+            fail_msg("%s: gradient of %s %zu is %.6f, by differences %.6f; %zu of %zu differ", c->name, what,
+                     i, (double)gradient[i], slope, differ, count);
         }
-    }
-    if (kinks > count / 5) {
-        fail_msg("%s: %zu of %zu places of %s at a kink", name, kinks, count, what);
     }
 }
 
@@ -190,8 +205,8 @@ static void gradients_are_those_of_differences(void **state)
         float *gradient = get(b.plan.parameters, sizeof *gradient), *dx = get(b.n_x, sizeof *dx);
         memcpy(gradient, b.gradient, b.plan.parameters * sizeof *gradient);
         memcpy(dx, b.dx, b.n_x * sizeof *dx);
-        check_vector(&b, cases[i].name, "parameter", b.parameters, gradient, b.plan.parameters);
-        check_vector(&b, cases[i].name, "input", b.x, dx, b.n_x);
+        check_vector(&b, &cases[i], "parameter", b.parameters, gradient, b.plan.parameters);
+        check_vector(&b, &cases[i], "input", b.x, dx, b.n_x);
         free(gradient);
         free(dx);
         close_bench(&b);

@@ -1,0 +1,641 @@
+// Convolution, pooling and group normalisation, compiled for each instruction set by the file that includes
+// it and names KERNELS_IMAGE, LANES and TILE_ROWS.
+//
+// A convolution needs no matrix of patches: with channels last, the window over one line of an output pixel
+// is a run of size * channels numbers that lie side by side, and the next pixel's run begins `stride *
+// channels` further. So a tile of pixels by outputs stays in registers while runs are read where they lie,
+// one image at a time, which the first two caches hold.
+#include "base/error.h"
+#include "kernels/cpu/image.h"
+
+#include <math.h>
+#include <string.h>
+
+#define TILE_VECTORS 2u
+#define TILE_COLUMNS (LANES * TILE_VECTORS)
+
+#if !defined(__clang__)
+#define UNROLL _Pragma("GCC unroll 14")
+#elif __has_feature(address_sanitizer)
+#define UNROLL
+#else
+#define UNROLL _Pragma("clang loop unroll(full)")
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+
+typedef float vec __attribute__((vector_size(4 * LANES)));
+typedef int32_t bits __attribute__((vector_size(4 * LANES)));
+typedef float loose __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+INLINE vec load(const float *p)
+{
+    return *(const loose *)p;
+}
+
+INLINE void store_some(float *to, vec value, size_t count)
+{
+    if (count >= LANES) {
+        *(loose *)to = value;
+        return;
+    }
+    float all[LANES];
+    memcpy(all, &value, sizeof all);
+    for (size_t i = 0; i < count; i++) {
+        to[i] = all[i];
+    }
+}
+
+INLINE size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t padded(size_t columns)
+{
+    return kernels_cpu_padded(columns, LANES);
+}
+
+// y[p, c] = bias[c] + sum over lines and l < run of x[line * line_stride + p * step + l] * w[line * run + l,
+// c]
+struct sweep {
+    const float *x;
+    size_t line_stride, step, lines, run;
+    const float *w, *bias; // [lines * run, w_columns], [w_columns]: a multiple of LANES; bias NULL: 0
+    size_t w_columns, columns;
+    float *y; // [p, columns]
+    bool relu;
+};
+
+INLINE void sweep_tile(const struct sweep *s, size_t rows, size_t vectors, size_t j)
+{
+    vec sum[TILE_ROWS][TILE_VECTORS];
+    UNROLL
+    for (size_t r = 0; r < rows; r++) {
+        UNROLL
+        for (size_t v = 0; v < vectors; v++) {
+            sum[r][v] = s->bias != NULL ? load(s->bias + j + v * LANES) : (vec){0};
+        }
+    }
+    const float *w = s->w + j;
+    for (size_t line = 0; line < s->lines; line++) {
+        const float *x = s->x + line * s->line_stride;
+        for (size_t l = 0; l < s->run; l++, w += s->w_columns) {
+            vec row[TILE_VECTORS];
+            UNROLL
+            for (size_t v = 0; v < vectors; v++) {
+                row[v] = load(w + v * LANES);
+            }
+            UNROLL
+            for (size_t r = 0; r < rows; r++) {
+                const float factor = x[r * s->step + l];
+                UNROLL
+                for (size_t v = 0; v < vectors; v++) {
+                    sum[r][v] += factor * row[v];
+                }
+            }
+        }
+    }
+    UNROLL
+    for (size_t r = 0; r < rows; r++) {
+        UNROLL
+        for (size_t v = 0; v < vectors; v++) {
+            vec value = sum[r][v];
+            if (s->relu) {
+                value = (vec)((bits)value & ~(bits)(value < (vec){0})); // NaN stays NaN
+            }
+            store_some(s->y + r * s->columns + j + v * LANES, value, s->columns - j - v * LANES);
+        }
+    }
+}
+
+#define ROWS_CASE(n)                                                                                         \
+    case n:                                                                                                  \
+        sweep_tile(s, n < TILE_ROWS ? n : TILE_ROWS, vectors, j);                                            \
+        break
+
+INLINE void sweep_rows(const struct sweep *s, size_t rows, size_t vectors, size_t j)
+{
+    switch (rows) {
+        ROWS_CASE(1);
+        ROWS_CASE(2);
+        ROWS_CASE(3);
+        ROWS_CASE(4);
+        ROWS_CASE(5);
+        ROWS_CASE(6);
+        ROWS_CASE(7);
+        ROWS_CASE(8);
+        ROWS_CASE(9);
+        ROWS_CASE(10);
+        ROWS_CASE(11);
+        ROWS_CASE(12);
+        ROWS_CASE(13);
+        ROWS_CASE(14);
+    }
+}
+
+// A line of `pixels` outputs, shared out evenly over tiles.
+INLINE void sweep_line(struct sweep s, size_t pixels, size_t vectors, size_t j)
+{
+    const size_t blocks = (pixels + TILE_ROWS - 1) / TILE_ROWS;
+    for (size_t block = 0, done = 0; block < blocks; block++) {
+        const size_t rows = (pixels - done + blocks - block - 1) / (blocks - block);
+        sweep_rows(&s, rows, vectors, j);
+        s.x += rows * s.step;
+        s.y += rows * s.columns;
+        done += rows;
+    }
+}
+
+// All lines of an image: line i of y begins line_step further in x.
+static void sweep_image(const struct sweep *image, size_t lines, size_t pixels, size_t line_step)
+{
+    for (size_t j = 0; j < image->w_columns; j += TILE_COLUMNS) {
+        struct sweep s = *image;
+        for (size_t line = 0; line < lines; line++) {
+            if (j + TILE_COLUMNS <= image->w_columns) {
+                sweep_line(s, pixels, 2, j);
+            } else {
+                sweep_line(s, pixels, 1, j);
+            }
+            s.x += line_step;
+            s.y += pixels * s.columns;
+        }
+    }
+}
+
+// --- convolution ---
+
+// The parts of scratch.
+static struct kernels_cpu_conv_rooms rooms_of(const struct kernels_conv *c)
+{
+    return kernels_cpu_conv_rooms(c, LANES);
+}
+
+static void pad_columns(size_t rows, size_t columns, const float *from, float *to)
+{
+    const size_t wide = padded(columns);
+    for (size_t r = 0; r < rows; r++) {
+        memcpy(to + r * wide, from + r * columns, columns * sizeof *to);
+        memset(to + r * wide + columns, 0, (wide - columns) * sizeof *to);
+    }
+}
+
+// The image with its border of zeros; where there is none, the image itself.
+static const float *with_border(const struct kernels_conv *c, const float *x, float *room)
+{
+    const size_t wide = (c->width + 2 * c->padding) * c->channels, border = c->padding * c->channels;
+    if (c->padding == 0) {
+        return x;
+    }
+    memset(room, 0, c->padding * wide * sizeof *room);
+    float *line = room + c->padding * wide;
+    for (size_t i = 0; i < c->height; i++, line += wide, x += c->width * c->channels) {
+        memset(line, 0, border * sizeof *line);
+        memcpy(line + border, x, c->width * c->channels * sizeof *line);
+        memset(line + wide - border, 0, border * sizeof *line);
+    }
+    memset(line, 0, c->padding * wide * sizeof *line);
+    return room;
+}
+
+static void conv(const struct kernels_conv *c, const float *x, const float *weight, const float *bias,
+                 float *scratch, float *y)
+{
+    const struct kernels_cpu_conv_rooms r = rooms_of(c);
+    const size_t run = c->size * c->channels, columns = padded(c->outputs);
+    const size_t line = (c->width + 2 * c->padding) * c->channels;
+    if (columns != c->outputs) {
+        pad_columns(c->size * run, c->outputs, weight, scratch + r.weight);
+        weight = scratch + r.weight;
+    }
+    if (bias != NULL) {
+        pad_columns(1, c->outputs, bias, scratch + r.bias);
+        bias = scratch + r.bias;
+    }
+    for (size_t i = 0; i < c->images; i++) {
+        const struct sweep s = {.x = with_border(c, x, scratch + r.image),
+                                .line_stride = line,
+                                .step = c->stride * c->channels,
+                                .lines = c->size,
+                                .run = run,
+                                .w = weight,
+                                .bias = bias,
+                                .w_columns = columns,
+                                .columns = c->outputs,
+                                .y = y,
+                                .relu = c->relu};
+        sweep_image(&s, c->out_height, c->out_width, c->stride * line);
+        x += c->height * c->width * c->channels;
+        y += c->out_height * c->out_width * c->outputs;
+    }
+}
+
+// dw[l, c] (+)= sum over the image of x[pixel's run at l] * dy[pixel, c]
+struct outer {
+    const float *x;
+    size_t line_step, step, lines, pixels;
+    const float *dy;
+    size_t dy_columns, columns;
+    float *dw;
+    bool add;
+};
+
+INLINE void outer_tile(const struct outer *o, size_t rows, size_t vectors, size_t j)
+{
+    vec sum[TILE_ROWS][TILE_VECTORS];
+    UNROLL
+    for (size_t r = 0; r < rows; r++) {
+        UNROLL
+        for (size_t v = 0; v < vectors; v++) {
+            sum[r][v] = (vec){0};
+        }
+    }
+    const float *dy = o->dy + j;
+    for (size_t line = 0; line < o->lines; line++) {
+        const float *x = o->x + line * o->line_step;
+        for (size_t p = 0; p < o->pixels; p++, x += o->step, dy += o->dy_columns) {
+            vec row[TILE_VECTORS];
+            UNROLL
+            for (size_t v = 0; v < vectors; v++) {
+                row[v] = load(dy + v * LANES);
+            }
+            UNROLL
+            for (size_t r = 0; r < rows; r++) {
+                UNROLL
+                for (size_t v = 0; v < vectors; v++) {
+                    sum[r][v] += x[r] * row[v];
+                }
+            }
+        }
+    }
+    UNROLL
+    for (size_t r = 0; r < rows; r++) {
+        UNROLL
+        for (size_t v = 0; v < vectors; v++) {
+            const size_t left = o->columns - j - v * LANES;
+            float *to = o->dw + r * o->columns + j + v * LANES;
+            if (o->add) {
+                float before[LANES] = {0};
+                memcpy(before, to, (left < LANES ? left : LANES) * sizeof *before);
+                sum[r][v] += load(before);
+            }
+            store_some(to, sum[r][v], left);
+        }
+    }
+}
+
+#undef ROWS_CASE
+#define ROWS_CASE(n)                                                                                         \
+    case n:                                                                                                  \
+        outer_tile(o, n < TILE_ROWS ? n : TILE_ROWS, vectors, j);                                            \
+        break
+
+INLINE void outer_rows(const struct outer *o, size_t rows, size_t vectors, size_t j)
+{
+    switch (rows) {
+        ROWS_CASE(1);
+        ROWS_CASE(2);
+        ROWS_CASE(3);
+        ROWS_CASE(4);
+        ROWS_CASE(5);
+        ROWS_CASE(6);
+        ROWS_CASE(7);
+        ROWS_CASE(8);
+        ROWS_CASE(9);
+        ROWS_CASE(10);
+        ROWS_CASE(11);
+        ROWS_CASE(12);
+        ROWS_CASE(13);
+        ROWS_CASE(14);
+    }
+}
+
+// One line of windows: `run` rows of dw.
+static void outer_run(const struct outer *line, size_t run)
+{
+    const size_t blocks = (run + TILE_ROWS - 1) / TILE_ROWS;
+    for (size_t j = 0; j < line->dy_columns; j += TILE_COLUMNS) {
+        struct outer o = *line;
+        for (size_t block = 0, done = 0; block < blocks; block++) {
+            const size_t rows = (run - done + blocks - block - 1) / (blocks - block);
+            if (j + TILE_COLUMNS <= o.dy_columns) {
+                outer_rows(&o, rows, 2, j);
+            } else {
+                outer_rows(&o, rows, 1, j);
+            }
+            o.x += rows;
+            o.dw += rows * o.columns;
+            done += rows;
+        }
+    }
+}
+
+// weight[y, x, in, out] to [size - 1 - y, size - 1 - x, out, in], its columns padded.
+static void turn(const struct kernels_conv *c, const float *weight, float *turned)
+{
+    const size_t window = c->size * c->size, columns = padded(c->channels);
+    for (size_t at = 0; at < window; at++) {
+        const float *from = weight + (window - 1 - at) * c->channels * c->outputs;
+        for (size_t o = 0; o < c->outputs; o++, turned += columns) {
+            for (size_t i = 0; i < columns; i++) {
+                turned[i] = i < c->channels ? from[i * c->outputs + o] : 0.0f;
+            }
+        }
+    }
+}
+
+// dx is a convolution of dy, spread by the stride and with a border, by the turned weights.
+static void conv_input(const struct kernels_conv *c, const float *dy, const float *turned, float *room,
+                       float *dx)
+{
+    const size_t wide = (c->width + c->size - 1) * c->outputs, border = c->size - 1 - c->padding;
+    memset(room, 0, (c->height + c->size - 1) * wide * sizeof *room);
+    for (size_t y = 0; y < c->out_height; y++) {
+        float *line = room + (border + y * c->stride) * wide + border * c->outputs;
+        for (size_t x = 0; x < c->out_width; x++, dy += c->outputs) {
+            memcpy(line + x * c->stride * c->outputs, dy, c->outputs * sizeof *dy);
+        }
+    }
+    const struct sweep s = {.x = room,
+                            .line_stride = wide,
+                            .step = c->outputs,
+                            .lines = c->size,
+                            .run = c->size * c->outputs,
+                            .w = turned,
+                            .w_columns = padded(c->channels),
+                            .columns = c->channels,
+                            .y = dx};
+    sweep_image(&s, c->height, c->width, wide);
+}
+
+static void mask(size_t count, const float *restrict y, float *restrict dy)
+{
+    for (size_t i = 0; i < count; i++) {
+        dy[i] = y[i] > 0.0f ? dy[i] : 0.0f;
+    }
+}
+
+static void add_rows(size_t rows, size_t columns, const float *restrict from, float *restrict sum)
+{
+    for (size_t r = 0; r < rows; r++, from += columns) {
+        for (size_t c = 0; c < columns; c++) {
+            sum[c] += from[c];
+        }
+    }
+}
+
+static void conv_weight(const struct kernels_conv *c, const float *image, const float *dy, bool add,
+                        float *scratch, float *dweight)
+{
+    const size_t columns = padded(c->outputs), pixels = c->out_height * c->out_width,
+                 run = c->size * c->channels, line = (c->width + 2 * c->padding) * c->channels;
+    if (columns != c->outputs) {
+        pad_columns(pixels, c->outputs, dy, scratch);
+        dy = scratch;
+    }
+    for (size_t y = 0; y < c->size; y++) {
+        const struct outer o = {.x = image + y * line,
+                                .line_step = c->stride * line,
+                                .step = c->stride * c->channels,
+                                .lines = c->out_height,
+                                .pixels = c->out_width,
+                                .dy = dy,
+                                .dy_columns = columns,
+                                .columns = c->outputs,
+                                .dw = dweight + y * run * c->outputs,
+                                .add = add};
+        outer_run(&o, run);
+    }
+}
+
+static void conv_backward(const struct kernels_conv *c, const float *x, const float *weight, const float *y,
+                          float *dy, bool accumulate, float *scratch, float *dweight, float *dbias, float *dx)
+{
+    const struct kernels_cpu_conv_rooms r = rooms_of(c);
+    const size_t in = c->height * c->width * c->channels, pixels = c->out_height * c->out_width,
+                 out = pixels * c->outputs;
+    if (dbias != NULL && !accumulate) {
+        memset(dbias, 0, c->outputs * sizeof *dbias);
+    }
+    if (dx != NULL) {
+        turn(c, weight, scratch + r.turned);
+    }
+    for (size_t i = 0; i < c->images; i++) {
+        if (c->relu) {
+            mask(out, y + i * out, dy + i * out);
+        }
+        if (dbias != NULL) {
+            add_rows(pixels, c->outputs, dy + i * out, dbias);
+        }
+        const float *image = with_border(c, x + i * in, scratch + r.image);
+        conv_weight(c, image, dy + i * out, accumulate || i > 0, scratch + r.gradient, dweight);
+        if (dx != NULL) {
+            conv_input(c, dy + i * out, scratch + r.turned, scratch + r.image, dx + i * in);
+        }
+    }
+}
+
+// --- pooling ---
+
+static const float *window_at(const struct kernels_pool *p, const float *x, size_t image, size_t oy,
+                              size_t ox)
+{
+    return x + ((image * p->height + oy * p->stride) * p->width + ox * p->stride) * p->channels;
+}
+
+static void max_window(const struct kernels_pool *p, const float *restrict x, uint32_t *restrict place,
+                       float *restrict y)
+{
+    for (size_t c = 0; c < p->channels; c++) {
+        y[c] = x[c];
+        place[c] = 0;
+    }
+    for (size_t i = 1; i < p->size_y * p->size_x; i++) {
+        const float *restrict at = x + (i / p->size_x * p->width + i % p->size_x) * p->channels;
+        const uint32_t here = (uint32_t)i;
+        for (size_t c = 0; c < p->channels; c++) {
+            const bool larger = !(at[c] <= y[c]);
+            y[c] = larger ? at[c] : y[c];
+            place[c] = larger ? here : place[c];
+        }
+    }
+}
+
+static void max_pool(const struct kernels_pool *p, const float *x, uint32_t *place, float *y)
+{
+    for (size_t image = 0; image < p->images; image++) {
+        for (size_t oy = 0; oy < p->out_height; oy++) {
+            for (size_t ox = 0; ox < p->out_width; ox++, y += p->channels, place += p->channels) {
+                max_window(p, window_at(p, x, image, oy, ox), place, y);
+            }
+        }
+    }
+}
+
+static void max_pool_backward(const struct kernels_pool *p, const uint32_t *place, const float *dy, float *dx)
+{
+    memset(dx, 0, p->images * p->height * p->width * p->channels * sizeof *dx);
+    for (size_t image = 0; image < p->images; image++) {
+        for (size_t oy = 0; oy < p->out_height; oy++) {
+            for (size_t ox = 0; ox < p->out_width; ox++, dy += p->channels, place += p->channels) {
+                const size_t first = (size_t)(window_at(p, dx, image, oy, ox) - dx);
+                for (size_t i = 0; i < p->size_y * p->size_x; i++) {
+                    float *restrict to =
+                        dx + first + (i / p->size_x * p->width + i % p->size_x) * p->channels;
+                    const uint32_t here = (uint32_t)i;
+                    for (size_t c = 0; c < p->channels; c++) {
+                        to[c] += place[c] == here ? dy[c] : 0.0f;
+                    }
+                }
+            }
+        }
+    }
+}
+
+static void mean_pool(const struct kernels_pool *p, const float *x, float *y)
+{
+    const float share = 1.0f / (float)(p->size_y * p->size_x);
+    for (size_t image = 0; image < p->images; image++) {
+        for (size_t oy = 0; oy < p->out_height; oy++) {
+            for (size_t ox = 0; ox < p->out_width; ox++, y += p->channels) {
+                const float *window = window_at(p, x, image, oy, ox);
+                memset(y, 0, p->channels * sizeof *y);
+                for (size_t line = 0; line < p->size_y; line++) {
+                    add_rows(p->size_x, p->channels, window + line * p->width * p->channels, y);
+                }
+                for (size_t c = 0; c < p->channels; c++) {
+                    y[c] *= share;
+                }
+            }
+        }
+    }
+}
+
+static void mean_pool_backward(const struct kernels_pool *p, const float *dy, float *dx)
+{
+    const float share = 1.0f / (float)(p->size_y * p->size_x);
+    memset(dx, 0, p->images * p->height * p->width * p->channels * sizeof *dx);
+    for (size_t image = 0; image < p->images; image++) {
+        for (size_t oy = 0; oy < p->out_height; oy++) {
+            for (size_t ox = 0; ox < p->out_width; ox++, dy += p->channels) {
+                const size_t first = (size_t)(window_at(p, dx, image, oy, ox) - dx);
+                for (size_t i = 0; i < p->size_y * p->size_x; i++) {
+                    float *restrict to =
+                        dx + first + (i / p->size_x * p->width + i % p->size_x) * p->channels;
+                    for (size_t c = 0; c < p->channels; c++) {
+                        to[c] += share * dy[c];
+                    }
+                }
+            }
+        }
+    }
+}
+
+// --- group normalisation ---
+
+static void norm_statistics(const struct kernels_group_norm *n, const float *x, float *mean, float *scale)
+{
+    const size_t width = n->channels / n->groups;
+    const double count = (double)(width * n->pixels);
+    for (size_t g = 0; g < n->groups; g++) {
+        double sum = 0, square = 0;
+        for (size_t p = 0; p < n->pixels; p++) {
+            for (size_t c = 0; c < width; c++) {
+                sum += (double)x[p * n->channels + g * width + c];
+            }
+        }
+        const double middle = sum / count;
+        for (size_t p = 0; p < n->pixels; p++) {
+            for (size_t c = 0; c < width; c++) {
+                const double d = (double)x[p * n->channels + g * width + c] - middle;
+                square += d * d;
+            }
+        }
+        mean[g] = (float)middle;
+        scale[g] = (float)(1.0 / sqrt(square / count + (double)n->epsilon));
+    }
+}
+
+static void norm(const struct kernels_group_norm *n, const float *x, const float *gamma, const float *beta,
+                 float *kept, float *y)
+{
+    const size_t width = n->channels / n->groups;
+    for (size_t image = 0; image < n->images; image++, kept += 2 * n->groups) {
+        norm_statistics(n, x, kept, kept + n->groups);
+        for (size_t p = 0; p < n->pixels; p++, x += n->channels, y += n->channels) {
+            for (size_t g = 0; g < n->groups; g++) {
+                const float mean = kept[g], scale = kept[n->groups + g];
+                for (size_t c = g * width; c < (g + 1) * width; c++) {
+                    const float value = (x[c] - mean) * scale * gamma[c] + beta[c];
+                    y[c] = n->relu && 0.0f > value ? 0.0f : value;
+                }
+            }
+        }
+    }
+}
+
+// With h = (x - mean) scale: dgamma = sum dy h, dbeta = sum dy, and
+// dx = scale (gamma dy - mean(gamma dy) - h mean(gamma dy h)), means over the group.
+static void norm_backward(const struct kernels_group_norm *n, const float *x, const float *y,
+                          const float *gamma, const float *kept, float *dy, bool accumulate, float *scratch,
+                          float *dgamma, float *dbeta, float *dx)
+{
+    const size_t channels = n->channels, width = channels / n->groups, image_size = n->pixels * channels;
+    float *with_h = scratch, *plain = scratch + channels, *middle = scratch + 2 * channels,
+          *scale = scratch + 3 * channels, *mean_plain = scratch + 4 * channels,
+          *mean_h = scratch + 5 * channels;
+    if (!accumulate) {
+        memset(dgamma, 0, channels * sizeof *dgamma);
+        memset(dbeta, 0, channels * sizeof *dbeta);
+    }
+    for (size_t i = 0; i < n->images; i++, kept += 2 * n->groups) {
+        const float *restrict in = x + i * image_size;
+        float *restrict up = dy + i * image_size;
+        float *restrict down = dx != NULL ? dx + i * image_size : NULL;
+        if (n->relu) {
+            mask(image_size, y + i * image_size, up);
+        }
+        memset(scratch, 0, 2 * channels * sizeof *scratch);
+        for (size_t c = 0; c < channels; c++) {
+            middle[c] = kept[c / width];
+            scale[c] = kept[n->groups + c / width];
+        }
+        for (size_t p = 0; p < image_size; p += channels) {
+            for (size_t c = 0; c < channels; c++) {
+                with_h[c] += up[p + c] * ((in[p + c] - middle[c]) * scale[c]);
+                plain[c] += up[p + c];
+            }
+        }
+        for (size_t g = 0; g < n->groups; g++) {
+            float sum_h = 0, sum = 0;
+            for (size_t c = g * width; c < (g + 1) * width; c++) {
+                sum_h += gamma[c] * with_h[c];
+                sum += gamma[c] * plain[c];
+            }
+            for (size_t c = g * width; c < (g + 1) * width; c++) {
+                mean_h[c] = sum_h / (float)(width * n->pixels);
+                mean_plain[c] = sum / (float)(width * n->pixels);
+            }
+        }
+        add_rows(1, channels, with_h, dgamma);
+        add_rows(1, channels, plain, dbeta);
+        for (size_t p = 0; p < image_size && dx != NULL; p += channels) {
+            for (size_t c = 0; c < channels; c++) {
+                const float h = (in[p + c] - middle[c]) * scale[c];
+                down[p + c] = scale[c] * (gamma[c] * up[p + c] - mean_plain[c] - h * mean_h[c]);
+            }
+        }
+    }
+}
+
+const struct kernels_image KERNELS_IMAGE = {
+    .conv = conv,
+    .conv_backward = conv_backward,
+    .max_pool = max_pool,
+    .max_pool_backward = max_pool_backward,
+    .mean_pool = mean_pool,
+    .mean_pool_backward = mean_pool_backward,
+    .norm = norm,
+    .norm_backward = norm_backward,
+};

@@ -1,0 +1,206 @@
+// Convolution, pooling and group norm on every path against their definitions in double.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "kernels/cpu/cpu.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const paths[] = {"scalar", "avx2", "avx512"};
+#define PATHS (sizeof paths / sizeof *paths)
+
+static struct base_rng rng;
+
+static float *drawn(size_t count)
+{
+    float *v = malloc((count + 1) * sizeof *v);
+    assert_non_null(v);
+    for (size_t i = 0; i < count; i++) {
+        v[i] = (float)base_rng_normal(&rng);
+    }
+    return v;
+}
+
+static void assert_near(const char *what, size_t i, float found, double expected)
+{
+    if (!(fabs((double)found - expected) <= 2e-5 * (1.0 + fabs(expected)) * 10)) {
+        fail_msg("%s %zu: found %.7g, expected %.7g", what, i, (double)found, expected);
+    }
+}
+
+static double conv_at(const struct kernels_conv *c, const float *x, const float *weight, size_t image,
+                      size_t oy, size_t ox, size_t o)
+{
+    double sum = 0;
+    for (size_t ky = 0; ky < c->size; ky++) {
+        for (size_t kx = 0; kx < c->size; kx++) {
+            const size_t y = oy * c->stride + ky, at = ox * c->stride + kx;
+            if (y < c->padding || at < c->padding || y - c->padding >= c->height ||
+                at - c->padding >= c->width) {
+                continue;
+            }
+            for (size_t i = 0; i < c->channels; i++) {
+                sum +=
+                    (double)
+                        x[((image * c->height + y - c->padding) * c->width + at - c->padding) * c->channels +
+                          i] *
+                    (double)weight[((ky * c->size + kx) * c->channels + i) * c->outputs + o];
+            }
+        }
+    }
+    return sum;
+}
+
+static void convolves(const struct kernels_image *k, struct kernels_conv c)
+{
+    c.out_height = (c.height + 2 * c.padding - c.size) / c.stride + 1;
+    c.out_width = (c.width + 2 * c.padding - c.size) / c.stride + 1;
+    const size_t out = c.images * c.out_height * c.out_width * c.outputs;
+    float *x = drawn(c.images * c.height * c.width * c.channels),
+          *weight = drawn(c.size * c.size * c.channels * c.outputs), *bias = drawn(c.outputs),
+          *y = drawn(out + 1), *scratch = drawn(kernels_conv_scratch(&c));
+    y[out] = 77.0f; // a guard
+    k->conv(&c, x, weight, bias, scratch, y);
+    for (size_t i = 0; i < out; i++) {
+        const size_t o = i % c.outputs, ox = i / c.outputs % c.out_width,
+                     oy = i / c.outputs / c.out_width % c.out_height,
+                     image = i / c.outputs / c.out_width / c.out_height;
+        const double sum = (double)bias[o] + conv_at(&c, x, weight, image, oy, ox, o);
+        assert_near("y", i, y[i], c.relu && sum < 0 ? 0 : sum);
+    }
+    assert_true(y[out] == 77.0f);
+    free(x);
+    free(weight);
+    free(bias);
+    free(y);
+    free(scratch);
+}
+
+static void convolutions_are_sums_of_products(void **state)
+{
+    static const size_t outputs[] = {1, 5, 8, 16, 17, 32, 33, 50, 64};
+    (void)state;
+    for (size_t p = 0; p < PATHS; p++) {
+        const struct kernels *k = kernels_cpu_table(paths[p]);
+        for (size_t i = 0; k != NULL && i < sizeof outputs / sizeof *outputs; i++) {
+            for (size_t width = 3; width <= 32; width += 7) {
+                convolves(k->image, (struct kernels_conv){.images = 2,
+                                                          .height = 5,
+                                                          .width = width,
+                                                          .channels = 1 + i % 3,
+                                                          .size = 3,
+                                                          .stride = 1 + width % 2,
+                                                          .padding = i % 3,
+                                                          .outputs = outputs[i],
+                                                          .relu = i % 2 == 1});
+            }
+        }
+    }
+}
+
+static void pools(const struct kernels_image *k, size_t size, size_t channels)
+{
+    struct kernels_pool p = {.images = 2,
+                             .height = 7,
+                             .width = 6,
+                             .channels = channels,
+                             .size_y = size,
+                             .size_x = size,
+                             .stride = size,
+                             .out_height = 7 / size,
+                             .out_width = 6 / size};
+    const size_t out = p.images * p.out_height * p.out_width * channels;
+    float *x = drawn(p.images * p.height * p.width * channels), *largest = drawn(out), *mean = drawn(out);
+    uint32_t *place = calloc(out, sizeof *place);
+    assert_non_null(place);
+    k->max_pool(&p, x, place, largest);
+    k->mean_pool(&p, x, mean);
+    for (size_t i = 0; i < out; i++) {
+        const size_t c = i % channels, ox = i / channels % p.out_width,
+                     oy = i / channels / p.out_width % p.out_height,
+                     image = i / channels / p.out_width / p.out_height;
+        double most = -INFINITY, sum = 0;
+        size_t where = 0;
+        for (size_t j = 0; j < size * size; j++) {
+            const size_t y = oy * size + j / size, at = ox * size + j % size;
+            const double value = (double)x[((image * p.height + y) * p.width + at) * channels + c];
+            where = value > most ? j : where;
+            most = value > most ? value : most;
+            sum += value;
+        }
+        assert_true((double)largest[i] == most && place[i] == where);
+        assert_near("mean", i, mean[i], sum / (double)(size * size));
+    }
+    free(x);
+    free(largest);
+    free(mean);
+    free(place);
+}
+
+static void windows_have_a_largest_and_a_mean(void **state)
+{
+    (void)state;
+    for (size_t p = 0; p < PATHS; p++) {
+        const struct kernels *k = kernels_cpu_table(paths[p]);
+        for (size_t channels = 1; k != NULL && channels < 40; channels += 6) {
+            pools(k->image, 2, channels);
+            pools(k->image, 3, channels);
+        }
+    }
+}
+
+static void groups_have_mean_0_and_deviation_1(void **state)
+{
+    (void)state;
+    for (size_t p = 0; p < PATHS; p++) {
+        const struct kernels *k = kernels_cpu_table(paths[p]);
+        const struct kernels_group_norm n = {
+            .images = 2, .pixels = 11, .channels = 12, .groups = 4, .epsilon = 1e-5f};
+        float *x = drawn(2 * 11 * 12), *gamma = drawn(12), *beta = drawn(12), *y = drawn(2 * 11 * 12),
+              kept[16];
+        for (size_t i = 0; k != NULL && i < 2; i++) {
+            k->image->norm(&n, x, gamma, beta, kept, y);
+            for (size_t g = 0; g < 4; g++) {
+                double sum = 0, square = 0;
+                for (size_t j = 0; j < 33; j++) {
+                    sum += (double)x[(i * 11 + j / 3) * 12 + g * 3 + j % 3] / 33.0;
+                }
+                for (size_t j = 0; j < 33; j++) {
+                    const double d = (double)x[(i * 11 + j / 3) * 12 + g * 3 + j % 3] - sum;
+                    square += d * d / 33.0;
+                }
+                for (size_t j = 0; j < 33; j++) {
+                    const size_t c = g * 3 + j % 3, at = (i * 11 + j / 3) * 12 + c;
+                    assert_near("norm", at, y[at],
+                                ((double)x[at] - sum) / sqrt(square + 1e-5) * (double)gamma[c] +
+                                    (double)beta[c]);
+                }
+            }
+        }
+        free(x);
+        free(gamma);
+        free(beta);
+        free(y);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(convolutions_are_sums_of_products),
+        cmocka_unit_test(windows_have_a_largest_and_a_mean),
+        cmocka_unit_test(groups_have_mean_0_and_deviation_1),
+    };
+    const char *given = getenv("P2PML_SEED");
+    const uint64_t seed = given != NULL ? strtoull(given, NULL, 10) : 20260714u;
+    printf("seed %llu\n", (unsigned long long)seed);
+    base_rng_seed(&rng, seed);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
