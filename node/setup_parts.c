@@ -88,7 +88,9 @@ enum base_error node_setup_model(const struct node_config *config, const struct 
 {
     const struct train_model_spec spec = spec_of(config, data);
     // A window of text is many rows: what a step takes at once is enough to evaluate with.
-    size_t batch = config->train.batch > EVAL_BATCH || data->tokens ? config->train.batch : EVAL_BATCH;
+    const uint64_t micro = config->train.micro_batch;
+    const size_t step = micro && micro < config->train.batch ? micro : config->train.batch;
+    const size_t batch = step > EVAL_BATCH || data->tokens ? step : EVAL_BATCH;
     return train_model_create(&spec, kernels, batch, model, why);
 }
 
@@ -116,6 +118,8 @@ enum base_error node_setup_trainer(const struct node_config *config, const char 
         .epsilon = config->train.epsilon,
         .steps = config->train.steps,
         .batch = config->train.batch,
+        .micro_batch = config->train.micro_batch,
+        .clip_norm = config->train.clip_norm,
         .proximal = config->train.proximal,
         // nodes that share a shard must not see it in the same order
         .seed = base_hash_bytes(config->train.seed, name, strlen(name)),

@@ -15,7 +15,14 @@ static enum base_error check_schedule(const struct train_options *options, struc
         return base_fail(why, BASE_EINVAL, "the schedule has %zu entries; expected at most %d",
                          schedule->count, TRAIN_SCHEDULE_STEPS);
     }
-    if (schedule->count > 0 && options->steps == 0) {
+    if (schedule->decay == TRAIN_DECAY_COSINE && schedule->count > 0) {
+        return base_fail(why, BASE_EINVAL, "a schedule of %zu entries beside the cosine; expected none",
+                         schedule->count);
+    }
+    if (!(schedule->floor >= 0.0 && schedule->floor <= 1.0)) {
+        return base_fail(why, BASE_EINVAL, "the floor of the cosine is %g; expected 0 to 1", schedule->floor);
+    }
+    if ((schedule->count > 0 || schedule->decay == TRAIN_DECAY_COSINE) && options->steps == 0) {
         return base_fail(why, BASE_EINVAL, "a schedule needs the total number of steps, found 0");
     }
     double last = 0.0;
@@ -72,6 +79,11 @@ enum base_error train_options_check(const struct train_options *options, struct 
     if (!(options->proximal >= 0.0 && isfinite(options->proximal))) {
         return base_fail(why, BASE_EINVAL, "the proximal term has mu %g; expected a number, 0 or more",
                          options->proximal);
+    }
+    if (!(options->clip_norm >= 0.0 && isfinite(options->clip_norm))) {
+        return base_fail(why, BASE_EINVAL,
+                         "the bound of the gradient's norm is %g; expected a number, 0 or more",
+                         options->clip_norm);
     }
     return check_schedule(options, why);
 }

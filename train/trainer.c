@@ -24,6 +24,7 @@ struct train_trainer {
     const struct train_optimizer *optimizer;
     struct vector x, correction, state[TRAIN_STATES]; // state: of the optimiser; unused ones are NULL
     float *gradient;                                  // the kernels' memory
+    float *norm;  // one number, in the kernels' memory; NULL without clipping
     float *round; // the model where the round began, in the kernels' memory; NULL without proximal term
     double scale; // of the learning rate
     struct train_feed feed;
@@ -37,11 +38,17 @@ static size_t cut_batch(const struct train_options *options, const struct train_
     return options->batch < data->examples ? options->batch : data->examples;
 }
 
+// Of a batch, what goes through the model at once.
+static size_t at_once(const struct train_options *options, size_t batch)
+{
+    return options->micro_batch > 0 && options->micro_batch < batch ? options->micro_batch : batch;
+}
+
 static enum base_error check_data(const struct train_options *options, const struct train_model *model,
                                   const struct train_dataset *data, struct base_reason *why)
 {
     const struct train_model_spec *spec = train_model_spec(model);
-    const size_t batch = cut_batch(options, data);
+    const size_t batch = at_once(options, cut_batch(options, data));
     if (data->examples == 0 || data->examples > UINT32_MAX) {
         return base_fail(why, BASE_EINVAL, "the shard has %zu examples; expected 1 to %u", data->examples,
                          UINT32_MAX);
@@ -112,6 +119,10 @@ static bool alloc_all(struct train_trainer *trainer)
     }
     const size_t bytes = trainer->count * sizeof(float);
     trainer->gradient = complete ? trainer->kernels->alloc(bytes) : NULL;
+    if (trainer->options.clip_norm > 0.0) {
+        trainer->norm = trainer->kernels->alloc(sizeof *trainer->norm);
+        complete = complete && trainer->norm != NULL;
+    }
     if (trainer->options.proximal > 0.0) {
         trainer->round = trainer->kernels->alloc(bytes);
         complete = complete && trainer->round != NULL;
@@ -206,6 +217,7 @@ void train_trainer_destroy(struct train_trainer *trainer)
     }
     train_feed_destroy(&trainer->feed);
     trainer->kernels->release(trainer->gradient);
+    trainer->kernels->release(trainer->norm);
     trainer->kernels->release(trainer->round);
     free(trainer);
 }
@@ -278,27 +290,67 @@ static void update(struct train_trainer *trainer, const float *correction)
     trainer->optimizer->step(&update);
 }
 
+// The gradient of a part of the batch, added to what the parts before gave; *loss grows.
+static void add_part(struct train_trainer *trainer, size_t first, size_t count, struct kernels_loss *loss)
+{
+    const struct train_feed *feed = &trainer->feed;
+    const struct train_dataset *data = feed->data;
+    const double weight = trainer->options.weight > 0.0 ? trainer->options.weight : 1.0;
+    const float share = (float)(count < feed->batch ? weight * (double)count / (double)feed->batch : weight);
+    const uint64_t part[] = {trainer->step, first};
+    const float *x = (const float *)feed->input.x + first * data->features; // or as many ids
+    struct kernels_loss one = {0};
+    train_model_prepare(trainer->model, base_hash_bytes(feed->seed, part, (first > 0 ? 2 : 1) * sizeof *part),
+                        first > 0);
+    if (feed->targets != NULL) {
+        train_model_gradient_regression(trainer->model, trainer->x.device, x,
+                                        feed->targets + first * data->outputs, count, share,
+                                        trainer->gradient, &one);
+    } else {
+        train_model_gradient(trainer->model, trainer->x.device, x,
+                             feed->input.labels + first * train_dataset_labels(data), count, share,
+                             trainer->gradient, &one);
+    }
+    trainer->kernels->wait(); // `one` is valid
+    loss->loss_sum += one.loss_sum;
+    loss->correct += one.correct;
+}
+
+// The norm is a product of the gradient with itself; a product that is taken 0 times scales.
+static void clip(struct train_trainer *trainer)
+{
+    const struct kernels *k = trainer->kernels;
+    float square = 0.0f;
+    if (trainer->norm == NULL) {
+        return;
+    }
+    k->gemm(false, true, 1, 1, trainer->count, 1.0f, trainer->gradient, trainer->gradient, 0.0f,
+            trainer->norm);
+    k->wait();
+    k->download(&square, trainer->norm, sizeof square);
+    const double norm = sqrt((double)square);
+    if (norm > trainer->options.clip_norm) {
+        k->gemm(false, false, 1, trainer->count, 1, 0.0f, trainer->norm, trainer->x.device,
+                (float)(trainer->options.clip_norm / norm), trainer->gradient);
+    }
+}
+
 void train_trainer_step(struct train_trainer *trainer, bool use_correction, struct kernels_loss *loss,
                         size_t *rows)
 {
     const float *correction = use_correction ? trainer->correction.device : NULL;
-    const float weight = trainer->options.weight > 0.0 ? (float)trainer->options.weight : 1.0f;
     train_feed_next(&trainer->feed);
-    const struct train_feed *feed = &trainer->feed;
-    train_model_prepare(trainer->model, base_hash_bytes(feed->seed, &trainer->step, sizeof trainer->step),
-                        false);
-    if (feed->targets != NULL) {
-        train_model_gradient_regression(trainer->model, trainer->x.device, feed->input.x, feed->targets,
-                                        feed->batch, weight, trainer->gradient, loss);
-    } else {
-        train_model_gradient(trainer->model, trainer->x.device, feed->input.x, feed->input.labels,
-                             feed->batch, weight, trainer->gradient, loss);
+    const size_t batch = trainer->feed.batch, most = at_once(&trainer->options, batch);
+    *loss = (struct kernels_loss){0};
+    for (size_t first = 0; first < batch; first += most) {
+        add_part(trainer, first, batch - first < most ? batch - first : most, loss);
     }
     add_proximal(trainer);
+    clip(trainer);
     update(trainer, correction);
-    trainer->kernels->wait(); // *loss is valid, and the next batch may be gathered
+    trainer->kernels->wait(); // the next batch may be gathered
     trainer->step++;
-    *rows = trainer->feed.batch * train_dataset_labels(trainer->feed.data);
+    *rows = batch * train_dataset_labels(trainer->feed.data);
 }
 
 uint64_t train_trainer_steps_done(const struct train_trainer *trainer)
@@ -306,10 +358,25 @@ uint64_t train_trainer_steps_done(const struct train_trainer *trainer)
     return trainer->step;
 }
 
+static double cosine(const struct train_schedule *schedule, uint64_t step, uint64_t steps)
+{
+    const double pi = acos(-1.0);
+    const uint64_t length = steps > schedule->warmup + 1 ? steps - 1 - schedule->warmup : 1;
+    const double done = fmin(1.0, (double)(step - schedule->warmup) / (double)length);
+    return schedule->floor + (1.0 - schedule->floor) * 0.5 * (1.0 + cos(pi * done));
+}
+
 double train_trainer_rate(const struct train_trainer *trainer)
 {
     const struct train_schedule *schedule = &trainer->options.schedule;
     double factor = 1.0;
+    if (trainer->step < schedule->warmup) {
+        return trainer->options.rate * trainer->scale * (double)(trainer->step + 1) /
+               (double)(schedule->warmup + 1);
+    }
+    if (schedule->decay == TRAIN_DECAY_COSINE) {
+        factor = cosine(schedule, trainer->step, trainer->options.steps);
+    }
     for (size_t i = 0; i < schedule->count; i++) {
         if ((double)trainer->step / (double)trainer->options.steps >= schedule->at[i]) {
             factor = schedule->factor[i];

@@ -12,11 +12,18 @@
 #include <stdint.h>
 
 #define TRAIN_SCHEDULE_STEPS 8
+enum train_decay { TRAIN_DECAY_STEPS, TRAIN_DECAY_COSINE };
+
 struct train_schedule { // rate(step) = rate * product of factor[i] whose at[i] <= step / total (piecewise
                         // constant)
     size_t count;
     double at[TRAIN_SCHEDULE_STEPS];     // fraction of the total number of steps, ascending in [0, 1]
     double factor[TRAIN_SCHEDULE_STEPS]; // of the base rate, not cumulative: the last one reached counts
+    // cosine (Loshchilov, Hutter 2017, equation 5, without restarts) in the place of these: from 1 at the end
+    // of the warm-up to `floor` at the last step.
+    enum train_decay decay;
+    uint64_t warmup; // steps in which the rate rises evenly from rate / (warmup + 1), whichever decay follows
+    double floor;    // [0, 1], of the base rate
 };
 
 struct train_options {
@@ -26,8 +33,11 @@ struct train_options {
     struct train_schedule schedule;
     uint64_t steps; // total, for the schedule
     size_t batch;
-    uint64_t seed;   // order of the examples
-    double weight;   // of the gradient, > 0; 0 stands for 1
+    size_t micro_batch; // at most so many examples of a batch at once; gradients add up. 0: the whole batch
+    double clip_norm;   // a gradient with a larger norm is shortened to it (Pascanu, Mikolov, Bengio 2013,
+                        // algorithm 1), the weight and the proximal term included; 0: off
+    uint64_t seed;      // order of the examples
+    double weight;      // of the gradient, > 0; 0 stands for 1
     double proximal; // mu >= 0; local steps minimise weight * loss + mu/2 |x - x_round|^2 (FedProx: Li, Sahu,
                      // Zaheer, Sanjabi, Talwalkar, Smith 2020, equation 2)
 };

@@ -7,6 +7,7 @@
 #include "topology/topology.h"
 #include "train/model.h"
 #include "train/optimizer.h"
+#include "train/trainer.h"
 
 #include <stddef.h>
 
@@ -25,6 +26,7 @@ _Static_assert(TOPOLOGY_RING == 0 && TOPOLOGY_BUTTERFLY == 1 && TOPOLOGY_RANDOM 
 _Static_assert(TRAIN_SOFTMAX == 0 && TRAIN_MLP == 1 && TRAIN_GPT2 == 2 && TRAIN_LENET == 3 &&
                    TRAIN_CNN == 4 && TRAIN_RESNET20 == 5 && TRAIN_MODELS == 6,
                "model.kind");
+_Static_assert(TRAIN_DECAY_STEPS == 0 && TRAIN_DECAY_COSINE == 1, "train.decay");
 _Static_assert(GOSSIP_PROFILE_LAN == 0 && GOSSIP_PROFILE_WAN == 1 && GOSSIP_PROFILE_LOCAL == 2,
                "cluster.profile");
 
@@ -89,6 +91,21 @@ static bool has_moments(const void *config)
 {
     const int kind = ((const struct node_config *)config)->train.optimizer;
     return train_optimizer((enum train_optimizer_kind)kind)->shared >= 0;
+}
+
+static bool is_cosine(const void *config)
+{
+    return ((const struct node_config *)config)->train.decay == TRAIN_DECAY_COSINE;
+}
+
+static bool warms_up(const void *config)
+{
+    return ((const struct node_config *)config)->train.warmup > 0;
+}
+
+static bool clips(const void *config)
+{
+    return ((const struct node_config *)config)->train.clip_norm > 0;
 }
 
 static bool is_digits(const void *config)
@@ -337,6 +354,23 @@ static const struct node_key keys[] = {
          "train.rate. []: always "
          "train.rate.",
      SHARED},
+    CHOICE("train.decay", train.decay, "steps", "steps|cosine",
+           "How the learning rate falls. steps: as train.schedule says. cosine: along half a cosine from the "
+           "end of "
+           "train.warmup to train.floor at the last step.",
+           SHARED),
+    INTEGER("train.warmup", train.warmup, "0", 0, 1e9,
+            "Steps at the beginning in which the learning rate rises evenly to train.rate.",
+            SHARED_IF(warms_up)),
+    REAL("train.floor", train.floor, "0.1", 0, 1, "cosine: part of train.rate that is left at the last step.",
+         SHARED_IF(is_cosine)),
+    REAL("train.clip_norm", train.clip_norm, "0", 0, 1000000,
+         "A gradient with a larger norm is shortened to this one; 1 is usual with decoders. 0: off.",
+         SHARED_IF(clips)),
+    INTEGER("train.micro_batch", train.micro_batch, "0", 0, LIMIT_BATCH,
+            "Examples of a batch that go through the model at once, for models whose activations need much "
+            "memory; "
+            "the gradients of the parts are added up, so the result is the same but for rounding. 0: all."),
     INTEGER("train.seed", train.seed, "1", 0, ANY, "Seed of the order in which examples are seen."),
     REAL("train.proximal", train.proximal, "0", 0, 1000,
          "Pulls local steps back to where their round began: mu of mu/2 |x - x_round|^2 beside the loss. "

@@ -93,8 +93,11 @@ struct node_config {
         uint64_t steps, batch;
         int optimizer; // enum train_optimizer_kind
         double rate, momentum, weight_decay, beta1, beta2, epsilon;
-        double weight;              // of the gradient; 0: by this shard's part of the examples
-        struct node_texts schedule; // "0.6:0.3": from 60% of the steps on, 0.3 x rate
+        double weight;                // of the gradient; 0: by this shard's part of the examples
+        int decay;                    // enum train_decay
+        uint64_t warmup, micro_batch; // steps; examples, 0: the whole batch
+        double floor, clip_norm;      // of the rate; of the gradient, 0: off
+        struct node_texts schedule;   // "0.6:0.3": from 60% of the steps on, 0.3 x rate
         uint64_t seed;
         double proximal;      // mu of mu/2 |x - x_round|^2; 0: off
         bool scale_rate;      // the learning rate by this node's time per step over the median's

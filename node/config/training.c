@@ -43,6 +43,11 @@ enum base_error node_config_schedule(const struct node_config *config, struct tr
         if (error)
             return node_config_at(config, key, why, error);
     }
+    parsed.decay = (enum train_decay)config->train.decay;
+    if (parsed.decay == TRAIN_DECAY_COSINE)
+        parsed.count = 0; // train.schedule has a default and is not looked at
+    parsed.warmup = config->train.warmup;
+    parsed.floor = config->train.floor;
     *schedule = parsed;
     return BASE_OK;
 }
@@ -89,6 +94,9 @@ enum base_error node_config_check_train(const struct node_config *config, struct
                                         "found %" PRIu64 ", expected at most train.steps, which is %" PRIu64,
                                         config->average.local_steps, config->train.steps));
     warn_optimizer(config);
+    node_config_warn_unused(
+        config, config->train.decay == TRAIN_DECAY_COSINE ? "train.schedule" : "train.floor",
+        config->train.decay == TRAIN_DECAY_COSINE ? "train.decay is steps" : "train.decay is cosine");
     if (config->train.scale_rate && config->average.drift_correction)
         node_config_say(
             BASE_LOG_WARN, config, "train.scale_rate",
