@@ -1,6 +1,6 @@
 #include "base/log.h"
 #include "node/loop_private.h"
-#include "node/net/gate.h"
+#include "node/net/listener.h"
 #include "node/queue/clock.h"
 #include <event2/event.h>
 #include <math.h>
@@ -102,10 +102,10 @@ static void on_changed(void *owner)
 static void on_conflict(void *owner, const char *address)
 {
     struct node_loop *loop = owner;
-    loop->twin = true;
+    loop->duplicate = true;
     loop->gives_way |= address == NULL;
     if (address)
-        snprintf(loop->twin_at, sizeof loop->twin_at, "%s", address);
+        snprintf(loop->duplicate_at, sizeof loop->duplicate_at, "%s", address);
     event_active(loop->tick, EV_TIMEOUT, 0);
 }
 
@@ -240,9 +240,10 @@ static void tick(evutil_socket_t s, short what, void *argument)
     struct node_loop *loop = argument;
     node_cluster_tick(loop->cluster, node_clock_ns());
     notify_manager(loop, node_clock_ns());
-    if (loop->twin)
-        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_TWIN, .ok = loop->gives_way});
-    loop->twin = false;
+    if (loop->duplicate)
+        node_loop_live(loop,
+                       (struct gossip_life_event){.kind = GOSSIP_LIFE_DUPLICATE, .ok = loop->gives_way});
+    loop->duplicate = false;
     node_loop_consider(loop);
     node_loop_glance(loop);
 }
@@ -414,8 +415,8 @@ enum base_error node_loop_create(const struct node_loop_options *options, struct
     loop->options.greeting.begun = options->resumed;
     if (!options->joins)
         loop->options.greeting.own = UINT64_MAX; // it takes nothing, whoever has set what
-    loop->port = node_gate_port(ports.peers);
-    loop->http_port = ports.http >= 0 ? node_gate_port(ports.http) : 0;
+    loop->port = node_listener_port(ports.peers);
+    loop->http_port = ports.http >= 0 ? node_listener_port(ports.http) : 0;
     loop->pages = node_loop_pages_address(ports.http);
     loop->history.lasts_ns = TICK_NS;
     loop->line_ns = loop->started_ns;

@@ -1,6 +1,6 @@
 #include "base/log.h"
 #include "node/loop_private.h"
-#include "node/net/gate.h"
+#include "node/net/listener.h"
 #include "node/net/udp.h"
 #include "node/peers/endpoints.h"
 #include <stdio.h>
@@ -23,7 +23,7 @@ static enum base_error bind_peers(const char *listen, bool any_port, struct node
                                   struct base_reason *why)
 {
     for (int i = 1;; i++) {
-        enum base_error code = node_gate_bind("node.listen", listen, &ports->peers, why);
+        enum base_error code = node_listener_bind("node.listen", listen, &ports->peers, why);
         if (code != BASE_OK)
             return code;
         code = node_udp_bind(ports->peers, &ports->datagrams, why);
@@ -69,7 +69,7 @@ static enum base_error bind_listen(const char *text, struct node_ports *ports, s
 
 static enum base_error bind_http(const char *text, struct node_ports *ports, struct base_reason *why)
 {
-    return node_gate_bind("node.http", text, &ports->http, why);
+    return node_listener_bind("node.http", text, &ports->http, why);
 }
 
 enum base_error node_loop_bind(const struct node_loop_options *options, struct node_ports *ports,
@@ -88,7 +88,7 @@ enum base_error node_loop_bind(const struct node_loop_options *options, struct n
     code = bind_next(config, "node.listen", config->node.listen, bind_listen, &bound, why);
     if (code != BASE_OK)
         return code;
-    if (open && !node_gate_is_loopback(bound.peers)) // "localhost", but not to this machine's resolver
+    if (open && !node_listener_is_loopback(bound.peers)) // "localhost", but not to this machine's resolver
         code = fail_open_bind(config, why);
     else if (config->node.http[0] != 0)
         code = bind_next(config, "node.http", config->node.http, bind_http, &bound, why);

@@ -33,9 +33,9 @@ struct node_loop {
     uint64_t started_ns;
     struct node_notify notify;
     struct gossip_life *life;
-    bool acting, again;   // an action of the life is carried out; something changed meanwhile
-    bool twin, gives_way; // another process has this identity; membership says that it was here first
-    char twin_at[NODE_ADDRESS_TEXT]; // as a peer says
+    bool acting, again;        // an action of the life is carried out; something changed meanwhile
+    bool duplicate, gives_way; // another process has this identity; membership says that it was here first
+    char duplicate_at[NODE_ADDRESS_TEXT]; // as a peer says
     int status;
     char *taken;                 // settings of the cluster that this node is to begin anew with; NULL: none
     struct gossip_id twin_shard; // the member that this node was last told of to have its shard, too

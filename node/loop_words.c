@@ -179,7 +179,7 @@ void node_loop_say(struct node_loop *loop, const struct gossip_life_action *news
         base_log(BASE_LOG_ERROR, "refused", "%s", line);
         break;
     case GOSSIP_LIFE_GIVES_WAY:
-        node_cluster_tell_conflict(loop->cluster, loop->gives_way ? NULL : loop->twin_at);
+        node_cluster_tell_conflict(loop->cluster, loop->gives_way ? NULL : loop->duplicate_at);
         break;
     }
 }

@@ -1,5 +1,5 @@
 // One exchange as a transaction. Both ends apply the same bytes, so that r stays bit-identical: the sum
-// t = q_i + q_j first (it commutes), then r + t/2; the force w (q_j - q_i) has the same bits but the sign on
+// t = q_i + q_j first (it commutes), then r + t/2; the update w (q_j - q_i) has the same bits but the sign on
 // the two ends, unless one of them cuts it.
 #include "gossip/exchange/state.h"
 
@@ -20,7 +20,7 @@ static bool is_met(const struct gossip_exchange *exchange, const struct gossip_e
 
 // How far we trained since the last exchange over this edge, divided by the number of edges that are met:
 // where every round meets its partner that is the round's own step scale, lr * H. Where meetings are missed
-// (async, a slow or busy neighbour) the force holds the drift of all rounds since, and must be integrated as
+// (async, a slow or busy neighbour) the update holds the drift of all rounds since, and must be integrated as
 // that.
 static float scale_since(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
@@ -58,7 +58,7 @@ enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struc
     struct gossip_run slice = {0, 0};
     enum base_error error;
 
-    gossip_forces_inherit(&exchange->forces, packet);
+    gossip_pending_inherit(&exchange->pending, packet);
     packet->held = false;
     packet->moment_bytes = 0;
     if (form == GOSSIP_DELTA_SPARSE && exchange->second && exchange->second_known)
@@ -126,7 +126,7 @@ static enum base_error check_moments(struct gossip_exchange *exchange, struct go
     return gossip_moment_check(exchange, whole.count, mine->bytes + mine->delta_bytes, mine->moment_bytes);
 }
 
-// What x_i grows by in units of q_j - q_i: the weight of the meeting, less where the force is cut.
+// What x_i grows by in units of q_j - q_i: the weight of the meeting, less where the update is cut.
 static float weight_of(struct gossip_exchange *exchange, const struct gossip_packet *mine,
                        const struct gossip_exchange_message *theirs, const struct gossip_pair *pair)
 {

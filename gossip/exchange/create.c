@@ -89,11 +89,11 @@ void gossip_exchange_destroy(struct gossip_exchange *exchange)
     for (size_t i = 0; i < exchange->n_edges; i++)
         gossip_edge_free(exchange, exchange->edges[i]);
     free(exchange->edges);
-    while (exchange->n_kept > 0)
-        kernels->release(exchange->kept[--exchange->n_kept].correction);
-    free(exchange->kept);
-    gossip_forces_drop(exchange);
-    kernels->release(exchange->forces.sum);
+    while (exchange->n_orphans > 0)
+        kernels->release(exchange->orphans[--exchange->n_orphans].correction);
+    free(exchange->orphans);
+    gossip_pending_drop(exchange);
+    kernels->release(exchange->pending.sum);
     kernels->release(exchange->own);
     kernels->release(exchange->own_second);
     kernels->release(exchange->pending_second);

@@ -104,7 +104,7 @@ enum base_error gossip_dense_commit(struct gossip_exchange *exchange, struct gos
     if (!error && largest > gossip_plausible_value(exchange->norm))
         return gossip_plausible_refuse(exchange, edge);
     if (!error && moves)
-        error = gossip_forces_sum(exchange, &step.pending);
+        error = gossip_pending_sum(exchange, &step.pending);
     if (!moves)
         step.x = NULL;
     for (size_t done = 0; done < block.count && !error; done += GOSSIP_WINDOW) {

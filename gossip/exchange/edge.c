@@ -72,8 +72,8 @@ void gossip_edge_remove(struct gossip_exchange *exchange, struct gossip_edge *ed
     gossip_edge_drop_correction(exchange, edge);
     gossip_edge_drop_request(exchange, edge);
     exchange->chosen_of = NULL; // it may be one of this edge's
-    gossip_forces_inherit(&exchange->forces, &edge->request);
-    gossip_forces_inherit(&exchange->forces, &edge->answer);
+    gossip_pending_inherit(&exchange->pending, &edge->request);
+    gossip_pending_inherit(&exchange->pending, &edge->answer);
     for (size_t i = 0; i < exchange->n_edges; i++)
         if (exchange->edges[i] == edge) {
             exchange->n_edges--;
@@ -99,8 +99,8 @@ void gossip_edge_sum_corrections(struct gossip_exchange *exchange)
     memset(exchange->correction_sum, 0, count * sizeof *exchange->correction_sum);
     for (size_t e = 0; e < exchange->n_edges; e++)
         add_to(exchange->correction_sum, exchange->edges[e]->correction, count);
-    for (size_t e = 0; e < exchange->n_kept; e++)
-        add_to(exchange->correction_sum, exchange->kept[e].correction, count);
+    for (size_t e = 0; e < exchange->n_orphans; e++)
+        add_to(exchange->correction_sum, exchange->orphans[e].correction, count);
 }
 
 void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip_edge *edge)
@@ -144,7 +144,7 @@ bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct goss
     return gossip_id_compare(&exchange->options.self, &edge->peer) < 0;
 }
 
-void gossip_edge_settle(const struct gossip_exchange *exchange, struct gossip_edge *edge)
+void gossip_edge_resume(const struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
     edge->state = edge->resync_offset == exchange->options.parameters ? GOSSIP_EDGE_LIVE : GOSSIP_EDGE_RESYNC;
     if (edge->state == GOSSIP_EDGE_RESYNC && !edge->request.held)

@@ -21,7 +21,7 @@ static enum base_error on_message(struct gossip_exchange *exchange, struct gossi
     case GOSSIP_HELLO:
         if (message->as.hello.resync_offset > exchange->options.parameters)
             return BASE_EFORMAT;
-        gossip_settle_hello(exchange, edge, &message->as.hello, actions);
+        gossip_hello_take(exchange, edge, &message->as.hello, actions);
         return BASE_OK;
     case GOSSIP_XCHG:
         return gossip_request_take(exchange, edge, &message->as.exchange, actions);
@@ -53,7 +53,7 @@ static enum base_error on_link_up(struct gossip_exchange *exchange, const struct
         enum base_error error = gossip_edge_add(exchange, peer, &edge);
         if (error)
             return error;
-        gossip_kept_drop(exchange, peer);
+        gossip_orphan_drop(exchange, peer);
     }
     if (exchange->active == edge)
         exchange->active = NULL; // sent over the old link: in doubt until the peer's HELLO
@@ -63,7 +63,7 @@ static enum base_error on_link_up(struct gossip_exchange *exchange, const struct
     edge->linked = true;
     edge->state = GOSSIP_EDGE_DOWN;
     if (exchange->now_ns >= edge->barred_ns)
-        gossip_settle_greet(exchange, edge, actions);
+        gossip_hello_greet(exchange, edge, actions);
     return BASE_OK;
 }
 
@@ -88,12 +88,12 @@ static enum base_error on_forget(struct gossip_exchange *exchange, const struct 
     enum base_error error = BASE_OK;
 
     if (!dead)
-        gossip_kept_drop(exchange, peer);
+        gossip_orphan_drop(exchange, peer);
     else if (edge && exchange->options.on_death != GOSSIP_ON_DEATH_DROP)
-        error = gossip_kept_take(exchange, edge);
+        error = gossip_orphan_take(exchange, edge);
     if (edge && !error)
         gossip_edge_remove(exchange, edge);
-    if (exchange->n_kept > 0 && exchange->options.on_death == GOSSIP_ON_DEATH_FADE)
+    if (exchange->n_orphans > 0 && exchange->options.on_death == GOSSIP_ON_DEATH_FADE)
         gossip_edge_sum_corrections(exchange); // what is kept had begun to fade
     return error;
 }
@@ -104,7 +104,7 @@ static void doubt_block(struct gossip_exchange *exchange, struct gossip_edge *ed
     edge->timeouts++;
     edge->state = GOSSIP_EDGE_IN_DOUBT;
     gossip_block_late(&edge->blocks);
-    gossip_settle_ask(exchange, edge, actions);
+    gossip_hello_ask(exchange, edge, actions);
 }
 
 static void on_timer(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
@@ -117,16 +117,16 @@ static void on_timer(struct gossip_exchange *exchange, struct gossip_exchange_ac
         active->state = GOSSIP_EDGE_IN_DOUBT;
         if (gossip_round_meets(exchange, active))
             exchange->round.wanted = false;
-        gossip_settle_ask(exchange, active, actions);
+        gossip_hello_ask(exchange, active, actions);
     }
     for (size_t i = 0; i < exchange->n_edges && actions->count < GOSSIP_EXCHANGE_ACTIONS / 2; i++) {
         struct gossip_edge *edge = exchange->edges[i];
         if (gossip_plausible_barred(edge) && exchange->now_ns >= edge->barred_ns)
-            gossip_settle_greet(exchange, edge, actions);
+            gossip_hello_greet(exchange, edge, actions);
         if (exchange->now_ns < edge->alarm_ns)
             continue;
         if (gossip_edge_asks(edge))
-            gossip_settle_repeat(exchange, edge, actions);
+            gossip_hello_repeat(exchange, edge, actions);
         else if (edge->state == GOSSIP_EDGE_RESYNC && edge->request.held)
             doubt_block(exchange, edge, actions);
     }

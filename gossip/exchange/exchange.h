@@ -177,7 +177,7 @@ struct gossip_exchange_totals {
     uint64_t exchanges;            // committed, sparse
     uint64_t delta_bytes_out;      // packets sent, payload only
     uint64_t dense_bytes_out;      // what the same exchanges would have sent as dense fp32
-    uint64_t clipped;              // received forces that were cut
+    uint64_t clipped;              // received updates that were cut
     uint64_t waits;                // bounded: rounds that ended by their deadline, a neighbour still behind
     uint64_t not_finite;           // exchanges refused because this node's own model holds NaN or Inf
     uint64_t implausible;          // messages refused because no honest member could have meant them
@@ -226,9 +226,9 @@ bool gossip_exchange_met(const struct gossip_exchange *exchange, const struct go
 // What neighbours that died have left (on_death), for checkpoints: how many, and the c_e [d] of each,
 // borrowed until the next step. And back, before the first event, behind the edges; copies. BASE_EFORMAT: not
 // finite, or of a peer that has an edge or was there before.
-size_t gossip_exchange_kept(const struct gossip_exchange *exchange);
-void gossip_exchange_kept_at(const struct gossip_exchange *exchange, size_t at, struct gossip_id *peer,
-                             const float **correction);
+size_t gossip_exchange_orphans(const struct gossip_exchange *exchange);
+void gossip_exchange_orphan_at(const struct gossip_exchange *exchange, size_t at, struct gossip_id *peer,
+                               const float **correction);
 enum base_error gossip_exchange_keep(struct gossip_exchange *exchange, const struct gossip_id *peer,
                                      const float *correction) BASE_CHECK;
 

@@ -1,5 +1,5 @@
 // Two packets of entries side by side, a window of each at a time: what is applied to the vectors of an
-// exchange, and how large its force is.
+// exchange, and how large its update is.
 #ifndef GOSSIP_EXCHANGE_MERGE_H
 #define GOSSIP_EXCHANGE_MERGE_H
 

@@ -134,18 +134,18 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
     if (error == BASE_ENOTFOUND) {
         // Over indices that we do not remember. Our HELLO makes the peer forget them and take the request
         // back; then it comes again, with its indices.
-        gossip_settle_tell(exchange, edge, actions);
+        gossip_hello_tell(exchange, edge, actions);
         send_busy(edge, theirs->epoch, theirs->sequence, actions);
         return BASE_OK;
     }
     if (error)
         return error;
-    gossip_edge_settle(exchange, edge);
+    gossip_edge_resume(exchange, edge);
     if (form == GOSSIP_DELTA_SPARSE)
         gossip_round_note(exchange, edge, theirs->clock);
     gossip_edge_send(actions, edge, &message);
     if (edge->sequence == 1) // an edge that one end forgot begins where it began before: let them compare
-        gossip_settle_tell(exchange, edge, actions);
+        gossip_hello_tell(exchange, edge, actions);
     return BASE_OK;
 }
 
@@ -193,13 +193,13 @@ enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gos
         !exchange->options.mutate_ignore_sequence) {
         // Nor is the latest answer sent again: that was to another request of this number.
         send_busy(edge, theirs->epoch, theirs->sequence, actions);
-        gossip_settle_ask(exchange, edge, actions);
+        gossip_hello_ask(exchange, edge, actions);
         return BASE_OK;
     }
     if (loses_tie(exchange, edge))
         return BASE_OK;
     if (edge->state == GOSSIP_EDGE_IN_DOUBT)
-        gossip_edge_settle(exchange, edge);
+        gossip_edge_resume(exchange, edge);
     if (theirs->form == GOSSIP_DELTA_BLOCK)
         return answer_request(exchange, edge, theirs, actions);
     if (is_ahead_of_us(exchange, edge, theirs->clock))
@@ -258,7 +258,7 @@ enum base_error gossip_request_answered(struct gossip_exchange *exchange, struct
     if (error == BASE_ENOTFOUND) { // over indices that we do not remember: it is replayed with them
         exchange->active = exchange->active == edge ? NULL : exchange->active;
         edge->state = GOSSIP_EDGE_IN_DOUBT;
-        gossip_settle_ask(exchange, edge, actions);
+        gossip_hello_ask(exchange, edge, actions);
         return BASE_OK;
     }
     if (error == BASE_EFORMAT) // or the same answer would break every link to come; without it the edge BOOTs
@@ -272,12 +272,12 @@ enum base_error gossip_request_answered(struct gossip_exchange *exchange, struct
     else if (!doubted && request->form == GOSSIP_DELTA_BLOCK)
         gossip_block_learn(&edge->blocks, request->delta_bytes, exchange->now_ns - edge->sent_ns);
     gossip_edge_drop_request(exchange, edge);
-    gossip_edge_settle(exchange, edge);
+    gossip_edge_resume(exchange, edge);
     edge->alarm_ns = 0;
     if (theirs->form == GOSSIP_DELTA_SPARSE)
         gossip_round_note(exchange, edge, clock);
     if (doubted) // a request from an old checkpoint may not be the one that this answered: let them compare
-        gossip_settle_tell(exchange, edge, actions);
+        gossip_hello_tell(exchange, edge, actions);
     return BASE_OK;
 }
 
@@ -302,7 +302,7 @@ void gossip_request_refused(struct gossip_exchange *exchange, struct gossip_edge
     gossip_edge_drop_request(exchange, edge);
     edge->busy++;
     if (edge->state == GOSSIP_EDGE_IN_DOUBT)
-        gossip_edge_settle(exchange, edge);
+        gossip_edge_resume(exchange, edge);
     edge->alarm_ns = exchange->now_ns + retry_delay(exchange, edge, RETRY_DOUBLES);
     if (!gossip_round_meets(exchange, edge))
         return;

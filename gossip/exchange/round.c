@@ -47,13 +47,13 @@ static void publish_second(struct gossip_exchange *exchange, float *second_momen
 // what exchanges did to those since it went on, which costs no copy.
 static void publish(struct gossip_exchange *exchange)
 {
-    gossip_forces_take(exchange, exchange->round.model);
+    gossip_pending_take(exchange, exchange->round.model);
     exchange->model = exchange->round.model;
     if (exchange->second && exchange->round.second_moment)
         publish_second(exchange, exchange->round.second_moment);
 }
 
-// The force that is left of an edge's correction. It stands for a pull that exchanges would adjust; without
+// What is left of an edge's correction. It stands for a pull that exchanges would adjust; without
 // any it would move the model for ever in one direction. Half of it is left after half as many rounds again,
 // and so on. Where the dead are to leave theirs, one without a link does not, or slowly: its peer may be
 // dead.
@@ -189,12 +189,12 @@ void gossip_round_follow(struct gossip_exchange *exchange)
     exchange->round.tell_ns = exchange->now_ns + quiet_for(exchange, edge);
 }
 
-// The trainer's x is not finite: it gets the published one, which holds all forces.
+// The trainer's x is not finite: it gets the published one, which holds all updates.
 static void take_back(struct gossip_exchange *exchange)
 {
     size_t bytes = exchange->options.parameters * sizeof(float);
 
-    gossip_forces_drop(exchange);
+    gossip_pending_drop(exchange);
     memcpy(exchange->round.model, exchange->model, bytes);
     exchange->model = exchange->round.model;
     if (!exchange->second || !exchange->round.second_moment)
@@ -224,7 +224,7 @@ static void count_steps(struct gossip_exchange *exchange, uint64_t round, float 
     exchange->rounds++;
     exchange->step_scale = step_scale;
     exchange->progress += (double)step_scale;
-    gossip_kept_fade(exchange);
+    gossip_orphan_fade(exchange);
 }
 
 void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_exchange_event *event)
@@ -364,12 +364,12 @@ void gossip_exchange_adopt(struct gossip_exchange *exchange, const float *model,
     BASE_ASSERT(!exchange->round.open);
     while (exchange->n_edges > 0)
         gossip_edge_remove(exchange, exchange->edges[exchange->n_edges - 1]);
-    while (exchange->n_kept > 0) {
-        struct gossip_id peer = exchange->kept[0].peer;
-        gossip_kept_drop(exchange, &peer);
+    while (exchange->n_orphans > 0) {
+        struct gossip_id peer = exchange->orphans[0].peer;
+        gossip_orphan_drop(exchange, &peer);
     }
     memcpy(exchange->model, model, bytes);
-    gossip_forces_drop(exchange);
+    gossip_pending_drop(exchange);
     if (exchange->second) {
         if (exchange->second_moved)
             memset(exchange->pending_second, 0, bytes);

@@ -170,8 +170,8 @@ enum base_error gossip_sparse_open(struct gossip_exchange *exchange, struct goss
     if (!error)
         error = room_for(pair->mine.entries, mine->keys, &edge->sent, &pair->mine_index);
     if (!error)
-        error =
-            gossip_forces_room(exchange, mine, theirs, known.count ? &known : NULL, &pair->force, &pair->sum);
+        error = gossip_pending_room(exchange, mine, theirs, known.count ? &known : NULL, &pair->update,
+                                    &pair->sum);
     if (error)
         drop(edge, pair);
     return error;
@@ -221,11 +221,11 @@ void gossip_sparse_apply(struct gossip_exchange *exchange, struct gossip_edge *e
     if (!(weight > 0)) // not a bit of x moves
         step.x = step.pending = NULL;
     gossip_merge_apply(exchange->options.kernels, &ours, &theirs, &step, &edge->reference_hash);
-    if (pair->force && !(weight > 0)) {
-        gossip_forces_decline(pair->force);
-    } else if (pair->force) {
-        pair->force->weight = weight;
-        gossip_forces_keep(&exchange->forces, pair->force);
+    if (pair->update && !(weight > 0)) {
+        gossip_pending_decline(pair->update);
+    } else if (pair->update) {
+        pair->update->weight = weight;
+        gossip_pending_keep(&exchange->pending, pair->update);
     }
     remember(&edge->sent, pair->mine_index, pair->mine.entries, mine->again);
     remember(&edge->received, pair->theirs_index, pair->theirs.entries, false);

@@ -1,5 +1,5 @@
 // What one exchange object holds. Private to gossip/exchange: sparse.c and dense.c change vectors,
-// averaging.c is one transaction of them, forces.c keeps what the trainer has still to be told, settle.c
+// averaging.c is one transaction of them, pending.c keeps what the trainer has still to be told, hello.c
 // compares the ends of an edge, request.c decides who asks and who answers, record.c stores and restores.
 #ifndef GOSSIP_EXCHANGE_STATE_H
 #define GOSSIP_EXCHANGE_STATE_H
@@ -54,8 +54,8 @@ struct gossip_edge {
 };
 
 // One exchange that the trainer has still to be told of.
-struct gossip_force {
-    struct gossip_force *next;
+struct gossip_pending_update {
+    struct gossip_pending_update *next;
     const struct gossip_packet *mine_of; // whose bytes ours still are, or NULL: our own
     uint8_t *mine;
     size_t mine_bytes, theirs_bytes;
@@ -66,14 +66,14 @@ struct gossip_force {
     uint8_t theirs[];
 };
 // All of them since the trainer last gave us its model, in order: as a list, or as their sum.
-struct gossip_forces {
-    struct gossip_force *first, *last;
+struct gossip_pending {
+    struct gossip_pending_update *first, *last;
     size_t bytes;   // of the list
     float *sum;     // [d] or NULL
     bool sum_holds; // in place of the list; else sum is zero
 };
 
-struct gossip_kept { // the correction of an edge whose peer died
+struct gossip_orphan { // the correction of an edge whose peer died
     struct gossip_id peer;
     float *correction; // [d]
     unsigned left;     // FADE: rounds until nothing of it is left
@@ -85,7 +85,7 @@ struct gossip_exchange {
     uint64_t start_hash;
     float *model; // [d] published x: `own`, or the trainer's vector while its round is open
     float *own;   // [d]
-    struct gossip_forces forces;
+    struct gossip_pending pending;
     float *second;         // [d] published v, likewise; NULL unless shared
     float *own_second;     // [d]
     float *pending_second; // [d] its corrections since the trainer went on; NULL before the first one
@@ -101,8 +101,8 @@ struct gossip_exchange {
 
     struct gossip_edge **edges;
     size_t n_edges;
-    struct gossip_kept *kept;
-    size_t n_kept;
+    struct gossip_orphan *orphans;
+    size_t n_orphans;
     struct gossip_edge *active; // has our one uncommitted exchange of a round that is not in doubt
 
     uint64_t now_ns;
@@ -148,7 +148,7 @@ void gossip_edge_drop_request(struct gossip_exchange *exchange, struct gossip_ed
 // Does this end ask, where only one may (sync rounds, BOOT, ties)? The lower id does.
 bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 // LIVE or BOOT, as far as BOOT has come.
-void gossip_edge_settle(const struct gossip_exchange *exchange, struct gossip_edge *edge);
+void gossip_edge_resume(const struct gossip_exchange *exchange, struct gossip_edge *edge);
 // HELLO or IN_DOUBT: a question is out, and is repeated until something answers it.
 bool gossip_edge_asks(const struct gossip_edge *edge);
 uint64_t gossip_edge_patience(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
@@ -176,9 +176,9 @@ enum base_error gossip_sparse_prepare(struct gossip_exchange *exchange, struct g
 struct gossip_pair {
     struct compress_reader mine, theirs; // of mine only the number of entries where the list is still there
     bool list;
-    uint32_t *mine_index, *theirs_index; // filled while they are applied, where they are to be remembered
-    struct gossip_force *force;          // for the trainer, or NULL: `sum`
-    float *sum;                          // or NULL, too: the trainer waits for the whole model
+    uint32_t *mine_index, *theirs_index;  // filled while they are applied, where they are to be remembered
+    struct gossip_pending_update *update; // for the trainer, or NULL: `sum`
+    float *sum;                           // or NULL, too: the trainer waits for the whole model
 };
 // BASE_OK: `pair` is to be applied.
 enum base_error gossip_sparse_open(struct gossip_exchange *exchange, struct gossip_edge *edge,
@@ -221,22 +221,22 @@ enum base_error gossip_moment_room(struct gossip_exchange *exchange) BASE_CHECK;
 void gossip_moment_apply(struct gossip_exchange *exchange, struct gossip_run slice, const uint8_t *mine,
                          const uint8_t *theirs);
 
-// forces.c. Where the next exchange's forces go, if the trainer is to be told of them: its packets (theirs
+// pending.c. Where the next exchange's updates go, if the trainer is to be told of them: its packets (theirs
 // copied, over `keys` or NULL; mine borrowed) while all of them are short, else the sum. Neither, while the
 // trainer waits. BASE_ENOMEM changes nothing.
-enum base_error gossip_forces_room(struct gossip_exchange *exchange, const struct gossip_packet *mine,
-                                   const struct gossip_exchange_message *theirs,
-                                   const struct compress_keys *keys, struct gossip_force **force,
-                                   float **sum) BASE_CHECK;
+enum base_error gossip_pending_room(struct gossip_exchange *exchange, const struct gossip_packet *mine,
+                                    const struct gossip_exchange_message *theirs,
+                                    const struct compress_keys *keys, struct gossip_pending_update **update,
+                                    float **sum) BASE_CHECK;
 // The sum, for what has no short form; NULL while the trainer waits.
-enum base_error gossip_forces_sum(struct gossip_exchange *exchange, float **sum) BASE_CHECK;
-void gossip_forces_keep(struct gossip_forces *forces, struct gossip_force *force);
-void gossip_forces_decline(struct gossip_force *force); // it moved nothing: freed
+enum base_error gossip_pending_sum(struct gossip_exchange *exchange, float **sum) BASE_CHECK;
+void gossip_pending_keep(struct gossip_pending *pending, struct gossip_pending_update *update);
+void gossip_pending_decline(struct gossip_pending_update *update); // it moved nothing: freed
 // `packet` is about to be overwritten or freed: its bytes go to the exchange that still needs them, if any.
-void gossip_forces_inherit(struct gossip_forces *forces, struct gossip_packet *packet);
-// x += all forces, which are then forgotten.
-void gossip_forces_take(struct gossip_exchange *exchange, float *x);
-void gossip_forces_drop(struct gossip_exchange *exchange);
+void gossip_pending_inherit(struct gossip_pending *pending, struct gossip_packet *packet);
+// x += all updates, which are then forgotten.
+void gossip_pending_take(struct gossip_exchange *exchange, float *x);
+void gossip_pending_drop(struct gossip_exchange *exchange);
 
 // round.c. Is `edge` the one whom the open or latest round still has to meet?
 bool gossip_round_meets(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
@@ -307,9 +307,9 @@ enum base_error gossip_plausible_refuse(struct gossip_exchange *exchange,
 bool gossip_plausible_barred(const struct gossip_edge *edge); // linked, and not met until barred_ns
 bool gossip_plausible_message(const struct gossip_message *message);
 
-// standing.c. What a ROUND event names; what of the common force an end applies to its own model, and whether
-// c learns from it; in a RESYNC: 1: we adopt the peer's block, -1: the peer ours, 0: both meet in the middle.
-// What a packet says of this end.
+// standing.c. What a ROUND event names; what of the common update an end applies to its own model, and
+// whether c learns from it; in a RESYNC: 1: we adopt the peer's block, -1: the peer ours, 0: both meet in the
+// middle. What a packet says of this end.
 enum gossip_standing gossip_standing_of(const struct gossip_exchange *exchange, enum gossip_delta_form form);
 void gossip_standing_told(struct gossip_exchange *exchange, enum gossip_standing standing);
 float gossip_standing_weight(enum gossip_standing ours, enum gossip_standing theirs, float weight);
@@ -320,22 +320,22 @@ void gossip_standing_met(struct gossip_exchange *exchange, struct gossip_edge *e
                          const struct gossip_exchange_message *theirs);
 void gossip_standing_adopted(struct gossip_exchange *exchange, struct gossip_edge *edge);
 
-// kept.c. The edge's peer died: its correction outlives it. BASE_ENOMEM changes nothing.
-enum base_error gossip_kept_take(struct gossip_exchange *exchange, struct gossip_edge *edge) BASE_CHECK;
-void gossip_kept_fade(struct gossip_exchange *exchange); // a round has begun
-void gossip_kept_drop(struct gossip_exchange *exchange, const struct gossip_id *peer);
+// orphans.c. The edge's peer died: its correction outlives it. BASE_ENOMEM changes nothing.
+enum base_error gossip_orphan_take(struct gossip_exchange *exchange, struct gossip_edge *edge) BASE_CHECK;
+void gossip_orphan_fade(struct gossip_exchange *exchange); // a round has begun
+void gossip_orphan_drop(struct gossip_exchange *exchange, const struct gossip_id *peer);
 
-// settle.c. HELLO: where the two ends stand, and what follows.
-void gossip_settle_greet(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                         struct gossip_exchange_actions *actions);
-void gossip_settle_ask(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                       struct gossip_exchange_actions *actions);
-void gossip_settle_repeat(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                          struct gossip_exchange_actions *actions);
-// Where we stand, unasked.
-void gossip_settle_tell(struct gossip_exchange *exchange, struct gossip_edge *edge,
+// hello.c. HELLO: where the two ends stand, and what follows.
+void gossip_hello_greet(struct gossip_exchange *exchange, struct gossip_edge *edge,
                         struct gossip_exchange_actions *actions);
-void gossip_settle_hello(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                         const struct gossip_hello *theirs, struct gossip_exchange_actions *actions);
+void gossip_hello_ask(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                      struct gossip_exchange_actions *actions);
+void gossip_hello_repeat(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                         struct gossip_exchange_actions *actions);
+// Where we stand, unasked.
+void gossip_hello_tell(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                       struct gossip_exchange_actions *actions);
+void gossip_hello_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                       const struct gossip_hello *theirs, struct gossip_exchange_actions *actions);
 
 #endif

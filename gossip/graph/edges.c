@@ -185,7 +185,7 @@ static void look_at(struct gossip_edges *edges, const struct gossip_exchange *ex
     const float *correction;
 
     if (edges->look == KEPT) {
-        gossip_exchange_kept_at(exchange, edges->left, peer, &correction);
+        gossip_exchange_orphan_at(exchange, edges->left, peer, &correction);
         return;
     }
     gossip_exchange_edge_info(exchange, edges->left, &info);
@@ -209,7 +209,7 @@ bool gossip_edges_forget(struct gossip_edges *edges, const struct gossip_exchang
                 return true;
         }
         edges->look = edges->look == EDGES ? KEPT : NOTHING;
-        edges->left = edges->look == KEPT ? gossip_exchange_kept(exchange) : 0;
+        edges->left = edges->look == KEPT ? gossip_exchange_orphans(exchange) : 0;
     }
     return false;
 }

@@ -208,7 +208,7 @@ static bool has_been_answered(const struct gossip_life *life)
     return false;
 }
 
-void life_twin(struct gossip_life *life, bool gives_way)
+void life_duplicate(struct gossip_life *life, bool gives_way)
 {
     if (!gives_way && (life->begun || has_been_answered(life)))
         return;

@@ -207,8 +207,8 @@ static void take(struct gossip_life *life, const struct gossip_life_event *event
     case GOSSIP_LIFE_STOP:
         life_stop(life);
         break;
-    case GOSSIP_LIFE_TWIN:
-        life_twin(life, event->ok);
+    case GOSSIP_LIFE_DUPLICATE:
+        life_duplicate(life, event->ok);
         break;
     }
 }

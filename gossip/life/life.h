@@ -145,19 +145,19 @@ bool gossip_life_believes(const struct gossip_member_info *info);
 // -- events
 
 enum gossip_life_event_kind {
-    GOSSIP_LIFE_LOOK,     // time has passed, or something that a step reads has changed
-    GOSSIP_LIFE_MEMBER,   // `peer` is `state` now
-    GOSSIP_LIFE_LINKED,   // a link to `peer` came into use, it may replace another
-    GOSSIP_LIFE_REMOVED,  // `peer` is no longer known at all
-    GOSSIP_LIFE_PROGRESS, // the learner has done `round` rounds and `step` steps
-    GOSSIP_LIFE_WANTS,    // the learner waits for a model: donors are needed
-    GOSSIP_LIFE_STARVED,  // of those whom it asks nobody has given a block of a model for `silent_ns`
-    GOSSIP_LIFE_FETCHED,  // `ok`: the model is complete, round and step are its; else nothing was fetched
-    GOSSIP_LIFE_DONE,     // the learner has done its last step; `ok`: all of them, else it ended alone
-    GOSSIP_LIFE_WRITTEN,  // the learner's last checkpoint is written, it takes nothing more; `status`
-    GOSSIP_LIFE_STOP,     // this node is to stop
-    GOSSIP_LIFE_TWIN, // another process runs with this identity; `ok`: membership says that this one gives
-                      // way, else a peer says that it has a working link to the other
+    GOSSIP_LIFE_LOOK,      // time has passed, or something that a step reads has changed
+    GOSSIP_LIFE_MEMBER,    // `peer` is `state` now
+    GOSSIP_LIFE_LINKED,    // a link to `peer` came into use, it may replace another
+    GOSSIP_LIFE_REMOVED,   // `peer` is no longer known at all
+    GOSSIP_LIFE_PROGRESS,  // the learner has done `round` rounds and `step` steps
+    GOSSIP_LIFE_WANTS,     // the learner waits for a model: donors are needed
+    GOSSIP_LIFE_STARVED,   // of those whom it asks nobody has given a block of a model for `silent_ns`
+    GOSSIP_LIFE_FETCHED,   // `ok`: the model is complete, round and step are its; else nothing was fetched
+    GOSSIP_LIFE_DONE,      // the learner has done its last step; `ok`: all of them, else it ended alone
+    GOSSIP_LIFE_WRITTEN,   // the learner's last checkpoint is written, it takes nothing more; `status`
+    GOSSIP_LIFE_STOP,      // this node is to stop
+    GOSSIP_LIFE_DUPLICATE, // another process runs with this identity; `ok`: membership says that this one
+                           // gives way, else a peer says that it has a working link to the other
 };
 struct gossip_life_event {
     enum gossip_life_event_kind kind;

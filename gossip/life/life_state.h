@@ -155,7 +155,7 @@ void life_done(struct gossip_life *life, bool all);
 void life_written(struct gossip_life *life, int status);
 void life_stop(struct gossip_life *life);
 void life_consider_stop(struct gossip_life *life);
-void life_twin(struct gossip_life *life, bool gives_way);
+void life_duplicate(struct gossip_life *life, bool gives_way);
 void life_abandon(struct gossip_life *life, enum gossip_life_news why, uint64_t a); // ends at once
 
 #endif

@@ -193,7 +193,7 @@ static const char about_top[] =
     "pages can be\n"
     "reached from here; of the rest, and of nodes that stop answering, it shows what the others say. States: "
     "what a node does,\n"
-    "or what is wrong with it (alone, disk_full, ...), no answer, no page, dead, left.\n"
+    "or what is wrong with it (alone, disk_full, ...), no results, no page, dead, left.\n"
     "Keys: q quits; < and > (or the arrows) choose the column to sort by, r reverses the order; up and down "
     "scroll.\n"
     "Exit status: 0 done, 1 no node answers or no terminal, 2 bad usage.\n";

@@ -1,4 +1,4 @@
-// What the swarm is compared with: lone nodes and central runs, trained in this process by the same code as
+// What the cluster is compared with: lone nodes and central runs, trained in this process by the same code as
 // in a node, as many at a time as there are processors.
 #ifndef LAB_COMPUTE_BASELINES_H
 #define LAB_COMPUTE_BASELINES_H

@@ -127,14 +127,14 @@ static enum base_error average_models(const struct lab_workbench *bench, float *
     return lab_score_model(bench, bench->model, mean, &average->score);
 }
 
-enum base_error lab_average_nodes(const struct lab_workbench *bench, const struct lab_swarm *swarm,
+enum base_error lab_average_nodes(const struct lab_workbench *bench, const struct lab_cluster *cluster,
                                   struct lab_average *average)
 {
     float *models[LAB_NODES_MAX] = {0};
     struct lab_average found = {.score = lab_score_unknown(), .consensus = NAN};
-    for (size_t i = 0; i < swarm->count; i++) {
-        if (lab_node_ended_well(&swarm->nodes[i]))
-            models[found.nodes] = read_model(bench, &swarm->nodes[i]);
+    for (size_t i = 0; i < cluster->count; i++) {
+        if (lab_node_ended_well(&cluster->nodes[i]))
+            models[found.nodes] = read_model(bench, &cluster->nodes[i]);
         found.nodes += models[found.nodes] != NULL;
     }
     enum base_error error = found.nodes ? average_models(bench, models, &found) : BASE_OK;

@@ -56,7 +56,7 @@ enum base_error lab_average_write(const struct lab_average *average, const struc
                                   const char *directory, struct base_reason *why) BASE_CHECK;
 // Over the nodes that ended well. A checkpoint that cannot be read is said on stderr and left out;
 // BASE_ENOMEM only.
-enum base_error lab_average_nodes(const struct lab_workbench *bench, const struct lab_swarm *swarm,
+enum base_error lab_average_nodes(const struct lab_workbench *bench, const struct lab_cluster *cluster,
                                   struct lab_average *average) BASE_CHECK;
 
 #endif

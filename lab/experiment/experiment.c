@@ -360,12 +360,12 @@ static enum base_error add_churn(struct lab_experiment *e, struct base_reason *w
 static enum base_error check_sim(const struct lab_experiment *e, struct base_reason *why)
 {
     struct lab_links links = {0};
-    struct lab_paces paces = {0};
+    struct lab_step_times step_times = {0};
     enum base_error error = lab_links_of(e, &links, why);
     if (!error)
-        error = lab_paces_of(e, &paces, why);
+        error = lab_step_times_of(e, &step_times, why);
     lab_links_free(&links);
-    lab_paces_free(&paces);
+    lab_step_times_free(&step_times);
     return error;
 }
 

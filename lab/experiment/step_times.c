@@ -48,43 +48,45 @@ static enum base_error read_stragglers(const struct node_tree *tree, size_t node
     return error;
 }
 
-enum base_error lab_paces_of(const struct lab_experiment *e, struct lab_paces *paces, struct base_reason *why)
+enum base_error lab_step_times_of(const struct lab_experiment *e, struct lab_step_times *step_times,
+                                  struct base_reason *why)
 {
     char place[512];
     const struct node_tree *where = NULL;
     size_t nodes = e->experiment.nodes;
-    struct lab_paces read = {.seed = (e->node.train.seed + e->experiment.seed) ^ SEED_SALT,
-                             .step_ns = (double)e->sim.step_time_ns,
-                             .jitter = e->sim.step_jitter,
-                             .factor = calloc(nodes, sizeof *read.factor)};
+    struct lab_step_times read = {.seed = (e->node.train.seed + e->experiment.seed) ^ SEED_SALT,
+                                  .step_ns = (double)e->sim.step_time_ns,
+                                  .jitter = e->sim.step_jitter,
+                                  .factor = calloc(nodes, sizeof *read.factor)};
     if (!read.factor)
         return base_fail(why, BASE_ENOMEM, "no memory for the stragglers");
     for (size_t i = 0; i < nodes; i++)
         read.factor[i] = 1;
     enum base_error error = read_stragglers(&e->sim.stragglers, nodes, read.factor, &where, why);
     if (error) {
-        lab_paces_free(&read);
+        lab_step_times_free(&read);
         node_schema_origin_of(&e->schema, e, "sim.stragglers", where, place, sizeof place);
         return base_fail_context(why, error, "%s: sim.stragglers", place);
     }
-    *paces = read;
+    *step_times = read;
     return BASE_OK;
 }
 
-void lab_paces_free(struct lab_paces *paces)
+void lab_step_times_free(struct lab_step_times *step_times)
 {
-    free(paces->factor);
-    *paces = (struct lab_paces){0};
+    free(step_times->factor);
+    *step_times = (struct lab_step_times){0};
 }
 
-uint64_t lab_paces_round_ns(const struct lab_paces *paces, size_t node, uint64_t round, uint64_t steps)
+uint64_t lab_step_times_round_ns(const struct lab_step_times *step_times, size_t node, uint64_t round,
+                                 uint64_t steps)
 {
     double part = 1;
-    if (paces->jitter > 0) {
+    if (step_times->jitter > 0) {
         struct base_rng rng;
-        base_rng_seed_stream(&rng, paces->seed, (uint64_t)node << NODE_BITS ^ round);
-        part += paces->jitter * base_rng_normal(&rng);
+        base_rng_seed_stream(&rng, step_times->seed, (uint64_t)node << NODE_BITS ^ round);
+        part += step_times->jitter * base_rng_normal(&rng);
         part = part < PART_MIN ? PART_MIN : part;
     }
-    return (uint64_t)((double)steps * paces->step_ns * paces->factor[node] * part);
+    return (uint64_t)((double)steps * step_times->step_ns * step_times->factor[node] * part);
 }

@@ -5,18 +5,19 @@
 
 #include "lab/experiment/experiment.h"
 
-struct lab_paces {
+struct lab_step_times {
     uint64_t seed;
     double step_ns, jitter;
     double *factor; // [nodes]
 };
 
 // The reason names file, line and key.
-enum base_error lab_paces_of(const struct lab_experiment *experiment, struct lab_paces *paces,
-                             struct base_reason *why) BASE_CHECK;
-void lab_paces_free(struct lab_paces *paces);
+enum base_error lab_step_times_of(const struct lab_experiment *experiment, struct lab_step_times *step_times,
+                                  struct base_reason *why) BASE_CHECK;
+void lab_step_times_free(struct lab_step_times *step_times);
 
 // Of `steps` local steps of that round: at least a tenth of what it takes on average.
-uint64_t lab_paces_round_ns(const struct lab_paces *paces, size_t node, uint64_t round, uint64_t steps);
+uint64_t lab_step_times_round_ns(const struct lab_step_times *step_times, size_t node, uint64_t round,
+                                 uint64_t steps);
 
 #endif

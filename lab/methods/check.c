@@ -75,7 +75,7 @@ static enum base_error check_average(const struct lab_experiment *e, struct base
 enum base_error lab_rounds_check(const struct lab_experiment *experiment, struct base_reason *why)
 {
     struct lab_links links;
-    struct lab_paces paces;
+    struct lab_step_times step_times;
     enum base_error error = check_events(experiment, why);
     if (!error)
         error = check_graph(experiment, why);
@@ -87,8 +87,8 @@ enum base_error lab_rounds_check(const struct lab_experiment *experiment, struct
     if (error)
         return error;
     lab_links_free(&links);
-    error = lab_paces_of(experiment, &paces, why);
+    error = lab_step_times_of(experiment, &step_times, why);
     if (!error)
-        lab_paces_free(&paces);
+        lab_step_times_free(&step_times);
     return error;
 }

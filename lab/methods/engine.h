@@ -26,7 +26,7 @@ struct rounds_world {
     struct rounds_graph graph;
     struct lab_links links;
     struct lab_network *network;
-    struct lab_paces paces;
+    struct lab_step_times step_times;
     struct lab_rounds_node *node; // [n] counters
     uint64_t round;               // under way, from 1
     uint64_t ready_ns;            // when the slowest node stands at its boundary
@@ -85,7 +85,7 @@ enum base_error rounds_mean(struct rounds_world *world, float *const *vectors, f
                             struct rounds_spread *spread) BASE_CHECK;
 
 // The point of this moment; accuracies and losses go to the nodes' counters, too.
-enum base_error rounds_observe(struct rounds_world *world, struct lab_point *point,
+enum base_error rounds_observe(struct rounds_world *world, struct lab_sample *point,
                                struct base_reason *why) BASE_CHECK;
 
 #endif

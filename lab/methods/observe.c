@@ -19,7 +19,7 @@ static enum base_error score_node(struct rounds_world *world, size_t node)
     return BASE_OK;
 }
 
-static enum base_error score_all(struct rounds_world *world, const float *mean, struct lab_point *point)
+static enum base_error score_all(struct rounds_world *world, const float *mean, struct lab_sample *sample)
 {
     struct lab_score score;
     double worst = INFINITY, best = -INFINITY, sum = 0;
@@ -36,42 +36,42 @@ static enum base_error score_all(struct rounds_world *world, const float *mean, 
         best = fmax(best, accuracy);
         sum += accuracy;
     }
-    point->accuracy = score.accuracy;
-    point->loss = score.loss;
-    point->rmse = score.rmse;
-    point->regression = score.regression;
-    point->worst = worst;
-    point->best = best;
-    point->mean = sum / (double)world->living;
+    sample->accuracy = score.accuracy;
+    sample->loss = score.loss;
+    sample->rmse = score.rmse;
+    sample->regression = score.regression;
+    sample->worst = worst;
+    sample->best = best;
+    sample->mean = sum / (double)world->living;
     return BASE_OK;
 }
 
 // A round behind all: their steps may differ, where somebody has done his.
-static void count_all(const struct rounds_world *world, struct lab_point *point)
+static void count_all(const struct rounds_world *world, struct lab_sample *sample)
 {
     double loss = 0, steps = 0;
     for (size_t i = 0; i < world->n; i++) {
-        point->bytes += world->node[i].bytes_out;
+        sample->bytes += world->node[i].bytes_out;
         if (world->gone[i])
             continue;
         loss += world->node[i].train_loss;
         steps += (double)world->node[i].steps;
     }
-    point->step = (uint64_t)(steps / (double)world->living);
-    point->train_loss = loss / (double)world->living;
+    sample->step = (uint64_t)(steps / (double)world->living);
+    sample->train_loss = loss / (double)world->living;
 }
 
-enum base_error rounds_observe(struct rounds_world *world, struct lab_point *point, struct base_reason *why)
+enum base_error rounds_observe(struct rounds_world *world, struct lab_sample *sample, struct base_reason *why)
 {
     struct rounds_spread spread;
-    struct lab_point p = {.round = world->round,
-                          .time = (double)(world->end_ns - world->begin_ns) / 1e9,
-                          .nodes = world->living,
-                          .accuracy = NAN,
-                          .loss = NAN,
-                          .worst = NAN,
-                          .mean = NAN,
-                          .best = NAN};
+    struct lab_sample p = {.round = world->round,
+                           .time = (double)(world->end_ns - world->begin_ns) / 1e9,
+                           .nodes = world->living,
+                           .accuracy = NAN,
+                           .loss = NAN,
+                           .worst = NAN,
+                           .mean = NAN,
+                           .best = NAN};
     float *mean = malloc(world->d * sizeof *mean);
     enum base_error error = mean ? rounds_mean(world, world->x, mean, &spread) : BASE_ENOMEM;
     if (!error && world->options->shard_trainers)
@@ -90,6 +90,6 @@ enum base_error rounds_observe(struct rounds_world *world, struct lab_point *poi
     } else {
         p.consensus = spread.distance > 0 ? NAN : 0;
     }
-    *point = p;
+    *sample = p;
     return BASE_OK;
 }

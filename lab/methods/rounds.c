@@ -81,7 +81,7 @@ static enum base_error make_world(const struct lab_rounds_options *options, stru
         error =
             lab_network_create(&world->links, world->config->train.seed ^ NETWORK_SALT, &world->network, why);
     if (!error)
-        error = lab_paces_of(e, &world->paces, why);
+        error = lab_step_times_of(e, &world->step_times, why);
     if (!error)
         error = options->shard_trainers ? borrow_models(world, why) : make_vectors(world, why);
     if (!error && world->method->prepare)
@@ -105,7 +105,7 @@ static void drop_world(struct rounds_world *world)
     rounds_graph_drop(&world->graph);
     lab_network_destroy(world->network);
     lab_links_free(&world->links);
-    lab_paces_free(&world->paces);
+    lab_step_times_free(&world->step_times);
 }
 
 // At the end of a round it is known who died before.
@@ -180,7 +180,8 @@ static void pass_time(struct rounds_world *world)
     uint64_t slowest_ns = 0;
     for (size_t i = 0; i < world->n; i++) {
         uint64_t took_ns =
-            world->gone[i] ? 0 : lab_paces_round_ns(&world->paces, i, world->round, steps_of(world, i));
+            world->gone[i] ? 0
+                           : lab_step_times_round_ns(&world->step_times, i, world->round, steps_of(world, i));
         slowest_ns = took_ns > slowest_ns ? took_ns : slowest_ns;
     }
     world->ready_ns = world->end_ns + slowest_ns;

@@ -28,7 +28,7 @@ struct lab_rounds_result {
     struct lab_rounds_node *node; // [nodes]
     uint64_t rounds;              // of the whole
     double seconds;               // virtual, from the beginning of training to the end of the last round
-    struct lab_point last;        // the final point, as recorded
+    struct lab_sample last;       // the final point, as recorded
     float **models;               // [nodes], each [parameters]; NULL: gone. Of the end
     size_t parameters;
     uint64_t *edges; // pairs of nodes (2 * n_edges numbers, the lower first) that the method may let meet
@@ -43,7 +43,7 @@ struct lab_rounds_options {
     struct lab_pool *pool;
     struct lab_recorder *recorder; // open
     // Asked and told after each round; may be NULL. False: stop here.
-    bool (*progress)(void *context, uint64_t round, uint64_t rounds, const struct lab_point *latest);
+    bool (*progress)(void *context, uint64_t round, uint64_t rounds, const struct lab_sample *latest);
     void *context;
 };
 

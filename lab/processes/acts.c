@@ -5,7 +5,7 @@
 static struct lab_node *node_of(void *owner, size_t node)
 {
     const struct lab_acts *acts = owner;
-    return &acts->swarm->nodes[node];
+    return &acts->cluster->nodes[node];
 }
 
 static double time_now(void *owner)
@@ -29,7 +29,7 @@ static bool trains(void *owner, size_t node, uint64_t *round)
 static enum base_error start(void *owner, size_t node, struct base_reason *why)
 {
     const struct lab_acts *acts = owner;
-    return lab_node_start(&acts->swarm->nodes[node], acts->program, acts->environment, why);
+    return lab_node_start(&acts->cluster->nodes[node], acts->program, acts->environment, why);
 }
 
 static void kill_node(void *owner, size_t node)
@@ -65,11 +65,11 @@ static struct lab_set cut_from(const struct lab_event *event, size_t node, size_
 static void cut(void *owner, const struct lab_event *event, bool apart)
 {
     const struct lab_acts *acts = owner;
-    struct lab_swarm *swarm = acts->swarm;
-    for (size_t i = 0; i < swarm->count; i++) {
+    struct lab_cluster *cluster = acts->cluster;
+    for (size_t i = 0; i < cluster->count; i++) {
         struct base_reason why = {""};
-        const struct lab_set set = cut_from(event, i, swarm->count), none = {0};
-        if (!lab_set_is_empty(&set) && lab_node_cut(swarm, &swarm->nodes[i], apart ? &set : &none, &why))
+        const struct lab_set set = cut_from(event, i, cluster->count), none = {0};
+        if (!lab_set_is_empty(&set) && lab_node_cut(cluster, &cluster->nodes[i], apart ? &set : &none, &why))
             lab_display_say(acts->display, "%s\n", why.text);
     }
 }
@@ -91,8 +91,8 @@ struct lab_player_acts lab_acts_of(struct lab_acts *acts)
 // A node listens once it has made a round: before that the signal would end it.
 void lab_acts_tell_faults(struct lab_acts *acts)
 {
-    for (size_t i = 0; i < acts->swarm->count; i++) {
-        struct lab_node *node = &acts->swarm->nodes[i];
+    for (size_t i = 0; i < acts->cluster->count; i++) {
+        struct lab_node *node = &acts->cluster->nodes[i];
         if (!node->untold || !node->process.running || node->tail.lines <= node->lines_before)
             continue;
         lab_process_signal(&node->process, SIGHUP);

@@ -1,11 +1,11 @@
-// What events do to processes, for lab/run/stage. Main thread.
+// What events do to processes, for lab/run/player. Main thread.
 #ifndef LAB_PROCESSES_ACTS_H
 #define LAB_PROCESSES_ACTS_H
 
 #include "lab/record/event_player.h"
 
 struct lab_acts {
-    struct lab_swarm *swarm;
+    struct lab_cluster *cluster;
     const char *program;      // p2pml-node
     char *const *environment; // for the nodes
     struct lab_display *display;

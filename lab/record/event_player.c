@@ -2,213 +2,214 @@
 
 #include <math.h>
 
-static void tell(struct lab_player *stage, const struct lab_event *event, const char *what)
+static void tell(struct lab_player *player, const struct lab_event *event, const char *what)
 {
     char when[LAB_EVENT_WHEN_BYTES];
     bool one = event->kind != LAB_PARTITION;
-    lab_display_say(stage->display, "event at %s: %s%s%s\n", lab_event_when(event, when),
-                    one ? stage->swarm->nodes[event->node].name : "", one ? " " : "", what);
+    lab_display_say(player->display, "event at %s: %s%s%s\n", lab_event_when(event, when),
+                    one ? player->cluster->nodes[event->node].name : "", one ? " " : "", what);
 }
 
-static struct lab_set present(const struct lab_player *stage)
+static struct lab_set present(const struct lab_player *player)
 {
     struct lab_set set = {0};
-    for (size_t i = 0; i < stage->swarm->count; i++) {
-        const struct lab_node *node = &stage->swarm->nodes[i];
-        if (stage->acts.runs(stage->acts.owner, i) && !node->stopped && node->gone == LAB_HERE)
+    for (size_t i = 0; i < player->cluster->count; i++) {
+        const struct lab_node *node = &player->cluster->nodes[i];
+        if (player->acts.runs(player->acts.owner, i) && !node->stopped && node->gone == LAB_HERE)
             lab_set_add(&set, i);
     }
     return set;
 }
 
-static void begin(struct lab_player *stage, size_t index, const char *what)
+static void begin(struct lab_player *player, size_t index, const char *what)
 {
-    stage->swarm->happenings[index].begun = true;
-    tell(stage, &stage->swarm->schedule->items[index], what);
+    player->cluster->happenings[index].begun = true;
+    tell(player, &player->cluster->schedule->items[index], what);
 }
 
-static void drop(struct lab_player *stage, size_t index, const char *instead)
+static void drop(struct lab_player *player, size_t index, const char *instead)
 {
-    const struct lab_event *event = &stage->swarm->schedule->items[index];
-    struct lab_happening *happening = &stage->swarm->happenings[index];
+    const struct lab_event *event = &player->cluster->schedule->items[index];
+    struct lab_happening *happening = &player->cluster->happenings[index];
     char when[LAB_EVENT_WHEN_BYTES];
     happening->begun = happening->ended = true;
     happening->time = NAN;
     happening->instead = instead;
-    lab_display_say(stage->display, "event at %s: %s of %s did not happen: %s\n", lab_event_when(event, when),
-                    lab_event_name(event->kind), stage->swarm->nodes[event->node].name, instead);
+    lab_display_say(player->display, "event at %s: %s of %s did not happen: %s\n",
+                    lab_event_when(event, when), lab_event_name(event->kind),
+                    player->cluster->nodes[event->node].name, instead);
 }
 
-static void start_node(struct lab_player *stage, size_t index, size_t node)
+static void start_node(struct lab_player *player, size_t index, size_t node)
 {
     struct base_reason why = {""};
-    const struct lab_node *started = &stage->swarm->nodes[node];
+    const struct lab_node *started = &player->cluster->nodes[node];
     bool again = started->starts;
-    if (stage->acts.runs(stage->acts.owner, node)) // it was killed or asked to leave and is about to end
+    if (player->acts.runs(player->acts.owner, node)) // it was killed or asked to leave and is about to end
         return;
     if (again && started->gone == LAB_HERE)
-        drop(stage, index, "it had ended by itself");
-    else if (stage->acts.start(stage->acts.owner, node, &why)) {
-        drop(stage, index, "it could not be started");
-        lab_display_say(stage->display, "%s\n", why.text);
+        drop(player, index, "it had ended by itself");
+    else if (player->acts.start(player->acts.owner, node, &why)) {
+        drop(player, index, "it could not be started");
+        lab_display_say(player->display, "%s\n", why.text);
     } else
-        begin(stage, index, again ? "started again" : "started");
+        begin(player, index, again ? "started again" : "started");
 }
 
-static void do_to_node(struct lab_player *stage, size_t index, const struct lab_event *event)
+static void do_to_node(struct lab_player *player, size_t index, const struct lab_event *event)
 {
-    const struct lab_player_acts *acts = &stage->acts;
-    struct lab_node *node = &stage->swarm->nodes[event->node];
+    const struct lab_player_acts *acts = &player->acts;
+    struct lab_node *node = &player->cluster->nodes[event->node];
     if (!acts->runs(acts->owner, event->node) || node->gone != LAB_HERE)
-        drop(stage, index, "it had ended before");
+        drop(player, index, "it had ended before");
     else if (event->kind == LAB_STOP) {
-        begin(stage, index, "stopped");
+        begin(player, index, "stopped");
         node->stopped = true;
         acts->stop(acts->owner, event->node);
     } else if (event->kind == LAB_KILL) {
-        begin(stage, index, "killed");
+        begin(player, index, "killed");
         node->gone = LAB_KILLED;
         acts->kill(acts->owner, event->node);
     } else {
-        begin(stage, index, "asked to leave");
+        begin(player, index, "asked to leave");
         node->gone = LAB_HAS_LEFT;
         acts->leave(acts->owner, event->node);
     }
 }
 
-static void begin_event(struct lab_player *stage, size_t index)
+static void begin_event(struct lab_player *player, size_t index)
 {
-    const struct lab_event *event = &stage->swarm->schedule->items[index];
-    struct lab_happening *happening = &stage->swarm->happenings[index];
-    happening->present = present(stage);
-    happening->time = stage->acts.time(stage->acts.owner); // before anybody can know
-    happening->round = stage->swarm->round;
+    const struct lab_event *event = &player->cluster->schedule->items[index];
+    struct lab_happening *happening = &player->cluster->happenings[index];
+    happening->present = present(player);
+    happening->time = player->acts.time(player->acts.owner); // before anybody can know
+    happening->round = player->cluster->round;
     if (event->kind == LAB_PARTITION) {
-        begin(stage, index, "the network falls apart");
-        stage->acts.cut(stage->acts.owner, event, true);
+        begin(player, index, "the network falls apart");
+        player->acts.cut(player->acts.owner, event, true);
     } else if (event->kind == LAB_START)
-        start_node(stage, index, event->node);
+        start_node(player, index, event->node);
     else
-        do_to_node(stage, index, event);
+        do_to_node(player, index, event);
 }
 
-static void end_event(struct lab_player *stage, size_t index)
+static void end_event(struct lab_player *player, size_t index)
 {
-    const struct lab_event *event = &stage->swarm->schedule->items[index];
-    struct lab_happening *happening = &stage->swarm->happenings[index];
-    struct lab_node *node = &stage->swarm->nodes[event->node];
+    const struct lab_event *event = &player->cluster->schedule->items[index];
+    struct lab_happening *happening = &player->cluster->happenings[index];
+    struct lab_node *node = &player->cluster->nodes[event->node];
     happening->ended = true;
     if (!lab_event_lasts(event))
         return;
-    happening->end_time = stage->acts.time(stage->acts.owner);
-    happening->end_round = stage->swarm->round;
+    happening->end_time = player->acts.time(player->acts.owner);
+    happening->end_round = player->cluster->round;
     if (event->kind == LAB_PARTITION) {
-        stage->acts.cut(stage->acts.owner, event, false);
-        lab_display_say(stage->display, "event: the network is whole again\n");
+        player->acts.cut(player->acts.owner, event, false);
+        lab_display_say(player->display, "event: the network is whole again\n");
         return;
     }
     node->stopped = false;
-    stage->acts.go_on(stage->acts.owner, event->node);
-    lab_display_say(stage->display, "event: %s goes on\n", node->name);
+    player->acts.go_on(player->acts.owner, event->node);
+    lab_display_say(player->display, "event: %s goes on\n", node->name);
 }
 
 // Rounds of the cluster never go back: whoever comes back from an older checkpoint changes nothing.
-static struct lab_moment moment_of(struct lab_player *stage, uint64_t now_ns)
+static struct lab_moment moment_of(struct lab_player *player, uint64_t now_ns)
 {
-    struct lab_swarm *swarm = stage->swarm;
+    struct lab_cluster *cluster = player->cluster;
     uint64_t rounds[LAB_NODES_MAX];
     size_t count = 0;
-    for (size_t i = 0; i < swarm->count; i++)
-        if (!swarm->nodes[i].stopped && swarm->nodes[i].gone == LAB_HERE)
-            count += stage->acts.trains(stage->acts.owner, i, &rounds[count]);
+    for (size_t i = 0; i < cluster->count; i++)
+        if (!cluster->nodes[i].stopped && cluster->nodes[i].gone == LAB_HERE)
+            count += player->acts.trains(player->acts.owner, i, &rounds[count]);
     uint64_t round = lab_cluster_round(rounds, count);
-    swarm->round = round > swarm->round ? round : swarm->round;
-    return (struct lab_moment){now_ns - stage->base_ns, swarm->round};
+    cluster->round = round > cluster->round ? round : cluster->round;
+    return (struct lab_moment){now_ns - player->base_ns, cluster->round};
 }
 
-static bool is_due(const struct lab_player *stage, size_t index, const struct lab_moment *moment, bool end)
+static bool is_due(const struct lab_player *player, size_t index, const struct lab_moment *moment, bool end)
 {
-    const struct lab_happening *happening = &stage->swarm->happenings[index];
+    const struct lab_happening *happening = &player->cluster->happenings[index];
     return !happening->ended && happening->begun == end &&
-           lab_event_due(&stage->swarm->schedule->items[index], moment, end);
+           lab_event_due(&player->cluster->schedule->items[index], moment, end);
 }
 
 // Ends before what begins at the same moment.
-static void perform(struct lab_player *stage, const struct lab_moment *moment, bool end)
+static void perform(struct lab_player *player, const struct lab_moment *moment, bool end)
 {
-    for (size_t i = 0; i < stage->swarm->schedule->count; i++)
-        if (is_due(stage, i, moment, end)) {
+    for (size_t i = 0; i < player->cluster->schedule->count; i++)
+        if (is_due(player, i, moment, end)) {
             if (end)
-                end_event(stage, i);
+                end_event(player, i);
             else
-                begin_event(stage, i);
+                begin_event(player, i);
         }
 }
 
 // All nodes that were started have made a round, or have ended.
-static bool all_train(const struct lab_player *stage)
+static bool all_train(const struct lab_player *player)
 {
     uint64_t round;
     bool any = false;
-    for (size_t i = 0; i < stage->swarm->count; i++) {
-        bool trains = stage->acts.trains(stage->acts.owner, i, &round);
+    for (size_t i = 0; i < player->cluster->count; i++) {
+        bool trains = player->acts.trains(player->acts.owner, i, &round);
         any = any || trains;
-        if (!trains && stage->acts.runs(stage->acts.owner, i))
+        if (!trains && player->acts.runs(player->acts.owner, i))
             return false;
     }
     return any;
 }
 
-static void open_stage(struct lab_player *stage, uint64_t now_ns)
+static void open_stage(struct lab_player *player, uint64_t now_ns)
 {
-    if (stage->open || !all_train(stage))
+    if (player->open || !all_train(player))
         return;
-    stage->open = true;
-    stage->base_ns = now_ns;
-    stage->swarm->train_time = stage->acts.time(stage->acts.owner);
+    player->open = true;
+    player->base_ns = now_ns;
+    player->cluster->train_time = player->acts.time(player->acts.owner);
 }
 
-bool lab_player_look(struct lab_player *stage, uint64_t now_ns)
+bool lab_player_look(struct lab_player *player, uint64_t now_ns)
 {
-    open_stage(stage, now_ns);
-    if (!stage->open)
+    open_stage(player, now_ns);
+    if (!player->open)
         return false;
-    const struct lab_moment moment = moment_of(stage, now_ns);
-    for (size_t i = 0; i < stage->swarm->schedule->count; i++)
-        if (is_due(stage, i, &moment, true) || is_due(stage, i, &moment, false))
+    const struct lab_moment moment = moment_of(player, now_ns);
+    for (size_t i = 0; i < player->cluster->schedule->count; i++)
+        if (is_due(player, i, &moment, true) || is_due(player, i, &moment, false))
             return true;
     return false;
 }
 
-void lab_player_perform(struct lab_player *stage, uint64_t now_ns)
+void lab_player_perform(struct lab_player *player, uint64_t now_ns)
 {
-    open_stage(stage, now_ns);
-    if (!stage->open)
+    open_stage(player, now_ns);
+    if (!player->open)
         return;
-    const struct lab_moment moment = moment_of(stage, now_ns);
-    perform(stage, &moment, true);
-    perform(stage, &moment, false);
+    const struct lab_moment moment = moment_of(player, now_ns);
+    perform(player, &moment, true);
+    perform(player, &moment, false);
 }
 
-uint64_t lab_player_next(const struct lab_player *stage, uint64_t now_ns)
+uint64_t lab_player_next(const struct lab_player *player, uint64_t now_ns)
 {
     uint64_t next_ns = UINT64_MAX;
-    for (size_t i = 0; i < stage->swarm->schedule->count && stage->open; i++) {
-        const struct lab_event *event = &stage->swarm->schedule->items[i];
-        const struct lab_happening *happening = &stage->swarm->happenings[i];
-        uint64_t at_ns = stage->base_ns + event->at_ns + (happening->begun ? event->for_ns : 0);
+    for (size_t i = 0; i < player->cluster->schedule->count && player->open; i++) {
+        const struct lab_event *event = &player->cluster->schedule->items[i];
+        const struct lab_happening *happening = &player->cluster->happenings[i];
+        uint64_t at_ns = player->base_ns + event->at_ns + (happening->begun ? event->for_ns : 0);
         if (!event->by_round && !happening->ended && at_ns > now_ns && at_ns < next_ns)
             next_ns = at_ns;
     }
     return next_ns;
 }
 
-uint64_t lab_player_next_round(const struct lab_player *stage)
+uint64_t lab_player_next_round(const struct lab_player *player)
 {
     uint64_t next = UINT64_MAX;
-    for (size_t i = 0; i < stage->swarm->schedule->count; i++) {
-        const struct lab_event *event = &stage->swarm->schedule->items[i];
-        const struct lab_happening *happening = &stage->swarm->happenings[i];
+    for (size_t i = 0; i < player->cluster->schedule->count; i++) {
+        const struct lab_event *event = &player->cluster->schedule->items[i];
+        const struct lab_happening *happening = &player->cluster->happenings[i];
         uint64_t round = event->at_round + (happening->begun ? event->for_rounds : 0);
         if (event->by_round && !happening->ended && round < next)
             next = round;
@@ -216,30 +217,30 @@ uint64_t lab_player_next_round(const struct lab_player *stage)
     return next;
 }
 
-bool lab_player_goes_on(const struct lab_player *stage)
+bool lab_player_goes_on(const struct lab_player *player)
 {
-    const struct lab_swarm *swarm = stage->swarm;
-    for (size_t i = 0; i < swarm->count; i++)
-        if (stage->acts.runs(stage->acts.owner, i) ||
-            (swarm->nodes[i].starts && swarm->nodes[i].gone == LAB_HERE))
+    const struct lab_cluster *cluster = player->cluster;
+    for (size_t i = 0; i < cluster->count; i++)
+        if (player->acts.runs(player->acts.owner, i) ||
+            (cluster->nodes[i].starts && cluster->nodes[i].gone == LAB_HERE))
             return false;
-    for (size_t i = 0; i < swarm->schedule->count && stage->open; i++)
-        if (swarm->schedule->items[i].kind == LAB_START && !swarm->schedule->items[i].by_round &&
-            !swarm->happenings[i].begun)
+    for (size_t i = 0; i < cluster->schedule->count && player->open; i++)
+        if (cluster->schedule->items[i].kind == LAB_START && !cluster->schedule->items[i].by_round &&
+            !cluster->happenings[i].begun)
             return true;
     return false;
 }
 
-void lab_player_close(struct lab_player *stage, const char *reason)
+void lab_player_close(struct lab_player *player, const char *reason)
 {
-    struct lab_swarm *swarm = stage->swarm;
-    for (size_t i = 0; i < swarm->count; i++) {
-        if (swarm->nodes[i].stopped)
-            stage->acts.go_on(stage->acts.owner, i);
-        swarm->nodes[i].stopped = false;
+    struct lab_cluster *cluster = player->cluster;
+    for (size_t i = 0; i < cluster->count; i++) {
+        if (cluster->nodes[i].stopped)
+            player->acts.go_on(player->acts.owner, i);
+        cluster->nodes[i].stopped = false;
     }
-    for (size_t i = 0; i < swarm->schedule->count; i++) {
-        struct lab_happening *happening = &swarm->happenings[i];
+    for (size_t i = 0; i < cluster->schedule->count; i++) {
+        struct lab_happening *happening = &cluster->happenings[i];
         if (!happening->begun)
             happening->instead = reason;
         happening->begun = happening->ended = true;

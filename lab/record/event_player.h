@@ -21,7 +21,7 @@ struct lab_player_acts {
 };
 
 struct lab_player {
-    struct lab_swarm *swarm;
+    struct lab_cluster *cluster;
     struct lab_display *display;
     struct lab_player_acts acts;
     bool open;        // all nodes trained: moments count
@@ -29,15 +29,15 @@ struct lab_player {
 };
 
 // What is due now. Call after a round was done, or the nodes' files were read.
-void lab_player_perform(struct lab_player *stage, uint64_t now_ns);
+void lab_player_perform(struct lab_player *player, uint64_t now_ns);
 // Looks only: how far the nodes are. True: something is due.
-bool lab_player_look(struct lab_player *stage, uint64_t now_ns);
+bool lab_player_look(struct lab_player *player, uint64_t now_ns);
 // Of the next event at a time; UINT64_MAX: there is none.
-uint64_t lab_player_next(const struct lab_player *stage, uint64_t now_ns);
-uint64_t lab_player_next_round(const struct lab_player *stage); // of the next event at a round; UINT64_MAX
+uint64_t lab_player_next(const struct lab_player *player, uint64_t now_ns);
+uint64_t lab_player_next_round(const struct lab_player *player); // of the next event at a round; UINT64_MAX
 // No node runs, but only because events ended them, and one is still to be started.
-bool lab_player_goes_on(const struct lab_player *stage);
+bool lab_player_goes_on(const struct lab_player *player);
 // Nothing more will happen: lets stopped nodes go on.
-void lab_player_close(struct lab_player *stage, const char *reason);
+void lab_player_close(struct lab_player *player, const char *reason);
 
 #endif

@@ -35,18 +35,18 @@ struct contacts { // the first nodes that are there from the beginning
     size_t count, starters; // starters: nodes that are there from the beginning
 };
 
-static void find_contacts(const struct lab_experiment *experiment, const struct lab_swarm *swarm,
+static void find_contacts(const struct lab_experiment *experiment, const struct lab_cluster *cluster,
                           struct contacts *contacts)
 {
     *contacts = (struct contacts){0};
-    for (size_t i = 0; i < swarm->count; i++) {
+    for (size_t i = 0; i < cluster->count; i++) {
         if (is_late(experiment, i))
             continue;
         contacts->starters++;
         if (contacts->count == CONTACTS)
             continue;
         char *text = contacts->text[contacts->count];
-        snprintf(text, ADDRESS_BYTES, "127.0.0.1:%u", (unsigned)swarm->nodes[i].port);
+        snprintf(text, ADDRESS_BYTES, "127.0.0.1:%u", (unsigned)cluster->nodes[i].port);
         contacts->items[contacts->count++] = text;
     }
 }
@@ -66,15 +66,15 @@ static enum base_error make_identity(const struct lab_node *node, char hex[GOSSI
 }
 
 static enum base_error write_node(const struct lab_experiment *experiment, const char *secret,
-                                  struct contacts *contacts, size_t index, struct lab_swarm *swarm,
+                                  struct contacts *contacts, size_t index, struct lab_cluster *cluster,
                                   struct base_reason *why)
 {
     struct node_config view;
-    struct lab_node *node = &swarm->nodes[index];
+    struct lab_node *node = &cluster->nodes[index];
     char listen[ADDRESS_BYTES], http[ADDRESS_BYTES], group[LAB_NODE_NAME_BYTES];
     enum base_error error = base_directory_make(node->directory, why);
     if (!error)
-        error = make_identity(node, swarm->ids.hex[index], why);
+        error = make_identity(node, cluster->ids.hex[index], why);
     if (!error)
         error = write_text(node->fault, strdup(""), why);
     if (error)
@@ -97,16 +97,16 @@ static enum base_error write_node(const struct lab_experiment *experiment, const
 
 // All of them, nothing started. `ports`: two of each, or NULL.
 static enum base_error make_nodes(const struct lab_experiment *experiment, const char *directory,
-                                  const uint16_t *ports, struct lab_swarm *swarm, struct base_reason *why)
+                                  const uint16_t *ports, struct lab_cluster *cluster, struct base_reason *why)
 {
     size_t count = experiment->experiment.nodes;
-    *swarm = (struct lab_swarm){.train_time = NAN, .ids.count = count};
-    swarm->nodes = calloc(count, sizeof *swarm->nodes);
-    if (!swarm->nodes)
+    *cluster = (struct lab_cluster){.train_time = NAN, .ids.count = count};
+    cluster->nodes = calloc(count, sizeof *cluster->nodes);
+    if (!cluster->nodes)
         return base_fail(why, BASE_ENOMEM, "no memory for %zu nodes", count);
-    swarm->count = count;
-    for (size_t i = 0; i < swarm->count; i++) {
-        struct lab_node *node = &swarm->nodes[i];
+    cluster->count = count;
+    for (size_t i = 0; i < cluster->count; i++) {
+        struct lab_node *node = &cluster->nodes[i];
         lab_node_name(i, node->name);
         node->directory = lab_path("%s/%s", directory, node->name);
         node->config = lab_path("%s/node.yaml", node->directory);
@@ -119,27 +119,27 @@ static enum base_error make_nodes(const struct lab_experiment *experiment, const
         }
         char *metrics = lab_path("%s/metrics.jsonl", node->directory);
         lab_tail_start(metrics, &node->tail);
-        lab_journal_start(node->events, &swarm->ids, &node->journal);
+        lab_journal_start(node->events, &cluster->ids, &node->journal);
         free(metrics);
     }
     return BASE_OK;
 }
 
-static enum base_error plan_events(const struct lab_experiment *experiment, struct lab_swarm *swarm,
+static enum base_error plan_events(const struct lab_experiment *experiment, struct lab_cluster *cluster,
                                    struct base_reason *why)
 {
     const struct lab_schedule *schedule = &experiment->schedule;
-    swarm->happenings = calloc(schedule->count ? schedule->count : 1, sizeof *swarm->happenings);
-    if (!swarm->happenings)
+    cluster->happenings = calloc(schedule->count ? schedule->count : 1, sizeof *cluster->happenings);
+    if (!cluster->happenings)
         return base_fail(why, BASE_ENOMEM, "no memory for the events of an experiment");
     for (size_t i = 0; i < schedule->count; i++)
-        swarm->happenings[i] = (struct lab_happening){.time = NAN, .end_time = NAN};
-    swarm->schedule = schedule;
+        cluster->happenings[i] = (struct lab_happening){.time = NAN, .end_time = NAN};
+    cluster->schedule = schedule;
     return BASE_OK;
 }
 
-enum base_error lab_swarm_prepare(const struct lab_experiment *experiment, const char *directory,
-                                  struct lab_swarm *swarm, struct base_reason *why)
+enum base_error lab_cluster_prepare(const struct lab_experiment *experiment, const char *directory,
+                                    struct lab_cluster *cluster, struct base_reason *why)
 {
     uint16_t ports[2 * LAB_PROCESSES_MAX];
     struct contacts contacts;
@@ -148,46 +148,46 @@ enum base_error lab_swarm_prepare(const struct lab_experiment *experiment, const
     char *path = lab_path("%s/experiment.yaml", directory), *secret = lab_path("%s/secret", directory);
     memset(ports, 0, sizeof ports);
     enum base_error error = lab_ports_find(2 * count, ports, why);
-    *swarm = (struct lab_swarm){0};
+    *cluster = (struct lab_cluster){0};
     if (!error)
-        error = make_nodes(experiment, directory, ports, swarm, why);
+        error = make_nodes(experiment, directory, ports, cluster, why);
     if (!error)
-        error = plan_events(experiment, swarm, why);
-    find_contacts(experiment, swarm, &contacts);
+        error = plan_events(experiment, cluster, why);
+    find_contacts(experiment, cluster, &contacts);
     if (!error)
         error = write_text(path, lab_experiment_write(experiment), why);
     if (!error)
         error = gossip_secret_create(secret, why);
-    for (size_t i = 0; i < swarm->count && !error; i++)
-        error = write_node(experiment, secret, &contacts, i, swarm, why);
+    for (size_t i = 0; i < cluster->count && !error; i++)
+        error = write_node(experiment, secret, &contacts, i, cluster, why);
     free(path);
     free(secret);
     if (error)
-        lab_swarm_free(swarm);
+        lab_cluster_free(cluster);
     return error;
 }
 
-enum base_error lab_swarm_pretend(const struct lab_experiment *experiment, const char *directory, bool files,
-                                  struct lab_swarm *swarm, struct base_reason *why)
+enum base_error lab_cluster_pretend(const struct lab_experiment *experiment, const char *directory,
+                                    bool files, struct lab_cluster *cluster, struct base_reason *why)
 {
     char *path = lab_path("%s/experiment.yaml", directory);
-    enum base_error error = make_nodes(experiment, directory, NULL, swarm, why);
+    enum base_error error = make_nodes(experiment, directory, NULL, cluster, why);
     if (!error)
-        error = plan_events(experiment, swarm, why);
+        error = plan_events(experiment, cluster, why);
     if (!error)
         error = write_text(path, lab_experiment_write(experiment), why);
-    for (size_t i = 0; i < swarm->count && files && !error; i++)
-        error = base_directory_make(swarm->nodes[i].directory, why);
+    for (size_t i = 0; i < cluster->count && files && !error; i++)
+        error = base_directory_make(cluster->nodes[i].directory, why);
     free(path);
     if (error)
-        lab_swarm_free(swarm);
+        lab_cluster_free(cluster);
     return error;
 }
 
-void lab_swarm_free(struct lab_swarm *swarm)
+void lab_cluster_free(struct lab_cluster *cluster)
 {
-    for (size_t i = 0; i < swarm->count; i++) {
-        struct lab_node *node = &swarm->nodes[i];
+    for (size_t i = 0; i < cluster->count; i++) {
+        struct lab_node *node = &cluster->nodes[i];
         BASE_ASSERT(!node->process.running);
         lab_tail_close(&node->tail);
         lab_journal_close(&node->journal);
@@ -197,9 +197,9 @@ void lab_swarm_free(struct lab_swarm *swarm)
         free(node->fault);
         free(node->events);
     }
-    free(swarm->nodes);
-    free(swarm->happenings);
-    *swarm = (struct lab_swarm){0};
+    free(cluster->nodes);
+    free(cluster->happenings);
+    *cluster = (struct lab_cluster){0};
 }
 
 double lab_unix_seconds(void)
@@ -245,14 +245,14 @@ bool lab_node_failed(const struct lab_node *node)
     return node->starts && node->gone == LAB_HERE && !lab_process_succeeded(&node->process);
 }
 
-enum base_error lab_node_cut(const struct lab_swarm *swarm, struct lab_node *node, const struct lab_set *cut,
-                             struct base_reason *why)
+enum base_error lab_node_cut(const struct lab_cluster *cluster, struct lab_node *node,
+                             const struct lab_set *cut, struct base_reason *why)
 {
     struct base_span spans[2 * LAB_PROCESSES_MAX];
     size_t count = 0;
-    for (size_t i = 0; i < swarm->count; i++)
+    for (size_t i = 0; i < cluster->count; i++)
         if (lab_set_has(cut, i)) {
-            spans[count++] = (struct base_span){swarm->ids.hex[i], GOSSIP_ID_HEX - 1};
+            spans[count++] = (struct base_span){cluster->ids.hex[i], GOSSIP_ID_HEX - 1};
             spans[count++] = (struct base_span){"\n", 1};
         }
     enum base_error error = base_file_write(node->fault, 0644, spans, count, why);

@@ -33,7 +33,7 @@ struct lab_happening { // what became of an event
     struct lab_set present; // who ran and was not stopped
     bool told;              // progress has said who saw it
 };
-struct lab_swarm {
+struct lab_cluster {
     struct lab_node *nodes; // [count]
     size_t count;
     struct lab_ids ids;
@@ -47,13 +47,14 @@ struct lab_swarm {
 };
 
 // Writes <directory>/{experiment.yaml,secret} and <directory>/node-NN/{identity,node.yaml,fault}.
-enum base_error lab_swarm_prepare(const struct lab_experiment *experiment, const char *directory,
-                                  struct lab_swarm *swarm, struct base_reason *why) BASE_CHECK;
+enum base_error lab_cluster_prepare(const struct lab_experiment *experiment, const char *directory,
+                                    struct lab_cluster *cluster, struct base_reason *why) BASE_CHECK;
 // The same for nodes that no process will run: experiment.yaml and, where there are `files`, a directory of
 // each, with nothing in it.
-enum base_error lab_swarm_pretend(const struct lab_experiment *experiment, const char *directory, bool files,
-                                  struct lab_swarm *swarm, struct base_reason *why) BASE_CHECK;
-void lab_swarm_free(struct lab_swarm *swarm); // no process may run any more
+enum base_error lab_cluster_pretend(const struct lab_experiment *experiment, const char *directory,
+                                    bool files, struct lab_cluster *cluster,
+                                    struct base_reason *why) BASE_CHECK;
+void lab_cluster_free(struct lab_cluster *cluster); // no process may run any more
 
 double lab_unix_seconds(void);
 
@@ -67,7 +68,7 @@ bool lab_node_ended_well(const struct lab_node *node);
 // Neither that, nor ended by an event, nor still to be started by one.
 bool lab_node_failed(const struct lab_node *node);
 // Writes the ids of the nodes in `cut` into its fault file; it is told once it can listen.
-enum base_error lab_node_cut(const struct lab_swarm *swarm, struct lab_node *node, const struct lab_set *cut,
-                             struct base_reason *why) BASE_CHECK;
+enum base_error lab_node_cut(const struct lab_cluster *cluster, struct lab_node *node,
+                             const struct lab_set *cut, struct base_reason *why) BASE_CHECK;
 
 #endif

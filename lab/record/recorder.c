@@ -14,18 +14,18 @@ static const struct {
     size_t offset;
     bool real; // a double, null where it is not known; else a uint64_t
 } fields[] = {
-    {"round", offsetof(struct lab_point, round), false},
-    {"step", offsetof(struct lab_point, step), false},
-    {"time", offsetof(struct lab_point, time), true},
-    {"bytes", offsetof(struct lab_point, bytes), false},
-    {"nodes", offsetof(struct lab_point, nodes), false},
-    {"accuracy", offsetof(struct lab_point, accuracy), true},
-    {"loss", offsetof(struct lab_point, loss), true},
-    {"worst", offsetof(struct lab_point, worst), true},
-    {"mean", offsetof(struct lab_point, mean), true},
-    {"best", offsetof(struct lab_point, best), true},
-    {"consensus", offsetof(struct lab_point, consensus), true},
-    {"train_loss", offsetof(struct lab_point, train_loss), true},
+    {"round", offsetof(struct lab_sample, round), false},
+    {"step", offsetof(struct lab_sample, step), false},
+    {"time", offsetof(struct lab_sample, time), true},
+    {"bytes", offsetof(struct lab_sample, bytes), false},
+    {"nodes", offsetof(struct lab_sample, nodes), false},
+    {"accuracy", offsetof(struct lab_sample, accuracy), true},
+    {"loss", offsetof(struct lab_sample, loss), true},
+    {"worst", offsetof(struct lab_sample, worst), true},
+    {"mean", offsetof(struct lab_sample, mean), true},
+    {"best", offsetof(struct lab_sample, best), true},
+    {"consensus", offsetof(struct lab_sample, consensus), true},
+    {"train_loss", offsetof(struct lab_sample, train_loss), true},
 };
 #define FIELDS (sizeof fields / sizeof *fields)
 
@@ -46,10 +46,10 @@ static void put_real(FILE *file, double value)
 }
 
 // Flushed at once: a reader may follow, and a run that is killed leaves what it had.
-enum base_error lab_recorder_add(struct lab_recorder *recorder, const struct lab_point *point,
+enum base_error lab_recorder_add(struct lab_recorder *recorder, const struct lab_sample *sample,
                                  struct base_reason *why)
 {
-    const char *from = (const char *)point;
+    const char *from = (const char *)sample;
     for (size_t i = 0; i < FIELDS; i++) {
         uint64_t integer;
         double real;
@@ -63,7 +63,7 @@ enum base_error lab_recorder_add(struct lab_recorder *recorder, const struct lab
     }
     fputs("}\n", recorder->file);
     if (fflush(recorder->file) || ferror(recorder->file))
-        return base_fail(why, BASE_EIO, "cannot write a point of rounds.jsonl: %s", strerror(errno));
+        return base_fail(why, BASE_EIO, "cannot write a sample of rounds.jsonl: %s", strerror(errno));
     recorder->points++;
     return BASE_OK;
 }
@@ -77,10 +77,10 @@ enum base_error lab_recorder_close(struct lab_recorder *recorder, struct base_re
     return base_fail(why, BASE_EIO, "cannot write rounds.jsonl: %s", strerror(errno));
 }
 
-static bool take_field(const json_t *object, size_t i, struct lab_point *point)
+static bool take_field(const json_t *object, size_t i, struct lab_sample *sample)
 {
     const json_t *found = json_object_get(object, fields[i].name);
-    char *to = (char *)point + fields[i].offset;
+    char *to = (char *)sample + fields[i].offset;
     if (!fields[i].real) {
         uint64_t integer = json_is_integer(found) ? (uint64_t)json_integer_value(found) : 0;
         memcpy(to, &integer, sizeof integer);
@@ -91,10 +91,10 @@ static bool take_field(const json_t *object, size_t i, struct lab_point *point)
     return json_is_number(found) || json_is_null(found);
 }
 
-int lab_point_read(FILE *file, struct lab_point *point)
+int lab_sample_read(FILE *file, struct lab_sample *sample)
 {
     char line[LINE_BYTES];
-    struct lab_point read = {0};
+    struct lab_sample read = {0};
     if (!fgets(line, sizeof line, file))
         return ferror(file) ? BASE_EFORMAT : 0;
     json_t *object = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
@@ -104,6 +104,6 @@ int lab_point_read(FILE *file, struct lab_point *point)
     json_decref(object);
     if (!good)
         return BASE_EFORMAT;
-    *point = read;
+    *sample = read;
     return 1;
 }

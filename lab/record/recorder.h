@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-struct lab_point {            // NAN: not known, null in the file
+struct lab_sample {           // NAN: not known, null in the file
     uint64_t round;           // done, mean over the nodes that are there
     uint64_t step;            // local steps, likewise
     double time;              // seconds since training began: virtual, or real
@@ -30,11 +30,11 @@ struct lab_recorder {
 enum base_error lab_recorder_open(const char *path, struct lab_recorder *recorder,
                                   struct base_reason *why) BASE_CHECK;
 // BASE_EIO: the disk is full.
-enum base_error lab_recorder_add(struct lab_recorder *recorder, const struct lab_point *point,
+enum base_error lab_recorder_add(struct lab_recorder *recorder, const struct lab_sample *sample,
                                  struct base_reason *why) BASE_CHECK;
 enum base_error lab_recorder_close(struct lab_recorder *recorder, struct base_reason *why) BASE_CHECK;
 
-// The next line of a file of points. 1: a point; 0: the end; negative: BASE_EFORMAT, the line is none.
-int lab_point_read(FILE *file, struct lab_point *point);
+// The next line of a file of samples. 1: a sample; 0: the end; negative: BASE_EFORMAT, the line is none.
+int lab_sample_read(FILE *file, struct lab_sample *sample);
 
 #endif

@@ -97,7 +97,7 @@ static json_t *figures_json(const json_t *s)
         copy(inside(node, "mean", "accuracy")), "best", copy(inside(node, "best", "accuracy")), "consensus",
         copy(json_object_get(s, "consensus")), "bytes", copy(inside(s, "bytes", "sent")), "dense_over_sent",
         copy(inside(s, "bytes", "dense_over_sent")), "seconds",
-        copy(either(inside(s, "seconds", "virtual"), inside(s, "seconds", "swarm"))), "wall_seconds",
+        copy(either(inside(s, "seconds", "virtual"), inside(s, "seconds", "cluster"))), "wall_seconds",
         copy(either(inside(s, "seconds", "wall"), inside(s, "seconds", "total"))), "rounds",
         mean_of_nodes(s, "rounds"), "steps", mean_of_nodes(s, "steps"), "detected",
         median_of_events(s, "detected"), "rewired", median_of_events(s, "rewired"), "false_deaths",

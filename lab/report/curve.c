@@ -38,7 +38,7 @@ struct sample {
     double at[LAB_AXES], value[LAB_LINES];
 };
 
-static struct sample sample_of(const struct lab_point *p)
+static struct sample sample_of(const struct lab_sample *p)
 {
     return (struct sample){{(double)p->round, (double)p->step, (double)p->bytes, p->time},
                            {p->accuracy, p->worst, p->loss, p->consensus, p->mean, p->train_loss}};
@@ -51,12 +51,12 @@ static double between(double a, double b, double share)
 
 // Follows one run forward in rounds; points that fall back (a late node lowers the mean) are passed over.
 struct follower {
-    const struct lab_points *run;
+    const struct lab_samples *run;
     struct sample before, after; // the wanted round lies between
     size_t next;
 };
 
-static void follower_start(struct follower *f, const struct lab_points *run)
+static void follower_start(struct follower *f, const struct lab_samples *run)
 {
     f->run = run;
     f->before = f->after = sample_of(&run->points[0]);
@@ -97,7 +97,7 @@ static void mean_of(const struct sample *samples, size_t count, double *scratch,
     }
 }
 
-static uint64_t last_round(const struct lab_points *run)
+static uint64_t last_round(const struct lab_samples *run)
 {
     uint64_t last = 0;
     for (size_t i = 0; i < run->count; i++)
@@ -106,9 +106,9 @@ static uint64_t last_round(const struct lab_points *run)
 }
 
 // The rounds at which the mean is taken: of the longest run, rising, and none that a run did not reach.
-static size_t choose_rounds(const struct lab_points *runs, size_t n_runs, double *rounds)
+static size_t choose_rounds(const struct lab_samples *runs, size_t n_runs, double *rounds)
 {
-    const struct lab_points *longest = runs;
+    const struct lab_samples *longest = runs;
     uint64_t end = last_round(runs), begin = runs->points[0].round;
     size_t count = 0;
     for (size_t i = 1; i < n_runs; i++) {
@@ -131,7 +131,7 @@ static size_t spread_index(size_t i, size_t count, size_t all)
     return count < 2 ? 0 : i * (all - 1) / (count - 1);
 }
 
-static enum base_error mean_curve(const struct lab_points *runs, size_t n_runs, size_t longest, size_t most,
+static enum base_error mean_curve(const struct lab_samples *runs, size_t n_runs, size_t longest, size_t most,
                                   struct lab_curve *curve)
 {
     enum base_error error = BASE_OK;
@@ -159,7 +159,7 @@ out:
     return error;
 }
 
-static void copy_curve(const struct lab_points *run, size_t most, struct lab_curve *curve)
+static void copy_curve(const struct lab_samples *run, size_t most, struct lab_curve *curve)
 {
     double scratch[1];
     curve->count = run->count < most ? run->count : most;
@@ -169,7 +169,7 @@ static void copy_curve(const struct lab_points *run, size_t most, struct lab_cur
     }
 }
 
-enum base_error lab_curve_make(const struct lab_points *runs, size_t n_runs, size_t most,
+enum base_error lab_curve_make(const struct lab_samples *runs, size_t n_runs, size_t most,
                                struct lab_curve *curve)
 {
     size_t longest = 0;

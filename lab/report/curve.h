@@ -36,14 +36,14 @@ struct lab_curve {
     size_t count;
 };
 
-struct lab_points {
-    const struct lab_point *points; // borrowed
+struct lab_samples {
+    const struct lab_sample *points; // borrowed
     size_t count;
 };
 
 // One run: its points. Several: at the rounds of the longest one as far as all of them got, straight lines
 // between the points of each. At most `most` (>= 2) points. BASE_ENOMEM.
-enum base_error lab_curve_make(const struct lab_points *runs, size_t n_runs, size_t most,
+enum base_error lab_curve_make(const struct lab_samples *runs, size_t n_runs, size_t most,
                                struct lab_curve *curve) BASE_CHECK;
 void lab_curve_free(struct lab_curve *curve);
 

@@ -52,11 +52,11 @@ static enum base_error write_page(const char *directory, const char *data, struc
 
 enum base_error lab_report_write(const char *directory, struct base_reason *why)
 {
-    struct lab_answer answer;
-    enum base_error error = lab_answer_read(directory, &answer, why);
+    struct lab_run_results results;
+    enum base_error error = lab_run_results_read(directory, &results, why);
     if (error)
         return error;
-    json_t *json = lab_page_json(&answer);
+    json_t *json = lab_page_json(&results);
     char *data = json ? lab_page_embed(json) : NULL;
     if (data)
         error = write_page(directory, data, why);
@@ -64,6 +64,6 @@ enum base_error lab_report_write(const char *directory, struct base_reason *why)
         error = base_fail(why, BASE_ENOMEM, "no memory for the report of '%s'", directory);
     free(data);
     json_decref(json);
-    lab_answer_free(&answer);
+    lab_run_results_free(&results);
     return error;
 }

@@ -1,4 +1,4 @@
-// An answer as JSON for the script of the page. An incomplete object shows as NULL from the packing one.
+// The results as JSON for the script of the page. An incomplete object shows as NULL from the packing one.
 #include "lab/report/page.h"
 
 #include <math.h>
@@ -168,26 +168,27 @@ static json_t *case_json(const struct lab_case *c, json_t *graphs)
 }
 
 // Accuracy of training in one place, over all runs that had it beside them.
-static struct lab_band central(const struct lab_answer *answer)
+static struct lab_band central(const struct lab_run_results *results)
 {
     double values[64];
     size_t count = 0;
-    for (size_t i = 0; i < answer->n_records && count < 64; i++)
-        values[count++] = lab_json_number(json_object_get(answer->records[i].summary, "central"), "accuracy");
+    for (size_t i = 0; i < results->n_records && count < 64; i++)
+        values[count++] =
+            lab_json_number(json_object_get(results->records[i].summary, "central"), "accuracy");
     return lab_band_of(values, count);
 }
 
-json_t *lab_page_json(const struct lab_answer *answer)
+json_t *lab_page_json(const struct lab_run_results *results)
 {
     json_t *cases = json_array(), *graphs = json_array();
-    const struct lab_band reference = central(answer);
-    for (size_t i = 0; i < answer->n_cases && cases; i++) {
-        if (json_array_append_new(cases, case_json(&answer->cases[i], graphs))) {
+    const struct lab_band reference = central(results);
+    for (size_t i = 0; i < results->n_cases && cases; i++) {
+        if (json_array_append_new(cases, case_json(&results->cases[i], graphs))) {
             json_decref(cases);
             cases = NULL;
         }
     }
-    return json_pack("{s:i, s:s, s:b, s:O, s:O, s:O, s:o, s:o, s:o}", "format", 1, "title", answer->title,
-                     "sweep", answer->sweep, "shared", answer->shared, "varied", answer->varied, "notes",
-                     answer->notes, "central", band_json(&reference), "cases", cases, "graphs", graphs);
+    return json_pack("{s:i, s:s, s:b, s:O, s:O, s:O, s:o, s:o, s:o}", "format", 1, "title", results->title,
+                     "sweep", results->sweep, "shared", results->shared, "varied", results->varied, "notes",
+                     results->notes, "central", band_json(&reference), "cases", cases, "graphs", graphs);
 }

@@ -28,7 +28,7 @@ static enum base_error write_text(const char *directory, const char *name, const
 enum content { CURVES, TARGETS, SCRIPT };
 
 struct wanted {
-    const struct lab_answer *answer;
+    const struct lab_run_results *results;
     const struct lab_plot *plot; // of SCRIPT
     enum lab_plot_format format;
 };
@@ -43,11 +43,11 @@ static enum base_error write_file(const struct wanted *wanted, enum content cont
     if (!out)
         return base_fail(why, BASE_ENOMEM, "no memory for '%s'", name);
     if (content == CURVES)
-        lab_plot_curves(wanted->answer, out);
+        lab_plot_curves(wanted->results, out);
     else if (content == TARGETS)
-        error = lab_plot_targets(wanted->answer, out);
+        error = lab_plot_targets(wanted->results, out);
     else
-        lab_plot_script(wanted->answer, wanted->plot, wanted->format, out);
+        lab_plot_script(wanted->results, wanted->plot, wanted->format, out);
     if (fclose(out) || error)
         error = base_fail(why, BASE_ENOMEM, "no memory for '%s'", name);
     if (!error)
@@ -96,13 +96,13 @@ static enum base_error draw(const char *directory, const char *script, struct ba
     return finish(child, directory, script, why);
 }
 
-static enum base_error write_all(const struct lab_answer *answer, const char *out,
+static enum base_error write_all(const struct lab_run_results *results, const char *out,
                                  enum lab_plot_format format, unsigned *pictures, struct base_reason *why)
 {
     struct lab_plot plots[PLOTS_MAX];
     char script[80];
-    struct wanted wanted = {answer, NULL, format};
-    size_t count = lab_plots_of(answer, plots, PLOTS_MAX);
+    struct wanted wanted = {results, NULL, format};
+    size_t count = lab_plots_of(results, plots, PLOTS_MAX);
     enum base_error error = base_directory_make(out, why);
     if (!error)
         error = write_file(&wanted, CURVES, out, "curves.dat", why);
@@ -124,17 +124,17 @@ static enum base_error write_all(const struct lab_answer *answer, const char *ou
 enum base_error lab_plot_write(const char *directory, const char *out, enum lab_plot_format format,
                                unsigned *pictures, struct base_reason *why)
 {
-    struct lab_answer answer;
+    struct lab_run_results results;
     char *beside = NULL;
     *pictures = 0;
-    enum base_error error = lab_answer_read(directory, &answer, why);
+    enum base_error error = lab_run_results_read(directory, &results, why);
     if (error)
         return error;
     if (!out)
         error = lab_path_join(directory, "plots", &beside, why);
     if (!error)
-        error = write_all(&answer, out ? out : beside, format, pictures, why);
+        error = write_all(&results, out ? out : beside, format, pictures, why);
     free(beside);
-    lab_answer_free(&answer);
+    lab_run_results_free(&results);
     return error;
 }

@@ -3,8 +3,8 @@
 #ifndef LAB_REPORT_PLOT_H
 #define LAB_REPORT_PLOT_H
 
-#include "lab/report/answer.h"
 #include "lab/report/report.h"
+#include "lab/report/run_results.h"
 
 #include <stdio.h>
 
@@ -23,18 +23,18 @@ struct lab_plot {
 };
 
 // What there is data for; `plots` has room for `most`. How many.
-size_t lab_plots_of(const struct lab_answer *answer, struct lab_plot *plots, size_t most);
+size_t lab_plots_of(const struct lab_run_results *results, struct lab_plot *plots, size_t most);
 
 // A script that draws plot->name.png or .svg where it lies.
-void lab_plot_script(const struct lab_answer *answer, const struct lab_plot *plot,
+void lab_plot_script(const struct lab_run_results *results, const struct lab_plot *plot,
                      enum lab_plot_format format, FILE *out);
 
 // curves.dat: a block a case. targets.dat: a block a target, a line a case, the fewest bytes first.
-void lab_plot_curves(const struct lab_answer *answer, FILE *out);
-enum base_error lab_plot_targets(const struct lab_answer *answer, FILE *out) BASE_CHECK; // BASE_ENOMEM
+void lab_plot_curves(const struct lab_run_results *results, FILE *out);
+enum base_error lab_plot_targets(const struct lab_run_results *results, FILE *out) BASE_CHECK; // BASE_ENOMEM
 
 // The accuracies that were asked for, rising, each once; `most` of them. How many.
-size_t lab_plot_accuracies(const struct lab_answer *answer, double *accuracies, size_t most);
+size_t lab_plot_accuracies(const struct lab_run_results *results, double *accuracies, size_t most);
 
 // A text that a script may hold between single quotes, where gnuplot runs nothing of it.
 void lab_plot_quote(const char *text, FILE *out);

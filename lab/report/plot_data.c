@@ -29,13 +29,13 @@ static void put_text(const char *text, FILE *out)
     fputc('"', out);
 }
 
-void lab_plot_curves(const struct lab_answer *answer, FILE *out)
+void lab_plot_curves(const struct lab_run_results *results, FILE *out)
 {
     fputs(
         "# round step bytes time, then mean low high of accuracy, worst, loss, consensus, mean, train_loss\n",
         out);
-    for (size_t i = 0; i < answer->n_cases; i++) {
-        const struct lab_case *c = &answer->cases[i];
+    for (size_t i = 0; i < results->n_cases; i++) {
+        const struct lab_case *c = &results->cases[i];
         fputs(i ? "\n\n# " : "# ", out);
         put_text(c->label, out);
         fputc('\n', out);
@@ -57,12 +57,12 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-size_t lab_plot_accuracies(const struct lab_answer *answer, double *accuracies, size_t most)
+size_t lab_plot_accuracies(const struct lab_run_results *results, double *accuracies, size_t most)
 {
     size_t count = 0;
-    for (size_t i = 0; i < answer->n_cases; i++) {
-        for (size_t t = 0; t < answer->cases[i].n_targets; t++) {
-            double accuracy = answer->cases[i].targets[t].accuracy;
+    for (size_t i = 0; i < results->n_cases; i++) {
+        for (size_t t = 0; t < results->cases[i].n_targets; t++) {
+            double accuracy = results->cases[i].targets[t].accuracy;
             size_t known = 0;
             while (known < count && accuracies[known] != accuracy)
                 known++;
@@ -88,13 +88,13 @@ static int by_bytes(const void *a, const void *b)
     return (of_x > of_y) - (of_x < of_y);
 }
 
-static void put_target(const struct lab_answer *answer, double accuracy, struct cost *costs, FILE *out)
+static void put_target(const struct lab_run_results *results, double accuracy, struct cost *costs, FILE *out)
 {
     size_t count = 0;
-    for (size_t i = 0; i < answer->n_cases; i++)
-        for (size_t t = 0; t < answer->cases[i].n_targets; t++)
-            if (answer->cases[i].targets[t].accuracy == accuracy && answer->cases[i].targets[t].of)
-                costs[count++] = (struct cost){&answer->cases[i], &answer->cases[i].targets[t]};
+    for (size_t i = 0; i < results->n_cases; i++)
+        for (size_t t = 0; t < results->cases[i].n_targets; t++)
+            if (results->cases[i].targets[t].accuracy == accuracy && results->cases[i].targets[t].of)
+                costs[count++] = (struct cost){&results->cases[i], &results->cases[i].targets[t]};
     qsort(costs, count, sizeof *costs, by_bytes);
     fprintf(out, "# accuracy %g: label, then mean low high of bytes, of seconds\n", accuracy);
     for (size_t i = 0; i < count; i++) {
@@ -105,18 +105,18 @@ static void put_target(const struct lab_answer *answer, double accuracy, struct 
     }
 }
 
-enum base_error lab_plot_targets(const struct lab_answer *answer, FILE *out)
+enum base_error lab_plot_targets(const struct lab_run_results *results, FILE *out)
 {
     double accuracies[16];
-    size_t count = lab_plot_accuracies(answer, accuracies, 16), room = 1;
-    for (size_t i = 0; i < answer->n_cases; i++)
-        room += answer->cases[i].n_targets;
+    size_t count = lab_plot_accuracies(results, accuracies, 16), room = 1;
+    for (size_t i = 0; i < results->n_cases; i++)
+        room += results->cases[i].n_targets;
     struct cost *costs = malloc(room * sizeof *costs);
     if (!costs)
         return BASE_ENOMEM;
     for (size_t i = 0; i < count; i++) {
         fputs(i ? "\n\n" : "", out);
-        put_target(answer, accuracies[i], costs, out);
+        put_target(results, accuracies[i], costs, out);
     }
     free(costs);
     return BASE_OK;

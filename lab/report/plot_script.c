@@ -21,7 +21,7 @@ static const char *extension(enum lab_plot_format format)
 }
 
 // Colours that people who confuse red and green can tell apart (Okabe and Ito), then the same dashed.
-static void put_head(const struct lab_answer *answer, const struct lab_plot *plot,
+static void put_head(const struct lab_run_results *results, const struct lab_plot *plot,
                      enum lab_plot_format format, FILE *out)
 {
     static const char *const colours[] = {"#0072B2", "#D55E00", "#009E73", "#B1528B",
@@ -38,7 +38,7 @@ static void put_head(const struct lab_answer *answer, const struct lab_plot *plo
         fprintf(out, "set linetype %u linecolor '%s' linewidth 2 dashtype %u\n", i + 1, colours[i % 7],
                 i / 7 + 1);
     fputs("set title ", out);
-    lab_plot_quote(answer->title, out);
+    lab_plot_quote(results->title, out);
     fputs(" textcolor '#1d2024'\n"
           "set border 3 linecolor '#9aa0a6'\nset tics nomirror textcolor '#61676e'\n"
           "set grid linecolor '#e6e8ea' linewidth 0.7 linetype 1 dashtype 1\nset style fill solid\n",
@@ -51,31 +51,31 @@ static double final_of(const struct lab_case *c, enum lab_axis axis)
 }
 
 // Curves that end at very different places are told apart on a logarithm only.
-static bool is_wide(const struct lab_answer *answer, enum lab_axis axis)
+static bool is_wide(const struct lab_run_results *results, enum lab_axis axis)
 {
     double least = NAN, most = NAN;
-    for (size_t i = 0; i < answer->n_cases; i++) {
-        least = fmin(least, final_of(&answer->cases[i], axis));
-        most = fmax(most, final_of(&answer->cases[i], axis));
+    for (size_t i = 0; i < results->n_cases; i++) {
+        least = fmin(least, final_of(&results->cases[i], axis));
+        most = fmax(most, final_of(&results->cases[i], axis));
     }
     return least > 0 && most >= 8 * least;
 }
 
-static void find_range(const struct lab_answer *answer, enum lab_line line, double *low, double *high)
+static void find_range(const struct lab_run_results *results, enum lab_line line, double *low, double *high)
 {
     *low = *high = NAN;
-    for (size_t i = 0; i < answer->n_cases && i < LAB_PLOT_CURVES_MAX; i++) {
-        for (size_t p = 0; p < answer->cases[i].curve.count; p++) {
-            *low = fmin(*low, answer->cases[i].curve.points[p].value[line].low);
-            *high = fmax(*high, answer->cases[i].curve.points[p].value[line].high);
+    for (size_t i = 0; i < results->n_cases && i < LAB_PLOT_CURVES_MAX; i++) {
+        for (size_t p = 0; p < results->cases[i].curve.count; p++) {
+            *low = fmin(*low, results->cases[i].curve.points[p].value[line].low);
+            *high = fmax(*high, results->cases[i].curve.points[p].value[line].high);
         }
     }
 }
 
-static void put_accuracy_axis(const struct lab_answer *answer, enum lab_line line, FILE *out)
+static void put_accuracy_axis(const struct lab_run_results *results, enum lab_line line, FILE *out)
 {
     double low, high;
-    find_range(answer, line, &low, &high);
+    find_range(results, line, &low, &high);
     const char *of = line == LAB_LINE_WORST  ? "the worst node"
                      : line == LAB_LINE_MEAN ? "the nodes, mean"
                                              : "the averaged model";
@@ -91,14 +91,14 @@ static void put_accuracy_axis(const struct lab_answer *answer, enum lab_line lin
             100 * fmax(low, 0), 100 * fmin(1 - 0.8 * (1 - high), 0.9995));
 }
 
-static void put_axes(const struct lab_answer *answer, const struct lab_plot *plot, FILE *out)
+static void put_axes(const struct lab_run_results *results, const struct lab_plot *plot, FILE *out)
 {
     static const char *const labels[] = {"rounds", "local steps of a node", "sent by all nodes",
                                          "seconds since training began"};
     fprintf(out, "set xlabel '%s' textcolor '#61676e'\n", labels[plot->axis]);
     if (plot->axis == LAB_AXIS_BYTES)
         fputs("set format x '%.0s %cB'\n", out);
-    if (plot->axis != LAB_AXIS_ROUND && is_wide(answer, plot->axis))
+    if (plot->axis != LAB_AXIS_ROUND && is_wide(results, plot->axis))
         fputs("set logscale x\nseen(x) = x > 0 ? x : NaN\n", out);
     else
         fputs("set autoscale xfix\nseen(x) = x\n", out);
@@ -107,7 +107,7 @@ static void put_axes(const struct lab_answer *answer, const struct lab_plot *plo
               "above(y) = y > 0 ? y : NaN\n",
               out);
     else
-        put_accuracy_axis(answer, plot->line, out);
+        put_accuracy_axis(results, plot->line, out);
 }
 
 // One block of curves.dat. What a logarithm does not know (0 bytes) is left out.
@@ -121,18 +121,18 @@ static void put_curve(const struct lab_plot *plot, size_t block, const char *sty
     fprintf(out, " with %s linetype %zu ", style, block + 1);
 }
 
-static void put_lines(const struct lab_answer *answer, const struct lab_plot *plot, FILE *out)
+static void put_lines(const struct lab_run_results *results, const struct lab_plot *plot, FILE *out)
 {
-    size_t shown = answer->n_cases < LAB_PLOT_CURVES_MAX ? answer->n_cases : LAB_PLOT_CURVES_MAX;
-    put_axes(answer, plot, out);
+    size_t shown = results->n_cases < LAB_PLOT_CURVES_MAX ? results->n_cases : LAB_PLOT_CURVES_MAX;
+    put_axes(results, plot, out);
     fputs(shown > 1 ? "set key outside right top vertical Left reverse textcolor '#1d2024'\n" : "unset key\n",
           out);
-    if (shown < answer->n_cases)
+    if (shown < results->n_cases)
         fprintf(out, "# The first %zu of %zu; the others are further blocks of curves.dat.\n", shown,
-                answer->n_cases);
+                results->n_cases);
     fputs("plot \\\n", out);
     for (size_t i = 0; i < shown; i++) {
-        if (answer->cases[i].n_records < 2)
+        if (results->cases[i].n_records < 2)
             continue;
         put_curve(plot, i, "filledcurves", 2, out);
         fputs("fillstyle transparent solid 0.15 noborder notitle, \\\n", out);
@@ -140,23 +140,23 @@ static void put_lines(const struct lab_answer *answer, const struct lab_plot *pl
     for (size_t i = 0; i < shown; i++) {
         put_curve(plot, i, "lines", 0, out);
         fputs("title ", out);
-        lab_plot_quote(answer->cases[i].label, out);
+        lab_plot_quote(results->cases[i].label, out);
         fputs(i + 1 < shown ? ", \\\n" : "\n", out);
     }
 }
 
-static size_t cases_with(const struct lab_answer *answer, double accuracy)
+static size_t cases_with(const struct lab_run_results *results, double accuracy)
 {
     size_t count = 0;
-    for (size_t i = 0; i < answer->n_cases; i++)
-        for (size_t t = 0; t < answer->cases[i].n_targets; t++)
-            count += answer->cases[i].targets[t].accuracy == accuracy && answer->cases[i].targets[t].of;
+    for (size_t i = 0; i < results->n_cases; i++)
+        for (size_t t = 0; t < results->cases[i].n_targets; t++)
+            count += results->cases[i].targets[t].accuracy == accuracy && results->cases[i].targets[t].of;
     return count;
 }
 
-static void put_bars(const struct lab_answer *answer, const struct lab_plot *plot, FILE *out)
+static void put_bars(const struct lab_run_results *results, const struct lab_plot *plot, FILE *out)
 {
-    size_t rows = cases_with(answer, plot->accuracy);
+    size_t rows = cases_with(results, plot->accuracy);
     fprintf(out,
             "set xlabel 'sent by all nodes until the averaged model reaches %g%%' textcolor '#61676e'\n"
             "set format x '%%.0s %%cB'\nset xrange [0:*]\nset yrange [%zu.5:-0.5]\nunset key\nunset grid\n"
@@ -174,47 +174,48 @@ static void put_bars(const struct lab_answer *answer, const struct lab_plot *plo
             plot->target);
 }
 
-void lab_plot_script(const struct lab_answer *answer, const struct lab_plot *plot,
+void lab_plot_script(const struct lab_run_results *results, const struct lab_plot *plot,
                      enum lab_plot_format format, FILE *out)
 {
-    put_head(answer, plot, format, out);
+    put_head(results, plot, format, out);
     if (plot->kind == LAB_PLOT_LINES)
-        put_lines(answer, plot, out);
+        put_lines(results, plot, out);
     else
-        put_bars(answer, plot, out);
+        put_bars(results, plot, out);
 }
 
-static size_t points_with(const struct lab_answer *answer, enum lab_axis axis, enum lab_line line)
+static size_t points_with(const struct lab_run_results *results, enum lab_axis axis, enum lab_line line)
 {
     size_t count = 0;
-    for (size_t i = 0; i < answer->n_cases; i++)
-        for (size_t p = 0; p < answer->cases[i].curve.count; p++)
-            count += isfinite(answer->cases[i].curve.points[p].at[axis]) &&
-                     answer->cases[i].curve.points[p].value[line].seen;
+    for (size_t i = 0; i < results->n_cases; i++)
+        for (size_t p = 0; p < results->cases[i].curve.count; p++)
+            count += isfinite(results->cases[i].curve.points[p].at[axis]) &&
+                     results->cases[i].curve.points[p].value[line].seen;
     return count;
 }
 
 // Real processes do not know the averaged model before the end, but what their nodes reach.
-static enum lab_line known_better(const struct lab_answer *answer, enum lab_axis axis, enum lab_line line)
+static enum lab_line known_better(const struct lab_run_results *results, enum lab_axis axis,
+                                  enum lab_line line)
 {
     if (line != LAB_LINE_ACCURACY ||
-        points_with(answer, axis, LAB_LINE_ACCURACY) >= points_with(answer, axis, LAB_LINE_MEAN))
+        points_with(results, axis, LAB_LINE_ACCURACY) >= points_with(results, axis, LAB_LINE_MEAN))
         return line;
     return LAB_LINE_MEAN;
 }
 
 // By anybody: gnuplot cannot draw nothing.
-static bool is_reached(const struct lab_answer *answer, double accuracy)
+static bool is_reached(const struct lab_run_results *results, double accuracy)
 {
-    for (size_t i = 0; i < answer->n_cases; i++)
-        for (size_t t = 0; t < answer->cases[i].n_targets; t++)
-            if (answer->cases[i].targets[t].accuracy == accuracy &&
-                answer->cases[i].targets[t].cost[LAB_REACH_BYTES].seen)
+    for (size_t i = 0; i < results->n_cases; i++)
+        for (size_t t = 0; t < results->cases[i].n_targets; t++)
+            if (results->cases[i].targets[t].accuracy == accuracy &&
+                results->cases[i].targets[t].cost[LAB_REACH_BYTES].seen)
                 return true;
     return false;
 }
 
-size_t lab_plots_of(const struct lab_answer *answer, struct lab_plot *plots, size_t most)
+size_t lab_plots_of(const struct lab_run_results *results, struct lab_plot *plots, size_t most)
 {
     static const struct lab_plot lines[] = {
         {"accuracy-over-bytes", LAB_PLOT_LINES, LAB_AXIS_BYTES, LAB_LINE_ACCURACY, 0, 0},
@@ -224,14 +225,14 @@ size_t lab_plots_of(const struct lab_answer *answer, struct lab_plot *plots, siz
         {"consensus-over-rounds", LAB_PLOT_LINES, LAB_AXIS_ROUND, LAB_LINE_CONSENSUS, 0, 0},
     };
     double accuracies[16];
-    size_t count = 0, targets = lab_plot_accuracies(answer, accuracies, 16);
+    size_t count = 0, targets = lab_plot_accuracies(results, accuracies, 16);
     for (size_t i = 0; i < sizeof lines / sizeof *lines && count < most; i++) {
         plots[count] = lines[i];
-        plots[count].line = known_better(answer, lines[i].axis, lines[i].line);
-        count += points_with(answer, plots[count].axis, plots[count].line) > 1;
+        plots[count].line = known_better(results, lines[i].axis, lines[i].line);
+        count += points_with(results, plots[count].axis, plots[count].line) > 1;
     }
     for (size_t i = 0; i < targets && count < most; i++) {
-        if (!is_reached(answer, accuracies[i]))
+        if (!is_reached(results, accuracies[i]))
             continue;
         plots[count] = (struct lab_plot){"", LAB_PLOT_TARGET, 0, 0, i, accuracies[i]};
         snprintf(plots[count].name, sizeof plots->name, "bytes-to-%g", 100 * accuracies[i]);

@@ -74,34 +74,34 @@ static enum base_error read_summary(const char *path, json_t **summary, struct b
     return BASE_OK;
 }
 
-static enum base_error add_point(struct lab_record *record, const struct lab_point *point)
+static enum base_error add_point(struct lab_record *record, const struct lab_sample *sample)
 {
     if (record->count % 256 == 0) {
-        struct lab_point *larger = realloc(record->points, (record->count + 256) * sizeof *larger);
+        struct lab_sample *larger = realloc(record->points, (record->count + 256) * sizeof *larger);
         if (!larger)
             return BASE_ENOMEM;
         record->points = larger;
     }
-    record->points[record->count++] = *point;
+    record->points[record->count++] = *sample;
     return BASE_OK;
 }
 
-// Every `stride`-th point, and the last. Twice as few whenever it gets too many.
+// Every `stride`-th sample, and the last. Twice as few whenever it gets too many.
 static enum base_error read_points(FILE *file, struct lab_record *record)
 {
-    struct lab_point point, last = {0};
+    struct lab_sample sample, last = {0};
     size_t stride = 1, seen = 0;
     bool last_kept = true;
-    for (int got; (got = lab_point_read(file, &point)) != 0;) {
+    for (int got; (got = lab_sample_read(file, &sample)) != 0;) {
         if (got < 0) {
             record->bad_lines++;
             if (ferror(file))
                 return BASE_EIO;
             continue;
         }
-        last = point;
+        last = sample;
         last_kept = seen++ % stride == 0;
-        if (last_kept && add_point(record, &point))
+        if (last_kept && add_point(record, &sample))
             return BASE_ENOMEM;
         if (record->count < LAB_RECORD_POINTS_MAX - 1)
             continue;

@@ -13,7 +13,7 @@
 struct lab_record {
     json_t *row;     // as a line of results.jsonl; NULL: not known yet
     json_t *summary; // less what no report shows; NULL: there is none
-    struct lab_point *points;
+    struct lab_sample *points;
     size_t count;     // of points
     size_t bad_lines; // of rounds.jsonl
 };

@@ -1,4 +1,4 @@
-// The answer of an experiment, to be looked at: one page that needs nothing else, and pictures. Blocking.
+// The results of an experiment, to be looked at: one page that needs nothing else, and pictures. Blocking.
 #ifndef LAB_REPORT_REPORT_H
 #define LAB_REPORT_REPORT_H
 

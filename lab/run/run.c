@@ -1,10 +1,10 @@
 #include "lab/run/run.h"
 
-#include "lab/processes/swarm.h"
+#include "lab/processes/supervisor.h"
 #include "lab/record/directory.h"
 #include "lab/record/results.h"
 #include "lab/report/report.h"
-#include "lab/summary/points.h"
+#include "lab/summary/samples.h"
 #include "lab/summary/summary.h"
 #include "lab/sweep/sweep.h"
 #include "lab/term/environment.h"
@@ -22,7 +22,7 @@ struct run {
     const struct lab_run_options *options;
     struct lab_experiment experiment;
     struct lab_directory directory;
-    struct lab_swarm swarm;
+    struct lab_cluster cluster;
     struct lab_workbench bench;
     struct lab_baselines baselines;
     struct lab_signals signals;
@@ -59,23 +59,23 @@ static enum base_error find_program(char program[PATH_BYTES], struct base_reason
     return BASE_OK;
 }
 
-static enum base_error run_swarm(struct run *run, struct base_reason *why)
+static enum base_error run_cluster(struct run *run, struct base_reason *why)
 {
     char **environment = lab_environment_for_nodes(environ);
     if (!environment)
         return base_fail(why, BASE_ENOMEM, "no memory for the environment of the nodes");
-    const struct lab_swarm_options options = {.program = run->program,
-                                              .environment = environment,
-                                              .time_limit_ns = run->experiment.experiment.time_limit_ns,
-                                              .stop_grace_ns = run->experiment.experiment.stop_grace_ns,
-                                              .signals = &run->signals,
-                                              .display = &run->display};
-    enum base_error error = lab_swarm_run(&options, &run->swarm, why);
+    const struct lab_supervisor_options options = {.program = run->program,
+                                                   .environment = environment,
+                                                   .time_limit_ns = run->experiment.experiment.time_limit_ns,
+                                                   .stop_grace_ns = run->experiment.experiment.stop_grace_ns,
+                                                   .signals = &run->signals,
+                                                   .display = &run->display};
+    enum base_error error = lab_supervisor_run(&options, &run->cluster, why);
     free(environment);
-    run->interrupted = run->swarm.interrupted;
-    run->failed = run->swarm.overtime;
-    for (size_t i = 0; i < run->swarm.count; i++)
-        run->failed = run->failed || lab_node_failed(&run->swarm.nodes[i]);
+    run->interrupted = run->cluster.interrupted;
+    run->failed = run->cluster.overtime;
+    for (size_t i = 0; i < run->cluster.count; i++)
+        run->failed = run->failed || lab_node_failed(&run->cluster.nodes[i]);
     return error;
 }
 
@@ -83,10 +83,10 @@ static enum base_error run_swarm(struct run *run, struct base_reason *why)
 static enum base_error analyse(struct run *run, struct base_reason *why)
 {
     enum base_error error = lab_workbench_open(&run->bench, why);
-    if (!error && lab_average_nodes(&run->bench, &run->swarm, &run->summary.average))
+    if (!error && lab_average_nodes(&run->bench, &run->cluster, &run->summary.average))
         error = base_fail(why, BASE_ENOMEM, "no memory to average the models of the nodes");
     lab_baselines_plan(&run->experiment, &run->baselines);
-    if (error || run->interrupted || run->swarm.overtime)
+    if (error || run->interrupted || run->cluster.overtime)
         return error;
     error = lab_baselines_run(&run->bench, &run->signals, &run->display, &run->baselines, why);
     run->interrupted = error == BASE_ESTATE;
@@ -102,18 +102,18 @@ static enum base_error conclude(struct run *run, double start, struct base_reaso
 {
     struct lab_summary *summary = &run->summary;
     struct lab_history histories[LAB_NODES_MAX];
-    struct lab_points_span span = {.seconds = NAN};
+    struct lab_samples_span span = {.seconds = NAN};
     struct base_reason ignored;
-    const struct lab_points_source source = {&run->swarm, &run->bench, &summary->average};
+    const struct lab_samples_source source = {&run->cluster, &run->bench, &summary->average};
     char *path = lab_path("%s/summary.json", run->directory.path);
     char *points = lab_path("%s/rounds.jsonl", run->directory.path);
-    enum base_error error = run->bench.model ? lab_points_write(&source, points, &span, why) : BASE_OK;
+    enum base_error error = run->bench.model ? lab_samples_write(&source, points, &span, why) : BASE_OK;
     if (!error)
         error = lab_average_write(&summary->average, &run->bench, run->directory.path, why);
-    lab_histories_read(&run->swarm, histories);
+    lab_histories_read(&run->cluster, histories);
     summary->histories = histories;
     summary->experiment = &run->experiment;
-    summary->swarm = &run->swarm;
+    summary->cluster = &run->cluster;
     summary->bench = &run->bench;
     summary->baselines = &run->baselines;
     summary->file = run->options->source.path;
@@ -128,7 +128,7 @@ static enum base_error conclude(struct run *run, double start, struct base_reaso
     summary->kind = "run";
     summary->virtual_seconds = span.seconds;
     summary->steps = span.steps;
-    summary->threads = run->swarm.count;
+    summary->threads = run->cluster.count;
     summary->points = points;
     summary->seconds = (double)node_clock_ns() / (double)NODE_SECOND_NS - start;
     enum base_error written = lab_summary_write(summary, path, error ? &ignored : why);
@@ -157,7 +157,8 @@ static void perform(struct run *run, struct base_reason *why)
     double start = (double)node_clock_ns() / (double)NODE_SECOND_NS;
     run->summary.time = lab_unix_seconds();
     run->summary.average = (struct lab_average){.score = lab_score_unknown(), .consensus = NAN};
-    if (lab_swarm_prepare(&run->experiment, run->directory.path, &run->swarm, why) || run_swarm(run, why)) {
+    if (lab_cluster_prepare(&run->experiment, run->directory.path, &run->cluster, why) ||
+        run_cluster(run, why)) {
         run->failed = true;
         complain(why);
         return;
@@ -205,7 +206,7 @@ static int run_experiment(struct run *run, struct base_reason *why)
     status = status_of(run);
 out:
     lab_average_free(&run->summary.average);
-    lab_swarm_free(&run->swarm);
+    lab_cluster_free(&run->cluster);
     lab_workbench_close(&run->bench);
     lab_directory_close(&run->directory);
     return status;

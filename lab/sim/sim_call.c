@@ -126,7 +126,7 @@ void sim_link_want(struct sim_node *node)
     const size_t most = gossip_graph_neighbours(sim_graph(node)) + GOSSIP_LIFE_DONORS;
 
     node->wanted = sim_must(realloc(node->wanted, most * sizeof *node->wanted));
-    node->n_wanted = gossip_graph_links(sim_graph(node), node->kept, node->n_kept, node->wanted);
+    node->n_wanted = gossip_graph_links(sim_graph(node), node->kept, node->n_orphans, node->wanted);
     node->wants_changed = true;
 }
 

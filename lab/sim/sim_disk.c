@@ -9,7 +9,7 @@ static void clear(struct sim_checkpoint *checkpoint)
         free((void *)(uintptr_t)checkpoint->record[i].correction);
         free((void *)(uintptr_t)checkpoint->record[i].transactions);
     }
-    for (size_t i = 0; i < checkpoint->n_kept; i++)
+    for (size_t i = 0; i < checkpoint->n_orphans; i++)
         free((void *)(uintptr_t)checkpoint->kept[i].correction);
     for (size_t p = 0; p < GOSSIP_PARTS; p++)
         free(checkpoint->part[p]);
@@ -46,13 +46,13 @@ static bool save_edges(struct sim_node *node, struct sim_checkpoint *latest)
     return true;
 }
 
-static void save_kept(struct sim_node *node, struct sim_checkpoint *latest)
+static void save_orphans(struct sim_node *node, struct sim_checkpoint *latest)
 {
-    latest->n_kept = gossip_exchange_kept(node->exchange);
-    latest->kept = sim_must(calloc(latest->n_kept + 1, sizeof *latest->kept));
-    for (size_t i = 0; i < latest->n_kept; i++) {
-        struct sim_kept *kept = &latest->kept[i];
-        gossip_exchange_kept_at(node->exchange, i, &kept->peer, &kept->correction);
+    latest->n_orphans = gossip_exchange_orphans(node->exchange);
+    latest->kept = sim_must(calloc(latest->n_orphans + 1, sizeof *latest->kept));
+    for (size_t i = 0; i < latest->n_orphans; i++) {
+        struct sim_orphan *kept = &latest->kept[i];
+        gossip_exchange_orphan_at(node->exchange, i, &kept->peer, &kept->correction);
         kept->correction = vector(latest, kept->correction);
     }
 }
@@ -82,7 +82,7 @@ void sim_disk_save(struct sim_node *node)
         latest->learner_bytes = learner->freeze(learner->owner, node->host, &latest->learner);
     if (!save_edges(node, latest))
         sim_world_break(node->world, node->host, "an edge could not be exported");
-    save_kept(node, latest);
+    save_orphans(node, latest);
     node->world->counts.checkpoints++;
 }
 
@@ -106,8 +106,8 @@ static void twin(struct sim_checkpoint *checkpoint)
     for (size_t i = 0; i < checkpoint->count; i++)
         own(checkpoint, &checkpoint->record[i]);
     if (checkpoint->kept)
-        checkpoint->kept = sim_copy(checkpoint->kept, (checkpoint->n_kept + 1) * sizeof *checkpoint->kept);
-    for (size_t i = 0; i < checkpoint->n_kept; i++)
+        checkpoint->kept = sim_copy(checkpoint->kept, (checkpoint->n_orphans + 1) * sizeof *checkpoint->kept);
+    for (size_t i = 0; i < checkpoint->n_orphans; i++)
         checkpoint->kept[i].correction = vector(checkpoint, checkpoint->kept[i].correction);
 }
 

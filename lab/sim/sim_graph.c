@@ -100,8 +100,8 @@ static bool has_part_of(const struct sim_node *node, const struct gossip_id *pee
         if (gossip_id_compare(&info.peer, peer) == 0)
             return true;
     }
-    for (size_t i = gossip_exchange_kept(node->exchange); i-- > 0;) {
-        gossip_exchange_kept_at(node->exchange, i, &id, &correction);
+    for (size_t i = gossip_exchange_orphans(node->exchange); i-- > 0;) {
+        gossip_exchange_orphan_at(node->exchange, i, &id, &correction);
         if (gossip_id_compare(&id, peer) == 0)
             return true;
     }

@@ -76,7 +76,7 @@ static void end(struct sim_node *node, int status)
 
 static void want_links(struct sim_node *node, const struct gossip_life_action *action)
 {
-    node->n_kept = action->count;
+    node->n_orphans = action->count;
     for (size_t i = 0; i < action->count; i++)
         node->kept[i] = action->ids[i];
     node->links_changed = true;
@@ -263,7 +263,7 @@ void sim_life_start(struct sim_node *node)
 
     node->look_ns = options.now_ns;
     sim_member_progress(node);
-    node->n_events = node->n_kept = 0;
+    node->n_events = node->n_orphans = 0;
     BASE_ASSERT(gossip_life_create(&options, &node->life) == BASE_OK);
 }
 

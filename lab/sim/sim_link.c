@@ -131,7 +131,7 @@ static void act(struct sim_node *node, const struct gossip_links_action *action)
         unreachable(node, &action->peer);
         break;
     case GOSSIP_LINKS_DUPLICATE:
-        sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_TWIN});
+        sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_DUPLICATE});
         break;
     case GOSSIP_LINKS_MISSING:
         sim_world_trace(node->world, node->host, "no link", NULL, sim_world_find(node->world, &action->peer),

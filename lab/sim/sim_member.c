@@ -230,7 +230,7 @@ static void carry_out(struct sim_node *node, const struct gossip_membership_acti
             gossip_datagrams_boot(node->datagrams, action->boot);
         break;
     case GOSSIP_MEMBERSHIP_CONFLICT:
-        sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_TWIN, .ok = true});
+        sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_DUPLICATE, .ok = true});
         break;
     case GOSSIP_MEMBERSHIP_CUT_OFF:
         sim_world_trace(node->world, node->host, "cut off", NULL, 0, 0);

@@ -27,11 +27,11 @@ struct sim_checkpoint {
     size_t learner_bytes;
     struct gossip_edge_record *record;
     size_t count;
-    struct sim_kept { // what dead neighbours left
+    struct sim_orphan { // what dead neighbours left
         struct gossip_id peer;
         const float *correction;
     } * kept;
-    size_t n_kept;
+    size_t n_orphans;
 };
 
 struct sim_disk {
@@ -122,7 +122,7 @@ struct sim_node {
     bool going, ordered, told_done, over;      // sim_train.c
     bool round_is_over;                        // whoever learns is still to be told
     struct gossip_id kept[GOSSIP_LIFE_DONORS]; // to whom links are wanted beside the neighbours
-    size_t n_kept;
+    size_t n_orphans;
     uint64_t started_ns, train_ns, checkpoint_ns; // local
     struct gossip_exchange *exchange;
     struct sim_plan *shared; // with all who hold the same view

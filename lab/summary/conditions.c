@@ -53,7 +53,7 @@ void lab_seeds_text(const struct lab_summary *s, char text[LAB_SEEDS_BYTES])
 bool lab_never_met(const struct lab_summary *s)
 {
     struct lab_totals totals;
-    lab_totals_of(s->swarm, &totals);
-    return s->swarm->count > 1 && s->bench->view.average.method != NODE_METHOD_LOCAL &&
+    lab_totals_of(s->cluster, &totals);
+    return s->cluster->count > 1 && s->bench->view.average.method != NODE_METHOD_LOCAL &&
            totals.exchanges == 0 && totals.bytes_received == 0;
 }

@@ -11,11 +11,11 @@ struct lab_goodput {
     double share;     // counted / living; NAN: nothing to do
 };
 
-// `histories` [swarm->count].
-void lab_goodput_of(const struct lab_swarm *swarm, size_t node, const struct lab_history *histories,
+// `histories` [cluster->count].
+void lab_goodput_of(const struct lab_cluster *cluster, size_t node, const struct lab_history *histories,
                     struct lab_goodput *goodput);
 // Of all nodes together. *least: the node with the smallest share.
-void lab_goodput_total(const struct lab_swarm *swarm, const struct lab_history *histories,
+void lab_goodput_total(const struct lab_cluster *cluster, const struct lab_history *histories,
                        struct lab_goodput *total, size_t *least);
 
 #endif

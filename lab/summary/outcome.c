@@ -20,25 +20,25 @@ static double end_of(const struct lab_event *event, const struct lab_happening *
 }
 
 // The next event of the same kind of subject: what is seen from then on belongs to that one.
-static double until_of(const struct lab_swarm *swarm, size_t index)
+static double until_of(const struct lab_cluster *cluster, size_t index)
 {
-    const struct lab_event *event = &swarm->schedule->items[index];
-    double time = swarm->happenings[index].time;
-    for (size_t i = index + 1; i < swarm->schedule->count; i++) {
-        const struct lab_event *later = &swarm->schedule->items[i];
+    const struct lab_event *event = &cluster->schedule->items[index];
+    double time = cluster->happenings[index].time;
+    for (size_t i = index + 1; i < cluster->schedule->count; i++) {
+        const struct lab_event *later = &cluster->schedule->items[i];
         bool same =
             event->kind == LAB_PARTITION ? later->kind == LAB_PARTITION : concerns(later, event->node);
-        if (same && swarm->happenings[i].time >= time)
-            return swarm->happenings[i].time;
+        if (same && cluster->happenings[i].time >= time)
+            return cluster->happenings[i].time;
     }
     return INFINITY;
 }
 
-static bool went_away(const struct lab_swarm *swarm, size_t node, double time)
+static bool went_away(const struct lab_cluster *cluster, size_t node, double time)
 {
-    for (size_t i = 0; i < swarm->schedule->count; i++) {
-        const struct lab_event *event = &swarm->schedule->items[i];
-        double at = swarm->happenings[i].time;
+    for (size_t i = 0; i < cluster->schedule->count; i++) {
+        const struct lab_event *event = &cluster->schedule->items[i];
+        double at = cluster->happenings[i].time;
         if (concerns(event, node) && event->kind != LAB_START && at >= time - SAME_S &&
             at < time + WENT_AWAY_S)
             return true;
@@ -58,17 +58,17 @@ static struct lab_set members_of(const struct lab_event *event, size_t witness, 
     return set;
 }
 
-static void witness_signs(const struct lab_swarm *swarm, size_t index, struct lab_witness *witness)
+static void witness_signs(const struct lab_cluster *cluster, size_t index, struct lab_witness *witness)
 {
     static const unsigned kinds[LAB_EVENT_KINDS] = {
         LAB_SIGN(LAB_DEAD), LAB_SIGN(LAB_SUSPECT) | LAB_SIGN(LAB_DEAD),
         LAB_SIGN(LAB_JOIN) | LAB_SIGN(LAB_ALIVE), LAB_SIGN(LAB_LEFT) | LAB_SIGN(LAB_DEAD),
         LAB_SIGN(LAB_DEAD)};
-    const struct lab_event *event = &swarm->schedule->items[index];
-    const struct lab_happening *happening = &swarm->happenings[index];
-    const struct lab_journal *journal = &swarm->nodes[witness->node].journal;
-    const struct lab_set members = members_of(event, witness->node, swarm->count);
-    double from = happening->time, until = until_of(swarm, index), end = happening->end_time;
+    const struct lab_event *event = &cluster->schedule->items[index];
+    const struct lab_happening *happening = &cluster->happenings[index];
+    const struct lab_journal *journal = &cluster->nodes[witness->node].journal;
+    const struct lab_set members = members_of(event, witness->node, cluster->count);
+    double from = happening->time, until = until_of(cluster, index), end = happening->end_time;
     double detected = lab_journal_all(journal, kinds[event->kind], &members, from, until), dead = NAN,
            view = detected;
     witness->detected = detected - from;
@@ -90,11 +90,11 @@ static void witness_signs(const struct lab_swarm *swarm, size_t index, struct la
 }
 
 // A gap in which the node itself was away, by an event, says nothing.
-static bool was_away(const struct lab_swarm *swarm, size_t node, double from, double to)
+static bool was_away(const struct lab_cluster *cluster, size_t node, double from, double to)
 {
-    for (size_t i = 0; i < swarm->schedule->count; i++) {
-        const struct lab_happening *happening = &swarm->happenings[i];
-        if (concerns(&swarm->schedule->items[i], node) &&
+    for (size_t i = 0; i < cluster->schedule->count; i++) {
+        const struct lab_happening *happening = &cluster->happenings[i];
+        if (concerns(&cluster->schedule->items[i], node) &&
             ((happening->time >= from && happening->time <= to) ||
              (happening->end_time >= from && happening->end_time <= to)))
             return true;
@@ -120,14 +120,14 @@ static bool is_round(const struct lab_history *history, size_t i)
     return history->marks[i].round != history->marks[i - 1].round;
 }
 
-static void witness_stall(const struct lab_swarm *swarm, const struct lab_history *history, double from,
+static void witness_stall(const struct lab_cluster *cluster, const struct lab_history *history, double from,
                           double to, struct lab_witness *witness)
 {
     double *gaps = calloc(history->count + 1, sizeof *gaps), longest = NAN;
     size_t count = 0;
     for (size_t i = 1; i < history->count && gaps; i++) {
         double begin = history->marks[i - 1].time, end = history->marks[i].time;
-        if (!(end >= begin) || !is_round(history, i) || was_away(swarm, witness->node, begin, end))
+        if (!(end >= begin) || !is_round(history, i) || was_away(cluster, witness->node, begin, end))
             continue;
         gaps[count++] = end - begin;
         if (end >= from && begin <= to && !(longest >= end - begin))
@@ -233,12 +233,12 @@ static void sum_up_times(const struct lab_event *event, struct lab_outcome *outc
         outcome->rewired.of = outcome->rewired.seen; // only its neighbours
 }
 
-static bool is_witness(const struct lab_swarm *swarm, size_t index, size_t node)
+static bool is_witness(const struct lab_cluster *cluster, size_t index, size_t node)
 {
-    const struct lab_event *event = &swarm->schedule->items[index];
-    if (!lab_set_has(&swarm->happenings[index].present, node) || concerns(event, node))
+    const struct lab_event *event = &cluster->schedule->items[index];
+    if (!lab_set_has(&cluster->happenings[index].present, node) || concerns(event, node))
         return false;
-    const struct lab_set members = members_of(event, node, swarm->count);
+    const struct lab_set members = members_of(event, node, cluster->count);
     return !lab_set_is_empty(&members);
 }
 
@@ -250,28 +250,28 @@ static double first_round(const struct lab_history *history, double from, double
     return NAN;
 }
 
-void lab_outcome_of(const struct lab_swarm *swarm, size_t index, const struct lab_history *histories,
+void lab_outcome_of(const struct lab_cluster *cluster, size_t index, const struct lab_history *histories,
                     struct lab_outcome *outcome)
 {
-    const struct lab_event *event = &swarm->schedule->items[index];
-    double from = swarm->happenings[index].time;
-    double to = end_of(event, &swarm->happenings[index]) + LAB_WINDOW_S;
+    const struct lab_event *event = &cluster->schedule->items[index];
+    double from = cluster->happenings[index].time;
+    double to = end_of(event, &cluster->happenings[index]) + LAB_WINDOW_S;
     *outcome = (struct lab_outcome){.first_round = NAN,
                                     .stalled_rounds = NAN,
                                     .stalled_seconds = NAN,
                                     .accuracy_before = NAN,
                                     .accuracy_lowest = NAN,
                                     .accuracy_end = NAN};
-    for (size_t i = 0; i < swarm->count && !isnan(from); i++) {
+    for (size_t i = 0; i < cluster->count && !isnan(from); i++) {
         struct lab_witness *witness = &outcome->witnesses[outcome->count];
-        if (!is_witness(swarm, index, i))
+        if (!is_witness(cluster, index, i))
             continue;
         *witness = (struct lab_witness){i, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
-        witness_signs(swarm, index, witness);
-        if (isnan(witness->detected) && went_away(swarm, i, from))
+        witness_signs(cluster, index, witness);
+        if (isnan(witness->detected) && went_away(cluster, i, from))
             continue;
         if (histories) {
-            witness_stall(swarm, &histories[i], from, to, witness);
+            witness_stall(cluster, &histories[i], from, to, witness);
             witness_accuracy(&histories[i], from, to, witness);
         }
         outcome->count++;
@@ -280,21 +280,22 @@ void lab_outcome_of(const struct lab_swarm *swarm, size_t index, const struct la
     sum_up_stalls(outcome);
     sum_up_accuracies(outcome);
     if (histories && event->kind == LAB_START && !isnan(from))
-        outcome->first_round = first_round(&histories[event->node], from, until_of(swarm, index));
+        outcome->first_round = first_round(&histories[event->node], from, until_of(cluster, index));
 }
 
-double lab_event_seconds(const struct lab_swarm *swarm, size_t index)
+double lab_event_seconds(const struct lab_cluster *cluster, size_t index)
 {
-    const struct lab_event *event = &swarm->schedule->items[index];
-    return event->by_round ? swarm->happenings[index].time - swarm->train_time : (double)event->at_ns / 1e9;
+    const struct lab_event *event = &cluster->schedule->items[index];
+    return event->by_round ? cluster->happenings[index].time - cluster->train_time
+                           : (double)event->at_ns / 1e9;
 }
 
 // Something else than the node itself may have made others think so.
-static bool is_excused(const struct lab_swarm *swarm, size_t node, double time)
+static bool is_excused(const struct lab_cluster *cluster, size_t node, double time)
 {
-    for (size_t i = 0; i < swarm->schedule->count; i++) {
-        const struct lab_event *event = &swarm->schedule->items[i];
-        const struct lab_happening *happening = &swarm->happenings[i];
+    for (size_t i = 0; i < cluster->schedule->count; i++) {
+        const struct lab_event *event = &cluster->schedule->items[i];
+        const struct lab_happening *happening = &cluster->happenings[i];
         if ((event->kind == LAB_PARTITION || concerns(event, node)) && time >= happening->time &&
             time < end_of(event, happening) + EXCUSED_S)
             return true;
@@ -302,28 +303,28 @@ static bool is_excused(const struct lab_swarm *swarm, size_t node, double time)
     return false;
 }
 
-bool lab_death_is_false(const struct lab_swarm *swarm, const struct lab_sign *sign)
+bool lab_death_is_false(const struct lab_cluster *cluster, const struct lab_sign *sign)
 {
-    const struct lab_node *node = &swarm->nodes[sign->kind == LAB_VIEW ? 0 : sign->member];
+    const struct lab_node *node = &cluster->nodes[sign->kind == LAB_VIEW ? 0 : sign->member];
     return sign->kind == LAB_DEAD && node->gone == LAB_HERE && node->starts &&
-           !(node->end_time <= sign->time + SAME_S) && !is_excused(swarm, sign->member, sign->time);
+           !(node->end_time <= sign->time + SAME_S) && !is_excused(cluster, sign->member, sign->time);
 }
 
-size_t lab_false_deaths(const struct lab_swarm *swarm)
+size_t lab_false_deaths(const struct lab_cluster *cluster)
 {
     size_t count = 0;
-    for (size_t i = 0; i < swarm->count; i++)
-        for (size_t k = 0; k < swarm->nodes[i].journal.count; k++)
-            count += lab_death_is_false(swarm, &swarm->nodes[i].journal.signs[k]);
+    for (size_t i = 0; i < cluster->count; i++)
+        for (size_t k = 0; k < cluster->nodes[i].journal.count; k++)
+            count += lab_death_is_false(cluster, &cluster->nodes[i].journal.signs[k]);
     return count;
 }
 
-void lab_histories_read(const struct lab_swarm *swarm, struct lab_history histories[LAB_NODES_MAX])
+void lab_histories_read(const struct lab_cluster *cluster, struct lab_history histories[LAB_NODES_MAX])
 {
     for (size_t i = 0; i < LAB_NODES_MAX; i++) {
         histories[i] = (struct lab_history){0};
-        if (i < swarm->count && swarm->schedule->count)
-            lab_history_read(swarm->nodes[i].tail.file.path, &histories[i]);
+        if (i < cluster->count && cluster->schedule->count)
+            lab_history_read(cluster->nodes[i].tail.file.path, &histories[i]);
     }
 }
 

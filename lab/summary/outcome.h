@@ -37,15 +37,15 @@ struct lab_outcome {
     double accuracy_before, accuracy_lowest, accuracy_end; // means of witnesses that measured both first
 };
 
-// `histories` [swarm->count]; NULL: leaves out what needs them.
-void lab_outcome_of(const struct lab_swarm *swarm, size_t event, const struct lab_history *histories,
+// `histories` [cluster->count]; NULL: leaves out what needs them.
+void lab_outcome_of(const struct lab_cluster *cluster, size_t event, const struct lab_history *histories,
                     struct lab_outcome *outcome);
 // Seconds from the moment when all nodes trained until it began; NAN: by round, and it did not happen.
-double lab_event_seconds(const struct lab_swarm *swarm, size_t event);
+double lab_event_seconds(const struct lab_cluster *cluster, size_t event);
 // A living node was declared dead, and no event had anything to do with it.
-bool lab_death_is_false(const struct lab_swarm *swarm, const struct lab_sign *sign);
-size_t lab_false_deaths(const struct lab_swarm *swarm); // by all nodes together
-void lab_histories_read(const struct lab_swarm *swarm, struct lab_history histories[LAB_NODES_MAX]);
+bool lab_death_is_false(const struct lab_cluster *cluster, const struct lab_sign *sign);
+size_t lab_false_deaths(const struct lab_cluster *cluster); // by all nodes together
+void lab_histories_read(const struct lab_cluster *cluster, struct lab_history histories[LAB_NODES_MAX]);
 void lab_histories_free(struct lab_history histories[LAB_NODES_MAX]);
 
 #endif

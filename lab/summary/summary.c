@@ -39,12 +39,12 @@ static void conclude(const struct gathering *gathering, struct lab_score *worst,
                                gathering->sum.rmse / count, gathering->worst.regression};
 }
 
-void lab_totals_of(const struct lab_swarm *swarm, struct lab_totals *totals)
+void lab_totals_of(const struct lab_cluster *cluster, struct lab_totals *totals)
 {
     struct gathering gathering = {0};
     *totals = (struct lab_totals){0};
-    for (size_t i = 0; i < swarm->count; i++) {
-        const struct lab_node *node = &swarm->nodes[i];
+    for (size_t i = 0; i < cluster->count; i++) {
+        const struct lab_node *node = &cluster->nodes[i];
         const struct lab_row row = lab_tail_row(&node->tail);
         const struct lab_score score = {row.accuracy, row.test_loss, row.rmse, row.regression};
         if (lab_node_ended_well(node))
@@ -137,9 +137,9 @@ static json_t *gone_json(const struct lab_node *node)
 }
 
 // null without events: then all rounds count.
-static json_t *goodput_json(const struct lab_swarm *swarm, const struct lab_goodput *goodput)
+static json_t *goodput_json(const struct lab_cluster *cluster, const struct lab_goodput *goodput)
 {
-    if (!swarm->schedule->count)
+    if (!cluster->schedule->count)
         return json_null();
     return json_pack("{s:o, s:o, s:o}", "share", lab_json_real(goodput->share), "counted",
                      integer(goodput->counted), "living", integer(goodput->living));
@@ -149,15 +149,15 @@ static json_t *total_goodput_json(const struct lab_summary *s)
 {
     struct lab_goodput total;
     size_t least;
-    lab_goodput_total(s->swarm, s->histories, &total, &least);
-    return goodput_json(s->swarm, &total);
+    lab_goodput_total(s->cluster, s->histories, &total, &least);
+    return goodput_json(s->cluster, &total);
 }
 
 static json_t *node_json(const struct lab_summary *s, size_t index)
 {
-    const struct lab_node *node = &s->swarm->nodes[index];
+    const struct lab_node *node = &s->cluster->nodes[index];
     struct lab_goodput goodput;
-    lab_goodput_of(s->swarm, index, s->histories, &goodput);
+    lab_goodput_of(s->cluster, index, s->histories, &goodput);
     char status[LAB_STATUS_BYTES];
     const struct lab_row row = lab_tail_row(&node->tail);
     lab_process_describe(&node->process, status);
@@ -170,7 +170,7 @@ static json_t *node_json(const struct lab_summary *s, size_t index)
         "{s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:i, s:i}", "gone", gone_json(node), "starts",
         (int)node->starts, "exchanges", integer(row.exchanges), "bytes_sent", integer(row.bytes_sent),
         "bytes_received", integer(row.bytes_received), "packet_bytes", integer(row.delta_bytes),
-        "dense_bytes", integer(row.dense_bytes), "goodput", goodput_json(s->swarm, &goodput),
+        "dense_bytes", integer(row.dense_bytes), "goodput", goodput_json(s->cluster, &goodput),
         "bad_metrics_lines", (int)node->tail.bad, "port", (int)node->port, "http_port", (int)node->http_port);
     if (object && more)
         json_object_update(object, more); // an incomplete object shows as NULL from dumps
@@ -181,7 +181,7 @@ static json_t *node_json(const struct lab_summary *s, size_t index)
 static json_t *nodes_json(const struct lab_summary *s)
 {
     json_t *array = json_array();
-    for (size_t i = 0; i < s->swarm->count; i++)
+    for (size_t i = 0; i < s->cluster->count; i++)
         json_array_append_new(array, node_json(s, i));
     return array;
 }
@@ -212,12 +212,12 @@ static json_t *lone_json(const struct lab_baselines *baselines)
                      score_json(&spread.mean), "best", score_json(&spread.best), "shards", runs);
 }
 
-static json_t *bytes_json(const struct lab_swarm *swarm, const struct lab_totals *totals)
+static json_t *bytes_json(const struct lab_cluster *cluster, const struct lab_totals *totals)
 {
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "sent", integer(totals->bytes_sent), "sent_per_node",
-                     integer(totals->bytes_sent / swarm->count), "received", integer(totals->bytes_received),
-                     "packets", integer(totals->delta_bytes), "dense", integer(totals->dense_bytes),
-                     "dense_over_sent", lab_json_real(totals->times_less));
+                     integer(totals->bytes_sent / cluster->count), "received",
+                     integer(totals->bytes_received), "packets", integer(totals->delta_bytes), "dense",
+                     integer(totals->dense_bytes), "dense_over_sent", lab_json_real(totals->times_less));
 }
 
 static json_t *settings_json(const struct node_config *c, uint64_t seed)
@@ -247,7 +247,7 @@ static json_t *head_json(const struct lab_summary *s)
                      s->engine, "method", choice("average.method", s->bench->view.average.method),
                      "experiment", s->experiment->experiment.name, "status", s->status, "file", s->file,
                      "directory", s->directory, "version", s->version, "time", lab_json_real(s->time),
-                     "nodes", (int)s->swarm->count, "settings",
+                     "nodes", (int)s->cluster->count, "settings",
                      settings_json(&s->bench->view, s->experiment->experiment.seed), "model",
                      s->bench->description, "parameters", integer(s->bench->parameters), "train_examples",
                      integer(s->bench->train.examples), "test_examples", integer(s->bench->test.examples));
@@ -256,25 +256,25 @@ static json_t *head_json(const struct lab_summary *s)
 static json_t *results_json(const struct lab_summary *s)
 {
     struct lab_totals totals;
-    lab_totals_of(s->swarm, &totals);
+    lab_totals_of(s->cluster, &totals);
     json_t *averaged = score_json(&s->average.score);
     if (averaged)
         json_object_set_new(averaged, "nodes", json_integer((json_int_t)s->average.nodes));
     json_t *node = json_pack("{s:o, s:o, s:o}", "worst", score_json(&totals.worst), "mean",
                              score_json(&totals.mean), "best", score_json(&totals.best));
-    json_t *seconds = json_pack("{s:o, s:o, s:o, s:o}", "swarm", lab_json_real(s->swarm->seconds), "virtual",
-                                lab_json_real(s->virtual_seconds), "baselines",
+    json_t *seconds = json_pack("{s:o, s:o, s:o, s:o}", "cluster", lab_json_real(s->cluster->seconds),
+                                "virtual", lab_json_real(s->virtual_seconds), "baselines",
                                 lab_json_real(s->baselines->seconds), "total", lab_json_real(s->seconds));
-    double steps_per_second = s->swarm->seconds > 0 ? (double)s->steps / s->swarm->seconds : NAN;
+    double steps_per_second = s->cluster->seconds > 0 ? (double)s->steps / s->cluster->seconds : NAN;
     return json_pack(
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:i, s:o}", "averaged",
         averaged, "node", node, "consensus", lab_json_real(s->average.consensus), "lone",
         lone_json(s->baselines), "central", run_json(lab_baseline_find(s->baselines, LAB_CENTRAL)),
         "central_total", run_json(lab_baseline_find(s->baselines, LAB_CENTRAL_TOTAL)), "bytes",
-        bytes_json(s->swarm, &totals), "targets", lab_targets_json(s), "seconds", seconds, "steps_per_second",
-        lab_json_real(steps_per_second), "threads", (int)s->threads, "goodput", total_goodput_json(s),
-        "per_node", nodes_json(s), "events", lab_events_json(s->swarm, s->histories), "false_deaths",
-        (int)lab_false_deaths(s->swarm), "graph", lab_graph_json(s));
+        bytes_json(s->cluster, &totals), "targets", lab_targets_json(s), "seconds", seconds,
+        "steps_per_second", lab_json_real(steps_per_second), "threads", (int)s->threads, "goodput",
+        total_goodput_json(s), "per_node", nodes_json(s), "events", lab_events_json(s->cluster, s->histories),
+        "false_deaths", (int)lab_false_deaths(s->cluster), "graph", lab_graph_json(s));
 }
 
 enum base_error lab_summary_write(const struct lab_summary *summary, const char *path,

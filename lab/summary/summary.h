@@ -9,10 +9,10 @@
 
 struct lab_summary {
     const struct lab_experiment *experiment; // all borrowed
-    const struct lab_swarm *swarm;
+    const struct lab_cluster *cluster;
     const struct lab_workbench *bench;
     const struct lab_baselines *baselines;
-    const struct lab_history *histories; // [swarm->count]
+    const struct lab_history *histories; // [cluster->count]
     struct lab_average average;
     const char *file, *directory, *version;
     const char *status;        // "complete", "interrupted", "failed"
@@ -33,7 +33,7 @@ struct lab_totals {
     uint64_t bytes_sent, bytes_received, delta_bytes, dense_bytes, exchanges;
     double times_less; // dense / sent; NAN when nothing was sent
 };
-void lab_totals_of(const struct lab_swarm *swarm, struct lab_totals *totals);
+void lab_totals_of(const struct lab_cluster *cluster, struct lab_totals *totals);
 
 // Of the lone runs that are through; NAN without any.
 struct lab_spread {
@@ -48,7 +48,7 @@ enum base_error lab_summary_write(const struct lab_summary *summary, const char 
                                   struct base_reason *why) BASE_CHECK;
 void lab_summary_print(const struct lab_summary *summary, FILE *out); // report.c
 // What the events did, in sentences; nothing without events.
-void lab_events_print(const struct lab_swarm *swarm, const struct lab_history *histories, FILE *out);
+void lab_events_print(const struct lab_cluster *cluster, const struct lab_history *histories, FILE *out);
 
 // sim.* as they were, "engine nodes, latency 200us, ..."; "" of real processes. malloc'ed, NULL: out of
 // memory.
@@ -61,7 +61,7 @@ bool lab_never_met(const struct lab_summary *summary);
 
 // When a target was first reached: the first point of rounds.jsonl.
 struct lab_reached {
-    struct lab_point averaged, worst; // accuracy NAN: never
+    struct lab_sample averaged, worst; // accuracy NAN: never
 };
 void lab_targets_find(const char *points, const struct lab_targets *targets,
                       struct lab_reached reached[LAB_TARGETS_MAX]);

@@ -36,7 +36,7 @@ static bool make_plan(const struct lab_summary *s, struct lab_topology *t)
                                            .seed = c->topology.seed,
                                            .rings = (unsigned)c->topology.rings,
                                            .base_k = (unsigned)c->topology.base_k},
-                               .n = s->swarm->count,
+                               .n = s->cluster->count,
                                .group_size = group_size ? group_size : 1};
     return !lab_topology_make(t, t->options.kind == TOPOLOGY_FILE ? c->topology.file : NULL, &ignored);
 }
@@ -87,9 +87,9 @@ json_t *lab_graph_json(const struct lab_summary *s)
     struct lab_topology t;
     json_t *names = json_array(), *gone = json_array();
     bool planned = make_plan(s, &t);
-    for (size_t i = 0; i < s->swarm->count; i++) {
-        json_array_append_new(names, json_string(s->swarm->nodes[i].name));
-        if (s->swarm->nodes[i].gone != LAB_HERE)
+    for (size_t i = 0; i < s->cluster->count; i++) {
+        json_array_append_new(names, json_string(s->cluster->nodes[i].name));
+        if (s->cluster->nodes[i].gone != LAB_HERE)
             json_array_append_new(gone, json_integer((json_int_t)i));
     }
     if (!goes_round(s))
@@ -104,11 +104,11 @@ json_t *lab_graph_json(const struct lab_summary *s)
 void lab_targets_find(const char *path, const struct lab_targets *targets,
                       struct lab_reached reached[LAB_TARGETS_MAX])
 {
-    struct lab_point point;
+    struct lab_sample point;
     FILE *file = fopen(path, "re");
     for (size_t i = 0; i < targets->count; i++)
         reached[i].averaged.accuracy = reached[i].worst.accuracy = NAN;
-    while (file && lab_point_read(file, &point) > 0)
+    while (file && lab_sample_read(file, &point) > 0)
         for (size_t i = 0; i < targets->count; i++) {
             if (isnan(reached[i].averaged.accuracy) && point.accuracy >= targets->items[i])
                 reached[i].averaged = point;
@@ -121,7 +121,7 @@ void lab_targets_find(const char *path, const struct lab_targets *targets,
         fclose(file);
 }
 
-static json_t *reached_json(const struct lab_point *point)
+static json_t *reached_json(const struct lab_sample *point)
 {
     if (isnan(point->accuracy))
         return json_null();

@@ -11,6 +11,6 @@ json_t *lab_json_real(double value); // null: not finite
 json_t *lab_graph_json(const struct lab_summary *summary);
 json_t *lab_targets_json(const struct lab_summary *summary);
 // The list "events". NULL: out of memory.
-json_t *lab_events_json(const struct lab_swarm *swarm, const struct lab_history *histories);
+json_t *lab_events_json(const struct lab_cluster *cluster, const struct lab_history *histories);
 
 #endif

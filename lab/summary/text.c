@@ -19,7 +19,7 @@ static void print_head(const struct lab_summary *s, FILE *out)
     lab_choice_name("average.mode", c->average.mode, mode, sizeof mode);
     lab_choice_name("train.optimizer", c->train.optimizer, optimizer, sizeof optimizer);
     fprintf(out, "\n%s: %zu nodes on a %s; %s, %s parameters; %s, %zu examples to train on, %zu to test\n",
-            s->experiment->experiment.name, s->swarm->count, topology, s->bench->description, parameters,
+            s->experiment->experiment.name, s->cluster->count, topology, s->bench->description, parameters,
             data, s->bench->train.examples, s->bench->test.examples);
     fprintf(out,
             "%s %g, %llu steps of %llu examples a node; every %llu steps an exchange (%s) of 1/%g of the "
@@ -74,16 +74,16 @@ static void describe_end(const struct lab_node *node, char status[LAB_STATUS_BYT
                  node->gone == LAB_KILLED ? "killed by an event" : "left by an event");
 }
 
-static void print_nodes(const struct lab_swarm *swarm, const char *measure, FILE *out)
+static void print_nodes(const struct lab_cluster *cluster, const char *measure, FILE *out)
 {
     fprintf(out, "\n  %-8s %9s %10s %8s %9s %10s %11s %11s  %s\n", "node", measure, "loss", "rounds", "steps",
             "exchanges", "kB sent", "kB received", "status");
-    size_t shown = swarm->count > NODES_SHOWN ? NODES_SHOWN : swarm->count;
+    size_t shown = cluster->count > NODES_SHOWN ? NODES_SHOWN : cluster->count;
     for (size_t i = 0; i < shown; i++) {
         char accuracy[LAB_NUMBER_BYTES], loss[LAB_NUMBER_BYTES], rounds[LAB_NUMBER_BYTES],
             steps[LAB_NUMBER_BYTES], exchanges[LAB_NUMBER_BYTES], sent[LAB_NUMBER_BYTES],
             received[LAB_NUMBER_BYTES], status[LAB_STATUS_BYTES];
-        const struct lab_row row = lab_tail_row(&swarm->nodes[i].tail);
+        const struct lab_row row = lab_tail_row(&cluster->nodes[i].tail);
         lab_print_accuracy(row.accuracy, row.regression, accuracy);
         lab_print_real(row.test_loss, loss);
         lab_print_count(row.round, rounds);
@@ -91,12 +91,12 @@ static void print_nodes(const struct lab_swarm *swarm, const char *measure, FILE
         lab_print_count(row.exchanges, exchanges);
         lab_print_count(row.bytes_sent / 1000, sent);
         lab_print_count(row.bytes_received / 1000, received);
-        describe_end(&swarm->nodes[i], status);
-        fprintf(out, "  %-8s %9s %10s %8s %9s %10s %11s %11s  %s\n", swarm->nodes[i].name, accuracy, loss,
+        describe_end(&cluster->nodes[i], status);
+        fprintf(out, "  %-8s %9s %10s %8s %9s %10s %11s %11s  %s\n", cluster->nodes[i].name, accuracy, loss,
                 rounds, steps, exchanges, sent, received, status);
     }
-    if (shown < swarm->count)
-        fprintf(out, "  ... and %zu more, in summary.json\n", swarm->count - shown);
+    if (shown < cluster->count)
+        fprintf(out, "  ... and %zu more, in summary.json\n", cluster->count - shown);
 }
 
 static void print_bytes(const struct lab_summary *s, const struct lab_totals *totals, FILE *out)
@@ -104,7 +104,7 @@ static void print_bytes(const struct lab_summary *s, const struct lab_totals *to
     char sent[LAB_NUMBER_BYTES], each[LAB_NUMBER_BYTES], dense[LAB_NUMBER_BYTES], packets[LAB_NUMBER_BYTES],
         consensus[LAB_NUMBER_BYTES];
     lab_print_bytes(totals->bytes_sent, sent);
-    lab_print_bytes(totals->bytes_sent / s->swarm->count, each);
+    lab_print_bytes(totals->bytes_sent / s->cluster->count, each);
     lab_print_bytes(totals->dense_bytes, dense);
     lab_print_bytes(totals->delta_bytes, packets);
     lab_print_real(s->average.consensus, consensus);
@@ -131,13 +131,13 @@ static void print_conditions(const struct lab_summary *s, FILE *out)
 void lab_summary_print(const struct lab_summary *s, FILE *out)
 {
     struct lab_totals totals;
-    lab_totals_of(s->swarm, &totals);
+    lab_totals_of(s->cluster, &totals);
     print_head(s, out);
     print_scores(s, &totals, out);
-    print_nodes(s->swarm, lab_workbench_measures(s->bench), out);
-    lab_events_print(s->swarm, s->histories, out);
+    print_nodes(s->cluster, lab_workbench_measures(s->bench), out);
+    lab_events_print(s->cluster, s->histories, out);
     print_bytes(s, &totals, out);
-    fprintf(out, "  time       %.1f s for the nodes, %.1f s for the baselines\n", s->swarm->seconds,
+    fprintf(out, "  time       %.1f s for the nodes, %.1f s for the baselines\n", s->cluster->seconds,
             s->baselines->seconds);
     print_conditions(s, out);
     if (s->average.model)

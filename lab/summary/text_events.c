@@ -5,13 +5,13 @@
 #include <math.h>
 
 // "    2.1 s  round 200  node-05 was killed"; what did not happen has no time of its own.
-static void print_name(const struct lab_swarm *swarm, size_t index, FILE *out)
+static void print_name(const struct lab_cluster *cluster, size_t index, FILE *out)
 {
     static const char *const done[LAB_EVENT_KINDS] = {"was killed", "was stopped", "was started",
                                                       "was asked to leave", "the network fell apart"};
-    const struct lab_event *event = &swarm->schedule->items[index];
-    const struct lab_happening *happening = &swarm->happenings[index];
-    double seconds = lab_event_seconds(swarm, index);
+    const struct lab_event *event = &cluster->schedule->items[index];
+    const struct lab_happening *happening = &cluster->happenings[index];
+    double seconds = lab_event_seconds(cluster, index);
     uint64_t round = isnan(happening->time) ? event->at_round : happening->round;
     if (isnan(seconds))
         fputs("      -    ", out);
@@ -22,7 +22,7 @@ static void print_name(const struct lab_swarm *swarm, size_t index, FILE *out)
     if (event->kind == LAB_PARTITION)
         fprintf(out, "%s", done[event->kind]);
     else
-        fprintf(out, "%s %s", swarm->nodes[event->node].name, done[event->kind]);
+        fprintf(out, "%s %s", cluster->nodes[event->node].name, done[event->kind]);
     if (event->for_ns)
         fprintf(out, " for %g s", (double)event->for_ns / 1e9);
     if (event->for_rounds)
@@ -56,13 +56,13 @@ static void print_signs(const struct lab_event *event, const struct lab_outcome 
     print_times("after its end known as alive", &o->recovered, out);
 }
 
-static void print_effects(const struct lab_swarm *swarm, const struct lab_outcome *o, FILE *out)
+static void print_effects(const struct lab_cluster *cluster, const struct lab_outcome *o, FILE *out)
 {
     char before[LAB_NUMBER_BYTES], lowest[LAB_NUMBER_BYTES], end[LAB_NUMBER_BYTES];
     if (!isnan(o->stalled_rounds))
         fprintf(out,
                 "           the longest round of the others took %.2f s (%s), as long as %.1f usual ones\n",
-                o->stalled_seconds, swarm->nodes[o->stalled_node].name, o->stalled_rounds + 1);
+                o->stalled_seconds, cluster->nodes[o->stalled_node].name, o->stalled_rounds + 1);
     if (isnan(o->accuracy_before))
         return;
     lab_print_percent(o->accuracy_before, before);
@@ -72,47 +72,47 @@ static void print_effects(const struct lab_swarm *swarm, const struct lab_outcom
             lowest, end);
 }
 
-static void print_event(const struct lab_swarm *swarm, size_t index, const struct lab_history *histories,
+static void print_event(const struct lab_cluster *cluster, size_t index, const struct lab_history *histories,
                         FILE *out)
 {
-    const struct lab_event *event = &swarm->schedule->items[index];
-    const struct lab_happening *happening = &swarm->happenings[index];
+    const struct lab_event *event = &cluster->schedule->items[index];
+    const struct lab_happening *happening = &cluster->happenings[index];
     struct lab_outcome outcome;
-    print_name(swarm, index, out);
+    print_name(cluster, index, out);
     if (isnan(happening->time)) {
         fprintf(out, ": did not happen: %s\n", happening->instead ? happening->instead : "nobody knows why");
         return;
     }
     fputc('\n', out);
-    lab_outcome_of(swarm, index, histories, &outcome);
+    lab_outcome_of(cluster, index, histories, &outcome);
     print_signs(event, &outcome, out);
-    print_effects(swarm, &outcome, out);
+    print_effects(cluster, &outcome, out);
 }
 
-static void print_goodput(const struct lab_swarm *swarm, const struct lab_history *histories, FILE *out)
+static void print_goodput(const struct lab_cluster *cluster, const struct lab_history *histories, FILE *out)
 {
     struct lab_goodput total, lowest;
     char share[LAB_NUMBER_BYTES], least_share[LAB_NUMBER_BYTES];
     size_t least;
-    lab_goodput_total(swarm, histories, &total, &least);
+    lab_goodput_total(cluster, histories, &total, &least);
     if (isnan(total.share))
         return;
-    lab_goodput_of(swarm, least, histories, &lowest);
+    lab_goodput_of(cluster, least, histories, &lowest);
     lab_print_percent(total.share, share);
     lab_print_percent(lowest.share, least_share);
     fprintf(out, "  goodput: living nodes did %s of the rounds of the cluster; the least, %s, did %s\n",
-            share, swarm->nodes[least].name, least_share);
+            share, cluster->nodes[least].name, least_share);
 }
 
-void lab_events_print(const struct lab_swarm *swarm, const struct lab_history *histories, FILE *out)
+void lab_events_print(const struct lab_cluster *cluster, const struct lab_history *histories, FILE *out)
 {
-    size_t deaths = lab_false_deaths(swarm);
-    if (swarm->schedule->count)
+    size_t deaths = lab_false_deaths(cluster);
+    if (cluster->schedule->count)
         fprintf(out, "\n  events, in seconds after all nodes trained, and rounds of the cluster\n");
-    for (size_t i = 0; i < swarm->schedule->count; i++)
-        print_event(swarm, i, histories, out);
-    if (swarm->schedule->count)
-        print_goodput(swarm, histories, out);
+    for (size_t i = 0; i < cluster->schedule->count; i++)
+        print_event(cluster, i, histories, out);
+    if (cluster->schedule->count)
+        print_goodput(cluster, histories, out);
     if (deaths)
         fprintf(out, "  living nodes were taken for dead %zu times, which no event explains\n", deaths);
 }

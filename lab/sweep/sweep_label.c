@@ -79,8 +79,8 @@ static int by_label(const void *a, const void *b)
     return strcmp((*one)->label, (*other)->label);
 }
 
-static enum base_error refuse_twins(const struct lab_sweep_plan *plan, struct lab_sweep_point **order,
-                                    struct base_reason *why)
+static enum base_error refuse_duplicates(const struct lab_sweep_plan *plan, struct lab_sweep_point **order,
+                                         struct base_reason *why)
 {
     qsort(order, plan->n_points, sizeof *order, by_text);
     for (size_t i = 1; i < plan->n_points; i++)
@@ -116,7 +116,7 @@ enum base_error lab_sweep_labels_make(struct lab_sweep_plan *plan, struct base_r
     }
     if (!order)
         goto out;
-    error = refuse_twins(plan, order, why);
+    error = refuse_duplicates(plan, order, why);
     if (!error)
         part_namesakes(plan, order);
 out:

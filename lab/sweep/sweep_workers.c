@@ -1,6 +1,6 @@
 #include "lab/sweep/sweep_workers.h"
 
-#include "lab/processes/swarm.h"
+#include "lab/processes/supervisor.h"
 #include "lab/sweep/sweep_keep.h"
 #include "lab/sweep/sweep_progress.h"
 #include "lab/term/process.h"

@@ -15,7 +15,7 @@ struct act {
     const struct lab_run_options *options;
     struct lab_experiment experiment;
     struct lab_directory directory;
-    struct lab_swarm swarm;
+    struct lab_cluster cluster;
     struct lab_workbench bench;
     struct lab_pool *pool;
     struct lab_baselines baselines;
@@ -71,11 +71,12 @@ static enum base_error run_engine(struct act *act, struct base_reason *why)
                                                  .display = &act->display};
     bool nodes = lab_experiment_engine(&act->experiment) == LAB_ENGINE_NODES;
     act->summary.engine = nodes ? "nodes" : "rounds";
-    enum base_error error = lab_swarm_pretend(&act->experiment, act->directory.path, nodes, &act->swarm, why);
+    enum base_error error =
+        lab_cluster_pretend(&act->experiment, act->directory.path, nodes, &act->cluster, why);
     if (!error && nodes)
-        error = lab_simulate_nodes(&options, &act->swarm, &simulated, why);
+        error = lab_simulate_nodes(&options, &act->cluster, &simulated, why);
     else if (!error)
-        error = lab_simulate_rounds(&options, &act->swarm, &simulated, &act->rounds, why);
+        error = lab_simulate_rounds(&options, &act->cluster, &simulated, &act->rounds, why);
     if (error) {
         lab_average_free(&simulated.average);
         return error;
@@ -106,11 +107,11 @@ static enum base_error conclude(struct act *act, double start, struct base_reaso
     struct lab_history *histories = calloc(LAB_NODES_MAX, sizeof *histories);
     char *path = lab_path("%s/summary.json", act->directory.path);
     char *points = lab_path("%s/rounds.jsonl", act->directory.path);
-    if (histories && act->swarm.schedule->count)
-        lab_histories_read(&act->swarm, histories);
+    if (histories && act->cluster.schedule->count)
+        lab_histories_read(&act->cluster, histories);
     summary->histories = histories;
     summary->experiment = &act->experiment;
-    summary->swarm = &act->swarm;
+    summary->cluster = &act->cluster;
     summary->bench = &act->bench;
     summary->baselines = &act->baselines;
     summary->file = act->options->source.path;
@@ -148,8 +149,8 @@ static enum base_error perform(struct act *act, struct base_reason *why)
         error = run_engine(act, why);
     if (error)
         return error;
-    act->interrupted = act->swarm.interrupted;
-    act->failed = act->swarm.overtime;
+    act->interrupted = act->cluster.interrupted;
+    act->failed = act->cluster.overtime;
     enum base_error compared = run_baselines(act, why);
     if (compared) {
         act->failed = true;
@@ -185,7 +186,7 @@ static int simulate(struct act *act, struct base_reason *why)
         complain(why);
     lab_average_free(&act->summary.average);
     lab_rounds_result_free(&act->rounds);
-    lab_swarm_free(&act->swarm);
+    lab_cluster_free(&act->cluster);
     lab_pool_destroy(act->pool);
     lab_workbench_close(&act->bench);
     lab_directory_close(&act->directory);

@@ -6,13 +6,13 @@
 
 void simulate_node_start(struct simulation *s, size_t node)
 {
-    struct lab_node *started = &s->swarm->nodes[node];
+    struct lab_node *started = &s->cluster->nodes[node];
     if (started->starts) { // it appends to its files, and counts from 0
-        simulate_pupil_settle(&s->pupils[node]);
+        simulate_trainer_finish(&s->sim_trainers[node]);
         lab_tail_again(&started->tail);
         lab_journal_again(&started->journal);
     }
-    s->pupils[node].rounds = 0;
+    s->sim_trainers[node].rounds = 0;
     started->starts++;
     started->gone = LAB_HERE;
     started->stopped = false;
@@ -35,8 +35,8 @@ static bool runs(void *owner, size_t node)
 static bool trains(void *owner, size_t node, uint64_t *round)
 {
     const struct simulation *s = owner;
-    *round = s->pupils[node].round;
-    return runs(owner, node) && s->pupils[node].rounds;
+    *round = s->sim_trainers[node].round;
+    return runs(owner, node) && s->sim_trainers[node].rounds;
 }
 
 static enum base_error start(void *owner, size_t node, struct base_reason *why)
@@ -73,8 +73,8 @@ static void go_on(void *owner, size_t node)
 static void cut(void *owner, const struct lab_event *event, bool apart)
 {
     struct simulation *s = owner;
-    for (size_t i = 0; i < s->swarm->count; i++)
-        for (size_t k = 0; k < s->swarm->count; k++)
+    for (size_t i = 0; i < s->cluster->count; i++)
+        for (size_t k = 0; k < s->cluster->count; k++)
             if (lab_event_cuts(event, i, k)) {
                 struct sim_path *path = sim_net_path(&s->world.net, i, k);
                 path->cuts = (uint16_t)(apart ? path->cuts + 1 : path->cuts - 1);
@@ -83,24 +83,24 @@ static void cut(void *owner, const struct lab_event *event, bool apart)
 
 void simulate_events_open(struct simulation *s)
 {
-    s->stage = (struct lab_player){.swarm = s->swarm,
-                                   .display = s->options->display,
-                                   .acts = {.owner = s,
-                                            .time = time_now,
-                                            .runs = runs,
-                                            .trains = trains,
-                                            .start = start,
-                                            .kill = kill_node,
-                                            .leave = leave,
-                                            .stop = stop,
-                                            .go_on = go_on,
-                                            .cut = cut}};
+    s->player = (struct lab_player){.cluster = s->cluster,
+                                    .display = s->options->display,
+                                    .acts = {.owner = s,
+                                             .time = time_now,
+                                             .runs = runs,
+                                             .trains = trains,
+                                             .start = start,
+                                             .kill = kill_node,
+                                             .leave = leave,
+                                             .stop = stop,
+                                             .go_on = go_on,
+                                             .cut = cut}};
 }
 
 void simulate_events_perform(struct simulation *s)
 {
-    if (!s->asked && s->stage.open)
-        lab_player_perform(&s->stage, sim_world_now(&s->world));
+    if (!s->asked && s->player.open)
+        lab_player_perform(&s->player, sim_world_now(&s->world));
 }
 
 static void perform(void *owner, struct sim_event *event)
@@ -110,12 +110,12 @@ static void perform(void *owner, struct sim_event *event)
 }
 
 // It is in the midst of one node's step: what is done to nodes follows at the same moment, behind it.
-void simulate_events_look(struct simulation *s, const struct pupil *pupil)
+void simulate_events_look(struct simulation *s, const struct sim_trainer *sim_trainer)
 {
     uint64_t now_ns = sim_world_now(&s->world);
     const struct sim_event event = {.time_ns = now_ns, .run = perform, .owner = s};
-    if (s->stage.open && pupil->round < lab_player_next_round(&s->stage))
+    if (s->player.open && sim_trainer->round < lab_player_next_round(&s->player))
         return;
-    if (lab_player_look(&s->stage, now_ns))
+    if (lab_player_look(&s->player, now_ns))
         sim_queue_push(&s->world.queue, &event);
 }

@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct node_config *config_of(const struct pupil *pupil)
+static const struct node_config *config_of(const struct sim_trainer *sim_trainer)
 {
-    return &pupil->simulation->bench->view;
+    return &sim_trainer->simulation->bench->view;
 }
 
-static size_t vector_bytes(const struct pupil *pupil)
+static size_t vector_bytes(const struct sim_trainer *sim_trainer)
 {
-    return pupil->simulation->bench->parameters * sizeof(float);
+    return sim_trainer->simulation->bench->parameters * sizeof(float);
 }
 
 static void fail(struct simulation *s, enum base_error error, const struct base_reason *why)
@@ -28,7 +28,7 @@ static void fail(struct simulation *s, enum base_error error, const struct base_
 
 static void work(void *argument)
 {
-    struct pupil *p = argument;
+    struct sim_trainer *p = argument;
     if (p->measuring && lab_score_model(p->simulation->bench, p->model, p->measuring, &p->score))
         p->score = lab_score_unknown(); // no memory
     p->measuring = NULL;
@@ -38,7 +38,7 @@ static void work(void *argument)
 
 // -- in the main thread
 
-static void submit(struct pupil *p, uint64_t steps, const float *measuring)
+static void submit(struct sim_trainer *p, uint64_t steps, const float *measuring)
 {
     p->steps = steps;
     p->measuring = measuring;
@@ -47,7 +47,7 @@ static void submit(struct pupil *p, uint64_t steps, const float *measuring)
     lab_pool_submit(p->simulation->pool, &p->job);
 }
 
-void simulate_pupil_settle(struct pupil *p)
+void simulate_trainer_finish(struct sim_trainer *p)
 {
     if (p->under_way)
         lab_pool_wait(p->simulation->pool, &p->job);
@@ -59,9 +59,9 @@ void simulate_pupil_settle(struct pupil *p)
 static void begin(void *owner, size_t host, struct gossip_learner_vectors *vectors)
 {
     struct simulation *s = owner;
-    struct pupil *p = &s->pupils[host];
+    struct sim_trainer *p = &s->sim_trainers[host];
     struct base_reason why = {""};
-    simulate_pupil_settle(p);
+    simulate_trainer_finish(p);
     free(p->last);
     p->last = NULL;
     if (p->used) {
@@ -82,7 +82,7 @@ static void begin(void *owner, size_t host, struct gossip_learner_vectors *vecto
 
 // What is measured when there are no more steps, and goes into the average, outlives the process. False: no
 // memory.
-static bool put_aside(struct pupil *p)
+static bool put_aside(struct sim_trainer *p)
 {
     struct base_reason why = {""};
     if (!p->last)
@@ -99,7 +99,7 @@ static bool put_aside(struct pupil *p)
 static void shards(void *owner, size_t host, const uint32_t *living, size_t count)
 {
     struct simulation *s = owner;
-    struct pupil *p = &s->pupils[host];
+    struct sim_trainer *p = &s->sim_trainers[host];
     memset(p->living, 0, sizeof p->living);
     for (size_t i = 0; i < count; i++)
         p->living[living[i]] = true;
@@ -108,7 +108,7 @@ static void shards(void *owner, size_t host, const uint32_t *living, size_t coun
 }
 
 // Between two rounds. The daemon loads in a thread of its own and takes them a little later.
-static void take_shards(struct pupil *p)
+static void take_shards(struct sim_trainer *p)
 {
     struct base_reason why = {""};
     if (!p->shards_wait)
@@ -122,11 +122,11 @@ static void take_shards(struct pupil *p)
 static uint64_t steps(void *owner, size_t host, uint64_t count, double pace)
 {
     struct simulation *s = owner;
-    struct pupil *p = &s->pupils[host];
+    struct sim_trainer *p = &s->sim_trainers[host];
     simulate_point_begin(s);
     take_shards(p);
     p->pace = pace;
-    p->steps_ns = lab_paces_round_ns(&s->paces, host, p->round + 1, count);
+    p->steps_ns = lab_step_times_round_ns(&s->step_times, host, p->round + 1, count);
     submit(p, count, p->row_waits ? train_trainer_model(p->trainee.trainer) : NULL);
     return p->steps_ns;
 }
@@ -134,8 +134,8 @@ static uint64_t steps(void *owner, size_t host, uint64_t count, double pace)
 static void boundary(void *owner, size_t host, struct gossip_learner_steps *did)
 {
     struct simulation *s = owner;
-    struct pupil *p = &s->pupils[host];
-    simulate_pupil_settle(p);
+    struct sim_trainer *p = &s->sim_trainers[host];
+    simulate_trainer_finish(p);
     s->steps += p->steps;
     node_built_in_boundary(&p->trainee, did);
     did->step_ns = p->steps_ns / p->steps; // virtual
@@ -145,10 +145,10 @@ static void boundary(void *owner, size_t host, struct gossip_learner_steps *did)
 static void adopt(void *owner, size_t host, enum gossip_learner_change change, uint64_t step)
 {
     struct simulation *s = owner;
-    struct pupil *p = &s->pupils[host];
+    struct sim_trainer *p = &s->sim_trainers[host];
     if (p->row_waits && !p->under_way) // its next steps are not in sight
         submit(p, 0, train_trainer_model(p->trainee.trainer));
-    simulate_pupil_settle(p);
+    simulate_trainer_finish(p);
     node_built_in_adopt(&p->trainee, change, step);
     p->step = step;
 }
@@ -156,7 +156,7 @@ static void adopt(void *owner, size_t host, enum gossip_learner_change change, u
 static void alone(void *owner, size_t host)
 {
     struct simulation *s = owner;
-    simulate_tell_alone(&s->pupils[host]);
+    simulate_tell_alone(&s->sim_trainers[host]);
 }
 
 static bool is_over(const struct gossip_rounds *rounds)
@@ -167,7 +167,7 @@ static bool is_over(const struct gossip_rounds *rounds)
 static void done(void *owner, size_t host, const struct gossip_rounds *rounds)
 {
     struct simulation *s = owner;
-    struct pupil *p = &s->pupils[host];
+    struct sim_trainer *p = &s->sim_trainers[host];
     uint64_t every = config_of(p)->train.eval_rounds;
     p->round = rounds->round;
     p->rounds++;
@@ -184,16 +184,16 @@ static void done(void *owner, size_t host, const struct gossip_rounds *rounds)
     simulate_point_look(s);
 }
 
-static bool was_asked_to_go(const struct pupil *p)
+static bool was_asked_to_go(const struct sim_trainer *p)
 {
-    return p->simulation->asked || p->simulation->swarm->nodes[p->node].gone == LAB_HAS_LEFT;
+    return p->simulation->asked || p->simulation->cluster->nodes[p->node].gone == LAB_HAS_LEFT;
 }
 
 static void finish(void *owner, size_t host, const struct gossip_rounds *rounds)
 {
     struct simulation *s = owner;
-    struct pupil *p = &s->pupils[host];
-    simulate_pupil_settle(p);
+    struct sim_trainer *p = &s->sim_trainers[host];
+    simulate_trainer_finish(p);
     if (!put_aside(p))
         return;
     p->round = p->scored = rounds->round;
@@ -205,25 +205,25 @@ static void finish(void *owner, size_t host, const struct gossip_rounds *rounds)
 static void end(void *owner, size_t host)
 {
     struct simulation *s = owner;
-    struct pupil *p = &s->pupils[host];
+    struct sim_trainer *p = &s->sim_trainers[host];
     if (!p->last) // else its job touches nothing of the process
-        simulate_pupil_settle(p);
+        simulate_trainer_finish(p);
 }
 
 static size_t freeze_state(void *owner, size_t host, uint8_t **state)
 {
-    return node_built_in_freeze(&((struct simulation *)owner)->pupils[host].trainee, state);
+    return node_built_in_freeze(&((struct simulation *)owner)->sim_trainers[host].trainee, state);
 }
 
 static void thaw(void *owner, size_t host, const uint8_t *state, size_t bytes)
 {
-    node_built_in_thaw(&((struct simulation *)owner)->pupils[host].trainee, state, bytes);
+    node_built_in_thaw(&((struct simulation *)owner)->sim_trainers[host].trainee, state, bytes);
 }
 
-static enum base_error make_pupil(struct simulation *s, size_t node, struct base_reason *why)
+static enum base_error make_sim_trainer(struct simulation *s, size_t node, struct base_reason *why)
 {
-    struct pupil *p = &s->pupils[node];
-    *p = (struct pupil){
+    struct sim_trainer *p = &s->sim_trainers[node];
+    *p = (struct sim_trainer){
         .simulation = s,
         .node = node,
         .trainee = {.config = &s->bench->view, .trainer = lab_shard_trainer_trainer(s->shard_trainers, node)},
@@ -237,20 +237,20 @@ static enum base_error make_pupil(struct simulation *s, size_t node, struct base
     p->trainee.round_start = calloc(1, vector_bytes(p));
     if (p->trainee.outer && p->trainee.round_start)
         return BASE_OK;
-    return base_fail(why, BASE_ENOMEM, "no memory for the outer momentum of %zu nodes", s->swarm->count);
+    return base_fail(why, BASE_ENOMEM, "no memory for the outer momentum of %zu nodes", s->cluster->count);
 }
 
-enum base_error simulate_pupils_create(struct simulation *s, struct base_reason *why)
+enum base_error simulate_trainers_create(struct simulation *s, struct base_reason *why)
 {
-    size_t count = s->swarm->count;
+    size_t count = s->cluster->count;
     enum base_error error = lab_shard_trainers_create(s->experiment, s->bench, &s->shard_trainers, why);
     if (error)
         return error;
-    s->pupils = calloc(count, sizeof *s->pupils);
-    if (!s->pupils)
+    s->sim_trainers = calloc(count, sizeof *s->sim_trainers);
+    if (!s->sim_trainers)
         return base_fail(why, BASE_ENOMEM, "no memory for %zu nodes", count);
     for (size_t i = 0; i < count && !error; i++)
-        error = make_pupil(s, i, why);
+        error = make_sim_trainer(s, i, why);
     s->learner = (struct sim_learner){.learner = {.owner = s,
                                                   .parameters = s->bench->parameters,
                                                   .begin = begin,
@@ -268,16 +268,16 @@ enum base_error simulate_pupils_create(struct simulation *s, struct base_reason 
     return error;
 }
 
-void simulate_pupils_destroy(struct simulation *s)
+void simulate_trainers_destroy(struct simulation *s)
 {
-    for (size_t i = 0; s->pupils && i < s->swarm->count; i++) {
-        struct pupil *p = &s->pupils[i];
+    for (size_t i = 0; s->sim_trainers && i < s->cluster->count; i++) {
+        struct sim_trainer *p = &s->sim_trainers[i];
         if (p->under_way)
             lab_pool_wait(s->pool, &p->job);
         free(p->trainee.outer);
         free(p->trainee.round_start);
         free(p->last);
     }
-    free(s->pupils);
+    free(s->sim_trainers);
     lab_shard_trainers_destroy(s->shard_trainers);
 }

@@ -35,8 +35,8 @@ static uint64_t world_seed(const struct simulation *s)
 static size_t starters(const struct simulation *s)
 {
     size_t count = 0;
-    for (size_t i = 0; i < s->swarm->count; i++)
-        count += !lab_set_has(&s->swarm->schedule->late, i);
+    for (size_t i = 0; i < s->cluster->count; i++)
+        count += !lab_set_has(&s->cluster->schedule->late, i);
     return count;
 }
 
@@ -53,18 +53,18 @@ static bool send(void *owner, bool stream, size_t from, size_t to, size_t bytes,
 static enum base_error make_graph(struct simulation *s, struct base_reason *why)
 {
     uint64_t size = s->experiment->experiment.group_size ? s->experiment->experiment.group_size : 1;
-    s->group = malloc(s->swarm->count * sizeof *s->group);
+    s->group = malloc(s->cluster->count * sizeof *s->group);
     if (!s->group)
         return base_fail(why, BASE_ENOMEM, "no memory for the groups of the nodes");
-    for (size_t i = 0; i < s->swarm->count; i++)
+    for (size_t i = 0; i < s->cluster->count; i++)
         s->group[i] = (uint32_t)(i / size);
     return lab_experiment_graph(s->experiment, &s->graph, why);
 }
 
 static bool nobody_starts_again(const struct simulation *s)
 {
-    for (size_t i = 0; i < s->swarm->schedule->count; i++)
-        if (s->swarm->schedule->items[i].kind == LAB_START)
+    for (size_t i = 0; i < s->cluster->schedule->count; i++)
+        if (s->cluster->schedule->items[i].kind == LAB_START)
             return false;
     return true;
 }
@@ -74,7 +74,7 @@ static enum base_error make_world(struct simulation *s, struct base_reason *why)
     const struct node_config *config = &s->bench->view;
     struct sim_options options = {.seed = config->topology.seed ^ config->train.seed << 32 ^
                                           s->experiment->experiment.seed,
-                                  .nodes = s->swarm->count,
+                                  .nodes = s->cluster->count,
                                   .profile = (enum gossip_member_profile)config->cluster.profile,
                                   .topology = {.kind = (enum topology_kind)config->topology.kind,
                                                .seed = config->topology.seed,
@@ -105,21 +105,21 @@ static enum base_error make_world(struct simulation *s, struct base_reason *why)
     simulate_watch(s, &s->watch);
     s->wire = (struct sim_wire){s, send};
     sim_world_create(&s->world, &options);
-    for (size_t i = 0; i < s->swarm->count; i++)
-        gossip_id_hex(&s->world.identity[i].id, s->swarm->ids.hex[i]);
+    for (size_t i = 0; i < s->cluster->count; i++)
+        gossip_id_hex(&s->world.identity[i].id, s->cluster->ids.hex[i]);
     return BASE_OK;
 }
 
 static enum base_error create(struct simulation *s, struct base_reason *why)
 {
     char *path = lab_path("%s/rounds.jsonl", s->options->directory);
-    enum base_error error = lab_paces_of(s->experiment, &s->paces, why);
+    enum base_error error = lab_step_times_of(s->experiment, &s->step_times, why);
     if (!error)
         error = lab_links_of(s->experiment, &s->links, why);
     if (!error)
         error = lab_network_create(&s->links, world_seed(s), &s->network, why);
     if (!error)
-        error = simulate_pupils_create(s, why);
+        error = simulate_trainers_create(s, why);
     if (!error)
         error = simulate_points_create(s, why);
     if (!error)
@@ -136,24 +136,24 @@ static enum base_error create(struct simulation *s, struct base_reason *why)
 
 static void destroy(struct simulation *s)
 {
-    for (size_t i = 0; s->pupils && i < s->swarm->count; i++)
-        simulate_pupil_settle(&s->pupils[i]);
+    for (size_t i = 0; s->sim_trainers && i < s->cluster->count; i++)
+        simulate_trainer_finish(&s->sim_trainers[i]);
     if (s->world.node)
         sim_world_destroy(&s->world);
     simulate_files_close(s);
     simulate_points_destroy(s);
-    simulate_pupils_destroy(s);
+    simulate_trainers_destroy(s);
     lab_network_destroy(s->network);
     topology_graph_destroy(s->graph);
     free(s->group);
     lab_links_free(&s->links);
-    lab_paces_free(&s->paces);
+    lab_step_times_free(&s->step_times);
     free(s);
 }
 
 static bool any_runs(const struct simulation *s)
 {
-    for (size_t i = 0; i < s->swarm->count; i++)
+    for (size_t i = 0; i < s->cluster->count; i++)
         if (s->world.node[i]->running)
             return true;
     return false;
@@ -165,15 +165,15 @@ static void show(struct simulation *s, uint64_t start_ns, bool now)
     double seconds = (double)(node_clock_ns() - start_ns) / (double)NODE_SECOND_NS, rounds = 0;
     uint64_t now_ns = sim_world_now(&s->world);
     size_t running = 0;
-    for (size_t i = 0; i < s->swarm->count; i++) {
+    for (size_t i = 0; i < s->cluster->count; i++) {
         running += s->world.node[i]->running;
-        rounds += (double)s->pupils[i].round;
+        rounds += (double)s->sim_trainers[i].round;
     }
     lab_print_accuracy(s->holds ? s->latest.accuracy : NAN, s->latest.regression, accuracy);
     snprintf(line, sizeof line,
              "virtual %8.2f s  nodes %zu  round %.0f  averaged %s (round %llu)  %.0f steps/s",
              s->begin_ns ? (double)(now_ns - s->begin_ns) / (double)SIM_SECOND : 0.0, running,
-             rounds / (double)s->swarm->count, accuracy, (unsigned long long)s->latest.round,
+             rounds / (double)s->cluster->count, accuracy, (unsigned long long)s->latest.round,
              seconds > 0 ? (double)s->steps / seconds : 0.0);
     lab_display_line(s->options->display, line, now);
 }
@@ -181,9 +181,9 @@ static void show(struct simulation *s, uint64_t start_ns, bool now)
 static void ask_to_stop(struct simulation *s, const char *reason)
 {
     s->asked = true;
-    lab_player_close(&s->stage, "the run was stopped before");
+    lab_player_close(&s->player, "the run was stopped before");
     lab_display_say(s->options->display, "%s: the nodes leave\n", reason);
-    for (size_t i = 0; i < s->swarm->count; i++)
+    for (size_t i = 0; i < s->cluster->count; i++)
         if (s->world.node[i]->running)
             sim_node_leave(s->world.node[i]);
 }
@@ -196,10 +196,10 @@ static bool decide(struct simulation *s, unsigned *stops)
     if (s->error || *stops > 1)
         return false;
     if (*stops && !s->asked) {
-        s->swarm->interrupted = true;
+        s->cluster->interrupted = true;
         ask_to_stop(s, "interrupted");
     } else if (limit_ns && now_ns >= limit_ns && !s->asked) {
-        s->swarm->overtime = true;
+        s->cluster->overtime = true;
         ask_to_stop(s, "experiment.time_limit is over");
     }
     return true;
@@ -210,12 +210,12 @@ static void follow(struct simulation *s)
     uint64_t start_ns = node_clock_ns();
     unsigned stops = 0;
     simulate_events_open(s);
-    for (size_t i = 0; i < s->swarm->count; i++)
-        if (!lab_set_has(&s->swarm->schedule->late, i))
+    for (size_t i = 0; i < s->cluster->count; i++)
+        if (!lab_set_has(&s->cluster->schedule->late, i))
             simulate_node_start(s, i);
-    while (any_runs(s) || (!s->asked && lab_player_goes_on(&s->stage))) {
+    while (any_runs(s) || (!s->asked && lab_player_goes_on(&s->player))) {
         uint64_t now_ns = sim_world_now(&s->world), until_ns = now_ns + SLICE_NS;
-        uint64_t next_ns = lab_player_next(&s->stage, now_ns);
+        uint64_t next_ns = lab_player_next(&s->player, now_ns);
         if (!sim_world_run(&s->world, next_ns < until_ns ? next_ns : until_ns))
             break;
         simulate_events_perform(s);
@@ -223,17 +223,17 @@ static void follow(struct simulation *s)
         if (!decide(s, &stops))
             break;
     }
-    lab_player_close(&s->stage, "the run was over before");
+    lab_player_close(&s->player, "the run was over before");
     show(s, start_ns, true);
     lab_display_keep(s->options->display);
-    s->swarm->seconds = (double)(node_clock_ns() - start_ns) / (double)NODE_SECOND_NS;
+    s->cluster->seconds = (double)(node_clock_ns() - start_ns) / (double)NODE_SECOND_NS;
 }
 
 static void read_files(struct simulation *s)
 {
-    for (size_t i = 0; i < s->swarm->count; i++) {
-        lab_tail_read(&s->swarm->nodes[i].tail);
-        lab_journal_read(&s->swarm->nodes[i].journal);
+    for (size_t i = 0; i < s->cluster->count; i++) {
+        lab_tail_read(&s->cluster->nodes[i].tail);
+        lab_journal_read(&s->cluster->nodes[i].journal);
     }
 }
 
@@ -243,9 +243,9 @@ static enum base_error conclude(struct simulation *s, struct lab_simulated *simu
     if (s->world.broken)
         return base_fail(why, BASE_ESTATE, "the simulation broke at node %zu: %s", s->world.broken_host,
                          s->world.broken);
-    for (size_t i = 0; i < s->swarm->count; i++)
-        if (s->swarm->nodes[i].starts && !s->world.node[i]->running)
-            lab_node_pretend_end(&s->swarm->nodes[i]);
+    for (size_t i = 0; i < s->cluster->count; i++)
+        if (s->cluster->nodes[i].starts && !s->world.node[i]->running)
+            lab_node_pretend_end(&s->cluster->nodes[i]);
     simulate_point_end(s, &simulated->average);
     read_files(s);
     simulated->steps = s->steps;
@@ -256,7 +256,7 @@ static enum base_error conclude(struct simulation *s, struct lab_simulated *simu
     return s->error;
 }
 
-enum base_error lab_simulate_nodes(const struct lab_simulate_options *options, struct lab_swarm *swarm,
+enum base_error lab_simulate_nodes(const struct lab_simulate_options *options, struct lab_cluster *cluster,
                                    struct lab_simulated *simulated, struct base_reason *why)
 {
     struct base_reason ignored;
@@ -267,9 +267,9 @@ enum base_error lab_simulate_nodes(const struct lab_simulate_options *options, s
     s->options = options;
     s->experiment = options->experiment;
     s->bench = options->bench;
-    s->swarm = swarm;
+    s->cluster = cluster;
     s->pool = options->pool;
-    allow_files(swarm->count);
+    allow_files(cluster->count);
     enum base_error error = create(s, why);
     if (!error) {
         follow(s);

@@ -26,8 +26,9 @@ struct lab_simulated {
     uint64_t steps;             // local steps of all nodes
 };
 
-// `swarm` is prepared (lab_swarm_pretend); its nodes, events and files are filled in. Errors: a file, memory.
-enum base_error lab_simulate_nodes(const struct lab_simulate_options *options, struct lab_swarm *swarm,
+// `cluster` is prepared (lab_cluster_pretend); its nodes, events and files are filled in. Errors: a file,
+// memory.
+enum base_error lab_simulate_nodes(const struct lab_simulate_options *options, struct lab_cluster *cluster,
                                    struct lab_simulated *simulated, struct base_reason *why) BASE_CHECK;
 
 #endif

@@ -1,6 +1,6 @@
 // An experiment in the nodes engine: what its parts share. simulate_nodes.c makes it and runs it to its end;
 // simulate_learner.c: the learners of lab/sim over lab/shard_trainers and lab/pool; simulate_record.c: what
-// nodes leave in their directories; simulate_point.c: rounds.jsonl; simulate_events.c: the key `events`. All
+// nodes leave in their directories; simulate_sample.c: rounds.jsonl; simulate_events.c: the key `events`. All
 // but the jobs of the pool are of the main thread.
 #ifndef LAB_VIRTUAL_SIMULATE_PRIVATE_H
 #define LAB_VIRTUAL_SIMULATE_PRIVATE_H
@@ -18,7 +18,7 @@
 
 // A job takes the local steps of one round and before them, where that is due, measures the model as the last
 // round left it. So an evaluation never holds up virtual time.
-struct pupil {
+struct sim_trainer {
     struct simulation *simulation;
     size_t node;
     struct node_built_in
@@ -55,10 +55,10 @@ struct simulation {
     const struct lab_simulate_options *options;
     const struct lab_experiment *experiment;
     const struct lab_workbench *bench;
-    struct lab_swarm *swarm;
+    struct lab_cluster *cluster;
     struct lab_shard_trainers *shard_trainers;
     struct lab_pool *pool;
-    struct lab_paces paces;
+    struct lab_step_times step_times;
     struct lab_links links;
     struct lab_network *network;
     struct topology_graph *graph; // of topology.file, or NULL
@@ -67,14 +67,14 @@ struct simulation {
     struct sim_learner learner;
     struct sim_watch watch;
     struct sim_wire wire;
-    struct pupil *pupils; // [nodes]
+    struct sim_trainer *sim_trainers; // [nodes]
     struct evaluator *evaluators;
     struct lab_recorder recorder;
-    struct lab_point latest;     // not written yet: the last one may be of the same round
+    struct lab_sample latest;    // not written yet: the last one may be of the same round
     bool holds;                  // there is one
     uint64_t next_round;         // of the mean node at the next point
     uint64_t begin_ns, round_ns; // virtual: first local step; latest round. 0: not yet
-    struct lab_player stage;
+    struct lab_player player;
     uint64_t steps;        // by all nodes
     bool asked;            // to stop
     enum base_error error; // the first of a callback
@@ -82,9 +82,9 @@ struct simulation {
 };
 
 // -- simulate_learner.c
-enum base_error simulate_pupils_create(struct simulation *simulation, struct base_reason *why) BASE_CHECK;
-void simulate_pupils_destroy(struct simulation *simulation);
-void simulate_pupil_settle(struct pupil *pupil); // its job is done, its row written
+enum base_error simulate_trainers_create(struct simulation *simulation, struct base_reason *why) BASE_CHECK;
+void simulate_trainers_destroy(struct simulation *simulation);
+void simulate_trainer_finish(struct sim_trainer *sim_trainer); // its job is done, its row written
 
 // -- simulate_record.c
 double simulate_unix(uint64_t virtual_ns); // seconds
@@ -92,12 +92,13 @@ uint64_t simulate_unix_us(uint64_t virtual_ns);
 enum base_error simulate_files_open(struct simulation *simulation, struct base_reason *why) BASE_CHECK;
 void simulate_files_close(struct simulation *simulation);
 void simulate_watch(struct simulation *simulation, struct sim_watch *watch);
-void simulate_row_make(struct pupil *pupil, const char *state); // of the round that is done
-void simulate_row_write(struct pupil *pupil);
-void simulate_tell_alone(const struct pupil *pupil); // an event: its training ends before train.steps
+void simulate_row_make(struct sim_trainer *sim_trainer, const char *state); // of the round that is done
+void simulate_row_write(struct sim_trainer *sim_trainer);
+void simulate_tell_alone(
+    const struct sim_trainer *sim_trainer); // an event: its training ends before train.steps
 uint64_t simulate_bytes_sent(const struct simulation *simulation);
 
-// -- simulate_point.c
+// -- simulate_sample.c
 enum base_error simulate_points_create(struct simulation *simulation, struct base_reason *why) BASE_CHECK;
 void simulate_points_destroy(struct simulation *simulation);
 void simulate_point_begin(struct simulation *simulation); // the first local step begins
@@ -108,7 +109,8 @@ void simulate_point_end(struct simulation *simulation, struct lab_average *avera
 // -- simulate_events.c
 void simulate_node_start(struct simulation *simulation, size_t node);
 void simulate_events_open(struct simulation *simulation);
-void simulate_events_look(struct simulation *simulation, const struct pupil *pupil); // it has done a round
-void simulate_events_perform(struct simulation *simulation);                         // what is due now
+void simulate_events_look(struct simulation *simulation,
+                          const struct sim_trainer *sim_trainer); // it has done a round
+void simulate_events_perform(struct simulation *simulation);      // what is due now
 
 #endif

@@ -21,27 +21,28 @@ uint64_t simulate_unix_us(uint64_t virtual_ns)
 enum base_error simulate_files_open(struct simulation *s, struct base_reason *why)
 {
     enum base_error error = BASE_OK;
-    for (size_t i = 0; i < s->swarm->count && !error; i++) {
-        const struct lab_node *node = &s->swarm->nodes[i];
-        error = node_events_open(node->events, (struct node_lines_bounds){0}, &s->pupils[i].events, why);
+    for (size_t i = 0; i < s->cluster->count && !error; i++) {
+        const struct lab_node *node = &s->cluster->nodes[i];
+        error =
+            node_events_open(node->events, (struct node_lines_bounds){0}, &s->sim_trainers[i].events, why);
         if (!error)
             error = node_metrics_open(node->tail.file.path, node->name, (struct node_lines_bounds){0},
-                                      &s->pupils[i].metrics, why);
+                                      &s->sim_trainers[i].metrics, why);
     }
     return error;
 }
 
 void simulate_files_close(struct simulation *s)
 {
-    for (size_t i = 0; s->pupils && i < s->swarm->count; i++) {
-        node_metrics_close(s->pupils[i].metrics);
-        node_events_close(s->pupils[i].events);
-        s->pupils[i].metrics = NULL;
-        s->pupils[i].events = NULL;
+    for (size_t i = 0; s->sim_trainers && i < s->cluster->count; i++) {
+        node_metrics_close(s->sim_trainers[i].metrics);
+        node_events_close(s->sim_trainers[i].events);
+        s->sim_trainers[i].metrics = NULL;
+        s->sim_trainers[i].events = NULL;
     }
 }
 
-void simulate_row_make(struct pupil *p, const char *state)
+void simulate_row_make(struct sim_trainer *p, const char *state)
 {
     const struct simulation *s = p->simulation;
     const struct sim_node *node = s->world.node[p->node];
@@ -66,7 +67,7 @@ void simulate_row_make(struct pupil *p, const char *state)
                                        .state = state};
 }
 
-void simulate_row_write(struct pupil *p)
+void simulate_row_write(struct sim_trainer *p)
 {
     if (p->row_waits) {
         p->row.accuracy = p->score.accuracy;
@@ -84,7 +85,7 @@ static void write_event(struct sim_node *node, struct node_event *event)
 {
     struct simulation *s = node->world->options.watch->owner;
     event->time_us = simulate_unix_us(sim_world_now(node->world));
-    node_events_write(s->pupils[node->self].events, event);
+    node_events_write(s->sim_trainers[node->self].events, event);
 }
 
 static enum node_event_flag flag(bool value)
@@ -96,7 +97,7 @@ static void changed(void *owner, struct sim_node *node, size_t peer,
                     const struct gossip_membership_action *action)
 {
     const struct simulation *s = owner;
-    struct node_event event = {.id = &action->peer, .name = s->swarm->nodes[peer].name};
+    struct node_event event = {.id = &action->peer, .name = s->cluster->nodes[peer].name};
     switch (action->state) {
     case GOSSIP_MEMBER_ALIVE:
         event.event = action->known ? "alive" : "join";
@@ -125,11 +126,11 @@ static void plan(void *owner, struct sim_node *node)
     struct node_event event = {
         .event = "view", .lists = true, .members = gossip_graph_members(graph), .neighbours = names};
     for (; event.n_neighbours < gossip_graph_neighbours(graph); event.n_neighbours++)
-        names[event.n_neighbours] = s->swarm->nodes[sim_graph_neighbour(node, event.n_neighbours)].name;
+        names[event.n_neighbours] = s->cluster->nodes[sim_graph_neighbour(node, event.n_neighbours)].name;
     write_event(node, &event);
 }
 
-void simulate_tell_alone(const struct pupil *p)
+void simulate_tell_alone(const struct sim_trainer *p)
 {
     struct node_event event = {.event = "alone"};
     write_event(p->simulation->world.node[p->node], &event);
@@ -138,10 +139,10 @@ void simulate_tell_alone(const struct pupil *p)
 static void ended(void *owner, struct sim_node *node)
 {
     struct simulation *s = owner;
-    struct lab_node *ended = &s->swarm->nodes[node->self];
+    struct lab_node *ended = &s->cluster->nodes[node->self];
     ended->end_time = simulate_unix(sim_world_now(node->world));
-    s->pupils[node->self].sent_before = node->bytes_sent;
-    s->pupils[node->self].received_before = node->bytes_received;
+    s->sim_trainers[node->self].sent_before = node->bytes_sent;
+    s->sim_trainers[node->self].received_before = node->bytes_received;
 }
 
 void simulate_watch(struct simulation *s, struct sim_watch *watch)
@@ -152,7 +153,7 @@ void simulate_watch(struct simulation *s, struct sim_watch *watch)
 uint64_t simulate_bytes_sent(const struct simulation *s)
 {
     uint64_t bytes = 0;
-    for (size_t i = 0; i < s->swarm->count; i++)
+    for (size_t i = 0; i < s->cluster->count; i++)
         bytes += s->world.node[i]->bytes_sent;
     return bytes;
 }

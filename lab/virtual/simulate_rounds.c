@@ -12,7 +12,7 @@ struct showing {
     bool stopped;
 };
 
-static bool show(void *context, uint64_t round, uint64_t rounds, const struct lab_point *latest)
+static bool show(void *context, uint64_t round, uint64_t rounds, const struct lab_sample *latest)
 {
     struct showing *s = context;
     char line[LAB_LINE_BYTES], accuracy[LAB_NUMBER_BYTES];
@@ -52,28 +52,28 @@ static double death_of(const struct lab_event *event, const struct lab_rounds_re
     return (double)(event->by_round ? result->node[event->node].gone_ns : event->at_ns);
 }
 
-static void take_nodes(const struct lab_rounds_result *result, struct lab_swarm *swarm,
+static void take_nodes(const struct lab_rounds_result *result, struct lab_cluster *cluster,
                        struct lab_simulated *simulated)
 {
     for (size_t i = 0; i < result->nodes; i++) {
-        struct lab_node *node = &swarm->nodes[i];
+        struct lab_node *node = &cluster->nodes[i];
         node->starts = 1;
         node->tail.row = row_of(&result->node[i]);
         node->gone = result->node[i].gone ? LAB_KILLED : LAB_HERE;
         lab_node_pretend_end(node);
         simulated->steps += result->node[i].steps;
     }
-    for (size_t i = 0; i < swarm->schedule->count; i++) { // kills; others know at once
-        struct lab_happening *happening = &swarm->happenings[i];
+    for (size_t i = 0; i < cluster->schedule->count; i++) { // kills; others know at once
+        struct lab_happening *happening = &cluster->happenings[i];
         happening->begun = happening->ended = true;
-        happening->round = swarm->schedule->items[i].at_round;
-        if (swarm->nodes[swarm->schedule->items[i].node].gone == LAB_HERE)
+        happening->round = cluster->schedule->items[i].at_round;
+        if (cluster->nodes[cluster->schedule->items[i].node].gone == LAB_HERE)
             happening->instead = "the run was over before";
         else
-            happening->time = death_of(&swarm->schedule->items[i], result) / (double)NODE_SECOND_NS;
+            happening->time = death_of(&cluster->schedule->items[i], result) / (double)NODE_SECOND_NS;
     }
-    swarm->train_time = 0;
-    swarm->round = result->rounds;
+    cluster->train_time = 0;
+    cluster->round = result->rounds;
 }
 
 // Of the models of those that are still there; NULL: no memory.
@@ -95,16 +95,16 @@ static float *mean_of(const struct lab_rounds_result *result)
     return mean;
 }
 
-static void take_result(const struct lab_rounds_result *result, struct lab_swarm *swarm,
+static void take_result(const struct lab_rounds_result *result, struct lab_cluster *cluster,
                         struct lab_simulated *simulated)
 {
     *simulated = (struct lab_simulated){.virtual_seconds = result->seconds};
-    take_nodes(result, swarm, simulated);
+    take_nodes(result, cluster, simulated);
     simulated->average = (struct lab_average){
         .score = {result->last.accuracy, result->last.loss, result->last.rmse, result->last.regression},
         .consensus = result->last.consensus,
         .nodes = (size_t)result->last.nodes};
-    swarm->interrupted = result->interrupted;
+    cluster->interrupted = result->interrupted;
 }
 
 static enum base_error run(const struct lab_simulate_options *options, struct lab_recorder *recorder,
@@ -133,7 +133,7 @@ static enum base_error run(const struct lab_simulate_options *options, struct la
     return error;
 }
 
-enum base_error lab_simulate_rounds(const struct lab_simulate_options *options, struct lab_swarm *swarm,
+enum base_error lab_simulate_rounds(const struct lab_simulate_options *options, struct lab_cluster *cluster,
                                     struct lab_simulated *simulated, struct lab_rounds_result *result,
                                     struct base_reason *why)
 {
@@ -148,10 +148,10 @@ enum base_error lab_simulate_rounds(const struct lab_simulate_options *options, 
         return error;
     error = run(options, &recorder, result, why);
     if (!error)
-        take_result(result, swarm, simulated);
+        take_result(result, cluster, simulated);
     if (!error && !options->experiment->sim.vector && !(simulated->average.model = mean_of(result)))
         error = base_fail(why, BASE_ENOMEM, "no memory for the averaged model");
-    swarm->seconds = (double)(node_clock_ns() - start_ns) / (double)NODE_SECOND_NS;
+    cluster->seconds = (double)(node_clock_ns() - start_ns) / (double)NODE_SECOND_NS;
     enum base_error closed = lab_recorder_close(&recorder, error ? &ignored : why);
     return error ? error : closed;
 }

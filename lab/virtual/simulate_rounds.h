@@ -6,9 +6,9 @@
 #include "lab/methods/rounds.h"
 #include "lab/virtual/simulate_nodes.h"
 
-// `swarm` is prepared (lab_swarm_pretend, without files). With sim.vector the bench holds a view and the
+// `cluster` is prepared (lab_cluster_pretend, without files). With sim.vector the bench holds a view and the
 // parameters only. *result keeps what the summary wants of it: free it later, also after an error.
-enum base_error lab_simulate_rounds(const struct lab_simulate_options *options, struct lab_swarm *swarm,
+enum base_error lab_simulate_rounds(const struct lab_simulate_options *options, struct lab_cluster *cluster,
                                     struct lab_simulated *simulated, struct lab_rounds_result *result,
                                     struct base_reason *why) BASE_CHECK;
 

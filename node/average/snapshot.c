@@ -33,7 +33,7 @@ enum base_error node_snapshot_create(const struct node_snapshot_options *options
     return BASE_OK;
 }
 
-static void free_kept(struct node_snapshot *snapshot)
+static void free_orphans(struct node_snapshot *snapshot)
 {
     free(snapshot->kept.part[GOSSIP_PART_OUTER]);
     free(snapshot->kept.part[GOSSIP_PART_SECOND]);
@@ -46,7 +46,7 @@ void node_snapshot_destroy(struct node_snapshot *snapshot)
     if (!snapshot)
         return;
     node_snapshot_end(snapshot);
-    free_kept(snapshot);
+    free_orphans(snapshot);
     gossip_donor_destroy(snapshot->donor);
     free(snapshot);
 }
@@ -81,7 +81,7 @@ static bool keep(struct node_snapshot *snapshot, enum gossip_snapshot_part part,
 
 void node_snapshot_round(struct node_snapshot *snapshot, const struct node_round *round, uint64_t now_ns)
 {
-    free_kept(snapshot);
+    free_orphans(snapshot);
     if (round->fetch)
         return;
     struct gossip_snapshot_vectors vectors = {.part = {round->model, round->outer, round->second_moment},
@@ -133,7 +133,7 @@ enum base_error node_snapshot_fetch(struct node_snapshot *snapshot, struct node_
     if (error)
         return error;
     gossip_donor_reset(snapshot->donor); // what it holds is worth nothing any more
-    free_kept(snapshot);
+    free_orphans(snapshot);
     snapshot->round = round;
     return BASE_OK;
 }

@@ -1,7 +1,7 @@
 // What comes in from the datagram socket and the links, as events of membership; and where this node is
 // found.
 #include "node/cluster/private.h"
-#include "node/net/gate.h"
+#include "node/net/listener.h"
 #include "node/queue/clock.h"
 #include <string.h>
 
@@ -125,7 +125,7 @@ static void on_here(void *owner, const struct node_address *own)
     node_cluster_arm(cluster);
 }
 
-static void on_twin(void *owner, const char *address)
+static void on_duplicate(void *owner, const char *address)
 {
     struct node_cluster *cluster = owner;
     cluster->options.handler->conflict(cluster->options.owner, address);
@@ -156,7 +156,7 @@ const struct node_peers_handler node_cluster_peers_handler = {.up = on_up,
                                                               .alive = on_alive,
                                                               .addresses = on_addresses,
                                                               .here = on_here,
-                                                              .twin = on_twin,
+                                                              .duplicate = on_duplicate,
                                                               .missing = on_missing,
                                                               .greeted = on_greeted,
                                                               .changed = on_changed};
@@ -170,7 +170,7 @@ enum base_error node_cluster_find_addresses(struct node_cluster *cluster, struct
     static const uint8_t everywhere[16] = {0};
     if (getsockname(cluster->options.listener, (struct sockaddr *)&bound.storage, &bound.bytes) != 0)
         return base_fail(why, BASE_EIO, "the listener has no address");
-    cluster->port = node_gate_port(cluster->options.listener);
+    cluster->port = node_listener_port(cluster->options.listener);
     if (advertise[0] != 0) {
         enum base_error code = node_address_parse(advertise, r.host, &r.port, why);
         if (code != BASE_OK)

@@ -51,7 +51,7 @@ void node_built_in_steps(struct node_built_in *b, uint64_t count, double pace)
         b->examples += rows;
     }
     b->steps += count;
-    node_pace_add(&b->pace, node_clock_ns() - begun_ns, count);
+    node_step_time_add(&b->step_time, node_clock_ns() - begun_ns, count);
 }
 
 void node_built_in_boundary(struct node_built_in *b, struct gossip_learner_steps *did)
@@ -66,7 +66,7 @@ void node_built_in_boundary(struct node_built_in *b, struct gossip_learner_steps
                                          .loss = b->loss,
                                          .rate = b->rate,
                                          .step_scale = (float)b->rate_sum,
-                                         .step_ns = node_pace_ns(&b->pace),
+                                         .step_ns = node_step_time_ns(&b->step_time),
                                          .finite = isfinite(b->loss_sum) &&
                                                    is_finite(b, train_trainer_model(b->trainer)) &&
                                                    is_finite(b, train_trainer_second_moment(b->trainer))};

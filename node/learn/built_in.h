@@ -6,7 +6,7 @@
 
 #include "gossip/life/learner.h"
 #include "node/config/config.h"
-#include "node/learn/pace.h"
+#include "node/learn/step_time.h"
 #include "train/trainer.h"
 
 struct node_built_in {
@@ -14,7 +14,7 @@ struct node_built_in {
     struct train_trainer *trainer;
     float *outer;       // [parameters] V, or NULL without outer momentum
     float *round_start; // [parameters] x0, likewise
-    struct node_pace pace;
+    struct node_step_time step_time;
     double loss, rate; // mean loss of the latest round that had steps, NAN before; its learning rate
     double loss_sum;   // these four of the steps since the last boundary
     double rate_sum;

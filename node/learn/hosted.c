@@ -19,7 +19,7 @@ struct node_hosted {
     uint64_t asked, given; // steps
     double given_scale, given_loss, pace;
     uint64_t begun_ns;
-    struct node_pace own;
+    struct node_step_time own;
     struct node_hosted_change change;
     float *model_before, *correction_before; // [parameters] with tracks: as they were given
     uint32_t *index;                         // these three [capacity] with tracks
@@ -135,12 +135,12 @@ static void boundary(void *owner, size_t which, struct gossip_learner_steps *did
     (void)which;
     await_program(h);
     keep_before(h);
-    node_pace_add(&h->own, node_clock_ns() - h->begun_ns, h->given);
+    node_step_time_add(&h->own, node_clock_ns() - h->begun_ns, h->given);
     train_trainer_advance(h->trainer, train_trainer_steps_done(h->trainer) + h->given);
     *did = (struct gossip_learner_steps){
         .step = train_trainer_steps_done(h->trainer),
         .step_scale = (float)h->given_scale,
-        .step_ns = node_pace_ns(&h->own),
+        .step_ns = node_step_time_ns(&h->own),
         .finite = isfinite(h->given_scale) && !isinf(h->given_loss) &&
                   is_finite(h, train_trainer_model(h->trainer)) &&
                   is_finite(h, train_trainer_second_moment(h->trainer)),

@@ -12,7 +12,7 @@
 #define NODE_LEARN_HOSTED_H
 
 #include "gossip/life/learner.h"
-#include "node/learn/pace.h"
+#include "node/learn/step_time.h"
 #include "train/trainer.h"
 #include <pthread.h>
 

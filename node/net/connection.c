@@ -64,12 +64,12 @@ struct node_link_traffic node_link_traffic(const struct node_link *link)
 // The stream learns what is wanted of it by now.
 static void wish(struct node_link *link)
 {
-    const struct node_stream_wish w = {.paused = link->paused,
-                                       .stalled = link->stalled,
-                                       .finishing = link->finishing,
-                                       .ending = link->ended};
+    const struct node_stream_request w = {.paused = link->paused,
+                                          .stalled = link->stalled,
+                                          .finishing = link->finishing,
+                                          .ending = link->ended};
     if (link->stream)
-        node_stream_wish(link->stream, &w);
+        node_stream_request(link->stream, &w);
 }
 
 static void close_socket(struct node_link *link)

@@ -1,4 +1,4 @@
-// The desk at which the loop and the stream thread meet: the loop's side. Everything here is under the lock
+// What the loop and the stream thread share: the loop's side. Everything here is under the lock
 // or copied from there.
 #include "node/net/stream_private.h"
 #include <stdlib.h>
@@ -19,32 +19,32 @@ void node_stream_quiet(int wakeup)
 void node_stream_order(struct node_stream *stream)
 {
     struct node_streams *streams = stream->streams;
-    if (stream->desk.ordered)
+    if (stream->shared.ordered)
         return;
-    stream->desk.ordered = true;
+    stream->shared.ordered = true;
     if (TAILQ_EMPTY(&streams->orders) && !streams->stop)
         node_stream_ring(streams->wake);
-    TAILQ_INSERT_TAIL(&streams->orders, stream, desk.orders);
+    TAILQ_INSERT_TAIL(&streams->orders, stream, shared.orders);
 }
 
 void node_stream_tell(struct node_stream *stream)
 {
     struct node_streams *streams = stream->streams;
-    if (stream->desk.told || stream->desk.released)
+    if (stream->shared.told || stream->shared.released)
         return;
-    stream->desk.told = true;
+    stream->shared.told = true;
     if (TAILQ_EMPTY(&streams->news))
         node_stream_ring(streams->tell);
-    TAILQ_INSERT_TAIL(&streams->news, stream, desk.news);
+    TAILQ_INSERT_TAIL(&streams->news, stream, shared.news);
 }
 
 void node_stream_untell(struct node_stream *stream)
 {
     struct node_streams *streams = stream->streams;
-    if (!stream->desk.told)
+    if (!stream->shared.told)
         return;
-    stream->desk.told = false;
-    TAILQ_REMOVE(&streams->news, stream, desk.news);
+    stream->shared.told = false;
+    TAILQ_REMOVE(&streams->news, stream, shared.news);
     if (TAILQ_EMPTY(&streams->news))
         node_stream_quiet(streams->tell);
 }
@@ -56,9 +56,9 @@ enum base_error node_stream_open(struct node_streams *streams, const struct node
     if (!stream)
         return BASE_ENOMEM;
     stream->streams = streams;
-    STAILQ_INIT(&stream->desk.prompt);
-    STAILQ_INIT(&stream->desk.bulk);
-    STAILQ_INIT(&stream->desk.opened);
+    STAILQ_INIT(&stream->shared.prompt);
+    STAILQ_INIT(&stream->shared.bulk);
+    STAILQ_INIT(&stream->shared.opened);
     STAILQ_INIT(&stream->prompt);
     STAILQ_INIT(&stream->bulk);
     if ((options->in_bytes > 0 &&
@@ -91,42 +91,42 @@ void node_stream_release(struct node_stream *stream, int socket)
     pthread_mutex_t *lock = &stream->streams->lock; // the stream may be gone when it is given back
     pthread_mutex_lock(lock);
     node_stream_untell(stream);
-    stream->desk.released = true;
-    stream->desk.left = socket;
+    stream->shared.released = true;
+    stream->shared.left = socket;
     stream->streams->live--;
     node_stream_order(stream);
     pthread_mutex_unlock(lock);
 }
 
-void node_stream_wish(struct node_stream *stream, const struct node_stream_wish *wish)
+void node_stream_request(struct node_stream *stream, const struct node_stream_request *requested)
 {
     pthread_mutex_lock(&stream->streams->lock);
-    stream->desk.wish = *wish;
+    stream->shared.requested = *requested;
     node_stream_order(stream);
     pthread_mutex_unlock(&stream->streams->lock);
 }
 
 enum base_error node_stream_send(struct node_stream *stream, uint8_t *bytes, size_t count, bool prompt)
 {
-    struct parcel *parcel = malloc(sizeof *parcel);
-    enum base_error code = parcel ? BASE_OK : BASE_ENOMEM;
-    const size_t cost = parcel_cost(count);
+    struct message *message = malloc(sizeof *message);
+    enum base_error code = message ? BASE_OK : BASE_ENOMEM;
+    const size_t cost = message_cost(count);
     pthread_mutex_lock(&stream->streams->lock);
-    size_t queued = stream->desk.queued;
+    size_t queued = stream->shared.queued;
     if (code == BASE_OK && (queued > stream->out_limit || cost > stream->out_limit - queued))
         code = BASE_ELIMIT;
     if (code == BASE_OK) {
-        *parcel = (struct parcel){.bytes = bytes, .count = count};
-        stream->desk.queued += cost;
+        *message = (struct message){.bytes = bytes, .count = count};
+        stream->shared.queued += cost;
         if (prompt)
-            STAILQ_INSERT_TAIL(&stream->desk.prompt, parcel, next);
+            STAILQ_INSERT_TAIL(&stream->shared.prompt, message, next);
         else
-            STAILQ_INSERT_TAIL(&stream->desk.bulk, parcel, next);
+            STAILQ_INSERT_TAIL(&stream->shared.bulk, message, next);
         node_stream_order(stream);
     }
     pthread_mutex_unlock(&stream->streams->lock);
     if (code != BASE_OK) {
-        free(parcel);
+        free(message);
         free(bytes);
     }
     return code;
@@ -136,19 +136,19 @@ uint8_t *node_stream_take(struct node_stream *stream, size_t *count)
 {
     uint8_t *bytes = NULL;
     pthread_mutex_lock(&stream->streams->lock);
-    struct parcel *first = STAILQ_FIRST(&stream->desk.opened);
+    struct message *first = STAILQ_FIRST(&stream->shared.opened);
     if (first) {
-        STAILQ_REMOVE_HEAD(&stream->desk.opened, next);
+        STAILQ_REMOVE_HEAD(&stream->shared.opened, next);
         bytes = first->bytes;
         *count = first->count;
-        stream->desk.unread -= parcel_cost(first->count);
-        struct parcel *second = STAILQ_FIRST(&stream->desk.opened);
+        stream->shared.unread -= message_cost(first->count);
+        struct message *second = STAILQ_FIRST(&stream->shared.opened);
         const bool one = second && !STAILQ_NEXT(second, next);
-        if (stream->desk.held && (one || stream->desk.unread <= NODE_STREAM_UNREAD / 2)) {
-            stream->desk.held = false;
+        if (stream->shared.held && (one || stream->shared.unread <= NODE_STREAM_UNREAD / 2)) {
+            stream->shared.held = false;
             node_stream_order(stream);
         }
-        if (!STAILQ_EMPTY(&stream->desk.opened) || stream->desk.ended)
+        if (!STAILQ_EMPTY(&stream->shared.opened) || stream->shared.ended)
             node_stream_tell(stream);
     }
     pthread_mutex_unlock(&stream->streams->lock);
@@ -159,7 +159,7 @@ uint8_t *node_stream_take(struct node_stream *stream, size_t *count)
 void node_stream_remind(struct node_stream *stream)
 {
     pthread_mutex_lock(&stream->streams->lock);
-    if (!STAILQ_EMPTY(&stream->desk.opened) || stream->desk.ended)
+    if (!STAILQ_EMPTY(&stream->shared.opened) || stream->shared.ended)
         node_stream_tell(stream);
     pthread_mutex_unlock(&stream->streams->lock);
 }
@@ -167,8 +167,8 @@ void node_stream_remind(struct node_stream *stream)
 bool node_stream_ended(struct node_stream *stream, struct node_stream_end *end)
 {
     pthread_mutex_lock(&stream->streams->lock);
-    bool ended = stream->desk.ended && STAILQ_EMPTY(&stream->desk.opened);
-    *end = stream->desk.end;
+    bool ended = stream->shared.ended && STAILQ_EMPTY(&stream->shared.opened);
+    *end = stream->shared.end;
     pthread_mutex_unlock(&stream->streams->lock);
     return ended;
 }

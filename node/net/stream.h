@@ -34,7 +34,7 @@ struct node_stream_options {
 };
 
 // What the loop wants of a stream. At the beginning: nothing of this.
-struct node_stream_wish {
+struct node_stream_request {
     bool paused;    // nothing is read
     bool stalled;   // nothing is read or written
     bool finishing; // everything is sent, then the end of the stream; what comes in is thrown away
@@ -51,7 +51,7 @@ enum base_error node_stream_open(struct node_streams *streams, const struct node
                                  struct node_stream **stream) BASE_CHECK;
 // No more news; `socket` (its own, or -1) is closed when the thread has let go of it. NULL is fine.
 void node_stream_release(struct node_stream *stream, int socket);
-void node_stream_wish(struct node_stream *stream, const struct node_stream_wish *wish);
+void node_stream_request(struct node_stream *stream, const struct node_stream_request *requested);
 // Sends bytes[count], which are malloc'ed and the stream's from now on, whatever comes of it. A `prompt`
 // message of at most LIMIT_PROMPT_BYTES goes before all others and between the records of a large one; the
 // others keep their order. BASE_ELIMIT: more than out_limit would wait; BASE_ENOMEM.

@@ -16,17 +16,17 @@
 
 struct event;
 
-struct parcel { // one message on its way between the threads
-    STAILQ_ENTRY(parcel) next;
+struct message { // one on its way between the threads
+    STAILQ_ENTRY(message) next;
     uint8_t *bytes; // owned
     size_t count;
 };
-STAILQ_HEAD(parcels, parcel);
+STAILQ_HEAD(messages, message);
 
 // Bytes of memory, about: many small messages must not go unnoticed.
-static inline size_t parcel_cost(size_t count)
+static inline size_t message_cost(size_t count)
 {
-    return count + sizeof(struct parcel) + 40; // and what malloc keeps of both
+    return count + sizeof(struct message) + 40; // and what malloc keeps of both
 }
 
 struct node_stream {
@@ -34,16 +34,16 @@ struct node_stream {
     // Under streams->lock.
     struct {
         TAILQ_ENTRY(node_stream) orders, news;
-        bool ordered, told;          // is in the list
-        struct parcels prompt, bulk; // from the loop, to be sent
-        struct parcels opened;       // to the loop
-        size_t queued, unread;       // what they cost: not sealed yet; opened and not taken
-        bool held;                   // reads nothing because of `unread`
+        bool ordered, told;           // is in the list
+        struct messages prompt, bulk; // from the loop, to be sent
+        struct messages opened;       // to the loop
+        size_t queued, unread;        // what they cost: not sealed yet; opened and not taken
+        bool held;                    // reads nothing because of `unread`
         bool released, ended;
         int left; // socket to be closed when it is released
-        struct node_stream_wish wish;
+        struct node_stream_request requested;
         struct node_stream_end end;
-    } desk;
+    } shared;
     size_t out_limit;
     _Atomic uint64_t sent, received;
     // The loop's.
@@ -55,9 +55,9 @@ struct node_stream {
     struct gossip_opener *opener;
     struct node_counters *counters;
     struct event *readable, *writable;
-    struct base_buffer in, out;  // the beginning of a record; sealed and not sent
-    struct parcels prompt, bulk; // to be sealed; the first of `bulk` may be under way
-    struct node_stream_wish wish;
+    struct base_buffer in, out;   // the beginning of a record; sealed and not sent
+    struct messages prompt, bulk; // to be sealed; the first of `bulk` may be under way
+    struct node_stream_request requested;
     bool reading, deaf, shut, ended; // deaf: the other end takes nothing any more
 };
 
@@ -83,11 +83,11 @@ void node_stream_read(struct node_stream *stream);    // what is there, within a
 void node_stream_write(struct node_stream *stream);   // what the socket takes, within a turn
 void node_stream_drop(struct node_stream *stream);    // what waits to be sent
 
-size_t node_stream_free_parcels(struct parcels *parcels); // returns what they cost
+size_t node_stream_free_messages(struct messages *messages); // returns what they cost
 
 // stream_thread.c; the thread's.
 // `last`: of the cost, that of the last message.
-void node_stream_hand_over(struct node_stream *stream, struct parcels *opened, size_t cost, size_t last);
+void node_stream_hand_over(struct node_stream *stream, struct messages *opened, size_t cost, size_t last);
 void node_stream_unqueue(struct node_stream *stream, size_t cost); // so much waits no more to be sealed
 void node_stream_ends(struct node_stream *stream, enum base_error code, bool eof, int error);
 

@@ -10,19 +10,19 @@
 static void unorder(struct node_stream *stream)
 {
     struct node_streams *streams = stream->streams;
-    stream->desk.ordered = false;
-    TAILQ_REMOVE(&streams->orders, stream, desk.orders);
+    stream->shared.ordered = false;
+    TAILQ_REMOVE(&streams->orders, stream, shared.orders);
     if (TAILQ_EMPTY(&streams->orders) && !streams->stop)
         node_stream_quiet(streams->wake);
 }
 
-void node_stream_hand_over(struct node_stream *stream, struct parcels *opened, size_t cost, size_t last)
+void node_stream_hand_over(struct node_stream *stream, struct messages *opened, size_t cost, size_t last)
 {
     pthread_mutex_lock(&stream->streams->lock);
-    STAILQ_CONCAT(&stream->desk.opened, opened);
-    stream->desk.unread += cost;
-    stream->desk.held = stream->desk.unread - last > NODE_STREAM_UNREAD;
-    bool held = stream->desk.held;
+    STAILQ_CONCAT(&stream->shared.opened, opened);
+    stream->shared.unread += cost;
+    stream->shared.held = stream->shared.unread - last > NODE_STREAM_UNREAD;
+    bool held = stream->shared.held;
     node_stream_tell(stream);
     pthread_mutex_unlock(&stream->streams->lock);
     if (held && stream->reading) {
@@ -34,7 +34,7 @@ void node_stream_hand_over(struct node_stream *stream, struct parcels *opened, s
 void node_stream_unqueue(struct node_stream *stream, size_t cost)
 {
     pthread_mutex_lock(&stream->streams->lock);
-    stream->desk.queued -= cost;
+    stream->shared.queued -= cost;
     pthread_mutex_unlock(&stream->streams->lock);
 }
 
@@ -50,8 +50,8 @@ void node_stream_ends(struct node_stream *stream, enum base_error code, bool eof
         event_del(stream->writable);
     node_stream_drop(stream);
     pthread_mutex_lock(&stream->streams->lock);
-    stream->desk.ended = true;
-    stream->desk.end = (struct node_stream_end){.code = code, .eof = eof, .error = error};
+    stream->shared.ended = true;
+    stream->shared.end = (struct node_stream_end){.code = code, .eof = eof, .error = error};
     node_stream_tell(stream);
     pthread_mutex_unlock(&stream->streams->lock);
 }
@@ -62,10 +62,10 @@ static void free_stream(struct node_stream *stream)
         event_free(stream->readable);
     if (stream->writable)
         event_free(stream->writable);
-    if (stream->desk.left >= 0)
-        close(stream->desk.left);
+    if (stream->shared.left >= 0)
+        close(stream->shared.left);
     node_stream_drop(stream);
-    (void)node_stream_free_parcels(&stream->desk.opened);
+    (void)node_stream_free_messages(&stream->shared.opened);
     gossip_sealer_destroy(stream->sealer);
     gossip_opener_destroy(stream->opener);
     base_buffer_free(&stream->in);
@@ -90,18 +90,18 @@ static void follow(struct node_stream *stream)
 {
     struct node_streams *streams = stream->streams;
     pthread_mutex_lock(&streams->lock);
-    STAILQ_CONCAT(&stream->prompt, &stream->desk.prompt);
-    STAILQ_CONCAT(&stream->bulk, &stream->desk.bulk);
-    stream->wish = stream->desk.wish;
-    const bool released = stream->desk.released, held = stream->desk.held;
-    if (released && stream->desk.ordered) // since it was taken from the list
+    STAILQ_CONCAT(&stream->prompt, &stream->shared.prompt);
+    STAILQ_CONCAT(&stream->bulk, &stream->shared.bulk);
+    stream->requested = stream->shared.requested;
+    const bool released = stream->shared.released, held = stream->shared.held;
+    if (released && stream->shared.ordered) // since it was taken from the list
         unorder(stream);
     pthread_mutex_unlock(&streams->lock);
     if (!stream->readable && !stream->ended && !node_stream_prepare(stream))
         node_stream_ends(stream, BASE_ENOMEM, false, 0);
     if (released) {
-        stream->wish.ending = true; // a last word may still go out
-        if (!stream->wish.stalled)
+        stream->requested.ending = true; // a last word may still go out
+        if (!stream->requested.stalled)
             node_stream_write(stream);
         free_stream(stream);
         return;
@@ -110,13 +110,14 @@ static void follow(struct node_stream *stream)
         node_stream_drop(stream);
         return;
     }
-    const struct node_stream_wish *wish = &stream->wish;
-    set_reading(stream, !wish->stalled && !wish->ending && (wish->finishing || (!wish->paused && !held)));
-    if (wish->stalled)
+    const struct node_stream_request *requested = &stream->requested;
+    set_reading(stream, !requested->stalled && !requested->ending &&
+                            (requested->finishing || (!requested->paused && !held)));
+    if (requested->stalled)
         event_del(stream->writable);
     else
         node_stream_write(stream);
-    if (wish->ending)
+    if (requested->ending)
         node_stream_ends(stream, BASE_OK, false, 0);
 }
 

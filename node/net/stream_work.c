@@ -6,27 +6,27 @@
 #include <string.h>
 #include <sys/socket.h>
 
-static void free_parcel(struct parcel *parcel)
+static void free_message(struct message *message)
 {
-    free(parcel->bytes);
-    free(parcel);
+    free(message->bytes);
+    free(message);
 }
 
-size_t node_stream_free_parcels(struct parcels *parcels)
+size_t node_stream_free_messages(struct messages *messages)
 {
     size_t cost = 0;
-    while (!STAILQ_EMPTY(parcels)) {
-        struct parcel *first = STAILQ_FIRST(parcels);
-        STAILQ_REMOVE_HEAD(parcels, next);
-        cost += parcel_cost(first->count);
-        free_parcel(first);
+    while (!STAILQ_EMPTY(messages)) {
+        struct message *first = STAILQ_FIRST(messages);
+        STAILQ_REMOVE_HEAD(messages, next);
+        cost += message_cost(first->count);
+        free_message(first);
     }
     return cost;
 }
 
 void node_stream_drop(struct node_stream *stream)
 {
-    const size_t cost = node_stream_free_parcels(&stream->prompt) + node_stream_free_parcels(&stream->bulk);
+    const size_t cost = node_stream_free_messages(&stream->prompt) + node_stream_free_messages(&stream->bulk);
     if (cost > 0)
         node_stream_unqueue(stream, cost);
     base_buffer_free(&stream->out);
@@ -34,15 +34,15 @@ void node_stream_drop(struct node_stream *stream)
 
 // -- in
 
-static enum base_error add(struct parcels *parcels, const struct gossip_opened *message)
+static enum base_error add(struct messages *messages, const struct gossip_opened *unsealed)
 {
-    struct parcel *parcel = malloc(sizeof *parcel);
-    if (!parcel) {
-        free(message->bytes);
+    struct message *message = malloc(sizeof *message);
+    if (!message) {
+        free(unsealed->bytes);
         return BASE_ENOMEM;
     }
-    *parcel = (struct parcel){.bytes = message->bytes, .count = message->count};
-    STAILQ_INSERT_TAIL(parcels, parcel, next);
+    *message = (struct message){.bytes = unsealed->bytes, .count = unsealed->count};
+    STAILQ_INSERT_TAIL(messages, message, next);
     return BASE_OK;
 }
 
@@ -50,20 +50,20 @@ static enum base_error add(struct parcels *parcels, const struct gossip_opened *
 static enum base_error open_records(struct node_stream *stream, const uint8_t *bytes, size_t count,
                                     size_t *used)
 {
-    struct parcels opened = STAILQ_HEAD_INITIALIZER(opened);
-    struct gossip_opened message = {0};
+    struct messages opened = STAILQ_HEAD_INITIALIZER(opened);
+    struct gossip_opened unsealed = {0};
     enum base_error code = BASE_OK;
     size_t at = 0, cost = 0, last = 0;
     do {
         size_t consumed = 0;
-        code = gossip_opener_take(stream->opener, bytes + at, count - at, &consumed, &message);
+        code = gossip_opener_take(stream->opener, bytes + at, count - at, &consumed, &unsealed);
         at += consumed;
-        if (code == BASE_OK && message.bytes) {
-            last = parcel_cost(message.count);
+        if (code == BASE_OK && unsealed.bytes) {
+            last = message_cost(unsealed.count);
             cost += last;
-            code = add(&opened, &message);
+            code = add(&opened, &unsealed);
         }
-    } while (code == BASE_OK && message.bytes);
+    } while (code == BASE_OK && unsealed.bytes);
     if (!STAILQ_EMPTY(&opened))
         node_stream_hand_over(stream, &opened, cost, last);
     *used = at;
@@ -74,7 +74,7 @@ static enum base_error open_records(struct node_stream *stream, const uint8_t *b
 static size_t take_bytes(struct node_stream *stream, uint8_t *room, size_t count)
 {
     size_t used = 0;
-    if (stream->wish.finishing)
+    if (stream->requested.finishing)
         return 0;
     enum base_error code = open_records(stream, room, count, &used);
     if (code != BASE_OK) {
@@ -124,22 +124,22 @@ void node_stream_read(struct node_stream *stream)
 
 static bool seal_prompt(struct node_stream *stream)
 {
-    struct parcel *first = STAILQ_FIRST(&stream->prompt);
+    struct message *first = STAILQ_FIRST(&stream->prompt);
     struct gossip_session_part part = {first->bytes, first->count};
     uint8_t *room = NULL;
     if (base_buffer_reserve(&stream->out, first->count + GOSSIP_RECORD_OVERHEAD, SIZE_MAX, &room) != BASE_OK)
         return false;
     base_buffer_commit(&stream->out, gossip_sealer_prompt(stream->sealer, &part, 1, room));
     STAILQ_REMOVE_HEAD(&stream->prompt, next);
-    node_stream_unqueue(stream, parcel_cost(first->count));
-    free_parcel(first);
+    node_stream_unqueue(stream, message_cost(first->count));
+    free_message(first);
     return true;
 }
 
-// The records of one large message, or what of them there is room for.
+// The records of one large unsealed, or what of them there is room for.
 static bool seal_bulk(struct node_stream *stream)
 {
-    struct parcel *first = STAILQ_FIRST(&stream->bulk);
+    struct message *first = STAILQ_FIRST(&stream->bulk);
     struct gossip_session_part part = {first->bytes, first->count};
     uint8_t *room = NULL;
     const size_t left = NODE_STREAM_AHEAD - base_buffer_length(&stream->out);
@@ -152,8 +152,8 @@ static bool seal_bulk(struct node_stream *stream)
     if (!gossip_sealer_idle(stream->sealer))
         return true;
     STAILQ_REMOVE_HEAD(&stream->bulk, next);
-    node_stream_unqueue(stream, parcel_cost(first->count));
-    free_parcel(first);
+    node_stream_unqueue(stream, message_cost(first->count));
+    free_message(first);
     return true;
 }
 
@@ -163,7 +163,7 @@ static bool fill(struct node_stream *stream)
     bool done = true;
     while (done && !STAILQ_EMPTY(&stream->prompt))
         done = seal_prompt(stream);
-    while (done && !stream->wish.ending && !STAILQ_EMPTY(&stream->bulk) &&
+    while (done && !stream->requested.ending && !STAILQ_EMPTY(&stream->bulk) &&
            base_buffer_length(&stream->out) + 2 * GOSSIP_PROMPT_SEALED <= NODE_STREAM_AHEAD)
         done = seal_bulk(stream);
     return done;
@@ -174,7 +174,7 @@ static bool fill(struct node_stream *stream)
 static void write_failed(struct node_stream *stream, int error)
 {
     bool gone = error == EPIPE || error == ECONNRESET;
-    if (!gone || stream->wish.paused || stream->wish.finishing || stream->deaf) {
+    if (!gone || stream->requested.paused || stream->requested.finishing || stream->deaf) {
         node_stream_ends(stream, BASE_EIO, false, error);
         return;
     }
@@ -211,9 +211,9 @@ static bool send_sealed(struct node_stream *stream)
 static void drained(struct node_stream *stream)
 {
     base_buffer_free(&stream->out);
-    if (stream->wish.finishing && !stream->shut)
+    if (stream->requested.finishing && !stream->shut)
         shutdown(stream->socket, SHUT_WR);
-    stream->shut = stream->wish.finishing;
+    stream->shut = stream->requested.finishing;
 }
 
 void node_stream_write(struct node_stream *stream)

@@ -42,8 +42,8 @@ static void on_duplicate(struct node_peers *peers, const struct gossip_links_act
     const struct peer_link *link = action->owner;
     const char *said = gossip_close_bye(GOSSIP_CLOSE_DUPLICATE_IDENTITY);
     bool told = !action->at && peers->heard && peers->heard->kind == GOSSIP_BYE;
-    peers->options.handler->twin(peers->options.owner,
-                                 told ? peers->heard->as.bye.reason + strlen(said) : link->address);
+    peers->options.handler->duplicate(peers->options.owner,
+                                      told ? peers->heard->as.bye.reason + strlen(said) : link->address);
 }
 
 static void on_down(struct node_peers *peers, const struct gossip_links_action *action)
@@ -227,7 +227,7 @@ static enum base_error make_parts(struct node_peers *peers)
     if (code == BASE_OK)
         code = peer_call_create(peers);
     if (code == BASE_OK)
-        code = node_gate_create(base, peers->options.listener, accepted, peers, &peers->gate);
+        code = node_listener_create(base, peers->options.listener, accepted, peers, &peers->listener);
     return code;
 }
 
@@ -252,7 +252,7 @@ void node_peers_destroy(struct node_peers *peers)
         return;
     while (!LIST_EMPTY(&peers->links))
         peer_link_free(LIST_FIRST(&peers->links));
-    node_gate_destroy(peers->gate);
+    node_listener_destroy(peers->listener);
     peer_call_destroy(peers);
     if (peers->timer)
         event_free(peers->timer);
@@ -266,7 +266,7 @@ void node_peers_destroy(struct node_peers *peers)
 
 void node_peers_start(struct node_peers *peers)
 {
-    node_gate_open(peers->gate);
+    node_listener_open(peers->listener);
     node_peers_say_later(peers, (struct gossip_links_event){.kind = GOSSIP_LINKS_START});
 }
 
@@ -361,7 +361,7 @@ void node_peers_faults_changed(struct node_peers *peers)
 
 void node_peers_leave(struct node_peers *peers)
 {
-    node_gate_close(peers->gate);
+    node_listener_close(peers->listener);
     node_peers_say_later(peers, (struct gossip_links_event){.kind = GOSSIP_LINKS_LEAVE});
 }
 

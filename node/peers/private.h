@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "base/rng.h"
-#include "node/net/gate.h"
+#include "node/net/listener.h"
 #include "node/peers/peers.h"
 #include "node/queue/rate_limit.h"
 #include <sys/queue.h>
@@ -40,7 +40,7 @@ struct node_peers {
     struct node_peers_options options;
     struct gossip_links *rules;
     LIST_HEAD(, peer_link) links;
-    struct node_gate *gate;
+    struct node_listener *listener;
     struct node_resolver *resolver;
     struct event *answered, *timer, *waiting;
     uint64_t armed_ns;

@@ -97,11 +97,11 @@ static void draft_model(struct draft *draft, const struct node_checkpoint_parts 
 static void draft_kept(struct draft *draft, const struct gossip_exchange *exchange, size_t parameters)
 {
     char scope[16 + GOSSIP_ID_HEX], id[GOSSIP_ID_HEX];
-    size_t n = exchange ? gossip_exchange_kept(exchange) : 0;
+    size_t n = exchange ? gossip_exchange_orphans(exchange) : 0;
     for (size_t i = 0; i < n; i++) {
         struct gossip_id peer;
         const float *correction;
-        gossip_exchange_kept_at(exchange, i, &peer, &correction);
+        gossip_exchange_orphan_at(exchange, i, &peer, &correction);
         gossip_id_hex(&peer, id);
         snprintf(scope, sizeof scope, "kept.%s", id);
         add_tensor(draft, scope, "correction", correction, parameters);
@@ -146,10 +146,10 @@ static enum base_error draft_make(const struct node_checkpoint_parts *parts, str
                                   struct base_reason *why)
 {
     size_t n_table, n_edges = parts->exchange ? gossip_exchange_edges(parts->exchange) : 0;
-    size_t n_kept = parts->exchange ? gossip_exchange_kept(parts->exchange) : 0;
+    size_t n_orphans = parts->exchange ? gossip_exchange_orphans(parts->exchange) : 0;
     train_model_tensors(parts->model, &n_table);
     draft->n_edges = n_edges;
-    draft->tensors = calloc(n_table + STATE_VECTORS + 2 + 3 * n_edges + n_kept, sizeof *draft->tensors);
+    draft->tensors = calloc(n_table + STATE_VECTORS + 2 + 3 * n_edges + n_orphans, sizeof *draft->tensors);
     draft->pairs = calloc(FIXED_PAIRS + NODE_MODEL_TEXT_PAIRS + n_edges, sizeof *draft->pairs);
     draft->edges = calloc(n_edges + 1, sizeof *draft->edges);
     if (!draft->tensors || !draft->pairs || !draft->edges)

@@ -89,7 +89,7 @@ static void run_commit(void *context)
 {
     struct way *way = context;
     commit(way);
-    gossip_forces_drop(way->exchange);
+    gossip_pending_drop(way->exchange);
 }
 
 static void run_in_and_round(void *context)
@@ -124,7 +124,7 @@ static void way_open(struct way *way, const struct gossip_exchange_options *opti
         fprintf(stderr, "%s\n", why.text);
         exit(1);
     }
-    gossip_edge_settle(way->exchange, way->edge);
+    gossip_edge_resume(way->exchange, way->edge);
     bench_fill(BENCH_GAUSSIAN, 2, way->exchange->model, d); // the other end's model first
     run_prepare(way);
     way->theirs_bytes = way->edge->request.delta_bytes;

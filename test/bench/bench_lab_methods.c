@@ -23,7 +23,7 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-static bool look(void *context, uint64_t round, uint64_t rounds, const struct lab_point *p)
+static bool look(void *context, uint64_t round, uint64_t rounds, const struct lab_sample *p)
 {
     struct watch *watch = context;
     (void)round;

@@ -54,7 +54,7 @@ struct moment {
     uint64_t ns;
 };
 
-struct pupil {
+struct sim_trainer {
     float *x, *correction, *target;
     uint64_t step;
     bool ended; // took its last step in its present life
@@ -67,7 +67,7 @@ struct course {
     struct sim_learner learner;
     struct sim_watch watch;
     const struct scenario *scenario;
-    struct pupil pupil[NODES_MAX];
+    struct sim_trainer sim_trainer[NODES_MAX];
     float *start, *best;
     struct base_rng rng;
     uint64_t compute_ns;
@@ -88,13 +88,14 @@ struct course {
 static void begin(void *owner, size_t host, struct gossip_learner_vectors *vectors)
 {
     struct course *course = owner;
-    struct pupil *pupil = &course->pupil[host];
+    struct sim_trainer *sim_trainer = &course->sim_trainer[host];
 
-    memcpy(pupil->x, course->start, PARAMETERS * sizeof(float));
-    memset(pupil->correction, 0, PARAMETERS * sizeof(float));
-    pupil->step = 0;
-    pupil->ended = false;
-    *vectors = (struct gossip_learner_vectors){.model = pupil->x, .correction = pupil->correction};
+    memcpy(sim_trainer->x, course->start, PARAMETERS * sizeof(float));
+    memset(sim_trainer->correction, 0, PARAMETERS * sizeof(float));
+    sim_trainer->step = 0;
+    sim_trainer->ended = false;
+    *vectors =
+        (struct gossip_learner_vectors){.model = sim_trainer->x, .correction = sim_trainer->correction};
 }
 
 static void ready(void *owner, size_t host, enum sim_origin origin)
@@ -102,7 +103,7 @@ static void ready(void *owner, size_t host, enum sim_origin origin)
     struct course *course = owner;
 
     (void)origin;
-    course->pupil[host].step = course->world.node[host]->rounds.step;
+    course->sim_trainer[host].step = course->world.node[host]->rounds.step;
 }
 
 static void adopt(void *owner, size_t host, enum gossip_learner_change change, uint64_t step)
@@ -110,7 +111,7 @@ static void adopt(void *owner, size_t host, enum gossip_learner_change change, u
     struct course *course = owner;
 
     (void)change;
-    course->pupil[host].step = step;
+    course->sim_trainer[host].step = step;
 }
 
 static bool others_train(const struct sim_node *node)
@@ -141,17 +142,17 @@ static bool has_live_edge(const struct sim_node *node)
 // In sync mode a round without a live edge, while others train, takes as long as the deadline's ceiling.
 static void watch_alone(struct course *course, const struct sim_node *node)
 {
-    struct pupil *pupil = &course->pupil[node->host];
+    struct sim_trainer *sim_trainer = &course->sim_trainer[node->host];
     uint64_t now_ns = sim_world_now(&course->world);
-    bool quick = now_ns - pupil->began_ns < CEILING_NS / 4;
+    bool quick = now_ns - sim_trainer->began_ns < CEILING_NS / 4;
 
-    pupil->began_ns = now_ns;
+    sim_trainer->began_ns = now_ns;
     if (course->world.options.exchange.sync && quick && others_train(node) && !has_live_edge(node))
-        pupil->quick++;
+        sim_trainer->quick++;
     else
-        pupil->quick = 0;
-    if (pupil->quick > course->alone)
-        course->alone = pupil->quick;
+        sim_trainer->quick = 0;
+    if (sim_trainer->quick > course->alone)
+        course->alone = sim_trainer->quick;
 }
 
 // Who no longer counts is about to take a model and a round of the others', whose views say so a moment
@@ -192,7 +193,7 @@ static void finish(void *owner, size_t host, const struct gossip_rounds *rounds)
 {
     struct course *course = owner;
 
-    course->pupil[host].ended = !rounds->orders.stop;
+    course->sim_trainer[host].ended = !rounds->orders.stop;
 }
 
 static float rate_at(uint64_t step)
@@ -205,17 +206,17 @@ static float rate_at(uint64_t step)
 static void boundary(void *owner, size_t host, struct gossip_learner_steps *did)
 {
     struct course *course = owner;
-    struct pupil *pupil = &course->pupil[host];
-    float rate = rate_at(pupil->step);
+    struct sim_trainer *sim_trainer = &course->sim_trainer[host];
+    float rate = rate_at(sim_trainer->step);
 
     for (unsigned i = 0; i < LOCAL_STEPS; i++) {
         float wind = NOISE * (float)base_rng_normal(&course->world.node[host]->rng);
         for (size_t j = 0; j < PARAMETERS; j++)
-            pupil->x[j] -=
-                rate * (pupil->x[j] - pupil->target[j] - (j % 7 == i ? wind : 0) - pupil->correction[j]);
+            sim_trainer->x[j] -= rate * (sim_trainer->x[j] - sim_trainer->target[j] -
+                                         (j % 7 == i ? wind : 0) - sim_trainer->correction[j]);
     }
-    pupil->step += LOCAL_STEPS;
-    *did = (struct gossip_learner_steps){.step = pupil->step,
+    sim_trainer->step += LOCAL_STEPS;
+    *did = (struct gossip_learner_steps){.step = sim_trainer->step,
                                          .step_scale = rate * LOCAL_STEPS,
                                          .step_ns = course->compute_ns / LOCAL_STEPS,
                                          .finite = true};
@@ -547,13 +548,13 @@ static void course_create(struct course *course, uint64_t seed, const struct sce
     course->best = sim_must(calloc(PARAMETERS, sizeof(float)));
     base_rng_seed_stream(&course->rng, seed, 0x90000);
     for (size_t i = 0; i < options.nodes; i++) {
-        struct pupil *pupil = &course->pupil[i];
-        pupil->x = sim_must(calloc(3 * PARAMETERS, sizeof(float)));
-        pupil->correction = pupil->x + PARAMETERS;
-        pupil->target = pupil->x + 2 * PARAMETERS;
+        struct sim_trainer *sim_trainer = &course->sim_trainer[i];
+        sim_trainer->x = sim_must(calloc(3 * PARAMETERS, sizeof(float)));
+        sim_trainer->correction = sim_trainer->x + PARAMETERS;
+        sim_trainer->target = sim_trainer->x + 2 * PARAMETERS;
         for (size_t j = 0; j < PARAMETERS; j++) {
-            pupil->target[j] = 0.5f + (float)base_rng_normal(&course->rng);
-            course->best[j] += pupil->target[j] / (float)options.nodes;
+            sim_trainer->target[j] = 0.5f + (float)base_rng_normal(&course->rng);
+            course->best[j] += sim_trainer->target[j] / (float)options.nodes;
         }
     }
     course->learner = (struct sim_learner){.learner = {.owner = course,
@@ -580,7 +581,7 @@ static void course_create(struct course *course, uint64_t seed, const struct sce
 static void course_destroy(struct course *course)
 {
     for (size_t i = 0; i < course->world.options.nodes; i++)
-        free(course->pupil[i].x);
+        free(course->sim_trainer[i].x);
     free(course->start);
     free(course->best);
     sim_world_destroy(&course->world);
@@ -653,7 +654,7 @@ static double worst_of(const struct course *course)
     for (size_t i = 0; i < course->world.options.nodes; i++) {
         double sum = 0;
         for (size_t j = 0; j < PARAMETERS; j++)
-            sum += pow((double)course->pupil[i].x[j] - (double)course->best[j], 2);
+            sum += pow((double)course->sim_trainer[i].x[j] - (double)course->best[j], 2);
         if (!course->gone[i] && !course->missed[i] && !(sqrt(sum / PARAMETERS) <= worst))
             worst = sqrt(sum / PARAMETERS);
     }
@@ -663,7 +664,7 @@ static double worst_of(const struct course *course)
 static void judge(struct course *course, const struct course *plain)
 {
     for (size_t i = 0; i < course->world.options.nodes && !course->why; i++)
-        if (!course->gone[i] && !course->missed[i] && course->pupil[i].step != ROUNDS * LOCAL_STEPS)
+        if (!course->gone[i] && !course->missed[i] && course->sim_trainer[i].step != ROUNDS * LOCAL_STEPS)
             course->why = "somebody ended before the last step";
     course->worst = worst_of(course);
     if (!course->why && course->alone > ALONE_MAX)
@@ -714,7 +715,7 @@ static void report(const struct course *course, const struct course *plain, uint
                course->world.node[i]->running ? "runs" : "has ended",
                (int)course->world.node[i]->rounds.state,
                (unsigned long long)course->world.node[i]->rounds.round,
-               (unsigned long long)course->pupil[i].step, course->gone[i] ? ", killed for good" : "");
+               (unsigned long long)course->sim_trainer[i].step, course->gone[i] ? ", killed for good" : "");
     printf("  replay: P2PML_SEED=%llu P2PML_TRACE=1 test_gossip_slow\n", (unsigned long long)seed);
 }
 

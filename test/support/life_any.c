@@ -89,9 +89,10 @@ static void change_self(struct life_world *world, struct reader *reader)
 static void tell(struct life_world *world, struct reader *reader)
 {
     static const enum gossip_life_event_kind kinds[] = {
-        GOSSIP_LIFE_LOOK,  GOSSIP_LIFE_LOOK,  GOSSIP_LIFE_LINKED,  GOSSIP_LIFE_REMOVED, GOSSIP_LIFE_PROGRESS,
-        GOSSIP_LIFE_WANTS, GOSSIP_LIFE_WANTS, GOSSIP_LIFE_FETCHED, GOSSIP_LIFE_FETCHED, GOSSIP_LIFE_DONE,
-        GOSSIP_LIFE_STOP,  GOSSIP_LIFE_TWIN,  GOSSIP_LIFE_STARVED};
+        GOSSIP_LIFE_LOOK,     GOSSIP_LIFE_LOOK,  GOSSIP_LIFE_LINKED, GOSSIP_LIFE_REMOVED,
+        GOSSIP_LIFE_PROGRESS, GOSSIP_LIFE_WANTS, GOSSIP_LIFE_WANTS,  GOSSIP_LIFE_FETCHED,
+        GOSSIP_LIFE_FETCHED,  GOSSIP_LIFE_DONE,  GOSSIP_LIFE_STOP,   GOSSIP_LIFE_DUPLICATE,
+        GOSSIP_LIFE_STARVED};
     const uint8_t what = next(reader), value = next(reader);
     struct gossip_life_event event = {.kind = kinds[what % (sizeof kinds / sizeof *kinds)],
                                       .still = value & 1,
@@ -101,7 +102,7 @@ static void tell(struct life_world *world, struct reader *reader)
                                       .silent_ns = 2u * value * LIFE_TEST_SECOND,
                                       .peer = {{(uint8_t)(1 + value % LIFE_MEMBERS)}}};
 
-    if (event.kind == GOSSIP_LIFE_TWIN && value > 8)
+    if (event.kind == GOSSIP_LIFE_DUPLICATE && value > 8)
         event.kind = GOSSIP_LIFE_LOOK;
     if (event.kind == GOSSIP_LIFE_STOP && value > 64)
         event.kind = GOSSIP_LIFE_LOOK;

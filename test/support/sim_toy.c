@@ -7,11 +7,12 @@
 static void begin(void *owner, size_t host, struct gossip_learner_vectors *vectors)
 {
     struct sim_toy *toy = owner;
-    struct sim_pupil *pupil = &toy->pupil[host];
+    struct sim_trainer *sim_trainer = &toy->sim_trainer[host];
 
-    *pupil = (struct sim_pupil){0};
-    memcpy(pupil->x, toy->start, sizeof pupil->x);
-    *vectors = (struct gossip_learner_vectors){.model = pupil->x, .correction = pupil->correction};
+    *sim_trainer = (struct sim_trainer){0};
+    memcpy(sim_trainer->x, toy->start, sizeof sim_trainer->x);
+    *vectors =
+        (struct gossip_learner_vectors){.model = sim_trainer->x, .correction = sim_trainer->correction};
 }
 
 static void ready(void *owner, size_t host, enum sim_origin origin)
@@ -20,7 +21,7 @@ static void ready(void *owner, size_t host, enum sim_origin origin)
 
     (void)origin;
     for (size_t j = 0; j < SIM_PARAMETERS; j++)
-        toy->given[j] += (double)toy->pupil[host].x[j] - (double)toy->start[j];
+        toy->given[j] += (double)toy->sim_trainer[host].x[j] - (double)toy->start[j];
 }
 
 static uint64_t steps(void *owner, size_t host, uint64_t count, double pace)
@@ -28,24 +29,25 @@ static uint64_t steps(void *owner, size_t host, uint64_t count, double pace)
     struct sim_toy *toy = owner;
 
     (void)pace;
-    toy->pupil[host].steps = count;
+    toy->sim_trainer[host].steps = count;
     return toy->round_ns * (toy->world->node[host]->slow ? 4 : 1);
 }
 
 static void boundary(void *owner, size_t host, struct gossip_learner_steps *did)
 {
     struct sim_toy *toy = owner;
-    struct sim_pupil *pupil = &toy->pupil[host];
+    struct sim_trainer *sim_trainer = &toy->sim_trainer[host];
     struct sim_node *node = toy->world->node[host];
     float before[SIM_PARAMETERS];
 
-    memcpy(before, pupil->x, sizeof before);
-    for (uint64_t i = 0; toy->training && i < pupil->steps; i++)
-        sim_model_step(&toy->model, node->self, &node->rng, toy->rate, pupil->correction, pupil->x);
+    memcpy(before, sim_trainer->x, sizeof before);
+    for (uint64_t i = 0; toy->training && i < sim_trainer->steps; i++)
+        sim_model_step(&toy->model, node->self, &node->rng, toy->rate, sim_trainer->correction,
+                       sim_trainer->x);
     for (size_t j = 0; j < SIM_PARAMETERS; j++)
-        toy->given[j] += (double)pupil->x[j] - (double)before[j];
-    *did = (struct gossip_learner_steps){.step = node->rounds.step + pupil->steps,
-                                         .step_scale = toy->rate * (float)pupil->steps,
+        toy->given[j] += (double)sim_trainer->x[j] - (double)before[j];
+    *did = (struct gossip_learner_steps){.step = node->rounds.step + sim_trainer->steps,
+                                         .step_scale = toy->rate * (float)sim_trainer->steps,
                                          .finite = true};
 }
 
@@ -68,7 +70,7 @@ void sim_toy_create(struct sim_toy *toy, struct sim_world *world, size_t nodes, 
     for (size_t j = 0; j < SIM_PARAMETERS; j++)
         toy->start[j] = 0.1f * (float)base_rng_normal(&rng);
     sim_model_create(&toy->model, nodes, seed);
-    toy->pupil = sim_must(calloc(hosts, sizeof *toy->pupil));
+    toy->sim_trainer = sim_must(calloc(hosts, sizeof *toy->sim_trainer));
     toy->learner = (struct sim_learner){.learner = {.owner = toy,
                                                     .parameters = SIM_PARAMETERS,
                                                     .begin = begin,
@@ -83,7 +85,7 @@ void sim_toy_create(struct sim_toy *toy, struct sim_world *world, size_t nodes, 
 void sim_toy_destroy(struct sim_toy *toy)
 {
     sim_model_destroy(&toy->model);
-    free(toy->pupil);
+    free(toy->sim_trainer);
 }
 
 struct sim_toy *sim_toy_of(const struct sim_world *world)

@@ -12,10 +12,10 @@ struct sim_toy {
     struct sim_model model;
     float start[SIM_PARAMETERS];
     double given[SIM_PARAMETERS]; // sum of what trainers and joiners put into models
-    struct sim_pupil {
+    struct sim_trainer {
         float x[SIM_PARAMETERS], correction[SIM_PARAMETERS];
         uint64_t steps; // of the round that is under way
-    } * pupil;          // [hosts]
+    } * sim_trainer;    // [hosts]
     bool training;      // else rounds only average
     float rate;
     uint64_t round_ns; // of local steps

@@ -569,7 +569,7 @@ static void who_counts_and_is_met_no_more_is_forgotten(void **state)
     gossip_edges_follow(edges, graph);
     assert_int_equal(forget(edges, exchange, &last), 2); // the stranger's edge, and what a dead one has left
     assert_int_equal(gossip_exchange_edges(exchange), 3);
-    assert_int_equal(gossip_exchange_kept(exchange), 0);
+    assert_int_equal(gossip_exchange_orphans(exchange), 0);
     assert_int_equal(forget(edges, exchange, &last), 0);
     gossip_edges_follow(edges, graph_of(&options, view, MEMBERS, 0));
     (void)forget(edges, exchange, &last);

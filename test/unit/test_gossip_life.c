@@ -1345,9 +1345,9 @@ static void gives_way_when_membership_says_so(void **state)
     (void)state;
     life_world_init(&w);
     life_world_train(&w);
-    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_TWIN});
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DUPLICATE});
     assert_false(w.ended); // the word of one peer is not enough once it has begun
-    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_TWIN, .ok = true});
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DUPLICATE, .ok = true});
     assert_true(w.ended && !w.departed);
     assert_int_equal(life_world_last(&w, GOSSIP_LIFE_END)->status, GOSSIP_LIFE_ABANDONED);
 }
@@ -1357,7 +1357,7 @@ static void a_beginner_gives_way_on_the_word_of_a_peer(void **state)
     (void)state;
     life_world_init(&w);
     life_world_begin(&w);
-    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_TWIN});
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DUPLICATE});
     assert_true(w.ended);
 }
 

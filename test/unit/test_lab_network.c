@@ -159,7 +159,7 @@ static void jitter_is_exponential_and_repeats(void **state)
 static void steps_take_their_time(void **state)
 {
     struct lab_experiment e;
-    struct lab_paces paces, twin;
+    struct lab_step_times step_times, twin;
     struct base_reason why;
     double sum = 0, squares = 0;
     (void)state;
@@ -167,24 +167,25 @@ static void steps_take_their_time(void **state)
                           "  stragglers: [{node: 3, factor: 5}, {node: [0, 1], factor: 0.5}]\n",
                           &e, &why),
                      BASE_OK);
-    assert_int_equal(lab_paces_of(&e, &paces, &why), BASE_OK);
-    assert_int_equal(lab_paces_round_ns(&paces, 2, 9, 4), 8 * MS);
-    assert_int_equal(lab_paces_round_ns(&paces, 3, 9, 4), 40 * MS);
-    assert_int_equal(lab_paces_round_ns(&paces, 1, 9, 4), 4 * MS);
-    lab_paces_free(&paces);
+    assert_int_equal(lab_step_times_of(&e, &step_times, &why), BASE_OK);
+    assert_int_equal(lab_step_times_round_ns(&step_times, 2, 9, 4), 8 * MS);
+    assert_int_equal(lab_step_times_round_ns(&step_times, 3, 9, 4), 40 * MS);
+    assert_int_equal(lab_step_times_round_ns(&step_times, 1, 9, 4), 4 * MS);
+    lab_step_times_free(&step_times);
     e.sim.step_jitter = 0.1;
-    assert_int_equal(lab_paces_of(&e, &paces, &why), BASE_OK);
-    assert_int_equal(lab_paces_of(&e, &twin, &why), BASE_OK);
+    assert_int_equal(lab_step_times_of(&e, &step_times, &why), BASE_OK);
+    assert_int_equal(lab_step_times_of(&e, &twin, &why), BASE_OK);
     for (uint64_t round = 0; round < 4000; round++) {
-        double part = (double)lab_paces_round_ns(&paces, 2, round, 4) / (double)(8 * MS) - 1;
-        assert_int_equal(lab_paces_round_ns(&paces, 0, round, 1), lab_paces_round_ns(&twin, 0, round, 1));
+        double part = (double)lab_step_times_round_ns(&step_times, 2, round, 4) / (double)(8 * MS) - 1;
+        assert_int_equal(lab_step_times_round_ns(&step_times, 0, round, 1),
+                         lab_step_times_round_ns(&twin, 0, round, 1));
         sum += part;
         squares += part * part;
     }
     assert_true(fabs(sum / 4000) < 0.01);
     assert_true(fabs(sqrt(squares / 4000) - 0.1) < 0.01);
-    lab_paces_free(&paces);
-    lab_paces_free(&twin);
+    lab_step_times_free(&step_times);
+    lab_step_times_free(&twin);
     lab_experiment_free(&e);
 }
 
@@ -213,14 +214,14 @@ static void what_is_wrong_is_said_with_its_place(void **state)
         char text[512];
         struct lab_experiment e;
         struct lab_links links = {0};
-        struct lab_paces paces = {0};
+        struct lab_step_times step_times = {0};
         struct base_reason why;
         snprintf(text, sizeof text, "%sexperiment:\n  nodes: 4\n", cases[i].text);
         enum base_error error = load(text, &e, &why);
         if (!error)
             error = lab_links_of(&e, &links, &why);
         if (!error) {
-            error = lab_paces_of(&e, &paces, &why);
+            error = lab_step_times_of(&e, &step_times, &why);
             lab_links_free(&links);
         }
         if (error != BASE_EINVAL || !strstr(why.text, cases[i].place) || !strstr(why.text, cases[i].words))

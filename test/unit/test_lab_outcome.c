@@ -21,7 +21,7 @@
 struct world {
     char directory[32];
     struct lab_experiment experiment;
-    struct lab_swarm swarm;
+    struct lab_cluster cluster;
     struct lab_history histories[LAB_NODES_MAX];
     struct lab_outcome outcome;
 };
@@ -48,19 +48,19 @@ static void begin(struct world *w, const char *events)
     write_file(file, text);
     const struct lab_experiment_source source = {.path = file};
     if (lab_experiment_load(&source, &w->experiment, &why) ||
-        lab_swarm_prepare(&w->experiment, w->directory, &w->swarm, &why))
+        lab_cluster_prepare(&w->experiment, w->directory, &w->cluster, &why))
         fail_msg("%s", why.text);
-    for (size_t i = 0; i < w->swarm.schedule->count; i++) {
-        const struct lab_event *event = &w->swarm.schedule->items[i];
+    for (size_t i = 0; i < w->cluster.schedule->count; i++) {
+        const struct lab_event *event = &w->cluster.schedule->items[i];
         double time = START + (double)event->at_ns / 1e9;
-        w->swarm.happenings[i] = (struct lab_happening){
+        w->cluster.happenings[i] = (struct lab_happening){
             .begun = true, .ended = true, .present = {{15}}, .time = time, .end_time = NAN};
         if (event->for_ns)
-            w->swarm.happenings[i].end_time = time + (double)event->for_ns / 1e9;
+            w->cluster.happenings[i].end_time = time + (double)event->for_ns / 1e9;
     }
     for (size_t i = 0; i < 4; i++) {
-        w->swarm.nodes[i].starts = 1;
-        w->swarm.nodes[i].end_time = NAN;
+        w->cluster.nodes[i].starts = 1;
+        w->cluster.nodes[i].end_time = NAN;
     }
     free(file);
     free(text);
@@ -69,17 +69,17 @@ static void begin(struct world *w, const char *events)
 // A line of a node's events.jsonl, `at` seconds after the beginning. `about` by its id.
 static void sees(struct world *w, size_t node, double at, const char *event, size_t about)
 {
-    FILE *out = fopen(w->swarm.nodes[node].events, "a");
+    FILE *out = fopen(w->cluster.nodes[node].events, "a");
     assert_non_null(out);
     fprintf(out,
             "{\"time\": %.6f, \"event\": \"%s\", \"member\": \"x\", \"id\": \"%s\", \"evidence\": true}\n",
-            START + at, event, w->swarm.ids.hex[about]);
+            START + at, event, w->cluster.ids.hex[about]);
     assert_int_equal(fclose(out), 0);
 }
 
 static void views(struct world *w, size_t node, double at, const char *neighbours)
 {
-    FILE *out = fopen(w->swarm.nodes[node].events, "a");
+    FILE *out = fopen(w->cluster.nodes[node].events, "a");
     assert_non_null(out);
     fprintf(out, "{\"time\": %.6f, \"event\": \"view\", \"members\": 3, \"neighbours\": [%s]}\n", START + at,
             neighbours);
@@ -88,7 +88,7 @@ static void views(struct world *w, size_t node, double at, const char *neighbour
 
 static void trains(struct world *w, size_t node, int round, double at, double accuracy)
 {
-    char *path = lab_path("%s/metrics.jsonl", w->swarm.nodes[node].directory), measured[32] = "null";
+    char *path = lab_path("%s/metrics.jsonl", w->cluster.nodes[node].directory), measured[32] = "null";
     FILE *out = fopen(path, "a");
     assert_non_null(out);
     if (!isnan(accuracy))
@@ -104,11 +104,11 @@ static void trains(struct world *w, size_t node, int round, double at, double ac
 
 static const struct lab_outcome *outcome_of(struct world *w, size_t event)
 {
-    for (size_t i = 0; i < w->swarm.count; i++)
-        lab_journal_read(&w->swarm.nodes[i].journal);
+    for (size_t i = 0; i < w->cluster.count; i++)
+        lab_journal_read(&w->cluster.nodes[i].journal);
     lab_histories_free(w->histories);
-    lab_histories_read(&w->swarm, w->histories);
-    lab_outcome_of(&w->swarm, event, w->histories, &w->outcome);
+    lab_histories_read(&w->cluster, w->histories);
+    lab_outcome_of(&w->cluster, event, w->histories, &w->outcome);
     return &w->outcome;
 }
 
@@ -129,7 +129,7 @@ static int remove_world(void **state)
     int status = system(command);
     free(command);
     lab_histories_free(w->histories);
-    lab_swarm_free(&w->swarm);
+    lab_cluster_free(&w->cluster);
     lab_experiment_free(&w->experiment);
     free(w);
     return status;
@@ -173,7 +173,7 @@ static void an_event_that_did_not_happen_has_no_effects(void **state)
 {
     struct world *w = *state;
     begin(w, "[{at: 5s, kill: 3}]");
-    w->swarm.happenings[0].time = NAN;
+    w->cluster.happenings[0].time = NAN;
     sees(w, 0, 5.5, "dead", 3);
     const struct lab_outcome *o = outcome_of(w, 0);
     assert_true(o->count == 0 && o->detected.of == 0);
@@ -183,7 +183,7 @@ static void a_start_is_found_and_makes_rounds(void **state)
 {
     struct world *w = *state;
     begin(w, "[{at: 5s, kill: 3}, {at: 8s, start: 3}]");
-    w->swarm.happenings[1].present.words[0] = 7;
+    w->cluster.happenings[1].present.words[0] = 7;
     trains(w, 3, 1, 4.9, NAN);
     trains(w, 3, 2, 9.5, NAN);
     for (size_t i = 0; i < 3; i++) {
@@ -272,19 +272,19 @@ static void deaths_without_reason_are_counted(void **state)
     sees(w, 0, 99, "dead", 3);  // before it was stopped
     sees(w, 0, 102, "dead", 3); // excused
     outcome_of(w, 0);
-    assert_int_equal(lab_false_deaths(&w->swarm), 3);
-    w->swarm.nodes[2].end_time = START + 50; // it had ended
-    assert_int_equal(lab_false_deaths(&w->swarm), 1);
-    w->swarm.nodes[3].gone = LAB_KILLED;
-    assert_int_equal(lab_false_deaths(&w->swarm), 0);
+    assert_int_equal(lab_false_deaths(&w->cluster), 3);
+    w->cluster.nodes[2].end_time = START + 50; // it had ended
+    assert_int_equal(lab_false_deaths(&w->cluster), 1);
+    w->cluster.nodes[3].gone = LAB_KILLED;
+    assert_int_equal(lab_false_deaths(&w->cluster), 0);
 }
 
 static void lines_that_are_no_events_are_left_out(void **state)
 {
     struct world *w = *state;
     begin(w, "[{at: 5s, kill: 3}]");
-    const struct lab_journal *journal = &w->swarm.nodes[0].journal;
-    write_file(w->swarm.nodes[0].events,
+    const struct lab_journal *journal = &w->cluster.nodes[0].journal;
+    write_file(w->cluster.nodes[0].events,
                "garbage\n{}\n[]\n{\"time\":\"1\",\"event\":\"dead\",\"member\":\"node-01\"}\n"
                "{\"time\":1,\"event\":\"dead\",\"member\":\"node-04\"}\n" // there are four
                "{\"time\":1,\"event\":\"dead\",\"member\":\"node-0x\"}\n"
@@ -309,9 +309,9 @@ static void events_in_words(void **state)
     char *text = NULL;
     size_t bytes = 0;
     begin(w, "[{at: 5s, kill: 3}, {at: 7s, stop: 2, for: 1s}, {at: 8s, start: 3}]");
-    w->swarm.happenings[1].present.words[0] = 7;
-    w->swarm.happenings[2].time = NAN;
-    w->swarm.happenings[2].instead = "the run was over before";
+    w->cluster.happenings[1].present.words[0] = 7;
+    w->cluster.happenings[2].time = NAN;
+    w->cluster.happenings[2].instead = "the run was over before";
     for (size_t i = 0; i < 3; i++) {
         sees(w, i, 5.5, "dead", 3);
         views(w, i, 5.5, "");
@@ -321,7 +321,7 @@ static void events_in_words(void **state)
     outcome_of(w, 0);
     FILE *out = open_memstream(&text, &bytes);
     assert_non_null(out);
-    lab_events_print(&w->swarm, w->histories, out);
+    lab_events_print(&w->cluster, w->histories, out);
     fclose(out);
     static const char *const parts[] = {
         "  5.0 s  node-03 was killed\n",
@@ -351,11 +351,11 @@ static void goodput_counts_what_the_living_did(void **state)
              "{rounds: 2}}]");
     const uint64_t began[] = {3, 4, 6};
     for (size_t i = 0; i < 3; i++) {
-        w->swarm.happenings[i].time = START + (double)began[i];
-        w->swarm.happenings[i].round = began[i];
+        w->cluster.happenings[i].time = START + (double)began[i];
+        w->cluster.happenings[i].round = began[i];
     }
-    w->swarm.happenings[1].end_time = START + 6;
-    w->swarm.happenings[1].end_round = 6;
+    w->cluster.happenings[1].end_time = START + 6;
+    w->cluster.happenings[1].end_round = 6;
     for (int round = 1; round <= 10; round++) {
         trains(w, 0, round, round, NAN);
         if (round <= 3 || round >= 9)
@@ -365,17 +365,17 @@ static void goodput_counts_what_the_living_did(void **state)
         trains(w, 3, 2 * round, round, NAN); // async, twice as fast
     }
     for (size_t i = 0; i < 4; i++)
-        lab_tail_read(&w->swarm.nodes[i].tail);
+        lab_tail_read(&w->cluster.nodes[i].tail);
     (void)outcome_of(w, 0);
-    lab_goodput_of(&w->swarm, 0, w->histories, &goodput);
+    lab_goodput_of(&w->cluster, 0, w->histories, &goodput);
     assert_true(goodput.living == 10 && goodput.counted == 10 && near(goodput.share, 1));
-    lab_goodput_of(&w->swarm, 1, w->histories, &goodput);
+    lab_goodput_of(&w->cluster, 1, w->histories, &goodput);
     assert_true(goodput.living == 3 + 4 && goodput.counted == 4);
-    lab_goodput_of(&w->swarm, 2, w->histories, &goodput);
+    lab_goodput_of(&w->cluster, 2, w->histories, &goodput);
     assert_true(goodput.living == 4 + 4 && goodput.counted == 8);
-    lab_goodput_of(&w->swarm, 3, w->histories, &goodput);
+    lab_goodput_of(&w->cluster, 3, w->histories, &goodput);
     assert_true(goodput.living == 10 && goodput.counted == 10);
-    lab_goodput_total(&w->swarm, w->histories, &total, &least);
+    lab_goodput_total(&w->cluster, w->histories, &total, &least);
     assert_true(total.living == 35 && total.counted == 32 && least == 1);
 }
 

@@ -39,7 +39,7 @@ static void points_come_back(void **state)
     (void)state;
     struct lab_recorder recorder;
     struct base_reason why;
-    const struct lab_point written[] = {
+    const struct lab_sample written[] = {
         {.accuracy = NAN,
          .loss = NAN,
          .worst = NAN,
@@ -54,17 +54,17 @@ static void points_come_back(void **state)
     assert_int_equal(recorder.points, 2);
     assert_int_equal(lab_recorder_close(&recorder, &why), BASE_OK);
 
-    struct lab_point read;
+    struct lab_sample read;
     FILE *file = fopen(path, "r");
     assert_non_null(file);
-    assert_int_equal(lab_point_read(file, &read), 1);
+    assert_int_equal(lab_sample_read(file, &read), 1);
     assert_true(read.round == 0 && read.nodes == 0 && isnan(read.accuracy) && read.consensus == 0);
-    assert_int_equal(lab_point_read(file, &read), 1);
+    assert_int_equal(lab_sample_read(file, &read), 1);
     assert_true(read.round == 4 && read.step == 17 && read.bytes == UINT64_C(1) << 53 && read.nodes == 8);
     assert_true(read.time == 1.25e-3 && read.accuracy == 0.9585 && fabs(read.loss - 1.0 / 3) < 1e-14);
     assert_true(read.worst == 0.5 && read.mean == 0.25 && read.best == 1 && read.consensus == 1e-7);
     assert_true(isnan(read.train_loss)); // what is not finite is null
-    assert_int_equal(lab_point_read(file, &read), 0);
+    assert_int_equal(lab_sample_read(file, &read), 0);
     fclose(file);
 }
 
@@ -74,7 +74,7 @@ static void the_line_is_as_the_readme_says(void **state)
     char line[512];
     struct lab_recorder recorder;
     struct base_reason why;
-    const struct lab_point point = {10, 40, 0.5, 1000, 4, 0.5, 2, NAN, NAN, NAN, 0.125, 1, 0, false};
+    const struct lab_sample point = {10, 40, 0.5, 1000, 4, 0.5, 2, NAN, NAN, NAN, 0.125, 1, 0, false};
     assert_int_equal(lab_recorder_open(path, &recorder, &why), BASE_OK);
     assert_int_equal(lab_recorder_add(&recorder, &point, &why), BASE_OK);
     FILE *file = fopen(path, "r"); // already there, before it is closed
@@ -103,10 +103,10 @@ static void what_is_no_point_is_refused(void **state)
         "{\"round\":1,\"step\":0,\"time\":0,\"bytes\":0,\"nod"}; // half a line
     (void)state;
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        struct lab_point point = {.round = 99};
+        struct lab_sample point = {.round = 99};
         write_text(lines[i]);
         FILE *file = fopen(path, "r");
-        assert_int_equal(lab_point_read(file, &point), BASE_EFORMAT);
+        assert_int_equal(lab_sample_read(file, &point), BASE_EFORMAT);
         assert_int_equal(point.round, 99);
         fclose(file);
     }
@@ -126,7 +126,7 @@ static void a_full_disk_is_said(void **state)
     (void)state;
     struct lab_recorder recorder;
     struct base_reason why = {""};
-    const struct lab_point point = {0};
+    const struct lab_sample point = {0};
     if (lab_recorder_open("/dev/full", &recorder, &why))
         skip();
     assert_int_equal(lab_recorder_add(&recorder, &point, &why), BASE_EIO);

@@ -76,15 +76,15 @@ static bool near(double a, double b)
 static void one_run_is_one_case(void **state)
 {
     (void)state;
-    struct lab_answer answer;
+    struct lab_run_results results;
     struct base_reason why = {""};
     write_file(".", "summary.json", summary);
     write_file(".", "results.jsonl", "{\"run\": \"tiny\"}\n"); // a run has them, too
     write_file(".", "rounds.jsonl", POINT(0, 0.1) POINT(2, 0.5) "garbage\n" POINT(4, 0.9));
-    assert_int_equal(lab_answer_read(directory, &answer, &why), BASE_OK);
-    assert_string_equal(answer.title, "tiny");
-    assert_int_equal(answer.n_cases, 1);
-    const struct lab_case *c = answer.cases;
+    assert_int_equal(lab_run_results_read(directory, &results, &why), BASE_OK);
+    assert_string_equal(results.title, "tiny");
+    assert_int_equal(results.n_cases, 1);
+    const struct lab_case *c = results.cases;
     assert_string_equal(c->label, "tiny");
     assert_true(c->values[LAB_VALUE_ACCURACY].mean == 0.9 && c->values[LAB_VALUE_WORST].mean == 0.8);
     assert_true(c->values[LAB_VALUE_SECONDS].mean == 4.5); // virtual, not how long it took here
@@ -97,8 +97,8 @@ static void one_run_is_one_case(void **state)
     assert_int_equal(c->targets[0].of, 1);
     assert_int_equal(c->curve.count, 3);
     assert_true(c->curve.points[1].value[LAB_LINE_ACCURACY].mean == 0.5);
-    assert_int_equal(json_array_size(answer.notes), 1); // of the line that is none
-    lab_answer_free(&answer);
+    assert_int_equal(json_array_size(results.notes), 1); // of the line that is none
+    lab_run_results_free(&results);
 }
 
 static void row_of(char *rows, const char *label, const char *status, const char *settings, double accuracy,
@@ -113,7 +113,7 @@ static void row_of(char *rows, const char *label, const char *status, const char
 static void seeds_are_put_together(void **state)
 {
     (void)state;
-    struct lab_answer answer;
+    struct lab_run_results results;
     struct base_reason why = {""};
     char rows[4096] = "";
     const char *ring =
@@ -129,9 +129,9 @@ static void seeds_are_put_together(void **state)
     write_file("runs/r0", "rounds.jsonl", POINT(0, 0.1) POINT(4, 0.5) POINT(8, 0.9));
     write_file("runs/r1", "rounds.jsonl",
                POINT(0, 0.3) POINT(2, 0.3) POINT(4, 0.7) POINT(6, 0.9) POINT(7, 1));
-    assert_int_equal(lab_answer_read(directory, &answer, &why), BASE_OK);
-    assert_int_equal(answer.n_cases, 2);
-    const struct lab_case *c = answer.cases;
+    assert_int_equal(lab_run_results_read(directory, &results, &why), BASE_OK);
+    assert_int_equal(results.n_cases, 2);
+    const struct lab_case *c = results.cases;
     assert_string_equal(c->label, "ring"); // the ratio is the same for all
     assert_int_equal(c->runs, 3);
     assert_int_equal(c->n_records, 2); // what failed is in no mean
@@ -148,14 +148,14 @@ static void seeds_are_put_together(void **state)
     assert_true(near(c->curve.points[3].value[LAB_LINE_ACCURACY].mean, 0.8));
     assert_true(c->curve.points[4].at[LAB_AXIS_BYTES] == 17000);
     assert_int_equal(c->curve.points[3].value[LAB_LINE_WORST].seen, 0);
-    assert_int_equal(json_array_size(answer.notes), 2); // two lines, one run
-    lab_answer_free(&answer);
+    assert_int_equal(json_array_size(results.notes), 2); // two lines, one run
+    lab_run_results_free(&results);
 }
 
 static void labels_say_no_more_than_they_must(void **state)
 {
     (void)state;
-    struct lab_answer answer;
+    struct lab_run_results results;
     struct base_reason why = {""};
     char rows[2048] = "";
     const char *const settings[] = {"{\"a.method\": \"choco\", \"a.gamma\": \"0.1\", \"a.rate\": \"1\"}",
@@ -166,11 +166,11 @@ static void labels_say_no_more_than_they_must(void **state)
         row_of(rows, label, "complete", settings[i], 0.5, "null");
     }
     write_file(".", "results.jsonl", rows);
-    assert_int_equal(lab_answer_read(directory, &answer, &why), BASE_OK);
-    assert_int_equal(json_array_size(answer.varied), 3);
-    assert_string_equal(answer.cases[0].label, "choco, rate 1"); // gamma goes with the method
-    assert_string_equal(answer.cases[2].label, "edge-ref, rate 2");
-    lab_answer_free(&answer);
+    assert_int_equal(lab_run_results_read(directory, &results, &why), BASE_OK);
+    assert_int_equal(json_array_size(results.varied), 3);
+    assert_string_equal(results.cases[0].label, "choco, rate 1"); // gamma goes with the method
+    assert_string_equal(results.cases[2].label, "edge-ref, rate 2");
+    lab_run_results_free(&results);
 }
 
 static void long_runs_are_thinned_while_they_are_read(void **state)
@@ -184,7 +184,7 @@ static void long_runs_are_thinned_while_they_are_read(void **state)
     snprintf(path, sizeof path, "%s/rounds.jsonl", directory);
     assert_int_equal(lab_recorder_open(path, &recorder, &why), BASE_OK);
     for (uint64_t i = 0; i < POINTS; i++)
-        assert_int_equal(lab_recorder_add(&recorder, &(struct lab_point){.round = i, .accuracy = NAN}, &why),
+        assert_int_equal(lab_recorder_add(&recorder, &(struct lab_sample){.round = i, .accuracy = NAN}, &why),
                          BASE_OK);
     assert_int_equal(lab_recorder_close(&recorder, &why), BASE_OK);
     assert_int_equal(lab_record_read(directory, &record, &why), BASE_OK);
@@ -199,10 +199,10 @@ static void long_runs_are_thinned_while_they_are_read(void **state)
 static void a_mean_that_falls_back_is_passed_over(void **state)
 {
     (void)state;
-    struct lab_point a[] = {
+    struct lab_sample a[] = {
         {.round = 0, .time = 0}, {.round = 10, .time = 1}, {.round = 6, .time = 2}, {.round = 20, .time = 3}};
-    struct lab_point b[] = {{.round = 0, .time = 0}, {.round = 20, .time = 3}};
-    const struct lab_points runs[] = {{a, 4}, {b, 2}};
+    struct lab_sample b[] = {{.round = 0, .time = 0}, {.round = 20, .time = 3}};
+    const struct lab_samples runs[] = {{a, 4}, {b, 2}};
     struct lab_curve curve;
     assert_int_equal(lab_curve_make(runs, 2, 400, &curve), BASE_OK);
     assert_int_equal(curve.count, 3);
@@ -279,7 +279,7 @@ static void what_cannot_be_drawn_is_counted(void **state)
 {
     (void)state;
     struct base_reason why = {""};
-    struct lab_answer answer;
+    struct lab_run_results results;
     json_t *made = json_loads(summary, 0, NULL), *edges = json_array(), *events = json_array();
     for (int i = 0; i < 7000; i++)
         json_array_append_new(edges, json_pack("[i, i]", i, i + 1));
@@ -289,8 +289,8 @@ static void what_cannot_be_drawn_is_counted(void **state)
     json_object_set_new(made, "events", events);
     char *text = json_dumps(made, 0);
     write_file(".", "summary.json", text);
-    assert_int_equal(lab_answer_read(directory, &answer, &why), BASE_OK);
-    json_t *page = lab_page_json(&answer);
+    assert_int_equal(lab_run_results_read(directory, &results, &why), BASE_OK);
+    json_t *page = lab_page_json(&results);
     const json_t *graph = json_array_get(json_object_get(page, "graphs"), 0);
     const json_t *c = json_array_get(json_object_get(page, "cases"), 0);
     assert_true(json_is_false(json_object_get(graph, "drawn")));
@@ -301,7 +301,7 @@ static void what_cannot_be_drawn_is_counted(void **state)
     free(text);
     json_decref(made);
     json_decref(page);
-    lab_answer_free(&answer);
+    lab_run_results_free(&results);
 }
 
 static void expect_refusal(enum base_error code, const char *words)
@@ -329,14 +329,14 @@ static void wrong_directories_are_explained(void **state)
 static void a_damaged_run_of_a_sweep_is_a_note(void **state)
 {
     (void)state;
-    struct lab_answer answer;
+    struct lab_run_results results;
     struct base_reason why = {""};
     write_file(".", "results.jsonl", "{\"run\": \"a\", \"status\": \"complete\", \"accuracy\": 0.5}\n");
     write_file("runs/a", "summary.json", "{ oh");
-    assert_int_equal(lab_answer_read(directory, &answer, &why), BASE_OK);
-    assert_true(answer.cases[0].values[LAB_VALUE_ACCURACY].mean == 0.5);
-    assert_non_null(strstr(json_string_value(json_array_get(answer.notes, 0)), "runs/a/summary.json:1"));
-    lab_answer_free(&answer);
+    assert_int_equal(lab_run_results_read(directory, &results, &why), BASE_OK);
+    assert_true(results.cases[0].values[LAB_VALUE_ACCURACY].mean == 0.5);
+    assert_non_null(strstr(json_string_value(json_array_get(results.notes, 0)), "runs/a/summary.json:1"));
+    lab_run_results_free(&results);
 }
 
 #define CASE(test) cmocka_unit_test_setup_teardown(test, make_directory, remove_directory)

@@ -24,30 +24,30 @@ static struct lab_target near_by = {0.9, 2, {{1000, 1000, 1000, 1}, {1, 1, 1, 1}
 static struct lab_target never = {0.9, 2, {UNKNOWN, UNKNOWN}};
 static char odd[] = "it's `date` \"so\"\n\\n", plain[] = "plain", silent[] = "silent", title[] = "tiny";
 
-static void make_answer(struct lab_case cases[3], struct lab_answer *answer)
+static void make_answer(struct lab_case cases[3], struct lab_run_results *results)
 {
     cases[0] = (struct lab_case){
         .label = odd, .n_records = 2, .targets = &far, .n_targets = 1, .curve = {points, 2}};
     cases[1] = (struct lab_case){
         .label = plain, .n_records = 1, .targets = &near_by, .n_targets = 1, .curve = {points, 2}};
     cases[2] = (struct lab_case){.label = silent, .n_records = 1, .targets = &never, .n_targets = 1};
-    *answer = (struct lab_answer){.title = title, .cases = cases, .n_cases = 3};
+    *results = (struct lab_run_results){.title = title, .cases = cases, .n_cases = 3};
 }
 
 enum what { CURVES, TARGETS, SCRIPT };
 
-static char *text_of(enum what what, const struct lab_answer *answer, const struct lab_plot *plot)
+static char *text_of(enum what what, const struct lab_run_results *results, const struct lab_plot *plot)
 {
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
     assert_non_null(out);
     if (what == CURVES)
-        lab_plot_curves(answer, out);
+        lab_plot_curves(results, out);
     else if (what == TARGETS)
-        assert_int_equal(lab_plot_targets(answer, out), BASE_OK);
+        assert_int_equal(lab_plot_targets(results, out), BASE_OK);
     else
-        lab_plot_script(answer, plot, LAB_PLOT_SVG, out);
+        lab_plot_script(results, plot, LAB_PLOT_SVG, out);
     assert_int_equal(fclose(out), 0);
     return text;
 }
@@ -62,9 +62,9 @@ static void a_block_a_case(void **state)
 {
     (void)state;
     struct lab_case cases[3];
-    struct lab_answer answer;
-    make_answer(cases, &answer);
-    char *text = text_of(CURVES, &answer, NULL);
+    struct lab_run_results results;
+    make_answer(cases, &results);
+    char *text = text_of(CURVES, &results, NULL);
     expect(text, "\n 10 20 1000 0.5 0.9 0.85 0.95 NaN NaN NaN NaN NaN NaN 0.25 0.2 0.3 NaN NaN NaN NaN NaN "
                  "NaN\n\n\n# \"plain\"\n");
     size_t blocks = 1;
@@ -78,9 +78,9 @@ static void the_fewest_bytes_first_and_never_last(void **state)
 {
     (void)state;
     struct lab_case cases[3];
-    struct lab_answer answer;
-    make_answer(cases, &answer);
-    char *text = text_of(TARGETS, &answer, NULL);
+    struct lab_run_results results;
+    make_answer(cases, &results);
+    char *text = text_of(TARGETS, &results, NULL);
     expect(text, "\n\"plain\" 1000 1000 1000 1 1 1\n\"it's `date`  so   n\" 9000 8000 10000 3 2 4\n"
                  "\"silent\" NaN NaN NaN NaN NaN NaN\n");
     free(text);
@@ -90,11 +90,11 @@ static void no_label_is_a_command(void **state)
 {
     (void)state;
     struct lab_case cases[3];
-    struct lab_answer answer;
+    struct lab_run_results results;
     const struct lab_plot plot = {
         "accuracy-over-bytes", LAB_PLOT_LINES, LAB_AXIS_BYTES, LAB_LINE_ACCURACY, 0, 0};
-    make_answer(cases, &answer);
-    char *text = text_of(SCRIPT, &answer, &plot);
+    make_answer(cases, &results);
+    char *text = text_of(SCRIPT, &results, &plot);
     expect(text, "set terminal svg");
     expect(text, "set output 'accuracy-over-bytes.svg'");
     expect(text, "title 'it''s `date` \"so\" \\n'");
@@ -108,27 +108,27 @@ static void only_what_there_is_data_for(void **state)
 {
     (void)state;
     struct lab_case cases[3];
-    struct lab_answer answer;
+    struct lab_run_results results;
     struct lab_plot plots[16];
-    make_answer(cases, &answer);
-    size_t count = lab_plots_of(&answer, plots, 16);
+    make_answer(cases, &results);
+    size_t count = lab_plots_of(&results, plots, 16);
     assert_int_equal(count, 5); // no worst node
     assert_string_equal(plots[count - 1].name, "bytes-to-90");
-    char *text = text_of(SCRIPT, &answer, &plots[count - 1]);
+    char *text = text_of(SCRIPT, &results, &plots[count - 1]);
     expect(text, "until the averaged model reaches 90%");
     free(text);
-    answer.cases += 2; // only the one that never gets there
-    answer.n_cases = 1;
-    assert_int_equal(lab_plots_of(&answer, plots, 16), 0);
-    make_answer(cases, &answer);
+    results.cases += 2; // only the one that never gets there
+    results.n_cases = 1;
+    assert_int_equal(lab_plots_of(&results, plots, 16), 0);
+    make_answer(cases, &results);
     for (size_t i = 0; i < 2; i++)
         points[i].value[LAB_LINE_MEAN] = points[i].value[LAB_LINE_ACCURACY];
     points[0].value[LAB_LINE_ACCURACY] = (struct lab_band)UNKNOWN; // as real processes know it
-    assert_int_equal(lab_plots_of(&answer, plots, 16), 5);
+    assert_int_equal(lab_plots_of(&results, plots, 16), 5);
     assert_int_equal(plots[0].line, LAB_LINE_MEAN);
     assert_int_equal(plots[3].line, LAB_LINE_CONSENSUS);
-    answer.n_cases = 0;
-    assert_int_equal(lab_plots_of(&answer, plots, 16), 0);
+    results.n_cases = 0;
+    assert_int_equal(lab_plots_of(&results, plots, 16), 0);
 }
 
 int main(void)

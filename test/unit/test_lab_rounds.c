@@ -19,7 +19,7 @@
 
 struct outcome {
     struct lab_rounds_result result;
-    struct lab_point points[POINTS]; // of all rounds, with train.eval_rounds 1
+    struct lab_sample points[POINTS]; // of all rounds, with train.eval_rounds 1
     size_t n_points;
     uint64_t stop_after; // rounds
 };
@@ -36,7 +36,7 @@ static enum base_error load(const char *text, struct lab_experiment *experiment,
     return error;
 }
 
-static bool note(void *context, uint64_t round, uint64_t rounds, const struct lab_point *point)
+static bool note(void *context, uint64_t round, uint64_t rounds, const struct lab_sample *point)
 {
     struct outcome *o = context;
     (void)rounds;

@@ -17,7 +17,7 @@ enum { NODES = 4, PARAMETERS = 64, ROUNDS = 50, STEPS = 8 };
 
 #define STEP_NS (10 * SIM_MS)
 
-struct pupil {
+struct sim_trainer {
     float model[PARAMETERS], correction[PARAMETERS];
     uint64_t rounds, steps, asked_ns;
     unsigned begun, ended, finished, fetched, resumed;
@@ -31,7 +31,7 @@ struct lesson {
     struct sim_learner learner;
     struct sim_watch watch;
     float start[PARAMETERS];
-    struct pupil pupil[NODES];
+    struct sim_trainer sim_trainer[NODES];
     uint64_t step_ns;
     size_t slow;               // whose steps take five times as long; NODES: nobody's
     uint64_t bad_from, bad_to; // rounds whose steps leave host 1 with a model that is not finite
@@ -48,50 +48,51 @@ static float target(size_t host, size_t j)
 
 static void begin(void *owner, size_t host, struct gossip_learner_vectors *vectors)
 {
-    struct pupil *pupil = &((struct lesson *)owner)->pupil[host];
+    struct sim_trainer *sim_trainer = &((struct lesson *)owner)->sim_trainer[host];
 
-    assert_false(pupil->alive);
-    memset(pupil->model, 0, sizeof pupil->model);
-    memset(pupil->correction, 0, sizeof pupil->correction);
-    pupil->alive = true;
-    pupil->computing = false;
-    pupil->begun++;
-    pupil->rounds = pupil->steps = 0;
-    *vectors = (struct gossip_learner_vectors){.model = pupil->model, .correction = pupil->correction};
+    assert_false(sim_trainer->alive);
+    memset(sim_trainer->model, 0, sizeof sim_trainer->model);
+    memset(sim_trainer->correction, 0, sizeof sim_trainer->correction);
+    sim_trainer->alive = true;
+    sim_trainer->computing = false;
+    sim_trainer->begun++;
+    sim_trainer->rounds = sim_trainer->steps = 0;
+    *vectors =
+        (struct gossip_learner_vectors){.model = sim_trainer->model, .correction = sim_trainer->correction};
 }
 
 static size_t save(void *owner, size_t host, uint8_t **bytes)
 {
-    const struct pupil *pupil = &((struct lesson *)owner)->pupil[host];
+    const struct sim_trainer *sim_trainer = &((struct lesson *)owner)->sim_trainer[host];
 
-    assert_false(pupil->computing);
-    *bytes = sim_copy(&pupil->rounds, sizeof pupil->rounds);
-    return sizeof pupil->rounds;
+    assert_false(sim_trainer->computing);
+    *bytes = sim_copy(&sim_trainer->rounds, sizeof sim_trainer->rounds);
+    return sizeof sim_trainer->rounds;
 }
 
 static void load(void *owner, size_t host, const uint8_t *bytes, size_t count)
 {
-    struct pupil *pupil = &((struct lesson *)owner)->pupil[host];
+    struct sim_trainer *sim_trainer = &((struct lesson *)owner)->sim_trainer[host];
 
-    assert_int_equal(count, sizeof pupil->rounds);
-    memcpy(&pupil->rounds, bytes, count);
-    assert_true(pupil->model[0] != 0); // read back already
+    assert_int_equal(count, sizeof sim_trainer->rounds);
+    memcpy(&sim_trainer->rounds, bytes, count);
+    assert_true(sim_trainer->model[0] != 0); // read back already
 }
 
 static void ready(void *owner, size_t host, enum sim_origin origin)
 {
     struct lesson *lesson = owner;
-    struct pupil *pupil = &lesson->pupil[host];
+    struct sim_trainer *sim_trainer = &lesson->sim_trainer[host];
     const struct gossip_rounds *rounds = &lesson->world.node[host]->rounds;
 
     assert_int_equal(rounds->step, rounds->round * STEPS);
     if (origin == SIM_FROM_SEED)
         assert_int_equal(rounds->round, 0);
     if (origin == SIM_FROM_CHECKPOINT)
-        assert_int_equal(rounds->round, pupil->rounds);
-    pupil->fetched += origin == SIM_FROM_SNAPSHOT;
-    pupil->resumed += origin == SIM_FROM_CHECKPOINT;
-    pupil->rounds = rounds->round;
+        assert_int_equal(rounds->round, sim_trainer->rounds);
+    sim_trainer->fetched += origin == SIM_FROM_SNAPSHOT;
+    sim_trainer->resumed += origin == SIM_FROM_CHECKPOINT;
+    sim_trainer->rounds = rounds->round;
 }
 
 static uint64_t round_ns(const struct lesson *lesson, size_t host)
@@ -102,13 +103,13 @@ static uint64_t round_ns(const struct lesson *lesson, size_t host)
 static uint64_t steps(void *owner, size_t host, uint64_t count, double pace)
 {
     struct lesson *lesson = owner;
-    struct pupil *pupil = &lesson->pupil[host];
+    struct sim_trainer *sim_trainer = &lesson->sim_trainer[host];
 
-    assert_true(pupil->alive && !pupil->computing && pace > 0);
+    assert_true(sim_trainer->alive && !sim_trainer->computing && pace > 0);
     assert_int_equal(count, STEPS);
     assert_true(lesson->world.node[host]->rounds.round < lesson->last);
-    pupil->computing = true;
-    pupil->asked_ns = sim_world_now(&lesson->world);
+    sim_trainer->computing = true;
+    sim_trainer->asked_ns = sim_world_now(&lesson->world);
     return round_ns(lesson, host);
 }
 
@@ -121,23 +122,24 @@ static void alone(void *owner, size_t host)
 static void boundary(void *owner, size_t host, struct gossip_learner_steps *did)
 {
     struct lesson *lesson = owner;
-    struct pupil *pupil = &lesson->pupil[host];
+    struct sim_trainer *sim_trainer = &lesson->sim_trainer[host];
     float rate = 0.5f / (1 + 0.2f * (float)(lesson->world.node[host]->rounds.round + 1));
 
-    assert_true(pupil->computing);
-    pupil->computing = false;
-    pupil->trained++;
-    assert_int_equal(sim_world_now(&lesson->world) - pupil->asked_ns, round_ns(lesson, host));
+    assert_true(sim_trainer->computing);
+    sim_trainer->computing = false;
+    sim_trainer->trained++;
+    assert_int_equal(sim_world_now(&lesson->world) - sim_trainer->asked_ns, round_ns(lesson, host));
     for (int i = 0; i < STEPS; i++)
         for (size_t j = 0; j < PARAMETERS; j++)
-            pupil->model[j] -= rate / STEPS * (pupil->model[j] - target(host, j) - pupil->correction[j]);
+            sim_trainer->model[j] -=
+                rate / STEPS * (sim_trainer->model[j] - target(host, j) - sim_trainer->correction[j]);
     *did = (struct gossip_learner_steps){.step = lesson->world.node[host]->rounds.step + STEPS,
                                          .step_scale = rate,
                                          .step_ns = lesson->step_ns,
                                          .finite = true};
     uint64_t round = lesson->world.node[host]->rounds.round + 1;
     if (host == 1 && round >= lesson->bad_from && round < lesson->bad_to) {
-        pupil->model[round % PARAMETERS] = NAN;
+        sim_trainer->model[round % PARAMETERS] = NAN;
         did->finite = false;
     }
 }
@@ -145,40 +147,40 @@ static void boundary(void *owner, size_t host, struct gossip_learner_steps *did)
 static void adopt(void *owner, size_t host, enum gossip_learner_change change, uint64_t step)
 {
     struct lesson *lesson = owner;
-    const struct pupil *pupil = &lesson->pupil[host];
+    const struct sim_trainer *sim_trainer = &lesson->sim_trainer[host];
 
     (void)step;
-    assert_true(pupil->alive && !pupil->computing);
+    assert_true(sim_trainer->alive && !sim_trainer->computing);
     for (size_t j = 0; j < PARAMETERS; j++)
-        assert_true(isfinite(pupil->model[j])); // the published one is back
+        assert_true(isfinite(sim_trainer->model[j])); // the published one is back
     lesson->rolled_back += change == GOSSIP_LEARNER_ROLLED_BACK;
 }
 
 static void done(void *owner, size_t host, const struct gossip_rounds *rounds)
 {
-    struct pupil *pupil = &((struct lesson *)owner)->pupil[host];
+    struct sim_trainer *sim_trainer = &((struct lesson *)owner)->sim_trainer[host];
 
-    assert_false(pupil->computing);
-    assert_true(rounds->round > pupil->rounds);
-    pupil->rounds = rounds->round;
+    assert_false(sim_trainer->computing);
+    assert_true(rounds->round > sim_trainer->rounds);
+    sim_trainer->rounds = rounds->round;
 }
 
 static void finish(void *owner, size_t host, const struct gossip_rounds *rounds)
 {
-    struct pupil *pupil = &((struct lesson *)owner)->pupil[host];
+    struct sim_trainer *sim_trainer = &((struct lesson *)owner)->sim_trainer[host];
 
     (void)rounds;
-    assert_false(pupil->computing);
-    pupil->finished++;
+    assert_false(sim_trainer->computing);
+    sim_trainer->finished++;
 }
 
 static void end(void *owner, size_t host)
 {
-    struct pupil *pupil = &((struct lesson *)owner)->pupil[host];
+    struct sim_trainer *sim_trainer = &((struct lesson *)owner)->sim_trainer[host];
 
-    assert_true(pupil->alive);
-    pupil->alive = false;
-    pupil->ended++;
+    assert_true(sim_trainer->alive);
+    sim_trainer->alive = false;
+    sim_trainer->ended++;
 }
 
 static void changed(void *owner, struct sim_node *node, size_t peer,
@@ -278,12 +280,12 @@ static void test_all_learn_and_end(void **state)
         start_all(&lesson);
         run_to_end(&lesson);
         for (size_t i = 0; i < NODES; i++) {
-            const struct pupil *pupil = &lesson.pupil[i];
-            assert_int_equal(pupil->rounds, ROUNDS);
-            assert_int_equal(pupil->finished, 1);
-            assert_int_equal(pupil->ended, 1);
+            const struct sim_trainer *sim_trainer = &lesson.sim_trainer[i];
+            assert_int_equal(sim_trainer->rounds, ROUNDS);
+            assert_int_equal(sim_trainer->finished, 1);
+            assert_int_equal(sim_trainer->ended, 1);
             for (size_t j = 0; j < PARAMETERS; j++)
-                assert_true(fabsf(pupil->model[j] - target(0, j) - 1.5f) < 0.3f);
+                assert_true(fabsf(sim_trainer->model[j] - target(0, j) - 1.5f) < 0.3f);
             sent += lesson.world.node[i]->bytes_sent;
             received += lesson.world.node[i]->bytes_received;
         }
@@ -313,8 +315,8 @@ static void test_whoever_can_only_call_takes_part(void **state)
     start_all(&lesson);
     run_to_end(&lesson);
     for (size_t i = 0; i < NODES; i++)
-        assert_int_equal(lesson.pupil[i].rounds, ROUNDS);
-    assert_true(fabsf(lesson.pupil[2].model[0] - target(0, 0) - 1.5f) < 0.3f);
+        assert_int_equal(lesson.sim_trainer[i].rounds, ROUNDS);
+    assert_true(fabsf(lesson.sim_trainer[2].model[0] - target(0, 0) - 1.5f) < 0.3f);
     assert_int_equal(lesson.deaths, 0);
     sim_world_destroy(&lesson.world);
 }
@@ -332,7 +334,7 @@ static void test_one_seed_has_one_trace(void **state)
         run_to_end(&second);
         assert_true(first.world.trace.count > NODES * ROUNDS);
         assert_true(first.world.trace.hash == second.world.trace.hash);
-        assert_memory_equal(first.pupil, second.pupil, sizeof first.pupil);
+        assert_memory_equal(first.sim_trainer, second.sim_trainer, sizeof first.sim_trainer);
         sim_world_destroy(&first.world);
         sim_world_destroy(&second.world);
     }
@@ -344,17 +346,17 @@ static void a_killed_one_goes_on_from_its_checkpoint(enum how how)
 
     create(&lesson, how);
     start_all(&lesson);
-    while (lesson.pupil[2].rounds < 20)
+    while (lesson.sim_trainer[2].rounds < 20)
         assert_true(sim_world_run(&lesson.world, sim_world_now(&lesson.world) + 10 * SIM_MS));
     sim_node_kill(lesson.world.node[2], false);
-    assert_int_equal(lesson.pupil[2].ended, 1);
+    assert_int_equal(lesson.sim_trainer[2].ended, 1);
     sim_world_run(&lesson.world, sim_world_now(&lesson.world) + 2 * SIM_SECOND);
     assert_true(lesson.deaths > 0);
     sim_node_start(lesson.world.node[2]);
     run_to_end(&lesson);
-    assert_int_equal(lesson.pupil[2].begun, 2);
-    assert_int_equal(lesson.pupil[2].resumed, 1);
-    assert_int_equal(lesson.pupil[2].rounds, ROUNDS);
+    assert_int_equal(lesson.sim_trainer[2].begun, 2);
+    assert_int_equal(lesson.sim_trainer[2].resumed, 1);
+    assert_int_equal(lesson.sim_trainer[2].rounds, ROUNDS);
     sim_world_destroy(&lesson.world);
 }
 
@@ -374,13 +376,13 @@ static void the_round_of_a_death_ends_with_the_view(enum how how, uint64_t most_
     lesson.world.options.exchange.deadline_floor_ns = 5 * SIM_SECOND;
     lesson.world.options.exchange.deadline_ceiling_ns = 30 * SIM_SECOND;
     start_all(&lesson);
-    while (lesson.pupil[2].rounds < 20)
+    while (lesson.sim_trainer[2].rounds < 20)
         assert_true(sim_world_run(&lesson.world, sim_world_now(&lesson.world) + 10 * SIM_MS));
     lesson.longest_ns = 0;
     sim_node_kill(lesson.world.node[2], false);
     run_to_end(&lesson);
     for (size_t i = 0; i < NODES; i++)
-        assert_int_equal(lesson.pupil[i].rounds == ROUNDS, i != 2);
+        assert_int_equal(lesson.sim_trainer[i].rounds == ROUNDS, i != 2);
     assert_in_range(lesson.longest_ns, 0, most_ns);
     sim_world_destroy(&lesson.world);
 }
@@ -400,12 +402,12 @@ static void a_late_one_fetches_a_model(enum how how)
     lesson.world.options.start_members = NODES - 1;
     for (size_t i = 0; i < NODES - 1; i++)
         sim_node_start(lesson.world.node[i]);
-    while (lesson.pupil[0].rounds < 10)
+    while (lesson.sim_trainer[0].rounds < 10)
         assert_true(sim_world_run(&lesson.world, sim_world_now(&lesson.world) + 10 * SIM_MS));
     sim_node_start(lesson.world.node[NODES - 1]);
     run_to_end(&lesson);
-    assert_int_equal(lesson.pupil[NODES - 1].fetched, 1);
-    assert_int_equal(lesson.pupil[NODES - 1].rounds, ROUNDS);
+    assert_int_equal(lesson.sim_trainer[NODES - 1].fetched, 1);
+    assert_int_equal(lesson.sim_trainer[NODES - 1].rounds, ROUNDS);
     sim_world_destroy(&lesson.world);
 }
 
@@ -425,7 +427,7 @@ static void one_comes_late_to_many_rounds(struct lesson *lesson, enum how how)
     lesson->world.options.start_members = NODES - 1;
     for (size_t i = 0; i < NODES - 1; i++)
         sim_node_start(lesson->world.node[i]);
-    while (lesson->pupil[0].rounds < 10)
+    while (lesson->sim_trainer[0].rounds < 10)
         assert_true(sim_world_run(&lesson->world, sim_world_now(&lesson->world) + 10 * SIM_MS));
     sim_node_start(lesson->world.node[NODES - 1]);
 }
@@ -442,14 +444,14 @@ static void test_donors_that_boast_are_not_believed(void **state)
     for (size_t honest = 0; honest < NODES - 1; honest++)
         for (int far = 0; far < 2; far++) {
             struct lesson lesson;
-            const struct pupil *late = &lesson.pupil[NODES - 1];
+            const struct sim_trainer *late = &lesson.sim_trainer[NODES - 1];
             one_comes_late_to_many_rounds(&lesson, SEALED);
             for (size_t i = 0; i < NODES - 1; i++)
                 if (i != honest)
                     lesson.world.node[i]->boasts = far ? UINT64_MAX / 2 : 5000;
             run_for(&lesson, 20 * SIM_SECOND);
             assert_int_equal(late->fetched, 1);
-            assert_true(late->rounds > 0 && late->rounds <= lesson.pupil[honest].rounds + 2);
+            assert_true(late->rounds > 0 && late->rounds <= lesson.sim_trainer[honest].rounds + 2);
             sim_world_destroy(&lesson.world);
         }
 }
@@ -461,7 +463,7 @@ static void test_donors_that_give_nothing_are_not_waited_for(void **state)
     (void)state;
     for (size_t honest = 0; honest < NODES; honest++) {
         struct lesson lesson;
-        const struct pupil *late = &lesson.pupil[NODES - 1];
+        const struct sim_trainer *late = &lesson.sim_trainer[NODES - 1];
         const bool none = honest == NODES - 1;
         one_comes_late_to_many_rounds(&lesson, SEALED);
         for (size_t i = 0; i < NODES - 1; i++)
@@ -473,7 +475,7 @@ static void test_donors_that_give_nothing_are_not_waited_for(void **state)
         run_for(&lesson, 60 * SIM_SECOND);
         assert_true(late->alive == !none);
         assert_int_equal(late->finished, 0);
-        assert_true(lesson.pupil[0].alive && !lesson.pupil[0].finished);
+        assert_true(lesson.sim_trainer[0].alive && !lesson.sim_trainer[0].finished);
         sim_world_destroy(&lesson.world);
     }
 }
@@ -484,13 +486,13 @@ static void one_leaves_in_order(enum how how)
 
     create(&lesson, how);
     start_all(&lesson);
-    while (lesson.pupil[1].rounds < 10)
+    while (lesson.sim_trainer[1].rounds < 10)
         assert_true(sim_world_run(&lesson.world, sim_world_now(&lesson.world) + 10 * SIM_MS));
     sim_node_leave(lesson.world.node[1]);
     // In lock-step half a second of rounds passes first, so that others could stop with it.
     sim_world_run(&lesson.world, sim_world_now(&lesson.world) + 2 * SIM_SECOND);
     assert_false(lesson.world.node[1]->running);
-    assert_int_equal(lesson.pupil[1].finished, 1);
+    assert_int_equal(lesson.sim_trainer[1].finished, 1);
     assert_int_equal(lesson.left, NODES - 1);
     assert_int_equal(lesson.deaths, 0);
     run_to_end(&lesson);
@@ -519,10 +521,10 @@ static void test_what_is_not_finite_stays_where_it_is(void **state)
         run_to_end(&lesson);
         assert_int_equal(lesson.rolled_back, forever ? GOSSIP_ROUNDS_UNUSABLE_MAX : 4);
         for (size_t i = 0; i < NODES; i++) {
-            assert_int_equal(lesson.pupil[i].rounds,
+            assert_int_equal(lesson.sim_trainer[i].rounds,
                              forever && i == 1 ? 9 + GOSSIP_ROUNDS_UNUSABLE_MAX : ROUNDS);
             for (size_t j = 0; j < PARAMETERS; j++)
-                assert_true(isfinite(lesson.pupil[i].model[j]));
+                assert_true(isfinite(lesson.sim_trainer[i].model[j]));
         }
         const struct sim_checkpoint *checkpoint = &lesson.world.node[1]->disk.latest;
         for (size_t j = 0; j < PARAMETERS; j++)
@@ -549,7 +551,7 @@ static float distance(const struct lesson *lesson) // of the mean of the models 
 
     for (size_t i = 0; i < NODES; i++)
         for (size_t j = 0; j < PARAMETERS; j++)
-            sum += (lesson->pupil[i].model[j] - target(0, j) - 1.5f) / NODES / PARAMETERS;
+            sum += (lesson->sim_trainer[i].model[j] - target(0, j) - 1.5f) / NODES / PARAMETERS;
     return fabsf(sum);
 }
 
@@ -557,13 +559,13 @@ static float distance(const struct lesson *lesson) // of the mean of the models 
 static void the_slow_one_ends_with_the_others(enum how how, uint64_t linger_ns)
 {
     struct lesson lesson;
-    const struct pupil *slow = &lesson.pupil[NODES - 1];
+    const struct sim_trainer *slow = &lesson.sim_trainer[NODES - 1];
     float with, without;
 
     start_with_a_slow_one(&lesson, how, true, linger_ns);
     run_to_end(&lesson);
     for (size_t i = 0; i < NODES - 1; i++)
-        assert_int_equal(lesson.pupil[i].rounds, ROUNDS);
+        assert_int_equal(lesson.sim_trainer[i].rounds, ROUNDS);
     if (linger_ns) // nobody has the finished model any more, or it came in time
         assert_true(slow->rounds == ROUNDS || slow->rounds <= ROUNDS / 5 + 2);
     else
@@ -593,7 +595,7 @@ static void test_the_slow_one_ends_with_the_others(void **state)
 static void test_who_is_slow_among_the_quick_looks_around(void **state)
 {
     struct lesson lesson;
-    const struct pupil *slow = &lesson.pupil[NODES - 1];
+    const struct sim_trainer *slow = &lesson.sim_trainer[NODES - 1];
 
     (void)state;
     start_with_a_slow_one(&lesson, PLAIN, true, 0);
@@ -617,7 +619,7 @@ static void test_who_is_left_behind_in_lock_step_ends_with_the_others(void **sta
     (void)state;
     for (int stops = 0; stops < 2; stops++) {
         struct lesson lesson;
-        const struct pupil *late = &lesson.pupil[NODES - 1];
+        const struct sim_trainer *late = &lesson.sim_trainer[NODES - 1];
         const struct sim_node *node;
         float most = 0;
         create(&lesson, PLAIN);
@@ -637,7 +639,7 @@ static void test_who_is_left_behind_in_lock_step_ends_with_the_others(void **sta
         assert_int_equal(late->rounds, lesson.last);
         assert_int_equal(late->fetched, stops);
         for (size_t j = 0; j < PARAMETERS; j++)
-            most = fmaxf(most, fabsf(late->model[j] - lesson.pupil[0].model[j]));
+            most = fmaxf(most, fabsf(late->model[j] - lesson.sim_trainer[0].model[j]));
         assert_true((most < 0.3f) == stops);
         sim_world_destroy(&lesson.world);
     }
@@ -649,12 +651,12 @@ static void when_the_others_die_it_goes_on(enum how how)
     struct lesson lesson;
 
     start_with_a_slow_one(&lesson, how, true, 0);
-    while (lesson.pupil[0].rounds < 10)
+    while (lesson.sim_trainer[0].rounds < 10)
         assert_true(sim_world_run(&lesson.world, sim_world_now(&lesson.world) + 10 * SIM_MS));
     for (size_t i = 0; i < NODES - 1; i++)
         sim_node_kill(lesson.world.node[i], false);
     run_to_end(&lesson);
-    assert_int_equal(lesson.pupil[NODES - 1].rounds, ROUNDS);
+    assert_int_equal(lesson.sim_trainer[NODES - 1].rounds, ROUNDS);
     sim_world_destroy(&lesson.world);
 }
 
@@ -669,13 +671,13 @@ static void test_when_the_others_die_it_goes_on(void **state)
 static void who_comes_too_late_takes_their_model(enum how how)
 {
     struct lesson lesson;
-    const struct pupil *late = &lesson.pupil[0];
+    const struct sim_trainer *late = &lesson.sim_trainer[0];
 
     start_with_a_slow_one(&lesson, how, true, 0);
-    while (lesson.pupil[0].rounds < 20)
+    while (lesson.sim_trainer[0].rounds < 20)
         assert_true(sim_world_run(&lesson.world, sim_world_now(&lesson.world) + 10 * SIM_MS));
     sim_node_kill(lesson.world.node[0], false);
-    while (lesson.pupil[1].rounds < ROUNDS || lesson.pupil[2].rounds < ROUNDS)
+    while (lesson.sim_trainer[1].rounds < ROUNDS || lesson.sim_trainer[2].rounds < ROUNDS)
         assert_true(sim_world_run(&lesson.world, sim_world_now(&lesson.world) + 10 * SIM_MS));
     sim_node_start(lesson.world.node[0]);
     sim_node_kill(lesson.world.node[NODES - 1], false);
@@ -685,8 +687,8 @@ static void who_comes_too_late_takes_their_model(enum how how)
     assert_int_equal(late->rounds, ROUNDS);
     assert_int_equal(late->finished, 1);
     for (size_t j = 0; j < PARAMETERS; j++) // it took no step of its own
-        assert_true(fabsf(late->model[j] - lesson.pupil[1].model[j]) < 0.3f ||
-                    fabsf(late->model[j] - lesson.pupil[2].model[j]) < 0.3f);
+        assert_true(fabsf(late->model[j] - lesson.sim_trainer[1].model[j]) < 0.3f ||
+                    fabsf(late->model[j] - lesson.sim_trainer[2].model[j]) < 0.3f);
     sim_world_destroy(&lesson.world);
 }
 

@@ -17,7 +17,7 @@
 enum { NODES = 4, EXAMPLES = 30, FEATURES = 6, CLASSES = 3, D = FEATURES * CLASSES + CLASSES };
 enum { LOCAL = 3, ROUNDS = 600, STOPS = 5 };
 
-struct pupil {
+struct sim_trainer {
     struct train_dataset data;
     struct train_model *model;
     struct node_built_in trainee;
@@ -31,7 +31,7 @@ struct world {
     struct node_config config;
     struct train_options options;
     float start[D];
-    struct pupil pupil[NODES];
+    struct sim_trainer sim_trainer[NODES];
     size_t nodes;
     bool disturbed;
 };
@@ -58,22 +58,22 @@ static void make_data(struct train_dataset *data, size_t host)
 
 static struct node_built_in *trainee_of(size_t host)
 {
-    return &world->pupil[host].trainee;
+    return &world->sim_trainer[host].trainee;
 }
 
 static void begin(void *owner, size_t host, struct gossip_learner_vectors *vectors)
 {
-    struct pupil *pupil = &world->pupil[host];
+    struct sim_trainer *sim_trainer = &world->sim_trainer[host];
     struct base_reason why;
     (void)owner;
-    if (pupil->trainee.trainer)
-        train_trainer_destroy(pupil->trainee.trainer);
-    assert_int_equal(train_trainer_create(&world->options, pupil->model, &pupil->data, world->start,
-                                          &pupil->trainee.trainer, &why),
+    if (sim_trainer->trainee.trainer)
+        train_trainer_destroy(sim_trainer->trainee.trainer);
+    assert_int_equal(train_trainer_create(&world->options, sim_trainer->model, &sim_trainer->data,
+                                          world->start, &sim_trainer->trainee.trainer, &why),
                      BASE_OK);
-    memset(pupil->outer, 0, sizeof pupil->outer);
-    memcpy(pupil->round_start, world->start, sizeof pupil->round_start);
-    node_built_in_begin(&pupil->trainee, vectors);
+    memset(sim_trainer->outer, 0, sizeof sim_trainer->outer);
+    memcpy(sim_trainer->round_start, world->start, sizeof sim_trainer->round_start);
+    node_built_in_begin(&sim_trainer->trainee, vectors);
 }
 
 static uint64_t steps(void *owner, size_t host, uint64_t count, double pace)
@@ -117,10 +117,10 @@ static void done(void *owner, size_t host, const struct gossip_rounds *rounds)
 
 static void finish(void *owner, size_t host, const struct gossip_rounds *rounds)
 {
-    struct pupil *pupil = &world->pupil[host];
+    struct sim_trainer *sim_trainer = &world->sim_trainer[host];
     (void)owner;
-    pupil->finished = rounds->step == LOCAL * ROUNDS;
-    memcpy(pupil->last, train_trainer_model(pupil->trainee.trainer), sizeof pupil->last);
+    sim_trainer->finished = rounds->step == LOCAL * ROUNDS;
+    memcpy(sim_trainer->last, train_trainer_model(sim_trainer->trainee.trainer), sizeof sim_trainer->last);
 }
 
 static void end(void *owner, size_t host)
@@ -158,12 +158,12 @@ static void create(struct world *w, uint64_t seed, size_t nodes, enum optimizer 
                                             .seed = 5};
     }
     for (size_t i = 0; i < nodes; i++) {
-        struct pupil *pupil = &w->pupil[i];
-        make_data(&pupil->data, i);
-        assert_int_equal(train_model_create(&spec, cpu_kernels(), 8, &pupil->model, &why), BASE_OK);
-        pupil->trainee.config = &w->config;
-        pupil->trainee.outer = optimizer == SGD_AND_OUTER ? pupil->outer : NULL;
-        pupil->trainee.round_start = optimizer == SGD_AND_OUTER ? pupil->round_start : NULL;
+        struct sim_trainer *sim_trainer = &w->sim_trainer[i];
+        make_data(&sim_trainer->data, i);
+        assert_int_equal(train_model_create(&spec, cpu_kernels(), 8, &sim_trainer->model, &why), BASE_OK);
+        sim_trainer->trainee.config = &w->config;
+        sim_trainer->trainee.outer = optimizer == SGD_AND_OUTER ? sim_trainer->outer : NULL;
+        sim_trainer->trainee.round_start = optimizer == SGD_AND_OUTER ? sim_trainer->round_start : NULL;
     }
     w->learner = (struct sim_learner){.learner = {.parameters = D,
                                                   .begin = begin,
@@ -204,9 +204,9 @@ static void destroy(struct world *w)
 {
     sim_world_destroy(&w->sim);
     for (size_t i = 0; i < w->nodes; i++) {
-        train_trainer_destroy(w->pupil[i].trainee.trainer);
-        train_model_destroy(w->pupil[i].model);
-        train_dataset_destroy(&w->pupil[i].data);
+        train_trainer_destroy(w->sim_trainer[i].trainee.trainer);
+        train_model_destroy(w->sim_trainer[i].model);
+        train_dataset_destroy(&w->sim_trainer[i].data);
     }
 }
 
@@ -255,8 +255,8 @@ static void check_rounds(void)
 static void check_ended(float model[NODES][D])
 {
     for (size_t i = 0; i < world->nodes; i++) {
-        assert_true(world->pupil[i].finished);
-        memcpy(model[i], world->pupil[i].last, sizeof model[i]);
+        assert_true(world->sim_trainer[i].finished);
+        memcpy(model[i], world->sim_trainer[i].last, sizeof model[i]);
     }
 }
 

@@ -71,7 +71,7 @@ struct world {
     char directory[32];
     struct lab_experiment experiment;
     struct lab_workbench bench;
-    struct lab_swarm swarm;
+    struct lab_cluster cluster;
     struct lab_baselines baselines;
 };
 
@@ -114,14 +114,14 @@ static int make_world(void **state)
     const struct lab_experiment_source source = {.path = file};
     if (lab_experiment_load(&source, &w->experiment, &why) ||
         lab_workbench_load(&w->experiment, &w->bench, &why) || lab_workbench_open(&w->bench, &why) ||
-        lab_swarm_prepare(&w->experiment, w->directory, &w->swarm, &why))
+        lab_cluster_prepare(&w->experiment, w->directory, &w->cluster, &why))
         fail_msg("%s", why.text);
     free(data);
     free(file);
     free(text);
     for (size_t i = 0; i < 3; i++) {
-        w->swarm.nodes[i].process = (struct lab_process){.pid = 1}; // ended with status 0
-        w->swarm.nodes[i].starts = 1;
+        w->cluster.nodes[i].process = (struct lab_process){.pid = 1}; // ended with status 0
+        w->cluster.nodes[i].starts = 1;
     }
     lab_baselines_plan(&w->experiment, &w->baselines);
     *state = w;
@@ -134,7 +134,7 @@ static int remove_world(void **state)
     char *command = lab_path("rm -r %s", w->directory);
     int status = system(command);
     free(command);
-    lab_swarm_free(&w->swarm);
+    lab_cluster_free(&w->cluster);
     lab_workbench_close(&w->bench);
     lab_experiment_free(&w->experiment);
     free(w);
@@ -146,10 +146,10 @@ static void checkpoints_of_nodes_are_averaged(void **state)
     struct world *w = *state;
     struct lab_average average;
     // Their mean is the identity, which is right on all three; each by itself is wrong somewhere.
-    write_checkpoint(w->swarm.nodes[0].directory, (float[]){3, 0, 0, 1}, (float[]){9, 0});
-    write_checkpoint(w->swarm.nodes[1].directory, (float[]){0, 0, 0, 1}, (float[]){-9, 0});
-    write_checkpoint(w->swarm.nodes[2].directory, (float[]){0, 0, 0, 1}, (float[]){0, 0});
-    assert_int_equal(lab_average_nodes(&w->bench, &w->swarm, &average), BASE_OK);
+    write_checkpoint(w->cluster.nodes[0].directory, (float[]){3, 0, 0, 1}, (float[]){9, 0});
+    write_checkpoint(w->cluster.nodes[1].directory, (float[]){0, 0, 0, 1}, (float[]){-9, 0});
+    write_checkpoint(w->cluster.nodes[2].directory, (float[]){0, 0, 0, 1}, (float[]){0, 0});
+    assert_int_equal(lab_average_nodes(&w->bench, &w->cluster, &average), BASE_OK);
     assert_int_equal(average.nodes, 3);
     assert_true(near(average.score.accuracy, 1));
     // Squared distances 4+81, 1+81, 1+0; the norm of the mean is sqrt(2).
@@ -159,8 +159,8 @@ static void checkpoints_of_nodes_are_averaged(void **state)
     assert_true(near(average.score.loss, loss));
     struct node_model_file file;
     struct base_reason why;
-    char *path = lab_path("%s/" NODE_MODEL_AVERAGED, w->swarm.nodes[0].directory);
-    assert_int_equal(lab_average_write(&average, &w->bench, w->swarm.nodes[0].directory, &why), BASE_OK);
+    char *path = lab_path("%s/" NODE_MODEL_AVERAGED, w->cluster.nodes[0].directory);
+    assert_int_equal(lab_average_write(&average, &w->bench, w->cluster.nodes[0].directory, &why), BASE_OK);
     assert_int_equal(node_model_read(path, train_model_spec(w->bench.model), &file, &why), BASE_OK);
     assert_memory_equal(file.parameters, ((float[]){1, 0, 0, 1, 0, 0}), 6 * sizeof(float));
     assert_string_equal(file.about.origin, "the mean of 3 nodes");
@@ -174,27 +174,27 @@ static void nodes_without_a_good_end_are_left_out(void **state)
 {
     struct world *w = *state;
     struct lab_average average;
-    char *path = lab_path("%s/checkpoint-10.safetensors", w->swarm.nodes[1].directory);
-    write_checkpoint(w->swarm.nodes[0].directory, (float[]){1, 0, 0, 1}, (float[]){0, 0});
-    write_checkpoint(w->swarm.nodes[1].directory, (float[]){7, 7, 7, 7}, (float[]){7, 7});
-    write_checkpoint(w->swarm.nodes[2].directory, (float[]){1, 0, 0, 1}, (float[]){0, 0});
-    w->swarm.nodes[1].process.status = 1 << 8; // exit status 1
-    assert_int_equal(lab_average_nodes(&w->bench, &w->swarm, &average), BASE_OK);
+    char *path = lab_path("%s/checkpoint-10.safetensors", w->cluster.nodes[1].directory);
+    write_checkpoint(w->cluster.nodes[0].directory, (float[]){1, 0, 0, 1}, (float[]){0, 0});
+    write_checkpoint(w->cluster.nodes[1].directory, (float[]){7, 7, 7, 7}, (float[]){7, 7});
+    write_checkpoint(w->cluster.nodes[2].directory, (float[]){1, 0, 0, 1}, (float[]){0, 0});
+    w->cluster.nodes[1].process.status = 1 << 8; // exit status 1
+    assert_int_equal(lab_average_nodes(&w->bench, &w->cluster, &average), BASE_OK);
     assert_true(average.nodes == 2 && near(average.score.accuracy, 1) && average.consensus == 0);
     lab_average_free(&average);
-    w->swarm.nodes[1].process.status = 0;
-    w->swarm.nodes[1].gone = LAB_HAS_LEFT; // an event ended it: its model is of the middle of the training
-    assert_int_equal(lab_average_nodes(&w->bench, &w->swarm, &average), BASE_OK);
+    w->cluster.nodes[1].process.status = 0;
+    w->cluster.nodes[1].gone = LAB_HAS_LEFT; // an event ended it: its model is of the middle of the training
+    assert_int_equal(lab_average_nodes(&w->bench, &w->cluster, &average), BASE_OK);
     assert_true(average.nodes == 2 && average.consensus == 0);
     lab_average_free(&average);
-    w->swarm.nodes[1].gone = LAB_HERE;
+    w->cluster.nodes[1].gone = LAB_HERE;
     write_file(path, "not a checkpoint"); // said on stderr
-    assert_int_equal(lab_average_nodes(&w->bench, &w->swarm, &average), BASE_OK);
+    assert_int_equal(lab_average_nodes(&w->bench, &w->cluster, &average), BASE_OK);
     assert_true(average.nodes == 2 && average.consensus == 0);
     lab_average_free(&average);
     for (size_t i = 0; i < 3; i++)
-        w->swarm.nodes[i].process.status = 9; // killed
-    assert_int_equal(lab_average_nodes(&w->bench, &w->swarm, &average), BASE_OK);
+        w->cluster.nodes[i].process.status = 9; // killed
+    assert_int_equal(lab_average_nodes(&w->bench, &w->cluster, &average), BASE_OK);
     assert_true(average.nodes == 0 && isnan(average.score.accuracy) && isnan(average.consensus));
     assert_null(average.model);
     free(path);
@@ -204,7 +204,7 @@ static void give_rows(struct world *w)
 {
     static const double accuracies[] = {0.5, 0.75, 0.25};
     for (size_t i = 0; i < 3; i++) {
-        struct lab_row *row = &w->swarm.nodes[i].tail.row;
+        struct lab_row *row = &w->cluster.nodes[i].tail.row;
         row->accuracy = accuracies[i];
         row->test_loss = 1 + (double)i;
         row->bytes_sent = 100 * (i + 1);
@@ -212,7 +212,7 @@ static void give_rows(struct world *w)
         row->delta_bytes = 50;
         row->dense_bytes = 4000;
         row->exchanges = 5;
-        w->swarm.nodes[i].tail.lines = 1;
+        w->cluster.nodes[i].tail.lines = 1;
     }
 }
 
@@ -221,15 +221,15 @@ static void totals_of_nodes(void **state)
     struct world *w = *state;
     struct lab_totals totals;
     give_rows(w);
-    lab_totals_of(&w->swarm, &totals);
+    lab_totals_of(&w->cluster, &totals);
     assert_true(totals.worst.accuracy == 0.25 && totals.worst.loss == 3);
     assert_true(totals.mean.accuracy == 0.5 && totals.mean.loss == 2);
     assert_true(totals.best.accuracy == 0.75 && totals.best.loss == 2);
     assert_true(totals.nodes == 3 && totals.bytes_sent == 600 && totals.bytes_received == 30 &&
                 totals.delta_bytes == 150 && totals.dense_bytes == 12000 && totals.exchanges == 15);
     assert_true(totals.times_less == 20);
-    w->swarm.nodes[2].process.status = 9; // what it sent still counts
-    lab_totals_of(&w->swarm, &totals);
+    w->cluster.nodes[2].process.status = 9; // what it sent still counts
+    lab_totals_of(&w->cluster, &totals);
     assert_true(totals.worst.accuracy == 0.5 && totals.nodes == 2 && totals.bytes_sent == 600);
 }
 
@@ -273,10 +273,10 @@ static char *summary_text(struct world *w, struct lab_summary *summary, char **t
     size_t bytes = 0, table_bytes = 0;
     char *path = lab_path("%s/summary.json", w->directory);
     struct lab_history histories[LAB_NODES_MAX];
-    lab_histories_read(&w->swarm, histories);
+    lab_histories_read(&w->cluster, histories);
     *summary = (struct lab_summary){
         .experiment = &w->experiment,
-        .swarm = &w->swarm,
+        .cluster = &w->cluster,
         .bench = &w->bench,
         .baselines = &w->baselines,
         .histories = histories,
@@ -337,14 +337,14 @@ static void events_and_what_they_did(void **state)
     struct lab_summary summary;
     char *table = NULL;
     give_rows(w);
-    w->swarm.happenings[0].time = 100;
-    w->swarm.happenings[0].present.words[0] = 7;
-    w->swarm.happenings[1].instead = "the run was over before";
-    w->swarm.nodes[2].gone = LAB_KILLED;
-    w->swarm.nodes[2].process.status = 9;
-    write_file(w->swarm.nodes[0].events, "{\"time\":100.5,\"event\":\"dead\",\"member\":\"node-02\"}\n");
+    w->cluster.happenings[0].time = 100;
+    w->cluster.happenings[0].present.words[0] = 7;
+    w->cluster.happenings[1].instead = "the run was over before";
+    w->cluster.nodes[2].gone = LAB_KILLED;
+    w->cluster.nodes[2].process.status = 9;
+    write_file(w->cluster.nodes[0].events, "{\"time\":100.5,\"event\":\"dead\",\"member\":\"node-02\"}\n");
     for (size_t i = 0; i < 3; i++)
-        lab_journal_read(&w->swarm.nodes[i].journal);
+        lab_journal_read(&w->cluster.nodes[i].journal);
     char *text = summary_text(w, &summary, &table);
     expect(text, "\"event\": \"kill\",\n      \"node\": \"node-02\",\n      \"groups\": null,\n      "
                  "\"at\": 2.0,\n      \"for\": null,\n      \"happened\": true,\n      \"instead\": null");
@@ -363,11 +363,11 @@ static void events_and_what_they_did(void **state)
     free(text);
     free(table);
     for (size_t i = 0; i < 2; i++) { // the same at rounds
-        w->swarm.schedule->items[i].by_round = true;
-        w->swarm.schedule->items[i].at_round = 20 + i;
+        w->cluster.schedule->items[i].by_round = true;
+        w->cluster.schedule->items[i].at_round = 20 + i;
     }
-    w->swarm.train_time = 96.5;
-    w->swarm.happenings[0].round = 22;
+    w->cluster.train_time = 96.5;
+    w->cluster.happenings[0].round = 22;
     text = summary_text(w, &summary, &table);
     expect(text, "\"at\": 3.5,\n      \"for\": null,\n      \"happened\": true");
     expect(text, "\"at_round\": 20,\n      \"for_rounds\": null,\n      \"round\": 22");
@@ -384,7 +384,7 @@ static void nothing_known_is_null(void **state)
     char *table = NULL;
     w->baselines.count = 0;
     for (size_t i = 0; i < 3; i++)
-        w->swarm.nodes[i].process.status = 9;
+        w->cluster.nodes[i].process.status = 9;
     char *text = summary_text(w, &summary, &table);
     expect(text, "\"worst\": {\n      \"accuracy\": null,\n      \"loss\": null");
     expect(text, "\"lone\": null");

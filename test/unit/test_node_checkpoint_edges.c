@@ -307,7 +307,7 @@ static void what_the_dead_left_is_written_and_read(void **state)
     net_make(&net);
     exchange_some(&net, 6);
     step(&net, 0, &(struct gossip_exchange_event){.kind = GOSSIP_EXCHANGE_FORGET, .peer = two, .dead = true});
-    assert_int_equal(gossip_exchange_kept(net.exchange[0]), 1);
+    assert_int_equal(gossip_exchange_orphans(net.exchange[0]), 1);
     const size_t bytes = net.parameters * sizeof(float);
     float *pull = malloc(bytes);
     assert_non_null(pull);
@@ -315,7 +315,7 @@ static void what_the_dead_left_is_written_and_read(void **state)
     write_here(world, &net);
     restart(world, &net);
     assert_int_equal(gossip_exchange_edges(net.exchange[0]), 1);
-    assert_int_equal(gossip_exchange_kept(net.exchange[0]), 1);
+    assert_int_equal(gossip_exchange_orphans(net.exchange[0]), 1);
     assert_memory_equal(gossip_exchange_correction(net.exchange[0]), pull, bytes);
 
     gossip_id_hex(&two, hex);
@@ -328,7 +328,7 @@ static void what_the_dead_left_is_written_and_read(void **state)
     char *log = capture_end(2, stream, log_path);
     assert_non_null(strstr(log, "checkpoint_kept"));
     assert_non_null(strstr(log, hex));
-    assert_int_equal(gossip_exchange_kept(net.exchange[0]), 0);
+    assert_int_equal(gossip_exchange_orphans(net.exchange[0]), 0);
     assert_int_equal(gossip_exchange_edges(net.exchange[0]), 1);
     free(log);
     free(pull);

@@ -2,7 +2,7 @@
 // return are told to everybody.
 #include "base/log.h"
 #include "node/cluster/cluster.h"
-#include "node/net/gate.h"
+#include "node/net/listener.h"
 #include "node/net/stream.h"
 #include "node/queue/clock.h"
 #include <event2/event.h>
@@ -137,9 +137,9 @@ static void open_node(struct node *node)
 {
     struct base_reason why = {0};
     int listener, datagrams;
-    assert_int_equal(node_gate_bind("listen", node->listen, &listener, &why), BASE_OK);
+    assert_int_equal(node_listener_bind("listen", node->listen, &listener, &why), BASE_OK);
     assert_int_equal(node_udp_bind(listener, &datagrams, &why), BASE_OK);
-    snprintf(node->listen, sizeof node->listen, "127.0.0.1:%u", (unsigned)node_gate_port(listener));
+    snprintf(node->listen, sizeof node->listen, "127.0.0.1:%u", (unsigned)node_listener_port(listener));
     struct node_cluster_options options = {.base = base,
                                            .streams = streams,
                                            .config = &node->config,

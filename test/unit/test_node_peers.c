@@ -1,7 +1,7 @@
 // Whole tables of links under one event base, over loopback: two that call each other, and peers that have
 // the secret but no manners.
 #include "base/log.h"
-#include "node/net/gate.h"
+#include "node/net/listener.h"
 #include "node/net/stream.h"
 #include "node/peers/endpoints.h"
 #include "node/peers/peers.h"
@@ -165,7 +165,7 @@ static void on_here(void *owner, const struct node_address *own)
     assert_int_equal(own->storage.ss_family, AF_INET);
 }
 
-static void on_twin(void *owner, const char *address)
+static void on_duplicate(void *owner, const char *address)
 {
     assert_true(address[0] != 0);
     ((struct table *)owner)->twins++;
@@ -196,7 +196,7 @@ static const struct node_peers_handler table_handler = {.up = on_up,
                                                         .alive = on_alive,
                                                         .addresses = on_addresses,
                                                         .here = on_here,
-                                                        .twin = on_twin,
+                                                        .duplicate = on_duplicate,
                                                         .missing = on_missing,
                                                         .greeted = on_greeted,
                                                         .changed = on_changed};
@@ -210,8 +210,8 @@ static void bind_table(struct table *t, uint8_t seed, const char *name)
     gossip_identity_from_seed(seeds, &t->identity);
     make_greeting(name, &t->greeting);
     t->config.cluster.name = cluster;
-    assert_int_equal(node_gate_bind("listen", "127.0.0.1:0", &t->listener, &why), BASE_OK);
-    t->port = node_gate_port(t->listener);
+    assert_int_equal(node_listener_bind("listen", "127.0.0.1:0", &t->listener, &why), BASE_OK);
+    t->port = node_listener_port(t->listener);
     snprintf(t->address, sizeof t->address, "127.0.0.1:%u", (unsigned)t->port);
     assert_int_equal(node_faults_create("", &t->faults, &why), BASE_OK);
 }
@@ -424,7 +424,7 @@ static void newer_links_do_not_disturb_one_that_works(void **state)
     bind_table(&t, 1, "a");
     open_table(&t, false);
     node_peers_start(t.peers);
-    uint16_t port = node_gate_port(t.listener);
+    uint16_t port = node_listener_port(t.listener);
     do { // an id above the table's
         call(&first, seed, port, false);
         if (gossip_id_compare(&t.identity.id, &first.identity.id) < 0)
@@ -468,7 +468,7 @@ static void ids_without_use_stay_within_the_limits(void **state)
         open_table(&t, only_allowed);
         node_peers_start(t.peers);
         for (size_t i = 0; i < n; i++) {
-            call(&guests[i], (uint32_t)i, node_gate_port(t.listener), true);
+            call(&guests[i], (uint32_t)i, node_listener_port(t.listener), true);
             while (!guests[i].closed && established + ended <= i)
                 event_base_loop(base, EVLOOP_ONCE);
         }
@@ -491,7 +491,7 @@ static void expect_end(void (*break_it)(struct guest *g), size_t ups, size_t ref
         bind_table(&t, 1, "a");
         open_table(&t, false);
         node_peers_start(t.peers);
-        call(&guest, seed, node_gate_port(t.listener), false);
+        call(&guest, seed, node_listener_port(t.listener), false);
         run_until(&established, 1);
         break_it(&guest);
         run_until(&ended, 1);
@@ -809,7 +809,7 @@ static void byes_do_not_fill_the_log(void **state)
     bind_table(&t, 1, "a");
     open_table(&t, false);
     node_peers_start(t.peers);
-    call(&guest, 1, node_gate_port(t.listener), false);
+    call(&guest, 1, node_listener_port(t.listener), false);
     run_until(&established, 1);
     greet(&guest, "b");
     run_until(&t.ups, 1);
@@ -836,7 +836,7 @@ static void coming_and_going_does_not_fill_the_log(void **state)
     log_begin();
     for (size_t i = 0; i < n; i++) {
         struct guest guest;
-        call(&guest, 1, node_gate_port(t.listener), false);
+        call(&guest, 1, node_listener_port(t.listener), false);
         run_until(&established, i + 1);
         greet(&guest, "b");
         run_until(&t.ups, i + 1);

@@ -70,7 +70,7 @@ static int free_scene(void **state)
 static bool held(struct scene *s)
 {
     pthread_mutex_lock(&s->streams->lock);
-    const bool is = s->stream->desk.held;
+    const bool is = s->stream->shared.held;
     pthread_mutex_unlock(&s->streams->lock);
     return is;
 }

@@ -1,6 +1,6 @@
 // Two datagram sockets on loopback: bytes, addresses in their plain family, and ports that are closed.
 #include "base/limits.h"
-#include "node/net/gate.h"
+#include "node/net/listener.h"
 #include "node/net/udp.h"
 #include "node/peers/endpoints.h"
 #include <event2/event.h>
@@ -45,12 +45,12 @@ static bool open_end(struct end *end, const char *listen)
     struct base_reason why;
     int listener, socket;
     memset(end, 0, sizeof *end);
-    if (node_gate_bind("test", listen, &listener, &why) != BASE_OK)
+    if (node_listener_bind("test", listen, &listener, &why) != BASE_OK)
         return false;
     assert_int_equal(node_udp_bind(listener, &socket, &why), BASE_OK);
     end->own.bytes = sizeof end->own.storage;
     assert_int_equal(getsockname(socket, (struct sockaddr *)&end->own.storage, &end->own.bytes), 0);
-    assert_int_equal(node_gate_port(listener), node_gate_port(socket));
+    assert_int_equal(node_listener_port(listener), node_listener_port(socket));
     assert_int_equal(node_udp_bind(listener, &socket, &why), BASE_ESTATE); // taken: by this end
     close(listener);
     struct node_udp_options options = {.base = base, .socket = socket, .handler = &handler, .owner = end};

@@ -1,4 +1,4 @@
-#include "lab/report/answer.h"
+#include "lab/report/run_results.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -79,12 +79,12 @@ static enum base_error measure_targets(struct lab_case *c, double *scratch)
 static enum base_error measure_curve(struct lab_case *c, size_t most)
 {
     size_t count = 0;
-    struct lab_points *runs = calloc(c->n_records + 1, sizeof *runs);
+    struct lab_samples *runs = calloc(c->n_records + 1, sizeof *runs);
     if (!runs)
         return BASE_ENOMEM;
     for (size_t i = 0; i < c->n_records; i++)
         if (c->records[i]->count)
-            runs[count++] = (struct lab_points){c->records[i]->points, c->records[i]->count};
+            runs[count++] = (struct lab_samples){c->records[i]->points, c->records[i]->count};
     enum base_error error = lab_curve_make(runs, count, most, &c->curve);
     free(runs);
     return error;
@@ -109,41 +109,42 @@ static size_t points_of_a_curve(size_t cases)
     return share > CURVE_POINTS_MAX ? CURVE_POINTS_MAX : share < CURVE_POINTS_MIN ? CURVE_POINTS_MIN : share;
 }
 
-enum base_error lab_answer_read(const char *directory, struct lab_answer *answer, struct base_reason *why)
+enum base_error lab_run_results_read(const char *directory, struct lab_run_results *results,
+                                     struct base_reason *why)
 {
-    *answer = (struct lab_answer){0};
-    enum base_error error = lab_answer_load(directory, answer, why);
+    *results = (struct lab_run_results){0};
+    enum base_error error = lab_run_results_load(directory, results, why);
     if (error)
         goto out;
-    error = lab_answer_group(answer);
+    error = lab_run_results_group(results);
     if (!error)
-        error = lab_answer_share(answer);
-    for (size_t i = 0; i < answer->n_cases && !error; i++)
-        error = lab_case_measure(&answer->cases[i], points_of_a_curve(answer->n_cases));
+        error = lab_run_results_share(results);
+    for (size_t i = 0; i < results->n_cases && !error; i++)
+        error = lab_case_measure(&results->cases[i], points_of_a_curve(results->n_cases));
     if (error)
         base_fail(why, error, "cannot put '%s' together: %s", directory, base_error_name(error));
 out:
     if (error)
-        lab_answer_free(answer);
+        lab_run_results_free(results);
     return error;
 }
 
-void lab_answer_free(struct lab_answer *answer)
+void lab_run_results_free(struct lab_run_results *results)
 {
-    for (size_t i = 0; i < answer->n_cases; i++) {
-        free(answer->cases[i].label);
-        free(answer->cases[i].records);
-        free(answer->cases[i].targets);
-        json_decref(answer->cases[i].settings);
-        lab_curve_free(&answer->cases[i].curve);
+    for (size_t i = 0; i < results->n_cases; i++) {
+        free(results->cases[i].label);
+        free(results->cases[i].records);
+        free(results->cases[i].targets);
+        json_decref(results->cases[i].settings);
+        lab_curve_free(&results->cases[i].curve);
     }
-    for (size_t i = 0; i < answer->n_records; i++)
-        lab_record_free(&answer->records[i]);
-    free(answer->cases);
-    free(answer->records);
-    free(answer->title);
-    json_decref(answer->varied);
-    json_decref(answer->shared);
-    json_decref(answer->notes);
-    *answer = (struct lab_answer){0};
+    for (size_t i = 0; i < results->n_records; i++)
+        lab_record_free(&results->records[i]);
+    free(results->cases);
+    free(results->records);
+    free(results->title);
+    json_decref(results->varied);
+    json_decref(results->shared);
+    json_decref(results->notes);
+    *results = (struct lab_run_results){0};
 }

@@ -1,5 +1,5 @@
 // Which runs belong together, what makes them different, and what they have in common.
-#include "lab/report/answer.h"
+#include "lab/report/run_results.h"
 
 #include <ctype.h>
 #include <stdint.h>
@@ -15,34 +15,34 @@ static json_t *settings_less_seed(const json_t *row)
     return settings;
 }
 
-static struct lab_case *find_case(struct lab_answer *answer, const json_t *settings)
+static struct lab_case *find_case(struct lab_run_results *results, const json_t *settings)
 {
-    for (size_t i = 0; i < answer->n_cases; i++)
-        if (json_equal(answer->cases[i].settings, settings))
-            return &answer->cases[i];
+    for (size_t i = 0; i < results->n_cases; i++)
+        if (json_equal(results->cases[i].settings, settings))
+            return &results->cases[i];
     return NULL;
 }
 
 // In a sweep only what came to its end is averaged.
-static bool counts(const struct lab_answer *answer, const struct lab_record *record)
+static bool counts(const struct lab_run_results *results, const struct lab_record *record)
 {
-    return !answer->sweep || strcmp(lab_json_text(record->row, "status", ""), "complete") == 0;
+    return !results->sweep || strcmp(lab_json_text(record->row, "status", ""), "complete") == 0;
 }
 
-static enum base_error place(struct lab_answer *answer, struct lab_record *record)
+static enum base_error place(struct lab_run_results *results, struct lab_record *record)
 {
     json_t *settings = settings_less_seed(record->row);
     if (!settings)
         return BASE_ENOMEM;
-    struct lab_case *c = find_case(answer, settings);
+    struct lab_case *c = find_case(results, settings);
     if (c) {
         json_decref(settings);
     } else {
-        c = &answer->cases[answer->n_cases++];
+        c = &results->cases[results->n_cases++];
         *c = (struct lab_case){.settings = settings};
     }
     c->runs++;
-    if (!counts(answer, record))
+    if (!counts(results, record))
         return BASE_OK;
     struct lab_record **more = realloc(c->records, (c->n_records + 1) * sizeof *more);
     if (!more)
@@ -52,35 +52,35 @@ static enum base_error place(struct lab_answer *answer, struct lab_record *recor
     return BASE_OK;
 }
 
-static bool varies(const struct lab_answer *answer, const char *key)
+static bool varies(const struct lab_run_results *results, const char *key)
 {
-    const json_t *first = json_object_get(answer->cases[0].settings, key);
-    for (size_t i = 1; i < answer->n_cases; i++) {
-        const json_t *other = json_object_get(answer->cases[i].settings, key);
+    const json_t *first = json_object_get(results->cases[0].settings, key);
+    for (size_t i = 1; i < results->n_cases; i++) {
+        const json_t *other = json_object_get(results->cases[i].settings, key);
         if (!first != !other || (first && !json_equal(first, other)))
             return true;
     }
     return false;
 }
 
-static enum base_error find_varied(struct lab_answer *answer)
+static enum base_error find_varied(struct lab_run_results *results)
 {
     json_t *seen = json_object(), *value;
     const char *key;
     enum base_error error = seen ? BASE_OK : BASE_ENOMEM;
-    answer->varied = json_array();
-    for (size_t i = 0; i < answer->n_cases && !error; i++) {
-        json_object_foreach(answer->cases[i].settings, key, value)
+    results->varied = json_array();
+    for (size_t i = 0; i < results->n_cases && !error; i++) {
+        json_object_foreach(results->cases[i].settings, key, value)
         {
-            if (json_object_get(seen, key) || !varies(answer, key))
+            if (json_object_get(seen, key) || !varies(results, key))
                 continue;
             if (json_object_set_new(seen, key, json_true()) ||
-                json_array_append_new(answer->varied, json_string(key)))
+                json_array_append_new(results->varied, json_string(key)))
                 error = BASE_ENOMEM;
         }
     }
     json_decref(seen);
-    return answer->varied ? error : BASE_ENOMEM;
+    return results->varied ? error : BASE_ENOMEM;
 }
 
 // "ring" speaks for itself; "4" and "true" need the last part of their key before them.
@@ -120,15 +120,15 @@ static enum base_error make_label(const struct lab_case *c, const json_t *keys, 
     return BASE_OK;
 }
 
-static enum base_error are_distinct(const struct lab_answer *answer, const json_t *keys, size_t without,
+static enum base_error are_distinct(const struct lab_run_results *results, const json_t *keys, size_t without,
                                     bool *distinct)
 {
     json_t *seen = json_object();
     enum base_error error = seen ? BASE_OK : BASE_ENOMEM;
     *distinct = true;
-    for (size_t i = 0; i < answer->n_cases && !error && *distinct; i++) {
+    for (size_t i = 0; i < results->n_cases && !error && *distinct; i++) {
         char *label = NULL;
-        error = make_label(&answer->cases[i], keys, without, &label);
+        error = make_label(&results->cases[i], keys, without, &label);
         *distinct = label && !json_object_get(seen, label);
         if (!error && *distinct && json_object_set_new(seen, label, json_true()))
             error = BASE_ENOMEM;
@@ -139,59 +139,59 @@ static enum base_error are_distinct(const struct lab_answer *answer, const json_
 }
 
 // Without those that the ones before them already tell: what varies together needs one name.
-static enum base_error find_names(const struct lab_answer *answer, json_t **names)
+static enum base_error find_names(const struct lab_run_results *results, json_t **names)
 {
     enum base_error error = BASE_OK;
-    *names = json_copy(answer->varied);
+    *names = json_copy(results->varied);
     if (!*names)
         return BASE_ENOMEM;
     for (size_t i = json_array_size(*names); i-- > 1 && !error;) {
         bool distinct = false;
-        error = are_distinct(answer, *names, i, &distinct);
+        error = are_distinct(results, *names, i, &distinct);
         if (distinct && !error)
             json_array_remove(*names, i);
     }
     return error;
 }
 
-static enum base_error make_labels(struct lab_answer *answer)
+static enum base_error make_labels(struct lab_run_results *results)
 {
     json_t *names = NULL;
-    enum base_error error = find_names(answer, &names);
-    for (size_t i = 0; i < answer->n_cases && !error; i++) {
-        struct lab_case *c = &answer->cases[i];
+    enum base_error error = find_names(results, &names);
+    for (size_t i = 0; i < results->n_cases && !error; i++) {
+        struct lab_case *c = &results->cases[i];
         error = make_label(c, names, SIZE_MAX, &c->label);
-        if (!error && !c->label && !(c->label = strdup(answer->title)))
+        if (!error && !c->label && !(c->label = strdup(results->title)))
             error = BASE_ENOMEM;
     }
     json_decref(names);
     return error;
 }
 
-static enum base_error note_incomplete(struct lab_answer *answer)
+static enum base_error note_incomplete(struct lab_run_results *results)
 {
     size_t lost = 0;
     char text[128];
-    for (size_t i = 0; i < answer->n_records; i++)
-        lost += !counts(answer, &answer->records[i]);
+    for (size_t i = 0; i < results->n_records; i++)
+        lost += !counts(results, &results->records[i]);
     if (!lost)
         return BASE_OK;
     snprintf(text, sizeof text, "Left out of all means, because they are not complete: %zu of %zu runs.",
-             lost, answer->n_records);
-    return json_array_append_new(answer->notes, json_string(text)) ? BASE_ENOMEM : BASE_OK;
+             lost, results->n_records);
+    return json_array_append_new(results->notes, json_string(text)) ? BASE_ENOMEM : BASE_OK;
 }
 
-enum base_error lab_answer_group(struct lab_answer *answer)
+enum base_error lab_run_results_group(struct lab_run_results *results)
 {
     enum base_error error = BASE_OK;
-    answer->cases = calloc(answer->n_records, sizeof *answer->cases);
-    if (!answer->cases)
+    results->cases = calloc(results->n_records, sizeof *results->cases);
+    if (!results->cases)
         return BASE_ENOMEM;
-    for (size_t i = 0; i < answer->n_records && !error; i++)
-        error = place(answer, &answer->records[i]);
+    for (size_t i = 0; i < results->n_records && !error; i++)
+        error = place(results, &results->records[i]);
     if (!error)
-        error = find_varied(answer);
+        error = find_varied(results);
     if (!error)
-        error = make_labels(answer);
-    return error ? error : note_incomplete(answer);
+        error = make_labels(results);
+    return error ? error : note_incomplete(results);
 }

@@ -5,16 +5,16 @@
 
 #include "lab/summary/summary.h"
 
-struct lab_points_source {
-    const struct lab_swarm *swarm;
+struct lab_samples_source {
+    const struct lab_cluster *cluster;
     const struct lab_workbench *bench; // open
     const struct lab_average *average; // of the end
 };
-struct lab_points_span {
+struct lab_samples_span {
     double seconds; // from the first round of any node to the last
     uint64_t steps; // local steps of all nodes
 };
-enum base_error lab_points_write(const struct lab_points_source *source, const char *path,
-                                 struct lab_points_span *span, struct base_reason *why) BASE_CHECK;
+enum base_error lab_samples_write(const struct lab_samples_source *source, const char *path,
+                                  struct lab_samples_span *span, struct base_reason *why) BASE_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
 // What all runs have in common, from their summaries.
-#include "lab/report/answer.h"
+#include "lab/report/run_results.h"
 
 #include <stdlib.h>
 
@@ -54,13 +54,13 @@ static void intersect(json_t *common, const json_t *other)
     }
 }
 
-static enum base_error find_common(const struct lab_answer *answer, json_t **common)
+static enum base_error find_common(const struct lab_run_results *results, json_t **common)
 {
     *common = NULL;
-    for (size_t i = 0; i < answer->n_records; i++) {
-        if (!answer->records[i].summary)
+    for (size_t i = 0; i < results->n_records; i++) {
+        if (!results->records[i].summary)
             continue;
-        json_t *flat = facts_of(answer->records[i].summary);
+        json_t *flat = facts_of(results->records[i].summary);
         if (!flat)
             return BASE_ENOMEM;
         if (!*common) {
@@ -73,17 +73,17 @@ static enum base_error find_common(const struct lab_answer *answer, json_t **com
     return BASE_OK;
 }
 
-enum base_error lab_answer_share(struct lab_answer *answer)
+enum base_error lab_run_results_share(struct lab_run_results *results)
 {
     json_t *common = NULL, *value;
     const char *key;
-    enum base_error error = find_common(answer, &common);
-    answer->shared = json_array();
-    if (!answer->shared)
+    enum base_error error = find_common(results, &common);
+    results->shared = json_array();
+    if (!results->shared)
         error = BASE_ENOMEM;
     if (!error)
-        json_object_foreach(common, key,
-                            value) if (json_array_append_new(answer->shared, json_pack("[s, O]", key, value)))
+        json_object_foreach(
+            common, key, value) if (json_array_append_new(results->shared, json_pack("[s, O]", key, value)))
             error = BASE_ENOMEM;
     json_decref(common);
     return error;

@@ -2,7 +2,7 @@
 // nobody is left. Also the directory of a run.
 #include "base/file.h"
 #include "gossip/session/identity.h"
-#include "lab/processes/swarm.h"
+#include "lab/processes/supervisor.h"
 #include "lab/record/directory.h"
 #include "lab/term/environment.h"
 #include "lab/term/ports.h"
@@ -32,10 +32,10 @@ struct world {
     char *script, *said; // what was shown
     size_t said_bytes;
     struct lab_experiment experiment;
-    struct lab_swarm swarm;
+    struct lab_cluster cluster;
     struct lab_signals signals;
     struct lab_display display;
-    struct lab_swarm_options options;
+    struct lab_supervisor_options options;
 };
 
 static void write_file(const char *path, const char *text, unsigned mode)
@@ -51,24 +51,24 @@ static int make_world(void **state)
     struct world *w = calloc(1, sizeof *w);
     struct base_reason why = {""};
     assert_non_null(w);
-    snprintf(w->directory, sizeof w->directory, "/tmp/p2pml-swarm-XXXXXX");
+    snprintf(w->directory, sizeof w->directory, "/tmp/p2pml-cluster-XXXXXX");
     assert_non_null(mkdtemp(w->directory));
     char *file = lab_path("%s/fake.yaml", w->directory);
     w->script = lab_path("%s/node", w->directory);
     write_file(file, "experiment:\n  nodes: 3\n", 0600);
     const struct lab_experiment_source source = {.path = file};
     if (lab_experiment_load(&source, &w->experiment, &why) ||
-        lab_swarm_prepare(&w->experiment, w->directory, &w->swarm, &why) ||
+        lab_cluster_prepare(&w->experiment, w->directory, &w->cluster, &why) ||
         lab_signals_open(&w->signals, &why))
         fail_msg("%s", why.text);
     FILE *out = open_memstream(&w->said, &w->said_bytes);
     assert_non_null(out);
     w->display = (struct lab_display){.out = out};
-    w->options = (struct lab_swarm_options){.program = w->script,
-                                            .environment = environ,
-                                            .stop_grace_ns = 60000000000,
-                                            .signals = &w->signals,
-                                            .display = &w->display};
+    w->options = (struct lab_supervisor_options){.program = w->script,
+                                                 .environment = environ,
+                                                 .stop_grace_ns = 60000000000,
+                                                 .signals = &w->signals,
+                                                 .display = &w->display};
     free(file);
     *state = w;
     return 0;
@@ -81,7 +81,7 @@ static int remove_world(void **state)
     int status = system(command);
     free(command);
     lab_signals_close(&w->signals);
-    lab_swarm_free(&w->swarm);
+    lab_cluster_free(&w->cluster);
     lab_experiment_free(&w->experiment);
     fclose(w->display.out);
     free(w->said);
@@ -96,13 +96,13 @@ static void with_events(struct world *w, const char *events)
     struct base_reason why = {""};
     char *file = lab_path("%s/fake.yaml", w->directory), *command = lab_path("rm -r %s/*", w->directory);
     char *text = lab_path("experiment:\n  nodes: 3\nevents: %s\n", events);
-    lab_swarm_free(&w->swarm);
+    lab_cluster_free(&w->cluster);
     lab_experiment_free(&w->experiment);
     assert_int_equal(system(command), 0);
     write_file(file, text, 0600);
     const struct lab_experiment_source source = {.path = file};
     if (lab_experiment_load(&source, &w->experiment, &why) ||
-        lab_swarm_prepare(&w->experiment, w->directory, &w->swarm, &why))
+        lab_cluster_prepare(&w->experiment, w->directory, &w->cluster, &why))
         fail_msg("%s", why.text);
     free(text);
     free(command);
@@ -120,11 +120,11 @@ static void play(struct world *w, const char *body)
 static void run(struct world *w)
 {
     struct base_reason why = {""};
-    if (lab_swarm_run(&w->options, &w->swarm, &why))
+    if (lab_supervisor_run(&w->options, &w->cluster, &why))
         fail_msg("%s", why.text);
     fflush(w->display.out);
-    for (size_t i = 0; i < w->swarm.count; i++)
-        assert_false(w->swarm.nodes[i].process.running);
+    for (size_t i = 0; i < w->cluster.count; i++)
+        assert_false(w->cluster.nodes[i].process.running);
 }
 
 static void nobody_is_left(void)
@@ -147,10 +147,10 @@ static pid_t signal_when_ready(const struct world *w, int signal)
     size_t ready = 0;
     if (child)
         return child;
-    for (int look = 0; ready < w->swarm.count && look < PATIENCE; look++, nanosleep(&moment, NULL)) {
+    for (int look = 0; ready < w->cluster.count && look < PATIENCE; look++, nanosleep(&moment, NULL)) {
         ready = 0;
-        for (size_t i = 0; i < w->swarm.count; i++) {
-            char *path = lab_path("%s/ready", w->swarm.nodes[i].directory);
+        for (size_t i = 0; i < w->cluster.count; i++) {
+            char *path = lab_path("%s/ready", w->cluster.nodes[i].directory);
             ready += access(path, F_OK) == 0;
             free(path);
         }
@@ -168,15 +168,15 @@ static void nodes_that_end_well(void **state)
          "\"state\":\"finished\"}' > \"$dir/metrics.jsonl\"; echo hello >&2; test \"$1\" = --config");
     run(w);
     for (size_t i = 0; i < 3; i++) {
-        assert_true(lab_process_succeeded(&w->swarm.nodes[i].process));
-        assert_true(w->swarm.nodes[i].tail.lines == 1 && w->swarm.nodes[i].tail.row.step == 12);
+        assert_true(lab_process_succeeded(&w->cluster.nodes[i].process));
+        assert_true(w->cluster.nodes[i].tail.lines == 1 && w->cluster.nodes[i].tail.row.step == 12);
         char end[64];
-        lab_log_end(w->swarm.nodes[i].log, end, sizeof end);
+        lab_log_end(w->cluster.nodes[i].log, end, sizeof end);
         assert_string_equal(end, "    hello\n");
     }
     expect(w, "node-02  round 3  step 12  loss 0.5000  accuracy 75.00%  consensus -  5 kB sent  done");
     assert_null(strstr(w->said, "ended:"));
-    assert_false(w->swarm.interrupted);
+    assert_false(w->cluster.interrupted);
     nobody_is_left();
 }
 
@@ -192,8 +192,8 @@ static void a_node_that_dies_at_once(void **state)
         "node-01/log:\n    reason 2\n    reason 3\n    reason 4\n    reason 5\n    reason 6\n    reason 7\n");
     assert_null(strstr(w->said, "reason 1\n"));
     assert_null(strstr(w->said, "node-00 ended"));
-    assert_true(lab_process_succeeded(&w->swarm.nodes[0].process) &&
-                !lab_process_succeeded(&w->swarm.nodes[1].process));
+    assert_true(lab_process_succeeded(&w->cluster.nodes[0].process) &&
+                !lab_process_succeeded(&w->cluster.nodes[1].process));
     nobody_is_left();
 }
 
@@ -216,7 +216,7 @@ static void garbage_in_metrics_and_log(void **state)
         "\"$dir/metrics.jsonl\"; printf 'bad \\033[2J log' >&2; exit 1");
     run(w);
     for (size_t i = 0; i < 3; i++)
-        assert_true(w->swarm.nodes[i].tail.lines == 0 && w->swarm.nodes[i].tail.bad == 4);
+        assert_true(w->cluster.nodes[i].tail.lines == 0 && w->cluster.nodes[i].tail.bad == 4);
     expect(w, "    bad ?[2J log\n");
     assert_null(strchr(w->said, '\033'));
     nobody_is_left();
@@ -229,10 +229,10 @@ static void a_stop_reaches_all(void **state)
     pid_t sender = signal_when_ready(w, SIGTERM);
     run(w);
     waitpid(sender, NULL, 0);
-    assert_true(w->swarm.interrupted && !w->swarm.overtime);
+    assert_true(w->cluster.interrupted && !w->cluster.overtime);
     expect(w, "interrupted: stopping the nodes");
     for (size_t i = 0; i < 3; i++)
-        assert_true(lab_process_succeeded(&w->swarm.nodes[i].process));
+        assert_true(lab_process_succeeded(&w->cluster.nodes[i].process));
     nobody_is_left();
 }
 
@@ -246,8 +246,8 @@ static void who_does_not_stop_is_killed(void **state)
     waitpid(sender, NULL, 0);
     expect(w, "experiment.stop_grace is over: killing the nodes that still run");
     for (size_t i = 0; i < 3; i++)
-        assert_true(WIFSIGNALED(w->swarm.nodes[i].process.status) &&
-                    WTERMSIG(w->swarm.nodes[i].process.status) == SIGKILL);
+        assert_true(WIFSIGNALED(w->cluster.nodes[i].process.status) &&
+                    WTERMSIG(w->cluster.nodes[i].process.status) == SIGKILL);
     nobody_is_left();
 }
 
@@ -257,7 +257,7 @@ static void the_time_limit_stops_all(void **state)
     play(w, "trap 'exit 0' TERM; while :; do sleep 0.01; done");
     w->options.time_limit_ns = 1;
     run(w);
-    assert_true(w->swarm.overtime && !w->swarm.interrupted);
+    assert_true(w->cluster.overtime && !w->cluster.interrupted);
     expect(w, "experiment.time_limit is over: stopping the nodes");
     nobody_is_left();
 }
@@ -267,7 +267,7 @@ static void a_program_that_cannot_be_executed(void **state)
     struct world *w = *state;
     struct base_reason why = {""};
     write_file(w->script, "no script", 0600);
-    assert_int_equal(lab_swarm_run(&w->options, &w->swarm, &why), BASE_EIO);
+    assert_int_equal(lab_supervisor_run(&w->options, &w->cluster, &why), BASE_EIO);
     assert_non_null(strstr(why.text, "cannot execute '"));
     assert_non_null(strstr(why.text, "Permission denied"));
     nobody_is_left();
@@ -285,7 +285,7 @@ static void nodes_do_not_outlive_the_runner(void **state)
     if (runner == 0) { // the write end goes on to the nodes: it is closed when the last of them has ended
         struct base_reason why = {""};
         close(pipes[0]);
-        if (lab_swarm_run(&w->options, &w->swarm, &why))
+        if (lab_supervisor_run(&w->options, &w->cluster, &why))
             _exit(1);
         _exit(0);
     }
@@ -327,17 +327,17 @@ static void a_node_is_killed_and_started_again(void **state)
     expect(w, "event at 0.1 s: node-01 started again\n");
     assert_null(strstr(w->said, "ended:"));
     for (size_t i = 0; i < 3; i++)
-        assert_true(lab_node_ended_well(&w->swarm.nodes[i]) && !lab_node_failed(&w->swarm.nodes[i]));
-    const struct lab_node *node = &w->swarm.nodes[1];
+        assert_true(lab_node_ended_well(&w->cluster.nodes[i]) && !lab_node_failed(&w->cluster.nodes[i]));
+    const struct lab_node *node = &w->cluster.nodes[1];
     char end[64];
     assert_int_equal(node->starts, 2);
     assert_true(lab_tail_row(&node->tail).bytes_sent == 10 * 2 || node->tail.lines > 1);
     lab_log_end(node->log, end, sizeof end);
     assert_string_equal(end, "    life \n    life --resume\n"); // of both lives
-    assert_true(w->swarm.happenings[0].time >= w->swarm.train_time &&
-                w->swarm.happenings[1].time >= w->swarm.happenings[0].time);
-    assert_int_equal(w->swarm.happenings[0].present.words[0], 7);
-    assert_int_equal(w->swarm.happenings[1].present.words[0], 5);
+    assert_true(w->cluster.happenings[0].time >= w->cluster.train_time &&
+                w->cluster.happenings[1].time >= w->cluster.happenings[0].time);
+    assert_int_equal(w->cluster.happenings[0].present.words[0], 7);
+    assert_int_equal(w->cluster.happenings[1].present.words[0], 5);
     nobody_is_left();
 }
 
@@ -360,13 +360,13 @@ static void events_happen_at_rounds_of_the_cluster(void **state)
     expect(w, "event at round 20: node-02 stopped\n");
     expect(w, "event at round 30: node-01 started again\n");
     expect(w, "event: node-02 goes on\n");
-    const struct lab_happening *h = w->swarm.happenings;
+    const struct lab_happening *h = w->cluster.happenings;
     assert_true(h[0].round >= 10 && h[1].round >= 20 && h[2].round >= 30 && h[2].round < 90);
     assert_true(h[0].time < h[1].time && h[1].time < h[2].time && h[1].end_time > h[2].time);
     // It comes back at round 3, when the others are at 30: the cluster's round does not go back.
-    assert_true(w->swarm.round >= 90);
+    assert_true(w->cluster.round >= 90);
     for (size_t i = 0; i < 3; i++)
-        assert_true(lab_node_ended_well(&w->swarm.nodes[i]));
+        assert_true(lab_node_ended_well(&w->cluster.nodes[i]));
     nobody_is_left();
 }
 
@@ -377,7 +377,7 @@ static void a_round_that_never_comes(void **state)
     with_events(w, "[{at: 100ms, kill: [0, 2]}, {at: {round: 400}, kill: 1}]");
     play(w, COUNTS "while [ $n -lt 20 ]; do one; done\nif [ $name != node-01 ]; then sleep 100; fi\n");
     run(w);
-    assert_string_equal(w->swarm.happenings[2].instead, "the run was over before");
+    assert_string_equal(w->cluster.happenings[2].instead, "the run was over before");
     nobody_is_left();
 }
 
@@ -390,9 +390,9 @@ static void a_killed_node_is_no_failure(void **state)
     expect(w, "node-02 killed\n");
     expect(w, "node-01 asked to leave\n");
     assert_null(strstr(w->said, "ended:"));
-    assert_true(lab_node_ended_well(&w->swarm.nodes[0]));
+    assert_true(lab_node_ended_well(&w->cluster.nodes[0]));
     for (size_t i = 1; i < 3; i++)
-        assert_true(!lab_node_ended_well(&w->swarm.nodes[i]) && !lab_node_failed(&w->swarm.nodes[i]));
+        assert_true(!lab_node_ended_well(&w->cluster.nodes[i]) && !lab_node_failed(&w->cluster.nodes[i]));
     expect(w, "killed by an event");
     nobody_is_left();
 }
@@ -411,10 +411,10 @@ static void a_node_is_stopped_for_a_while(void **state)
     run(w);
     expect(w, "event at 0.01 s: node-01 stopped\n");
     expect(w, "event: node-01 goes on\n");
-    assert_true(w->swarm.happenings[0].end_time >=
-                w->swarm.train_time + 1); // on a busy machine it begins late
+    assert_true(w->cluster.happenings[0].end_time >=
+                w->cluster.train_time + 1); // on a busy machine it begins late
     for (size_t i = 0; i < 3; i++)
-        assert_true(lab_node_ended_well(&w->swarm.nodes[i]));
+        assert_true(lab_node_ended_well(&w->cluster.nodes[i]));
     nobody_is_left();
 }
 
@@ -425,11 +425,11 @@ static void a_stop_of_the_run_wakes_the_stopped(void **state)
     play(w, TRAINS "trap 'exit 0' TERM\nround\ntouch \"$dir/ready\"\nrounds_until false");
     w->options.time_limit_ns = 1000000000;
     run(w);
-    assert_true(w->swarm.overtime);
+    assert_true(w->cluster.overtime);
     for (size_t i = 0; i < 3; i++)
-        assert_true(lab_node_ended_well(&w->swarm.nodes[i]));
-    assert_true(isnan(w->swarm.happenings[3].time));
-    assert_string_equal(w->swarm.happenings[3].instead, "the run was stopped before");
+        assert_true(lab_node_ended_well(&w->cluster.nodes[i]));
+    assert_true(isnan(w->cluster.happenings[3].time));
+    assert_string_equal(w->cluster.happenings[3].instead, "the run was stopped before");
     nobody_is_left();
 }
 
@@ -448,15 +448,15 @@ static void a_network_falls_apart(void **state)
         struct base_reason why = {""};
         uint8_t *told = NULL;
         size_t bytes = 0;
-        char *path = lab_path("%s/told", w->swarm.nodes[i].directory);
+        char *path = lab_path("%s/told", w->cluster.nodes[i].directory);
         if (base_file_read(path, 1000, &told, &bytes, &why))
             fail_msg("%s", why.text);
-        snprintf(all, sizeof all, "%s\n.\n.\n", w->swarm.ids.hex[1 - i]);
+        snprintf(all, sizeof all, "%s\n.\n.\n", w->cluster.ids.hex[1 - i]);
         assert_string_equal((char *)told, all);
         free(told);
         free(path);
     }
-    char *path = lab_path("%s/told", w->swarm.nodes[2].directory); // in no group
+    char *path = lab_path("%s/told", w->cluster.nodes[2].directory); // in no group
     assert_int_equal(access(path, F_OK), -1);
     free(path);
     nobody_is_left();
@@ -469,7 +469,7 @@ static void all_may_be_down_for_a_while(void **state)
     play(w, TRAINS "round\n[ \"$3\" = --resume ] || rounds_until false");
     run(w);
     for (size_t i = 0; i < 3; i++)
-        assert_true(lab_node_ended_well(&w->swarm.nodes[i]) && w->swarm.nodes[i].starts == 2);
+        assert_true(lab_node_ended_well(&w->cluster.nodes[i]) && w->cluster.nodes[i].starts == 2);
     nobody_is_left();
 }
 
@@ -480,7 +480,7 @@ static void a_late_node_is_not_there_before(void **state)
     struct base_reason why = {""};
     with_events(w, "[{at: 10ms, start: 1}, {at: 1h, kill: 0}]");
     if (node_schema_defaults(&node_config_schema, &config, &why) ||
-        node_schema_read_file(&node_config_schema, w->swarm.nodes[1].config, &config, &why))
+        node_schema_read_file(&node_config_schema, w->cluster.nodes[1].config, &config, &why))
         fail_msg("%s", why.text);
     assert_true(config.node.start_members == 2 && config.peers.count == 2);
     node_schema_free(&node_config_schema, &config);
@@ -489,8 +489,8 @@ static void a_late_node_is_not_there_before(void **state)
     run(w);
     expect(w, "event at 0.01 s: node-01 started\n");
     for (size_t i = 0; i < 3; i++)
-        assert_true(lab_node_ended_well(&w->swarm.nodes[i]) && w->swarm.nodes[i].starts == 1);
-    assert_string_equal(w->swarm.happenings[1].instead, "the run was over before");
+        assert_true(lab_node_ended_well(&w->cluster.nodes[i]) && w->cluster.nodes[i].starts == 1);
+    assert_string_equal(w->cluster.happenings[1].instead, "the run was over before");
     nobody_is_left();
 }
 
@@ -506,7 +506,7 @@ static void a_node_that_ended_by_itself_is_not_killed(void **state)
     expect(w, "event at 0 s: kill of node-01 did not happen: it had ended before\n");
     expect(w, "start of node-01 did not happen: it had ended by itself\n");
     expect(w, "node-00 killed\n");
-    assert_true(lab_node_ended_well(&w->swarm.nodes[1]) && w->swarm.nodes[1].starts == 1);
+    assert_true(lab_node_ended_well(&w->cluster.nodes[1]) && w->cluster.nodes[1].starts == 1);
     nobody_is_left();
 }
 
@@ -538,7 +538,7 @@ static void a_node_gets_what_it_needs(void **state)
     assert_int_equal(stat(secret, &status), 0);
     assert_int_equal(status.st_mode & 0777, 0600);
     for (size_t i = 0; i < 3; i++) {
-        const struct lab_node *node = &w->swarm.nodes[i];
+        const struct lab_node *node = &w->cluster.nodes[i];
         if (node_schema_defaults(&node_config_schema, &config, &why) ||
             node_schema_read_file(&node_config_schema, node->config, &config, &why) ||
             node_config_check(&config, &why))
@@ -559,7 +559,7 @@ static void a_node_gets_what_it_needs(void **state)
         struct gossip_identity keys;
         assert_int_equal(gossip_identity_load(identity, &keys, &why), BASE_OK);
         gossip_id_hex(&keys.id, hex);
-        assert_string_equal(hex, w->swarm.ids.hex[i]);
+        assert_string_equal(hex, w->cluster.ids.hex[i]);
         gossip_identity_wipe(&keys);
         free(identity);
         node_schema_free(&node_config_schema, &config);

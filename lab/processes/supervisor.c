@@ -1,4 +1,4 @@
-#include "lab/processes/swarm.h"
+#include "lab/processes/supervisor.h"
 
 #include "lab/processes/acts.h"
 #include "lab/summary/outcome.h"
@@ -18,10 +18,10 @@
 #define LOG_INDENT 4u
 
 struct watch {
-    const struct lab_swarm_options *options;
-    struct lab_swarm *swarm;
+    const struct lab_supervisor_options *options;
+    struct lab_cluster *cluster;
     struct lab_acts acts;
-    struct lab_player stage;
+    struct lab_player player;
     unsigned stops;             // how often a stop was asked for
     bool asked, killed;         // SIGTERM, SIGKILL were sent
     uint64_t start_ns, kill_ns; // kill_ns: when grace ends
@@ -65,16 +65,16 @@ void lab_log_end(const char *path, char *text, size_t capacity)
     text[used] = 0;
 }
 
-static void signal_all(struct lab_swarm *swarm, int number)
+static void signal_all(struct lab_cluster *cluster, int number)
 {
-    for (size_t i = 0; i < swarm->count; i++)
-        lab_process_signal(&swarm->nodes[i].process, number);
+    for (size_t i = 0; i < cluster->count; i++)
+        lab_process_signal(&cluster->nodes[i].process, number);
 }
 
-static bool any_runs(const struct lab_swarm *swarm)
+static bool any_runs(const struct lab_cluster *cluster)
 {
-    for (size_t i = 0; i < swarm->count; i++)
-        if (swarm->nodes[i].process.running)
+    for (size_t i = 0; i < cluster->count; i++)
+        if (cluster->nodes[i].process.running)
             return true;
     return false;
 }
@@ -98,8 +98,8 @@ static void say_end(struct watch *watch, const struct lab_node *node)
 // Ended processes, new lines.
 static void look(struct watch *watch)
 {
-    for (size_t i = 0; i < watch->swarm->count; i++) {
-        struct lab_node *node = &watch->swarm->nodes[i];
+    for (size_t i = 0; i < watch->cluster->count; i++) {
+        struct lab_node *node = &watch->cluster->nodes[i];
         bool ended = lab_process_reap(&node->process);
         lab_tail_read(&node->tail);
         lab_journal_read(&node->journal);
@@ -114,18 +114,18 @@ static void look(struct watch *watch)
 static void say_seen(struct watch *watch, size_t index)
 {
     static const char *const words[] = {"dead", "suspected", "there", "gone", "all behind the cut dead"};
-    const struct lab_event *event = &watch->swarm->schedule->items[index];
-    struct lab_happening *happening = &watch->swarm->happenings[index];
+    const struct lab_event *event = &watch->cluster->schedule->items[index];
+    struct lab_happening *happening = &watch->cluster->happenings[index];
     struct lab_outcome outcome;
     if (isnan(happening->time) || happening->told)
         return;
-    lab_outcome_of(watch->swarm, index, NULL, &outcome);
+    lab_outcome_of(watch->cluster, index, NULL, &outcome);
     const struct lab_times *times = &outcome.detected;
     if (!times->of || times->seen < times->of)
         return;
     bool one = event->kind != LAB_PARTITION;
     lab_display_say(out(watch), "%s%s%s: seen by %zu of %zu after %.2f s\n",
-                    one ? watch->swarm->nodes[event->node].name : "", one ? " " : "", words[event->kind],
+                    one ? watch->cluster->nodes[event->node].name : "", one ? " " : "", words[event->kind],
                     times->seen, times->of, times->last);
     happening->told = true;
 }
@@ -134,44 +134,44 @@ static void say_false_deaths(struct watch *watch, struct lab_node *node)
 {
     for (; node->heard < node->journal.count; node->heard++) {
         const struct lab_sign *sign = &node->journal.signs[node->heard];
-        if (lab_death_is_false(watch->swarm, sign))
+        if (lab_death_is_false(watch->cluster, sign))
             lab_display_say(out(watch), "%s takes %s for dead, which no event explains\n", node->name,
-                            watch->swarm->nodes[sign->member].name);
+                            watch->cluster->nodes[sign->member].name);
     }
 }
 
 static void say_what_was_seen(struct watch *watch)
 {
-    for (size_t i = 0; i < watch->swarm->schedule->count; i++)
+    for (size_t i = 0; i < watch->cluster->schedule->count; i++)
         say_seen(watch, i);
-    for (size_t i = 0; i < watch->swarm->count; i++)
-        say_false_deaths(watch, &watch->swarm->nodes[i]);
+    for (size_t i = 0; i < watch->cluster->count; i++)
+        say_false_deaths(watch, &watch->cluster->nodes[i]);
 }
 
 static void ask_to_stop(struct watch *watch, const char *reason)
 {
     watch->asked = true;
     watch->kill_ns = node_clock_ns() + watch->options->stop_grace_ns;
-    lab_player_close(&watch->stage, "the run was stopped before");
+    lab_player_close(&watch->player, "the run was stopped before");
     lab_display_say(out(watch), "%s: stopping the nodes, each writes a last checkpoint\n", reason);
-    signal_all(watch->swarm, SIGTERM);
+    signal_all(watch->cluster, SIGTERM);
 }
 
 static void kill_all(struct watch *watch, const char *reason)
 {
     watch->killed = true;
     lab_display_say(out(watch), "%s: killing the nodes that still run\n", reason);
-    signal_all(watch->swarm, SIGKILL);
+    signal_all(watch->cluster, SIGKILL);
 }
 
 static void decide(struct watch *watch)
 {
     uint64_t now_ns = node_clock_ns(), limit_ns = watch->options->time_limit_ns;
     if (!watch->asked && watch->stops) {
-        watch->swarm->interrupted = true;
+        watch->cluster->interrupted = true;
         ask_to_stop(watch, "interrupted");
     } else if (!watch->asked && limit_ns && now_ns - watch->start_ns >= limit_ns) {
-        watch->swarm->overtime = true;
+        watch->cluster->overtime = true;
         watch->stops = 1; // the next one kills
         ask_to_stop(watch, "experiment.time_limit is over");
     } else if (watch->asked && !watch->killed && watch->stops > 1)
@@ -197,31 +197,31 @@ static void show(const struct watch *watch, bool now)
 {
     struct lab_progress rows[LAB_PROCESSES_MAX];
     char ends[LAB_PROCESSES_MAX][LAB_STATUS_BYTES];
-    for (size_t i = 0; i < watch->swarm->count; i++) {
-        const struct lab_node *node = &watch->swarm->nodes[i];
+    for (size_t i = 0; i < watch->cluster->count; i++) {
+        const struct lab_node *node = &watch->cluster->nodes[i];
         rows[i] = (struct lab_progress){
             .name = node->name, .row = lab_tail_row(&node->tail), .lines = node->tail.lines};
         lab_process_describe(&node->process, ends[i]);
         rows[i].state = state_of(watch, node, ends[i]);
     }
-    lab_display_nodes(watch->options->display, rows, watch->swarm->count, now);
+    lab_display_nodes(watch->options->display, rows, watch->cluster->count, now);
 }
 
 // All but those that an event starts.
 static enum base_error start_all(struct watch *watch, struct base_reason *why)
 {
     enum base_error error = BASE_OK;
-    for (size_t i = 0; i < watch->swarm->count && !error; i++)
-        if (!lab_set_has(&watch->swarm->schedule->late, i))
-            error = lab_node_start(&watch->swarm->nodes[i], watch->options->program,
+    for (size_t i = 0; i < watch->cluster->count && !error; i++)
+        if (!lab_set_has(&watch->cluster->schedule->late, i))
+            error = lab_node_start(&watch->cluster->nodes[i], watch->options->program,
                                    watch->options->environment, why);
     return error;
 }
 
 static void wait_and_look(struct watch *watch)
 {
-    uint64_t now_ns = node_clock_ns(), next_ns = lab_player_next(&watch->stage, now_ns);
-    uint64_t wait_ns = lab_player_next_round(&watch->stage) == UINT64_MAX ? LOOK_NS : ROUND_NS;
+    uint64_t now_ns = node_clock_ns(), next_ns = lab_player_next(&watch->player, now_ns);
+    uint64_t wait_ns = lab_player_next_round(&watch->player) == UINT64_MAX ? LOOK_NS : ROUND_NS;
     if (next_ns - now_ns < wait_ns)
         wait_ns = next_ns - now_ns + NODE_MILLISECOND_NS - 1; // waits are in whole milliseconds
     watch->stops += lab_signals_wait(watch->options->signals, wait_ns);
@@ -230,38 +230,38 @@ static void wait_and_look(struct watch *watch)
 
 static void follow(struct watch *watch)
 {
-    while (any_runs(watch->swarm) || (!watch->asked && lab_player_goes_on(&watch->stage))) {
+    while (any_runs(watch->cluster) || (!watch->asked && lab_player_goes_on(&watch->player))) {
         wait_and_look(watch);
         decide(watch);
         if (!watch->asked) {
-            lab_player_perform(&watch->stage, node_clock_ns());
+            lab_player_perform(&watch->player, node_clock_ns());
             lab_acts_tell_faults(&watch->acts);
         }
         say_what_was_seen(watch);
         show(watch, false);
     }
-    lab_player_close(&watch->stage, "the run was over before");
+    lab_player_close(&watch->player, "the run was over before");
 }
 
-enum base_error lab_swarm_run(const struct lab_swarm_options *options, struct lab_swarm *swarm,
-                              struct base_reason *why)
+enum base_error lab_supervisor_run(const struct lab_supervisor_options *options, struct lab_cluster *cluster,
+                                   struct base_reason *why)
 {
-    struct watch watch = {.options = options, .swarm = swarm, .start_ns = node_clock_ns()};
-    watch.acts = (struct lab_acts){.swarm = swarm,
+    struct watch watch = {.options = options, .cluster = cluster, .start_ns = node_clock_ns()};
+    watch.acts = (struct lab_acts){.cluster = cluster,
                                    .program = options->program,
                                    .environment = options->environment,
                                    .display = options->display};
-    watch.stage =
-        (struct lab_player){.swarm = swarm, .display = options->display, .acts = lab_acts_of(&watch.acts)};
+    watch.player = (struct lab_player){
+        .cluster = cluster, .display = options->display, .acts = lab_acts_of(&watch.acts)};
     enum base_error error = start_all(&watch, why);
     if (error) {
         watch.killed = true;
-        signal_all(swarm, SIGKILL);
-        while (any_runs(swarm))
+        signal_all(cluster, SIGKILL);
+        while (any_runs(cluster))
             wait_and_look(&watch);
     } else
         follow(&watch);
-    swarm->seconds = (double)(node_clock_ns() - watch.start_ns) / (double)NODE_SECOND_NS;
+    cluster->seconds = (double)(node_clock_ns() - watch.start_ns) / (double)NODE_SECOND_NS;
     if (!error)
         show(&watch, true);
     lab_display_keep(options->display);

@@ -1,7 +1,7 @@
 // What an experiment showed, gathered for people: the runs of a directory, put together by their settings.
 // Both the page and the pictures are made of it. One owner.
-#ifndef LAB_REPORT_ANSWER_H
-#define LAB_REPORT_ANSWER_H
+#ifndef LAB_REPORT_RUN_RESULTS_H
+#define LAB_REPORT_RUN_RESULTS_H
 
 #include "lab/report/curve.h"
 #include "lab/report/record.h"
@@ -55,7 +55,7 @@ struct lab_case {
     struct lab_curve curve;
 };
 
-struct lab_answer {
+struct lab_run_results {
     char *title;
     bool sweep;
     struct lab_record *records;
@@ -67,16 +67,17 @@ struct lab_answer {
     json_t *notes;  // sentences: what is missing
 };
 
-// Reads the directory of a run or of a sweep. Errors say what was found and expected; then *answer is zeroed.
-enum base_error lab_answer_read(const char *directory, struct lab_answer *answer,
-                                struct base_reason *why) BASE_CHECK;
-void lab_answer_free(struct lab_answer *answer);
+// Reads the directory of a run or of a sweep. Errors say what was found and expected; then *results is
+// zeroed.
+enum base_error lab_run_results_read(const char *directory, struct lab_run_results *results,
+                                     struct base_reason *why) BASE_CHECK;
+void lab_run_results_free(struct lab_run_results *results);
 
-// Its parts (answer_*.c), for lab_answer_read and for tests.
-enum base_error lab_answer_load(const char *directory, struct lab_answer *answer,
-                                struct base_reason *why) BASE_CHECK;    // title, records, notes
-enum base_error lab_answer_group(struct lab_answer *answer) BASE_CHECK; // cases and their labels
-enum base_error lab_answer_share(struct lab_answer *answer) BASE_CHECK; // shared
+// Its parts (run_results_*.c), for lab_run_results_read and for tests.
+enum base_error lab_run_results_load(const char *directory, struct lab_run_results *results,
+                                     struct base_reason *why) BASE_CHECK;          // title, records, notes
+enum base_error lab_run_results_group(struct lab_run_results *results) BASE_CHECK; // cases and their labels
+enum base_error lab_run_results_share(struct lab_run_results *results) BASE_CHECK; // shared
 // Values, targets, and a curve of at most `most` points.
 enum base_error lab_case_measure(struct lab_case *c, size_t most) BASE_CHECK;
 

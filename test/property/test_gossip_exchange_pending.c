@@ -1,4 +1,4 @@
-// What the trainer is told at a boundary of exchanges that were made while it computed: the same forces that
+// What the trainer is told at a boundary of exchanges that were made while it computed: the same updates that
 // moved the published model, whether they were kept as packets or as their sum.
 #include "exchange_cases.h"
 #include "gossip/exchange/state.h"
@@ -32,16 +32,16 @@ static void others_train(struct net *net, uint64_t first, uint64_t last)
         }
 }
 
-static const struct gossip_forces *forces_of(const struct net *net)
+static const struct gossip_pending *forces_of(const struct net *net)
 {
-    return &net->node[0].exchange->forces;
+    return &net->node[0].exchange->pending;
 }
 
 static size_t kept(const struct net *net)
 {
     size_t count = 0;
 
-    for (const struct gossip_force *force = forces_of(net)->first; force; force = force->next)
+    for (const struct gossip_pending_update *update = forces_of(net)->first; update; update = update->next)
         count++;
     return count;
 }
@@ -83,7 +83,7 @@ static void check_boundary(struct net *net, uint64_t round, float steps, bool ex
     net_settle(net, SECOND);
 }
 
-// Of a trainer that stood still it is the published model, bit for bit: the same forces in the same order.
+// Of a trainer that stood still it is the published model, bit for bit: the same updates in the same order.
 static void a_few_exchanges_are_kept_as_packets(void **state)
 {
     (void)state;

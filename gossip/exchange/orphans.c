@@ -4,27 +4,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct gossip_kept *find(const struct gossip_exchange *exchange, const struct gossip_id *peer)
+static struct gossip_orphan *find(const struct gossip_exchange *exchange, const struct gossip_id *peer)
 {
-    for (size_t i = 0; i < exchange->n_kept; i++)
-        if (gossip_id_compare(&exchange->kept[i].peer, peer) == 0)
-            return &exchange->kept[i];
+    for (size_t i = 0; i < exchange->n_orphans; i++)
+        if (gossip_id_compare(&exchange->orphans[i].peer, peer) == 0)
+            return &exchange->orphans[i];
     return NULL;
 }
 
 static enum base_error add(struct gossip_exchange *exchange, const struct gossip_id *peer, float *correction,
                            unsigned left)
 {
-    struct gossip_kept *kept = realloc(exchange->kept, (exchange->n_kept + 1) * sizeof *kept);
+    struct gossip_orphan *orphans = realloc(exchange->orphans, (exchange->n_orphans + 1) * sizeof *orphans);
 
-    if (!kept)
+    if (!orphans)
         return BASE_ENOMEM;
-    exchange->kept = kept;
-    kept[exchange->n_kept++] = (struct gossip_kept){.peer = *peer, .correction = correction, .left = left};
+    exchange->orphans = orphans;
+    orphans[exchange->n_orphans++] =
+        (struct gossip_orphan){.peer = *peer, .correction = correction, .left = left};
     return BASE_OK;
 }
 
-enum base_error gossip_kept_take(struct gossip_exchange *exchange, struct gossip_edge *edge)
+enum base_error gossip_orphan_take(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
     if (!edge->correction || edge->sequence == 0) // at its start an edge has none
         return BASE_OK;
@@ -42,53 +43,53 @@ enum base_error gossip_kept_take(struct gossip_exchange *exchange, struct gossip
 
 // The correction itself shrinks, so that a checkpoint carries what is left. That is a pass over it and over
 // the sum in each round of the fading, and none before and after.
-static void shrink(struct gossip_exchange *exchange, struct gossip_kept *kept)
+static void shrink(struct gossip_exchange *exchange, struct gossip_orphan *orphans)
 {
-    float part = (float)(kept->left - 1) / (float)kept->left;
+    float part = (float)(orphans->left - 1) / (float)orphans->left;
 
     for (size_t i = 0; i < exchange->options.parameters; i++) {
-        float left = part * kept->correction[i];
-        exchange->correction_sum[i] += left - kept->correction[i];
-        kept->correction[i] = left;
+        float left = part * orphans->correction[i];
+        exchange->correction_sum[i] += left - orphans->correction[i];
+        orphans->correction[i] = left;
     }
-    kept->left--;
+    orphans->left--;
 }
 
-void gossip_kept_fade(struct gossip_exchange *exchange)
+void gossip_orphan_fade(struct gossip_exchange *exchange)
 {
     if (exchange->options.on_death != GOSSIP_ON_DEATH_FADE)
         return;
-    for (size_t i = exchange->n_kept; i-- > 0;) {
-        struct gossip_kept *kept = &exchange->kept[i];
-        struct gossip_id peer = kept->peer;
-        if (kept->left > 1)
-            shrink(exchange, kept);
+    for (size_t i = exchange->n_orphans; i-- > 0;) {
+        struct gossip_orphan *orphans = &exchange->orphans[i];
+        struct gossip_id peer = orphans->peer;
+        if (orphans->left > 1)
+            shrink(exchange, orphans);
         else
-            gossip_kept_drop(exchange, &peer);
+            gossip_orphan_drop(exchange, &peer);
     }
 }
 
-void gossip_kept_drop(struct gossip_exchange *exchange, const struct gossip_id *peer)
+void gossip_orphan_drop(struct gossip_exchange *exchange, const struct gossip_id *peer)
 {
-    struct gossip_kept *kept = find(exchange, peer);
+    struct gossip_orphan *orphans = find(exchange, peer);
 
-    if (!kept)
+    if (!orphans)
         return;
-    exchange->options.kernels->release(kept->correction);
-    *kept = exchange->kept[--exchange->n_kept];
+    exchange->options.kernels->release(orphans->correction);
+    *orphans = exchange->orphans[--exchange->n_orphans];
     gossip_edge_sum_corrections(exchange);
 }
 
-size_t gossip_exchange_kept(const struct gossip_exchange *exchange)
+size_t gossip_exchange_orphans(const struct gossip_exchange *exchange)
 {
-    return exchange->n_kept;
+    return exchange->n_orphans;
 }
 
-void gossip_exchange_kept_at(const struct gossip_exchange *exchange, size_t at, struct gossip_id *peer,
-                             const float **correction)
+void gossip_exchange_orphan_at(const struct gossip_exchange *exchange, size_t at, struct gossip_id *peer,
+                               const float **correction)
 {
-    *peer = exchange->kept[at].peer;
-    *correction = exchange->kept[at].correction;
+    *peer = exchange->orphans[at].peer;
+    *correction = exchange->orphans[at].correction;
 }
 
 enum base_error gossip_exchange_keep(struct gossip_exchange *exchange, const struct gossip_id *peer,

@@ -1,5 +1,5 @@
 // The files of a run or of a sweep.
-#include "lab/report/answer.h"
+#include "lab/report/run_results.h"
 
 #include "base/file.h"
 
@@ -11,8 +11,8 @@
 
 #define RESULTS_BYTES_MAX ((size_t)64 << 20)
 
-static enum base_error note(struct lab_answer *answer, const char *format, ...) BASE_PRINTF(2, 3);
-static enum base_error note(struct lab_answer *answer, const char *format, ...)
+static enum base_error note(struct lab_run_results *results, const char *format, ...) BASE_PRINTF(2, 3);
+static enum base_error note(struct lab_run_results *results, const char *format, ...)
 {
     char text[512];
     va_list arguments;
@@ -21,17 +21,17 @@ static enum base_error note(struct lab_answer *answer, const char *format, ...)
     va_end(arguments);
     // A name cut within a character is no text for JSON: then the note is left out.
     json_t *string = json_string(text);
-    return string && json_array_append_new(answer->notes, string) ? BASE_ENOMEM : BASE_OK;
+    return string && json_array_append_new(results->notes, string) ? BASE_ENOMEM : BASE_OK;
 }
 
 // Under which conditions the figures hold.
-static enum base_error note_conditions(struct lab_answer *answer, const json_t *summary)
+static enum base_error note_conditions(struct lab_run_results *results, const json_t *summary)
 {
     const char *simulated = lab_json_text(summary, "simulated", NULL),
                *seeds = lab_json_text(summary, "seeds", NULL);
-    enum base_error error = simulated ? note(answer, "Simulated: %s.", simulated) : BASE_OK;
+    enum base_error error = simulated ? note(results, "Simulated: %s.", simulated) : BASE_OK;
     if (!error && seeds)
-        error = note(answer, "Seeds: %s.", seeds);
+        error = note(results, "Seeds: %s.", seeds);
     return error;
 }
 
@@ -46,23 +46,23 @@ static bool is_row(const json_t *row)
     return json_is_object(row) && is_label(lab_json_text(row, "run", ""));
 }
 
-static enum base_error add_row(struct lab_answer *answer, json_t *row)
+static enum base_error add_row(struct lab_run_results *results, json_t *row)
 {
-    size_t count = answer->n_records;
+    size_t count = results->n_records;
     if ((count & (count - 1)) == 0) {
-        struct lab_record *larger = realloc(answer->records, (count ? 2 * count : 1) * sizeof *larger);
+        struct lab_record *larger = realloc(results->records, (count ? 2 * count : 1) * sizeof *larger);
         if (!larger) {
             json_decref(row);
             return BASE_ENOMEM;
         }
-        answer->records = larger;
+        results->records = larger;
     }
-    answer->records[answer->n_records++] = (struct lab_record){.row = row};
+    results->records[results->n_records++] = (struct lab_record){.row = row};
     return BASE_OK;
 }
 
 // One JSON object a line; the last may be cut off by whoever still writes.
-static enum base_error read_rows(char *text, struct lab_answer *answer)
+static enum base_error read_rows(char *text, struct lab_run_results *results)
 {
     size_t bad = 0;
     char *rest = NULL;
@@ -70,20 +70,20 @@ static enum base_error read_rows(char *text, struct lab_answer *answer)
     for (char *line = strtok_r(text, "\n", &rest); line && !error; line = strtok_r(NULL, "\n", &rest)) {
         json_t *row = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
         if (is_row(row)) {
-            error = add_row(answer, row);
+            error = add_row(results, row);
         } else {
             json_decref(row);
             bad++;
         }
     }
     if (bad && !error)
-        error = note(answer, "%zu %s of results.jsonl could not be understood.", bad,
+        error = note(results, "%zu %s of results.jsonl could not be understood.", bad,
                      bad == 1 ? "line" : "lines");
     return error;
 }
 
 // A run of a sweep whose files are damaged is still a row of the table.
-static enum base_error read_run(const char *runs, struct lab_answer *answer, struct lab_record *record,
+static enum base_error read_run(const char *runs, struct lab_run_results *results, struct lab_record *record,
                                 struct base_reason *why)
 {
     struct base_reason problem = {""};
@@ -97,27 +97,29 @@ static enum base_error read_run(const char *runs, struct lab_answer *answer, str
     if (error == BASE_ENOMEM)
         return base_fail(why, error, "%s", problem.text);
     if (error)
-        return note(answer, "%s", problem.text);
+        return note(results, "%s", problem.text);
     if (record->bad_lines)
-        return note(answer, "%zu lines of rounds.jsonl of %s could not be understood.", record->bad_lines,
+        return note(results, "%zu lines of rounds.jsonl of %s could not be understood.", record->bad_lines,
                     label);
     return BASE_OK;
 }
 
-static enum base_error read_runs(const char *directory, struct lab_answer *answer, struct base_reason *why)
+static enum base_error read_runs(const char *directory, struct lab_run_results *results,
+                                 struct base_reason *why)
 {
     char *runs = NULL;
     enum base_error error = lab_path_join(directory, "runs", &runs, why);
-    for (size_t i = 0; i < answer->n_records && !error; i++)
-        error = read_run(runs, answer, &answer->records[i], why);
+    for (size_t i = 0; i < results->n_records && !error; i++)
+        error = read_run(runs, results, &results->records[i], why);
     free(runs);
     return error;
 }
 
-static enum base_error read_single(const char *directory, struct lab_answer *answer, struct base_reason *why)
+static enum base_error read_single(const char *directory, struct lab_run_results *results,
+                                   struct base_reason *why)
 {
-    enum base_error error = add_row(answer, NULL);
-    struct lab_record *record = answer->records;
+    enum base_error error = add_row(results, NULL);
+    struct lab_record *record = results->records;
     if (error)
         return base_fail(why, error, "no memory to read '%s'", directory);
     error = lab_record_read(directory, record, why);
@@ -130,8 +132,8 @@ static enum base_error read_single(const char *directory, struct lab_answer *ans
             "of a sweep, as p2pml run and p2pml sim write it",
             directory);
     if (record->bad_lines)
-        return note(answer, "%zu lines of rounds.jsonl could not be understood.", record->bad_lines);
-    return note_conditions(answer, record->summary);
+        return note(results, "%zu lines of rounds.jsonl could not be understood.", record->bad_lines);
+    return note_conditions(results, record->summary);
 }
 
 // Both have results.jsonl, only a run has a summary.
@@ -146,7 +148,8 @@ static bool is_run(const char *directory)
     return found;
 }
 
-static enum base_error read_results(const char *directory, struct lab_answer *answer, struct base_reason *why)
+static enum base_error read_results(const char *directory, struct lab_run_results *results,
+                                    struct base_reason *why)
 {
     char *path = NULL;
     uint8_t *text = NULL;
@@ -156,44 +159,45 @@ static enum base_error read_results(const char *directory, struct lab_answer *an
         return error;
     if (is_run(directory)) {
         free(path);
-        return read_single(directory, answer, why);
+        return read_single(directory, results, why);
     }
     error = base_file_read(path, RESULTS_BYTES_MAX, &text, &bytes, why);
     free(path);
     if (error == BASE_ENOTFOUND)
-        return read_single(directory, answer, why);
+        return read_single(directory, results, why);
     if (error)
         return error;
-    answer->sweep = true;
-    error = read_rows((char *)text, answer);
+    results->sweep = true;
+    error = read_rows((char *)text, results);
     free(text);
-    if (!error && !answer->n_records)
+    if (!error && !results->n_records)
         return base_fail(why, BASE_EFORMAT, "'%s/results.jsonl' holds no finished run: nothing to report yet",
                          directory);
-    return error ? error : read_runs(directory, answer, why);
+    return error ? error : read_runs(directory, results, why);
 }
 
-static enum base_error name(const char *directory, struct lab_answer *answer)
+static enum base_error name(const char *directory, struct lab_run_results *results)
 {
     const char *title = NULL, *slash;
-    for (size_t i = 0; i < answer->n_records && !title; i++)
-        title = lab_json_text(answer->records[i].summary, "experiment", NULL);
+    for (size_t i = 0; i < results->n_records && !title; i++)
+        title = lab_json_text(results->records[i].summary, "experiment", NULL);
     if (!title) {
         slash = strrchr(directory, '/');
         title = slash && slash[1] ? slash + 1 : directory;
     }
-    answer->title = strdup(title);
-    return answer->title ? BASE_OK : BASE_ENOMEM;
+    results->title = strdup(title);
+    return results->title ? BASE_OK : BASE_ENOMEM;
 }
 
-enum base_error lab_answer_load(const char *directory, struct lab_answer *answer, struct base_reason *why)
+enum base_error lab_run_results_load(const char *directory, struct lab_run_results *results,
+                                     struct base_reason *why)
 {
-    answer->notes = json_array();
-    if (!answer->notes)
+    results->notes = json_array();
+    if (!results->notes)
         return base_fail(why, BASE_ENOMEM, "no memory to read '%s'", directory);
-    enum base_error error = read_results(directory, answer, why);
+    enum base_error error = read_results(directory, results, why);
     if (!error)
-        error = name(directory, answer);
+        error = name(directory, results);
     if (error && !why->text[0])
         base_fail(why, error, "cannot read '%s': %s", directory, base_error_name(error));
     return error;

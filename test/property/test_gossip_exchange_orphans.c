@@ -119,10 +119,10 @@ static void check_sum(const struct gossip_exchange *exchange)
             gossip_exchange_edge_info(exchange, e, &info);
             expected += (double)info.correction[j];
         }
-        for (size_t e = 0; e < gossip_exchange_kept(exchange); e++) {
+        for (size_t e = 0; e < gossip_exchange_orphans(exchange); e++) {
             const float *correction;
             struct gossip_id peer;
-            gossip_exchange_kept_at(exchange, e, &peer, &correction);
+            gossip_exchange_orphan_at(exchange, e, &peer, &correction);
             expected += (double)correction[j];
         }
         assert_true(fabs((double)sum[j] - expected) < 1e-4);
@@ -145,7 +145,7 @@ static void test_a_pull_fades(void **state)
                        gossip_exchange_correction(net->node[0].exchange)[0] - whole / 4, fabsf(whole) / 50);
     forget(net, 0, DEAD, true);
     forget(net, 2, DEAD, true);
-    gossip_exchange_kept_at(net->node[0].exchange, 0, &peer, &correction);
+    gossip_exchange_orphan_at(net->node[0].exchange, 0, &peer, &correction);
     assert_float_equal(correction[0], 0.75f * whole, fabsf(whole) / 50);
     train(net, 601 + FADE_ROUNDS / 4, 603 + FADE_ROUNDS / 4, true);
     train(net, 604 + FADE_ROUNDS / 4, 600 + FADE_ROUNDS / 2, true);
@@ -154,7 +154,7 @@ static void test_a_pull_fades(void **state)
         check_sum(net->node[i].exchange);
     train(net, 601 + FADE_ROUNDS / 2, 1800, true);
     for (size_t i = 0; i < NODES - 1; i++) {
-        assert_int_equal(gossip_exchange_kept(net->node[i].exchange), 0);
+        assert_int_equal(gossip_exchange_orphans(net->node[i].exchange), 0);
         check_sum(net->node[i].exchange);
     }
     assert_true(distance(net, NODES - 1) < 0.02);
@@ -180,18 +180,18 @@ static void test_only_the_dead_leave_something(void **state)
     memcpy(before, gossip_exchange_correction(exchange), sizeof before);
     net_unlink(net, 0, DEAD);
     forget(net, 0, DEAD, true);
-    assert_int_equal(gossip_exchange_kept(exchange), 1);
+    assert_int_equal(gossip_exchange_orphans(exchange), 1);
     assert_memory_equal(before, gossip_exchange_correction(exchange), sizeof before);
     forget(net, 0, DEAD, true); // its edge is gone already
-    assert_int_equal(gossip_exchange_kept(exchange), 1);
+    assert_int_equal(gossip_exchange_orphans(exchange), 1);
     net_unlink(net, 0, 1);
     forget(net, 0, 1, false); // it lives, and is another's neighbour now
-    assert_int_equal(gossip_exchange_kept(exchange), 1);
+    assert_int_equal(gossip_exchange_orphans(exchange), 1);
     assert_int_equal(gossip_exchange_edges(exchange), 0);
     check_sum(exchange);
     assert_true(largest(gossip_exchange_correction(exchange)) > 0.5f);
     forget(net, 0, DEAD, false); // it lives again, beside others
-    assert_int_equal(gossip_exchange_kept(exchange), 0);
+    assert_int_equal(gossip_exchange_orphans(exchange), 0);
     assert_true(largest(gossip_exchange_correction(exchange)) == 0);
     net_destroy(net);
 }
@@ -207,7 +207,7 @@ static void test_who_returns_takes_it_back(void **state)
     net_link(net, 2, DEAD);
     net_settle(net, SECOND);
     for (size_t i = 0; i < NODES; i++) {
-        assert_int_equal(gossip_exchange_kept(net->node[i].exchange), 0);
+        assert_int_equal(gossip_exchange_orphans(net->node[i].exchange), 0);
         check_sum(net->node[i].exchange);
     }
     train(net, 701, 2500, false);
@@ -230,10 +230,10 @@ static struct gossip_exchange *restarted(const struct net *net, size_t node)
         assert_int_equal(gossip_exchange_export(at->exchange, e, &record), BASE_OK);
         assert_int_equal(gossip_exchange_import(fresh, &record), BASE_OK);
     }
-    for (size_t e = 0; e < gossip_exchange_kept(at->exchange); e++) {
+    for (size_t e = 0; e < gossip_exchange_orphans(at->exchange); e++) {
         struct gossip_id peer;
         const float *correction;
-        gossip_exchange_kept_at(at->exchange, e, &peer, &correction);
+        gossip_exchange_orphan_at(at->exchange, e, &peer, &correction);
         assert_int_equal(gossip_exchange_keep(fresh, &peer, correction), BASE_OK);
         assert_int_equal(gossip_exchange_keep(fresh, &peer, correction), BASE_EFORMAT);
     }
@@ -250,17 +250,17 @@ static void test_it_survives_a_restart(void **state)
     die(net);
     train(net, 601, 620, true);
     struct gossip_exchange *fresh = restarted(net, 0);
-    assert_int_equal(gossip_exchange_kept(fresh), 1);
+    assert_int_equal(gossip_exchange_orphans(fresh), 1);
     check_sum(fresh);
     assert_int_equal(gossip_exchange_keep(fresh, &nobody, broken), BASE_EFORMAT);
     broken[D - 1] = 0;
     assert_int_equal(gossip_exchange_keep(fresh, &living, broken), BASE_EFORMAT);
-    assert_int_equal(gossip_exchange_kept(fresh), 1);
+    assert_int_equal(gossip_exchange_orphans(fresh), 1);
     const float *sum = gossip_exchange_correction(fresh);
     for (size_t j = 0; j < D; j++)
         assert_true(fabsf(sum[j] - gossip_exchange_correction(net->node[0].exchange)[j]) < 1e-5f);
     gossip_exchange_adopt(fresh, net->start, NULL, 9); // another model's way: nothing of the old one pulls
-    assert_int_equal(gossip_exchange_kept(fresh), 0);
+    assert_int_equal(gossip_exchange_orphans(fresh), 0);
     assert_true(largest(gossip_exchange_correction(fresh)) == 0);
     gossip_exchange_destroy(fresh);
     net_destroy(net);

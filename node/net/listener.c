@@ -1,4 +1,4 @@
-#include "node/net/gate.h"
+#include "node/net/listener.h"
 #include "base/log.h"
 #include "node/config/config.h"
 #include "node/queue/clock.h"
@@ -14,14 +14,14 @@
 #define BACKLOG        128
 #define REST_NS        (100 * NODE_MILLISECOND_NS) // when the process is out of descriptors
 
-struct node_gate {
-    int listener;
+struct node_listener {
+    int socket;
     struct event *acceptable, *rested;
-    node_gate_accepted accepted;
+    node_listener_accepted accepted;
     void *owner;
 };
 
-void node_gate_host(const struct node_address *from, char host[NODE_ADDRESS_TEXT])
+void node_listener_host(const struct node_address *from, char host[NODE_ADDRESS_TEXT])
 {
     struct node_address counted = *from;
     struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&counted.storage;
@@ -35,26 +35,25 @@ void node_gate_host(const struct node_address *from, char host[NODE_ADDRESS_TEXT
         *colon = 0;
 }
 
-static void accept_ready(evutil_socket_t listener, short what, void *argument)
+static void accept_ready(evutil_socket_t socket, short what, void *argument)
 {
     (void)what;
-    struct node_gate *gate = argument;
+    struct node_listener *listener = argument;
     for (int turn = 0; turn < ACCEPTS_A_TURN; turn++) {
         struct node_address from = {.bytes = sizeof from.storage};
-        int s =
-            accept4(listener, (struct sockaddr *)&from.storage, &from.bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int s = accept4(socket, (struct sockaddr *)&from.storage, &from.bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (s < 0) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
                 struct timeval rest = node_clock_timeval(REST_NS);
-                event_del(gate->acceptable);
-                event_add(gate->rested, &rest);
+                event_del(listener->acceptable);
+                event_add(listener->rested, &rest);
             }
             return;
         }
         char address[NODE_ADDRESS_TEXT], host[NODE_ADDRESS_TEXT];
         node_address_text(&from, address);
-        node_gate_host(&from, host);
-        gate->accepted(gate->owner, s, address, host);
+        node_listener_host(&from, host);
+        listener->accepted(listener->owner, s, address, host);
     }
 }
 
@@ -62,52 +61,52 @@ static void rested(evutil_socket_t s, short what, void *argument)
 {
     (void)s;
     (void)what;
-    struct node_gate *gate = argument;
-    event_add(gate->acceptable, NULL);
+    struct node_listener *listener = argument;
+    event_add(listener->acceptable, NULL);
 }
 
-enum base_error node_gate_create(struct event_base *base, int listener, node_gate_accepted accepted,
-                                 void *owner, struct node_gate **out)
+enum base_error node_listener_create(struct event_base *base, int socket, node_listener_accepted accepted,
+                                     void *owner, struct node_listener **out)
 {
-    struct node_gate *gate = calloc(1, sizeof *gate);
-    if (!gate)
+    struct node_listener *listener = calloc(1, sizeof *listener);
+    if (!listener)
         return BASE_ENOMEM;
-    gate->listener = listener;
-    gate->accepted = accepted;
-    gate->owner = owner;
-    gate->acceptable = event_new(base, listener, EV_READ | EV_PERSIST, accept_ready, gate);
-    gate->rested = event_new(base, -1, 0, rested, gate);
-    if (!gate->acceptable || !gate->rested) {
-        gate->listener = -1;
-        node_gate_destroy(gate);
+    listener->socket = socket;
+    listener->accepted = accepted;
+    listener->owner = owner;
+    listener->acceptable = event_new(base, socket, EV_READ | EV_PERSIST, accept_ready, listener);
+    listener->rested = event_new(base, -1, 0, rested, listener);
+    if (!listener->acceptable || !listener->rested) {
+        listener->socket = -1;
+        node_listener_destroy(listener);
         return BASE_ENOMEM;
     }
-    *out = gate;
+    *out = listener;
     return BASE_OK;
 }
 
-void node_gate_destroy(struct node_gate *gate)
+void node_listener_destroy(struct node_listener *listener)
 {
-    if (!gate)
+    if (!listener)
         return;
-    if (gate->acceptable)
-        event_free(gate->acceptable);
-    if (gate->rested)
-        event_free(gate->rested);
-    if (gate->listener >= 0)
-        close(gate->listener);
-    free(gate);
+    if (listener->acceptable)
+        event_free(listener->acceptable);
+    if (listener->rested)
+        event_free(listener->rested);
+    if (listener->socket >= 0)
+        close(listener->socket);
+    free(listener);
 }
 
-void node_gate_open(struct node_gate *gate)
+void node_listener_open(struct node_listener *listener)
 {
-    event_add(gate->acceptable, NULL);
+    event_add(listener->acceptable, NULL);
 }
 
-void node_gate_close(struct node_gate *gate)
+void node_listener_close(struct node_listener *listener)
 {
-    event_del(gate->acceptable);
-    event_del(gate->rested);
+    event_del(listener->acceptable);
+    event_del(listener->rested);
 }
 
 static int bind_one(const struct node_address *address)
@@ -125,7 +124,7 @@ static int bind_one(const struct node_address *address)
     return s;
 }
 
-enum base_error node_gate_bind(const char *key, const char *text, int *listener, struct base_reason *why)
+enum base_error node_listener_bind(const char *key, const char *text, int *socket, struct base_reason *why)
 {
     struct node_resolution r = {0};
     enum base_error code = node_address_parse(text, r.host, &r.port, why);
@@ -137,7 +136,7 @@ enum base_error node_gate_bind(const char *key, const char *text, int *listener,
                          text, r.problem);
     int s = bind_one(&r.addresses[0]);
     if (s >= 0) {
-        *listener = s;
+        *socket = s;
         return BASE_OK;
     }
     if (errno == EADDRINUSE)
@@ -150,27 +149,27 @@ enum base_error node_gate_bind(const char *key, const char *text, int *listener,
     return base_fail(why, BASE_EIO, "%s: %s: %s", key, text, strerror(errno));
 }
 
-static bool bound_to(int listener, struct sockaddr_storage *bound)
+static bool bound_to(int socket, struct sockaddr_storage *bound)
 {
     socklen_t bytes = sizeof *bound;
-    return getsockname(listener, (struct sockaddr *)bound, &bytes) == 0;
+    return getsockname(socket, (struct sockaddr *)bound, &bytes) == 0;
 }
 
-uint16_t node_gate_port(int listener)
+uint16_t node_listener_port(int socket)
 {
     struct sockaddr_storage bound;
-    if (!bound_to(listener, &bound))
+    if (!bound_to(socket, &bound))
         return 0;
     if (bound.ss_family == AF_INET6)
         return ntohs(((const struct sockaddr_in6 *)&bound)->sin6_port);
     return ntohs(((const struct sockaddr_in *)&bound)->sin_port);
 }
 
-bool node_gate_is_loopback(int listener)
+bool node_listener_is_loopback(int socket)
 {
     struct sockaddr_storage bound;
     struct in6_addr v6;
-    if (!bound_to(listener, &bound))
+    if (!bound_to(socket, &bound))
         return false;
     if (bound.ss_family == AF_INET)
         return ntohl(((const struct sockaddr_in *)&bound)->sin_addr.s_addr) >> 24 == 127;

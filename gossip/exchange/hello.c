@@ -8,7 +8,7 @@
 #define ANSWER_FLAG    128u
 #define REPEAT_DOUBLES 4u // of the pause between two repetitions
 
-// The corrections of the two ends are opposite, so their hash leaves the sign out. Where forces are cut they
+// The corrections of the two ends are opposite, so their hash leaves the sign out. Where updates are cut they
 // need not be: each end cuts by what it has seen.
 static uint64_t correction_hash(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
@@ -34,8 +34,8 @@ static void send_hello(const struct gossip_exchange *exchange, struct gossip_edg
     gossip_edge_send(actions, edge, &message);
 }
 
-void gossip_settle_ask(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                       struct gossip_exchange_actions *actions)
+void gossip_hello_ask(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                      struct gossip_exchange_actions *actions)
 {
     edge->question = (uint8_t)(edge->question % QUESTION_MAX + 1);
     edge->repeats = 0;
@@ -45,8 +45,8 @@ void gossip_settle_ask(struct gossip_exchange *exchange, struct gossip_edge *edg
 
 // Under its own number: nothing was sent since, so that an answer to any of the repetitions is an answer.
 // (With new ones a stream that stands still would collect enough of them for the numbers to come round.)
-void gossip_settle_repeat(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                          struct gossip_exchange_actions *actions)
+void gossip_hello_repeat(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                         struct gossip_exchange_actions *actions)
 {
     if (edge->repeats < REPEAT_DOUBLES)
         edge->repeats++;
@@ -54,18 +54,18 @@ void gossip_settle_repeat(struct gossip_exchange *exchange, struct gossip_edge *
     send_hello(exchange, edge, edge->question, actions);
 }
 
-void gossip_settle_tell(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                        struct gossip_exchange_actions *actions)
+void gossip_hello_tell(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                       struct gossip_exchange_actions *actions)
 {
     send_hello(exchange, edge, 0, actions);
 }
 
 // The opening HELLO asks: a peer that has not known this edge until now will not have kept ours, and answers.
-void gossip_settle_greet(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                         struct gossip_exchange_actions *actions)
+void gossip_hello_greet(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                        struct gossip_exchange_actions *actions)
 {
     edge->state = GOSSIP_EDGE_HELLO;
-    gossip_settle_ask(exchange, edge, actions);
+    gossip_hello_ask(exchange, edge, actions);
 }
 
 static bool packet_is(const struct gossip_packet *packet, uint64_t epoch, uint64_t sequence)
@@ -95,7 +95,7 @@ static void agree(struct gossip_exchange *exchange, struct gossip_edge *edge,
     // At the start of a link both ends compare, so that either both drop their correction or none does.
     if (edge->state == GOSSIP_EDGE_HELLO && theirs->correction_hash != correction_hash(exchange, edge))
         gossip_edge_drop_correction(exchange, edge);
-    gossip_edge_settle(exchange, edge);
+    gossip_edge_resume(exchange, edge);
 }
 
 static void boot(struct gossip_exchange *exchange, struct gossip_edge *edge,
@@ -104,7 +104,7 @@ static void boot(struct gossip_exchange *exchange, struct gossip_edge *edge,
     uint64_t highest = theirs->epoch > edge->epoch ? theirs->epoch : edge->epoch;
 
     gossip_edge_resync(exchange, edge, highest + 1);
-    gossip_settle_tell(exchange, edge, actions);
+    gossip_hello_tell(exchange, edge, actions);
 }
 
 // Two ends that have never met hold the seed model for r. Long after the start that is far from both of them,
@@ -133,7 +133,7 @@ static void compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
     } else if (theirs->epoch < edge->epoch && edge->sequence == 0 && edge->resync_offset == 0) {
         // We decided to BOOT and told them; this HELLO is from before they heard it.
         if (edge->state == GOSSIP_EDGE_HELLO && !edge->request.held)
-            gossip_edge_settle(exchange, edge);
+            gossip_edge_resume(exchange, edge);
     } else if (same_place(edge, theirs)) {
         if (settles && begins_late(exchange, edge))
             boot(exchange, edge, theirs, actions);
@@ -151,15 +151,15 @@ static void compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
         if (settles) // they are behind our open request, too
             discard_request(exchange, edge);
         if (!edge->request.held)
-            gossip_edge_settle(exchange, edge);
+            gossip_edge_resume(exchange, edge);
     } else {
         edge->mismatches++;
         boot(exchange, edge, theirs, actions);
     }
 }
 
-void gossip_settle_hello(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                         const struct gossip_hello *theirs, struct gossip_exchange_actions *actions)
+void gossip_hello_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                       const struct gossip_hello *theirs, struct gossip_exchange_actions *actions)
 {
     bool asks = theirs->answer >= 1 && theirs->answer <= QUESTION_MAX;
     bool answers = theirs->answer > ANSWER_FLAG;
@@ -176,7 +176,7 @@ void gossip_settle_hello(struct gossip_exchange *exchange, struct gossip_edge *e
     if (exchange->options.mutate_ignore_sequence) {
         gossip_edge_drop_request(exchange, edge);
         edge->sequence = theirs->sequence;
-        gossip_edge_settle(exchange, edge);
+        gossip_edge_resume(exchange, edge);
         asks = false;
     } else {
         compare(exchange, edge, theirs, settles, actions);
@@ -186,5 +186,5 @@ void gossip_settle_hello(struct gossip_exchange *exchange, struct gossip_edge *e
     // Whoever opens the edge after us has not heard our own question, and only its answer settles an open
     // request.
     if (asks && edge->state == GOSSIP_EDGE_HELLO && edge->repeats == 0)
-        gossip_settle_repeat(exchange, edge, actions);
+        gossip_hello_repeat(exchange, edge, actions);
 }

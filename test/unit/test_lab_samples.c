@@ -1,7 +1,7 @@
 // rounds.jsonl of a run, worked out of made-up files of two nodes, and when targets were reached in it.
 #include "base/file.h"
 #include "lab/record/directory.h"
-#include "lab/summary/points.h"
+#include "lab/summary/samples.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -15,7 +15,7 @@ struct world {
     char directory[32];
     struct lab_experiment experiment;
     struct lab_workbench bench;
-    struct lab_swarm swarm;
+    struct lab_cluster cluster;
 };
 
 static void write_file(const char *path, const char *text)
@@ -40,7 +40,7 @@ static int make_world(void **state)
     const struct lab_experiment_source source = {.path = file};
     if (lab_experiment_load(&source, &w->experiment, &why) ||
         lab_workbench_load(&w->experiment, &w->bench, &why) || lab_workbench_open(&w->bench, &why) ||
-        lab_swarm_pretend(&w->experiment, w->directory, true, &w->swarm, &why))
+        lab_cluster_pretend(&w->experiment, w->directory, true, &w->cluster, &why))
         fail_msg("%s", why.text);
     free(file);
     *state = w;
@@ -53,7 +53,7 @@ static int remove_world(void **state)
     char *command = lab_path("rm -r %s", w->directory);
     int status = system(command);
     free(command);
-    lab_swarm_free(&w->swarm);
+    lab_cluster_free(&w->cluster);
     lab_workbench_close(&w->bench);
     lab_experiment_free(&w->experiment);
     free(w);
@@ -64,7 +64,7 @@ static int remove_world(void **state)
 static void add_rounds(struct world *w, size_t node, double time, uint64_t round, uint64_t count,
                        double accuracy)
 {
-    FILE *out = fopen(w->swarm.nodes[node].tail.file.path, "a");
+    FILE *out = fopen(w->cluster.nodes[node].tail.file.path, "a");
     assert_non_null(out);
     for (uint64_t i = 0; i < count; i++) {
         char measured[32] = "null";
@@ -80,24 +80,24 @@ static void add_rounds(struct world *w, size_t node, double time, uint64_t round
     assert_int_equal(fclose(out), 0);
 }
 
-static size_t points_of(struct world *w, struct lab_point points[16], struct lab_points_span *span)
+static size_t points_of(struct world *w, struct lab_sample points[16], struct lab_samples_span *span)
 {
     const struct lab_average average = {
         .score = {.accuracy = 0.75, .loss = 0.5}, .consensus = 0.125, .nodes = 2};
-    const struct lab_points_source source = {&w->swarm, &w->bench, &average};
+    const struct lab_samples_source source = {&w->cluster, &w->bench, &average};
     struct base_reason why = {""};
     char *path = lab_path("%s/rounds.jsonl", w->directory);
     size_t count = 0;
-    for (size_t i = 0; i < w->swarm.count; i++) {
-        lab_tail_read(&w->swarm.nodes[i].tail);
-        lab_node_pretend_end(&w->swarm.nodes[i]);
-        w->swarm.nodes[i].starts = 1;
+    for (size_t i = 0; i < w->cluster.count; i++) {
+        lab_tail_read(&w->cluster.nodes[i].tail);
+        lab_node_pretend_end(&w->cluster.nodes[i]);
+        w->cluster.nodes[i].starts = 1;
     }
-    if (lab_points_write(&source, path, span, &why))
+    if (lab_samples_write(&source, path, span, &why))
         fail_msg("%s", why.text);
     FILE *file = fopen(path, "r");
     assert_non_null(file);
-    while (count < 16 && lab_point_read(file, &points[count]) > 0)
+    while (count < 16 && lab_sample_read(file, &points[count]) > 0)
         count++;
     fclose(file);
     free(path);
@@ -107,8 +107,8 @@ static size_t points_of(struct world *w, struct lab_point points[16], struct lab
 static void a_point_whenever_the_mean_node_is_that_far(void **state)
 {
     struct world *w = *state;
-    struct lab_point p[16];
-    struct lab_points_span span;
+    struct lab_sample p[16];
+    struct lab_samples_span span;
     add_rounds(w, 0, 100, 1, 4, 0.5);
     add_rounds(w, 1, 100.5, 1, 4, 0.6);
     assert_int_equal(points_of(w, p, &span), 3);
@@ -125,12 +125,12 @@ static void a_point_whenever_the_mean_node_is_that_far(void **state)
 static void who_is_killed_is_not_there_until_it_is_back(void **state)
 {
     struct world *w = *state;
-    struct lab_point p[16];
-    struct lab_points_span span;
+    struct lab_sample p[16];
+    struct lab_samples_span span;
     add_rounds(w, 0, 100, 1, 8, 0.5);
     add_rounds(w, 1, 100.5, 1, 2, 0.6); // killed at 102
-    w->swarm.happenings[0].time = 102;
-    w->swarm.happenings[1].time = 105;
+    w->cluster.happenings[0].time = 102;
+    w->cluster.happenings[1].time = 105;
     add_rounds(w, 1, 105.5, 2, 1, 0.6); // its bytes begin at 0 again
     size_t count = points_of(w, p, &span);
     assert_true(count >= 4);
@@ -144,12 +144,12 @@ static void who_is_killed_is_not_there_until_it_is_back(void **state)
 static void what_a_killed_process_sent_stays_sent(void **state)
 {
     struct world *w = *state;
-    struct lab_point p[16];
-    struct lab_points_span span;
+    struct lab_sample p[16];
+    struct lab_samples_span span;
     add_rounds(w, 0, 100, 1, 8, 0.5);
     add_rounds(w, 1, 100.5, 1, 3, 0.6); // killed at 103
-    w->swarm.happenings[0].time = 103;
-    w->swarm.happenings[1].time = 104;
+    w->cluster.happenings[0].time = 103;
+    w->cluster.happenings[1].time = 104;
     add_rounds(w, 1, 104.2, 4, 4, 0.6); // its bytes begin at 0 again
     size_t count = points_of(w, p, &span);
     uint64_t last = 0;
@@ -163,8 +163,8 @@ static void what_a_killed_process_sent_stays_sent(void **state)
 
 static void nobody_made_a_round(void **state)
 {
-    struct lab_point p[16];
-    struct lab_points_span span;
+    struct lab_sample p[16];
+    struct lab_samples_span span;
     assert_int_equal(points_of(*state, p, &span), 1);
     assert_true(isnan(span.seconds) && span.steps == 0);
 }
@@ -179,7 +179,7 @@ static void targets_are_the_first_points_there(void **state)
     const double accuracy[] = {0.4, NAN, 0.6, 0.55, 0.8}, worst[] = {0.1, 0.5, 0.4, 0.6, 0.65};
     assert_int_equal(lab_recorder_open(path, &recorder, &why), BASE_OK);
     for (size_t i = 0; i < 5; i++) {
-        const struct lab_point point = {
+        const struct lab_sample point = {
             .round = 10 * i, .bytes = 100 * i, .accuracy = accuracy[i], .worst = worst[i]};
         assert_int_equal(lab_recorder_add(&recorder, &point, &why), BASE_OK);
     }

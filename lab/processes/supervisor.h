@@ -1,13 +1,13 @@
 // Runs the nodes of a run to their end: starts them, follows and shows their metrics, says at once when one
 // dies, stops them when asked. Main thread.
-#ifndef LAB_PROCESSES_SWARM_H
-#define LAB_PROCESSES_SWARM_H
+#ifndef LAB_PROCESSES_SUPERVISOR_H
+#define LAB_PROCESSES_SUPERVISOR_H
 
 #include "lab/record/display.h"
 #include "lab/record/nodes.h"
 #include "lab/term/signals.h"
 
-struct lab_swarm_options {
+struct lab_supervisor_options {
     const char *program;         // p2pml-node
     char *const *environment;    // for the nodes
     uint64_t time_limit_ns;      // 0: none
@@ -17,9 +17,9 @@ struct lab_swarm_options {
 };
 
 // BASE_EIO when a node cannot be started; the others are ended then. All processes have ended and are reaped
-// when it returns. What became of each node is in `swarm`.
-enum base_error lab_swarm_run(const struct lab_swarm_options *options, struct lab_swarm *swarm,
-                              struct base_reason *why) BASE_CHECK;
+// when it returns. What became of each node is in `cluster`.
+enum base_error lab_supervisor_run(const struct lab_supervisor_options *options, struct lab_cluster *cluster,
+                                   struct base_reason *why) BASE_CHECK;
 
 // The last lines of a log, for people: indented, printable, "" when there is none. `text` becomes at most
 // capacity-1 bytes.

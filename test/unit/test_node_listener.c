@@ -1,5 +1,5 @@
 // Where a port is bound, and whom a connection is counted for.
-#include "node/net/gate.h"
+#include "node/net/listener.h"
 #include <arpa/inet.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ static void counted(const char *text, const char *expected)
         v4->sin_port = htons(7400);
         assert_int_equal(inet_pton(AF_INET, text, &v4->sin_addr), 1);
     }
-    node_gate_host(&a, host);
+    node_listener_host(&a, host);
     assert_string_equal(host, expected);
 }
 
@@ -43,15 +43,15 @@ static void a_network_of_ipv6_counts_as_one(void **state)
 static void bound(const char *text, bool loopback)
 {
     struct base_reason why;
-    int listener = -1;
-    if (node_gate_bind("node.listen", text, &listener, &why) != BASE_OK) {
+    int socket = -1;
+    if (node_listener_bind("node.listen", text, &socket, &why) != BASE_OK) {
         assert_true(text[0] == '['); // a machine without IPv6
         printf("%s: %s\n", text, why.text);
         return;
     }
-    assert_int_equal(node_gate_is_loopback(listener), loopback);
-    assert_true(node_gate_port(listener) > 0);
-    close(listener);
+    assert_int_equal(node_listener_is_loopback(socket), loopback);
+    assert_true(node_listener_port(socket) > 0);
+    close(socket);
 }
 
 static void loopback_is_what_is_bound_not_what_is_called_so(void **state)
@@ -71,14 +71,14 @@ static void a_failed_bind_says_what_to_do(void **state)
     int first = -1, second = -1;
     char text[32];
     (void)state;
-    assert_int_equal(node_gate_bind("node.listen", "127.0.0.1:0", &first, &why), BASE_OK);
-    snprintf(text, sizeof text, "127.0.0.1:%u", (unsigned)node_gate_port(first));
-    assert_int_equal(node_gate_bind("node.http", text, &second, &why), BASE_EIO);
+    assert_int_equal(node_listener_bind("node.listen", "127.0.0.1:0", &first, &why), BASE_OK);
+    snprintf(text, sizeof text, "127.0.0.1:%u", (unsigned)node_listener_port(first));
+    assert_int_equal(node_listener_bind("node.http", text, &second, &why), BASE_EIO);
     assert_non_null(strstr(why.text, "node.http: 127.0.0.1:"));
     assert_non_null(strstr(why.text, "is in use by another process"));
-    assert_int_equal(node_gate_bind("node.listen", "192.0.2.1:0", &second, &why), BASE_EIO);
+    assert_int_equal(node_listener_bind("node.listen", "192.0.2.1:0", &second, &why), BASE_EIO);
     assert_non_null(strstr(why.text, "is no address of this machine"));
-    assert_int_equal(node_gate_bind("node.listen", "does-not-exist.invalid:0", &second, &why), BASE_EIO);
+    assert_int_equal(node_listener_bind("node.listen", "does-not-exist.invalid:0", &second, &why), BASE_EIO);
     assert_non_null(strstr(why.text, "can't be resolved"));
     assert_int_equal(second, -1);
     close(first);

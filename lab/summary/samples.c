@@ -1,4 +1,4 @@
-#include "lab/summary/points.h"
+#include "lab/summary/samples.h"
 
 #include "node/setup.h"
 
@@ -20,10 +20,10 @@ struct standing { // of one node, at some time
     struct lab_row row;
 };
 struct sweep {
-    const struct lab_points_source *source;
+    const struct lab_samples_source *source;
     struct lab_recorder recorder;
-    struct standing *nodes; // [swarm->count]
-    struct lab_point held;  // not written yet: the last one is of the same round, and knows more
+    struct standing *nodes; // [cluster->count]
+    struct lab_sample held; // not written yet: the last one is of the same round, and knows more
     bool holds;
     double begin; // unix seconds
     double next_round;
@@ -69,14 +69,14 @@ static int by_time(const void *a, const void *b)
     return (x->order > y->order) - (x->order < y->order);
 }
 
-static void read_all(const struct lab_swarm *swarm, struct reading *r)
+static void read_all(const struct lab_cluster *cluster, struct reading *r)
 {
-    for (size_t i = 0; i < swarm->count; i++) {
+    for (size_t i = 0; i < cluster->count; i++) {
         struct lab_lines lines;
         r->node = i;
         r->row = lab_row_empty();
         r->earlier_bytes = 0;
-        lab_lines_start(swarm->nodes[i].tail.file.path, &lines);
+        lab_lines_start(cluster->nodes[i].tail.file.path, &lines);
         lab_lines_read(&lines, take_line, r);
         lab_lines_close(&lines);
     }
@@ -84,12 +84,12 @@ static void read_all(const struct lab_swarm *swarm, struct reading *r)
         qsort(r->moments, r->count, sizeof *r->moments, by_time);
 }
 
-static bool is_gone(const struct lab_swarm *swarm, size_t node, double time)
+static bool is_gone(const struct lab_cluster *cluster, size_t node, double time)
 {
     bool gone = false;
-    for (size_t i = 0; i < swarm->schedule->count; i++) {
-        const struct lab_event *event = &swarm->schedule->items[i];
-        if (event->kind == LAB_PARTITION || event->node != node || !(swarm->happenings[i].time <= time))
+    for (size_t i = 0; i < cluster->schedule->count; i++) {
+        const struct lab_event *event = &cluster->schedule->items[i];
+        if (event->kind == LAB_PARTITION || event->node != node || !(cluster->happenings[i].time <= time))
             continue;
         if (event->kind != LAB_STOP)
             gone = event->kind != LAB_START;
@@ -98,46 +98,46 @@ static bool is_gone(const struct lab_swarm *swarm, size_t node, double time)
 }
 
 // Of the nodes that are there then; false: none is.
-static bool sum_up(const struct sweep *sweep, double time, struct lab_point *point, double *mean_round)
+static bool sum_up(const struct sweep *sweep, double time, struct lab_sample *sample, double *mean_round)
 {
-    const struct lab_swarm *swarm = sweep->source->swarm;
+    const struct lab_cluster *cluster = sweep->source->cluster;
     double count = 0, rounds = 0, steps = 0, accuracy = 0, loss = 0;
-    *point = (struct lab_point){
+    *sample = (struct lab_sample){
         .accuracy = NAN, .loss = NAN, .worst = INFINITY, .best = -INFINITY, .consensus = NAN};
-    for (size_t i = 0; i < swarm->count; i++) {
+    for (size_t i = 0; i < cluster->count; i++) {
         const struct lab_row *row = &sweep->nodes[i].row;
         if (!sweep->nodes[i].known)
             continue;
-        point->bytes += row->bytes_sent;
-        if (is_gone(swarm, i, time))
+        sample->bytes += row->bytes_sent;
+        if (is_gone(cluster, i, time))
             continue;
         count++;
         rounds += (double)row->round;
         steps += (double)row->step;
         loss += row->loss;
         accuracy += row->accuracy; // NAN where a node did not measure yet
-        point->worst = row->accuracy < point->worst ? row->accuracy : point->worst;
-        point->best = row->accuracy > point->best ? row->accuracy : point->best;
+        sample->worst = row->accuracy < sample->worst ? row->accuracy : sample->worst;
+        sample->best = row->accuracy > sample->best ? row->accuracy : sample->best;
     }
     *mean_round = rounds / count;
-    point->nodes = (uint64_t)count;
-    point->round = (uint64_t)(rounds / count);
-    point->step = (uint64_t)(steps / count);
-    point->time = time - sweep->begin;
-    point->mean = accuracy / count;
-    point->train_loss = loss / count;
+    sample->nodes = (uint64_t)count;
+    sample->round = (uint64_t)(rounds / count);
+    sample->step = (uint64_t)(steps / count);
+    sample->time = time - sweep->begin;
+    sample->mean = accuracy / count;
+    sample->train_loss = loss / count;
     return count > 0;
 }
 
 static enum base_error look(struct sweep *sweep, double time, struct base_reason *why)
 {
-    struct lab_point point;
+    struct lab_sample sample;
     double mean_round;
-    if (!sweep->every || !sum_up(sweep, time, &point, &mean_round) || mean_round < sweep->next_round)
+    if (!sweep->every || !sum_up(sweep, time, &sample, &mean_round) || mean_round < sweep->next_round)
         return BASE_OK;
     sweep->next_round = (floor(mean_round / (double)sweep->every) + 1) * (double)sweep->every;
     enum base_error error = sweep->holds ? lab_recorder_add(&sweep->recorder, &sweep->held, why) : BASE_OK;
-    sweep->held = point;
+    sweep->held = sample;
     sweep->holds = true;
     return error;
 }
@@ -146,47 +146,47 @@ static enum base_error look(struct sweep *sweep, double time, struct base_reason
 static enum base_error add_first(struct sweep *sweep, struct base_reason *why)
 {
     const struct lab_workbench *bench = sweep->source->bench;
-    const struct lab_swarm *swarm = sweep->source->swarm;
+    const struct lab_cluster *cluster = sweep->source->cluster;
     struct lab_score score = lab_score_unknown();
     float *start = malloc(bench->parameters * sizeof *start);
-    struct lab_point point = {.train_loss = NAN};
+    struct lab_sample sample = {.train_loss = NAN};
     if (!start || node_setup_start(&bench->view, bench->model, start, NULL) ||
         lab_score_model(bench, bench->model, start, &score))
         score = lab_score_unknown();
     free(start);
-    for (size_t i = 0; i < swarm->count; i++)
-        point.nodes += !lab_set_has(&swarm->schedule->late, i);
-    point.accuracy = point.worst = point.mean = point.best = score.accuracy;
-    point.loss = score.loss;
-    return lab_recorder_add(&sweep->recorder, &point, why);
+    for (size_t i = 0; i < cluster->count; i++)
+        sample.nodes += !lab_set_has(&cluster->schedule->late, i);
+    sample.accuracy = sample.worst = sample.mean = sample.best = score.accuracy;
+    sample.loss = score.loss;
+    return lab_recorder_add(&sweep->recorder, &sample, why);
 }
 
 static enum base_error add_last(struct sweep *sweep, double time, struct base_reason *why)
 {
     const struct lab_average *average = sweep->source->average;
     struct lab_totals totals;
-    struct lab_point point;
+    struct lab_sample sample;
     double mean_round;
-    if (!sum_up(sweep, time, &point, &mean_round))
+    if (!sum_up(sweep, time, &sample, &mean_round))
         return BASE_OK;
-    lab_totals_of(sweep->source->swarm, &totals);
-    point.bytes = totals.bytes_sent;
-    point.nodes = average->nodes;
-    point.accuracy = average->score.accuracy;
-    point.loss = average->score.loss;
-    point.consensus = average->consensus;
-    point.worst = totals.worst.accuracy;
-    point.mean = totals.mean.accuracy;
-    point.best = totals.best.accuracy;
-    if (sweep->holds && sweep->held.round < point.round) {
+    lab_totals_of(sweep->source->cluster, &totals);
+    sample.bytes = totals.bytes_sent;
+    sample.nodes = average->nodes;
+    sample.accuracy = average->score.accuracy;
+    sample.loss = average->score.loss;
+    sample.consensus = average->consensus;
+    sample.worst = totals.worst.accuracy;
+    sample.mean = totals.mean.accuracy;
+    sample.best = totals.best.accuracy;
+    if (sweep->holds && sweep->held.round < sample.round) {
         enum base_error error = lab_recorder_add(&sweep->recorder, &sweep->held, why);
         if (error)
             return error;
     }
-    return lab_recorder_add(&sweep->recorder, &point, why);
+    return lab_recorder_add(&sweep->recorder, &sample, why);
 }
 
-static enum base_error go_through(struct sweep *sweep, const struct reading *r, struct lab_points_span *span,
+static enum base_error go_through(struct sweep *sweep, const struct reading *r, struct lab_samples_span *span,
                                   struct base_reason *why)
 {
     double last = NAN;
@@ -201,25 +201,25 @@ static enum base_error go_through(struct sweep *sweep, const struct reading *r, 
         error = look(sweep, moment->row.time, why);
     }
     span->seconds = last - sweep->begin;
-    for (size_t i = 0; i < sweep->source->swarm->count; i++)
+    for (size_t i = 0; i < sweep->source->cluster->count; i++)
         span->steps += sweep->nodes[i].row.step;
     return error || isnan(last) ? error : add_last(sweep, last, why);
 }
 
-enum base_error lab_points_write(const struct lab_points_source *source, const char *path,
-                                 struct lab_points_span *span, struct base_reason *why)
+enum base_error lab_samples_write(const struct lab_samples_source *source, const char *path,
+                                  struct lab_samples_span *span, struct base_reason *why)
 {
     struct reading r = {0};
     struct base_reason ignored;
     uint64_t every = source->bench->view.train.eval_rounds;
     struct sweep sweep = {.source = source, .every = every, .next_round = (double)every};
-    *span = (struct lab_points_span){0};
-    sweep.nodes = calloc(source->swarm->count, sizeof *sweep.nodes);
+    *span = (struct lab_samples_span){0};
+    sweep.nodes = calloc(source->cluster->count, sizeof *sweep.nodes);
     if (!sweep.nodes)
-        return base_fail(why, BASE_ENOMEM, "no memory for the rounds of %zu nodes", source->swarm->count);
+        return base_fail(why, BASE_ENOMEM, "no memory for the rounds of %zu nodes", source->cluster->count);
     enum base_error error = lab_recorder_open(path, &sweep.recorder, why);
     if (!error) {
-        read_all(source->swarm, &r);
+        read_all(source->cluster, &r);
         error = go_through(&sweep, &r, span, why);
     }
     enum base_error closed = lab_recorder_close(&sweep.recorder, error ? &ignored : why);

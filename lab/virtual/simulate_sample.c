@@ -64,12 +64,12 @@ struct gathering { // of the nodes that are there
 // A node whose model was measured after this very round is not measured again.
 static void ask(struct simulation *s, struct gathering *g, size_t node, const float *model)
 {
-    struct pupil *p = &s->pupils[node];
+    struct sim_trainer *p = &s->sim_trainers[node];
     bool its_job_does = p->under_way || !p->row_waits;
     g->node[g->count] = node;
     g->models[g->count++] = model;
     if (p->scored == p->round && its_job_does) {
-        simulate_pupil_settle(p);
+        simulate_trainer_finish(p);
         return;
     }
     g->asked[g->unknown++] = node;
@@ -79,7 +79,7 @@ static void ask(struct simulation *s, struct gathering *g, size_t node, const fl
 static void take_scores(struct simulation *s, struct gathering *g)
 {
     for (size_t i = 0; i < g->unknown; i++) {
-        struct pupil *p = &s->pupils[g->asked[i]];
+        struct sim_trainer *p = &s->sim_trainers[g->asked[i]];
         if (p->row_waits && !p->under_way) { // as its job would have found it
             p->score = g->score[i + 1];
             simulate_row_write(p);
@@ -92,30 +92,30 @@ static const struct lab_score *score_of(const struct simulation *s, const struct
     for (size_t k = 0; k < g->unknown; k++)
         if (g->asked[k] == g->node[i])
             return &g->score[k + 1];
-    return &s->pupils[g->node[i]].score;
+    return &s->sim_trainers[g->node[i]].score;
 }
 
-static void sum_up(const struct simulation *s, const struct gathering *g, struct lab_point *point)
+static void sum_up(const struct simulation *s, const struct gathering *g, struct lab_sample *sample)
 {
     double rounds = 0, steps = 0, accuracy = 0, loss = 0;
-    point->worst = INFINITY;
-    point->best = -INFINITY;
+    sample->worst = INFINITY;
+    sample->best = -INFINITY;
     for (size_t i = 0; i < g->count; i++) {
-        const struct pupil *p = &s->pupils[g->node[i]];
+        const struct sim_trainer *p = &s->sim_trainers[g->node[i]];
         double found = score_of(s, g, i)->accuracy;
         rounds += (double)p->round;
         steps += (double)p->step;
         accuracy += found;
         loss += p->trainee.loss;
-        point->worst = found < point->worst ? found : point->worst;
-        point->best = found > point->best ? found : point->best;
+        sample->worst = found < sample->worst ? found : sample->worst;
+        sample->best = found > sample->best ? found : sample->best;
     }
     double count = (double)g->count;
-    point->nodes = g->count;
-    point->round = (uint64_t)(rounds / count);
-    point->step = (uint64_t)(steps / count);
-    point->mean = accuracy / count;
-    point->train_loss = loss / count;
+    sample->nodes = g->count;
+    sample->round = (uint64_t)(rounds / count);
+    sample->step = (uint64_t)(steps / count);
+    sample->mean = accuracy / count;
+    sample->train_loss = loss / count;
 }
 
 static void write_latest(struct simulation *s)
@@ -129,11 +129,11 @@ static void write_latest(struct simulation *s)
     }
 }
 
-static void record(struct simulation *s, const struct lab_point *point)
+static void record(struct simulation *s, const struct lab_sample *sample)
 {
-    if (s->latest.round < point->round || point->round == 0)
+    if (s->latest.round < sample->round || sample->round == 0)
         write_latest(s);
-    s->latest = *point;
+    s->latest = *sample;
     s->holds = true;
 }
 
@@ -142,25 +142,25 @@ static double seconds_since_begin(const struct simulation *s, uint64_t now_ns)
     return (double)(now_ns - s->begin_ns) / (double)SIM_SECOND;
 }
 
-// Everything of a point but its time. `g` holds at least one node. Returns the mean, malloc'ed; NULL: no
+// Everything of a sample but its time. `g` holds at least one node. Returns the mean, malloc'ed; NULL: no
 // memory, and nothing was measured.
-static float *measure(struct simulation *s, struct gathering *g, struct lab_point *point)
+static float *measure(struct simulation *s, struct gathering *g, struct lab_sample *sample)
 {
     float *mean = malloc(s->bench->parameters * sizeof *mean);
-    *point = (struct lab_point){.accuracy = NAN, .loss = NAN, .consensus = NAN};
+    *sample = (struct lab_sample){.accuracy = NAN, .loss = NAN, .consensus = NAN};
     if (!mean)
         return NULL;
     lab_models_mean(g->models, g->count, s->bench->parameters, mean);
-    point->consensus = lab_models_consensus(g->models, g->count, s->bench->parameters, mean);
+    sample->consensus = lab_models_consensus(g->models, g->count, s->bench->parameters, mean);
     g->ask[0] = mean;
     evaluate_all(s, g->ask, g->score, g->unknown + 1);
     take_scores(s, g);
-    point->accuracy = g->score[0].accuracy;
-    point->loss = g->score[0].loss;
-    point->rmse = g->score[0].rmse;
-    point->regression = g->score[0].regression;
-    sum_up(s, g, point);
-    point->bytes = simulate_bytes_sent(s);
+    sample->accuracy = g->score[0].accuracy;
+    sample->loss = g->score[0].loss;
+    sample->rmse = g->score[0].rmse;
+    sample->regression = g->score[0].regression;
+    sum_up(s, g, sample);
+    sample->bytes = simulate_bytes_sent(s);
     return mean;
 }
 
@@ -172,9 +172,9 @@ static bool is_there(const struct sim_node *node)
 static double mean_round(const struct simulation *s)
 {
     double rounds = 0, count = 0;
-    for (size_t i = 0; i < s->swarm->count; i++)
+    for (size_t i = 0; i < s->cluster->count; i++)
         if (is_there(s->world.node[i])) {
-            rounds += (double)s->pupils[i].round;
+            rounds += (double)s->sim_trainers[i].round;
             count++;
         }
     return count > 0 ? rounds / count : 0;
@@ -183,7 +183,7 @@ static double mean_round(const struct simulation *s)
 static struct gathering *gather(struct simulation *s)
 {
     struct gathering *g = sim_must(calloc(1, sizeof *g));
-    for (size_t i = 0; i < s->swarm->count; i++)
+    for (size_t i = 0; i < s->cluster->count; i++)
         if (is_there(s->world.node[i]))
             ask(s, g, i, gossip_exchange_model(s->world.node[i]->exchange));
     return g;
@@ -192,53 +192,54 @@ static struct gathering *gather(struct simulation *s)
 void simulate_point_begin(struct simulation *s)
 {
     const float *start = lab_shard_trainers_start(s->shard_trainers);
-    struct lab_point point = {.bytes = simulate_bytes_sent(s), .train_loss = NAN};
+    struct lab_sample sample = {.bytes = simulate_bytes_sent(s), .train_loss = NAN};
     struct lab_score score;
     if (s->begin_ns)
         return;
     s->begin_ns = sim_world_now(&s->world);
     s->next_round = s->bench->view.train.eval_rounds ? s->bench->view.train.eval_rounds : SIMULATE_NEVER;
     evaluate_all(s, &start, &score, 1);
-    for (size_t i = 0; i < s->swarm->count; i++)
-        point.nodes += s->world.node[i]->running;
-    point.accuracy = point.worst = point.mean = point.best = score.accuracy;
-    point.loss = score.loss;
-    record(s, &point);
+    for (size_t i = 0; i < s->cluster->count; i++)
+        sample.nodes += s->world.node[i]->running;
+    sample.accuracy = sample.worst = sample.mean = sample.best = score.accuracy;
+    sample.loss = score.loss;
+    record(s, &sample);
 }
 
 void simulate_point_look(struct simulation *s)
 {
-    struct lab_point point;
+    struct lab_sample sample;
     uint64_t every = s->bench->view.train.eval_rounds;
     double mean = mean_round(s);
     if (s->next_round == SIMULATE_NEVER || mean < (double)s->next_round)
         return;
     struct gathering *g = gather(s);
-    free(measure(s, g, &point));
+    free(measure(s, g, &sample));
     free(g);
-    point.time = seconds_since_begin(s, sim_world_now(&s->world));
-    record(s, &point);
+    sample.time = seconds_since_begin(s, sim_world_now(&s->world));
+    record(s, &sample);
     s->next_round = ((uint64_t)mean / every + 1) * every;
 }
 
 void simulate_point_end(struct simulation *s, struct lab_average *average)
 {
-    struct lab_point point;
+    struct lab_sample sample;
     struct gathering *g = sim_must(calloc(1, sizeof *g));
     *average = (struct lab_average){.score = lab_score_unknown(), .consensus = NAN};
-    for (size_t i = 0; i < s->swarm->count; i++) {
-        simulate_pupil_settle(&s->pupils[i]);
-        if (lab_node_ended_well(&s->swarm->nodes[i]) && s->pupils[i].last)
-            ask(s, g, i, s->pupils[i].last);
+    for (size_t i = 0; i < s->cluster->count; i++) {
+        simulate_trainer_finish(&s->sim_trainers[i]);
+        if (lab_node_ended_well(&s->cluster->nodes[i]) && s->sim_trainers[i].last)
+            ask(s, g, i, s->sim_trainers[i].last);
     }
     if (g->count) {
-        float *mean = measure(s, g, &point);
-        point.time = seconds_since_begin(s, s->round_ns);
-        record(s, &point);
-        *average = (struct lab_average){.score = {point.accuracy, point.loss, point.rmse, point.regression},
-                                        .consensus = g->count > 1 ? point.consensus : NAN,
-                                        .nodes = g->count,
-                                        .model = mean};
+        float *mean = measure(s, g, &sample);
+        sample.time = seconds_since_begin(s, s->round_ns);
+        record(s, &sample);
+        *average =
+            (struct lab_average){.score = {sample.accuracy, sample.loss, sample.rmse, sample.regression},
+                                 .consensus = g->count > 1 ? sample.consensus : NAN,
+                                 .nodes = g->count,
+                                 .model = mean};
     }
     write_latest(s);
     free(g);

@@ -1,0 +1,31 @@
+// The door of the peer port: binds it, accepts connections, and says whom one is counted for. How many may be
+// half-open is gossip/links'. Loop's thread.
+#ifndef NODE_NET_LISTENER_H
+#define NODE_NET_LISTENER_H
+
+#include "base/error.h"
+#include "node/net/resolve.h"
+#include <stdbool.h>
+
+struct event_base;
+struct node_listener;
+
+// The socket is the owner's now.
+typedef void (*node_listener_accepted)(void *owner, int socket, const char *address, const char *host);
+
+// `socket`: bound, non-blocking; the listener's after success.
+enum base_error node_listener_create(struct event_base *base, int socket, node_listener_accepted accepted,
+                                     void *owner, struct node_listener **listener) BASE_CHECK;
+void node_listener_destroy(struct node_listener *listener);
+void node_listener_open(struct node_listener *listener);
+void node_listener_close(struct node_listener *listener);
+// Whom one connection is counted for: the address, of IPv6 its /64, which one stranger has for the asking.
+void node_listener_host(const struct node_address *from, char host[NODE_ADDRESS_TEXT]);
+
+// "host:port" to a bound socket for accept, non-blocking. BASE_EIO with the reason.
+enum base_error node_listener_bind(const char *key, const char *text, int *socket,
+                                   struct base_reason *why) BASE_CHECK;
+uint16_t node_listener_port(int socket);
+bool node_listener_is_loopback(int socket); // whatever name it was bound by
+
+#endif
