@@ -414,7 +414,7 @@ enum base_error node_loop_create(const struct node_loop_options *options, struct
     loop->totals.consensus = NAN;
     loop->options.greeting.begun = options->resumed;
     if (!options->joins)
-        loop->options.greeting.own = UINT64_MAX; // it takes nothing, whoever has set what
+        memset(loop->options.greeting.own, 0xff, sizeof loop->options.greeting.own); // it takes nothing, whoever has set what
     loop->port = node_listener_port(ports.peers);
     loop->http_port = ports.http >= 0 ? node_listener_port(ports.http) : 0;
     loop->pages = node_loop_pages_address(ports.http);

@@ -4,7 +4,7 @@
 
 // Elements of the header array, kind included.
 enum {
-    FIELDS_GREETING = 13,
+    FIELDS_GREETING = 14,
     FIELDS_HELLO = 8,
     FIELDS_EXCHANGE = 13,
     FIELDS_BUSY = 3,

@@ -27,6 +27,7 @@ enum gossip_message_kind {
     GOSSIP_CLOCK = 10, // how far the sender has come: for neighbours that wait for each other
 };
 
+#define GOSSIP_OWN_WORDS 2u
 struct gossip_greeting {
     uint32_t protocol;
     char version[32];                    // program version, for people
@@ -37,7 +38,7 @@ struct gossip_greeting {
     uint64_t life;                       // random number of the process: is the other end this one?
     char rules[LIMIT_RULES_BYTES];       // settings that both ends must share: "key: value; key: value"
     char told[LIMIT_TOLD_BYTES];         // others that differ from their defaults: for who comes late
-    uint64_t own;                        // bit i: somebody has set the i-th setting that is shared or told
+    uint64_t own[GOSSIP_OWN_WORDS];      // bit i % 64 of word i / 64: setting i, shared or told, has been set
     uint8_t begun;  // 1: has begun to train; only such a node is believed in its settings
     uint32_t shard; // of the data, the one that the fewest living nodes have
 };

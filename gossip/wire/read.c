@@ -77,7 +77,8 @@ static void get_greeting(struct base_reader *reader, struct gossip_greeting *gre
     greeting->life = get_uint(reader, UINT64_MAX);
     get_text(reader, greeting->rules, sizeof greeting->rules, GOSSIP_CHARSET_TEXT);
     get_text(reader, greeting->told, sizeof greeting->told, GOSSIP_CHARSET_TEXT);
-    greeting->own = get_uint(reader, UINT64_MAX);
+    for (size_t i = 0; i < GOSSIP_OWN_WORDS; i++)
+        greeting->own[i] = get_uint(reader, UINT64_MAX);
     greeting->begun = (uint8_t)get_uint(reader, 1);
     greeting->shard = (uint32_t)get_uint(reader, UINT32_MAX);
 }

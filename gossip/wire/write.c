@@ -45,7 +45,8 @@ static void put_greeting(struct encoder *encoder, const struct gossip_greeting *
     put_uint(encoder, greeting->life);
     put_text(encoder, greeting->rules, sizeof greeting->rules, GOSSIP_CHARSET_TEXT);
     put_text(encoder, greeting->told, sizeof greeting->told, GOSSIP_CHARSET_TEXT);
-    put_uint(encoder, greeting->own);
+    for (size_t i = 0; i < GOSSIP_OWN_WORDS; i++)
+        put_uint(encoder, greeting->own[i]);
     put_uint(encoder, greeting->begun);
     encoder->invalid |= greeting->begun > 1;
     put_uint(encoder, greeting->shard);

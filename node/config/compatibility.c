@@ -11,7 +11,7 @@
 #define VALUE_MAX 128u // longer values are told by their hash
 #define HASHED    "... (hash "
 #define SEPARATOR "; "
-#define OWN_BITS  64u
+#define OWN_BITS  (64u * GOSSIP_OWN_WORDS)
 
 // -- texts of settings: "key: value; key: value"
 
@@ -133,13 +133,13 @@ enum base_error node_greeting_settings(const struct node_config *config, struct 
     unsigned bit = 0;
 
     greeting->told[0] = '\0';
-    greeting->own = 0;
+    memset(greeting->own, 0, sizeof greeting->own);
     for (size_t i = 0; i < schema->count; i++) {
         if (schema->keys[i].share == NODE_KEY_OWN)
             continue;
         BASE_ASSERT(bit < OWN_BITS);
         if (node_schema_is_set(schema, config, schema->keys[i].name))
-            greeting->own |= 1ull << bit;
+            greeting->own[bit / 64] |= 1ull << bit % 64;
         bit++;
     }
     const enum base_error error =
@@ -247,7 +247,8 @@ bool node_greeting_comes_back(const struct gossip_greeting *ours, const struct g
         const bool shared = key->share == NODE_KEY_SHARED;
         if (key->share == NODE_KEY_OWN)
             continue;
-        const bool set = theirs->own >> bit++ & 1;
+        const bool set = theirs->own[bit / 64] >> bit % 64 & 1;
+        bit++;
         if (agree(shared ? ours->rules : ours->told, shared ? theirs->rules : theirs->told, key->name))
             continue;
         if (set && shared)

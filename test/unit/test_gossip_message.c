@@ -101,7 +101,8 @@ static struct gossip_message any_message(enum gossip_message_kind kind)
         greeting->life = any_u64();
         any_text(greeting->rules, sizeof greeting->rules, 0);
         any_text(greeting->told, sizeof greeting->told, 0);
-        greeting->own = any_u64();
+        for (size_t i = 0; i < GOSSIP_OWN_WORDS; i++)
+            greeting->own[i] = any_u64();
         greeting->begun = (uint8_t)(any_u64() & 1);
         greeting->shard = (uint32_t)any_u64();
     } else if (kind == GOSSIP_HELLO) {
@@ -185,16 +186,17 @@ static void check_standard(const struct gossip_message *message, const uint8_t *
     assert_int_equal(array->ptr[0].via.u64, message->kind);
     if (message->kind == GOSSIP_GREETING) {
         const char *name = message->as.greeting.name;
-        assert_int_equal(array->size, 13);
+        assert_int_equal(array->size, 14);
         assert_int_equal(array->ptr[3].type, MSGPACK_OBJECT_STR);
         assert_int_equal(array->ptr[3].via.str.size, strlen(name));
         assert_memory_equal(array->ptr[3].via.str.ptr, name, strlen(name));
         assert_int_equal(array->ptr[8].type, MSGPACK_OBJECT_STR);
         assert_int_equal(array->ptr[8].via.str.size, strlen(message->as.greeting.rules));
         assert_int_equal(array->ptr[9].via.str.size, strlen(message->as.greeting.told));
-        assert_true(array->ptr[10].via.u64 == message->as.greeting.own);
-        assert_true(array->ptr[11].via.u64 == message->as.greeting.begun);
-        assert_true(array->ptr[12].via.u64 == message->as.greeting.shard);
+        assert_true(array->ptr[10].via.u64 == message->as.greeting.own[0]);
+        assert_true(array->ptr[11].via.u64 == message->as.greeting.own[1]);
+        assert_true(array->ptr[12].via.u64 == message->as.greeting.begun);
+        assert_true(array->ptr[13].via.u64 == message->as.greeting.shard);
     }
     if (message->kind == GOSSIP_SNAPSHOT_TELL) {
         assert_int_equal(array->size, 9);
@@ -245,7 +247,8 @@ static void test_longest_header_fits(void **state)
     greeting->protocol = UINT32_MAX;
     memset(greeting->rules, 'r', sizeof greeting->rules - 1);
     memset(greeting->told, 't', sizeof greeting->told - 1);
-    greeting->schema = greeting->parameters = greeting->life = greeting->own = UINT64_MAX;
+    greeting->schema = greeting->parameters = greeting->life = UINT64_MAX;
+    memset(greeting->own, 0xff, sizeof greeting->own);
     greeting->begun = 1;
     greeting->shard = UINT32_MAX;
     assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_OK);
