@@ -5,7 +5,7 @@
 
 float gossip_plausible_value(double norm)
 {
-    double scale = norm > 1 ? norm : 1; // of a model that begins at zero nothing is known yet
+    double scale = norm > 1 ? norm : 1; // a model that begins at zero gives no scale yet
 
     return scale < (double)FLT_MAX / GOSSIP_PLAUSIBLE ? (float)(GOSSIP_PLAUSIBLE * scale) : FLT_MAX;
 }

@@ -1,4 +1,4 @@
-// How large what comes in may be, beside what a node holds itself: for exchanges, RESYNC blocks and
+// Limits for received values, relative to what a node holds itself: for exchanges, RESYNC blocks and
 // snapshots. Pure functions.
 #ifndef GOSSIP_PLAUSIBLE_H
 #define GOSSIP_PLAUSIBLE_H
@@ -6,11 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// No value may be larger than this many times the norm of the own model (the Euclidean one, which is at least
+// No value may exceed this many times the norm of the node's own model (the Euclidean one, which is at least
 // its largest value; at least 1), so that models which begin at zero, long absences and shards that differ
 // are all far from it.
 #define GOSSIP_PLAUSIBLE       1e4f
-#define GOSSIP_PLAUSIBLE_COUNT (UINT64_MAX >> 2) // rounds, epochs, sequence numbers: one counts on from them
+#define GOSSIP_PLAUSIBLE_COUNT (UINT64_MAX >> 2) // rounds, epochs, sequence numbers: they are counted on
 #define GOSSIP_PLAUSIBLE_SCALE 1e6f              // step scales of two ends, one over the other
 
 float gossip_plausible_value(double norm);

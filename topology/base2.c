@@ -1,7 +1,7 @@
 // The base-(k+1) graph: Y. Takezawa, R. Sato, H. Bao, K. Niwa, M. Yamada, "Beyond Exponential Graph:
 // Communication-Efficient Topologies for Decentralized Learning via Finite-time Convergence", NeurIPS 2023,
 // algorithms 1 to 3. There a node has up to k neighbours in a round; here it meets one after another, with
-// weights that come to the same: k = 1 is the published base-2 graph round by round, more takes more rounds.
+// weights of the same effect: k = 1 is the published base-2 graph round by round, more takes more rounds.
 //
 // n = p q, where no prime up to k+1 divides q: p teams of q average inside, then position by position across,
 // as a grid of p. Inside a team, q = a1 (k+1)^p1 + a2 (k+1)^p2 + ... with p1 > p2 > ...: parts of these sizes

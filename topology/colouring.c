@@ -186,8 +186,8 @@ static size_t move_edges(struct colouring *c, uint32_t large, uint32_t small, si
     return moved;
 }
 
-// Returns how many colours are in use: one that nobody needed stays empty, and a round in which nobody meets
-// is none.
+// Returns how many colours are in use: one that was not needed stays empty, and a round without meetings does
+// not count.
 static uint32_t even_out(struct colouring *c)
 {
     size_t *size = c->size;

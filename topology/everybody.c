@@ -1,4 +1,4 @@
-// Kinds in which a member may meet everybody: a tournament, a star, and random matchings.
+// Kinds in which a member may meet every other: a tournament, a star, and random matchings.
 #include "base/hash.h"
 #include "base/rng.h"
 #include "topology/parts.h"

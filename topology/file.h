@@ -9,18 +9,18 @@
 
 #define TOPOLOGY_FILE_BYTES_MAX (1u << 26)
 
-// text[bytes] of the file `path`, which is only for messages. known[n_known]: the nodes that there are; NULL:
-// those that the file names. Refused, naming the line: a line that is no edge, an unknown node, an edge from
-// a node to itself, an edge given twice, two directions that do not agree; a graph that is not connected, or
+// text[bytes] of the file `path`, which is only for messages. known[n_known]: the existing nodes; NULL: those
+// that the file names. Refused, naming the line: a line that is not an edge, an unknown node, an edge from a
+// node to itself, an edge given twice, two directions that do not agree; a graph that is not connected, or
 // more nodes than TOPOLOGY_MEMBERS_MAX.
 enum base_error topology_graph_read(const char *path, const char *text, size_t bytes,
                                     const struct topology_member *known, size_t n_known,
                                     struct topology_graph **graph, struct base_reason *why) BASE_CHECK;
 void topology_graph_destroy(struct topology_graph *graph);
 size_t topology_graph_nodes(const struct topology_graph *graph);
-const char *topology_graph_name(const struct topology_graph *graph, size_t node); // in order of their naming
+const char *topology_graph_name(const struct topology_graph *graph, size_t node); // in order of first mention
 bool topology_graph_has(const struct topology_graph *graph, const char *name);
-// The node with the most neighbours, and how many they are. BASE_ENOMEM.
+// The node with the most neighbours, and their number. BASE_ENOMEM.
 enum base_error topology_graph_widest(const struct topology_graph *graph, size_t *node,
                                       size_t *degree) BASE_CHECK;
 // Over the edges in the order of their lines: nodes with equal hashes make the same plans of the same

@@ -14,8 +14,8 @@ struct topology_operator {
 };
 
 // Smallest and largest eigenvalue of A on the complement of the constant vectors, n >= 2, to `accuracy`
-// (relative to the largest modulus) in at most `steps` applications. BASE_ELIMIT: not yet so sure after them;
-// what is given then lies between the two.
+// (relative to the largest modulus) in at most `steps` applications. BASE_ELIMIT: not that accurate after
+// them; the values returned then lie between the two.
 enum base_error topology_lanczos(const struct topology_operator *a, size_t steps, double accuracy,
                                  double *smallest, double *largest) BASE_CHECK;
 

@@ -1,11 +1,11 @@
-// What a plan is made of; for this folder and its tests only.
+// The parts of a plan; for this folder and its tests only.
 #ifndef TOPOLOGY_PARTS_H
 #define TOPOLOGY_PARTS_H
 
 #include "topology/topology.h"
 #include <stdbool.h>
 
-#define TOPOLOGY_VACANT    UINT32_MAX           // nobody holds this slot
+#define TOPOLOGY_VACANT    UINT32_MAX           // no member holds this slot
 #define TOPOLOGY_SLOTS_MAX TOPOLOGY_MEMBERS_MAX // claims from here on count as none
 
 // How plans of a kind answer. The members are on their hash rings when `make` is called, for any n; all
@@ -41,7 +41,7 @@ struct topology_found {
     size_t peers[TOPOLOGY_FOUND_MAX], count;
 };
 void topology_find(struct topology_found *found, size_t peer); // TOPOLOGY_NOBODY: nothing
-// What topology_plan_neighbours is to return.
+// The result of topology_plan_neighbours.
 size_t topology_give(const struct topology_found *found, size_t *peers, size_t capacity);
 
 // A meeting of a schedule that is kept round by round.
@@ -68,7 +68,7 @@ double topology_table_weight(const struct topology_plan *plan, size_t member, ui
 uint64_t topology_table_period(const struct topology_plan *plan);
 size_t topology_table_neighbours(const struct topology_plan *plan, size_t member, size_t *peers,
                                  size_t capacity);
-// What a family of such plans consists of besides .make.
+// The functions of a family of such plans besides .make.
 #define TOPOLOGY_TABLE                                                                                       \
     .drop = topology_table_drop, .partner = topology_table_partner, .weight = topology_table_weight,         \
     .period = topology_table_period, .neighbours = topology_table_neighbours
@@ -107,8 +107,8 @@ uint64_t topology_ring_key(uint64_t seed, unsigned ring, const char *name);
 enum base_error topology_ring_order(uint64_t seed, unsigned ring, const struct topology_member *members,
                                     size_t n, uint32_t *order) BASE_CHECK;
 
-// Positions on a ring of n: who meets `position` in `round`, or TOPOLOGY_NOBODY; and after how many rounds
-// that repeats.
+// Positions on a ring of n: which position meets `position` in `round`, or TOPOLOGY_NOBODY; and after how
+// many rounds that repeats.
 size_t topology_ring_partner(size_t n, size_t position, uint64_t round);
 uint64_t topology_ring_period(size_t n);
 
@@ -119,9 +119,9 @@ size_t topology_slots_assign(const struct topology_member *members, size_t n, co
 
 // m = ceil(log2 slots).
 unsigned topology_butterfly_stages(size_t slots);
-// Everybody's partner in one stage, partner[n] (member or TOPOLOGY_VACANT). Members without one in the
+// Every member's partner in one stage, partner[n] (member or TOPOLOGY_VACANT). Members without one in the
 // butterfly pair up in slot order: the first with the second and so on, or, if `shifted`, the second with the
-// third and so on, the last with the first. Returns how many they are.
+// third and so on, the last with the first. Returns their number.
 size_t topology_butterfly_pair(const uint32_t *holder, size_t slots, unsigned stage, bool shifted,
                                uint32_t *partner);
 

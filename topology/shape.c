@@ -125,7 +125,7 @@ static size_t step(struct search *s, size_t count, uint64_t everybody)
     return found;
 }
 
-// From members first to first + count - 1, count <= 64: the largest distance; *all: each reaches everybody.
+// From members first to first + count - 1, count <= 64: the largest distance; *all: each reaches all.
 static size_t search(struct search *s, size_t first, size_t count, bool *all)
 {
     uint64_t everybody = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
@@ -143,7 +143,7 @@ static size_t search(struct search *s, size_t first, size_t count, bool *all)
     return distance;
 }
 
-// `alike`: one search tells of all.
+// `alike`: one search stands for all.
 static enum base_error search_all(const struct graph *graph, bool alike, struct topology_shape *shape)
 {
     struct search s;

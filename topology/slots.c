@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-// Of several who claim one slot, the lowest id keeps it.
+// Of several that claim one slot, the lowest id keeps it.
 static void seat_claims(const struct topology_member *members, size_t n, uint32_t *slot, uint32_t *holder)
 {
     for (size_t i = 0; i < n; i++) {
@@ -27,7 +27,7 @@ static void seat(uint32_t member, uint32_t at, uint32_t *slot, uint32_t *holder)
 
 static void seat_others(size_t n, const uint32_t *order, uint32_t *slot, uint32_t *holder)
 {
-    uint32_t vacancy = 0; // below n: never are more than n - 1 slots taken
+    uint32_t vacancy = 0; // below n: at most n - 1 slots are taken
     for (size_t i = 0; i < n; i++) {
         if (slot[order[i]] != TOPOLOGY_NO_SLOT)
             continue;

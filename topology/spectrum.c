@@ -207,7 +207,7 @@ enum base_error topology_gap_mean(const struct topology_plan *plan, double *gap)
         *gap = 1;
         return BASE_OK;
     }
-    if (topology_plan_period(plan) == 0) { // each pair equally likely: 1/2 - 1/(2(n-1)) where nobody rests
+    if (topology_plan_period(plan) == 0) { // each pair equally likely: 1/2 - 1/(2(n-1)) where no member rests
         *gap = n % 2 ? 0.5 : 1 - (double)(n - 2) / (double)(2 * (n - 1));
         return BASE_OK;
     }

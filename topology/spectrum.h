@@ -21,7 +21,7 @@ enum base_error topology_shape_of(const struct topology_plan *plan, struct topol
 // 1 - the second largest modulus of an eigenvalue of a mixing matrix: of the graph with Metropolis-Hastings
 // weights 1 / (1 + max(degree, degree)), as if all met at once; of the mean of W_t over a period (of random
 // matchings: expected), whose second largest eigenvalue is also the expected squared contraction of one round
-// drawn from it, where all weights are 1/2. BASE_ELIMIT: too many members for a sure answer.
+// drawn from it, where all weights are 1/2. BASE_ELIMIT: too many members for a reliable answer.
 enum base_error topology_gap_static(const struct topology_plan *plan, double *gap) BASE_CHECK;
 enum base_error topology_gap_mean(const struct topology_plan *plan, double *gap) BASE_CHECK;
 

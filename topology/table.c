@@ -1,4 +1,4 @@
-// Schedules that are listed: who meets whom in each round of a period, sorted by member and round.
+// Schedules that are listed: which members meet in each round of a period, sorted by member and round.
 #include "topology/parts.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // Who meets whom. A topology gives each member a schedule of meetings, as a pure function of the members, the
-// seed and the round; there is nothing to negotiate. It refuses to know addresses, liveness and time.
+// seed and the round; there is nothing to negotiate. It knows nothing of addresses, liveness or time.
 //
 // A plan is made of one view of the members and never changes: another view is another plan. Any thread may
 // read it.
@@ -18,12 +18,12 @@ enum topology_kind {
     TOPOLOGY_TORUS,        // a grid whose edges are joined: four neighbours
     TOPOLOGY_EXPONENTIAL,  // i with i + 2^k, all k, modulo n
     TOPOLOGY_ONE_PEER,     // the same, one k a round
-    TOPOLOGY_COMPLETE,     // everybody with everybody, as a tournament
-    TOPOLOGY_STAR,         // everybody with the hub, in turn
+    TOPOLOGY_COMPLETE,     // every pair meets, as a tournament
+    TOPOLOGY_STAR,         // every member meets the hub, in turn
     TOPOLOGY_MATCHINGS,    // a random matching, drawn anew each round
     TOPOLOGY_BASE,         // base-(k+1) graph: exact mean after finitely many rounds; weights other than 1/2
     TOPOLOGY_HIERARCHICAL, // exact mean inside each group, then among their leaders; weights as of base
-    TOPOLOGY_FILE,         // a graph that somebody wrote down
+    TOPOLOGY_FILE,         // a graph read from a file
     TOPOLOGY_KINDS,
 };
 
@@ -59,26 +59,26 @@ struct topology_plan;
 
 // members[n] in any order, which does not matter to the plan; copied. BASE_EINVAL: rings or base_k out of
 // range, or n > TOPOLOGY_MEMBERS_MAX. Every kind takes every number of members. file: a member that it does
-// not name meets nobody; of several with one name the lowest id has its place.
+// not name meets no other; of several with one name the lowest id has its place.
 enum base_error topology_plan_create(const struct topology_options *options,
                                      const struct topology_member *members, size_t n,
                                      struct topology_plan **plan) BASE_CHECK;
 void topology_plan_destroy(struct topology_plan *plan);
 size_t topology_plan_members(const struct topology_plan *plan);
 
-// Whom `member` (index into members as given) meets in `round`, as an index, or TOPOLOGY_NOBODY for a rest.
-// Symmetric: if a meets b then b meets a.
+// Which member `member` (index into members as given) meets in `round`, as an index, or TOPOLOGY_NOBODY for a
+// rest. Symmetric: if a meets b then b meets a.
 size_t topology_plan_partner(const struct topology_plan *plan, size_t member, uint64_t round);
 // The weight w of that meeting, the same for both: x_i' = (1-w) x_i + w x_j; 0 for a rest. 1/2 except where a
 // kind says otherwise.
 double topology_plan_weight(const struct topology_plan *plan, size_t member, uint64_t round);
 // Rounds after which the schedule repeats; 0: never (random matchings).
 uint64_t topology_plan_period(const struct topology_plan *plan);
-// All whom `member` ever meets, ascending, without repeats, into peers[capacity]; returns how many
+// All members that `member` ever meets, ascending, without repeats, into peers[capacity]; returns how many
 // there are (may exceed capacity; then the first `capacity` are there).
 size_t topology_plan_neighbours(const struct topology_plan *plan, size_t member, size_t *peers,
                                 size_t capacity);
-// Butterfly: the slot that this member has in the plan, which it is to claim. Others: TOPOLOGY_NO_SLOT.
+// Butterfly: the slot that this member has in the plan, and should claim. Others: TOPOLOGY_NO_SLOT.
 uint32_t topology_plan_slot(const struct topology_plan *plan, size_t member);
 // Where this member stands in the order by hash, ring 0, that every kind begins with: 0 to n - 1.
 size_t topology_plan_place(const struct topology_plan *plan, size_t member);

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#define ABSENT_ROUNDS 16 // rounds without an exchange from which on an edge was absent
+#define ABSENT_ROUNDS 16 // an edge without an exchange for this many rounds was absent
 
 // Does it share in the exchanges? Between two turns of all edges a link may break, or be that of a process
 // which has just started: what an exchange counts does not depend on that.
@@ -18,10 +18,10 @@ static bool is_met(const struct gossip_exchange *exchange, const struct gossip_e
            exchange->rounds - edge->met <= 2 * (uint64_t)exchange->n_edges;
 }
 
-// How far we trained since the last exchange over this edge, divided by the number of edges that are met:
-// where every round meets its partner that is the round's own step scale, lr * H. Where meetings are missed
-// (async, a slow or busy neighbour) the update holds the drift of all rounds since, and must be integrated as
-// that.
+// How far this node trained since the last exchange over this edge, divided by the number of edges that are
+// met: where every round meets its partner that is the round's own step scale, lr * H. Where meetings are
+// missed (async, a slow or busy neighbour) the update holds the drift of all rounds since, and must be
+// integrated as that.
 static float scale_since(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     size_t met = 0;
@@ -38,7 +38,7 @@ static float scale_of(const struct gossip_exchange *exchange, const struct gossi
 {
     float part = (float)exchange->entries / (float)exchange->options.parameters;
     float scale = exchange->step_scale +
-                  2 * part * edge->absence; // 2: who was away tells one round, and the mean counts
+                  2 * part * edge->absence; // 2: the end that was away reports one round; the mean counts
     return since > scale ? since : scale;
 }
 
@@ -95,7 +95,7 @@ static float drift_gain(const struct gossip_exchange *exchange, const struct gos
     float low = mine->step_scale < theirs->step_scale ? mine->step_scale : theirs->step_scale;
     float high = mine->step_scale < theirs->step_scale ? theirs->step_scale : mine->step_scale;
     if (!(low > 0) || high > GOSSIP_PLAUSIBLE_SCALE * low)
-        return 0; // an end that does not train, or names what it likes, has no drift to tell
+        return 0; // an end that does not train, or names any scale, has no drift to report
     if (!options->drift_correction ||
         !gossip_standing_drifts(mine->standing, (enum gossip_standing)theirs->standing))
         return 0;
@@ -126,7 +126,7 @@ static enum base_error check_moments(struct gossip_exchange *exchange, struct go
     return gossip_moment_check(exchange, whole.count, mine->bytes + mine->delta_bytes, mine->moment_bytes);
 }
 
-// What x_i grows by in units of q_j - q_i: the weight of the meeting, less where the update is cut.
+// The step of x_i in units of q_j - q_i: the weight of the meeting, less where the update is cut.
 static float weight_of(struct gossip_exchange *exchange, const struct gossip_packet *mine,
                        const struct gossip_exchange_message *theirs, const struct gossip_pair *pair)
 {

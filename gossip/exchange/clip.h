@@ -1,4 +1,4 @@
-// How large the forces of a node's exchanges are, and how much of one that is much larger is taken (DESIGN:
+// How large the forces of a node's exchanges are, and how much of an outlier is applied (DESIGN:
 // robustness).
 #ifndef GOSSIP_EXCHANGE_CLIP_H
 #define GOSSIP_EXCHANGE_CLIP_H
@@ -14,7 +14,7 @@ struct gossip_clip {
 };
 
 // The part of a force of this norm that is taken, in (0, 1]: all of it up to `times` the median of those
-// before it. The norm is learned; one of zero tells nothing and is not.
+// before it. The norm is added to the samples unless it is zero.
 float gossip_clip_part(struct gossip_clip *clip, float times, double norm);
 
 #endif

@@ -1,6 +1,6 @@
-// How far the neighbours have come, and how fast they are. Bounded: everybody tells his round at each
-// boundary (CLOCK), and who is too far ahead waits there for the others (stale synchronous parallel: Ho et
-// al., 2013).
+// How far the neighbours have come, and how fast they are. Bounded: every node sends its round at each
+// boundary (CLOCK), and one that is too far ahead waits there for the others (stale synchronous parallel: Ho
+// et al., 2013).
 #include "gossip/exchange/state.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ void gossip_clocks_hear(struct gossip_edge *edge, uint64_t round)
     edge->round = round;
 }
 
-// A packet says it, too; but it may be an old one that is told again.
+// A packet has it, too; but it may be an old one, sent again.
 void gossip_clocks_note(struct gossip_edge *edge, const struct gossip_exchange_message *theirs)
 {
     if (!edge->heard || theirs->clock > edge->round)

@@ -1,4 +1,4 @@
-// How long to wait for one neighbour, learned from how long it took before.
+// How long to wait for one neighbour, learned from its earlier times.
 #ifndef GOSSIP_EXCHANGE_DEADLINE_H
 #define GOSSIP_EXCHANGE_DEADLINE_H
 
@@ -19,10 +19,10 @@ uint64_t gossip_deadline_after(const struct gossip_deadline *deadline, uint64_t 
                                uint64_t ceiling_ns);
 
 // Blocks of a RESYNC: how large they are, so that one takes about as long on any link, and how long to wait
-// for an answer of the same size. Both learn from how fast the last ones travelled.
+// for an answer of the same size. Both learn from the speed of the latest ones.
 struct gossip_blocks {
     size_t elements;     // of the next one; 0: none has travelled yet
-    double ns_of_a_byte; // there and back, of the latest; 0: not known
+    double ns_of_a_byte; // round trip, of the latest; 0: not known
 };
 size_t gossip_block_elements(const struct gossip_blocks *blocks);
 void gossip_block_learn(struct gossip_blocks *blocks, size_t bytes, uint64_t answer_ns);

@@ -1,4 +1,4 @@
-// Who talks when. Every step takes one event, lets it change the edge it concerns, then starts what may be
+// What happens when. Every step takes one event, lets it change the edge it concerns, then starts what may be
 // started and ends the trainer's round if it may end.
 #include "gossip/exchange/state.h"
 

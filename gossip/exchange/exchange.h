@@ -13,8 +13,8 @@
 // second moments are shared and another from the first of them on that comes while the trainer computes, and
 // 1 more for a while where a BOOT or many exchanges fall into one round; an edge has 1, and 1 more with drift
 // correction. Beside them one list of about k entries, 64 KiB, the latest packets of every edge and those of
-// the exchanges that the trainer is still to be told of (4% of the model at most); and a vector for each dead
-// neighbour whose correction is kept.
+// exchanges not yet passed to the trainer (4% of the model at most); and a vector for each dead neighbour
+// whose correction is kept.
 #ifndef GOSSIP_EXCHANGE_EXCHANGE_H
 #define GOSSIP_EXCHANGE_EXCHANGE_H
 
@@ -35,7 +35,7 @@ enum gossip_on_death {
     GOSSIP_ON_DEATH_DROP,
     GOSSIP_ON_DEATH_KEEP,
     GOSSIP_ON_DEATH_FADE, // at full force at first; nothing in the end, when the others have learned to do
-                          // without
+                          // without it
 };
 
 struct gossip_exchange_options {
@@ -44,9 +44,9 @@ struct gossip_exchange_options {
     size_t parameters;             // d
     const float *start; // [d] the seed model, borrowed for life: r of an edge that both ends begin from it
     const float *model; // [d] what is published before the first round; copied; NULL: start
-    uint64_t round;     // rounds that `model` has behind it, without one that a checkpoint left open: nothing
-                        // of a later one is answered before the trainer has come to it. Not 0: resumed; till
-                        // the first ROUND event it is AWAY in blocks of a RESYNC
+    uint64_t round;     // rounds done by `model`, without one that a checkpoint left open: requests of later
+                        // rounds wait until the trainer gets there. Not 0: resumed; until the first ROUND
+                        // event it is AWAY in blocks of a RESYNC
     float ratio;        // kept entries / d, in (0, 1]
     enum kernels_format values;
     struct compress_selection selection; // method, block and seed; k is the ratio's, at least 1 a block
@@ -55,7 +55,7 @@ struct gossip_exchange_options {
     bool drift_correction;
     float drift_gain, drift_limit; // 2 and 0.25; sync bears a gain of 4, async does not
     unsigned share_second_moment;  // rounds in which every second moment has travelled once; 0: never
-    float clip; // |(q_j - q_i)/2| is cut to so many times its running median; 0: never. r is not cut
+    float clip; // |(q_j - q_i)/2| is cut to this multiple of its running median; 0: never. r is not cut
     enum gossip_on_death on_death; // what of a neighbour that died stays in the sum of corrections, until
                                    // LINK_UP or a FORGET that says that it lives
     unsigned fade_rounds;          // FADE: from all of it to nothing, evenly; at least 1
@@ -67,32 +67,32 @@ struct gossip_exchange_options {
 
 enum gossip_exchange_event_kind {
     GOSSIP_EXCHANGE_LINK_UP,   // an authenticated stream to `peer` exists, and it trains the same model
-    GOSSIP_EXCHANGE_LINK_DOWN, // that stream ended, or `unmet`: no round meets `peer` any more
-    GOSSIP_EXCHANGE_FORGET,    // `peer` is no neighbour any more: free r, drop c
+    GOSSIP_EXCHANGE_LINK_DOWN, // that stream ended, or `unmet`: no round meets `peer` any longer
+    GOSSIP_EXCHANGE_FORGET,    // `peer` is no longer a neighbour: free r, drop c
     GOSSIP_EXCHANGE_MESSAGE,   // HELLO, XCHG, XACK, BUSY or CLOCK of `peer`
     GOSSIP_EXCHANGE_ROUND,     // the trainer stands at a round boundary
     GOSSIP_EXCHANGE_GIVE_UP,   // the trainer waits no longer: an open round ends now, without its exchange
-    GOSSIP_EXCHANGE_TIMER,     // the deadline that gossip_exchange_deadline told has come
+    GOSSIP_EXCHANGE_TIMER,     // the deadline from gossip_exchange_deadline has passed
 };
 struct gossip_exchange_event {
     enum gossip_exchange_event_kind kind;
     uint64_t now_ns;                      // monotonic
     struct gossip_id peer;                // all but ROUND, GIVE_UP and TIMER
     const struct gossip_message *message; // MESSAGE
-    bool dead;                            // FORGET: it died (on_death); else it lives and is met no more
-    bool unmet;                           // LINK_DOWN: nothing of it is waited for
+    bool dead;                            // FORGET: it died (on_death); else it lives and is no longer met
+    bool unmet;                           // LINK_DOWN: nothing from it is awaited
     struct {                              // ROUND; vectors are borrowed until ROUND_DONE
         uint64_t round;                   // >= 1, growing
         bool meets;                       // the schedule names a partner: `partner`
         struct gossip_id partner;
         float weight;     // w of this meeting: x_i += w (q_j - q_i); 0 stands for 1/2
         uint64_t pace_ns; // time of one local step of this node; 0: not known
-        bool idle;        // bounded: until its next round nobody need wait for this node (it has finished,
-                          // or pauses), and it waits for nobody
+        bool idle;        // bounded: until its next round no node need wait for this one (it has finished, or
+                          // pauses), and it waits for none
         bool others;      // sync: the view has others that train, so that no local step is made alone: the
                           // round waits, up to the deadline's ceiling, while no edge can be met over
-        uint8_t standing; // enum gossip_standing of this node from now on. AWAY is taken when it is told for
-                          // the first time and ends by itself; PRESENT ends FINISHED, never AWAY
+        uint8_t standing; // enum gossip_standing of this node from now on. AWAY takes effect when first
+                          // passed and ends by itself; PRESENT ends FINISHED, never AWAY
         bool unusable;    // the trainer's x is not finite: it is not published, and ROUND_DONE hands the
                           // published one back
         float step_scale; // learning rate x local steps of this round
@@ -110,9 +110,9 @@ struct gossip_exchange_action {
     enum gossip_exchange_action_kind kind;
     struct gossip_id peer;
     struct gossip_message message;
-    uint64_t round; // ROUND_DONE: that the node goes on from: the event's, or in sync, where every LIVE
-                    // neighbour heard of is past that, the one before the boundary that the hindmost of
-                    // them has come to; never more than gossip_exchange_reach further
+    uint64_t round; // ROUND_DONE: the one that the node goes on from: the event's, or in sync, where every
+                    // LIVE neighbour heard of is past that, the one before the boundary reached by the last
+                    // of them; never more than gossip_exchange_reach further
 };
 #define GOSSIP_EXCHANGE_ACTIONS 16
 struct gossip_exchange_actions {
@@ -124,16 +124,16 @@ enum base_error gossip_exchange_create(const struct gossip_exchange_options *opt
                                        struct gossip_exchange **exchange, struct base_reason *why) BASE_CHECK;
 void gossip_exchange_destroy(struct gossip_exchange *exchange);
 
-// Takes one event; *actions is overwritten, and is to be carried out whatever is returned: a round may end in
+// Takes one event; *actions is overwritten, and must be carried out whatever is returned: a round may end in
 // any step. BASE_EFORMAT: the peer's payload broke the codec or the protocol (close its link; no model,
-// reference or correction has changed). BASE_ENOMEM: likewise; a round that it befalls ends without its
+// reference or correction has changed). BASE_ENOMEM: likewise; a round that it hits ends without its
 // exchange.
 enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
                                      const struct gossip_exchange_event *event,
                                      struct gossip_exchange_actions *actions) BASE_CHECK;
 
 // From now on events change nothing and no action follows; what the export gives stays. For the last
-// checkpoint of a node that stops: nothing is answered that it does not tell of.
+// checkpoint of a node that stops: nothing is answered that it does not contain.
 void gossip_exchange_freeze(struct gossip_exchange *exchange);
 
 // How many rounds a node may have been away and still go on with its own model and edges: what an edge's
@@ -164,9 +164,9 @@ struct gossip_edge_info {
     uint64_t resync_offset;          // elements that RESYNC has covered; all of them when LIVE
     uint64_t exchanges, resyncs, replays, discards, busy, timeouts, mismatches, implausible; // since start
     uint64_t answer_median_ns, deadline_ns;
-    uint64_t pace_ns;                    // of one local step there, as it told last; 0: not known
-    bool barred;                         // what it sent was refused: it is not met for a while
-    enum gossip_standing standing;       // of the other end, as it told last
+    uint64_t pace_ns;                    // of one local step there, as last reported; 0: not known
+    bool barred;                         // it sent something that was refused: not met for a while
+    enum gossip_standing standing;       // of the other end, as last reported
     const float *reference, *correction; // [d], borrowed until the next step; correction may be NULL
 };
 size_t gossip_exchange_edges(const struct gossip_exchange *exchange);
@@ -198,13 +198,13 @@ const float *gossip_exchange_correction(const struct gossip_exchange *exchange);
 void gossip_exchange_adopt(struct gossip_exchange *exchange, const float *model, const float *second_moment,
                            uint64_t round);
 
-// This node's time per step over the median of its live neighbours' and its own; 1 where too little is known.
+// This node's time per step over the median of its live neighbours' and its own; 1 if too little is known.
 double gossip_exchange_pace(const struct gossip_exchange *exchange);
 
 // State of one edge for a checkpoint. Taken between ROUND_DONE and the next step; pointers are borrowed until
 // then. An exchange of which this node does not know the end travels along and is settled after the restart.
-// Of a node that was frozen in an open round, or had to leave it open, the published model (and moments)
-// belong to them: resumed, it sends ROUND with that very round once more, and with that model.
+// If a node was frozen in an open round, or had to leave it open, the published model (and moments) belong to
+// these states: resumed, it sends ROUND for the same round again, with that model.
 struct gossip_edge_record {
     struct gossip_id peer;
     uint64_t epoch, sequence, resync_offset, clock;
@@ -219,13 +219,13 @@ enum base_error gossip_exchange_export(struct gossip_exchange *exchange, size_t 
 // BASE_EFORMAT when the record is damaged: the edge is then left out (it will BOOT).
 enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
                                        const struct gossip_edge_record *record) BASE_CHECK;
-// Sync: the exchange of `round` with this partner (NULL: none was due) was made; else there is nothing to
-// miss.
+// Sync: whether the exchange of `round` with this partner (NULL: none was due) was made. Async, or without a
+// partner: true.
 bool gossip_exchange_met(const struct gossip_exchange *exchange, const struct gossip_id *partner,
                          uint64_t round);
-// What neighbours that died have left (on_death), for checkpoints: how many, and the c_e [d] of each,
-// borrowed until the next step. And back, before the first event, behind the edges; copies. BASE_EFORMAT: not
-// finite, or of a peer that has an edge or was there before.
+// What dead neighbours have left (on_death), for checkpoints: how many, and the c_e [d] of each, borrowed
+// until the next step. And back, before the first event, behind the edges; copies. BASE_EFORMAT: not finite,
+// or for a peer that has an edge or was given before.
 size_t gossip_exchange_orphans(const struct gossip_exchange *exchange);
 void gossip_exchange_orphan_at(const struct gossip_exchange *exchange, size_t at, struct gossip_id *peer,
                                const float **correction);

@@ -183,7 +183,7 @@ void gossip_hello_take(struct gossip_exchange *exchange, struct gossip_edge *edg
     }
     if (asks)
         send_hello(exchange, edge, (uint8_t)(ANSWER_FLAG | theirs->answer), actions);
-    // Whoever opens the edge after us has not heard our own question, and only its answer settles an open
+    // A peer that opens the edge after us has not heard our own question, and only its answer settles an open
     // request.
     if (asks && edge->state == GOSSIP_EDGE_HELLO && edge->repeats == 0)
         gossip_hello_repeat(exchange, edge, actions);

@@ -79,7 +79,7 @@ static double square(double value)
     return value * value;
 }
 
-// Nobody can guess whose entry comes next, so there is no branch on it.
+// Whose entry comes next is unpredictable, so there is no branch on it.
 static double energy_of(const struct kernels_entries *a, const struct kernels_entries *b)
 {
     double energy = 0;

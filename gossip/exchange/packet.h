@@ -9,18 +9,18 @@
 #include <stdbool.h>
 
 struct gossip_packet {
-    bool held; // the rest means something
+    bool held; // the other fields are valid
     uint64_t epoch, sequence, clock;
     enum gossip_standing standing;
     float step_scale, weight;
-    uint64_t pace_ns; // not stored: an old one is of no use
+    uint64_t pace_ns; // not stored: an old one is useless
     enum gossip_delta_form form;
     uint64_t offset;
     bool keys;      // the receiver is to remember the indices; not stored: a restart forgets them
     bool again;     // ours: over the indices that the peer remembers
     uint8_t *bytes; // owned: the delta, then the moment slice; behind them the delta without indices
     size_t delta_bytes, moment_bytes, capacity;
-    size_t saved; // bytes of the delta that did not travel, because it went without indices
+    size_t saved; // bytes of the delta not sent, because it went without indices
 };
 
 void gossip_packet_free(struct gossip_packet *packet);

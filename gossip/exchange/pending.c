@@ -1,7 +1,7 @@
-// What the trainer has still to be told. While it computes, exchanges move the published model away from its
-// own; at the boundary it gets the same updates once more, from the packets that they were made of. Those are
-// short: a vector of all d sums would be read and written at two places for every entry of a packet, and be
-// read and cleared whole at every boundary.
+// Updates that the trainer has not yet got. While it computes, exchanges move the published model away from
+// its own; at the boundary it gets the same updates once more, from the packets that they were made of. Those
+// are short: a vector of all d sums would be read and written at two places for every entry of a packet, and
+// be read and cleared whole at every boundary.
 #include "gossip/exchange/state.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// What may come in: nothing that is absurd beside what this node holds itself. A member that breaks, or lies,
-// with numbers that are finite and huge would else make every model worthless within some exchanges.
+// Checks of received values: nothing implausible beside what this node holds itself. A member that breaks, or
+// lies, with numbers that are finite and huge would else make every model worthless within some exchanges.
 #include "gossip/exchange/state.h"
 
 #define BARRED_DOUBLES 16u
@@ -9,8 +9,8 @@ void gossip_plausible_learn(struct gossip_exchange *exchange)
     exchange->norm = gossip_plausible_norm(exchange->model, exchange->options.parameters);
 }
 
-// Its sender is not met again for a while, and for twice as long after every other time: what is refused is
-// half applied at the other end, so that absurd numbers would come nearer with each try.
+// Its sender is not met again for a while, and for twice as long after every second time: what is refused is
+// half applied at the other end, so that implausible numbers would come nearer with each try.
 enum base_error gossip_plausible_refuse(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
     uint64_t times = edge->implausible < BARRED_DOUBLES ? edge->implausible : BARRED_DOUBLES;

@@ -1,4 +1,4 @@
-// Edges in and out of checkpoints, and what the outside may look at.
+// Edges in and out of checkpoints, and the public getters.
 #include "gossip/exchange/state.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-// Requests and answers: whether to ask, to answer, to let wait or to refuse. At most one exchange of our own
-// that is not in doubt is under way at a time.
+// Requests and answers: whether to ask, answer, defer or refuse. At most one exchange of our own that is not
+// in doubt is under way at a time.
 #include "gossip/exchange/state.h"
 
 #include "base/hash.h"
@@ -38,8 +38,8 @@ static enum base_error start_request(struct gossip_exchange *exchange, struct go
     return BASE_OK;
 }
 
-// The next block of a RESYNC. It is no exchange of a round: the other end always has time for it, so it waits
-// for nothing, holds nothing up, and its payload travels once.
+// The next block of a RESYNC. It is not an exchange of a round: the other end always has time for it, so it
+// waits for nothing, holds nothing up, and its payload travels once.
 static enum base_error start_block(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                    struct gossip_exchange_actions *actions)
 {
@@ -82,7 +82,7 @@ struct gossip_edge *gossip_request_edge(const struct gossip_exchange *exchange)
     if (!edge || edge->state != GOSSIP_EDGE_LIVE)
         return NULL;
     bool asks = !exchange->options.sync || gossip_edge_leads(exchange, edge) ||
-                gossip_clocks_passed(exchange, edge); // it will not ask for this round any more
+                gossip_clocks_passed(exchange, edge); // it will no longer ask for this round
     return asks ? edge : NULL;
 }
 
@@ -144,7 +144,7 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
     if (form == GOSSIP_DELTA_SPARSE)
         gossip_round_note(exchange, edge, theirs->clock);
     gossip_edge_send(actions, edge, &message);
-    if (edge->sequence == 1) // an edge that one end forgot begins where it began before: let them compare
+    if (edge->sequence == 1) // an edge that one end forgot begins where it began before: compare again
         gossip_hello_tell(exchange, edge, actions);
     return BASE_OK;
 }
@@ -162,8 +162,8 @@ static bool loses_tie(struct gossip_exchange *exchange, struct gossip_edge *edge
     return false;
 }
 
-// Sync: their round is one that we have still to come to. Where our trainer waits for this very neighbour, it
-// is not: that would make both wait, each for a round of the other.
+// Sync: their round is ahead of ours. Not so where our trainer waits for this neighbour: that would make both
+// wait, each for a round of the other.
 static bool is_ahead_of_us(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
                            uint64_t clock)
 {
@@ -172,8 +172,8 @@ static bool is_ahead_of_us(const struct gossip_exchange *exchange, const struct 
     return clock > exchange->clock && clock - exchange->clock <= PARK_AHEAD;
 }
 
-// While our own exchange is out. One order for all waiting, or it has circles: in sync who is further on
-// waits for who is behind, else the lower id for the higher one.
+// While our own exchange is out. All waiting follows one order, else it has cycles: in sync the node ahead
+// waits for the one behind, else the lower id for the higher one.
 static bool may_wait(const struct gossip_exchange *exchange, const struct gossip_edge *edge, uint64_t clock)
 {
     if (exchange->options.sync)
@@ -233,7 +233,7 @@ enum base_error gossip_request_parked(struct gossip_exchange *exchange,
         edge->parked.held = false;
         enum base_error error = gossip_request_take(exchange, edge, &message.as.exchange, actions);
         if (error == BASE_EFORMAT)
-            edge->mismatches++; // not the fault of whom this step is about: its sender gets no answer and
+            edge->mismatches++; // not this step's peer's fault: its sender gets no answer and
                                 // asks
         else if (error)
             return error;
@@ -276,7 +276,7 @@ enum base_error gossip_request_answered(struct gossip_exchange *exchange, struct
     edge->alarm_ns = 0;
     if (theirs->form == GOSSIP_DELTA_SPARSE)
         gossip_round_note(exchange, edge, clock);
-    if (doubted) // a request from an old checkpoint may not be the one that this answered: let them compare
+    if (doubted) // a request from an old checkpoint may not be the one that this answered: compare again
         gossip_hello_tell(exchange, edge, actions);
     return BASE_OK;
 }

@@ -8,7 +8,7 @@
 #define PULL_TURNS                                                                                           \
     8u // rounds, for each edge, that a correction outlives its edge's latest exchange at full force
 
-#define HURRY 32u // parts of a deadline: who may be behind its partner waits so long before it does something
+#define HURRY 32u // parts of a deadline: how long a node that may be behind its partner waits before it acts
 
 bool gossip_round_meets(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
@@ -27,7 +27,7 @@ void gossip_round_note(struct gossip_exchange *exchange, struct gossip_edge *edg
     }
 }
 
-// v += what exchanges brought of it.
+// v += its corrections from exchanges.
 static void publish_second(struct gossip_exchange *exchange, float *second_moment)
 {
     const float *pending = exchange->second_moved ? exchange->pending_second : NULL;
@@ -53,9 +53,9 @@ static void publish(struct gossip_exchange *exchange)
         publish_second(exchange, exchange->round.second_moment);
 }
 
-// What is left of an edge's correction. It stands for a pull that exchanges would adjust; without
-// any it would move the model for ever in one direction. Half of it is left after half as many rounds again,
-// and so on. Where the dead are to leave theirs, one without a link does not, or slowly: its peer may be
+// What is left of an edge's correction. It stands for a pull that exchanges would adjust; without any it
+// would move the model forever in one direction. Half of it is left after half as many rounds again, and
+// so on. Where the dead are to leave theirs, one without a link does not, or slowly: its peer may be
 // dead.
 float gossip_round_pull_left(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
@@ -83,7 +83,7 @@ static void hand_out_corrections(const struct gossip_exchange *exchange, float *
     }
 }
 
-// Rounds that every neighbour is past are not made up for. In step a neighbour is at most one boundary ahead.
+// Rounds that every neighbour has passed are not made up. In step a neighbour is at most one boundary ahead.
 static uint64_t goes_on_from(const struct gossip_exchange *exchange)
 {
     uint64_t hindmost = UINT64_MAX, furthest = exchange->clock + gossip_exchange_reach(exchange);
@@ -128,8 +128,8 @@ static void hand_back(struct gossip_exchange *exchange, struct gossip_exchange_a
         (struct gossip_exchange_action){.kind = GOSSIP_EXCHANGE_ROUND_DONE, .round = goes_on_from(exchange)};
 }
 
-// How long who waits to be asked says nothing: longer than it mostly has to wait, so that rounds in step hear
-// nothing of it.
+// How long a node that waits to be asked stays silent: longer than it usually has to wait, so that rounds in
+// step are not disturbed.
 static uint64_t quiet_for(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     uint64_t least = gossip_edge_patience(exchange, edge) / HURRY + 1;
@@ -138,14 +138,14 @@ static uint64_t quiet_for(const struct gossip_exchange *exchange, const struct g
     return least > often ? least : often;
 }
 
-// A link that broke is waited for once, for a deadline: it comes again, or the view does without the peer. In
-// rounds without their exchange the models of its two ends would drift to their own data meanwhile.
+// A link that broke is waited for once, for a deadline: it comes back, or the view drops the peer. In rounds
+// without their exchange the models of its two ends would drift to their own data meanwhile.
 static uint64_t lost_until(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     return edge->lost_ns ? edge->lost_ns + gossip_edge_patience(exchange, edge) : 0;
 }
 
-// Sync, where others train: an edge of which both ends know how to go on is worth waiting for.
+// Sync, where others train: an edge on which both ends can go on is worth waiting for.
 static bool can_meet(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     if (!edge || edge->state == GOSSIP_EDGE_LIVE)
@@ -155,7 +155,7 @@ static bool can_meet(const struct gossip_exchange *exchange, const struct gossip
     return edge->state != GOSSIP_EDGE_DOWN || exchange->now_ns < lost_until(exchange, edge);
 }
 
-// No edge over which anybody answers, though others train: a local step now would be one alone.
+// No edge on which a peer answers, though others train: a local step now would be one alone.
 static bool is_alone(const struct gossip_exchange *exchange)
 {
     if (!exchange->options.sync || !exchange->round.others || exchange->idle)
@@ -327,7 +327,7 @@ static void give_up_partner(struct gossip_exchange *exchange)
     exchange->round.wanted &= !exchange->options.sync;
 }
 
-// Bounded: until nobody is too far behind, or they are given up.
+// Bounded: until no neighbour is too far behind, or they are given up.
 static bool waits_for_clocks(struct gossip_exchange *exchange)
 {
     if (!gossip_clocks_wait(exchange))

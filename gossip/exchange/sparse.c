@@ -24,7 +24,7 @@ static uint64_t seed_of(const struct gossip_exchange *exchange, const struct gos
     return base_hash_mix(link ^ base_hash_mix(edge->epoch ^ base_hash_mix(edge->sequence)));
 }
 
-// Where a filter named the entries nothing has read the other elements yet.
+// Where a filter named the entries, the other elements have not been read yet.
 static enum base_error look_over(const struct gossip_exchange *exchange, const struct kernels_difference *a,
                                  struct compress_energy *energy)
 {
@@ -122,7 +122,7 @@ static enum base_error room_for(size_t entries, bool remember, const struct comp
     return *index ? BASE_OK : BASE_ENOMEM;
 }
 
-// A packet over indices that are remembered is one that can't be read without them.
+// A packet over remembered indices can't be read without them.
 static enum base_error open_theirs(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
                                    const struct gossip_exchange_message *theirs, struct compress_keys *known,
                                    struct compress_reader *reader)

@@ -1,5 +1,5 @@
-// How an end stands to the training, and what follows for its model: a stale model never moves a fresh one,
-// a finished one is never moved, and who is behind is drawn to the others (gossip/README.md).
+// How an end stands to the training, and what follows for its model: a stale model never moves a fresh one, a
+// finished one is never moved, and an end that is behind is drawn to the others (gossip/README.md).
 #include "gossip/exchange/state.h"
 
 const char *gossip_standing_name(enum gossip_standing standing)
@@ -29,8 +29,8 @@ void gossip_standing_told(struct gossip_exchange *exchange, enum gossip_standing
         gossip_exchange_standing(exchange, standing);
 }
 
-// A checkpoint may be older than its node knows yet: before it is told where the others are it is no match
-// for their models. Two that both begin so meet in the middle.
+// A checkpoint may be older than its node knows yet: before it learns where the others are its model yields
+// to theirs. Two that both begin so meet in the middle.
 enum gossip_standing gossip_standing_of(const struct gossip_exchange *exchange, enum gossip_delta_form form)
 {
     const bool unknown = form == GOSSIP_DELTA_BLOCK && !exchange->begun;
@@ -78,8 +78,8 @@ static bool is_in_use(const struct gossip_edge *edge)
     return edge->state == GOSSIP_EDGE_LIVE || edge->state == GOSSIP_EDGE_RESYNC;
 }
 
-// Who is behind, too, has nothing to catch up with; between two slow ones it would take for ever. Only where
-// all neighbours were away do they count.
+// A neighbour that is behind, too, gives nothing to catch up with; between two slow ones it would take
+// forever. Only where all neighbours were away do they count.
 static bool counts_peers_away(const struct gossip_exchange *exchange)
 {
     for (size_t i = 0; i < exchange->n_edges; i++)

@@ -1,6 +1,6 @@
 // What one exchange object holds. Private to gossip/exchange: sparse.c and dense.c change vectors,
-// averaging.c is one transaction of them, pending.c keeps what the trainer has still to be told, hello.c
-// compares the ends of an edge, request.c decides who asks and who answers, record.c stores and restores.
+// averaging.c is one transaction of them, pending.c keeps the updates due to the trainer, hello.c compares
+// the ends of an edge, request.c decides which end asks and which answers, record.c stores and restores.
 #ifndef GOSSIP_EXCHANGE_STATE_H
 #define GOSSIP_EXCHANGE_STATE_H
 
@@ -15,11 +15,11 @@ struct gossip_edge {
     struct gossip_id peer;
     enum gossip_edge_state state;
     bool linked;                   // also while it is barred
-    uint64_t lost_ns;              // when its link broke while it was live; 0: never, or it is met no more
-    bool silent;                   // did not come to a round in time; skipped until it says something
+    uint64_t lost_ns;              // when its link broke while it was live; 0: never, or it is no longer met
+    bool silent;                   // missed a round; skipped until it sends something
     bool told;                     // has been told our clock
-    bool heard, late;              // `round` is known; it kept us waiting in vain and has not moved since
-    uint64_t round;                // the boundary that the peer has come to
+    bool heard, late;              // `round` is known; we waited for it in vain, and it has not moved since
+    uint64_t round;                // the boundary that the peer has reached
     uint64_t pace_ns;              // time of a local step of the peer; 0: not known
     uint64_t epoch, sequence;      // of the next exchange
     uint64_t resync_offset;        // elements covered by BOOT; = parameters when live
@@ -32,7 +32,7 @@ struct gossip_edge {
     uint64_t missed;               // AWAY: rounds between the latest meeting and the first one since
     uint64_t caught_up;            // AWAY: meetings since
     bool peer_away;                // at the latest meeting
-    enum gossip_standing standing; // of the other end, as it told last
+    enum gossip_standing standing; // of the other end, as last reported
     float *reference;              // [d] r, bit-identical on both ends
     float *correction;             // [d] c, opposite on both ends; NULL without drift correction
     uint64_t reference_hash;
@@ -43,7 +43,7 @@ struct gossip_edge {
     struct compress_history received; // of the peer's, where it wants them remembered
     uint64_t sent_ns;                 // when the request went out
     uint64_t alarm_ns;  // active: give up; hello, in doubt: ask again; resync: give up the block, or the next
-    uint64_t barred_ns; // what it sent was absurd: until then it is down whatever its link is
+    uint64_t barred_ns; // it sent implausible data: down until then, whatever its link is
     uint8_t question;   // number of our latest HELLO question, 1..127
     uint8_t repeats;    // of it
     double residual_energy, model_energy; // |x - r - q|^2 and |x|^2 of the request
@@ -53,19 +53,19 @@ struct gossip_edge {
     uint8_t *stored; // memory of the latest export
 };
 
-// One exchange that the trainer has still to be told of.
+// One exchange that the trainer has not yet got.
 struct gossip_pending_update {
     struct gossip_pending_update *next;
-    const struct gossip_packet *mine_of; // whose bytes ours still are, or NULL: our own
+    const struct gossip_packet *mine_of; // the packet that still holds our bytes, or NULL: our own
     uint8_t *mine;
     size_t mine_bytes, theirs_bytes;
-    uint32_t *keys; // the indices of theirs where it came without, else NULL
+    uint32_t *keys; // the indices of theirs if it came without, else NULL
     size_t n_keys;
     uint64_t keys_hash;
     float weight;
     uint8_t theirs[];
 };
-// All of them since the trainer last gave us its model, in order: as a list, or as their sum.
+// All such exchanges since the trainer last gave us its model, in order: as a list, or as their sum.
 struct gossip_pending {
     struct gossip_pending_update *first, *last;
     size_t bytes;   // of the list
@@ -112,9 +112,9 @@ struct gossip_exchange {
     uint64_t rounds;                     // in which this process has trained
     float step_scale;                    // of the latest of them
     double progress;                     // sum of the step scales of all rounds
-    uint64_t pace_ns;                    // the latest that the trainer told
+    uint64_t pace_ns;                    // as last reported by the trainer
     bool begun;                          // resumed: a ROUND event has come
-    bool idle;                           // nobody need wait for us
+    bool idle;                           // no node need wait for us
     bool frozen;                         // gossip_exchange_freeze
     enum gossip_standing standing, told; // ours now; the latest that a ROUND event named
     struct {
@@ -125,9 +125,9 @@ struct gossip_exchange {
         float weight; // of that meeting
         bool live;    // the partner's edge has been LIVE: deadline_ns runs since
         uint64_t started_ns, deadline_ns, retry_ns;
-        uint64_t alone_ns; // others: when a node that can meet nobody goes on all the same
-        uint64_t tell_ns;  // sync: when the partner is told again that we wait
-        uint64_t gate_ns;  // when those who are behind are given up (bounded)
+        uint64_t alone_ns; // others: when a node that can meet no other goes on anyway
+        uint64_t tell_ns;  // sync: when to tell the partner again that we wait
+        uint64_t gate_ns;  // when neighbours that are behind are given up (bounded)
         unsigned retries;
         float *model, *second_moment, *correction; // the trainer's, borrowed while open
     } round;
@@ -147,7 +147,7 @@ void gossip_edge_sum_corrections(struct gossip_exchange *exchange);
 void gossip_edge_drop_request(struct gossip_exchange *exchange, struct gossip_edge *edge);
 // Does this end ask, where only one may (sync rounds, BOOT, ties)? The lower id does.
 bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
-// LIVE or BOOT, as far as BOOT has come.
+// LIVE, or BOOT at its current offset.
 void gossip_edge_resume(const struct gossip_exchange *exchange, struct gossip_edge *edge);
 // HELLO or IN_DOUBT: a question is out, and is repeated until something answers it.
 bool gossip_edge_asks(const struct gossip_edge *edge);
@@ -176,7 +176,7 @@ enum base_error gossip_sparse_prepare(struct gossip_exchange *exchange, struct g
 struct gossip_pair {
     struct compress_reader mine, theirs; // of mine only the number of entries where the list is still there
     bool list;
-    uint32_t *mine_index, *theirs_index;  // filled while they are applied, where they are to be remembered
+    uint32_t *mine_index, *theirs_index;  // filled while applied, if they are to be remembered
     struct gossip_pending_update *update; // for the trainer, or NULL: `sum`
     float *sum;                           // or NULL, too: the trainer waits for the whole model
 };
@@ -215,15 +215,15 @@ enum base_error gossip_moment_prepare(struct gossip_exchange *exchange, struct g
 enum base_error gossip_moment_check(struct gossip_exchange *exchange, size_t count, const uint8_t *bytes,
                                     size_t n_bytes) BASE_CHECK;
 float gossip_moment_largest(size_t count, const uint8_t *bytes); // of a slice that was checked
-// Memory for what the trainer has still to be told. BASE_ENOMEM changes nothing.
+// Memory for the updates that the trainer has not yet got. BASE_ENOMEM changes nothing.
 enum base_error gossip_moment_room(struct gossip_exchange *exchange) BASE_CHECK;
 // Both were checked, and there is room.
 void gossip_moment_apply(struct gossip_exchange *exchange, struct gossip_run slice, const uint8_t *mine,
                          const uint8_t *theirs);
 
-// pending.c. Where the next exchange's updates go, if the trainer is to be told of them: its packets (theirs
-// copied, over `keys` or NULL; mine borrowed) while all of them are short, else the sum. Neither, while the
-// trainer waits. BASE_ENOMEM changes nothing.
+// pending.c. Where the next exchange's updates go, if the trainer is to get them: its packets (theirs copied,
+// over `keys` or NULL; mine borrowed) while all of them are short, else the sum. Neither, while the trainer
+// waits. BASE_ENOMEM changes nothing.
 enum base_error gossip_pending_room(struct gossip_exchange *exchange, const struct gossip_packet *mine,
                                     const struct gossip_exchange_message *theirs,
                                     const struct compress_keys *keys, struct gossip_pending_update **update,
@@ -231,17 +231,17 @@ enum base_error gossip_pending_room(struct gossip_exchange *exchange, const stru
 // The sum, for what has no short form; NULL while the trainer waits.
 enum base_error gossip_pending_sum(struct gossip_exchange *exchange, float **sum) BASE_CHECK;
 void gossip_pending_keep(struct gossip_pending *pending, struct gossip_pending_update *update);
-void gossip_pending_decline(struct gossip_pending_update *update); // it moved nothing: freed
-// `packet` is about to be overwritten or freed: its bytes go to the exchange that still needs them, if any.
+void gossip_pending_decline(struct gossip_pending_update *update); // it changed nothing: freed
+// `packet` is about to be overwritten or freed: its bytes move to the exchange that still needs them, if any.
 void gossip_pending_inherit(struct gossip_pending *pending, struct gossip_packet *packet);
 // x += all updates, which are then forgotten.
 void gossip_pending_take(struct gossip_exchange *exchange, float *x);
 void gossip_pending_drop(struct gossip_exchange *exchange);
 
-// round.c. Is `edge` the one whom the open or latest round still has to meet?
+// round.c. Is `edge` the one that the open or latest round still has to meet?
 bool gossip_round_meets(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 // The edge has met for `clock`; with that our own exchange of this round may be done. Where the trainer waits
-// for this very neighbour, any meeting will do: a neighbour that restarted counts its rounds anew.
+// for this neighbour, any meeting will do: a neighbour that restarted counts its rounds anew.
 // The part of an edge's correction that acts.
 float gossip_round_pull_left(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 void gossip_round_note(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t clock);
@@ -250,19 +250,19 @@ void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_ex
 void gossip_round_let_go(struct gossip_exchange *exchange);
 // Hands the vectors back: at once (async), or (sync) with the exchange, when its partner can't be met any
 // more, or at the deadline.
-void gossip_round_follow(struct gossip_exchange *exchange); // the partner's edge may have come to life
+void gossip_round_follow(struct gossip_exchange *exchange); // the partner's edge may have become live
 uint64_t gossip_round_deadline(const struct gossip_exchange *exchange); // of what an open round waits for
 void gossip_round_end(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
 void gossip_round_give_up(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
-// Sync: the partner has no time for us, so it is not behind. Who is behind does not wait for long.
+// Sync: the partner has no time for us, so it is not behind. A node that is behind does not wait for long.
 void gossip_round_hurry(struct gossip_exchange *exchange, const struct gossip_edge *edge);
-// Sync: the partner that is to ask, if it has not for a while, or NULL. It may have passed this round, and is
-// to be told where we are; then it tells where it is.
+// Sync: the partner that should ask, if it has not for a while, or NULL. It may have passed this round, so we
+// tell it our round; it answers with its own.
 struct gossip_edge *gossip_round_awaits(const struct gossip_exchange *exchange);
 void gossip_round_tell(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
 
-// request.c. The edge that our own exchange of this round is to be asked for over, or NULL: none is wanted,
-// or not now, or the other end asks.
+// request.c. The edge over which to ask for our own exchange of this round, or NULL: none is wanted, or not
+// now, or the other end asks.
 struct gossip_edge *gossip_request_edge(const struct gossip_exchange *exchange);
 // Starts what may be started: our exchange of the round, and the next block of every RESYNC.
 enum base_error gossip_request_pump(struct gossip_exchange *exchange,
@@ -276,19 +276,19 @@ enum base_error gossip_request_answered(struct gossip_exchange *exchange, struct
                                         struct gossip_exchange_actions *actions) BASE_CHECK;
 void gossip_request_refused(struct gossip_exchange *exchange, struct gossip_edge *edge,
                             const struct gossip_busy *theirs);
-// Those that waited for our round, or for the end of our own exchange with somebody else.
+// Requests that waited for our round, or for the end of our own exchange with another peer.
 bool gossip_request_answerable(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 enum base_error gossip_request_parked(struct gossip_exchange *exchange,
                                       struct gossip_exchange_actions *actions) BASE_CHECK;
 
-// clocks.c. A round begins, or a link: all neighbours, or one, are to be told how far we are.
+// clocks.c. A round begins, or a link: all neighbours, or one, are to get our round.
 void gossip_clocks_begin(struct gossip_exchange *exchange);
 void gossip_clocks_link(struct gossip_edge *edge);
 void gossip_clocks_hear(struct gossip_edge *edge, uint64_t round);
-// CLOCK of a neighbour that waits for us (sync): it is told where we are, if we have passed its round.
+// CLOCK of a neighbour that waits for us (sync): it gets our round if we have passed its own.
 void gossip_clocks_reply(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
                          struct gossip_exchange_actions *actions);
-// Is the peer known to be further on than we are?
+// Is the peer known to be ahead of us?
 bool gossip_clocks_passed(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 void gossip_clocks_note(struct gossip_edge *edge, const struct gossip_exchange_message *theirs);
 // As many CLOCKs as there is room for; `untold`: others are still to be sent.
@@ -296,10 +296,10 @@ void gossip_clocks_tell(struct gossip_exchange *exchange, struct gossip_exchange
 bool gossip_clocks_untold(const struct gossip_exchange *exchange);
 // Is a neighbour too far behind for our round to end?
 bool gossip_clocks_wait(const struct gossip_exchange *exchange);
-// Those who are: not waited for before they have moved.
+// Neighbours that are: not waited for until they have moved.
 void gossip_clocks_give_up(struct gossip_exchange *exchange);
 
-// plausible.c. The norm of the published model, where nothing has just measured it; what does not fit it is
+// plausible.c. The norm of the published model, if it was not just measured; what is implausible beside it is
 // counted and refused.
 void gossip_plausible_learn(struct gossip_exchange *exchange);
 enum base_error gossip_plausible_refuse(struct gossip_exchange *exchange,
@@ -332,7 +332,7 @@ void gossip_hello_ask(struct gossip_exchange *exchange, struct gossip_edge *edge
                       struct gossip_exchange_actions *actions);
 void gossip_hello_repeat(struct gossip_exchange *exchange, struct gossip_edge *edge,
                          struct gossip_exchange_actions *actions);
-// Where we stand, unasked.
+// Our state, sent unasked.
 void gossip_hello_tell(struct gossip_exchange *exchange, struct gossip_edge *edge,
                        struct gossip_exchange_actions *actions);
 void gossip_hello_take(struct gossip_exchange *exchange, struct gossip_edge *edge,

@@ -1,4 +1,4 @@
-// Which edges a node has: they follow its graph and its links, and are forgotten when nobody needs them.
+// Which edges a node has: they follow its graph and its links, and are forgotten when no longer needed.
 #include "gossip/exchange/exchange.h"
 #include "gossip/graph/graph.h"
 #include <stdlib.h>
@@ -142,7 +142,7 @@ static void drop_unlinked(struct gossip_edges *edges)
     edges->count = kept;
 }
 
-// Is there news of this peer for a turn, and which?
+// Is there a change of this peer for a turn, and which?
 static bool tell(const struct gossip_edges *edges, struct linked *link, struct gossip_edge_change *change)
 {
     const bool up = link->linked && link->neighbour && !edges->fetching && !edges->local;
@@ -170,8 +170,8 @@ bool gossip_edges_next(struct gossip_edges *edges, struct gossip_edge_change *ch
     return false;
 }
 
-// Whoever counts, as this node does, and is met no more: while this node does not count it meets nobody, and
-// knows nothing of whom it will meet.
+// A peer that counts, as this node does, and is no longer met: while this node does not count it meets no
+// peer, and does not know which it will meet.
 static bool is_stranger(const struct gossip_edges *edges, const struct gossip_id *peer)
 {
     return gossip_graph_counts(edges->graph) && gossip_graph_has(edges->graph, peer) &&
@@ -192,8 +192,8 @@ static void look_at(struct gossip_edges *edges, const struct gossip_exchange *ex
     *peer = info.peer;
 }
 
-// While a view grows neighbours come and go; only at a boundary is it known whose edges are not needed. What
-// a dead neighbour has left is dropped when it is back, elsewhere in the graph.
+// While a view grows neighbours come and go; which edges are not needed is known only at a boundary. What a
+// dead neighbour left is dropped when it is back elsewhere in the graph.
 bool gossip_edges_forget(struct gossip_edges *edges, const struct gossip_exchange *exchange,
                          struct gossip_id *peer)
 {

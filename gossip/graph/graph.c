@@ -123,7 +123,7 @@ bool gossip_graph_partner(const struct gossip_graph *graph, uint64_t round, stru
     return true;
 }
 
-// Who does not count keeps its claim: back in the graph it has its old place, and the others theirs.
+// A node that does not count keeps its claim: back in the graph it has its old place, the others theirs.
 uint32_t gossip_graph_slot(const struct gossip_graph *graph, uint32_t claimed)
 {
     return gossip_graph_counts(graph) ? topology_plan_slot(graph->plan->topology, graph->self) : claimed;

@@ -1,4 +1,4 @@
-// What the files of gossip/graph share. Nobody else includes this.
+// What the files of gossip/graph share. Private to this folder.
 #ifndef GOSSIP_GRAPH_GRAPH_PRIVATE_H
 #define GOSSIP_GRAPH_GRAPH_PRIVATE_H
 

@@ -70,8 +70,8 @@ static bool knows(const struct gossip_life *life, const struct gossip_id *peer)
     return false;
 }
 
-// A peer that died while this node was away, and that nobody remembers, will never be told dead: the pull of
-// its edge would stay for good, with nobody to pull the other way.
+// A peer that died while this node was away, and that no member remembers, is never reported dead: the pull
+// of its edge would stay for good, with no node to pull the other way.
 void life_consider_unknown(struct gossip_life *life)
 {
     const struct gossip_life_edges *edges = life->world->edges;
@@ -91,14 +91,14 @@ void life_consider_unknown(struct gossip_life *life)
     }
 }
 
-// Its examples are seen by nobody. Who has finished has seen his.
+// Its examples are seen by no node. A finished node has seen its own.
 static bool is_orphaned(const struct gossip_life *life, const struct gossip_member_info *info)
 {
     return !life_is_here(info) && !(info->record->flags & GOSSIP_RECORD_FINISHED) &&
            life->now_ns - info->since_ns >= life->options.takeover_after_ns;
 }
 
-// Shards that nobody ever had belong to who may still come.
+// Shards that no node ever had are left to nodes that may still come.
 static void find_orphans(const struct gossip_life *life, uint8_t orphan[LIMIT_PEERS])
 {
     const struct gossip_life_world *world = life->world;

@@ -1,9 +1,9 @@
 // From joining to training: when a node counts in the graph, and when and where it begins.
 #include "gossip/life/life_state.h"
 
-#define MEET_NS (300 * LIFE_MS)    // after the first other member: till then more may be learned
+#define MEET_NS (300 * LIFE_MS)    // after the first other member: until then more may be learned
 #define WORD_NS (10 * LIFE_SECOND) // how long others may take to say where the cluster is
-#define LOOK_NS (100 * LIFE_MS)    // while it waits: what it waits for may have come without a word
+#define LOOK_NS (100 * LIFE_MS)    // while it waits: what it waits for may have come without an event
 
 static bool is_late(struct gossip_life *life)
 {
@@ -18,7 +18,7 @@ void life_count(struct gossip_life *life)
     life_flags(life, GOSSIP_RECORD_ELIGIBLE, 0);
 }
 
-// Who fetches has nothing to give: two that wait for each other would wait for ever.
+// A node that fetches has nothing to give: two that wait for each other would wait forever.
 void life_uncount(struct gossip_life *life)
 {
     life->eligible = life->withdrawn = false;
@@ -44,10 +44,10 @@ static void begin(struct gossip_life *life, const struct life_progress *progress
     life_tell_progress(life, progress, false, away);
     life->begun = true;
     life_enter(life, GOSSIP_LIFE_TRAINING);
-    life_flags(life, GOSSIP_RECORD_TRAINING, 0); // who joins from now on needs a model
+    life_flags(life, GOSSIP_RECORD_TRAINING, 0); // a node that joins from now on needs a model
 }
 
-// Nobody else is known or expected.
+// No other node is known or expected.
 static bool is_first(const struct gossip_life *life)
 {
     return life->census.others == 0 && life->self.listed == 0 && life->options.start_members <= 1;
@@ -64,7 +64,7 @@ static bool has_met(struct gossip_life *life)
 }
 
 // Others train. A new node needs a model; a resumed one that was away for too long as well, unless it only
-// has to catch up with those who have finished (then it counts, so that they stay). True: it has been
+// has to catch up with those that have finished (then it counts, so that they stay). True: it has been
 // decided.
 static bool joins_training(struct gossip_life *life)
 {
@@ -82,7 +82,7 @@ static bool joins_training(struct gossip_life *life)
     return true;
 }
 
-// Somebody claims to train, and nobody who does has answered or told where the cluster is.
+// A member claims to train, and none that does has answered or said where the cluster is.
 static bool waits_for_word(struct gossip_life *life)
 {
     struct life_progress cluster;
@@ -91,14 +91,14 @@ static bool waits_for_word(struct gossip_life *life)
            (life->census.training == 0 || !life_cluster(life, 0, &cluster));
 }
 
-// All whom it was to train with train something else, or do not let it in: what it would do alone is not what
-// it was started for.
+// All members it should train with train something else, or refuse it: training alone is not what it was
+// started for.
 static bool is_refused(const struct gossip_life *life)
 {
     return life->census.others == 0 && life->self.refused > 0 && life->self.refused == life->self.listed;
 }
 
-// The seed model is a complete state as long as nobody has moved on from it, and a checkpoint as long as the
+// The seed model is a complete state as long as no node has moved on from it, and a checkpoint as long as the
 // cluster is within reach of it.
 void life_consider_joining(struct gossip_life *life)
 {
@@ -123,7 +123,7 @@ static bool all_are_there(const struct gossip_life *life)
     return life->self.n_view >= wanted || wanted <= 1;
 }
 
-// Edges to all neighbours are live; where others train already they are not waited for for ever.
+// Edges to all neighbours are live; where others train already the wait for them is limited.
 static bool is_ready(struct gossip_life *life, bool joins)
 {
     const bool in_view = life->census.others == 0 || life->self.in_view;
@@ -136,14 +136,14 @@ static bool is_ready(struct gossip_life *life, bool joins)
 // It counted before it knew where they are. Some still train, or all have finished.
 static void fetch_while_counting(struct gossip_life *life, const struct life_progress *others)
 {
-    if (life->census.busy > 0) // they train on, and wait for nobody
+    if (life->census.busy > 0) // they train on, and wait for no node
         life_uncount(life);
     fetch_first(life, GOSSIP_LIFE_FAR_BEHIND, others);
 }
 
 // Where the others are, it goes on: behind them with a model that was away; with theirs if they have finished
-// (till then it counted, so that they stay). Where nobody trains the newest
-// state that is there counts, and who is out of reach of it is behind it.
+// (until then it counted, so that they stay). Where no node trains the newest state present counts, and a
+// node out of its reach is behind it.
 static void go(struct gossip_life *life, bool joins)
 {
     struct life_progress own = {life->round, life->step}, others;
@@ -175,7 +175,7 @@ void life_consider_waiting(struct gossip_life *life)
         life_abandon(life, GOSSIP_LIFE_REFUSED, life->self.listed);
         return;
     }
-    const bool all = all_are_there(life), joins = life->census.training > 0; // then nobody new is waited for
+    const bool all = all_are_there(life), joins = life->census.training > 0; // then no new node is waited for
     if (life->options.resumed && waits_for_word(life) && life->now_ns - life->begun_ns < WORD_NS)
         return;
     if (!is_late(life) && !(is_ready(life, joins) && (all || joins)))

@@ -1,13 +1,13 @@
-// From the last step to the end: who is left alone, lingers, stops and leaves; and who gives way.
+// From the last step to the end: when a node is left alone, lingers, stops, leaves or gives way.
 #include "gossip/life/life_state.h"
 
 #define TELL_NS          (400 * LIFE_MS) // how long others are told that this node leaves
 #define FLUSH_NS         (2 * LIFE_SECOND)
 #define UNKNOWN_ROUND_NS (LIFE_SECOND / 16)
 #define GRACE_NS         (500 * LIFE_MS)   // until a stop: others that are to stop, too, hear of its round
-#define STALE_NS         (100 * LIFE_MS)   // so old may be what the learner told last
+#define STALE_NS         (100 * LIFE_MS)   // the learner's latest report may be this old
 #define WORD_NS          (2 * LIFE_SECOND) // in which others are told that a node trains
-#define LOCK_STEP_NS     LIFE_SECOND       // in which who is merely the last one in lock-step ends by itself
+#define LOCK_STEP_NS     LIFE_SECOND       // in which the last one in lock-step ends by itself
 
 // In lock-step some do their last rounds a moment after others: these are the same on every run.
 static bool does_its_last_rounds(const struct gossip_life *life)
@@ -24,7 +24,7 @@ bool life_is_alone(const struct gossip_life *life)
            !does_its_last_rounds(life);
 }
 
-// In lock-step what the learner told last may be many rounds old, and it is done a moment later.
+// In lock-step the learner's latest report may be many rounds old, and it is done a moment later.
 static bool stays_alone(struct gossip_life *life)
 {
     if (!life_is_alone(life)) {
@@ -39,8 +39,8 @@ static bool stays_alone(struct gossip_life *life)
     return life->now_ns - life->alone_ns >= LOCK_STEP_NS;
 }
 
-// What one node would learn alone from here on, nobody averages: it would pull the model to its own data. It
-// ends with the model that the others have come to, where somebody still has it.
+// What one node would learn alone from here on is not averaged: it would pull the model to its own data. It
+// ends with the model that the others reached, if a member still has it.
 void life_consider_alone(struct gossip_life *life)
 {
     const bool trains = life->state == GOSSIP_LIFE_TRAINING || life->state == GOSSIP_LIFE_PAUSED;
@@ -95,7 +95,7 @@ static uint64_t rounds_in(const struct gossip_life *life, uint64_t ns)
 }
 
 // The largest round at which others stop that this node can still come to; 0: none. One that is further off
-// than any grace could be is nobody's.
+// than any grace is ignored.
 static uint64_t announced(const struct gossip_life *life)
 {
     const struct gossip_life_world *world = life->world;
@@ -133,7 +133,7 @@ static bool begins_with_others(const struct gossip_life *life)
     return life->census.company > 0 && life_in_state_ns(life) < WORD_NS;
 }
 
-// Rounds that are met in lock-step end at one round for all who are told to stop at about the same time.
+// Rounds that are met in lock-step end at one round for all that are told to stop at about the same time.
 void life_stop(struct gossip_life *life)
 {
     if (life->stopping || life->state >= GOSSIP_LIFE_LEAVING)
@@ -194,9 +194,9 @@ void life_consider_end(struct gossip_life *life)
 }
 
 // On the word of a single peer only a process that has done nothing yet gives way. No record says that this
-// node left: it is not the one whose place it is.
-// A copy that comes while the first process holds the links hears answers from nobody. A process that was
-// answered has a place, and only membership, which knows who runs for longer, takes it away.
+// node left: it is not the one whose place it is. A copy that comes while the first process holds the links
+// gets no answers. A process that was answered has a place, and only membership, which knows which one runs
+// for longer, takes it away.
 static bool has_been_answered(const struct gossip_life *life)
 {
     for (size_t i = 1, n = life->world->members(life->world->owner); i < n; i++) {

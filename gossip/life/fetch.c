@@ -1,12 +1,12 @@
-// Whose model a node takes that comes late, that was left alone, or that gives way after a partition.
+// Whose model a node takes if it comes late, was left alone, or gives way after a partition.
 #include "gossip/life/life_state.h"
 #include <string.h>
 
-#define REMIND_NS   (10 * LIFE_SECOND) // between two words that nobody is there
-#define PATIENCE_NS (5 * LIFE_SECOND)  // with a donor to whom no link comes about
-#define PASSED_NS   (30 * LIFE_SECOND) // for so long it is not asked then, if there are others
-#define FETCH_NS    (60 * LIFE_SECOND) // without any link to a donor, or a block, for who has a model of its own
-#define NOTHING_NS  (300 * LIFE_SECOND) // without a block, for who has none
+#define REMIND_NS   (10 * LIFE_SECOND)  // between two reports that no donor is there
+#define PATIENCE_NS (5 * LIFE_SECOND)   // with a donor to which no link comes up
+#define PASSED_NS   (30 * LIFE_SECOND)  // how long it is not asked then, if there are others
+#define FETCH_NS    (60 * LIFE_SECOND)  // without any link to a donor, or a block, for a node with a model
+#define NOTHING_NS  (300 * LIFE_SECOND) // without a block, for a node without one
 
 static bool is_among(const struct gossip_id *ids, size_t count, const struct gossip_id *id)
 {
@@ -16,7 +16,7 @@ static bool is_among(const struct gossip_id *ids, size_t count, const struct gos
     return false;
 }
 
-// Nearer to this node's id, bit by bit: so that joiners do not all ask the same.
+// Nearer to this node's id, bit by bit: so that joiners do not all ask the same donor.
 static bool is_nearer(const struct gossip_id *self, const struct gossip_id *a, const struct gossip_id *b)
 {
     for (size_t i = 0; i < sizeof self->bytes; i++) {
@@ -27,7 +27,7 @@ static bool is_nearer(const struct gossip_id *self, const struct gossip_id *a, c
     return false;
 }
 
-// Who is held out of the graph has a model, too, if it has begun.
+// A node that is held out of the graph has a model, too, if it has begun.
 static bool can_give(const struct gossip_life *life, const struct gossip_member_info *info)
 {
     const uint8_t flags = info->record->flags;
@@ -48,7 +48,7 @@ static bool is_passed(const struct gossip_life *life, const struct gossip_id *id
     return false;
 }
 
-// The nearest who can give; returns how many.
+// The nearest possible donors; returns how many.
 static size_t choose(const struct gossip_life *life, bool all, struct gossip_id chosen[GOSSIP_LIFE_DONORS])
 {
     const struct gossip_life_world *world = life->world;
@@ -132,7 +132,7 @@ static void go_on(struct gossip_life *life)
     life_go_on(life);
 }
 
-// What was asked over an older link is lost: it is told anew of whom can be asked.
+// What was asked over an older link is lost: it gets the list of donors anew.
 void life_linked(struct gossip_life *life, const struct gossip_id *peer)
 {
     if (life->fetching && is_among(life->asked, life->n_asked, peer))
@@ -160,7 +160,7 @@ void life_fetched(struct gossip_life *life, const struct gossip_life_event *even
     go_on(life);
 }
 
-// Those to whom no link comes about make room for others.
+// Donors to which no link comes up make room for others.
 static void pass_over(struct gossip_life *life, const struct gossip_id *id)
 {
     size_t at = life->n_passed < LIFE_PASSED ? life->n_passed++ : 0;
@@ -171,7 +171,7 @@ static void pass_over(struct gossip_life *life, const struct gossip_id *id)
     life->passed[at] = (struct life_away){.id = *id, .since_ns = life->now_ns};
 }
 
-// While they give the cluster goes on, and with it what they may tell.
+// While they give, the cluster goes on, and with it what they may report.
 static void tell_asked(struct gossip_life *life, const struct gossip_id *ids, size_t count)
 {
     const struct life_progress furthest = life_furthest(life);
@@ -213,8 +213,8 @@ static void look_at_links(struct gossip_life *life, const struct gossip_id *chos
         life->fetch_ns = life->now_ns;
 }
 
-// They have links and give nothing: others are asked. A node that nobody gives anything goes on with what it
-// has; where that is nothing, it ends.
+// They have links and give nothing: others are asked. A node that gets nothing goes on with what it has;
+// where that is nothing, it ends.
 void life_starved(struct gossip_life *life, uint64_t silent_ns)
 {
     if (!life->fetching || life->n_asked == 0)

@@ -1,12 +1,12 @@
 // The learner of a node, as a table of functions: the built-in trainer (node/trainer_learner.h), the
-// simulator's, or a program of the user's own. It takes local steps on vectors and is told what became of
-// them. It knows no round numbers, neighbours, checkpoints or snapshots: these are its caller's
+// simulator's, or a program of the user's own. It takes local steps on vectors and is told how they were
+// changed. It knows no round numbers, neighbours, checkpoints or snapshots: these are its caller's
 // (gossip/life/rounds.h decides, node/learn/learner.c and lab/sim/sim_train.c carry out).
 //
 //     begin -> { steps -> boundary -> adopt }* -> freeze -> end
 //
 // The vectors are the learner's between `steps` and the `boundary` that follows it, and the caller's at all
-// other times. `end` may come at any moment, as processes do die; `begin` comes again with the next process.
+// other times. `end` may come at any moment, as processes can die; `begin` comes again with the next process.
 // One owner may have several learners; `which` tells them apart (a node has one, 0). All functions are called
 // by one thread at a time; between `steps` and `boundary` the learner may compute in a thread of its own.
 #ifndef GOSSIP_LIFE_LEARNER_H
@@ -21,11 +21,11 @@ struct gossip_learner_vectors { // [parameters] each, the learner's, at one plac
     float *second_moment;       // of Adam, or NULL: shared where the exchange's options say so
     float *correction;          // what the exchange adds to every local step, or NULL
     float *outer;               // outer momentum V, or NULL; travels with snapshots and checkpoints
-    float *round_start; // x0 of outer momentum, or NULL: for the checkpoint of a round whose EXCHANGED is to
-                        // come
+    float *round_start;         // x0 of outer momentum, or NULL: for the checkpoint of a round before its
+                                // EXCHANGED
 };
 
-struct gossip_learner_steps { // what the local steps since the last boundary came to
+struct gossip_learner_steps { // the result of the local steps since the last boundary
     uint64_t step;            // where the learner stands in the schedule, these included
     float step_scale;         // the sum of their learning rates
     uint64_t step_ns;         // time that one takes; 0: not known
@@ -35,7 +35,7 @@ struct gossip_learner_steps { // what the local steps since the last boundary ca
 
 enum gossip_learner_change {    // what the caller did to the vectors
     GOSSIP_LEARNER_EXCHANGED,   // a round's exchange: its corrections are in
-    GOSSIP_LEARNER_COLLECTED,   // between two rounds: corrections that came meanwhile are in
+    GOSSIP_LEARNER_COLLECTED,   // between two rounds: corrections received meanwhile are in
     GOSSIP_LEARNER_RESTORED,    // they and the state beside them are those of a checkpoint; a round begins
     GOSSIP_LEARNER_TAKEN,       // model, second moment and outer momentum are another node's
     GOSSIP_LEARNER_ROLLED_BACK, // the steps were not finite: the model is the last published one again

@@ -20,7 +20,7 @@ const char *gossip_life_state_name(enum gossip_life_state state)
     return names[state];
 }
 
-// The arrows of the drawing in life.h: into which states each one may go.
+// The arrows of the drawing in life.h: the states that each one may enter.
 static const unsigned arrows[] = {
     [GOSSIP_LIFE_JOINING] = STATE(FETCHING) | STATE(WAITING) | STATE(STOPPING) | STATE(LEFT),
     [GOSSIP_LIFE_FETCHING] =
@@ -101,7 +101,7 @@ void gossip_life_count(struct gossip_life_census *census, const struct gossip_me
     const bool finished = flags & GOSSIP_RECORD_FINISHED,
                counts = flags & (GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_HELD); // or will soon
 
-    // Who trains for fewer steps ends nobody else's training.
+    // A node that trains for fewer steps does not end the training of others.
     census->finished += finished && (info->progress_ns == 0 || info->step >= steps);
     if (!life_is_here(info))
         return;
@@ -213,8 +213,8 @@ static void take(struct gossip_life *life, const struct gossip_life_event *event
     }
 }
 
-// What is cheap and often changes nothing that a rule looks at. Before a stop others' words count at once:
-// the round at which they stop may be the next.
+// Cheap events that often change nothing a rule reads. Before a stop others' reports count at once: the round
+// at which they stop may be the next.
 static bool is_quiet(const struct gossip_life *life, const struct gossip_life_event *event)
 {
     bool passive = event->kind == GOSSIP_LIFE_PROGRESS || event->kind == GOSSIP_LIFE_MEMBER ||

@@ -3,9 +3,9 @@
 // cluster stand here once: node/ and lab/sim carry out what this object decides, with sockets and threads or
 // under virtual time (rules and their reasons: gossip/life/README.md).
 //
-// A state machine: time comes in with the event, what is known of others is read through a table of functions
-// of the owner while a step runs, actions go out through gossip_life_next. No socket, thread, clock, file or
-// chance.
+// A state machine: time comes in with the event, the state of others is read through a table of the owner's
+// functions while a step runs, actions go out through gossip_life_next. No socket, thread, clock, file or
+// randomness.
 //
 //             others train                     model complete
 //   JOINING ---------------> FETCHING ---------------------------+
@@ -44,7 +44,7 @@ struct gossip_life;
 enum gossip_life_state {
     GOSSIP_LIFE_JOINING,  // finds others; does not count
     GOSSIP_LIFE_FETCHING, // takes a model from a donor
-    GOSSIP_LIFE_WAITING,  // counts in the graph, waits for those who are expected
+    GOSSIP_LIFE_WAITING,  // counts in the graph, waits for the expected members
     GOSSIP_LIFE_TRAINING, //
     GOSSIP_LIFE_PAUSED,   // takes no step: see enum gossip_life_pause
     GOSSIP_LIFE_FINISHED, // has done its last step and still answers
@@ -58,9 +58,9 @@ const char *gossip_life_state_name(enum gossip_life_state state);
 enum gossip_life_pause {      // why no step is taken; bits
     GOSSIP_LIFE_EDGES = 1,    // it came late and its edges are not live yet
     GOSSIP_LIFE_HELD_OUT = 2, // membership holds it out of the graph (flap damping)
-    GOSSIP_LIFE_CUT_OFF = 4,  // it hears nobody though others should be there
+    GOSSIP_LIFE_CUT_OFF = 4,  // it hears no other, though others should be there
     GOSSIP_LIFE_MINORITY = 8, // the smaller side of a partition, with the policy pause-minority
-    GOSSIP_LIFE_NO_WORD = 16, // it was away, and nobody has told yet where the others are
+    GOSSIP_LIFE_NO_WORD = 16, // it was away, and no node has yet said where the others are
 };
 
 enum gossip_life_partition { GOSSIP_LIFE_MERGE, GOSSIP_LIFE_MAJORITY, GOSSIP_LIFE_PAUSE_MINORITY };
@@ -71,11 +71,11 @@ struct gossip_life_options {
     bool resumed;         // from a checkpoint: its state is complete
     bool sync;            // rounds are met in lock-step: a stop is agreed on
     bool local;           // there are no edges
-    bool alone_stops;     // who is left alone by the finished ends with their model (train.alone: stop)
+    bool alone_stops;     // when only finished nodes are left, it ends with their model (train.alone: stop)
     uint64_t round, step; // done so far
     uint64_t steps;       // at which training ends: train.steps
     uint64_t local_steps; // of a round
-    uint64_t reach;       // rounds that a node may have missed and still go on with its own model
+    uint64_t reach;       // rounds that a node may miss and still go on with its own model
     size_t start_members; // in the view before training begins; 0: the peer list's
     enum gossip_life_partition partition;
     uint64_t start_timeout_ns, linger_ns, forget_after_ns;
@@ -84,7 +84,7 @@ struct gossip_life_options {
     uint64_t now_ns;
 };
 
-// -- what a step reads of the others, through functions of the owner
+// -- what a step reads about the others, through functions of the owner
 
 struct gossip_life_self {   // what membership and links say of this node
     bool in_view;           // it counts, and the view in use says so
@@ -96,8 +96,8 @@ struct gossip_life_self {   // what membership and links say of this node
     size_t n_view;          // members of the view in use
     size_t n_neighbours;
     size_t listed;  // entries of the peer list that do not lead to this node itself
-    size_t missing; // of them: those that lead to nobody in the view
-    size_t refused; // of them: who answers there trains something else, or one end does not let the other in
+    size_t missing; // of them: those that lead to no node in the view
+    size_t refused; // of them: the node there trains something else, or one end refuses the other
 };
 
 struct gossip_life_census { // of the others
@@ -107,7 +107,7 @@ struct gossip_life_census { // of the others
     size_t eligible;        // of them: count in the graph
     size_t busy;            // of them: count and have not finished
     size_t company;         // of these: have answered this process
-    size_t finished;        // here or not: who left or died after its last step counts
+    size_t finished;        // here or not: a node that left or died after its last step counts
 };
 
 struct gossip_life_edges { // of this node's exchange, those of a checkpoint included
@@ -127,19 +127,19 @@ struct gossip_life_world {
     void (*census)(const void *owner, struct gossip_life_census *census);
 };
 
-// Parts of `self`, for the owner's function of that name. An entry of the peer list after the other.
+// Parts of `self`, for the owner's function of that name. The entries of the peer list, one by one.
 void gossip_life_see_membership(struct gossip_life_self *self, const struct gossip_membership *membership);
 void gossip_life_see_graph(struct gossip_life_self *self, const struct gossip_graph *graph,
                            const struct gossip_life_edges *edges);
 void gossip_life_see_entry(struct gossip_life_self *self, const struct gossip_graph *graph,
                            const struct gossip_entry *entry);
-// It leads to nobody in the graph, nor to this node itself.
+// It leads to no node in the graph, nor to this node itself.
 bool gossip_life_misses(const struct gossip_graph *graph, const struct gossip_entry *entry);
 
 // Adds one member other than this node to a census.
 void gossip_life_count(struct gossip_life_census *census, const struct gossip_member_info *info,
                        uint64_t steps);
-// A member that decisions may rest on: it is here and has answered this process.
+// A member that decisions may rely on: it is here and has answered this process.
 bool gossip_life_believes(const struct gossip_member_info *info);
 
 // -- events
@@ -147,11 +147,11 @@ bool gossip_life_believes(const struct gossip_member_info *info);
 enum gossip_life_event_kind {
     GOSSIP_LIFE_LOOK,      // time has passed, or something that a step reads has changed
     GOSSIP_LIFE_MEMBER,    // `peer` is `state` now
-    GOSSIP_LIFE_LINKED,    // a link to `peer` came into use, it may replace another
-    GOSSIP_LIFE_REMOVED,   // `peer` is no longer known at all
+    GOSSIP_LIFE_LINKED,    // a link to `peer` came into use, which may replace another
+    GOSSIP_LIFE_REMOVED,   // `peer` was forgotten
     GOSSIP_LIFE_PROGRESS,  // the learner has done `round` rounds and `step` steps
     GOSSIP_LIFE_WANTS,     // the learner waits for a model: donors are needed
-    GOSSIP_LIFE_STARVED,   // of those whom it asks nobody has given a block of a model for `silent_ns`
+    GOSSIP_LIFE_STARVED,   // none of the donors it asks has given a block of a model for `silent_ns`
     GOSSIP_LIFE_FETCHED,   // `ok`: the model is complete, round and step are its; else nothing was fetched
     GOSSIP_LIFE_DONE,      // the learner has done its last step; `ok`: all of them, else it ended alone
     GOSSIP_LIFE_WRITTEN,   // the learner's last checkpoint is written, it takes nothing more; `status`
@@ -174,50 +174,50 @@ struct gossip_life_event {
 // -- actions
 
 enum gossip_life_action_kind {
-    // of membership and links
+    // for membership and links
     GOSSIP_LIFE_FLAGS,    // of this node's record: set, clear
     GOSSIP_LIFE_ANNOUNCE, // the round at which this node stops, in its record
-    GOSSIP_LIFE_LINKS,    // ids: members to whom links are wanted beside the neighbours; none: no more
+    GOSSIP_LIFE_LINKS,    // ids: members to which links are wanted besides the neighbours; none: no more
     GOSSIP_LIFE_DEPART,   // tell all that this node leaves, then end its links
-    // of whoever owns the exchange
-    GOSSIP_LIFE_ASK, // ids: of whom blocks of a model can be asked now. round, step: who tells more lies;
-                     // 0: not known
-    GOSSIP_LIFE_END_FETCH, // nobody is left who has a model: it goes on with its own
+    // for the owner of the exchange
+    GOSSIP_LIFE_ASK, // ids: members that can be asked for blocks of a model now. round, step: a donor that
+                     // reports more is lying; 0: not known
+    GOSSIP_LIFE_END_FETCH, // no node with a model is left: it goes on with its own
     GOSSIP_LIFE_FORGET,    // peer: dead or gone for forget_after; its edge is given up
     // of the learner; they take effect at its next boundary
     GOSSIP_LIFE_START, // fetch: take a model first. round, step: the cluster's, where higher than its own.
-                       // away: it was not there when the others went there
+                       // away: it was absent when the others got there
     GOSSIP_LIFE_FETCH_AGAIN, // take a donor's model instead of its own
     GOSSIP_LIFE_PAUSE,       // on: take no step; off: go on
-    GOSSIP_LIFE_STOP_AT,     // round: the last one before it ends; 0: the boundary that comes
+    GOSSIP_LIFE_STOP_AT,     // round: the last one before it ends; 0: the next boundary
     GOSSIP_LIFE_ALONE,       // training ends there; fetch: with the model of one that has finished
     GOSSIP_LIFE_SHARDS,      // numbers: shards that have a living node, ascending
     GOSSIP_LIFE_LEAVE,       // others are done: take in what came last, write the last checkpoint
-    // of people and tools
+    // for people and tools
     GOSSIP_LIFE_TELL, // news
     // of the owner
     GOSSIP_LIFE_END, // status; no action follows
 };
 
-enum gossip_life_news {          // with the numbers that belong to it, in a and b
-    GOSSIP_LIFE_BEGINS,          // a: others that are there
+enum gossip_life_news {          // with its numbers in a and b
+    GOSSIP_LIFE_BEGINS,          // a: other members present
     GOSSIP_LIFE_BEGINS_WITHOUT,  // a: members in the view, b: listed peers that are missing
     GOSSIP_LIFE_OTHERS_TRAIN,    // it fetches a model first
     GOSSIP_LIFE_OTHERS_FINISHED, // likewise, from one that has finished
     GOSSIP_LIFE_FAR_BEHIND,      // likewise. a: its round, b: the cluster's
     GOSSIP_LIFE_COMPLETE,        // the model is there
-    GOSSIP_LIFE_NO_DONOR,        // nobody who could give a model is there; waiting
+    GOSSIP_LIFE_NO_DONOR,        // no possible donor is there; waiting
     GOSSIP_LIFE_GAVE_UP,         // END_FETCH
-    GOSSIP_LIFE_STARVED_BY,      // a: members that gave nothing, b: for so many s; others are asked
-    GOSSIP_LIFE_NO_MODEL,        // END_FETCH, and it has none of its own. b: s in which nobody gave one
-    GOSSIP_LIFE_PARTITION,       // half of those who counted are dead, or more
+    GOSSIP_LIFE_STARVED_BY,      // a: members that gave nothing, b: for how many s; others are asked
+    GOSSIP_LIFE_NO_MODEL,        // END_FETCH, and it has none of its own. b: s in which no node gave one
+    GOSSIP_LIFE_PARTITION,       // half or more of the members that counted are dead
     GOSSIP_LIFE_HEALED,          // policy majority: it takes the larger side's model
     GOSSIP_LIFE_PAUSES,          // a: enum gossip_life_pause bits
     GOSSIP_LIFE_GOES_ON,         // a: those that it paused for
     GOSSIP_LIFE_LEFT_ALONE,      // all others have finished. a: steps done here, b: 1 it fetches their model
     GOSSIP_LIFE_LAST_STEP,       // a: others that still train
     GOSSIP_LIFE_LINGERED,        // a: others that still train though linger has passed
-    GOSSIP_LIFE_ISOLATED,        // a: neighbours; it averages with nobody
+    GOSSIP_LIFE_ISOLATED,        // a: neighbours; it averages with no node
     GOSSIP_LIFE_MEETS_AGAIN,     // no longer
     GOSSIP_LIFE_STOPS_AT,        // a: round
     GOSSIP_LIFE_ORPHANS,         // numbers: shards without a living node, ascending
@@ -225,7 +225,7 @@ enum gossip_life_news {          // with the numbers that belong to it, in a and
     GOSSIP_LIFE_REFUSED,         // a: listed peers, none of which this node can train with. It ends
 };
 
-#define GOSSIP_LIFE_ABANDONED (-1) // status of END: at once, whatever other threads are at
+#define GOSSIP_LIFE_ABANDONED (-1) // status of END: at once, whatever other threads are doing
 
 struct gossip_life_action {
     enum gossip_life_action_kind kind;
@@ -250,12 +250,12 @@ void gossip_life_destroy(struct gossip_life *life); // NULL is fine
 void gossip_life_step(struct gossip_life *life, const struct gossip_life_event *event,
                       const struct gossip_life_world *world);
 bool gossip_life_next(struct gossip_life *life, struct gossip_life_action *action);
-// When to LOOK next if nothing else happens (monotonic ns); UINT64_MAX: never.
+// When to LOOK next if no other event comes (monotonic ns); UINT64_MAX: never.
 uint64_t gossip_life_deadline(const struct gossip_life *life);
 
 enum gossip_life_state gossip_life_state(const struct gossip_life *life);
 unsigned gossip_life_pauses(const struct gossip_life *life); // enum gossip_life_pause bits
-bool gossip_life_isolated(const struct gossip_life *life);   // it trains and averages with nobody
+bool gossip_life_isolated(const struct gossip_life *life);   // it trains and averages with no node
 bool gossip_life_counts(const struct gossip_life *life);     // its state is complete (ELIGIBLE)
 // Others that have answered train, or are about to begin: event.round.others.
 bool gossip_life_others(const struct gossip_life *life);

@@ -1,6 +1,6 @@
-// What the files of gossip/life share: the object itself. life.c: events, states, actions; begin.c: from
-// joining to training; fetch.c: whose model; pause.c: what holds it up; away.c: who is gone; end.c: from the
-// last step to the end. Nobody else includes this.
+// Shared by the files of gossip/life: the object itself. life.c: events, states, actions; begin.c: from
+// joining to training; fetch.c: whose model; pause.c: what delays it; away.c: members that are gone; end.c:
+// from the last step to the end. Private to this folder.
 #ifndef GOSSIP_LIFE_STATE_H
 #define GOSSIP_LIFE_STATE_H
 
@@ -10,8 +10,8 @@
 #define LIFE_SECOND      (1000 * LIFE_MS)
 #define LIFE_ACTIONS     32u // of one step, those generated one by one (FORGET) beside
 #define LIFE_NEVER       UINT64_MAX
-#define LIFE_NEAR_ROUNDS 8u // neighbours that train in turn are apart as far: the exchange sees to it
-#define LIFE_EDGES_NS    (5 * LIFE_SECOND) // how long edges are waited for where others train already
+#define LIFE_NEAR_ROUNDS 8u // neighbours that train in turn differ by up to this: the exchange ensures it
+#define LIFE_EDGES_NS    (5 * LIFE_SECOND) // how long to wait for edges where others train already
 #define LIFE_PASSED      16u
 
 struct life_progress {
@@ -39,8 +39,8 @@ struct gossip_life {
 
     // begin.c
     bool eligible;   // its state is complete: it counts
-    bool complete;   // it has a model that is worth something
-    bool begun;      // it has trained, or holds a model of those who do
+    bool complete;   // it has a useful model
+    bool begun;      // it has trained, or holds a model of members that do
     uint64_t met_ns; // when the first other member was known; 0: none yet
 
     // fetch.c
@@ -50,10 +50,10 @@ struct gossip_life {
     uint64_t fetch_ns, donor_ns;                 // since when; when there was a donor
     struct gossip_id wanted[GOSSIP_LIFE_DONORS]; // links to these
     struct gossip_id asked[GOSSIP_LIFE_DONORS];  // as told
-    struct life_progress furthest;               // that they may tell, as told
+    struct life_progress furthest;               // the furthest they may report, as told
     uint64_t wanted_ns[GOSSIP_LIFE_DONORS];      // since when there is no link to it
     size_t n_wanted, n_asked;
-    struct life_away passed[LIFE_PASSED]; // over, for a while: no link comes about
+    struct life_away passed[LIFE_PASSED]; // skipped for a while: no link comes up
     size_t n_passed;
 
     // pause.c
@@ -65,13 +65,13 @@ struct gossip_life {
     bool withdrawn;             // it does not count, since it was cut off; else it would
     uint64_t lonely_ns;         // since when no edge is live; 0: one is
     uint64_t away_ns;           // it was away until then, and may be far from the cluster; 0: no
-    uint64_t words_ns;          // ... which is known from what others have said since
+    uint64_t words_ns;          // ... known from what others have said since
     struct life_ids other_side; // the dead of a partition in which this node is the minority
 
     // away.c
     struct life_away *away;
     size_t n_away, away_capacity;
-    bool unknown_forgotten; // edges of a checkpoint whose peers nobody knows
+    bool unknown_forgotten; // edges of a checkpoint whose peers are unknown
     uint64_t shards_ns;
     uint8_t orphan[LIMIT_PEERS]; // shards without a living node, as told
     uint32_t living[LIMIT_PEERS], orphans[LIMIT_PEERS];
@@ -83,9 +83,9 @@ struct gossip_life {
     int status;
 
     // progress.c
-    uint64_t round, step;         // of the learner, as told last
-    uint64_t round_ns;            // time of one, the shortest of late; 0: not known
-    uint64_t pace_round, pace_ns; // when that was measured last
+    uint64_t round, step;         // of the learner, as last reported
+    uint64_t round_ns;            // time of one, the shortest recently; 0: not known
+    uint64_t pace_round, pace_ns; // when that was last measured
     uint64_t *told;               // [2 * told_capacity] rounds, then steps of others
     size_t told_capacity;
 
@@ -111,15 +111,15 @@ void life_uncount(struct gossip_life *life);
 void life_consider_joining(struct gossip_life *life);
 void life_consider_waiting(struct gossip_life *life);
 
-// progress.c. `since_ns`: only what was told after that counts. False: nobody tells anything.
+// progress.c. `since_ns`: only later reports count. False: no member reports anything.
 bool life_cluster(struct gossip_life *life, uint64_t since_ns,
-                  struct life_progress *progress);                          // those who train
-bool life_newest(struct gossip_life *life, struct life_progress *progress); // of all, where nobody trains
+                  struct life_progress *progress);                          // members that train
+bool life_newest(struct gossip_life *life, struct life_progress *progress); // of all, where no member trains
 uint64_t life_gap(const struct gossip_life *life, const struct life_progress *progress);
-bool life_is_near(uint64_t gap); // within what rounds do by themselves
-// Beyond its own model's use; or they have done all steps, so that nothing would draw it to them any more.
+bool life_is_near(uint64_t gap); // within the normal spread of rounds
+// Too far for its own model; or they have done all steps, so that nothing would draw it to them any more.
 bool life_is_far(const struct gossip_life *life, const struct life_progress *others);
-struct life_progress life_furthest(struct gossip_life *life); // that a member may be; 0: not known
+struct life_progress life_furthest(struct gossip_life *life); // the furthest a member may be; 0: not known
 void life_tell_progress(struct gossip_life *life, const struct life_progress *progress, bool fetch,
                         bool away);
 
@@ -134,10 +134,10 @@ bool life_has_donor(struct gossip_life *life);
 
 // pause.c
 void life_consider_pause(struct gossip_life *life);
-void life_go_on(struct gossip_life *life);    // with training, or waits first
-void life_return(struct gossip_life *life);   // to the graph, if it had withdrawn from it
-void life_catch_up(struct gossip_life *life); // it takes the round and step at which the others are
-void life_was_away(struct gossip_life *life, uint64_t words_ns); // until now; words before that are too old
+void life_go_on(struct gossip_life *life);                       // with training, or waits first
+void life_return(struct gossip_life *life);                      // to the graph, if it had withdrawn from it
+void life_catch_up(struct gossip_life *life);                    // it takes the round and step of the others
+void life_was_away(struct gossip_life *life, uint64_t words_ns); // until now; earlier reports are too old
 bool life_is_held_up(const struct gossip_life *life);            // held out or cut off: it takes no step
 
 // away.c

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #define WORD_NS     (10 * LIFE_SECOND) // how long others may take to say where the cluster is
-#define LOST_ALL_NS (60 * LIFE_SECOND) // how long a node waits for others whom it lost all at once
+#define LOST_ALL_NS (60 * LIFE_SECOND) // how long a node waits for others that it lost all at once
 #define ISOLATED_NS (15 * LIFE_SECOND) // without a live edge, before people are told
 
 static bool has_begun(const struct gossip_life *life)
@@ -12,7 +12,7 @@ static bool has_begun(const struct gossip_life *life)
     return life->state == GOSSIP_LIFE_TRAINING || life->state == GOSSIP_LIFE_PAUSED;
 }
 
-// Whoever is truly alone waits for nobody.
+// A node that is truly alone does not wait.
 static unsigned held_up(const struct gossip_life *life)
 {
     unsigned bits = 0;
@@ -44,7 +44,7 @@ static bool waits_for_edges(struct gossip_life *life)
     return life->late;
 }
 
-// A node that nobody reaches takes all others for dead in the end. They are not: it is still cut off, until
+// A node that no other reaches takes all others for dead in the end. They are not: it is still cut off, until
 // one of them is heard again, or it has waited for so long that it is truly alone.
 static bool has_lost_all(struct gossip_life *life)
 {
@@ -103,7 +103,7 @@ static void remember_the_dead(struct gossip_life *life)
     }
 }
 
-// The other side is here again. Who of it has a model gives it to this node.
+// The other side is here again. Any of its members with a model gives it to this node.
 static void give_way(struct gossip_life *life)
 {
     life->other_side_only = true;
@@ -141,7 +141,7 @@ void life_was_away(struct gossip_life *life, uint64_t words_ns)
     life->words_ns = words_ns;
 }
 
-// Nobody was there, and it went on by itself: where the others are is known when they are back.
+// No other was there, and it went on by itself: where the others are is known when they are back.
 static void note_being_alone(struct gossip_life *life)
 {
     const bool alone = has_begun(life) && life->census.others == 0;
@@ -170,8 +170,8 @@ static void fetch_again(struct gossip_life *life, const struct life_progress *cl
     life_act(life, GOSSIP_LIFE_FETCH_AGAIN);
 }
 
-// Others have gone on while nobody heard them here: till its place is known a step would be one of an old
-// round, and in their graph it would hold up its neighbours there.
+// Others have gone on unheard here: until its place is known a step would be one of an old round, and in
+// their graph it would hold up its neighbours there.
 static void withdraw(struct gossip_life *life)
 {
     if (!life->eligible)
@@ -191,7 +191,7 @@ void life_return(struct gossip_life *life)
 }
 
 // Its process stood still, or it was held up or alone. Where it is far from the others it takes a model of
-// theirs; where it is ahead of them only if they are more than one. Who is merely slow was not away.
+// theirs; where it is ahead of them only if they are more than one. A node that is merely slow was not away.
 static void consider_away(struct gossip_life *life)
 {
     struct life_progress cluster;
@@ -218,8 +218,8 @@ static bool waits_for_word(const struct gossip_life *life)
            life->census.claim > 0;
 }
 
-// Who was held out has heard all the while where the others are; after any other pause old words say nothing.
-// Where it goes on from is decided before it does.
+// A node that was held out has heard all the while where the others are; after any other pause old reports
+// say nothing. Where it goes on from is decided before it does.
 static void follow(struct gossip_life *life, unsigned bits)
 {
     const unsigned before = life->pauses;
@@ -249,7 +249,7 @@ static void follow(struct gossip_life *life, unsigned bits)
         life_enter(life, GOSSIP_LIFE_TRAINING);
 }
 
-// Silence of all edges is a fault that nobody else would notice: a firewall on both ends, say.
+// Silence of all edges is a fault that nothing else would show: a firewall on both ends, say.
 static void consider_isolation(struct gossip_life *life)
 {
     const bool lonely = life->state == GOSSIP_LIFE_TRAINING && life->census.others > 0 &&

@@ -1,6 +1,6 @@
 // Where the cluster is: round and step belong to it, and a node that was away takes them. More than half of
-// those who train must have said, each for itself, where they are; the middle of that is not moved by one
-// that lies, where there are three.
+// the members that train must have reported, each for itself, where they are; the middle of that is not moved
+// by one that lies, where there are three.
 #include "gossip/life/life_state.h"
 #include <stdlib.h>
 
@@ -11,9 +11,9 @@ static int ascending(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-#define ABSURD (1ull << 48) // rounds and steps that nobody ever does
+#define ABSURD (1ull << 48) // rounds and steps that no node ever does
 
-// No round is shorter than a step, and nobody is further than the last one.
+// No round is shorter than a step, and no node is further than the last one.
 static bool is_plausible(const struct gossip_life *life, const struct gossip_member_info *info)
 {
     const uint64_t most = life->options.steps > 0 ? life->options.steps : ABSURD;
@@ -37,7 +37,7 @@ static size_t collect(struct gossip_life *life, uint8_t flags, uint64_t since_ns
     if (life->told_capacity < members) {
         uint64_t *told = realloc(life->told, 2 * members * sizeof *told);
         if (!told)
-            return 0; // as if nobody told anything
+            return 0; // as if no member reported anything
         life->told = told;
         life->told_capacity = members;
     }
@@ -60,7 +60,7 @@ bool life_cluster(struct gossip_life *life, uint64_t since_ns, struct life_progr
 
     if (count == 0 || 2 * count <= life->census.claim)
         return false;
-    const size_t middle = (count - 1) / 2; // of two the lower one: nobody is drawn far ahead by one word
+    const size_t middle = (count - 1) / 2; // of two the lower one: no node is drawn far ahead by one report
     *progress = (struct life_progress){life->told[middle], life->told[life->told_capacity + middle]};
     return true;
 }
@@ -75,10 +75,10 @@ bool life_newest(struct gossip_life *life, struct life_progress *progress)
     return true;
 }
 
-// Nobody is so much further than what two members say: a round that one member alone tells is none that the
-// cluster has come to. Of one or two the further one is believed: the other may have been away.
-#define AHEAD_TIMES  4u   // a host may be as much faster than all others
-#define AHEAD_ROUNDS 256u // as are done while a word is under way
+// No member is this much further than two members report: a round that one member alone reports is not one
+// that the cluster has reached. Of one or two the further one is believed: the other may have been away.
+#define AHEAD_TIMES  4u   // a host may be this much faster than all others
+#define AHEAD_ROUNDS 256u // done while a report is under way
 
 static uint64_t times(uint64_t a, uint64_t b)
 {

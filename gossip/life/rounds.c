@@ -75,7 +75,7 @@ void gossip_rounds_order(struct gossip_rounds *r, const struct gossip_order *ord
     case GOSSIP_ORDER_PAUSE:
         r->orders.pause = order->on;
         break;
-    case GOSSIP_ORDER_STOP: // the latest word counts: others may stop later than this node thought
+    case GOSSIP_ORDER_STOP: // the latest order counts: others may stop later than this node expected
         r->orders.stop = true;
         r->orders.stop_at = order->round;
         break;
@@ -89,7 +89,7 @@ void gossip_rounds_order(struct gossip_rounds *r, const struct gossip_order *ord
     }
 }
 
-// The cluster is further on: what this node missed it does not make up for, and an exchange that a process
+// The cluster is further on: this node does not make up for missed rounds, and an exchange that a process
 // before this one left open is past.
 static void catch_up(struct gossip_rounds *r)
 {
@@ -111,7 +111,7 @@ static bool trains(const struct gossip_rounds *r)
     return r->state == GOSSIP_ROUNDS_TRAINING || r->state == GOSSIP_ROUNDS_PAUSED;
 }
 
-// Where the model is to be replaced nothing of the open round counts, and nobody waits for its end.
+// Where the model is to be replaced nothing of the open round counts, and nothing waits for its end.
 static bool takes_another_model(const struct gossip_rounds *r)
 {
     return r->orders.fetch && trains(r) && !r->orders.stop && !r->orders.alone;
@@ -277,7 +277,7 @@ static void close_round(struct gossip_rounds *r, uint64_t round)
     r->stepped = r->open = r->unusable = false;
 }
 
-// Never to the end: who would only be done there has steps to do, or another's model to take.
+// Never to the end: a node that would only be done there has steps to do, or another's model to take.
 static void follow(struct gossip_rounds *r, uint64_t round)
 {
     const uint64_t most = (r->options.steps - r->step) / r->options.local_steps;
@@ -287,8 +287,8 @@ static void follow(struct gossip_rounds *r, uint64_t round)
         pass_to(r, smaller(round, r->round + most - 1));
 }
 
-// Who has no edges waits for none. A node that stands still has done no step, and before the first round it
-// is in the first.
+// A node without edges waits for none. A node that stands still has done no step, and before the first round
+// it is in the first.
 void gossip_rounds_event(const struct gossip_rounds_meet *meet, const struct gossip_edges *edges, bool others,
                          struct gossip_exchange_event *event)
 {
@@ -323,7 +323,7 @@ void gossip_rounds_met(struct gossip_rounds *r, uint64_t round, bool met)
     bool stops = r->orders.stop && r->meet.round >= r->orders.stop_at;
     r->open = stops && !met && !r->unusable && round == r->meet.round;
     if (r->open)
-        tell(r, GOSSIP_LEARNER_COLLECTED); // whoever resumes goes to this boundary again
+        tell(r, GOSSIP_LEARNER_COLLECTED); // a resumed node goes to this boundary again
     else
         close_round(r, round);
 }

@@ -1,7 +1,7 @@
 // A node's way through its rounds: which comes next (local steps, a boundary, a snapshot, a wait, the end),
-// at what round and step it stands, and what orders of the life cycle make of it. Pure: no thread, clock or
-// file. The daemon's learner thread and the simulator carry out what gossip_rounds_next says and report what
-// came of it.
+// at what round and step it stands, and the effect of orders of the life cycle. Pure: no thread, clock or
+// file. The daemon's learner thread and the simulator carry out what gossip_rounds_next says and report the
+// result.
 //
 //     WAITING --start--> TRAINING { STEPS -> MEET }* --last step, alone--> FINISHED --leave--> LEAVING ->
 //     LEFT
@@ -25,7 +25,7 @@
 struct gossip_rounds_options {
     uint64_t local_steps; // of a round
     uint64_t steps;       // in all; UINT64_MAX: no end
-    uint64_t round, step; // done before: of a checkpoint
+    uint64_t round, step; // done before, from a checkpoint
     bool resumed;         // the vectors are those of a checkpoint
     bool open;            // resumed: the local steps of round + 1 are done, its exchange is not
     float open_scale;     // their step scale
@@ -34,7 +34,7 @@ struct gossip_rounds_options {
 enum gossip_rounds_state {
     GOSSIP_ROUNDS_WAITING,  // for START
     GOSSIP_ROUNDS_TRAINING, //
-    GOSSIP_ROUNDS_PAUSED,   // stands still, answers others
+    GOSSIP_ROUNDS_PAUSED,   // takes no step, answers others
     GOSSIP_ROUNDS_FINISHED, // the last step is done; lingers
     GOSSIP_ROUNDS_LEAVING,  // the final state is to be taken
     GOSSIP_ROUNDS_LEFT,
@@ -42,16 +42,16 @@ enum gossip_rounds_state {
 
 enum gossip_order_kind {
     GOSSIP_ORDER_START, // training may begin. Again, at any time: the cluster's progress
-    GOSSIP_ORDER_FETCH, // take a donor's model instead of the own: the round that is open ends without its
-                        // exchange, and steps without a boundary
+    GOSSIP_ORDER_FETCH, // take a donor's model instead of its own: the open round ends without its exchange,
+                        // and steps without a boundary
     GOSSIP_ORDER_PAUSE, // `on`: no step from the next boundary on; else go on
     GOSSIP_ORDER_STOP,  // end at the boundary of `round` (0: the next one): checkpoint, LEFT
     GOSSIP_ORDER_ALONE, // all others have finished: end training at the next boundary
-    GOSSIP_ORDER_LEAVE, // after FINISHED: nobody needs this node any more
+    GOSSIP_ORDER_LEAVE, // after FINISHED: this node is no longer needed
 };
 struct gossip_order {
     enum gossip_order_kind kind;
-    bool fetch;           // START, ALONE: first take a donor's model; ALONE: that of one that has finished
+    bool fetch;           // START, ALONE: first take a donor's model; ALONE: that of a finished node
     bool away;            // START: this node was away and goes on with a model that is behind the others'
     bool on;              // PAUSE
     uint64_t round, step; // START: the cluster's, taken where they are higher; STOP: round
@@ -66,13 +66,13 @@ enum gossip_rounds_todo {
     GOSSIP_ROUNDS_END,   // `status`
 };
 struct gossip_rounds_meet {
-    uint64_t round; // to be exchanged for, from 1; without `meets`: the latest boundary that the node came to
-    bool meets;     // false: only takes in what came meanwhile; the node stands still afterwards
+    uint64_t round; // to be exchanged for, from 1; without `meets`: the latest boundary that the node reached
+    bool meets;     // false: only takes in updates received meanwhile; then the node stands still
     bool last;      // the final state: freeze the exchange behind it, write a checkpoint
     bool finished;  // the node has done its last step
     bool follows;   // without `meets`: it goes on, from the round that the neighbours are at
-    bool away;      // told of the node to its neighbours from here on, until it has caught up
-    bool unusable;  // the model is not to be published, the published one comes back
+    bool away;      // reported to the neighbours from here on, until the node has caught up
+    bool unusable;  // the model is not published; the published one comes back
     bool open;      // with `last`: the exchange of `round` was not made, `step_scale` is for the checkpoint
     float step_scale;
 };
@@ -98,11 +98,11 @@ struct gossip_rounds {
     bool tells;                     // the learner is to be told of `change`
     enum gossip_learner_change change;
     bool away;
-    bool rested;      // nothing has been learnt since the latest rendezvous
-    bool follows;     // it stood still or was away: what came meanwhile is taken in before a step
+    bool rested;      // nothing was learnt since the latest rendezvous
+    bool follows;     // it stood still or was away: updates received meanwhile come before a step
     bool complete;    // the vectors are worth a checkpoint
     bool ended_alone; // before the last step
-    bool bereft;      // the model of those who have finished was not to be had
+    bool bereft;      // no model of a finished node could be had
     unsigned unusable_in_row;
     uint64_t unusable_rounds; // so far
     struct {
@@ -118,8 +118,8 @@ void gossip_rounds_order(struct gossip_rounds *rounds, const struct gossip_order
 struct gossip_rounds_next gossip_rounds_next(struct gossip_rounds *rounds);
 // STEPS are done. `step`: where the learner stands; not below where it stood.
 void gossip_rounds_stepped(struct gossip_rounds *rounds, uint64_t step, float step_scale, bool finite);
-// The ROUND event of a boundary: whom the graph names for it and what the exchange is told of this node. The
-// vectors and pace_ns are the caller's to fill in. `others`: others train (gossip_life_others).
+// The ROUND event of a boundary: the partner that the graph names and what the exchange is told about this
+// node. The vectors and pace_ns are the caller's to fill in. `others`: others train (gossip_life_others).
 void gossip_rounds_event(const struct gossip_rounds_meet *meet, const struct gossip_edges *edges, bool others,
                          struct gossip_exchange_event *event);
 // MEET is over. `round`: the one that the node goes on from (where it meets or follows), at least that of the
@@ -128,7 +128,7 @@ void gossip_rounds_met(struct gossip_rounds *rounds, uint64_t round, bool met);
 // FETCH is over. `complete`: the vectors are a donor's, taken after its `round` and `step`; else they are as
 // before.
 void gossip_rounds_fetched(struct gossip_rounds *rounds, bool complete, uint64_t round, uint64_t step);
-// An order came that ends what is carried out: a stop the FETCH, a fetch the wait of a MEET for its exchange.
+// An order came that ends the current action: a stop the FETCH, a fetch the wait of a MEET for its exchange.
 bool gossip_rounds_gives_up(const struct gossip_rounds *rounds);
 
 #endif

@@ -1,6 +1,6 @@
-// Whom to call and when. An entry of the peer list is called for ever, but not while it stands for a member
-// that is alive or linked; a member is called while it is wanted, and one turn for packets that wait. A turn
-// asks for the addresses and tries each of them; pauses between turns double, with jitter.
+// Which peers to call and when. An entry of the peer list is called forever, but not while it stands for a
+// member that is alive or linked; a member is called while it is wanted, and one turn for packets that wait.
+// A turn asks for the addresses and tries each of them; pauses between turns double, with jitter.
 #include "base/hash.h"
 #include "gossip/links/links_private.h"
 #include <stdlib.h>
@@ -95,8 +95,8 @@ void call_start(struct gossip_links *links, const struct gossip_links_target *ta
         ask(links, target, call);
 }
 
-// Somebody has called this node: entries that nobody has answered yet may stand for it, or for others that
-// have just been started, too. Their next turn comes soon; the pauses behind it stay.
+// A peer has called this node: entries that are still unanswered may stand for it, or for others that have
+// just been started, too. Their next turn comes soon; the pauses behind it stay.
 void call_entries_hurry(struct gossip_links *links)
 {
     for (size_t i = 0; i < links->options.entries; i++) {
@@ -121,7 +121,7 @@ void call_hold(struct gossip_links *links, const struct gossip_links_target *tar
         call->pause_ns = GOSSIP_LINKS_PAUSE_MIN_NS;
 }
 
-// Who has no link at all has only the entries: the first of them that is there again leads to all others.
+// A node without any link has only the entries: the first one that answers again leads to all others.
 static uint64_t longest_pause(const struct gossip_links *links, const struct gossip_links_target *target)
 {
     if (!is_entry(target))
@@ -177,8 +177,8 @@ void call_entry_state(struct gossip_links *links, size_t entry, enum gossip_entr
     links_act(links, GOSSIP_LINKS_ENTRY)->target = entry_target(entry);
 }
 
-// A closed port is evidence only of who was reached by a call of this node: a firewall that refuses, for a
-// host that can call but not be called, says nothing.
+// A closed port is evidence only about a peer that a call of this node has reached: a firewall that refuses,
+// for a host that can call but not be called, says nothing.
 static void tell_closed(struct gossip_links *links, const struct gossip_id *id)
 {
     const struct peer *peer = links_peer(links, id);

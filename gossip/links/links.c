@@ -222,7 +222,7 @@ static void packet(struct gossip_links *links, const struct gossip_links_event *
     call_start(links, &member, &peer->call);
 }
 
-// Entries that stand for a living member are not called; whoever is gone is looked for.
+// Entries that stand for a living member are not called; members that are gone are called.
 static void member(struct gossip_links *links, const struct gossip_id *id, bool alive)
 {
     struct peer *peer = links_peer(links, id);
@@ -309,7 +309,7 @@ static void tell_missing(struct gossip_links *links, struct peer *peer)
     action->since_ns = peer->missing_ns;
 }
 
-// Out of memory for actions: what was not looked at is looked at soon.
+// Out of memory for actions: anything not handled is handled soon.
 static bool may_go_on(struct gossip_links *links)
 {
     if (links_reserve(links, LINKS_ACTIONS))
@@ -429,8 +429,8 @@ static void take(struct gossip_links *links, const struct gossip_links_event *ev
     }
 }
 
-// As many actions as one link can bring about: its own, those of the links behind it, its peer's packets.
-// What walks over many reserves again for each.
+// As many actions as one link can bring about: its own, those of the links behind it, its peer's packets. A
+// loop over many links reserves again for each.
 static size_t actions_of(const struct gossip_links *links, const struct gossip_links_event *event)
 {
     const struct link *link = event->kind == GOSSIP_LINKS_GREETING ? links_find(links, event->link) : NULL;

@@ -1,14 +1,14 @@
-// The links of one node: whom it calls and when, which of two links between a pair is used, what a greeting,
-// a BYE and the end of a link mean, and which packets wait for a link. The same object serves the daemon, the
-// simulator and the fuzzer (DESIGN: one node). Rules and tables of times: README.md.
+// The links of one node: which peers it calls and when, which of two links between a pair is used, what a
+// greeting, a BYE and the end of a link mean, and which packets wait for a link. The same object serves the
+// daemon, the simulator and the fuzzer (DESIGN: one node). Rules and tables of times: README.md.
 //
-// A state machine: time and entropy come in with the event, what follows goes out through gossip_links_next.
-// It refuses to know sockets, sessions, names and message formats: "call address 2 of entry 5 as link 77",
-// "the end of link 77 was a reset". Who is a member is membership's; who is wanted is the graph's.
+// A state machine: time and entropy come in with the event, actions go out through gossip_links_next. It
+// knows no sockets, sessions, names or message formats: "call address 2 of entry 5 as link 77", "the end of
+// link 77 was a reset". Membership decides which nodes are members; the graph decides which are wanted.
 //
 //     CALL (own)            gossip_links_accept
 //       |                        |
-//    CALLING                  ACCEPTED           nobody is known yet: GOSSIP_LINKS_CALL_NS,
+//    CALLING                  ACCEPTED           no peer is known yet: GOSSIP_LINKS_CALL_NS,
 //    LIMIT_HANDSHAKE_NS
 //       |        PROVEN          |
 //       +----> AUTHENTICATED <---+               the higher id greets at once; GOSSIP_LINKS_GREETING_NS
@@ -48,18 +48,18 @@
 #define GOSSIP_LINKS_CALL_NS      5000000000ull  // connection and handshake of an own call
 #define GOSSIP_LINKS_GREETING_NS  10000000000ull // from the proof of identity to the greeting
 #define GOSSIP_LINKS_CANDIDATE_NS 3000000000ull // how long a silent older link stands in the way of a new one
-#define GOSSIP_LINKS_IDLE_NS      10000000000ull // a link that nobody wants ends when nothing went over it
+#define GOSSIP_LINKS_IDLE_NS      10000000000ull // an unwanted link ends when nothing went over it
 #define GOSSIP_LINKS_PACKET_NS    10000000000ull // how long a packet waits for a link
 #define GOSSIP_LINKS_RESOLVE_NS   30000000000ull // how long addresses are waited for
 // Between two turns of calls: doubling, each with a jitter of 0.5 to 1.5. A link that ends sooner than the
 // longest pause does not begin anew.
 #define GOSSIP_LINKS_PAUSE_MIN_NS     200000000ull
-#define GOSSIP_LINKS_PAUSE_MAX_NS     10000000000ull // of an entry: nobody may ever be there
+#define GOSSIP_LINKS_PAUSE_MAX_NS     10000000000ull // of an entry: no node may ever be there
 #define GOSSIP_LINKS_PAUSE_LONELY_NS  1000000000ull  // of an entry, while this node has no link at all
 #define GOSSIP_LINKS_PAUSE_MEMBER_NS  2000000000ull  // of a member, which others know to be there
-#define GOSSIP_LINKS_PAUSE_REFUSED_NS 30000000000ull // after an answer that time does not change soon
-#define GOSSIP_LINKS_MISSING_NS       30000000000ull // a wanted link that is missing for so long is told
-// So many answers in a row, over so long, that a peer has a working link to another process with this id.
+#define GOSSIP_LINKS_PAUSE_REFUSED_NS 30000000000ull // after an answer that will not change soon
+#define GOSSIP_LINKS_MISSING_NS       30000000000ull // a wanted link missing for this long is reported
+// This many answers in a row, over this time, that a peer has a working link to another process with this id.
 #define GOSSIP_LINKS_DUPLICATES   3u
 #define GOSSIP_LINKS_DUPLICATE_NS 5000000000ull
 
@@ -68,10 +68,10 @@ struct gossip_links;
 struct gossip_links_options {
     struct gossip_id self;
     const struct gossip_greeting *greeting; // of this node, borrowed for life: others must train the same
-    const struct gossip_allow_list *allow; // borrowed, may change between steps (then ALLOW); NULL: everybody
-    size_t entries;                        // of the peer list
-    uint64_t call_ns;                      // instead of GOSSIP_LINKS_CALL_NS; 0: that
-    uint64_t salt;                         // of the table of ids: they come from strangers
+    const struct gossip_allow_list *allow;  // borrowed, may change between steps (then ALLOW); NULL: all
+    size_t entries;                         // of the peer list
+    uint64_t call_ns;                       // instead of GOSSIP_LINKS_CALL_NS; 0: that
+    uint64_t salt;                          // of the table of ids: they come from strangers
     uint64_t now_ns;
 };
 
@@ -105,7 +105,7 @@ enum gossip_close {
 };
 const char *gossip_close_text(enum gossip_close why); // for people
 const char *gossip_close_bye(enum gossip_close why); // reason of the BYE that goes before it; NULL: none does
-// What a BYE that was heard says: IDLE .. DUPLICATE_IDENTITY or REFUSED_THERE; and that for people.
+// The meaning of a received BYE: IDLE .. DUPLICATE_IDENTITY or REFUSED_THERE; and that for people.
 enum gossip_close gossip_close_of(const char *reason);
 const char *gossip_close_heard(enum gossip_close why);
 bool gossip_close_is_refusal(enum gossip_close why); // by this end: NOT_ALLOWED, OTHER_*
@@ -113,21 +113,21 @@ bool gossip_close_is_refusal(enum gossip_close why); // by this end: NOT_ALLOWED
 enum gossip_close gossip_links_compare(const struct gossip_greeting *ours,
                                        const struct gossip_greeting *theirs);
 
-struct gossip_links_target { // who is called: an entry of the peer list, or a member
+struct gossip_links_target { // the callee: an entry of the peer list, or a member
     size_t entry;            // GOSSIP_NO_ENTRY: the member `peer`
     struct gossip_id peer;
 };
 
-enum gossip_link_end {  // what the host at the other end has shown about its process
+enum gossip_link_end {  // what the other host has shown about its process
     GOSSIP_END_OTHER,   // nothing: a timeout, a decision of this end, a network that can't be reached
     GOSSIP_END_GONE,    // the stream ended or was reset
-    GOSSIP_END_REFUSED, // nobody listens at its address
+    GOSSIP_END_REFUSED, // nothing listens at its address
     GOSSIP_END_BROKEN,  // it broke the framing
 };
 
 enum gossip_links_event_kind {
     GOSSIP_LINKS_START,    // calls begin
-    GOSSIP_LINKS_WANT,     // links to ids[count] are to be there, and to nobody else
+    GOSSIP_LINKS_WANT,     // links to ids[count] are wanted, and to no others
     GOSSIP_LINKS_RESOLVED, // `target` has `count` addresses now; 0: none is known, or it must not be called
     GOSSIP_LINKS_PROVEN,   // the other end of `link` has proven `peer`, which is a member and `alive`, or not
     GOSSIP_LINKS_GREETING, // `greeting` was heard on `link`
@@ -135,11 +135,11 @@ enum gossip_links_event_kind {
     GOSSIP_LINKS_MESSAGE,  // any other message was heard on `link`: DELIVER follows if it is to be taken
     GOSSIP_LINKS_ENDED,    // `link` is gone, as `end`: once for every link, after a CLOSE, too
     GOSSIP_LINKS_STALLED,  // `link` stands still by a fault of the experiment, or no longer (`on`)
-    GOSSIP_LINKS_PACKET,   // bytes[count] for `peer`, by whatever link there is or comes
+    GOSSIP_LINKS_PACKET,   // bytes[count] for `peer`, by any link, present or future
     GOSSIP_LINKS_MEMBER,   // membership: `peer` is `alive` (alive or suspected), or dead, gone, removed
     GOSSIP_LINKS_PART,     // the link to `peer` is to end, because of `why`
     GOSSIP_LINKS_ALLOW,    // the allow-list has changed
-    GOSSIP_LINKS_TIMER,    // gossip_links_deadline has come
+    GOSSIP_LINKS_TIMER,    // the gossip_links_deadline has passed
     GOSSIP_LINKS_LEAVE,    // no more calls and accepts; all links say BYE and end
 };
 struct gossip_links_event {
@@ -169,7 +169,7 @@ enum gossip_links_action_kind {
     GOSSIP_LINKS_DOWN,    // no link to `peer` is active any more; what `link` carried last may be lost
     GOSSIP_LINKS_DELIVER, // the message of this event is of a peer with an active link
     GOSSIP_LINKS_SEND,    // bytes[count] on `link`, as a packet of membership; valid until the next action
-    GOSSIP_LINKS_UNREACHABLE, // positive evidence about `peer`: its stream ended without a word, or nobody
+    GOSSIP_LINKS_UNREACHABLE, // positive evidence about `peer`: its stream ended without a word, or nothing
                               // listens where it was reached before
     GOSSIP_LINKS_DUPLICATE,   // another process has this id, at the other end of `link` (`at`) or known there
     GOSSIP_LINKS_MISSING,     // for people, once: no link to the wanted `peer` since since_ns; neither end
@@ -184,7 +184,7 @@ struct gossip_links_action {
     struct gossip_id peer;
     struct gossip_links_target target;
     size_t address;
-    bool news; // CLOSE by a refusal: nobody was told of it before
+    bool news; // CLOSE by a refusal: not reported before
     bool at;   // DUPLICATE
     uint64_t since_ns;
     const uint8_t *bytes;
@@ -196,42 +196,42 @@ enum base_error gossip_links_create(const struct gossip_links_options *options,
 void gossip_links_destroy(struct gossip_links *links); // NULL is fine
 
 // Takes one event; its actions queue up behind those that were not taken yet, so that it may be called while
-// an action is carried out. An event about a link that is no more, or that can't be in its state, changes
-// nothing. BASE_ENOMEM: nothing has changed; any other event about the same may still come.
+// an action is carried out. An event about a link that no longer exists, or that is impossible in its state,
+// changes nothing. BASE_ENOMEM: nothing has changed; any other event about the same may still come.
 enum base_error gossip_links_step(struct gossip_links *links,
                                   const struct gossip_links_event *event) BASE_CHECK;
 bool gossip_links_next(struct gossip_links *links, struct gossip_links_action *action);
 // When to say TIMER (monotonic ns), UINT64_MAX: never. May be too early.
 uint64_t gossip_links_deadline(const struct gossip_links *links);
 
-// Somebody has called. `host` stands for whom one connection is counted for (an address, of IPv6 its /64).
-// 0: over a limit, or leaving: close it without a byte, nothing follows.
+// A peer has called. `host` is the unit for which connections are counted (an address, of IPv6 its /64). 0:
+// over a limit, or leaving: close it without a byte; no action follows.
 uint64_t gossip_links_accept(struct gossip_links *links, uint64_t now_ns, uint64_t host, void *owner);
 // The owner's pointer that comes back with every action about this link; of a CALL, before the next step.
 void gossip_links_bind(struct gossip_links *links, uint64_t link, void *owner);
 // The active link of this peer, 0 and NULL: there is none.
 uint64_t gossip_links_active(const struct gossip_links *links, const struct gossip_id *peer, void **owner);
 void gossip_links_sent(struct gossip_links *links, uint64_t link,
-                       uint64_t now_ns); // something of the owner's
+                       uint64_t now_ns); // the owner sent data of its own
 bool gossip_links_wants(const struct gossip_links *links, const struct gossip_id *peer);
 
 enum gossip_entry_state {
-    GOSSIP_ENTRY_UNKNOWN, // nobody has answered
+    GOSSIP_ENTRY_UNKNOWN, // no node has answered
     GOSSIP_ENTRY_MEMBER,  // stands for `id`
-    GOSSIP_ENTRY_SELF,    // leads to this node only
-    GOSSIP_ENTRY_REFUSED, // who answers there trains something else, or is not allowed
+    GOSSIP_ENTRY_SELF,    // leads only to this node
+    GOSSIP_ENTRY_REFUSED, // the node there trains something else, or is not allowed
 };
 const char *gossip_entry_state_name(enum gossip_entry_state state);
 
-struct gossip_entry { // a name may have many addresses: it stands for whoever answered there last
+struct gossip_entry { // a name may have many addresses: it stands for the node that answered there last
     enum gossip_entry_state state;
     bool known;          // id is valid
-    struct gossip_id id; // who answered last
+    struct gossip_id id; // the node that answered last
     uint64_t since_ns;   // of the state
 };
 const struct gossip_entry *gossip_links_entry(const struct gossip_links *links, size_t entry);
 
-// Wanted members that are alive and to whom there has been no link for GOSSIP_LINKS_MISSING_NS; returns how
+// Wanted members that are alive and to which there has been no link for GOSSIP_LINKS_MISSING_NS; returns how
 // many, and writes the first `capacity`.
 struct gossip_missing {
     struct gossip_id peer;
@@ -246,7 +246,7 @@ struct gossip_links_totals {
 };
 void gossip_links_totals(const struct gossip_links *links, struct gossip_links_totals *totals);
 
-// What must hold between two steps; asserts it. For tests and fuzzers.
+// Asserts the invariants that hold between two steps. For tests and fuzzers.
 void gossip_links_check(const struct gossip_links *links);
 
 #endif

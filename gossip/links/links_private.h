@@ -1,7 +1,7 @@
-// What the files of gossip/links share. Nobody else includes this.
+// Shared by the files of gossip/links, and private to them.
 //   links.c   the object, its events in, its actions out
 //   table.c   links by handle, peers by id, the queue of actions
-//   call.c    whom to call and when: entries and members alike
+//   call.c    which peers to call and when: entries and members alike
 //   pair.c    one link a pair: proof, greetings, BYE, the end of a link
 #ifndef GOSSIP_LINKS_LINKS_PRIVATE_H
 #define GOSSIP_LINKS_LINKS_PRIVATE_H
@@ -23,7 +23,7 @@ enum call_state {
 };
 struct call {
     enum call_state state;
-    bool closed;   // nobody listened at any address of this turn
+    bool closed;   // nothing listened at any address of this turn
     bool flapping; // the latest link ended soon after it came
     size_t addresses, tried, first;
     uint64_t pause_ns, due_ns;
@@ -71,7 +71,7 @@ struct packet {
 
 struct queued {
     struct gossip_links_action action;
-    struct packet *packet; // whose bytes the action has; freed after it
+    struct packet *packet; // holds the action's bytes; freed after it
 };
 
 struct gossip_links {
@@ -89,9 +89,9 @@ struct gossip_links {
     size_t buckets, n_peers, n_calls;
     uint64_t want_turn;
     STAILQ_HEAD(packets, packet) packets;
-    struct packet *handed; // whose bytes the latest action has
+    struct packet *handed; // holds the latest action's bytes
     struct entry *entry;
-    uint64_t *reached; // [LINKS_REACHED] as a ring; NULL: nobody yet
+    uint64_t *reached; // [LINKS_REACHED] as a ring; NULL: none yet
     size_t n_reached;
     unsigned duplicates;
     uint64_t duplicate_ns;
@@ -124,7 +124,7 @@ void call_hurry(struct gossip_links *links,
 void call_hold(struct gossip_links *links, const struct gossip_links_target *target, struct call *call);
 void call_again(struct gossip_links *links, const struct gossip_links_target *target, struct call *call,
                 uint64_t pause_ns);
-// The link to the target is gone; it lasted so long.
+// The link to the target is gone, after this lifetime.
 void call_after_link(struct gossip_links *links, const struct gossip_links_target *target, struct call *call,
                      uint64_t lasted_ns, bool hopeless);
 void call_idle(struct gossip_links *links, const struct gossip_links_target *target, struct call *call);

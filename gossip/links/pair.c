@@ -138,7 +138,7 @@ static void call_ended(struct gossip_links *links, const struct link *link, enum
         call_failed(links, &link->target, call, end == GOSSIP_END_REFUSED, refused);
 }
 
-// No link to this peer is left in use. Calls go on for whoever is wanted.
+// No link to this peer is left in use. Calls go on for wanted peers.
 static void after_active(struct gossip_links *links, const struct link *link, struct peer *peer, bool refused,
                          bool broken)
 {
@@ -230,7 +230,7 @@ static void proven_self(struct gossip_links *links, struct link *link)
         act(links, GOSSIP_LINKS_GREET, link);
 }
 
-// Who answers is known. False: the link has no use (any more).
+// The peer that answers is known. False: the link is not, or no longer, of use.
 static bool is_useful(const struct link *link)
 {
     const struct peer *peer = link->peer;
@@ -278,7 +278,7 @@ static void tell_duplicate(struct gossip_links *links, const struct link *link, 
     act(links, GOSSIP_LINKS_DUPLICATE, link)->at = at;
 }
 
-// Our own id has answered: this very process, or another one with our identity.
+// Our own id has answered: this process, or another one with our identity.
 static void greeted_by_self(struct gossip_links *links, struct link *link, uint64_t life)
 {
     if (!link->caller) {
@@ -342,9 +342,9 @@ void pair_bye(struct gossip_links *links, struct link *link, const char *reason)
     pair_close(links, link, said == GOSSIP_CLOSE_REFUSED_THERE ? said : GOSSIP_CLOSE_HEARD);
 }
 
-// A message on the active link shows that it works: whoever waits to take over is not needed. (The same
-// process calls anew when it has given up a link whose last bytes were still under way; another process is
-// told about the first.)
+// A message on the active link shows that it works: a candidate that waits to take over is not needed. (The
+// same process calls anew when it has given up a link whose last bytes were still under way; another process
+// is told about the first.)
 static void drop_candidates(struct gossip_links *links, const struct link *works)
 {
     struct link *link, *next;

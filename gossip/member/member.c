@@ -1,16 +1,16 @@
-// Events in, timers, and what others may know of the state.
+// Events, timers, and the public view of the state.
 #include "gossip/member/state.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define HOUSE_NS      (5 * SECOND_NS)         // between two looks at the whole table
-#define FORGET_NS     (24 * 3600 * SECOND_NS) // the dead and those who left
+#define FORGET_NS     (24 * 3600 * SECOND_NS) // the dead and those that left
 #define RETRY_SLOW_NS (600 * SECOND_NS)       // dead for longer: retried ten times less often
-#define STREAM_RETRY  5u                      // every so many retries by stream
+#define STREAM_RETRY  5u                      // one in so many retries goes by stream
 #define BURST_NS      (20 * MILLISECOND_NS)   // between retries after one of the dead came back
-#define LEAVE_TOLD    32u                     // members that are told at once
-#define SETTLED_NS    SECOND_NS // a stream's end so soon after a new life may be that of the last
+#define LEAVE_TOLD    32u                     // members told at once
+#define SETTLED_NS    SECOND_NS // a stream's end so soon after a new life may belong to the previous one
 
 static const struct member_profile profiles[] = {
     [GOSSIP_PROFILE_LAN] = {.period_ns = 500 * MILLISECOND_NS,
@@ -163,8 +163,8 @@ static void later(uint64_t *time_ns, uint64_t by_ns)
         *time_ns += by_ns;
 }
 
-// The process stood still: what others did not answer meanwhile says nothing of them. They may suspect us by
-// now: a new record refutes that before we hear of it.
+// The process stood still: answers missed meanwhile say nothing about others. They may suspect us by now: a
+// new record refutes that before we hear of it.
 static void paused(struct gossip_membership *m, uint64_t gap_ns)
 {
     m->totals.pauses++;
@@ -304,7 +304,7 @@ enum base_error gossip_membership_find(const struct gossip_membership *m, const 
     return BASE_OK;
 }
 
-// Half and half: the side that has the lowest id is no minority. `only`: nobody else is reached.
+// Half and half: the side that has the lowest id is no minority. `only`: no other is reached.
 static bool is_minority(size_t here, size_t gone, const struct member *lowest, const struct member *only)
 {
     bool without = lowest && (only ? lowest != only : lowest->state == GOSSIP_MEMBER_DEAD);

@@ -1,11 +1,11 @@
-// Membership: who is in the cluster, who is alive, and who counts in the graph. SWIM (Das, Gupta, Motivala
-// 2002) with suspicion and Lifeguard's local health (Dadgar, Phillips, Currey 2018), positive evidence,
-// confirmation by ring successors, signed records and retry of the dead (DESIGN: membership; layouts and
-// rules: gossip/README.md).
+// Membership: which nodes are in the cluster, which are alive, and which count in the graph. SWIM (Das,
+// Gupta, Motivala 2002) with suspicion and Lifeguard's local health (Dadgar, Phillips, Currey 2018), positive
+// evidence, confirmation by ring successors, signed records and retry of the dead (DESIGN: membership;
+// layouts and rules: gossip/README.md).
 //
-// A state machine: time comes in with the event, what follows goes out through gossip_membership_next. Random
-// choices come from a generator seeded by the options. It refuses to know sockets and addresses in use: it
-// says "this packet to that member, by datagram or by stream", and the owner finds the way.
+// A state machine: time comes in with the event, actions go out through gossip_membership_next. Random
+// choices come from a generator seeded by the options. It does not know sockets or addresses in use: it says
+// "this packet to that member, by datagram or by stream", and the owner finds the way.
 //
 // One owner (the loop). Memory: at most LIMIT_MEMBERS members, a bounded number of accusations each.
 #ifndef GOSSIP_MEMBER_MEMBER_H
@@ -23,7 +23,7 @@ struct gossip_membership_options {
     const struct gossip_identity *identity; // borrowed for life
     struct gossip_version version;          // boot and life of this process; incarnation is ignored
     const char *name;
-    struct gossip_address addresses[LIMIT_ADDRESSES]; // may be none yet: nothing is told before there is one
+    struct gossip_address addresses[LIMIT_ADDRESSES]; // may be none yet: nothing is sent before there is one
     uint8_t n_addresses;
     struct gossip_address pages; // of its HTTP port, as in the record
     uint32_t shard, group;
@@ -33,7 +33,7 @@ struct gossip_membership_options {
     unsigned recent_boots;                  // flap damping: earlier starts within GOSSIP_RECENT_BOOT_NS whose
                                             // process did not end on purpose
     const struct gossip_verifier *verifier; // borrowed for life; NULL: every signature is computed
-    const struct gossip_allow_list *allow;  // borrowed, may change between steps; NULL: everybody
+    const struct gossip_allow_list *allow;  // borrowed, may change between steps; NULL: every node
 };
 
 enum gossip_member_state {
@@ -47,12 +47,12 @@ const char *gossip_member_state_name(enum gossip_member_state state);
 enum gossip_member_way { GOSSIP_BY_DATAGRAM, GOSSIP_BY_STREAM };
 
 enum gossip_membership_event_kind {
-    GOSSIP_MEMBERSHIP_TIMER,       // the deadline that gossip_membership_deadline told has come
+    GOSSIP_MEMBERSHIP_TIMER,       // the deadline from gossip_membership_deadline has passed
     GOSSIP_MEMBERSHIP_PACKET,      // bytes from `peer`, authentic, by `way`
     GOSSIP_MEMBERSHIP_LINKED,      // a stream to `peer` is in use: both train the same model
     GOSSIP_MEMBERSHIP_UNREACHABLE, // positive evidence: the stream ended without a word, or the port is
                                    // closed
-    GOSSIP_MEMBERSHIP_LEAVE,       // this node goes: told to all; keep stepping for a moment
+    GOSSIP_MEMBERSHIP_LEAVE,       // this node leaves and tells all; keep stepping for a moment
 };
 struct gossip_membership_event {
     enum gossip_membership_event_kind kind;
@@ -71,8 +71,8 @@ enum gossip_membership_action_kind {
     GOSSIP_MEMBERSHIP_ACCUSED,  // this node was accused by `peer`, or thought dead, and has refuted it
     GOSSIP_MEMBERSHIP_BOOT,     // persist this boot number, then go on: another process has used ours
     GOSSIP_MEMBERSHIP_CONFLICT, // another process runs with this identity and was here first: stop
-    GOSSIP_MEMBERSHIP_REMOVED,  // `peer` is no longer known at all
-    GOSSIP_MEMBERSHIP_CUT_OFF,  // this node is cut off, or is not any more: totals.cut_off
+    GOSSIP_MEMBERSHIP_REMOVED,  // `peer` was forgotten
+    GOSSIP_MEMBERSHIP_CUT_OFF,  // this node is cut off, or no longer is: totals.cut_off
 };
 struct gossip_membership_action {
     enum gossip_membership_action_kind kind;
@@ -91,8 +91,8 @@ enum base_error gossip_membership_create(const struct gossip_membership_options 
                                          struct gossip_membership **membership) BASE_CHECK;
 void gossip_membership_destroy(struct gossip_membership *membership);
 
-// Takes one event. BASE_EFORMAT: the peer's bytes broke the layout (count it; close its stream); what stood
-// before the fault was taken, as each item stands for itself. The actions of earlier steps must have been
+// Takes one event. BASE_EFORMAT: the peer's bytes broke the layout (count it; close its stream); the items
+// before the fault were applied, as items are independent. The actions of earlier steps must have been
 // taken.
 enum base_error gossip_membership_step(struct gossip_membership *membership,
                                        const struct gossip_membership_event *event) BASE_CHECK;
@@ -104,9 +104,9 @@ void gossip_membership_flags(struct gossip_membership *membership, uint8_t set, 
 void gossip_membership_slot(struct gossip_membership *membership, uint32_t slot);
 void gossip_membership_addresses(struct gossip_membership *membership, const struct gossip_address *addresses,
                                  size_t count);
-// The round at which this node stops; 0: it does not (any more). Sets GOSSIP_RECORD_STOPPING with it.
+// The round at which this node stops; 0: it does not, or no longer. Sets GOSSIP_RECORD_STOPPING with it.
 void gossip_membership_stop_at(struct gossip_membership *membership, uint64_t round);
-// This node's progress. Rides in the header of every packet from now on; brings no packet and no action.
+// This node's progress. Sent in the header of every packet from now on; causes no packet and no action.
 void gossip_membership_progress(struct gossip_membership *membership, uint64_t round, uint64_t step);
 
 // Members, this node first, then in no particular order; index valid until the next step.
@@ -117,12 +117,12 @@ struct gossip_member_info {
     uint64_t since_ns; // of the state
     uint64_t heard_ns; // last authentic packet from it; 0: never
     unsigned accusers;
-    // Its progress as it told last itself, whatever it may be; 0: never in its present life. Of this node:
-    // what gossip_membership_progress was told.
+    // Its progress as last reported by the member itself, unchecked; 0: not in its present life. For this
+    // node: the value last passed to gossip_membership_progress.
     uint64_t round, step;
-    uint64_t progress_ns; // when it told that
-    // It has answered a probe of this process, or a stream to it came into use, in its present life. Who only
-    // talks, or is only talked of, has not.
+    uint64_t progress_ns; // when it reported that
+    // It has answered a probe of this process, or a stream to it came into use, in its present life. A member
+    // that only sends, or is only mentioned by others, has not.
     bool answered;
 };
 void gossip_membership_info(const struct gossip_membership *membership, size_t index,
@@ -132,23 +132,23 @@ enum base_error gossip_membership_find(const struct gossip_membership *membershi
                                        struct gossip_member_info *info) BASE_CHECK;
 
 // The view in use: eligible members, alive or suspected, in the order of their ids; changes only with VIEW.
-// Those who are HELD are in it, too, while they are half or more. Borrowed until the next step. This node is
-// in it once it is eligible.
+// HELD members are in it, too, while they are half or more. Borrowed until the next step. This node is in it
+// once it is eligible.
 const struct gossip_record *gossip_membership_view(const struct gossip_membership *membership, size_t *count);
 
 struct gossip_membership_totals {
-    uint64_t view_hash;    // over (id, boot, life, flags, slot, shard, group, stop_round) of all who are here
+    uint64_t view_hash;    // over (id, boot, life, flags, slot, shard, group, stop_round) of all members here
     uint64_t view_changes; // VIEW actions so far
     unsigned health;       // Lifeguard's local health multiplier: 0 healthy .. 8
     size_t alive, suspect, dead, left, eligible;
     uint64_t probes, probes_failed, accusations, refutations, syncs, rejected, pauses;
     uint64_t held_until_ns; // flap damping: HELD instead of ELIGIBLE before
-    bool counts;            // this node does in the graph: ELIGIBLE, or HELD where half are
-    // Of the eligible that were here and did not leave more than half are dead; at half: and the lowest id
-    // is among the dead. Whoever is cut off counts all others as dead at once.
+    bool counts;            // this node counts in the graph: ELIGIBLE, or HELD where half are
+    // More than half of the eligible members that were here and did not leave are dead; or exactly half, with
+    // the lowest id among them. A node that is cut off counts all others as dead at once.
     bool minority;
-    // Nobody has answered anything for three periods, though others should be there: this node hears nobody,
-    // or nobody hears it. Ends with the first answer, and when all others are dead.
+    // No node has answered anything for three periods, though others should be there: this node hears no
+    // other, or no other hears it. Ends with the first answer, and when all others are dead.
     bool cut_off;
 };
 void gossip_membership_totals(const struct gossip_membership *membership,

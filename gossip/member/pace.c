@@ -2,7 +2,7 @@
 // slow one, where every answer would then be late and every member suspected.
 #include "gossip/member/state.h"
 
-#define PATIENCE_PERIODS 4u                              // at most, whatever anybody's answers took
+#define PATIENCE_PERIODS 4u                              // at most, however long answers took
 #define RATE_BYTES       1024                            // a second, of all that is sent ...
 #define RATE_EACH_BYTES  256                             // ... and for each member
 #define SAVED_SECONDS    30                              // of it may be sent at once
@@ -50,7 +50,7 @@ static int64_t rate(const struct gossip_membership *m)
     return RATE_BYTES + RATE_EACH_BYTES * (int64_t)m->count;
 }
 
-// A token bucket. Who comes brings its share.
+// A token bucket. A new member adds its share.
 static void save(struct gossip_membership *m)
 {
     uint64_t most_ns = SAVED_SECONDS * SECOND_NS, past_ns = earlier(m->now_ns - m->saved_ns, most_ns);

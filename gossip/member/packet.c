@@ -1,4 +1,4 @@
-// How membership packets look (gossip/README.md): a header, then items to the end.
+// Layout of membership packets (gossip/README.md): a header, then items to the end.
 #include "gossip/member/state.h"
 
 #include <string.h>
@@ -143,7 +143,7 @@ static enum base_error take_item(struct gossip_membership *m, struct base_reader
     return error;
 }
 
-// Whatever it claims, it claims of itself.
+// Its claims are about itself only.
 static void take_progress(struct gossip_membership *m, struct member *peer, const struct header *header)
 {
     peer->round = header->round;

@@ -1,11 +1,11 @@
-// Who is asked whether he lives: one member a period in turn, others at once to confirm a suspicion (SWIM,
-// sections 3.1 and 4.2; Lifeguard, section IV). One probe: three pings, then helpers and the stream, then the
-// end of the period.
+// Which member is probed: one a period in turn, others at once to confirm a suspicion (SWIM, sections 3.1 and
+// 4.2; Lifeguard, section IV). One probe: three pings, then helpers and the stream, then the end of the
+// period.
 #include "gossip/member/state.h"
 
 #include <string.h>
 
-#define CUT_OFF_PERIODS 3u // without an answer from anybody
+#define CUT_OFF_PERIODS 3u // without an answer from any member
 #define TALKERS_MIN     2u
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -53,7 +53,7 @@ void member_probe_start(struct gossip_membership *m, struct member *x, bool in_t
     struct member_probe *probe = find_probe(m, &x->record.id) ? NULL : free_probe(m, in_turn);
     if (!probe || x == m->self || !member_is_here(x))
         return;
-    uint64_t slow = 1 + m->health; // Lifeguard: who may be at fault himself is patient
+    uint64_t slow = 1 + m->health; // Lifeguard: a node that may be at fault itself is patient
     uint64_t patience_ns = member_patience_ns(m, x), gap_ns = slow * m->profile.ping_gap_ns;
     gap_ns = larger(gap_ns, patience_ns / 3);
     *probe = (struct member_probe){.active = true,
@@ -91,7 +91,7 @@ static void set_cut_off(struct gossip_membership *m, bool cut_off)
     member_act(m, &action);
 }
 
-// Whoever talks could have answered, had it heard us. One may be deaf; two are not.
+// A member that sends could have answered, had it heard us. One may be deaf; two are not.
 void member_probe_talks(struct gossip_membership *m, struct member *x)
 {
     m->heard_ns = m->now_ns;
@@ -102,7 +102,7 @@ void member_probe_talks(struct gossip_membership *m, struct member *x)
     m->talkers++;
 }
 
-// What can only be said by somebody who has heard us: the way there and the way back are open.
+// Only a member that has heard us can send this: both directions work.
 void member_probe_heeded(struct gossip_membership *m)
 {
     m->unanswered_ns = 0;
@@ -128,8 +128,8 @@ static uint64_t cut_off_ns(const struct gossip_membership *m)
                                                                    : m->unanswered_ns + silence_ns;
 }
 
-// Nobody answers. Whoever is to blame, there is nobody to confirm what we find, and nobody to tell: all
-// others are silent from now on.
+// No member answers. Whatever the cause, no member can confirm our findings, and none can be told: all others
+// are silent from now on.
 static void cut_off_timer(struct gossip_membership *m)
 {
     if (!anybody_here(m)) {
@@ -233,7 +233,7 @@ static void ask_for_help(struct gossip_membership *m, struct member_probe *probe
     ping(m, x, probe->number, GOSSIP_BY_STREAM);
 }
 
-// Nobody could reach it. Where no helper even says that it is there, the fault may be ours. (One of them is
+// Neither we nor a helper reached it. If no helper even replies, the fault may be ours. (One of them is
 // enough: in a partition half of them are silent, and must not slow down the search.)
 static void failed(struct gossip_membership *m, struct member_probe *probe, struct member *x)
 {
@@ -251,7 +251,7 @@ static void advance(struct gossip_membership *m, struct member_probe *probe)
         probe->active = false;
         return;
     }
-    // From now on, not from when it was due: who was late must not rush through what is left.
+    // From now on, not from when it was due: a late node must not rush through the rest.
     uint64_t next_ns = m->now_ns + probe->gap_ns;
     switch (probe->stage++) {
     case STAGE_PING_2:
@@ -288,9 +288,9 @@ static struct member *next_in_turn(struct gossip_membership *m)
     return NULL;
 }
 
-// Who has accused somebody looks again each period, whatever his turn is: an answer takes the accusation
-// back. Who has not, and is a successor by now, since those before him are suspected themselves, looks, too:
-// in a partition most of the first four are on the other side.
+// An accuser probes again each period, whatever its turn: an answer takes the accusation back. A node that
+// has not accused, and is a successor now because those before it are suspected themselves, probes, too: in a
+// partition most of the first four are on the other side.
 static void look_again(struct gossip_membership *m)
 {
     struct member *accused = NULL;

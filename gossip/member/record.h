@@ -1,4 +1,4 @@
-// What members tell about members: a record, signed by its subject, and an accusation, signed by its accuser.
+// What members say about members: a record, signed by its subject, and an accusation, signed by its accuser.
 // Fixed little-endian layouts (gossip/README.md), so that what is signed has one form only. Pure; any thread.
 #ifndef GOSSIP_MEMBER_RECORD_H
 #define GOSSIP_MEMBER_RECORD_H
@@ -11,10 +11,10 @@
 
 #define GOSSIP_RECORD_LEFT     1u  // gone on purpose
 #define GOSSIP_RECORD_ELIGIBLE 2u  // its state is complete: it counts in the graph
-#define GOSSIP_RECORD_TRAINING 4u  // has begun to train: who joins now needs a snapshot
+#define GOSSIP_RECORD_TRAINING 4u  // has begun to train: a node that joins now needs a snapshot
 #define GOSSIP_RECORD_FINISHED 8u  // has done its last step and still answers
 #define GOSSIP_RECORD_STOPPING 16u // stops at the end of stop_round
-#define GOSSIP_RECORD_HELD     32u // ELIGIBLE but for coming back too often: counts where half do not
+#define GOSSIP_RECORD_HELD     32u // ELIGIBLE, but came back too often: counts where half do not
 #define GOSSIP_RECORD_FLAGS    63u
 #define GOSSIP_NO_SLOT         UINT32_MAX
 #define GOSSIP_NO_SHARD        UINT32_MAX
@@ -25,7 +25,7 @@ struct gossip_address {
     uint16_t port;  // of the peer port, TCP and UDP
 };
 
-// Which of two tellings about one member is newer: (boot, life, incarnation), compared in this order.
+// Which of two statements about one member is newer: (boot, life, incarnation), compared in this order.
 struct gossip_version {
     uint64_t boot;        // starts of this node so far, persisted
     uint64_t life;        // random number of this process: two processes with one identity differ here
@@ -50,7 +50,7 @@ struct gossip_record {
 };
 
 enum gossip_accusation_class {
-    GOSSIP_ACCUSED_SILENT = 0,   // answers nobody's probes
+    GOSSIP_ACCUSED_SILENT = 0,   // answers no probes
     GOSSIP_ACCUSED_EVIDENCE = 1, // its stream ended without a word, or its port is closed
 };
 
@@ -67,8 +67,8 @@ int gossip_version_compare(const struct gossip_version *a, const struct gossip_v
 void gossip_record_sign(struct gossip_record *record, const struct gossip_identity *identity);
 bool gossip_record_valid(const struct gossip_record *record); // its signature
 // The same, asking `verifier` (NULL: it is computed).
-struct gossip_verifier { // must say what gossip_identity_verify says: a simulation of many members remembers
-                         // it
+struct gossip_verifier { // must agree with gossip_identity_verify; a simulation of many members caches the
+                         // results
     void *owner;
     bool (*verify)(void *owner, const struct gossip_id *id, const uint8_t *bytes, size_t count,
                    const uint8_t signature[64]);

@@ -1,4 +1,4 @@
-// This node's own record: what it says of itself, how it refutes, and what it does when somebody else is it.
+// This node's own record: its content, how it refutes, and the case of another process with its identity.
 #include "gossip/member/state.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static uint8_t flags_now(const struct gossip_membership *m)
     return (uint8_t)((m->wanted.flags & ~GOSSIP_RECORD_ELIGIBLE) | GOSSIP_RECORD_HELD);
 }
 
-// What changes between two signatures waits for the next one: a record that is told is as it was signed.
+// Changes between two signatures wait for the next one: a record is sent as it was signed.
 static void take_wanted(struct gossip_membership *m)
 {
     struct gossip_record *record = &m->self->record;
@@ -44,7 +44,7 @@ void member_self_sign(struct gossip_membership *m)
     take_wanted(m);
     m->dirty = false;
     if (self->record.n_addresses == 0)
-        return; // nothing is told before there is a place where this node can be found
+        return; // nothing is sent before this node has an address
     gossip_record_sign(&self->record, m->options.identity);
     self->record_sends = member_sends(m);
     member_recount(m, self);
@@ -72,8 +72,8 @@ void member_self_hold(struct gossip_membership *m)
     m->dirty = true;
 }
 
-// A peer holds us for dead. Two who say so within a while are one more flap; what a single member says costs
-// it nothing. However long an outage lasts, and however often we hear of it, it is one.
+// A peer holds us for dead. Two that say so within a while make one more flap; the word of a single member
+// costs nothing. An outage counts once, however long it lasts and however often we hear of it.
 void member_self_believed_dead(struct gossip_membership *m, const struct gossip_id *by)
 {
     bool second = m->believer_ns != 0 && m->now_ns - m->believer_ns < BELIEVERS_NS &&
@@ -96,8 +96,8 @@ void member_self_believed_dead(struct gossip_membership *m, const struct gossip_
     member_act(m, &accused);
 }
 
-// An answer by somebody who does not hold us for dead. The outage is over when nobody has done so for a
-// while: who has not heard yet that we are back tells us soon.
+// An answer by a member that does not hold us for dead. The outage is over when no member has done so for a
+// while: one that has not heard yet that we are back tells us soon.
 void member_self_accepted(struct gossip_membership *m, uint32_t number)
 {
     if (number > m->outage_number && m->now_ns - m->outage_told_ns >= OUTAGE_QUIET_NS)
@@ -112,8 +112,8 @@ static void stop(struct gossip_membership *m, const struct gossip_record *record
 }
 
 // Whether another process with our identity runs, and which of the two runs for longer. A record that is just
-// above the one by which we went above it was signed since then, so its process lives; what it says of its
-// age is true of some moment since then.
+// above the one by which we went above it was signed since then, so its process lives; the age it gives was
+// true at some moment since then.
 enum foreigner { FOREIGNER_UNKNOWN, FOREIGNER_YOUNGER, FOREIGNER_EVEN, FOREIGNER_OLDER };
 
 static enum foreigner compare(const struct gossip_membership *m, const struct gossip_record *record)
@@ -135,9 +135,9 @@ static bool gives_way(const struct gossip_membership *m, const struct gossip_rec
            record->version.boot == UINT64_MAX;
 }
 
-// A record of this node that is none of ours. An earlier life of ours is older and does not matter. A newer
-// one is of ourselves before our boot number was lost, or of a process that has our identity: we go above it,
-// and whoever does so again is a process. The one that was here first stays, the copy gives way.
+// A record of this node that is not ours. An earlier life of ours is older and does not matter. A newer one
+// is ours from before our boot number was lost, or of a process that has our identity: we go above it, and a
+// sender that does so again is a process. The one that was here first stays, the copy gives way.
 void member_self_foreign(struct gossip_membership *m, const struct gossip_record *record)
 {
     struct gossip_version *ours = &m->self->record.version;
@@ -164,7 +164,7 @@ void member_self_foreign(struct gossip_membership *m, const struct gossip_record
 
 void gossip_membership_flags(struct gossip_membership *m, uint8_t set, uint8_t clear)
 {
-    const uint8_t own = GOSSIP_RECORD_STOPPING | GOSSIP_RECORD_HELD; // told by other means
+    const uint8_t own = GOSSIP_RECORD_STOPPING | GOSSIP_RECORD_HELD; // sent by other means
     m->wanted.flags = (uint8_t)((m->wanted.flags | (set & ~own)) & ~(clear & ~own) & GOSSIP_RECORD_FLAGS);
     m->dirty = true;
 }

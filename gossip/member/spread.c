@@ -1,12 +1,12 @@
-// What is told to whom: news ride on pings and answers, and go to a few random members every now and then
-// until each was told often enough (SWIM, section 4.1). And what becomes of records that come in.
+// What is sent to which member: updates ride on pings and answers, and go to a few random members at
+// intervals until each was sent often enough (SWIM, section 4.1). Also handles incoming records.
 #include "gossip/member/state.h"
 
 #include <math.h>
 #include <string.h>
 
 #define SYNC_SENDS   9u // of a record that came with a full sync
-#define HEARD_MIN    6u // tellings that are made whatever is heard
+#define HEARD_MIN    6u // sends that are made whatever is heard
 #define SENDS_FACTOR 6.0
 #define TELL_EACH_NS (200 * MILLISECOND_NS) // the accused about its accusations
 #define URGENT_NS    (10 * MILLISECOND_NS)
@@ -29,14 +29,14 @@ static void finish(struct gossip_membership *m, struct member *to, enum gossip_m
     member_act_send(m, &to->record.id, way, packet->bytes, base_writer_used(&packet->writer));
 }
 
-// What one of many tells in a sync is news to few: it is told a few times, and by each to whom it is news
-// often enough.
+// What one of many members sends in a sync is new to few: it is sent a few times, and often enough by each
+// member to which it is new.
 static uint8_t sends_of_record(const struct gossip_membership *m)
 {
     return m->told_all && member_sends(m) > SYNC_SENDS ? SYNC_SENDS : member_sends(m);
 }
 
-// Feedback (Demers et al. 1987): who hears from others what he is telling has less left to tell.
+// Feedback (Demers et al. 1987): a node that hears from others what it is sending has less left to send.
 void member_heard_again(uint8_t *sends)
 {
     if (*sends > HEARD_MIN)
@@ -63,7 +63,7 @@ static void put_news(struct member_packet *packet, struct member *x)
         x->record_sends--;
 }
 
-// From a random place on, so that what did not fit has its turn in another packet. Nobody is told of himself.
+// From a random place on, so that what did not fit has its turn in another packet. No member hears of itself.
 static void fill(struct gossip_membership *m, const struct member *to, struct member_packet *packet)
 {
     size_t start = m->count > 1 ? (size_t)base_rng_below(&m->rng, m->count) : 0;
@@ -190,7 +190,7 @@ void member_tell_record(struct gossip_membership *m, struct member *to, const st
     finish(m, to, member_way_to(to), &packet);
 }
 
-// Who comes by a new link may be another process than the one that signed the record of it.
+// The process on a new link may differ from the one that signed its record.
 void member_tell_itself(struct gossip_membership *m, struct member *to)
 {
     struct member_packet packet;
@@ -223,8 +223,8 @@ static struct member *admit(struct gossip_membership *m, const struct gossip_rec
     return x;
 }
 
-// A newer record of a member that we know. A new life has nothing to do with what its last one was accused
-// of.
+// A newer record of a member that we know. Accusations of its last life do not apply to a new
+// one.
 static void renew(struct gossip_membership *m, struct member *x, const struct gossip_record *record)
 {
     if (!gossip_record_verify(record, m->options.verifier)) {
@@ -237,7 +237,7 @@ static void renew(struct gossip_membership *m, struct member *x, const struct go
     member_acquit(m, x, same_life && x->state == GOSSIP_MEMBER_SUSPECT);
     if (!same_life) {
         x->record_ns = m->now_ns;
-        x->synced_ns = 0; // it knows nothing of what its last life was told
+        x->synced_ns = 0; // it does not know what its last life was sent
         x->round = x->step = x->progress_ns = 0;
         x->answered = false;
     }
@@ -279,8 +279,8 @@ void member_take_record(struct gossip_membership *m, const struct gossip_record 
     }
 }
 
-// Another's knowledge of a dead member that we have never met: believed if the accusations are real, for who
-// is not dead answers when he is asked. One that we know is dead when we come to see it so ourselves.
+// Another's knowledge of a dead member that we have never met: believed if the accusations are real, since a
+// member that is not dead answers when asked. A member that we know is dead only by our own finding.
 void member_take_dead(struct gossip_membership *m, const struct gossip_record *record,
                       const struct gossip_accusation *accusations, size_t count)
 {

@@ -1,7 +1,7 @@
 // What one membership object holds. Private to gossip/member: member.c takes events and runs timers, table.c
-// keeps the members, self.c this node's own record, suspect.c accusations and death, probe.c who is asked
-// whether he lives, pace.c how long answers take and how much may be sent, spread.c and sync.c what is told
-// to whom, packet.c how packets look, view.c who counts in the graph, outbox.c the actions.
+// keeps the members, self.c this node's own record, suspect.c accusations and death, probe.c which member is
+// probed, pace.c how long answers take and how much may be sent, spread.c and sync.c what is sent to which
+// member, packet.c how packets look, view.c which members count in the graph, outbox.c the actions.
 #ifndef GOSSIP_MEMBER_STATE_H
 #define GOSSIP_MEMBER_STATE_H
 
@@ -36,7 +36,7 @@ struct member_accusation {
     uint32_t
         after; // the last question asked when it was made: only an answer to a later one speaks against it
     bool answered; // and there was one
-    bool cut_off;  // ours, made while nobody answered anything
+    bool cut_off;  // ours, made while no node answered anything
     uint8_t sends;
 };
 
@@ -51,7 +51,7 @@ struct member {
     uint8_t record_sends;
     uint8_t n_accusations;
     uint64_t since_ns, heard_ns, record_ns;
-    uint64_t asked_ns;    // when it was last asked something that nobody has answered since
+    uint64_t asked_ns;    // when it was last asked something that is still unanswered
     uint64_t answered_ns; // when it last answered a question that was asked after an accusation
     struct member_accusation accusations[ACCUSERS_MAX];
     uint64_t counted;        // its term of the view hash
@@ -90,7 +90,7 @@ struct member_action {
     size_t offset; // of its bytes in the arena
 };
 
-struct member_wanted { // of this node's record, from its next signature on
+struct member_wanted { // for this node's record, from its next signature on
     uint8_t flags;     // ELIGIBLE waits for held_ns
     uint8_t n_addresses;
     uint32_t slot;
@@ -107,7 +107,7 @@ struct gossip_membership {
 
     struct member *self;
     struct gossip_id teller; // whose packet is being taken
-    bool told_all;           // it tells all that he knows, not news
+    bool told_all;           // a full sync, not updates
     struct member **sorted;  // by id, self included
     struct member **order;   // of probing, without self
     size_t count, capacity, n_order, order_at;
@@ -122,23 +122,23 @@ struct gossip_membership {
     struct member_timing timing;   // of all answers
     int64_t savings, savings_most; // bytes that may be sent
     uint64_t saved_ns, told_ns;    // told: the latest round of gossip
-    uint64_t unanswered_ns;        // since when nobody has answered any question; 0: none is open
-    uint64_t heard_ns;             // anything of anybody
-    unsigned talkers;              // who talked since, and did not answer
+    uint64_t unanswered_ns;        // since when no question was answered; 0: none is open
+    uint64_t heard_ns;             // latest packet from any member
+    unsigned talkers;              // members that sent since, without an answer
     bool cut_off;
 
     // this node's record
     struct member_wanted wanted;
     uint64_t held_ns, flap_ns, outbid_ns;
     unsigned flaps, outbids;
-    bool outage; // of this node, counted as a flap; until others have answered and not held it for dead
-    uint64_t outage_told_ns;   // when somebody said last that it holds this node for dead
+    bool outage; // of this node, counted as a flap; until others have answered and do not hold it for dead
+    uint64_t outage_told_ns;   // when a member last said that it holds this node for dead
     uint32_t outage_number;    // the last question asked by then
-    uint64_t foreign_life;     // of the process that was outbid last
-    struct gossip_id believer; // who said last that it holds us for dead, and when
+    uint64_t foreign_life;     // of the latest process that was outbid
+    struct gossip_id believer; // the latest that said it holds us for dead, and when
     uint64_t believer_ns;
-    struct gossip_id stranger; // linked, asked for a sync, and not known so far
-    unsigned stranger_asks;    // that are left
+    struct gossip_id stranger; // linked, asked for a sync, not yet known
+    unsigned stranger_asks;    // remaining
     bool dirty, stopped, leaving;
 
     uint64_t view_hash, view_hash_ns; // and when it last changed
@@ -157,7 +157,7 @@ struct gossip_membership {
     struct gossip_membership_totals totals;
 };
 
-// outbox.c. A packet for which there is no memory is as if lost on the way.
+// outbox.c. Without memory a packet is dropped, as if lost on the way.
 void member_act(struct gossip_membership *m, const struct gossip_membership_action *action);
 void member_act_send(struct gossip_membership *m, const struct gossip_id *peer, enum gossip_member_way way,
                      const uint8_t *bytes, size_t count);
@@ -171,7 +171,7 @@ void member_set_state(struct gossip_membership *m, struct member *x, enum gossip
 void member_recount(struct gossip_membership *m, struct member *x); // after its record or state changed
 bool member_is_here(const struct member *x);                        // alive or suspected
 bool member_counts(const struct gossip_membership *m, const struct member *x);   // in the graph
-size_t member_others(const struct gossip_membership *m, const struct member *x); // who are here, without x
+size_t member_others(const struct gossip_membership *m, const struct member *x); // that are here, without x
 // Up to `most` members that are here, without self and `except`, at random; returns how many.
 size_t member_pick(struct gossip_membership *m, const struct member *except, struct member **picked,
                    size_t most);
@@ -185,7 +185,7 @@ void member_self_sign(struct gossip_membership *m); // raises the incarnation, a
 void member_self_hold(struct gossip_membership *m); // out of the graph for a while, if it flaps
 void member_self_refute(struct gossip_membership *m, const struct gossip_version *accused);
 void member_self_believed_dead(struct gossip_membership *m, const struct gossip_id *by);
-void member_self_accepted(struct gossip_membership *m, uint32_t number); // an answer: we are not dead for it
+void member_self_accepted(struct gossip_membership *m, uint32_t number); // an answer: not dead to it
 void member_self_foreign(struct gossip_membership *m, const struct gossip_record *record);
 void member_self_timer(struct gossip_membership *m);
 uint64_t member_self_deadline(const struct gossip_membership *m);
@@ -193,10 +193,10 @@ uint64_t member_self_deadline(const struct gossip_membership *m);
 // suspect.c
 void member_heard(struct gossip_membership *m, struct member *x);
 void member_answered(struct gossip_membership *m, struct member *x, uint32_t number);
-// `after`: the last question asked before what this is based on. False: it was accused so already.
+// `after`: the last question asked before what this is based on. False: this accusation is already known.
 bool member_accuse(struct gossip_membership *m, struct member *x, enum gossip_accusation_class class,
                    uint32_t after);
-void member_accuse_all(struct gossip_membership *m); // of silence, and tells nobody
+void member_accuse_all(struct gossip_membership *m); // of silence, not told to others
 void member_acquit_all(struct gossip_membership *m); // takes back what we accused while cut off
 bool member_accused_by_us(const struct gossip_membership *m, struct member *x);
 void member_take_accusation(struct gossip_membership *m, const struct gossip_accusation *accusation);
@@ -206,18 +206,18 @@ uint64_t member_suspect_deadline(const struct gossip_membership *m);
 
 // pace.c
 void member_timing_learn(struct member_timing *timing, uint64_t took_ns);
-// How long an answer of x may take before it is late; NULL: anybody's.
+// How long an answer of x may take before it is late; NULL: any member.
 uint64_t member_patience_ns(const struct gossip_membership *m, const struct member *x);
 uint64_t member_gossip_ns(const struct gossip_membership *m); // between two rounds of gossip
-void member_spend(struct gossip_membership *m, size_t bytes); // a packet of so many
+void member_spend(struct gossip_membership *m, size_t bytes); // accounts for a packet
 bool member_is_poor(struct gossip_membership *m);             // what can wait is not sent now
-size_t member_news_bytes(struct gossip_membership *m);        // of news that may be sent now
+size_t member_news_bytes(struct gossip_membership *m);        // of updates that may be sent now
 
 // probe.c
 void member_probe_start(struct gossip_membership *m, struct member *x, bool in_turn);
 void member_probe_anew(struct gossip_membership *m, struct member *x); // by a question that is later than now
 void member_probe_talks(struct gossip_membership *m, struct member *x); // a packet from it
-void member_probe_heeded(struct gossip_membership *m);                  // somebody has heard us
+void member_probe_heeded(struct gossip_membership *m);                  // a member has heard us
 void member_probe_answered(struct gossip_membership *m, struct member *x, uint32_t number,
                            enum gossip_member_way way);
 void member_probe_relayed(struct gossip_membership *m, const struct gossip_id *target, uint32_t number);
@@ -234,7 +234,7 @@ enum member_packet_kind {
     PACKET_ACK = 2,
     PACKET_PING_REQUEST = 3, // target: probe it for me
     PACKET_RELAYED = 4,      // target has answered
-    PACKET_NACK = 5,         // target has not answered so far, but I am here
+    PACKET_NACK = 5,         // target has not answered yet, but I am here
     PACKET_GOSSIP = 6,
     PACKET_SYNC_ASK = 7, // tell me all; mine went ahead
     PACKET_SYNC_TELL = 8,
@@ -254,16 +254,16 @@ bool member_packet_dead(struct member_packet *packet, const struct member *x);
 enum base_error member_packet_take(struct gossip_membership *m, const struct gossip_membership_event *event);
 
 // spread.c
-uint8_t member_sends(const struct gossip_membership *m); // how often a news is told
+uint8_t member_sends(const struct gossip_membership *m); // how often an update is sent
 enum gossip_member_way member_way_to(const struct member *x);
-// A packet of this kind, filled with what is to be told; `limit` in bytes.
+// A packet of this kind, filled with what is to be sent; `limit` in bytes.
 void member_send_packet(struct gossip_membership *m, struct member *to, enum gossip_member_way way,
                         enum member_packet_kind kind, uint32_t number, const struct gossip_id *target,
                         size_t limit);
-void member_heard_again(uint8_t *sends); // what is still told
+void member_heard_again(uint8_t *sends); // an update that is still being sent
 void member_spread_soon(struct gossip_membership *m);
-void member_tell_accused(struct gossip_membership *m, struct member *x); // what it is accused of, to itself
-// Asks `to` to probe x, and tells what x is accused of: who knows better answers with its record.
+void member_tell_accused(struct gossip_membership *m, struct member *x); // tells x what it is accused of
+// Asks `to` to probe x, and tells what x is accused of: a member that knows better answers with its record.
 void member_ask_for(struct gossip_membership *m, struct member *to, const struct member *x, uint32_t number);
 void member_tell_accusation(struct gossip_membership *m, struct member *to,
                             const struct gossip_accusation *accusation);
@@ -278,7 +278,7 @@ void member_take_dead(struct gossip_membership *m, const struct gossip_record *r
 // sync.c
 void member_sync_ask(struct gossip_membership *m, struct member *peer);
 void member_sync_ask_stranger(struct gossip_membership *m, const struct gossip_id *id);
-void member_sync_timer(struct gossip_membership *m); // asks an unknown one again
+void member_sync_timer(struct gossip_membership *m); // asks an unknown member again
 void member_sync_answer(struct gossip_membership *m, struct member *peer);
 void member_sync_missed(struct gossip_membership *m);
 void member_sync_compare(struct gossip_membership *m, struct member *peer, uint64_t hash, uint64_t still_ns);

@@ -1,6 +1,6 @@
-// Accusations, and when they become a death. Silence is suspected and given time, less of it the more members
+// Accusations, and when they become a death. Silence is suspected and given time, less the more members
 // accuse (Lifeguard, section IV.B); positive evidence needs two accusers and one period. Each node decides
-// for itself: what travels are signed accusations, never a verdict.
+// for itself: only signed accusations travel, never a verdict.
 #include "gossip/member/state.h"
 
 #include <math.h>
@@ -8,12 +8,12 @@
 
 #define SUSPICION_FACTOR 6.0 // longest over shortest suspicion
 #define ANSWER_PERIODS   4u  // between the latest accusation and a death by silence, at least
-#define APART_PERIODS    2u  // two accusers who find out by themselves
+#define APART_PERIODS    2u  // between two independent accusers
 #define CONFIRMATIONS    3   // K: further accusers that shorten it to the least
 #define CREDIT_EACH_NS   (500 * MILLISECOND_NS) // an accuser may accuse twice a second ...
 #define CREDIT_BURST     32                     // ... after so many at once, and one for each member
-#define CORRECT_EACH_NS  (50 * MILLISECOND_NS)  // of one member, to all who tell of it
-#define REFUTE_EACH_NS   (200 * MILLISECOND_NS) // to one who tells what is refuted
+#define CORRECT_EACH_NS  (50 * MILLISECOND_NS)  // of one member, to all that report it
+#define REFUTE_EACH_NS   (200 * MILLISECOND_NS) // to one that sends what is refuted
 #define WRONG_EACH_NS    (10 * SECOND_NS)       // one refuted accusation is forgiven in this time
 
 static struct member_accusation *by(struct member *x, const struct gossip_id *accuser)
@@ -48,7 +48,7 @@ static void was_wrong(struct gossip_membership *m, const struct gossip_id *id)
         accuser->wrong++;
 }
 
-// A token bucket: who accuses all the time is not listened to.
+// A token bucket: a member that accuses all the time is ignored.
 static bool may_accuse(struct gossip_membership *m, struct member *accuser)
 {
     uint64_t burst_ns = (CREDIT_BURST + m->count) * CREDIT_EACH_NS;
@@ -141,7 +141,7 @@ static bool add(struct gossip_membership *m, struct member *x, const struct goss
     return true;
 }
 
-// To itself, who can refute it, and to its ring successors, who probe it at once.
+// To itself, which can refute it, and to its ring successors, which probe it at once.
 static void tell_at_once(struct gossip_membership *m, struct member *x, const struct gossip_accusation *ours)
 {
     struct member *successors[RING_SUCCESSORS];
@@ -198,12 +198,12 @@ bool member_accuse(struct gossip_membership *m, struct member *x, enum gossip_ac
         return false;
     gossip_accusation_sign(&accusation, m->options.identity);
     if (!put(m, x, &accusation))
-        return false; // others have said so; to tell it again would only bring the next closed port
+        return false; // others have said so; repeating it would only bring the next closed port
     struct member_accusation *ours = by(x, &accusation.accuser);
     ours->after = after;
     ours->cut_off = m->cut_off;
     if (m->cut_off)
-        ours->sends = 0; // nobody hears it, or it is this node that is deaf
+        ours->sends = 0; // no node hears it, or this node is deaf
     else
         tell_at_once(m, x, &accusation);
     return true;
@@ -256,7 +256,7 @@ static bool was_told(const struct gossip_membership *m, const struct gossip_id *
     return to && to->refuted_ns != 0 && m->now_ns - to->refuted_ns < REFUTE_EACH_NS;
 }
 
-// An accusation of what we were before we refuted it: whoever tells it has missed that.
+// An accusation of a record from before we refuted it: its sender has missed that.
 static void accused_ourselves(struct gossip_membership *m, const struct gossip_accusation *accusation)
 {
     if (gossip_version_compare(&accusation->version, &m->self->record.version) < 0) {
@@ -277,7 +277,7 @@ static void accused_ourselves(struct gossip_membership *m, const struct gossip_a
         tell_record_to(m, &m->teller);
 }
 
-// Whoever tells an accusation that x has refuted has missed that. It may be the one member that x does not
+// A sender of an accusation that x has refuted has missed that. It may be the one member that x does not
 // reach.
 static void correct(struct gossip_membership *m, struct member *x)
 {
@@ -316,8 +316,8 @@ void member_take_accusation(struct gossip_membership *m, const struct gossip_acc
         member_probe_start(m, x, false);
 }
 
-// The shortest suspicion, and how it shrinks with further accusers: from factor x min to min. Who is
-// suspected himself is not expected to confirm: an isolated node would wait for all others.
+// The shortest suspicion, and how it shrinks with further accusers: from factor x min to min. A suspected
+// member is not expected to confirm: an isolated node would wait for all others.
 static uint64_t suspicion_ns(const struct gossip_membership *m, const struct member *x, size_t further)
 {
     size_t others = m->states[GOSSIP_MEMBER_ALIVE];
@@ -347,8 +347,8 @@ static void count_in(struct accused *accused, uint64_t at_ns)
     }
 }
 
-// Nobody dies of what one accuser says, but after the longest time: with others it counts from the second one
-// on, for the first may be a liar; less what two that are honest are apart. Each leaves the accused some time
+// One accuser alone declares no member dead before the longest time: with others it counts from the second
+// one on, for the first may be a liar; less the spread of two honest ones. Each leaves the accused some time
 // to answer. Silence counts anew from an answer on.
 static uint64_t silent_death_ns(const struct gossip_membership *m, const struct member *x)
 {
@@ -370,7 +370,7 @@ static uint64_t silent_death_ns(const struct gossip_membership *m, const struct 
     return death_ns > answer_ns ? death_ns : answer_ns;
 }
 
-// Positive evidence needs two who have it, or to be our own where nobody else could say so.
+// Positive evidence needs two accusers, or must be our own where no other member could give it.
 static uint64_t evident_death_ns(const struct gossip_membership *m, const struct member *x)
 {
     bool alone = m->states[GOSSIP_MEMBER_ALIVE] < 2;
@@ -399,7 +399,7 @@ static void die(struct gossip_membership *m, struct member *x)
                                      .version = x->record.version,
                                      .class = GOSSIP_ACCUSED_SILENT};
     bool evidence = false;
-    uint8_t sends = m->cut_off ? 0 : member_sends(m); // of whoever is cut off nobody wants to know
+    uint8_t sends = m->cut_off ? 0 : member_sends(m); // accusations by a cut-off node are not wanted
     for (size_t i = 0; i < x->n_accusations; i++) {
         evidence |= x->accusations[i].told.class == GOSSIP_ACCUSED_EVIDENCE;
         x->accusations[i].sends = sends;

@@ -1,13 +1,13 @@
-// Full sync over a stream: each end tells all that it knows. It heals what gossip has missed, and is how a
-// joiner learns the cluster.
+// Full sync over a stream: each end sends all that it knows. It repairs what gossip has missed, and a joiner
+// learns the cluster from it.
 #include "gossip/member/state.h"
 
-#define DIFFERS_NS     SECOND_NS // views may differ for so long
+#define DIFFERS_NS     SECOND_NS // views may differ for this long
 #define ASK_EACH_NS    SECOND_NS
 #define ANSWER_EACH_NS (500 * MILLISECOND_NS) // to one peer
 #define ANSWERS_MAX    50u                    // a second, to all
 #define STRANGER_ASKS  10u
-#define OLD_DEATH_NS   (12 * 3600 * SECOND_NS) // not told any more, so that it is forgotten one day
+#define OLD_DEATH_NS   (12 * 3600 * SECOND_NS) // no longer sent, so that it is forgotten in the end
 
 static void send(struct gossip_membership *m, struct member *to, const struct member_packet *packet)
 {
@@ -56,7 +56,7 @@ void member_sync_ask(struct gossip_membership *m, struct member *peer)
     m->totals.syncs++;
 }
 
-// Whoever we join through. Its answer makes it known; until then it is asked again.
+// The member that we join through. Its answer makes it known; until then it is asked again.
 void member_sync_ask_stranger(struct gossip_membership *m, const struct gossip_id *id)
 {
     struct member unknown = {.record = {.id = *id}};
@@ -88,7 +88,7 @@ void member_sync_answer(struct gossip_membership *m, struct member *peer)
     tell_all(m, peer);
 }
 
-// The teller speaks of a record that we have not got.
+// The sender refers to a record that we do not have.
 void member_sync_missed(struct gossip_membership *m)
 {
     struct member *teller = member_find(m, &m->teller);

@@ -50,7 +50,7 @@ static void put_in_order(struct gossip_membership *m, struct member *x)
     m->n_order++;
 }
 
-// Who has been gone for longest makes room.
+// The member gone for longest makes room.
 static bool make_room(struct gossip_membership *m)
 {
     struct member *oldest = NULL;
@@ -107,8 +107,8 @@ bool member_is_here(const struct member *x)
     return x->state == GOSSIP_MEMBER_ALIVE || x->state == GOSSIP_MEMBER_SUSPECT;
 }
 
-// Where half or more of those who could count keep themselves out, they count, too: a graph of a few is worth
-// less than one that changes.
+// Where half or more of the members that could count keep themselves out, they count, too: a graph of a few
+// is worth less than one that changes.
 static bool needs_held(const struct gossip_membership *m)
 {
     return m->n_held > 0 && m->n_eligible <= m->n_held;

@@ -1,5 +1,5 @@
-// Who counts in the graph. The view in use follows the table once that has been still for a moment, so that a
-// burst of changes makes one change of the graph.
+// Which members count in the graph. The view in use follows the table once it has been still for a moment, so
+// that a burst of changes makes one change of the graph.
 #include "gossip/member/state.h"
 
 #include <stdlib.h>

@@ -52,8 +52,8 @@ struct gossip_datagrams {
     char cluster[LIMIT_NODE_NAME_BYTES];
     uint64_t boot;
     uint8_t entropy[ENTROPY_BYTES];
-    uint8_t index_key[KEY]; // secret, so that nobody chooses an id for its bucket
-    uint64_t counter_floor; // no forgotten peer was sent a counter from here on
+    uint8_t index_key[KEY]; // secret, so that no id can be chosen for its bucket
+    uint64_t counter_floor; // all counters sent to forgotten peers are below
     size_t n_peers;
     struct peer *by_id[BUCKETS], *by_tag[BUCKETS];
 };

@@ -18,7 +18,7 @@ struct gossip_datagrams_options {
     const struct gossip_identity *identity; // borrowed for life
     uint8_t psk[32];
     const char *cluster;
-    uint64_t boot; // of this node: in the nonce of what it sends, expected in what it gets
+    uint64_t boot; // of this node: in the nonce of what it sends, expected in what it receives
     uint8_t
         entropy[8]; // fresh: keeps nonces apart even when a copy of this node runs with the same boot number
 };
@@ -40,8 +40,8 @@ void gossip_datagrams_forget(struct gossip_datagrams *datagrams, const struct go
 enum base_error gossip_datagram_seal(struct gossip_datagrams *datagrams, const struct gossip_id *peer,
                                      const uint8_t *plain, size_t plain_bytes, uint8_t *sealed,
                                      size_t *sealed_bytes) BASE_CHECK;
-// plain[LIMIT_DATAGRAM_BYTES]. Nothing is changed and nothing is to be answered on: BASE_EFORMAT (too short
-// or too long), BASE_ENOTFOUND (from nobody we know), BASE_EAUTH (forged, changed, reflected, or meant for an
+// plain[LIMIT_DATAGRAM_BYTES]. State is unchanged and no answer may be sent on: BASE_EFORMAT (too short or
+// too long), BASE_ENOTFOUND (from an unknown sender), BASE_EAUTH (forged, changed, reflected, or meant for an
 // earlier life of this node), BASE_ESTATE (seen before, or too old).
 enum base_error gossip_datagram_open(struct gossip_datagrams *datagrams, const uint8_t *sealed,
                                      size_t sealed_bytes, uint8_t *plain, size_t *plain_bytes,

@@ -15,7 +15,7 @@
 #define SEED_BYTES        32u
 #define SEED_HEX          (2u * SEED_BYTES)
 #define SECRET_BYTES      32u   // of a secret that we make
-#define SECRET_MIN        16u   // of one that somebody typed
+#define SECRET_MIN        16u   // of one typed by a person
 #define SECRET_FILE_BYTES 4096u // the most that a secret or identity file may hold
 
 static const char SIGN_LABEL[] = "p2pml sign";
@@ -132,7 +132,7 @@ static bool is_open_to_others(const struct stat *status)
     return (status->st_mode & (handed_out ? 037 : 077)) != 0;
 }
 
-// Opens first and asks the open file, so that nobody can exchange it in between.
+// Opens first and asks the open file, so that it can't be replaced in between.
 static enum base_error read_secret_file(const char *path, uint8_t *data, size_t *bytes,
                                         struct base_reason *why)
 {

@@ -1,4 +1,4 @@
-// Who a node is, and what keeps strangers out. One 32-byte seed gives separate signing (Ed25519) and
+// A node's identity, and what keeps strangers out. One 32-byte seed gives separate signing (Ed25519) and
 // key-exchange (X25519) keys. Secrets are wiped by the destroy functions. One owner each.
 #ifndef GOSSIP_SESSION_IDENTITY_H
 #define GOSSIP_SESSION_IDENTITY_H
@@ -41,8 +41,8 @@ void gossip_id_hex(const struct gossip_id *id, char hex[GOSSIP_ID_HEX]);
 enum base_error gossip_id_parse(const char *hex, struct gossip_id *id) BASE_CHECK;
 
 // The cluster secret as a 32-byte pre-shared key: BLAKE2b-256 over the file's contents without trailing white
-// space. Refused like an identity when others can read it, and when shorter than 16 bytes. Without a file
-// (path NULL or ""), psk becomes a public constant: the channel is then sealed against readers, not against
+// space. Refused like an identity if others can read it, or if shorter than 16 bytes. Without a file (path
+// NULL or ""), psk becomes a public constant: the channel is then sealed against readers, not against
 // strangers.
 enum base_error gossip_secret_load(const char *path, uint8_t psk[32], struct base_reason *why) BASE_CHECK;
 // Writes a new random secret (base64 line), mode 0600. BASE_ESTATE if the file exists.

@@ -6,7 +6,7 @@
 //               <- e, ee, s, es
 //               -> s, se
 //
-// Plain structs without memory of their own; whoever holds one wipes it. No source of randomness. Any thread,
+// Plain structs without memory of their own; the owner wipes them. No source of randomness. Any thread,
 // one owner. libsodium must have been initialised (gossip_session_create and gossip_identity_from_seed do
 // so).
 #ifndef GOSSIP_SESSION_NOISE_H
@@ -66,13 +66,13 @@ void gossip_noise_begin(struct gossip_noise_handshake *handshake, const struct g
 
 // WriteMessage(): the next handshake message, which must be ours to write; `message` has room for
 // GOSSIP_NOISE_MESSAGE_n + payload_bytes. BASE_EAUTH when the peer's key is of small order. After an error
-// the handshake is of no more use.
+// the handshake is unusable.
 enum base_error gossip_noise_write(struct gossip_noise_handshake *handshake, const uint8_t *payload,
                                    size_t payload_bytes, uint8_t *message) BASE_CHECK;
 
 // ReadMessage(): `payload` has room for message_bytes - GOSSIP_NOISE_MESSAGE_n bytes. BASE_EFORMAT when the
-// message is shorter than that; BASE_EAUTH when it is not from someone with the psk, or was changed. After an
-// error the handshake is of no more use.
+// message is shorter than that; BASE_EAUTH when its sender lacks the psk, or it was changed. After an error
+// the handshake is unusable.
 enum base_error gossip_noise_read(struct gossip_noise_handshake *handshake, const uint8_t *message,
                                   size_t message_bytes, uint8_t *payload) BASE_CHECK;
 
@@ -84,7 +84,7 @@ void gossip_noise_split(struct gossip_noise_handshake *handshake, struct gossip_
 void gossip_noise_seal(struct gossip_noise_cipher *cipher, const void *ad, size_t ad_bytes,
                        const uint8_t *plain, size_t bytes, uint8_t *sealed);
 // DecryptWithAd(): sealed_bytes - GOSSIP_NOISE_TAG_BYTES go to `plain`. BASE_EAUTH when the tag does not fit;
-// the nonce then stays.
+// the nonce is then unchanged.
 enum base_error gossip_noise_open(struct gossip_noise_cipher *cipher, const void *ad, size_t ad_bytes,
                                   const uint8_t *sealed, size_t sealed_bytes, uint8_t *plain) BASE_CHECK;
 // Rekey(): a one-way step to the next key; the nonce counts on.

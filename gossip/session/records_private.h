@@ -1,5 +1,5 @@
-// What session.c, sealer.c and opener.c share: the frame of a record, and how the halves are made. Nobody
-// else includes this, but for tests that speak as a peer without manners.
+// What session.c, sealer.c and opener.c share: the frame of a record, and how the halves are made. Private to
+// these files, and to tests that act as a misbehaving peer.
 #ifndef GOSSIP_SESSION_RECORDS_PRIVATE_H
 #define GOSSIP_SESSION_RECORDS_PRIVATE_H
 

@@ -43,7 +43,7 @@ static enum base_error bury(struct gossip_session *session, enum base_error erro
     return error;
 }
 
-// Magic, protocol number and cluster name: whoever has others derives other keys. The first two have fixed
+// Magic, protocol number and cluster name: a peer with others derives other keys. The first two have fixed
 // lengths, so no two prologues are the same bytes.
 static size_t prologue_of(const char *cluster, uint8_t *out, size_t capacity)
 {
@@ -108,7 +108,7 @@ static size_t handshake_bytes(unsigned message)
     }
 }
 
-// Message 0 has no payload: nothing is told before the peer has shown that it has the psk. The others carry
+// Message 0 has no payload: nothing is sent before the peer has shown that it has the psk. The others carry
 // the sender's id and its signature over the static key of this handshake.
 static enum base_error send_handshake(struct gossip_session *session, struct base_buffer *out)
 {

@@ -26,7 +26,7 @@ struct gossip_session_options {
 
 enum gossip_session_event_kind {
     GOSSIP_SESSION_NOTHING,     // all input consumed
-    GOSSIP_SESSION_ESTABLISHED, // handshake complete: `peer` is proven; what is not consumed are records
+    GOSSIP_SESSION_ESTABLISHED, // handshake complete: `peer` is proven; the input not consumed is records
 };
 struct gossip_session_event {
     enum gossip_session_event_kind kind;
@@ -41,11 +41,11 @@ void gossip_session_destroy(struct gossip_session *session); // wipes keys; NULL
 // The initiator's first bytes go into `out`. Does nothing for a responder.
 enum base_error gossip_session_start(struct gossip_session *session, struct base_buffer *out) BASE_CHECK;
 
-// Takes from in[in_bytes], in any pieces, and reports how much it consumed: all but what is behind the
-// handshake.
-// Handshake answers are appended to `out`. BASE_EAUTH: the peer lacks the secret, has another cluster name or
-// protocol version, or bytes were changed on the way (indistinguishable on purpose: a responder has then said
-// nothing). BASE_EFORMAT: broken framing.
+// Takes from in[in_bytes], in any pieces, and reports how much it consumed: all but the bytes
+// behind the handshake. Handshake answers are appended to `out`. BASE_EAUTH: the peer lacks the
+// secret, has another cluster name or protocol version, or bytes were changed on the way
+// (indistinguishable on purpose: a responder has then said nothing). BASE_EFORMAT: broken
+// framing.
 enum base_error gossip_session_receive(struct gossip_session *session, const uint8_t *in, size_t in_bytes,
                                        size_t *consumed, struct base_buffer *out,
                                        struct gossip_session_event *event) BASE_CHECK;
@@ -53,7 +53,7 @@ enum base_error gossip_session_receive(struct gossip_session *session, const uin
 bool gossip_session_established(const struct gossip_session *session);
 
 // The two halves of an established session, the caller's to destroy. They hold the only copy of the keys: the
-// session is then of no more use. BASE_ESTATE: not established; BASE_ENOMEM changes nothing.
+// session is unusable afterwards. BASE_ESTATE: not established; BASE_ENOMEM changes nothing.
 enum base_error gossip_session_split(struct gossip_session *session, struct gossip_sealer **sealer,
                                      struct gossip_opener **opener) BASE_CHECK;
 

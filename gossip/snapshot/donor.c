@@ -1,5 +1,5 @@
-// One frozen copy of the vectors that any number of joiners read, and those who wait for it. The copy is
-// made at a round boundary, where all vectors belong to one moment, and is given back when nobody reads it.
+// One frozen copy of the vectors that any number of joiners read, and the asks that wait for it. The copy is
+// made at a round boundary, where all vectors belong to one moment, and is freed when no longer read.
 #include "gossip/snapshot/blocks.h"
 #include "gossip/snapshot/snapshot.h"
 
@@ -11,7 +11,7 @@
 #define WAITING_MAX 64u          // asks that wait for a copy; 16 MiB of answers
 #define WAITS_NS    30000000000u // a joiner that still wants its block has asked again by then
 #define FRESH_NS    2000000000u  // joiners that come within this time begin with one copy
-#define KEEP_NS     10000000000u // a copy that nobody has read for so long is given back
+#define KEEP_NS     10000000000u // a copy that was not read for so long is freed
 
 struct waiting {
     struct gossip_id peer;

@@ -1,5 +1,5 @@
-// Fills vectors block by block from whoever is there to give. One donor is asked at a time, a few blocks
-// ahead; when it dies, lies or keeps silent the next one goes on where it stopped.
+// Fills vectors block by block from the donors that are there. One donor is asked at a time, a few blocks
+// ahead; when it dies, lies or stays silent the next one goes on where it stopped.
 #include "gossip/plausible.h"
 #include "gossip/snapshot/blocks.h"
 #include "gossip/snapshot/snapshot.h"
@@ -32,7 +32,7 @@ struct gossip_joiner {
     struct giver *giver; // in use, or NULL
     uint64_t since_ns;   // latest block, or ask after an idle time
     bool begun;
-    uint64_t fed_ns;  // latest block of anybody, or the beginning; time without any donor left out
+    uint64_t fed_ns;  // latest block of any donor, or the beginning; time without any donor left out
     uint64_t none_ns; // since when there is no donor, where there is none
     uint64_t told_ns; // when the owner was told that it starves
     uint64_t round_limit, step_limit;
@@ -102,7 +102,7 @@ static struct giver *find_giver(struct gossip_joiner *joiner, const struct gossi
     return NULL;
 }
 
-// What was asked of the donor in use is to be asked again, of somebody.
+// The blocks asked of the donor in use must be asked again, of any donor.
 static void leave_giver(struct gossip_joiner *joiner)
 {
     for (size_t i = 0; joiner->asked > 0 && i < GOSSIP_PARTS * joiner->blocks; i++)
@@ -132,7 +132,7 @@ static bool has_givers(const struct gossip_joiner *joiner)
     return false;
 }
 
-// Nobody is waited for while nobody is there.
+// Nothing is waited for while there is no donor.
 static void end_of_idleness(struct gossip_joiner *joiner, uint64_t now_ns)
 {
     const uint64_t idle_ns = now_ns > joiner->none_ns ? now_ns - joiner->none_ns : 0;
@@ -189,7 +189,7 @@ static uint64_t giver_key(const struct gossip_joiner *joiner, const struct giver
     return base_hash_bytes(joiner->options.seed, giver->id.bytes, sizeof giver->id.bytes);
 }
 
-// Whoever was silent goes to the end of the queue.
+// A silent donor goes to the end of the queue.
 static struct giver *pick_giver(struct gossip_joiner *joiner)
 {
     struct giver *best = NULL;

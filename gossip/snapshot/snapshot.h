@@ -13,7 +13,7 @@
 #include "gossip/wire/message.h"
 #include <stdbool.h>
 
-// What owners take, the same everywhere.
+// The values that all owners use.
 #define GOSSIP_SNAPSHOT_PATIENCE_NS 5000000000ull  // a donor answers at its next round boundary
 #define GOSSIP_SNAPSHOT_STARVE_NS   20000000000ull // as many donors as are asked at a time, one after another
 
@@ -35,14 +35,14 @@ enum base_error gossip_donor_ask(struct gossip_donor *donor, const struct gossip
                                  const struct gossip_snapshot_ask *ask, uint64_t now_ns,
                                  struct gossip_message *answer, bool *answered) BASE_CHECK;
 bool gossip_donor_wants(const struct gossip_donor *donor);
-// Copies `vectors` (all non-NULL parts) and hashes the blocks. Then gossip_donor_waiting hands out whom to
-// answer first. BASE_ESTATE: they hold NaN or Inf, and BASE_ENOMEM: no copy is there, nobody waits any more.
+// Copies `vectors` (all non-NULL parts) and hashes the blocks. Then gossip_donor_waiting gives the waiting
+// asks in order. BASE_ESTATE: they hold NaN or Inf, and BASE_ENOMEM: no copy, no ask waits any more.
 enum base_error gossip_donor_freeze(struct gossip_donor *donor, const struct gossip_snapshot_vectors *vectors,
                                     uint64_t now_ns) BASE_CHECK;
 // The next waiting ask, answered; false: none is left.
 bool gossip_donor_waiting(struct gossip_donor *donor, struct gossip_id *peer, struct gossip_message *answer);
-void gossip_donor_tick(struct gossip_donor *donor, uint64_t now_ns); // frees a copy nobody reads any more
-void gossip_donor_reset(struct gossip_donor *donor);                 // no copy, nobody waits
+void gossip_donor_tick(struct gossip_donor *donor, uint64_t now_ns); // frees a copy that is no longer read
+void gossip_donor_reset(struct gossip_donor *donor);                 // drops the copy and all waiting asks
 uint64_t gossip_donor_deadline(const struct gossip_donor *donor); // of the next tick; UINT64_MAX: none needed
 
 // -- joiner: owned by the worker until it is complete
@@ -52,34 +52,34 @@ struct gossip_joiner_options {
     const struct gossip_snapshot_vectors
         *into;            // parts that are NULL are not asked for; written block by block
     uint64_t patience_ns; // without a block: the next donor
-    uint64_t starve_ns;   // without a block of anybody: gossip_joiner_starved; 0: never
-    uint64_t seed;        // whom to ask first: another one at every joiner
+    uint64_t starve_ns;   // without a block from any donor: gossip_joiner_starved; 0: never
+    uint64_t seed;        // which donor to ask first: differs between joiners
 };
 enum base_error gossip_joiner_create(const struct gossip_joiner_options *options,
                                      struct gossip_joiner **joiner) BASE_CHECK;
 void gossip_joiner_destroy(struct gossip_joiner *joiner);
-// Who could give, these and nobody else: linked members with complete state. One that is in use stays in use.
+// The possible donors, and no others: linked members with complete state. One that is in use stays in use.
 void gossip_joiner_donors(struct gossip_joiner *joiner, const struct gossip_id *ids, size_t count,
                           uint64_t now_ns);
 // One of them. Down, too, when another link replaces the one over which it was asked: what was asked is lost.
 void gossip_joiner_donor_up(struct gossip_joiner *joiner, const struct gossip_id *peer, uint64_t now_ns);
 void gossip_joiner_donor_down(struct gossip_joiner *joiner, const struct gossip_id *peer, uint64_t now_ns);
 // A block. BASE_EFORMAT: it does not fit its hash, its place or this model, or holds what no model may or
-// what is absurd beside what `into` held when the joiner was made, or a round or step beyond the limits (the
-// donor is not asked again; close it). Blocks that nobody waits for are passed over.
+// what is implausible compared with what `into` held when the joiner was made, or a round or step beyond the
+// limits (the donor is not asked again; close it). Blocks that are not awaited are ignored.
 enum base_error gossip_joiner_tell(struct gossip_joiner *joiner, const struct gossip_id *peer,
                                    const struct gossip_snapshot_tell *tell, uint64_t now_ns) BASE_CHECK;
-// From now on a donor lies that tells a round or step beyond these; 0: none.
+// From now on a donor that reports a round or step beyond these is lying; 0: no limit.
 void gossip_joiner_limits(struct gossip_joiner *joiner, uint64_t round, uint64_t step);
-// True: donors are there, and none has given a block for starve_ns, so that the owner had better choose anew
-// whom to ask, or go on with what it has; *silent_ns: for how long. Then again after as long.
+// True: donors are there, and none has given a block for starve_ns, so that the owner should choose other
+// donors, or go on with what it has; *silent_ns: for how long. True again after each further starve_ns.
 bool gossip_joiner_starved(struct gossip_joiner *joiner, uint64_t now_ns, uint64_t *silent_ns);
 // What to send next; false: nothing now. A few blocks are asked for ahead.
 bool gossip_joiner_next(struct gossip_joiner *joiner, uint64_t now_ns, struct gossip_id *peer,
                         struct gossip_message *ask);
 uint64_t
 gossip_joiner_deadline(const struct gossip_joiner *joiner); // when to call next again; UINT64_MAX: never
-// Complete: all blocks are in `into`; round and step are the highest that a donor told.
+// Complete: all blocks are in `into`; round and step are the highest that any donor reported.
 bool gossip_joiner_complete(const struct gossip_joiner *joiner, uint64_t *round, uint64_t *step);
 struct gossip_joiner_progress {
     size_t blocks, done, donors_used;

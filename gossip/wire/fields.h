@@ -1,4 +1,4 @@
-// What writing and reading of messages share: private to gossip/wire.
+// Shared by the writing and reading of messages: private to gossip/wire.
 #ifndef GOSSIP_WIRE_FIELDS_H
 #define GOSSIP_WIRE_FIELDS_H
 

@@ -1,4 +1,4 @@
-// What nodes say to each other after the handshake. A message is a msgpack array (the header) and, raw behind
+// The messages between nodes after the handshake. A message is a msgpack array (the header) and, raw behind
 // it, up to two payloads whose lengths the header names. Vectors are never msgpack elements. Layout:
 // gossip/README.md.
 //
@@ -24,7 +24,7 @@ enum gossip_message_kind {
     GOSSIP_MEMBERS = 7,  // a membership packet (gossip/member) that takes the stream
     GOSSIP_SNAPSHOT_ASK = 8,
     GOSSIP_SNAPSHOT_TELL = 9,
-    GOSSIP_CLOCK = 10, // how far the sender has come: for neighbours that wait for each other
+    GOSSIP_CLOCK = 10, // the sender's round: for neighbours that wait for each other
 };
 
 #define GOSSIP_OWN_WORDS 2u
@@ -48,7 +48,7 @@ struct gossip_greeting {
 enum gossip_standing {
     GOSSIP_PRESENT,
     GOSSIP_AWAY,     // was away and is drawn to the others; a present end is not moved by it
-    GOSSIP_FINISHED, // has made its last step; its model is moved by nobody
+    GOSSIP_FINISHED, // has made its last step; no node moves its model
 };
 
 struct gossip_hello {
@@ -70,7 +70,7 @@ struct gossip_exchange_message { // XCHG and XACK
     uint64_t clock;   // sender's round
     uint8_t standing; // enum gossip_standing of the sender when it made this delta
     float step_scale; // learning rate x local steps of the sender's round (DESIGN: drift correction)
-    float weight;     // w of this meeting, in (0, 1]; of the initiator, and XACK repeats it; 1/2 of a block
+    float weight;     // w of this meeting, in (0, 1]; set by the initiator, repeated by XACK; 1/2 for a block
     uint64_t pace_ns; // time of one local step of the sender; 0: not known
     uint8_t form;     // enum gossip_delta_form
     uint64_t offset;  // of a block, in elements; 0 for sparse
@@ -87,7 +87,7 @@ struct gossip_busy {
 
 #define GOSSIP_CLOCK_IDLE UINT64_MAX
 struct gossip_clock {
-    uint64_t round; // the sender has come to this boundary; GOSSIP_CLOCK_IDLE: nobody need wait for it
+    uint64_t round; // boundary that the sender has reached; GOSSIP_CLOCK_IDLE: no node need wait for it
 };
 
 struct gossip_bye {
@@ -149,7 +149,7 @@ size_t gossip_message_payloads(const struct gossip_message *message,
                                struct gossip_payload payloads[GOSSIP_MESSAGE_PAYLOADS]);
 
 // Payload pointers point into `bytes`. Text fields are checked (length, characters) and terminated.
-// Non-finite or negative step_scale, a weight outside (0, 1], a delta longer than what is left, an unknown
+// Non-finite or negative step_scale, a weight outside (0, 1], a delta longer than the rest, an unknown
 // standing, trailing bytes: BASE_EFORMAT.
 enum base_error gossip_message_decode(const uint8_t *bytes, size_t count,
                                       struct gossip_message *message) BASE_CHECK;
