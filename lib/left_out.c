@@ -1,6 +1,6 @@
-// What the built-in trainer needs and the library never calls, because the program trains: these stand in its
-// place when libp2pml is linked. OpenBLAS would start threads in every program that loads the library, and
-// the program may use its settings itself; with the shards of the dead would come all loaders of data.
+// Replacements, when libp2pml is linked, for what the built-in trainer needs: the library never calls it,
+// because the program trains. OpenBLAS would start threads in every program that loads the library, and the
+// program may use its settings itself; takeover of shards would bring in all data loaders.
 #include "base/error.h"
 #include "node/learn/takeover.h"
 

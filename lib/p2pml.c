@@ -32,7 +32,7 @@ static const char *const state_names[] = {
     "open", "starting", "in the program's turn", "in the node's turn", "leaving", "ended"};
 
 struct p2pml_node {
-    pid_t process; // that opened it: no other may use its threads
+    pid_t process; // that opened it: only this one may use its threads
     enum state state;
     struct node_config config;
     bool resume, changes;
@@ -55,7 +55,7 @@ static enum base_error read_config(p2pml_node *n, const struct p2pml_options *o,
 {
     const struct node_schema *schema = &node_config_schema;
     enum base_error code = node_schema_defaults(schema, &n->config, why);
-    if (code == BASE_OK) // the program's own loop has the end
+    if (code == BASE_OK) // the program's own loop learns of the end
         code = node_schema_assign(schema, "default", "train.steps=1000000000000", &n->config, why);
     if (code == BASE_OK && o->config_file)
         code = node_schema_read_file(schema, o->config_file, &n->config, why);
@@ -293,8 +293,8 @@ static enum base_error make(p2pml_node *n, struct base_reason *why)
     return code;
 }
 
-// Threads inherit the mask: no handler of the program ever runs on one of the node's, and a socket that is
-// closed at the other end kills nobody.
+// Threads inherit the mask: no signal handler of the program ever runs on a thread of the node, and a socket
+// that is closed at the other end does not kill the process.
 static enum base_error make_quietly(p2pml_node *n)
 {
     sigset_t all, before;
@@ -305,7 +305,7 @@ static enum base_error make_quietly(p2pml_node *n)
     if (code != BASE_OK)
         unmake(n);
     else
-        n->reason.text[0] = 0; // notes of what went well
+        n->reason.text[0] = 0; // notes of a success
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return code;
 }

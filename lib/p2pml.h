@@ -14,10 +14,10 @@
  * call out of order is P2PML_EORDER. No call waits longer than its timeout (milliseconds; 0: not at all,
  * negative: as long as it takes).
  *
- * Threads: a node has four of its own, which block all signals and call nothing of the program's. Of one node
- * the program calls one function at a time; nodes are independent, any number may be in a process. Signals:
- * none is handled or changed. fork: the child may only p2pml_close its copy (which ends nothing), all else is
- * P2PML_EFORK there; exec inherits nothing. Lines of the log go to standard error (log.level). */
+ * Threads: a node has four of its own, which block all signals and call no function of the program. The
+ * program calls one function of a node at a time; nodes are independent, a process may hold any number.
+ * Signals: none is handled or changed. fork: the child may only p2pml_close its copy (which ends nothing);
+ * any other call is P2PML_EFORK there; exec inherits nothing. Log lines go to standard error (log.level). */
 #ifndef P2PML_H
 #define P2PML_H
 
@@ -66,7 +66,7 @@ struct p2pml_round {         /* what round_end says; lists are valid until the n
     uint64_t steps;          /* local steps to take now (average.local_steps, fewer at the end) */
     uint64_t steps_done;     /* of the cluster's count, before these */
     double pace;             /* this node's time per step over its neighbours' median; 1: not known */
-    int another;             /* the model is another one now: a member's, or a checkpoint's */
+    int another;             /* the model is replaced: by a member's, or a checkpoint's */
     int rolled_back;         /* NaN or infinity was given: the model is the last published one again */
     int dense;               /* no lists: look at the whole vectors */
     size_t changed;          /* entries in the lists */
@@ -81,7 +81,7 @@ p2pml_node *p2pml_open(const struct p2pml_options *options, char *reason, size_t
  * model is to be filled in before start. NULL: SECOND_MOMENT without train.optimizer adamw (it is Adam's v),
  * CORRECTION without average.drift_correction. */
 float *p2pml_vector(p2pml_node *node, int which, size_t *parameters);
-/* Joins: opens the ports, meets the peers, takes the cluster's model where others train already. OK: the
+/* Joins: opens the ports, meets the peers, takes the cluster's model if others already train. OK: the
  * first round begins. AGAIN: call again. round may be NULL. */
 int p2pml_start(p2pml_node *node, int timeout_ms, struct p2pml_round *round);
 /* Lends the vectors: `steps` local steps were taken since the last OK (any number), whose learning rates sum
@@ -98,7 +98,7 @@ int p2pml_save(p2pml_node *node);
 /* Leaves the cluster: lends the vectors for the last time, writes a checkpoint, tells the others. ENDED:
  * done, the model vector holds what the checkpoint has. AGAIN: call again. */
 int p2pml_leave(p2pml_node *node, int timeout_ms);
-/* Leaves first where that was not done, and waits for it; frees everything, the vectors too. NULL: nothing.
+/* Leaves first if not yet done, and waits for that; frees everything, the vectors too. NULL: does nothing.
  */
 void p2pml_close(p2pml_node *node);
 /* Of the latest call that failed, or why the node ended. "" for none. */

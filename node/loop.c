@@ -98,7 +98,7 @@ static void on_changed(void *owner)
     node_loop_consider(owner);
 }
 
-// Told from the middle of a packet: it is looked at with the next turn of the loop.
+// Called while a packet is handled: it is looked at in the next turn of the loop.
 static void on_conflict(void *owner, const char *address)
 {
     struct node_loop *loop = owner;
@@ -220,7 +220,7 @@ static void mail_ready(evutil_socket_t s, short what, void *argument)
     }
 }
 
-// One line for whoever looks at the service: systemctl status.
+// One line for users of the service: systemctl status.
 static void notify_manager(struct node_loop *loop, uint64_t now_ns)
 {
     char line[NODE_NOTIFY_STATUS_BYTES];

@@ -21,12 +21,12 @@ struct node_loop_options {
     const char *name; // node.name, or what stands for it
     uint8_t psk[32];
     bool has_secret;                       // a cluster secret was configured
-    struct gossip_allow_list *allow;       // NULL: anybody with the secret; reloaded on SIGHUP
+    struct gossip_allow_list *allow;       // NULL: any node with the secret; reloaded on SIGHUP
     struct gossip_greeting greeting;       // ours, complete
     size_t message_limit;                  // largest message of a peer, from the model's schema
     struct node_mailbox *inbox;            // to the loop
     struct node_mailbox *worker, *learner; // from the loop
-    struct node_mailbox *answers;          // to NODE_MAIL_ASK_STATUS: malloc'ed texts; NULL where nobody asks
+    struct node_mailbox *answers;          // to NODE_MAIL_ASK_STATUS: malloc'ed texts; NULL: never asked
     struct node_counters *counters;
     struct node_boot boot;
     uint64_t life;                       // random number of this process
@@ -49,7 +49,7 @@ enum base_error node_loop_create(const struct node_loop_options *options, struct
 // The same, when this node is to begin anew with settings of the cluster: node_loop_taken.
 #define NODE_LOOP_JOINS (-3)
 int node_loop_run(struct node_loop *loop);
-// "key=value" a line, and who told them; borrowed until the loop is destroyed.
+// "key=value" a line, and the node that told them; borrowed until the loop is destroyed.
 const char *node_loop_taken(const struct node_loop *loop, const char **from);
 void node_loop_destroy(struct node_loop *loop);
 uint16_t node_loop_port(const struct node_loop *loop);      // the bound peer port

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define TRIES     16 // of port 0, until one is free for TCP and for UDP
-#define NEXT_ONES 64 // ports behind the default one that are tried where nobody has named one
+#define NEXT_ONES 64 // ports behind the default one that are tried where none was configured
 
 static enum base_error fail_open_bind(const struct node_config *config, struct base_reason *why)
 {
@@ -36,7 +36,7 @@ static enum base_error bind_peers(const char *listen, bool any_port, struct node
     }
 }
 
-// A default that another process has is nobody's wish: the next free port does as well.
+// A default port that another process has was not asked for: the next free port does as well.
 static enum base_error bind_next(const struct node_config *config, const char *key, const char *text,
                                  enum base_error (*bind)(const char *text, struct node_ports *ports,
                                                          struct base_reason *why),

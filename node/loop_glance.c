@@ -1,4 +1,4 @@
-// What people see of this node from time to time: rates and the curve are noted with the ticks of the loop,
+// Periodic reports on this node: rates and the curve are noted with the ticks of the loop,
 // and every log.progress one line is logged.
 #include "base/log.h"
 #include "node/http/glance.h"
@@ -7,7 +7,7 @@
 
 #define NOTE_NS (NODE_SECOND_NS - 1)
 
-// The life of a member and what it does in it: a counter that jumps because of a change is no rate.
+// The life of a member and what it does in it: a jump of the counter by a change is not a rate.
 static uint64_t era_of(const struct gossip_record *record)
 {
     const uint8_t does = GOSSIP_RECORD_TRAINING | GOSSIP_RECORD_ELIGIBLE;

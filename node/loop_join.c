@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// Examples that two nodes deal out in different ways are seen twice, or by nobody.
+// Examples that two nodes split differently are seen twice, or not at all.
 static void warn_of_shards(const struct node_loop *loop, const char *address,
                            const struct gossip_greeting *theirs)
 {

@@ -152,7 +152,7 @@ static void act(struct node_loop *loop, const struct gossip_life_action *action)
     }
 }
 
-// What an action changes is looked at once more, and then with the next tick at the latest.
+// What an action changes is checked once more, and then by the next tick at the latest.
 void node_loop_live(struct node_loop *loop, struct gossip_life_event event)
 {
     const struct gossip_life_edges known = {.owner = loop, .count = edges, .at = edge};

@@ -75,7 +75,7 @@ static void fill(const struct node_loop *loop, struct node_status *status)
         .cluster_counters = node_cluster_counters(loop->cluster),
         .events = node_cluster_events(loop->cluster),
     };
-    if (gossip_life_isolated(loop->life)) // it trains, and averages with nobody
+    if (gossip_life_isolated(loop->life)) // it trains, but averages with no node
         status->progress.state = "isolated";
     gossip_membership_totals(node_cluster_membership(loop->cluster), &status->membership);
 }

@@ -1,6 +1,6 @@
 // What node/loop.c (events, mail, signals), node/loop_life.c (what the life of this node decides, carried
 // out), node/loop_words.c (what people are told of it), node/loop_bind.c, node/loop_glance.c and
-// node/loop_pages.c share: the loop's state. Nobody else includes this.
+// node/loop_pages.c share: the loop's state. Included nowhere else.
 #ifndef NODE_LOOP_PRIVATE_H
 #define NODE_LOOP_PRIVATE_H
 
@@ -33,12 +33,12 @@ struct node_loop {
     uint64_t started_ns;
     struct node_notify notify;
     struct gossip_life *life;
-    bool acting, again;        // an action of the life is carried out; something changed meanwhile
+    bool acting, again;        // an action of the life is being carried out; something changed meanwhile
     bool duplicate, gives_way; // another process has this identity; membership says that it was here first
     char duplicate_at[NODE_ADDRESS_TEXT]; // as a peer says
     int status;
     char *taken;                 // settings of the cluster that this node is to begin anew with; NULL: none
-    struct gossip_id twin_shard; // the member that this node was last told of to have its shard, too
+    struct gossip_id twin_shard; // the member that was last reported to have this node's shard, too
     char taken_from[NODE_ADDRESS_TEXT + LIMIT_NODE_NAME_BYTES + 8];
     struct node_progress progress;
     struct gossip_exchange_totals totals;

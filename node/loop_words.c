@@ -1,11 +1,11 @@
-// What people are told of the life of this node: lines of the log and of events.jsonl.
+// Reports to people on the life of this node: lines of the log and of events.jsonl.
 #include "base/log.h"
 #include "node/loop_private.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-// Who answers there is a member, whether or not it counts in the graph yet.
+// The node that answers there is a member, whether or not it counts in the graph yet.
 static bool is_here(const struct node_loop *loop, const struct gossip_entry *entry)
 {
     struct gossip_member_info info;

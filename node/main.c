@@ -29,7 +29,7 @@ struct arguments {
     size_t n_assignments;
     char *peers; // "peers=..." of --peers
     bool check, resume, help, version;
-    bool joined; // begins anew with what the cluster told: said by this program to itself
+    bool joined; // begins anew with what the cluster told: passed by this program to itself
 };
 
 static const char usage[] =
@@ -123,7 +123,7 @@ static enum base_error read_config(const struct arguments *a, struct node_config
     return code;
 }
 
-// For whoever uses what was learned; to go on there is the checkpoint.
+// For users of the trained model; training continues from the checkpoint instead.
 static int leave_model(struct node_setup *s)
 {
     struct base_reason why = {0};
@@ -173,7 +173,7 @@ static int print_help(void)
     return EXIT_DONE;
 }
 
-// Opens the data, which can be as wrong as any key.
+// Opens the data, which may be wrong like any key.
 static int check_data(const struct node_config *config)
 {
     struct train_dataset train = {0}, test = {0};
@@ -213,7 +213,7 @@ static int serve(const struct arguments *a)
         base_log(BASE_LOG_ERROR, "start_failed", "%s", why.text);
         status = EXIT_FAILED;
     } else {
-        why.text[0] = 0; // notes of what went well
+        why.text[0] = 0; // notes of a success
         status = run(&setup, a->joined, &why);
         if (status == BEGIN_ANEW)
             return status;

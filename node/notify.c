@@ -29,8 +29,8 @@ static bool connect_to(int file, const char *path)
                    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length)) == 0;
 }
 
-// Half of the manager's patience, as sd_watchdog_enabled(3) advises; 0 where it watches nobody or another
-// process.
+// Half of the manager's timeout, as sd_watchdog_enabled(3) advises; 0 where it watches no process or another
+// one.
 static uint64_t watchdog_of(const char *patience_us, const char *process)
 {
     char *end = NULL;
@@ -43,8 +43,8 @@ static uint64_t watchdog_of(const char *patience_us, const char *process)
     return us * 1000 / 2;
 }
 
-// A datagram that does not get through (the manager is busy, or gone) is none: the next one says the same or
-// more.
+// A datagram that does not get through (the manager is busy, or gone) is dropped: the next one says the same
+// or more.
 static void send_text(const struct node_notify *notify, const char *text)
 {
     if (notify->socket >= 0)

@@ -1,4 +1,4 @@
-// What a service manager is told of this process (systemd: Type=notify, WatchdogSec=): a datagram of lines
+// Reports to a service manager on this process (systemd: Type=notify, WatchdogSec=): a datagram of lines
 // "NAME=value" to the socket that $NOTIFY_SOCKET names, as sd_notify(3) describes it. Without that variable
 // all of it does nothing. Loop's thread.
 #ifndef NODE_NOTIFY_H
@@ -12,7 +12,7 @@ enum node_notify_state { NODE_NOTIFY_STARTING, NODE_NOTIFY_READY, NODE_NOTIFY_ST
 #define NODE_NOTIFY_STATUS_BYTES 160u
 
 struct node_notify {
-    int socket; // -1: nobody listens
+    int socket; // -1: nothing listens
     enum node_notify_state state;
     uint64_t
         watchdog_ns;   // between two signs of life, half of what the manager waits for; 0: it waits for none
@@ -21,11 +21,11 @@ struct node_notify {
     char status[NODE_NOTIFY_STATUS_BYTES]; // the latest that was told
 };
 
-// Reads $NOTIFY_SOCKET, $WATCHDOG_USEC and $WATCHDOG_PID. A socket that cannot be used is logged, and then is
-// none.
+// Reads $NOTIFY_SOCKET, $WATCHDOG_USEC and $WATCHDOG_PID. A socket that cannot be used is logged and then
+// treated as missing.
 void node_notify_open(struct node_notify *notify);
 void node_notify_ready(struct node_notify *notify);
-void node_notify_stopping(struct node_notify *notify); // told once, whoever asks again
+void node_notify_stopping(struct node_notify *notify); // told only once
 // A sign of life where it is due, and the status where it has changed, at most once a second. `status` is one
 // line for people.
 void node_notify_tick(struct node_notify *notify, uint64_t now_ns, const char *status);

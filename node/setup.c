@@ -118,7 +118,7 @@ static struct node_checkpoint_parts checkpoint_parts(struct node_setup *s)
                                           .about = &s->about};
 }
 
-// While everything stands still: the last one, or where no process can be had for it.
+// While everything stands still: the last one, or if no process can be forked for it.
 static enum base_error write_checkpoint(struct node_setup *s, const struct node_checkpoint_parts *parts,
                                         struct base_reason *why)
 {
@@ -253,7 +253,7 @@ static enum base_error take_start(struct node_setup *s, struct base_reason *why)
     return code == BASE_OK ? code : base_fail_context(why, code, "node.dir");
 }
 
-// Its model is described by who made it.
+// Its model is described by the code that made it.
 static enum base_error make_greeting(struct node_setup *s, const char *version)
 {
     struct gossip_greeting *g = &s->greeting;

@@ -1,6 +1,6 @@
-// Everything of a node that can fail before its ports open, made in this order: directory and lock, identity,
-// secret, allow-list, graph, data, model, trainer, resume, exchange, metrics. On error all that was made is
-// gone again, except the directory and a new identity. Main thread, before the others start.
+// Everything of a node that can fail before its ports open, made in this order: directory and lock,
+// identity, secret, allow-list, graph, data, model, trainer, resume, exchange, metrics. On error all of it
+// is undone, except the directory and a new identity. Main thread, before the others start.
 #ifndef NODE_SETUP_H
 #define NODE_SETUP_H
 
@@ -50,7 +50,7 @@ struct node_setup {
     struct node_metrics *metrics;
     struct node_tensorboard *tensorboard; // NULL: none
     struct node_checkpoint_beside beside;
-    bool guest; // in a program of somebody else's, which is never forked: checkpoints are written in place
+    bool guest; // inside another program, which is never forked: checkpoints are written in place
 };
 
 struct node_setup_options {

@@ -94,8 +94,8 @@ enum base_error node_setup_model(const struct node_config *config, const struct 
     return train_model_create(&spec, kernels, batch, model, why);
 }
 
-// The nodes average their models node by node. With unequal shards the mean of all examples is only met when
-// a node counts as much as it has examples: shard / mean shard.
+// The nodes average their models node by node. With unequal shards that is the mean over all examples only
+// if each node counts in proportion to its examples: shard / mean shard.
 static double shard_weight(const struct node_config *config, const struct train_dataset *data)
 {
     if (data->examples == data->whole)

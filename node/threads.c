@@ -157,7 +157,7 @@ static enum base_error start(struct node_threads *t)
     return code;
 }
 
-// The loop runs no more, so the learner's mail is taken here until it has written its last state.
+// The loop no longer runs, so the learner's mail is taken here until it has written its last state.
 static void end_without_loop(struct node_threads *t)
 {
     node_hosted_release(t->options.hosted);
@@ -203,7 +203,7 @@ void node_threads_destroy(struct node_threads *t)
     free(t);
 }
 
-// The node may have left, and nobody take mail any more.
+// The node may have left, and no thread takes mail any more.
 static void try_post(struct node_mailbox *box, enum node_mail_kind kind)
 {
     struct node_mail *mail = node_mail_new(kind);
@@ -231,7 +231,7 @@ void node_threads_save(struct node_threads *t)
 char *node_threads_status(struct node_threads *t)
 {
     struct node_mail *mail = node_mail_new(NODE_MAIL_ASK_STATUS);
-    free(node_mailbox_take(t->answers, 0)); // of one who waited no longer
+    free(node_mailbox_take(t->answers, 0)); // of a caller that no longer waited
     if (node_mailbox_post(t->loop_box, mail) != BASE_OK) {
         node_mail_free(mail);
         return NULL;

@@ -21,8 +21,8 @@ enum base_error node_threads_open(const struct node_threads_options *options, st
 // Starts worker and learner and runs the loop on the calling thread until the node has left. Returns 0 or 1
 // as an exit status; NODE_THREADS_UNSTARTED with *why where the threads can't be started. With `signals`, a
 // second one (or another process with this identity) returns NODE_LOOP_ABANDONED at once with worker and
-// learner still at work, and only _exit may follow; a hosted node instead writes its checkpoint, and nobody
-// is told.
+// learner still at work, and only _exit may follow; a hosted node instead writes its checkpoint, without
+// telling the other nodes.
 #define NODE_THREADS_UNSTARTED (-2)
 int node_threads_run(struct node_threads *threads, struct base_reason *why);
 void node_threads_destroy(struct node_threads *threads); // after run, or instead of it

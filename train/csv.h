@@ -1,5 +1,5 @@
 // The records of a CSV text (RFC 4180): fields between delimiters, quoted ones with "" for ", which may hold
-// delimiters and ends of lines. Nobody outside train/ includes this. One owner.
+// delimiters and ends of lines. Private to train/. One owner.
 #ifndef TRAIN_CSV_H
 #define TRAIN_CSV_H
 

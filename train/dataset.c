@@ -9,7 +9,7 @@
 #define ALIGNMENT_BYTES 64u
 #define MAPPED_FROM     ((size_t)1 << 20) // smaller ones are malloc'ed
 
-// Large values are mapped, not malloc'ed: an allocator keeps what is freed for later, and what comes and goes
+// Large values are mapped, not malloc'ed: an allocator keeps freed memory for later, and what comes and goes
 // while a node runs is as large as a whole data set.
 static float *allocate_values(size_t bytes, size_t *mapped_bytes)
 {

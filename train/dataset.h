@@ -62,8 +62,8 @@ enum base_error train_dataset_range(const char *name, size_t examples, size_t fi
 enum base_error train_dataset_subset(const struct train_dataset *data, const uint32_t *rows, size_t count,
                                      struct train_dataset *subset) BASE_CHECK;
 
-// Who trains on what: owner[i] in [0, shards) for every example. `contiguous`: runs of neighbours of even
-// length, in order. `iid`: a seeded shuffle dealt out evenly.
+// Which shard trains on which example: owner[i] in [0, shards) for every example. `contiguous`: runs of
+// neighbours of even length, in order. `iid`: a seeded shuffle dealt out evenly.
 // `dirichlet`: for each class, proportions ~ Dirichlet(alpha, ..., alpha) over the shards (Yurochkin et al.
 // 2019); redrawn, up to a bound, until every shard has at least `least` examples, then filled up from the
 // largest. Seeded.
@@ -74,10 +74,10 @@ enum base_error train_partition_dirichlet(const uint32_t *labels, size_t example
                                           size_t shards, double alpha, size_t least, uint64_t seed,
                                           uint32_t *owner, struct base_reason *why) BASE_CHECK;
 
-// Who trains on what while only the shards with living[s] (of `shards`) have a node. An example of a living
-// shard stays with it; one of an orphaned shard goes to the living shard with the highest hash of (seed,
-// example, shard). So everybody computes the same, and when a shard dies or comes back, nothing moves but
-// what it leaves or takes. `trainer` may be `owner`. BASE_EINVAL when nobody lives or an owner is no shard.
+// Which shard trains on what while only the shards with living[s] (of `shards`) have a node. An example of a
+// living shard stays with it; one of an orphaned shard goes to the living shard with the highest hash of
+// (seed, example, shard). So all nodes compute the same, and when a shard dies or returns, only what it
+// leaves or takes moves. `trainer` may be `owner`. BASE_EINVAL when no shard lives or an owner is no shard.
 enum base_error train_partition_living(const uint32_t *owner, size_t examples, const bool *living,
                                        size_t shards, uint64_t seed, uint32_t *trainer) BASE_CHECK;
 

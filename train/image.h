@@ -1,4 +1,4 @@
-// One picture of a file, decoded. Nobody outside train/ and its tests includes this. Any thread.
+// One picture of a file, decoded. Private to train/ and its tests. Any thread.
 #ifndef TRAIN_IMAGE_H
 #define TRAIN_IMAGE_H
 

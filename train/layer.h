@@ -14,7 +14,7 @@
 // example for a classifier and one a token for a decoder, and is the mean over these rows. It turns the last
 // layer's y into dy in place. So the type of a last layer must not read y in backward.
 //
-// Functions of a type are pure but for what they are told to write; they allocate nothing. All pointers but
+// Functions of a type are pure except for their outputs; they allocate nothing. All pointers but
 // `layer` are in the kernels' memory. One model, one thread at a time.
 #ifndef TRAIN_LAYER_H
 #define TRAIN_LAYER_H
@@ -96,8 +96,8 @@ struct train_layer_cost { // of a whole batch; backward with the gradient of the
 };
 
 // Collects the tensors of a layer; names get the layer's name in front ("weight" -> "layers.0.weight").
-// Asserts LIMIT_TENSOR_NAME_BYTES. The returned tensor stands until the next call: `abroad` may be changed in
-// it.
+// Asserts LIMIT_TENSOR_NAME_BYTES. The returned tensor is valid until the next call: `abroad` may be changed
+// in it.
 struct train_tensor_list;
 struct train_tensor *train_tensor_add(struct train_tensor_list *list, const char *name, size_t n_dims,
                                       const size_t *shape);
@@ -124,7 +124,7 @@ struct train_layer_type {
     void (*forward)(const struct train_layer *layer, const struct train_pass *pass, const float *parameters,
                     const void *x, float *y, float *kept);
     // dy: gradient of the loss with respect to y, may be overwritten. dx (never overlaps dy): that of x, or
-    // NULL where nobody needs it (first layer, ids). Writes, or with pass->accumulate adds, the gradient of
+    // NULL where it is not needed (first layer, ids). Writes, or with pass->accumulate adds, the gradient of
     // the layer's tensors at their offsets. A tensor that two layers share belongs to the lower one, which
     // always adds, because backward reaches the upper one first and that one writes.
     void (*backward)(const struct train_layer *layer, const struct train_pass *pass, const float *parameters,

@@ -1,5 +1,5 @@
-// The types of layers and how one of each is made: a layer without place, for train_plan_add. Nobody outside
-// train/ includes this.
+// The types of layers and how one of each is made: a layer without place, for train_plan_add. Only train/
+// includes this.
 #ifndef TRAIN_LAYERS_H
 #define TRAIN_LAYERS_H
 

@@ -26,7 +26,7 @@ struct line {
     struct token rest; // not read yet
 };
 
-// The labels of a whole file, from which follows where they start.
+// The labels of a whole file, which show where they start.
 struct label_range {
     int32_t least, largest;
     bool has_zero;

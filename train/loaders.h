@@ -1,5 +1,5 @@
 // What the loaders share inside the folder: allocation of a data set, and their entries on bytes in memory,
-// which the fuzzers drive. Nobody outside train/ and its tests includes this. Pure functions; any thread.
+// which the fuzzers drive. Private to train/ and its tests. Pure functions; any thread.
 #ifndef TRAIN_LOADERS_H
 #define TRAIN_LOADERS_H
 

@@ -1,6 +1,6 @@
 // What the numbers of a data set mean: columns and their categories, classes, targets, and how they were
-// scaled. All nodes of a cluster must mean the same (train_meaning_digest), and a model is of no use without.
-// Immutable once its data set is made; shared by those cut from it, in any thread.
+// scaled. It must be the same on all nodes of a cluster (train_meaning_digest), and a model is useless
+// without it. Immutable once its data set is made; shared by those cut from it, in any thread.
 #ifndef TRAIN_MEANING_H
 #define TRAIN_MEANING_H
 

@@ -288,7 +288,7 @@ uint64_t train_model_schema(const struct train_model *model)
         train_model_describe(model, described, sizeof described);
         hash = base_hash_bytes(hash, described, strlen(described));
     }
-    // A regression is another model than a classifier of the same shape, whose fingerprint stays what it was.
+    // A regression and a classifier of the same shape differ; the classifier keeps its earlier fingerprint.
     return model->spec.loss == TRAIN_CROSS_ENTROPY ? hash : chain(hash, (uint64_t)model->spec.loss);
 }
 
@@ -340,7 +340,7 @@ static void forward(struct train_model *model, const float *parameters, const vo
     }
 }
 
-// The last y holds the gradient of the logits. Nobody needs the gradient of x.
+// The last y holds the gradient of the logits. The gradient of x is not needed.
 static void backward(struct train_model *model, const float *parameters, const void *x, float *gradient)
 {
     float *dy = top(model);

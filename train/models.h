@@ -1,5 +1,5 @@
-// The models by name: what train_spec_check, train_plan_create and describing ask of each. Nobody outside
-// train/ includes this.
+// The models by name: what train_spec_check, train_plan_create and describing ask of each. Only train/
+// includes this.
 #ifndef TRAIN_MODELS_H
 #define TRAIN_MODELS_H
 

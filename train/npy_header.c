@@ -1,5 +1,5 @@
 // The header of a .npy file (numpy.lib.format): magic, version, length, and a Python dictionary of which
-// exactly the three keys that there are are taken.
+// exactly the three defined keys are taken.
 #include "base/cursor.h"
 #include "base/limits.h"
 #include "train/npy_private.h"

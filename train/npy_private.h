@@ -1,4 +1,4 @@
-// What the two readers of NumPy's files share. Nobody outside train/ and its tests includes this.
+// What the two readers of NumPy's files share. Private to train/ and its tests.
 #ifndef TRAIN_NPY_PRIVATE_H
 #define TRAIN_NPY_PRIVATE_H
 

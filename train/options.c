@@ -1,4 +1,4 @@
-// What training can be asked for.
+// The options of training.
 #include "train/trainer.h"
 
 #include <math.h>

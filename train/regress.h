@@ -1,5 +1,5 @@
 // The losses of a regression. On a device the outputs travel to the host and the gradient back: a few numbers
-// a row, beside the products of the layers. Nobody outside train/ includes this. Pure; any thread.
+// a row, beside the products of the layers. Private to train/. Pure; any thread.
 #ifndef TRAIN_REGRESS_H
 #define TRAIN_REGRESS_H
 

@@ -1,4 +1,4 @@
-// What the two passes over a table share. Nobody outside train/ includes this.
+// What the two passes over a table share. Private to train/.
 #ifndef TRAIN_TABLE_PRIVATE_H
 #define TRAIN_TABLE_PRIVATE_H
 

@@ -456,7 +456,7 @@ struct train_cursor train_trainer_cursor(const struct train_trainer *trainer)
     if (trainer->holds) {
         return (struct train_cursor){.step = trainer->step};
     }
-    // Who resumes has nothing but the first data set: in the place of another one, the end of an epoch of it.
+    // A resumed node has only the first data set: with another in use, the end of an epoch of the first.
     return (struct train_cursor){.step = trainer->step,
                                  .epoch = feed->epoch,
                                  .position =

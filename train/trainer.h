@@ -1,5 +1,5 @@
 // The training loop of one node, one local step at a time: owns the parameters, the optimiser's state, the
-// gradient and the place in the data. It refuses to know peers, rounds and time. One owner (the trainer
+// gradient and the place in the data. It knows no peers, rounds or time. One owner (the trainer
 // thread).
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
@@ -52,10 +52,10 @@ enum base_error train_options_check(const struct train_options *options, struct 
 enum base_error train_trainer_create(const struct train_options *options, struct train_model *model,
                                      const struct train_dataset *data, const float *start,
                                      struct train_trainer **trainer, struct base_reason *why) BASE_CHECK;
-// A trainer whose steps a program of the user's own takes: it holds that program's vectors, [parameters] each
-// in host memory and borrowed, for whoever asks a trainer for them, and the number of steps. It has no data,
-// optimiser or rate; of the functions below it knows steps_done, the vectors, state_vectors, cursor, seek and
-// advance. second_moment may be NULL. BASE_ENOMEM.
+// A trainer whose steps a program of the user's own takes: it holds that program's vectors, [parameters]
+// each in host memory and borrowed, for code that asks a trainer for them, and the number of steps. It has
+// no data, optimiser or rate; of the functions below it supports steps_done, the vectors, state_vectors,
+// cursor, seek and advance. second_moment may be NULL. BASE_ENOMEM.
 enum base_error train_trainer_hold(struct train_model *model, float *vector, float *second_moment,
                                    float *correction, struct train_trainer **trainer) BASE_CHECK;
 void train_trainer_destroy(struct train_trainer *trainer);

@@ -1,5 +1,5 @@
 // Data files in memory, unpacked. Memory grows with the data that arrives, never with what a header promises.
-// Nobody outside train/ includes this. Any thread; blocking.
+// Private to train/. Any thread; blocking.
 #ifndef TRAIN_UNPACK_H
 #define TRAIN_UNPACK_H
 

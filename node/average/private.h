@@ -1,5 +1,5 @@
-// The worker's own state. Private to worker.c (mail, rounds, messages) and worker_edges.c (which edges there
-// are).
+// The worker's own state. Private to worker.c (mail, rounds, messages) and worker_edges.c (which edges
+// exist).
 #ifndef NODE_AVERAGE_PRIVATE_H
 #define NODE_AVERAGE_PRIVATE_H
 
@@ -27,7 +27,7 @@ void node_worker_step(struct node_worker *worker, struct gossip_exchange_event *
 void node_worker_follow_edges(struct node_worker *worker);
 void node_worker_link(struct node_worker *worker, const struct gossip_id *peer);
 void node_worker_fetching(struct node_worker *worker, bool fetching);
-// `dead`: what the peer knew is gone with it. A stranger trains on and is only met no more.
+// `dead`: what the peer knew is lost with it. A stranger goes on training; it is only no longer met.
 void node_worker_forget(struct node_worker *worker, const struct gossip_id *peer, bool dead);
 // At a boundary, before a meeting.
 void node_worker_forget_edges(struct node_worker *worker);

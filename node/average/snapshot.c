@@ -102,7 +102,7 @@ void node_snapshot_asked(struct node_snapshot *snapshot, const struct gossip_id 
     struct gossip_message answer;
     bool answered = false;
 
-    // While this node fetches a model itself, whoever asks waits for it.
+    // While this node fetches a model itself, nodes that ask wait for it.
     if (gossip_donor_ask(snapshot->donor, peer, ask, now_ns, &answer, &answered) != BASE_OK) {
         snapshot->options.close(snapshot->options.owner, peer, "it asks for a block that does not exist");
         return;
@@ -110,7 +110,7 @@ void node_snapshot_asked(struct node_snapshot *snapshot, const struct gossip_id 
     if (answered)
         snapshot->options.send(snapshot->options.owner, peer, &answer);
     if (!snapshot->still)
-        return; // whoever waits is answered at the next rendezvous
+        return; // waiting nodes are answered at the next rendezvous
     struct gossip_snapshot_vectors vectors = snapshot->kept;
     // Corrections still come in while the learner stands still: the published model has them all.
     vectors.part[GOSSIP_PART_MODEL] = (float *)(uintptr_t)gossip_exchange_model(snapshot->options.exchange);
@@ -132,7 +132,7 @@ enum base_error node_snapshot_fetch(struct node_snapshot *snapshot, struct node_
     enum base_error error = gossip_joiner_create(&options, &snapshot->joiner);
     if (error)
         return error;
-    gossip_donor_reset(snapshot->donor); // what it holds is worth nothing any more
+    gossip_donor_reset(snapshot->donor); // what it holds is obsolete
     free_orphans(snapshot);
     snapshot->round = round;
     return BASE_OK;
@@ -162,7 +162,7 @@ void node_snapshot_donors(struct node_snapshot *snapshot, const struct gossip_id
                           uint64_t round_limit, uint64_t step_limit, uint64_t now_ns)
 {
     if (!snapshot->joiner)
-        return; // told too late
+        return; // reported too late
     gossip_joiner_limits(snapshot->joiner, round_limit, step_limit);
     gossip_joiner_donors(snapshot->joiner, donors, n, now_ns);
 }

@@ -1,5 +1,5 @@
-// Snapshots at one node: the worker's donor for members that come late, and its joiner while this node comes
-// late itself. Never both: a node that fetches has nothing to give. Worker's thread.
+// Snapshots at one node: the worker's donor for members that join late, and its joiner while this node
+// itself joins late. Never both: a node that fetches has nothing to give. Worker's thread.
 #ifndef NODE_AVERAGE_SNAPSHOT_H
 #define NODE_AVERAGE_SNAPSHOT_H
 
@@ -14,7 +14,7 @@ struct node_snapshot_options {
     const struct gossip_exchange *exchange; // borrowed
     void (*send)(void *owner, const struct gossip_id *peer, const struct gossip_message *message);
     void (*close)(void *owner, const struct gossip_id *peer, const char *why);
-    void (*starved)(void *owner, uint64_t silent_ns); // donors are there and give nothing; again and again
+    void (*starved)(void *owner, uint64_t silent_ns); // donors exist but give nothing; repeated
     void *owner;
 };
 
@@ -22,8 +22,8 @@ enum base_error node_snapshot_create(const struct node_snapshot_options *options
                                      struct node_snapshot **snapshot) BASE_CHECK;
 void node_snapshot_destroy(struct node_snapshot *snapshot); // NULL is fine
 
-// Giving. At the end of a rendezvous, while its vectors stand still: those who wait for a copy get one. After
-// one that does not meet, what donors need is kept until the next.
+// Giving. At the end of a rendezvous, while its vectors stand still, nodes that wait for a copy get one.
+// After one that does not meet, the data that donors need is kept until the next.
 void node_snapshot_round(struct node_snapshot *snapshot, const struct node_round *round, uint64_t now_ns);
 void node_snapshot_asked(struct node_snapshot *snapshot, const struct gossip_id *peer,
                          const struct gossip_snapshot_ask *ask, uint64_t now_ns);
@@ -34,12 +34,12 @@ enum base_error node_snapshot_fetch(struct node_snapshot *snapshot, struct node_
 bool node_snapshot_fetching(const struct node_snapshot *snapshot);
 void node_snapshot_told(struct node_snapshot *snapshot, const struct gossip_id *peer,
                         const struct gossip_snapshot_tell *tell, uint64_t now_ns);
-// All who can give now; who is missing gives no more. Who tells a round or step beyond the limits (0: none)
-// is closed and not asked again.
+// All members that can give now; a missing one gives no more. A donor that reports a round or step beyond
+// the limits (0: none) is closed and not asked again.
 void node_snapshot_donors(struct node_snapshot *snapshot, const struct gossip_id *donors, size_t n,
                           uint64_t round_limit, uint64_t step_limit, uint64_t now_ns);
 void node_snapshot_gone(struct node_snapshot *snapshot, const struct gossip_id *peer, uint64_t now_ns);
-bool node_snapshot_complete(struct node_snapshot *snapshot); // once: then nothing is fetched any more
+bool node_snapshot_complete(struct node_snapshot *snapshot); // once: after it nothing is fetched
 void node_snapshot_end(struct node_snapshot *snapshot);      // without one
 
 void node_snapshot_tick(struct node_snapshot *snapshot, uint64_t now_ns); // after every event and deadline

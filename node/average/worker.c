@@ -12,7 +12,7 @@
 #define POST_WAIT_NS                                                                                         \
     NODE_SECOND_NS // a full mailbox of the loop, before a message is given up (it may be lost anyway)
 
-// The loop drains its box as long as it runs; at its end, what is left is nobody's loss.
+// The loop drains its box as long as it runs; what is left at its end is not needed.
 static void post_loop(struct node_worker *worker, struct node_mail *mail)
 {
     uint64_t deadline_ns = node_clock_ns() + POST_WAIT_NS;
@@ -59,8 +59,8 @@ static void note_checkpoint(struct node_round *round, enum base_error code, cons
     base_log(BASE_LOG_ERROR, "checkpoint_failed", "%s (older checkpoints are still there)", why->text);
 }
 
-// One that failed beside training is told of here, and begun again at the next rendezvous, unless this is the
-// last.
+// A checkpoint that failed beside training is reported here, and begun again at the next rendezvous, unless
+// this is the last.
 static void write_checkpoint(struct node_worker *worker, struct node_round *round)
 {
     struct base_reason why = {0};
@@ -74,8 +74,8 @@ static void write_checkpoint(struct node_worker *worker, struct node_round *roun
     }
 }
 
-// Learner and edges stand still here: the exchange is not stepped and the learner waits. Behind the last
-// rendezvous nothing is answered any more, so that the checkpoint is what the others know of this node.
+// Learner and edges stand still here: the exchange is not stepped and the learner waits. After the last
+// rendezvous nothing more is answered, so that the checkpoint is what the others know of this node.
 static void round_done(struct node_worker *worker)
 {
     struct node_round *round = worker->round;
@@ -95,7 +95,7 @@ static void round_done(struct node_worker *worker)
     mail->round = round;
     const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
     while (node_mailbox_post(worker->options.learner, mail) !=
-           BASE_OK) // full of the loop's: it takes them now
+           BASE_OK) // full of the loop's mail, which it takes now
         nanosleep(&moment, NULL);
 }
 
@@ -334,7 +334,7 @@ static uint64_t next_deadline(const struct node_worker *worker)
     return worker->edges_dirty && edges_ns < deadline_ns ? edges_ns : deadline_ns;
 }
 
-// What time has brought, after every mail.
+// Handles what is due by now, after every mail.
 static void tick(struct node_worker *worker)
 {
     uint64_t now_ns = node_clock_ns();

@@ -1,5 +1,5 @@
 // The worker thread: owns the exchange object (published model, edge references, compression), gives
-// snapshots to members that come late or fetches one for this node, and begins checkpoints while learner and
+// snapshots to members that join late or fetches one for this node, and begins checkpoints while learner and
 // edges stand still. Mail in, mail out.
 #ifndef NODE_AVERAGE_WORKER_H
 #define NODE_AVERAGE_WORKER_H
@@ -14,11 +14,11 @@ struct node_round;
 struct node_worker_options {
     struct gossip_exchange *exchange; // becomes the worker's while it runs
     struct gossip_id self;
-    bool local; // no edge ever comes up and no round meets anybody; links stay as they are
+    bool local; // no edge ever comes up and no round meets a peer; links stay as they are
     struct node_mailbox *inbox, *loop, *learner; // borrowed, as
     struct node_counters *counters;
     // Begins a checkpoint, or writes it (the last one); called on the worker thread while learner and edges
-    // stand still. And what has become of one that was begun, at every rendezvous: an error of it is told
+    // stand still. Also reports, at every rendezvous, the result of one that was begun: an error is reported
     // once. May be NULL.
     enum base_error (*checkpoint)(void *context, const struct node_round *round, struct base_reason *why);
     enum base_error (*checkpoint_ended)(void *context, struct base_reason *why);

@@ -90,7 +90,7 @@ static void act(struct node_cluster *cluster, const struct gossip_membership_act
     switch (action->kind) {
     case GOSSIP_MEMBERSHIP_SEND:
         send_packet(cluster, action);
-        return; // not worth a thought of the owner
+        return; // of no interest to the owner
     case GOSSIP_MEMBERSHIP_CHANGED:
         take_change(cluster, action);
         break;
@@ -127,7 +127,7 @@ void node_cluster_arm(struct node_cluster *cluster)
         event_del(cluster->timer);
         return;
     }
-    // Rounded up: a timer that comes too early would only come again.
+    // Rounded up: a timer that comes too early would only fire again.
     uint64_t wait_ns = deadline_ns > now_ns ? deadline_ns - now_ns + 1000 : 0;
     struct timeval wait = node_clock_timeval(wait_ns);
     event_add(cluster->timer, &wait);
@@ -146,7 +146,7 @@ static enum base_error step_once(struct node_cluster *cluster, struct gossip_mem
     return code;
 }
 
-// Evidence that comes up while an action is carried out is taken as an event of its own, afterwards.
+// Evidence that comes up while an action is carried out is handled as an event of its own afterwards.
 enum base_error node_cluster_step(struct node_cluster *cluster, struct gossip_membership_event *event)
 {
     enum base_error code = step_once(cluster, event);
@@ -184,7 +184,7 @@ void node_cluster_unreachable(struct node_cluster *cluster, const struct gossip_
         cluster->pending[cluster->n_pending++] = *id;
 }
 
-// What others have sent while this process stood still must be heard before time is judged.
+// What others have sent while this process did not run must be heard before time is judged.
 static void timer(evutil_socket_t s, short what, void *argument)
 {
     (void)s;

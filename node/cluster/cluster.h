@@ -1,7 +1,7 @@
 // The cluster as the loop sees it: adapts the membership state machine to sockets and time. It owns the
 // membership object, the sealing of datagrams, the datagram socket, the links and events.jsonl; it turns
-// actions into datagrams, stream messages and calls, keeps links to the neighbours of the view, claims slots
-// and persists boot numbers. It refuses to know what is trained, and what follows for this node. Loop's
+// actions into datagrams, stream messages and calls, keeps links to the neighbours of the view, claims
+// slots and persists boot numbers. It does not know what is trained, or what follows for this node. Loop's
 // thread.
 #ifndef NODE_CLUSTER_CLUSTER_H
 #define NODE_CLUSTER_CLUSTER_H
@@ -21,14 +21,14 @@ struct node_cluster_handler { // to the owner; all must be set. Called from the 
     void (*down)(void *owner, const struct gossip_id *peer);
     // bytes: malloc'ed; the callee's to free
     void (*message)(void *owner, const struct gossip_id *peer, uint8_t *bytes, size_t count);
-    void (*member)(void *owner, const struct gossip_id *peer, enum gossip_member_state state); // is so now
-    void (*removed)(void *owner, const struct gossip_id *peer); // no longer known at all
+    void (*member)(void *owner, const struct gossip_id *peer, enum gossip_member_state state); // new state
+    void (*removed)(void *owner, const struct gossip_id *peer);                                // forgotten
     void (*view)(void *owner, struct gossip_graph *graph); // the view has changed; the callee is to drop it
-    // A greeting was heard at this address; true: this node ends and begins anew, nothing else follows.
+    // A greeting came from this address; true: this node ends and starts anew, nothing else follows.
     bool (*greeted)(void *owner, const char *address, const struct gossip_greeting *greeting);
     void (*changed)(void *owner); // something that a decision may depend on
-    // Another process runs with this identity. It was here first, says membership (address NULL: stop), or a
-    // peer has a working link to it, at that address (stop, if this one has just begun).
+    // Another process runs with this identity. Membership says that it was first (address NULL: stop), or a
+    // peer has a working link to it, at that address (stop if this one has just begun).
     void (*conflict)(void *owner, const char *address);
 };
 
@@ -40,7 +40,7 @@ struct node_cluster_options {
     const struct gossip_identity *identity;
     const char *name;
     uint8_t psk[32];
-    const struct gossip_allow_list *allow; // NULL: everybody with the secret
+    const struct gossip_allow_list *allow; // NULL: every node with the secret
     const struct gossip_greeting *greeting;
     size_t message_limit;
     struct node_counters *counters;
@@ -57,14 +57,14 @@ struct node_cluster_options {
 // reason.
 enum base_error node_cluster_create(const struct node_cluster_options *options, struct node_cluster **cluster,
                                     struct base_reason *why) BASE_CHECK;
-void node_cluster_destroy(struct node_cluster *cluster); // NULL is fine. Members learn of it as of a crash
+void node_cluster_destroy(struct node_cluster *cluster); // NULL is fine. Members see this as a crash
 void node_cluster_start(struct node_cluster *cluster);
-void node_cluster_tick(struct node_cluster *cluster, uint64_t now_ns); // some times a second
-// Tells all that this node leaves, then ends the links. It goes on telling while the loop runs.
+void node_cluster_tick(struct node_cluster *cluster, uint64_t now_ns); // several times a second
+// Tells all members that this node leaves, then ends the links. It keeps telling while the loop runs.
 void node_cluster_leave(struct node_cluster *cluster);
 
 void node_cluster_flags(struct node_cluster *cluster, uint8_t set, uint8_t clear); // GOSSIP_RECORD_*
-// Of this node: told with every packet; and the round at which it stops, in its record.
+// Of this node: sent with every packet; and the round at which it stops, in its record.
 void node_cluster_progress(struct node_cluster *cluster, uint64_t round, uint64_t step);
 void node_cluster_stop_at(struct node_cluster *cluster, uint64_t round);
 // Links that are kept beside those to the neighbours: to donors.

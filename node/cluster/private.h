@@ -1,6 +1,6 @@
 // What node/cluster/cluster.c (membership's events and actions), node/cluster/wires.c (sockets),
-// node/cluster/tell.c (what people and tools are told) and node/cluster/view.c (the view and its neighbours)
-// share. Nobody else includes this.
+// node/cluster/tell.c (reports to people and tools) and node/cluster/view.c (the view and its neighbours)
+// share. Included nowhere else.
 #ifndef NODE_CLUSTER_PRIVATE_H
 #define NODE_CLUSTER_PRIVATE_H
 
@@ -8,7 +8,7 @@
 #include "node/cluster/cluster.h"
 #include "node/peers/endpoints.h"
 
-#define NODE_CLUSTER_PENDING 64u // evidence that came up while an event was being taken
+#define NODE_CLUSTER_PENDING 64u // evidence that came up while an event was being handled
 #define NODE_CLUSTER_DONORS  8u
 
 struct node_cluster {

@@ -1,4 +1,4 @@
-// What people and tools are told of the cluster: a line of events.jsonl and one of the log each.
+// Reports of the cluster to people and tools: a line of events.jsonl and one of the log each.
 #include "node/cluster/private.h"
 #include "node/queue/clock.h"
 #include <inttypes.h>

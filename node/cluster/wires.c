@@ -25,7 +25,7 @@ static void on_datagram(void *owner, const struct node_address *from, const uint
         cluster->counters.refused++;
 }
 
-// Evidence only of who was heard from there: another of a member's addresses may be nobody's.
+// Evidence only against the member heard from there: a member's other addresses may belong to no node.
 static void on_unreachable(void *owner, const struct node_address *to)
 {
     struct node_cluster *cluster = owner;
@@ -101,7 +101,7 @@ static bool is_loopback(const struct gossip_address *a)
 }
 
 // An address of this host that a link goes from: told to others when the configuration names none. Loopback
-// comes last: it leads nobody else here.
+// comes last: it leads no other host here.
 static void on_here(void *owner, const struct node_address *own)
 {
     struct node_cluster *cluster = owner;
@@ -161,7 +161,7 @@ const struct node_peers_handler node_cluster_peers_handler = {.up = on_up,
                                                               .greeted = on_greeted,
                                                               .changed = on_changed};
 
-// What others are told: node.advertise, or the address that is listened at when that is one.
+// The address told to others: node.advertise, or the address that is listened at when that is one.
 enum base_error node_cluster_find_addresses(struct node_cluster *cluster, struct base_reason *why)
 {
     const char *advertise = cluster->options.config->node.advertise;

@@ -144,10 +144,10 @@ enum base_error node_greeting_settings(const struct node_config *config, struct 
     }
     const enum base_error error =
         put_all(config, NODE_KEY_TOLD, false, greeting->told, sizeof greeting->told);
-    return error == BASE_ENOMEM ? error : BASE_OK; // what finds no room has to be set by who comes late
+    return error == BASE_ENOMEM ? error : BASE_OK; // keys that do not fit must be set on late nodes
 }
 
-// -- who comes late
+// -- nodes that join late
 
 struct taken { // "key=value", one a line
     FILE *out;
@@ -165,7 +165,7 @@ static void take(struct taken *taken, const char *key, const char *value, size_t
     taken->count++;
 }
 
-// False: this node has set what all must share, to something else; or the value was told by its hash only.
+// False: this node has set a shared key to another value; or the value was told by its hash only.
 static bool take_key(const struct node_config *config, const struct node_key *key,
                      const struct gossip_greeting *ours, const struct gossip_greeting *theirs,
                      struct taken *taken)
@@ -183,7 +183,7 @@ static bool take_key(const struct node_config *config, const struct node_key *ke
     return true;
 }
 
-// Who comes late fetches the model: it needs no file of first weights.
+// A node that joins late fetches the model: it needs no file of first weights.
 static void take_start(const struct node_config *config, const struct gossip_greeting *theirs,
                        struct taken *taken)
 {

@@ -1,4 +1,4 @@
-// What two nodes compare before they exchange anything, and how a difference is told to people. Pure.
+// What two nodes compare before they exchange anything, and how a difference is reported. Pure.
 #ifndef NODE_CONFIG_COMPATIBILITY_H
 #define NODE_CONFIG_COMPATIBILITY_H
 
@@ -13,18 +13,18 @@
 // whatever the file is called, 0 without. BASE_ENOMEM.
 enum base_error node_greeting_rules(const struct node_config *config, uint64_t graph, uint64_t start,
                                     char rules[LIMIT_RULES_BYTES]) BASE_CHECK;
-// What else a node that comes late is told, and which settings somebody has set here: `told` and `own`.
+// What else a node that joins late is told, and which settings are set explicitly here: `told` and `own`.
 // BASE_ENOMEM.
 enum base_error node_greeting_settings(const struct node_config *config,
                                        struct gossip_greeting *greeting) BASE_CHECK;
-// What this node takes from one that has begun to train, before it has begun itself: "key=value" a line for
-// each key that is shared or told, differs, and that nobody has set here; *text is malloc'ed. NULL: nothing,
-// or the two differ in a shared one that is set here. BASE_ENOMEM.
+// What this node takes from one that already trains, before it begins to train itself: "key=value" a line
+// for each key that is shared or told, differs, and is not set explicitly here; *text is malloc'ed. NULL:
+// nothing, or the two differ in a shared one that is set here. BASE_ENOMEM.
 enum base_error node_greeting_take(const struct node_config *config, const struct gossip_greeting *ours,
                                    const struct gossip_greeting *theirs, char **text) BASE_CHECK;
-// The same seen from there: it is refused now, will take our settings and call again.
+// The same from the other side: the peer is refused now, takes our settings and calls again.
 bool node_greeting_comes_back(const struct gossip_greeting *ours, const struct gossip_greeting *theirs);
-// Both deal out their examples in shards, and not alike: the text names the key with both values.
+// Both split their examples into shards, but differently: the text names the key with both values.
 bool node_greeting_deals_otherwise(const struct node_config *config, const struct gossip_greeting *ours,
                                    const struct gossip_greeting *theirs, struct base_reason *text);
 // Adds ", data 1a2b3c4d" to the description of the model where the data have a meaning that nodes must share;

@@ -65,8 +65,8 @@ _Static_assert(GOSSIP_PROFILE_LAN == 0 && GOSSIP_PROFILE_WAN == 1 && GOSSIP_PROF
             .meaning = __VA_ARGS__                                                                           \
     }
 
-// Behind the meaning of a key: what all nodes share, and what who comes late is told. A key that counts only
-// with another one stands behind it: where two nodes differ in it, the other is told.
+// Follows the meaning of a key: what all nodes share, and what a late node is told. A key that counts only
+// with another one follows that one: where two nodes differ in the other one, that is reported.
 #define SHARED               NODE_KEY_SHARED, NULL
 #define TOLD                 NODE_KEY_TOLD, NULL
 #define SHARED_IF(condition) NODE_KEY_SHARED, condition

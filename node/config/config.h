@@ -10,7 +10,7 @@ enum node_data {
     NODE_DATA_DIGITS,
     NODE_DATA_IDX,
     NODE_DATA_LIBSVM,
-    NODE_DATA_CSV, // this and the following tell their classes themselves
+    NODE_DATA_CSV, // this and the following bring their own classes
     NODE_DATA_NPY,
     NODE_DATA_IMAGES,
     NODE_DATA_TEXT, // these two are windows of tokens (train/tokens.h)
@@ -43,7 +43,7 @@ struct node_config {
         char *advertise;           // host:port told to others; "": found out
         char *fault_file;          // "" : none; ids cut off as by a broken network, for experiments
         char *group;               // host or rack; "": none
-        uint64_t start_members;    // 0: the peers of the list; else so many in the view, this node included
+        uint64_t start_members;    // 0: the peers of the list; else this many in the view, this node included
         char *identity;            // file; "" : <dir>/identity
         uint64_t start_timeout_ns; // how long to wait for listed peers before training begins
         uint64_t linger_ns;        // how long to answer neighbours after the last step
@@ -70,7 +70,7 @@ struct node_config {
         int kind;                                                      // enum node_data
         char *train_images, *train_labels, *test_images, *test_labels; // idx
         char *train_file, *test_file;                                  // libsvm, csv, npy; images: folders
-        double test_part; // csv, npy, images without test_file: so much of the examples
+        double test_part; // csv, npy, images without test_file: this part of the examples
         int header;       // csv: enum train_header
         char *delimiter;  // csv: one character, or "tab"
         struct node_texts target, categorical, ignore; // csv: columns
@@ -86,8 +86,8 @@ struct node_config {
         double alpha;
         uint64_t shard, shards; // this node trains on shard `shard` of `shards`
         uint64_t seed;
-        bool takeover;              // the living train on the shard of the dead
-        uint64_t takeover_after_ns; // dead for so long
+        bool takeover;              // living nodes train on the shards of dead ones
+        uint64_t takeover_after_ns; // dead for this long
     } data;
     struct { // train.*
         uint64_t steps, batch;
@@ -102,7 +102,7 @@ struct node_config {
         double proximal;      // mu of mu/2 |x - x_round|^2; 0: off
         bool scale_rate;      // the learning rate by this node's time per step over the median's
         int alone;            // enum node_alone: when all others have finished
-        uint64_t eval_rounds; // measure accuracy on the test set every so many rounds (and at the end); 0:
+        uint64_t eval_rounds; // measure accuracy on the test set every this many rounds (and at the end); 0:
                               // only at the end
     } train;
     struct {                // average.*
@@ -125,7 +125,7 @@ struct node_config {
         double step_size;                  // choco: gamma; 0: tuned while it runs
         double outer_rate, outer_nesterov; // diloco, noloco
         uint64_t deadline_floor_ns, deadline_ceiling_ns;
-        uint64_t forget_after_ns; // a peer unreachable for so long leaves the graph
+        uint64_t forget_after_ns; // a peer unreachable for this long leaves the graph
     } average;
     struct {      // topology.*
         int kind; // enum topology_kind
@@ -157,27 +157,27 @@ extern const struct node_schema node_config_schema;
 
 // All checks that span keys (a loopback bind or a secret; dirichlet needs alpha; files of the chosen data
 // kind; shard < shards; rate of the schedule parsable and ascending; local_steps <= steps; peers well formed:
-// host:port, no duplicates), each naming file, line and key through its origin. Duplicate peers and such that
-// are harmless are warnings in the log, not errors.
+// host:port, no duplicates), each naming file, line and key through its origin. Duplicates and other
+// harmless entries of the peer list are warnings in the log, not errors.
 enum base_error node_config_check(const struct node_config *config, struct base_reason *why) BASE_CHECK;
 
 // Only what loading the test examples needs (node_data_load_tests).
 enum base_error node_config_check_tests(const struct node_config *config, struct base_reason *why) BASE_CHECK;
 
-// What p2pml-node and p2pml run refuse beside that, and p2pml sim does not: methods that only the simulator
+// What p2pml-node and p2pml run refuse in addition, but p2pml sim does not: methods that only the simulator
 // has, and graphs with more neighbours than a node has room for. After node_config_check.
 enum base_error node_config_check_runnable(const struct node_config *config,
                                            struct base_reason *why) BASE_CHECK;
 
 // The keys that average.method decides take its values: model-average sends whole models in fp32, without
-// drift correction. After the checks; whatever reads the configuration then needs to know nothing of it.
+// drift correction. After the checks; readers of the configuration then need not know the method.
 void node_config_settle(struct node_config *config);
 
 // train.alone, where it has a meaning: not without averaging.
 bool node_config_stops_alone(const struct node_config *config);
 
 // topology.file, read and checked; *graph is the caller's, NULL for other kinds. known[n]: the nodes that
-// there are; NULL: those that the file names.
+// exist; NULL: those that the file names.
 struct topology_graph;
 struct topology_member;
 enum base_error node_config_graph(const struct node_config *config, const struct topology_member *known,

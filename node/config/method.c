@@ -1,4 +1,4 @@
-// average.method: what it needs of other keys, what it decides itself, and where it can run.
+// average.method: what it requires of other keys, what it sets itself, and where it can run.
 #include "compress/compress.h"
 #include "compress/select.h"
 #include "node/config/private.h"
@@ -23,8 +23,8 @@ static bool is_given(const struct node_config *config, const char *key)
     return !node_schema_is_initial(&node_config_schema, config, key);
 }
 
-// A key at its default may stand there, as in a file that shows all of them; another value was meant to
-// matter.
+// A key at its default may be present, as in a file that shows all of them; another value was meant to have
+// an effect.
 static enum base_error check_model_average(const struct node_config *config, struct base_reason *why)
 {
     char found[64];
@@ -88,7 +88,7 @@ bool node_config_stops_alone(const struct node_config *config)
     return config->train.alone == NODE_ALONE_STOP && config->average.method != NODE_METHOD_LOCAL;
 }
 
-// Nobody has asked for it, and it is in parts of a total that does not exist.
+// It was not asked for, and it is in parts of a total that does not exist.
 static void drop_schedule(struct node_config *config)
 {
     struct node_texts *schedule = &config->train.schedule;

@@ -13,7 +13,7 @@ enum base_error node_config_at(const struct node_config *config, const char *key
                                enum base_error error);
 void node_config_say(enum base_log_level level, const struct node_config *config, const char *key,
                      const char *format, ...) BASE_PRINTF(4, 5);
-// A key that stands at its default disturbs nobody: configs/node/node.yaml shows all of them.
+// A key at its default is never an error: configs/node/node.yaml shows all of them.
 void node_config_warn_unused(const struct node_config *config, const char *key, const char *used_when);
 
 // A file that can be read; `what` is what it holds, in words.

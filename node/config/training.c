@@ -1,4 +1,4 @@
-// Checks of train.* and average.*, and those of their keys that are little languages.
+// Checks of train.* and average.*, and the parsing of their keys that have a syntax.
 #include "base/log.h"
 #include "compress/filter.h"
 #include "node/config/private.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define STALLED_NS        (30 * NODE_SECOND_NS)
-#define ALIKE_MIN         0.9 // of the median rate: above it nobody is slow by its rate
+#define ALIKE_MIN         0.9 // of the median rate: above it no node is slow by its rate
 #define SLOW_MIN          2.0 // times the median computing time, before that makes a member the slow one
 #define CHECKPOINT_VALUES 16u // bytes a parameter that a checkpoint may take: model, moments, two edges
 
@@ -38,7 +38,7 @@ const char *node_span_text(double seconds, char text[NODE_SPAN_TEXT])
     return text;
 }
 
-// -- who is there, and who is slow
+// -- which members are there, and which are slow
 
 static bool is_here(const struct node_status_member *m)
 {
@@ -74,7 +74,7 @@ static double median_of(double *values, size_t count)
     return 0.5 * (values[(count - 1) / 2] + values[count / 2]);
 }
 
-// False: the rates of those who train are alike, as those of nodes that wait for each other are.
+// False: the rates of the training members are alike, as those of nodes that wait for each other are.
 static bool find_lowest_rate(const struct node_status *s, struct node_glance *g)
 {
     double *rates = calloc(s->n_members + 1, sizeof *rates);
@@ -106,8 +106,8 @@ static const struct node_status_member *member_of(const struct node_status *s, c
     return NULL;
 }
 
-// Whoever is slow, nodes that wait for each other have one rate: the times that neighbours say they compute
-// for tell more there.
+// Whichever node is slow, nodes that wait for each other have one rate: there the computing times that
+// neighbours report tell more.
 static void find_longest_step(const struct node_status *s, struct node_glance *g)
 {
     double times[LIMIT_NEIGHBOURS + 1];
@@ -130,7 +130,7 @@ static void find_longest_step(const struct node_status *s, struct node_glance *g
     if (count < 2)
         return;
     double median = median_of(times, count);
-    if (count == 2) // of two the faster one is the measure
+    if (count == 2) // of two, the faster one is the reference
         median = times[0];
     if (most_s < SLOW_MIN * median)
         return;
@@ -217,7 +217,7 @@ static bool is_minority(const struct node_status *s, struct node_glance *g)
     return false;
 }
 
-// Listed peers that lead to nobody yet; how many fit into text.
+// Listed peers that lead to no node yet; how many fit into text.
 static size_t list_absent(const struct node_status *s, char *text, size_t capacity)
 {
     size_t count = 0, used = 0;

@@ -1,5 +1,5 @@
-// What a person asks first of a node: is it connected, does it learn, how long still, who is slow, what is
-// wrong. One answer for the log's line, /status, /metrics and the page. Pure.
+// What a person asks first about a node: is it connected, does it learn, how much time is left, which member
+// is slow, what is wrong. One answer for the log's line, /status, /metrics and the page. Pure.
 #ifndef NODE_HTTP_GLANCE_H
 #define NODE_HTTP_GLANCE_H
 
@@ -10,8 +10,8 @@ enum node_condition { // where several hold, the last of them
     NODE_FINISHED,   // its last step is done, or it was told to stop
     NODE_WAITING,    // it takes no step: for others, for a model, or held back
     NODE_STALLED,    // it should take steps and takes none, or far fewer than it did
-    NODE_MINORITY,   // half of the members or more are dead, or it hears nobody
-    NODE_ALONE,      // it trains, and averages with nobody though others are or were there
+    NODE_MINORITY,   // half of the members or more are dead, or it hears no node
+    NODE_ALONE,      // it trains, but averages with no node though others are or were there
     NODE_REFUSED,    // listed peers train something else or do not allow this node
     NODE_NOT_FINITE, // loss or model was not finite in the latest rounds
     NODE_DISK_FULL,  // its files can't be written, or the next checkpoint would not fit

@@ -24,8 +24,8 @@
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "           \
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// evhttp neither limits its connections nor tells of their end. So a reference to each is kept here, and
-// looked at now and then: one whose callbacks are gone was freed by evhttp.
+// evhttp neither limits its connections nor reports their end. So a reference to each is kept here and
+// checked now and then: one without callbacks was freed by evhttp.
 struct connection {
     LIST_ENTRY(connection) others;
     struct bufferevent *stream;
@@ -67,7 +67,7 @@ static void forget(struct node_http *http, struct connection *c)
 }
 
 // Out of descriptors: libevent alone would write a line to stderr and try again at once, for ever. The next
-// sweep opens the door again. (`argument` is evhttp's.)
+// sweep accepts again. (`argument` is evhttp's.)
 static void on_accept_error(struct evconnlistener *listener, void *argument)
 {
     (void)argument;

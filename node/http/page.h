@@ -1,4 +1,4 @@
-// The page that a person sees at "/": shows /status live, with nothing loaded from anywhere else. page/, as
+// The page at "/": shows /status live and loads nothing from anywhere else. The files of page/, as
 // strings.
 #ifndef NODE_HTTP_PAGE_H
 #define NODE_HTTP_PAGE_H

@@ -1,7 +1,7 @@
 // How fast counters grow, each under an id: steps of members, bytes of edges. A counter is noted whenever it
-// was told; the rate is that over the last samples in which it grew, at most RATES_SAMPLES of them and at
-// least RATES_GAP_NS apart, so the window is about ten seconds for what moves often and several growths for
-// what moves rarely. A counter that stands still for longer than it used to has a rate that falls.
+// is reported; the rate is that over the last samples in which it grew, at most RATES_SAMPLES of them and at
+// least RATES_GAP_NS apart, so the window is about ten seconds for a counter that moves often and several
+// increments for one that moves rarely. The rate of a counter that stands still for longer than usual falls.
 // One owner. Memory: one entry an id that was noted in the latest sweep.
 #ifndef NODE_HTTP_RATES_H
 #define NODE_HTTP_RATES_H
@@ -13,14 +13,14 @@ struct node_rates;
 
 struct node_rates *node_rates_create(void); // NULL: out of memory
 void node_rates_destroy(struct node_rates *rates);
-// The counter of `id` was `value` at `at_ns`, monotonic. Another `era` than before, or a lower value, begins
-// anew: the process or what it does is another one. Out of memory nothing is noted.
+// The counter of `id` was `value` at `at_ns`, monotonic. A different `era`, or a lower value, starts over:
+// the process, or what it does, has changed. If out of memory, nothing is noted.
 void node_rates_note(struct node_rates *rates, const struct gossip_id *id, uint64_t era, uint64_t value,
                      uint64_t at_ns);
 // Forgets every id that was not noted since the last call.
 void node_rates_sweep(struct node_rates *rates);
 double node_rates_per_second(const struct node_rates *rates, const struct gossip_id *id); // NAN: not known
-// Time for which the counter has not grown, when that is long beside what is usual for it; else 0.
+// Time for which the counter has not grown, if that is long compared with what is usual for it; else 0.
 uint64_t node_rates_still_ns(const struct node_rates *rates, const struct gossip_id *id);
 
 #endif

@@ -50,7 +50,7 @@ static bool is_any(const struct gossip_address *address)
     return memcmp(address->ip, zeros, sizeof zeros) == 0;
 }
 
-// Where a browser finds its page: "host:port". One that listens everywhere is at its first address.
+// Where a browser finds the node's page: "host:port". One that listens everywhere is at its first address.
 static json_t *pages_json(const struct gossip_record *record)
 {
     struct gossip_address at = record->pages;
@@ -119,7 +119,7 @@ static json_t *entries_json(const struct node_status *s)
     return list;
 }
 
-// Neighbours with whom this node can't average: neither end can call the other.
+// Neighbours that this node can't average with: neither end can call the other.
 static json_t *missing_json(const struct node_status *s)
 {
     json_t *list = json_array();

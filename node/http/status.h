@@ -1,4 +1,4 @@
-// What a node tells about itself, from one snapshot: JSON for programs, the Prometheus text format (version
+// What a node reports about itself, from one snapshot: JSON for programs, the Prometheus text format (version
 // 0.0.4) for monitoring. Pure: no clock, no sockets. NaN becomes null in JSON and is left out of the metrics.
 #ifndef NODE_HTTP_STATUS_H
 #define NODE_HTTP_STATUS_H
@@ -12,7 +12,7 @@
 
 struct node_status_edge {
     struct node_edge_status edge;
-    const char *name; // of the peer; "" when not known (any more)
+    const char *name; // of the peer; "" when not (or no longer) known
     struct node_link_traffic traffic;
     double sent_per_s, received_per_s; // bytes; NAN: not known
 };
@@ -22,7 +22,7 @@ struct node_status_member {
     enum gossip_member_state state;
     uint64_t since_ns;
     bool linked, neighbour;
-    uint64_t round, step; // as it told last; 0: never
+    uint64_t round, step; // last reported; 0: never
     double steps_per_s;   // NAN: not known
 };
 

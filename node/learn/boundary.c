@@ -9,7 +9,7 @@
 #define PROGRESS_EVERY_NS (100 * NODE_MILLISECOND_NS)
 #define DISK_EVERY_NS     (5 * NODE_SECOND_NS)
 
-// Loop and worker drain their boxes until they have heard of the learner's end.
+// Loop and worker drain their boxes until they know of the learner's end.
 static void post(struct node_mailbox *box, struct node_mail *mail)
 {
     const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
@@ -120,8 +120,8 @@ void node_learner_listen(struct node_learner *l, bool wait)
     } while (mail);
 }
 
-// An order may end a fetch, which else lasts until somebody gives, and another's model the wait for an
-// exchange.
+// An order may end a fetch, which otherwise lasts until a donor gives; taking another's model may end the
+// wait for an exchange.
 static void settle(struct node_learner *l, struct node_round *round)
 {
     struct node_mail *mail = node_mail_new(NODE_MAIL_ROUND);
@@ -144,8 +144,8 @@ static void settle(struct node_learner *l, struct node_round *round)
     l->totals = round->totals;
 }
 
-// What was not finite is no checkpoint; the next boundary is tried. The first round of a new node is kept at
-// once: from then on --resume has something to go on from.
+// A state that is not finite is not checkpointed; the next boundary is tried. The first round of a new node
+// is kept at once: from then on --resume has something to continue from.
 static bool checkpoint_is_due(const struct node_learner *l, const struct gossip_rounds_meet *meet)
 {
     uint64_t every_ns = l->options.config->checkpoint.every_ns;

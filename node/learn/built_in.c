@@ -75,7 +75,7 @@ void node_built_in_boundary(struct node_built_in *b, struct gossip_learner_steps
     b->steps = 0;
 }
 
-// What only this node knew of the way (momentum) is dropped: it belongs to another model.
+// This node's own history of the path (momentum) is dropped: it belongs to another model.
 static void drop_momentum(struct node_built_in *b)
 {
     struct train_state_vector vectors[TRAIN_STATES];

@@ -1,6 +1,6 @@
 // The built-in trainer as a learner (gossip/life/learner.h): local steps of train/, outer momentum, the
-// proximal term's place, and what becomes of the optimiser when the model is another one. The daemon and the
-// simulator's experiments use it alike. One owner; `steps` may run in any thread while nobody else calls.
+// place of the proximal term, and what happens to the optimiser when the model is replaced. Daemon and
+// simulator use it alike. One owner; `steps` may run in any thread while no other call runs.
 #ifndef NODE_LEARN_BUILT_IN_H
 #define NODE_LEARN_BUILT_IN_H
 
@@ -23,14 +23,14 @@ struct node_built_in {
     uint64_t reset; // optimiser vectors that were not finite and began anew, so far
 };
 
-// A process starts: everything but the borrowed is as at first. The caller has filled the vectors: V with
-// zeroes, x0 with the model, or both from a checkpoint.
+// At process start: everything except the borrowed fields is as at first. The caller has filled the vectors:
+// V with zeroes, x0 with the model, or both from a checkpoint.
 void node_built_in_begin(struct node_built_in *trainee, struct gossip_learner_vectors *vectors);
 void node_built_in_steps(struct node_built_in *trainee, uint64_t count, double pace);
 void node_built_in_boundary(struct node_built_in *trainee, struct gossip_learner_steps *did);
 void node_built_in_adopt(struct node_built_in *trainee, enum gossip_learner_change change, uint64_t step);
 // The trainer's state beside the vectors (momentum, moments, the place in the data) as bytes, malloc'ed; and
-// back, into the same trainer. Aborts without memory.
+// back, into the same trainer. Aborts when out of memory.
 size_t node_built_in_freeze(struct node_built_in *trainee, uint8_t **state);
 void node_built_in_thaw(struct node_built_in *trainee, const uint8_t *state, size_t bytes);
 

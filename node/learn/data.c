@@ -284,7 +284,7 @@ static enum base_error partition(const struct node_config *config, const struct 
                                      least, config->data.seed, owner, why);
 }
 
-// From the owners to who trains on what now.
+// From the owners to the shards that train on each example now.
 static enum base_error pass_on(const struct node_config *config, const struct train_dataset *all,
                                const bool *living, uint32_t *owner, struct base_reason *why)
 {
@@ -327,7 +327,7 @@ enum base_error node_data_take(const struct train_dataset *all, const uint32_t *
     return code == BASE_OK ? code : base_fail(why, code, "out of memory for a shard of %zu examples", count);
 }
 
-// Replaces the whole set by what `shard` trains on; `living` NULL: all.
+// Replaces the whole set by the examples that `shard` trains on; `living` NULL: all.
 static enum base_error cut(const struct node_config *config, size_t shard, const bool *living,
                            struct train_dataset *data, struct base_reason *why)
 {

@@ -24,7 +24,7 @@ enum base_error node_data_load_tests(const struct node_config *config, struct tr
 enum base_error node_data_load_living(const struct node_config *config, size_t shard, const bool *living,
                                       struct train_dataset *train, struct base_reason *why) BASE_CHECK;
 
-// The same in two steps, for whoever has all examples in memory already. owner[all->examples]: the shard that
+// The same in two steps, for a caller with all examples in memory. owner[all->examples]: the shard that
 // trains on each example; `living` as above, NULL: all live. BASE_EINVAL: fewer examples than shards.
 enum base_error node_data_owners(const struct node_config *config, const struct train_dataset *all,
                                  const bool *living, uint32_t *owner, struct base_reason *why) BASE_CHECK;
@@ -32,9 +32,9 @@ enum base_error node_data_owners(const struct node_config *config, const struct 
 enum base_error node_data_take(const struct train_dataset *all, const uint32_t *owner, size_t shard,
                                struct train_dataset *train, struct base_reason *why) BASE_CHECK;
 
-// What the gradient over `data` counts where `living` shards have a node: train.weight; or, where that is 0,
-// the examples over the mean of the living. The nodes average their models node by node, and the mean of all
-// examples is only met when a node counts as much as it has examples.
+// The weight of the gradient over `data` where `living` shards have a node: train.weight; or, where that is
+// 0, the examples over the mean of the living. The nodes average their models node by node, which is the
+// mean over all examples only if each node counts in proportion to its examples.
 double node_data_weight(const struct node_config *config, const struct train_dataset *data, size_t living);
 
 // What 'p2pml data info --stats' writes and data.scale_from names: columns, categories, classes, statistics,
@@ -44,7 +44,7 @@ enum base_error node_data_meaning_write(const char *path, const struct train_mea
 enum base_error node_data_meaning_read(const char *path, struct train_meaning **meaning,
                                        struct base_reason *why) BASE_CHECK;
 
-// Tells people in the log what is likely to go wrong with these examples of `shard` (or NODE_DATA_ALL):
+// Warns in the log about what is likely to go wrong with these examples of `shard` (or NODE_DATA_ALL):
 // features of very different size, classes that are missing.
 void node_data_advise(const struct node_config *config, size_t shard, const struct train_dataset *train,
                       const struct train_dataset *test);

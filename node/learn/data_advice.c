@@ -1,4 +1,4 @@
-// Warnings about data that can be read and will yet learn badly.
+// Warnings about data that can be read but will train badly.
 #include "base/log.h"
 #include "node/learn/data.h"
 #include "train/scale.h"

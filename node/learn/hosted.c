@@ -11,7 +11,7 @@ struct node_hosted {
     struct train_trainer *trainer; // borrowed
     size_t parameters;
     bool correction;
-    pthread_mutex_t lock; // over turn, released, and the eventfd; all else belongs to whose turn it is
+    pthread_mutex_t lock; // over turn, released, and the eventfd; all else belongs to the side with the turn
     pthread_cond_t passed;
     int ready;
     enum node_hosted_turn turn;

@@ -26,7 +26,7 @@ struct node_hosted_change {  // since the program gave its vectors; valid until 
     bool dense;              // no lists: any entry may have changed
     size_t count;            // entries that changed
     const uint32_t *index;   // [count], ascending
-    const float *model;      // [count] difference: what it was given as plus this is what it is now
+    const float *model;      // [count] difference: its value when given plus this is its value now
     const float *correction; // [count] the new value; NULL without correction
 };
 
@@ -52,7 +52,7 @@ const struct node_hosted_change *node_hosted_change(const struct node_hosted *ho
 // Ends the program's turn: `steps` were taken (fewer or more than asked for is allowed), whose learning rates
 // sum to `step_scale`; `loss`: their mean, NAN: not known.
 void node_hosted_give(struct node_hosted *hosted, uint64_t steps, double step_scale, double loss);
-// The program takes no steps any more: the vectors are the node's as they stand, now and in later rounds.
+// The program takes no more steps: the vectors are the node's as they stand, now and in later rounds.
 void node_hosted_release(struct node_hosted *hosted);
 void node_hosted_over(struct node_hosted *hosted); // the node has ended
 

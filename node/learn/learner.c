@@ -100,7 +100,7 @@ static void adopt(struct node_learner *l, const struct gossip_rounds_next *next)
         end_round(l);
 }
 
-// Others may still meet this node, and begin with its state.
+// Other nodes may still meet this node and start from its state.
 static void tell_finished(struct node_learner *l)
 {
     struct node_mail *finished = node_mail_new(NODE_MAIL_FINISHED);
@@ -121,8 +121,8 @@ static void await_orders(struct node_learner *l)
     node_learner_listen(l, true);
 }
 
-// The last measurement, and the status of this node. Half a snapshot is no state, and what a snapshot was to
-// replace is none that anybody should go on from.
+// The last measurement, and the status of this node. Half a snapshot is not a state, and the state that a
+// snapshot was to replace must not be continued from.
 static int finish(struct node_learner *l, int status)
 {
     if (!l->rounds.complete)
@@ -172,7 +172,7 @@ static bool carry_out(struct node_learner *l, const struct gossip_rounds_next *n
     return true;
 }
 
-// On a busy host the loop and the worker, who answer others, go before local steps. (Nice values are per
+// On a busy host the loop and the worker, which answer others, go before local steps. (Nice values are per
 // thread on Linux.)
 static void step_back(void)
 {

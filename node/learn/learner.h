@@ -1,4 +1,4 @@
-// The learner thread: carries out what gossip/life/rounds.h says comes next, with the built-in trainer or
+// The learner thread: carries out what gossip/life/rounds.h decides next, with the built-in trainer or
 // another one behind gossip/life/learner.h; evaluation, metrics.jsonl. Owns the trainer.
 #ifndef NODE_LEARN_LEARNER_H
 #define NODE_LEARN_LEARNER_H
@@ -15,7 +15,7 @@ struct node_learner;
 struct node_learner_options {
     const struct node_config *config;   // all borrowed
     struct node_built_in *trainee;      // on this node's shard; after join it takes no more steps. NULL where
-    const struct gossip_learner *other; // another learner learns: nothing is measured, no shard is taken over
+    const struct gossip_learner *other; // another learner runs: nothing is measured, no shard is taken over
     struct train_model *model;          // of the trainee
     const struct train_dataset *test;   // to measure on, or NULL
     struct gossip_rounds_options resume; // where it begins: round, step, resumed, open, open_scale

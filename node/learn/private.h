@@ -9,7 +9,7 @@
 struct node_learner {
     struct node_learner_options options;
     pthread_t thread;
-    struct gossip_learner learner; // who learns; of the built-in trainer
+    struct gossip_learner learner; // the one in use; of the built-in trainer
     struct gossip_learner_vectors vectors;
     struct gossip_rounds rounds; // what comes next
     float *device_scratch;       // [parameters] for evaluation on a device; NULL on a CPU
@@ -32,13 +32,13 @@ struct node_learner {
 };
 
 void node_learner_post(struct node_learner *l, struct node_mail *mail); // to the loop
-// At most ten times a second, but for a new state or where it must be.
+// At most ten times a second, except for a new state or when `always`.
 void node_learner_tell(struct node_learner *l, const char *state, bool always);
-// Takes note of the mail that is there; where none is, waits for some if told to.
+// Handles the mail that is there; if there is none, waits for some if `wait`.
 void node_learner_listen(struct node_learner *l, bool wait);
 // Rendezvous: the worker has the vectors until it answers.
 void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *meet);
-// Likewise, until a snapshot is complete or not to be had.
+// Likewise, until a snapshot is complete or cannot be had.
 void node_learner_fetch(struct node_learner *l);
 // Other examples to train on, once they are there.
 void node_learner_take_shards(struct node_learner *l);

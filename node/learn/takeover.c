@@ -26,10 +26,10 @@ struct node_shards {
     struct choice choices[2];
     unsigned used;     // choices[used] is in use; the other one is ready where has_next
     bool has_next;     // for `wish`
-    bool failed;       // what was wished last could not be had
+    bool failed;       // the last wish could not be met
     uint64_t retry_ns; // when to try again; 0: not known yet
     bool loading;      // the thread is at work
-    bool abandoned;    // nobody else is there any more: the thread frees
+    bool abandoned;    // no other user is left: the thread frees
     bool has_thread;
     pthread_t thread;
 };
@@ -160,7 +160,7 @@ enum base_error node_shards_create(const struct node_config *config, const struc
     return BASE_OK;
 }
 
-// The files may have changed since the start; then the shards of the others are not what they train on.
+// The files may have changed since the start; then the other shards are not what their nodes train on.
 static enum base_error load(struct node_shards *s, const bool *living, struct train_dataset *data,
                             struct base_reason *why)
 {

@@ -22,16 +22,16 @@ struct node_shards_set {
 };
 
 // `own`: the node's shard as node_data_load gave it; borrowed, and in use at the beginning, when all shards
-// live. Of the configuration everything that is needed is copied. BASE_ENOMEM.
+// live. Everything needed from the configuration is copied. BASE_ENOMEM.
 enum base_error node_shards_create(const struct node_config *config, const struct train_dataset *own,
                                    struct node_shards **shards) BASE_CHECK;
-// Frees the set in use, too: whoever trains on it has stopped. A load that still goes on is waited for until
-// `deadline_ns` (CLOCK_MONOTONIC); a thread that hangs longer, on a network drive for example, is left to
-// itself.
+// Also frees the set in use: training on it must have stopped. Waits for a load that is still under way
+// until `deadline_ns` (CLOCK_MONOTONIC); a thread that hangs longer, on a network drive for example, is left
+// to itself.
 void node_shards_destroy(struct node_shards *shards, uint64_t deadline_ns);
 
 // The shards that have a living node, in any order; the own one always has, numbers that are no shard are
-// passed over. A newer wish takes the place of older ones, whatever has become of them.
+// passed over. A newer wish replaces older ones, whatever their state.
 void node_shards_want(struct node_shards *shards, const uint32_t *living, size_t count);
 
 // At a round boundary: is there another set to train on? *set stays valid until settle, which must follow

@@ -61,7 +61,7 @@ struct node_link_traffic node_link_traffic(const struct node_link *link)
     return sum;
 }
 
-// The stream learns what is wanted of it by now.
+// Tells the stream what is now wanted of it.
 static void wish(struct node_link *link)
 {
     const struct node_stream_request w = {.paused = link->paused,
@@ -144,7 +144,7 @@ static void stream_ended(struct node_link *link, const struct node_stream_end *e
         close_errno(link, end->error);
 }
 
-// One message, or the end. News comes again while there is more.
+// One message, or the end. `news` is called again while there is more.
 static void on_news(void *owner)
 {
     struct node_link *link = owner;
@@ -162,7 +162,7 @@ static void on_news(void *owner)
         link->handler->message(link->owner, bytes, count);
     } else if (node_stream_ended(link->stream, &end)) {
         if (link->stalled && !link->ended)
-            return; // nobody notices, as on a network that is cut
+            return; // it goes unnoticed, as on a network that is cut
         if (!link->ended)
             stream_ended(link, &end);
         close_socket(link);

@@ -1,5 +1,5 @@
 // One stream to one other node: a TCP socket and the secure session on it. It carries whole messages and
-// refuses to know what they say. Strangers get nothing: a handshake that fails is closed without a byte.
+// does not know what they say. Strangers get nothing: a handshake that fails is closed without a byte.
 //
 // The handshake runs under the loop's events; once the other end is proven, the socket lives on the stream
 // thread (stream.h), which seals and opens. All calls and callbacks stay the loop's. A link never calls its
@@ -54,7 +54,7 @@ void node_link_destroy(struct node_link *link); // at any time; no callback foll
 // A copy of it. With up to LIMIT_PROMPT_BYTES bytes it goes ahead of what was given, also between the pieces
 // of a large message.
 enum base_error node_link_send(struct node_link *link, const void *message, size_t bytes) BASE_CHECK;
-// Without a copy: malloc'ed bytes become the link's, whatever comes of it. What was given keeps its order.
+// Without a copy: malloc'ed bytes become the link's, whatever the result. What was given keeps its order.
 enum base_error node_link_give(struct node_link *link, uint8_t *message, size_t bytes) BASE_CHECK;
 // Ends at once: what node_link_send has taken still goes out if the socket takes it without waiting, as when
 // it is destroyed.
@@ -74,7 +74,7 @@ bool node_link_is_connecting(const struct node_link *link); // the call was not 
 enum node_link_end {
     NODE_LINK_OTHER,   // nothing: a timeout, a decision of ours, a network that can't be reached
     NODE_LINK_GONE,    // the stream ended or was reset
-    NODE_LINK_REFUSED, // nobody listens at its address
+    NODE_LINK_REFUSED, // nothing listens at its address
 };
 enum node_link_end node_link_end(const struct node_link *link);
 bool node_link_address(const struct node_link *link, struct node_address *own); // of this end

@@ -1,5 +1,5 @@
 // A broken network, for experiments (node.fault_file): the ids from and to which everything is dropped
-// without a word. Datagrams vanish, links stall, and sockets that would have to be closed are kept open until
+// silently. Datagrams vanish, links stall, and sockets that would have to be closed are kept open until
 // the fault is over, so that the other end does not hear of it. Loop's thread.
 #ifndef NODE_NET_FAULTS_H
 #define NODE_NET_FAULTS_H

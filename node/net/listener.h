@@ -1,5 +1,5 @@
-// The door of the peer port: binds it, accepts connections, and says whom one is counted for. How many may be
-// half-open is gossip/links'. Loop's thread.
+// The listener of the peer port: binds it, accepts connections, and says which address each is counted for.
+// gossip/links decides how many may be half-open. Loop's thread.
 #ifndef NODE_NET_LISTENER_H
 #define NODE_NET_LISTENER_H
 
@@ -19,7 +19,7 @@ enum base_error node_listener_create(struct event_base *base, int socket, node_l
 void node_listener_destroy(struct node_listener *listener);
 void node_listener_open(struct node_listener *listener);
 void node_listener_close(struct node_listener *listener);
-// Whom one connection is counted for: the address, of IPv6 its /64, which one stranger has for the asking.
+// What a connection is counted for: the address; for IPv6 its /64, which one stranger can easily have.
 void node_listener_host(const struct node_address *from, char host[NODE_ADDRESS_TEXT]);
 
 // "host:port" to a bound socket for accept, non-blocking. BASE_EIO with the reason.

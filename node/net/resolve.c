@@ -119,7 +119,7 @@ void node_resolver_destroy(struct node_resolver *resolver)
     release(resolver);
 }
 
-// Signals belong to the loop's thread, and threads for names are made only by who has names.
+// Signals belong to the loop's thread, and threads for names are made only when there are names.
 static enum base_error start(struct node_resolver *resolver, size_t at)
 {
     struct lane *lane = malloc(sizeof *lane);

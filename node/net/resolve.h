@@ -1,4 +1,4 @@
-// Names to addresses without ever holding up the loop. Numeric addresses are answered at once; a name goes to
+// Names to addresses without ever blocking the loop. Numeric addresses are answered at once; a name goes to
 // one of a few threads that run getaddrinfo (which may wait for DNS as long as it likes) and answer through a
 // mailbox. Owner: the loop. At most one question per ticket is worth asking at a time.
 #ifndef NODE_NET_RESOLVE_H

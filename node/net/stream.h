@@ -17,7 +17,7 @@ struct event_base;
 struct node_streams; // the thread
 struct node_stream;  // one established link on it
 
-// Starts the thread. `base` is the owner's: what streams have to say is told from it.
+// Starts the thread. `base` is the owner's: what streams report is delivered from it.
 enum base_error node_streams_create(struct event_base *base, struct node_streams **streams) BASE_CHECK;
 void node_streams_destroy(struct node_streams *streams); // after the last stream was released; NULL is fine
 
@@ -49,18 +49,18 @@ struct node_stream_end {
 
 enum base_error node_stream_open(struct node_streams *streams, const struct node_stream_options *options,
                                  struct node_stream **stream) BASE_CHECK;
-// No more news; `socket` (its own, or -1) is closed when the thread has let go of it. NULL is fine.
+// No more `news`; `socket` (its own, or -1) is closed when the thread has released it. NULL is fine.
 void node_stream_release(struct node_stream *stream, int socket);
 void node_stream_request(struct node_stream *stream, const struct node_stream_request *requested);
-// Sends bytes[count], which are malloc'ed and the stream's from now on, whatever comes of it. A `prompt`
+// Sends bytes[count], which are malloc'ed and the stream's from now on, whatever the result. A `prompt`
 // message of at most LIMIT_PROMPT_BYTES goes before all others and between the records of a large one; the
 // others keep their order. BASE_ELIMIT: more than out_limit would wait; BASE_ENOMEM.
 enum base_error node_stream_send(struct node_stream *stream, uint8_t *bytes, size_t count,
                                  bool prompt) BASE_CHECK;
-// The next message that has come, the caller's to free; NULL: none. After each news at most one should be
-// taken, so that every link has its turn: `news` is told again while there are more.
+// The next message that has come, the caller's to free; NULL: none. Each call of `news` should take at most
+// one, so that every link has its turn: `news` is called again while there are more.
 uint8_t *node_stream_take(struct node_stream *stream, size_t *count);
-void node_stream_remind(struct node_stream *stream); // news is told again, if there is any
+void node_stream_remind(struct node_stream *stream); // `news` is called again, if needed
 // True once it has let go of its socket and all that came before was taken.
 bool node_stream_ended(struct node_stream *stream, struct node_stream_end *end);
 void node_stream_traffic(const struct node_stream *stream, uint64_t *sent, uint64_t *received);

@@ -1,5 +1,5 @@
 // What node/net/stream.c (the loop's side and the thread) and node/net/stream_work.c (what the thread does on
-// a socket) share. Nobody else includes this.
+// a socket) share. Included nowhere else.
 #ifndef NODE_NET_STREAM_PRIVATE_H
 #define NODE_NET_STREAM_PRIVATE_H
 
@@ -23,7 +23,7 @@ struct message { // one on its way between the threads
 };
 STAILQ_HEAD(messages, message);
 
-// Bytes of memory, about: many small messages must not go unnoticed.
+// Approximate bytes of memory: many small messages must count, too.
 static inline size_t message_cost(size_t count)
 {
     return count + sizeof(struct message) + 40; // and what malloc keeps of both
@@ -64,7 +64,7 @@ struct node_stream {
 struct node_streams {
     pthread_t thread;
     pthread_mutex_t lock;
-    int wake, tell; // eventfd: readable while there are orders; while there are news
+    int wake, tell; // eventfd: readable while there are orders; while there is something to tell
     // Under the lock.
     TAILQ_HEAD(, node_stream) orders, news;
     size_t live; // streams that are not released
@@ -88,7 +88,7 @@ size_t node_stream_free_messages(struct messages *messages); // returns what the
 // stream_thread.c; the thread's.
 // `last`: of the cost, that of the last message.
 void node_stream_hand_over(struct node_stream *stream, struct messages *opened, size_t cost, size_t last);
-void node_stream_unqueue(struct node_stream *stream, size_t cost); // so much waits no more to be sealed
+void node_stream_unqueue(struct node_stream *stream, size_t cost); // this much no longer waits to be sealed
 void node_stream_ends(struct node_stream *stream, enum base_error code, bool eof, int error);
 
 // stream.c; under the lock. Both lists hold a stream at most once, and their wakeups ring exactly while they

@@ -85,7 +85,7 @@ static void set_reading(struct node_stream *stream, bool reading)
     event_active(stream->readable, EV_READ, 0); // records may be waiting in `in`
 }
 
-// Does what the loop wants of this stream by now.
+// Does what the loop now wants of this stream.
 static void follow(struct node_stream *stream)
 {
     struct node_streams *streams = stream->streams;
@@ -100,7 +100,7 @@ static void follow(struct node_stream *stream)
     if (!stream->readable && !stream->ended && !node_stream_prepare(stream))
         node_stream_ends(stream, BASE_ENOMEM, false, 0);
     if (released) {
-        stream->requested.ending = true; // a last word may still go out
+        stream->requested.ending = true; // a last message may still go out
         if (!stream->requested.stalled)
             node_stream_write(stream);
         free_stream(stream);
@@ -170,7 +170,7 @@ static void news_ready(evutil_socket_t wakeup, short what, void *argument)
     }
 }
 
-// An order must not wait behind the sockets of many links: after each of these it is looked for.
+// An order must not wait behind the sockets of many links: after each of them the orders are checked.
 static struct event_base *make_base(void)
 {
     struct event_config *config = event_config_new();

@@ -129,7 +129,7 @@ bool node_udp_drain(struct node_udp *udp)
             recvfrom(udp->socket, bytes, sizeof bytes, 0, (struct sockaddr *)&from.storage, &from.bytes);
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return true;
-        if (got < 0) { // the pending error of an earlier datagram; its queue says whose
+        if (got < 0) { // the pending error of an earlier datagram; its queue says which one
             drain_errors(udp);
             continue;
         }

@@ -1,7 +1,7 @@
 // The datagram socket of a node: same address and port as its TCP listener. Bytes and addresses in and out,
-// and which addresses answered that nobody listens there (ICMP, through the socket's error queue). It refuses
-// to know members and keys. Addresses are told in their plain family: an IPv4 peer of an IPv6 socket is IPv4.
-// Loop's thread.
+// and which addresses answered that nothing listens there (ICMP, through the socket's error queue). It does
+// not know members or keys. Addresses are given in their plain family: an IPv4 peer of an IPv6 socket is
+// IPv4. Loop's thread.
 #ifndef NODE_NET_UDP_H
 #define NODE_NET_UDP_H
 
@@ -38,7 +38,7 @@ void node_udp_release(struct node_udp *udp); // its socket is the caller's again
 bool node_udp_drain(struct node_udp *udp);
 // False: not sent (no route, another family, the socket's buffer is full): as if lost on the way.
 bool node_udp_send(struct node_udp *udp, const struct node_address *to, const uint8_t *bytes, size_t count);
-bool node_udp_reaches(const struct node_udp *udp, const struct node_address *to); // is it of a family it can?
+bool node_udp_reaches(const struct node_udp *udp, const struct node_address *to); // is its family supported?
 struct node_udp_counters node_udp_counters(const struct node_udp *udp);
 
 #endif

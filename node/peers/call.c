@@ -1,5 +1,5 @@
 // Addresses of entries and members, and sockets that connect to them. When, in which order and how often is
-// gossip/links'.
+// decided by gossip/links.
 #include "node/peers/private.h"
 #include "node/queue/clock.h"
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SETTLE_NS (3 * NODE_SECOND_NS) // nodes start one after the other: till then nobody's silence is told
+#define SETTLE_NS (3 * NODE_SECOND_NS) // nodes start one after the other: until then silence is not reported
 #define REMIND_NS (300 * NODE_SECOND_NS)
 
 static void resolved(struct node_peers *peers, const struct gossip_links_target *target, size_t count)
@@ -131,7 +131,7 @@ void peer_call_open(struct node_peers *peers, const struct gossip_links_action *
     (void)peer_link_open(peers, link, s);
 }
 
-// The same trouble is told once, and again after a while.
+// The same trouble is reported once, and again after a while.
 void peer_call_tell(struct node_peers *peers, size_t at, const char *why, bool stranger)
 {
     struct peer_entry *entry = &peers->entry[at];

@@ -1,4 +1,4 @@
-// Where a member's datagrams go: to where its latest authentic one came from while that is fresh, else to the
+// Where a member's datagrams go: to the source of its latest authentic one while that is fresh, else to the
 // addresses of its record in turn. And which member was heard at an address, for a port that turns out to be
 // closed. A table; no sockets. Loop's thread.
 #ifndef NODE_PEERS_ENDPOINTS_H
@@ -21,7 +21,7 @@ void node_endpoints_heard(struct node_endpoints *endpoints, const struct gossip_
 bool node_endpoints_pick(struct node_endpoints *endpoints, const struct gossip_record *record,
                          uint64_t now_ns, bool (*reaches)(const void *context, const struct node_address *to),
                          const void *context, struct node_address *to);
-// Who was heard from exactly there, latest of all places; false: nobody.
+// The member that was last heard from exactly there; false: none.
 bool node_endpoints_at(const struct node_endpoints *endpoints, const struct node_address *address,
                        struct gossip_id *id);
 void node_endpoints_forget(struct node_endpoints *endpoints, const struct gossip_id *id);

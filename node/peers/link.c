@@ -1,4 +1,4 @@
-// One link: its socket and session, the bytes of greetings and BYEs, and what people are told of it.
+// One link: its socket and session, the bytes of greetings and BYEs, and its reports to people.
 #include "node/config/compatibility.h"
 #include "node/peers/private.h"
 #include "node/queue/clock.h"
@@ -26,7 +26,7 @@ void peer_link_greet(struct peer_link *link)
     send_message(link, &message);
 }
 
-// A packet may be lost where there is no memory for it, as on any other way.
+// A packet may be lost where there is no memory for it, as on the network.
 void peer_link_send_members(struct peer_link *link, const uint8_t *packet, size_t count)
 {
     uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
@@ -280,7 +280,7 @@ static void on_closed(void *owner, enum base_error code, const char *why)
     struct gossip_links_event ended = about(link, GOSSIP_LINKS_ENDED);
     int left = node_link_take_socket(link->link);
     ended.end = end_of(link, code);
-    if (left >= 0) // it ends without a word to the other end
+    if (left >= 0) // it ends without telling the other end
         node_faults_bury(peers->options.faults, &link->id, left);
     if (link->proven)
         account(peers, link);

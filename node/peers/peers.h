@@ -1,6 +1,6 @@
-// The links to other nodes: sockets and sessions, names and addresses, log lines. Which links there are, who
-// is called when, which of two links between a pair is used and what the end of one means, gossip/links
-// decides; what a link carries is the worker's and membership's; who is a member is membership's.
+// The links to other nodes: sockets and sessions, names and addresses, log lines. gossip/links decides which
+// links exist, which node is called when, which of two links between a pair is used and what the end of one
+// means; the worker and membership decide what a link carries; membership decides what is a member.
 //
 // What the owner asks for is decided at once and carried out from the loop, so that none of its handlers is
 // called from inside a call of its own. Before a link is in use: LIMIT_HALF_OPEN accepted ones,
@@ -25,7 +25,7 @@ struct node_peers_handler { // to the owner; all must be set
     // bytes: malloc'ed; the callee's to free
     void (*message)(void *owner, const struct gossip_id *peer, uint8_t *bytes, size_t count);
     void (*members)(void *owner, const struct gossip_id *peer, const uint8_t *packet, size_t count);
-    // Positive evidence: its stream ended without a word, or nobody listens at any of its addresses.
+    // Positive evidence: its stream ended without a word, or nothing listens at any of its addresses.
     void (*unreachable)(void *owner, const struct gossip_id *peer);
     bool (*alive)(void *owner, const struct gossip_id *id); // is it a member, and not dead or gone?
     size_t (*addresses)(void *owner, const struct gossip_id *id, struct node_address out[LIMIT_ADDRESSES]);
@@ -34,7 +34,7 @@ struct node_peers_handler { // to the owner; all must be set
     void (*duplicate)(void *owner, const char *address);
     // A wanted link has been missing for long: neither end can call the other. Told once.
     void (*missing)(void *owner, const struct gossip_id *peer);
-    // A greeting was heard, before it is compared with this node's. True: nothing follows from it.
+    // A greeting has come and is not yet compared with this node's. True: nothing follows from it.
     bool (*greeted)(void *owner, const char *address, const struct gossip_greeting *greeting);
     void (*changed)(void *owner);
 };
@@ -45,7 +45,7 @@ struct node_peers_options {
     const struct node_config *config;
     const struct gossip_identity *identity;
     uint8_t psk[32];
-    const struct gossip_allow_list *allow; // NULL: everybody with the secret
+    const struct gossip_allow_list *allow; // NULL: every node with the secret
     struct node_faults *faults;
     const struct gossip_greeting *greeting;
     size_t message_limit;
@@ -69,7 +69,7 @@ void node_peers_start(struct node_peers *peers); // begins to accept and to call
 // One plaintext message, malloc'ed and the table's from now on. Messages to one peer keep their order. False
 // when there is no link to this peer (any more).
 bool node_peers_send(struct node_peers *peers, const struct gossip_id *peer, uint8_t *bytes, size_t count);
-// A membership packet. Without a link the member is called for it, and it waits, for some seconds.
+// A membership packet. Without a link the member is called, and the packet waits for some seconds.
 void node_peers_packet(struct node_peers *peers, const struct gossip_id *peer, const uint8_t *packet,
                        size_t count);
 // Links to these are called and kept; all others may end when they are idle.
@@ -79,10 +79,10 @@ void node_peers_member(struct node_peers *peers, const struct gossip_id *id, boo
 void node_peers_close(struct node_peers *peers, const struct gossip_id *peer,
                       const char *why); // it broke the protocol
 void node_peers_part(struct node_peers *peers, const struct gossip_id *peer, enum gossip_close why); // BYE
-void node_peers_pause(struct node_peers *peers, bool paused); // the worker is behind
-void node_peers_allow_changed(struct node_peers *peers);  // ends the links of whoever is no longer allowed
-void node_peers_faults_changed(struct node_peers *peers); // links stall, or go on
-void node_peers_tick(struct node_peers *peers, uint64_t now_ns); // some times a second
+void node_peers_pause(struct node_peers *peers, bool paused);    // the worker is behind
+void node_peers_allow_changed(struct node_peers *peers);         // ends the links of nodes no longer allowed
+void node_peers_faults_changed(struct node_peers *peers);        // links stall, or go on
+void node_peers_tick(struct node_peers *peers, uint64_t now_ns); // several times a second
 
 // No more calls and accepts; BYE "leaving", flush, end. True when all links are gone.
 void node_peers_leave(struct node_peers *peers);

@@ -1,5 +1,5 @@
 // What node/peers/peers.c (the interface, events in and actions out), node/peers/link.c (one socket and its
-// session) and node/peers/call.c (addresses, and sockets to them) share. Nobody else includes this.
+// session) and node/peers/call.c (addresses, and sockets to them) share. Included nowhere else.
 #ifndef NODE_PEERS_PRIVATE_H
 #define NODE_PEERS_PRIVATE_H
 
@@ -32,7 +32,7 @@ struct peer_entry { // of the peer list
     char host[LIMIT_HOST_BYTES];
     uint16_t port;
     struct node_resolution *resolution; // the latest; NULL: none
-    uint64_t unresolved_ns, told_ns;    // when a person was told that; and the latest other trouble,
+    uint64_t unresolved_ns, told_ns;    // when that was logged; and the latest other trouble,
     char told[200];                     // which was this
 };
 
@@ -53,9 +53,9 @@ struct node_peers {
     uint64_t stranger_told_ns, turned_away_told_ns, strangers;
     struct node_allowance lines; // of the log, about what peers do
     bool paused;
-    // What the event that is being taken is about; NULL outside of it.
+    // The subject of the event that is being handled; NULL outside of it.
     const struct gossip_message *heard;
-    uint8_t *heard_bytes; // of it; NULL once somebody has taken them
+    uint8_t *heard_bytes; // of it; NULL once they are taken
     size_t heard_count;
     char broken[96]; // how the peer of the latest PART broke the protocol
 };

@@ -11,7 +11,7 @@ struct node_counters {
         bytes_received; // on peer sockets, all framing included; writers: loop, stream thread
     atomic_bool others; // others train and are believed to (event.round.others of the exchange); writer: loop
     _Atomic size_t
-        backlog_bytes; // of peers' messages that wait for the worker; up: loop, down: who frees them
+        backlog_bytes; // of peers' messages that wait for the worker; up: loop, down: the freeing thread
 };
 
 #endif

@@ -21,12 +21,12 @@ enum node_mail_kind {
     NODE_MAIL_MESSAGE,   // peer, bytes: one plaintext message (HELLO, XCHG, XACK, BUSY)
     NODE_MAIL_VIEW,      // graph: of the view in use
     NODE_MAIL_DONORS,    // bytes: struct gossip_id[]: linked members with complete state. progress.round,
-                         // progress.step: who tells more lies
+                         // progress.step: one that reports more is lying
     NODE_MAIL_STOP,      // finish the thread
     // learner -> worker
     NODE_MAIL_ROUND,   // round: borrowed from the learner until it is answered. (FETCH with status 0: end one
                        // that fetches without a snapshot; the loop may say so, too.)
-    NODE_MAIL_GIVE_UP, // the learner waits no longer for the exchange of its round
+    NODE_MAIL_GIVE_UP, // the learner no longer waits for the exchange of its round
     // worker -> learner
     NODE_MAIL_ROUND_DONE,
     // worker -> loop
@@ -35,7 +35,7 @@ enum node_mail_kind {
     NODE_MAIL_EDGES, // bytes: struct node_edge_status[]; totals
     NODE_MAIL_FETCH, // status: 1 a snapshot is wanted (tell DONORS), 0 it is complete (progress.round, .step:
                      // its), -1 it was ended without one
-    NODE_MAIL_STARVED, // silent_ns: none of DONORS has given a block for so long
+    NODE_MAIL_STARVED, // silent_ns: none of DONORS has given a block for this long
     // learner -> loop
     NODE_MAIL_PROGRESS, // progress
     NODE_MAIL_FINISHED, // last step done: tell the peers, answer them until they are done too or linger has
@@ -60,10 +60,10 @@ struct node_edge_status {
     struct gossip_id peer;
     int state; // enum gossip_edge_state
     uint64_t epoch, sequence, exchanges, boots, replays, busy, timeouts, mismatches, answer_median_ns;
-    uint64_t step_ns;     // computing time of a local step there, as it told last; 0: not known
-    uint64_t implausible; // messages refused because no honest member could have meant them
-    bool barred;          // for such a one: it is not met for a while
-    uint8_t standing;     // enum gossip_standing of the other end, as it told last
+    uint64_t step_ns;     // computing time of a local step there, as last reported; 0: not known
+    uint64_t implausible; // messages refused that no honest member would send
+    bool barred;          // because of one: not met for a while
+    uint8_t standing;     // enum gossip_standing of the other end, as last reported
 };
 
 struct node_progress {
@@ -91,7 +91,7 @@ struct node_round { // one rendezvous of learner and worker
     bool fetch;       // fill the vectors from a donor's snapshot instead; round and step become its
     bool fetched;     // out: that is done; false: it was ended before
     bool checkpoint;  // begin one while everything stands still
-    uint64_t round;   // out: that the node goes on from; of a snapshot: rounds that it has behind it
+    uint64_t round;   // out: that the node goes on from; of a snapshot: its completed rounds
     bool met;         // out: the exchange of this round was made, or none was due
     struct gossip_exchange_totals totals; // out
     double pace;                          // out: of this node's steps over the median of its neighbours'

@@ -1,6 +1,6 @@
-// How often something may be done on the word of others, such as a line in the log: so many times at once,
-// and from then on one more every second. Whatever a peer does, a log grows by a bounded number of lines a
-// day.
+// How often something may be done because of what peers send, such as writing a log line: a number of times
+// at once, and from then on one more every second. Whatever a peer does, a log grows by a bounded number of
+// lines a day.
 #ifndef NODE_QUEUE_RATE_LIMIT_H
 #define NODE_QUEUE_RATE_LIMIT_H
 
@@ -15,7 +15,7 @@ struct node_allowance { // zeroed: full
     uint64_t refused; // since the latest that was allowed
 };
 
-// True: once more is fine; `refused` is then how many were not, just before.
+// True: allowed once more; `refused` is then how many were refused just before.
 bool node_allowance_take(struct node_allowance *allowance, uint64_t now_ns, uint64_t *refused);
 
 #endif

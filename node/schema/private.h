@@ -1,5 +1,5 @@
 // What the files of the schema engine share: values, drafts and the words for what was found and what was
-// expected. Nobody outside node/schema*.c includes this. Pure functions; any thread.
+// expected. Private to node/schema*.c. Pure functions; any thread.
 //
 // A source (file, environment, --set) is read into a draft; only a draft without errors is committed, and
 // committing cannot fail. That is why a configuration never changes on error.
@@ -39,7 +39,7 @@ struct schema_problems {
     size_t used, count, told;
 };
 void node_schema_note(struct schema_problems *problems, const struct base_reason *one);
-// Nothing noted: BASE_OK. Else BASE_EINVAL, with all that was told in *why (may be NULL).
+// Nothing noted: BASE_OK. Else BASE_EINVAL, with all problems in *why (may be NULL).
 enum base_error node_schema_problems(const struct schema_problems *problems,
                                      struct base_reason *why) BASE_CHECK;
 

@@ -35,12 +35,12 @@ struct node_integers {
 };
 
 #define NODE_SCHEMA_PROBLEMS_MAX 10u
-#define NODE_SCHEMA_DEFAULT      "default" // origin of a value that nobody has set
+#define NODE_SCHEMA_DEFAULT      "default" // origin of a value that was not set
 
 enum node_key_share {
-    NODE_KEY_OWN,    // each node's own affair
-    NODE_KEY_TOLD,   // nodes may differ; one that comes late and has not set it takes the cluster's value
-    NODE_KEY_SHARED, // the same, and who has set it differently is refused
+    NODE_KEY_OWN,    // each node's own choice
+    NODE_KEY_TOLD,   // nodes may differ; a late one that has not set it takes the cluster's value
+    NODE_KEY_SHARED, // the same, and a node that has set it differently is refused
 };
 struct node_key {
     const char *name; // "average.ratio"
@@ -64,7 +64,7 @@ enum base_error node_schema_defaults(const struct node_schema *schema, void *con
 // Reads a YAML file over it. Errors read `node.yaml:12: average.ratio: found "2", expected a number from 0 to
 // 1`. Unknown and repeated keys are errors (with the nearest known name), as are anchors, tags and more than
 // one document. Up to NODE_SCHEMA_PROBLEMS_MAX wrong
-// keys are told at once, a line each. On error *config is as it was.
+// keys are reported at once, a line each. On error *config is as it was.
 enum base_error node_schema_read_file(const struct node_schema *schema, const char *path, void *config,
                                       struct base_reason *why) BASE_CHECK;
 // The same on text in memory; `origin` stands for the file name in messages.
@@ -82,8 +82,8 @@ enum base_error node_schema_set(const struct node_schema *schema, const char *as
 // from.
 enum base_error node_schema_assign(const struct node_schema *schema, const char *origin,
                                    const char *assignment, void *config, struct base_reason *why) BASE_CHECK;
-// All sources of a configuration over its defaults, one after another: what is wrong in any of them is told
-// at once, a line each.
+// All sources of a configuration over its defaults, one after another: all problems in them are reported at
+// once, a line each.
 struct node_schema_sources {
     const char *path;                             // of the file; NULL: none
     char *const *environment;                     // NULL: not asked; variables P2PML_A_B
@@ -99,9 +99,9 @@ enum base_error node_schema_read_all(const struct node_schema *schema,
 char *node_schema_help(const struct node_schema *schema);
 // The whole configuration as YAML that reads back to the same, with comments left out; malloc'ed.
 char *node_schema_write(const struct node_schema *schema, const void *config);
-// Somebody has set this key: a file, the environment, --set.
+// This key was set: by a file, the environment or --set.
 bool node_schema_is_set(const struct node_schema *schema, const void *config, const char *key);
-// Its value is that of the table, whoever has set it.
+// Its value is that of the table, however it was set.
 bool node_schema_is_initial(const struct node_schema *schema, const void *config, const char *key);
 // The value of one key, as it is written there; malloc'ed, NULL: out of memory.
 char *node_schema_value(const struct node_schema *schema, const void *config, const char *key);

@@ -21,7 +21,7 @@ struct node_tree {
 #define NODE_TREE_FOUND_BYTES 96u
 
 const struct node_tree *node_tree_entry(const struct node_tree *map, const char *name); // NULL: it has none
-// False: it is no text, or no such number.
+// False: it is not a text, or not such a number.
 bool node_tree_integer(const struct node_tree *tree, uint64_t *value);
 bool node_tree_real(const struct node_tree *tree, double *value);          // finite; also 1/32
 bool node_tree_duration(const struct node_tree *tree, uint64_t *value_ns); // "250ms", "30s", ...

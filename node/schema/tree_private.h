@@ -1,4 +1,4 @@
-// How the files of the schema engine build a list of maps. Nobody outside node/schema*.c includes this.
+// How the files of the schema engine build a list of maps. Private to node/schema*.c.
 #ifndef NODE_SCHEMA_TREE_PRIVATE_H
 #define NODE_SCHEMA_TREE_PRIVATE_H
 

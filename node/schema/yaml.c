@@ -136,7 +136,7 @@ static enum base_error next(struct reading *reading, const char *key)
     return error;
 }
 
-// Over the rest of what is wrong, to the end of `depth`.
+// Skips the rest of what is wrong, to the end of `depth`.
 static enum base_error skip_to(struct reading *reading, size_t depth)
 {
     enum base_error error = BASE_OK;

@@ -13,10 +13,10 @@ struct node_boot {
 };
 
 // Counts a start and stores it (mode 0600, atomically). A file that is missing or damaged begins at 1:
-// members who remember a higher number say so, and node_boot_raise follows. BASE_EIO with the reason.
+// members that remember a higher number say so, and node_boot_raise follows. BASE_EIO with the reason.
 enum base_error node_boot_take(const char *path, uint64_t now_unix_s, struct node_boot *boot,
                                struct base_reason *why) BASE_CHECK;
-// The process ends on purpose: its start is no sign of a node that comes and goes, and counts no longer.
+// The process ends on purpose: its start is not a sign of an unstable node and no longer counts.
 enum base_error node_boot_end(const char *path, struct base_reason *why) BASE_CHECK;
 // Stores a higher number; a lower one changes nothing.
 enum base_error node_boot_raise(const char *path, uint64_t number, struct base_reason *why) BASE_CHECK;

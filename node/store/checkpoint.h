@@ -36,7 +36,7 @@ struct node_checkpoint_parts {
     const struct node_model_about *about; // written, so that the model can be used; NULL: left out
 };
 
-// Every number is finite, or BASE_ESTATE names the tensor: what could not be gone on from is never written.
+// Every number is finite, or BASE_ESTATE names the tensor: a state that can't be resumed is not written.
 // Writes a new generation and removes those beyond `keep` (at least 1). On error all older generations are
 // still there. What stands there with a later step (training began anew, or went on from an older generation)
 // is renamed to superseded-<step>.safetensors, with a warning in the log: it is not what this training would

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define NICE       10 // behind the learner: nobody waits for it
+#define NICE       10 // behind the learner: nothing waits for it
 #define ANSWER_FD  3  // of the child
 #define FIRST_FREE (ANSWER_FD + 1)
 
@@ -22,7 +22,7 @@ struct answer {
     struct base_reason why;
 };
 
-// What the parent closes must be closed: its peers are to see the end of their streams, and another process
+// What the parent closes must be closed: its peers must see the end of their streams, and another process
 // the lock free.
 static void close_others(int answer)
 {

@@ -26,8 +26,8 @@ enum base_error node_checkpoint_begin(struct node_checkpoint_beside *beside, con
                                       size_t keep, const struct node_checkpoint_parts *parts,
                                       struct base_reason *why) BASE_CHECK;
 
-// What has become of it; waits for its end where `wait`. BASE_OK: none is under way (it was written, or none
-// was begun) or, where !wait, it goes on; beside->pid tells. Else how it failed, once.
+// Its result; waits for its end where `wait`. BASE_OK: none is under way (it was written, or none was begun)
+// or, where !wait, it is still running; beside->pid tells. Else how it failed, once.
 enum base_error node_checkpoint_end(struct node_checkpoint_beside *beside, bool wait,
                                     struct base_reason *why) BASE_CHECK;
 

@@ -15,7 +15,7 @@ struct node_generations {
     uint64_t *steps; // malloc'ed, descending
     size_t count;
 };
-// BASE_ENOTFOUND: no such directory. An empty one is no error.
+// BASE_ENOTFOUND: no such directory. An empty one is not an error.
 enum base_error node_generations_list(const char *directory, struct node_generations *generations,
                                       struct base_reason *why) BASE_CHECK;
 void node_generations_free(struct node_generations *generations); // leaves {0}
@@ -24,8 +24,8 @@ enum base_error node_generation_path(const char *directory, uint64_t step, char 
 
 // Removes what a crash in the middle of a write left.
 void node_generations_sweep(const char *directory);
-// After generation `step` was written: sets later ones aside and removes the oldest beyond `keep`. What fails
-// is only logged, for the new generation is safe.
+// After generation `step` was written: sets later ones aside and removes the oldest beyond `keep`. A failure
+// is only logged, because the new generation is safe.
 void node_generations_retire(const char *directory, size_t keep, uint64_t step);
 
 #endif

@@ -223,7 +223,7 @@ enum base_error node_checkpoint_inspect(const char *path, struct base_reason *wh
     print_head(file, path);
     print_metadata(file);
     error = print_tensors(file, why);
-    if (!is_ours(file)) // what others' numbers mean is not ours to say
+    if (!is_ours(file)) // the meaning of other programs' numbers is not known
         error = BASE_OK;
     print_edges(file);
     node_safetensors_free(file);

@@ -156,7 +156,7 @@ static enum base_error find_open(const struct node_safetensors *file, struct pla
     return BASE_OK;
 }
 
-// What was written by something else, or by a node that did not look. (An edge is left out where it does not
+// For files of another program, or of a node that did not check. (An edge is left out where it does not
 // fit.)
 static enum base_error check_finite(const struct node_safetensors *file, const struct kernels *kernels,
                                     struct base_reason *why)

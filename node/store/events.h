@@ -1,4 +1,4 @@
-// What became of members and of this node, with times: <node.dir>/events.jsonl (one JSON object a line,
+// Events of members and of this node, with times: <node.dir>/events.jsonl (one JSON object a line,
 // flushed at once), the latest lines in memory for /status, and one line each in the log. Loop's thread.
 #ifndef NODE_STORE_EVENTS_H
 #define NODE_STORE_EVENTS_H

@@ -138,7 +138,7 @@ static bool move_all(const struct node_lines *lines)
     return true;
 }
 
-// The file gives its name to a new one, which is made before anything moves. What cannot be done is told
+// The file gives its name to a new one, which is made before anything moves. A failure is reported
 // once, and the file goes on.
 static void change_file(struct node_lines *lines)
 {
@@ -192,7 +192,7 @@ enum base_error node_lines_append(struct node_lines *lines, const char *line)
     do
         put = writev(lines->file, parts, 2);
     while (put < 0 && errno == EINTR);
-    if (put != (ssize_t)length + 1) { // what a full disk took of the line is cut off again
+    if (put != (ssize_t)length + 1) { // the part of the line that a full disk took is cut off again
         int cause = put < 0 ? errno : ENOSPC;
         bool cut = put <= 0 || (lines->regular && ftruncate(lines->file, (off_t)lines->size) == 0);
         if (!cut)

@@ -1,7 +1,7 @@
-// A file of lines that grows: metrics.jsonl, events.jsonl. A line is appended with one write(2), whole or not
-// at all. A file that has its size is renamed to NAME.1, that to NAME.2 and so on, between two lines, and the
-// last one goes. Renaming begins at the last, so that a reader who holds a file open finds it, and what
-// follows it, at any moment (lab/record/lines). Owner: one thread.
+// A file of lines that grows: metrics.jsonl, events.jsonl. A line is appended with one write(2), whole or
+// not at all. A file that has reached its size is renamed to NAME.1, that to NAME.2 and so on, between two
+// lines, and the last one is deleted. Renaming begins at the last, so that a reader that holds a file open
+// finds it, and what follows it, at any moment (lab/record/lines). Owner: one thread.
 #ifndef NODE_STORE_LINES_H
 #define NODE_STORE_LINES_H
 

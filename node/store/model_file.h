@@ -1,4 +1,4 @@
-// A trained model as a file of its own, for whoever uses it: safetensors with the names and the layout of
+// A trained model as a file of its own, for its users: safetensors with the names and the layout of
 // torch. state_dict() of nn.Sequential(nn.Linear(..), nn.ReLU(), nn.Linear(..)) has the tensors "0.weight"
 // [out, in], "0.bias" [out], "2.weight", ...; without hidden layers, "0.weight" and "0.bias" only. The
 // metadata says what the numbers mean; every value is a text:

@@ -19,7 +19,7 @@ enum base_error node_model_find(const char *path, char found[NODE_MODEL_PATH], s
     if (stat(path, &status) || !S_ISDIR(status.st_mode)) {
         if (strlen(path) >= NODE_MODEL_PATH)
             return base_fail(why, BASE_EINVAL, "the path '%.200s...' is too long", path);
-        memcpy(found, path, strlen(path) + 1); // reading it says what is wrong with it
+        memcpy(found, path, strlen(path) + 1); // reading it reports what is wrong with it
         return BASE_OK;
     }
     if (is_in(path, NODE_MODEL_AVERAGED, found) ||

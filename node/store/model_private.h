@@ -1,4 +1,4 @@
-// What the readers and writers of models share. Nobody outside node/store includes this.
+// What the readers and writers of models share. Private to node/store.
 #ifndef NODE_STORE_MODEL_PRIVATE_H
 #define NODE_STORE_MODEL_PRIVATE_H
 

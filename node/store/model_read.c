@@ -232,7 +232,7 @@ static enum base_error read_labels(const char *text, size_t classes, struct node
                      text, known, classes);
 }
 
-// A checkpoint says whose it is in its own words.
+// A checkpoint states its origin in its own way.
 static void read_origin(const struct node_safetensors *file, struct node_model_about *about)
 {
     const char *origin = node_safetensors_metadata(file, "origin"),

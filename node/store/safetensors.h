@@ -2,7 +2,7 @@
 // tensors. The reader trusts nothing: header size, duplicate keys, unknown types, shapes against offsets,
 // overlaps, gaps and file length are checked before a byte of data is used, then a 128-bit digest over all
 // tensors and all metadata, kept in the metadata as "digest". It does not depend on the order of either,
-// finds any flipped bit, and keeps nobody out: it is not cryptographic. Blocking; one owner a file;
+// finds any flipped bit, and is no protection: it is not cryptographic. Blocking; one owner a file;
 // little-endian machines.
 #ifndef NODE_STORE_SAFETENSORS_H
 #define NODE_STORE_SAFETENSORS_H

@@ -1,6 +1,6 @@
 // Networks for images by name. LeNet-5 (LeCun, Bottou, Bengio, Haffner 1998) with ReLU and max pooling; the
-// two convolutions of 32 and 64 channels that every introduction has; ResNet-20 for CIFAR (He, Zhang, Ren,
-// Sun 2016, section 4.2) with group norm of 8 groups. No dimension but the image's and the number of classes.
+// two convolutions of 32 and 64 channels of every tutorial; ResNet-20 for CIFAR (He, Zhang, Ren, Sun 2016,
+// section 4.2) with group norm of 8 groups. Only the image's size and the number of classes vary.
 #include "train/layers.h"
 #include "train/models.h"
 
