@@ -19,7 +19,7 @@ void base_buffer_free(struct base_buffer *buffer);
 size_t base_buffer_length(const struct base_buffer *buffer);
 const uint8_t *base_buffer_head(const struct base_buffer *buffer);
 // Room for `bytes` more at the back, so that the whole holds at most `limit` bytes. *room is valid until the
-// next call. BASE_ELIMIT or BASE_ENOMEM change nothing. Follow with base_buffer_commit of what was written.
+// next call. BASE_ELIMIT or BASE_ENOMEM change nothing. Then call base_buffer_commit for the bytes written.
 enum base_error base_buffer_reserve(struct base_buffer *buffer, size_t bytes, size_t limit,
                                     uint8_t **room) BASE_CHECK;
 void base_buffer_commit(struct base_buffer *buffer, size_t bytes);

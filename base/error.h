@@ -1,4 +1,4 @@
-// Error codes, and reasons written for people.
+// Error codes, and human-readable reasons.
 //
 // A function that can fail returns enum base_error and is marked BASE_CHECK. On error nothing that the
 // caller can see has changed. Where a person will read about it, the function also takes a
@@ -14,7 +14,7 @@
 enum base_error {
     BASE_OK = 0,
     BASE_ENOMEM = -1,    // out of memory
-    BASE_EINVAL = -2,    // an argument or a configuration value that can't be
+    BASE_EINVAL = -2,    // an invalid argument or configuration value
     BASE_EFORMAT = -3,   // bytes that break their format (files, packets, messages)
     BASE_ELIMIT = -4,    // well formed, but over a limit of base/limits.h or of the model's schema
     BASE_EIO = -5,       // the environment failed: files, sockets, clocks
@@ -41,7 +41,7 @@ enum base_error base_fail(struct base_reason *why, enum base_error code, const c
 enum base_error base_fail_context(struct base_reason *why, enum base_error code, const char *format, ...)
     BASE_PRINTF(3, 4);
 
-// Control characters become '?', so that names out of a stranger's file can't drive a terminal. NULL:
+// Control characters become '?', so that names from an untrusted file cannot control a terminal. NULL:
 // nothing.
 void base_reason_tame(struct base_reason *why);
 

@@ -2,7 +2,7 @@
 
 static const uint64_t golden = 0x9e3779b97f4a7c15ull;
 
-// Up to 8 bytes as a little-endian number, whatever the machine.
+// Up to 8 bytes as a little-endian number, on every machine.
 static uint64_t word(const uint8_t *at, size_t bytes)
 {
     uint64_t value = 0;

@@ -1,5 +1,5 @@
 // A 64-bit mixing hash: fast, seeded, not cryptographic. Used for orders (topology), fingerprints of schemas,
-// and the incremental hash of an edge reference. Strangers never choose its input unauthenticated.
+// and the incremental hash of an edge reference. Unauthenticated peers never choose its input.
 // Pure functions; any thread.
 #ifndef BASE_HASH_H
 #define BASE_HASH_H

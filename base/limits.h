@@ -1,5 +1,5 @@
 // Every bound of the project, in one place. Sizes follow from these or from the model's schema; nothing is
-// ever allocated from a number that came off the wire before it was held against one of them.
+// ever allocated from a number off the wire before that number was checked against one of them.
 #ifndef BASE_LIMITS_H
 #define BASE_LIMITS_H
 
@@ -26,8 +26,8 @@
 #define LIMIT_IMAGE_PIXELS      (1u << 26)   // of one image
 
 #define LIMIT_RECORD_BYTES         65535u // one sealed record on a stream, tag included (Noise section 3)
-#define LIMIT_HANDSHAKE_BYTES      256u   // one handshake message: all that a stranger may send
-#define LIMIT_HANDSHAKE_NS         3000000000ull // time a stranger has for it
+#define LIMIT_HANDSHAKE_BYTES      256u   // one handshake message: all that an unknown peer may send
+#define LIMIT_HANDSHAKE_NS         3000000000ull // time an unknown peer has for it
 #define LIMIT_HALF_OPEN            64u           // accepted connections not in use yet
 #define LIMIT_HALF_OPEN_ADDRESS    16u           // the same from one address
 #define LIMIT_MESSAGE_HEADER_BYTES 2048u         // msgpack header of one message
@@ -36,7 +36,7 @@
 #define LIMIT_PROMPT_BYTES         17408u // a message that overtakes larger ones: LIMIT_GOSSIP_BYTES and a header
 #define LIMIT_RESYNC_BLOCK         65536u // elements of one RESYNC block (256 KiB as fp32)
 #define LIMIT_REKEY_RECORDS        65536u // records under one key (Noise section 11.3)
-#define LIMIT_MEMBERS              4096u  // known to one node, the dead and those who left included
+#define LIMIT_MEMBERS              4096u  // known to one node, dead and left ones included
 #define LIMIT_NEIGHBOURS           64u    // of a node in the graph; a butterfly of 1,024 has 10
 #define LIMIT_ADDRESSES            4u     // of one member
 #define LIMIT_DATAGRAM_BYTES       1200u  // sealed: fits any path that carries IPv6

@@ -11,7 +11,7 @@ enum base_log_format { BASE_LOG_TEXT, BASE_LOG_JSON };
 // Before the first thread starts. `node` is copied and put into every line ("" for none).
 void base_log_configure(enum base_log_level least, enum base_log_format format, const char *node);
 
-// `event` is a constant word (link_up); the rest is a sentence for people. Lines are cut at 1,024 bytes;
+// `event` is a constant word (link_up); the rest is a human-readable sentence. Lines are cut at 1,024 bytes;
 // control characters are replaced, so that nothing a peer sends can forge a line.
 void base_log(enum base_log_level level, const char *event, const char *format, ...) BASE_PRINTF(3, 4);
 

@@ -38,7 +38,7 @@ void base_protobuf_number(struct base_protobuf *p, unsigned field, uint64_t valu
     varint(p, value);
 }
 
-// Little-endian, whatever the host is.
+// Little-endian, on every host.
 static void fixed(struct base_protobuf *p, uint64_t bits, size_t bytes)
 {
     uint8_t out[8];

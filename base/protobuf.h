@@ -1,5 +1,5 @@
 // Protocol buffers, written: fields of six kinds, as https://protobuf.dev/programming-guides/encoding says.
-// Messages are written in one pass: the length before one is put in when it closes. The first error stays,
+// Messages are written in one pass: a length is inserted when its message closes. The first error stays,
 // and later calls do nothing; look at it at the end. One owner.
 #ifndef BASE_PROTOBUF_H
 #define BASE_PROTOBUF_H

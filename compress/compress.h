@@ -2,7 +2,7 @@
 //
 // What the sender keeps as "sent" is the DEQUANTISED value that the receiver will decode, bit for bit the
 // same on every machine (DESIGN: averaging, identity 2). The receiver knows the length of the vector, so
-// every count, index and size of a packet is held against it before anything is written. Packet layout:
+// every count, index and size of a packet is checked against it before anything is written. Packet layout:
 // compress/README.md.
 //
 // All memory belongs to the caller. No state; any thread, one owner per workspace.

@@ -32,7 +32,7 @@ static size_t block_bytes(const struct block *block)
     return HEADER_BYTES + block->high_bytes + block->low_bytes;
 }
 
-// The shortest way to say `entries` offsets of which `last` is the largest. With entries <= last >> width <
+// The shortest code of `entries` offsets of which `last` is the largest. With entries <= last >> width <
 // 2 entries, a width more costs `entries` bits and saves fewer, one less saves `entries` and costs more.
 // Whole blocks have no rounding to speak of; of others the neighbours may be a byte shorter.
 static struct block block_best(size_t entries, uint32_t last)

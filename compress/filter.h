@@ -1,4 +1,4 @@
-// Filters in front of the codec: what decides, besides magnitude, which entries of a = x - r travel. A filter
+// Filters in front of the codec: besides magnitude, they decide which entries of a = x - r travel. A filter
 // drops entries of the selected list, or gives a list of indices in place of a selection. It never changes a
 // value: what is dropped stays in x - r and comes later (DESIGN: averaging, identity 2), so filters of the
 // two ends need not agree.
@@ -74,12 +74,12 @@ struct compress_filters {
     } chain[LIMIT_FILTERS];
 };
 
-// Appends a filter. BASE_ENOTFOUND for an unknown name (the reason tells the known ones), BASE_EINVAL for a
+// Appends a filter. BASE_ENOTFOUND for an unknown name (the reason lists the known ones), BASE_EINVAL for a
 // number out of range or a filter that is already there, BASE_ELIMIT for more than LIMIT_FILTERS.
 enum base_error compress_filters_add(struct compress_filters *filters, const char *name, double number,
                                      struct base_reason *why) BASE_CHECK;
 // "name:number, name:number"; an empty text is an empty chain. Numbers are decimal, without exponent,
-// whatever the locale. Errors as above, BASE_EINVAL for anything else.
+// independent of the locale. Errors as above, BASE_EINVAL for anything else.
 enum base_error compress_filters_parse(const char *text, struct compress_filters *filters,
                                        struct base_reason *why) BASE_CHECK;
 

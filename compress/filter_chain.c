@@ -1,4 +1,4 @@
-// A chain at work. Entries pass in runs that stay in the first cache: each filter flags a run, then the run
+// Runs a chain. Entries pass in runs that stay in the first cache: each filter flags a run, then the run
 // is compacted, so that the next one sees what is left. Off the CPU the list is brought to the host, filtered
 // there and brought back: it is a hundredth of the model.
 #include "compress/filter.h"

@@ -1,4 +1,4 @@
-// Private to compress/: the ways to write down which elements a packet holds. Layouts: compress/README.md.
+// Private to compress/: the codes for the indices of a packet's elements. Layouts: compress/README.md.
 // One table of codes: the encoder asks each for its size and takes the smallest.
 #ifndef COMPRESS_INDICES_H
 #define COMPRESS_INDICES_H
@@ -15,7 +15,7 @@ enum indices_kind {
 };
 #define INDICES_KINDS 5u
 
-#define INDICES_IMPOSSIBLE SIZE_MAX // a size: this code can't say this list
+#define INDICES_IMPOSSIBLE SIZE_MAX // a size: this code cannot express this list
 
 // A list to be written: ascending, unique, below `count`.
 struct indices_list {

@@ -8,7 +8,7 @@
 #define HEADER_BYTES 4u
 #define CODE_LARGEST 255u
 
-// A run with a smaller largest is sent as zeros: no level is ever denormal, so no machine's way with
+// A run with a smaller largest is sent as zeros: no level is ever denormal, so no machine's handling of
 // denormals matters.
 #define LARGEST_MIN 0x1p-94f
 

@@ -2,7 +2,7 @@
 //
 // What the sender keeps as "sent" is the DEQUANTISED value that the receiver will decode, bit for bit the
 // same on every machine (DESIGN: averaging, identity 2). The receiver knows the length of the vector, so
-// every count, index and size of a packet is held against it before anything is written.
+// every count, index and size of a packet is checked against it before anything is written.
 //
 // The entries handed to the encoder are in the backend's memory; packets and what the reader gives are
 // ordinary memory. No state; any thread, one owner per object.
@@ -35,7 +35,7 @@ enum base_error compress_packet_encode(const struct kernels *kernels, struct com
                                        size_t *packet_bytes) BASE_CHECK;
 
 // A packet of the encoder once more, with the hash of `known`, which is the list of its indices, in their
-// place: for a receiver that has the list, while whoever keeps the packet itself can read it without.
+// place: for a receiver that has the list; the packet itself can still be read without it.
 // BASE_ELIMIT when `capacity` is too small, BASE_EINVAL for a list of another length.
 enum base_error compress_packet_shorten(const uint8_t *packet, size_t packet_bytes,
                                         const struct compress_keys *known, uint8_t *shorter, size_t capacity,

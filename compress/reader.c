@@ -1,11 +1,11 @@
-// Reading packets: all of one is checked at first, then it comes out in pieces.
+// Reading packets: the whole packet is checked first, then read in pieces.
 #include "base/cursor.h"
 #include "base/limits.h"
 #include "compress/bytes.h"
 #include "compress/packet.h"
 #include "compress/packet_header.h"
 
-// Header into *reader. Every number is held against `count`, `most` and the packet's length.
+// Header into *reader. Every number is checked against `count`, `most` and the packet's length.
 static enum base_error header_read(struct base_reader *from, size_t count, size_t most,
                                    struct compress_reader *reader)
 {

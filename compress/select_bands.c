@@ -18,7 +18,7 @@ void select_threshold(struct selecting *run)
     }
 }
 
-// Divides [low, high), of whose ends the lower is reached by k or more elements, by seven floors.
+// Divides [low, high) by seven floors; k or more elements reach its lower end.
 static void cut_divide(const struct kernels_select *ops, const struct kernels_difference *a, size_t k,
                        struct select_cut *cut, uint64_t *above, struct kernels_seen *seen)
 {

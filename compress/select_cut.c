@@ -1,4 +1,4 @@
-// Finding the k-th magnitude by histograms, and taking what a cut says.
+// Finding the k-th magnitude by histograms, and taking the entries of a cut.
 #include "compress/selecting.h"
 
 #define MAGNITUDES 0x80000000u // magnitudes lie below

@@ -16,7 +16,7 @@ struct kernels_entries {
     size_t count, first;
 };
 
-// For every i in mine or theirs, with q = 0 for who lacks it (DESIGN: averaging), rounded as written:
+// For every i in mine or theirs, with q = 0 where it is missing (DESIGN: averaging), rounded as written:
 //     force = weight * (q_theirs - q_mine)      r' = r[i] + 0.5 * (q_mine + q_theirs)
 //     x[i] += force    pending[i] += force      hash += h(i, r') - h(i, r)     r[i] = r'
 //     correction[i] += gain * force             correction_sum[i] += gain * force

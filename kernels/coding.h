@@ -1,4 +1,4 @@
-// Bit work of the index coders (compress/), always on the host, whatever the backend: the same results on
+// Bit work of the index coders (compress/), always on the host, for every backend: the same results on
 // every path. Bits fill each byte from its lowest bit upwards. All memory is ordinary memory; nothing is read
 // or written outside of the bytes named. No state; any thread.
 //

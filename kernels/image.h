@@ -1,4 +1,4 @@
-// What a convolutional network computes beside products. Images lie one behind another, channels last:
+// Operations of a convolutional network besides products. Images lie one behind another, channels last:
 // [images, height, width, channels] fp32. A part of the table of kernels; pure but for what is written; any
 // thread.
 #ifndef KERNELS_IMAGE_H

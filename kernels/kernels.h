@@ -1,4 +1,4 @@
-// The table of vector and matrix operations that training stands on. One struct of functions per backend; the
+// The table of vector and matrix operations used by training. One struct of functions per backend; the
 // registry (kernels/registry.c) is the only file that knows which backends were built.
 //
 // Vectors handed to these functions live in the backend's memory (alloc); upload and download are the only
@@ -37,7 +37,7 @@ struct kernels_sgd {
     float rate, momentum, weight_decay; // heavy ball: m = momentum*m + g + weight_decay*x
 };
 
-// What one batch gave.
+// The result of one batch.
 struct kernels_loss {
     double loss_sum; // sum over rows of the cross entropy, natural logarithm
     size_t correct;  // rows whose largest logit is the label (lowest index wins ties)
@@ -45,7 +45,7 @@ struct kernels_loss {
 
 struct kernels {
     const char *name; // "cpu" or "cuda"
-    bool shares_host; // alloc gives ordinary memory: upload and download are copies that nobody needs
+    bool shares_host; // alloc gives ordinary memory: upload and download are needless copies
 
     void *(*alloc)(size_t bytes); // zeroed; NULL when out of memory
     void (*release)(void *memory);
@@ -88,8 +88,8 @@ struct kernels {
 };
 
 // device: "cpu", "cuda" or "auto" (CUDA where it was built in and a device answers, else the CPU).
-// `threads`: how many threads BLAS may use, >= 1. BASE_EINVAL for an unknown name, BASE_ENOTFOUND where it is
-// not to be had, with the reason. Call once, before other threads start.
+// `threads`: how many threads BLAS may use, >= 1. BASE_EINVAL for an unknown name, BASE_ENOTFOUND if it is
+// not available, with the reason. Call once, before other threads start.
 enum base_error kernels_open(const char *device, unsigned threads, const struct kernels **table,
                              struct base_reason *why) BASE_CHECK;
 

@@ -1,4 +1,4 @@
-// What choosing the largest elements of a = x - r asks of a backend: one pass over memory a call, no copy of
+// Backend operations that select the largest elements of a = x - r: one pass over memory a call, no copy of
 // a. compress/select.c composes exact top-k, the histogram variant and MSTopK's bisection from these.
 //
 // Magnitudes are compared as integers: the bits of |a[i]| (IEEE 754 binary32 without its sign) grow with it,
@@ -23,7 +23,7 @@ struct kernels_difference {
     size_t count;   // below 2^32
 };
 
-// What a pass learned on its way about the elements it read.
+// Statistics of the elements that a pass read.
 struct kernels_seen {
     size_t read;      // elements looked at, from the first one asked for
     uint32_t largest; // bits of the largest magnitude; >= KERNELS_INFINITE: an element is NaN or infinite

@@ -1,4 +1,4 @@
-// What a transformer decoder asks of a backend beyond matrix products: embedding, LayerNorm, GELU, causal
+// The operations of a transformer decoder beyond matrix products: embedding, LayerNorm, GELU, causal
 // attention, dropout. Matrices are row-major fp32 in the backend's memory; a row is one token, and the tokens
 // of a sequence follow each other: rows = sequences * tokens.
 //

@@ -30,7 +30,7 @@ INLINE void gather_dense(const struct kernels_difference *a, size_t at, v_bits b
                          unsigned width, struct entries *to, struct total *total)
 {
     struct partial part[2] = {partial_zero(), partial_zero()};
-    struct entries here = *to; // known to nobody else: kept in registers
+    struct entries here = *to; // not aliased: kept in registers
     for (size_t end = at + PIECE; at < end;) {
         for (size_t chain = 0; chain < 2; chain++, at += LANES) {
             ask_ahead(a, at, differs);

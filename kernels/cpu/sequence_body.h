@@ -140,7 +140,7 @@ static void layernorm_backward(const struct kernels_norm *n, const float *grad, 
 
 // logistic(t) = numerator / (1 + e) with e = exp(-|t|), so with no exponent above 0; the numerator is e below
 // 0, else 1. Bound and choice are made on bits: of conditions gcc makes branches here, and the loops around
-// them scalar. What comes of NaN is a number: those who call multiply by what made t.
+// them scalar. What comes of NaN is a number: callers multiply by what made t.
 static inline float logistic(float t)
 {
     const union float_bits lowest = {.f = -EXP_LOWEST}, one = {.f = 1.0f}, sign = {.f = t};

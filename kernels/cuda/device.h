@@ -74,7 +74,7 @@ DEVICE uint32_t warp_from_u32(uint32_t value, unsigned lane)
     return __shfl_sync(0xffffffffu, value, (int)lane);
 }
 
-// One result whatever the order in which threads come: sums of integers, and maxima.
+// The result does not depend on the order of threads: sums of integers, and maxima.
 DEVICE uint32_t atomic_add_u32(uint32_t *at, uint32_t value)
 {
     return atomicAdd(at, value);

@@ -1,5 +1,5 @@
-// What the functions of the table ask of the device's runtime. A call that the device refuses stops
-// the process with the driver's own words.
+// The device runtime as used by the functions of the table. A call that the device refuses stops
+// the process with the driver's message.
 #ifndef KERNELS_CUDA_MEMORY_H
 #define KERNELS_CUDA_MEMORY_H
 

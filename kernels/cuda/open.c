@@ -1,5 +1,5 @@
 // The device and cuBLAS. A call that cuBLAS refuses is not an error that training could go on from: the
-// process stops with its own words.
+// process stops with the message of cuBLAS.
 #include "kernels/cuda/cuda.h"
 
 #include <cublas_v2.h>

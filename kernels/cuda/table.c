@@ -1,4 +1,4 @@
-// The CUDA table, and the functions of training in it: what is launched for each.
+// The CUDA table, and its training functions: the launches of each.
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/memory.h"

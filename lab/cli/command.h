@@ -1,4 +1,4 @@
-// The subcommands of p2pml. Each gets its own name as argv[0], says what is wrong on stderr and returns the
+// The subcommands of p2pml. Each gets its own name as argv[0], reports errors on stderr and returns the
 // exit status: 0 done, 1 failed while running, 2 bad usage or configuration, 130 interrupted.
 #ifndef LAB_CLI_COMMAND_H
 #define LAB_CLI_COMMAND_H

@@ -204,7 +204,7 @@ static void print_configuration(const struct node_config *config, const struct t
     }
 }
 
-// Sizes so far apart that training is poor without scaling; so is it with a quantity that nobody scales.
+// Sizes so far apart that training is poor without scaling; the same holds for a quantity that is not scaled.
 static bool wants_scale(const struct node_config *config, const struct train_dataset *data)
 {
     double least = INFINITY, most = 0;

@@ -1,4 +1,4 @@
-// p2pml: what people do around the nodes.
+// p2pml: the tools around the nodes.
 #include "lab/cli/command.h"
 #include "lab/experiment/options.h"
 

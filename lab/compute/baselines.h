@@ -24,7 +24,7 @@ struct lab_baselines {
 
 // Those that the experiment wants, none of them run.
 void lab_baselines_plan(const struct lab_experiment *experiment, struct lab_baselines *baselines);
-// Runs them all. Asked to stop (signals), it leaves those that are not through as they are and returns
+// Runs them all. Asked to stop (signals), it leaves unfinished runs as they are and returns
 // BASE_ESTATE. Another error: the first of a run.
 enum base_error lab_baselines_run(const struct lab_workbench *bench, const struct lab_signals *signals,
                                   struct lab_display *display, struct lab_baselines *baselines,

@@ -25,7 +25,7 @@ struct lab_workbench {
     size_t threads;       // of baselines; 0: one a core
 };
 
-// The data first, so that a bad file is said before nodes start; the kernels, which start threads, only after
+// The data first, so a bad file is reported before nodes start; the kernels, which start threads, only after
 // them.
 enum base_error lab_workbench_load(const struct lab_experiment *experiment, struct lab_workbench *bench,
                                    struct base_reason *why) BASE_CHECK;
@@ -48,13 +48,13 @@ struct lab_average {
     struct lab_score score;
     double consensus; // NAN for fewer than 2 models
     size_t nodes;     // whose final checkpoints were read
-    float *model;     // [parameters] the mean, malloc'ed; NULL: of nobody
+    float *model;     // [parameters] the mean, malloc'ed; NULL: of no node
 };
 void lab_average_free(struct lab_average *average); // its model; the rest stays
-// Writes it as <directory>/averaged.safetensors; nothing where it is of nobody.
+// Writes it as <directory>/averaged.safetensors; nothing if it covers no node.
 enum base_error lab_average_write(const struct lab_average *average, const struct lab_workbench *bench,
                                   const char *directory, struct base_reason *why) BASE_CHECK;
-// Over the nodes that ended well. A checkpoint that cannot be read is said on stderr and left out;
+// Over the nodes that ended well. A checkpoint that cannot be read is reported on stderr and skipped;
 // BASE_ENOMEM only.
 enum base_error lab_average_nodes(const struct lab_workbench *bench, const struct lab_cluster *cluster,
                                   struct lab_average *average) BASE_CHECK;

@@ -1,5 +1,5 @@
 // Threads that compute for a simulation. Results never depend on how many there are: a job touches only what
-// is its own, and the owner waits for it before it looks. One owner; jobs must not call the pool.
+// is its own, and the owner waits for it before reading the result. One owner; jobs must not call the pool.
 #ifndef LAB_COMPUTE_POOL_H
 #define LAB_COMPUTE_POOL_H
 

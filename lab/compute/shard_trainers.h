@@ -1,4 +1,4 @@
-// Who learns in a simulation: for each node its shard of the data, its model and its trainer, made by the
+// The learners of a simulation: for each node its shard of the data, its model and its trainer, made by the
 // functions that p2pml-node uses and with the same seeds, so that a node of `p2pml run` and its twin here see
 // the same batches. The data are loaded once. Different shard_trainers may be used by different threads at a
 // time.

@@ -1,4 +1,4 @@
-// What an experiment may be for `p2pml run` and for each engine of `p2pml sim`.
+// The experiments that `p2pml run` and each engine of `p2pml sim` accept.
 #include "base/log.h"
 #include "lab/experiment/experiment.h"
 #include "topology/file.h"

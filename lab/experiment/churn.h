@@ -1,4 +1,4 @@
-// Nodes that go and come back, again and again: events at rounds, drawn from a seed. Pure functions.
+// Nodes that leave and return repeatedly: events at rounds, drawn from a seed. Pure functions.
 #ifndef LAB_EXPERIMENT_CHURN_H
 #define LAB_EXPERIMENT_CHURN_H
 
@@ -12,7 +12,7 @@ struct lab_churn {
 };
 
 // Adds them to the schedule of so many nodes that train for so many rounds. Nodes that the schedule names are
-// left alone, at least two run at any time, and who would only be back behind the last round does not go.
+// left alone, at least two run at any time, and a node that would return after the last round does not go.
 enum base_error lab_churn_add(const struct lab_churn *churn, uint64_t seed, size_t nodes, uint64_t rounds,
                               struct lab_schedule *schedule, struct base_reason *why) BASE_CHECK;
 

@@ -76,7 +76,7 @@ const char *lab_event_when(const struct lab_event *event, char text[LAB_EVENT_WH
     return when(event->by_round, begin_of(event), text);
 }
 
-// Times before rounds; nobody knows which of them comes first.
+// Times before rounds; it is not known which of them comes first.
 static bool is_later(const struct lab_event *event, const struct lab_event *other)
 {
     return event->by_round == other->by_round ? begin_of(event) > begin_of(other) : event->by_round;
@@ -342,7 +342,7 @@ static enum base_error check_partition(struct reading *r, const struct lab_event
     return BASE_OK;
 }
 
-// A round only comes while somebody runs. Where all events are at rounds, it is known who does.
+// Rounds advance only while a node runs. If all events are at rounds, it is known which nodes run.
 static enum base_error check_somebody_runs(struct reading *r)
 {
     const struct lab_schedule *s = &r->schedule;

@@ -1,4 +1,4 @@
-// What is done to the nodes of a run, and when: the key `events` of an experiment. Pure functions.
+// What happens to the nodes of a run, and when: the key `events` of an experiment. Pure functions.
 #ifndef LAB_EXPERIMENT_EVENTS_H
 #define LAB_EXPERIMENT_EVENTS_H
 
@@ -18,16 +18,16 @@ struct lab_event {
     uint64_t for_ns;               // STOP and PARTITION; else 0
     uint64_t at_round, for_rounds; // likewise, by_round
     size_t node;                   // not of a PARTITION
-    uint16_t group[LAB_NODES_MAX]; // of a PARTITION: from 1; 0: in none, cut from nobody
+    uint16_t group[LAB_NODES_MAX]; // of a PARTITION: from 1; 0: in none, cut from no node
     const struct node_tree *part;  // where it stands: borrowed
 };
 struct lab_schedule {
     struct lab_event *items; // malloc'ed, by time, else as in the file
     size_t count;
-    struct lab_set late; // nodes that are not there from the beginning: their first event starts them
+    struct lab_set late; // nodes absent at the beginning: their first event starts them
 };
 
-struct lab_moment {    // how far a run is
+struct lab_moment {    // progress of a run
     uint64_t since_ns; // since all nodes trained
     uint64_t round;    // of the cluster
 };

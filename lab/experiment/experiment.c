@@ -289,7 +289,7 @@ static enum base_error complete(const struct lab_experiment_source *source, stru
     return error;
 }
 
-// Variables with the prefix that are no keys.
+// Variables with the prefix that are not keys.
 static const char *const other_variables[] = {
     "P2PML_NODE", "P2PML_LAB", "P2PML_CPU", "P2PML_DATA", "P2PML_SEED", "P2PML_FIXED_ADDRESSES", NULL};
 
@@ -306,7 +306,7 @@ static enum base_error read_sources(const struct lab_experiment_source *source, 
     return error ? error : node_schema_read_all(&e->schema, &all, e, why);
 }
 
-// An experiment compares what nodes have come to at one step.
+// An experiment compares the state of nodes at one step.
 static enum base_error check_steps(const struct lab_experiment *e, struct base_reason *why)
 {
     if (e->node.train.steps > 0)
@@ -337,7 +337,7 @@ static enum base_error read_schedule(struct lab_experiment *e, struct base_reaso
     return base_fail_context(why, error, "%s: events", place);
 }
 
-// Behind the events of the file.
+// After the events of the file.
 static enum base_error add_churn(struct lab_experiment *e, struct base_reason *why)
 {
     if (!e->churn.every)
@@ -356,7 +356,7 @@ static enum base_error add_churn(struct lab_experiment *e, struct base_reason *w
     return error ? lab_experiment_at(e, "churn.every", why, error) : BASE_OK;
 }
 
-// Whoever simulates reads them again.
+// The simulation reads them again.
 static enum base_error check_sim(const struct lab_experiment *e, struct base_reason *why)
 {
     struct lab_links links = {0};

@@ -1,5 +1,5 @@
 // One YAML file describes an experiment: the keys of a node, which hold for all nodes, and those of the
-// section experiment.*. What the runner itself decides for each node may not stand there. Before threads
+// section experiment.*. Keys that the runner sets for each node are not allowed there. Before threads
 // start.
 #ifndef LAB_EXPERIMENT_EXPERIMENT_H
 #define LAB_EXPERIMENT_EXPERIMENT_H
@@ -77,7 +77,7 @@ enum base_error lab_experiment_check_run(const struct lab_experiment *experiment
                                          struct base_reason *why) BASE_CHECK;
 enum base_error lab_experiment_check_sim(const struct lab_experiment *experiment,
                                          struct base_reason *why) BASE_CHECK;
-// Says in the log which keys that somebody has set have no effect with `p2pml run` (virtual: false) or with
+// Logs which of the keys that were set have no effect with `p2pml run` (virtual: false) or with
 // `p2pml sim`.
 void lab_experiment_warn_ignored(const struct lab_experiment *experiment, bool is_virtual);
 // Which engine of `p2pml sim` runs it: NODES or ROUNDS.
@@ -104,7 +104,7 @@ enum base_error lab_experiment_graph(const struct lab_experiment *experiment, st
 enum base_error lab_experiment_check_graph(const struct lab_experiment *experiment,
                                            struct base_reason *why) BASE_CHECK;
 
-// The keys for people (--help), and the experiment as YAML that reads back to the same; malloc'ed, NULL: out
+// The keys as text (--help), and the experiment as YAML that reads back to the same; malloc'ed, NULL: out
 // of memory.
 char *lab_experiment_help(void);
 char *lab_experiment_write(const struct lab_experiment *experiment);

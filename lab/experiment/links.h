@@ -1,4 +1,4 @@
-// What the links between simulated hosts are like: sim.latency and its neighbours, and the exceptions of
+// Properties of the links between simulated hosts: sim.latency and its neighbours, and the exceptions of
 // sim.links. Pure functions.
 #ifndef LAB_EXPERIMENT_LINKS_H
 #define LAB_EXPERIMENT_LINKS_H

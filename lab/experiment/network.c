@@ -103,7 +103,7 @@ bool lab_network_send(struct lab_network *network, enum lab_carrier carrier, siz
     uint64_t delayed_ns = delay_ns(&network->rng, &link);
     if (carrier == LAB_STREAM)
         delayed_ns += repetitions(&network->rng, bytes, link.loss) * 2 * link.latency_ns;
-    // As if it came at once: what is late on its way must not hold up what others send.
+    // As if it came at once: a message delayed on its way must not hold up what others send.
     uint64_t taken_ns = book(&network->in[to], prompt, now_ns, cost_ns) + cost_ns;
     *arrival_ns = later(left_ns, taken_ns) + delayed_ns;
     return true;

@@ -1,4 +1,4 @@
-// What `p2pml run` and `p2pml sim` are asked to do, and the exit statuses of both.
+// Options of `p2pml run` and `p2pml sim`, and the exit statuses of both.
 #ifndef LAB_EXPERIMENT_OPTIONS_H
 #define LAB_EXPERIMENT_OPTIONS_H
 

@@ -1,5 +1,5 @@
-// Parts of the lists in an experiment's file: numbers and nodes, with a text for people where they are none.
-// Errors are BASE_EINVAL; *where becomes the part at fault, whose place the caller knows. Pure functions.
+// Parts of the lists in an experiment's file: numbers and nodes, with an error text where they are not.
+// Errors are BASE_EINVAL; *where becomes the part at fault; the caller knows its place. Pure functions.
 #ifndef LAB_EXPERIMENT_PARTS_H
 #define LAB_EXPERIMENT_PARTS_H
 

@@ -135,7 +135,7 @@ static enum base_error or_unknown(enum base_error error, double *value)
     return error;
 }
 
-// Peers of `member` as numbers of the whole, where the plan lacks `victim` (or nobody: t->n).
+// Peers of `member` as numbers of the whole, where the plan lacks `victim` (or no node: t->n).
 static size_t peers_without(const struct topology_plan *plan, size_t victim, size_t member, size_t capacity,
                             size_t *peers)
 {

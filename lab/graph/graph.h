@@ -1,4 +1,4 @@
-// `p2pml topology show`: a graph, what it is worth, what a death costs it, as text, JSON, dot or a picture.
+// `p2pml topology show`: a graph, its quality, the cost of a death, as text, JSON, dot or a picture.
 // Main thread.
 #ifndef LAB_GRAPH_GRAPH_H
 #define LAB_GRAPH_GRAPH_H
@@ -26,7 +26,7 @@ struct lab_topology_spread { // over the victims that were looked at
     double mean, worst;
 };
 
-// NaN: too many nodes for it to be found out.
+// NaN: too many nodes to compute it.
 struct lab_topology_facts {
     struct topology_shape shape;
     uint64_t period, rounds; // period 0: never repeats

@@ -15,7 +15,7 @@ static void print_amount(FILE *out, double bytes)
     fprintf(out, bytes < 99.95 && unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
 }
 
-// `format` gets one number.
+// `format` takes one number.
 static void print_known(FILE *out, const char *format, double value) BASE_PRINTF(2, 0);
 static void print_known(FILE *out, const char *format, double value)
 {

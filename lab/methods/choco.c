@@ -92,7 +92,7 @@ static enum base_error send(struct rounds_world *world, size_t node)
     return error;
 }
 
-// One number for all, or the mean of the models would not stay.
+// One value for all nodes; otherwise the mean of the models would change.
 static void tune(struct rounds_world *world)
 {
     struct state *state = world->state;
@@ -138,7 +138,7 @@ static enum base_error mix(struct rounds_world *world, struct base_reason *why)
     return rounds_each(world, pull);
 }
 
-// Whoever gets a new neighbour gets its replica, in fp32.
+// A node with a new neighbour receives its replica, in fp32.
 static enum base_error rewire(struct rounds_world *world, const struct rounds_edges *before,
                               struct base_reason *why)
 {

@@ -1,4 +1,4 @@
-// Work on the pool: node by node, or stretch by stretch of all vectors.
+// Work on the pool: node by node, or in slices of all vectors.
 #include "lab/methods/engine.h"
 
 #include <stdlib.h>

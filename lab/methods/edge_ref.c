@@ -1,5 +1,5 @@
 // The exchange of p2pml-node (gossip/exchange), synchronous, with the meetings of the schedule delivered in
-// memory. The two of a meeting are a job; what else is to be said is delivered behind them.
+// memory. The two nodes of a meeting are one job; other messages are delivered after them.
 #include "lab/methods/engine.h"
 
 #include "gossip/exchange/exchange.h"
@@ -89,7 +89,7 @@ static struct letter *write_letter(size_t from, const struct gossip_exchange_act
     return letter;
 }
 
-// Hands a node an event; what it says goes to `post`.
+// Hands a node an event; its messages go to `post`.
 static enum base_error step(struct rounds_world *world, size_t node, struct gossip_exchange_event *event,
                             struct post *post)
 {
@@ -203,7 +203,7 @@ static bool is_anybody_waiting(const struct rounds_world *world, uint64_t *deadl
     return waiting;
 }
 
-// Until every round has ended. Deadlines run only where a message has not done it.
+// Until every round has ended. Deadlines fire only where no message ended it.
 static enum base_error settle(struct rounds_world *world, struct post *post)
 {
     uint64_t deadline_ns;

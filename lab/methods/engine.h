@@ -31,7 +31,7 @@ struct rounds_world {
     uint64_t round;               // under way, from 1
     uint64_t ready_ns;            // when the slowest node stands at its boundary
     uint64_t end_ns;              // when the last message of the round has come
-    uint64_t begin_ns;            // of training: behind what a method says before it
+    uint64_t begin_ns;            // of training: after the initial messages of a method
     double energy;                // sim.vector: at the start
 };
 
@@ -60,7 +60,7 @@ size_t rounds_wire_bytes(const struct rounds_world *world, size_t payload_bytes)
 // Sends them at that time; returns when they have come, and moves the end of the round there.
 uint64_t rounds_wire_send(struct rounds_world *world, size_t from, size_t to, size_t wire_bytes,
                           uint64_t at_ns);
-// A ring all-reduce of `bytes` among the living: 2 (n - 1) steps, in each everybody sends a part to the next
+// A ring all-reduce of `bytes` among the living: 2 (n - 1) steps, in each every node sends a part to the next
 // (Patarasu, Yuan 2009).
 enum base_error rounds_wire_ring(struct rounds_world *world, size_t bytes) BASE_CHECK;
 // So many bytes of payload there and back, of all partners of the round.

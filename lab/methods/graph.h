@@ -1,5 +1,5 @@
-// The topology of the nodes that are there: whom the schedule names in a round, and who is a neighbour of
-// whom. Numbers are those of the nodes, whoever is gone. One owner.
+// The topology of the living nodes: the partners that the schedule names in a round, and the neighbours
+// of each node. Numbers are those of the nodes, whether or not some are gone. One owner.
 #ifndef LAB_METHODS_GRAPH_H
 #define LAB_METHODS_GRAPH_H
 
@@ -8,7 +8,7 @@
 
 #define ROUNDS_PEERS_MAX (1u << 23) // of all nodes together
 
-// Who is a neighbour of whom: those of i, ascending, are peers[first[i]] to before peers[first[i + 1]].
+// Neighbours: those of node i, ascending, are peers[first[i]] to before peers[first[i + 1]].
 struct rounds_edges {
     size_t *first, *peers; // first: [n + 1]; peers NULL: they are more than ROUNDS_PEERS_MAX
 };
@@ -35,7 +35,7 @@ struct rounds_graph {
 enum base_error rounds_graph_create(const struct lab_experiment *experiment, struct rounds_graph *graph,
                                     struct base_reason *why) BASE_CHECK;
 void rounds_graph_drop(struct rounds_graph *graph);
-// Anew without those who are gone[n]. *before becomes the edges until now, the caller's.
+// Rebuilds it without the nodes in gone[n]. *before becomes the edges until now, the caller's.
 enum base_error rounds_graph_rewire(struct rounds_graph *graph, const bool *gone, struct rounds_edges *before,
                                     struct base_reason *why) BASE_CHECK;
 void rounds_graph_list(struct rounds_graph *graph, uint64_t round); // fills partner and weight

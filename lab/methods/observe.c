@@ -1,4 +1,4 @@
-// What is written down of a moment: the averaged model, every node's, how far apart they are.
+// What is recorded at a moment: the averaged model, every node's model, their distance.
 #include "lab/methods/engine.h"
 
 #include <math.h>
@@ -46,7 +46,7 @@ static enum base_error score_all(struct rounds_world *world, const float *mean, 
     return BASE_OK;
 }
 
-// A round behind all: their steps may differ, where somebody has done his.
+// After a round of all nodes: their steps may differ if a node has finished.
 static void count_all(const struct rounds_world *world, struct lab_sample *sample)
 {
     double loss = 0, steps = 0;

@@ -108,7 +108,7 @@ static void drop_world(struct rounds_world *world)
     lab_step_times_free(&world->step_times);
 }
 
-// At the end of a round it is known who died before.
+// Nodes that died in a round are known at its end.
 static enum base_error bury(struct rounds_world *world, struct base_reason *why)
 {
     const struct lab_schedule *schedule = &world->options->experiment->schedule;

@@ -1,5 +1,5 @@
 // The lock-step engine of `p2pml sim`: all nodes take a round's local steps, then a method mixes the models,
-// round after round, in memory. Bytes are counted and times computed, nothing travels. It refuses to know
+// round after round, in memory. Bytes are counted and times computed, nothing travels. It does not support
 // membership, partitions and pauses; a killed node is known to be dead at once.
 //
 // One owner; jobs run on the pool. The result depends on the experiment only, not on the number of threads.
@@ -42,7 +42,7 @@ struct lab_rounds_options {
     struct lab_shard_trainers *shard_trainers; // NULL with sim.vector
     struct lab_pool *pool;
     struct lab_recorder *recorder; // open
-    // Asked and told after each round; may be NULL. False: stop here.
+    // Called after each round; may be NULL. False: stop here.
     bool (*progress)(void *context, uint64_t round, uint64_t rounds, const struct lab_sample *latest);
     void *context;
 };

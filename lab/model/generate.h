@@ -19,7 +19,7 @@ struct lab_generate {
 };
 
 // Writes the prompt and what follows it to `out`, and the end of a line. Ids without a vocabulary are written
-// as numbers. What has been written stays on error. BASE_EMISMATCH: no model of text, or a character that it
+// as numbers. What has been written stays on error. BASE_EMISMATCH: not a text model, or a character that it
 // does not know; BASE_EINVAL: an id it does not know; BASE_EFORMAT: the vocabulary; BASE_EIO, BASE_ENOMEM.
 enum base_error lab_generate(const struct node_model_file *file, const struct lab_generate *options,
                              FILE *out, struct base_reason *why) BASE_CHECK;

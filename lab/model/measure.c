@@ -11,7 +11,7 @@ static enum base_error check_key(const char *setting, struct base_reason *why)
                      setting);
 }
 
-// What the model knows of the data, where nobody says it.
+// What the model knows of the data, where the settings do not give it.
 static enum base_error assign(struct node_config *config, const char *path, const char *key, size_t value,
                               struct base_reason *why)
 {

@@ -1,4 +1,4 @@
-// A trained model in use: opened from its file, asked, measured, handed on. Main thread.
+// A trained model in use: opened from its file, queried, measured, exported. Main thread.
 #ifndef LAB_MODEL_MODEL_H
 #define LAB_MODEL_MODEL_H
 
@@ -22,8 +22,8 @@ void lab_model_close(struct lab_model *model);
 
 // The class and the probabilities of every row of numbers of `in`, as lines of comma-separated values to
 // `out`; `name` stands for `in` in messages. Rows are as the data was that it learned from: the input's
-// divisor is applied here. A row that is none ends it with line and column (BASE_EFORMAT); what came before
-// it has been answered.
+// divisor is applied here. A malformed row ends it with line and column (BASE_EFORMAT); rows before it
+// have been answered.
 enum base_error lab_model_predict(struct lab_model *model, const char *name, FILE *in, FILE *out,
                                   struct base_reason *why) BASE_CHECK;
 
@@ -34,7 +34,7 @@ struct lab_measured {
     size_t examples;
 };
 // On the test examples that `settings` ("data.kind=idx", ...) describe. data.features and data.classes are
-// the model's where nobody says them. BASE_EINVAL: a setting; BASE_EMISMATCH: data of another shape.
+// the model's where the settings omit them. BASE_EINVAL: a setting; BASE_EMISMATCH: data of another shape.
 enum base_error lab_model_measure(struct lab_model *model, const char *const *settings, size_t n_settings,
                                   struct lab_measured *measured, struct base_reason *why) BASE_CHECK;
 

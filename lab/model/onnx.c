@@ -58,7 +58,7 @@ static void put_tensor(struct base_protobuf *p, const char *name, size_t rows, s
     base_protobuf_close(p, tensor);
 }
 
-// Floats [N, width]; N is whatever comes.
+// Floats [N, width]; N is not fixed.
 static void put_value(struct base_protobuf *p, unsigned field, const char *name, size_t width)
 {
     const size_t value = base_protobuf_open(p, field);

@@ -7,7 +7,7 @@
 #include "base/protobuf.h"
 #include "node/store/model_file.h"
 
-// Appends the whole ModelProto; p->error says whether that went well. `version`: of the program, as the
+// Appends the whole ModelProto; p->error holds the result. `version`: of the program, as the
 // producer's.
 void lab_onnx_encode(const struct node_model_file *model, const char *version, struct base_protobuf *p);
 // Atomically. BASE_ELIMIT: over 2 GiB, which the format does not hold.

@@ -1,4 +1,4 @@
-// Rows of numbers as text: commas between them, a line each, no header. Nothing is guessed: what is no finite
+// Rows of numbers as text: commas between them, a line each, no header. No guesses: anything but a finite
 // decimal number, and a row of another length, is refused with its line and column, both counted from 1.
 // Memory does not grow with the length of a line. One owner.
 #ifndef LAB_MODEL_ROWS_H

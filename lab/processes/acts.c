@@ -52,7 +52,7 @@ static void go_on(void *owner, size_t node)
     lab_process_signal(&node_of(owner, node)->process, SIGCONT);
 }
 
-// Who is in another group than the node.
+// The nodes in other groups than the node.
 static struct lab_set cut_from(const struct lab_event *event, size_t node, size_t count)
 {
     struct lab_set set = {0};

@@ -1,4 +1,4 @@
-// What events do to processes, for lab/run/player. Main thread.
+// The effects of events on processes, for lab/run/player. Main thread.
 #ifndef LAB_PROCESSES_ACTS_H
 #define LAB_PROCESSES_ACTS_H
 

@@ -110,7 +110,7 @@ static void look(struct watch *watch)
     }
 }
 
-// Once all who were there have seen an event.
+// Once all nodes that were present have seen an event.
 static void say_seen(struct watch *watch, size_t index)
 {
     static const char *const words[] = {"dead", "suspected", "there", "gone", "all behind the cut dead"};

@@ -1,4 +1,4 @@
-// Runs the nodes of a run to their end: starts them, follows and shows their metrics, says at once when one
+// Runs the nodes of a run to their end: starts them, follows and shows their metrics, reports when one
 // dies, stops them when asked. Main thread.
 #ifndef LAB_PROCESSES_SUPERVISOR_H
 #define LAB_PROCESSES_SUPERVISOR_H
@@ -16,7 +16,7 @@ struct lab_supervisor_options {
     struct lab_display *display;
 };
 
-// BASE_EIO when a node cannot be started; the others are ended then. All processes have ended and are reaped
+// BASE_EIO when a node cannot be started; the others are stopped. All processes have ended and are reaped
 // when it returns. What became of each node is in `cluster`.
 enum base_error lab_supervisor_run(const struct lab_supervisor_options *options, struct lab_cluster *cluster,
                                    struct base_reason *why) BASE_CHECK;

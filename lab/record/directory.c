@@ -36,7 +36,7 @@ static int remove_one(const char *path, const struct stat *status, int type, str
     return type == FTW_DP ? rmdir(path) : unlink(path);
 }
 
-// FTW_PHYS: a link goes, what it points to stays.
+// FTW_PHYS: a link is removed, its target stays.
 static enum base_error remove_tree(const char *directory, const char *name, struct base_reason *why)
 {
     enum base_error error = BASE_OK;
@@ -119,7 +119,7 @@ static enum base_error clear_sweep(const char *directory, bool fresh, bool sweep
     return error;
 }
 
-// What was interrupted or failed may be done again.
+// Interrupted or failed runs may be repeated.
 static bool is_finished(const char *directory)
 {
     char *path = lab_path("%s/summary.json", directory);

@@ -1,5 +1,5 @@
 // The directory of a run. It is ours when it holds our mark; the mark is locked while a runner works there.
-// Nothing is ever removed but what a run makes, by name. Main thread.
+// Only files that a run makes are ever removed, by name. Main thread.
 #ifndef LAB_RECORD_DIRECTORY_H
 #define LAB_RECORD_DIRECTORY_H
 
@@ -16,7 +16,7 @@ struct lab_directory {
 #define LAB_SWEEP "sweep.json" // the file that says which runs there are
 #define LAB_RUNS  "runs"       // the directory of them
 
-// Makes it, or takes one that is empty or ours, and removes what an earlier run left. `fresh`: also one that
+// Makes it, or accepts one that is empty or ours, and removes files of an earlier run. `fresh`: also one that
 // is neither; foreign files in it stay. BASE_ESTATE: not empty and not ours, or another runner is at work
 // there, or, unless `fresh`, it holds the runs of a sweep.
 enum base_error lab_directory_open(const char *path, bool fresh, struct lab_directory *directory,

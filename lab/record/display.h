@@ -14,11 +14,11 @@ struct lab_display {
 };
 
 void lab_display_start(FILE *out, struct lab_display *display);
-// Draws when it is time to; `now`: in any case. `nodes` [count].
+// Draws when it is due; `now`: always. `nodes` [count].
 void lab_display_nodes(struct lab_display *display, const struct lab_progress *nodes, size_t count, bool now);
 // One line in the place of the table ("baselines: 3 of 10 done").
 void lab_display_line(struct lab_display *display, const char *line, bool now);
-// Says something above the table: whole lines.
+// Prints text above the table: whole lines.
 void lab_display_say(struct lab_display *display, const char *format, ...) BASE_PRINTF(2, 3);
 // Leaves the table where it is and goes on below it.
 void lab_display_keep(struct lab_display *display);

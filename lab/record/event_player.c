@@ -82,7 +82,7 @@ static void begin_event(struct lab_player *player, size_t index)
     const struct lab_event *event = &player->cluster->schedule->items[index];
     struct lab_happening *happening = &player->cluster->happenings[index];
     happening->present = present(player);
-    happening->time = player->acts.time(player->acts.owner); // before anybody can know
+    happening->time = player->acts.time(player->acts.owner); // before any node can know
     happening->round = player->cluster->round;
     if (event->kind == LAB_PARTITION) {
         begin(player, index, "the network falls apart");
@@ -113,7 +113,7 @@ static void end_event(struct lab_player *player, size_t index)
     lab_display_say(player->display, "event: %s goes on\n", node->name);
 }
 
-// Rounds of the cluster never go back: whoever comes back from an older checkpoint changes nothing.
+// Rounds of the cluster never go back: a node that returns from an older checkpoint changes nothing.
 static struct lab_moment moment_of(struct lab_player *player, uint64_t now_ns)
 {
     struct lab_cluster *cluster = player->cluster;

@@ -1,5 +1,5 @@
-// Lets the events of a run happen, each at its time or round, to processes and to simulated nodes alike: what
-// is due, to whom, and what became of it. How it is done to a node is in struct lab_player_acts. Main thread.
+// Carries out the events of a run, each at its time or round, on processes and simulated nodes alike: what
+// is due, for which node, and the outcome. How it acts on a node is in struct lab_player_acts. Main thread.
 #ifndef LAB_RECORD_EVENT_PLAYER_H
 #define LAB_RECORD_EVENT_PLAYER_H
 
@@ -30,14 +30,14 @@ struct lab_player {
 
 // What is due now. Call after a round was done, or the nodes' files were read.
 void lab_player_perform(struct lab_player *player, uint64_t now_ns);
-// Looks only: how far the nodes are. True: something is due.
+// Only checks the progress of the nodes. True: an event is due.
 bool lab_player_look(struct lab_player *player, uint64_t now_ns);
 // Of the next event at a time; UINT64_MAX: there is none.
 uint64_t lab_player_next(const struct lab_player *player, uint64_t now_ns);
 uint64_t lab_player_next_round(const struct lab_player *player); // of the next event at a round; UINT64_MAX
 // No node runs, but only because events ended them, and one is still to be started.
 bool lab_player_goes_on(const struct lab_player *player);
-// Nothing more will happen: lets stopped nodes go on.
+// No more events follow: resumes stopped nodes.
 void lab_player_close(struct lab_player *player, const char *reason);
 
 #endif

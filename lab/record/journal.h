@@ -1,5 +1,5 @@
-// Follows the events.jsonl of one node: what it saw of the others. A line is untrusted: one that is no event
-// with a time, or longer than a limit, is counted and left out, as is what lies beyond the memory for them.
+// Follows the events.jsonl of one node: its view of the others. A line is untrusted: one that is not an event
+// with a time, or longer than a limit, is counted and left out, as are lines beyond the memory limit.
 // Main thread.
 #ifndef LAB_RECORD_JOURNAL_H
 #define LAB_RECORD_JOURNAL_H

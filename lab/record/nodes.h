@@ -30,8 +30,8 @@ struct lab_happening { // what became of an event
     double time, end_time;  // unix seconds; NAN: not begun, not ended
     uint64_t round;         // of the cluster when it began
     uint64_t end_round;     // and when it ended, where it lasts
-    struct lab_set present; // who ran and was not stopped
-    bool told;              // progress has said who saw it
+    struct lab_set present; // nodes that ran and were not stopped
+    bool told;              // progress has shown which nodes saw it
 };
 struct lab_cluster {
     struct lab_node *nodes; // [count]
@@ -61,9 +61,9 @@ double lab_unix_seconds(void);
 // Starts the node's process; again: with --resume, and what it appends is followed.
 enum base_error lab_node_start(struct lab_node *node, const char *program, char *const *environment,
                                struct base_reason *why) BASE_CHECK;
-// It was no process, and has come to its end.
+// It was not a process, and has ended.
 void lab_node_pretend_end(struct lab_node *node);
-// It came to its end by itself, with status 0.
+// It ended by itself, with status 0.
 bool lab_node_ended_well(const struct lab_node *node);
 // Neither that, nor ended by an event, nor still to be started by one.
 bool lab_node_failed(const struct lab_node *node);

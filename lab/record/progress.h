@@ -1,4 +1,4 @@
-// How a run looks while it goes on: lines of text for the nodes. Pure functions.
+// The display of a run in progress: lines of text for the nodes. Pure functions.
 #ifndef LAB_RECORD_PROGRESS_H
 #define LAB_RECORD_PROGRESS_H
 

@@ -1,4 +1,4 @@
-// What an experiment showed while it went on: rounds.jsonl in the directory of a run, one JSON object a line.
+// Measurements of an experiment in progress: rounds.jsonl in the directory of a run, one JSON object a line.
 // Written by `p2pml run` and by both engines of `p2pml sim`; read by results, report and plot. One owner.
 #ifndef LAB_RECORD_RECORDER_H
 #define LAB_RECORD_RECORDER_H

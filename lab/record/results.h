@@ -1,5 +1,5 @@
-// What an experiment found, a line a run: results.jsonl and results.csv for programs, a table for people.
-// Read from what the runs left, whoever made them; what a summary does not say is null. Main thread.
+// The results of an experiment, one line per run: results.jsonl and results.csv, and a printed table.
+// Read from the files of the runs, whatever made them; values missing in a summary are null. Main thread.
 #ifndef LAB_RECORD_RESULTS_H
 #define LAB_RECORD_RESULTS_H
 

@@ -1,4 +1,4 @@
-// Mean and spread over the seeds of each point, for people.
+// Mean and spread over the seeds of each point, as text.
 #include "lab/record/progress.h"
 #include "lab/record/results_private.h"
 
@@ -104,7 +104,7 @@ static void print_point(const json_t *settings, char *text, size_t capacity)
     }
 }
 
-// What no run knows is left out; how far models are apart is told where nothing else says how good they are.
+// Columns without data are left out; the distance of models is shown where no other measure exists.
 static void choose_columns(const struct point *points, size_t n_points, bool shown[COLUMNS])
 {
     for (size_t c = 0; c < COLUMNS; c++) {

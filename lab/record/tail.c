@@ -52,7 +52,7 @@ static bool take_all(const json_t *object, struct lab_row *row)
            take_real(object, "consensus", &row->consensus) && take_state(object, row->state);
 }
 
-// A regression says R2 and RMSE in the place of an accuracy.
+// A regression reports R2 and RMSE instead of an accuracy.
 static bool take_regression(const json_t *object, struct lab_row *row)
 {
     row->regression = json_object_get(object, "r2") != NULL;

@@ -1,4 +1,4 @@
-// Follows the metrics.jsonl of one node while it grows. A line is untrusted: one that is no JSON object of a
+// Follows the growing metrics.jsonl of one node. A line is untrusted: one that is not a JSON object of a
 // round, or longer than a limit, is counted and left out. Main thread.
 #ifndef LAB_RECORD_TAIL_H
 #define LAB_RECORD_TAIL_H

@@ -41,7 +41,7 @@ struct lab_samples {
     size_t count;
 };
 
-// One run: its points. Several: at the rounds of the longest one as far as all of them got, straight lines
+// One run: its points. Several: at the rounds of the longest one that all of them reached, straight lines
 // between the points of each. At most `most` (>= 2) points. BASE_ENOMEM.
 enum base_error lab_curve_make(const struct lab_samples *runs, size_t n_runs, size_t most,
                                struct lab_curve *curve) BASE_CHECK;

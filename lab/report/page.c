@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A page that no browser is happy with helps nobody.
+// A page that browsers reject is useless.
 #define PAGE_BYTES_MAX ((size_t)48 << 20)
 
 char *lab_page_embed(const json_t *json)

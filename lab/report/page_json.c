@@ -114,7 +114,7 @@ static json_t *events_json(const struct lab_case *c, size_t *more)
     return array;
 }
 
-// Without what could not be drawn.
+// Without entries that cannot be drawn.
 static json_t *graph_json(const json_t *graph)
 {
     const json_t *nodes = json_object_get(graph, "nodes"), *edges = json_object_get(graph, "edges");

@@ -12,7 +12,7 @@
 
 extern char **environ;
 
-// A whole file of what `fill` wrote into memory.
+// Writes the output of `fill` as a whole file.
 static enum base_error write_text(const char *directory, const char *name, const char *text, size_t bytes,
                                   struct base_reason *why)
 {

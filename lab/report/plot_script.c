@@ -110,7 +110,7 @@ static void put_axes(const struct lab_run_results *results, const struct lab_plo
         put_accuracy_axis(results, plot->line, out);
 }
 
-// One block of curves.dat. What a logarithm does not know (0 bytes) is left out.
+// One block of curves.dat. Values without a logarithm (0 bytes) are left out.
 static void put_curve(const struct lab_plot *plot, size_t block, const char *style, unsigned last, FILE *out)
 {
     unsigned x = (unsigned)plot->axis + 1, y = LAB_AXES + 3 * (unsigned)plot->line + 1;
@@ -194,7 +194,7 @@ static size_t points_with(const struct lab_run_results *results, enum lab_axis a
     return count;
 }
 
-// Real processes do not know the averaged model before the end, but what their nodes reach.
+// Real processes know the averaged model only at the end; before, only the accuracy of their nodes.
 static enum lab_line known_better(const struct lab_run_results *results, enum lab_axis axis,
                                   enum lab_line line)
 {
@@ -204,7 +204,7 @@ static enum lab_line known_better(const struct lab_run_results *results, enum la
     return LAB_LINE_MEAN;
 }
 
-// By anybody: gnuplot cannot draw nothing.
+// By any case: gnuplot cannot draw an empty plot.
 static bool is_reached(const struct lab_run_results *results, double accuracy)
 {
     for (size_t i = 0; i < results->n_cases; i++)

@@ -41,7 +41,7 @@ static json_t *row_of(const json_t *summary)
     return row;
 }
 
-// What every node and every witness said is most of a large summary, and no report shows it.
+// The reports of every node and witness are most of a large summary, and no report shows them.
 static void trim(json_t *summary)
 {
     json_object_del(summary, "per_node");

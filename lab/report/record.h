@@ -7,7 +7,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-// Points kept of one run: a file of more is thinned while it is read.
+// Points kept of one run: a longer file is thinned while it is read.
 #define LAB_RECORD_POINTS_MAX 1600u
 
 struct lab_record {
@@ -19,7 +19,7 @@ struct lab_record {
 };
 
 // summary.json and rounds.jsonl of a run's directory into *record, and a row of them where it has none. A
-// missing file is none; one that cannot be understood is an error and changes nothing.
+// missing file is not an error; one that cannot be parsed is, and changes nothing.
 enum base_error lab_record_read(const char *directory, struct lab_record *record,
                                 struct base_reason *why) BASE_CHECK;
 void lab_record_free(struct lab_record *record);

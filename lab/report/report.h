@@ -1,11 +1,11 @@
-// The results of an experiment, to be looked at: one page that needs nothing else, and pictures. Blocking.
+// The results of an experiment, for viewing: one self-contained page, and pictures. Blocking.
 #ifndef LAB_REPORT_REPORT_H
 #define LAB_REPORT_REPORT_H
 
 #include "base/error.h"
 
-// Writes report.html into the directory of a run or of a sweep, from the files there. A report of before
-// stays where anything fails. BASE_ENOTFOUND: no such directory; BASE_EFORMAT: it holds what no run wrote.
+// Writes report.html into the directory of a run or of a sweep, from the files there. An earlier report
+// stays if anything fails. BASE_ENOTFOUND: no such directory; BASE_EFORMAT: its files are not from a run.
 enum base_error lab_report_write(const char *directory, struct base_reason *why) BASE_CHECK;
 
 enum lab_plot_format { LAB_PLOT_PNG, LAB_PLOT_SVG };

@@ -1,4 +1,4 @@
-// What an experiment showed, gathered for people: the runs of a directory, put together by their settings.
+// What an experiment showed, in human-readable form: the runs of a directory, put together by their settings.
 // Both the page and the pictures are made of it. One owner.
 #ifndef LAB_REPORT_RUN_RESULTS_H
 #define LAB_REPORT_RUN_RESULTS_H

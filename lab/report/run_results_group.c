@@ -23,7 +23,7 @@ static struct lab_case *find_case(struct lab_run_results *results, const json_t 
     return NULL;
 }
 
-// In a sweep only what came to its end is averaged.
+// In a sweep only complete runs are averaged.
 static bool counts(const struct lab_run_results *results, const struct lab_record *record)
 {
     return !results->sweep || strcmp(lab_json_text(record->row, "status", ""), "complete") == 0;
@@ -83,7 +83,7 @@ static enum base_error find_varied(struct lab_run_results *results)
     return results->varied ? error : BASE_ENOMEM;
 }
 
-// "ring" speaks for itself; "4" and "true" need the last part of their key before them.
+// "ring" is clear by itself; "4" and "true" need the last part of their key before them.
 static bool is_word(const char *value)
 {
     return isalpha((unsigned char)*value) && strcmp(value, "true") != 0 && strcmp(value, "false") != 0 &&

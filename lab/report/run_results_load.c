@@ -24,7 +24,7 @@ static enum base_error note(struct lab_run_results *results, const char *format,
     return string && json_array_append_new(results->notes, string) ? BASE_ENOMEM : BASE_OK;
 }
 
-// Under which conditions the figures hold.
+// The conditions under which the figures hold.
 static enum base_error note_conditions(struct lab_run_results *results, const json_t *summary)
 {
     const char *simulated = lab_json_text(summary, "simulated", NULL),
@@ -61,7 +61,7 @@ static enum base_error add_row(struct lab_run_results *results, json_t *row)
     return BASE_OK;
 }
 
-// One JSON object a line; the last may be cut off by whoever still writes.
+// One JSON object a line; the last may be cut off while its writer still runs.
 static enum base_error read_rows(char *text, struct lab_run_results *results)
 {
     size_t bad = 0;

@@ -40,7 +40,7 @@ static json_t *facts_of(const json_t *summary)
     return NULL;
 }
 
-// Takes out of `common` what `other` has not, or has differently.
+// Removes from `common` what `other` lacks or has differently.
 static void intersect(json_t *common, const json_t *other)
 {
     const char *key;

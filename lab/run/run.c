@@ -79,7 +79,7 @@ static enum base_error run_cluster(struct run *run, struct base_reason *why)
     return error;
 }
 
-// What was trained, compared with what else there is. After an interruption only what is there already.
+// The trained models, compared with the baselines. After an interruption only the results so far.
 static enum base_error analyse(struct run *run, struct base_reason *why)
 {
     enum base_error error = lab_workbench_open(&run->bench, why);

@@ -1,4 +1,4 @@
-// Calls: addresses and streams to them; whom the process wants links to. Where all is known nobody is called:
+// Calls: addresses and streams to them; the links the process wants. Where all is known, there are no calls:
 // a link is there as soon as one end wants it and the network between them is open.
 #include "lab/sim/sim_link.h"
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-// Snapshots of a model: given to those who come late, or fetched from others.
+// Snapshots of a model: given to processes that join late, or fetched from others.
 #include "lab/sim/sim_process.h"
 #include <stdlib.h>
 #include <string.h>
 
-// What is fetched has vectors of its own: half of it is none.
+// What is fetched has vectors of its own: a partial one is not usable.
 static float **own_part(struct sim_node *node, size_t part)
 {
     float **parts[GOSSIP_PARTS] = {[GOSSIP_PART_MODEL] = &node->vectors.model,
@@ -51,7 +51,7 @@ void sim_fetch_asked(struct sim_node *node, size_t peer, const struct gossip_mes
     struct gossip_message answer;
     bool answered = false;
 
-    // Who fetches one itself answers as soon as it has it.
+    // A process that is fetching one itself answers once it has it.
     if (!node->exchange || node->miser ||
         gossip_donor_ask(node->donor, sim_member_id(node, peer), &message->as.ask, sim_node_now(node),
                          &answer, &answered) != BASE_OK)

@@ -1,4 +1,4 @@
-// What gossip/graph decides of the view and the links of a process, carried out.
+// Carries out what gossip/graph decides from the view and the links of a process.
 #include "lab/sim/sim_process.h"
 #include <stdlib.h>
 

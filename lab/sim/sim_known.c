@@ -130,7 +130,7 @@ static void change(struct sim_world *world, size_t identity, enum gossip_member_
     later(world);
 }
 
-// Who comes later is told of those who are there.
+// A process that starts later is told which members are present.
 static void catch_up(struct sim_node *node)
 {
     const struct sim_known *known = &node->world->known;

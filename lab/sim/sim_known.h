@@ -1,6 +1,6 @@
-// Membership that everybody knows at once: no detector, no gossip, no packets. Who starts, ends or leaves is
-// told to all processes in the same moment of virtual time, so that a graph can be looked at by itself and
-// thousands of nodes start at once. A cut network is no death here.
+// Membership known to every process at once: no detector, no gossip, no packets. A start, end or leave is
+// told to all processes at the same moment of virtual time, so that a graph can be studied by itself and
+// thousands of nodes start at once. A cut network is not a death here.
 #ifndef LAB_SIM_KNOWN_H
 #define LAB_SIM_KNOWN_H
 
@@ -19,7 +19,7 @@ struct sim_known {
     uint64_t *since_ns;              // [nodes] virtual
     bool *there;                     // [nodes] has ever been
     uint32_t *order;                 // [nodes] identities by id
-    struct gossip_record *view;      // [n_view] those who count, by id
+    struct gossip_record *view;      // [n_view] members that count, by id
     size_t n_view;
     struct gossip_life_census census; // of all, each one itself included
     struct sim_change {               // not told yet

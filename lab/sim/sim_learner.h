@@ -1,5 +1,5 @@
-// Who learns in a simulated process, for whoever runs the simulation: the learner's table
-// (gossip/life/learner.h), whose `which` is the host, and what is told beside it. The core says when steps
+// The learner of a simulated process, supplied by the user of the simulation: the learner's table
+// (gossip/life/learner.h), whose `which` is the host, and further callbacks. The core says when steps
 // begin, when their results are needed, and what came of the exchange; it never computes a gradient.
 //
 // All are called by the thread that runs the world, in the order of virtual time. Between `steps` and the
@@ -25,7 +25,7 @@ struct sim_learner {
     void (*finish)(void *owner, size_t host, const struct gossip_rounds *rounds);
     // All others have finished, so that it takes no more steps. NULL: it goes on alone.
     void (*alone)(void *owner, size_t host);
-    // Shards of the data that have a living node, ascending: from the next steps on the others' are taken
+    // Shards of the data that have a living node, ascending: from the next steps on the others are taken
     // over.
     void (*shards)(void *owner, size_t host, const uint32_t *living, size_t count);
 };

@@ -59,7 +59,7 @@ static void census(const void *owner, struct gossip_life_census *census)
     sim_known_census(owner, census);
 }
 
-// -- what its actions become
+// -- effects of its actions
 
 static void end(struct sim_node *node, int status)
 {
@@ -201,7 +201,7 @@ void sim_life_tell(struct sim_node *node, struct gossip_life_event event)
     node->n_events = 0;
 }
 
-// Only a look puts off the next one: rounds that are shorter would keep the life from ever looking around.
+// Only a look postpones the next one: otherwise shorter rounds would keep the life from ever looking.
 void sim_life_look(struct sim_node *node)
 {
     node->look_ns = sim_node_now(node) + SIM_LOOK_NS;
@@ -214,7 +214,7 @@ enum gossip_life_state sim_life_state(const struct sim_node *node)
     return node->life ? gossip_life_state(node->life) : GOSSIP_LIFE_ENDED;
 }
 
-// What changes without a word (who has answered, which round others are at) is looked at now and then.
+// What changes without an event (which members have answered, the rounds of others) is polled.
 uint64_t sim_life_deadline(const struct sim_node *node)
 {
     if (!node->life)

@@ -1,4 +1,4 @@
-// The links of a process: gossip/links decides which there are, this carries it out.
+// The links of a process: gossip/links decides which exist, this file carries it out.
 #include "lab/sim/sim_link.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -204,7 +204,7 @@ void sim_link_close(struct sim_node *node, size_t peer, enum gossip_close why)
 void sim_link_member(struct sim_node *node, size_t peer, bool alive)
 {
     if (node->world->options.known)
-        return; // the view says it all: nobody is called
+        return; // the view says it all: no node is called
     sim_link_tell_later(node, (struct gossip_links_event){.kind = GOSSIP_LINKS_MEMBER,
                                                           .peer = *sim_member_id(node, peer),
                                                           .alive = alive});
@@ -289,7 +289,7 @@ void sim_link_proven(struct sim_node *node, struct sim_link *link, size_t peer)
                                                     .alive = alive});
 }
 
-// Links are freed at the next tick, so that nobody holds one that is gone.
+// Links are freed at the next tick, so that no pointer to a freed one remains.
 void sim_link_end(struct sim_node *node, struct sim_link *link, enum gossip_link_end end)
 {
     link->closed = true;

@@ -1,4 +1,4 @@
-// Links of one process, for the files that make them up: which there are decides gossip/links; sim_link.c
+// Links of one process, for the files that implement them: gossip/links decides which exist; sim_link.c
 // carries that out, sim_call.c calls, sim_receive.c and sim_send.c are the streams' two directions.
 #ifndef LAB_SIM_LINK_H
 #define LAB_SIM_LINK_H
@@ -13,8 +13,8 @@ void sim_link_tell(struct sim_node *node, struct gossip_links_event event);
 void sim_link_tell_later(struct sim_node *node, struct gossip_links_event event);
 struct sim_link *sim_link_find(const struct sim_node *node, uint64_t stream); // NULL: none that is open
 struct sim_link *sim_link_add(struct sim_node *node, uint64_t stream, size_t host, bool initiator);
-void sim_link_proven(struct sim_node *node, struct sim_link *link, size_t peer); // SIZE_MAX: nobody known
-// The stream is gone, or of no use any more: it is closed, and the rules are told.
+void sim_link_proven(struct sim_node *node, struct sim_link *link, size_t peer); // SIZE_MAX: not known
+// The stream is gone, or no longer of use: it is closed, and the rules are told.
 void sim_link_end(struct sim_node *node, struct sim_link *link, enum gossip_link_end end);
 void sim_link_deliver(struct sim_node *node, struct sim_link *link); // the message that was heard
 void sim_call_resolve(struct sim_node *node, const struct gossip_links_target *target);

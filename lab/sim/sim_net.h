@@ -40,7 +40,7 @@ enum sim_host_state {
 
 enum sim_end { SIM_END_CLOSED, SIM_END_RESET, SIM_END_TIMEOUT };
 
-struct sim_net_handler { // to the owner; `host` is whom it happens to
+struct sim_net_handler { // to the owner; `host` is the affected host
     void (*datagram)(void *owner, size_t host, size_t from, const uint8_t *bytes, size_t count);
     void (*port_closed)(void *owner, size_t host, size_t to); // an earlier datagram to `to` met no process
     void (*accepted)(void *owner, size_t host, uint64_t stream, size_t from);
@@ -88,7 +88,7 @@ uint64_t sim_net_call(struct sim_net *net, size_t from, size_t to);
 // All of it arrives at once, when its last byte does.
 void sim_net_write(struct sim_net *net, size_t host, uint64_t stream, const uint8_t *bytes, size_t count,
                    size_t wire_bytes);
-// A stream between two that is there at once, and nobody is told.
+// A stream between two hosts that is open at once; neither end is told.
 uint64_t sim_net_join(struct sim_net *net, size_t from, size_t to);
 bool sim_net_open(struct sim_net *net, size_t from, size_t to);        // neither cut nor gone
 bool sim_net_callable(struct sim_net *net, size_t from, size_t to);    // open, and not shut to calls

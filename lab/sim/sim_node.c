@@ -73,7 +73,7 @@ static void schedule(struct sim_node *node)
         wake_at(node, node->inbox_ns);
 }
 
-// It waits for others to begin, and something has changed.
+// The process waits for others to begin, and something has changed.
 static bool is_considering(const struct sim_node *node)
 {
     return node->consider && sim_life_waits(node);
@@ -114,7 +114,7 @@ static void take(struct sim_node *node, const struct sim_input *input)
         sim_member_datagram(node, input->from, input->bytes, input->count);
         break;
     case SIM_IN_PORT_CLOSED:
-        for (size_t i = 0; i < node->world->options.nodes; i++) // who was sent to there
+        for (size_t i = 0; i < node->world->options.nodes; i++) // members reached at that host
             if (node->peer[i].sent_host == input->from + 1)
                 sim_member_tell(node, GOSSIP_MEMBERSHIP_UNREACHABLE, i);
         break;
@@ -279,7 +279,7 @@ const struct sim_net_handler sim_node_handler = {.datagram = on_datagram,
                                                  .received = on_received,
                                                  .ended = on_ended};
 
-// Whose addresses a new process knows: some other hosts, the same ones at each start.
+// The addresses that a new process knows: some other hosts, the same ones at each start.
 static void list_peers(struct sim_node *node)
 {
     const struct sim_options *options = &node->world->options;

@@ -23,11 +23,11 @@ struct sim_checkpoint {
     float open_scale;          // their step scale
     float *round_start;        // [parameters] x0 of outer momentum of that round, or NULL
     float *part[GOSSIP_PARTS]; // [parameters] enum gossip_snapshot_part; NULL where there is no such vector
-    uint8_t *learner;          // what it wanted to keep beside
+    uint8_t *learner;          // state that the learner saves
     size_t learner_bytes;
     struct gossip_edge_record *record;
     size_t count;
-    struct sim_orphan { // what dead neighbours left
+    struct sim_orphan { // state left by dead neighbours
         struct gossip_id peer;
         const float *correction;
     } * kept;
@@ -85,7 +85,7 @@ struct sim_node {
     struct sim_world *world;
     size_t host, self; // self: identity
     bool running, paused, slow, liar;
-    bool miser;       // tests: gives nobody its model
+    bool miser;       // tests: gives no node its model
     uint64_t boasts;  // tests: it says that its model is so many rounds and steps further
     int64_t clock_ns; // local monotonic = virtual + this
     uint64_t wake_ns, generation, inbox_ns, paused_ns, jumped_ns;
@@ -104,12 +104,12 @@ struct sim_node {
     struct gossip_links *rules;         // which links there are
     struct gossip_greeting greeting;    // of this process
     const struct gossip_message *heard; // on a link, and not yet taken
-    struct gossip_id *wanted, *told;    // [n_wanted] to whom links are to be there; as the rules were told
+    struct gossip_id *wanted, *told;    // [n_wanted] members to link to; as the rules were told
     size_t n_wanted, n_told;
     bool wants_changed, links_pending, links_closed; // the rules are to be told; links wait to be freed
     uint64_t join_ns;                                // local: where all is known, next attempt
     size_t entry[8], entries;                        // hosts of the peer list
-    // Since the simulation began, whatever died meanwhile. On peer streams all framing and handshakes
+    // Since the simulation began, across restarts. On peer streams all framing and handshakes
     // included, as a daemon's bytes_sent; datagrams sealed, without UDP and IP. Plain ones count as sealed.
     uint64_t bytes_sent, bytes_received;
     uint64_t datagrams_sent, datagram_bytes_sent, datagram_bytes_received;
@@ -120,12 +120,12 @@ struct sim_node {
     uint64_t look_ns;                          // local: when its life is looked at
     struct gossip_rounds rounds;               // what comes next, and round and step that are done
     bool going, ordered, told_done, over;      // sim_train.c
-    bool round_is_over;                        // whoever learns is still to be told
-    struct gossip_id kept[GOSSIP_LIFE_DONORS]; // to whom links are wanted beside the neighbours
+    bool round_is_over;                        // the learner is still to be told
+    struct gossip_id kept[GOSSIP_LIFE_DONORS]; // links wanted beside the neighbours
     size_t n_orphans;
     uint64_t started_ns, train_ns, checkpoint_ns; // local
     struct gossip_exchange *exchange;
-    struct sim_plan *shared; // with all who hold the same view
+    struct sim_plan *shared; // with all that hold the same view
     struct gossip_edges *edges;
     struct gossip_learner_vectors vectors;
     bool asks; // the round that is met for has
@@ -139,7 +139,7 @@ struct sim_node {
     struct gossip_snapshot_vectors into;
 };
 
-// -- for whoever runs the world
+// -- for the user of the world
 void sim_node_start(struct sim_node *node);               // goes on from its disk
 void sim_node_kill(struct sim_node *node, bool host_too); // kill -9, or the power goes
 void sim_node_leave(struct sim_node *node);               // in order: told to all; runs a moment longer

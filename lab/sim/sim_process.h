@@ -1,4 +1,4 @@
-// What the parts of a simulated process are to each other. sim_node.c: life and time; sim_member.c:
+// The interfaces between the parts of a simulated process. sim_node.c: life and time; sim_member.c:
 // membership and datagrams; sim_link.h: streams; sim_graph.c: view, plan and edges; sim_life.c: from joining
 // to leaving; sim_fetch.c: snapshots; sim_train.c: rounds; sim_disk.c: what survives the process.
 #ifndef LAB_SIM_PROCESS_H
@@ -29,7 +29,7 @@ void sim_member_flags(struct sim_node *node, uint8_t set, uint8_t clear); // of 
 void sim_member_progress(struct sim_node *node); // its round and step, told to others
 void sim_member_stop_at(struct sim_node *node, uint64_t round);
 void sim_member_slot(struct sim_node *node, uint32_t slot);
-// Those who count in the graph, by id; until the next step.
+// The members that count in the graph, by id; until the next step.
 const struct gossip_record *sim_member_view(const struct sim_node *node, size_t *count);
 size_t sim_member_count(const struct sim_node *node); // this process first, as membership lists them
 void sim_member_at(const struct sim_node *node, size_t index, struct gossip_member_info *info);
@@ -64,7 +64,7 @@ void sim_link_free_closed(struct sim_node *node);
 
 // -- view, plan and edges (sim_graph.c)
 void sim_graph_follow(struct sim_node *node, bool view_changed); // the view or the links have changed
-void sim_graph_forget(struct sim_node *node);                    // edges that nobody needs; at a boundary
+void sim_graph_forget(struct sim_node *node);                    // edges that are not needed; at a boundary
 void sim_graph_forget_dead(struct sim_node *node, const struct gossip_id *peer);
 void sim_graph_start(struct sim_node *node);
 void sim_graph_stop(struct sim_node *node);

@@ -1,5 +1,5 @@
-// Signatures that were found good, by any process of a simulation. A record is verified by all who hear of
-// it: of thousand members that would be a million computations with one result each. One owner.
+// Signatures that any process of a simulation has verified. Every process that receives a record verifies
+// it: for a thousand members that would be a million computations with the same results. One owner.
 #ifndef LAB_SIM_PROOFS_H
 #define LAB_SIM_PROOFS_H
 

@@ -1,4 +1,4 @@
-// What comes in on links, and how their streams end.
+// Input from links, and the end of their streams.
 #include "lab/sim/sim_link.h"
 #include <stdlib.h>
 #include <string.h>

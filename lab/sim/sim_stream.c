@@ -1,6 +1,6 @@
 // Each direction of a stream is a queue of chunks with one of them under way. A chunk that meets a cut
 // network is tried again with growing pauses, as TCP does; after 15 s the sender's end is told of the
-// timeout. What arrives at an end that is no more is answered by a reset.
+// timeout. What arrives at a closed end is answered by a reset.
 #include "lab/sim/sim_stream.h"
 
 #include "base/error.h"

@@ -8,7 +8,7 @@
 
 uint64_t sim_net_due(struct sim_net *net, size_t from, size_t to); // when one packet of a stream arrives
 uint64_t sim_net_due_of(struct sim_net *net, size_t from, size_t to, size_t wire_bytes);
-// All streams of a host whose process ended. Silent: nobody tells the other ends.
+// All streams of a host whose process ended. Silent: the other ends are not told.
 void sim_streams_orphan(struct sim_net *net, size_t host, bool silent);
 void sim_streams_free(struct sim_net *net);
 

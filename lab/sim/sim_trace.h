@@ -1,5 +1,5 @@
-// What happened in a simulation: a running hash over all of it, the last lines for people, and every line as
-// it happens where asked for. Two runs of one seed have one hash. One owner.
+// The events of a simulation: a running hash over all of them, the last lines as text, and every line as
+// it happens if requested. Two runs of one seed have one hash. One owner.
 #ifndef LAB_SIM_TRACE_H
 #define LAB_SIM_TRACE_H
 

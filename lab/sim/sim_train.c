@@ -337,7 +337,7 @@ static void carry_out(struct sim_node *node, const struct gossip_rounds_next *ne
     }
 }
 
-// Whatever is carried out may have an end at once, and orders of the life come in between: the loop goes on.
+// An action may finish at once, and orders of the life may come in between: the loop goes on.
 static void go_on(struct sim_node *node)
 {
     struct gossip_rounds_next next = {.todo = GOSSIP_ROUNDS_ADOPT};

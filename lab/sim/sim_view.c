@@ -1,4 +1,4 @@
-// What a process sees of the others, by its own membership or because all is known.
+// A process's view of the others, by its own membership or because all is known.
 #include "lab/sim/sim_process.h"
 
 static const struct sim_known *known_to(const struct sim_node *node)

@@ -1,6 +1,6 @@
-// What happens inside the processes of a simulated cluster, told to whoever wants to know: tests hold it
-// against what may never happen, an experiment writes it down. All may be NULL. Watchers look and do not
-// touch: nothing that happens may depend on them.
+// What happens inside the processes of a simulated cluster, told to a watcher: tests check it
+// against invariants, an experiment records it. All may be NULL. Watchers read and do not
+// write: nothing in the simulation may depend on them.
 #ifndef LAB_SIM_WATCH_H
 #define LAB_SIM_WATCH_H
 

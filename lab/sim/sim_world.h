@@ -33,16 +33,16 @@ struct sim_options {
     size_t nodes, twins; // identities; further hosts with a copy of identity 0, 1, ...
     enum gossip_member_profile profile;
     struct topology_options topology;
-    const uint32_t *group;     // [nodes] hierarchical: who is on one host or rack; NULL: no groups
+    const uint32_t *group;     // [nodes] hierarchical: which share a host or rack; NULL: no groups
     size_t peer_entries;       // of each node's peer list
     size_t start_members;      // in the view before training begins; 0: the peer list's
     uint64_t start_timeout_ns; // after which it begins without them; 0: 10 s
-    bool known;  // no membership: who is there is known to all at once, links need no call (sim_known.h)
+    bool known;  // no membership: all know the members at once, links need no call (sim_known.h)
     bool sealed; // datagrams sealed and streams under Noise; else plain, and cheaper
     bool local;  // no edges: each learns by itself
     bool shred;  // tests: what is written to a stream arrives in any pieces
     const struct sim_learner *learner; // borrowed for life; NULL: membership and links only
-    const struct sim_watch *watch;     // likewise; NULL: nobody looks
+    const struct sim_watch *watch;     // likewise; NULL: no watcher
     const struct sim_wire *wire;       // likewise: how long messages take; NULL: world.net.quality says so
     // What every process averages with; self, parameters, start, model and round are filled in.
     struct gossip_exchange_options exchange;
@@ -52,9 +52,9 @@ struct sim_options {
     enum gossip_life_partition partition;
     uint64_t local_steps; // of a round; 0: 1
     uint64_t steps;       // of all rounds together: train.steps; 0: without end
-    uint64_t takeover_ns; // a shard is taken over when its node was gone for so long; 0: never
+    uint64_t takeover_ns; // a shard is taken over after its node has been gone for this long; 0: never
     uint64_t linger_ns;   // how long a process that has finished waits for others; 0: for ever
-    uint64_t forget_ns;   // an edge to the dead is forgotten after
+    uint64_t forget_ns;   // after which an edge to a dead member is forgotten
     uint64_t slow_ns;     // how late a slow node may be with everything
 };
 
@@ -67,7 +67,7 @@ struct sim_world {
     struct sim_queue queue;
     struct sim_net net;
     struct sim_trace trace;
-    struct base_rng rng; // of whoever makes faults
+    struct base_rng rng; // for fault injection
     size_t hosts;
     struct sim_node **node;           // [hosts]
     struct gossip_identity *identity; // [nodes]
@@ -90,7 +90,7 @@ bool sim_world_run(struct sim_world *world, uint64_t until_ns);
 uint64_t sim_world_now(const struct sim_world *world); // virtual, from 1 s
 
 size_t sim_world_identity(const struct sim_world *world, size_t host);
-// SIZE_MAX for an id that is nobody's.
+// SIZE_MAX for an unknown id.
 size_t sim_world_find(const struct sim_world *world, const struct gossip_id *id);
 void sim_world_trace(struct sim_world *world, size_t host, const char *what, const char *text, uint64_t a,
                      uint64_t b);

@@ -1,4 +1,4 @@
-// Under which conditions a run's figures hold: what was simulated, and from which seeds.
+// The conditions under which a run's figures hold: what was simulated, and from which seeds.
 #include "lab/summary/summary.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 
 #define SIMULATED "sim."
 
-// How many threads computed changes nothing.
+// The number of threads does not change the result.
 static bool is_condition(const char *key)
 {
     return strncmp(key, SIMULATED, strlen(SIMULATED)) == 0 && strcmp(key, "sim.threads") != 0;

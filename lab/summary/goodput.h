@@ -1,4 +1,4 @@
-// How much of the time of living nodes was training that counted. Pure functions of what was read.
+// The share of living nodes' time that was useful training. Pure functions of what was read.
 #ifndef LAB_GOODPUT_H
 #define LAB_GOODPUT_H
 
@@ -7,8 +7,8 @@
 
 struct lab_goodput {
     uint64_t living;  // rounds that the cluster did while the node was meant to run
-    uint64_t counted; // of these, it did itself; one that it did twice, behind an old checkpoint, counts once
-    double share;     // counted / living; NAN: nothing to do
+    uint64_t counted; // of these, it did itself; one repeated after an old checkpoint counts once
+    double share;     // counted / living; NAN: living is 0
 };
 
 // `histories` [cluster->count].

@@ -46,7 +46,7 @@ static bool went_away(const struct lab_cluster *cluster, size_t node, double tim
     return false;
 }
 
-// Whom the event took from this witness, or brought to it.
+// The nodes that the event took from this witness, or brought to it.
 static struct lab_set members_of(const struct lab_event *event, size_t witness, size_t count)
 {
     struct lab_set set = {0};
@@ -89,7 +89,7 @@ static void witness_signs(const struct lab_cluster *cluster, size_t index, struc
         witness->rewired = 0;
 }
 
-// A gap in which the node itself was away, by an event, says nothing.
+// A gap in which an event removed the node itself does not count.
 static bool was_away(const struct lab_cluster *cluster, size_t node, double from, double to)
 {
     for (size_t i = 0; i < cluster->schedule->count; i++) {
@@ -114,7 +114,7 @@ static double median_of(double *values, size_t count)
     return count ? (values[(count - 1) / 2] + values[count / 2]) / 2 : NAN;
 }
 
-// A node that has done its last round lingers: its last line tells of no round.
+// A node lingers after its last round: its last line describes no round.
 static bool is_round(const struct lab_history *history, size_t i)
 {
     return history->marks[i].round != history->marks[i - 1].round;
@@ -199,7 +199,7 @@ static struct lab_times times_of(double *values, size_t of)
     return times;
 }
 
-// A later view may have the node for another reason, such as another one's death.
+// A later view may have the node for another reason, such as the death of a third one.
 static void keep_first(double *values, size_t count)
 {
     double first = INFINITY;
@@ -226,7 +226,7 @@ static void sum_up_times(const struct lab_event *event, struct lab_outcome *outc
         keep_first(rewired, outcome->count);
     outcome->rewired = times_of(rewired, outcome->count);
     outcome->recovered = times_of(recovered, outcome->count);
-    outcome->recovered.of = lab_event_lasts(event) ? saw : 0; // who noticed nothing has nothing to take back
+    outcome->recovered.of = lab_event_lasts(event) ? saw : 0; // a node that saw nothing has nothing to revise
     if (event->kind == LAB_STOP)
         outcome->rewired.of = outcome->declared_dead;
     else if (event->kind == LAB_START)
@@ -290,7 +290,7 @@ double lab_event_seconds(const struct lab_cluster *cluster, size_t index)
                            : (double)event->at_ns / 1e9;
 }
 
-// Something else than the node itself may have made others think so.
+// The cause may lie outside the node itself.
 static bool is_excused(const struct lab_cluster *cluster, size_t node, double time)
 {
     for (size_t i = 0; i < cluster->schedule->count; i++) {

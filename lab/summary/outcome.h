@@ -1,4 +1,4 @@
-// What an event did, from what the nodes wrote down: who noticed it and when, how long rounds stood still,
+// Effects of an event, from the nodes' records: which nodes noticed it and when, how long rounds stalled,
 // and what it cost in accuracy. Pure functions of what was read.
 #ifndef LAB_OUTCOME_H
 #define LAB_OUTCOME_H
@@ -8,8 +8,8 @@
 
 #define LAB_WINDOW_S 5.0 // how long after an event (its end, where it has one) its effects are looked for
 
-// A node that was there. All in seconds after the event, `recovered` after its end; NAN: it never came to
-// that, or nobody knows.
+// A node that was present. All in seconds after the event, `recovered` after its end; NAN: it did not happen,
+// or it is not known.
 struct lab_witness {
     size_t node;
     double
@@ -42,7 +42,7 @@ void lab_outcome_of(const struct lab_cluster *cluster, size_t event, const struc
                     struct lab_outcome *outcome);
 // Seconds from the moment when all nodes trained until it began; NAN: by round, and it did not happen.
 double lab_event_seconds(const struct lab_cluster *cluster, size_t event);
-// A living node was declared dead, and no event had anything to do with it.
+// A living node was declared dead, and no event explains it.
 bool lab_death_is_false(const struct lab_cluster *cluster, const struct lab_sign *sign);
 size_t lab_false_deaths(const struct lab_cluster *cluster); // by all nodes together
 void lab_histories_read(const struct lab_cluster *cluster, struct lab_history histories[LAB_NODES_MAX]);

@@ -35,7 +35,7 @@ struct lab_totals {
 };
 void lab_totals_of(const struct lab_cluster *cluster, struct lab_totals *totals);
 
-// Of the lone runs that are through; NAN without any.
+// Of the lone runs that have finished; NAN without any.
 struct lab_spread {
     struct lab_score worst, mean, best;
     size_t runs;
@@ -47,7 +47,7 @@ const struct lab_baseline_run *lab_baseline_find(const struct lab_baselines *bas
 enum base_error lab_summary_write(const struct lab_summary *summary, const char *path,
                                   struct base_reason *why) BASE_CHECK;
 void lab_summary_print(const struct lab_summary *summary, FILE *out); // report.c
-// What the events did, in sentences; nothing without events.
+// The effects of the events, in sentences; nothing without events.
 void lab_events_print(const struct lab_cluster *cluster, const struct lab_history *histories, FILE *out);
 
 // sim.* as they were, "engine nodes, latency 200us, ..."; "" of real processes. malloc'ed, NULL: out of
@@ -56,7 +56,7 @@ char *lab_simulated_text(const struct lab_summary *summary);
 #define LAB_SEEDS_BYTES 160
 // "experiment 0; model 1, data 1, train 1, topology 1", as they were used.
 void lab_seeds_text(const struct lab_summary *summary, char text[LAB_SEEDS_BYTES]);
-// Nodes that were to average have not exchanged a byte: each has trained alone.
+// Nodes configured to average have not exchanged a byte: each has trained alone.
 bool lab_never_met(const struct lab_summary *summary);
 
 // When a target was first reached: the first point of rounds.jsonl.

@@ -1,4 +1,4 @@
-// The events of a run in summary.json: every key in every event, null where it says nothing.
+// The events of a run in summary.json: every key in every event, null where it does not apply.
 #include "lab/summary/summary_json.h"
 
 #include <math.h>

@@ -1,11 +1,11 @@
-// Who could meet whom, and when targets were reached, in summary.json.
+// Which nodes could meet, and when targets were reached, in summary.json.
 #include "lab/graph/graph.h"
 #include "lab/summary/summary_json.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#define EDGES_MAX 65536u // of a complete graph of many nodes nobody wants all
+#define EDGES_MAX 65536u // a complete graph of many nodes has too many to list
 
 static json_t *edge(size_t a, size_t b)
 {
@@ -74,7 +74,7 @@ static json_t *given_edges(const struct lab_summary *s)
     return edges;
 }
 
-// An all-reduce goes round a ring of the nodes by number, whatever graph is configured.
+// An all-reduce goes round a ring of the nodes by number, regardless of the configured graph.
 static bool goes_round(const struct lab_summary *s)
 {
     int method = s->bench->view.average.method;

@@ -1,4 +1,4 @@
-// The summary as a table for people.
+// The summary as a printed table.
 #include "lab/summary/summary.h"
 
 #include "node/store/model_file.h"

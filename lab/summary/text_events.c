@@ -1,4 +1,4 @@
-// What the events of a run did, for people.
+// The effects of a run's events, as text.
 #include "lab/summary/summary.h"
 
 #include <inttypes.h>

@@ -44,7 +44,7 @@ static size_t count_state(const struct lab_sweep_plan *plan, enum lab_sweep_stat
     return count;
 }
 
-// Cores over the threads that the hungriest run takes.
+// Cores divided by the threads of the run that needs most.
 static size_t runs_at_once(const struct sweep *sweep)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -109,7 +109,7 @@ static enum base_error work(struct sweep *sweep, struct base_reason *why)
     return error;
 }
 
-// What there is, also after a stop or a failure.
+// The results so far, also after a stop or a failure.
 static int conclude(const struct sweep *sweep, int status, struct base_reason *why)
 {
     size_t failed = count_state(&sweep->plan, LAB_SWEEP_FAILED);

@@ -1,5 +1,5 @@
 // A sweep: many runs of one experiment, each a process of this program, as many at a time as there are cores.
-// What is complete is kept, so that the same command goes on where it was stopped. Main thread.
+// Complete runs are kept, so that the same command resumes where it was stopped. Main thread.
 #ifndef LAB_SWEEP_H
 #define LAB_SWEEP_H
 
@@ -8,14 +8,14 @@
 struct lab_sweep_options {
     struct lab_experiment_source source;
     bool simulated; // p2pml sim: as many at a time as there are cores; else p2pml run, one by one
-    bool fresh;     // also takes a directory that is not empty, and runs everything again
+    bool fresh;     // also accepts a directory that is not empty, and runs everything again
     bool check;     // only reads and checks
 };
 
 // It has a sweep or repeats.
 bool lab_sweep_is(const struct lab_experiment *experiment);
 
-// `experiment` is what options->source loads to. Returns the exit status; what went wrong was said on stderr.
+// `experiment` is what options->source loads to. Returns the exit status; errors were reported on stderr.
 int lab_sweep(const struct lab_sweep_options *options, const struct lab_experiment *experiment);
 
 #endif

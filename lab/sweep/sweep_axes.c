@@ -45,7 +45,7 @@ static enum base_error check_shared(const struct reading *r, const struct node_t
     return BASE_OK;
 }
 
-// Neither swept before nor given by --set or a variable, which would say nothing then.
+// Neither swept before nor given by --set or a variable, which would have no effect then.
 static enum base_error check_key(const struct reading *r, const struct node_tree *list)
 {
     enum base_error error = check_shared(r, list);

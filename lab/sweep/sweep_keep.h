@@ -1,4 +1,4 @@
-// What of a sweep is on disk: which runs are through, and the list of all. Main thread.
+// The state of a sweep on disk: which runs are complete, and the list of all. Main thread.
 #ifndef LAB_SWEEP_KEEP_H
 #define LAB_SWEEP_KEEP_H
 

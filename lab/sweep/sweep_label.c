@@ -1,4 +1,4 @@
-// Names of the points of a sweep, for people and for files.
+// Names of the points of a sweep, for display and for files.
 #include "base/hash.h"
 #include "lab/sweep/sweep_private.h"
 
@@ -40,7 +40,7 @@ static void add_hash(struct lab_sweep_point *point)
              (uint32_t)base_hash_bytes(0, point->text, strlen(point->text)));
 }
 
-// Appends what a file's name may hold; false: there is no room.
+// Appends the characters allowed in a file name; false: there is no room.
 static bool append(struct lab_sweep_point *point, const char *text)
 {
     static const char safe[] =

@@ -84,7 +84,7 @@ static enum base_error for_point(const struct planning *p, const struct lab_swee
     return error;
 }
 
-// What the command would refuse.
+// Experiments that the command would refuse.
 static enum base_error check(const struct lab_experiment *experiment, bool simulated, struct base_reason *why)
 {
     if (!simulated)

@@ -1,4 +1,4 @@
-// How far a sweep is, in one line. Pure functions.
+// The progress of a sweep, in one line. Pure functions.
 #ifndef LAB_SWEEP_PROGRESS_H
 #define LAB_SWEEP_PROGRESS_H
 

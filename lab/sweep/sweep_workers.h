@@ -19,9 +19,9 @@ struct lab_sweep_workers {
     bool interrupted; // out: by the user
 };
 
-// Every run that does not stand as complete. Their states become complete, failed or interrupted; those that
-// a stop came before stay waiting. All processes have ended and are reaped when it returns. Errors are those
-// of this program (a disk that is full), after which nothing more is started.
+// Every run not marked complete. Their states become complete, failed or interrupted; those that
+// a stop precedes stay waiting. All processes have ended and are reaped when it returns. Errors are those
+// of this program (a full disk), after which nothing more is started.
 enum base_error lab_sweep_workers_work(struct lab_sweep_workers *workers, struct base_reason *why) BASE_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
-// A child process that never outlives the runner: the kernel kills it when the runner ends, however that
-// happens. Main thread only: the kernel watches the thread that started the child.
+// A child process that never outlives the runner: the kernel kills it when the runner ends for any
+// reason. Main thread only: the kernel watches the thread that started the child.
 #ifndef LAB_TERM_PROCESS_H
 #define LAB_TERM_PROCESS_H
 

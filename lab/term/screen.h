@@ -21,7 +21,7 @@ enum lab_key {             // a character, or:
     LAB_KEY_LEFT,
 };
 
-// BASE_EIO: stdin or stdout is no terminal, or one that can do nothing.
+// BASE_EIO: stdin or stdout is not a terminal, or a dumb one.
 enum base_error lab_screen_open(struct lab_screen *screen, struct base_reason *why) BASE_CHECK;
 bool lab_screen_size(const struct lab_screen *screen, size_t *width, size_t *height);
 // Shows text from the top left corner on, and nothing below it. False: the terminal is gone.

@@ -70,7 +70,7 @@ unsigned lab_signals_wait(const struct lab_signals *signals, uint64_t timeout_ns
     return asked;
 }
 
-// What came since the last wait came too late to be meant: it must not end us while we clear up.
+// A signal since the last wait came too late: it must not end the program during cleanup.
 void lab_signals_close(struct lab_signals *signals)
 {
     (void)lab_signals_wait(signals, 0);

@@ -32,7 +32,7 @@ static bool is_gone(const struct lab_top_node *n)
     return !answers(n) && (strcmp(n->seen, "dead") == 0 || strcmp(n->seen, "left") == 0);
 }
 
-// In one word: what it is in, as it says, or what others say of one that does not answer.
+// One word: the state that it reports, or what others report of one that does not answer.
 static const char *state_of(const struct lab_top_node *n)
 {
     if (is_gone(n))
@@ -163,7 +163,7 @@ static int compare(const struct lab_top_node *a, const struct lab_top_node *b,
     return view->reverse ? -order : order;
 }
 
-// Insertion: a table of some hundred rows, that is nearly in order.
+// Insertion sort: a table of some hundred rows that is nearly in order.
 static void sort(const struct lab_top_node **rows, size_t count, const struct lab_top_view *view)
 {
     for (size_t i = 1; i < count; i++) {

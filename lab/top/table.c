@@ -29,7 +29,7 @@ static struct lab_top_node *append(struct lab_top_table *table)
     return node;
 }
 
-// Texts of nodes are shown in a terminal: nothing in them may be a control character.
+// Texts of nodes are shown in a terminal: they must not contain control characters.
 static void copy(char *to, size_t capacity, const char *from)
 {
     size_t used = 0;
@@ -117,7 +117,7 @@ static enum base_error take_member(struct lab_top_table *table, const json_t *me
     return BASE_OK;
 }
 
-// A second entry of one node: it was given by an address that others do not know it by.
+// A second entry of one node: it was given under an address that others do not use for it.
 static void forget_twins(struct lab_top_table *table, size_t index)
 {
     for (size_t i = 0; i < table->count; i++) {

@@ -30,7 +30,7 @@ struct lab_top_node {
     char id[65]; // hex; "": not known yet
     char name[LIMIT_NODE_NAME_BYTES];
     char address[LAB_TOP_ADDRESS_BYTES]; // of its pages; "": none is known
-    // As it says itself.
+    // As the node reports itself.
     uint64_t answered_ns; // its latest answer; 0: never
     bool silent;          // and did not answer the latest question
     char condition[24], state[24];
@@ -38,8 +38,8 @@ struct lab_top_node {
     double rate, loss, score, sent, received; // NAN: not known; score: accuracy, or R2
     bool regression;
     uint64_t neighbours, linked;
-    // As the latest of the others says.
-    char seen[16]; // "alive", "suspect", "dead", "left"; "": nobody says anything
+    // As the latest report of another node says.
+    char seen[16]; // "alive", "suspect", "dead", "left"; "": no node has reported it
     uint64_t seen_ns, seen_step;
     double seen_rate;
 };
@@ -54,17 +54,17 @@ void lab_top_table_free(struct lab_top_table *table);
 // A node of which only the address of its pages is known. BASE_ENOMEM
 enum base_error lab_top_add(struct lab_top_table *table, const char *address) BASE_CHECK;
 // `text` is the /status of node `index`, as it was at now_ns; its members are added. Nodes may move: take no
-// pointer across this. BASE_EFORMAT: that is no status of a p2pml-node; BASE_ENOMEM.
+// pointer across this. BASE_EFORMAT: not the status of a p2pml-node; BASE_ENOMEM.
 enum base_error lab_top_take(struct lab_top_table *table, size_t index, const char *text,
                              uint64_t now_ns) BASE_CHECK;
 
 struct lab_top_view {
     enum lab_top_column sort;
     bool reverse, colours;
-    size_t width, height; // in characters; 0: whatever it takes
-    size_t first;         // rows that are scrolled past
+    size_t width, height; // in characters; 0: as much as needed
+    size_t first;         // rows scrolled past
 };
-// Lines for people, malloc'ed; NULL: out of memory. With colours a line is followed by "\x1b[K\r\n".
+// Human-readable lines, malloc'ed; NULL: out of memory. With colours a line is followed by "\x1b[K\r\n".
 char *lab_top_text(const struct lab_top_table *table, const struct lab_top_view *view);
 
 #endif

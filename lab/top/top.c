@@ -51,7 +51,7 @@ static bool is_asked(const struct top *t, const char *address)
     return false;
 }
 
-// All, or, once, those who were not asked yet.
+// All nodes; with `once`, those not asked yet.
 static void ask(struct top *t, uint64_t now_ns)
 {
     for (size_t i = 0; i < t->table.count; i++) {

@@ -36,7 +36,7 @@ static double now_seconds(void)
     return (double)node_clock_ns() / (double)NODE_SECOND_NS;
 }
 
-// What there is to know of a model that is only a vector.
+// The properties of a model that is only a vector.
 static void pretend_bench(struct act *act)
 {
     act->bench = (struct lab_workbench){.parameters = act->experiment.sim.vector};

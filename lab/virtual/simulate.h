@@ -4,7 +4,7 @@
 
 #include "lab/experiment/options.h"
 
-// Returns the exit status; what went wrong was said on stderr.
+// Returns the exit status; errors were reported on stderr.
 int lab_simulate(const struct lab_run_options *options);
 
 #endif

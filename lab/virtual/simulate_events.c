@@ -1,4 +1,4 @@
-// What events do to simulated nodes, for lab/record/event_player: lab/processes/acts.c is the same for
+// The effects of events on simulated nodes, for lab/record/event_player: lab/processes/acts.c is the same for
 // processes.
 #include "lab/virtual/simulate_private.h"
 
@@ -109,7 +109,7 @@ static void perform(void *owner, struct sim_event *event)
     simulate_events_perform(owner);
 }
 
-// It is in the midst of one node's step: what is done to nodes follows at the same moment, behind it.
+// Called within one node's step: events act on nodes at the same moment, after the step.
 void simulate_events_look(struct simulation *s, const struct sim_trainer *sim_trainer)
 {
     uint64_t now_ns = sim_world_now(&s->world);

@@ -80,7 +80,7 @@ static void begin(void *owner, size_t host, struct gossip_learner_vectors *vecto
     }
 }
 
-// What is measured when there are no more steps, and goes into the average, outlives the process. False: no
+// The model measured after the last step, which enters the average, outlives the process. False: no
 // memory.
 static bool put_aside(struct sim_trainer *p)
 {
@@ -178,7 +178,7 @@ static void done(void *owner, size_t host, const struct gossip_rounds *rounds)
         simulate_row_write(p);
     else
         p->scored = p->round;
-    if (p->row_waits && is_over(rounds) && put_aside(p)) // no steps follow, whose job would measure it
+    if (p->row_waits && is_over(rounds) && put_aside(p)) // no steps follow: no job would measure it
         submit(p, 0, p->last);
     simulate_events_look(s, p);
     simulate_point_look(s);

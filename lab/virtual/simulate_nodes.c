@@ -26,7 +26,7 @@ static void allow_files(size_t nodes)
     (void)setrlimit(RLIMIT_NOFILE, &limit); // opening one says it, if that was not enough
 }
 
-// Of identities, chances of the network, and whatever processes draw.
+// Of identities, chances of the network, and all draws of processes.
 static uint64_t world_seed(const struct simulation *s)
 {
     return s->bench->view.topology.seed ^ s->bench->view.train.seed << 32; // shifted by experiment.seed
@@ -48,7 +48,7 @@ static bool send(void *owner, bool stream, size_t from, size_t to, size_t bytes,
                             arrival_ns);
 }
 
-// Who stands together with whom, and where: the graph of a file, and groups by their names' numbers. Without
+// Which nodes belong together, and where: the graph of a file, and groups by their names' numbers. Without
 // groups each node is its own, as in the daemon.
 static enum base_error make_graph(struct simulation *s, struct base_reason *why)
 {

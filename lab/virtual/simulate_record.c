@@ -1,5 +1,5 @@
-// What simulated nodes leave in their directories: metrics.jsonl and events.jsonl, in the formats of
-// p2pml-node. Virtual time stands there as unix time since a fixed day.
+// The files of simulated nodes in their directories: metrics.jsonl and events.jsonl, in the formats of
+// p2pml-node. Virtual time is written as unix time from a fixed day.
 #include "lab/record/directory.h"
 #include "lab/virtual/simulate_private.h"
 

@@ -7,7 +7,7 @@
 #include "lab/virtual/simulate_nodes.h"
 
 // `cluster` is prepared (lab_cluster_pretend, without files). With sim.vector the bench holds a view and the
-// parameters only. *result keeps what the summary wants of it: free it later, also after an error.
+// parameters only. *result keeps what the summary needs: free it later, also after an error.
 enum base_error lab_simulate_rounds(const struct lab_simulate_options *options, struct lab_cluster *cluster,
                                     struct lab_simulated *simulated, struct lab_rounds_result *result,
                                     struct base_reason *why) BASE_CHECK;

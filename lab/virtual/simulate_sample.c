@@ -1,4 +1,4 @@
-// rounds.jsonl: now and then the models of all nodes that are there, as their neighbours see them, are
+// rounds.jsonl: at intervals the models of all present nodes, as their neighbours see them, are
 // averaged and measured.
 #include "lab/virtual/simulate_private.h"
 #include "node/setup.h"
@@ -61,7 +61,7 @@ struct gathering { // of the nodes that are there
     size_t asked[LAB_NODES_MAX];
 };
 
-// A node whose model was measured after this very round is not measured again.
+// A model already measured after this round is not measured again.
 static void ask(struct simulation *s, struct gathering *g, size_t node, const float *model)
 {
     struct sim_trainer *p = &s->sim_trainers[node];

@@ -1,6 +1,6 @@
 // What the programs of test/bench share: a clock, repetition, data, floors and the line they print.
 //
-// A figure is only worth something beside a floor taken in the same run: other work on the machine then slows
+// A figure is meaningful only beside a floor measured in the same run: other load on the machine slows
 // both. So cases are repeated in turn, a, b, c, a, b, c, ..., and each gives its median and its minimum.
 //
 // One thread. Out of memory ends the program.

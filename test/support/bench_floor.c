@@ -53,7 +53,7 @@ READ_TWO(read_two_avx2, __attribute__((target("avx2"))))
 READ(read_plain, )
 READ_TWO(read_two_plain, )
 
-// The widest: of a floor the fastest is wanted, whatever path is being measured.
+// The widest: a floor is the fastest one, regardless of the path being measured.
 void bench_read(void *context)
 {
     const struct bench_span *span = context;

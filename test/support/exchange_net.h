@@ -68,7 +68,7 @@ struct gossip_id net_id(size_t node);
 size_t net_index(const struct gossip_id *id);         // of net_id
 void net_link(struct net *net, size_t a, size_t b);   // LINK_UP on both ends
 void net_unlink(struct net *net, size_t a, size_t b); // drops what is under way; LINK_DOWN on both ends
-void net_link_all(struct net *net);                   // everybody whom the topology lets meet
+void net_link_all(struct net *net);                   // all pairs that the topology lets meet
 // One end only, of a link that stays: `a` learns that `b` is no neighbour (any more), or is one.
 void net_tell(struct net *net, size_t a, enum gossip_exchange_event_kind kind, size_t b);
 // Hands one event to a node and carries out its actions. Returns the step's error.
@@ -78,7 +78,7 @@ void net_round(struct net *net, size_t node, uint64_t round);
 // Delivers messages and timers until nothing is under way and no node waits, or `limit_ns` of virtual time
 // have passed.
 void net_settle(struct net *net, uint64_t limit_ns);
-// One round of everybody, settled.
+// One round of every node, settled.
 void net_round_all(struct net *net, uint64_t round);
 void net_node_restart(struct net *net, size_t node, struct gossip_exchange *fresh);
 

@@ -85,7 +85,7 @@ static void change_self(struct life_world *world, struct reader *reader)
     world->self.held_until_ns = value == 77 ? world->now_ns + 5 * LIFE_TEST_SECOND : 0;
 }
 
-// What learners and owners say, whether it fits or not.
+// Events of learners and owners, whether valid or not.
 static void tell(struct life_world *world, struct reader *reader)
 {
     static const enum gossip_life_event_kind kinds[] = {
@@ -119,13 +119,13 @@ static bool knows(const struct life_world *world, const struct gossip_id *id)
     return false;
 }
 
-// What an action may say.
+// The valid contents of an action.
 static void check_action(const struct life_world *world, const struct gossip_life_action *action)
 {
     if (action->kind == GOSSIP_LIFE_START || action->kind == GOSSIP_LIFE_FETCH_AGAIN)
         BASE_ASSERT(world->options.trains);
     if (action->kind == GOSSIP_LIFE_START)
-        BASE_ASSERT(action->step <= world->options.steps); // nobody is drawn beyond the last one
+        BASE_ASSERT(action->step <= world->options.steps); // no node is drawn beyond the last one
     if (action->kind == GOSSIP_LIFE_ANNOUNCE)
         BASE_ASSERT(world->options.sync && action->round > 0);
     BASE_ASSERT(!(action->set & action->clear));
@@ -161,7 +161,7 @@ static void check(struct life_world *world)
         BASE_ASSERT(knows(world, &world->asked[i]));
 }
 
-// Told to stop, a node comes to its end, whatever the others do.
+// A node told to stop ends, regardless of the others.
 static void stop(struct life_world *world)
 {
     life_world_tell(world, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});

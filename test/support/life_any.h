@@ -1,4 +1,4 @@
-// Any events in any order for a node's life, from bytes: what must hold whatever happens is asserted. For the
+// Any events in any order for a node's life, from bytes: invariants are asserted. For the
 // property test and the fuzzer.
 #ifndef TEST_SUPPORT_LIFE_ANY_H
 #define TEST_SUPPORT_LIFE_ANY_H

@@ -110,7 +110,7 @@ void life_world_state(struct life_world *world, size_t index, enum gossip_member
                                                       .state = state});
 }
 
-// What a learner and links would make of it.
+// The reaction of a learner and links.
 static void follow(struct life_world *world, const struct gossip_life_action *action)
 {
     switch (action->kind) {

@@ -43,7 +43,7 @@ void life_world_end(struct life_world *world);
 // One more member, alive, heard and without flags; returns its index.
 size_t life_world_join(struct life_world *world);
 void life_world_flags(struct life_world *world, size_t member, uint8_t flags);
-// It says, now, that it has done so many rounds, of 8 steps each.
+// The member now reports that it has done so many rounds, of 8 steps each.
 void life_world_progress(struct life_world *world, size_t member, uint64_t round);
 void life_world_state(struct life_world *world, size_t member, enum gossip_member_state state); // and is told
 
@@ -51,7 +51,7 @@ void life_world_tell(struct life_world *world, struct gossip_life_event event);
 void life_world_look(struct life_world *world);
 void life_world_pass(struct life_world *world, uint64_t ns); // time, in looks of 100 ms
 void life_world_clear(struct life_world *world);
-// How often an action of this kind, or this news, has come since the latest clear.
+// How often an action of this kind, or this update, has come since the latest clear.
 size_t life_world_actions(const struct life_world *world, enum gossip_life_action_kind kind);
 size_t life_world_news(const struct life_world *world, enum gossip_life_news news);
 const struct gossip_life_action *life_world_last(const struct life_world *world,

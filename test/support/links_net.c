@@ -9,7 +9,7 @@ struct links_net_event {
     uint64_t time_ns, order;
     enum what what;
     struct links_net_stream *stream;
-    size_t side; // whom it reaches
+    size_t side; // the end it reaches
     struct gossip_greeting greeting;
     char reason[64];
 };
@@ -19,7 +19,7 @@ static size_t room_of(const struct links_net *net, const struct gossip_id *id)
     size_t i = 0;
     while (i < net->rooms && gossip_id_compare(&net->room[i].id, id) != 0)
         i++;
-    BASE_ASSERT(i < net->rooms); // an id of somebody in this net
+    BASE_ASSERT(i < net->rooms); // an id of a node in this net
     return i;
 }
 
@@ -192,7 +192,7 @@ static void message_arrives(struct links_net *net, struct links_net_stream *stre
     struct gossip_links_event event = {.kind = GOSSIP_LINKS_MESSAGE, .link = stream->link[side]};
     uint64_t before = at->delivered;
     links_net_say(net, stream->room[side], &event);
-    BASE_ASSERT(at->delivered == before + 1); // whoever sends has heard that the link was taken
+    BASE_ASSERT(at->delivered == before + 1); // the sender knows that the link was accepted
 }
 
 // The other end finds out by its keepalive.

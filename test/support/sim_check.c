@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GRACE_NS     (10 * SIM_SECOND) // in which the news of a death that was no mistake may still go round
+#define GRACE_NS     (10 * SIM_SECOND) // in which updates about a correct death may still spread
 #define MERGE_NS     (3 * SIM_SECOND)  // between two faults in which a refutation may fail to reach all
 #define ACTIONS_EACH 8u                // of one step, for each member
 #define ACTIONS_MAX  128u

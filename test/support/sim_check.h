@@ -1,4 +1,4 @@
-// What may never happen, held against every step of every process. A death is false unless something explains
+// Invariants, checked at every step of every process. A death is false unless something explains
 // it: the process was down, or a fault kept it (or the observer) from the others for about as long as a
 // suspicion lasts. Loss, slow nodes, jumping clocks, cuts between two nodes and liars explain nothing.
 #ifndef TEST_SUPPORT_SIM_CHECK_H
@@ -25,7 +25,7 @@ struct sim_check {
     struct sim_harm *harm; // [hosts] what explains a death
     struct sim_seen *seen; // [hosts * nodes]
     unsigned *stuck;       // [hosts] turns of a timer that did not pass
-    bool gentle;           // nobody is to lose anything: the ends of edges fit
+    bool gentle;           // no process may lose state: the ends of edges fit
     bool may_lose;         // a process lost its memory, or an edge was forgotten: sums may change
     bool lenient;          // false deaths are counted only
     uint64_t deaths, deaths_evidence, false_deaths, suspects;
@@ -48,7 +48,7 @@ bool sim_check_agree(struct sim_world *world,
                      const char **what);                 // all that live hold the same view of the living
 bool sim_check_connected(const struct sim_world *world); // the graph of live edges
 bool sim_check_edges_match(struct sim_world *world);     // r the same, c opposite at live edges at rest
-void sim_check_describe(const struct sim_world *world, FILE *file); // who sees what
+void sim_check_describe(const struct sim_world *world, FILE *file); // the views of all processes
 double sim_check_distance(const struct sim_world *world);           // largest |x_i - mean|, any element
 double sim_check_sum_error(const struct sim_world *world);          // of the mean of all models, any element
 double sim_check_pull(

@@ -121,7 +121,7 @@ static void uncut(void *owner, struct sim_event *event)
     faults->pairs -= event->c;
 }
 
-// One pair that is cut has the others to speak for it; more of them, or too few others, may have nobody.
+// Other members can vouch for one pair that is cut; with more pairs, or too few others, perhaps none can.
 void sim_fault_cut(struct sim_faults *faults, size_t from, size_t to, bool both, uint64_t until_ns)
 {
     struct sim_world *world = faults->world;

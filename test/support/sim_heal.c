@@ -1,4 +1,4 @@
-// What must hold once everything has healed.
+// Invariants once everything has healed.
 #include "test/support/sim_check.h"
 #include "test/support/sim_toy.h"
 

@@ -1,6 +1,6 @@
 // A member that lies: it holds valid keys, runs like all others, and a hundred times a second says something
-// that is not so. It accuses whom it likes, forges what it cannot sign, repeats what was said long ago, and
-// sends what is no packet at all.
+// false. It accuses any member, forges what it cannot sign, replays old messages, and
+// sends malformed packets.
 #include "gossip/member/record.h"
 #include "lab/sim/sim_process.h"
 #include "test/support/sim_fault.h"

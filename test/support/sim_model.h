@@ -1,4 +1,4 @@
-// A small real learning problem, cut among nodes so that no two of them see the same: softmax regression with
+// A small real learning problem, divided so that no two nodes see the same data: softmax regression with
 // weight decay on Gaussian classes, each node holding mostly two of them. Convex, so that the best is known.
 #ifndef TEST_SUPPORT_SIM_MODEL_H
 #define TEST_SUPPORT_SIM_MODEL_H

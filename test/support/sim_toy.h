@@ -1,5 +1,5 @@
-// What the simulated clusters of tests learn: the toy model of sim_model.h as a struct sim_learner, with sums
-// of what went into all models, so that it can be said whether any of it was lost.
+// The learner of simulated test clusters: the toy model of sim_model.h as a struct sim_learner, with sums
+// of what went into all models, so that a loss is detected.
 #ifndef TEST_SUPPORT_SIM_TOY_H
 #define TEST_SUPPORT_SIM_TOY_H
 
