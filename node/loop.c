@@ -413,8 +413,8 @@ enum base_error node_loop_create(const struct node_loop_options *options, struct
                                             .state = "waiting"};
     loop->totals.consensus = NAN;
     loop->options.greeting.begun = options->resumed;
-    if (!options->joins)
-        memset(loop->options.greeting.own, 0xff, sizeof loop->options.greeting.own); // it takes nothing, whoever has set what
+    if (!options->joins) // it takes no settings at all
+        memset(loop->options.greeting.own, 0xff, sizeof loop->options.greeting.own);
     loop->port = node_listener_port(ports.peers);
     loop->http_port = ports.http >= 0 ? node_listener_port(ports.http) : 0;
     loop->pages = node_loop_pages_address(ports.http);

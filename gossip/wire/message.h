@@ -39,8 +39,8 @@ struct gossip_greeting {
     char rules[LIMIT_RULES_BYTES];       // settings that both ends must share: "key: value; key: value"
     char told[LIMIT_TOLD_BYTES];         // others that differ from their defaults: for late joiners
     uint64_t own[GOSSIP_OWN_WORDS];      // bit i % 64 of word i / 64: setting i, shared or told, has been set
-    uint8_t begun;  // 1: has begun to train; only such a node's settings are trusted
-    uint32_t shard; // of the data, the one that the fewest living nodes have
+    uint8_t begun;                       // 1: has begun to train; only such a node's settings are trusted
+    uint32_t shard;                      // of the data, the one that the fewest living nodes have
 };
 
 // How an end of an edge stands to the training: what of the common force it applies to its own model
