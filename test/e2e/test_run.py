@@ -135,7 +135,7 @@ class RunTest(unittest.TestCase):
     def test_the_same_again(self):
         figures = []
         for _ in range(2):  # the second takes the directory of the first
-            self.start("--set", "experiment.baselines=[]")
+            self.start("--fresh", "--set", "experiment.baselines=[]")
             self.end(0)
             s = self.summary()
             figures.append((s["averaged"]["accuracy"], s["consensus"], [n["accuracy"] for n in s["per_node"]]))
