@@ -135,7 +135,9 @@ enum base_error train_plan_fill(struct train_plan *plan, struct base_reason *why
     for (size_t i = 0; i < plan->n_layers; i++) {
         plan->layers[i].tensors = tensors;
         plan->layers[i].layers = plan->layers;
-        tensors += plan->layers[i].n_tensors;
+        if (plan->layers[i].n_tensors > 0) {
+            tensors += plan->layers[i].n_tensors;
+        }
     }
     plan->out = plan->layers[plan->n_layers - 1].out;
     return BASE_OK;

@@ -28,7 +28,8 @@ static uint64_t disk_free(struct node_learner *l, uint64_t now_ns)
     struct statvfs disk;
     if (l->disk_ns != 0 && now_ns - l->disk_ns < DISK_EVERY_NS)
         return l->disk_free;
-    bool known = statvfs(l->options.config->node.dir, &disk) == 0;
+    const char *directory = l->options.config->node.dir;
+    bool known = directory && statvfs(directory, &disk) == 0;
     l->disk_free = known ? (uint64_t)disk.f_bavail * disk.f_frsize : UINT64_MAX;
     l->disk_ns = now_ns;
     return l->disk_free;
