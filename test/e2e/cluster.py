@@ -5,6 +5,7 @@ failure reaches."""
 
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -28,9 +29,15 @@ SMALL = {
 
 
 def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
+    """Below those that the kernel gives to whoever asks for any: a test beside this one would get one that was just closed here."""
+    sockets = []
+    while len(sockets) < count:
+        s = socket.socket()
+        try:
+            s.bind(("127.0.0.1", random.SystemRandom().randrange(10240, 32768)))
+            sockets.append(s)
+        except OSError:
+            s.close()
     ports = [s.getsockname()[1] for s in sockets]
     for s in sockets:
         s.close()
