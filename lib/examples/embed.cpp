@@ -2,6 +2,7 @@
 #include <p2pml.h>
 
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
