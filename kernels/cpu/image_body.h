@@ -109,30 +109,32 @@ INLINE void sweep_tile(const struct sweep *s, size_t rows, size_t vectors, size_
     }
 }
 
-#define ROWS_CASE(n)                                                                                         \
+// Calls `tile` with a number of rows that is a constant, so that its loops unroll.
+#define ROWS_CASE(n, tile, work)                                                                             \
     case n:                                                                                                  \
-        sweep_tile(s, n < TILE_ROWS ? n : TILE_ROWS, vectors, j);                                            \
-        break
+        tile(work, n < TILE_ROWS ? n : TILE_ROWS, vectors, j);                                               \
+        break;
 
-INLINE void sweep_rows(const struct sweep *s, size_t rows, size_t vectors, size_t j)
-{
-    switch (rows) {
-        ROWS_CASE(1);
-        ROWS_CASE(2);
-        ROWS_CASE(3);
-        ROWS_CASE(4);
-        ROWS_CASE(5);
-        ROWS_CASE(6);
-        ROWS_CASE(7);
-        ROWS_CASE(8);
-        ROWS_CASE(9);
-        ROWS_CASE(10);
-        ROWS_CASE(11);
-        ROWS_CASE(12);
-        ROWS_CASE(13);
-        ROWS_CASE(14);
+#define SWITCH_ROWS(rows, tile, work)                                                                        \
+    switch (rows) {                                                                                          \
+        ROWS_CASE(1, tile, work)                                                                             \
+        ROWS_CASE(2, tile, work)                                                                             \
+        ROWS_CASE(3, tile, work)                                                                             \
+        ROWS_CASE(4, tile, work)                                                                             \
+        ROWS_CASE(5, tile, work)                                                                             \
+        ROWS_CASE(6, tile, work)                                                                             \
+        ROWS_CASE(7, tile, work)                                                                             \
+        ROWS_CASE(8, tile, work)                                                                             \
+        ROWS_CASE(9, tile, work)                                                                             \
+        ROWS_CASE(10, tile, work)                                                                            \
+        ROWS_CASE(11, tile, work)                                                                            \
+        ROWS_CASE(12, tile, work)                                                                            \
+        ROWS_CASE(13, tile, work)                                                                            \
+        ROWS_CASE(14, tile, work)                                                                            \
     }
-}
+
+INLINE void sweep_rows(const struct sweep *s, size_t rows, size_t vectors,
+                       size_t j){SWITCH_ROWS(rows, sweep_tile, s)}
 
 // A line of `pixels` outputs, shared out evenly over tiles.
 INLINE void sweep_line(struct sweep s, size_t pixels, size_t vectors, size_t j)
@@ -285,30 +287,9 @@ INLINE void outer_tile(const struct outer *o, size_t rows, size_t vectors, size_
     }
 }
 
-#undef ROWS_CASE
-#define ROWS_CASE(n)                                                                                         \
-    case n:                                                                                                  \
-        outer_tile(o, n < TILE_ROWS ? n : TILE_ROWS, vectors, j);                                            \
-        break
-
 INLINE void outer_rows(const struct outer *o, size_t rows, size_t vectors, size_t j)
 {
-    switch (rows) {
-        ROWS_CASE(1);
-        ROWS_CASE(2);
-        ROWS_CASE(3);
-        ROWS_CASE(4);
-        ROWS_CASE(5);
-        ROWS_CASE(6);
-        ROWS_CASE(7);
-        ROWS_CASE(8);
-        ROWS_CASE(9);
-        ROWS_CASE(10);
-        ROWS_CASE(11);
-        ROWS_CASE(12);
-        ROWS_CASE(13);
-        ROWS_CASE(14);
-    }
+    SWITCH_ROWS(rows, outer_tile, o)
 }
 
 // One line of windows: `run` rows of dw.
