@@ -81,105 +81,87 @@ static const char *why_resumed(uint64_t bits)
     return "training goes on";
 }
 
-static void tell(struct node_loop *loop, const char *event, const char *line)
+// What is said with a text and at most the numbers a and b, in this order.
+struct words {
+    enum { LOGGED, TOLD } as;  // in the log; in events.jsonl as well
+    enum base_log_level level; // of LOGGED
+    const char *event, *format;
+};
+
+static const struct words words_of[] = {
+    [GOSSIP_LIFE_BEGINS] = {TOLD, BASE_LOG_INFO, "start", "training begins with %" PRIu64 " peers"},
+    [GOSSIP_LIFE_OTHERS_TRAIN] = {TOLD, BASE_LOG_INFO, "start",
+                                  "others train already: fetching a model from one of them"},
+    [GOSSIP_LIFE_OTHERS_FINISHED] = {TOLD, BASE_LOG_INFO, "start",
+                                     "all others have finished: fetching the model from one of them"},
+    [GOSSIP_LIFE_FAR_BEHIND] = {TOLD, BASE_LOG_INFO, "behind",
+                                "this node is at round %" PRIu64 ", the cluster at %" PRIu64
+                                ": fetching a model from one of the others"},
+    [GOSSIP_LIFE_COMPLETE] = {TOLD, BASE_LOG_INFO, "fetched",
+                              "the model is complete: this node counts in the graph"},
+    [GOSSIP_LIFE_NO_DONOR] = {LOGGED, BASE_LOG_WARN, "fetch",
+                              "nobody with a model is there to fetch it from; waiting"},
+    [GOSSIP_LIFE_GAVE_UP] = {LOGGED, BASE_LOG_WARN, "fetch",
+                             "nobody who has a model is left: this node goes on with its own"},
+    [GOSSIP_LIFE_STARVED_BY] = {LOGGED, BASE_LOG_WARN, "fetch",
+                                "%" PRIu64 " members were asked for their model and gave nothing for %" PRIu64
+                                " s; asking others, if there are any"},
+    [GOSSIP_LIFE_PARTITION] = {TOLD, BASE_LOG_INFO, "partition", "half of the members or more are dead"},
+    [GOSSIP_LIFE_HEALED] = {TOLD, BASE_LOG_INFO, "partition",
+                            "the partition is over; this node takes the larger side's model"},
+    [GOSSIP_LIFE_LAST_STEP] = {LOGGED, BASE_LOG_INFO, "finished",
+                               "the last step is done; answering %" PRIu64 " peers that still train"},
+    [GOSSIP_LIFE_LINGERED] = {LOGGED, BASE_LOG_WARN, "linger_over",
+                              "%" PRIu64 " peers still train; node.linger has passed"},
+    [GOSSIP_LIFE_ISOLATED] = {TOLD, BASE_LOG_INFO, "isolated",
+                              "no edge to any of %" PRIu64
+                              " neighbours works: this node averages with nobody; "
+                              "can they reach each other's peer port?"},
+    [GOSSIP_LIFE_MEETS_AGAIN] = {TOLD, BASE_LOG_INFO, "isolated", "an edge works again"},
+    [GOSSIP_LIFE_STOPS_AT] = {TOLD, BASE_LOG_INFO, "stop", "this node stops after round %" PRIu64},
+    [GOSSIP_LIFE_REFUSED] = {LOGGED, BASE_LOG_ERROR, "refused",
+                             "this node can train with none of its %" PRIu64
+                             " listed peers: see peer_refused and refused_by_peer above; it ends"},
+};
+
+static void say_words(struct node_loop *loop, const struct words *words, uint64_t a, uint64_t b)
 {
-    node_cluster_tell(loop->cluster, event, line);
+    char line[200];
+    snprintf(line, sizeof line, words->format, a, b);
+    if (words->as == TOLD)
+        node_cluster_tell(loop->cluster, words->event, line);
+    else
+        base_log(words->level, words->event, "%s", line);
 }
 
 void node_loop_say(struct node_loop *loop, const struct gossip_life_action *news)
 {
-    char line[200];
     switch (news->news) {
-    case GOSSIP_LIFE_BEGINS:
-        snprintf(line, sizeof line, "training begins with %" PRIu64 " peers", news->a);
-        tell(loop, "start", line);
-        break;
     case GOSSIP_LIFE_BEGINS_WITHOUT:
         say_without(loop, news);
-        break;
-    case GOSSIP_LIFE_OTHERS_TRAIN:
-        tell(loop, "start", "others train already: fetching a model from one of them");
-        break;
-    case GOSSIP_LIFE_OTHERS_FINISHED:
-        tell(loop, "start", "all others have finished: fetching the model from one of them");
-        break;
-    case GOSSIP_LIFE_FAR_BEHIND:
-        snprintf(line, sizeof line,
-                 "this node is at round %" PRIu64 ", the cluster at %" PRIu64
-                 ": fetching a model from one of the others",
-                 news->a, news->b);
-        tell(loop, "behind", line);
-        break;
-    case GOSSIP_LIFE_COMPLETE:
-        tell(loop, "fetched", "the model is complete: this node counts in the graph");
-        break;
-    case GOSSIP_LIFE_NO_DONOR:
-        base_log(BASE_LOG_WARN, "fetch", "nobody with a model is there to fetch it from; waiting");
-        break;
-    case GOSSIP_LIFE_GAVE_UP:
-        base_log(BASE_LOG_WARN, "fetch", "nobody who has a model is left: this node goes on with its own");
-        break;
-    case GOSSIP_LIFE_STARVED_BY:
-        snprintf(line, sizeof line,
-                 "%" PRIu64 " members were asked for their model and gave nothing for %" PRIu64
-                 " s; asking others, if there are any",
-                 news->a, news->b);
-        base_log(BASE_LOG_WARN, "fetch", "%s", line);
         break;
     case GOSSIP_LIFE_NO_MODEL:
         base_log(BASE_LOG_ERROR, "fetch",
                  "others train, and none of them has given this node a model for %" PRIu64 " s; it ends",
                  news->b);
         break;
-    case GOSSIP_LIFE_PARTITION:
-        tell(loop, "partition", "half of the members or more are dead");
-        break;
-    case GOSSIP_LIFE_HEALED:
-        tell(loop, "partition", "the partition is over; this node takes the larger side's model");
-        break;
     case GOSSIP_LIFE_PAUSES:
-        tell(loop, "paused", why_paused(news->a));
+        node_cluster_tell(loop->cluster, "paused", why_paused(news->a));
         break;
     case GOSSIP_LIFE_GOES_ON:
-        tell(loop, "resumed", why_resumed(news->a));
+        node_cluster_tell(loop->cluster, "resumed", why_resumed(news->a));
         break;
     case GOSSIP_LIFE_LEFT_ALONE:
         say_alone(loop, news);
         break;
-    case GOSSIP_LIFE_LAST_STEP:
-        base_log(BASE_LOG_INFO, "finished",
-                 "the last step is done; answering %" PRIu64 " peers that still train", news->a);
-        break;
-    case GOSSIP_LIFE_LINGERED:
-        base_log(BASE_LOG_WARN, "linger_over", "%" PRIu64 " peers still train; node.linger has passed",
-                 news->a);
-        break;
-    case GOSSIP_LIFE_ISOLATED:
-        snprintf(line, sizeof line,
-                 "no edge to any of %" PRIu64 " neighbours works: this node averages with nobody; can they "
-                 "reach each other's peer port?",
-                 news->a);
-        tell(loop, "isolated", line);
-        break;
-    case GOSSIP_LIFE_MEETS_AGAIN:
-        tell(loop, "isolated", "an edge works again");
-        break;
-    case GOSSIP_LIFE_STOPS_AT:
-        snprintf(line, sizeof line, "this node stops after round %" PRIu64, news->a);
-        tell(loop, "stop", line);
-        break;
     case GOSSIP_LIFE_ORPHANS:
         node_cluster_tell_takeover(loop->cluster, news->numbers, news->count);
-        break;
-    case GOSSIP_LIFE_REFUSED:
-        snprintf(line, sizeof line,
-                 "this node can train with none of its %" PRIu64 " listed peers: see peer_refused and "
-                 "refused_by_peer above; it ends",
-                 news->a);
-        base_log(BASE_LOG_ERROR, "refused", "%s", line);
         break;
     case GOSSIP_LIFE_GIVES_WAY:
         node_cluster_tell_conflict(loop->cluster, loop->gives_way ? NULL : loop->duplicate_at);
         break;
+    default:
+        BASE_ASSERT(news->news < sizeof words_of / sizeof *words_of && words_of[news->news].format);
+        say_words(loop, &words_of[news->news], news->a, news->b);
     }
 }
