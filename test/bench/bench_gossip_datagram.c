@@ -2,22 +2,15 @@
 // costs in time and memory: `bench_gossip_datagram [datagrams]`.
 #include "base/error.h"
 #include "gossip/session/datagram.h"
+#include "test/support/bench.h"
 
 #include <malloc.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define PEERS 1000u
-
-static double now_s(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 struct sealed {
     uint8_t bytes[LIMIT_DATAGRAM_BYTES];
@@ -60,21 +53,21 @@ static void print_rate(const char *what, size_t plain, unsigned count, double se
 static void bare_call(const struct ends *ends, size_t plain)
 {
     static uint8_t text[LIMIT_DATAGRAM_BYTES], key[32], nonce[24], bound[16];
-    double start = now_s();
+    double start = bench_now_s();
     for (unsigned i = 0; i < ends->count; i++) {
         memcpy(nonce + 8, &i, sizeof i);
         crypto_aead_xchacha20poly1305_ietf_encrypt(ends->kept[i].bytes, NULL, text, plain, bound,
                                                    sizeof bound, NULL, nonce, key);
     }
-    print_rate("libsodium encrypt", plain, ends->count, now_s() - start);
-    start = now_s();
+    print_rate("libsodium encrypt", plain, ends->count, bench_now_s() - start);
+    start = bench_now_s();
     for (unsigned i = 0; i < ends->count; i++) {
         memcpy(nonce + 8, &i, sizeof i);
         BASE_ASSERT(crypto_aead_xchacha20poly1305_ietf_decrypt(text, NULL, NULL, ends->kept[i].bytes,
                                                                plain + 16, bound, sizeof bound, nonce,
                                                                key) == 0);
     }
-    print_rate("libsodium decrypt", plain, ends->count, now_s() - start);
+    print_rate("libsodium decrypt", plain, ends->count, bench_now_s() - start);
 }
 
 static double open_all(struct ends *ends, enum base_error expected)
@@ -82,21 +75,21 @@ static double open_all(struct ends *ends, enum base_error expected)
     uint8_t plain[LIMIT_DATAGRAM_BYTES];
     struct gossip_id peer;
     size_t bytes = 0;
-    const double start = now_s();
+    const double start = bench_now_s();
     for (unsigned i = 0; i < ends->count; i++)
         BASE_ASSERT(gossip_datagram_open(ends->side[1], ends->kept[i].bytes, ends->kept[i].n_bytes, plain,
                                          &bytes, &peer) == expected);
-    return now_s() - start;
+    return bench_now_s() - start;
 }
 
 static void seal_and_open(struct ends *ends, size_t plain)
 {
     static const uint8_t text[LIMIT_DATAGRAM_BYTES];
-    const double start = now_s();
+    const double start = bench_now_s();
     for (unsigned i = 0; i < ends->count; i++)
         BASE_ASSERT(gossip_datagram_seal(ends->side[0], &ends->identity[1].id, text, plain,
                                          ends->kept[i].bytes, &ends->kept[i].n_bytes) == BASE_OK);
-    print_rate("seal", plain, ends->count, now_s() - start);
+    print_rate("seal", plain, ends->count, bench_now_s() - start);
     for (unsigned i = 0; i < ends->count; i++)
         ends->kept[i].bytes[23] ^= 0x40; // a counter far ahead: the window admits it, the tag does not fit
     print_rate("refuse a forgery", plain, ends->count, open_all(ends, BASE_EAUTH));
@@ -117,19 +110,19 @@ static void many_peers(struct ends *ends)
     const size_t empty = mallinfo2().uordblks;
     struct gossip_datagrams *datagrams = create(&ends->identity[0]);
     const size_t before = mallinfo2().uordblks;
-    double start = now_s();
+    double start = bench_now_s();
     for (unsigned i = 0; i < PEERS; i++) {
         memcpy(id.bytes, &i, sizeof i);
         BASE_ASSERT(gossip_datagrams_peer(datagrams, &id, ends->identity[1].exchange_public, 1) == BASE_OK);
     }
-    printf("add a peer: %.2f us, %zu bytes; the object itself %zu bytes\n", 1e6 * (now_s() - start) / PEERS,
-           (mallinfo2().uordblks - before) / PEERS, before - empty);
-    start = now_s();
+    printf("add a peer: %.2f us, %zu bytes; the object itself %zu bytes\n",
+           1e6 * (bench_now_s() - start) / PEERS, (mallinfo2().uordblks - before) / PEERS, before - empty);
+    start = bench_now_s();
     for (unsigned i = 0; i < PEERS; i++) {
         memcpy(id.bytes, &i, sizeof i);
         BASE_ASSERT(gossip_datagram_seal(datagrams, &id, NULL, 0, sealed, &bytes) == BASE_OK);
     }
-    printf("first datagram to a peer: %.1f us\n", 1e6 * (now_s() - start) / PEERS);
+    printf("first datagram to a peer: %.1f us\n", 1e6 * (bench_now_s() - start) / PEERS);
     gossip_datagrams_destroy(datagrams);
 }
 

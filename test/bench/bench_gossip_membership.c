@@ -4,12 +4,12 @@
 //     bench_gossip_membership [hours]      node hours under 30% loss with slow nodes (default 20; campaign
 //     10,000)
 #include "lab/sim/sim_node.h"
+#include "test/support/bench.h"
 #include "test/support/sim_check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define WIRE_BYTES 28u // IP and UDP of one datagram
 
@@ -31,14 +31,6 @@ static bool missed;
 static double seconds(uint64_t ns)
 {
     return (double)ns * 1e-9;
-}
-
-static double wall(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 static int ascending(const void *a, const void *b)
@@ -371,7 +363,7 @@ static void false_deaths(double hours)
 {
     const size_t nodes = 32;
     uint64_t end_ns;
-    double began = wall();
+    double began = bench_now_s();
 
     build(nodes, 1, 0.3);
     for (size_t i = 0; i < nodes; i += 8)
@@ -382,7 +374,7 @@ static void false_deaths(double hours)
     while (sim_world_now(&world) < end_ns)
         run_for(60 * SIM_SECOND);
     printf("  %.0f node hours at 30%% loss, 4 of %zu nodes slow, in %.0f s: %llu suspected, %llu deaths\n",
-           hours, nodes, wall() - began, (unsigned long long)check.suspects,
+           hours, nodes, bench_now_s() - began, (unsigned long long)check.suspects,
            (unsigned long long)check.deaths);
     row("    false deaths per 1,000 node hours", (double)check.deaths * 1000 / hours, "", 0);
     missed |= check.deaths > 0;
@@ -392,7 +384,7 @@ static void false_deaths(double hours)
 
 static void thousand(void)
 {
-    double most, mean, began = wall();
+    double most, mean, began = bench_now_s();
 
     build(NODES_MAX, 1, 0.01);
     start_all(20 * SIM_MS);
@@ -410,7 +402,7 @@ static void thousand(void)
     for (size_t i = 0; i < 10; i++)
         sim_node_start(world.node[10 + 7 * i]);
     row("    20 killed, 10 back: views agree after the last of it", until_agreed(60 * SIM_SECOND), "s", 5);
-    row("    wall time", wall() - began, "s", 0);
+    row("    wall time", bench_now_s() - began, "s", 0);
     sim_world_destroy(&world);
     sim_check_destroy(&check);
 }
@@ -418,7 +410,7 @@ static void thousand(void)
 int main(int argc, char **argv)
 {
     static const size_t sizes[] = {8, 16, 32, 64};
-    double hours = argc > 1 ? strtod(argv[1], NULL) : 20, began = wall();
+    double hours = argc > 1 ? strtod(argv[1], NULL) : 20, began = bench_now_s();
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         deaths(sizes[i], KILLED, sizes[i] == 32 ? 0.8 : 0, sizes[i] == 32 ? 1.5 : 0, 0);
@@ -436,6 +428,6 @@ int main(int argc, char **argv)
     idle(32, 430);
     false_deaths(hours);
     thousand();
-    row("wall time of all", wall() - began, "s", 0);
+    row("wall time of all", bench_now_s() - began, "s", 0);
     return missed;
 }

@@ -2,21 +2,14 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "gossip/session/session.h"
+#include "test/support/bench.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define MESSAGE_BYTES (1u << 20)
 #define WIRE_BYTES    (MESSAGE_BYTES + MESSAGE_BYTES / 16)
-
-static double now_s(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static struct gossip_session *session_of(bool initiator, struct gossip_identity *identity)
 {
@@ -54,15 +47,15 @@ static void turn(struct halves *halves, const uint8_t *message, uint8_t *wire, d
     const struct gossip_session_part part = {message, MESSAGE_BYTES};
     struct gossip_opened opened;
     size_t consumed = 0;
-    double start_s = now_s();
+    double start_s = bench_now_s();
     BASE_ASSERT(gossip_sealer_begin(halves->sealer[0], &part, 1) == BASE_OK);
     const size_t bytes = gossip_sealer_next(halves->sealer[0], wire, WIRE_BYTES);
     BASE_ASSERT(gossip_sealer_idle(halves->sealer[0]));
-    *seal_s += now_s() - start_s;
-    start_s = now_s();
+    *seal_s += bench_now_s() - start_s;
+    start_s = bench_now_s();
     BASE_ASSERT(gossip_opener_take(halves->opener[1], wire, bytes, &consumed, &opened) == BASE_OK);
     BASE_ASSERT(opened.bytes != NULL && consumed == bytes);
-    *open_s += now_s() - start_s;
+    *open_s += bench_now_s() - start_s;
     free(opened.bytes);
 }
 
@@ -74,7 +67,7 @@ int main(int count, char **arguments)
     struct base_buffer wire[2] = {0};
     uint8_t *message = malloc(MESSAGE_BYTES), *sealed = malloc(WIRE_BYTES);
     struct halves halves;
-    double seal_s = 0, open_s = 0, start_s = now_s();
+    double seal_s = 0, open_s = 0, start_s = bench_now_s();
     BASE_ASSERT(message != NULL && sealed != NULL);
     memset(message, 5, MESSAGE_BYTES);
 
@@ -83,7 +76,7 @@ int main(int count, char **arguments)
         deliver(side[1], &wire[0], &wire[1]);
         deliver(side[0], &wire[1], &wire[0]);
     }
-    printf("handshake, both ends: %.3f ms\n", 1e3 * (now_s() - start_s));
+    printf("handshake, both ends: %.3f ms\n", 1e3 * (bench_now_s() - start_s));
     for (unsigned i = 0; i < 2; i++)
         BASE_ASSERT(gossip_session_split(side[i], &halves.sealer[i], &halves.opener[i]) == BASE_OK);
     for (unsigned i = 0; i < messages; i++)

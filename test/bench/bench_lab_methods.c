@@ -1,13 +1,13 @@
 // One experiment on the lock-step engine, without the files of `p2pml sim`: points as they come, then what it
 // took to reach each target, and how fast it went. Usage: bench_lab_methods EXPERIMENT.yaml [KEY=VALUE...]
 #include "lab/methods/rounds.h"
+#include "test/support/bench.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 struct watch {
     const struct lab_experiment *experiment;
@@ -15,13 +15,6 @@ struct watch {
     double averaged_time[LAB_TARGETS_MAX];
     uint64_t seen;
 };
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
 
 static bool look(void *context, uint64_t round, uint64_t rounds, const struct lab_sample *p)
 {
@@ -53,7 +46,7 @@ static enum base_error run(const struct lab_experiment *experiment, struct base_
     struct watch watch = {.experiment = experiment, .seen = UINT64_MAX};
     struct lab_rounds_options options = {.experiment = experiment, .progress = look, .context = &watch};
     bool trains = experiment->sim.vector == 0;
-    double begin = now();
+    double begin = bench_now_s();
     for (size_t i = 0; i < LAB_TARGETS_MAX; i++)
         watch.averaged[i] = watch.worst[i] = watch.averaged_time[i] = NAN;
     enum base_error error = lab_rounds_check(experiment, why);
@@ -78,7 +71,7 @@ static enum base_error run(const struct lab_experiment *experiment, struct base_
                "memory %ld MiB\n",
                result.last.accuracy, result.last.worst, result.last.consensus,
                (double)result.last.bytes / 1e6, (unsigned long long)result.rounds, result.seconds,
-               now() - begin, usage.ru_maxrss / 1024);
+               bench_now_s() - begin, usage.ru_maxrss / 1024);
     }
     lab_rounds_result_free(&result);
     lab_pool_destroy(options.pool);

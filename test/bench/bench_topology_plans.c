@@ -1,16 +1,9 @@
 // What plans cost: making one, and looking up a partner, for every kind.
+#include "test/support/bench.h"
 #include "topology/topology.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static struct topology_member *members_of(size_t n)
 {
@@ -30,11 +23,11 @@ static double best_making(const struct topology_options *options, const struct t
                           size_t n)
 {
     double best = 1e9;
-    for (double begin = now(); now() < begin + 0.3;) {
+    for (double begin = bench_now_s(); bench_now_s() < begin + 0.3;) {
         struct topology_plan *plan;
-        double start = now();
+        double start = bench_now_s();
         BASE_ASSERT(topology_plan_create(options, members, n, &plan) == BASE_OK);
-        double took = now() - start;
+        double took = bench_now_s() - start;
         best = took < best ? took : best;
         topology_plan_destroy(plan);
     }
@@ -49,10 +42,10 @@ static double best_partner(const struct topology_options *options, const struct 
     size_t sum = 0;
     BASE_ASSERT(topology_plan_create(options, members, n, &plan) == BASE_OK);
     for (uint64_t round = 0; round < 50; round++) {
-        double start = now();
+        double start = bench_now_s();
         for (size_t i = 0; i < n; i++)
             sum += topology_plan_partner(plan, i, round);
-        double took = (now() - start) / (double)n;
+        double took = (bench_now_s() - start) / (double)n;
         best = took < best ? took : best;
     }
     topology_plan_destroy(plan);

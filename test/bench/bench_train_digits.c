@@ -1,18 +1,11 @@
 // How fast the built-in digits are drawn, on one thread.
+#include "test/support/bench.h"
 #include "train/dataset.h"
 
 #include <stdio.h>
-#include <time.h>
 
 #define EXAMPLES 4000u
 #define REPEATS  5
-
-static double now_s(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
 
 int main(void)
 {
@@ -20,12 +13,12 @@ int main(void)
     for (uint64_t i = 0; i < REPEATS; i++) {
         struct train_dataset data;
         struct base_reason why;
-        double start_s = now_s();
+        double start_s = bench_now_s();
         if (train_dataset_make_digits(i, 0, EXAMPLES, &data, &why) != BASE_OK) {
             fprintf(stderr, "%s\n", why.text);
             return 1;
         }
-        double took_s = now_s() - start_s;
+        double took_s = bench_now_s() - start_s;
         best_s = took_s < best_s ? took_s : best_s;
         train_dataset_destroy(&data);
     }

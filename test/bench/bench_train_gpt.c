@@ -4,6 +4,7 @@
 //
 //   bench_train_gpt [seconds]
 #include "base/rng.h"
+#include "test/support/bench.h"
 #include "train/loaders.h"
 #include "train/plan.h"
 #include "train/tokens.h"
@@ -11,45 +12,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 enum { CONTEXT = 64, BATCH = 16, WORDS = 96, TOKENS = 65536, STEPS_MAX = 100000 };
-
-static double now_ms(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static void report(const char *name, double *times, size_t steps)
-{
-    qsort(times, steps, sizeof *times, ascending);
-    printf("%s median=%.3f min=%.3f steps=%zu\n", name, times[steps / 2], times[0], steps);
-}
-
-static long status_kib(const char *key)
-{
-    long kib = 0;
-    char line[256];
-    FILE *file = fopen("/proc/self/status", "r");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        if (strncmp(line, key, strlen(key)) == 0) {
-            kib = strtol(line + strlen(key), NULL, 10);
-        }
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return kib;
-}
 
 static void fill(struct train_dataset *data)
 {
@@ -91,6 +55,40 @@ static double counted_kib(const struct train_model_spec *spec)
     return 4.0 * floats / 1024.0;
 }
 
+// cpu_ns: processor time of a step.
+static void print_cost(const struct train_model_spec *spec, double cpu_ns)
+{
+    struct train_plan plan;
+    struct train_layer_cost cost;
+    struct base_reason why;
+    if (train_plan_create(spec, &plan, &why) != BASE_OK) {
+        abort();
+    }
+    train_plan_cost(&plan, BATCH, &cost);
+    printf("gflop forward=%.3f backward=%.3f rate=%.1f GFLOP/s of processor time\n",
+           cost.forward_flops * 1e-9, cost.backward_flops * 1e-9,
+           (cost.forward_flops + cost.backward_flops) / cpu_ns);
+    train_plan_destroy(&plan);
+}
+
+static void take_steps(struct train_trainer *trainer, const struct train_model_spec *spec, double seconds)
+{
+    static double wall[STEPS_MAX], used[STEPS_MAX];
+    size_t steps = 0;
+    for (double end = bench_now() + seconds * 1e9; steps < STEPS_MAX && (steps < 3 || bench_now() < end);
+         steps++) {
+        struct kernels_loss loss;
+        size_t rows;
+        const double start = bench_now(), begun = bench_clock(CLOCK_PROCESS_CPUTIME_ID);
+        train_trainer_step(trainer, false, &loss, &rows);
+        used[steps] = bench_clock(CLOCK_PROCESS_CPUTIME_ID) - begun;
+        wall[steps] = bench_now() - start;
+    }
+    bench_print_steps("gpt_step_wall_ms", wall, steps);
+    bench_print_steps("gpt_step_cpu_ms", used, steps);
+    print_cost(spec, used[steps / 2]);
+}
+
 int main(int argc, char **argv)
 {
     const double seconds = argc > 1 ? strtod(argv[1], NULL) : 3.0;
@@ -106,13 +104,12 @@ int main(int argc, char **argv)
                                           .epsilon = 1e-8,
                                           .steps = 1000,
                                           .batch = BATCH};
-    static double wall[STEPS_MAX], used[STEPS_MAX];
     const struct kernels *kernels;
     struct base_reason why;
     struct train_model *model;
     struct train_trainer *trainer;
     struct train_dataset data;
-    const long before = status_kib("RssAnon:");
+    const long before = bench_status_kib("RssAnon:");
     fill(&data);
     if (kernels_open("cpu", 1, &kernels, &why) != BASE_OK ||
         train_model_create(&spec, kernels, BATCH, &model, &why) != BASE_OK) {
@@ -130,29 +127,9 @@ int main(int argc, char **argv)
     }
     free(x);
     printf("%s\n", kernels_describe(kernels));
-    size_t steps = 0;
-    for (double end = now_ms(CLOCK_MONOTONIC) + seconds * 1e3;
-         steps < STEPS_MAX && (steps < 3 || now_ms(CLOCK_MONOTONIC) < end); steps++) {
-        struct kernels_loss loss;
-        size_t rows;
-        const double start = now_ms(CLOCK_MONOTONIC), begun = now_ms(CLOCK_PROCESS_CPUTIME_ID);
-        train_trainer_step(trainer, false, &loss, &rows);
-        used[steps] = now_ms(CLOCK_PROCESS_CPUTIME_ID) - begun;
-        wall[steps] = now_ms(CLOCK_MONOTONIC) - start;
-    }
-    report("gpt_step_wall_ms", wall, steps);
-    report("gpt_step_cpu_ms", used, steps);
-    struct train_plan plan;
-    struct train_layer_cost cost;
-    if (train_plan_create(&spec, &plan, &why) == BASE_OK) {
-        train_plan_cost(&plan, BATCH, &cost);
-        printf("gflop forward=%.3f backward=%.3f rate=%.1f GFLOP/s of processor time\n",
-               cost.forward_flops * 1e-9, cost.backward_flops * 1e-9,
-               (cost.forward_flops + cost.backward_flops) * 1e-6 / used[steps / 2]);
-        train_plan_destroy(&plan);
-    }
+    take_steps(trainer, &spec, seconds);
     printf("memory counted_kib=%.0f anonymous_kib=%ld\n", counted_kib(&spec),
-           status_kib("RssAnon:") - before);
+           bench_status_kib("RssAnon:") - before);
     train_trainer_destroy(trainer);
     train_model_destroy(model);
     train_dataset_destroy(&data);

@@ -5,49 +5,13 @@
 //
 //   bench_train_step [seconds]
 #include "base/rng.h"
+#include "test/support/bench.h"
 #include "train/trainer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
-enum { INPUTS = 784, HIDDEN = 256, CLASSES = 10, BATCH = 64, BATCHES = 16, MOST_STEPS = 200000 };
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static void report(const char *name, double *times, size_t steps)
-{
-    qsort(times, steps, sizeof *times, ascending);
-    printf("%s median=%.4f min=%.4f steps=%zu\n", name, times[steps / 2], times[0], steps);
-}
-
-static long status_kib(const char *key)
-{
-    long kib = 0;
-    char line[256];
-    FILE *file = fopen("/proc/self/status", "r");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        if (strncmp(line, key, strlen(key)) == 0) {
-            kib = strtol(line + strlen(key), NULL, 10);
-        }
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return kib;
-}
+enum { INPUTS = 784, HIDDEN = 256, CLASSES = 10, BATCH = 64, BATCHES = 16, STEPS_MAX = 200000 };
 
 static void fill(struct train_dataset *data, size_t examples)
 {
@@ -78,30 +42,30 @@ static void bench_step(struct train_model *model, const struct train_dataset *da
         abort();
     }
     size_t steps = 0;
-    for (double end = now_ms() + seconds * 1e3; steps < MOST_STEPS && now_ms() < end; steps++) {
+    for (double end = bench_now() + seconds * 1e9; steps < STEPS_MAX && bench_now() < end; steps++) {
         const size_t first = steps % BATCHES * BATCH;
         struct kernels_loss loss;
-        const double start = now_ms();
+        const double start = bench_now();
         train_model_gradient(model, x, data->x + first * INPUTS, data->labels + first, BATCH, 1.0f, gradient,
                              &loss);
         k->sgd_step(count, &sgd, gradient, NULL, NULL, x);
-        times[steps] = now_ms() - start;
+        times[steps] = bench_now() - start;
     }
-    report("train_step_ms", times, steps);
+    bench_print_steps("train_step_ms", times, steps);
     k->release(gradient);
 }
 
 static void bench_trainer(struct train_trainer *trainer, double seconds, double *times)
 {
     size_t steps = 0;
-    for (double end = now_ms() + seconds * 1e3; steps < MOST_STEPS && now_ms() < end; steps++) {
+    for (double end = bench_now() + seconds * 1e9; steps < STEPS_MAX && bench_now() < end; steps++) {
         struct kernels_loss loss;
         size_t rows;
-        const double start = now_ms();
+        const double start = bench_now();
         train_trainer_step(trainer, false, &loss, &rows);
-        times[steps] = now_ms() - start;
+        times[steps] = bench_now() - start;
     }
-    report("trainer_step_ms", times, steps);
+    bench_print_steps("trainer_step_ms", times, steps);
 }
 
 int main(int argc, char **argv)
@@ -117,7 +81,7 @@ int main(int argc, char **argv)
     struct train_trainer *trainer;
     struct train_dataset data;
     fill(&data, BATCH * BATCHES);
-    double *times = calloc(MOST_STEPS, sizeof *times);
+    double *times = calloc(STEPS_MAX, sizeof *times);
     if (times == NULL || kernels_open("cpu", 1, &kernels, &why) != BASE_OK ||
         train_model_create(&spec, kernels, BATCH, &model, &why) != BASE_OK) {
         fprintf(stderr, "bench_train_step: %s\n", times == NULL ? "out of memory" : why.text);
@@ -141,8 +105,8 @@ int main(int argc, char **argv)
     const double data_kib = (double)(data.examples * INPUTS * sizeof *data.x) / 1024.0;
     const double vectors_kib = (double)(4 * count * sizeof *x) / 1024.0;
     printf("memory rss_kib=%ld anonymous_kib=%ld vectors_kib=%.0f data_kib=%.0f beyond_kib=%.0f\n",
-           status_kib("VmRSS:"), status_kib("RssAnon:"), vectors_kib, data_kib,
-           (double)status_kib("VmRSS:") - vectors_kib - data_kib);
+           bench_status_kib("VmRSS:"), bench_status_kib("RssAnon:"), vectors_kib, data_kib,
+           (double)bench_status_kib("VmRSS:") - vectors_kib - data_kib);
     train_trainer_destroy(trainer);
     train_model_destroy(model);
     kernels->release(x);

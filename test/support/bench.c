@@ -7,17 +7,26 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #define RUNS_MIN  5u
 #define RUNS_MAX  10000u
 #define HUGE_PAGE ((size_t)2 << 20)
 
-double bench_now(void)
+double bench_clock(clockid_t clock)
 {
     struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    (void)clock_gettime(clock, &t);
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+double bench_now(void)
+{
+    return bench_clock(CLOCK_MONOTONIC);
+}
+
+double bench_now_s(void)
+{
+    return 1e-9 * bench_now();
 }
 
 static int ascending(const void *left, const void *right)
@@ -182,6 +191,28 @@ void bench_print(const struct bench_result *r)
     }
     printf("}\n");
     (void)fflush(stdout);
+}
+
+void bench_print_steps(const char *name, double *times, size_t n)
+{
+    const double median = bench_median(times, n);
+    printf("%s median=%.4f min=%.4f steps=%zu\n", name, median * 1e-6, times[0] * 1e-6, n);
+}
+
+long bench_status_kib(const char *key)
+{
+    long kib = 0;
+    char line[256];
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        if (strncmp(line, key, strlen(key)) == 0) {
+            kib = strtol(line + strlen(key), NULL, 10);
+        }
+    }
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    return kib;
 }
 
 const char *bench_option(int argc, char **argv, const char *name, const char *fallback)

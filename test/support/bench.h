@@ -11,8 +11,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
-double bench_now(void); // monotonic, ns
+double bench_clock(clockid_t clock); // ns
+double bench_now(void);              // monotonic, ns
+double bench_now_s(void);            // likewise, s
 
 // Of n > 0 times; they come back sorted.
 double bench_median(double *times, size_t n);
@@ -81,6 +84,12 @@ struct bench_result {
     const char *more;
 };
 void bench_print(const struct bench_result *result);
+
+// One line of text of n > 0 times in ns, which come back sorted: `gpt_step_ms median=5.1 min=5.0 steps=40`.
+void bench_print_steps(const char *name, double *times, size_t n);
+
+// Of /proc/self/status, by its key: "VmRSS:". 0 when it is not there.
+long bench_status_kib(const char *key);
 
 // "--name VALUE" and "--name" among the arguments.
 const char *bench_option(int argc, char **argv, const char *name, const char *fallback);
