@@ -3,6 +3,8 @@
 #ifndef LAB_CLI_COMMAND_H
 #define LAB_CLI_COMMAND_H
 
+#include "base/error.h"
+
 int lab_command_run(int argc, char **argv);
 int lab_command_sim(int argc, char **argv);
 // What run and sim have in common: arguments, then perform.
@@ -20,5 +22,10 @@ int lab_command_export(int argc, char **argv);
 int lab_command_report(int argc, char **argv);
 int lab_command_plot(int argc, char **argv);
 int lab_command_help(int argc, char **argv);
+
+// What ends a command, as its exit status. `name` is the command's.
+int lab_command_about(const char *name); // p2pml help NAME
+int lab_command_usage(const char *name); // after the mistake: where to read more
+int lab_command_ended(const char *name, enum base_error error, const struct base_reason *why);
 
 #endif

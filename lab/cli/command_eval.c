@@ -76,16 +76,14 @@ static int perform(const struct wanted *wanted)
 int lab_command_eval(int argc, char **argv)
 {
     struct wanted wanted = {0};
-    char name[] = "eval";
-    char *help[] = {argv[0], name};
-    int status = LAB_EXIT_USAGE;
+    int status;
     wanted.settings = calloc((size_t)argc, sizeof *wanted.settings);
     if (!wanted.settings)
         return LAB_EXIT_FAILED;
     if (!parse(argc, argv, &wanted))
-        fputs("p2pml eval: try 'p2pml help eval'\n", stderr);
+        status = lab_command_usage("eval");
     else
-        status = wanted.help ? lab_command_help(2, help) : perform(&wanted);
+        status = wanted.help ? lab_command_about("eval") : perform(&wanted);
     free(wanted.settings);
     return status;
 }

@@ -64,16 +64,9 @@ int lab_command_export(int argc, char **argv)
 {
     struct wanted wanted = {0};
     struct base_reason why = {""};
-    char name[] = "export";
-    char *help[] = {argv[0], name};
-    if (!parse(argc, argv, &wanted)) {
-        fputs("p2pml export: try 'p2pml help export'\n", stderr);
-        return LAB_EXIT_USAGE;
-    }
+    if (!parse(argc, argv, &wanted))
+        return lab_command_usage("export");
     if (wanted.help)
-        return lab_command_help(2, help);
-    if (!perform(&wanted, &why))
-        return LAB_EXIT_DONE;
-    fprintf(stderr, "p2pml export: %s\n", why.text);
-    return LAB_EXIT_FAILED;
+        return lab_command_about("export");
+    return lab_command_ended("export", perform(&wanted, &why), &why);
 }

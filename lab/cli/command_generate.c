@@ -115,16 +115,9 @@ int lab_command_generate(int argc, char **argv)
 {
     struct wanted wanted = {.how = {.prompt = "", .tokens = TOKENS, .temperature = TEMPERATURE, .seed = 1}};
     struct base_reason why = {""};
-    char name[] = "generate";
-    char *help[] = {argv[0], name};
-    if (!parse(argc, argv, &wanted)) {
-        fputs("p2pml generate: try 'p2pml help generate'\n", stderr);
-        return LAB_EXIT_USAGE;
-    }
+    if (!parse(argc, argv, &wanted))
+        return lab_command_usage("generate");
     if (wanted.help)
-        return lab_command_help(2, help);
-    if (!perform(&wanted, &why))
-        return LAB_EXIT_DONE;
-    fprintf(stderr, "p2pml generate: %s\n", why.text);
-    return LAB_EXIT_FAILED;
+        return lab_command_about("generate");
+    return lab_command_ended("generate", perform(&wanted, &why), &why);
 }

@@ -299,18 +299,21 @@ static const struct {
     {"inspect", about_inspect, false},
 };
 
-int lab_command_help(int argc, char **argv)
+int lab_command_about(const char *name)
 {
-    if (argc < 2)
-        return print(overview);
     for (size_t i = 0; i < sizeof topics / sizeof *topics; i++)
-        if (strcmp(argv[1], topics[i].name) == 0)
+        if (strcmp(name, topics[i].name) == 0)
             return topics[i].experiment ? print_experiment(topics[i].about) : print(topics[i].about);
     fprintf(stderr,
             "p2pml: there is no help for '%s', expected run, sim, data, eval, predict, generate, export, "
             "report, plot, top, "
             "topology, keygen or "
             "inspect\n",
-            argv[1]);
+            name);
     return LAB_EXIT_USAGE;
+}
+
+int lab_command_help(int argc, char **argv)
+{
+    return argc < 2 ? print(overview) : lab_command_about(argv[1]);
 }

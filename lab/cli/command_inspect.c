@@ -8,16 +8,11 @@
 int lab_command_inspect(int argc, char **argv)
 {
     struct base_reason why = {""};
-    char inspect[] = "inspect";
-    char *help[] = {argv[0], inspect};
     if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-        return lab_command_help(2, help);
+        return lab_command_about("inspect");
     if (argc != 2 || argv[1][0] == '-') {
         fputs("p2pml inspect: expected one file: p2pml inspect FILE\n", stderr);
         return LAB_EXIT_USAGE;
     }
-    if (node_checkpoint_inspect(argv[1], &why) == BASE_OK)
-        return LAB_EXIT_DONE;
-    fprintf(stderr, "p2pml inspect: %s\n", why.text);
-    return LAB_EXIT_FAILED;
+    return lab_command_ended("inspect", node_checkpoint_inspect(argv[1], &why), &why);
 }

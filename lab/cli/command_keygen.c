@@ -48,14 +48,10 @@ int lab_command_keygen(int argc, char **argv)
 {
     struct wanted wanted = {0};
     struct base_reason why = {""};
-    char name[] = "keygen";
-    char *help[] = {argv[0], name};
-    if (!parse(argc, argv, &wanted)) {
-        fputs("p2pml keygen: try 'p2pml help keygen'\n", stderr);
-        return LAB_EXIT_USAGE;
-    }
+    if (!parse(argc, argv, &wanted))
+        return lab_command_usage("keygen");
     if (wanted.help)
-        return lab_command_help(2, help);
+        return lab_command_about("keygen");
     if (!wanted.identity && !wanted.secret) {
         fputs("p2pml keygen: expected --identity FILE or --secret FILE or both; try 'p2pml help keygen'\n",
               stderr);
@@ -64,7 +60,5 @@ int lab_command_keygen(int argc, char **argv)
     enum base_error error = wanted.identity ? make_identity(wanted.identity, &why) : BASE_OK;
     if (!error && wanted.secret)
         error = gossip_secret_create(wanted.secret, &why);
-    if (error)
-        fprintf(stderr, "p2pml keygen: %s\n", why.text);
-    return error ? LAB_EXIT_FAILED : LAB_EXIT_DONE;
+    return lab_command_ended("keygen", error, &why);
 }

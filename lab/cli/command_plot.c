@@ -52,20 +52,13 @@ int lab_command_plot(int argc, char **argv)
     struct wanted wanted = {.format = LAB_PLOT_PNG};
     struct base_reason why = {""};
     unsigned pictures = 0;
-    char name[] = "plot";
-    char *help[] = {argv[0], name};
-    if (!parse(argc, argv, &wanted)) {
-        fputs("p2pml plot: try 'p2pml help plot'\n", stderr);
-        return LAB_EXIT_USAGE;
-    }
+    if (!parse(argc, argv, &wanted))
+        return lab_command_usage("plot");
     if (wanted.help)
-        return lab_command_help(2, help);
+        return lab_command_about("plot");
     enum base_error error = lab_plot_write(wanted.directory, wanted.out, wanted.format, &pictures, &why);
-    if (error) {
-        fprintf(stderr, "p2pml plot: %s\n", why.text);
-        return LAB_EXIT_FAILED;
-    }
-    printf("%u pictures, with their data and scripts, in %s%s\n", pictures,
-           wanted.out ? wanted.out : wanted.directory, wanted.out ? "" : "/plots");
-    return LAB_EXIT_DONE;
+    if (!error)
+        printf("%u pictures, with their data and scripts, in %s%s\n", pictures,
+               wanted.out ? wanted.out : wanted.directory, wanted.out ? "" : "/plots");
+    return lab_command_ended("plot", error, &why);
 }

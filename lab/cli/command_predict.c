@@ -8,10 +8,8 @@ int lab_command_predict(int argc, char **argv)
 {
     struct base_reason why = {""};
     struct lab_model model;
-    char name[] = "predict";
-    char *help[] = {argv[0], name};
     if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-        return lab_command_help(2, help);
+        return lab_command_about("predict");
     if (argc != 2 || argv[1][0] == '-') {
         fputs("p2pml predict: expected one model, and rows of numbers on standard input: p2pml predict MODEL "
               "< rows.csv; "
@@ -22,8 +20,6 @@ int lab_command_predict(int argc, char **argv)
     enum base_error error = lab_model_open(argv[1], &model, &why);
     if (!error)
         error = lab_model_predict(&model, "standard input", stdin, stdout, &why);
-    if (error)
-        fprintf(stderr, "p2pml predict: %s\n", why.text);
     lab_model_close(&model);
-    return error ? LAB_EXIT_FAILED : LAB_EXIT_DONE;
+    return lab_command_ended("predict", error, &why);
 }

@@ -8,10 +8,8 @@
 int lab_command_report(int argc, char **argv)
 {
     struct base_reason why = {""};
-    char name[] = "report";
-    char *help[] = {argv[0], name};
     if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-        return lab_command_help(2, help);
+        return lab_command_about("report");
     if (argc != 2 || argv[1][0] == '-') {
         fprintf(stderr,
                 "p2pml report: found %s, expected one directory of a run or of a sweep; try 'p2pml help "

@@ -54,17 +54,15 @@ static bool parse(int argc, char **argv, struct wanted *wanted)
 int lab_command_experiment(int argc, char **argv, int (*perform)(const struct lab_run_options *options))
 {
     struct wanted wanted = {.options = {.source = {.environment = environ}, .version = P2PML_VERSION}};
-    char name[] = "help";
-    char *help[] = {name, argv[0]};
-    int status = LAB_EXIT_USAGE;
+    int status;
     wanted.settings = calloc((size_t)argc, sizeof *wanted.settings);
     if (!wanted.settings)
         return LAB_EXIT_FAILED;
     wanted.options.source.settings = wanted.settings;
     if (!parse(argc, argv, &wanted))
-        fprintf(stderr, "p2pml %s: try 'p2pml help %s'\n", argv[0], argv[0]);
+        status = lab_command_usage(argv[0]);
     else
-        status = wanted.help ? lab_command_help(2, help) : perform(&wanted.options);
+        status = wanted.help ? lab_command_about(argv[0]) : perform(&wanted.options);
     free(wanted.settings);
     return status;
 }

@@ -11,12 +11,11 @@ int lab_command_top(int argc, char **argv)
 {
     struct lab_top_options options = {0};
     struct base_reason why = {""};
-    char top[] = "top", host[LIMIT_HOST_BYTES];
-    char *help[] = {argv[0], top};
+    char host[LIMIT_HOST_BYTES];
     uint16_t port;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
-            return lab_command_help(2, help);
+            return lab_command_about("top");
         if (strcmp(argv[i], "--once") == 0) {
             options.once = true;
         } else if (argv[i][0] == '-' || options.address) {
@@ -32,8 +31,5 @@ int lab_command_top(int argc, char **argv)
         fprintf(stderr, "p2pml top: %s\n", why.text);
         return LAB_EXIT_USAGE;
     }
-    if (lab_top(&options, &why) == BASE_OK)
-        return LAB_EXIT_DONE;
-    fprintf(stderr, "p2pml top: %s\n", why.text);
-    return LAB_EXIT_FAILED;
+    return lab_command_ended("top", lab_top(&options, &why), &why);
 }

@@ -203,14 +203,10 @@ int lab_command_topology(int argc, char **argv)
         .topology = {
             .options = {.seed = 1, .rings = 2}, .group_size = 1, .parameters = 203530, .ratio = 1.0 / 32}};
     struct base_reason why = {""};
-    char name[] = "topology";
-    char *help[] = {argv[0], name};
-    if (!parse(argc, argv, &wanted)) {
-        fputs("p2pml topology: try 'p2pml help topology'\n", stderr);
-        return LAB_EXIT_USAGE;
-    }
+    if (!parse(argc, argv, &wanted))
+        return lab_command_usage("topology");
     if (wanted.help)
-        return lab_command_help(2, help);
+        return lab_command_about("topology");
     int status = LAB_EXIT_USAGE;
     enum base_error error = lab_topology_make(&wanted.topology, wanted.path, &why);
     if (!error) {
