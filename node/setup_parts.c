@@ -121,6 +121,7 @@ enum base_error node_setup_trainer(const struct node_config *config, const char 
         .micro_batch = config->train.micro_batch,
         .clip_norm = config->train.clip_norm,
         .proximal = config->train.proximal,
+        .augment = {.crop = config->data.crop, .flip = config->data.flip},
         // nodes that share a shard must not see it in the same order
         .seed = base_hash_bytes(config->train.seed, name, strlen(name)),
     };

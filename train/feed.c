@@ -1,5 +1,6 @@
 #include "train/feed.h"
 
+#include "base/hash.h"
 #include "base/rng.h"
 #include "train/tokens.h"
 
@@ -19,9 +20,11 @@ static void shuffle_epoch(struct train_feed *feed)
 }
 
 enum base_error train_feed_create(const struct kernels *kernels, const struct train_dataset *data,
-                                  size_t batch, uint64_t seed, uint64_t epoch, struct train_feed *feed)
+                                  const struct train_augment *augment, size_t batch, uint64_t seed,
+                                  uint64_t epoch, struct train_feed *feed)
 {
-    struct train_feed made = {.kernels = kernels, .data = data, .batch = batch, .seed = seed, .epoch = epoch};
+    struct train_feed made = {
+        .kernels = kernels, .data = data, .batch = batch, .seed = seed, .epoch = epoch, .augment = *augment};
     const size_t x_bytes = batch * data->features * sizeof(float),
                  label_bytes = batch * train_dataset_labels(data) * sizeof(uint32_t);
     made.input.x = kernels->alloc(x_bytes);
@@ -67,8 +70,14 @@ static void gather(struct train_feed *feed, size_t row, size_t i)
         train_tokens_window(data, row, feed->phase, (uint32_t *)feed->stage.x + at, feed->stage.labels + at);
         return;
     }
-    memcpy((float *)feed->stage.x + i * data->features, data->x + row * data->features,
-           data->features * sizeof *data->x);
+    const float *from = data->x + row * data->features;
+    float *to = (float *)feed->stage.x + i * data->features;
+    if (train_augment_is_on(&feed->augment)) {
+        const uint64_t place[] = {feed->epoch, feed->position};
+        train_augment_image(&feed->augment, data, base_hash_bytes(feed->seed, place, sizeof place), from, to);
+    } else {
+        memcpy(to, from, data->features * sizeof *to);
+    }
     if (feed->targets != NULL) {
         memcpy(feed->targets + i * data->outputs, data->targets + row * data->outputs,
                data->outputs * sizeof *data->targets);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "kernels/kernels.h"
+#include "train/augment.h"
 #include "train/dataset.h"
 #include <stddef.h>
 #include <stdint.h>
@@ -24,12 +25,13 @@ struct train_feed {
     float *targets;                  // [batch, outputs] in host memory, of a regression; else NULL
     uint32_t *order;                 // [examples]: shuffle of this epoch
     size_t phase;                    // of this epoch's windows of text
+    struct train_augment augment;    // of images
 };
 
-// At the beginning of `epoch`. BASE_ENOMEM.
+// At the beginning of `epoch`. `augment` is off unless the data are images. BASE_ENOMEM.
 enum base_error train_feed_create(const struct kernels *kernels, const struct train_dataset *data,
-                                  size_t batch, uint64_t seed, uint64_t epoch,
-                                  struct train_feed *feed) BASE_CHECK;
+                                  const struct train_augment *augment, size_t batch, uint64_t seed,
+                                  uint64_t epoch, struct train_feed *feed) BASE_CHECK;
 void train_feed_destroy(struct train_feed *feed); // leaves {0}; {0} is allowed
 
 // The next batch into `input`. Batches are always full: where an epoch ends within one, the rest comes from

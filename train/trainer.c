@@ -70,6 +70,17 @@ static enum base_error check_data(const struct train_options *options, const str
                          "the data have %zu features and %zu classes, the model takes %zu and %zu",
                          data->features, data->classes, spec->inputs, spec->classes);
     }
+    if (train_augment_is_on(&options->augment) && data->height == 0) {
+        return base_fail(why, BASE_EINVAL,
+                         "data.crop and data.flip are of images, and the examples are none");
+    }
+    if (options->augment.crop > 0 &&
+        (data->height <= options->augment.crop || data->width <= options->augment.crop)) {
+        return base_fail(
+            why, BASE_EINVAL,
+            "data.crop: found %zu pixels, expected less than a side of the images, which are %zu x %zu",
+            options->augment.crop, data->width, data->height);
+    }
     if (batch > train_model_max_batch(model)) {
         return base_fail(why, BASE_EINVAL, "a batch of %zu examples; the model was made for at most %zu",
                          batch, train_model_max_batch(model));
@@ -169,8 +180,9 @@ enum base_error train_trainer_create(const struct train_options *options, struct
     trainer->home = data;
     trainer->count = train_model_parameters(model);
     trainer->scale = 1.0;
-    if (!alloc_all(trainer) || train_feed_create(trainer->kernels, data, cut_batch(options, data),
-                                                 options->seed, 0, &trainer->feed) != BASE_OK) {
+    if (!alloc_all(trainer) ||
+        train_feed_create(trainer->kernels, data, &options->augment, cut_batch(options, data), options->seed,
+                          0, &trainer->feed) != BASE_OK) {
         train_trainer_destroy(trainer);
         return base_fail(why, BASE_ENOMEM, "out of memory for the vectors of the optimiser");
     }
@@ -235,8 +247,8 @@ enum base_error train_trainer_replace(struct train_trainer *trainer, const struc
     if (error != BASE_OK) {
         return error;
     }
-    error = train_feed_create(trainer->kernels, data, cut_batch(&options, data), options.seed,
-                              trainer->feed.epoch + 1, &feed);
+    error = train_feed_create(trainer->kernels, data, &options.augment, cut_batch(&options, data),
+                              options.seed, trainer->feed.epoch + 1, &feed);
     if (error != BASE_OK) {
         return base_fail(why, error, "out of memory for the order of %zu examples", data->examples);
     }

@@ -5,6 +5,7 @@
 #define TRAIN_TRAINER_H
 
 #include "base/error.h"
+#include "train/augment.h"
 #include "train/dataset.h"
 #include "train/model.h"
 #include "train/optimizer.h"
@@ -36,8 +37,9 @@ struct train_options {
     size_t micro_batch; // at most so many examples of a batch at once; gradients add up. 0: the whole batch
     double clip_norm;   // a gradient with a larger norm is shortened to it (Pascanu, Mikolov, Bengio 2013,
                         // algorithm 1), the weight and the proximal term included; 0: off
-    uint64_t seed;      // order of the examples
-    double weight;      // of the gradient, > 0; 0 stands for 1
+    struct train_augment augment; // of images
+    uint64_t seed;                // order of the examples, and draws of `augment`
+    double weight;                // of the gradient, > 0; 0 stands for 1
     double proximal; // mu >= 0; local steps minimise weight * loss + mu/2 |x - x_round|^2 (FedProx: Li, Sahu,
                      // Zaheer, Sanjabi, Talwalkar, Smith 2020, equation 2)
 };

@@ -222,14 +222,14 @@ static const struct node_key keys[] = {
     INTEGER("model.seed", model.seed, "1", 0, ANY,
             "Seed of the first weights: all nodes start from the same model.", SHARED),
 
-    CHOICE("data.kind", data.kind, "digits", "digits|idx|libsvm|csv|npy|images|text|tokens",
+    CHOICE("data.kind", data.kind, "digits", "digits|idx|libsvm|csv|npy|images|text|tokens|cifar10",
            "digits: handwritten-looking digits drawn by the program, which need no file. idx: MNIST's file "
            "format, plain or "
            "gzip. libsvm: text with a label and index:value pairs a line. csv: a table of numbers and words, "
            "plain or gzip. npy: arrays of NumPy, .npy or .npz. images: PNG and JPEG files, a folder a class. "
            "text: a text file, plain or gzip, as data.text says. tokens: uint16 ids, as train.bin of nanoGPT "
            "and "
-           "llm.c. "
+           "llm.c. cifar10: its binary version. "
            "'p2pml data info FILE' tells what a file is.",
            TOLD),
     TEXT("data.train_images", data.train_images, "", "idx: file of the training images."),
@@ -238,15 +238,19 @@ static const struct node_key keys[] = {
     TEXT("data.test_images", data.test_images, "",
          "idx: file of the test images; may be that of the training images, with another data.test_first."),
     TEXT("data.test_labels", data.test_labels, "", "idx: file of the test labels; npy: of y."),
-    TEXT("data.train_file", data.train_file, "",
-         "libsvm, csv: file of the training examples. npy: .npz with the arrays x and y, or .npy of x. "
-         "images: "
-         "folder of folders, one a class. text, tokens: file of the text to train on."),
+    TEXT(
+        "data.train_file", data.train_file, "",
+        "libsvm, csv: file of the training examples. npy: .npz with the arrays x and y, or .npy of x. "
+        "images: "
+        "folder of folders, one a class. text, tokens: file of the text to train on. cifar10: a file, or the "
+        "folder of the files data_batch_*.bin."),
     TEXT("data.test_file", data.test_file, "",
-         "The same of the test examples. Empty with csv, npy, images, text and tokens: data.test_part of the "
+         "The same of the test examples. Empty with csv, npy, images, text, tokens and cifar10: "
+         "data.test_part of the "
          "training examples."),
     REAL("data.test_part", data.test_part, "0.2", 0.001, 0.9,
-         "csv, npy, images: without data.test_file, so much of the examples, drawn by data.seed, is there to "
+         "csv, npy, images, cifar10: without data.test_file, so much of the examples, drawn by data.seed, is "
+         "there to "
          "test "
          "on and not trained on. text, tokens: so much of the end."),
     CHOICE("data.text", data.text, "bytes", "bytes|characters",
@@ -276,6 +280,12 @@ static const struct node_key keys[] = {
         "area that it covers. Empty: all files are of one size."),
     CHOICE("data.image_colour", data.image_colour, "auto", "auto|grey|rgb",
            "images: one or three numbers a pixel. auto: as the first file, and all must be alike."),
+    INTEGER("data.crop", data.crop, "0", 0, LIMIT_IMAGE_SIDE,
+            "Images to train on are shifted at random by up to so many pixels each way; what comes in is 0. "
+            "0: off."),
+    BOOL("data.flip", data.flip, "false",
+         "Half of the images to train on, at random, have left and right changed. Not for digits and "
+         "letters."),
     CHOICE("data.scale", data.scale, "none", "none|standard|minmax",
            "standard: each feature gets mean 0 and deviation 1 over the training examples; minmax: 0 to 1. "
            "Targets "

@@ -15,6 +15,7 @@ enum node_data {
     NODE_DATA_IMAGES,
     NODE_DATA_TEXT, // these two are windows of tokens (train/tokens.h)
     NODE_DATA_TOKENS,
+    NODE_DATA_CIFAR10,
 };
 enum node_text { NODE_TEXT_BYTES, NODE_TEXT_CHARACTERS };
 enum node_partition { NODE_PARTITION_IID, NODE_PARTITION_DIRICHLET, NODE_PARTITION_CONTIGUOUS };
@@ -76,6 +77,8 @@ struct node_config {
         struct node_texts target, categorical, ignore; // csv: columns
         char *image_size;                              // images: "WIDTHxHEIGHT"; "": of the first one
         int image_colour;                              // images: 0 as the first one, 1 grey, 2 rgb
+        uint64_t crop;                                 // of images: pixels; 0: off
+        bool flip;                                     // of images
         int scale;                                     // enum train_scale
         char *scale_from;                              // file of p2pml data info --stats; "": none
         int text;                                      // text: enum node_text

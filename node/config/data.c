@@ -69,12 +69,19 @@ void node_config_data_ranges(const struct node_config *config, struct node_data_
         ranges->test_first = ranges->train_first + ranges->train_count;
 }
 
-static const char *const kind_names[] = {"digits", "idx", "libsvm", "csv", "npy", "images", "text", "tokens"};
+static const char *const kind_names[] = {"digits", "idx",  "libsvm", "csv",    "npy",
+                                         "images", "text", "tokens", "cifar10"};
 
 static bool is_npz(const char *path)
 {
     const char *dot = strrchr(path, '.');
     return dot && strcmp(dot, ".npz") == 0;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
 static enum base_error check_folder(const struct node_config *config, const char *key, const char *path,
@@ -97,7 +104,7 @@ static enum base_error check_folder(const struct node_config *config, const char
 #define BIT(kind) (1u << (kind))
 #define ONE_FILE                                                                                             \
     (BIT(NODE_DATA_LIBSVM) | BIT(NODE_DATA_CSV) | BIT(NODE_DATA_NPY) | BIT(NODE_DATA_IMAGES) |               \
-     BIT(NODE_DATA_TEXT) | BIT(NODE_DATA_TOKENS))
+     BIT(NODE_DATA_TEXT) | BIT(NODE_DATA_TOKENS) | BIT(NODE_DATA_CIFAR10))
 
 // Which kinds read which file, and which of them must have it.
 static const struct {
@@ -145,6 +152,8 @@ static enum base_error check_file(const struct node_config *config, size_t i, st
         return BASE_OK;
     if (config->data.kind == NODE_DATA_IMAGES && path[0])
         return check_folder(config, files[i].key, path, why);
+    if (config->data.kind == NODE_DATA_CIFAR10 && is_folder(path))
+        return BASE_OK;
     return node_config_check_file(config, files[i].key, path, files[i].what, why);
 }
 
@@ -178,7 +187,7 @@ static enum base_error check_split(const struct node_config *config, struct base
     if (!splits(config)) {
         node_config_warn_unused(
             config, "data.test_part",
-            "data.kind is csv, npy, images, text or tokens and there is no data.test_file");
+            "data.kind is csv, npy, images, text, tokens or cifar10 and there is no data.test_file");
         return BASE_OK;
     }
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)

@@ -1,5 +1,6 @@
 #include "node/learn/data.h"
 #include "base/rng.h"
+#include "train/cifar.h"
 #include "train/images.h"
 #include "train/model.h"
 #include "train/npy.h"
@@ -72,6 +73,8 @@ static enum base_error load_found(const struct node_config *config, bool test, s
                                       loss_of(config) != TRAIN_CROSS_ENTROPY, like, data, why);
     case NODE_DATA_IMAGES:
         return load_images(config, path, like, data, why);
+    case NODE_DATA_CIFAR10:
+        return train_dataset_load_cifar10(path, data, why);
     case NODE_DATA_TEXT:
     case NODE_DATA_TOKENS:
         return load_text(config, path, like, data, why);

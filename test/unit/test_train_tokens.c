@@ -262,7 +262,7 @@ static void feeds_windows(void **state)
     struct train_feed feed, again;
     const struct kernels *k = kernels_cpu_table("scalar");
     size_t phases = 0;
-    assert_int_equal(train_feed_create(k, &data, BATCH, 9, 0, &feed), BASE_OK);
+    assert_int_equal(train_feed_create(k, &data, &(struct train_augment){0}, BATCH, 9, 0, &feed), BASE_OK);
     for (size_t epoch = 0; epoch < 8; epoch++) {
         bool seen[WINDOWS] = {false};
         size_t phase = 0;
@@ -282,7 +282,7 @@ static void feeds_windows(void **state)
     }
     assert_true((phases & (phases - 1)) != 0); // several
     train_feed_next(&feed);
-    assert_int_equal(train_feed_create(k, &data, BATCH, 9, 0, &again), BASE_OK);
+    assert_int_equal(train_feed_create(k, &data, &(struct train_augment){0}, BATCH, 9, 0, &again), BASE_OK);
     train_feed_seek(&again, 8, 0);
     train_feed_next(&again);
     assert_memory_equal(feed.input.x, again.input.x, BATCH * CONTEXT * sizeof(uint32_t));

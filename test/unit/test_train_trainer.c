@@ -40,6 +40,33 @@ static void seek_continues_bit_for_bit(void **state)
     }
 }
 
+// The draws of crops and flips depend on the place in the data, and on nothing else.
+static void seek_continues_with_augmented_images(void **state)
+{
+    (void)state;
+    struct train_options augmented = sgd;
+    struct train_dataset images = clusters(21, 6, 3);
+    struct setup s;
+    augmented.augment = (struct train_augment){.crop = 1, .flip = true};
+    images.height = 2;
+    images.width = 3;
+    images.channels = 1;
+    open_setup(&s, images, 9, &augmented);
+    struct train_trainer *plain = make_trainer(&s, &sgd);
+    for (size_t stop = 0; stop < 8; stop++) {
+        struct train_trainer *copy = restored(&s, &augmented);
+        (void)run(s.trainer, 5);
+        (void)run(copy, 5);
+        (void)run(plain, 5);
+        assert_same_model(s.trainer, copy, s.count);
+        train_trainer_destroy(copy);
+    }
+    assert_memory_not_equal(train_trainer_model(plain), train_trainer_model(s.trainer),
+                            s.count * sizeof(float));
+    train_trainer_destroy(plain);
+    close_setup(&s);
+}
+
 static void seek_refuses_strange_cursors(void **state)
 {
     (void)state;
@@ -279,8 +306,8 @@ static void refuses_what_cannot_be(void **state)
     (void)state;
     struct setup s;
     open_setup(&s, clusters(40, 6, 3), 0, &sgd);
-    struct train_options bad[12];
-    for (size_t i = 0; i < 12; i++) {
+    struct train_options bad[14];
+    for (size_t i = 0; i < 14; i++) {
         bad[i] = i < 8 ? sgd : adamw;
     }
     bad[0].rate = NAN;
@@ -295,7 +322,9 @@ static void refuses_what_cannot_be(void **state)
     bad[9].beta2 = -0.1;
     bad[10].epsilon = 0.0;
     bad[11].steps = 0;
-    for (size_t i = 0; i < 12; i++) {
+    bad[12].augment.flip = true; // of what is no image
+    bad[13].augment.crop = 1;
+    for (size_t i = 0; i < 14; i++) {
         struct train_trainer *trainer = NULL;
         struct base_reason why = {{0}};
         assert_int_equal(train_trainer_create(&bad[i], s.model, &s.data, s.start, &trainer, &why),
@@ -351,6 +380,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(deterministic),
         cmocka_unit_test(seek_continues_bit_for_bit),
+        cmocka_unit_test(seek_continues_with_augmented_images),
         cmocka_unit_test(seek_refuses_strange_cursors),
         cmocka_unit_test(epochs_show_every_example_once),
         cmocka_unit_test(batches_are_full_and_cross_epochs),
