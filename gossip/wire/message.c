@@ -2,128 +2,141 @@
 #include "gossip/wire/fields.h"
 #include <math.h>
 
-// Elements of the header array, kind included.
-enum {
-    FIELDS_GREETING = 14,
-    FIELDS_HELLO = 8,
-    FIELDS_EXCHANGE = 13,
-    FIELDS_BUSY = 3,
-    FIELDS_BYE = 2,
-    FIELDS_MEMBERS = 2,
-    FIELDS_SNAPSHOT_ASK = 4,
-    FIELDS_SNAPSHOT_TELL = 9,
-    FIELDS_CLOCK = 2,
+#define SIZE_OF(member) sizeof((struct gossip_message *)0)->as.member
+#define FIELD(type, member, most)                                                                            \
+    {                                                                                                        \
+        type, offsetof(struct gossip_message, as.member), SIZE_OF(member), 0, most                           \
+    }
+#define UINT(member, most) FIELD(GOSSIP_FIELD_UINT, member, most)
+#define U32(member)        FIELD(GOSSIP_FIELD_UINT, member, UINT32_MAX)
+#define U64(member)        FIELD(GOSSIP_FIELD_UINT, member, UINT64_MAX)
+#define FLOAT(member)      FIELD(GOSSIP_FIELD_FLOAT, member, 0)
+#define NAME(member)       FIELD(GOSSIP_FIELD_NAME, member, 0)
+#define TEXT(member)       FIELD(GOSSIP_FIELD_TEXT, member, 0)
+// `member`_bytes bytes at `member`.
+#define PAYLOAD(member, most)                                                                                \
+    {                                                                                                        \
+        GOSSIP_FIELD_PAYLOAD, offsetof(struct gossip_message, as.member##_bytes), SIZE_OF(member##_bytes),   \
+            offsetof(struct gossip_message, as.member), most                                                 \
+    }
+
+static const struct gossip_field greeting[] = {
+    U32(greeting.protocol), TEXT(greeting.version),   NAME(greeting.name),  TEXT(greeting.model),
+    U64(greeting.schema),   U64(greeting.parameters), U64(greeting.life),   TEXT(greeting.rules),
+    TEXT(greeting.told),    U64(greeting.own[0]),     U64(greeting.own[1]), UINT(greeting.begun, 1),
+    U32(greeting.shard),
+};
+_Static_assert(GOSSIP_OWN_WORDS == 2, "a field for each word");
+
+static const struct gossip_field hello[] = {
+    U64(hello.epoch),
+    U64(hello.sequence),
+    U64(hello.reference_hash),
+    U64(hello.correction_hash),
+    U64(hello.resync_offset),
+    UINT(hello.answer, UINT8_MAX),
+    UINT(hello.standing, GOSSIP_FINISHED),
 };
 
-unsigned gossip_message_fields(enum gossip_message_kind kind)
-{
-    switch (kind) {
-    case GOSSIP_GREETING:
-        return FIELDS_GREETING;
-    case GOSSIP_HELLO:
-        return FIELDS_HELLO;
-    case GOSSIP_XCHG:
-    case GOSSIP_XACK:
-        return FIELDS_EXCHANGE;
-    case GOSSIP_BUSY:
-        return FIELDS_BUSY;
-    case GOSSIP_BYE:
-        return FIELDS_BYE;
-    case GOSSIP_MEMBERS:
-        return FIELDS_MEMBERS;
-    case GOSSIP_SNAPSHOT_ASK:
-        return FIELDS_SNAPSHOT_ASK;
-    case GOSSIP_SNAPSHOT_TELL:
-        return FIELDS_SNAPSHOT_TELL;
-    case GOSSIP_CLOCK:
-        return FIELDS_CLOCK;
+static const struct gossip_field exchange[] = {
+    U64(exchange.epoch),
+    U64(exchange.sequence),
+    U64(exchange.clock),
+    UINT(exchange.standing, GOSSIP_FINISHED),
+    FLOAT(exchange.step_scale),
+    FLOAT(exchange.weight),
+    U64(exchange.pace_ns),
+    UINT(exchange.form, GOSSIP_DELTA_BLOCK),
+    U64(exchange.offset),
+    UINT(exchange.keys, 1),
+    PAYLOAD(exchange.delta, UINT32_MAX),
+    PAYLOAD(exchange.moment, UINT32_MAX),
+};
+
+static const struct gossip_field busy[] = {U64(busy.epoch), U64(busy.sequence)};
+static const struct gossip_field bye[] = {TEXT(bye.reason)};
+static const struct gossip_field members[] = {PAYLOAD(members.packet, LIMIT_GOSSIP_BYTES)};
+static const struct gossip_field ask[] = {U64(ask.snapshot), UINT(ask.part, GOSSIP_PARTS - 1),
+                                          U32(ask.block)};
+static const struct gossip_field clock[] = {U64(clock.round)};
+
+static const struct gossip_field tell[] = {
+    U64(tell.snapshot),
+    UINT(tell.parts, (1u << GOSSIP_PARTS) - 1),
+    UINT(tell.part, GOSSIP_PARTS - 1),
+    U32(tell.block),
+    U64(tell.round),
+    U64(tell.step),
+    U64(tell.hash),
+    PAYLOAD(tell.values, LIMIT_SNAPSHOT_BLOCK * sizeof(float)),
+};
+
+#define KIND(name, fields)                                                                                   \
+    {                                                                                                        \
+        name, fields, sizeof fields / sizeof *fields                                                         \
     }
-    return 0;
+static const struct gossip_kind kinds[] = {
+    [GOSSIP_GREETING] = KIND("greeting", greeting),
+    [GOSSIP_HELLO] = KIND("hello", hello),
+    [GOSSIP_XCHG] = KIND("xchg", exchange),
+    [GOSSIP_XACK] = KIND("xack", exchange),
+    [GOSSIP_BUSY] = KIND("busy", busy),
+    [GOSSIP_BYE] = KIND("bye", bye),
+    [GOSSIP_MEMBERS] = KIND("members", members),
+    [GOSSIP_SNAPSHOT_ASK] = KIND("snapshot_ask", ask),
+    [GOSSIP_SNAPSHOT_TELL] = KIND("snapshot_tell", tell),
+    [GOSSIP_CLOCK] = KIND("clock", clock),
+};
+
+const struct gossip_kind *gossip_kind_of(enum gossip_message_kind kind)
+{
+    const size_t at = (size_t)kind;
+    return at < sizeof kinds / sizeof *kinds && kinds[at].name ? &kinds[at] : NULL;
 }
 
 const char *gossip_message_kind_name(enum gossip_message_kind kind)
 {
-    switch (kind) {
-    case GOSSIP_GREETING:
-        return "greeting";
-    case GOSSIP_HELLO:
-        return "hello";
-    case GOSSIP_XCHG:
-        return "xchg";
-    case GOSSIP_XACK:
-        return "xack";
-    case GOSSIP_BUSY:
-        return "busy";
-    case GOSSIP_BYE:
-        return "bye";
-    case GOSSIP_MEMBERS:
-        return "members";
-    case GOSSIP_SNAPSHOT_ASK:
-        return "snapshot_ask";
-    case GOSSIP_SNAPSHOT_TELL:
-        return "snapshot_tell";
-    case GOSSIP_CLOCK:
-        return "clock";
-    }
-    return "unknown";
+    const struct gossip_kind *found = gossip_kind_of(kind);
+    return found ? found->name : "unknown";
 }
 
-bool gossip_text_valid(const char *text, size_t length, enum gossip_charset charset)
+bool gossip_text_valid(const char *text, size_t length, enum gossip_field_type type)
 {
     for (size_t i = 0; i < length; i++) {
         const char c = text[i];
         const bool alphanumeric = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
         const bool name = alphanumeric || c == '.' || c == '_' || c == '-';
-        if (charset == GOSSIP_CHARSET_NAME ? !name : c < ' ' || c > '~')
+        if (type == GOSSIP_FIELD_NAME ? !name : c < ' ' || c > '~')
             return false;
     }
-    return charset != GOSSIP_CHARSET_NAME || length > 0;
+    return type != GOSSIP_FIELD_NAME || length > 0;
 }
 
-bool gossip_exchange_message_valid(const struct gossip_exchange_message *exchange)
+static bool exchange_valid(const struct gossip_exchange_message *e)
 {
-    if (!isfinite(exchange->step_scale) || exchange->step_scale < 0.0f ||
-        exchange->standing > GOSSIP_FINISHED)
+    if (!isfinite(e->step_scale) || e->step_scale < 0.0f)
         return false;
-    if (exchange->form == GOSSIP_DELTA_BLOCK)
-        return exchange->weight == 0.5f && exchange->keys == 0;
-    return exchange->form == GOSSIP_DELTA_SPARSE && exchange->weight > 0.0f && exchange->weight <= 1.0f &&
-           exchange->offset == 0 && exchange->keys <= 1;
+    if (e->form == GOSSIP_DELTA_BLOCK)
+        return e->weight == 0.5f && e->keys == 0;
+    return e->weight > 0.0f && e->weight <= 1.0f && e->offset == 0;
 }
 
-bool gossip_members_valid(const struct gossip_members_message *members)
+static bool tell_valid(const struct gossip_snapshot_tell *t)
 {
-    return members->packet_bytes >= 1 && members->packet_bytes <= LIMIT_GOSSIP_BYTES;
+    return t->snapshot >= 1 && (t->parts & 1u << t->part) != 0 && t->values_bytes > 0 &&
+           t->values_bytes % sizeof(float) == 0;
 }
 
-bool gossip_tell_valid(const struct gossip_snapshot_tell *tell)
+bool gossip_message_valid(const struct gossip_message *message)
 {
-    return tell->snapshot >= 1 && tell->parts < 1u << GOSSIP_PARTS && tell->part < GOSSIP_PARTS &&
-           (tell->parts & 1u << tell->part) != 0 && tell->values_bytes >= sizeof(float) &&
-           tell->values_bytes <= LIMIT_SNAPSHOT_BLOCK * sizeof(float) &&
-           tell->values_bytes % sizeof(float) == 0;
-}
-
-static size_t add_payload(struct gossip_payload *payloads, size_t n, const uint8_t *bytes, size_t count)
-{
-    if (count > 0)
-        payloads[n++] = (struct gossip_payload){bytes, count};
-    return n;
-}
-
-size_t gossip_message_payloads(const struct gossip_message *message,
-                               struct gossip_payload payloads[GOSSIP_MESSAGE_PAYLOADS])
-{
-    size_t n = 0;
     switch (message->kind) {
     case GOSSIP_XCHG:
     case GOSSIP_XACK:
-        n = add_payload(payloads, n, message->as.exchange.delta, message->as.exchange.delta_bytes);
-        return add_payload(payloads, n, message->as.exchange.moment, message->as.exchange.moment_bytes);
+        return exchange_valid(&message->as.exchange);
     case GOSSIP_MEMBERS:
-        return add_payload(payloads, n, message->as.members.packet, message->as.members.packet_bytes);
+        return message->as.members.packet_bytes > 0;
     case GOSSIP_SNAPSHOT_TELL:
-        return add_payload(payloads, n, message->as.tell.values, message->as.tell.values_bytes);
+        return tell_valid(&message->as.tell);
     case GOSSIP_GREETING:
     case GOSSIP_HELLO:
     case GOSSIP_BUSY:
@@ -132,5 +145,23 @@ size_t gossip_message_payloads(const struct gossip_message *message,
     case GOSSIP_CLOCK:
         break;
     }
-    return 0;
+    return true;
+}
+
+size_t gossip_message_payloads(const struct gossip_message *message,
+                               struct gossip_payload payloads[GOSSIP_MESSAGE_PAYLOADS])
+{
+    const struct gossip_kind *kind = gossip_kind_of(message->kind);
+    const char *at = (const char *)message;
+    size_t n = 0;
+    for (unsigned i = 0; kind && i < kind->count; i++) {
+        const struct gossip_field *field = &kind->fields[i];
+        if (field->type != GOSSIP_FIELD_PAYLOAD)
+            continue;
+        const uint32_t count = *(const uint32_t *)(const void *)(at + field->offset);
+        if (count > 0)
+            payloads[n++] =
+                (struct gossip_payload){*(const uint8_t *const *)(const void *)(at + field->payload), count};
+    }
+    return n;
 }

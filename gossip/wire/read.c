@@ -42,7 +42,7 @@ static float get_float(struct base_reader *reader)
     return bits.f;
 }
 
-static void get_text(struct base_reader *reader, char *text, size_t capacity, enum gossip_charset charset)
+static void get_text(struct base_reader *reader, char *text, size_t capacity, enum gossip_field_type type)
 {
     const uint8_t tag = base_read_u8(reader);
     size_t length = tag & 0x1fu; // fixstr
@@ -63,118 +63,41 @@ static void get_text(struct base_reader *reader, char *text, size_t capacity, en
         return;
     memcpy(text, bytes, length);
     text[length] = '\0';
-    reader->failed |= !gossip_text_valid(text, length, charset);
+    reader->failed |= !gossip_text_valid(text, length, type);
 }
 
-static void get_greeting(struct base_reader *reader, struct gossip_greeting *greeting)
+static void get_field(struct base_reader *reader, const struct gossip_field *field, void *at)
 {
-    greeting->protocol = (uint32_t)get_uint(reader, UINT32_MAX);
-    get_text(reader, greeting->version, sizeof greeting->version, GOSSIP_CHARSET_TEXT);
-    get_text(reader, greeting->name, sizeof greeting->name, GOSSIP_CHARSET_NAME);
-    get_text(reader, greeting->model, sizeof greeting->model, GOSSIP_CHARSET_TEXT);
-    greeting->schema = get_uint(reader, UINT64_MAX);
-    greeting->parameters = get_uint(reader, UINT64_MAX);
-    greeting->life = get_uint(reader, UINT64_MAX);
-    get_text(reader, greeting->rules, sizeof greeting->rules, GOSSIP_CHARSET_TEXT);
-    get_text(reader, greeting->told, sizeof greeting->told, GOSSIP_CHARSET_TEXT);
-    for (size_t i = 0; i < GOSSIP_OWN_WORDS; i++)
-        greeting->own[i] = get_uint(reader, UINT64_MAX);
-    greeting->begun = (uint8_t)get_uint(reader, 1);
-    greeting->shard = (uint32_t)get_uint(reader, UINT32_MAX);
+    switch (field->type) {
+    case GOSSIP_FIELD_UINT:
+    case GOSSIP_FIELD_PAYLOAD:
+        if (field->size == sizeof(uint64_t))
+            *(uint64_t *)at = get_uint(reader, field->max);
+        else if (field->size == sizeof(uint32_t))
+            *(uint32_t *)at = (uint32_t)get_uint(reader, field->max);
+        else
+            *(uint8_t *)at = (uint8_t)get_uint(reader, field->max);
+        break;
+    case GOSSIP_FIELD_FLOAT:
+        *(float *)at = get_float(reader);
+        break;
+    case GOSSIP_FIELD_NAME:
+    case GOSSIP_FIELD_TEXT:
+        get_text(reader, at, field->size, field->type);
+        break;
+    }
 }
 
-static void get_hello(struct base_reader *reader, struct gossip_hello *hello)
+// A payload that is empty stays NULL.
+static void get_payloads(struct base_reader *reader, const struct gossip_kind *kind, char *message)
 {
-    hello->epoch = get_uint(reader, UINT64_MAX);
-    hello->sequence = get_uint(reader, UINT64_MAX);
-    hello->reference_hash = get_uint(reader, UINT64_MAX);
-    hello->correction_hash = get_uint(reader, UINT64_MAX);
-    hello->resync_offset = get_uint(reader, UINT64_MAX);
-    hello->answer = (uint8_t)get_uint(reader, UINT8_MAX);
-    hello->standing = (uint8_t)get_uint(reader, GOSSIP_FINISHED);
-}
-
-static void get_exchange(struct base_reader *reader, struct gossip_exchange_message *exchange)
-{
-    exchange->epoch = get_uint(reader, UINT64_MAX);
-    exchange->sequence = get_uint(reader, UINT64_MAX);
-    exchange->clock = get_uint(reader, UINT64_MAX);
-    exchange->standing = (uint8_t)get_uint(reader, GOSSIP_FINISHED);
-    exchange->step_scale = get_float(reader);
-    exchange->weight = get_float(reader);
-    exchange->pace_ns = get_uint(reader, UINT64_MAX);
-    exchange->form = (uint8_t)get_uint(reader, GOSSIP_DELTA_BLOCK);
-    exchange->offset = get_uint(reader, UINT64_MAX);
-    exchange->keys = (uint8_t)get_uint(reader, 1);
-    exchange->delta_bytes = (uint32_t)get_uint(reader, UINT32_MAX);
-    exchange->moment_bytes = (uint32_t)get_uint(reader, UINT32_MAX);
-    reader->failed |= !gossip_exchange_message_valid(exchange);
-    if (exchange->delta_bytes > 0)
-        exchange->delta = base_read_bytes(reader, exchange->delta_bytes);
-    if (exchange->moment_bytes > 0)
-        exchange->moment = base_read_bytes(reader, exchange->moment_bytes);
-}
-
-static void get_members(struct base_reader *reader, struct gossip_members_message *members)
-{
-    members->packet_bytes = (uint32_t)get_uint(reader, LIMIT_GOSSIP_BYTES);
-    reader->failed |= !gossip_members_valid(members);
-    members->packet = base_read_bytes(reader, members->packet_bytes);
-}
-
-static void get_ask(struct base_reader *reader, struct gossip_snapshot_ask *ask)
-{
-    ask->snapshot = get_uint(reader, UINT64_MAX);
-    ask->part = (uint8_t)get_uint(reader, GOSSIP_PARTS - 1);
-    ask->block = (uint32_t)get_uint(reader, UINT32_MAX);
-}
-
-static void get_tell(struct base_reader *reader, struct gossip_snapshot_tell *tell)
-{
-    tell->snapshot = get_uint(reader, UINT64_MAX);
-    tell->parts = (uint8_t)get_uint(reader, UINT8_MAX);
-    tell->part = (uint8_t)get_uint(reader, UINT8_MAX);
-    tell->block = (uint32_t)get_uint(reader, UINT32_MAX);
-    tell->round = get_uint(reader, UINT64_MAX);
-    tell->step = get_uint(reader, UINT64_MAX);
-    tell->hash = get_uint(reader, UINT64_MAX);
-    tell->values_bytes = (uint32_t)get_uint(reader, UINT32_MAX);
-    reader->failed |= !gossip_tell_valid(tell);
-    tell->values = base_read_bytes(reader, tell->values_bytes);
-}
-
-static void get_fields(struct base_reader *reader, struct gossip_message *message)
-{
-    switch (message->kind) {
-    case GOSSIP_GREETING:
-        get_greeting(reader, &message->as.greeting);
-        break;
-    case GOSSIP_HELLO:
-        get_hello(reader, &message->as.hello);
-        break;
-    case GOSSIP_XCHG:
-    case GOSSIP_XACK:
-        get_exchange(reader, &message->as.exchange);
-        break;
-    case GOSSIP_BUSY:
-        message->as.busy.epoch = get_uint(reader, UINT64_MAX);
-        message->as.busy.sequence = get_uint(reader, UINT64_MAX);
-        break;
-    case GOSSIP_BYE:
-        get_text(reader, message->as.bye.reason, sizeof message->as.bye.reason, GOSSIP_CHARSET_TEXT);
-        break;
-    case GOSSIP_MEMBERS:
-        get_members(reader, &message->as.members);
-        break;
-    case GOSSIP_SNAPSHOT_ASK:
-        get_ask(reader, &message->as.ask);
-        break;
-    case GOSSIP_SNAPSHOT_TELL:
-        get_tell(reader, &message->as.tell);
-        break;
-    case GOSSIP_CLOCK:
-        message->as.clock.round = get_uint(reader, UINT64_MAX);
-        break;
+    for (unsigned i = 0; i < kind->count; i++) {
+        const struct gossip_field *field = &kind->fields[i];
+        if (field->type != GOSSIP_FIELD_PAYLOAD)
+            continue;
+        const uint32_t count = *(const uint32_t *)(const void *)(message + field->offset);
+        if (count > 0)
+            *(const uint8_t **)(void *)(message + field->payload) = base_read_bytes(reader, count);
     }
 }
 
@@ -185,10 +108,14 @@ enum base_error gossip_message_decode(const uint8_t *bytes, size_t count, struct
     memset(&parsed, 0, sizeof parsed);
     const uint8_t array = base_read_u8(&reader);
     parsed.kind = (enum gossip_message_kind)get_uint(&reader, GOSSIP_CLOCK);
-    const unsigned fields = gossip_message_fields(parsed.kind);
-    if (reader.failed || fields == 0 || array != (0x90u | fields)) // fixarray
+    const struct gossip_kind *kind = gossip_kind_of(parsed.kind);
+    if (reader.failed || !kind || array != (0x90u | (kind->count + 1))) // fixarray
         return BASE_EFORMAT;
-    get_fields(&reader, &parsed);
+    for (unsigned i = 0; i < kind->count; i++)
+        get_field(&reader, &kind->fields[i], (char *)&parsed + kind->fields[i].offset);
+    if (reader.failed || !gossip_message_valid(&parsed))
+        return BASE_EFORMAT;
+    get_payloads(&reader, kind, (char *)&parsed);
     if (reader.failed || base_reader_left(&reader) != 0)
         return BASE_EFORMAT;
     *message = parsed;
