@@ -43,6 +43,7 @@
 #define LIMIT_DATAGRAM_OVERHEAD    48u    // of sealing: tag of the pair, nonce, Poly1305
 #define LIMIT_GOSSIP_BYTES         16384u // one membership packet on a stream
 #define LIMIT_SNAPSHOT_BLOCK       65536u // elements of one block of a snapshot (256 KiB as fp32)
+#define LIMIT_BLOB_BYTES           65536u // of a program's own, beside the model of a snapshot
 #define LIMIT_MAILBOX              1024u  // messages waiting between two threads
 
 #define LIMIT_CONFIG_BYTES            (1u << 20) // one configuration file

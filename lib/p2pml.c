@@ -39,6 +39,7 @@ struct p2pml_node {
     struct train_tensor *tensors;
     size_t n_tensors, parameters, vector_bytes; // bytes: of whole pages
     float *vectors[N_VECTORS];
+    struct gossip_blob blob;
     bool has_setup, running; // running: the thread is to be joined
     struct node_setup setup;
     struct node_hosted *hosted;
@@ -239,6 +240,7 @@ static enum base_error make_training(struct node_setup *s, void *context, struct
     p2pml_node *n = context;
     const size_t bytes = n->parameters * sizeof(float);
     s->guest = true;
+    s->blob = &n->blob;
     enum base_error code = make_model(n, &s->kernels, &s->model, why);
     if (code != BASE_OK)
         return code;
@@ -283,7 +285,8 @@ static enum base_error make(p2pml_node *n, struct base_reason *why)
     if (code != BASE_OK)
         return code;
     n->has_setup = true;
-    code = node_hosted_create(n->setup.trainer, n->vectors[P2PML_CORRECTION] != NULL, n->changes, &n->hosted);
+    code = node_hosted_create(n->setup.trainer, &n->blob, n->vectors[P2PML_CORRECTION] != NULL, n->changes,
+                              &n->hosted);
     if (code != BASE_OK)
         return base_fail(why, code, "no memory or descriptor for the turns of program and node");
     const struct node_threads_options threads = {.setup = &n->setup, .hosted = n->hosted};
@@ -433,6 +436,27 @@ int p2pml_save(p2pml_node *n)
     if (n->state == OPEN || n->state >= LEAVING)
         return out_of_order(n, "p2pml_save", "a checkpoint is written while it trains");
     node_threads_save(n->threads);
+    return P2PML_OK;
+}
+
+int p2pml_blob(p2pml_node *n, const void *data, size_t bytes, const void **now, size_t *now_bytes)
+{
+    int code = check_process(n, "p2pml_blob");
+    if (code != P2PML_OK)
+        return code;
+    if (n->state != OPEN && n->state != TURN && n->state != ENDED)
+        return out_of_order(n, "p2pml_blob", "the blob is lent with the vectors");
+    if (data && bytes > sizeof n->blob.data)
+        return fail(n, P2PML_ELIMIT, "p2pml_blob: found %zu bytes, expected at most %zu", bytes,
+                    sizeof n->blob.data);
+    if (data) {
+        memmove(n->blob.data, data, bytes);
+        n->blob.bytes = (uint32_t)bytes;
+    }
+    if (now)
+        *now = n->blob.data;
+    if (now_bytes)
+        *now_bytes = n->blob.bytes;
     return P2PML_OK;
 }
 

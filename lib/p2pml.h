@@ -95,6 +95,12 @@ int p2pml_fd(const p2pml_node *node);
 char *p2pml_status(p2pml_node *node);
 /* Writes a checkpoint with the next round_begin. */
 int p2pml_save(p2pml_node *node);
+/* Bytes of the program's own that go with the model, such as the state of a schedule or the hash of a
+ * tokenizer; at most 65,536 (P2PML_ELIMIT). data: they replace the node's, NULL: nothing changes. *now,
+ * *now_bytes (or NULL): those of the node, valid until the vectors are lent; a late joiner's are a member's
+ * from the first OK of start on, a resumed node's the checkpoint's. In the program's turn and before start.
+ */
+int p2pml_blob(p2pml_node *node, const void *data, size_t bytes, const void **now, size_t *now_bytes);
 /* Leaves the cluster: lends the vectors for the last time, writes a checkpoint, tells the others. ENDED:
  * done, the model vector holds what the checkpoint has. AGAIN: call again. */
 int p2pml_leave(p2pml_node *node, int timeout_ms);

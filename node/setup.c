@@ -110,6 +110,7 @@ static struct node_checkpoint_parts checkpoint_parts(struct node_setup *s)
                                           .exchange = s->exchange,
                                           .outer = s->outer,
                                           .round_start = s->round_start,
+                                          .blob = s->blob,
                                           .round = s->round,
                                           .model_seed = s->config->model.seed,
                                           .boot = s->boot,

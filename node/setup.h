@@ -37,6 +37,7 @@ struct node_setup {
     float *start;                 // [parameters] the seed model
     float *outer, *round_start;   // [parameters] V and x0, or NULL without outer momentum
     struct node_built_in trainee; // the trainer as a learner
+    struct gossip_blob *blob;     // of a program that trains, borrowed; or NULL
     uint64_t round, boot;         // of a resume, as those that follow
     bool resumed;                 // from a checkpoint
     bool unsettled, open;         // struct node_checkpoint_parts

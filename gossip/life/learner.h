@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct gossip_blob; // gossip/blob.h
+
 struct gossip_learner_vectors { // [parameters] each, the learner's, at one place from begin to end
     float *model;               // x
     float *second_moment;       // of Adam, or NULL: shared where the exchange's options say so
@@ -23,6 +25,7 @@ struct gossip_learner_vectors { // [parameters] each, the learner's, at one plac
     float *outer;               // outer momentum V, or NULL; travels with snapshots and checkpoints
     float *round_start;         // x0 of outer momentum, or NULL: for the checkpoint of a round before its
                                 // EXCHANGED
+    struct gossip_blob *blob;   // of a program that trains: travels with snapshots; NULL: none
 };
 
 struct gossip_learner_steps { // the result of the local steps since the last boundary

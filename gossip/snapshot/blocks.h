@@ -3,6 +3,7 @@
 #define GOSSIP_SNAPSHOT_BLOCKS_H
 
 #include "base/limits.h"
+#include "gossip/wire/message.h"
 #include <stddef.h>
 
 // Values travel as they lie in memory.
@@ -13,6 +14,12 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "blocks of a snapshot 
 static inline size_t blocks_count(size_t parameters)
 {
     return (parameters + LIMIT_SNAPSHOT_BLOCK - 1) / LIMIT_SNAPSHOT_BLOCK;
+}
+
+// The vectors one after another, then the blob.
+static inline size_t blocks_of_all_parts(size_t parameters)
+{
+    return GOSSIP_PARTS * blocks_count(parameters) + 1;
 }
 
 static inline size_t block_length(size_t parameters, size_t block)

@@ -23,7 +23,8 @@ struct waiting {
 struct gossip_donor {
     size_t parameters, blocks;
     float *part[GOSSIP_PARTS]; // [parameters] the frozen copy
-    uint64_t *hashes;          // [GOSSIP_PARTS * blocks]
+    struct gossip_blob *blob;  // likewise
+    uint64_t *hashes;          // [blocks_of_all_parts]
     uint64_t snapshot;         // number of the copy, counted from 1
     bool frozen;               // there is one
     uint64_t round, step;      // of the copy
@@ -51,6 +52,8 @@ static void release_copy(struct gossip_donor *donor)
         free(donor->part[p]);
         donor->part[p] = NULL;
     }
+    free(donor->blob);
+    donor->blob = NULL;
     free(donor->hashes);
     donor->hashes = NULL;
     donor->frozen = false;
@@ -75,14 +78,30 @@ bool gossip_donor_wants(const struct gossip_donor *donor)
     return donor->n_waiting > 0;
 }
 
+static bool has(const struct gossip_donor *donor, uint8_t part)
+{
+    return part == GOSSIP_PART_BLOB ? donor->blob != NULL : donor->part[part] != NULL;
+}
+
+static void point_to(const struct gossip_donor *donor, struct gossip_snapshot_tell *tell)
+{
+    if (tell->part == GOSSIP_PART_BLOB) {
+        tell->values = donor->blob->data;
+        tell->values_bytes = donor->blob->bytes;
+    } else {
+        tell->values =
+            (const uint8_t *)(donor->part[tell->part] + (size_t)tell->block * LIMIT_SNAPSHOT_BLOCK);
+        tell->values_bytes = (uint32_t)(block_length(donor->parameters, tell->block) * sizeof(float));
+    }
+}
+
 static struct gossip_message tell_block(struct gossip_donor *donor, uint8_t part, uint32_t block)
 {
     struct gossip_message message = {.kind = GOSSIP_SNAPSHOT_TELL};
-    const float *values = donor->part[part] + (size_t)block * LIMIT_SNAPSHOT_BLOCK;
     uint8_t parts = 0;
 
-    for (size_t p = 0; p < GOSSIP_PARTS; p++)
-        if (donor->part[p])
+    for (uint8_t p = 0; p <= GOSSIP_PART_BLOB; p++)
+        if (has(donor, p))
             parts = (uint8_t)(parts | 1u << p);
     message.as.tell = (struct gossip_snapshot_tell){
         .snapshot = donor->snapshot,
@@ -92,9 +111,8 @@ static struct gossip_message tell_block(struct gossip_donor *donor, uint8_t part
         .round = donor->round,
         .step = donor->step,
         .hash = donor->hashes[part * donor->blocks + block],
-        .values = (const uint8_t *)values,
-        .values_bytes = (uint32_t)(block_length(donor->parameters, block) * sizeof *values),
     };
+    point_to(donor, &message.as.tell);
     return message;
 }
 
@@ -121,8 +139,8 @@ enum base_error gossip_donor_ask(struct gossip_donor *donor, const struct gossip
                                  const struct gossip_snapshot_ask *ask, uint64_t now_ns,
                                  struct gossip_message *answer, bool *answered)
 {
-    if (ask->part >= GOSSIP_PARTS || ask->block >= donor->blocks ||
-        (donor->frozen && !donor->part[ask->part]))
+    const size_t blocks = ask->part == GOSSIP_PART_BLOB ? 1 : donor->blocks;
+    if (ask->part > GOSSIP_PART_BLOB || ask->block >= blocks || (donor->frozen && !has(donor, ask->part)))
         return BASE_EFORMAT;
     const bool begins = ask->snapshot == 0;
     *answered = donor->frozen && !(begins && now_ns - donor->frozen_ns > FRESH_NS);
@@ -143,12 +161,27 @@ static bool all_finite(const float *values, size_t count)
     return true;
 }
 
+static enum base_error copy_blob(struct gossip_donor *donor, const struct gossip_blob *blob)
+{
+    if (!blob) {
+        free(donor->blob);
+        donor->blob = NULL;
+        return BASE_OK;
+    }
+    if (!donor->blob)
+        donor->blob = malloc(sizeof *donor->blob);
+    if (!donor->blob)
+        return BASE_ENOMEM;
+    *donor->blob = *blob;
+    return BASE_OK;
+}
+
 static enum base_error copy_parts(struct gossip_donor *donor, const struct gossip_snapshot_vectors *vectors)
 {
     const size_t bytes = donor->parameters * sizeof(float);
 
     if (!donor->hashes)
-        donor->hashes = malloc(GOSSIP_PARTS * donor->blocks * sizeof *donor->hashes);
+        donor->hashes = malloc(blocks_of_all_parts(donor->parameters) * sizeof *donor->hashes);
     if (!donor->hashes)
         return BASE_ENOMEM;
     for (size_t p = 0; p < GOSSIP_PARTS; p++) {
@@ -165,7 +198,7 @@ static enum base_error copy_parts(struct gossip_donor *donor, const struct gossi
             return BASE_ENOMEM;
         memcpy(donor->part[p], vectors->part[p], bytes);
     }
-    return BASE_OK;
+    return copy_blob(donor, vectors->blob);
 }
 
 enum base_error gossip_donor_freeze(struct gossip_donor *donor, const struct gossip_snapshot_vectors *vectors,
@@ -181,6 +214,9 @@ enum base_error gossip_donor_freeze(struct gossip_donor *donor, const struct gos
         for (size_t b = 0; donor->part[p] && b < donor->blocks; b++)
             donor->hashes[p * donor->blocks + b] = base_hash_vector(donor->part[p] + b * LIMIT_SNAPSHOT_BLOCK,
                                                                     block_length(donor->parameters, b));
+    if (donor->blob)
+        donor->hashes[GOSSIP_PART_BLOB * donor->blocks] =
+            base_hash_bytes(0, donor->blob->data, donor->blob->bytes);
     donor->frozen = true;
     donor->snapshot++;
     donor->round = vectors->round;
@@ -200,7 +236,7 @@ bool gossip_donor_waiting(struct gossip_donor *donor, struct gossip_id *peer, st
     while (donor->frozen && donor->n_waiting > 0) {
         const struct waiting first = donor->waiting[0];
         drop_waiting(donor, 0);
-        if (!donor->part[first.part])
+        if (!has(donor, first.part))
             continue; // not there: the joiner will find another donor
         *peer = first.peer;
         *answer = tell_block(donor, first.part, first.block);

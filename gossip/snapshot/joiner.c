@@ -24,7 +24,7 @@ struct gossip_joiner {
     struct gossip_joiner_options options;
     struct gossip_snapshot_vectors into;
     size_t blocks;  // of one part
-    uint8_t *state; // [GOSSIP_PARTS * blocks] enum block_state; DONE where a part is not wanted
+    uint8_t *state; // [blocks_of_all_parts] enum block_state; DONE where a part is not wanted
     size_t total, done, asked;
     size_t first; // no block before it is MISSING
     struct giver givers[DONORS_MAX];
@@ -71,7 +71,7 @@ enum base_error gossip_joiner_create(const struct gossip_joiner_options *options
     fresh->options = *options;
     fresh->into = *options->into;
     fresh->blocks = blocks_count(options->parameters);
-    fresh->state = malloc(GOSSIP_PARTS * fresh->blocks);
+    fresh->state = malloc(blocks_of_all_parts(options->parameters));
     if (!fresh->state) {
         free(fresh);
         return BASE_ENOMEM;
@@ -81,6 +81,8 @@ enum base_error gossip_joiner_create(const struct gossip_joiner_options *options
         memset(fresh->state + p * fresh->blocks, wanted ? BLOCK_MISSING : BLOCK_DONE, fresh->blocks);
         fresh->total += wanted ? fresh->blocks : 0;
     }
+    fresh->state[GOSSIP_PART_BLOB * fresh->blocks] = fresh->into.blob ? BLOCK_MISSING : BLOCK_DONE;
+    fresh->total += fresh->into.blob != NULL;
     learn_limits(fresh);
     *joiner = fresh;
     return BASE_OK;
@@ -105,7 +107,7 @@ static struct giver *find_giver(struct gossip_joiner *joiner, const struct gossi
 // The blocks asked of the donor in use must be asked again, of any donor.
 static void leave_giver(struct gossip_joiner *joiner)
 {
-    for (size_t i = 0; joiner->asked > 0 && i < GOSSIP_PARTS * joiner->blocks; i++)
+    for (size_t i = 0; joiner->asked > 0 && i < blocks_of_all_parts(joiner->options.parameters); i++)
         if (joiner->state[i] == BLOCK_ASKED)
             joiner->state[i] = BLOCK_MISSING;
     joiner->asked = 0;
@@ -219,6 +221,22 @@ static bool fits_hash(const struct gossip_snapshot_tell *tell, float limit)
     return hash == tell->hash;
 }
 
+static bool wants(const struct gossip_joiner *joiner, uint8_t part)
+{
+    return part == GOSSIP_PART_BLOB ? joiner->into.blob != NULL
+                                    : part < GOSSIP_PARTS && joiner->into.part[part];
+}
+
+static bool fits_part(const struct gossip_joiner *joiner, const struct gossip_snapshot_tell *tell)
+{
+    if (tell->part == GOSSIP_PART_BLOB)
+        return tell->block == 0 && tell->values_bytes <= LIMIT_BLOB_BYTES &&
+               tell->hash == base_hash_bytes(0, tell->values, tell->values_bytes);
+    return tell->block < joiner->blocks &&
+           tell->values_bytes == block_length(joiner->options.parameters, tell->block) * sizeof(float) &&
+           fits_hash(tell, joiner->limit[tell->part]);
+}
+
 static bool is_within(uint64_t count, uint64_t limit)
 {
     return count <= (limit > 0 ? limit : GOSSIP_PLAUSIBLE_COUNT);
@@ -226,13 +244,25 @@ static bool is_within(uint64_t count, uint64_t limit)
 
 static bool fits(const struct gossip_joiner *joiner, const struct gossip_snapshot_tell *tell)
 {
-    for (size_t p = 0; p < GOSSIP_PARTS; p++)
-        if (joiner->into.part[p] && !(tell->parts & 1u << p))
+    for (uint8_t p = 0; p <= GOSSIP_PART_BLOB; p++)
+        if (wants(joiner, p) && !(tell->parts & 1u << p))
             return false;
-    return tell->part < GOSSIP_PARTS && joiner->into.part[tell->part] && tell->block < joiner->blocks &&
-           tell->values_bytes == block_length(joiner->options.parameters, tell->block) * sizeof(float) &&
-           is_within(tell->round, joiner->round_limit) && is_within(tell->step, joiner->step_limit) &&
-           fits_hash(tell, joiner->limit[tell->part]);
+    return wants(joiner, tell->part) && is_within(tell->round, joiner->round_limit) &&
+           is_within(tell->step, joiner->step_limit) && fits_part(joiner, tell);
+}
+
+static void store(struct gossip_joiner *joiner, const struct gossip_snapshot_tell *tell)
+{
+    struct gossip_blob *blob = joiner->into.blob;
+
+    if (tell->part != GOSSIP_PART_BLOB) {
+        memcpy(joiner->into.part[tell->part] + (size_t)tell->block * LIMIT_SNAPSHOT_BLOCK, tell->values,
+               tell->values_bytes);
+        return;
+    }
+    blob->bytes = tell->values_bytes;
+    if (blob->bytes > 0)
+        memcpy(blob->data, tell->values, blob->bytes);
 }
 
 static void take_block(struct gossip_joiner *joiner, const struct gossip_snapshot_tell *tell, uint64_t now_ns)
@@ -242,8 +272,7 @@ static void take_block(struct gossip_joiner *joiner, const struct gossip_snapsho
     if (*state == BLOCK_ASKED)
         joiner->asked--;
     *state = BLOCK_DONE;
-    memcpy(joiner->into.part[tell->part] + (size_t)tell->block * LIMIT_SNAPSHOT_BLOCK, tell->values,
-           tell->values_bytes);
+    store(joiner, tell);
     joiner->done++;
     joiner->bytes += tell->values_bytes;
     joiner->since_ns = joiner->fed_ns = joiner->told_ns = now_ns;

@@ -9,6 +9,7 @@
 #define GOSSIP_SNAPSHOT_SNAPSHOT_H
 
 #include "base/error.h"
+#include "gossip/blob.h"
 #include "gossip/id.h"
 #include "gossip/wire/message.h"
 #include <stdbool.h>
@@ -19,6 +20,7 @@
 
 struct gossip_snapshot_vectors {
     float *part[GOSSIP_PARTS]; // [parameters] each; NULL where the configuration has no such vector
+    struct gossip_blob *blob;  // of the program that trains, or NULL
     uint64_t round, step;      // done when they were taken
 };
 

@@ -56,14 +56,14 @@ static const struct gossip_field exchange[] = {
 static const struct gossip_field busy[] = {U64(busy.epoch), U64(busy.sequence)};
 static const struct gossip_field bye[] = {TEXT(bye.reason)};
 static const struct gossip_field members[] = {PAYLOAD(members.packet, LIMIT_GOSSIP_BYTES)};
-static const struct gossip_field ask[] = {U64(ask.snapshot), UINT(ask.part, GOSSIP_PARTS - 1),
+static const struct gossip_field ask[] = {U64(ask.snapshot), UINT(ask.part, GOSSIP_PART_BLOB),
                                           U32(ask.block)};
 static const struct gossip_field clock[] = {U64(clock.round)};
 
 static const struct gossip_field tell[] = {
     U64(tell.snapshot),
-    UINT(tell.parts, (1u << GOSSIP_PARTS) - 1),
-    UINT(tell.part, GOSSIP_PARTS - 1),
+    UINT(tell.parts, (1u << (GOSSIP_PART_BLOB + 1)) - 1),
+    UINT(tell.part, GOSSIP_PART_BLOB),
     U32(tell.block),
     U64(tell.round),
     U64(tell.step),
@@ -123,8 +123,11 @@ static bool exchange_valid(const struct gossip_exchange_message *e)
 
 static bool tell_valid(const struct gossip_snapshot_tell *t)
 {
-    return t->snapshot >= 1 && (t->parts & 1u << t->part) != 0 && t->values_bytes > 0 &&
-           t->values_bytes % sizeof(float) == 0;
+    if (t->snapshot < 1 || (t->parts & 1u << t->part) == 0)
+        return false;
+    if (t->part == GOSSIP_PART_BLOB)
+        return t->block == 0 && t->values_bytes <= LIMIT_BLOB_BYTES;
+    return t->values_bytes > 0 && t->values_bytes % sizeof(float) == 0;
 }
 
 bool gossip_message_valid(const struct gossip_message *message)

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GOSSIP_PROTOCOL 8 // raised by every change that older nodes can't follow
+#define GOSSIP_PROTOCOL 9 // raised by every change that older nodes can't follow
 
 enum gossip_message_kind {
     GOSSIP_GREETING = 1, // first message of both ends: do we train the same thing?
@@ -99,7 +99,13 @@ struct gossip_members_message {
     uint32_t packet_bytes; // 1..LIMIT_GOSSIP_BYTES
 };
 
-enum gossip_snapshot_part { GOSSIP_PART_MODEL, GOSSIP_PART_OUTER, GOSSIP_PART_SECOND, GOSSIP_PARTS };
+enum gossip_snapshot_part {
+    GOSSIP_PART_MODEL,
+    GOSSIP_PART_OUTER,
+    GOSSIP_PART_SECOND,
+    GOSSIP_PARTS,                    // vectors
+    GOSSIP_PART_BLOB = GOSSIP_PARTS, // gossip/blob.h: block 0 only
+};
 
 struct gossip_snapshot_ask {
     uint64_t snapshot; // number of the donor's frozen copy; 0: the one it has, or a new one
@@ -113,8 +119,8 @@ struct gossip_snapshot_tell {
     uint8_t part;
     uint32_t block;
     uint64_t round, step;  // done when it was frozen
-    uint64_t hash;         // base_hash_vector of the elements
-    const uint8_t *values; // payload: fp32, little-endian, borrowed
+    uint64_t hash;         // base_hash_vector of the elements; of the blob base_hash_bytes
+    const uint8_t *values; // payload: fp32, little-endian, borrowed; or the blob, which may be empty
     uint32_t values_bytes;
 };
 

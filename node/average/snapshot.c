@@ -37,6 +37,7 @@ static void free_orphans(struct node_snapshot *snapshot)
 {
     free(snapshot->kept.part[GOSSIP_PART_OUTER]);
     free(snapshot->kept.part[GOSSIP_PART_SECOND]);
+    free(snapshot->kept.blob);
     snapshot->kept = (struct gossip_snapshot_vectors){0};
     snapshot->still = false;
 }
@@ -79,19 +80,31 @@ static bool keep(struct node_snapshot *snapshot, enum gossip_snapshot_part part,
     return true;
 }
 
+static bool keep_blob(struct node_snapshot *snapshot, const struct gossip_blob *blob)
+{
+    if (!blob)
+        return true;
+    snapshot->kept.blob = malloc(sizeof *blob);
+    if (snapshot->kept.blob)
+        *snapshot->kept.blob = *blob;
+    return snapshot->kept.blob;
+}
+
 void node_snapshot_round(struct node_snapshot *snapshot, const struct node_round *round, uint64_t now_ns)
 {
     free_orphans(snapshot);
     if (round->fetch)
         return;
     struct gossip_snapshot_vectors vectors = {.part = {round->model, round->outer, round->second_moment},
+                                              .blob = round->blob,
                                               .round = round->meet.round,
                                               .step = round->step};
     give(snapshot, &vectors, now_ns);
     if (round->meet.meets)
         return;
     snapshot->still = keep(snapshot, GOSSIP_PART_OUTER, round->outer) &&
-                      keep(snapshot, GOSSIP_PART_SECOND, round->second_moment);
+                      keep(snapshot, GOSSIP_PART_SECOND, round->second_moment) &&
+                      keep_blob(snapshot, round->blob);
     snapshot->kept.round = vectors.round;
     snapshot->kept.step = vectors.step;
 }
@@ -119,7 +132,8 @@ void node_snapshot_asked(struct node_snapshot *snapshot, const struct gossip_id 
 
 enum base_error node_snapshot_fetch(struct node_snapshot *snapshot, struct node_round *round)
 {
-    struct gossip_snapshot_vectors into = {.part = {round->model, round->outer, round->second_moment}};
+    struct gossip_snapshot_vectors into = {.part = {round->model, round->outer, round->second_moment},
+                                           .blob = round->blob};
     struct gossip_joiner_options options = {
         .parameters = snapshot->parameters,
         .into = &into,

@@ -172,6 +172,7 @@ void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *
                                .second_moment = l->vectors.second_moment,
                                .correction = l->vectors.correction,
                                .outer = l->vectors.outer,
+                               .blob = l->vectors.blob,
                                .checkpoint = checkpoint_is_due(l, meet),
                                .round = meet->round,
                                .met = true,
@@ -207,11 +208,13 @@ static void move(const struct node_learner *l, float *to, const float *from)
 // Into vectors of their own: half of a snapshot is none, and what this node has stays whole.
 void node_learner_fetch(struct node_learner *l)
 {
-    bool memory = true;
+    struct gossip_blob *blob = l->vectors.blob ? calloc(1, sizeof *blob) : NULL;
+    bool memory = blob || !l->vectors.blob;
     struct node_round round = {.fetch = true,
                                .model = copy_of(l, l->vectors.model, &memory),
                                .second_moment = copy_of(l, l->vectors.second_moment, &memory),
                                .outer = copy_of(l, l->vectors.outer, &memory),
+                               .blob = blob,
                                .correction = l->vectors.correction};
     node_learner_tell(l, "fetching", true);
     if (memory)
@@ -223,11 +226,14 @@ void node_learner_fetch(struct node_learner *l)
         move(l, l->vectors.model, round.model);
         move(l, l->vectors.second_moment, round.second_moment);
         move(l, l->vectors.outer, round.outer);
+        if (blob)
+            *l->vectors.blob = *blob;
     }
     gossip_rounds_fetched(&l->rounds, round.fetched, round.round, round.step);
     free(round.model);
     free(round.second_moment);
     free(round.outer);
+    free(blob);
 }
 
 static void tell_takeover(const struct node_shards_set *set)

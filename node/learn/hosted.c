@@ -9,6 +9,7 @@
 
 struct node_hosted {
     struct train_trainer *trainer; // borrowed
+    struct gossip_blob *blob;      // likewise
     size_t parameters;
     bool correction;
     pthread_mutex_t lock; // over turn, released, and the eventfd; all else belongs to the side with the turn
@@ -55,7 +56,8 @@ static void begin(void *owner, size_t which, struct gossip_learner_vectors *vect
     h->change = (struct node_hosted_change){.dense = true, .another = true};
     *vectors = (struct gossip_learner_vectors){.model = train_trainer_model(h->trainer),
                                                .second_moment = train_trainer_second_moment(h->trainer),
-                                               .correction = correction_of(h)};
+                                               .correction = correction_of(h),
+                                               .blob = h->blob};
 }
 
 static bool differs(const float *now, const float *before, size_t i)
@@ -269,13 +271,14 @@ static bool make_condition(pthread_cond_t *condition)
     return made;
 }
 
-enum base_error node_hosted_create(struct train_trainer *trainer, bool correction, bool tracks,
-                                   struct node_hosted **out)
+enum base_error node_hosted_create(struct train_trainer *trainer, struct gossip_blob *blob, bool correction,
+                                   bool tracks, struct node_hosted **out)
 {
     struct node_hosted *h = calloc(1, sizeof *h);
     if (!h)
         return BASE_ENOMEM;
     h->trainer = trainer;
+    h->blob = blob;
     h->parameters = train_model_parameters(train_trainer_of(trainer));
     h->correction = correction;
     h->pace = 1;

@@ -11,6 +11,7 @@
 #ifndef NODE_LEARN_HOSTED_H
 #define NODE_LEARN_HOSTED_H
 
+#include "gossip/blob.h"
 #include "gossip/life/learner.h"
 #include "node/learn/step_time.h"
 #include "train/trainer.h"
@@ -32,10 +33,11 @@ struct node_hosted_change {  // since the program gave its vectors; valid until 
 
 struct node_hosted;
 
-// The trainer holds the vectors (train_trainer_hold), and is borrowed. `correction`: steps are to be
-// corrected. `tracks`: changes are told entry by entry. BASE_ENOMEM, BASE_EIO (no descriptor).
-enum base_error node_hosted_create(struct train_trainer *trainer, bool correction, bool tracks,
-                                   struct node_hosted **hosted) BASE_CHECK;
+// The trainer holds the vectors (train_trainer_hold); it and the blob, which belongs to whose turn it is, are
+// borrowed. `correction`: steps are to be corrected. `tracks`: changes are told entry by entry. BASE_ENOMEM,
+// BASE_EIO (no descriptor).
+enum base_error node_hosted_create(struct train_trainer *trainer, struct gossip_blob *blob, bool correction,
+                                   bool tracks, struct node_hosted **hosted) BASE_CHECK;
 void node_hosted_destroy(struct node_hosted *hosted); // the learner thread has ended
 struct gossip_learner node_hosted_learner(struct node_hosted *hosted);
 

@@ -4,6 +4,7 @@
 #ifndef NODE_QUEUE_MAIL_H
 #define NODE_QUEUE_MAIL_H
 
+#include "gossip/blob.h"
 #include "gossip/exchange/exchange.h"
 #include "gossip/graph/graph.h"
 #include "gossip/id.h"
@@ -86,13 +87,14 @@ struct node_round { // one rendezvous of learner and worker
     uint64_t pace_ns; // time of one local step of this node; 0: not known yet
     float *model, *second_moment, *correction;
     float *outer,
-        *round_start; // outer momentum and its x0, or NULL: for donors, checkpoints and when fetching
-    uint64_t step;    // local steps done
-    bool fetch;       // fill the vectors from a donor's snapshot instead; round and step become its
-    bool fetched;     // out: that is done; false: it was ended before
-    bool checkpoint;  // begin one while everything stands still
-    uint64_t round;   // out: that the node goes on from; of a snapshot: its completed rounds
-    bool met;         // out: the exchange of this round was made, or none was due
+        *round_start;         // outer momentum and its x0, or NULL: for donors, checkpoints and when fetching
+    struct gossip_blob *blob; // of the program that trains, or NULL: for donors and when fetching
+    uint64_t step;            // local steps done
+    bool fetch;               // fill the vectors from a donor's snapshot instead; round and step become its
+    bool fetched;             // out: that is done; false: it was ended before
+    bool checkpoint;          // begin one while everything stands still
+    uint64_t round;           // out: that the node goes on from; of a snapshot: its completed rounds
+    bool met;                 // out: the exchange of this round was made, or none was due
     struct gossip_exchange_totals totals; // out
     double pace;                          // out: of this node's steps over the median of its neighbours'
     int checkpoint_error; // out: enum base_error, of this one or of one that was begun at an earlier round

@@ -135,6 +135,16 @@ static void draft_edges(struct draft *draft, size_t parameters)
     }
 }
 
+// Behind the transactions, for the same reason.
+static void draft_blob(struct draft *draft, const struct gossip_blob *blob)
+{
+    if (!blob || blob->bytes == 0)
+        return;
+    struct node_tensor *tensor = add_tensor(draft, "program", "blob", blob->data, blob->bytes);
+    tensor->type = NODE_TENSOR_U8;
+    tensor->bytes = blob->bytes;
+}
+
 static void draft_free(struct draft *draft)
 {
     free(draft->tensors);
@@ -149,7 +159,7 @@ static enum base_error draft_make(const struct node_checkpoint_parts *parts, str
     size_t n_orphans = parts->exchange ? gossip_exchange_orphans(parts->exchange) : 0;
     train_model_tensors(parts->model, &n_table);
     draft->n_edges = n_edges;
-    draft->tensors = calloc(n_table + STATE_VECTORS + 2 + 3 * n_edges + n_orphans, sizeof *draft->tensors);
+    draft->tensors = calloc(n_table + STATE_VECTORS + 3 + 3 * n_edges + n_orphans, sizeof *draft->tensors);
     draft->pairs = calloc(FIXED_PAIRS + NODE_MODEL_TEXT_PAIRS + n_edges, sizeof *draft->pairs);
     draft->edges = calloc(n_edges + 1, sizeof *draft->edges);
     if (!draft->tensors || !draft->pairs || !draft->edges)
@@ -163,6 +173,7 @@ static enum base_error draft_make(const struct node_checkpoint_parts *parts, str
     draft_model(draft, parts);
     draft_kept(draft, parts->exchange, train_model_parameters(parts->model));
     draft_edges(draft, train_model_parameters(parts->model));
+    draft_blob(draft, parts->blob);
     return BASE_OK;
 }
 

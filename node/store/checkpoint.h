@@ -5,15 +5,16 @@
 //
 // Tensors: "model.<tensor>" [shape]; "state.<vector>" [parameters]; "outer.momentum", and "outer.start" (x0)
 // of a round that the momentum does not hold yet; "edge.<id>.reference" and ".correction" [parameters],
-// ".transactions" (U8, where there are any), <id> in 64 hex digits; "kept.<id>.correction" of neighbours that
-// died (average.on_death). Metadata: format, version, model, schema, node, id, round, step, epoch, position,
-// seed, model_seed, boot; labels and input_divisor as in node/store/model_file.h; "open" = the step scale, as
-// a hex float, where the local steps of round + 1 are done and its exchange is not; and for each edge
-// "edge.<id>" = "epoch sequence resync_offset clock".
+// ".transactions" (U8, where there are any), <id> in 64 hex digits; "program.blob" (U8, where it is not
+// empty); "kept.<id>.correction" of neighbours that died (average.on_death). Metadata: format, version,
+// model, schema, node, id, round, step, epoch, position, seed, model_seed, boot; labels and input_divisor as
+// in node/store/model_file.h; "open" = the step scale, as a hex float, where the local steps of round + 1 are
+// done and its exchange is not; and for each edge "edge.<id>" = "epoch sequence resync_offset clock".
 #ifndef NODE_STORE_CHECKPOINT_H
 #define NODE_STORE_CHECKPOINT_H
 
 #include "base/error.h"
+#include "gossip/blob.h"
 #include "gossip/exchange/exchange.h"
 #include "node/store/model_file.h"
 #include "node/store/safetensors.h"
@@ -25,10 +26,11 @@ struct node_checkpoint_parts {
     struct train_trainer *trainer;
     struct gossip_exchange *exchange; // NULL: model and optimiser only, and when resuming (see below)
     float *outer;                     // or NULL
-    float *round_start; // x0 of outer momentum, where it is on; written where `unsettled` or `open`
-    bool unsettled;     // the exchange of `round` is in the model and not yet in outer momentum
-    bool open;          // the local steps of round + 1 are done, its exchange is still to come;
-    float open_scale;   // their step scale
+    float *round_start;       // x0 of outer momentum, where it is on; written where `unsettled` or `open`
+    bool unsettled;           // the exchange of `round` is in the model and not yet in outer momentum
+    bool open;                // the local steps of round + 1 are done, its exchange is still to come;
+    float open_scale;         // their step scale
+    struct gossip_blob *blob; // of a program that trains, or NULL; resuming fills it
     uint64_t round;
     uint64_t model_seed, boot; // recorded; resuming sets `boot` to the file's
     const char *node;          // name

@@ -14,8 +14,8 @@
 struct plan {
     const struct node_tensor *model[LIMIT_TENSORS];
     struct train_state_vector state[TRAIN_STATES];
-    const struct node_tensor *state_from[TRAIN_STATES], *outer,
-        *round_start; // the last two NULL where the file has none
+    const struct node_tensor *state_from[TRAIN_STATES], *outer, *round_start,
+        *blob; // the last three NULL where the file has none
     bool open;
     float open_scale;
     size_t n_state;
@@ -141,6 +141,16 @@ static enum base_error find_state(const struct node_safetensors *file,
     return error;
 }
 
+static enum base_error find_blob(const struct node_safetensors *file, struct plan *plan,
+                                 struct base_reason *why)
+{
+    plan->blob = node_safetensors_find(file, "program.blob");
+    if (plan->blob && (plan->blob->type != NODE_TENSOR_U8 || plan->blob->bytes > LIMIT_BLOB_BYTES))
+        return base_fail(why, BASE_EFORMAT, "its 'program.blob' has %zu bytes, expected U8 and at most %u",
+                         plan->blob->bytes, LIMIT_BLOB_BYTES);
+    return BASE_OK;
+}
+
 static enum base_error find_open(const struct node_safetensors *file, struct plan *plan,
                                  struct base_reason *why)
 {
@@ -213,6 +223,8 @@ static enum base_error make_plan(const struct node_safetensors *file,
     if (!error)
         error = find_state(file, parts, plan, why);
     if (!error)
+        error = find_blob(file, plan, why);
+    if (!error)
         error = find_place(file, plan, why);
     if (!error)
         error = find_open(file, plan, why);
@@ -245,6 +257,10 @@ static void carry_out(const struct plan *plan, struct node_checkpoint_parts *par
     if (parts->round_start)
         memcpy(parts->round_start,
                plan->round_start ? plan->round_start->data : train_trainer_model(parts->trainer), bytes);
+    if (parts->blob)
+        parts->blob->bytes = plan->blob ? (uint32_t)plan->blob->bytes : 0;
+    if (parts->blob && parts->blob->bytes > 0)
+        memcpy(parts->blob->data, plan->blob->data, parts->blob->bytes);
     parts->unsettled = plan->round_start && !plan->open;
     parts->open = plan->open;
     parts->open_scale = plan->open_scale;

@@ -34,6 +34,7 @@ FUNCTIONS = {
     "fd": (c_int, [c_void_p]),
     "status": (c_void_p, [c_void_p]),
     "save": (c_int, [c_void_p]),
+    "blob": (c_int, [c_void_p, c_char_p, c_size_t, POINTER(c_void_p), POINTER(c_size_t)]),
     "leave": (c_int, [c_void_p, c_int]),
     "close": (None, [c_void_p]),
     "reason": (c_char_p, [c_void_p]),

@@ -270,6 +270,23 @@ class Node:
         if code != _c.OK:
             self._raise(code)
 
+    @property
+    def blob(self) -> bytes:
+        """At most 65,536 bytes that go with the model, such as the state of a schedule or the hash of a tokenizer: a late joiner
+        gets a member's with the model, a resumed node the checkpoint's."""
+        at, size = ctypes.c_void_p(), ctypes.c_size_t()
+        code = _c.library().blob(self._pointer(), None, 0, ctypes.byref(at), ctypes.byref(size))
+        if code != _c.OK:
+            self._raise(code)
+        return ctypes.string_at(at, size.value)
+
+    @blob.setter
+    def blob(self, data: bytes) -> None:
+        data = bytes(data)
+        code = _c.library().blob(self._pointer(), data, len(data), None, None)
+        if code != _c.OK:
+            self._raise(code)
+
     def leave(self, timeout: Optional[float] = None) -> None:
         """Leaves the cluster with a checkpoint. The vectors stay."""
         if self._handle is None or self._ended is not None or self._handle.process != os.getpid():

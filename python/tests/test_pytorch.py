@@ -199,6 +199,17 @@ class InOneProcess(unittest.TestCase):
         with self.assertRaises(TypeError):
             p2pml.attach("a.example:7400", model, optimizer)
 
+    def test_the_blob_comes_back_with_the_model(self):
+        node = self.join()
+        with p2pml.attach(node, *small()):
+            self.assertEqual(node.blob, b"")
+            node.blob = b"step 7\0of the schedule"
+            with self.assertRaisesRegex(p2pml.ConfigurationError, "65536"):
+                node.blob = bytes(65537)
+        again = self.join()
+        with p2pml.attach(again, *small()):
+            self.assertEqual(again.blob, b"step 7\0of the schedule")
+
     def test_a_child_leaves_the_node_alone(self):
         model, optimizer = small()
         node = self.join()

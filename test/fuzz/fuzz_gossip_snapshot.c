@@ -17,6 +17,7 @@ struct world {
     struct gossip_donor *donor;
     struct gossip_joiner *joiner;
     struct gossip_snapshot_vectors vectors;
+    struct gossip_blob blob;
     float *values; // [PARAMETERS] of a block that is told
     uint64_t now_ns;
 };
@@ -24,7 +25,7 @@ struct world {
 static void ask(struct world *world, const struct gossip_id *peer, struct base_reader *in)
 {
     const struct gossip_snapshot_ask question = {
-        .snapshot = base_read_u8(in), .part = base_read_u8(in) % 4, .block = base_read_u8(in) % 3};
+        .snapshot = base_read_u8(in), .part = base_read_u8(in) % 5, .block = base_read_u8(in) % 3};
     struct gossip_message answer;
     bool answered;
     if (gossip_donor_ask(world->donor, peer, &question, world->now_ns, &answer, &answered) == BASE_OK &&
@@ -36,8 +37,8 @@ static void tell(struct world *world, const struct gossip_id *peer, struct base_
 {
     const uint8_t bits = base_read_u8(in);
     struct gossip_snapshot_tell told = {.snapshot = 1 + base_read_u8(in),
-                                        .parts = base_read_u8(in) % 8,
-                                        .part = base_read_u8(in) % 4,
+                                        .parts = base_read_u8(in) % 16,
+                                        .part = base_read_u8(in) % 5,
                                         .block = base_read_u8(in) % 3,
                                         .round = bits & 1 ? UINT64_MAX : bits,
                                         .step = bits & 2 ? UINT64_MAX : bits};
@@ -45,7 +46,9 @@ static void tell(struct world *world, const struct gossip_id *peer, struct base_
     const uint32_t value = base_read_u32(in);
     for (size_t i = 0; i < count; i++)
         memcpy(&world->values[i], &value, sizeof value);
-    told.hash = bits & 8 ? value : base_hash_vector(world->values, count);
+    told.hash = bits & 8                        ? value
+                : told.part == GOSSIP_PART_BLOB ? base_hash_bytes(0, world->values, count * sizeof value)
+                                                : base_hash_vector(world->values, count);
     told.values = (const uint8_t *)world->values;
     told.values_bytes = (uint32_t)(count * sizeof *world->values);
     if (gossip_joiner_tell(world->joiner, peer, &told, world->now_ns) != BASE_OK && bits & 16)
@@ -69,6 +72,7 @@ static void operate(struct world *world, struct base_reader *in)
         ask(world, &peer, in);
         break;
     case 3:
+        world->vectors.blob = what & 32 ? &world->blob : NULL;
         world->vectors.part[GOSSIP_PART_OUTER] = what & 16 ? world->vectors.part[GOSSIP_PART_MODEL] : NULL;
         BASE_ASSERT(gossip_donor_freeze(world->donor, &world->vectors, world->now_ns) == BASE_OK);
         while (gossip_donor_waiting(world->donor, &peer, &message))
@@ -97,7 +101,8 @@ static float *vector(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct base_reader in = base_reader_of(data, size);
-    struct gossip_snapshot_vectors into = {.part = {vector(), NULL, vector()}};
+    static struct gossip_blob blob;
+    struct gossip_snapshot_vectors into = {.part = {vector(), NULL, vector()}, .blob = &blob};
     const struct gossip_joiner_options options = {
         .parameters = PARAMETERS, .into = &into, .patience_ns = PATIENCE_NS};
     struct world world = {.vectors = {.part = {vector(), NULL, vector()}}, .values = vector()};
@@ -107,6 +112,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         operate(&world, &in);
     for (size_t i = 0; i < PARAMETERS; i++)
         BASE_ASSERT(isfinite(into.part[GOSSIP_PART_MODEL][i]) && into.part[GOSSIP_PART_SECOND][i] >= 0);
+    BASE_ASSERT(blob.bytes <= LIMIT_BLOB_BYTES);
     gossip_donor_destroy(world.donor);
     gossip_joiner_destroy(world.joiner);
     free(into.part[GOSSIP_PART_MODEL]);

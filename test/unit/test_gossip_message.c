@@ -75,9 +75,9 @@ static void any_tell(struct gossip_snapshot_tell *tell)
 {
     const uint64_t snapshot = any_u64();
     tell->snapshot = snapshot > 0 ? snapshot : 1;
-    tell->part = (uint8_t)base_rng_below(&rng, GOSSIP_PARTS);
-    tell->parts = (uint8_t)(base_rng_below(&rng, 1u << GOSSIP_PARTS) | 1u << tell->part);
-    tell->block = (uint32_t)any_u64();
+    tell->part = (uint8_t)base_rng_below(&rng, GOSSIP_PART_BLOB + 1);
+    tell->parts = (uint8_t)(base_rng_below(&rng, 1u << (GOSSIP_PART_BLOB + 1)) | 1u << tell->part);
+    tell->block = tell->part == GOSSIP_PART_BLOB ? 0 : (uint32_t)any_u64();
     tell->round = any_u64();
     tell->step = any_u64();
     tell->hash = any_u64();
@@ -124,7 +124,7 @@ static struct gossip_message any_message(enum gossip_message_kind kind)
         message.as.members.packet_bytes = 1 + (uint32_t)base_rng_below(&rng, sizeof payload[0]);
     } else if (kind == GOSSIP_SNAPSHOT_ASK) {
         message.as.ask.snapshot = any_u64();
-        message.as.ask.part = (uint8_t)base_rng_below(&rng, GOSSIP_PARTS);
+        message.as.ask.part = (uint8_t)base_rng_below(&rng, GOSSIP_PART_BLOB + 1);
         message.as.ask.block = (uint32_t)any_u64();
     } else if (kind == GOSSIP_SNAPSHOT_TELL) {
         any_tell(&message.as.tell);
@@ -406,13 +406,14 @@ static void test_malformed_headers_are_refused(void **state)
         {"an empty packet of members", {0x92, 7, 0}, 3},
         {"members: more than the limit", {0x92, 7, 0xcd, 0x40, 0x01, 1}, 6},
         {"members: a byte too few", {0x92, 7, 2, 1}, 4},
-        {"part 3", {0x94, 8, 1, 3, 0}, 5},
+        {"part 4", {0x94, 8, 1, 4, 0}, 5},
         {"block 2^32", {0x94, 8, 1, 0, 0xcf, 0, 0, 0, 1, 0, 0, 0, 0}, 13},
         {"an ask with a payload", {0x94, 8, 1, 0, 0, 9}, 6},
         {"snapshot 0", {0x99, 9, 0, 1, 0, 0, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
         {"a part that is not there", {0x99, 9, 1, 1, 1, 0, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
-        {"a fourth part", {0x99, 9, 1, 9, 0, 0, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
-        {"part 3 of a fourth", {0x99, 9, 1, 8, 3, 0, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
+        {"a fifth part", {0x99, 9, 1, 17, 0, 0, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
+        {"part 4 of a fifth", {0x99, 9, 1, 16, 4, 0, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
+        {"block 1 of a blob", {0x99, 9, 1, 8, 3, 1, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
         {"no values", {0x99, 9, 1, 1, 0, 0, 1, 1, 1, 0}, 10},
         {"half a value", {0x99, 9, 1, 1, 0, 0, 1, 1, 1, 6, 1, 2, 3, 4, 5, 6}, 16},
         {"a value too few", {0x99, 9, 1, 1, 0, 0, 1, 1, 1, 8, 1, 2, 3, 4}, 14},
@@ -473,13 +474,15 @@ static void test_encode_refuses_what_decode_would(void **state)
         message = (struct gossip_message){.kind = GOSSIP_MEMBERS, .as.members.packet_bytes = packets[i]};
         assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
     }
-    message = (struct gossip_message){.kind = GOSSIP_SNAPSHOT_ASK, .as.ask.part = GOSSIP_PARTS};
+    message = (struct gossip_message){.kind = GOSSIP_SNAPSHOT_ASK, .as.ask.part = GOSSIP_PART_BLOB + 1};
     assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
     static const struct gossip_snapshot_tell tells[] = {
         {.snapshot = 0, .parts = 1, .values_bytes = 4},
         {.snapshot = 1, .parts = 1, .part = 1, .values_bytes = 4},
-        {.snapshot = 1, .parts = 8, .part = 3, .values_bytes = 4},
-        {.snapshot = 1, .parts = 9, .values_bytes = 4},
+        {.snapshot = 1, .parts = 8, .part = 3, .block = 1, .values_bytes = 4},
+        {.snapshot = 1, .parts = 8, .part = 3, .values_bytes = LIMIT_BLOB_BYTES + 1},
+        {.snapshot = 1, .parts = 16, .part = 4, .values_bytes = 4},
+        {.snapshot = 1, .parts = 17, .values_bytes = 4},
         {.snapshot = 1, .parts = 1, .part = 64, .values_bytes = 4},
         {.snapshot = 1, .parts = 1, .values_bytes = 0},
         {.snapshot = 1, .parts = 1, .values_bytes = 7},

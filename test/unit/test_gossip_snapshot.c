@@ -171,8 +171,10 @@ static void a_donor_refuses_what_is_not_there(void **state)
     struct gossip_message answer;
     bool answered;
     (void)state;
-    const struct gossip_snapshot_ask bad[] = {
-        {.block = BLOCKS}, {.block = UINT32_MAX}, {.part = GOSSIP_PARTS}};
+    const struct gossip_snapshot_ask bad[] = {{.block = BLOCKS},
+                                              {.block = UINT32_MAX},
+                                              {.part = GOSSIP_PART_BLOB, .block = 1},
+                                              {.part = GOSSIP_PART_BLOB + 1}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_int_equal(gossip_donor_ask(donor, &peer, &bad[i], 0, &answer, &answered), BASE_EFORMAT);
     const struct gossip_snapshot_ask outer = {.part = GOSSIP_PART_OUTER};
@@ -541,6 +543,87 @@ static void parts_that_are_not_there_are_not_asked_for(void **state)
     joining_destroy(&j);
 }
 
+static struct gossip_snapshot_tell told_blob(const char *text)
+{
+    return (struct gossip_snapshot_tell){.snapshot = 1,
+                                         .parts = 15,
+                                         .part = GOSSIP_PART_BLOB,
+                                         .round = 5,
+                                         .step = 50,
+                                         .hash = base_hash_bytes(0, text, strlen(text)),
+                                         .values = (const uint8_t *)text,
+                                         .values_bytes = (uint32_t)strlen(text)};
+}
+
+static void a_donor_gives_the_blob_of_its_copy(void **state)
+{
+    struct gossip_donor *donor = donor_create();
+    struct vectors *v = vectors_create(1);
+    struct gossip_blob blob = {.bytes = 3, .data = "abc"};
+    struct gossip_snapshot_vectors view = view_of(v, 1);
+    const struct gossip_snapshot_ask question = {.part = GOSSIP_PART_BLOB};
+    struct gossip_message answer;
+    (void)state;
+    view.blob = &blob;
+    assert_int_equal(gossip_donor_freeze(donor, &view, 0), BASE_OK);
+    blob.data[0] = 'x'; // the copy is the donor's own
+    assert_true(ask(donor, 2, question, 0, &answer));
+    assert_int_equal(answer.as.tell.parts, 15);
+    assert_int_equal(answer.as.tell.values_bytes, 3);
+    assert_memory_equal(answer.as.tell.values, "abc", 3);
+    assert_true(answer.as.tell.hash == base_hash_bytes(0, "abc", 3));
+    view.blob = NULL;
+    assert_int_equal(gossip_donor_freeze(donor, &view, 0), BASE_OK);
+    const struct gossip_id peer = id_of(2);
+    bool answered;
+    assert_int_equal(gossip_donor_ask(donor, &peer, &question, 0, &answer, &answered), BASE_EFORMAT);
+    free(v);
+    gossip_donor_destroy(donor);
+}
+
+// A blob that does not fit its hash is a lie; one of no bytes is a blob.
+static void a_joiner_that_wants_a_blob_is_complete_with_it_only(void **state)
+{
+    static const char *const texts[] = {"a schedule", ""};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct joining j;
+        struct gossip_blob blob = {.bytes = 7, .data = "earlier"};
+        struct gossip_message question;
+        struct gossip_id peer;
+        uint64_t round, step;
+        joining_create(&j);
+        gossip_joiner_destroy(j.joiner);
+        j.view.blob = &blob;
+        const struct gossip_joiner_options options = {
+            .parameters = D, .into = &j.view, .patience_ns = SECOND};
+        assert_int_equal(gossip_joiner_create(&options, &j.joiner), BASE_OK);
+        donor_up(&j, 2, true);
+        donor_up(&j, 3, true);
+        for (size_t k = 0; k < BLOCKS * GOSSIP_PARTS; k++) {
+            assert_true(gossip_joiner_next(j.joiner, 0, &peer, &question));
+            struct gossip_snapshot_tell told = honest(&j, &question);
+            told.parts = 15;
+            assert_int_equal(tell(&j, peer.bytes[0], &told, 0), BASE_OK);
+        }
+        assert_false(gossip_joiner_complete(j.joiner, &round, &step));
+        assert_true(gossip_joiner_next(j.joiner, 0, &peer, &question));
+        assert_int_equal(question.as.ask.part, GOSSIP_PART_BLOB);
+        assert_int_equal(question.as.ask.block, 0);
+        struct gossip_snapshot_tell told = told_blob(texts[i]);
+        told.hash++;
+        assert_int_equal(tell(&j, peer.bytes[0], &told, 0), BASE_EFORMAT);
+        assert_true(gossip_joiner_next(j.joiner, 0, &peer, &question)); // of the other donor
+        assert_memory_equal(blob.data, "earlier", 7);
+        told.hash--;
+        assert_int_equal(tell(&j, peer.bytes[0], &told, 0), BASE_OK);
+        check_complete(&j);
+        assert_int_equal(blob.bytes, strlen(texts[i]));
+        assert_memory_equal(blob.data, texts[i], blob.bytes);
+        joining_destroy(&j);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -557,6 +640,8 @@ int main(void)
         cmocka_unit_test(who_is_given_nothing_starves),
         cmocka_unit_test(nobody_starves_while_nobody_is_there),
         cmocka_unit_test(parts_that_are_not_there_are_not_asked_for),
+        cmocka_unit_test(a_donor_gives_the_blob_of_its_copy),
+        cmocka_unit_test(a_joiner_that_wants_a_blob_is_complete_with_it_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -174,6 +174,54 @@ static void test_changes_tell_all_that_changed(void **state)
     p2pml_close(two);
 }
 
+static void expect_blob(p2pml_node *node, const char *text)
+{
+    const void *now;
+    size_t bytes;
+    assert_int_equal(p2pml_blob(node, NULL, 0, &now, &bytes), P2PML_OK);
+    assert_int_equal(bytes, strlen(text));
+    assert_memory_equal(now, text, bytes);
+}
+
+// And a checkpoint keeps it.
+static void test_a_late_joiner_gets_the_blob_with_the_model(void **state)
+{
+    (void)state;
+    static const char large[65537];
+    const int port = free_port(), other = free_port();
+    struct wish a = {.name = "k", .port = port}, b = {.name = "l", .port = other, .peer = port};
+    p2pml_node *one = open_node(&a), *two = open_node(&b);
+    struct p2pml_round round;
+    expect_blob(one, "");
+    assert_int_equal(p2pml_blob(one, "first", 5, NULL, NULL), P2PML_OK);
+    assert_int_equal(p2pml_blob(one, large, sizeof large, NULL, NULL), P2PML_ELIMIT);
+    assert_non_null(strstr(p2pml_reason(one), "65536"));
+    assert_int_equal(p2pml_start(one, WAIT_MS, NULL), P2PML_OK);
+    assert_int_equal(p2pml_blob(one, "the cluster's", 13, NULL, NULL), P2PML_OK);
+    begin_round(one, 0);
+    assert_int_equal(p2pml_blob(one, "x", 1, NULL, NULL), P2PML_EORDER);
+    assert_int_equal(p2pml_round_end(one, WAIT_MS, NULL), P2PML_OK);
+    assert_int_equal(p2pml_blob(two, "its own", 7, NULL, NULL), P2PML_OK);
+    int code = P2PML_AGAIN;
+    for (int i = 0; i < 3000 && code == P2PML_AGAIN; i++) { // a member gives at its boundaries
+        begin_round(one, 0);
+        assert_int_equal(p2pml_round_end(one, WAIT_MS, NULL), P2PML_OK);
+        code = p2pml_start(two, 10, &round);
+    }
+    assert_int_equal(code, P2PML_OK);
+    assert_true(round.another);
+    expect_blob(two, "the cluster's");
+    p2pml_close(one);
+    assert_int_equal(p2pml_leave(two, -1), P2PML_ENDED);
+    expect_blob(two, "the cluster's");
+    p2pml_close(two);
+    a.resume = 1;
+    one = open_node(&a);
+    assert_int_equal(p2pml_start(one, WAIT_MS, NULL), P2PML_OK);
+    expect_blob(one, "the cluster's");
+    p2pml_close(one);
+}
+
 static void test_what_is_not_finite_is_taken_back(void **state)
 {
     (void)state;
@@ -330,6 +378,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_nodes_meet_in_the_middle_and_go_on_after_a_restart),
         cmocka_unit_test(test_changes_tell_all_that_changed),
+        cmocka_unit_test(test_a_late_joiner_gets_the_blob_with_the_model),
         cmocka_unit_test(test_what_is_not_finite_is_taken_back),
         cmocka_unit_test(test_calls_out_of_order_change_nothing),
         cmocka_unit_test(test_bad_options_are_told),
