@@ -17,7 +17,7 @@ FROM debian:bookworm-slim
 # OpenBLAS with threads is what the tests run with, and hardly larger than the one without (device.threads).
 RUN apt-get -qq update \
     && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
-        libevent-2.1-7 libjansson4 libjpeg62-turbo libopenblas0-pthread libpng16-16 libsodium23 libyaml-0-2 zlib1g >/dev/null \
+        libevent-2.1-7 libjansson4 libjpeg62-turbo libopenblas0-pthread libpng16-16 libsodium23 libssl3 libyaml-0-2 zlib1g >/dev/null \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin \
     && groupadd --gid 7400 p2pml \
     && useradd --uid 7400 --gid p2pml --home-dir /data --no-create-home --shell /usr/sbin/nologin p2pml \

@@ -62,6 +62,7 @@ find_missing() {
     need libopenblas-dev library openblas
     need libpng-dev library libpng
     need libsodium-dev library libsodium
+    need libssl-dev library libcrypto
     need libyaml-dev library yaml-0.1
     need zlib1g-dev library zlib
     need msgpack msgpack

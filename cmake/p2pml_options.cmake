@@ -13,6 +13,8 @@ set(P2PML_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined 
 option(P2PML_FUZZ "Build the libFuzzer targets of test/fuzz (needs clang)" OFF)
 set(P2PML_CUDA "auto" CACHE STRING "CUDA backend: auto (where nvcc is found), on (or fail), off")
 set_property(CACHE P2PML_CUDA PROPERTY STRINGS auto on off)
+set(P2PML_OPENSSL "auto" CACHE STRING "OpenSSL's libcrypto for sealing streams: auto (where pkg-config finds it), on (or fail), off")
+set_property(CACHE P2PML_OPENSSL PROPERTY STRINGS auto on off)
 
 add_compile_definitions(_GNU_SOURCE)
 # The language filter keeps nvcc, which takes other flags, out of it.

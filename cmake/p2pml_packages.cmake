@@ -50,8 +50,21 @@ if(NOT MSGPACK_FOUND)
 endif()
 p2pml_absolute_includes(MSGPACK)
 
+# Faster AEADs for gossip/session/aead.c; what they seal is the same as libsodium's.
+if(NOT P2PML_OPENSSL STREQUAL "off")
+  pkg_check_modules(OPENSSL IMPORTED_TARGET GLOBAL libcrypto)
+  if(OPENSSL_FOUND)
+    p2pml_absolute_includes(OPENSSL)
+    set(P2PML_OPENSSL_LIBRARY PkgConfig::OPENSSL)
+  elseif(P2PML_OPENSSL STREQUAL "on")
+    message(FATAL_ERROR "P2PML_OPENSSL=on, but pkg-config did not find libcrypto. On Debian and Ubuntu: apt-get install libssl-dev")
+  endif()
+endif()
+message(STATUS "libcrypto of OpenSSL for sealing: ${OPENSSL_FOUND}")
+
 # What a node needs that trains nothing itself: libp2pml links these beside the rooms that use them.
-set(P2PML_NODE_PACKAGES ZLIB::ZLIB PkgConfig::EVENT PkgConfig::SODIUM PkgConfig::MSGPACK PkgConfig::YAML PkgConfig::JANSSON)
+set(P2PML_NODE_PACKAGES ZLIB::ZLIB PkgConfig::EVENT PkgConfig::SODIUM PkgConfig::MSGPACK PkgConfig::YAML PkgConfig::JANSSON
+    ${P2PML_OPENSSL_LIBRARY})
 
 if(NOT P2PML_CUDA STREQUAL "off")
   include(CheckLanguage)

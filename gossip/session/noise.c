@@ -1,6 +1,7 @@
 #include "gossip/session/noise.h"
 #include "base/cursor.h"
 #include <sodium.h>
+#include <stdio.h>
 #include <string.h>
 
 #define KEY   GOSSIP_NOISE_KEY_BYTES
@@ -56,50 +57,40 @@ static void hkdf(const uint8_t chaining_key[HASH], const uint8_t *material, size
 
 // CipherState (section 5.1)
 
-static void cipher_initialize_key(struct gossip_noise_cipher *cipher, const uint8_t *key)
+static void cipher_initialize_key(struct gossip_noise_cipher *cipher, enum gossip_aead aead,
+                                  const uint8_t *key)
 {
+    cipher->aead = aead;
     memcpy(cipher->key, key, KEY);
     cipher->nonce = 0;
-}
-
-// Section 12.3: 32 bits of zeros, then the counter in little-endian.
-static void nonce_encode(uint64_t counter, uint8_t nonce[crypto_aead_chacha20poly1305_ietf_NPUBBYTES])
-{
-    struct base_writer writer = base_writer_of(nonce, crypto_aead_chacha20poly1305_ietf_NPUBBYTES);
-    base_write_u32(&writer, 0);
-    base_write_u64(&writer, counter);
 }
 
 void gossip_noise_seal(struct gossip_noise_cipher *cipher, const void *ad, size_t ad_bytes,
                        const uint8_t *plain, size_t bytes, uint8_t *sealed)
 {
-    uint8_t nonce[crypto_aead_chacha20poly1305_ietf_NPUBBYTES];
     BASE_ASSERT(cipher->nonce < UINT64_MAX); // 2^64 - 1 is Rekey's
-    nonce_encode(cipher->nonce++, nonce);
-    crypto_aead_chacha20poly1305_ietf_encrypt(sealed, NULL, plain, bytes, ad, ad_bytes, NULL, nonce,
-                                              cipher->key);
+    const struct gossip_aead_message message = {cipher->nonce++, ad, ad_bytes, plain, bytes, sealed};
+    gossip_aead_seal_once(cipher->aead, cipher->key, &message);
 }
 
 enum base_error gossip_noise_open(struct gossip_noise_cipher *cipher, const void *ad, size_t ad_bytes,
                                   const uint8_t *sealed, size_t sealed_bytes, uint8_t *plain)
 {
-    uint8_t nonce[crypto_aead_chacha20poly1305_ietf_NPUBBYTES];
     BASE_ASSERT(cipher->nonce < UINT64_MAX);
-    nonce_encode(cipher->nonce, nonce);
-    if (crypto_aead_chacha20poly1305_ietf_decrypt(plain, NULL, NULL, sealed, sealed_bytes, ad, ad_bytes,
-                                                  nonce, cipher->key) != 0)
-        return BASE_EAUTH;
-    cipher->nonce++;
-    return BASE_OK;
+    const struct gossip_aead_message message = {cipher->nonce, ad, ad_bytes, sealed, sealed_bytes, plain};
+    enum base_error error = gossip_aead_open_once(cipher->aead, cipher->key, &message);
+    if (error == BASE_OK)
+        cipher->nonce++;
+    return error;
 }
 
 void gossip_noise_rekey(struct gossip_noise_cipher *cipher)
 {
     // k = the first 32 bytes of ENCRYPT(k, 2^64 - 1, "", zeros)
-    uint8_t nonce[crypto_aead_chacha20poly1305_ietf_NPUBBYTES], sealed[KEY + TAG];
     static const uint8_t zeros[KEY];
-    nonce_encode(UINT64_MAX, nonce);
-    crypto_aead_chacha20poly1305_ietf_encrypt(sealed, NULL, zeros, KEY, NULL, 0, NULL, nonce, cipher->key);
+    uint8_t sealed[KEY + TAG];
+    const struct gossip_aead_message message = {UINT64_MAX, NULL, 0, zeros, KEY, sealed};
+    gossip_aead_seal_once(cipher->aead, cipher->key, &message);
     memcpy(cipher->key, sealed, KEY);
     sodium_memzero(sealed, sizeof sealed);
 }
@@ -124,7 +115,7 @@ static void mix_key(struct gossip_noise_symmetric *symmetric, const uint8_t mate
     uint8_t out[2][HASH]; // ck, temp_k
     hkdf(symmetric->chaining_key, material, KEY, out, 2);
     memcpy(symmetric->chaining_key, out[0], HASH);
-    cipher_initialize_key(&symmetric->cipher, out[1]);
+    cipher_initialize_key(&symmetric->cipher, GOSSIP_AEAD_CHACHAPOLY, out[1]);
     sodium_memzero(out, sizeof out);
 }
 
@@ -134,7 +125,7 @@ static void mix_key_and_hash(struct gossip_noise_symmetric *symmetric, const uin
     hkdf(symmetric->chaining_key, material, KEY, out, 3);
     memcpy(symmetric->chaining_key, out[0], HASH);
     mix_hash(symmetric, out[1], HASH);
-    cipher_initialize_key(&symmetric->cipher, out[2]);
+    cipher_initialize_key(&symmetric->cipher, GOSSIP_AEAD_CHACHAPOLY, out[2]);
     sodium_memzero(out, sizeof out);
 }
 
@@ -318,14 +309,17 @@ enum base_error gossip_noise_read(struct gossip_noise_handshake *handshake, cons
     return BASE_OK;
 }
 
-void gossip_noise_split(struct gossip_noise_handshake *handshake, struct gossip_noise_cipher *send,
-                        struct gossip_noise_cipher *receive)
+void gossip_noise_split(struct gossip_noise_handshake *handshake, enum gossip_aead aead,
+                        struct gossip_noise_cipher *send, struct gossip_noise_cipher *receive)
 {
     uint8_t out[2][HASH]; // temp_k1: initiator to responder; temp_k2: back
+    char name[HASH] = "";
     BASE_ASSERT(handshake->next == 3);
-    hkdf(handshake->symmetric.chaining_key, NULL, 0, out, 2);
-    cipher_initialize_key(send, out[handshake->initiator ? 0 : 1]);
-    cipher_initialize_key(receive, out[handshake->initiator ? 1 : 0]);
+    if (aead != GOSSIP_AEAD_CHACHAPOLY)
+        snprintf(name, sizeof name, "Noise_XXpsk0_25519_%s_BLAKE2b", gossip_aead_name(aead));
+    hkdf(handshake->symmetric.chaining_key, (const uint8_t *)name, strlen(name), out, 2);
+    cipher_initialize_key(send, aead, out[handshake->initiator ? 0 : 1]);
+    cipher_initialize_key(receive, aead, out[handshake->initiator ? 1 : 0]);
     sodium_memzero(out, sizeof out);
     sodium_memzero(handshake, sizeof *handshake);
 }

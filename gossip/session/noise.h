@@ -1,6 +1,6 @@
 // Noise_XXpsk0_25519_ChaChaPoly_BLAKE2b: the handshake and ciphers of the Noise Protocol Framework, revision
-// 34, for this one pattern. Names follow the specification (sections 5.1 to 5.3), so that the two can be read
-// side by side.
+// 34, for this one pattern; the transport ciphers may be of another AEAD. Names follow the specification
+// (sections 5.1 to 5.3), so that the two can be read side by side.
 //
 //     XXpsk0:   -> psk, e
 //               <- e, ee, s, es
@@ -13,13 +13,14 @@
 #define GOSSIP_SESSION_NOISE_H
 
 #include "base/error.h"
+#include "gossip/session/aead.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define GOSSIP_NOISE_KEY_BYTES  32 // DHLEN, and the length of a cipher key and a psk
 #define GOSSIP_NOISE_HASH_BYTES 64 // HASHLEN
-#define GOSSIP_NOISE_TAG_BYTES  16
+#define GOSSIP_NOISE_TAG_BYTES  GOSSIP_AEAD_TAG_BYTES
 
 // Bytes of the handshake messages 0, 1, 2 over their payloads: e and a tag; e, a sealed s and a tag; a sealed
 // s and a tag.
@@ -29,6 +30,7 @@
 
 struct gossip_noise_cipher { // CipherState; always keyed, because psk0 mixes a key before anything is
                              // encrypted
+    enum gossip_aead aead;
     uint8_t key[GOSSIP_NOISE_KEY_BYTES];
     uint64_t nonce;
 };
@@ -76,9 +78,10 @@ enum base_error gossip_noise_write(struct gossip_noise_handshake *handshake, con
 enum base_error gossip_noise_read(struct gossip_noise_handshake *handshake, const uint8_t *message,
                                   size_t message_bytes, uint8_t *payload) BASE_CHECK;
 
-// Split(): the two transport ciphers, after the third message. Wipes the handshake.
-void gossip_noise_split(struct gossip_noise_handshake *handshake, struct gossip_noise_cipher *send,
-                        struct gossip_noise_cipher *receive);
+// Split(): the two transport ciphers, after the third message. Where they are not those of the handshake, the
+// Noise name with the other AEAD goes into their keys, so that no key serves two AEADs. Wipes the handshake.
+void gossip_noise_split(struct gossip_noise_handshake *handshake, enum gossip_aead aead,
+                        struct gossip_noise_cipher *send, struct gossip_noise_cipher *receive);
 
 // EncryptWithAd(): bytes + GOSSIP_NOISE_TAG_BYTES go to `sealed`, which may be `plain`.
 void gossip_noise_seal(struct gossip_noise_cipher *cipher, const void *ad, size_t ad_bytes,

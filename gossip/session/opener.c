@@ -4,6 +4,7 @@
 
 struct gossip_opener {
     struct gossip_noise_cipher cipher;
+    struct gossip_aead_key *ready; // its key
     size_t message_limit;
     bool dead;
     // The larger message that is being joined; NULL between two.
@@ -24,7 +25,11 @@ struct gossip_opener *gossip_opener_create(const struct gossip_noise_cipher *cip
         return NULL;
     opener->cipher = *cipher;
     opener->message_limit = message_limit;
-    return opener;
+    opener->ready = gossip_aead_key_create(cipher->aead, cipher->key);
+    if (opener->ready != NULL)
+        return opener;
+    gossip_opener_destroy(opener);
+    return NULL;
 }
 
 static void drop_message(struct gossip_opener *opener)
@@ -40,6 +45,7 @@ void gossip_opener_destroy(struct gossip_opener *opener)
     if (opener == NULL)
         return;
     drop_message(opener);
+    gossip_aead_key_destroy(opener->ready);
     sodium_memzero(opener, sizeof *opener);
     free(opener);
 }
@@ -73,11 +79,18 @@ static enum base_error read_prefix(const struct gossip_opener *opener, const uin
 
 static enum base_error open_frame(struct gossip_opener *opener, const struct frame *frame, uint8_t *plain)
 {
-    enum base_error error = gossip_noise_open(&opener->cipher, frame->bytes, RECORD_PREFIX,
-                                              frame->bytes + RECORD_PREFIX, frame->plain + RECORD_TAG, plain);
-    if (error == BASE_OK)
-        record_step(&opener->cipher);
-    return error;
+    struct gossip_noise_cipher *cipher = &opener->cipher;
+    BASE_ASSERT(cipher->nonce < UINT64_MAX);
+    const struct gossip_aead_message message = {
+        cipher->nonce, frame->bytes, RECORD_PREFIX, frame->bytes + RECORD_PREFIX, frame->plain + RECORD_TAG,
+        plain};
+    enum base_error error = gossip_aead_open(opener->ready, &message);
+    if (error != BASE_OK)
+        return error;
+    cipher->nonce++;
+    if (record_step(cipher))
+        gossip_aead_key_replace(opener->ready, cipher->key);
+    return BASE_OK;
 }
 
 static enum base_error open_whole(struct gossip_opener *opener, const struct frame *frame,
@@ -140,6 +153,8 @@ static enum base_error open_record(struct gossip_opener *opener, const struct fr
 static enum base_error bury(struct gossip_opener *opener, enum base_error error)
 {
     drop_message(opener);
+    gossip_aead_key_destroy(opener->ready);
+    opener->ready = NULL;
     sodium_memzero(&opener->cipher, sizeof opener->cipher);
     opener->dead = true;
     return error;

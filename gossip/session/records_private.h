@@ -20,11 +20,18 @@ enum record_kind {
 
 _Static_assert(RECORD_PREFIX + RECORD_TAG == GOSSIP_RECORD_OVERHEAD, "what a record adds");
 
-// Both ends step their key at the same record.
-static inline void record_step(struct gossip_noise_cipher *cipher)
+// AES-GCM: at 2^28 blocks under a key an attacker's advantage is below 2^-72 (quadratic in the blocks, over
+// 2^128).
+_Static_assert((uint64_t)LIMIT_REKEY_RECORDS *(LIMIT_RECORD_BYTES / 16 + 1) <= 1u << 28,
+               "blocks under one key");
+
+// Both ends step their key at the same record. True: it is another one now.
+static inline bool record_step(struct gossip_noise_cipher *cipher)
 {
-    if (cipher->nonce % LIMIT_REKEY_RECORDS == 0)
+    const bool steps = cipher->nonce % LIMIT_REKEY_RECORDS == 0;
+    if (steps)
         gossip_noise_rekey(cipher);
+    return steps;
 }
 
 static inline void record_prefix(uint8_t *record, size_t plain, enum record_kind kind)

@@ -8,6 +8,7 @@
 
 struct gossip_sealer {
     struct gossip_noise_cipher cipher;
+    struct gossip_aead_key *ready; // its key
     // The larger message under way.
     struct gossip_session_part parts[GOSSIP_MESSAGE_PARTS];
     size_t part, offset; // read so far
@@ -26,15 +27,21 @@ size_t gossip_sealed_bytes(size_t message_bytes)
 struct gossip_sealer *gossip_sealer_create(const struct gossip_noise_cipher *cipher)
 {
     struct gossip_sealer *sealer = calloc(1, sizeof *sealer);
-    if (sealer != NULL)
-        sealer->cipher = *cipher;
-    return sealer;
+    if (sealer == NULL)
+        return NULL;
+    sealer->cipher = *cipher;
+    sealer->ready = gossip_aead_key_create(cipher->aead, cipher->key);
+    if (sealer->ready != NULL)
+        return sealer;
+    gossip_sealer_destroy(sealer);
+    return NULL;
 }
 
 void gossip_sealer_destroy(struct gossip_sealer *sealer)
 {
     if (sealer == NULL)
         return;
+    gossip_aead_key_destroy(sealer->ready);
     sodium_memzero(sealer, sizeof *sealer);
     free(sealer);
 }
@@ -56,9 +63,14 @@ static size_t bytes_of(const struct gossip_session_part *parts, size_t n_parts)
 static size_t seal(struct gossip_sealer *sealer, enum record_kind kind, const uint8_t *plain, size_t bytes,
                    uint8_t *record)
 {
+    struct gossip_noise_cipher *cipher = &sealer->cipher;
+    BASE_ASSERT(cipher->nonce < UINT64_MAX);
+    const struct gossip_aead_message message = {cipher->nonce++, record, RECORD_PREFIX,
+                                                plain,           bytes,  record + RECORD_PREFIX};
     record_prefix(record, bytes, kind);
-    gossip_noise_seal(&sealer->cipher, record, RECORD_PREFIX, plain, bytes, record + RECORD_PREFIX);
-    record_step(&sealer->cipher);
+    gossip_aead_seal(sealer->ready, &message);
+    if (record_step(cipher))
+        gossip_aead_key_replace(sealer->ready, cipher->key);
     return bytes + GOSSIP_RECORD_OVERHEAD;
 }
 

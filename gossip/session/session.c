@@ -11,9 +11,11 @@
 #define MAGIC_BYTES   5u
 #define PREFIX_BYTES  2u // length of the handshake message behind it
 #define BINDING_BYTES 64u
-#define PROOF_BYTES   (GOSSIP_ID_BYTES + BINDING_BYTES) // payload of handshake messages 1 and 2
+#define PROOF_BYTES   (GOSSIP_ID_BYTES + BINDING_BYTES)
+#define PAYLOAD_BYTES                                                                                        \
+    (PROOF_BYTES + 1) // of handshake messages 1 and 2: the proof, and the AEADs that are offered
 
-_Static_assert(GOSSIP_NOISE_MESSAGE_1 + PROOF_BYTES <= LIMIT_HANDSHAKE_BYTES,
+_Static_assert(GOSSIP_NOISE_MESSAGE_1 + PAYLOAD_BYTES <= LIMIT_HANDSHAKE_BYTES,
                "the largest handshake message");
 
 enum state { STATE_HANDSHAKE, STATE_OPEN, STATE_DEAD }; // dead: after an error, or split
@@ -23,6 +25,7 @@ struct gossip_session {
     bool initiator;
     const struct gossip_identity *identity;
     size_t message_limit;
+    uint8_t offered, theirs; // AEADs
     struct gossip_noise_handshake handshake;
     struct gossip_noise_cipher send, receive;
     struct gossip_id peer;
@@ -68,6 +71,7 @@ enum base_error gossip_session_create(const struct gossip_session_options *optio
     made->initiator = options->initiator;
     made->identity = options->identity;
     made->message_limit = options->message_limit;
+    made->offered = gossip_aead_offer() & (options->aeads ? options->aeads : UINT8_MAX);
     const struct gossip_noise_options noise = {
         .initiator = options->initiator,
         .prologue = prologue,
@@ -96,61 +100,71 @@ bool gossip_session_established(const struct gossip_session *session)
     return session->state == STATE_OPEN;
 }
 
+enum gossip_aead gossip_session_aead(const struct gossip_session *session)
+{
+    BASE_ASSERT(session->state == STATE_OPEN);
+    return session->send.aead;
+}
+
 static size_t handshake_bytes(unsigned message)
 {
     switch (message) {
     case 0:
         return GOSSIP_NOISE_MESSAGE_0;
     case 1:
-        return GOSSIP_NOISE_MESSAGE_1 + PROOF_BYTES;
+        return GOSSIP_NOISE_MESSAGE_1 + PAYLOAD_BYTES;
     default:
-        return GOSSIP_NOISE_MESSAGE_2 + PROOF_BYTES;
+        return GOSSIP_NOISE_MESSAGE_2 + PAYLOAD_BYTES;
     }
 }
 
 // Message 0 has no payload: nothing is sent before the peer has shown that it has the psk. The others carry
-// the sender's id and its signature over the static key of this handshake.
+// the sender's id, its signature over the static key of this handshake, and the AEADs that it has. Whoever
+// changes an offer on the way changes the handshake hash.
 static enum base_error send_handshake(struct gossip_session *session, struct base_buffer *out)
 {
     const unsigned number = session->handshake.next;
     const size_t bytes = handshake_bytes(number);
-    uint8_t proof[PROOF_BYTES], *room = NULL;
-    memcpy(proof, session->identity->id.bytes, GOSSIP_ID_BYTES);
-    memcpy(proof + GOSSIP_ID_BYTES, session->identity->binding, BINDING_BYTES);
+    uint8_t payload[PAYLOAD_BYTES], *room = NULL;
+    memcpy(payload, session->identity->id.bytes, GOSSIP_ID_BYTES);
+    memcpy(payload + GOSSIP_ID_BYTES, session->identity->binding, BINDING_BYTES);
+    payload[PROOF_BYTES] = session->offered;
 
     enum base_error error = base_buffer_reserve(out, PREFIX_BYTES + bytes, SIZE_MAX, &room);
     if (error != BASE_OK)
         return error;
     struct base_writer writer = base_writer_of(room, PREFIX_BYTES);
     base_write_u16(&writer, (uint16_t)bytes);
-    error =
-        gossip_noise_write(&session->handshake, proof, number == 0 ? 0 : PROOF_BYTES, room + PREFIX_BYTES);
+    error = gossip_noise_write(&session->handshake, payload, number == 0 ? 0 : PAYLOAD_BYTES,
+                               room + PREFIX_BYTES);
     if (error == BASE_OK)
         base_buffer_commit(out, PREFIX_BYTES + bytes);
     return error;
 }
 
-static enum base_error read_proof(struct gossip_session *session, const uint8_t proof[PROOF_BYTES])
+static enum base_error read_payload(struct gossip_session *session, const uint8_t payload[PAYLOAD_BYTES])
 {
-    memcpy(session->peer.bytes, proof, GOSSIP_ID_BYTES);
-    if (!gossip_identity_binding_valid(&session->peer, session->handshake.rs, proof + GOSSIP_ID_BYTES))
+    memcpy(session->peer.bytes, payload, GOSSIP_ID_BYTES);
+    if (!gossip_identity_binding_valid(&session->peer, session->handshake.rs, payload + GOSSIP_ID_BYTES))
         return BASE_EAUTH;
-    return BASE_OK;
+    session->theirs = payload[PROOF_BYTES];
+    return session->theirs & GOSSIP_AEAD_BIT(GOSSIP_AEAD_CHACHAPOLY) ? BASE_OK : BASE_EFORMAT;
 }
 
 static enum base_error receive_handshake(struct gossip_session *session, const uint8_t *message, size_t bytes,
                                          struct base_buffer *out, struct gossip_session_event *event)
 {
-    uint8_t proof[PROOF_BYTES];
+    uint8_t payload[PAYLOAD_BYTES];
     const bool proven = session->handshake.next > 0;
-    enum base_error error = gossip_noise_read(&session->handshake, message, bytes, proof);
+    enum base_error error = gossip_noise_read(&session->handshake, message, bytes, payload);
     if (error == BASE_OK && proven)
-        error = read_proof(session, proof);
+        error = read_payload(session, payload);
     if (error == BASE_OK && session->handshake.next < 3)
         error = send_handshake(session, out);
     if (error != BASE_OK || session->handshake.next < 3)
         return error;
-    gossip_noise_split(&session->handshake, &session->send, &session->receive);
+    gossip_noise_split(&session->handshake, gossip_aead_choose(session->offered, session->theirs),
+                       &session->send, &session->receive);
     session->state = STATE_OPEN;
     event->kind = GOSSIP_SESSION_ESTABLISHED;
     return BASE_OK;

@@ -1,6 +1,6 @@
-// The two halves of a stream. The first byte of the input chooses: a peer with the keys that says any records
-// to an opener, or a sealer whose small and large messages are mixed as the input says, opened again and
-// compared. Keys are fixed, so every input replays.
+// The two halves of a stream. The first byte of the input chooses the AEAD, and: a peer with the keys that
+// says any records to an opener, or a sealer whose small and large messages are mixed as the input says,
+// opened again and compared. Keys are fixed, so every input replays.
 #include "base/buffer.h"
 #include "gossip/session/records_private.h"
 
@@ -12,7 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const struct gossip_noise_cipher key = {.key = {7}};
+static struct gossip_noise_cipher key = {.key = {7}};
 
 static uint8_t seen; // every byte of what is whole is read
 
@@ -159,7 +159,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0)
         return 0;
-    const size_t piece = data[0] >> 1 == 0 ? SIZE_MAX : (size_t)(data[0] >> 1) * 37;
+    const size_t piece = data[0] >> 2 == 0 ? SIZE_MAX : (size_t)(data[0] >> 2) * 37;
+    key.aead = data[0] & 2 ? gossip_aead_choose(UINT8_MAX, gossip_aead_offer()) : GOSSIP_AEAD_CHACHAPOLY;
     if (data[0] & 1)
         mix(data + 1, size - 1, piece);
     else

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define MESSAGE_LIMIT 5000u
-#define PROOF_BYTES   96u
+#define PAYLOAD_BYTES 97u // id, signature, AEADs that are offered
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -82,7 +82,7 @@ static size_t frame(uint8_t *prefix, size_t bytes)
 static void shake_hands(struct peer *peer)
 {
     struct gossip_noise_handshake handshake;
-    uint8_t prologue[13] = "p2pml", entropy[32] = {4}, psk[32] = {0}, message[256], proof[PROOF_BYTES];
+    uint8_t prologue[13] = "p2pml", entropy[32] = {4}, psk[32] = {0}, message[256], payload[PAYLOAD_BYTES];
     prologue[5] = GOSSIP_PROTOCOL;
     memcpy(prologue + 9, "fuzz", 4);
     const struct gossip_noise_options options = {.initiator = true,
@@ -95,13 +95,14 @@ static void shake_hands(struct peer *peer)
     gossip_noise_begin(&handshake, &options);
     BASE_ASSERT(gossip_noise_write(&handshake, NULL, 0, message + 2) == BASE_OK);
     BASE_ASSERT(say(peer, message, frame(message, GOSSIP_NOISE_MESSAGE_0), SIZE_MAX));
-    BASE_ASSERT(base_buffer_length(&peer->out) == 2 + GOSSIP_NOISE_MESSAGE_1 + PROOF_BYTES);
+    BASE_ASSERT(base_buffer_length(&peer->out) == 2 + GOSSIP_NOISE_MESSAGE_1 + PAYLOAD_BYTES);
     BASE_ASSERT(gossip_noise_read(&handshake, base_buffer_head(&peer->out) + 2,
-                                  GOSSIP_NOISE_MESSAGE_1 + PROOF_BYTES, proof) == BASE_OK);
-    memcpy(proof, peer->self.id.bytes, GOSSIP_ID_BYTES);
-    memcpy(proof + GOSSIP_ID_BYTES, peer->self.binding, sizeof peer->self.binding);
-    BASE_ASSERT(gossip_noise_write(&handshake, proof, sizeof proof, message + 2) == BASE_OK);
-    BASE_ASSERT(say(peer, message, frame(message, GOSSIP_NOISE_MESSAGE_2 + PROOF_BYTES), SIZE_MAX));
+                                  GOSSIP_NOISE_MESSAGE_1 + PAYLOAD_BYTES, payload) == BASE_OK);
+    memcpy(payload, peer->self.id.bytes, GOSSIP_ID_BYTES);
+    memcpy(payload + GOSSIP_ID_BYTES, peer->self.binding, sizeof peer->self.binding);
+    payload[PAYLOAD_BYTES - 1] = UINT8_MAX;
+    BASE_ASSERT(gossip_noise_write(&handshake, payload, sizeof payload, message + 2) == BASE_OK);
+    BASE_ASSERT(say(peer, message, frame(message, GOSSIP_NOISE_MESSAGE_2 + PAYLOAD_BYTES), SIZE_MAX));
     BASE_ASSERT(peer->opener != NULL);
 }
 

@@ -146,8 +146,8 @@ static void test_published_vectors(void **state)
         assert_memory_equal(side[1].symmetric.hash, hash, sizeof hash);
         assert_memory_equal(side[0].rs, side[1].s.public_key, 32);
         assert_memory_equal(side[1].rs, side[0].s.public_key, 32);
-        gossip_noise_split(&side[0], &send[0], &receive[0]);
-        gossip_noise_split(&side[1], &send[1], &receive[1]);
+        gossip_noise_split(&side[0], GOSSIP_AEAD_CHACHAPOLY, &send[0], &receive[0]);
+        gossip_noise_split(&side[1], GOSSIP_AEAD_CHACHAPOLY, &send[1], &receive[1]);
         check_transport(vector, 3, &send[0], &receive[1]);
         check_transport(vector, 4, &send[1], &receive[0]);
     }
@@ -168,7 +168,7 @@ static void test_split_wipes_handshake(void **state)
         assert_int_equal(gossip_noise_write(&side[i % 2], NULL, 0, message), BASE_OK);
         assert_int_equal(gossip_noise_read(&side[1 - i % 2], message, bytes[i], payload), BASE_OK);
     }
-    gossip_noise_split(&side[0], &send, &receive);
+    gossip_noise_split(&side[0], GOSSIP_AEAD_CHACHAPOLY, &send, &receive);
     assert_memory_equal(&side[0], &zero, sizeof zero);
 }
 
@@ -282,6 +282,26 @@ static void test_open_refuses_changes(void **state)
                      BASE_EAUTH); // replayed
 }
 
+// One handshake, each AEAD: the keys of one say nothing about those of another.
+static void test_each_aead_has_keys_of_its_own(void **state)
+{
+    (void)state;
+    struct gossip_noise_handshake side[2];
+    struct gossip_noise_cipher send[GOSSIP_AEADS], receive[GOSSIP_AEADS];
+    uint8_t message[256];
+    advance(side, 2, message); // the initiator's last
+    for (unsigned aead = 0; aead < GOSSIP_AEADS; aead++) {
+        struct gossip_noise_handshake copy = side[0];
+        gossip_noise_split(&copy, (enum gossip_aead)aead, &send[aead], &receive[aead]);
+        assert_int_equal(send[aead].aead, aead);
+        assert_memory_not_equal(send[aead].key, receive[aead].key, GOSSIP_NOISE_KEY_BYTES);
+        for (unsigned i = 0; i < aead; i++) {
+            assert_memory_not_equal(send[aead].key, send[i].key, GOSSIP_NOISE_KEY_BYTES);
+            assert_memory_not_equal(receive[aead].key, receive[i].key, GOSSIP_NOISE_KEY_BYTES);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -291,6 +311,7 @@ int main(void)
         cmocka_unit_test(test_changed_message_is_refused),
         cmocka_unit_test(test_wrong_psk_or_prologue_fails_at_once),
         cmocka_unit_test(test_small_order_key_is_refused),
+        cmocka_unit_test(test_each_aead_has_keys_of_its_own),
         cmocka_unit_test(test_open_refuses_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,6 +20,7 @@
 #define LENGTH_OF(array) (sizeof(array) / sizeof(array)[0])
 #define MESSAGE_LIMIT    (1u << 20)
 #define PROOF_BYTES      96u
+#define PAYLOAD_BYTES    (PROOF_BYTES + 1) // and the AEADs that are offered
 #define CLUSTER          "herd"
 
 static struct base_rng rng;
@@ -378,7 +379,7 @@ static enum base_error raw_connect(struct raw_peer *peer, uint32_t protocol, con
     struct gossip_session_options options = options_of(false);
     struct gossip_session_event event;
     struct gossip_noise_handshake handshake;
-    uint8_t message[256], payload[PROOF_BYTES];
+    uint8_t message[256], payload[PAYLOAD_BYTES];
     options.message_limit = message_limit;
     *peer = (struct raw_peer){0};
     assert_int_equal(gossip_session_create(&options, &peer->session), BASE_OK);
@@ -387,17 +388,20 @@ static enum base_error raw_connect(struct raw_peer *peer, uint32_t protocol, con
     enum base_error error = raw_say(peer, message, frame(message, GOSSIP_NOISE_MESSAGE_0), &event);
     if (error != BASE_OK)
         return error;
-    assert_int_equal(base_buffer_length(&peer->out), 2 + GOSSIP_NOISE_MESSAGE_1 + PROOF_BYTES);
+    assert_int_equal(base_buffer_length(&peer->out), 2 + GOSSIP_NOISE_MESSAGE_1 + PAYLOAD_BYTES);
     assert_int_equal(gossip_noise_read(&handshake, base_buffer_head(&peer->out) + 2,
-                                       GOSSIP_NOISE_MESSAGE_1 + PROOF_BYTES, payload),
+                                       GOSSIP_NOISE_MESSAGE_1 + PAYLOAD_BYTES, payload),
                      BASE_OK);
     assert_memory_equal(payload, identity[1].id.bytes, GOSSIP_ID_BYTES);
     base_buffer_consume(&peer->out, base_buffer_length(&peer->out));
-    assert_int_equal(gossip_noise_write(&handshake, proof, PROOF_BYTES, message + 2), BASE_OK);
-    error = raw_say(peer, message, frame(message, GOSSIP_NOISE_MESSAGE_2 + PROOF_BYTES), &event);
+    const enum gossip_aead aead = gossip_aead_choose(payload[PROOF_BYTES], gossip_aead_offer());
+    memcpy(payload, proof, PROOF_BYTES);
+    payload[PROOF_BYTES] = gossip_aead_offer();
+    assert_int_equal(gossip_noise_write(&handshake, payload, PAYLOAD_BYTES, message + 2), BASE_OK);
+    error = raw_say(peer, message, frame(message, GOSSIP_NOISE_MESSAGE_2 + PAYLOAD_BYTES), &event);
     if (error == BASE_OK)
         assert_int_equal(event.kind, GOSSIP_SESSION_ESTABLISHED);
-    gossip_noise_split(&handshake, &peer->send, &peer->receive);
+    gossip_noise_split(&handshake, aead, &peer->send, &peer->receive);
     return error;
 }
 
