@@ -1,14 +1,14 @@
 #include "node/joining.h"
 #include "base/log.h"
+#include "node/config/compatibility.h"
 #include "node/store/joined.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define ORIGIN "the cluster"
-
-static enum base_error read_line(struct node_config *config, const char *line, struct base_reason *why)
+static enum base_error read_line(struct node_config *config, const char *line, const char *origin,
+                                 struct base_reason *why)
 {
     const size_t length = strcspn(line, "=");
     for (size_t i = 0; i < node_config_schema.count; i++) {
@@ -17,11 +17,12 @@ static enum base_error read_line(struct node_config *config, const char *line, s
             node_schema_is_set(&node_config_schema, config, key))
             return BASE_OK;
     }
-    return node_schema_assign(&node_config_schema, ORIGIN, line, config, why);
+    return node_schema_assign(&node_config_schema, origin, line, config, why);
 }
 
-enum base_error node_joining_read(struct node_config *config, struct base_reason *why)
+enum base_error node_joining_read(struct node_config *config, bool again, struct base_reason *why)
 {
+    const char *origin = again ? NODE_ORIGIN_CLUSTER : NODE_ORIGIN_EARLIER;
     char *text, *rest = NULL;
     enum base_error code = node_joined_read(config->node.dir, &text, why);
     if (code != BASE_OK || !text)
@@ -29,12 +30,12 @@ enum base_error node_joining_read(struct node_config *config, struct base_reason
     for (char *line = strtok_r(text, "\n", &rest); line && code == BASE_OK;
          line = strtok_r(NULL, "\n", &rest))
         if (line[0] != '#')
-            code = read_line(config, line, why);
+            code = read_line(config, line, origin, why);
     free(text);
     return code;
 }
 
-static void tell(const char *from, const char *lines)
+static void tell(const char *reason, const char *lines)
 {
     char *text = strdup(lines);
     if (!text)
@@ -42,22 +43,21 @@ static void tell(const char *from, const char *lines)
     for (char *at = text; *at; at++)
         if (*at == '\n')
             *at = at[1] ? ' ' : '\0';
-    base_log(BASE_LOG_INFO, "joins", "%s trains already: this node takes its settings and begins anew: %s",
-             from, text);
+    base_log(BASE_LOG_INFO, "joins", "%s and begins anew: %s", reason, text);
     free(text);
 }
 
 enum base_error node_joining_keep(const struct node_config *config, const struct node_loop *loop, bool again,
                                   struct base_reason *why)
 {
-    const char *from, *lines = node_loop_taken(loop, &from);
+    const char *reason, *lines = node_loop_taken(loop, &reason);
     char *before = NULL;
     enum base_error code = again ? node_joined_read(config->node.dir, &before, why) : BASE_OK;
     if (code == BASE_OK)
-        code = node_joined_write(config->node.dir, before, from, lines, why);
+        code = node_joined_write(config->node.dir, reason, lines, before, why);
     free(before);
     if (code == BASE_OK)
-        tell(from, lines);
+        tell(reason, lines);
     return code;
 }
 

@@ -6,9 +6,10 @@
 #include "node/config/config.h"
 #include "node/loop.h"
 
-// What was kept, for the keys not set explicitly; their origin is "the cluster". Errors name the key.
-enum base_error node_joining_read(struct node_config *config, struct base_reason *why) BASE_CHECK;
-// Keeps what the loop has taken, and reports it. `again`: in addition to what was kept before.
+// What was kept, for the keys not set explicitly. `again`: it was taken since this start
+// (NODE_ORIGIN_CLUSTER), else before (NODE_ORIGIN_EARLIER). Errors name the key.
+enum base_error node_joining_read(struct node_config *config, bool again, struct base_reason *why) BASE_CHECK;
+// Keeps what the loop has taken, and reports it. `again`: before what was kept earlier.
 enum base_error node_joining_keep(const struct node_config *config, const struct node_loop *loop, bool again,
                                   struct base_reason *why) BASE_CHECK;
 // Restarts this program in this process with --joined: nothing made from the old settings is left.

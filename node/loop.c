@@ -1,4 +1,5 @@
 #include "base/log.h"
+#include "node/config/compatibility.h"
 #include "node/loop_private.h"
 #include "node/net/listener.h"
 #include "node/queue/clock.h"
@@ -412,7 +413,7 @@ enum base_error node_loop_create(const struct node_loop_options *options, struct
                                             .disk_free = UINT64_MAX,
                                             .state = "waiting"};
     loop->totals.consensus = NAN;
-    loop->options.greeting.begun = options->resumed;
+    loop->options.greeting.begun = options->resumed && !node_config_has_earlier(options->config);
     if (!options->joins) // it takes no settings at all
         memset(loop->options.greeting.own, 0xff, sizeof loop->options.greeting.own);
     loop->port = node_listener_port(ports.peers);

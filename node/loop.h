@@ -35,7 +35,8 @@ struct node_loop_options {
     uint64_t reach;                      // gossip_exchange_reach
     bool resumed; // from a checkpoint: this node's state is complete, whatever others do
     bool joins;   // takes settings of a cluster that trains already: node_loop_run may return NODE_LOOP_JOINS
-    bool signals; // SIGTERM, SIGINT and SIGHUP are handled
+    bool told_shard; // ... its shard among them: it takes another one if another node came to it as well
+    bool signals;    // SIGTERM, SIGINT and SIGHUP are handled
 };
 
 // Binds both ports, the peers' one for TCP and UDP. BASE_EIO with the reason (a port in use: which, and what
@@ -49,8 +50,8 @@ enum base_error node_loop_create(const struct node_loop_options *options, struct
 // The same, when this node is to begin anew with settings of the cluster: node_loop_taken.
 #define NODE_LOOP_JOINS (-3)
 int node_loop_run(struct node_loop *loop);
-// "key=value" a line, and the node that told them; borrowed until the loop is destroyed.
-const char *node_loop_taken(const struct node_loop *loop, const char **from);
+// "key=value" a line, and why, as a clause; borrowed until the loop is destroyed.
+const char *node_loop_taken(const struct node_loop *loop, const char **why);
 void node_loop_destroy(struct node_loop *loop);
 uint16_t node_loop_port(const struct node_loop *loop);      // the bound peer port
 uint16_t node_loop_http_port(const struct node_loop *loop); // 0: none

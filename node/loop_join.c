@@ -3,6 +3,7 @@
 #include "node/config/compatibility.h"
 #include "node/loop_private.h"
 #include <event2/event.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,41 +28,40 @@ bool node_loop_greeted(struct node_loop *loop, const char *address, const struct
         return false;
     }
     loop->taken = taken;
-    snprintf(loop->taken_from, sizeof loop->taken_from, "%s at %s", theirs->name, address);
+    snprintf(loop->taken_why, sizeof loop->taken_why, "%s at %s trains already: this node takes its settings",
+             theirs->name, address);
     loop->status = NODE_LOOP_JOINS;
     event_base_loopbreak(loop->base);
     return true;
 }
 
-const char *node_loop_taken(const struct node_loop *loop, const char **from)
+void node_loop_move(struct node_loop *loop, const struct gossip_id *peer, uint32_t shard)
 {
-    *from = loop->taken_from;
-    return loop->taken;
+    struct gossip_member_info info;
+    if (loop->taken)
+        return;
+    const int used = asprintf(&loop->taken, "data.shard=%" PRIu32 "\n", shard);
+    BASE_ASSERT(used > 0); // a few bytes
+    const bool known = gossip_membership_find(node_cluster_membership(loop->cluster), peer, &info) == BASE_OK;
+    snprintf(loop->taken_why, sizeof loop->taken_why,
+             "%s came to shard %" PRIu64 " at the same time: this node takes another one",
+             known ? info.record->name : "another node", loop->options.config->data.shard);
+    loop->status = NODE_LOOP_JOINS;
+    event_base_loopbreak(loop->base);
 }
 
-// The shard that the fewest living nodes have; of several the lowest.
-static uint32_t free_shard(const struct node_loop *loop, uint32_t shards)
+const char *node_loop_taken(const struct node_loop *loop, const char **why)
 {
-    const struct gossip_membership *m = node_cluster_membership(loop->cluster);
-    uint16_t nodes[LIMIT_PEERS] = {0};
-    uint32_t best = 0;
-    for (size_t i = 0; i < gossip_membership_count(m); i++) {
-        struct gossip_member_info info;
-        gossip_membership_info(m, i, &info);
-        const bool here = info.state == GOSSIP_MEMBER_ALIVE || info.state == GOSSIP_MEMBER_SUSPECT;
-        if (here && info.record->shard < shards)
-            nodes[info.record->shard]++;
-    }
-    for (uint32_t i = 1; i < shards; i++)
-        if (nodes[i] < nodes[best])
-            best = i;
-    return best;
+    *why = loop->taken_why;
+    return loop->taken;
 }
 
 void node_loop_warn_of_twin_shard(struct node_loop *loop, const struct gossip_id *peer)
 {
     const uint64_t shards = loop->options.config->data.shards, own = loop->options.config->data.shard;
     struct gossip_member_info info;
+    if (loop->options.told_shard) // the life settles it
+        return;
     if (shards < 2 || gossip_id_compare(&loop->twin_shard, peer) == 0 ||
         gossip_membership_find(node_cluster_membership(loop->cluster), peer, &info) != BASE_OK ||
         info.state != GOSSIP_MEMBER_ALIVE || info.record->shard != own)
@@ -77,5 +77,5 @@ void node_loop_tell_joining(struct node_loop *loop)
 {
     const uint64_t shards = loop->options.config->data.shards;
     if (shards > 1)
-        loop->options.greeting.shard = free_shard(loop, (uint32_t)shards);
+        loop->options.greeting.shard = node_loop_free_shard(loop, (uint32_t)shards);
 }

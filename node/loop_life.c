@@ -149,7 +149,16 @@ static void act(struct node_loop *loop, const struct gossip_life_action *action)
     case GOSSIP_LIFE_END:
         end(loop, action->status);
         break;
+    case GOSSIP_LIFE_MOVE:
+        node_loop_move(loop, &action->peer, action->shard);
+        break;
     }
+}
+
+uint32_t node_loop_free_shard(const struct node_loop *loop, uint32_t shards)
+{
+    const struct gossip_life_world world = {.owner = loop, .members = members, .member = member};
+    return gossip_life_free_shard(&world, shards);
 }
 
 // What an action changes is checked once more, and then by the next tick at the latest.
@@ -209,6 +218,7 @@ enum base_error node_loop_make_life(struct node_loop *loop)
                                                 .linger_ns = c->node.linger_ns,
                                                 .forget_after_ns = c->average.forget_after_ns,
                                                 .shards = (uint32_t)c->data.shards,
+                                                .told_shard = loop->options.told_shard,
                                                 .takeover_after_ns =
                                                     c->data.takeover ? c->data.takeover_after_ns : UINT64_MAX,
                                                 .now_ns = node_clock_ns()};

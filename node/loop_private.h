@@ -39,7 +39,7 @@ struct node_loop {
     int status;
     char *taken;                 // settings of the cluster that this node is to begin anew with; NULL: none
     struct gossip_id twin_shard; // the member that was last reported to have this node's shard, too
-    char taken_from[NODE_ADDRESS_TEXT + LIMIT_NODE_NAME_BYTES + 8];
+    char taken_why[NODE_ADDRESS_TEXT + LIMIT_NODE_NAME_BYTES + 80];
     struct node_progress progress;
     struct gossip_exchange_totals totals;
     struct node_edge_status *edges;
@@ -58,6 +58,7 @@ struct node_mail *node_loop_bytes_mail(enum node_mail_kind kind, const void *byt
 // loop_life.c
 enum base_error node_loop_make_life(struct node_loop *loop) BASE_CHECK;
 void node_loop_live(struct node_loop *loop, struct gossip_life_event event); // now_ns is filled in
+uint32_t node_loop_free_shard(const struct node_loop *loop, uint32_t shards);
 // Decides what is due; called after everything that may matter, and with every tick.
 void node_loop_consider(struct node_loop *loop);
 
@@ -72,6 +73,8 @@ void node_loop_glance(struct node_loop *loop);        // with every tick
 
 // loop_join.c: node_cluster_handler.greeted
 bool node_loop_greeted(struct node_loop *loop, const char *address, const struct gossip_greeting *theirs);
+// `peer` came to this node's shard, too, and goes first: this node begins anew with another one.
+void node_loop_move(struct node_loop *loop, const struct gossip_id *peer, uint32_t shard);
 // Two nodes on one shard: said in the log.
 void node_loop_warn_of_twin_shard(struct node_loop *loop, const struct gossip_id *peer);
 // Keeps the greeting's `shard` true: called when members have changed.

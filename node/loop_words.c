@@ -122,11 +122,17 @@ static const struct words words_of[] = {
     [GOSSIP_LIFE_REFUSED] = {LOGGED, BASE_LOG_ERROR, "refused",
                              "this node can train with none of its %" PRIu64
                              " listed peers: see peer_refused and refused_by_peer above; it ends"},
+    [GOSSIP_LIFE_MET_NOBODY] =
+        {LOGGED, BASE_LOG_ERROR, "met_nobody",
+         "none of the %" PRIu64
+         " listed peers has ever answered: this node has trained alone, and nothing was "
+         "averaged; are the addresses right, and do the peers run? With train.alone: "
+         "go-on this is no failure"},
 };
 
 static void say_words(struct node_loop *loop, const struct words *words, uint64_t a, uint64_t b)
 {
-    char line[200];
+    char line[320];
     snprintf(line, sizeof line, words->format, a, b);
     if (words->as == TOLD)
         node_cluster_tell(loop->cluster, words->event, line);

@@ -2,6 +2,7 @@
 // usage or configuration.
 #include "base/limits.h"
 #include "base/log.h"
+#include "node/config/compatibility.h"
 #include "node/config/config.h"
 #include "node/joining.h"
 #include "node/learn/data.h"
@@ -110,7 +111,7 @@ static enum base_error read_config(const struct arguments *a, struct node_config
     if (code == BASE_OK)
         code = node_schema_read_all(&node_config_schema, &sources, config, why);
     if (code == BASE_OK && (a->joined || a->resume))
-        code = node_joining_read(config, why);
+        code = node_joining_read(config, a->joined, why);
     if (code != BASE_OK)
         return code;
     base_log_configure((enum base_log_level)config->log.level, (enum base_log_format)config->log.format,
@@ -135,7 +136,11 @@ static int leave_model(struct node_setup *s)
 
 static int run(struct node_setup *s, bool joined, struct base_reason *why)
 {
-    const struct node_threads_options options = {.setup = s, .signals = true, .joins = true};
+    const struct node_threads_options options = {.setup = s,
+                                                 .signals = true,
+                                                 .joins = true,
+                                                 .told_shard = !s->resumed &&
+                                                               node_config_is_told(s->config, "data.shard")};
     struct node_threads *threads;
     if (node_threads_open(&options, &threads, why) != BASE_OK)
         return EXIT_FAILED;

@@ -61,6 +61,7 @@ static enum base_error open_loop(struct node_threads *t, struct base_reason *why
                                         .reach = gossip_exchange_reach(s->exchange),
                                         .resumed = s->resumed,
                                         .joins = t->options.joins,
+                                        .told_shard = t->options.told_shard,
                                         .signals = t->options.signals,
                                         .inbox = t->loop_box,
                                         .worker = t->worker_box,

@@ -12,6 +12,7 @@ struct node_threads_options {
     struct node_setup *setup;   // borrowed
     bool signals;               // SIGTERM, SIGINT and SIGHUP are this node's
     bool joins;                 // node_threads_run may return NODE_LOOP_JOINS, and only an exec may follow
+    bool told_shard;            // likewise: node_loop_options.told_shard
     struct node_hosted *hosted; // the learner in the place of setup->trainee, borrowed; or NULL
 };
 

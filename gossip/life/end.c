@@ -166,11 +166,24 @@ void life_consider_stop(struct gossip_life *life)
         stop_at(life, least);
 }
 
+// All its steps are done, none of the peers that it was given has ever answered, and nothing says that this
+// is right. A resumed node that had no step left to do has trained with nobody because there was nothing to
+// train.
+static bool has_met_nobody(const struct gossip_life *life)
+{
+    return life->options.alone_stops && !life->stopping && !life->met && life->self.listed > 0 &&
+           (!life->options.resumed || life->step > life->options.step);
+}
+
 void life_written(struct gossip_life *life, int status)
 {
     if (life->state >= GOSSIP_LIFE_LEFT)
         return;
     life->status = status;
+    if (status == 0 && has_met_nobody(life)) {
+        life_tell(life, GOSSIP_LIFE_MET_NOBODY, life->self.listed, 0);
+        life->status = GOSSIP_LIFE_FAILED;
+    }
     life_end_fetch(life);
     life_enter(life, GOSSIP_LIFE_LEFT);
     life_act(life, GOSSIP_LIFE_DEPART);

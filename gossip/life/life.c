@@ -43,6 +43,7 @@ void life_enter(struct gossip_life *life, enum gossip_life_state state)
     BASE_ASSERT(state == GOSSIP_LIFE_ENDED || (arrows[life->state] & (1u << state)));
     life->state = state;
     life->state_ns = life->now_ns;
+    life->has_trained |= state == GOSSIP_LIFE_TRAINING;
 }
 
 // -- actions
@@ -119,15 +120,14 @@ static void look_around(struct gossip_life *life)
 
     world->self(world->owner, &life->self);
     life->census = (struct gossip_life_census){0};
-    if (world->census) {
+    if (world->census)
         world->census(world->owner, &life->census);
-        return;
-    }
-    for (size_t i = 1, n = world->members(world->owner); i < n; i++) {
+    for (size_t i = 1, n = world->census ? 0 : world->members(world->owner); i < n; i++) {
         struct gossip_member_info info;
         world->member(world->owner, i, &info);
         gossip_life_count(&life->census, &info, life->options.steps);
     }
+    life->met |= life->census.others > 0;
 }
 
 // -- events
@@ -142,6 +142,7 @@ void life_wake(struct gossip_life *life, uint64_t at_ns)
 static void look(struct gossip_life *life)
 {
     life->next_ns = LIFE_NEVER;
+    life_consider_shard(life);
     life_consider_joining(life);
     life_consider_waiting(life);
     if (life->state == GOSSIP_LIFE_ENDED)

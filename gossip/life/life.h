@@ -22,7 +22,8 @@
 //      +---------------> LEFT <---------------+     the last checkpoint is written: told to all
 //                         |
 //                         v  told, and links are gone
-//                       ENDED                       (from anywhere: another process has this identity)
+//                       ENDED                       (from anywhere: another process has this identity;
+//                                                    before its first step: it moves to another shard)
 //
 // One owner (the loop's thread; the process of a simulation). Memory: a list of members that are away and one
 // of a partition's other side, at most LIMIT_MEMBERS entries each.
@@ -71,7 +72,8 @@ struct gossip_life_options {
     bool resumed;         // from a checkpoint: its state is complete
     bool sync;            // rounds are met in lock-step: a stop is agreed on
     bool local;           // there are no edges
-    bool alone_stops;     // when only finished nodes are left, it ends with their model (train.alone: stop)
+    bool alone_stops;     // what it would learn alone is not wanted (train.alone: stop): when only finished
+                          // nodes are left it ends with their model, and if it never met one, it has failed
     uint64_t round, step; // done so far
     uint64_t steps;       // at which training ends: train.steps
     uint64_t local_steps; // of a round
@@ -80,6 +82,7 @@ struct gossip_life_options {
     enum gossip_life_partition partition;
     uint64_t start_timeout_ns, linger_ns, forget_after_ns;
     uint32_t shards;            // of the data set; below 2: there are none
+    bool told_shard;            // its shard is the cluster's choice: it may take another one instead
     uint64_t takeover_after_ns; // a shard is orphaned when its nodes were gone for so long; UINT64_MAX: never
     uint64_t now_ns;
 };
@@ -135,6 +138,10 @@ void gossip_life_see_entry(struct gossip_life_self *self, const struct gossip_gr
                            const struct gossip_entry *entry);
 // It leads to no node in the graph, nor to this node itself.
 bool gossip_life_misses(const struct gossip_graph *graph, const struct gossip_entry *entry);
+
+// The shard that the fewest living nodes have, this one included; of several the lowest. What a node is told
+// that comes late. shards <= LIMIT_PEERS.
+uint32_t gossip_life_free_shard(const struct gossip_life_world *world, uint32_t shards);
 
 // Adds one member other than this node to a census.
 void gossip_life_count(struct gossip_life_census *census, const struct gossip_member_info *info,
@@ -195,8 +202,9 @@ enum gossip_life_action_kind {
     GOSSIP_LIFE_LEAVE,       // others are done: take in what came last, write the last checkpoint
     // for people and tools
     GOSSIP_LIFE_TELL, // news
-    // of the owner
-    GOSSIP_LIFE_END, // status; no action follows
+    // of the owner; no action follows
+    GOSSIP_LIFE_END,  // status
+    GOSSIP_LIFE_MOVE, // the process begins anew with `shard`: `peer` has its shard, too
 };
 
 enum gossip_life_news {          // with its numbers in a and b
@@ -223,9 +231,11 @@ enum gossip_life_news {          // with its numbers in a and b
     GOSSIP_LIFE_ORPHANS,         // numbers: shards without a living node, ascending
     GOSSIP_LIFE_GIVES_WAY,       // to another process with this identity
     GOSSIP_LIFE_REFUSED,         // a: listed peers, none of which this node can train with. It ends
+    GOSSIP_LIFE_MET_NOBODY,      // a: listed peers, none of which has ever answered. Its steps are done
 };
 
 #define GOSSIP_LIFE_ABANDONED (-1) // status of END: at once, whatever other threads are doing
+#define GOSSIP_LIFE_FAILED    1    // status of END: it was to train with others and has met none
 
 struct gossip_life_action {
     enum gossip_life_action_kind kind;
@@ -233,6 +243,7 @@ struct gossip_life_action {
     bool on, fetch, away;
     uint64_t round, step;
     int status;
+    uint32_t shard;
     struct gossip_id peer;
     const struct gossip_id *ids; // [count], until the next step
     const uint32_t *numbers;     // [count], likewise

@@ -38,10 +38,11 @@ struct gossip_life {
     struct gossip_life_census census;
 
     // begin.c
-    bool eligible;   // its state is complete: it counts
-    bool complete;   // it has a useful model
-    bool begun;      // it has trained, or holds a model of members that do
-    uint64_t met_ns; // when the first other member was known; 0: none yet
+    bool eligible;    // its state is complete: it counts
+    bool complete;    // it has a useful model
+    bool begun;       // it has trained, or holds a model of members that do
+    bool has_trained; // it has taken a step, or was about to
+    uint64_t met_ns;  // when the first other member was known; 0: none yet
 
     // fetch.c
     bool fetching;                               // the learner waits for a model
@@ -78,6 +79,7 @@ struct gossip_life {
 
     // end.c
     bool alone, stopping;
+    bool met;            // another member has been here at some time
     uint64_t alone_ns;   // since when all others have finished; 0: they have not
     uint64_t stop_round; // as announced; 0: none
     int status;
@@ -145,6 +147,9 @@ void life_member(struct gossip_life *life, const struct gossip_life_event *event
 bool life_forget_next(struct gossip_life *life, struct gossip_id *peer);
 void life_consider_unknown(struct gossip_life *life);
 void life_consider_shards(struct gossip_life *life);
+
+// shard.c
+void life_consider_shard(struct gossip_life *life);
 
 // end.c
 bool life_is_alone(const struct gossip_life *life); // all others that count have finished

@@ -155,6 +155,9 @@ static void act(struct sim_node *node, const struct gossip_life_action *action)
     case GOSSIP_LIFE_END:
         end(node, action->status);
         break;
+    case GOSSIP_LIFE_MOVE: // shards of simulated nodes are given
+        BASE_ASSERT(false);
+        break;
     }
 }
 

@@ -13,6 +13,31 @@
 #define SEPARATOR "; "
 #define OWN_BITS  (64u * GOSSIP_OWN_WORDS)
 
+static bool comes_from(const struct node_config *config, const char *key, const char *origin)
+{
+    return strcmp(node_schema_origin(&node_config_schema, config, key), origin) == 0;
+}
+
+bool node_config_is_told(const struct node_config *config, const char *key)
+{
+    return comes_from(config, key, NODE_ORIGIN_CLUSTER) || comes_from(config, key, NODE_ORIGIN_EARLIER);
+}
+
+bool node_config_has_earlier(const struct node_config *config)
+{
+    for (size_t i = 0; i < node_config_schema.count; i++)
+        if (comes_from(config, node_config_schema.keys[i].name, NODE_ORIGIN_EARLIER))
+            return true;
+    return false;
+}
+
+// What a person or this start has said stands.
+static bool is_fixed(const struct node_config *config, const char *key)
+{
+    return node_schema_is_set(&node_config_schema, config, key) &&
+           !comes_from(config, key, NODE_ORIGIN_EARLIER);
+}
+
 // -- texts of settings: "key: value; key: value"
 
 // False: no room.
@@ -138,7 +163,7 @@ enum base_error node_greeting_settings(const struct node_config *config, struct 
         if (schema->keys[i].share == NODE_KEY_OWN)
             continue;
         BASE_ASSERT(bit < OWN_BITS);
-        if (node_schema_is_set(schema, config, schema->keys[i].name))
+        if (is_fixed(config, schema->keys[i].name))
             greeting->own[bit / 64] |= 1ull << bit % 64;
         bit++;
     }
@@ -177,7 +202,7 @@ static bool take_key(const struct node_config *config, const struct node_key *ke
 
     if (!value || agree(here, there, key->name))
         return true;
-    if (node_schema_is_set(&node_config_schema, config, key->name) || is_hashed(value, bytes))
+    if (is_fixed(config, key->name) || is_hashed(value, bytes))
         return !shared;
     take(taken, key->name, value, bytes);
     return true;
@@ -201,8 +226,7 @@ static void take_shard(const struct node_config *config, const struct gossip_gre
     const char *shards = value_in(theirs->told, "data.shards", &bytes);
     char number[16];
 
-    if (!shards || theirs->shard == config->data.shard ||
-        node_schema_is_set(&node_config_schema, config, "data.shard"))
+    if (!shards || node_schema_is_set(&node_config_schema, config, "data.shard"))
         return;
     take(taken, "data.shard", number, (size_t)snprintf(number, sizeof number, "%" PRIu32, theirs->shard));
 }

@@ -7,6 +7,13 @@
 #include "node/config/config.h"
 #include <stdbool.h>
 
+// Origins of values that a node took from a cluster: since this start, or before an earlier one (--resume).
+// The latter ones stand only as long as the cluster says nothing else.
+#define NODE_ORIGIN_CLUSTER "the cluster"
+#define NODE_ORIGIN_EARLIER "the cluster, earlier"
+bool node_config_is_told(const struct node_config *config, const char *key); // either of them
+bool node_config_has_earlier(const struct node_config *config);              // for some key
+
 // The settings that all nodes must share, as "key: value; key: value": the keys of the table that are SHARED
 // and count in this configuration, and what of model.init, average.mode and topology.file must be the same.
 // `graph`: topology_graph_hash of topology.file, 0 without; `start`: hash of the weights of model.init,
@@ -18,8 +25,8 @@ enum base_error node_greeting_rules(const struct node_config *config, uint64_t g
 enum base_error node_greeting_settings(const struct node_config *config,
                                        struct gossip_greeting *greeting) BASE_CHECK;
 // What this node takes from one that already trains, before it begins to train itself: "key=value" a line
-// for each key that is shared or told, differs, and is not set explicitly here; *text is malloc'ed. NULL:
-// nothing, or the two differ in a shared one that is set here. BASE_ENOMEM.
+// for each key that is shared or told, differs, and is not set here or was told earlier; *text is malloc'ed.
+// NULL: nothing, or the two differ in a shared one that is set here. BASE_ENOMEM.
 enum base_error node_greeting_take(const struct node_config *config, const struct gossip_greeting *ours,
                                    const struct gossip_greeting *theirs, char **text) BASE_CHECK;
 // The same from the other side: the peer is refused now, takes our settings and calls again.

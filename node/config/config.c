@@ -393,11 +393,11 @@ static const struct node_key keys[] = {
          "that a slow node with data of its own counts as much as a fast one. For small rates, and without "
          "average.drift_correction, which sees to that by itself.",
          TOLD),
-    CHOICE(
-        "train.alone", train.alone, "stop", "stop|go-on",
-        "When all others have finished: stop there, since training on alone would pull the model to this "
-        "node's own data; or go on to train.steps. In sync who is at most eight rounds behind goes on, too.",
-        TOLD),
+    CHOICE("train.alone", train.alone, "stop", "stop|go-on",
+           "When all others have finished: stop there, since training on alone would pull the model to this "
+           "node's own data; or go on to train.steps. In sync a node that is at most eight rounds behind "
+           "goes on, too. With stop, a node that has peers listed and never meets one ends with status 1.",
+           TOLD),
     INTEGER("train.eval_rounds", train.eval_rounds, "50", 0, ANY,
             "Rounds between two measurements on the test examples. 0: only at the end."),
 

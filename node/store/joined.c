@@ -35,15 +35,16 @@ enum base_error node_joined_read(const char *directory, char **text, struct base
     return *text ? BASE_OK : base_fail(why, BASE_ENOMEM, "no memory for %s", path);
 }
 
-enum base_error node_joined_write(const char *directory, const char *before, const char *from,
-                                  const char *lines, struct base_reason *why)
+enum base_error node_joined_write(const char *directory, const char *reason, const char *lines,
+                                  const char *earlier, struct base_reason *why)
 {
-    char path[PATH_BYTES], head[320];
-    const int used = snprintf(head, sizeof head, "# told by %s\n", from);
+    char path[PATH_BYTES], head[400];
+    const int used = snprintf(head, sizeof head, "# %s\n", reason);
     enum base_error code = path_of(directory, path, why);
     if (code != BASE_OK)
         return code;
-    const struct base_span spans[] = {
-        {before ? before : "", before ? strlen(before) : 0}, {head, (size_t)used}, {lines, strlen(lines)}};
+    const struct base_span spans[] = {{head, (size_t)used},
+                                      {lines, strlen(lines)},
+                                      {earlier ? earlier : "", earlier ? strlen(earlier) : 0}};
     return base_file_write(path, JOINED_MODE, spans, 3, why);
 }

@@ -8,8 +8,9 @@
 // The file's text, zero at its end, malloc'ed; NULL where there is none. BASE_EIO, BASE_ELIMIT with the
 // reason.
 enum base_error node_joined_read(const char *directory, char **text, struct base_reason *why) BASE_CHECK;
-// Writes `before` (NULL: nothing), then `lines`, told by `from`. Replaces the file as a whole.
-enum base_error node_joined_write(const char *directory, const char *before, const char *from,
-                                  const char *lines, struct base_reason *why) BASE_CHECK;
+// Writes `reason` as a comment, `lines`, then what was kept earlier (NULL: nothing): of two lines with one
+// key the first one counts. Replaces the file as a whole.
+enum base_error node_joined_write(const char *directory, const char *reason, const char *lines,
+                                  const char *earlier, struct base_reason *why) BASE_CHECK;
 
 #endif

@@ -86,6 +86,44 @@ class Walk(ClusterTest):
         for node in (*three, d):
             self.assertNotRegex(node.wait_exit(0), r" error ")
 
+    def test_two_that_come_at_once_take_two_shards(self):
+        a = self.typed("a", "p2pml-node --set node.name=a --set node.dir=/tmp/a --set node.listen=127.0.0.1:7400 "
+                       "--set node.http= --set train.steps=0 --set data.shards=3 --set data.shard=1").start()
+        a.wait_log(r"start training begins")
+        late = [self.typed(name, f"p2pml-node --set node.dir=/tmp/{name} --set node.http= --peers 127.0.0.1:7400")
+                for name in ("h", "i")]
+        for node in late:
+            node.start()
+        for node in late:
+            node.wait_rows(2)
+        shards = [int(re.findall(r"shard (\d+) of 3", node.log())[-1]) for node in late]
+        self.assertEqual(sorted(shards), [0, 2], "\n".join(node.log() for node in late))
+
+    def test_a_late_node_follows_a_cluster_that_goes_on_otherwise(self):
+        """All are stopped, and resumed with another setting, while they wait for each other."""
+        a = self.typed("l", "p2pml-node --set node.name=l --set node.dir=/tmp/l --set node.listen=127.0.0.1:7400 "
+                       "--set node.http=").start("--set", "train.steps=0")
+        a.wait_log(r"start training begins")
+        late = self.typed("m", "p2pml-node --set node.dir=/tmp/m --set node.http= --peers 127.0.0.1:7400").start()
+        late.wait_rows(2)
+        for node in (late, a):
+            node.signal(signal.SIGTERM)
+            node.wait_exit(0)
+        a.start("--resume", "--set", "train.steps=1000000", "--set", "node.start_members=2")
+        late.start("--resume")
+        self.assertIn("train.steps=1000000", late.wait_log(r"takes its settings and begins anew: (.*)").group(1))
+        for node in (late, a):
+            node.wait_log(r"resume from step \d+")
+            node.wait_log(r"start training begins")
+            self.assertNotRegex(node.log(), r" error ")
+
+    def test_a_node_that_never_meets_one(self):
+        nowhere = f"--set train.steps=40 --set node.start_timeout=1s --set node.http= --peers 127.0.0.1:{free_ports(1)[0]}"
+        j = self.typed("j", f"p2pml-node --set node.dir=/tmp/j {nowhere}").start()
+        self.assertIn("none of the 1 listed peers has ever answered", j.wait_exit(1))
+        k = self.typed("k", f"p2pml-node --set node.dir=/tmp/k {nowhere} --set train.alone=go-on").start()
+        self.assertNotIn(" error ", k.wait_exit(0))
+
     def test_what_is_set_otherwise_is_refused_with_both_values(self):
         a = self.typed("a", "p2pml-node --set node.name=a --set node.dir=/tmp/a --set node.listen=127.0.0.1:7400 "
                        "--set node.http= --set train.steps=0").start()

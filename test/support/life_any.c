@@ -29,6 +29,7 @@ static void configure(struct life_world *world, struct reader *reader)
     world->options.round = world->options.resumed ? 3u * next(reader) : 0;
     world->options.step = 8 * world->options.round;
     world->options.shards = bits & 128 ? LIFE_MEMBERS : 0;
+    world->options.told_shard = world->options.shards > 0 && !world->options.resumed && (more & 8);
     world->options.takeover_after_ns = bits & 128 ? LIFE_TEST_SECOND : UINT64_MAX;
     life_world_begin(world);
 }
@@ -54,6 +55,7 @@ static void change_member(struct life_world *world, struct reader *reader)
         break;
     case 3:
         member->linked = value & 1;
+        member->record.shard = (uint32_t)(value >> 1) % (LIFE_MEMBERS + 1);
         break;
     case 4:
         member->info.answered = value & 1;
@@ -128,6 +130,9 @@ static void check_action(const struct life_world *world, const struct gossip_lif
         BASE_ASSERT(action->step <= world->options.steps); // no node is drawn beyond the last one
     if (action->kind == GOSSIP_LIFE_ANNOUNCE)
         BASE_ASSERT(world->options.sync && action->round > 0);
+    if (action->kind == GOSSIP_LIFE_MOVE)
+        BASE_ASSERT(world->options.told_shard && action->shard < world->options.shards &&
+                    action->shard != world->member[0].record.shard);
     BASE_ASSERT(!(action->set & action->clear));
 }
 

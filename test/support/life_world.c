@@ -65,7 +65,7 @@ static bool edge(const void *owner, size_t index, struct gossip_id *peer)
     return true;
 }
 
-static const struct gossip_life_world *table(const struct life_world *world)
+const struct gossip_life_world *life_world_table(const struct life_world *world)
 {
     static struct gossip_life_edges of;
     static struct gossip_life_world table;
@@ -157,6 +157,7 @@ static void follow(struct life_world *world, const struct gossip_life_action *ac
         memcpy(world->living, action->numbers, action->count * sizeof *world->living);
         break;
     case GOSSIP_LIFE_END:
+    case GOSSIP_LIFE_MOVE:
         world->ended = true;
         break;
     default:
@@ -169,7 +170,7 @@ void life_world_tell(struct life_world *world, struct gossip_life_event event)
     struct gossip_life_action action;
 
     event.now_ns = world->now_ns;
-    gossip_life_step(world->life, &event, table(world));
+    gossip_life_step(world->life, &event, life_world_table(world));
     while (gossip_life_next(world->life, &action)) {
         BASE_ASSERT(!world->ended); // END is the last one
         follow(world, &action);

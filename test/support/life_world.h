@@ -40,6 +40,9 @@ void life_world_init(struct life_world *world);
 void life_world_begin(struct life_world *world);
 void life_world_end(struct life_world *world);
 
+// What a step reads; valid until the next call.
+const struct gossip_life_world *life_world_table(const struct life_world *world);
+
 // One more member, alive, heard and without flags; returns its index.
 size_t life_world_join(struct life_world *world);
 void life_world_flags(struct life_world *world, size_t member, uint8_t flags);

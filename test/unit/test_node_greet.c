@@ -263,6 +263,38 @@ static void who_comes_late_takes_what_nobody_has_set(void **state)
     node_schema_free(&node_config_schema, &cluster);
 }
 
+// The cluster was stopped and goes on with other settings.
+static void who_was_told_earlier_takes_what_is_said_now(void **state)
+{
+    static const char *const own[] = {"average.ratio=1/8"};
+    struct node_config joined, cluster;
+    struct base_reason why = {""};
+    char *text = NULL;
+    (void)state;
+    for (int now = 0; now < 2; now++) {
+        configure(&joined, own, 1);
+        if (node_schema_assign(&node_config_schema, now ? NODE_ORIGIN_CLUSTER : NODE_ORIGIN_EARLIER,
+                               "train.steps=2000", &joined, &why))
+            fail_msg("%s", why.text);
+        assert_true(node_config_is_told(&joined, "train.steps"));
+        assert_true(node_config_has_earlier(&joined) == !now);
+        const struct gossip_greeting theirs = node_of(&cluster, trains, N_TRAINS, true);
+        struct gossip_greeting ours = {.protocol = GOSSIP_PROTOCOL, .schema = 1, .parameters = 2};
+        assert_int_equal(node_greeting_rules(&joined, 0, 0, ours.rules), BASE_OK);
+        assert_int_equal(node_greeting_settings(&joined, &ours), BASE_OK);
+        assert_true(node_greeting_comes_back(&theirs, &ours) == !now);
+        assert_int_equal(node_greeting_take(&joined, &ours, &theirs, &text), BASE_OK);
+        assert_true((text != NULL) == !now); // what it took a moment ago stands, so that two don't pull at it
+        if (!now) {
+            assert_non_null(strstr(text, "train.steps=50000\n"));
+            assert_null(strstr(text, "average.ratio"));
+        }
+        free(text);
+        node_schema_free(&node_config_schema, &joined);
+        node_schema_free(&node_config_schema, &cluster);
+    }
+}
+
 static void what_is_set_otherwise_is_refused(void **state)
 {
     static const char *const other[] = {"train.steps=3"}, *const same[] = {"train.steps=50000"};
@@ -318,6 +350,7 @@ int main(void)
         cmocka_unit_test(any_text_is_told),
         cmocka_unit_test(other_protocols_are_told_first),
         cmocka_unit_test(who_comes_late_takes_what_nobody_has_set),
+        cmocka_unit_test(who_was_told_earlier_takes_what_is_said_now),
         cmocka_unit_test(what_is_set_otherwise_is_refused),
         cmocka_unit_test(nobody_takes_anything_from_a_newcomer),
         cmocka_unit_test(who_deals_out_otherwise_is_told),

@@ -1,0 +1,264 @@
+// The life of a node that comes late or meets nobody: whose shard it takes, and how it ends alone.
+#include "test/support/life_world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define SECOND LIFE_TEST_SECOND
+
+enum {
+    COUNTS = GOSSIP_RECORD_ELIGIBLE,
+    TRAINS = GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_TRAINING,
+    SHARDS = 6
+};
+
+static struct life_world w;
+
+static int clean(void **state)
+{
+    (void)state;
+    life_world_end(&w);
+    return 0;
+}
+
+// -- shards. The ids of members rise with their number; own is the one at `own`.
+
+// Shards 0 and 1 belong to two nodes that train, and all others have come late to shard 2.
+static void come_late(size_t late, size_t own)
+{
+    life_world_init(&w);
+    w.options.shards = SHARDS;
+    w.options.told_shard = true;
+    w.member[0].record.id.bytes[0] = (uint8_t)(100 + 10 * own + 5);
+    w.member[0].record.shard = 2;
+    for (uint32_t i = 0; i < 2; i++) {
+        const size_t at = life_world_join(&w);
+        w.member[at].record.shard = i;
+        life_world_flags(&w, at, TRAINS);
+    }
+    for (size_t i = 0; i < late; i++) {
+        const size_t at = life_world_join(&w);
+        w.member[at].record.id.bytes[0] = (uint8_t)(100 + 10 * (i + 1));
+        w.member[at].record.shard = 2;
+    }
+    life_world_begin(&w);
+}
+
+static uint32_t moved_to(void)
+{
+    const struct gossip_life_action *move = life_world_last(&w, GOSSIP_LIFE_MOVE);
+
+    assert_int_equal(w.ended, move != NULL);
+    assert_true(!move || gossip_life_state(w.life) == GOSSIP_LIFE_ENDED);
+    return move ? move->shard : 2;
+}
+
+static void of_nodes_on_one_shard_the_lowest_id_keeps_it(void **state)
+{
+    static const uint32_t place[] = {2, 3, 4, 5}; // the others take the next free ones, one each
+
+    (void)state;
+    for (size_t own = 0; own < 4; own++) {
+        come_late(3, own);
+        life_world_look(&w);
+        assert_int_equal(moved_to(), place[own]);
+        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_MOVE), own > 0);
+        if (own > 0)
+            assert_int_equal(life_world_last(&w, GOSSIP_LIFE_MOVE)->peer.bytes[0], 110);
+        life_world_end(&w);
+    }
+}
+
+static void a_node_that_trains_keeps_its_shard(void **state)
+{
+    (void)state;
+    come_late(1, 0); // this one has the lower id
+    life_world_flags(&w, 3, TRAINS);
+    life_world_look(&w);
+    assert_int_equal(moved_to(), 3);
+    life_world_end(&w);
+
+    come_late(1, 1); // the other one has it, and knows that this one trains
+    w.member[0].record.flags = TRAINS;
+    life_world_look(&w);
+    assert_int_equal(moved_to(), 2);
+}
+
+static void a_dead_node_keeps_nothing(void **state)
+{
+    (void)state;
+    come_late(1, 1);
+    w.member[3].info.state = GOSSIP_MEMBER_DEAD;
+    life_world_look(&w);
+    assert_int_equal(moved_to(), 2);
+}
+
+static void where_no_shard_is_free_it_stays(void **state)
+{
+    (void)state;
+    come_late(1, 1);
+    for (uint32_t i = 3; i < SHARDS; i++)
+        w.member[life_world_join(&w)].record.shard = i;
+    life_world_look(&w);
+    assert_int_equal(moved_to(), 2);
+}
+
+static void a_shard_that_a_person_named_is_kept(void **state)
+{
+    (void)state;
+    come_late(1, 1);
+    life_world_end(&w);
+    w.options.told_shard = false;
+    life_world_begin(&w);
+    life_world_look(&w);
+    assert_int_equal(moved_to(), 2);
+}
+
+static void after_its_first_step_it_stays(void **state)
+{
+    (void)state;
+    for (int paused = 0; paused < 2; paused++) {
+        come_late(0, 1);
+        life_world_look(&w);
+        assert_int_equal(gossip_life_state(w.life), GOSSIP_LIFE_FETCHING);
+        w.self.in_view = true;
+        w.self.edges_live = !paused;
+        life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_WANTS});
+        life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_FETCHED, .round = 9, .ok = true});
+        life_world_pass(&w, SECOND);
+        assert_int_equal(gossip_life_state(w.life), paused ? GOSSIP_LIFE_PAUSED : GOSSIP_LIFE_TRAINING);
+        const size_t at = life_world_join(&w); // another one, with a lower id, that it hears of now
+        w.member[at].record.shard = 2;
+        life_world_flags(&w, at, TRAINS);
+        life_world_pass(&w, SECOND);
+        assert_int_equal(moved_to(), paused ? 3 : 2);
+        life_world_end(&w);
+    }
+}
+
+static void a_late_node_is_told_the_shard_with_the_fewest_nodes(void **state)
+{
+    static const uint32_t shard[] = {0, 1, 2, 0, 1, 2};
+
+    (void)state;
+    life_world_init(&w);
+    for (size_t i = 0; i < sizeof shard / sizeof *shard; i++) {
+        const size_t at = i == 0 ? 0 : life_world_join(&w);
+        w.member[at].record.shard = shard[i];
+    }
+    life_world_begin(&w);
+    const struct gossip_life_world *world = life_world_table(&w);
+    assert_int_equal(gossip_life_free_shard(world, 4), 3);
+    assert_int_equal(gossip_life_free_shard(world, 3), 0);
+    w.member[5].info.state = GOSSIP_MEMBER_DEAD;
+    assert_int_equal(gossip_life_free_shard(world, 3), 2);
+}
+
+// -- alone
+
+static int ends_alone(void)
+{
+    life_world_begin(&w);
+    life_world_pass(&w, 31 * SECOND); // node.start_timeout
+    assert_int_equal(gossip_life_state(w.life), GOSSIP_LIFE_TRAINING);
+    life_world_tell(
+        &w, (struct gossip_life_event){.kind = GOSSIP_LIFE_PROGRESS, .round = 1000, .step = w.options.steps});
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = true});
+    life_world_pass(&w, SECOND);
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN});
+    life_world_pass(&w, SECOND);
+    assert_true(w.ended);
+    const int status = life_world_last(&w, GOSSIP_LIFE_END)->status;
+    assert_int_equal(life_world_news(&w, GOSSIP_LIFE_MET_NOBODY), status != 0);
+    return status;
+}
+
+static void who_never_met_one_of_its_peers_has_failed(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    assert_int_equal(ends_alone(), GOSSIP_LIFE_FAILED);
+}
+
+static void alone_as_configured_is_no_failure(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    w.options.alone_stops = false; // train.alone: go-on; average.method: local
+    assert_int_equal(ends_alone(), 0);
+    life_world_end(&w);
+
+    life_world_init(&w);
+    w.self.listed = 0;
+    w.options.start_members = 0;
+    assert_int_equal(ends_alone(), 0);
+}
+
+static void a_node_whose_peers_have_died_has_met_them(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_join(&w);
+    life_world_begin(&w);
+    life_world_look(&w);
+    life_world_state(&w, 1, GOSSIP_MEMBER_DEAD);
+    life_world_pass(&w, 31 * SECOND);
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = true});
+    life_world_pass(&w, SECOND);
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN});
+    life_world_pass(&w, SECOND);
+    assert_int_equal(life_world_last(&w, GOSSIP_LIFE_END)->status, 0);
+}
+
+static void told_to_stop_is_no_failure(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_begin(&w);
+    life_world_pass(&w, 31 * SECOND);
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN});
+    life_world_pass(&w, SECOND);
+    assert_int_equal(life_world_last(&w, GOSSIP_LIFE_END)->status, 0);
+}
+
+static void resumed_with_no_step_left_is_no_failure(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    w.options.resumed = true;
+    w.options.round = 1000;
+    w.options.step = w.options.steps;
+    assert_int_equal(ends_alone(), 0);
+    life_world_end(&w);
+
+    life_world_init(&w);
+    w.options.resumed = true;
+    w.options.round = 999;
+    w.options.step = w.options.steps - 8;
+    assert_int_equal(ends_alone(), GOSSIP_LIFE_FAILED);
+}
+
+#define RULE(name) cmocka_unit_test_teardown(name, clean)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RULE(of_nodes_on_one_shard_the_lowest_id_keeps_it),
+        RULE(a_node_that_trains_keeps_its_shard),
+        RULE(a_dead_node_keeps_nothing),
+        RULE(where_no_shard_is_free_it_stays),
+        RULE(a_shard_that_a_person_named_is_kept),
+        RULE(after_its_first_step_it_stays),
+        RULE(a_late_node_is_told_the_shard_with_the_fewest_nodes),
+        RULE(who_never_met_one_of_its_peers_has_failed),
+        RULE(alone_as_configured_is_no_failure),
+        RULE(a_node_whose_peers_have_died_has_met_them),
+        RULE(told_to_stop_is_no_failure),
+        RULE(resumed_with_no_step_left_is_no_failure),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
