@@ -3,6 +3,8 @@
 #ifndef GOSSIP_ID_H
 #define GOSSIP_ID_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -16,6 +18,26 @@ struct gossip_id {
 static inline int gossip_id_compare(const struct gossip_id *a, const struct gossip_id *b)
 {
     return memcmp(a->bytes, b->bytes, GOSSIP_ID_BYTES);
+}
+
+// Where `id` is, or would be, among `count` rows of `bytes` each that begin with their id, in ascending
+// order.
+static inline size_t gossip_id_place(const struct gossip_id *id, const void *rows, size_t count, size_t bytes,
+                                     bool *there)
+{
+    size_t low = 0, high = count;
+    *there = false;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = memcmp((const char *)rows + middle * bytes, id->bytes, GOSSIP_ID_BYTES);
+        if (order < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+            *there |= order == 0;
+        }
+    }
+    return low;
 }
 
 #endif

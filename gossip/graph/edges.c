@@ -68,20 +68,9 @@ bool gossip_edges_local(const struct gossip_edges *edges)
     return edges->local;
 }
 
-// Where this peer is, or would be.
 static size_t find(const struct gossip_edges *edges, const struct gossip_id *peer, bool *there)
 {
-    size_t low = 0, high = edges->count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (gossip_id_compare(&edges->link[middle].peer, peer) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    *there = low < edges->count && gossip_id_compare(&edges->link[low].peer, peer) == 0;
-    return low;
+    return gossip_id_place(peer, edges->link, edges->count, sizeof *edges->link, there);
 }
 
 static enum base_error insert(struct gossip_edges *edges, size_t at, const struct gossip_id *peer)

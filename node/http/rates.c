@@ -39,30 +39,22 @@ void node_rates_destroy(struct node_rates *rates)
     free(rates);
 }
 
-// Where `id` stands, or would.
-static size_t place(const struct node_rates *rates, const struct gossip_id *id)
+static size_t place(const struct node_rates *rates, const struct gossip_id *id, bool *there)
 {
-    size_t low = 0, high = rates->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (gossip_id_compare(&rates->counters[middle].id, id) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return gossip_id_place(id, rates->counters, rates->count, sizeof *rates->counters, there);
 }
 
 static struct counter *find(const struct node_rates *rates, const struct gossip_id *id)
 {
-    size_t at = place(rates, id);
-    bool known = at < rates->count && gossip_id_compare(&rates->counters[at].id, id) == 0;
+    bool known;
+    size_t at = place(rates, id, &known);
     return known ? &rates->counters[at] : NULL;
 }
 
 static struct counter *add(struct node_rates *rates, const struct gossip_id *id)
 {
-    size_t at = place(rates, id);
+    bool known;
+    size_t at = place(rates, id, &known);
     if (rates->count == rates->capacity) {
         size_t capacity = rates->capacity ? 2 * rates->capacity : 8;
         struct counter *more = realloc(rates->counters, capacity * sizeof *more);

@@ -81,31 +81,26 @@ void node_endpoints_destroy(struct node_endpoints *endpoints)
     free(endpoints);
 }
 
-// The first row that is not below this id.
-static size_t place_of(const struct node_endpoints *e, const struct gossip_id *id)
+static size_t place_of(const struct node_endpoints *e, const struct gossip_id *id, bool *there)
 {
-    size_t low = 0, high = e->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (gossip_id_compare(&e->rows[middle].id, id) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return gossip_id_place(id, e->rows, e->count, sizeof *e->rows, there);
 }
 
 static struct endpoint *find(const struct node_endpoints *e, const struct gossip_id *id)
 {
-    size_t at = place_of(e, id);
-    return at < e->count && gossip_id_compare(&e->rows[at].id, id) == 0 ? &e->rows[at] : NULL;
+    bool there;
+    size_t at = place_of(e, id, &there);
+    return there ? &e->rows[at] : NULL;
 }
 
 static struct endpoint *find_or_add(struct node_endpoints *e, const struct gossip_id *id)
 {
-    struct endpoint *found = find(e, id);
-    if (found || e->count >= LIMIT_MEMBERS)
-        return found;
+    bool there;
+    size_t at = place_of(e, id, &there);
+    if (there)
+        return &e->rows[at];
+    if (e->count >= LIMIT_MEMBERS)
+        return NULL;
     if (e->count == e->capacity) {
         size_t capacity = e->capacity ? 2 * e->capacity : 16;
         struct endpoint *rows = realloc(e->rows, capacity * sizeof *rows);
@@ -114,7 +109,6 @@ static struct endpoint *find_or_add(struct node_endpoints *e, const struct gossi
         e->rows = rows;
         e->capacity = capacity;
     }
-    size_t at = place_of(e, id);
     memmove(&e->rows[at + 1], &e->rows[at], (e->count - at) * sizeof *e->rows);
     e->count++;
     e->rows[at] = (struct endpoint){.id = *id};
