@@ -5,10 +5,10 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "node/store/checkpoint.h"
+#include "test/support/temporary.h"
 #include "train/dataset.h"
 #include <dirent.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -104,7 +104,7 @@ static inline uint64_t learner_hash(struct learner *learner)
 }
 
 struct world {
-    char directory[64];
+    char directory[TEMPORARY_BYTES];
     char path[160]; // of the file last named by path_of()
 };
 
@@ -118,24 +118,15 @@ static inline int world_set_up(void **state)
 {
     struct world *world = calloc(1, sizeof *world);
     assert_non_null(world);
-    snprintf(world->directory, sizeof world->directory, "/tmp/p2pml-checkpoint-XXXXXX");
-    assert_non_null(mkdtemp(world->directory));
+    temporary_make(world->directory, "checkpoint");
     *state = world;
     return 0;
-}
-
-static inline int remove_one(const char *path, const struct stat *status, int type, struct FTW *place)
-{
-    (void)status;
-    (void)type;
-    (void)place;
-    return remove(path);
 }
 
 static inline int world_tear_down(void **state)
 {
     struct world *world = *state;
-    assert_int_equal(nftw(world->directory, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+    temporary_remove(world->directory);
     free(world);
     return 0;
 }

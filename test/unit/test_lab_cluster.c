@@ -6,6 +6,7 @@
 #include "lab/record/directory.h"
 #include "lab/term/environment.h"
 #include "lab/term/ports.h"
+#include "test/support/lab_world.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +29,7 @@
 #define PATIENCE 3000 // looks at 10 ms; only a failure needs them all
 
 struct world {
-    char directory[32];
+    char directory[TEMPORARY_BYTES];
     char *script, *said; // what was shown
     size_t said_bytes;
     struct lab_experiment experiment;
@@ -38,24 +39,15 @@ struct world {
     struct lab_supervisor_options options;
 };
 
-static void write_file(const char *path, const char *text, unsigned mode)
-{
-    struct base_reason why = {""};
-    const struct base_span span = {text, strlen(text)};
-    if (base_file_write(path, mode, &span, 1, &why))
-        fail_msg("%s", why.text);
-}
-
 static int make_world(void **state)
 {
     struct world *w = calloc(1, sizeof *w);
     struct base_reason why = {""};
     assert_non_null(w);
-    snprintf(w->directory, sizeof w->directory, "/tmp/p2pml-cluster-XXXXXX");
-    assert_non_null(mkdtemp(w->directory));
+    temporary_make(w->directory, "cluster");
     char *file = lab_path("%s/fake.yaml", w->directory);
     w->script = lab_path("%s/node", w->directory);
-    write_file(file, "experiment:\n  nodes: 3\n", 0600);
+    temporary_write(file, "experiment:\n  nodes: 3\n");
     const struct lab_experiment_source source = {.path = file};
     if (lab_experiment_load(&source, &w->experiment, &why) ||
         lab_cluster_prepare(&w->experiment, w->directory, &w->cluster, &why) ||
@@ -77,9 +69,7 @@ static int make_world(void **state)
 static int remove_world(void **state)
 {
     struct world *w = *state;
-    char *command = lab_path("rm -r %s", w->directory);
-    int status = system(command);
-    free(command);
+    temporary_remove(w->directory);
     lab_signals_close(&w->signals);
     lab_cluster_free(&w->cluster);
     lab_experiment_free(&w->experiment);
@@ -87,7 +77,7 @@ static int remove_world(void **state)
     free(w->said);
     free(w->script);
     free(w);
-    return status;
+    return 0;
 }
 
 // The same world with these events, a YAML list.
@@ -99,7 +89,7 @@ static void with_events(struct world *w, const char *events)
     lab_cluster_free(&w->cluster);
     lab_experiment_free(&w->experiment);
     assert_int_equal(system(command), 0);
-    write_file(file, text, 0600);
+    temporary_write(file, text);
     const struct lab_experiment_source source = {.path = file};
     if (lab_experiment_load(&source, &w->experiment, &why) ||
         lab_cluster_prepare(&w->experiment, w->directory, &w->cluster, &why))
@@ -113,7 +103,7 @@ static void with_events(struct world *w, const char *events)
 static void play(struct world *w, const char *body)
 {
     char *text = lab_path("#!/bin/sh\ndir=$(dirname \"$2\")\nname=$(basename \"$dir\")\n%s\n", body);
-    write_file(w->script, text, 0700);
+    temporary_write_mode(w->script, text, 0700);
     free(text);
 }
 
@@ -125,18 +115,6 @@ static void run(struct world *w)
     fflush(w->display.out);
     for (size_t i = 0; i < w->cluster.count; i++)
         assert_false(w->cluster.nodes[i].process.running);
-}
-
-static void nobody_is_left(void)
-{
-    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); // not even a zombie
-    assert_int_equal(errno, ECHILD);
-}
-
-static void expect(const struct world *w, const char *part)
-{
-    if (!strstr(w->said, part))
-        fail_msg("expected '%s' in:\n%s", part, w->said);
 }
 
 // Another process sends this one `signal` as soon as all nodes have made the file `ready`. Returns its pid.
@@ -174,10 +152,11 @@ static void nodes_that_end_well(void **state)
         lab_log_end(w->cluster.nodes[i].log, end, sizeof end);
         assert_string_equal(end, "    hello\n");
     }
-    expect(w, "node-02  round 3  step 12  loss 0.5000  accuracy 75.00%  consensus -  5 kB sent  done");
+    lab_world_expect(w->said,
+                     "node-02  round 3  step 12  loss 0.5000  accuracy 75.00%  consensus -  5 kB sent  done");
     assert_null(strstr(w->said, "ended:"));
     assert_false(w->cluster.interrupted);
-    nobody_is_left();
+    lab_world_nobody_is_left();
 }
 
 static void a_node_that_dies_at_once(void **state)
@@ -186,15 +165,15 @@ static void a_node_that_dies_at_once(void **state)
     play(w,
          "if [ $name = node-01 ]; then for i in 1 2 3 4 5 6 7; do echo \"reason $i\" >&2; done; exit 3; fi");
     run(w);
-    expect(w, "node-01 ended: exit status 3; the end of ");
-    expect(
-        w,
+    lab_world_expect(w->said, "node-01 ended: exit status 3; the end of ");
+    lab_world_expect(
+        w->said,
         "node-01/log:\n    reason 2\n    reason 3\n    reason 4\n    reason 5\n    reason 6\n    reason 7\n");
     assert_null(strstr(w->said, "reason 1\n"));
     assert_null(strstr(w->said, "node-00 ended"));
     assert_true(lab_process_succeeded(&w->cluster.nodes[0].process) &&
                 !lab_process_succeeded(&w->cluster.nodes[1].process));
-    nobody_is_left();
+    lab_world_nobody_is_left();
 }
 
 static void a_node_that_is_killed_and_said_nothing(void **state)
@@ -202,9 +181,9 @@ static void a_node_that_is_killed_and_said_nothing(void **state)
     struct world *w = *state;
     play(w, "if [ $name = node-02 ]; then kill -9 $$; fi");
     run(w);
-    expect(w, "node-02 ended: killed by signal 9 (Killed); the end of ");
-    expect(w, "    (it is empty)\n");
-    nobody_is_left();
+    lab_world_expect(w->said, "node-02 ended: killed by signal 9 (Killed); the end of ");
+    lab_world_expect(w->said, "    (it is empty)\n");
+    lab_world_nobody_is_left();
 }
 
 static void garbage_in_metrics_and_log(void **state)
@@ -217,9 +196,9 @@ static void garbage_in_metrics_and_log(void **state)
     run(w);
     for (size_t i = 0; i < 3; i++)
         assert_true(w->cluster.nodes[i].tail.lines == 0 && w->cluster.nodes[i].tail.bad == 4);
-    expect(w, "    bad ?[2J log\n");
+    lab_world_expect(w->said, "    bad ?[2J log\n");
     assert_null(strchr(w->said, '\033'));
-    nobody_is_left();
+    lab_world_nobody_is_left();
 }
 
 static void a_stop_reaches_all(void **state)
@@ -230,10 +209,10 @@ static void a_stop_reaches_all(void **state)
     run(w);
     waitpid(sender, NULL, 0);
     assert_true(w->cluster.interrupted && !w->cluster.overtime);
-    expect(w, "interrupted: stopping the nodes");
+    lab_world_expect(w->said, "interrupted: stopping the nodes");
     for (size_t i = 0; i < 3; i++)
         assert_true(lab_process_succeeded(&w->cluster.nodes[i].process));
-    nobody_is_left();
+    lab_world_nobody_is_left();
 }
 
 static void who_does_not_stop_is_killed(void **state)
@@ -244,11 +223,11 @@ static void who_does_not_stop_is_killed(void **state)
     pid_t sender = signal_when_ready(w, SIGINT);
     run(w);
     waitpid(sender, NULL, 0);
-    expect(w, "experiment.stop_grace is over: killing the nodes that still run");
+    lab_world_expect(w->said, "experiment.stop_grace is over: killing the nodes that still run");
     for (size_t i = 0; i < 3; i++)
         assert_true(WIFSIGNALED(w->cluster.nodes[i].process.status) &&
                     WTERMSIG(w->cluster.nodes[i].process.status) == SIGKILL);
-    nobody_is_left();
+    lab_world_nobody_is_left();
 }
 
 static void the_time_limit_stops_all(void **state)
@@ -258,19 +237,19 @@ static void the_time_limit_stops_all(void **state)
     w->options.time_limit_ns = 1;
     run(w);
     assert_true(w->cluster.overtime && !w->cluster.interrupted);
-    expect(w, "experiment.time_limit is over: stopping the nodes");
-    nobody_is_left();
+    lab_world_expect(w->said, "experiment.time_limit is over: stopping the nodes");
+    lab_world_nobody_is_left();
 }
 
 static void a_program_that_cannot_be_executed(void **state)
 {
     struct world *w = *state;
     struct base_reason why = {""};
-    write_file(w->script, "no script", 0600);
+    temporary_write(w->script, "no script");
     assert_int_equal(lab_supervisor_run(&w->options, &w->cluster, &why), BASE_EIO);
     assert_non_null(strstr(why.text, "cannot execute '"));
     assert_non_null(strstr(why.text, "Permission denied"));
-    nobody_is_left();
+    lab_world_nobody_is_left();
 }
 
 // kill -9 of the runner: the kernel ends the node.
@@ -303,7 +282,7 @@ static void nodes_do_not_outlive_the_runner(void **state)
     assert_int_equal(waitpid(runner, &status, 0), runner);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     assert_int_equal(waitpid(sender, &status, 0), sender);
-    nobody_is_left();
+    lab_world_nobody_is_left();
 }
 
 // A stand-in that trains: `round` appends the metrics of one, `rounds_until` does so until a command is true.
@@ -323,8 +302,8 @@ static void a_node_is_killed_and_started_again(void **state)
                    "if [ $name = node-01 ]; then printf '{\"rou' >> \"$dir/metrics.jsonl\"; fi\n"
                    "rounds_until [ -e \"$run/done\" ]");
     run(w);
-    expect(w, "event at 0.05 s: node-01 killed\n");
-    expect(w, "event at 0.1 s: node-01 started again\n");
+    lab_world_expect(w->said, "event at 0.05 s: node-01 killed\n");
+    lab_world_expect(w->said, "event at 0.1 s: node-01 started again\n");
     assert_null(strstr(w->said, "ended:"));
     for (size_t i = 0; i < 3; i++)
         assert_true(lab_node_ended_well(&w->cluster.nodes[i]) && !lab_node_failed(&w->cluster.nodes[i]));
@@ -338,7 +317,7 @@ static void a_node_is_killed_and_started_again(void **state)
                 w->cluster.happenings[1].time >= w->cluster.happenings[0].time);
     assert_int_equal(w->cluster.happenings[0].present.words[0], 7);
     assert_int_equal(w->cluster.happenings[1].present.words[0], 5);
-    nobody_is_left();
+    lab_world_nobody_is_left();
 }
 
 // Rounds count up to what the first argument says; then it waits for the others.
@@ -356,10 +335,10 @@ static void events_happen_at_rounds_of_the_cluster(void **state)
                    " {at: {round: 20}, stop: 2, for: {rounds: 40}}]");
     play(w, COUNTS "while [ $n -lt 100 ]; do one; done\n");
     run(w);
-    expect(w, "event at round 10: node-01 killed\n");
-    expect(w, "event at round 20: node-02 stopped\n");
-    expect(w, "event at round 30: node-01 started again\n");
-    expect(w, "event: node-02 goes on\n");
+    lab_world_expect(w->said, "event at round 10: node-01 killed\n");
+    lab_world_expect(w->said, "event at round 20: node-02 stopped\n");
+    lab_world_expect(w->said, "event at round 30: node-01 started again\n");
+    lab_world_expect(w->said, "event: node-02 goes on\n");
     const struct lab_happening *h = w->cluster.happenings;
     assert_true(h[0].round >= 10 && h[1].round >= 20 && h[2].round >= 30 && h[2].round < 90);
     assert_true(h[0].time < h[1].time && h[1].time < h[2].time && h[1].end_time > h[2].time);
@@ -367,7 +346,7 @@ static void events_happen_at_rounds_of_the_cluster(void **state)
     assert_true(w->cluster.round >= 90);
     for (size_t i = 0; i < 3; i++)
         assert_true(lab_node_ended_well(&w->cluster.nodes[i]));
-    nobody_is_left();
+    lab_world_nobody_is_left();
 }
 
 // The last of them runs no more: nobody waits for a round that never comes.
@@ -378,7 +357,7 @@ static void a_round_that_never_comes(void **state)
     play(w, COUNTS "while [ $n -lt 20 ]; do one; done\nif [ $name != node-01 ]; then sleep 100; fi\n");
     run(w);
     assert_string_equal(w->cluster.happenings[2].instead, "the run was over before");
-    nobody_is_left();
+    lab_world_nobody_is_left();
 }
 
 static void a_killed_node_is_no_failure(void **state)
@@ -387,14 +366,14 @@ static void a_killed_node_is_no_failure(void **state)
     with_events(w, "[{at: 10ms, kill: 2}, {at: 20ms, leave: 1}]");
     play(w, TRAINS "trap 'touch \"$run/left\"; exit 0' TERM\nrounds_until [ -e \"$run/left\" ]");
     run(w);
-    expect(w, "node-02 killed\n");
-    expect(w, "node-01 asked to leave\n");
+    lab_world_expect(w->said, "node-02 killed\n");
+    lab_world_expect(w->said, "node-01 asked to leave\n");
     assert_null(strstr(w->said, "ended:"));
     assert_true(lab_node_ended_well(&w->cluster.nodes[0]));
     for (size_t i = 1; i < 3; i++)
         assert_true(!lab_node_ended_well(&w->cluster.nodes[i]) && !lab_node_failed(&w->cluster.nodes[i]));
-    expect(w, "killed by an event");
-    nobody_is_left();
+    lab_world_expect(w->said, "killed by an event");
+    lab_world_nobody_is_left();
 }
 
 static void a_node_is_stopped_for_a_while(void **state)
@@ -409,13 +388,13 @@ static void a_node_is_stopped_for_a_while(void **state)
          " touch \"$run/done\"; fi\n"
          "rounds_until [ -e \"$run/done\" ]");
     run(w);
-    expect(w, "event at 0.01 s: node-01 stopped\n");
-    expect(w, "event: node-01 goes on\n");
+    lab_world_expect(w->said, "event at 0.01 s: node-01 stopped\n");
+    lab_world_expect(w->said, "event: node-01 goes on\n");
     assert_true(w->cluster.happenings[0].end_time >=
                 w->cluster.train_time + 1); // on a busy machine it begins late
     for (size_t i = 0; i < 3; i++)
         assert_true(lab_node_ended_well(&w->cluster.nodes[i]));
-    nobody_is_left();
+    lab_world_nobody_is_left();
 }
 
 static void a_stop_of_the_run_wakes_the_stopped(void **state)
@@ -430,7 +409,7 @@ static void a_stop_of_the_run_wakes_the_stopped(void **state)
         assert_true(lab_node_ended_well(&w->cluster.nodes[i]));
     assert_true(isnan(w->cluster.happenings[3].time));
     assert_string_equal(w->cluster.happenings[3].instead, "the run was stopped before");
-    nobody_is_left();
+    lab_world_nobody_is_left();
 }
 
 static void a_network_falls_apart(void **state)
@@ -442,8 +421,8 @@ static void a_network_falls_apart(void **state)
                    "healed() { [ \"$(grep -c '^[.]' \"$run/$1/told\" 2>&1)\" = 2 ]; }\n"
                    "rounds_until healed node-00; rounds_until healed node-01");
     run(w);
-    expect(w, "event at 0.01 s: the network falls apart\n");
-    expect(w, "event: the network is whole again\n");
+    lab_world_expect(w->said, "event at 0.01 s: the network falls apart\n");
+    lab_world_expect(w->said, "event: the network is whole again\n");
     for (size_t i = 0; i < 2; i++) {
         struct base_reason why = {""};
         uint8_t *told = NULL;
@@ -459,7 +438,7 @@ static void a_network_falls_apart(void **state)
     char *path = lab_path("%s/told", w->cluster.nodes[2].directory); // in no group
     assert_int_equal(access(path, F_OK), -1);
     free(path);
-    nobody_is_left();
+    lab_world_nobody_is_left();
 }
 
 static void all_may_be_down_for_a_while(void **state)
@@ -470,7 +449,7 @@ static void all_may_be_down_for_a_while(void **state)
     run(w);
     for (size_t i = 0; i < 3; i++)
         assert_true(lab_node_ended_well(&w->cluster.nodes[i]) && w->cluster.nodes[i].starts == 2);
-    nobody_is_left();
+    lab_world_nobody_is_left();
 }
 
 static void a_late_node_is_not_there_before(void **state)
@@ -487,11 +466,11 @@ static void a_late_node_is_not_there_before(void **state)
     play(w, TRAINS "if [ $name = node-01 ]; then [ \"$3\" = '' ] && touch \"$run/done\"; fi\n"
                    "rounds_until [ -e \"$run/done\" ]");
     run(w);
-    expect(w, "event at 0.01 s: node-01 started\n");
+    lab_world_expect(w->said, "event at 0.01 s: node-01 started\n");
     for (size_t i = 0; i < 3; i++)
         assert_true(lab_node_ended_well(&w->cluster.nodes[i]) && w->cluster.nodes[i].starts == 1);
     assert_string_equal(w->cluster.happenings[1].instead, "the run was over before");
-    nobody_is_left();
+    lab_world_nobody_is_left();
 }
 
 static void a_node_that_ended_by_itself_is_not_killed(void **state)
@@ -503,11 +482,11 @@ static void a_node_that_ended_by_itself_is_not_killed(void **state)
          "echo $$ > \"$dir/pid\"\n"
          "case $name in node-00) sleep 0.2; round; rounds_until false;; node-01) round; exit 0;; esac");
     run(w);
-    expect(w, "event at 0 s: kill of node-01 did not happen: it had ended before\n");
-    expect(w, "start of node-01 did not happen: it had ended by itself\n");
-    expect(w, "node-00 killed\n");
+    lab_world_expect(w->said, "event at 0 s: kill of node-01 did not happen: it had ended before\n");
+    lab_world_expect(w->said, "start of node-01 did not happen: it had ended by itself\n");
+    lab_world_expect(w->said, "node-00 killed\n");
     assert_true(lab_node_ended_well(&w->cluster.nodes[1]) && w->cluster.nodes[1].starts == 1);
-    nobody_is_left();
+    lab_world_nobody_is_left();
 }
 
 // What the nodes write in their events.jsonl is said in one line when all have seen it.
@@ -523,9 +502,9 @@ static void progress_says_who_saw_it(void **state)
                    "round; while [ ! -s \"$run/node-02/pid\" ]; do round; done\n"
                    "rounds_until gone; sees; round");
     run(w);
-    expect(w, "node-02 dead: seen by 2 of 2 after ");
+    lab_world_expect(w->said, "node-02 dead: seen by 2 of 2 after ");
     assert_null(strstr(w->said, "which no event explains"));
-    nobody_is_left();
+    lab_world_nobody_is_left();
 }
 
 static void a_node_gets_what_it_needs(void **state)
@@ -602,33 +581,31 @@ static bool is_there(const char *directory, const char *name)
 static void put(const char *directory, const char *name)
 {
     char *path = lab_path("%s/%s", directory, name);
-    write_file(path, "x", 0600);
+    temporary_write(path, "x");
     free(path);
 }
 
 static void a_finished_result_is_kept(void **state)
 {
     (void)state;
-    char base[] = "/tmp/p2pml-directory-XXXXXX";
+    char base[TEMPORARY_BYTES];
     struct lab_directory directory;
     struct base_reason why = {""};
-    assert_non_null(mkdtemp(base));
+    temporary_make(base, "directory");
     char *path = lab_path("%s/run", base), *summary = lab_path("%s/summary.json", path);
     assert_int_equal(lab_directory_open(path, false, &directory, &why), BASE_OK);
     lab_directory_close(&directory);
-    write_file(summary, "{\"status\": \"failed\"}", 0600);
+    temporary_write(summary, "{\"status\": \"failed\"}");
     assert_int_equal(lab_directory_open(path, false, &directory, &why), BASE_OK); // may be done again
     lab_directory_close(&directory);
-    write_file(summary, "{\"status\": \"complete\"}", 0600);
+    temporary_write(summary, "{\"status\": \"complete\"}");
     assert_int_equal(lab_directory_open(path, false, &directory, &why), BASE_ESTATE);
     assert_non_null(strstr(why.text, "holds a finished result"));
     assert_true(is_there(path, "summary.json"));
     assert_int_equal(lab_directory_open(path, true, &directory, &why), BASE_OK);
     assert_false(is_there(path, "summary.json"));
     lab_directory_close(&directory);
-    char *command = lab_path("rm -r %s", base);
-    assert_int_equal(system(command), 0);
-    free(command);
+    temporary_remove(base);
     free(summary);
     free(path);
 }
@@ -636,10 +613,10 @@ static void a_finished_result_is_kept(void **state)
 static void a_directory_is_ours_or_empty(void **state)
 {
     (void)state;
-    char base[] = "/tmp/p2pml-directory-XXXXXX";
+    char base[TEMPORARY_BYTES];
     struct lab_directory directory, second;
     struct base_reason why = {""};
-    assert_non_null(mkdtemp(base));
+    temporary_make(base, "directory");
     char *path = lab_path("%s/some/where", base), *node = lab_path("%s/node-63", path);
     assert_int_equal(lab_directory_open(path, false, &directory, &why), BASE_OK); // made
     assert_int_equal(lab_directory_open(path, false, &second, &why), BASE_ESTATE);
@@ -664,9 +641,7 @@ static void a_directory_is_ours_or_empty(void **state)
     assert_true(!is_there(path, "summary.json") && is_there(path, "notes"));
     lab_directory_close(&directory);
     free(command);
-    command = lab_path("rm -r %s", base);
-    assert_int_equal(system(command), 0);
-    free(command);
+    temporary_remove(base);
     free(node);
     free(path);
 }
@@ -674,10 +649,10 @@ static void a_directory_is_ours_or_empty(void **state)
 static void links_are_removed_and_not_followed(void **state)
 {
     (void)state;
-    char base[] = "/tmp/p2pml-directory-XXXXXX";
+    char base[TEMPORARY_BYTES];
     struct lab_directory directory;
     struct base_reason why = {""};
-    assert_non_null(mkdtemp(base));
+    temporary_make(base, "directory");
     char *path = lab_path("%s/run", base), *other = lab_path("%s/other", base),
          *link = lab_path("%s/node-00", path);
     assert_int_equal(base_directory_make(path, &why), BASE_OK);
@@ -687,9 +662,7 @@ static void links_are_removed_and_not_followed(void **state)
     assert_int_equal(lab_directory_open(path, true, &directory, &why), BASE_OK);
     assert_true(is_there(other, "precious") && !is_there(path, "node-00"));
     lab_directory_close(&directory);
-    char *command = lab_path("rm -r %s", base);
-    assert_int_equal(system(command), 0);
-    free(command);
+    temporary_remove(base);
     free(path);
     free(other);
     free(link);

@@ -2,6 +2,7 @@
 // renamed in between.
 #include "lab/record/lines.h"
 #include "node/store/lines.h"
+#include "test/support/temporary.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -15,7 +16,7 @@
 
 #include <cmocka.h>
 
-static char directory[64], path[128];
+static char directory[TEMPORARY_BYTES], path[128];
 
 struct seen {
     uint64_t count, last; // lines; the latest number, from 1
@@ -26,17 +27,16 @@ struct seen {
 static int begin(void **state)
 {
     (void)state;
-    strcpy(directory, "/tmp/p2pml-lines-XXXXXX");
-    snprintf(path, sizeof path, "%s/x.jsonl", mkdtemp(directory) ? directory : "");
-    return directory[0] ? 0 : -1;
+    temporary_make(directory, "lines");
+    snprintf(path, sizeof path, "%s/x.jsonl", directory);
+    return 0;
 }
 
 static int end(void **state)
 {
-    char command[128];
     (void)state;
-    snprintf(command, sizeof command, "rm -r '%s'", directory);
-    return system(command);
+    temporary_remove(directory);
+    return 0;
 }
 
 static bool take_number(void *context, const char *line, size_t bytes)

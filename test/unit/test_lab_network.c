@@ -1,6 +1,7 @@
 // Times of messages against numbers worked out by hand, and what a file may say about links and stragglers.
 #include "lab/experiment/network.h"
 #include "lab/experiment/step_times.h"
+#include "test/support/lab_world.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -9,23 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #define MS 1000000ull
-
-static enum base_error load(const char *text, struct lab_experiment *experiment, struct base_reason *why)
-{
-    char path[] = "/tmp/p2pml-network-XXXXXX.yaml";
-    int file = mkstemps(path, 5);
-    assert_true(file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text) && close(file) == 0);
-    const struct lab_experiment_source source = {.path = path};
-    *why = (struct base_reason){""};
-    enum base_error error = lab_experiment_load(&source, experiment, why);
-    unlink(path);
-    return error;
-}
 
 struct world {
     struct lab_links links;
@@ -39,7 +27,7 @@ static struct world world_of(const char *sim)
     struct base_reason why;
     struct lab_experiment experiment;
     snprintf(text, sizeof text, "experiment:\n  nodes: 6\nsim:\n%s", sim);
-    if (load(text, &experiment, &why) || lab_links_of(&experiment, &w.links, &why) ||
+    if (lab_world_load(text, &experiment, &why) || lab_links_of(&experiment, &w.links, &why) ||
         lab_network_create(&w.links, 7, &w.network, &why))
         fail_msg("%s", why.text);
     lab_experiment_free(&experiment);
@@ -163,9 +151,9 @@ static void steps_take_their_time(void **state)
     struct base_reason why;
     double sum = 0, squares = 0;
     (void)state;
-    assert_int_equal(load("experiment:\n  nodes: 4\nsim:\n  step_time: 2ms\n"
-                          "  stragglers: [{node: 3, factor: 5}, {node: [0, 1], factor: 0.5}]\n",
-                          &e, &why),
+    assert_int_equal(lab_world_load("experiment:\n  nodes: 4\nsim:\n  step_time: 2ms\n"
+                                    "  stragglers: [{node: 3, factor: 5}, {node: [0, 1], factor: 0.5}]\n",
+                                    &e, &why),
                      BASE_OK);
     assert_int_equal(lab_step_times_of(&e, &step_times, &why), BASE_OK);
     assert_int_equal(lab_step_times_round_ns(&step_times, 2, 9, 4), 8 * MS);
@@ -217,7 +205,7 @@ static void what_is_wrong_is_said_with_its_place(void **state)
         struct lab_step_times step_times = {0};
         struct base_reason why;
         snprintf(text, sizeof text, "%sexperiment:\n  nodes: 4\n", cases[i].text);
-        enum base_error error = load(text, &e, &why);
+        enum base_error error = lab_world_load(text, &e, &why);
         if (!error)
             error = lab_links_of(&e, &links, &why);
         if (!error) {

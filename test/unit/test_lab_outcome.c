@@ -4,6 +4,7 @@
 #include "lab/record/directory.h"
 #include "lab/summary/outcome.h"
 #include "lab/summary/summary.h"
+#include "test/support/temporary.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -19,20 +20,12 @@
 #define ROUND 0.1    // seconds a round
 
 struct world {
-    char directory[32];
+    char directory[TEMPORARY_BYTES];
     struct lab_experiment experiment;
     struct lab_cluster cluster;
     struct lab_history histories[LAB_NODES_MAX];
     struct lab_outcome outcome;
 };
-
-static void write_file(const char *path, const char *text)
-{
-    struct base_reason why = {""};
-    const struct base_span span = {text, strlen(text)};
-    if (base_file_write(path, 0600, &span, 1, &why))
-        fail_msg("%s", why.text);
-}
 
 static bool near(double a, double b)
 {
@@ -45,7 +38,7 @@ static void begin(struct world *w, const char *events)
     struct base_reason why = {""};
     char *file = lab_path("%s/made-up.yaml", w->directory);
     char *text = lab_path("experiment:\n  nodes: 4\nevents: %s\n", events);
-    write_file(file, text);
+    temporary_write(file, text);
     const struct lab_experiment_source source = {.path = file};
     if (lab_experiment_load(&source, &w->experiment, &why) ||
         lab_cluster_prepare(&w->experiment, w->directory, &w->cluster, &why))
@@ -116,8 +109,7 @@ static int make_world(void **state)
 {
     struct world *w = calloc(1, sizeof *w);
     assert_non_null(w);
-    snprintf(w->directory, sizeof w->directory, "/tmp/p2pml-outcome-XXXXXX");
-    assert_non_null(mkdtemp(w->directory));
+    temporary_make(w->directory, "outcome");
     *state = w;
     return 0;
 }
@@ -125,14 +117,12 @@ static int make_world(void **state)
 static int remove_world(void **state)
 {
     struct world *w = *state;
-    char *command = lab_path("rm -r %s", w->directory);
-    int status = system(command);
-    free(command);
+    temporary_remove(w->directory);
     lab_histories_free(w->histories);
     lab_cluster_free(&w->cluster);
     lab_experiment_free(&w->experiment);
     free(w);
-    return status;
+    return 0;
 }
 
 static void a_kill_is_seen_by_all(void **state)
@@ -284,18 +274,19 @@ static void lines_that_are_no_events_are_left_out(void **state)
     struct world *w = *state;
     begin(w, "[{at: 5s, kill: 3}]");
     const struct lab_journal *journal = &w->cluster.nodes[0].journal;
-    write_file(w->cluster.nodes[0].events,
-               "garbage\n{}\n[]\n{\"time\":\"1\",\"event\":\"dead\",\"member\":\"node-01\"}\n"
-               "{\"time\":1,\"event\":\"dead\",\"member\":\"node-04\"}\n" // there are four
-               "{\"time\":1,\"event\":\"dead\",\"member\":\"node-0x\"}\n"
-               "{\"time\":1,\"event\":\"dead\",\"member\":\"node-000001\"}\n"
-               "{\"time\":1,\"event\":\"dead\"}\n"
-               "{\"time\":1,\"event\":\"dead\",\"member\":\"node-01\",\"id\":\"00\"}\n" // an id of nobody
-               "{\"time\":1,\"event\":\"boot\"}\n" // good, and of no interest
-               "{\"time\":1005.5,\"event\":\"dead\",\"member\":\"node-03\"}\n"
-               "{\"time\":1005.5,\"event\":\"view\",\"neighbours\":{\"a\":1}}\n"
-               "{\"time\":1005.5,\"event\":\"view\",\"neighbours\":[7,null,\"node-99\",\"node-02\"]}\n"
-               "{\"time\":1006,\"event\":\"de");
+    temporary_write(
+        w->cluster.nodes[0].events,
+        "garbage\n{}\n[]\n{\"time\":\"1\",\"event\":\"dead\",\"member\":\"node-01\"}\n"
+        "{\"time\":1,\"event\":\"dead\",\"member\":\"node-04\"}\n" // there are four
+        "{\"time\":1,\"event\":\"dead\",\"member\":\"node-0x\"}\n"
+        "{\"time\":1,\"event\":\"dead\",\"member\":\"node-000001\"}\n"
+        "{\"time\":1,\"event\":\"dead\"}\n"
+        "{\"time\":1,\"event\":\"dead\",\"member\":\"node-01\",\"id\":\"00\"}\n" // an id of nobody
+        "{\"time\":1,\"event\":\"boot\"}\n"                                      // good, and of no interest
+        "{\"time\":1005.5,\"event\":\"dead\",\"member\":\"node-03\"}\n"
+        "{\"time\":1005.5,\"event\":\"view\",\"neighbours\":{\"a\":1}}\n"
+        "{\"time\":1005.5,\"event\":\"view\",\"neighbours\":[7,null,\"node-99\",\"node-02\"]}\n"
+        "{\"time\":1006,\"event\":\"de");
     const struct lab_outcome *o = outcome_of(w, 0);
     assert_true(journal->file.bad == 9 && journal->file.good == 4 && journal->count == 3);
     assert_true(lab_set_is_empty(journal->signs[1].neighbours));

@@ -2,8 +2,8 @@
 #include "base/file.h"
 #include "lab/report/page.h"
 #include "lab/report/report.h"
+#include "test/support/temporary.h"
 
-#include <ftw.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,27 +15,20 @@
 
 #include <cmocka.h>
 
-static char directory[64];
+static char directory[TEMPORARY_BYTES];
 
 static int make_directory(void **state)
 {
     (void)state;
-    strcpy(directory, "/tmp/p2pml-report-XXXXXX");
-    return mkdtemp(directory) ? 0 : -1;
-}
-
-static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *walk)
-{
-    (void)status;
-    (void)type;
-    (void)walk;
-    return remove(path);
+    temporary_make(directory, "report");
+    return 0;
 }
 
 static int remove_directory(void **state)
 {
     (void)state;
-    return nftw(directory, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    temporary_remove(directory);
+    return 0;
 }
 
 static void write_file(const char *folder, const char *name, const char *text)

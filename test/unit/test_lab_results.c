@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "lab/record/directory.h"
 #include "lab/record/results.h"
+#include "test/support/temporary.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,22 +13,20 @@
 
 #include <cmocka.h>
 
-static char directory[64];
+static char directory[TEMPORARY_BYTES];
 
 static int make_directory(void **state)
 {
     (void)state;
-    snprintf(directory, sizeof directory, "/tmp/p2pml-results-XXXXXX");
-    return mkdtemp(directory) ? 0 : -1;
+    temporary_make(directory, "results");
+    return 0;
 }
 
 static int remove_directory(void **state)
 {
     (void)state;
-    char *command = lab_path("rm -r %s", directory);
-    int status = system(command);
-    free(command);
-    return status;
+    temporary_remove(directory);
+    return 0;
 }
 
 static void put(const char *name, const char *text)

@@ -3,6 +3,7 @@
 
 #include "gossip/session/records.h"
 #include "gossip/wire/message.h"
+#include "test/support/lab_world.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -23,18 +23,6 @@ struct outcome {
     size_t n_points;
     uint64_t stop_after; // rounds
 };
-
-static enum base_error load(const char *text, struct lab_experiment *experiment, struct base_reason *why)
-{
-    char path[] = "/tmp/p2pml-rounds-XXXXXX.yaml";
-    int file = mkstemps(path, 5);
-    assert_true(file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text) && close(file) == 0);
-    const struct lab_experiment_source source = {.path = path};
-    *why = (struct base_reason){""};
-    enum base_error error = lab_experiment_load(&source, experiment, why);
-    unlink(path);
-    return error;
-}
 
 static bool note(void *context, uint64_t round, uint64_t rounds, const struct lab_sample *point)
 {
@@ -50,7 +38,7 @@ static enum base_error try_run(const char *text, size_t threads, struct outcome 
     struct lab_experiment e;
     struct lab_workbench bench = {0};
     struct lab_rounds_options options = {.experiment = &e, .progress = note, .context = o};
-    enum base_error error = load(text, &e, why);
+    enum base_error error = lab_world_load(text, &e, why);
     if (!error)
         error = lab_rounds_check(&e, why);
     if (!error)
@@ -296,7 +284,7 @@ static void outer_steps_take_what_was_learnt(void **state)
     struct lab_workbench bench = {0};
     struct base_reason why;
     float *start = malloc(d * sizeof *start);
-    assert_int_equal(load(text, &e, &why), BASE_OK);
+    assert_int_equal(lab_world_load(text, &e, &why), BASE_OK);
     assert_int_equal(lab_workbench_load(&e, &bench, &why), BASE_OK);
     assert_int_equal(lab_workbench_open(&bench, &why), BASE_OK);
     train_model_initialise(bench.model, bench.view.model.seed, start);

@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "lab/record/directory.h"
 #include "lab/summary/samples.h"
+#include "test/support/temporary.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -12,31 +13,22 @@
 #include <cmocka.h>
 
 struct world {
-    char directory[32];
+    char directory[TEMPORARY_BYTES];
     struct lab_experiment experiment;
     struct lab_workbench bench;
     struct lab_cluster cluster;
 };
-
-static void write_file(const char *path, const char *text)
-{
-    struct base_reason why = {""};
-    const struct base_span span = {text, strlen(text)};
-    if (base_file_write(path, 0600, &span, 1, &why))
-        fail_msg("%s", why.text);
-}
 
 static int make_world(void **state)
 {
     struct world *w = calloc(1, sizeof *w);
     struct base_reason why = {""};
     assert_non_null(w);
-    snprintf(w->directory, sizeof w->directory, "/tmp/p2pml-points-XXXXXX");
-    assert_non_null(mkdtemp(w->directory));
+    temporary_make(w->directory, "points");
     char *file = lab_path("%s/made-up.yaml", w->directory);
-    write_file(file, "events: [{at: 2s, kill: 1}, {at: 3s, start: 1}]\n"
-                     "experiment: {nodes: 2, targets: [0.5, 0.7, 0.99]}\nmodel: {kind: softmax}\n"
-                     "data: {train_count: 40, test_count: 10}\ntrain: {eval_rounds: 2}\n");
+    temporary_write(file, "events: [{at: 2s, kill: 1}, {at: 3s, start: 1}]\n"
+                          "experiment: {nodes: 2, targets: [0.5, 0.7, 0.99]}\nmodel: {kind: softmax}\n"
+                          "data: {train_count: 40, test_count: 10}\ntrain: {eval_rounds: 2}\n");
     const struct lab_experiment_source source = {.path = file};
     if (lab_experiment_load(&source, &w->experiment, &why) ||
         lab_workbench_load(&w->experiment, &w->bench, &why) || lab_workbench_open(&w->bench, &why) ||
@@ -50,14 +42,12 @@ static int make_world(void **state)
 static int remove_world(void **state)
 {
     struct world *w = *state;
-    char *command = lab_path("rm -r %s", w->directory);
-    int status = system(command);
-    free(command);
+    temporary_remove(w->directory);
     lab_cluster_free(&w->cluster);
     lab_workbench_close(&w->bench);
     lab_experiment_free(&w->experiment);
     free(w);
-    return status;
+    return 0;
 }
 
 // A round a second from `time` on, `count` of them, each with 1,000 bytes; accuracy where it was measured.

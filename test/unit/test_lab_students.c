@@ -4,6 +4,7 @@
 
 #include "node/learn/data.h"
 #include "node/setup.h"
+#include "test/support/lab_world.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -32,14 +32,8 @@ struct world {
 static int make_world(void **state)
 {
     static struct world w;
-    char path[] = "/tmp/p2pml-shard_trainers-XXXXXX.yaml";
-    struct base_reason why = {""};
-    int file = mkstemps(path, 5);
-    if (file < 0 || write(file, text, sizeof text - 1) != (ssize_t)(sizeof text - 1) || close(file))
-        return -1;
-    const struct lab_experiment_source source = {.path = path};
-    enum base_error error = lab_experiment_load(&source, &w.experiment, &why);
-    unlink(path);
+    struct base_reason why;
+    enum base_error error = lab_world_load(text, &w.experiment, &why);
     if (!error)
         error = lab_workbench_load(&w.experiment, &w.bench, &why);
     if (!error)

@@ -5,6 +5,7 @@
 #include "lab/summary/summary.h"
 #include "node/store/model_file.h"
 #include "node/store/safetensors.h"
+#include "test/support/temporary.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -68,20 +69,12 @@ static void the_mean_is_rounded_once(void **state)
 
 // A softmax model of 2 features and 2 classes, and three test examples.
 struct world {
-    char directory[32];
+    char directory[TEMPORARY_BYTES];
     struct lab_experiment experiment;
     struct lab_workbench bench;
     struct lab_cluster cluster;
     struct lab_baselines baselines;
 };
-
-static void write_file(const char *path, const char *text)
-{
-    struct base_reason why = {""};
-    const struct base_span span = {text, strlen(text)};
-    if (base_file_write(path, 0600, &span, 1, &why))
-        fail_msg("%s", why.text);
-}
 
 static void write_checkpoint(const char *directory, const float weights[4], const float bias[2])
 {
@@ -101,16 +94,15 @@ static int make_world(void **state)
     struct world *w = calloc(1, sizeof *w);
     struct base_reason why = {""};
     assert_non_null(w);
-    snprintf(w->directory, sizeof w->directory, "/tmp/p2pml-summary-XXXXXX");
-    assert_non_null(mkdtemp(w->directory));
+    temporary_make(w->directory, "summary");
     char *data = lab_path("%s/data", w->directory), *file = lab_path("%s/made-up.yaml", w->directory);
     char *text =
         lab_path("events: [{at: 2s, kill: 2}, {at: 3s, partition: [[0], [1]], for: 1s}]\n"
                  "experiment:\n  nodes: 3\n  out: %s\nmodel:\n  kind: softmax\ndata:\n  kind: libsvm\n"
                  "  train_file: %s\n  test_file: %s\n  features: 2\n  classes: 2\n",
                  w->directory, data, data);
-    write_file(data, "0 1:1\n1 2:1\n1 1:0.25 2:1\n");
-    write_file(file, text);
+    temporary_write(data, "0 1:1\n1 2:1\n1 1:0.25 2:1\n");
+    temporary_write(file, text);
     const struct lab_experiment_source source = {.path = file};
     if (lab_experiment_load(&source, &w->experiment, &why) ||
         lab_workbench_load(&w->experiment, &w->bench, &why) || lab_workbench_open(&w->bench, &why) ||
@@ -131,14 +123,12 @@ static int make_world(void **state)
 static int remove_world(void **state)
 {
     struct world *w = *state;
-    char *command = lab_path("rm -r %s", w->directory);
-    int status = system(command);
-    free(command);
+    temporary_remove(w->directory);
     lab_cluster_free(&w->cluster);
     lab_workbench_close(&w->bench);
     lab_experiment_free(&w->experiment);
     free(w);
-    return status;
+    return 0;
 }
 
 static void checkpoints_of_nodes_are_averaged(void **state)
@@ -188,7 +178,7 @@ static void nodes_without_a_good_end_are_left_out(void **state)
     assert_true(average.nodes == 2 && average.consensus == 0);
     lab_average_free(&average);
     w->cluster.nodes[1].gone = LAB_HERE;
-    write_file(path, "not a checkpoint"); // said on stderr
+    temporary_write(path, "not a checkpoint"); // said on stderr
     assert_int_equal(lab_average_nodes(&w->bench, &w->cluster, &average), BASE_OK);
     assert_true(average.nodes == 2 && average.consensus == 0);
     lab_average_free(&average);
@@ -342,7 +332,8 @@ static void events_and_what_they_did(void **state)
     w->cluster.happenings[1].instead = "the run was over before";
     w->cluster.nodes[2].gone = LAB_KILLED;
     w->cluster.nodes[2].process.status = 9;
-    write_file(w->cluster.nodes[0].events, "{\"time\":100.5,\"event\":\"dead\",\"member\":\"node-02\"}\n");
+    temporary_write(w->cluster.nodes[0].events,
+                    "{\"time\":100.5,\"event\":\"dead\",\"member\":\"node-02\"}\n");
     for (size_t i = 0; i < 3; i++)
         lab_journal_read(&w->cluster.nodes[i].journal);
     char *text = summary_text(w, &summary, &table);

@@ -5,6 +5,7 @@
 #include "lab/sweep/sweep.h"
 #include "lab/sweep/sweep_keep.h"
 #include "lab/sweep/sweep_progress.h"
+#include "test/support/temporary.h"
 
 #include <errno.h>
 #include <math.h>
@@ -18,14 +19,12 @@
 
 #include <cmocka.h>
 
-static char directory[64], path[96];
+static char directory[TEMPORARY_BYTES], path[96];
 
 static int make_directory(void **state)
 {
     (void)state;
-    snprintf(directory, sizeof directory, "/tmp/p2pml-sweep-XXXXXX");
-    if (!mkdtemp(directory))
-        return -1;
+    temporary_make(directory, "sweep");
     snprintf(path, sizeof path, "%s/file.yaml", directory);
     return 0;
 }
@@ -33,18 +32,8 @@ static int make_directory(void **state)
 static int remove_directory(void **state)
 {
     (void)state;
-    char *command = lab_path("rm -r %s", directory);
-    int status = system(command);
-    free(command);
-    return status;
-}
-
-static void write_file(const char *name, const char *text)
-{
-    struct base_reason why = {""};
-    const struct base_span span = {text, strlen(text)};
-    if (base_file_write(name, 0600, &span, 1, &why))
-        fail_msg("%s", why.text);
+    temporary_remove(directory);
+    return 0;
 }
 
 static enum base_error plan_with(const char *text, const char *const *settings, size_t n_settings,
@@ -53,7 +42,7 @@ static enum base_error plan_with(const char *text, const char *const *settings, 
     struct lab_experiment base;
     const struct lab_experiment_source source = {
         .path = path, .settings = settings, .n_settings = n_settings, .out = directory};
-    write_file(path, text);
+    temporary_write(path, text);
     *why = (struct base_reason){""};
     if (lab_experiment_load(&source, &base, why))
         fail_msg("%s", why->text);
@@ -124,7 +113,7 @@ static void repeats_alone_are_a_sweep_of_one_point(void **state)
     assert_int_equal(lab_experiment_load(&source, &base, &why), BASE_OK);
     assert_true(lab_sweep_is(&base));
     lab_experiment_free(&base);
-    write_file(path, "experiment: {nodes: 3}\n");
+    temporary_write(path, "experiment: {nodes: 3}\n");
     assert_int_equal(lab_experiment_load(&source, &base, &why), BASE_OK);
     assert_false(lab_sweep_is(&base));
     lab_experiment_free(&base);
@@ -156,7 +145,7 @@ static void a_run_is_an_experiment_of_its_own(void **state)
          &made);
     assert_string_equal(made.runs[3].label, "model.hidden=32+8,sim.stragglers=node_3+factor_5,seed=1");
     char *own = lab_path("%s/own.yaml", directory);
-    write_file(own, made.runs[3].text);
+    temporary_write(own, made.runs[3].text);
     const struct lab_experiment_source source = {.path = own};
     if (lab_experiment_load(&source, &run, &why))
         fail_msg("%s", why.text);
@@ -293,8 +282,8 @@ static void leave(const struct lab_sweep_run *run, const char *experiment, const
     char *json = lab_path("%s/summary.json", run->directory);
     if (base_directory_make(run->directory, &why))
         fail_msg("%s", why.text);
-    write_file(yaml, experiment);
-    write_file(json, summary);
+    temporary_write(yaml, experiment);
+    temporary_write(json, summary);
     free(yaml);
     free(json);
 }
@@ -341,8 +330,8 @@ static void the_runs_of_a_sweep_are_not_lost_by_accident(void **state)
     assert_int_equal(lab_directory_open_sweep(out, false, &opened, &why), BASE_ESTATE); // one at a time
     lab_directory_close(&opened);
     assert_int_equal(base_directory_make(runs, &why), BASE_OK);
-    write_file(list, "{}");
-    write_file(old, "");
+    temporary_write(list, "{}");
+    temporary_write(old, "");
     assert_int_equal(lab_directory_open(out, false, &opened, &why), BASE_ESTATE);
     assert_non_null(strstr(why.text, "holds the runs of a sweep: give another with --out, or add --fresh"));
     assert_true(is_there("runs/a") && is_there("sweep.json") && is_there("results.csv"));

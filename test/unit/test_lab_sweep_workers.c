@@ -4,6 +4,7 @@
 #include "lab/record/directory.h"
 #include "lab/sweep/sweep_keep.h"
 #include "lab/sweep/sweep_workers.h"
+#include "test/support/lab_world.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -22,7 +23,7 @@
 #define PATIENCE 3000 // looks at 10 ms; only a failure needs them all
 
 struct world {
-    char directory[32];
+    char directory[TEMPORARY_BYTES];
     char *file, *script, *said;
     size_t said_bytes;
     struct lab_experiment base;
@@ -31,14 +32,6 @@ struct world {
     struct lab_display display;
     struct lab_sweep_workers workers;
 };
-
-static void write_file(const char *path, const char *text, unsigned mode)
-{
-    struct base_reason why = {""};
-    const struct base_span span = {text, strlen(text)};
-    if (base_file_write(path, mode, &span, 1, &why))
-        fail_msg("%s", why.text);
-}
 
 static void make_plan(struct world *w)
 {
@@ -54,12 +47,11 @@ static int make_world(void **state)
     struct world *w = calloc(1, sizeof *w);
     struct base_reason why = {""};
     assert_non_null(w);
-    snprintf(w->directory, sizeof w->directory, "/tmp/p2pml-workers-XXXXXX");
-    assert_non_null(mkdtemp(w->directory));
+    temporary_make(w->directory, "workers");
     w->file = lab_path("%s/fake.yaml", w->directory);
     w->script = lab_path("%s/p2pml", w->directory);
     char *runs = lab_path("%s/" LAB_RUNS, w->directory);
-    write_file(w->file, "experiment: {stop_grace: 0}\nsweep: [{train.steps: [4, 8, 12, 16]}]\n", 0600);
+    temporary_write(w->file, "experiment: {stop_grace: 0}\nsweep: [{train.steps: [4, 8, 12, 16]}]\n");
     make_plan(w);
     if (base_directory_make(runs, &why) || lab_signals_open(&w->signals, &why))
         fail_msg("%s", why.text);
@@ -83,9 +75,7 @@ static int make_world(void **state)
 static int remove_world(void **state)
 {
     struct world *w = *state;
-    char *command = lab_path("rm -r %s", w->directory);
-    int status = system(command);
-    free(command);
+    temporary_remove(w->directory);
     lab_signals_close(&w->signals);
     lab_sweep_plan_free(&w->plan);
     lab_experiment_free(&w->base);
@@ -94,7 +84,7 @@ static int remove_world(void **state)
     free(w->file);
     free(w->script);
     free(w);
-    return status;
+    return 0;
 }
 
 // `body` finds its directory in $dir, the directory of the sweep in $all and its train.steps in $steps;
@@ -108,7 +98,7 @@ static void play(struct world *w, const char *body)
                           "well() { cp \"$2\" \"$dir/experiment.yaml\"; echo '{\"status\": \"complete\"}' > "
                           "\"$dir/summary.json\"; }\n%s\n",
                           body);
-    write_file(w->script, text, 0700);
+    temporary_write_mode(w->script, text, 0700);
     free(text);
 }
 
@@ -118,18 +108,6 @@ static void work(struct world *w)
     if (lab_sweep_workers_work(&w->workers, &why))
         fail_msg("%s", why.text);
     fflush(w->display.out);
-}
-
-static void nobody_is_left(void)
-{
-    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); // not even a zombie
-    assert_int_equal(errno, ECHILD);
-}
-
-static void expect(const struct world *w, const char *part)
-{
-    if (!strstr(w->said, part))
-        fail_msg("expected '%s' in:\n%s", part, w->said);
 }
 
 static void expect_states(const struct world *w, const char *states) // c, f, i, w
@@ -177,12 +155,12 @@ static void all_runs_end_well(void **state)
     work(w);
     expect_states(w, "cccc");
     assert_false(w->workers.interrupted);
-    expect(w, "4 of 4 complete: train.steps=");
+    lab_world_expect(w->said, "4 of 4 complete: train.steps=");
     expect_file(w, "starts", "4\n");
     expect_file(w, LAB_SWEEP, "\"keys\": [\n  \"train.steps\"\n ]");
     expect_file(w, LAB_SWEEP, "\"label\": \"train.steps=16,seed=0\"");
     expect_file(w, LAB_SWEEP, "\"status\": \"complete\"");
-    nobody_is_left();
+    lab_world_nobody_is_left();
 }
 
 // Both of a pair wait for each other: were they one at a time, neither would end. A third would be seen.
@@ -196,7 +174,7 @@ static void two_at_a_time(void **state)
             "rm \"$all/here.$$\"; well \"$@\"");
     work(w);
     expect_states(w, "cccc");
-    nobody_is_left();
+    lab_world_nobody_is_left();
 }
 
 static void a_failure_does_not_stop_the_others(void **state)
@@ -206,12 +184,13 @@ static void a_failure_does_not_stop_the_others(void **state)
             "if [ $steps = 12 ]; then exit 0; fi\nwell \"$@\"");
     work(w);
     expect_states(w, "cffc");
-    expect(w, "train.steps=8,seed=0 failed: exit status 3; the end of ");
-    expect(w, "/runs/train.steps=8,seed=0.log:\n    no room here\n");
-    expect(w, "train.steps=12,seed=0 failed: done, but left no complete summary; the end of ");
+    lab_world_expect(w->said, "train.steps=8,seed=0 failed: exit status 3; the end of ");
+    lab_world_expect(w->said, "/runs/train.steps=8,seed=0.log:\n    no room here\n");
+    lab_world_expect(w->said,
+                     "train.steps=12,seed=0 failed: done, but left no complete summary; the end of ");
     assert_null(strstr(w->said, "train.steps=16,seed=0 failed"));
     expect_file(w, LAB_SWEEP, "\"status\": \"failed\"");
-    nobody_is_left();
+    lab_world_nobody_is_left();
 }
 
 static void a_stop_reaches_the_runs_and_leaves_the_rest(void **state)
@@ -229,11 +208,11 @@ static void a_stop_reaches_the_runs_and_leaves_the_rest(void **state)
     waitpid(sender, NULL, 0);
     assert_true(w->workers.interrupted);
     expect_states(w, "ciiw");
-    expect(w, "interrupted: stopping the runs; the same command goes on");
+    lab_world_expect(w->said, "interrupted: stopping the runs; the same command goes on");
     assert_null(strstr(w->said, "failed"));
     expect_file(w, "stopped.8", "stopped");
     expect_file(w, "stopped.12", "stopped");
-    nobody_is_left();
+    lab_world_nobody_is_left();
     // The same again: what was complete is not started.
     lab_sweep_plan_free(&w->plan);
     lab_experiment_free(&w->base);
@@ -250,7 +229,7 @@ static void a_stop_reaches_the_runs_and_leaves_the_rest(void **state)
     play(w, "[ $steps != 4 ] && well \"$@\"");
     work(w);
     expect_states(w, "cccc");
-    nobody_is_left();
+    lab_world_nobody_is_left();
 }
 
 static void a_second_stop_kills(void **state)
@@ -261,19 +240,19 @@ static void a_second_stop_kills(void **state)
     pid_t sender = interrupt_when(w, "ready", 20);
     work(w);
     waitpid(sender, NULL, 0);
-    expect(w, "killing the runs that still go on");
+    lab_world_expect(w->said, "killing the runs that still go on");
     assert_int_equal(w->plan.runs[3].state, LAB_SWEEP_WAITING);
-    nobody_is_left();
+    lab_world_nobody_is_left();
 }
 
 static void a_program_that_cannot_be_executed(void **state)
 {
     struct world *w = *state;
     struct base_reason why = {""};
-    write_file(w->script, "no script", 0600);
+    temporary_write(w->script, "no script");
     assert_int_equal(lab_sweep_workers_work(&w->workers, &why), BASE_EIO);
     assert_non_null(strstr(why.text, "cannot execute '"));
-    nobody_is_left();
+    lab_world_nobody_is_left();
 }
 
 // kill -9 of the runner: the kernel ends the runs.
@@ -301,7 +280,7 @@ static void runs_do_not_outlive_the_sweep(void **state)
     close(pipes[0]);
     assert_int_equal(waitpid(runner, &status, 0), runner);
     assert_true(WIFSIGNALED(status));
-    nobody_is_left();
+    lab_world_nobody_is_left();
 }
 
 int main(void)
