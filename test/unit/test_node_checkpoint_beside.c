@@ -8,29 +8,63 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-static void begin(struct world *world, struct learner *learner, struct node_checkpoint_beside *beside)
+struct node { // what trains, and its checkpoint
+    struct world *world;
+    struct learner learner;
+    struct node_checkpoint_beside beside;
+    struct base_reason why;
+};
+
+static int make_node(void **state)
 {
-    struct base_reason why = {.text = ""};
-    if (node_checkpoint_begin(beside, world->directory, 3, &learner->parts, &why))
-        fail_msg("%s", why.text);
-    assert_true(beside->pid > 0);
+    static struct node node;
+    void *world;
+    node = (struct node){.why = {.text = ""}};
+    world_set_up(&world);
+    node.world = world;
+    learner_make(&node.learner, TRAIN_ADAMW, 6);
+    *state = &node;
+    return 0;
 }
 
-static void end_well(struct node_checkpoint_beside *beside)
+static int free_node(void **state)
 {
-    struct base_reason why = {.text = ""};
-    if (node_checkpoint_end(beside, true, &why))
-        fail_msg("%s", why.text);
-    assert_int_equal(beside->pid, 0);
+    struct node *node = *state;
+    void *world = node->world;
+    learner_free(&node->learner);
+    return world_tear_down(&world);
 }
 
-static uint64_t resumed_hash(struct world *world, struct learner *learner)
+static void begin(struct node *node)
 {
-    struct base_reason why = {.text = ""};
-    if (node_checkpoint_resume(world->directory, &learner->parts, NULL, &why))
-        fail_msg("%s", why.text);
-    learner->parts.boot = 4;
-    return learner_hash(learner);
+    if (node_checkpoint_begin(&node->beside, node->world->directory, 3, &node->learner.parts, &node->why))
+        fail_msg("%s", node->why.text);
+    assert_true(node->beside.pid > 0);
+}
+
+static void end_well(struct node *node)
+{
+    if (node_checkpoint_end(&node->beside, true, &node->why))
+        fail_msg("%s", node->why.text);
+    assert_int_equal(node->beside.pid, 0);
+}
+
+static void go_on(const struct node *node)
+{
+    assert_int_equal(kill(node->beside.pid, SIGCONT), 0);
+}
+
+static size_t files_of(const struct node *node, const char *part)
+{
+    return count_files(node->world->directory, part);
+}
+
+static uint64_t resumed_hash(struct node *node)
+{
+    if (node_checkpoint_resume(node->world->directory, &node->learner.parts, NULL, &node->why))
+        fail_msg("%s", node->why.text);
+    node->learner.parts.boot = 4;
+    return learner_hash(&node->learner);
 }
 
 static bool stops_at_first;
@@ -49,97 +83,79 @@ static void await_stop(pid_t child)
 }
 
 // Its process stands still before it has done anything, until SIGCONT.
-static void begin_stopped(struct world *world, struct learner *learner, struct node_checkpoint_beside *beside)
+static void begin_stopped(struct node *node)
 {
     stops_at_first = true;
-    begin(world, learner, beside);
+    begin(node);
     stops_at_first = false;
-    await_stop(beside->pid);
+    await_stop(node->beside.pid);
 }
 
 static void holds_what_stood_there(void **state)
 {
-    struct world *world = *state;
-    struct learner learner = {0};
-    struct node_checkpoint_beside beside = {0};
-    struct base_reason why = {.text = ""};
-    learner_make(&learner, TRAIN_ADAMW, 6);
-    assert_int_equal(node_checkpoint_end(&beside, true, &why), BASE_OK); // none was begun
-    learner_train(&learner, 3);
-    const uint64_t before = learner_hash(&learner);
-    begin_stopped(world, &learner, &beside);
-    learner_train(&learner, 4);
-    assert_true(learner_hash(&learner) != before);
-    assert_int_equal(kill(beside.pid, SIGCONT), 0);
-    end_well(&beside);
-    assert_int_equal(count_files(world->directory, ""), 1);
-    assert_int_equal(resumed_hash(world, &learner), before);
-    learner_free(&learner);
+    struct node *node = *state;
+    assert_int_equal(node_checkpoint_end(&node->beside, true, &node->why), BASE_OK); // none was begun
+    learner_train(&node->learner, 3);
+    const uint64_t before = learner_hash(&node->learner);
+    begin_stopped(node);
+    learner_train(&node->learner, 4);
+    assert_true(learner_hash(&node->learner) != before);
+    go_on(node);
+    end_well(node);
+    assert_int_equal(files_of(node, ""), 1);
+    assert_int_equal(resumed_hash(node), before);
 }
 
 static void one_at_a_time(void **state)
 {
-    struct world *world = *state;
-    struct learner learner = {0};
-    struct node_checkpoint_beside beside = {0};
-    struct base_reason why = {.text = ""};
-    learner_make(&learner, TRAIN_SGD, 6);
-    begin_stopped(world, &learner, &beside);
-    const pid_t first = beside.pid;
-    assert_int_equal(node_checkpoint_begin(&beside, world->directory, 3, &learner.parts, &why), BASE_ESTATE);
-    assert_non_null(strstr(why.text, "still being written"));
-    assert_int_equal(beside.pid, first);
-    assert_int_equal(kill(first, SIGCONT), 0);
-    end_well(&beside);
-    learner_train(&learner, 1);
-    begin(world, &learner, &beside);
-    end_well(&beside);
-    assert_int_equal(count_files(world->directory, ""), 2);
-    learner_free(&learner);
+    struct node *node = *state;
+    begin_stopped(node);
+    const pid_t first = node->beside.pid;
+    assert_int_equal(
+        node_checkpoint_begin(&node->beside, node->world->directory, 3, &node->learner.parts, &node->why),
+        BASE_ESTATE);
+    assert_non_null(strstr(node->why.text, "still being written"));
+    assert_int_equal(node->beside.pid, first);
+    go_on(node);
+    end_well(node);
+    learner_train(&node->learner, 1);
+    begin(node);
+    end_well(node);
+    assert_int_equal(files_of(node, ""), 2);
 }
 
 // While it goes on, a look at it tells nothing and does not wait.
 static void a_look_does_not_wait(void **state)
 {
-    struct world *world = *state;
-    struct learner learner = {0};
-    struct node_checkpoint_beside beside = {0};
-    struct base_reason why = {.text = ""};
-    learner_make(&learner, TRAIN_SGD, 6);
-    begin_stopped(world, &learner, &beside);
-    assert_int_equal(node_checkpoint_end(&beside, false, &why), BASE_OK);
-    assert_true(beside.pid > 0);
-    assert_int_equal(kill(beside.pid, SIGCONT), 0);
-    end_well(&beside);
-    learner_free(&learner);
+    struct node *node = *state;
+    begin_stopped(node);
+    assert_int_equal(node_checkpoint_end(&node->beside, false, &node->why), BASE_OK);
+    assert_true(node->beside.pid > 0);
+    go_on(node);
+    end_well(node);
 }
 
 static void killed_it_is_told_once(void **state)
 {
-    struct world *world = *state;
-    struct learner learner = {0};
-    struct node_checkpoint_beside beside = {0};
-    struct base_reason why = {.text = ""};
-    learner_make(&learner, TRAIN_SGD, 6);
-    begin(world, &learner, &beside);
-    end_well(&beside);
-    const uint64_t before = learner_hash(&learner);
-    learner_train(&learner, 1);
-    begin_stopped(world, &learner, &beside);
-    assert_int_equal(kill(beside.pid, SIGKILL), 0);
-    assert_int_equal(node_checkpoint_end(&beside, true, &why), BASE_EIO);
-    assert_non_null(strstr(why.text, "signal 9"));
-    assert_int_equal(node_checkpoint_end(&beside, true, &why), BASE_OK);
-    assert_int_equal(resumed_hash(world, &learner), before);
-    learner_train(&learner, 2);
-    begin(world, &learner, &beside);
-    end_well(&beside);
-    assert_int_equal(count_files(world->directory, ".tmp-"), 0);
-    learner_free(&learner);
+    struct node *node = *state;
+    begin(node);
+    end_well(node);
+    const uint64_t before = learner_hash(&node->learner);
+    learner_train(&node->learner, 1);
+    begin_stopped(node);
+    assert_int_equal(kill(node->beside.pid, SIGKILL), 0);
+    assert_int_equal(node_checkpoint_end(&node->beside, true, &node->why), BASE_EIO);
+    assert_non_null(strstr(node->why.text, "signal 9"));
+    assert_int_equal(node_checkpoint_end(&node->beside, true, &node->why), BASE_OK);
+    assert_int_equal(resumed_hash(node), before);
+    learner_train(&node->learner, 2);
+    begin(node);
+    end_well(node);
+    assert_int_equal(files_of(node, ".tmp-"), 0);
 }
 
 // A file size limit stands for the full disk; in a process of its own, as it can't be lifted again.
-static int begin_within(struct world *world, struct learner *learner, rlim_t limit)
+static int begin_within(struct node *node, rlim_t limit)
 {
     const pid_t child = fork();
     int status;
@@ -150,7 +166,7 @@ static int begin_within(struct world *world, struct learner *learner, rlim_t lim
         struct base_reason why = {.text = ""};
         signal(SIGXFSZ, SIG_IGN);
         if (setrlimit(RLIMIT_FSIZE, &size) ||
-            node_checkpoint_begin(&beside, world->directory, 1, &learner->parts, &why))
+            node_checkpoint_begin(&beside, node->world->directory, 1, &node->learner.parts, &why))
             _exit(2);
         const enum base_error error = node_checkpoint_end(&beside, true, &why);
         _exit(error == BASE_EIO && strstr(why.text, "no checkpoint of step 2") ? 0 : 1);
@@ -161,35 +177,26 @@ static int begin_within(struct world *world, struct learner *learner, rlim_t lim
 
 static void a_full_disk_is_told(void **state)
 {
-    struct world *world = *state;
-    struct learner learner = {0};
-    struct node_checkpoint_beside beside = {0};
-    learner_make(&learner, TRAIN_SGD, 6);
-    learner_train(&learner, 1);
-    begin(world, &learner, &beside);
-    end_well(&beside);
-    const uint64_t before = learner_hash(&learner);
-    learner_train(&learner, 1);
-    assert_int_equal(begin_within(world, &learner, 4096), 0);
-    assert_int_equal(count_files(world->directory, ""), 1);
-    assert_int_equal(resumed_hash(world, &learner), before);
-    learner_free(&learner);
+    struct node *node = *state;
+    learner_train(&node->learner, 1);
+    begin(node);
+    end_well(node);
+    const uint64_t before = learner_hash(&node->learner);
+    learner_train(&node->learner, 1);
+    assert_int_equal(begin_within(node, 4096), 0);
+    assert_int_equal(files_of(node, ""), 1);
+    assert_int_equal(resumed_hash(node), before);
 }
 
 // What is not finite is never written, here neither.
 static void what_is_not_finite_is_told(void **state)
 {
-    struct world *world = *state;
-    struct learner learner = {0};
-    struct node_checkpoint_beside beside = {0};
-    struct base_reason why = {.text = ""};
-    learner_make(&learner, TRAIN_SGD, 6);
-    learner.outer[3] = 1e30f * 1e30f;
-    begin(world, &learner, &beside);
-    assert_int_equal(node_checkpoint_end(&beside, true, &why), BASE_ESTATE);
-    assert_non_null(strstr(why.text, "outer.momentum"));
-    assert_int_equal(count_files(world->directory, ""), 0);
-    learner_free(&learner);
+    struct node *node = *state;
+    node->learner.outer[3] = 1e30f * 1e30f;
+    begin(node);
+    assert_int_equal(node_checkpoint_end(&node->beside, true, &node->why), BASE_ESTATE);
+    assert_non_null(strstr(node->why.text, "outer.momentum"));
+    assert_int_equal(files_of(node, ""), 0);
 }
 
 static void stop_here(int number)
@@ -199,52 +206,46 @@ static void stop_here(int number)
 }
 
 // Begins one whose process stops at its first write to a file: past all that it prepares.
-static void begin_stopped_in_file(struct world *world, struct learner *learner,
-                                  struct node_checkpoint_beside *beside)
+static void begin_stopped_in_file(struct node *node)
 {
     struct rlimit before, none;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     none = (struct rlimit){0, before.rlim_max};
     signal(SIGXFSZ, stop_here);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
-    begin(world, learner, beside);
+    begin(node);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     signal(SIGXFSZ, SIG_DFL);
-    await_stop(beside->pid);
+    await_stop(node->beside.pid);
 }
 
 // The other end of a stream sees its end while a checkpoint is being written, and the lock of a node that was
 // killed is free: none of its descriptors is held.
 static void holds_no_descriptor(void **state)
 {
-    struct world *world = *state;
-    struct learner learner = {0};
-    struct node_checkpoint_beside beside = {0};
-    struct base_reason why = {.text = ""};
+    struct node *node = *state;
     int ends[2];
     char byte;
-    learner_make(&learner, TRAIN_SGD, 6);
     assert_int_equal(pipe(ends), 0);
-    begin_stopped_in_file(world, &learner, &beside);
+    begin_stopped_in_file(node);
     assert_int_equal(close(ends[1]), 0);
     assert_int_equal(read(ends[0], &byte, 1), 0); // waits for ever where the other process has it open
-    assert_int_equal(kill(beside.pid, SIGCONT), 0);
-    assert_int_equal(node_checkpoint_end(&beside, true, &why), BASE_EIO); // its disk is full
-    assert_int_equal(count_files(world->directory, ""), 0);
+    go_on(node);
+    assert_int_equal(node_checkpoint_end(&node->beside, true, &node->why), BASE_EIO); // its disk is full
+    assert_int_equal(files_of(node, ""), 0);
     assert_int_equal(close(ends[0]), 0);
-    learner_free(&learner);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(holds_what_stood_there, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(one_at_a_time, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(a_look_does_not_wait, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(killed_it_is_told_once, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(a_full_disk_is_told, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(what_is_not_finite_is_told, world_set_up, world_tear_down),
-        cmocka_unit_test_setup_teardown(holds_no_descriptor, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(holds_what_stood_there, make_node, free_node),
+        cmocka_unit_test_setup_teardown(one_at_a_time, make_node, free_node),
+        cmocka_unit_test_setup_teardown(a_look_does_not_wait, make_node, free_node),
+        cmocka_unit_test_setup_teardown(killed_it_is_told_once, make_node, free_node),
+        cmocka_unit_test_setup_teardown(a_full_disk_is_told, make_node, free_node),
+        cmocka_unit_test_setup_teardown(what_is_not_finite_is_told, make_node, free_node),
+        cmocka_unit_test_setup_teardown(holds_no_descriptor, make_node, free_node),
     };
     if (pthread_atfork(NULL, NULL, stop_child))
         return 1;
