@@ -1,5 +1,6 @@
 // LIBSVM text: what it becomes, and every way in which it can be wrong.
 #include "base/limits.h"
+#include "test/support/data_sets.h"
 #include "train/dataset.h"
 #include "train/loaders.h"
 
@@ -263,23 +264,10 @@ static void reads_files(void **state)
     rmdir(directory);
 }
 
-static const char *data_directory(void)
-{
-    const char *given = getenv("P2PML_DATA");
-    if (given != NULL)
-        return given;
-    static const char *const near[] = {"../shared/data", "../../shared/data", "../../../shared/data",
-                                       "../../../../shared/data"};
-    for (size_t i = 0; i < sizeof near / sizeof *near; i++)
-        if (access(near[i], R_OK) == 0)
-            return near[i];
-    return NULL;
-}
-
 static void reads_a9a(void **state)
 {
     (void)state;
-    const char *directory = data_directory();
+    const char *directory = data_sets_directory();
     if (directory == NULL) {
         print_message("no data sets: neither P2PML_DATA nor ../shared/data\n");
         skip();
