@@ -127,7 +127,7 @@ static void look_around(struct gossip_life *life)
         world->member(world->owner, i, &info);
         gossip_life_count(&life->census, &info, life->options.steps);
     }
-    life->met |= life->census.others > 0;
+    life->met |= life->census.others > 0 || (world->edges && world->edges->count(world->edges->owner) > 0);
 }
 
 // -- events

@@ -79,7 +79,7 @@ struct gossip_life {
 
     // end.c
     bool alone, stopping;
-    bool met;            // another member has been here at some time
+    bool met;            // another member was here at some time, or an edge is left of one (checkpoint)
     uint64_t alone_ns;   // since when all others have finished; 0: they have not
     uint64_t stop_round; // as announced; 0: none
     int status;

@@ -225,7 +225,7 @@ static void told_to_stop_is_no_failure(void **state)
     assert_int_equal(life_world_last(&w, GOSSIP_LIFE_END)->status, 0);
 }
 
-static void resumed_with_no_step_left_is_no_failure(void **state)
+static void resumed_with_edges_or_without_steps_is_no_failure(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -240,6 +240,15 @@ static void resumed_with_no_step_left_is_no_failure(void **state)
     w.options.round = 999;
     w.options.step = w.options.steps - 8;
     assert_int_equal(ends_alone(), GOSSIP_LIFE_FAILED);
+    life_world_end(&w);
+
+    life_world_init(&w);
+    w.options.resumed = true;
+    w.options.round = 999;
+    w.options.step = w.options.steps - 8;
+    w.edge[0].bytes[0] = 9;
+    w.n_edges = 1; // it met that one before
+    assert_int_equal(ends_alone(), 0);
 }
 
 #define RULE(name) cmocka_unit_test_teardown(name, clean)
@@ -258,7 +267,7 @@ int main(void)
         RULE(alone_as_configured_is_no_failure),
         RULE(a_node_whose_peers_have_died_has_met_them),
         RULE(told_to_stop_is_no_failure),
-        RULE(resumed_with_no_step_left_is_no_failure),
+        RULE(resumed_with_edges_or_without_steps_is_no_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
