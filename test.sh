@@ -76,18 +76,19 @@ grep -qs '^CMAKE_C_COMPILER:.*clang' build/asan/CMakeCache.txt || rm -rf build/a
 build asan # with clang, and all there is: its warnings too
 run asan -E "^lint\.|$timed|$outside"
 build tsan tests_threads
-run tsan -L '^(threads|e2e)$' -E "^e2e\.(training|strangers|methods|engines)$|$timed|$outside"
-# Both compilers must give the same bits at full speed.
 build clang tests_arithmetic
-run clang -R '^(unit|property)\.(kernels|compress)_' -E kernels_cuda
 build fuzz tests_fuzz
 build release
-# Much of the last part waits: for other nodes, for deadlines, alone where its limits are times. Fuzzers take what it leaves,
+# Much of what follows waits: for other nodes, for deadlines, alone where its limits are times. Fuzzers take what it leaves,
 # each for its time by the clock, one a core; whatever wakes up goes before them.
 echo "== test fuzz, beside the following ($SECONDS s)"
 nice -n 10 ctest --test-dir build/fuzz --output-on-failure --no-tests=error -j"$cores" -L '^fuzz$' >build/fuzz-test.log 2>&1 &
 fuzzers=$!
 trap 'kill $fuzzers 2>/dev/null' EXIT
+# A node has the same threads whatever it trains and on what: once in e2e.run. The rest of these are programs with one thread.
+run tsan -L '^(threads|e2e)$' -E "^e2e\.(training|strangers|methods|engines|data|model|text|deploy)$|$timed|$outside"
+# Both compilers must give the same bits at full speed.
+run clang -R '^(unit|property)\.(kernels|compress)_' -E kernels_cuda
 run release
 echo "== test fuzz: the rest, and what came of it ($SECONDS s)"
 wait "$fuzzers" || failed+=(fuzz)

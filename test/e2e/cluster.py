@@ -18,6 +18,7 @@ import urllib.request
 
 PROGRAM = os.environ["P2PML_E2E_NODE"]
 PATIENCE = 300.0
+SLOWER = int(os.environ.get("P2PML_E2E_SLOWER", "1"))  # with sanitizers a step takes about so many times as long
 
 # A small job: about a second on one core.
 SMALL = {

@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from cluster import PROGRAM
+from cluster import PROGRAM, SLOWER
 
 P2PML = os.path.join(os.path.dirname(PROGRAM), "p2pml")
 SYNC = """
@@ -110,7 +110,8 @@ class SimTest(unittest.TestCase):
         self.assertLess(abs(rounds["bytes"]["sent"] / nodes["bytes"]["sent"] - 1), 0.1)
 
     def test_one_seed_gives_the_same_bytes_on_any_number_of_threads(self):
-        network = ("sim.jitter=1ms", "sim.loss=0.02", "sim.bandwidth=20", "sim.step_jitter=0.3")
+        network = ("sim.jitter=1ms", "sim.loss=0.02", "sim.bandwidth=20", "sim.step_jitter=0.3",
+                   f"train.steps={1200 if SLOWER == 1 else 400}")
         text = ASYNC + "events: [{at: 2s, kill: 3}, {at: 5s, start: 3}]\n"
         self.perform("sim", text, "one", "sim.threads=1", *network)
         self.perform("sim", text, "two", "sim.threads=2", *network)

@@ -8,7 +8,7 @@ import subprocess
 import time
 import urllib.error
 
-from cluster import PROGRAM, ClusterTest, free_ports, signal, unittest, wait_until
+from cluster import PROGRAM, SLOWER, ClusterTest, free_ports, signal, unittest, wait_until
 
 
 class Training(ClusterTest):
@@ -74,8 +74,8 @@ class Training(ClusterTest):
         self.assertEqual(self.check_finished(nodes[3])[-1]["step"], 4000)
 
     def test_a_stopped_node_goes_on_where_it_was(self):
-        # So many steps that the other one still trains when this one is back.
-        nodes = self.cluster(2, train__steps=100000, average__deadline_floor="200ms", average__deadline_ceiling="1s")
+        # The other one still trains when this one is back, on any machine: until both are stopped.
+        nodes = self.cluster(2, train__steps=0, train__schedule="", average__deadline_floor="200ms", average__deadline_ceiling="1s")
         for node in nodes:
             node.start()
         nodes[0].wait_rows(20)
@@ -83,19 +83,21 @@ class Training(ClusterTest):
         log = nodes[0].wait_exit(0)
         step = int(re.search(r"checkpoint .*step (\d+)", log).group(1))
         self.assertGreater(step, 0)
-        self.assertLess(step, 100000)
         self.assertEqual(nodes[0].rows()[-1]["state"], "stopped")
         rows = len(nodes[0].rows())
         nodes[0].start("--resume")
         self.assertEqual(int(nodes[0].wait_log(r"resume .*from step (\d+), round").group(1)), step)
         nodes[0].wait_log(r"link_up .*node-1 at ")
-        self.check_finished(nodes[0], checkpoints=2)
+        nodes[0].wait_rows(rows + 20)
         after = nodes[0].rows()[rows:]
         # Round and step belong to the cluster: what it missed it does not make up for.
         self.assertGreater(after[0]["round"], nodes[0].rows()[rows - 1]["round"])
         self.assertGreater(after[0]["step"], step)
-        self.assertEqual(after[-1]["step"], 100000)
-        self.check_finished(nodes[1])
+        for node in nodes:
+            node.signal(signal.SIGTERM)
+        for node in nodes:
+            self.assertNotIn(" error ", node.wait_exit(0))
+        self.assertEqual(len(nodes[0].checkpoints()), 2)
 
     def check_alone(self, node, steps):
         """It ended before its last step, and said so; returns after which."""
@@ -181,12 +183,12 @@ class Training(ClusterTest):
 
     def test_a_stop_is_a_round_boundary_and_a_resume_needs_no_resync(self):
         # On a busy machine long rounds are longer still, and so is the time in which others hear of a stop.
-        nodes = self.cluster(4, http=True, train__steps=4000000, average__local_steps=2000, average__mode="sync",
+        nodes = self.cluster(4, http=True, train__steps=4000000, average__local_steps=2000 // SLOWER, average__mode="sync",
                              average__deadline_floor="20s", average__deadline_ceiling="60s", topology__kind="ring")
         for node in nodes:
             node.start()
         for node in nodes:
-            node.wait_rows(20)
+            node.wait_rows(6)
         for node in nodes:
             node.signal(signal.SIGTERM)
         rounds = {int(re.search(r"checkpoint step (\d+)", node.wait_exit(0)).group(1)) for node in nodes}
@@ -195,7 +197,7 @@ class Training(ClusterTest):
         for node in nodes:
             node.start("--resume")
         for node, count in zip(nodes, before):
-            node.wait_rows(count + 20)
+            node.wait_rows(count + 6)
             for edge in self.status(node)["edges"]:
                 self.assertEqual((edge["state"], edge["boots"], edge["mismatches"]), ("live", 0, 0))
         for node in nodes:
