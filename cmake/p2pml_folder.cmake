@@ -13,6 +13,7 @@ set(P2PML_FLOOR_train 3)
 set(P2PML_FLOOR_node 4)
 set(P2PML_FLOOR_lib 5)
 set(P2PML_FLOOR_lab 5)
+set(P2PML_FLOOR_daemon 6)
 
 # Rooms: their floors inside their folder. A folder's own files are a room as well.
 set(P2PML_ROOM_base 0)
@@ -44,6 +45,7 @@ set(P2PML_ROOM_node/http 9)
 set(P2PML_ROOM_node 10)
 
 set(P2PML_ROOM_lib 0)
+set(P2PML_ROOM_daemon 0)
 
 set(P2PML_ROOM_lab/sim 0)
 set(P2PML_ROOM_lab/term 1)

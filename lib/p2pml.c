@@ -1,5 +1,5 @@
 // The calls of p2pml.h over node/: setup, threads, and the learner that is hosted (node/learn/hosted.h).
-#include "lib/p2pml.h"
+#include "lib/open.h"
 
 #include "base/error.h"
 #include "base/limits.h"
@@ -10,6 +10,8 @@
 #include "node/setup.h"
 #include "node/threads.h"
 #include "train/optimizer.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -34,8 +36,10 @@ static const char *const state_names[] = {
 struct p2pml_node {
     pid_t process; // that opened it: only this one may use its threads
     enum state state;
-    struct node_config config;
+    const struct node_config *config; // own, or another's
+    struct node_config own;
     bool resume, changes;
+    int file; // of the vectors, where another process maps them; -1: memory of this one
     struct train_tensor *tensors;
     size_t n_tensors, parameters, vector_bytes; // bytes: of whole pages
     float *vectors[N_VECTORS];
@@ -52,32 +56,33 @@ struct p2pml_node {
 
 // -- opening
 
-static enum base_error read_config(p2pml_node *n, const struct p2pml_options *o, struct base_reason *why)
+enum base_error lib_defaults(struct node_config *config, struct base_reason *why)
+{
+    enum base_error code = node_schema_defaults(&node_config_schema, config, why);
+    if (code == BASE_OK)
+        code = node_schema_assign(&node_config_schema, "default", "train.steps=1000000000000", config, why);
+    return code;
+}
+
+static enum base_error read_config(struct node_config *config, const struct p2pml_options *o,
+                                   struct base_reason *why)
 {
     const struct node_schema *schema = &node_config_schema;
-    enum base_error code = node_schema_defaults(schema, &n->config, why);
-    if (code == BASE_OK) // the program's own loop learns of the end
-        code = node_schema_assign(schema, "default", "train.steps=1000000000000", &n->config, why);
+    enum base_error code = lib_defaults(config, why);
     if (code == BASE_OK && o->config_file)
-        code = node_schema_read_file(schema, o->config_file, &n->config, why);
+        code = node_schema_read_file(schema, o->config_file, config, why);
     if (code == BASE_OK && o->config_text)
-        code = node_schema_read_text(schema, "config_text", o->config_text, strlen(o->config_text),
-                                     &n->config, why);
+        code =
+            node_schema_read_text(schema, "config_text", o->config_text, strlen(o->config_text), config, why);
     for (size_t i = 0; code == BASE_OK && o->settings && o->settings[i]; i++)
-        code = node_schema_assign(schema, "settings", o->settings[i], &n->config, why);
+        code = node_schema_assign(schema, "settings", o->settings[i], config, why);
     if (code == BASE_OK)
-        code = node_config_check(&n->config, why);
+        code = node_config_check(config, why);
     if (code == BASE_OK)
-        code = node_config_check_runnable(&n->config, why);
-    if (code != BASE_OK)
-        return code;
-    node_config_settle(&n->config);
-    if (n->config.average.outer_momentum > 0)
-        return base_fail(why, BASE_EINVAL,
-                         "average.outer_momentum: found %g, expected 0: the built-in trainer has it, a "
-                         "program's own loop does not",
-                         n->config.average.outer_momentum);
-    return BASE_OK;
+        code = node_config_check_runnable(config, why);
+    if (code == BASE_OK)
+        node_config_settle(config);
+    return code;
 }
 
 static enum base_error copy_tensor(const struct p2pml_tensor *from, size_t at, struct train_tensor *to,
@@ -106,7 +111,7 @@ static enum base_error make_model(const p2pml_node *n, const struct kernels **ke
     return train_model_create_tensors(n->tensors, n->n_tensors, *kernels, model, why);
 }
 
-static enum base_error take_tensors(p2pml_node *n, const struct p2pml_options *o, struct base_reason *why)
+static enum base_error take_tensors(p2pml_node *n, const struct lib_options *o, struct base_reason *why)
 {
     const struct kernels *kernels;
     struct train_model *model;
@@ -130,17 +135,41 @@ static enum base_error take_tensors(p2pml_node *n, const struct p2pml_options *o
     return BASE_OK;
 }
 
-static enum base_error map_vectors(p2pml_node *n, struct base_reason *why)
+// Sealed, so that neither process can take the pages away under the other.
+static enum base_error make_file(p2pml_node *n, struct base_reason *why)
+{
+    n->file = memfd_create("p2pml-vectors", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (n->file < 0 || ftruncate(n->file, (off_t)(N_VECTORS * n->vector_bytes)) != 0 ||
+        fcntl(n->file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+        return base_fail(why, BASE_EIO, "no file in memory for vectors of %zu parameters: %s", n->parameters,
+                         strerror(errno));
+    return BASE_OK;
+}
+
+static void *map_vector(const p2pml_node *n, size_t which)
+{
+    const int access = PROT_READ | PROT_WRITE;
+    if (n->file < 0)
+        return mmap(NULL, n->vector_bytes, access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return mmap(NULL, n->vector_bytes, access, MAP_SHARED, n->file, (off_t)(which * n->vector_bytes));
+}
+
+static enum base_error map_vectors(p2pml_node *n, bool shared, struct base_reason *why)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const bool wanted[N_VECTORS] = {[P2PML_MODEL] = true,
-                                    [P2PML_SECOND_MOMENT] = n->config.train.optimizer == TRAIN_ADAMW,
-                                    [P2PML_CORRECTION] = n->config.average.drift_correction};
+                                    [P2PML_SECOND_MOMENT] = n->config->train.optimizer == TRAIN_ADAMW,
+                                    [P2PML_CORRECTION] = n->config->average.drift_correction};
     n->vector_bytes = (n->parameters * sizeof(float) + page - 1) / page * page;
+    if (shared) {
+        enum base_error code = make_file(n, why);
+        if (code != BASE_OK)
+            return code;
+    }
     for (size_t i = 0; i < N_VECTORS; i++) {
         if (!wanted[i])
             continue;
-        void *at = mmap(NULL, n->vector_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        void *at = map_vector(n, i);
         if (at == MAP_FAILED)
             return base_fail(why, BASE_ENOMEM, "out of memory for vectors of %zu parameters", n->parameters);
         n->vectors[i] = at;
@@ -153,40 +182,85 @@ static void release(p2pml_node *n)
     for (size_t i = 0; i < N_VECTORS; i++)
         if (n->vectors[i])
             munmap(n->vectors[i], n->vector_bytes);
-    node_schema_free(&node_config_schema, &n->config);
+    if (n->file >= 0)
+        close(n->file);
+    node_schema_free(&node_config_schema, &n->own);
     free(n->tensors);
     free(n);
+}
+
+enum base_error lib_open(const struct lib_options *o, p2pml_node **node, struct base_reason *why)
+{
+    p2pml_node *n = calloc(1, sizeof *n);
+    if (!n)
+        return base_fail(why, BASE_ENOMEM, "out of memory for a node");
+    n->process = getpid();
+    n->config = o->config;
+    n->resume = o->resume;
+    n->changes = o->changes;
+    n->file = -1;
+    enum base_error code = BASE_OK;
+    if (o->config->average.outer_momentum > 0)
+        code = base_fail(why, BASE_EINVAL,
+                         "average.outer_momentum: found %g, expected 0: the built-in trainer has it, a "
+                         "program's own loop does not",
+                         o->config->average.outer_momentum);
+    if (code == BASE_OK)
+        code = take_tensors(n, o, why);
+    if (code == BASE_OK)
+        code = map_vectors(n, o->shared, why);
+    if (code == BASE_OK)
+        *node = n;
+    else
+        release(n);
+    return code;
 }
 
 p2pml_node *p2pml_open(const struct p2pml_options *options, char *reason, size_t bytes)
 {
     struct base_reason why = {""};
+    struct node_config config = {0};
     enum base_error code = BASE_OK;
-    p2pml_node *n = calloc(1, sizeof *n);
-    if (!n)
-        code = base_fail(&why, BASE_ENOMEM, "out of memory for a node");
-    else if (options->size != sizeof *options)
+    p2pml_node *n = NULL;
+    if (options->size != sizeof *options)
         code = base_fail(&why, BASE_EMISMATCH,
                          "the program was built for another version of libp2pml: options of %zu bytes, "
                          "expected %zu",
                          options->size, sizeof *options);
+    if (code == BASE_OK)
+        code = read_config(&config, options, &why);
     if (code == BASE_OK) {
-        n->process = getpid();
-        n->resume = options->resume;
-        n->changes = options->changes;
-        code = read_config(n, options, &why);
+        const struct lib_options o = {.config = &config,
+                                      .tensors = options->tensors,
+                                      .n_tensors = options->n_tensors,
+                                      .resume = options->resume,
+                                      .changes = options->changes};
+        code = lib_open(&o, &n, &why);
     }
-    if (code == BASE_OK)
-        code = take_tensors(n, options, &why);
-    if (code == BASE_OK)
-        code = map_vectors(n, &why);
     if (bytes > 0)
         snprintf(reason, bytes, "%s", code == BASE_OK ? "" : why.text);
-    if (code == BASE_OK)
-        return n;
-    if (n)
-        release(n);
-    return NULL;
+    if (code != BASE_OK) {
+        node_schema_free(&node_config_schema, &config);
+        return NULL;
+    }
+    n->own = config;
+    n->config = &n->own;
+    return n;
+}
+
+int lib_descriptor(const p2pml_node *n)
+{
+    return n->file;
+}
+
+size_t lib_stride(const p2pml_node *n)
+{
+    return n->vector_bytes;
+}
+
+bool lib_succeeded(const p2pml_node *n)
+{
+    return n->state == ENDED && n->status == 0;
 }
 
 // -- calls
@@ -281,7 +355,7 @@ static enum base_error make(p2pml_node *n, struct base_reason *why)
 {
     const struct node_setup_options setup = {
         .version = P2PML_VERSION, .resume = n->resume, .training = make_training, .context = n};
-    enum base_error code = node_setup_create(&n->config, &setup, &n->setup, why);
+    enum base_error code = node_setup_create(n->config, &setup, &n->setup, why);
     if (code != BASE_OK)
         return code;
     n->has_setup = true;
@@ -398,6 +472,17 @@ int p2pml_round_begin(p2pml_node *n, uint64_t steps, double step_scale, double l
                     "p2pml_round_begin: step_scale is %g, expected the sum of the steps' learning rates",
                     step_scale);
     node_hosted_give(n->hosted, steps, step_scale, loss);
+    n->state = LENT;
+    return P2PML_OK;
+}
+
+int lib_undo(p2pml_node *n)
+{
+    if (n->state == ENDED)
+        return P2PML_ENDED;
+    if (n->state != TURN)
+        return out_of_order(n, "lib_undo", "there are no steps to undo");
+    node_hosted_undo(n->hosted);
     n->state = LENT;
     return P2PML_OK;
 }

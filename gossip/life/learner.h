@@ -32,6 +32,7 @@ struct gossip_learner_steps { // the result of the local steps since the last bo
     uint64_t step;            // where the learner stands in the schedule, these included
     float step_scale;         // the sum of their learning rates
     uint64_t step_ns;         // time that one takes; 0: not known
+    bool undone;              // not finite, because whoever took the steps died in the middle of them
     bool finite;       // false: the loss or a vector is NaN or infinite, so the model must not be published
     double loss, rate; // for people: mean loss of these steps and the learning rate; NAN: not known
 };

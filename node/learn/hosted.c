@@ -16,7 +16,7 @@ struct node_hosted {
     pthread_cond_t passed;
     int ready;
     enum node_hosted_turn turn;
-    bool released;
+    bool released, undone; // undone: what was given counts as not finite
     uint64_t asked, given; // steps
     double given_scale, given_loss, pace;
     uint64_t begun_ns;
@@ -99,6 +99,7 @@ static uint64_t steps(void *owner, size_t which, uint64_t count, double pace)
     h->given = 0;
     h->given_scale = 0;
     h->given_loss = NAN;
+    h->undone = false;
     h->begun_ns = node_clock_ns();
     pthread_mutex_lock(&h->lock);
     if (!h->released)
@@ -143,7 +144,8 @@ static void boundary(void *owner, size_t which, struct gossip_learner_steps *did
         .step = train_trainer_steps_done(h->trainer),
         .step_scale = (float)h->given_scale,
         .step_ns = node_step_time_ns(&h->own),
-        .finite = isfinite(h->given_scale) && !isinf(h->given_loss) &&
+        .undone = h->undone,
+        .finite = !h->undone && isfinite(h->given_scale) && !isinf(h->given_loss) &&
                   is_finite(h, train_trainer_model(h->trainer)) &&
                   is_finite(h, train_trainer_second_moment(h->trainer)),
         .loss = h->given_loss,
@@ -226,6 +228,16 @@ void node_hosted_give(struct node_hosted *h, uint64_t count, double step_scale, 
         h->given = count;
         h->given_scale = step_scale;
         h->given_loss = loss;
+        pass(h, NODE_HOSTED_NODE);
+    }
+    pthread_mutex_unlock(&h->lock);
+}
+
+void node_hosted_undo(struct node_hosted *h)
+{
+    pthread_mutex_lock(&h->lock);
+    if (h->turn == NODE_HOSTED_PROGRAM) {
+        h->undone = true;
         pass(h, NODE_HOSTED_NODE);
     }
     pthread_mutex_unlock(&h->lock);

@@ -54,6 +54,8 @@ const struct node_hosted_change *node_hosted_change(const struct node_hosted *ho
 // Ends the program's turn: `steps` were taken (fewer or more than asked for is allowed), whose learning rates
 // sum to `step_scale`; `loss`: their mean, NAN: not known.
 void node_hosted_give(struct node_hosted *hosted, uint64_t steps, double step_scale, double loss);
+// Ends the program's turn, whose steps do not count: the program died in the middle of them.
+void node_hosted_undo(struct node_hosted *hosted);
 // The program takes no more steps: the vectors are the node's as they stand, now and in later rounds.
 void node_hosted_release(struct node_hosted *hosted);
 void node_hosted_over(struct node_hosted *hosted); // the node has ended

@@ -60,6 +60,12 @@ static void write_row(struct node_learner *l, struct train_score measured, const
 
 static void tell_rollback(const struct node_learner *l)
 {
+    if (l->undone) {
+        base_log(BASE_LOG_WARN, "rollback",
+                 "round %" PRIu64 ": its steps were not completed; going on with the last published model",
+                 l->rounds.round);
+        return;
+    }
     base_log(BASE_LOG_ERROR, "rollback",
              "round %" PRIu64
              ": loss or model is not finite (loss %g); going on with the last model that was "
@@ -87,6 +93,7 @@ static void take_steps(struct node_learner *l, uint64_t count)
     node_learner_tell(l, "training", false);
     (void)l->learner.steps(l->learner.owner, 0, count, l->pace);
     l->learner.boundary(l->learner.owner, 0, &did);
+    l->undone = did.undone;
     l->step_ns = did.step_ns;
     l->loss = did.loss;
     l->rate = did.rate;

@@ -24,6 +24,7 @@ struct node_learner {
     struct gossip_exchange_totals totals;
     struct node_shards *shards; // NULL: nothing is ever taken over
     bool round_is_over;         // its row is to be written
+    bool undone;                // the latest steps, by whoever took them
     bool told_finished;
     bool checkpoint_failed;      // the last one
     bool save;                   // one was asked for

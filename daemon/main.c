@@ -2,6 +2,8 @@
 // usage or configuration.
 #include "base/limits.h"
 #include "base/log.h"
+#include "daemon/trainer.h"
+#include "lib/open.h"
 #include "node/config/compatibility.h"
 #include "node/config/config.h"
 #include "node/joining.h"
@@ -28,19 +30,22 @@ struct arguments {
     const char *config;
     const char **assignments; // of --set and --peers, in order; "key=value"
     size_t n_assignments;
-    char *peers; // "peers=..." of --peers
+    char *peers;         // "peers=..." of --peers
+    const char *trainer; // "unix:PATH", or NULL
     bool check, resume, help, version;
     bool joined; // begins anew with what the cluster told: passed by this program to itself
 };
 
 static const char usage[] =
     "usage: p2pml-node [--config FILE] [--peers HOST:PORT,...] [--set KEY=VALUE]... [--check] [--resume]\n"
+    "                  [--trainer unix:PATH]\n"
     "\n"
     "  --config FILE   YAML; every key is listed below\n"
     "  --peers LIST    the other nodes; the same as --set peers=LIST\n"
     "  --set KEY=VALUE overrides the file and the environment; may be repeated\n"
     "  --check         checks the configuration and the data, and ends\n"
     "  --resume        goes on from the newest checkpoint in node.dir\n"
+    "  --trainer unix:PATH  a program at this socket takes the local steps, instead of the built-in trainer\n"
     "  --help, --version\n"
     "\n"
     "A variable of the environment such as P2PML_TRAIN_STEPS sets the key train.steps.\n"
@@ -61,6 +66,9 @@ static bool parse_one(struct arguments *a, int option)
             return false;
         a->assignments[a->n_assignments++] = a->peers;
         return true;
+    case 't':
+        a->trainer = optarg;
+        return true;
     case 'k':
         return a->check = true;
     case 'r':
@@ -78,15 +86,12 @@ static bool parse_one(struct arguments *a, int option)
 
 static bool parse_arguments(int argc, char **argv, struct arguments *a)
 {
-    static const struct option options[] = {{"config", required_argument, NULL, 'c'},
-                                            {"peers", required_argument, NULL, 'p'},
-                                            {"set", required_argument, NULL, 's'},
-                                            {"check", no_argument, NULL, 'k'},
-                                            {"resume", no_argument, NULL, 'r'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {"version", no_argument, NULL, 'v'},
-                                            {"joined", no_argument, NULL, 'j'},
-                                            {0}};
+    static const struct option options[] = {
+        {"config", required_argument, NULL, 'c'}, {"peers", required_argument, NULL, 'p'},
+        {"set", required_argument, NULL, 's'},    {"check", no_argument, NULL, 'k'},
+        {"resume", no_argument, NULL, 'r'},       {"trainer", required_argument, NULL, 't'},
+        {"help", no_argument, NULL, 'h'},         {"version", no_argument, NULL, 'v'},
+        {"joined", no_argument, NULL, 'j'},       {0}};
     a->assignments = calloc((size_t)argc + 1, sizeof *a->assignments);
     if (!a->assignments)
         return false;
@@ -102,7 +107,8 @@ static enum base_error read_config(const struct arguments *a, struct node_config
                                    struct base_reason *why)
 {
     static const char *const others[] = {"P2PML_DATA", "P2PML_SEED", "P2PML_CPU", NULL}; // of tests and tools
-    enum base_error code = node_schema_defaults(&node_config_schema, config, why);
+    enum base_error code =
+        a->trainer ? lib_defaults(config, why) : node_schema_defaults(&node_config_schema, config, why);
     const struct node_schema_sources sources = {.path = a->config,
                                                 .environment = environ,
                                                 .others = others,
@@ -202,6 +208,18 @@ static int check_data(const struct node_config *config)
     return EXIT_DONE;
 }
 
+static int serve_trainer(const struct arguments *a, const struct node_config *config)
+{
+    const struct daemon_trainer_options options = {
+        .config = config, .resume = a->resume, .address = a->trainer};
+    struct base_reason why = {""};
+    if (daemon_trainer_serve(&options, &why))
+        return EXIT_DONE;
+    if (why.text[0])
+        base_log(BASE_LOG_ERROR, "start_failed", "%s", why.text);
+    return EXIT_FAILED;
+}
+
 static int serve(const struct arguments *a)
 {
     struct node_config config = {0};
@@ -212,8 +230,12 @@ static int serve(const struct arguments *a)
     int status = EXIT_USAGE;
     if (read_config(a, &config, &why) != BASE_OK) {
         fprintf(stderr, "p2pml-node: %s\n", why.text);
+    } else if (a->check && a->trainer) {
+        status = puts("configuration is fine") >= 0 ? EXIT_DONE : EXIT_FAILED;
     } else if (a->check) {
         status = check_data(&config);
+    } else if (a->trainer) {
+        status = serve_trainer(a, &config);
     } else if (node_setup_create(&config, &options, &setup, &why) != BASE_OK) {
         base_log(BASE_LOG_ERROR, "start_failed", "%s", why.text);
         status = EXIT_FAILED;

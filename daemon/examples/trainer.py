@@ -1,0 +1,102 @@
+"""A trainer of `p2pml-node --trainer unix:PATH` without any package: sockets, struct and mmap.
+
+    trainer.py PATH ROUNDS OWN
+
+Its loss has its minimum at sin(i) + OWN; with trainers whose OWN cancel out, the cluster comes to sin(i). When the
+daemon dies it goes on alone and connects again."""
+
+import array
+import math
+import mmap
+import os
+import socket
+import struct
+import sys
+import time
+
+OPEN, START, ROUND, STATUS, SAVE, BLOB, LEAVE = range(1, 8)
+OK, ENDED = 0, 2
+MODEL, SECOND_MOMENT, CORRECTION = range(3)
+
+
+class Gone(Exception):
+    """The daemon has died, or ended."""
+
+
+class Trainer:
+    def __init__(self, path, tensors):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.connect(path)
+        body = struct.pack("<II", 1, len(tensors))
+        for name, shape in tensors:
+            body += struct.pack("<B", len(name)) + name.encode() + struct.pack(f"<B{len(shape)}Q", len(shape), *shape)
+        self.send(OPEN, body)
+        answer, files, _, _ = socket.recv_fds(self.socket, 131072, 1)
+        self.check(OPEN, answer)
+        self.started, present, self.parameters, stride = struct.unpack_from("<IIQQ", answer, 8)
+        memory = memoryview(mmap.mmap(files[0], 3 * stride))
+        os.close(files[0])
+        self.vectors = [memory[i * stride:i * stride + 4 * self.parameters].cast("f") if present >> i & 1 else None
+                        for i in range(3)]
+
+    def send(self, kind, body=b""):
+        try:
+            self.socket.send(struct.pack("<I", kind) + body)
+        except OSError as error:
+            raise Gone(str(error)) from None
+
+    def check(self, kind, answer):
+        if not answer:
+            raise Gone("the daemon has closed the socket")
+        its, code = struct.unpack_from("<Ii", answer)
+        if code != OK or its != kind:
+            raise (Gone if code == ENDED else ValueError)(answer[8:].decode())
+        return answer[8:]
+
+    def call(self, kind, body=b""):
+        self.send(kind, body)
+        try:
+            return self.check(kind, self.socket.recv(131072))
+        except OSError as error:
+            raise Gone(str(error)) from None
+
+    def start(self):
+        """(local steps to take, steps done, step time over the neighbours', 1: another model | 2: rolled back)"""
+        return struct.unpack("<QQdI", self.call(START))
+
+    def round(self, steps, step_scale, loss=math.nan):
+        return struct.unpack("<QQdI", self.call(ROUND, struct.pack("<Qdd", steps, step_scale, loss)))
+
+
+def main(path, rounds, own, rate=0.02, d=500):
+    trainer, steps, x, c = None, 5, array.array("f", bytes(4 * d)), array.array("f", bytes(4 * d))
+    for done in range(rounds):
+        if trainer is None:
+            try:
+                trainer = Trainer(path, [("weight", (d // 10, 10))])
+                if not trainer.started:
+                    trainer.vectors[MODEL][:] = x  # else the node has a model
+                steps = trainer.start()[0]
+                x, c = trainer.vectors[MODEL], trainer.vectors[CORRECTION]
+                print("joined", flush=True)
+            except (OSError, Gone) as error:
+                print("alone:", error, flush=True)
+                trainer = None
+                time.sleep(0.1)
+        for _ in range(steps):
+            for i in range(d):
+                x[i] += rate * (math.sin(i) + own - x[i] + c[i])
+        if trainer is not None:
+            try:
+                steps = trainer.round(steps, steps * rate)[0]
+            except Gone as error:
+                print("gone:", error, flush=True)
+                trainer, x, c = None, array.array("f", x), array.array("f", bytes(4 * d))
+        print("round", done, "error", math.sqrt(sum((x[i] - math.sin(i)) ** 2 for i in range(d)) / d), flush=True)
+    if trainer is not None:
+        trainer.send(LEAVE)
+        trainer.socket.recv(131072)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))

@@ -1,0 +1,62 @@
+// Messages between a trainer in another process and the daemon, byte by byte (README.md): a trainer's request
+// is read into a struct, an answer is written. Pure; a packet of the socket is one message.
+#ifndef DAEMON_MESSAGE_H
+#define DAEMON_MESSAGE_H
+
+#include "base/error.h"
+#include "lib/p2pml.h"
+#include "train/model.h"
+
+#define DAEMON_PROTOCOL    1u
+#define DAEMON_MESSAGE_MAX 131072u // bytes of one message, either way
+
+enum daemon_kind {
+    DAEMON_OPEN = 1, // the names and shapes of the tensors; the answer brings the vectors
+    DAEMON_START,    // answered when the first turn of this trainer begins
+    DAEMON_ROUND,    // ends its turn; answered when the next one begins
+    DAEMON_STATUS,
+    DAEMON_SAVE,
+    DAEMON_BLOB,
+    DAEMON_LEAVE, // ends the node; answered when it has left
+    DAEMON_KINDS
+};
+
+struct daemon_tensors { // of an OPEN: owned by the request, freed with it
+    size_t count;
+    struct p2pml_tensor *list; // points into the next two
+    char (*names)[sizeof((struct train_tensor *)0)->name];
+    size_t (*shapes)[TRAIN_DIMS];
+};
+
+struct daemon_request {
+    enum daemon_kind kind;
+    struct daemon_tensors tensors; // OPEN
+    uint64_t steps;                // ROUND
+    double step_scale, loss;
+    bool sets;           // BLOB: `blob` replaces the node's
+    const uint8_t *blob; // borrowed from the message
+    size_t blob_bytes;
+};
+
+// BASE_EFORMAT with a reason for people, BASE_ENOMEM; then there is nothing to free. kind is set wherever the
+// message names one, 0 otherwise.
+enum base_error daemon_request_read(const uint8_t *bytes, size_t count, struct daemon_request *request,
+                                    struct base_reason *why) BASE_CHECK;
+void daemon_request_free(struct daemon_request *request);
+
+bool daemon_tensors_equal(const struct daemon_tensors *a, const struct daemon_tensors *b);
+
+struct daemon_opened { // the answer to OPEN
+    bool started;      // the node trains already: the model vector holds its model, and is not to be written
+    uint32_t vectors;  // bit p2pml_vector number: it is there
+    uint64_t parameters, stride;
+};
+// Each returns the bytes written into `message`.
+size_t daemon_answer_opened(const struct daemon_opened *opened, uint8_t message[DAEMON_MESSAGE_MAX]);
+size_t daemon_answer_round(enum daemon_kind kind, const struct p2pml_round *round,
+                           uint8_t message[DAEMON_MESSAGE_MAX]);
+// P2PML_OK with bytes of the kind's own, or any other code with a reason; cut where it does not fit.
+size_t daemon_answer(enum daemon_kind kind, int code, const void *bytes, size_t count,
+                     uint8_t message[DAEMON_MESSAGE_MAX]);
+
+#endif

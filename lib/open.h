@@ -1,0 +1,32 @@
+// Behind p2pml.h: what the daemon needs beside the calls when it serves a trainer in another process. The
+// node is opened with a configuration that is read already, its vectors lie in a file that both processes
+// map, and steps of a trainer that died are undone.
+#ifndef LIB_OPEN_H
+#define LIB_OPEN_H
+
+#include "lib/p2pml.h"
+#include "node/config/config.h"
+
+struct lib_options {
+    const struct node_config *config; // borrowed, checked and settled
+    const struct p2pml_tensor *tensors;
+    size_t n_tensors;
+    bool resume, changes;
+    bool shared; // the vectors lie in a memfd that can neither shrink nor grow
+};
+
+// The defaults of a node whose local steps are another program's: its loop decides when training is over.
+enum base_error lib_defaults(struct node_config *config, struct base_reason *why) BASE_CHECK;
+// As p2pml_open; BASE_EINVAL for keys that only the built-in trainer has.
+enum base_error lib_open(const struct lib_options *options, p2pml_node **node,
+                         struct base_reason *why) BASE_CHECK;
+// The memfd of the vectors, and where in it vector `which` begins: which * lib_stride. The node's.
+int lib_descriptor(const p2pml_node *node);
+size_t lib_stride(const p2pml_node *node);
+// In the program's turn: ends it as if no step had been taken. The model is the last published one again, as
+// round_end will say.
+int lib_undo(p2pml_node *node);
+// After ENDED: whether the node left as it was told to.
+bool lib_succeeded(const p2pml_node *node);
+
+#endif

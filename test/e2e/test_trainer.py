@@ -1,0 +1,212 @@
+"""p2pml-node --trainer: daemons whose local steps are a Python program's, either of which may be killed at any moment."""
+
+import importlib.util
+import math
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from cluster import PATIENCE, PROGRAM, failure, free_ports, wait_until
+
+EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "daemon", "examples", "trainer.py")
+KILLS = int(os.environ.get("P2PML_KILLS", "8"))
+ENDLESS = 10 ** 9
+ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("P2PML_")}
+TENSORS = [("weight", (50, 10))]
+
+
+def load_example():
+    spec = importlib.util.spec_from_file_location("trainer", EXAMPLE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+example = load_example()
+
+
+class Trainers(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="p2pml-trainer-")
+        self.addCleanup(shutil.rmtree, self.directory)
+        self.ports = free_ports(2)
+
+    def spawn(self, log, command):
+        with open(self.path(log), "ab") as f:
+            process = subprocess.Popen(command, stdout=f, stderr=f, env=ENVIRONMENT)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def read(self, name):
+        with open(self.path(name), encoding="utf-8") as f:
+            return f.read()
+
+    def daemon(self, node, *more, alone=False):
+        peers = [] if alone else ["--peers", f"127.0.0.1:{self.ports[1 - node]}"]
+        process = self.spawn(f"daemon{node}", [
+            PROGRAM, "--trainer", f"unix:{self.path(f'socket{node}')}", *peers, "--set", f"node.dir={self.path(f'dir{node}')}",
+            "--set", f"node.listen=127.0.0.1:{self.ports[node]}", "--set", "node.http=", "--set", "average.local_steps=5", *more])
+        wait_until(lambda: process.poll() is not None or self.listens(node), "the socket is there")
+        self.assertIsNone(process.poll(), self.read(f"daemon{node}")[-3000:])
+        return process
+
+    def listens(self, node):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+            return s.connect_ex(self.path(f"socket{node}")) == 0
+
+    def trainer(self, node, own, rounds=ENDLESS):
+        return self.spawn(f"trainer{node}", [sys.executable, EXAMPLE, self.path(f"socket{node}"), str(rounds), str(own)])
+
+    def connect(self, node=0, tensors=None):
+        """In this process."""
+        trainer = example.Trainer(self.path(f"socket{node}"), tensors or TENSORS)
+        trainer.socket.settimeout(PATIENCE)
+        self.addCleanup(trainer.socket.close)
+        return trainer
+
+    def error(self, node):
+        found = re.findall(r"error (\S+)\n", self.read(f"trainer{node}"))
+        return float(found[-1]) if found else math.inf
+
+    def await_rounds(self, node, count):
+        before = self.read(f"trainer{node}").count("round ")
+        wait_until(lambda: self.read(f"trainer{node}").count("round ") >= before + count, f"trainer {node} trains")
+
+    def await_the_mean(self):
+        """Alone, a trainer comes to 1."""
+        for node in range(2):
+            wait_until(lambda node=node: self.error(node) < 0.1, f"trainer {node} learns what neither sees")
+
+    def ended(self, process, node):
+        if process.wait(PATIENCE) != 0:
+            raise failure(f"exit status {process.returncode}", self.read(f"daemon{node}")[-3000:])
+
+    def test_two_trainers_meet_in_the_middle(self):
+        daemons = [self.daemon(node, "--set", "average.mode=sync") for node in range(2)]
+        trainers = [self.trainer(0, 1, 400), self.trainer(1, -1, 400)]
+        for node in range(2):
+            self.assertEqual(trainers[node].wait(PATIENCE), 0, self.read(f"trainer{node}")[-2000:])
+            self.assertLess(self.error(node), 0.3)  # alone: 1
+            self.ended(daemons[node], node)  # the trainer said so
+            self.assertFalse(os.path.exists(self.path(f"socket{node}")))
+
+    def test_a_trainer_is_killed_at_random_moments(self):
+        seed = random.SystemRandom().randrange(10 ** 6)
+        print("seed", seed)
+        rng = random.Random(seed)
+        daemons = [self.daemon(0), self.daemon(1)]
+        self.trainer(0, 1)
+        victim = self.trainer(1, -1)
+        for _ in range(KILLS):
+            wait_until(lambda: "round " in self.read("trainer1"), "the victim trains")
+            time.sleep(rng.random() * 0.1)  # a moment of any kind; nothing depends on which
+            victim.kill()
+            victim.wait()
+            self.assertIsNone(daemons[1].poll(), self.read("daemon1")[-3000:])
+            self.await_rounds(0, 3)  # the cluster goes on
+            os.remove(self.path("trainer1"))
+            victim = self.trainer(1, -1)
+        self.await_the_mean()
+        for node, daemon in enumerate(daemons):
+            daemon.terminate()
+            self.ended(daemon, node)
+
+    def test_a_daemon_is_killed_and_the_trainer_finds_it_again(self):
+        daemons = [self.daemon(0), self.daemon(1)]
+        self.trainer(0, 1)
+        trainer = self.trainer(1, -1)
+        for life in range(2):
+            wait_until(lambda life=life: self.read("trainer1").count("joined") > life, "it joins")
+            self.await_rounds(1, 100)
+            daemons[1].kill()
+            daemons[1].wait()
+            wait_until(lambda life=life: self.read("trainer1").count("gone") > life, "it notices")
+            self.await_rounds(1, 3)  # alone
+            self.await_rounds(0, 3)
+            daemons[1] = self.daemon(1, "--resume")
+        wait_until(lambda: self.read("trainer1").count("joined") == 3, "it joins again")
+        self.await_the_mean()
+        self.assertIsNone(trainer.poll())
+
+    def test_what_a_dead_trainer_left_is_undone(self):
+        daemon = self.daemon(0, alone=True)
+        for _ in range(15):  # more than the rounds in a row that are not finite
+            first = self.connect()
+            first.vectors[example.MODEL][7] = 3.5
+            first.start()
+            first.round(5, 0.1)
+            before = first.vectors[example.MODEL][7]
+            first.vectors[example.MODEL][7] = math.nan
+            first.socket.close()
+        last = self.connect()
+        self.assertTrue(last.started)
+        self.assertEqual(last.start()[3] & 1, 1)  # another model than it has
+        self.assertEqual(last.vectors[example.MODEL][7], before)
+        self.assertIsNone(daemon.poll())
+        last.vectors[example.MODEL][7] = math.nan  # of a living one: as everywhere
+        self.assertEqual(last.round(5, 0.1)[3] & 2, 2)
+        self.assertEqual(last.vectors[example.MODEL][7], before)
+
+    def test_the_blob_the_status_and_the_end(self):
+        daemon = self.daemon(0, alone=True)
+        one = self.connect()
+        self.assertEqual(one.call(example.BLOB, struct.pack("<I", 0)), b"")
+        one.call(example.BLOB, struct.pack("<I", 1) + b"schedule")
+        one.start()
+        self.assertIn(b'"state": "training"', one.call(example.STATUS))
+        one.call(example.SAVE)
+        one.round(5, 0.1)
+        self.assertEqual(one.call(example.BLOB, struct.pack("<I", 0)), b"schedule")
+        with self.assertRaisesRegex(example.Gone, "left"):
+            one.call(example.LEAVE)
+        self.ended(daemon, 0)
+
+    def test_what_is_wrong_is_told_and_changes_nothing(self):
+        daemon = self.daemon(0, alone=True)
+        for message, words in [(b"", "no known kind"), (struct.pack("<I", 99), "no known kind"),
+                               (struct.pack("<III", 1, 2, 1), "protocol 2"), (struct.pack("<III", 1, 1, 5), "ends before"),
+                               (struct.pack("<II", 2, 0), "longer than its kind"), (struct.pack("<I", 2), "OPEN comes first")]:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+                s.settimeout(PATIENCE)
+                s.connect(self.path("socket0"))
+                if not message:
+                    continue  # comes and goes
+                s.send(message)
+                self.assertIn(words, s.recv(131072)[8:].decode())
+        one = self.connect()
+        with self.assertRaisesRegex(ValueError, "not the trainer's turn"):
+            one.round(1, 0.1)
+        with self.assertRaisesRegex(ValueError, "another trainer"):
+            self.connect()
+        one.start()
+        with self.assertRaisesRegex(ValueError, "turn already"):
+            one.start()
+        with self.assertRaisesRegex(ValueError, "step_scale"):
+            one.round(1, -1)
+        one.round(5, 0.1)  # all the same
+        one.socket.close()
+        with self.assertRaisesRegex(ValueError, "other tensors"):
+            self.connect(tensors=[("weight", (500,))])
+        second = self.spawn("second", [PROGRAM, "--trainer", f"unix:{self.path('socket0')}", "--set",
+                                       f"node.dir={self.path('second')}"])
+        self.assertEqual(second.wait(PATIENCE), 1)
+        self.assertIn("in use", self.read("second"))
+        daemon.send_signal(signal.SIGINT)
+        self.ended(daemon, 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
