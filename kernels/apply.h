@@ -25,7 +25,7 @@ struct kernels_entries {
 struct kernels_exchange {
     float *x, *r;                       // one of them may be NULL
     float *pending;                     // may be NULL
-    float *correction, *correction_sum; // both NULL without drift correction
+    float *correction, *correction_sum; // either may be NULL
     float weight;                       // 0.5: both ends meet in the middle
     float gain;
     struct kernels_entries mine, theirs;

@@ -419,6 +419,12 @@ float *train_trainer_second_moment(struct train_trainer *trainer)
     return shared != NULL ? shared->host : NULL;
 }
 
+void *train_trainer_scratch(const struct train_trainer *trainer, size_t *bytes)
+{
+    *bytes = trainer->gradient != NULL ? trainer->count * sizeof(float) : 0;
+    return trainer->gradient;
+}
+
 float *train_trainer_correction(struct train_trainer *trainer)
 {
     return trainer->correction.host;

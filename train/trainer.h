@@ -91,6 +91,9 @@ void train_trainer_scale(struct train_trainer *trainer, double factor);
 // to the host copy and `store` takes them and the correction back (no-ops on the CPU, where these are the
 // vectors themselves).
 float *train_trainer_model(struct train_trainer *trainer);
+// What holds nothing between two steps: the gradient, in the kernels' memory; NULL of a program of the user's
+// own.
+void *train_trainer_scratch(const struct train_trainer *trainer, size_t *bytes);
 float *train_trainer_second_moment(struct train_trainer *trainer); // the optimiser's shared state, or NULL
 float *train_trainer_correction(struct train_trainer *trainer);    // zero at start; written by the caller
 void train_trainer_fetch(struct train_trainer *trainer);

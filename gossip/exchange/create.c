@@ -15,8 +15,8 @@ static enum base_error allocate(struct gossip_exchange *exchange)
     exchange->window = malloc(2 * sizeof *exchange->window);
     bool short_of_memory = !exchange->model || !exchange->window;
     if (options->drift_correction) {
-        exchange->correction_sum = kernels->alloc(bytes);
-        short_of_memory |= !exchange->correction_sum;
+        exchange->sum.now = exchange->sum.own = kernels->alloc(bytes);
+        short_of_memory |= !exchange->sum.own;
     }
     if (options->share_second_moment) {
         exchange->second = exchange->own_second = kernels->alloc(bytes);
@@ -97,7 +97,7 @@ void gossip_exchange_destroy(struct gossip_exchange *exchange)
     kernels->release(exchange->own);
     kernels->release(exchange->own_second);
     kernels->release(exchange->pending_second);
-    kernels->release(exchange->correction_sum);
+    kernels->release(exchange->sum.own);
     free(exchange->window);
     compress_sparse_destroy(&exchange->chosen);
     free(exchange);

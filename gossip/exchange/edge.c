@@ -84,31 +84,12 @@ void gossip_edge_remove(struct gossip_exchange *exchange, struct gossip_edge *ed
     gossip_edge_free(exchange, edge);
 }
 
-static void add_to(float *sum, const float *vector, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        sum[i] += vector[i];
-}
-
-// Summed anew instead of subtracted: no rounding error of what is gone stays behind.
-void gossip_edge_sum_corrections(struct gossip_exchange *exchange)
-{
-    size_t count = exchange->options.parameters;
-
-    exchange->summed = false;
-    memset(exchange->correction_sum, 0, count * sizeof *exchange->correction_sum);
-    for (size_t e = 0; e < exchange->n_edges; e++)
-        add_to(exchange->correction_sum, exchange->edges[e]->correction, count);
-    for (size_t e = 0; e < exchange->n_orphans; e++)
-        add_to(exchange->correction_sum, exchange->orphans[e].correction, count);
-}
-
 void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
     if (!edge->correction)
         return;
     memset(edge->correction, 0, exchange->options.parameters * sizeof *edge->correction);
-    gossip_edge_sum_corrections(exchange);
+    gossip_sum_again(exchange);
 }
 
 void gossip_edge_drop_request(struct gossip_exchange *exchange, struct gossip_edge *edge)

@@ -94,7 +94,7 @@ static enum base_error on_forget(struct gossip_exchange *exchange, const struct 
     if (edge && !error)
         gossip_edge_remove(exchange, edge);
     if (exchange->n_orphans > 0 && exchange->options.on_death == GOSSIP_ON_DEATH_FADE)
-        gossip_edge_sum_corrections(exchange); // what is kept had begun to fade
+        gossip_sum_again(exchange); // what is kept had begun to fade
     return error;
 }
 

@@ -9,7 +9,8 @@
 //     c_i += beta/s * w (q_j - q_i)   w = 1/2 unless the topology says otherwise (base-2 graphs)
 //     beta = min(gain*k/d, limit), s = mean step scale, k = mean entries
 //
-// One owner (the worker thread). Memory: 1 vector of d floats, 1 more with drift correction, 1 more where
+// One owner (the worker thread). Memory: 1 vector of d floats, 1 more with drift correction (none, where the
+// trainer's stays as it is; but while something of it fades, and before the first round), 1 more where
 // second moments are shared and another from the first of them on that comes while the trainer computes, and
 // 1 more for a while where a BOOT or many exchanges fall into one round; an edge has 1, and 1 more with drift
 // correction. Beside them one list of about k entries, 64 KiB, the latest packets of every edge and those of
@@ -97,8 +98,10 @@ struct gossip_exchange_event {
                           // published one back
         float step_scale; // learning rate x local steps of this round
         float *model;     // [d] in: the trainer's x; out (ROUND_DONE): x with all corrections
-        float *second_moment; // [d] the same for Adam's v, or NULL
-        float *correction;    // [d] out: sum over edges of c_e, or NULL
+        float *second_moment;  // [d] the same for Adam's v, or NULL
+        float *correction;     // [d] out: sum over edges of c_e, or NULL
+        bool correction_stays; // it lies there as it was handed out, and is not freed, until the next ROUND,
+                               // which names it again: the exchange then keeps no sum of its own
     } round;
 };
 
@@ -190,7 +193,7 @@ const float *gossip_exchange_model(const struct gossip_exchange *exchange); // [
 // [d] the published second moments, or NULL where there are none.
 const float *gossip_exchange_second_moment(const struct gossip_exchange *exchange);
 // [d] sum of c_e over edges and of what is kept, or NULL without drift correction: for the first steps after
-// a restart.
+// a restart. Where the trainer's vector stays, it is the sum at the latest boundary.
 const float *gossip_exchange_correction(const struct gossip_exchange *exchange);
 
 // Between two rounds: this node goes on from a snapshot taken after `round` instead of what it had. Forgets

@@ -47,9 +47,10 @@ static void shrink(struct gossip_exchange *exchange, struct gossip_orphan *orpha
 {
     float part = (float)(orphans->left - 1) / (float)orphans->left;
 
+    BASE_ASSERT(exchange->sum.now); // a round is open
     for (size_t i = 0; i < exchange->options.parameters; i++) {
         float left = part * orphans->correction[i];
-        exchange->correction_sum[i] += left - orphans->correction[i];
+        exchange->sum.now[i] += left - orphans->correction[i];
         orphans->correction[i] = left;
     }
     orphans->left--;
@@ -77,7 +78,7 @@ void gossip_orphan_drop(struct gossip_exchange *exchange, const struct gossip_id
         return;
     exchange->options.kernels->release(orphans->correction);
     *orphans = exchange->orphans[--exchange->n_orphans];
-    gossip_edge_sum_corrections(exchange);
+    gossip_sum_again(exchange);
 }
 
 size_t gossip_exchange_orphans(const struct gossip_exchange *exchange)
@@ -97,7 +98,7 @@ enum base_error gossip_exchange_keep(struct gossip_exchange *exchange, const str
 {
     size_t count = exchange->options.parameters;
 
-    if (!exchange->correction_sum)
+    if (!exchange->options.drift_correction)
         return BASE_OK;
     if (find(exchange, peer) || gossip_edge_find(exchange, peer) ||
         !exchange->options.kernels->apply->finite(correction, count))
@@ -109,6 +110,6 @@ enum base_error gossip_exchange_keep(struct gossip_exchange *exchange, const str
     }
     memcpy(copy, correction, count * sizeof *copy);
     if (!exchange->summed)
-        gossip_edge_sum_corrections(exchange);
+        gossip_sum_again(exchange);
     return BASE_OK;
 }

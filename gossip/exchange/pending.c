@@ -10,18 +10,24 @@
 #define LIST_PART  25u   // of the model's bytes may be packets: 4%
 #define LIST_BYTES 2048u // or these of a small model
 
-// x += the update of one exchange, as it was when it was applied.
+// x += the update of one exchange, as it was when it was applied, and sum += that of its correction. Either
+// may be NULL.
 static void repeat(const struct gossip_exchange *exchange, const struct gossip_pending_update *update,
-                   float *x)
+                   float *x, float *sum)
 {
     const struct kernels *kernels = exchange->options.kernels;
     const struct compress_keys known = {
         .index = update->keys, .count = update->n_keys, .hash = update->keys_hash};
     size_t d = exchange->options.parameters;
     struct compress_reader mine, theirs;
-    struct kernels_exchange step = {.x = x, .weight = update->weight};
+    struct kernels_exchange step = {.x = update->weight > 0 ? x : NULL,
+                                    .correction_sum = update->gain > 0 ? sum : NULL,
+                                    .weight = update->weight,
+                                    .gain = update->gain};
     uint64_t hash = 0;
 
+    if (!step.x && !step.correction_sum)
+        return;
     enum base_error error =
         compress_reader_open(kernels, update->mine, update->mine_bytes, d, d, NULL, &mine);
     if (!error)
@@ -77,7 +83,8 @@ enum base_error gossip_pending_sum(struct gossip_exchange *exchange, float **sum
     if (!pending->sum)
         return BASE_ENOMEM;
     for (const struct gossip_pending_update *update = pending->first; update; update = update->next)
-        repeat(exchange, update, pending->sum);
+        repeat(exchange, update, pending->sum, NULL);
+    exchange->sum.stale |= !exchange->sum.now && gossip_pending_corrects(pending);
     drop_list(pending);
     pending->sum_holds = true;
     *sum = pending->sum;
@@ -157,15 +164,30 @@ void gossip_pending_inherit(struct gossip_pending *pending, struct gossip_packet
     packet->capacity = 0;
 }
 
-void gossip_pending_take(struct gossip_exchange *exchange, float *x)
+bool gossip_pending_corrects(const struct gossip_pending *pending)
+{
+    for (const struct gossip_pending_update *update = pending->first; update; update = update->next)
+        if (update->gain > 0)
+            return true;
+    return false;
+}
+
+void gossip_pending_repeat(const struct gossip_exchange *exchange, float *x, float *sum)
+{
+    const struct gossip_pending *pending = &exchange->pending;
+
+    for (const struct gossip_pending_update *update = pending->first; update; update = update->next)
+        repeat(exchange, update, x, sum);
+}
+
+void gossip_pending_take(struct gossip_exchange *exchange, float *x, float *sum)
 {
     const struct gossip_pending *pending = &exchange->pending;
     size_t count = exchange->options.parameters;
 
-    for (size_t i = 0; i < count && pending->sum_holds; i++)
+    for (size_t i = 0; x && i < count && pending->sum_holds; i++)
         x[i] += pending->sum[i];
-    for (const struct gossip_pending_update *update = pending->first; update; update = update->next)
-        repeat(exchange, update, x);
+    gossip_pending_repeat(exchange, x, sum);
     gossip_pending_drop(exchange);
 }
 

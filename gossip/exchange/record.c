@@ -72,7 +72,7 @@ const float *gossip_exchange_second_moment(const struct gossip_exchange *exchang
 
 const float *gossip_exchange_correction(const struct gossip_exchange *exchange)
 {
-    return exchange->correction_sum;
+    return exchange->sum.now ? exchange->sum.now : exchange->sum.lent;
 }
 
 // How far the node and the edge have come, as the drift correction counts it, so that a node that was stopped
@@ -100,25 +100,26 @@ static double read_double(struct base_reader *reader)
 // the first edge.
 static bool carries_sum(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    return exchange->correction_sum && edge == exchange->edges[0];
+    return exchange->options.drift_correction && edge == exchange->edges[0];
 }
 
 static void restore_sum(struct gossip_exchange *exchange, struct base_reader *reader)
 {
-    size_t bytes = exchange->options.parameters * sizeof *exchange->correction_sum;
+    size_t bytes = exchange->options.parameters * sizeof *exchange->sum.now;
     const uint8_t *sum = base_read_bytes(reader, bytes);
 
-    if (!sum || !exchange->correction_sum)
+    if (!sum || !exchange->sum.now)
         return;
-    memcpy(exchange->correction_sum, sum, bytes);
+    memcpy(exchange->sum.now, sum, bytes);
     exchange->summed =
-        exchange->options.kernels->apply->finite(exchange->correction_sum, exchange->options.parameters);
+        exchange->options.kernels->apply->finite(exchange->sum.now, exchange->options.parameters);
     if (!exchange->summed)
-        gossip_edge_sum_corrections(exchange);
+        gossip_sum_again(exchange);
 }
 
+// `sum`: of the edge that carries it, else NULL.
 static void store_progress(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
-                           struct base_writer *writer)
+                           const float *sum, struct base_writer *writer)
 {
     base_write_u64(writer, exchange->counted);
     base_write_u64(writer, exchange->rounds - edge->met);
@@ -128,10 +129,9 @@ static void store_progress(const struct gossip_exchange *exchange, const struct 
     write_double(writer, edge->prepared);
     base_write_f32(writer, edge->since);
     base_write_f32(writer, edge->absence);
-    base_write_u8(writer, carries_sum(exchange, edge));
-    if (carries_sum(exchange, edge))
-        base_write_bytes(writer, exchange->correction_sum,
-                         exchange->options.parameters * sizeof *exchange->correction_sum);
+    base_write_u8(writer, sum != NULL);
+    if (sum)
+        base_write_bytes(writer, sum, exchange->options.parameters * sizeof *sum);
 }
 
 static bool is_count(double value)
@@ -169,8 +169,10 @@ enum base_error gossip_exchange_export(struct gossip_exchange *exchange, size_t 
     struct gossip_edge *edge = exchange->edges[at];
     size_t bytes = gossip_packet_stored_bytes(&edge->request) + gossip_packet_stored_bytes(&edge->answer) +
                    PROGRESS_BYTES;
-    if (carries_sum(exchange, edge))
-        bytes += exchange->options.parameters * sizeof *exchange->correction_sum;
+    const float *sum = carries_sum(exchange, edge) ? gossip_sum_read(exchange) : NULL;
+    if (carries_sum(exchange, edge) && !sum)
+        return BASE_ENOMEM;
+    bytes += sum ? exchange->options.parameters * sizeof *sum : 0;
     uint8_t *stored = malloc(bytes);
 
     if (!stored)
@@ -178,7 +180,7 @@ enum base_error gossip_exchange_export(struct gossip_exchange *exchange, size_t 
     struct base_writer writer = base_writer_of(stored, bytes);
     gossip_packet_store(&edge->request, &writer);
     gossip_packet_store(&edge->answer, &writer);
-    store_progress(exchange, edge, &writer);
+    store_progress(exchange, edge, sum, &writer);
     BASE_ASSERT(!writer.failed && base_writer_used(&writer) == bytes);
     free(edge->stored);
     edge->stored = stored;
@@ -242,7 +244,7 @@ enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
     if (edge->correction && record->correction) {
         memcpy(edge->correction, record->correction, count * sizeof *edge->correction);
         if (!exchange->summed)
-            gossip_edge_sum_corrections(exchange);
+            gossip_sum_again(exchange);
     }
     return BASE_OK;
 }

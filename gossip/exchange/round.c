@@ -47,7 +47,7 @@ static void publish_second(struct gossip_exchange *exchange, float *second_momen
 // what exchanges did to those since it went on, which costs no copy.
 static void publish(struct gossip_exchange *exchange)
 {
-    gossip_pending_take(exchange, exchange->round.model);
+    gossip_sum_publish(exchange, exchange->round.model);
     exchange->model = exchange->round.model;
     if (exchange->second && exchange->round.second_moment)
         publish_second(exchange, exchange->round.second_moment);
@@ -68,19 +68,6 @@ float gossip_round_pull_left(const struct gossip_exchange *exchange, const struc
         (edge->state == GOSSIP_EDGE_DOWN && exchange->options.on_death == GOSSIP_ON_DEATH_KEEP))
         return 1;
     return missed - whole > 8 * whole ? 0 : exp2f(-2 * (float)(missed - whole) / (float)whole);
-}
-
-static void hand_out_corrections(const struct gossip_exchange *exchange, float *correction)
-{
-    size_t count = exchange->options.parameters;
-
-    memcpy(correction, exchange->correction_sum, count * sizeof *correction);
-    for (size_t e = 0; e < exchange->n_edges; e++) {
-        const struct gossip_edge *edge = exchange->edges[e];
-        float lost = 1 - gossip_round_pull_left(exchange, edge);
-        for (size_t i = 0; i < count && lost > 0; i++)
-            correction[i] -= lost * edge->correction[i];
-    }
 }
 
 // Rounds that every neighbour has passed are not made up. In step a neighbour is at most one boundary ahead.
@@ -120,8 +107,7 @@ static void hand_back(struct gossip_exchange *exchange, struct gossip_exchange_a
         memset(exchange->pending_second, 0, bytes);
         exchange->second_moved = false;
     }
-    if (exchange->correction_sum && exchange->round.correction)
-        hand_out_corrections(exchange, exchange->round.correction);
+    gossip_sum_hand_out(exchange);
     exchange->round.open = false;
     BASE_ASSERT(actions->count < GOSSIP_EXCHANGE_ACTIONS);
     actions->list[actions->count++] =
@@ -194,7 +180,7 @@ static void take_back(struct gossip_exchange *exchange)
 {
     size_t bytes = exchange->options.parameters * sizeof(float);
 
-    gossip_pending_drop(exchange);
+    gossip_sum_publish(exchange, NULL);
     memcpy(exchange->round.model, exchange->model, bytes);
     exchange->model = exchange->round.model;
     if (!exchange->second || !exchange->round.second_moment)
@@ -208,6 +194,7 @@ static void take_vectors(struct gossip_exchange *exchange, const struct gossip_e
     exchange->round.model = event->round.model;
     exchange->round.second_moment = event->round.second_moment;
     exchange->round.correction = event->round.correction;
+    exchange->round.correction_stays = event->round.correction_stays;
     if (event->round.unusable)
         take_back(exchange);
     else

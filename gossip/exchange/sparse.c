@@ -216,15 +216,17 @@ void gossip_sparse_apply(struct gossip_exchange *exchange, struct gossip_edge *e
 
     if (edge->correction && gain > 0) {
         step.correction = edge->correction;
-        step.correction_sum = exchange->correction_sum;
+        step.correction_sum = exchange->sum.now; // or NULL: the update tells it
+        exchange->sum.stale |= !exchange->sum.now && !pair->update;
     }
     if (!(weight > 0)) // not a bit of x moves
         step.x = step.pending = NULL;
     gossip_merge_apply(exchange->options.kernels, &ours, &theirs, &step, &edge->reference_hash);
-    if (pair->update && !(weight > 0)) {
+    if (pair->update && !(weight > 0) && !step.correction) {
         gossip_pending_decline(pair->update);
     } else if (pair->update) {
         pair->update->weight = weight;
+        pair->update->gain = step.correction ? gain : 0;
         gossip_pending_keep(&exchange->pending, pair->update);
     }
     remember(&edge->sent, pair->mine_index, pair->mine.entries, mine->again);

@@ -63,6 +63,7 @@ struct gossip_pending_update {
     size_t n_keys;
     uint64_t keys_hash;
     float weight;
+    float gain; // of the sum of corrections, where that is deferred; else of no meaning
     uint8_t theirs[];
 };
 // All such exchanges since the trainer last gave us its model, in order: as a list, or as their sum.
@@ -71,6 +72,15 @@ struct gossip_pending {
     size_t bytes;   // of the list
     float *sum;     // [d] or NULL
     bool sum_holds; // in place of the list; else sum is zero
+};
+
+// The sum over edges of c, and of what is kept. Where the trainer's copy stays as it was handed out, there is
+// no other one: the sum is then deferred between two rounds, as the updates of x are.
+struct gossip_sum {
+    float *now;  // [d] the sum: `own`, or the trainer's vector while its round is open; NULL: deferred
+    float *own;  // [d] or NULL
+    float *lent; // [d] deferred: the trainer's vector, the sum as it was at its latest boundary
+    bool stale;  // deferred: neither `lent` nor the pending updates will do; it is summed anew
 };
 
 struct gossip_orphan { // the correction of an edge whose peer died
@@ -94,7 +104,7 @@ struct gossip_exchange {
     float second_largest;  // value of v
     double norm;           // |x| or |x - r|, the larger one, when they were last measured
     bool summed;           // restored from a checkpoint as it was, rounding errors and all
-    float *correction_sum; // [d] sum over edges of c, and of what is kept; NULL without drift correction
+    struct gossip_sum sum;
     struct compress_sparse chosen;         // scratch: what a packet is made from, and then says
     const struct gossip_packet *chosen_of; // that packet while the list is its own, else NULL
     struct gossip_window *window;          // [2] scratch: pieces of our packet and of theirs
@@ -130,6 +140,7 @@ struct gossip_exchange {
         uint64_t gate_ns;  // when neighbours that are behind are given up (bounded)
         unsigned retries;
         float *model, *second_moment, *correction; // the trainer's, borrowed while open
+        bool correction_stays;
     } round;
     struct gossip_clip clip;
     struct gossip_exchange_totals totals;
@@ -143,7 +154,6 @@ void gossip_edge_remove(struct gossip_exchange *exchange, struct gossip_edge *ed
 // r = 0, seq = 0, c = 0, nothing open: both ends then average their models block by block.
 void gossip_edge_resync(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t epoch);
 void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip_edge *edge);
-void gossip_edge_sum_corrections(struct gossip_exchange *exchange);
 void gossip_edge_drop_request(struct gossip_exchange *exchange, struct gossip_edge *edge);
 // Does this end ask, where only one may (sync rounds, BOOT, ties)? The lower id does.
 bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
@@ -231,12 +241,25 @@ enum base_error gossip_pending_room(struct gossip_exchange *exchange, const stru
 // The sum, for what has no short form; NULL while the trainer waits.
 enum base_error gossip_pending_sum(struct gossip_exchange *exchange, float **sum) BASE_CHECK;
 void gossip_pending_keep(struct gossip_pending *pending, struct gossip_pending_update *update);
-void gossip_pending_decline(struct gossip_pending_update *update); // it changed nothing: freed
+void gossip_pending_decline(struct gossip_pending_update *update);  // it changed nothing: freed
+bool gossip_pending_corrects(const struct gossip_pending *pending); // a deferred sum is owed something
 // `packet` is about to be overwritten or freed: its bytes move to the exchange that still needs them, if any.
 void gossip_pending_inherit(struct gossip_pending *pending, struct gossip_packet *packet);
-// x += all updates, which are then forgotten.
-void gossip_pending_take(struct gossip_exchange *exchange, float *x);
+// x += all updates of the list, sum += theirs of the corrections. Either may be NULL.
+void gossip_pending_repeat(const struct gossip_exchange *exchange, float *x, float *sum);
+// x += all updates, sum += theirs of the corrections; they are then forgotten. Either may be NULL.
+void gossip_pending_take(struct gossip_exchange *exchange, float *x, float *sum);
 void gossip_pending_drop(struct gossip_exchange *exchange);
+
+// sum.c. The sum of the corrections as it is now, for reading; NULL where there is none, or no memory for a
+// copy.
+const float *gossip_sum_read(struct gossip_exchange *exchange);
+// A round begins, with x or NULL: what is pending is taken into both, and the sum is no longer deferred.
+void gossip_sum_publish(struct gossip_exchange *exchange, float *x);
+// It ends: the trainer gets the sum, less what has faded of it.
+void gossip_sum_hand_out(struct gossip_exchange *exchange);
+// Summed anew instead of subtracted: no rounding error of what is gone stays behind.
+void gossip_sum_again(struct gossip_exchange *exchange);
 
 // round.c. Is `edge` the one that the open or latest round still has to meet?
 bool gossip_round_meets(const struct gossip_exchange *exchange, const struct gossip_edge *edge);

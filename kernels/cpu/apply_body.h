@@ -117,10 +117,10 @@ static size_t targets_of(const struct kernels_exchange *e, struct target targets
         targets[n++] = (struct target){e->x, 1.0f};
     if (e->pending != NULL)
         targets[n++] = (struct target){e->pending, 1.0f};
-    if (e->correction != NULL) {
+    if (e->correction != NULL)
         targets[n++] = (struct target){e->correction, e->gain};
+    if (e->correction_sum != NULL)
         targets[n++] = (struct target){e->correction_sum, e->gain};
-    }
     targets[n] = (struct target){NULL, 0.0f};
     return n;
 }
@@ -134,7 +134,7 @@ static void apply_exchange(const struct kernels_exchange *e, uint64_t *hash)
     struct piece pieces[2] = {{.count = 0}, {.count = 0}};
     struct target targets[5];
     size_t n = targets_of(e, targets);
-    const float *first = e->r != NULL ? e->r : e->x;
+    const float *first = e->r != NULL ? e->r : targets[0].vector;
     unsigned now = 0;
     for (merge(first, e->weight, &mine, &theirs, &pieces[now]); pieces[now].count > 0; now ^= 1) {
         const struct piece *piece = &pieces[now], *next = &pieces[now ^ 1];

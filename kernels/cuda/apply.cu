@@ -36,10 +36,10 @@ DEVICE uint64_t exchange_element(const struct kernels_cuda_exchange *e, size_t i
     if (e->pending != NULL) {
         e->pending[i] += force;
     }
-    if (e->correction != NULL) {
+    if (e->correction != NULL)
         e->correction[i] += e->gain * force;
+    if (e->correction_sum != NULL)
         e->correction_sum[i] += e->gain * force;
-    }
     if (e->r == NULL) {
         return 0;
     }

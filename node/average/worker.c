@@ -231,6 +231,7 @@ static void take_round(struct node_worker *worker, struct node_round *round)
     event.round.model = round->model;
     event.round.second_moment = round->second_moment;
     event.round.correction = round->correction;
+    event.round.correction_stays = round->correction_stays;
     worker->round = round;
     node_worker_step(worker, &event);
 }

@@ -86,6 +86,7 @@ struct node_round { // one rendezvous of learner and worker
     struct gossip_rounds_meet meet;
     uint64_t pace_ns; // time of one local step of this node; 0: not known yet
     float *model, *second_moment, *correction;
+    bool correction_stays; // struct gossip_exchange_event
     float *outer,
         *round_start;         // outer momentum and its x0, or NULL: for donors, checkpoints and when fetching
     struct gossip_blob *blob; // of the program that trains, or NULL: for donors and when fetching

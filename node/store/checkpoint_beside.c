@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -68,6 +69,18 @@ static _Noreturn void write_and_end(int pipe, pid_t parent, const sigset_t *befo
     _exit(write(ANSWER_FD, &answer, sizeof answer) == (ssize_t)sizeof answer ? 0 : 1);
 }
 
+// The child has no use for what is scratch between two steps: without it the next step copies no page of
+// that.
+static void advise_scratch(const struct train_trainer *trainer, int advice)
+{
+    size_t bytes = 0;
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t from = (uintptr_t)train_trainer_scratch(trainer, &bytes);
+    const uintptr_t first = (from + page - 1) / page * page, end = (from + bytes) / page * page;
+    if (first < end)
+        (void)madvise((void *)first, end - first, advice); // only whole pages of it: others lie next to it
+}
+
 enum base_error node_checkpoint_begin(struct node_checkpoint_beside *beside, const char *directory,
                                       size_t keep, const struct node_checkpoint_parts *parts,
                                       struct base_reason *why)
@@ -81,10 +94,12 @@ enum base_error node_checkpoint_begin(struct node_checkpoint_beside *beside, con
     const pid_t parent = getpid();
     sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    advise_scratch(parts->trainer, MADV_DONTFORK);
     const pid_t child = fork();
     const int failure = errno;
     if (child == 0)
         write_and_end(ends[1], parent, &before, directory, keep, parts);
+    advise_scratch(parts->trainer, MADV_DOFORK);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     close(ends[1]);
     if (child < 0) {

@@ -276,6 +276,7 @@ static void world_create(struct world *world, uint64_t seed)
     assert_non_null(world->given);
     world->net->watch = watch;
     world->net->watcher = world;
+    world->net->correction_stays = seed % 2 == 1;
     for (size_t i = 0; i < nodes; i++)
         choose_sending(world, i, &rng);
     world->net->jitter_ns = jitters[base_rng_below(&rng, 5)];

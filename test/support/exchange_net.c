@@ -256,6 +256,7 @@ void net_round(struct net *net, size_t node, uint64_t round)
     event.round.model = at->x;
     event.round.second_moment = at->v;
     event.round.correction = at->correction;
+    event.round.correction_stays = net->correction_stays;
     at->in_round = true;
     at->round = round;
     BASE_ASSERT(net_step(net, node, &event) == BASE_OK);

@@ -47,6 +47,7 @@ struct net {
     double loss_chance; // that a message is lost and its link stays: a sender out of memory
     uint64_t bandwidth; // bytes a second that a node can send, all its links together; 0: any number
     size_t cuts;
+    bool correction_stays; // struct gossip_exchange_event, of all nodes
     bool forgets; // nodes go back to older states: what then does not fit ends its link, as in the daemon
     // Sees every step with the actions that it led to, before they are carried out; may be NULL.
     void (*watch)(struct net *net, size_t node, const struct gossip_exchange_event *event,

@@ -1,0 +1,116 @@
+// The sum of the corrections: where it lies, and how the trainer gets it.
+#include "gossip/exchange/state.h"
+
+#include <string.h>
+
+static void add_to(float *sum, const float *vector, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        sum[i] += vector[i];
+}
+
+void gossip_sum_again(struct gossip_exchange *exchange)
+{
+    size_t count = exchange->options.parameters;
+    float *sum = exchange->sum.now;
+
+    exchange->summed = false;
+    exchange->sum.stale = !sum; // the trainer reads the only one: later
+    if (!sum)
+        return;
+    memset(sum, 0, count * sizeof *sum);
+    for (size_t e = 0; e < exchange->n_edges; e++)
+        add_to(sum, exchange->edges[e]->correction, count);
+    for (size_t e = 0; e < exchange->n_orphans; e++)
+        add_to(sum, exchange->orphans[e].correction, count);
+}
+
+static float *own(struct gossip_exchange *exchange)
+{
+    struct gossip_sum *sum = &exchange->sum;
+
+    if (!sum->own)
+        sum->own = exchange->options.kernels->alloc(exchange->options.parameters * sizeof *sum->own);
+    return sum->own;
+}
+
+const float *gossip_sum_read(struct gossip_exchange *exchange)
+{
+    struct gossip_sum *sum = &exchange->sum;
+
+    if (sum->now || !exchange->options.drift_correction)
+        return sum->now;
+    if (!sum->stale && !gossip_pending_corrects(&exchange->pending))
+        return sum->lent;
+    if (!own(exchange))
+        return NULL;
+    sum->now = sum->own;
+    if (sum->stale) {
+        gossip_sum_again(exchange);
+    } else {
+        memcpy(sum->own, sum->lent, exchange->options.parameters * sizeof *sum->own);
+        gossip_pending_repeat(exchange, NULL, sum->own);
+    }
+    return sum->now;
+}
+
+void gossip_sum_publish(struct gossip_exchange *exchange, float *x)
+{
+    struct gossip_sum *sum = &exchange->sum;
+    bool deferred = exchange->options.drift_correction && !sum->now;
+
+    BASE_ASSERT(!deferred || sum->lent == exchange->round.correction);
+    gossip_pending_take(exchange, x, deferred && !sum->stale ? sum->lent : NULL);
+    if (!deferred)
+        return;
+    sum->now = sum->lent;
+    if (sum->stale)
+        gossip_sum_again(exchange);
+}
+
+static bool any_fades(const struct gossip_exchange *exchange)
+{
+    for (size_t e = 0; e < exchange->n_edges; e++)
+        if (gossip_round_pull_left(exchange, exchange->edges[e]) < 1)
+            return true;
+    return false;
+}
+
+static void hand_out_faded(struct gossip_exchange *exchange, float *correction)
+{
+    size_t count = exchange->options.parameters;
+
+    for (size_t e = 0; e < exchange->n_edges; e++) {
+        const struct gossip_edge *edge = exchange->edges[e];
+        float lost = 1 - gossip_round_pull_left(exchange, edge);
+        for (size_t i = 0; i < count && lost > 0; i++)
+            correction[i] -= lost * edge->correction[i];
+    }
+}
+
+// What the trainer has is the sum, and stays it. What fades makes it another vector, next to which the sum is
+// kept; without memory for that it is summed anew at the next boundary.
+void gossip_sum_hand_out(struct gossip_exchange *exchange)
+{
+    struct gossip_sum *sum = &exchange->sum;
+    float *correction = exchange->round.correction;
+    size_t bytes = exchange->options.parameters * sizeof *correction;
+    bool fades = any_fades(exchange);
+
+    if (!exchange->options.drift_correction || !correction)
+        return;
+    BASE_ASSERT(exchange->round.correction_stays || sum->now == sum->own); // it stays for life, or never
+    if (sum->now == sum->own)
+        memcpy(correction, sum->own, bytes);
+    else if (fades && own(exchange))
+        memcpy(sum->own, correction, bytes);
+    if (fades)
+        hand_out_faded(exchange, correction);
+    sum->lent = exchange->round.correction_stays ? correction : NULL;
+    sum->stale = fades && !sum->own;
+    sum->now = fades || !sum->lent ? sum->own : NULL;
+    if (sum->now)
+        return;
+    exchange->options.kernels->release(sum->own);
+    sum->own = NULL;
+}
