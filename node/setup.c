@@ -197,6 +197,13 @@ static enum base_error resume_training(struct node_setup *s, bool resume, struct
     return BASE_OK;
 }
 
+// The first model once more: a new edge is worth the time, and a vector that only new edges need is not.
+static void make_start(void *setup, float *start)
+{
+    const struct node_setup *s = setup;
+    train_model_initialise(s->model, s->config->model.seed, start);
+}
+
 static enum base_error make_exchange(struct node_setup *s, const struct node_safetensors *file,
                                      struct base_reason *why)
 {
@@ -209,7 +216,9 @@ static enum base_error make_exchange(struct node_setup *s, const struct node_saf
     options.self = s->identity.id;
     options.kernels = s->kernels->host;
     options.parameters = d;
-    options.start = s->start;
+    options.start = s->seeded ? NULL : s->start;
+    options.make_start = make_start;
+    options.start_owner = s;
     options.model = file ? train_trainer_model(s->trainer) : NULL;
     options.round = s->round;
     code = gossip_exchange_create(&options, &s->exchange, why);
@@ -326,6 +335,10 @@ static enum base_error make_all(struct node_setup *s, const struct node_setup_op
     code = make_greeting(s, options->version);
     if (code != BASE_OK)
         return base_fail(why, code, "out of memory");
+    if (s->seeded) {
+        free(s->start);
+        s->start = NULL;
+    }
     base_log(BASE_LOG_INFO, "model", "%s, %zu parameters", s->greeting.model,
              train_model_parameters(s->model));
     return BASE_OK;

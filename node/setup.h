@@ -34,7 +34,8 @@ struct node_setup {
     struct node_model_about about; // what the numbers of the model mean
     struct train_model *model;
     struct train_trainer *trainer;
-    float *start;                 // [parameters] the seed model
+    float *start;                 // [parameters] the first model; NULL when all is made, where it is `seeded`
+    bool seeded;                  // it can be made again from model.seed
     float *outer, *round_start;   // [parameters] V and x0, or NULL without outer momentum
     struct node_built_in trainee; // the trainer as a learner
     struct gossip_blob *blob;     // of a program that trains, borrowed; or NULL

@@ -122,6 +122,7 @@ enum base_error node_setup_trainer(const struct node_config *config, const char 
         .clip_norm = config->train.clip_norm,
         .proximal = config->train.proximal,
         .augment = {.crop = config->data.crop, .flip = config->data.flip},
+        .uncorrected = !config->average.drift_correction,
         // nodes that share a shard must not see it in the same order
         .seed = base_hash_bytes(config->train.seed, name, strlen(name)),
     };

@@ -50,6 +50,7 @@ enum base_error node_setup_training(struct node_setup *s, void *context, struct 
     if (!s->start || (outer && (!s->outer || !s->round_start)))
         return base_fail(why, BASE_ENOMEM, "out of memory for a model of %zu parameters", d);
     code = node_setup_start(s->config, s->model, s->start, why);
+    s->seeded = !s->config->model.init[0];
     if (code != BASE_OK)
         return code;
     if (outer)

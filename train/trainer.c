@@ -124,7 +124,8 @@ static bool needs_state(const struct train_trainer *trainer, size_t i)
 
 static bool alloc_all(struct train_trainer *trainer)
 {
-    bool complete = alloc_vector(trainer, &trainer->x) && alloc_vector(trainer, &trainer->correction);
+    bool complete = alloc_vector(trainer, &trainer->x);
+    complete = complete && (trainer->options.uncorrected || alloc_vector(trainer, &trainer->correction));
     for (size_t i = 0; i < TRAIN_STATES; i++) {
         complete = complete && (!needs_state(trainer, i) || alloc_vector(trainer, &trainer->state[i]));
     }
@@ -350,6 +351,7 @@ static void clip(struct train_trainer *trainer)
 void train_trainer_step(struct train_trainer *trainer, bool use_correction, struct kernels_loss *loss,
                         size_t *rows)
 {
+    BASE_ASSERT(!use_correction || trainer->correction.device != NULL);
     const float *correction = use_correction ? trainer->correction.device : NULL;
     train_feed_next(&trainer->feed);
     const size_t batch = trainer->feed.batch, most = at_once(&trainer->options, batch);

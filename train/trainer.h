@@ -40,6 +40,7 @@ struct train_options {
     struct train_augment augment; // of images
     uint64_t seed;                // order of the examples, and draws of `augment`
     double weight;                // of the gradient, > 0; 0 stands for 1
+    bool uncorrected;             // no step uses a correction: there is no vector for it
     double proximal; // mu >= 0; local steps minimise weight * loss + mu/2 |x - x_round|^2 (FedProx: Li, Sahu,
                      // Zaheer, Sanjabi, Talwalkar, Smith 2020, equation 2)
 };
@@ -95,7 +96,8 @@ float *train_trainer_model(struct train_trainer *trainer);
 // own.
 void *train_trainer_scratch(const struct train_trainer *trainer, size_t *bytes);
 float *train_trainer_second_moment(struct train_trainer *trainer); // the optimiser's shared state, or NULL
-float *train_trainer_correction(struct train_trainer *trainer);    // zero at start; written by the caller
+// Zero at start; written by the caller. NULL if uncorrected.
+float *train_trainer_correction(struct train_trainer *trainer);
 void train_trainer_fetch(struct train_trainer *trainer);
 void train_trainer_store(struct train_trainer *trainer);
 

@@ -53,6 +53,16 @@ static size_t entries_of(const struct gossip_exchange_options *options)
     return entries > blocks ? entries : blocks;
 }
 
+void gossip_exchange_start(const struct gossip_exchange *exchange, float *start)
+{
+    const struct gossip_exchange_options *options = &exchange->options;
+
+    if (options->start)
+        memcpy(start, options->start, options->parameters * sizeof *start);
+    else
+        options->make_start(options->start_owner, start);
+}
+
 enum base_error gossip_exchange_create(const struct gossip_exchange_options *options,
                                        struct gossip_exchange **exchange, struct base_reason *why)
 {
@@ -66,7 +76,6 @@ enum base_error gossip_exchange_create(const struct gossip_exchange_options *opt
     fresh->options = *options;
     fresh->entries = entries_of(options);
     fresh->options.selection.k = fresh->entries;
-    fresh->start_hash = options->kernels->apply->hash(options->start, options->parameters, 0, false);
     fresh->totals.consensus = (double)NAN;
     fresh->clock = fresh->age = options->round;
     fresh->begun = options->round == 0;
@@ -74,8 +83,10 @@ enum base_error gossip_exchange_create(const struct gossip_exchange_options *opt
         gossip_exchange_destroy(fresh);
         return base_fail(why, BASE_ENOMEM, "exchange: out of memory for %zu parameters", options->parameters);
     }
-    memcpy(fresh->model, options->model ? options->model : options->start,
-           options->parameters * sizeof(float));
+    gossip_exchange_start(fresh, fresh->model);
+    fresh->start_hash = options->kernels->apply->hash(fresh->model, options->parameters, 0, false);
+    if (options->model)
+        memcpy(fresh->model, options->model, options->parameters * sizeof(float));
     gossip_plausible_learn(fresh);
     *exchange = fresh;
     return BASE_OK;

@@ -57,7 +57,7 @@ enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct g
     struct gossip_edge **edges = realloc(exchange->edges, (exchange->n_edges + 1) * sizeof *edges);
     if (!edges)
         goto out;
-    memcpy(fresh->reference, exchange->options.start, count * sizeof *fresh->reference);
+    gossip_exchange_start(exchange, fresh->reference);
     exchange->edges = edges;
     insert(exchange, fresh);
     *edge = fresh;

@@ -44,6 +44,9 @@ struct gossip_exchange_options {
     const struct kernels *kernels; // a table whose vectors are ordinary memory: the CPU's
     size_t parameters;             // d
     const float *start; // [d] the seed model, borrowed for life: r of an edge that both ends begin from it
+    void (*make_start)(void *owner, float *start); // where start is NULL: makes it, the same each time; by
+                                                   // the owner's thread, for each edge
+    void *start_owner;
     const float *model; // [d] what is published before the first round; copied; NULL: start
     uint64_t round;     // rounds done by `model`, without one that a checkpoint left open: requests of later
                         // rounds wait until the trainer gets there. Not 0: resumed; until the first ROUND

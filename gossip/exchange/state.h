@@ -146,6 +146,8 @@ struct gossip_exchange {
     struct gossip_exchange_totals totals;
 };
 
+void gossip_exchange_start(const struct gossip_exchange *exchange,
+                           float *start); // the seed model into start[d]
 struct gossip_edge *gossip_edge_find(const struct gossip_exchange *exchange, const struct gossip_id *peer);
 enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct gossip_id *peer,
                                 struct gossip_edge **edge) BASE_CHECK;

@@ -106,6 +106,37 @@ static void holds_what_stood_there(void **state)
     assert_int_equal(resumed_hash(node), before);
 }
 
+static long faults(void)
+{
+    struct rusage usage;
+    assert_int_equal(getrusage(RUSAGE_THREAD, &usage), 0);
+    return usage.ru_minflt;
+}
+
+static long faults_of_writing(void *memory, size_t bytes)
+{
+    const long before = faults();
+    explicit_bzero(memory, bytes);
+    return faults() - before;
+}
+
+// The next step pays for copies of the pages of the model, which the child reads, and for none of the
+// gradient.
+static void the_gradient_is_not_shared(void **state)
+{
+    struct node *node = *state;
+    struct train_trainer *trainer = node->learner.trainer;
+    size_t bytes = 0;
+    float *gradient = train_trainer_scratch(trainer, &bytes);
+    assert_true(bytes / 4096 > 3);
+    explicit_bzero(gradient, bytes);
+    begin_stopped(node);
+    assert_true(faults_of_writing(gradient, bytes) <= 2); // its first and last page have other neighbours
+    assert_true(faults_of_writing(train_trainer_model(trainer), bytes) > 2);
+    go_on(node);
+    end_well(node);
+}
+
 static void one_at_a_time(void **state)
 {
     struct node *node = *state;
@@ -240,6 +271,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(holds_what_stood_there, make_node, free_node),
+        cmocka_unit_test_setup_teardown(the_gradient_is_not_shared, make_node, free_node),
         cmocka_unit_test_setup_teardown(one_at_a_time, make_node, free_node),
         cmocka_unit_test_setup_teardown(a_look_does_not_wait, make_node, free_node),
         cmocka_unit_test_setup_teardown(killed_it_is_told_once, make_node, free_node),
