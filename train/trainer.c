@@ -421,6 +421,21 @@ float *train_trainer_second_moment(struct train_trainer *trainer)
     return shared != NULL ? shared->host : NULL;
 }
 
+static uint64_t copies(const struct vector *vector)
+{
+    return vector->host == NULL ? 0 : vector->host == vector->device ? 1 : 2;
+}
+
+uint64_t train_trainer_memory(const struct train_trainer *trainer)
+{
+    uint64_t vectors = copies(&trainer->x) + copies(&trainer->correction);
+    for (size_t i = 0; i < TRAIN_STATES; i++)
+        vectors += copies(&trainer->state[i]);
+    vectors += trainer->gradient != NULL;
+    vectors += trainer->round != NULL;
+    return vectors * trainer->count * sizeof(float);
+}
+
 void *train_trainer_scratch(const struct train_trainer *trainer, size_t *bytes)
 {
     *bytes = trainer->gradient != NULL ? trainer->count * sizeof(float) : 0;

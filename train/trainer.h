@@ -92,6 +92,8 @@ void train_trainer_scale(struct train_trainer *trainer, double factor);
 // to the host copy and `store` takes them and the correction back (no-ops on the CPU, where these are the
 // vectors themselves).
 float *train_trainer_model(struct train_trainer *trainer);
+// Bytes of all vectors of the trainer, in host memory and on a device.
+uint64_t train_trainer_memory(const struct train_trainer *trainer);
 // What holds nothing between two steps: the gradient, in the kernels' memory; NULL of a program of the user's
 // own.
 void *train_trainer_scratch(const struct train_trainer *trainer, size_t *bytes);

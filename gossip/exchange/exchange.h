@@ -189,6 +189,7 @@ struct gossip_exchange_totals {
     uint64_t implausible;          // messages refused because no honest member could have meant them
     double consensus;              // |x - r| / |x| after the latest exchange, NAN before the first
     enum gossip_standing standing; // of this node, now
+    uint64_t memory;               // bytes of vectors and packets, now
 };
 void gossip_exchange_totals(const struct gossip_exchange *exchange, struct gossip_exchange_totals *totals);
 size_t gossip_exchange_parameters(const struct gossip_exchange *exchange);  // d

@@ -49,10 +49,27 @@ void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t at
     };
 }
 
+static uint64_t memory_of(const struct gossip_exchange *exchange)
+{
+    const float *const own[] = {exchange->own, exchange->own_second, exchange->pending_second,
+                                exchange->sum.own, exchange->pending.sum};
+    size_t vectors = exchange->n_orphans, bytes = exchange->pending.bytes;
+
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        vectors += own[i] ? 1 : 0;
+    for (size_t i = 0; i < exchange->n_edges; i++) {
+        const struct gossip_edge *edge = exchange->edges[i];
+        vectors += edge->correction ? 2 : 1;
+        bytes += edge->request.capacity + edge->answer.capacity + edge->parked.capacity;
+    }
+    return vectors * exchange->options.parameters * sizeof(float) + bytes;
+}
+
 void gossip_exchange_totals(const struct gossip_exchange *exchange, struct gossip_exchange_totals *totals)
 {
     *totals = exchange->totals;
     totals->standing = exchange->standing;
+    totals->memory = memory_of(exchange);
 }
 
 size_t gossip_exchange_parameters(const struct gossip_exchange *exchange)

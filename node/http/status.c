@@ -283,6 +283,16 @@ static void set_learning(json_t *root, const struct node_progress *p)
     json_object_set_new(root, "rollbacks_in_row", count(p->rollbacks_in_row));
 }
 
+// The counted bytes of vectors by their owner, beside the length of one.
+static json_t *memory_json(const struct node_status *s)
+{
+    json_t *memory = json_object();
+    json_object_set_new(memory, "vector", count(s->parameters * sizeof(float)));
+    json_object_set_new(memory, "trainer", count(s->progress.memory));
+    json_object_set_new(memory, "exchange", count(s->totals.memory));
+    return memory;
+}
+
 char *node_status_json(const struct node_status *s)
 {
     json_t *root = json_object();
@@ -293,6 +303,7 @@ char *node_status_json(const struct node_status *s)
     set_glance(root, s);
     set_learning(root, &s->progress);
     json_object_set_new(root, "parameters", count(s->parameters));
+    json_object_set_new(root, "memory_bytes", memory_json(s));
     json_object_set_new(root, "model", json_string(s->model));
     json_object_set_new(root, "consensus", number(s->totals.consensus));
     json_object_set_new(root, "exchanges", count(s->totals.exchanges));

@@ -256,6 +256,9 @@ static void write_metrics(FILE *out, const struct node_status *s)
     glance_metrics(out, s);
     learning_metrics(out, s);
     metric(out, "model_parameters", "gauge", "Length of the model vector.", (double)s->parameters);
+    metric(out, "trainer_memory_bytes", "gauge", "Vectors of the trainer.", (double)s->progress.memory);
+    metric(out, "exchange_memory_bytes", "gauge", "Vectors and packets of the exchange.",
+           (double)s->totals.memory);
     metric(out, "consensus_distance_ratio", "gauge",
            "Distance to the latest edge's reference relative to the model's norm.", s->totals.consensus);
     metric(out, "exchanges_total", "counter", "Sparse exchanges committed.", (double)s->totals.exchanges);

@@ -35,6 +35,14 @@ static uint64_t disk_free(struct node_learner *l, uint64_t now_ns)
     return l->disk_free;
 }
 
+// Of a program's own loop its vectors are the program's.
+static uint64_t memory_of(const struct node_learner *l)
+{
+    uint64_t vector = l->learner.parameters * sizeof(float);
+    uint64_t outer = (l->vectors.outer ? vector : 0) + (l->vectors.round_start ? vector : 0);
+    return outer + (l->options.trainee ? train_trainer_memory(l->options.trainee->trainer) : 0);
+}
+
 void node_learner_tell(struct node_learner *l, const char *state, bool always)
 {
     uint64_t now_ns = node_clock_ns();
@@ -57,6 +65,7 @@ void node_learner_tell(struct node_learner *l, const char *state, bool always)
         .rollbacks_in_row = l->rounds.unusable_in_row,
         .step_ns = l->step_ns,
         .disk_free = disk_free(l, now_ns),
+        .memory = memory_of(l),
         .unwritten = l->checkpoint_failed || l->row_failed,
         .state = state};
     node_learner_post(l, mail);

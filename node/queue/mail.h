@@ -78,6 +78,7 @@ struct node_progress {
     unsigned rollbacks_in_row; // the latest of them
     uint64_t step_ns;          // computing time of one local step; 0: not known
     uint64_t disk_free;        // bytes in node.dir; UINT64_MAX: not known
+    uint64_t memory;           // bytes of the trainer's vectors and of the outer momentum's; 0: not known
     bool unwritten;            // the latest checkpoint or row of metrics could not be written
     const char *state; // constant: "waiting", "fetching", "training", "paused", "lingering", "stopping"
 };

@@ -19,7 +19,7 @@
 
 enum { D = 4u << 20, VECTOR = D * sizeof(float), ROUNDS = 3 };
 
-static bool counting;
+static bool counting, correction_stays;
 static size_t held, most, vectors; // bytes that are not vectors of the model, their peak; vectors
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -151,6 +151,7 @@ static void round_of(struct node *nodes, uint8_t node, uint64_t round, bool meet
     event.round.step_scale = 0.1f;
     event.round.model = nodes[node].x;
     event.round.correction = nodes[node].correction;
+    event.round.correction_stays = correction_stays;
     step(nodes, node, &event);
 }
 
@@ -200,7 +201,10 @@ static void measure(enum kernels_format format, const char *filters, double limi
     double part = (double)most / 2 / VECTOR;
     printf("format %d, filters \"%s\": %.2f%% of the model beside %zu vectors a node\n", (int)format, filters,
            100 * part, vectors / 2);
-    assert_int_equal(vectors, 2 * 4); // x, sum of corrections, r, c
+    assert_int_equal(
+        vectors, 2 * 4); // x, sum of corrections (in the end only where the trainer's does not stay), r, c
+    const uint64_t whole = (correction_stays ? 3 : 4) * (uint64_t)VECTOR;
+    assert_true(totals.memory > whole && totals.memory <= whole + (uint64_t)(limit * VECTOR));
     assert_true(part <= limit);
     for (size_t i = 0; i < 2; i++) {
         gossip_exchange_destroy(nodes[i].exchange);
@@ -216,6 +220,9 @@ static void an_exchange_takes_a_twentieth_of_the_model(void **state)
     measure(KERNELS_INT8, "", 0.05);
     measure(KERNELS_INT4, "random-skip:0.1", 0.05);
     measure(KERNELS_SIGN, "", 0.05);
+    correction_stays = true;
+    measure(KERNELS_INT8, "", 0.05);
+    correction_stays = false;
 }
 
 // The indices of the latest packets of both directions are kept, and for a moment those before them.
