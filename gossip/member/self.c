@@ -57,6 +57,7 @@ void member_self_refute(struct gossip_membership *m, const struct gossip_version
     if (accused->incarnation > ours->incarnation)
         ours->incarnation = accused->incarnation;
     m->totals.refutations++;
+    m->refuted_ns = m->now_ns;
     if (m->health < HEALTH_MAX)
         m->health++; // Lifeguard: others think badly of us
     member_self_sign(m);

@@ -129,7 +129,7 @@ struct gossip_membership {
 
     // this node's record
     struct member_wanted wanted;
-    uint64_t held_ns, flap_ns, outbid_ns;
+    uint64_t held_ns, flap_ns, outbid_ns, refuted_ns;
     unsigned flaps, outbids;
     bool outage; // of this node, counted as a flap; until others have answered and do not hold it for dead
     uint64_t outage_told_ns;   // when a member last said that it holds this node for dead

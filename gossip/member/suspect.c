@@ -13,7 +13,7 @@
 #define CREDIT_EACH_NS   (500 * MILLISECOND_NS) // an accuser may accuse twice a second ...
 #define CREDIT_BURST     32                     // ... after so many at once, and one for each member
 #define CORRECT_EACH_NS  (50 * MILLISECOND_NS)  // of one member, to all that report it
-#define REFUTE_EACH_NS   (200 * MILLISECOND_NS) // to one that sends what is refuted
+#define REFUTE_EACH_NS   (200 * MILLISECOND_NS) // to one that sends what is refuted; and what others believe
 #define WRONG_EACH_NS    (10 * SECOND_NS)       // one refuted accusation is forgiven in this time
 
 static struct member_accusation *by(struct member *x, const struct gossip_id *accuser)
@@ -230,15 +230,19 @@ static bool is_current(const struct member *x, const struct gossip_accusation *a
     return gossip_version_compare(&x->record.version, &accusation->version) == 0;
 }
 
-static bool is_believable(struct gossip_membership *m, const struct gossip_accusation *accusation)
+static bool is_genuine(struct gossip_membership *m, const struct gossip_accusation *accusation)
 {
-    struct member *accuser = member_find(m, &accusation->accuser);
-    if (!accuser || accuser == m->self || accuser->state == GOSSIP_MEMBER_LEFT || !may_accuse(m, accuser))
-        return false;
     if (gossip_accusation_verify(accusation, m->options.verifier))
         return true;
     m->totals.rejected++;
     return false;
+}
+
+static bool is_believable(struct gossip_membership *m, const struct gossip_accusation *accusation)
+{
+    struct member *accuser = member_find(m, &accusation->accuser);
+    return accuser && accuser != m->self && accuser->state != GOSSIP_MEMBER_LEFT && may_accuse(m, accuser) &&
+           is_genuine(m, accusation);
 }
 
 static void tell_record_to(struct gossip_membership *m, const struct gossip_id *id)
@@ -256,6 +260,15 @@ static bool was_told(const struct gossip_membership *m, const struct gossip_id *
     return to && to->refuted_ns != 0 && m->now_ns - to->refuted_ns < REFUTE_EACH_NS;
 }
 
+// What the accuser itself tells counts only if we believe it. A teller that passes an accusation on does
+// believe it, however often that accuser was wrong here: it waits for our word.
+static bool is_to_be_refuted(struct gossip_membership *m, const struct gossip_accusation *accusation)
+{
+    if (gossip_id_compare(&m->teller, &accusation->accuser) == 0)
+        return is_believable(m, accusation);
+    return m->now_ns - m->refuted_ns >= REFUTE_EACH_NS && is_genuine(m, accusation);
+}
+
 // An accusation of a record from before we refuted it: its sender has missed that.
 static void accused_ourselves(struct gossip_membership *m, const struct gossip_accusation *accusation)
 {
@@ -264,7 +277,7 @@ static void accused_ourselves(struct gossip_membership *m, const struct gossip_a
             tell_record_to(m, &m->teller);
         return;
     }
-    if (!is_current(m->self, accusation) || !is_believable(m, accusation))
+    if (!is_current(m->self, accusation) || !is_to_be_refuted(m, accusation))
         return;
     was_wrong(m, &accusation->accuser);
     member_self_refute(m, &accusation->version);

@@ -526,6 +526,26 @@ static void who_was_refuted_often_is_not_believed(void **s)
     member_net_destroy(&net);
 }
 
+// The accused no longer believes that accuser; a member that does would wait for its word in vain.
+static void what_others_believe_is_refuted_whoever_says_it(void **s)
+{
+    (void)s;
+    begin(6);
+    member_net_run(&net, 20 * SECOND); // the liar has saved up its credit
+    uint64_t before;
+    do {
+        before = totals(1).refutations;
+        tell_lie(2, 1, 1);
+        member_net_run(&net, 100 * MILLISECOND);
+    } while (totals(1).refutations > before);
+    tell_lie(2, 0, 1);
+    assert_int_equal(state_of(0, 1), GOSSIP_MEMBER_SUSPECT);
+    member_net_run(&net, SECOND);
+    assert_int_equal(state_of(0, 1), GOSSIP_MEMBER_ALIVE);
+    assert_int_equal(totals(1).refutations, before + 1);
+    member_net_destroy(&net);
+}
+
 // Lifeguard: whoever may be at fault himself is patient.
 static void local_health_rises_and_falls(void **s)
 {
@@ -1025,6 +1045,7 @@ int main(void)
         cmocka_unit_test(the_evidence_of_one_other_kills_nobody),
         cmocka_unit_test(silence_counts_from_the_second_accuser),
         cmocka_unit_test(who_was_refuted_often_is_not_believed),
+        cmocka_unit_test(what_others_believe_is_refuted_whoever_says_it),
         cmocka_unit_test(local_health_rises_and_falls),
         cmocka_unit_test(after_a_pause_suspicions_have_the_time_that_was_lost),
         cmocka_unit_test(loss_kills_nobody),
