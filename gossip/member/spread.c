@@ -68,10 +68,10 @@ static void fill(struct gossip_membership *m, const struct member *to, struct me
 {
     size_t start = m->count > 1 ? (size_t)base_rng_below(&m->rng, m->count) : 0;
     size_t most = member_news_bytes(m);
+    if (m->self->record_sends > 0) // is told whatever the budget: no other member has it
+        put_news(packet, m->self);
     if (most < (size_t)(packet->writer.end - packet->writer.at))
         packet->writer.end = packet->writer.at + most;
-    if (m->self->record_sends > 0)
-        put_news(packet, m->self);
     for (size_t i = 0; i < m->count; i++) {
         struct member *x = m->sorted[(start + i) % m->count];
         if (base_writer_used(&packet->writer) + GOSSIP_ACCUSATION_BYTES >
