@@ -162,6 +162,14 @@ static bool loses_tie(struct gossip_exchange *exchange, struct gossip_edge *edge
     return false;
 }
 
+// The answer to this question comes behind whatever the other end has still to say of an earlier request.
+static void ask_before_next(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                            struct gossip_exchange_actions *actions)
+{
+    edge->state = GOSSIP_EDGE_IN_DOUBT;
+    gossip_hello_ask(exchange, edge, actions);
+}
+
 // Sync: their round is ahead of ours. Not so where our trainer waits for this neighbour: that would make both
 // wait, each for a round of the other.
 static bool is_ahead_of_us(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
@@ -196,22 +204,22 @@ enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gos
         gossip_hello_ask(exchange, edge, actions);
         return BASE_OK;
     }
+    const bool asked = edge->request.held;
     if (loses_tie(exchange, edge))
         return BASE_OK;
     if (edge->state == GOSSIP_EDGE_IN_DOUBT)
         gossip_edge_resume(exchange, edge);
-    if (theirs->form == GOSSIP_DELTA_BLOCK)
+    const bool waits = is_ahead_of_us(exchange, edge, theirs->clock) ||
+                       (exchange->active && may_wait(exchange, edge, theirs->clock));
+    if (theirs->form == GOSSIP_DELTA_BLOCK || (!waits && !exchange->active))
         return answer_request(exchange, edge, theirs, actions);
-    if (is_ahead_of_us(exchange, edge, theirs->clock))
+    if (asked) // and what we took back may still be refused there: not what we ask next under its number
+        ask_before_next(exchange, edge, actions);
+    if (waits)
         return gossip_packet_keep(&edge->parked, theirs);
-    if (exchange->active && may_wait(exchange, edge, theirs->clock))
-        return gossip_packet_keep(&edge->parked, theirs);
-    if (exchange->active) {
-        edge->busy++;
-        send_busy(edge, theirs->epoch, theirs->sequence, actions);
-        return BASE_OK;
-    }
-    return answer_request(exchange, edge, theirs, actions);
+    edge->busy++;
+    send_busy(edge, theirs->epoch, theirs->sequence, actions);
+    return BASE_OK;
 }
 
 bool gossip_request_answerable(const struct gossip_exchange *exchange, const struct gossip_edge *edge)

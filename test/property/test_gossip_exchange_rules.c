@@ -57,19 +57,24 @@ static void count_answers(struct net *net, size_t node, const struct gossip_exch
             actions->list[i].kind == GOSSIP_EXCHANGE_SEND && actions->list[i].message.kind == GOSSIP_XACK;
 }
 
-static void ask(struct net *net, size_t node, size_t partner, uint64_t round)
+static void begin_round(struct net *net, size_t node, const size_t *partner, uint64_t round)
 {
     struct net_node *at = &net->node[node];
     struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_ROUND};
 
     change_model(net, node);
     event.round.round = round;
-    event.round.meets = true;
-    event.round.partner = net_id(partner);
+    event.round.meets = partner != NULL;
+    event.round.partner = net_id(partner ? *partner : node);
     event.round.step_scale = net->step_scale;
     event.round.model = at->x;
     event.round.correction = at->correction;
     assert_int_equal(net_step(net, node, &event), BASE_OK);
+}
+
+static void ask(struct net *net, size_t node, size_t partner, uint64_t round)
+{
+    begin_round(net, node, &partner, round);
 }
 
 // While its own exchange is out a node answers nobody: lower ids wait, higher ones are refused.
@@ -95,6 +100,38 @@ static void test_who_asks_does_not_answer(void **state)
         assert_true(net_references_match(net));
         net_destroy(net);
     }
+}
+
+// Node 1 takes its request to node 0 back, for that of node 0, and cannot answer that one. What it asks next
+// under the same number is not refused by what node 0 says of the first.
+static void test_what_was_taken_back_refuses_nothing_later(void **state)
+{
+    struct gossip_exchange_options options = defaults(false);
+    struct net *net = net_create(3, D, TOPOLOGY_RING, net_seed(807), &options);
+    struct gossip_edge_info info;
+
+    (void)state;
+    net_link_all(net);
+    net->node[0].paused = true;
+    ask(net, 1, 0, 1);
+    net_settle(net, 3 * SECOND); // it is in doubt
+    assert_int_equal(net_edge(net, 1, 0, &info)->state, GOSSIP_EDGE_IN_DOUBT);
+    net->node[2].paused = true;
+    ask(net, 1, 2, 2);
+    ask(net, 0, 1, 1);
+    begin_round(net, 0, NULL, 2); // it asks no more
+    net_tell(net, 0, GOSSIP_EXCHANGE_LINK_DOWN, 1);
+    net_tell(net, 0, GOSSIP_EXCHANGE_LINK_UP, 1);
+    net_settle(net, SECOND / 100);
+    net->node[2].paused = false;
+    net_settle(net, SECOND / 100);
+    ask(net, 1, 0, 3);
+    net_settle(net, SECOND / 100);
+    net->node[0].paused = false;
+    net_settle(net, SECOND);
+    assert_int_equal(net_count(net, COUNTER(mismatches)), 0);
+    assert_true(net_references_match(net));
+    net_destroy(net);
 }
 
 // A RESYNC belongs to no round: its blocks are answered while an exchange is out.
@@ -218,6 +255,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_moments_reach_the_trainer),
         cmocka_unit_test(test_who_asks_does_not_answer),
+        cmocka_unit_test(test_what_was_taken_back_refuses_nothing_later),
         cmocka_unit_test(test_blocks_are_answered_meanwhile),
         cmocka_unit_test(test_all_bytes_are_counted),
         cmocka_unit_test(test_request_behind_a_lost_answer_is_discarded),
