@@ -169,6 +169,7 @@ enum gossip_links_action_kind {
     GOSSIP_LINKS_DOWN,    // no link to `peer` is active any more; what `link` carried last may be lost
     GOSSIP_LINKS_DELIVER, // the message of this event is of a peer with an active link
     GOSSIP_LINKS_SEND,    // bytes[count] on `link`, as a packet of membership; valid until the next action
+    GOSSIP_LINKS_EXPLAIN, // send on `link` what membership knows of `peer`: another process signed it
     GOSSIP_LINKS_UNREACHABLE, // positive evidence about `peer`: its stream ended without a word, or nothing
                               // listens where it was reached before
     GOSSIP_LINKS_DUPLICATE,   // another process has this id, at the other end of `link` (`at`) or known there

@@ -59,6 +59,7 @@ struct link {
     struct peer *peer;                 // from AUTHENTICATED to ACTIVE, unless `self`
     uint64_t life;                     // of the process at the other end, once it has greeted
     uint64_t state_ns, used_ns;
+    unsigned duplicates; // answers before it became active
 };
 
 struct packet {

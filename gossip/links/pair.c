@@ -103,6 +103,7 @@ static void activate(struct gossip_links *links, struct link *link)
     peer->active = link;
     peer->undecided--;
     link->used_ns = links->now_ns;
+    link->duplicates = links->duplicates;
     links->duplicates = 0;
     links->totals.active++;
     links->totals.activated++;
@@ -323,8 +324,10 @@ void pair_greeting(struct gossip_links *links, struct link *link, const struct g
 // rest of a link that was given up here.
 static void suspect_duplicate(struct gossip_links *links, const struct link *link)
 {
-    if (!link->peer || link->peer->active)
+    if (!link->peer || (link->peer->active && link->peer->active != link))
         return;
+    if (link->peer->active) // it came into use only for this
+        links->duplicates = link->duplicates;
     if (links->duplicates++ == 0)
         links->duplicate_ns = links->now_ns;
     if (links->duplicates >= GOSSIP_LINKS_DUPLICATES &&
@@ -343,16 +346,22 @@ void pair_bye(struct gossip_links *links, struct link *link, const char *reason)
 }
 
 // A message on the active link shows that it works: a candidate that waits to take over is not needed. (The
-// same process calls anew when it has given up a link whose last bytes were still under way; another process
-// is told about the first.)
+// same process calls anew when it has given up a link whose last bytes were still under way. Another process
+// is told about the first: nothing else that it sends or gets may pass.)
 static void drop_candidates(struct gossip_links *links, const struct link *works)
 {
     struct link *link, *next;
     for (link = TAILQ_FIRST(&works->peer->links); link; link = next) {
         next = TAILQ_NEXT(link, pair);
-        if (link->state == GOSSIP_LINK_CANDIDATE)
-            pair_close(links, link,
-                       link->life == works->life ? GOSSIP_CLOSE_REPLACED : GOSSIP_CLOSE_DUPLICATE_IDENTITY);
+        if (link->state != GOSSIP_LINK_CANDIDATE)
+            continue;
+        if (link->life == works->life) {
+            pair_close(links, link, GOSSIP_CLOSE_REPLACED);
+        } else {
+            act(links, GOSSIP_LINKS_GREET, link); // it is in use there until the BYE
+            act(links, GOSSIP_LINKS_EXPLAIN, link);
+            pair_close(links, link, GOSSIP_CLOSE_DUPLICATE_IDENTITY);
+        }
     }
 }
 

@@ -199,6 +199,21 @@ void member_tell_itself(struct gossip_membership *m, struct member *to)
     finish(m, to, GOSSIP_BY_STREAM, &packet);
 }
 
+size_t gossip_membership_about(const struct gossip_membership *m, const struct gossip_id *id, uint8_t *bytes,
+                               size_t capacity)
+{
+    struct member_packet packet;
+    const struct member *x = member_find(m, id);
+    if (!x)
+        return 0;
+    member_packet_begin(m, &packet, x, PACKET_GOSSIP, 0, NULL, PACKET_PLAIN_MAX);
+    (void)member_packet_record(&packet, x);
+    const size_t count = base_writer_used(&packet.writer);
+    BASE_ASSERT(count <= capacity);
+    memcpy(bytes, packet.bytes, count);
+    return count;
+}
+
 static bool is_allowed(const struct gossip_membership *m, const struct gossip_id *id)
 {
     return !m->options.allow || gossip_allow_list_has(m->options.allow, id);

@@ -86,15 +86,23 @@ static void unreachable(struct sim_node *node, const struct gossip_id *id)
     sim_member_tell(node, GOSSIP_MEMBERSHIP_UNREACHABLE, peer);
 }
 
-static void send_packet(struct sim_node *node, struct sim_link *link,
-                        const struct gossip_links_action *action)
+static void send_packet(struct sim_node *node, struct sim_link *link, const uint8_t *bytes, size_t count)
 {
-    const struct gossip_message message = {
-        .kind = GOSSIP_MEMBERS,
-        .as.members = {.packet = action->bytes, .packet_bytes = (uint32_t)action->count}};
+    const struct gossip_message message = {.kind = GOSSIP_MEMBERS,
+                                           .as.members = {.packet = bytes, .packet_bytes = (uint32_t)count}};
 
     if (!link->closed)
         sim_link_say(node, link, &message);
+}
+
+static void explain(struct sim_node *node, struct sim_link *link, const struct gossip_id *peer)
+{
+    uint8_t bytes[LIMIT_DATAGRAM_BYTES];
+    const size_t count =
+        node->membership ? gossip_membership_about(node->membership, peer, bytes, sizeof bytes) : 0;
+
+    if (count > 0)
+        send_packet(node, link, bytes, count);
 }
 
 static void act(struct sim_node *node, const struct gossip_links_action *action)
@@ -125,7 +133,10 @@ static void act(struct sim_node *node, const struct gossip_links_action *action)
         sim_link_deliver(node, link);
         break;
     case GOSSIP_LINKS_SEND:
-        send_packet(node, link, action);
+        send_packet(node, link, action->bytes, action->count);
+        break;
+    case GOSSIP_LINKS_EXPLAIN:
+        explain(node, link, &action->peer);
         break;
     case GOSSIP_LINKS_UNREACHABLE:
         unreachable(node, &action->peer);

@@ -73,6 +73,12 @@ static void on_members(void *owner, const struct gossip_id *peer, const uint8_t 
     node_peers_close(cluster->peers, peer, "a packet about members that breaks the layout");
 }
 
+static size_t on_about(void *owner, const struct gossip_id *id, uint8_t *packet, size_t capacity)
+{
+    struct node_cluster *cluster = owner;
+    return gossip_membership_about(cluster->membership, id, packet, capacity);
+}
+
 static void on_link_unreachable(void *owner, const struct gossip_id *peer)
 {
     node_cluster_unreachable(owner, peer);
@@ -152,6 +158,7 @@ const struct node_peers_handler node_cluster_peers_handler = {.up = on_up,
                                                               .down = on_down,
                                                               .message = on_message,
                                                               .members = on_members,
+                                                              .about = on_about,
                                                               .unreachable = on_link_unreachable,
                                                               .alive = on_alive,
                                                               .addresses = on_addresses,

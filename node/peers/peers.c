@@ -46,6 +46,15 @@ static void on_duplicate(struct node_peers *peers, const struct gossip_links_act
                                       told ? peers->heard->as.bye.reason + strlen(said) : link->address);
 }
 
+static void explain(struct node_peers *peers, const struct gossip_links_action *action)
+{
+    uint8_t packet[LIMIT_DATAGRAM_BYTES];
+    const size_t count =
+        peers->options.handler->about(peers->options.owner, &action->peer, packet, sizeof packet);
+    if (count > 0)
+        peer_link_send_members(action->owner, packet, count);
+}
+
 static void on_down(struct node_peers *peers, const struct gossip_links_action *action)
 {
     struct peer_link *link = action->owner;
@@ -83,6 +92,9 @@ static void act(struct node_peers *peers, const struct gossip_links_action *acti
         break;
     case GOSSIP_LINKS_SEND:
         peer_link_send_members(link, action->bytes, action->count);
+        break;
+    case GOSSIP_LINKS_EXPLAIN:
+        explain(peers, action);
         break;
     case GOSSIP_LINKS_UNREACHABLE:
         handler->unreachable(peers->options.owner, &action->peer);

@@ -121,6 +121,10 @@ static void act(struct links_net *net, size_t room, const struct gossip_links_ac
     case GOSSIP_LINKS_DELIVER:
         at->delivered++;
         break;
+    case GOSSIP_LINKS_EXPLAIN:
+        if (stream->open[side])
+            post(net, MESSAGE, stream, 1 - side, delay(net));
+        break;
     case GOSSIP_LINKS_SEND:
         BASE_ASSERT(action->bytes && action->count);
         if (stream->open[side])

@@ -698,7 +698,32 @@ static void a_second_process_is_told_about_the_first(void **state)
     uint64_t old = accept_active(HIGH), fresh = accept_proven(HIGH, true);
     greet_with_life(fresh, 2);
     SAY(GOSSIP_LINKS_MESSAGE, .link = old);
+    // It takes the link into use, hears of the other, and then that this link is not used.
+    assert_int_equal(need(GOSSIP_LINKS_GREET)->link, fresh);
+    assert_int_equal(need(GOSSIP_LINKS_EXPLAIN)->link, fresh);
+    assert_true(need(GOSSIP_LINKS_GREET) < need(GOSSIP_LINKS_EXPLAIN));
+    assert_true(need(GOSSIP_LINKS_EXPLAIN) < need(GOSSIP_LINKS_CLOSE));
+    assert_int_equal(need(GOSSIP_LINKS_EXPLAIN)->peer.bytes[0], HIGH);
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_DUPLICATE_IDENTITY);
+}
+
+static void a_link_that_only_explains_is_not_in_use(void **state)
+{
+    (void)state;
+    size_t answers = 0;
+    SAY(GOSSIP_LINKS_START);
+    call_of_entry(0, 1);
+    SAY(GOSSIP_LINKS_ENDED, .link = w.action[0].link, .end = GOSSIP_END_OTHER);
+    for (bool told = false; !told && answers < 12; answers++) {
+        until(GOSSIP_LINKS_RESOLVE, 16 * S);
+        uint64_t link = call_of_entry(0, 1);
+        SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(LOW), .alive = false);
+        greet_with_life(link, 1);
+        assert_int_equal(need(GOSSIP_LINKS_UP)->link, link);
+        SAY(GOSSIP_LINKS_BYE, .link = link, .reason = "duplicate identity at 10.0.0.1:4000");
+        told = find(GOSSIP_LINKS_DUPLICATE) != NULL;
+    }
+    assert_in_range(answers, 3, 11);
 }
 
 static void leaving_says_goodbye_and_calls_nobody(void **state)
@@ -758,6 +783,7 @@ int main(void)
         CASE(two_answers_are_no_duplicate),
         CASE(another_life_of_this_id_is_a_duplicate),
         CASE(a_second_process_is_told_about_the_first),
+        CASE(a_link_that_only_explains_is_not_in_use),
         CASE(leaving_says_goodbye_and_calls_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -182,6 +182,12 @@ static void on_changed(void *owner)
     (void)owner;
 }
 
+static size_t on_about(void *owner, const struct gossip_id *id, uint8_t *packet, size_t capacity)
+{
+    (void)owner, (void)id, (void)packet, (void)capacity;
+    return 0;
+}
+
 static bool on_greeted(void *owner, const char *address, const struct gossip_greeting *greeting)
 {
     (void)owner, (void)address, (void)greeting;
@@ -192,6 +198,7 @@ static const struct node_peers_handler table_handler = {.up = on_up,
                                                         .down = on_down,
                                                         .message = on_message,
                                                         .members = on_members,
+                                                        .about = on_about,
                                                         .unreachable = on_unreachable,
                                                         .alive = on_alive,
                                                         .addresses = on_addresses,
