@@ -17,7 +17,8 @@ struct giver {
     struct gossip_id id;
     bool up, asked, lied, gave;
     uint64_t snapshot;    // of its latest block; 0 before the first
-    uint64_t given_up_ns; // when it was last silent for too long
+    uint64_t given_up_ns; // when it was last silent for too long, or asked for a model itself
+    uint64_t left_ns;     // when it was last left because it asked; 0: never
 };
 
 struct gossip_joiner {
@@ -205,6 +206,21 @@ static struct giver *pick_giver(struct gossip_joiner *joiner)
             best = giver;
     }
     return best;
+}
+
+void gossip_joiner_donor_asks(struct gossip_joiner *joiner, const struct gossip_id *peer, uint64_t now_ns)
+{
+    struct giver *giver = find_giver(joiner, peer);
+
+    if (!giver)
+        return;
+    const bool lately = giver->left_ns && now_ns - giver->left_ns < joiner->options.patience_ns;
+    giver->given_up_ns = now_ns;
+    if (giver != joiner->giver || lately || pick_giver(joiner) == giver)
+        return; // where nobody has a model, all would go on leaving each other
+    giver->left_ns = now_ns;
+    giver->snapshot = 0;
+    leave_giver(joiner);
 }
 
 static bool fits_hash(const struct gossip_snapshot_tell *tell, float limit)

@@ -66,6 +66,9 @@ void gossip_joiner_donors(struct gossip_joiner *joiner, const struct gossip_id *
 // One of them. Down, too, when another link replaces the one over which it was asked: what was asked is lost.
 void gossip_joiner_donor_up(struct gossip_joiner *joiner, const struct gossip_id *peer, uint64_t now_ns);
 void gossip_joiner_donor_down(struct gossip_joiner *joiner, const struct gossip_id *peer, uint64_t now_ns);
+// It asks for a model itself, so it has none to give: others are asked first. (Two that ask each other would
+// wait until patience ends.)
+void gossip_joiner_donor_asks(struct gossip_joiner *joiner, const struct gossip_id *peer, uint64_t now_ns);
 // A block. BASE_EFORMAT: it does not fit its hash, its place or this model, or holds what no model may or
 // what is implausible compared with what `into` held when the joiner was made, or a round or step beyond the
 // limits (the donor is not asked again; close it). Blocks that are not awaited are ignored.

@@ -57,6 +57,9 @@ void sim_fetch_asked(struct sim_node *node, size_t peer, const struct gossip_mes
                          &answer, &answered) != BASE_OK)
         return;
     sim_world_trace(node->world, node->host, "asked", NULL, peer, answered);
+    if (node->joiner)
+        gossip_joiner_donor_asks(node->joiner, sim_member_id(node, peer), sim_node_now(node));
+    sim_fetch_tick(node);
     if (answered)
         sim_link_send(node, peer, &answer);
     // While rounds rest no boundary comes.

@@ -115,7 +115,9 @@ void node_snapshot_asked(struct node_snapshot *snapshot, const struct gossip_id 
     struct gossip_message answer;
     bool answered = false;
 
-    // While this node fetches a model itself, nodes that ask wait for it.
+    // While this node fetches a model itself, nodes that ask wait for it, and it does not wait for them.
+    if (snapshot->joiner)
+        gossip_joiner_donor_asks(snapshot->joiner, peer, now_ns);
     if (gossip_donor_ask(snapshot->donor, peer, ask, now_ns, &answer, &answered) != BASE_OK) {
         snapshot->options.close(snapshot->options.owner, peer, "it asks for a block that does not exist");
         return;

@@ -424,6 +424,33 @@ static void lie(struct gossip_snapshot_tell *told, size_t how, float values[77])
     }
 }
 
+// Two that fetch ask each other, and neither has a model.
+static void a_donor_that_asks_is_left_where_there_is_another(void **state)
+{
+    struct joining j;
+    struct gossip_message question;
+    struct gossip_id first, second;
+    (void)state;
+    joining_create(&j);
+    donor_up(&j, 2, true);
+    assert_true(gossip_joiner_next(j.joiner, 0, &first, &question));
+    gossip_joiner_donor_asks(j.joiner, &first, 1); // nobody else is there: it may have one soon
+    assert_true(gossip_joiner_next(j.joiner, 1, &second, &question));
+    assert_int_equal(gossip_id_compare(&first, &second), 0);
+    donor_up(&j, 3, true);
+    gossip_joiner_donor_asks(j.joiner, &first, 2);
+    assert_true(gossip_joiner_next(j.joiner, 2, &second, &question));
+    assert_int_equal(second.bytes[0], 3);
+    assert_int_equal(question.as.ask.block, 0); // what was asked of the other is asked anew
+    gossip_joiner_donor_asks(j.joiner, &second, 3);
+    assert_true(gossip_joiner_next(j.joiner, 3, &second, &question));
+    assert_int_equal(second.bytes[0], 2); // both ask: the one that did so earlier
+    gossip_joiner_donor_asks(j.joiner, &second, 4);
+    assert_true(gossip_joiner_next(j.joiner, 4, &second, &question));
+    assert_int_equal(second.bytes[0], 2); // it is left once
+    joining_destroy(&j);
+}
+
 static void whoever_lies_is_asked_no_more(void **state)
 {
     (void)state;
@@ -636,6 +663,7 @@ int main(void)
         cmocka_unit_test(another_donor_goes_on_where_the_first_stopped),
         cmocka_unit_test(donors_are_those_that_were_told_last),
         cmocka_unit_test(a_silent_donor_is_left_and_may_answer_after_all),
+        cmocka_unit_test(a_donor_that_asks_is_left_where_there_is_another),
         cmocka_unit_test(whoever_lies_is_asked_no_more),
         cmocka_unit_test(who_is_given_nothing_starves),
         cmocka_unit_test(nobody_starves_while_nobody_is_there),
