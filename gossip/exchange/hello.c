@@ -163,11 +163,12 @@ void gossip_hello_take(struct gossip_exchange *exchange, struct gossip_edge *edg
 {
     bool asks = theirs->answer >= 1 && theirs->answer <= QUESTION_MAX;
     bool answers = theirs->answer > ANSWER_FLAG;
-    // Only the answer to our latest question tells about an open request of ours: any other HELLO may have
-    // been sent before the request arrived.
+    // Only the answer to our latest question tells about a request of ours, open or taken back: any other
+    // HELLO may have been sent before the request arrived.
     bool settles = (gossip_edge_asks(edge) && theirs->answer == (ANSWER_FLAG | edge->question)) ||
-                   (edge->state == GOSSIP_EDGE_HELLO && !edge->request.held);
+                   (edge->state == GOSSIP_EDGE_HELLO && !edge->request.held && !edge->taken_back);
 
+    edge->taken_back &= !settles;
     compress_history_forget(&edge->sent); // it may have begun anew, or have refused a packet over them
     if (answers && !gossip_edge_asks(edge) && theirs->epoch <= edge->epoch)
         return; // to a question that has settled itself meanwhile

@@ -140,6 +140,7 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
     }
     if (error)
         return error;
+    edge->taken_back = false;
     gossip_edge_resume(exchange, edge);
     if (form == GOSSIP_DELTA_SPARSE)
         gossip_round_note(exchange, edge, theirs->clock);
@@ -162,7 +163,8 @@ static bool loses_tie(struct gossip_exchange *exchange, struct gossip_edge *edge
     return false;
 }
 
-// The answer to this question comes behind whatever the other end has still to say of an earlier request.
+// What was taken back may still be refused there, and not what we ask next under its number. The answer to
+// this question comes behind all that the other end has to say of it.
 static void ask_before_next(struct gossip_exchange *exchange, struct gossip_edge *edge,
                             struct gossip_exchange_actions *actions)
 {
@@ -207,13 +209,14 @@ enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gos
     const bool asked = edge->request.held;
     if (loses_tie(exchange, edge))
         return BASE_OK;
+    edge->taken_back |= asked;
     if (edge->state == GOSSIP_EDGE_IN_DOUBT)
         gossip_edge_resume(exchange, edge);
     const bool waits = is_ahead_of_us(exchange, edge, theirs->clock) ||
                        (exchange->active && may_wait(exchange, edge, theirs->clock));
     if (theirs->form == GOSSIP_DELTA_BLOCK || (!waits && !exchange->active))
         return answer_request(exchange, edge, theirs, actions);
-    if (asked) // and what we took back may still be refused there: not what we ask next under its number
+    if (edge->taken_back)
         ask_before_next(exchange, edge, actions);
     if (waits)
         return gossip_packet_keep(&edge->parked, theirs);

@@ -41,6 +41,7 @@ struct gossip_edge {
     struct gossip_packet parked;      // the peer's: ahead of our round (sync), or while we were busy
     struct compress_history sent;     // indices of our latest committed packet that the peer remembers
     struct compress_history received; // of the peer's, where it wants them remembered
+    bool taken_back;                  // a request of ours that the other end may still refuse
     uint64_t sent_ns;                 // when the request went out
     uint64_t alarm_ns;  // active: give up; hello, in doubt: ask again; resync: give up the block, or the next
     uint64_t barred_ns; // it sent implausible data: down until then, whatever its link is
