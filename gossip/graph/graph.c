@@ -123,10 +123,14 @@ bool gossip_graph_partner(const struct gossip_graph *graph, uint64_t round, stru
     return true;
 }
 
-// A node that does not count keeps its claim: back in the graph it has its old place, the others theirs.
-uint32_t gossip_graph_slot(const struct gossip_graph *graph, uint32_t claimed)
+// Before training begins the slots follow from the members alone: claims made while the view grows would
+// follow from the order in which the processes started. A node that does not count keeps its claim: back in
+// the graph it has its old place, the others theirs.
+uint32_t gossip_graph_slot(const struct gossip_graph *graph, uint32_t claimed, bool trains)
 {
-    return gossip_graph_counts(graph) ? topology_plan_slot(graph->plan->topology, graph->self) : claimed;
+    const bool claims = trains && gossip_graph_counts(graph);
+
+    return claims ? topology_plan_slot(graph->plan->topology, graph->self) : claimed;
 }
 
 size_t gossip_graph_links(const struct gossip_graph *graph, const struct gossip_id *more, size_t n_more,

@@ -59,8 +59,8 @@ bool gossip_graph_meets(const struct gossip_graph *graph, const struct gossip_id
 // x_partner. False: none.
 bool gossip_graph_partner(const struct gossip_graph *graph, uint64_t round, struct gossip_id *partner,
                           float *weight);
-// The slot that this node's record, which now claims `claimed`, is to claim.
-uint32_t gossip_graph_slot(const struct gossip_graph *graph, uint32_t claimed);
+// The slot that this node's record, which now claims `claimed`, is to claim. `trains`: its record says so.
+uint32_t gossip_graph_slot(const struct gossip_graph *graph, uint32_t claimed, bool trains);
 // The nodes to which links are wanted: all neighbours and more[n_more] (donors), into ids[neighbours +
 // n_more]; returns how many. An id may occur twice.
 size_t gossip_graph_links(const struct gossip_graph *graph, const struct gossip_id *more, size_t n_more,

@@ -15,6 +15,7 @@ void sim_graph_stop(struct sim_node *node)
     gossip_edges_destroy(node->edges);
     node->shared = NULL;
     node->edges = NULL;
+    node->trains = false;
 }
 
 const struct gossip_graph *sim_graph(const struct sim_node *node)
@@ -43,13 +44,13 @@ static void take_view(struct sim_node *node)
     SIM_TELL(node, plan, node);
 }
 
-static void claim_slot(struct sim_node *node)
+void sim_graph_claim_slot(struct sim_node *node)
 {
     struct gossip_member_info info;
 
     if (!sim_member_info(node, node->self, &info))
         return;
-    const uint32_t slot = gossip_graph_slot(sim_graph(node), info.record->slot);
+    const uint32_t slot = gossip_graph_slot(sim_graph(node), info.record->slot, node->trains);
     if (slot != info.record->slot)
         sim_member_slot(node, slot);
 }
@@ -72,7 +73,7 @@ void sim_graph_follow(struct sim_node *node, bool view_changed)
 {
     if (view_changed || !node->shared) {
         take_view(node);
-        claim_slot(node);
+        sim_graph_claim_slot(node);
     }
     sim_link_want(node);
     follow_edges(node);

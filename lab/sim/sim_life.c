@@ -102,11 +102,20 @@ static void tell_shards(struct sim_node *node, const struct gossip_life_action *
         learner->shards(learner->learner.owner, node->host, action->numbers, action->count);
 }
 
+static void set_flags(struct sim_node *node, const struct gossip_life_action *action)
+{
+    sim_member_flags(node, action->set, action->clear);
+    if (!((action->set | action->clear) & GOSSIP_RECORD_TRAINING))
+        return;
+    node->trains = action->set & GOSSIP_RECORD_TRAINING;
+    sim_graph_claim_slot(node);
+}
+
 static void act(struct sim_node *node, const struct gossip_life_action *action)
 {
     switch (action->kind) {
     case GOSSIP_LIFE_FLAGS:
-        sim_member_flags(node, action->set, action->clear);
+        set_flags(node, action);
         break;
     case GOSSIP_LIFE_ANNOUNCE:
         sim_member_stop_at(node, action->round);

@@ -127,6 +127,7 @@ struct sim_node {
     struct gossip_exchange *exchange;
     struct sim_plan *shared; // with all that hold the same view
     struct gossip_edges *edges;
+    bool trains; // as its record says, or will with the next signature
     struct gossip_learner_vectors vectors;
     bool asks; // the round that is met for has
     struct gossip_id partner;

@@ -64,6 +64,7 @@ void sim_link_free_closed(struct sim_node *node);
 
 // -- view, plan and edges (sim_graph.c)
 void sim_graph_follow(struct sim_node *node, bool view_changed); // the view or the links have changed
+void sim_graph_claim_slot(struct sim_node *node);                // as the graph and its own flags say
 void sim_graph_forget(struct sim_node *node);                    // edges that are not needed; at a boundary
 void sim_graph_forget_dead(struct sim_node *node, const struct gossip_id *peer);
 void sim_graph_start(struct sim_node *node);

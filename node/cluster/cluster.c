@@ -331,6 +331,10 @@ void node_cluster_leave(struct node_cluster *cluster)
 void node_cluster_flags(struct node_cluster *cluster, uint8_t set, uint8_t clear)
 {
     gossip_membership_flags(cluster->membership, set, clear);
+    if ((set | clear) & GOSSIP_RECORD_TRAINING) {
+        cluster->trains = set & GOSSIP_RECORD_TRAINING;
+        node_cluster_claim_slot(cluster);
+    }
     if (!cluster->busy)
         node_cluster_arm(cluster);
 }

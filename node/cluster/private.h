@@ -22,6 +22,7 @@ struct node_cluster {
     struct node_events *events;
     struct event *timer;
     bool busy, changed, leaving;
+    bool trains;                                    // as its record says, or will with the next signature
     struct gossip_id pending[NODE_CLUSTER_PENDING]; // unreachable
     size_t n_pending;
     struct node_cluster_counters counters;
@@ -59,6 +60,7 @@ const char *node_cluster_name(const struct node_cluster *cluster, const struct g
 
 // cluster_view.c
 void node_cluster_take_view(struct node_cluster *cluster);
+void node_cluster_claim_slot(struct node_cluster *cluster); // as the graph and its own flags say
 void node_cluster_keep_links(struct node_cluster *cluster); // to neighbours and donors
 
 #endif

@@ -9,11 +9,11 @@ void node_cluster_keep_links(struct node_cluster *cluster)
                     gossip_graph_links(cluster->graph, cluster->donors, cluster->n_donors, ids));
 }
 
-static void claim_slot(struct node_cluster *cluster)
+void node_cluster_claim_slot(struct node_cluster *cluster)
 {
     struct gossip_member_info self;
     gossip_membership_info(cluster->membership, 0, &self);
-    uint32_t slot = gossip_graph_slot(cluster->graph, self.record->slot);
+    uint32_t slot = gossip_graph_slot(cluster->graph, self.record->slot, cluster->trains);
     if (self.record->slot != slot)
         gossip_membership_slot(cluster->membership, slot);
 }
@@ -41,7 +41,7 @@ void node_cluster_take_view(struct node_cluster *cluster)
     }
     gossip_graph_drop(cluster->graph);
     cluster->graph = graph;
-    claim_slot(cluster);
+    node_cluster_claim_slot(cluster);
     node_cluster_keep_links(cluster);
     node_cluster_tell_view(cluster);
     cluster->options.handler->view(cluster->options.owner, gossip_graph_keep(graph));

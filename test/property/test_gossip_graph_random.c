@@ -86,7 +86,7 @@ static void anything(struct world *world)
         break;
     case 1:
         world->record[a].slot =
-            gossip_graph_slot(gossip_edges_graph(world->node[a].edges), world->record[a].slot);
+            gossip_graph_slot(gossip_edges_graph(world->node[a].edges), world->record[a].slot, true);
         break;
     case 2:
         if (a != b)
@@ -162,13 +162,13 @@ static void check_claims(struct world *world)
     for (int turn = 0; turn < 2; turn++) {
         for (size_t i = 0; i < NODES; i++)
             world->record[i].slot =
-                gossip_graph_slot(gossip_edges_graph(world->node[i].edges), world->record[i].slot);
+                gossip_graph_slot(gossip_edges_graph(world->node[i].edges), world->record[i].slot, true);
         settle(world);
         check(world);
     }
     for (size_t i = 0; i < NODES && world->options.kind == TOPOLOGY_BUTTERFLY; i++) {
         const uint32_t slot =
-            gossip_graph_slot(gossip_edges_graph(world->node[i].edges), world->record[i].slot);
+            gossip_graph_slot(gossip_edges_graph(world->node[i].edges), world->record[i].slot, true);
         assert_int_equal(slot, world->record[i].slot);
         if (!world->counts[i])
             continue;

@@ -164,7 +164,7 @@ static void without_a_place_in_the_view_there_is_nobody(void **state)
             assert_int_equal(gossip_graph_neighbours(graphs[i]), 0);
             assert_false(gossip_graph_counts(graphs[i]) || gossip_graph_meets(graphs[i], &peer));
             assert_false(gossip_graph_partner(graphs[i], 1, &partner, &weight));
-            assert_int_equal(gossip_graph_slot(graphs[i], 77), 77);
+            assert_int_equal(gossip_graph_slot(graphs[i], 77, true), 77);
             gossip_graph_drop(graphs[i]);
         }
         struct gossip_graph *alone = graph_of(&options, view, 1, 0);
@@ -309,7 +309,7 @@ static void slots_are_claimed_and_kept(void **state)
     fill(view, 8);
     for (size_t i = 0; i < 8; i++) {
         struct gossip_graph *graph = graph_of(&options, view, 8, i);
-        slot[i] = gossip_graph_slot(graph, GOSSIP_NO_SLOT);
+        slot[i] = gossip_graph_slot(graph, GOSSIP_NO_SLOT, true);
         assert_true(slot[i] < 8 && !taken[slot[i]]);
         taken[slot[i]] = true;
         gossip_graph_drop(graph);
@@ -321,15 +321,50 @@ static void slots_are_claimed_and_kept(void **state)
     size_t moved = 0;
     for (size_t i = 0; i < 8; i++) {
         struct gossip_graph *graph = graph_of(&options, fewer, 7, i);
-        moved += gossip_graph_slot(graph, slot[i]) != slot[i];
+        moved += gossip_graph_slot(graph, slot[i], true) != slot[i];
         if (i == 3)
-            assert_int_equal(gossip_graph_slot(graph, slot[3]), slot[3]);
+            assert_int_equal(gossip_graph_slot(graph, slot[3], true), slot[3]);
         gossip_graph_drop(graph);
         graph = graph_of(&options, view, 8, i);
-        assert_int_equal(gossip_graph_slot(graph, slot[i]), slot[i]);
+        assert_int_equal(gossip_graph_slot(graph, slot[i], true), slot[i]);
         gossip_graph_drop(graph);
     }
     assert_true(moved <= 1);
+}
+
+// Processes start one after the other, in whatever order, and each begins to train when all are there: the
+// slots are always those of the members, as if all had come at once.
+static void slots_do_not_depend_on_who_starts_first(void **state)
+{
+    const struct topology_options options = graph_options(TOPOLOGY_BUTTERFLY);
+    const size_t order[8] = {5, 2, 7, 0, 3, 6, 1, 4};
+    struct gossip_record all[8], here[8];
+    uint32_t expected[8];
+    (void)state;
+    fill(all, 8);
+    for (size_t i = 0; i < 8; i++) {
+        struct gossip_graph *graph = graph_of(&options, all, 8, i);
+        expected[i] = gossip_graph_slot(graph, GOSSIP_NO_SLOT, true);
+        gossip_graph_drop(graph);
+    }
+    for (size_t there = 1; there <= 8; there++) {
+        size_t count = 0;
+        for (size_t i = 0; i < 8; i++)
+            for (size_t k = 0; k < there; k++)
+                if (order[k] == i)
+                    here[count++] = all[i];
+        for (size_t k = 0; k < there; k++) {
+            struct gossip_graph *graph = graph_of(&options, here, count, order[k]);
+            assert_int_equal(gossip_graph_slot(graph, GOSSIP_NO_SLOT, false), GOSSIP_NO_SLOT);
+            gossip_graph_drop(graph);
+        }
+    }
+    for (size_t k = 0; k < 8; k++) { // they begin one after the other
+        struct gossip_graph *graph = graph_of(&options, all, 8, order[k]);
+        all[order[k]].slot = gossip_graph_slot(graph, GOSSIP_NO_SLOT, true);
+        assert_int_equal(all[order[k]].slot, expected[order[k]]);
+        gossip_graph_drop(graph);
+    }
 }
 
 static void links_are_wanted_to_neighbours_and_donors(void **state)
@@ -683,6 +718,7 @@ int main(void)
         cmocka_unit_test(only_leaders_leave_their_group),
         cmocka_unit_test(a_file_is_for_those_whom_it_names),
         cmocka_unit_test(slots_are_claimed_and_kept),
+        cmocka_unit_test(slots_do_not_depend_on_who_starts_first),
         cmocka_unit_test(links_are_wanted_to_neighbours_and_donors),
         cmocka_unit_test(a_link_that_replaces_another_comes_up_anew),
         cmocka_unit_test(no_edge_is_up_while_a_model_is_fetched),
