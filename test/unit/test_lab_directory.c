@@ -1,0 +1,140 @@
+// The directory of a run, the ports of its nodes and their environment.
+#include "base/file.h"
+#include "lab/record/directory.h"
+#include "lab/term/environment.h"
+#include "lab/term/ports.h"
+#include "test/support/temporary.h"
+
+static void ports_are_different(void **state)
+{
+    (void)state;
+    uint16_t ports[128];
+    struct base_reason why = {""};
+    assert_int_equal(lab_ports_find(128, ports, &why), BASE_OK);
+    for (size_t i = 0; i < 128; i++)
+        for (size_t k = 0; k < i; k++)
+            assert_int_not_equal(ports[i], ports[k]);
+}
+
+static void variables_of_the_experiment_stay_here(void **state)
+{
+    (void)state;
+    char path[] = "PATH=/bin", steps[] = "P2PML_TRAIN_STEPS=3", cpu[] = "P2PML_CPU=scalar",
+         node[] = "P2PML_NODE=x";
+    char *all[] = {steps, path, cpu, node, NULL}, **kept = lab_environment_for_nodes(all);
+    assert_non_null(kept);
+    assert_string_equal(kept[0], path);
+    assert_string_equal(kept[1], cpu);
+    assert_null(kept[2]);
+    free(kept);
+}
+
+static bool is_there(const char *directory, const char *name)
+{
+    char *path = lab_path("%s/%s", directory, name);
+    bool there = access(path, F_OK) == 0;
+    free(path);
+    return there;
+}
+
+static void put(const char *directory, const char *name)
+{
+    char *path = lab_path("%s/%s", directory, name);
+    temporary_write(path, "x");
+    free(path);
+}
+
+static void a_finished_result_is_kept(void **state)
+{
+    (void)state;
+    char base[TEMPORARY_BYTES];
+    struct lab_directory directory;
+    struct base_reason why = {""};
+    temporary_make(base, "directory");
+    char *path = lab_path("%s/run", base), *summary = lab_path("%s/summary.json", path);
+    assert_int_equal(lab_directory_open(path, false, &directory, &why), BASE_OK);
+    lab_directory_close(&directory);
+    temporary_write(summary, "{\"status\": \"failed\"}");
+    assert_int_equal(lab_directory_open(path, false, &directory, &why), BASE_OK); // may be done again
+    lab_directory_close(&directory);
+    temporary_write(summary, "{\"status\": \"complete\"}");
+    assert_int_equal(lab_directory_open(path, false, &directory, &why), BASE_ESTATE);
+    assert_non_null(strstr(why.text, "holds a finished result"));
+    assert_true(is_there(path, "summary.json"));
+    assert_int_equal(lab_directory_open(path, true, &directory, &why), BASE_OK);
+    assert_false(is_there(path, "summary.json"));
+    lab_directory_close(&directory);
+    temporary_remove(base);
+    free(summary);
+    free(path);
+}
+
+static void a_directory_is_ours_or_empty(void **state)
+{
+    (void)state;
+    char base[TEMPORARY_BYTES];
+    struct lab_directory directory, second;
+    struct base_reason why = {""};
+    temporary_make(base, "directory");
+    char *path = lab_path("%s/some/where", base), *node = lab_path("%s/node-63", path);
+    assert_int_equal(lab_directory_open(path, false, &directory, &why), BASE_OK); // made
+    assert_int_equal(lab_directory_open(path, false, &second, &why), BASE_ESTATE);
+    assert_non_null(strstr(why.text, "another 'p2pml run' is at work"));
+    lab_directory_close(&directory);
+    // Ours: what a run leaves goes, anything else stays.
+    assert_int_equal(base_directory_make(node, &why), BASE_OK);
+    put(node, "checkpoint");
+    put(path, "summary.json");
+    put(path, "notes");
+    assert_int_equal(lab_directory_open(path, false, &directory, &why), BASE_OK);
+    assert_true(!is_there(path, "node-63") && !is_there(path, "summary.json") && is_there(path, "notes"));
+    lab_directory_close(&directory);
+    // Not ours.
+    char *command = lab_path("rm %s/%s", path, LAB_MARK);
+    assert_int_equal(system(command), 0);
+    put(path, "summary.json");
+    assert_int_equal(lab_directory_open(path, false, &directory, &why), BASE_ESTATE);
+    assert_non_null(strstr(why.text, "--fresh"));
+    assert_true(is_there(path, "summary.json") && !is_there(path, LAB_MARK));
+    assert_int_equal(lab_directory_open(path, true, &directory, &why), BASE_OK);
+    assert_true(!is_there(path, "summary.json") && is_there(path, "notes"));
+    lab_directory_close(&directory);
+    free(command);
+    temporary_remove(base);
+    free(node);
+    free(path);
+}
+
+static void links_are_removed_and_not_followed(void **state)
+{
+    (void)state;
+    char base[TEMPORARY_BYTES];
+    struct lab_directory directory;
+    struct base_reason why = {""};
+    temporary_make(base, "directory");
+    char *path = lab_path("%s/run", base), *other = lab_path("%s/other", base),
+         *link = lab_path("%s/node-00", path);
+    assert_int_equal(base_directory_make(path, &why), BASE_OK);
+    assert_int_equal(base_directory_make(other, &why), BASE_OK);
+    put(other, "precious");
+    assert_int_equal(symlink(other, link), 0);
+    assert_int_equal(lab_directory_open(path, true, &directory, &why), BASE_OK);
+    assert_true(is_there(other, "precious") && !is_there(path, "node-00"));
+    lab_directory_close(&directory);
+    temporary_remove(base);
+    free(path);
+    free(other);
+    free(link);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ports_are_different),
+        cmocka_unit_test(variables_of_the_experiment_stay_here),
+        cmocka_unit_test(a_directory_is_ours_or_empty),
+        cmocka_unit_test(a_finished_result_is_kept),
+        cmocka_unit_test(links_are_removed_and_not_followed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,360 @@
+// The worker as donor and as joiner: a model given block by block, fetched, and donors that lie or give
+// nothing.
+#include "node_worker_world.h"
+
+static void post_donors_of(struct bench *bench, const uint8_t *donors, size_t n, struct node_progress limits)
+{
+    struct gossip_id *ids = calloc(n + 1, sizeof *ids);
+    struct node_mail *mail = node_mail_new(NODE_MAIL_DONORS);
+    assert_non_null(ids);
+    for (size_t i = 0; i < n; i++)
+        ids[i] = id_of(donors[i]);
+    mail->bytes = (uint8_t *)ids;
+    mail->n_bytes = n * sizeof *ids;
+    mail->progress = limits;
+    post(bench, mail);
+}
+
+static void post_donors(struct bench *bench, const uint8_t *donors, size_t n)
+{
+    post_donors_of(bench, donors, n, (struct node_progress){.round = 30, .step = 300});
+}
+
+static void take_fetch(struct bench *bench, int status)
+{
+    struct node_mail *mail = take(bench, NODE_MAIL_FETCH);
+    assert_int_equal(mail->status, status);
+    node_mail_free(mail);
+}
+
+static void post_ask(struct bench *bench, uint8_t from, uint8_t part, uint32_t block)
+{
+    struct gossip_message message = {.kind = GOSSIP_SNAPSHOT_ASK, .as.ask = {.part = part, .block = block}};
+    post_message(bench, from, &message);
+}
+
+static void check_given(struct bench *bench, uint8_t to, uint8_t part, float value, uint64_t round)
+{
+    struct gossip_message message;
+    struct node_mail *mail = take_sent(bench, GOSSIP_SNAPSHOT_TELL, to, &message);
+    const struct gossip_snapshot_tell *tell = &message.as.tell;
+    float first;
+    memcpy(&first, tell->values, sizeof first);
+    assert_int_equal(tell->part, part);
+    assert_int_equal(tell->parts, 3); // model and outer momentum
+    assert_int_equal(tell->round, round);
+    assert_int_equal(tell->step, 10 * round);
+    assert_true(first == value);
+    node_mail_free(mail);
+}
+
+static void a_block_is_given_at_the_next_rendezvous(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_create(&bench);
+    bench_start(&bench);
+    bench.model[0] = 7;
+    bench.outer[0] = 8;
+    post_ask(&bench, 2, GOSSIP_PART_MODEL, 0);
+    post_ask(&bench, 3, GOSSIP_PART_OUTER, 0);
+    settle_round(&bench, 4, false);
+    check_given(&bench, 2, GOSSIP_PART_MODEL, 7, 4);
+    check_given(&bench, 3, GOSSIP_PART_OUTER, 8, 4);
+    bench.model[0] = 9;
+    post_ask(&bench, 4, GOSSIP_PART_MODEL, 0); // from the same copy, or a new one if this machine is slow
+    settle_round(&bench, 5, false);
+    node_mail_free(take(&bench, NODE_MAIL_SEND));
+    bench_destroy(&bench);
+}
+
+// The learner has finished, or waits: no rendezvous comes.
+static void a_learner_that_stands_still_gives_too(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_create(&bench);
+    bench_start(&bench);
+    bench.model[0] = 7;
+    bench.outer[0] = 8;
+    struct node_round round = round_of(&bench, 5);
+    round.meet.meets = false; // round 5 was the last
+    round.step = 50;
+    post_round(&bench, &round);
+    take_round_done(&bench, &round);
+    bench.outer[0] = 0; // no longer the worker's
+    post_ask(&bench, 2, GOSSIP_PART_OUTER, 0);
+    check_given(&bench, 2, GOSSIP_PART_OUTER, 8, 5);
+    post_ask(&bench, 2, GOSSIP_PART_MODEL, 0);
+    check_given(&bench, 2, GOSSIP_PART_MODEL, 7, 5);
+    bench_destroy(&bench);
+}
+
+static void an_ask_for_what_is_not_there_closes_its_link(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_create(&bench);
+    bench_start(&bench);
+    post_ask(&bench, 2, GOSSIP_PART_MODEL, BLOCKS);
+    struct node_mail *mail = take(&bench, NODE_MAIL_CLOSE);
+    assert_int_equal(mail->peer.bytes[0], 2);
+    node_mail_free(mail);
+    bench_destroy(&bench);
+}
+
+static float donated(uint8_t part, size_t index)
+{
+    return (float)(index % 100) + 1000 * (float)part;
+}
+
+// Answers one ask as `from`, or takes it and answers not.
+static void answer(struct bench *bench, uint8_t from, bool answers)
+{
+    struct gossip_message ask, block = {.kind = GOSSIP_SNAPSHOT_TELL};
+    struct node_mail *mail = take_sent(bench, GOSSIP_SNAPSHOT_ASK, from, &ask);
+    uint8_t part = ask.as.ask.part;
+    size_t first = (size_t)ask.as.ask.block * LIMIT_SNAPSHOT_BLOCK, count = first ? 20 : LIMIT_SNAPSHOT_BLOCK;
+    float *values = malloc(count * sizeof *values);
+    assert_non_null(values);
+    for (size_t i = 0; i < count; i++)
+        values[i] = donated(part, first + i);
+    block.as.tell = (struct gossip_snapshot_tell){.snapshot = 1,
+                                                  .parts = 3,
+                                                  .part = part,
+                                                  .block = ask.as.ask.block,
+                                                  .round = 30,
+                                                  .step = 300,
+                                                  .hash = base_hash_vector(values, count),
+                                                  .values = (const uint8_t *)values,
+                                                  .values_bytes = (uint32_t)(count * sizeof *values)};
+    if (answers)
+        post_message(bench, from, &block);
+    free(values);
+    node_mail_free(mail);
+}
+
+static void check_fetched(struct bench *bench, struct node_round *round)
+{
+    take_fetch(bench, 0);
+    take_round_done(bench, round);
+    assert_true(round->fetched);
+    assert_int_equal(round->round, 30);
+    assert_int_equal(round->step, 300);
+    for (size_t i = 0; i < D; i++) {
+        assert_true(bench->model[i] == donated(GOSSIP_PART_MODEL, i));
+        assert_true(bench->outer[i] == donated(GOSSIP_PART_OUTER, i));
+        assert_true(bench->correction[i] == 0);
+    }
+}
+
+static void begin_fetch(struct bench *bench, struct node_round *round)
+{
+    *round = round_of(bench, 1);
+    round->fetch = true;
+    post_round(bench, round);
+    take_fetch(bench, 1);
+}
+
+static void a_model_is_fetched_and_its_edges_begin_anew(void **state)
+{
+    struct bench bench;
+    struct node_round round;
+    struct gossip_message message;
+    (void)state;
+    bench_create(&bench);
+    import_edge(&bench); // from before
+    bench_start(&bench);
+    post_view(&bench, 2);
+    post_peer(&bench, NODE_MAIL_LINK_UP, 2);
+    node_mail_free(take_sent(&bench, GOSSIP_HELLO, 2, &message));
+    assert_int_equal(message.as.hello.sequence, 3);
+    begin_fetch(&bench, &round);
+    post_ask(&bench, 2, GOSSIP_PART_MODEL, 0); // has nothing to give meanwhile
+    post_donors(&bench, (const uint8_t[]){2}, 1);
+    for (size_t i = 0; i < 2 * BLOCKS; i++)
+        answer(&bench, 2, true);
+    node_mail_free(take_sent(&bench, GOSSIP_HELLO, 2, &message));
+    assert_int_equal(message.as.hello.sequence, 0);
+    check_fetched(&bench, &round);
+    assert_memory_equal(gossip_exchange_model(bench.exchange), bench.model, D * sizeof(float));
+    bench_destroy(&bench);
+}
+
+static void what_is_asked_while_fetching_is_given_afterwards(void **state)
+{
+    struct bench bench;
+    struct node_round round;
+    struct gossip_message message;
+    (void)state;
+    bench_create(&bench);
+    bench_start(&bench);
+    begin_fetch(&bench, &round);
+    post_ask(&bench, 3, GOSSIP_PART_MODEL, 0); // there is nothing to give now
+    post_donors(&bench, (const uint8_t[]){4}, 1);
+    for (size_t i = 0; i < 2 * BLOCKS; i++)
+        answer(&bench, 4, true);
+    check_fetched(&bench, &round);
+    settle_round(&bench, 31, false);
+    node_mail_free(take_sent(&bench, GOSSIP_SNAPSHOT_TELL, 3, &message));
+    bench_destroy(&bench);
+}
+
+static void another_donor_goes_on(void **state)
+{
+    struct bench bench;
+    struct node_round round;
+    (void)state;
+    for (int how = 0; how < 3; how++) {
+        const uint8_t then = how == 2 ? 2 : 3;
+        const uint64_t begun_ns = node_clock_ns();
+        bench_create(&bench);
+        bench_start(&bench);
+        begin_fetch(&bench, &round);
+        post_donors(&bench, (const uint8_t[]){2}, 1);
+        answer(&bench, 2, true);
+        answer(&bench, 2, true);
+        answer(&bench, 2, false); // both are lost with their donor
+        answer(&bench, 2, false);
+        if (how == 0)
+            post_peer(&bench, NODE_MAIL_LINK_DOWN, 2);
+        if (how == 2)
+            post_peer(&bench, NODE_MAIL_LINK_UP, 2); // or another link replaces the one that was asked over
+        post_donors(&bench, &then, 1);               // or it is told to be no donor any more
+        answer(&bench, then, true);
+        answer(&bench, then, true);
+        assert_true(node_clock_ns() - begun_ns < 4 * NODE_SECOND_NS); // not for want of patience: 5 s
+        check_fetched(&bench, &round);
+        bench_destroy(&bench);
+    }
+}
+
+static void a_donor_that_lies_is_closed(void **state)
+{
+    struct bench bench;
+    struct node_round round;
+    struct gossip_message message;
+    float value = 1;
+    (void)state;
+    bench_create(&bench);
+    bench_start(&bench);
+    begin_fetch(&bench, &round);
+    post_donors(&bench, (const uint8_t[]){2}, 1);
+    node_mail_free(take_sent(&bench, GOSSIP_SNAPSHOT_ASK, 2, &message));
+    message = (struct gossip_message){
+        .kind = GOSSIP_SNAPSHOT_TELL,
+        .as.tell = {
+            .snapshot = 1, .parts = 3, .values = (const uint8_t *)&value, .values_bytes = sizeof value}};
+    post_message(&bench, 2, &message);
+    struct node_mail *mail = take(&bench, NODE_MAIL_CLOSE);
+    assert_int_equal(mail->peer.bytes[0], 2);
+    node_mail_free(mail);
+    post_donors(&bench, (const uint8_t[]){2, 3}, 2);
+    for (size_t i = 0; i < 2 * BLOCKS; i++)
+        answer(&bench, 3, true);
+    check_fetched(&bench, &round);
+    bench_destroy(&bench);
+}
+
+// Membership says how far the cluster may be; `answer` tells of round 30 and step 300.
+static void a_donor_beyond_the_cluster_is_closed(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 2; how++) {
+        const struct node_progress limits = {.round = how ? 29 : 30, .step = how ? 300 : 299};
+        struct bench bench;
+        struct node_round round;
+        bench_create(&bench);
+        bench_start(&bench);
+        begin_fetch(&bench, &round);
+        post_donors_of(&bench, (const uint8_t[]){2}, 1, limits);
+        answer(&bench, 2, true);
+        struct node_mail *mail = take(&bench, NODE_MAIL_CLOSE);
+        assert_int_equal(mail->peer.bytes[0], 2);
+        node_mail_free(mail);
+        bench_destroy(&bench);
+    }
+}
+
+static uint64_t starved_ns; // as told last
+
+static void sent(void *owner, const struct gossip_id *peer, const struct gossip_message *message)
+{
+    (void)owner, (void)peer, (void)message;
+}
+
+static void closed(void *owner, const struct gossip_id *peer, const char *why)
+{
+    (void)owner, (void)peer, (void)why;
+    fail();
+}
+
+static void starved(void *owner, uint64_t silent_ns)
+{
+    (void)owner;
+    starved_ns = silent_ns;
+}
+
+static void donors_that_give_nothing_are_told_of(void **state)
+{
+    const struct node_snapshot_options options = {.send = sent, .close = closed, .starved = starved};
+    const uint64_t now_ns = 1000000000, starve_ns = GOSSIP_SNAPSHOT_STARVE_NS;
+    const struct gossip_id donor = id_of(2);
+    struct node_snapshot_options of = options;
+    struct node_snapshot *snapshot;
+    struct bench bench;
+    (void)state;
+    bench_create(&bench);
+    of.exchange = bench.exchange;
+    assert_int_equal(node_snapshot_create(&of, &snapshot), BASE_OK);
+    struct node_round round = round_of(&bench, 1);
+    assert_int_equal(node_snapshot_fetch(snapshot, &round), BASE_OK);
+    node_snapshot_donors(snapshot, &donor, 1, 0, 0, now_ns);
+    node_snapshot_tick(snapshot, now_ns);
+    starved_ns = 0;
+    node_snapshot_tick(snapshot, now_ns + starve_ns - 1);
+    assert_int_equal(starved_ns, 0);
+    assert_true(node_snapshot_deadline(snapshot) <= now_ns + starve_ns);
+    node_snapshot_tick(snapshot, now_ns + starve_ns);
+    assert_int_equal(starved_ns, starve_ns);
+    node_snapshot_destroy(snapshot);
+    bench_start(&bench);
+    bench_destroy(&bench);
+}
+
+static void a_fetch_can_be_ended(void **state)
+{
+    struct bench bench;
+    struct node_round round;
+    (void)state;
+    bench_create(&bench);
+    bench_start(&bench);
+    begin_fetch(&bench, &round);
+    post_donors(&bench, (const uint8_t[]){2}, 1);
+    answer(&bench, 2, true);
+    post(&bench, node_mail_new(NODE_MAIL_FETCH));
+    take_round_done(&bench, &round);
+    assert_false(round.fetched);
+    struct node_mail *ended = take(&bench, NODE_MAIL_FETCH);
+    assert_int_equal(ended->status, -1);
+    node_mail_free(ended);
+    begin_fetch(&bench, &round); // the thread ends in the middle of another
+    bench_destroy(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_block_is_given_at_the_next_rendezvous),
+        cmocka_unit_test(a_learner_that_stands_still_gives_too),
+        cmocka_unit_test(an_ask_for_what_is_not_there_closes_its_link),
+        cmocka_unit_test(a_model_is_fetched_and_its_edges_begin_anew),
+        cmocka_unit_test(what_is_asked_while_fetching_is_given_afterwards),
+        cmocka_unit_test(another_donor_goes_on),
+        cmocka_unit_test(a_donor_that_lies_is_closed),
+        cmocka_unit_test(a_donor_beyond_the_cluster_is_closed),
+        cmocka_unit_test(donors_that_give_nothing_are_told_of),
+        cmocka_unit_test(a_fetch_can_be_ended),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
