@@ -201,10 +201,10 @@ static void measure(enum kernels_format format, const char *filters, double limi
     double part = (double)most / 2 / VECTOR;
     printf("format %d, filters \"%s\": %.2f%% of the model beside %zu vectors a node\n", (int)format, filters,
            100 * part, vectors / 2);
-    assert_int_equal(
-        vectors, 2 * 4); // x, sum of corrections (in the end only where the trainer's does not stay), r, c
-    const uint64_t whole = (correction_stays ? 3 : 4) * (uint64_t)VECTOR;
-    assert_true(totals.memory > whole && totals.memory <= whole + (uint64_t)(limit * VECTOR));
+    const size_t each = correction_stays ? 3 : 4; // x, r, c; the sum of corrections
+    assert_int_equal(vectors, 2 * each);
+    assert_true(totals.memory > each * VECTOR);
+    assert_true((double)totals.memory <= ((double)each + limit) * VECTOR);
     assert_true(part <= limit);
     for (size_t i = 0; i < 2; i++) {
         gossip_exchange_destroy(nodes[i].exchange);
