@@ -97,6 +97,9 @@ static const struct words words_of[] = {
     [GOSSIP_LIFE_FAR_BEHIND] = {TOLD, BASE_LOG_INFO, "behind",
                                 "this node is at round %" PRIu64 ", the cluster at %" PRIu64
                                 ": fetching a model from one of the others"},
+    [GOSSIP_LIFE_TAKES_ROUND] = {TOLD, BASE_LOG_INFO, "behind",
+                                 "this node is at round %" PRIu64 ", the cluster at %" PRIu64
+                                 ": it goes on there with its own model, which the others draw to theirs"},
     [GOSSIP_LIFE_COMPLETE] = {TOLD, BASE_LOG_INFO, "fetched",
                               "the model is complete: this node counts in the graph"},
     [GOSSIP_LIFE_NO_DONOR] = {LOGGED, BASE_LOG_WARN, "fetch",

@@ -40,6 +40,8 @@ static void fetch_first(struct gossip_life *life, enum gossip_life_news why,
 
 static void begin(struct gossip_life *life, const struct life_progress *progress, bool away)
 {
+    if (progress->round > life->round)
+        life_tell(life, GOSSIP_LIFE_TAKES_ROUND, life->round, progress->round);
     life_tell(life, GOSSIP_LIFE_BEGINS, life->census.others, 0);
     life_tell_progress(life, progress, false, away);
     life->begun = true;

@@ -213,6 +213,7 @@ enum gossip_life_news {          // with its numbers in a and b
     GOSSIP_LIFE_OTHERS_TRAIN,    // it fetches a model first
     GOSSIP_LIFE_OTHERS_FINISHED, // likewise, from one that has finished
     GOSSIP_LIFE_FAR_BEHIND,      // likewise. a: its round, b: the cluster's
+    GOSSIP_LIFE_TAKES_ROUND,     // it goes on with its own model. a: its round, b: the cluster's
     GOSSIP_LIFE_COMPLETE,        // the model is there
     GOSSIP_LIFE_NO_DONOR,        // no possible donor is there; waiting
     GOSSIP_LIFE_GAVE_UP,         // END_FETCH

@@ -157,6 +157,30 @@ static void a_late_node_is_told_the_shard_with_the_fewest_nodes(void **state)
     assert_int_equal(gossip_life_free_shard(world, 3), 2);
 }
 
+// -- back again
+
+static void who_takes_the_clusters_round_says_so(void **state)
+{
+    (void)state;
+    for (uint64_t round = 10; round <= 60; round += 50) {
+        life_world_init(&w);
+        w.options.resumed = true;
+        w.options.round = round;
+        w.options.step = 8 * round;
+        w.self = (struct gossip_life_self){.in_view = true, .edges_live = true, .n_view = 4, .listed = 3};
+        life_world_begin(&w);
+        for (size_t i = 0; i < 3; i++) {
+            const size_t at = life_world_join(&w);
+            life_world_flags(&w, at, TRAINS);
+            life_world_progress(&w, at, 60);
+        }
+        life_world_pass(&w, SECOND);
+        assert_true(w.learner_started);
+        assert_int_equal(life_world_news(&w, GOSSIP_LIFE_TAKES_ROUND), round < 60);
+        life_world_end(&w);
+    }
+}
+
 // -- alone
 
 static int ends_alone(void)
@@ -263,6 +287,7 @@ int main(void)
         RULE(a_shard_that_a_person_named_is_kept),
         RULE(after_its_first_step_it_stays),
         RULE(a_late_node_is_told_the_shard_with_the_fewest_nodes),
+        RULE(who_takes_the_clusters_round_says_so),
         RULE(who_never_met_one_of_its_peers_has_failed),
         RULE(alone_as_configured_is_no_failure),
         RULE(a_node_whose_peers_have_died_has_met_them),
