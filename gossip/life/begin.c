@@ -109,7 +109,7 @@ void life_consider_joining(struct gossip_life *life)
     if (life->options.trains && joins_training(life))
         return;
     const bool late = is_late(life), held = life->options.trains && waits_for_word(life);
-    const bool met = life->options.resumed || has_met(life) || is_first(life);
+    const bool met = is_first(life) || (life->options.resumed ? life->census.others > 0 : has_met(life));
     if (late || (met && !held)) {
         life_count(life);
         life_enter(life, GOSSIP_LIFE_WAITING);

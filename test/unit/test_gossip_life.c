@@ -706,8 +706,27 @@ static void all_train_at(uint64_t own, uint64_t round)
         life_world_progress(&w, i, round);
 }
 
-// It was up before it heard of anybody, and so it counted: it fetches all the same, and counts no more
-// meanwhile.
+// Whether others train is not known before it has met one.
+static void who_was_away_counts_when_it_has_met_somebody(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    w.options.resumed = true;
+    w.options.round = 10;
+    w.options.step = 80;
+    life_world_begin(&w);
+    life_world_look(&w);
+    assert_false(w.flags & COUNTS);
+    others(3, TRAINS);
+    for (size_t i = 1; i <= 3; i++)
+        life_world_progress(&w, i, 1000);
+    life_world_look(&w);
+    assert_true(w.learner_fetches);
+    assert_false(w.flags & COUNTS); // with a model of long ago it is in no graph
+    life_world_end(&w);
+}
+
+// It met one that had not begun, and so it counted: it fetches all the same, and counts no more meanwhile.
 static void who_counted_before_it_knew_the_cluster_fetches(void **state)
 {
     (void)state;
@@ -717,10 +736,12 @@ static void who_counted_before_it_knew_the_cluster_fetches(void **state)
         w.options.round = 10;
         w.options.step = 80;
         life_world_begin(&w);
+        others(1, 0);
         life_world_look(&w);
         assert_true(w.flags & COUNTS);
+        life_world_state(&w, 1, GOSSIP_MEMBER_LEFT);
         others(3, finished ? FINISHED : TRAINS);
-        for (size_t i = 1; i <= 3; i++)
+        for (size_t i = 2; i <= 4; i++)
             life_world_progress(&w, i, 1000); // their last one
         w.self.in_view = true;
         w.self.n_view = 4;
@@ -1397,6 +1418,7 @@ int main(void)
         RULE(it_waits_until_somebody_says_where_the_others_are),
         RULE(one_liar_does_not_move_the_clusters_round),
         RULE(when_all_were_restarted_the_newest_state_wins),
+        RULE(who_was_away_counts_when_it_has_met_somebody),
         RULE(who_counted_before_it_knew_the_cluster_fetches),
         RULE(who_comes_back_to_a_cluster_at_its_last_step_fetches),
         RULE(a_process_that_stood_still_fetches_if_it_is_far_behind),
