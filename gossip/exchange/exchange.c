@@ -53,7 +53,8 @@ static enum base_error on_link_up(struct gossip_exchange *exchange, const struct
         enum base_error error = gossip_edge_add(exchange, peer, &edge);
         if (error)
             return error;
-        gossip_orphan_drop(exchange, peer);
+        if (exchange->options.on_death != GOSSIP_ON_DEATH_FADE) // what fades goes on fading
+            gossip_orphan_drop(exchange, peer);
     }
     if (exchange->active == edge)
         exchange->active = NULL; // sent over the old link: in doubt until the peer's HELLO
@@ -87,7 +88,7 @@ static enum base_error on_forget(struct gossip_exchange *exchange, const struct 
     struct gossip_edge *edge = gossip_edge_find(exchange, peer);
     enum base_error error = BASE_OK;
 
-    if (!dead)
+    if (!dead && exchange->options.on_death != GOSSIP_ON_DEATH_FADE)
         gossip_orphan_drop(exchange, peer);
     else if (edge && exchange->options.on_death != GOSSIP_ON_DEATH_DROP)
         error = gossip_orphan_take(exchange, edge);

@@ -36,7 +36,8 @@ enum gossip_on_death {
     GOSSIP_ON_DEATH_DROP,
     GOSSIP_ON_DEATH_KEEP,
     GOSSIP_ON_DEATH_FADE, // at full force at first; nothing in the end, when the others have learned to do
-                          // without it
+                          // without it. So goes the c_e of a neighbour that lives and is no longer met, and,
+                          // at an end that was not away, that of an edge whose RESYNC begins
 };
 
 struct gossip_exchange_options {
@@ -230,9 +231,9 @@ enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
 // partner: true.
 bool gossip_exchange_met(const struct gossip_exchange *exchange, const struct gossip_id *partner,
                          uint64_t round);
-// What dead neighbours have left (on_death), for checkpoints: how many, and the c_e [d] of each, borrowed
+// What edges that ended have left (on_death), for checkpoints: how many, and the c_e [d] of each, borrowed
 // until the next step. And back, before the first event, behind the edges; copies. BASE_EFORMAT: not finite,
-// or for a peer that has an edge or was given before.
+// or for a peer that was given before.
 size_t gossip_exchange_orphans(const struct gossip_exchange *exchange);
 void gossip_exchange_orphan_at(const struct gossip_exchange *exchange, size_t at, struct gossip_id *peer,
                                const float **correction);

@@ -25,17 +25,31 @@ static enum base_error add(struct gossip_exchange *exchange, const struct gossip
     return BASE_OK;
 }
 
+// What an earlier edge to the same peer left goes on with it.
+static void join(const struct gossip_exchange *exchange, struct gossip_orphan *orphan,
+                 const float *correction, float part, unsigned left)
+{
+    for (size_t i = 0; i < exchange->options.parameters; i++)
+        orphan->correction[i] += part * correction[i];
+    orphan->left = left > orphan->left ? left : orphan->left;
+}
+
 enum base_error gossip_orphan_take(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
     if (!edge->correction || edge->sequence == 0) // at its start an edge has none
         return BASE_OK;
     bool fades = exchange->options.on_death == GOSSIP_ON_DEATH_FADE;
     float part = fades ? gossip_round_pull_left(exchange, edge) : 1;
-    enum base_error error = add(exchange, &edge->peer, edge->correction,
-                                (unsigned)(part * (float)exchange->options.fade_rounds + 0.5f));
-    if (error)
-        return error;
-    for (size_t i = 0; i < exchange->options.parameters && part < 1; i++)
+    unsigned left = (unsigned)(part * (float)exchange->options.fade_rounds + 0.5f);
+    struct gossip_orphan *orphan = find(exchange, &edge->peer);
+
+    if (orphan) {
+        join(exchange, orphan, edge->correction, part, left);
+        exchange->options.kernels->release(edge->correction);
+    } else if (add(exchange, &edge->peer, edge->correction, left)) {
+        return BASE_ENOMEM;
+    }
+    for (size_t i = 0; i < exchange->options.parameters && part < 1 && !orphan; i++)
         edge->correction[i] *= part; // the rest has faded since its link broke
     edge->correction = NULL;
     return BASE_OK;
@@ -100,8 +114,7 @@ enum base_error gossip_exchange_keep(struct gossip_exchange *exchange, const str
 
     if (!exchange->options.drift_correction)
         return BASE_OK;
-    if (find(exchange, peer) || gossip_edge_find(exchange, peer) ||
-        !exchange->options.kernels->apply->finite(correction, count))
+    if (find(exchange, peer) || !exchange->options.kernels->apply->finite(correction, count))
         return BASE_EFORMAT;
     float *copy = exchange->options.kernels->alloc(count * sizeof *copy);
     if (!copy || add(exchange, peer, copy, exchange->options.fade_rounds)) {

@@ -61,11 +61,11 @@ float gossip_round_pull_left(const struct gossip_exchange *exchange, const struc
 {
     uint64_t missed = exchange->rounds - edge->met, whole = PULL_TURNS * (uint64_t)exchange->n_edges;
     unsigned fade = exchange->options.fade_rounds;
+    bool apart = edge->state == GOSSIP_EDGE_DOWN || edge->state == GOSSIP_EDGE_HELLO;
 
-    if (edge->state == GOSSIP_EDGE_DOWN && exchange->options.on_death == GOSSIP_ON_DEATH_FADE)
+    if (apart && exchange->options.on_death == GOSSIP_ON_DEATH_FADE)
         return missed < fade ? 1 - (float)missed / (float)fade : 0;
-    if (missed <= whole ||
-        (edge->state == GOSSIP_EDGE_DOWN && exchange->options.on_death == GOSSIP_ON_DEATH_KEEP))
+    if (missed <= whole || (apart && exchange->options.on_death == GOSSIP_ON_DEATH_KEEP))
         return 1;
     return missed - whole > 8 * whole ? 0 : exp2f(-2 * (float)(missed - whole) / (float)whole);
 }
@@ -152,9 +152,18 @@ static bool is_alone(const struct gossip_exchange *exchange)
     return true;
 }
 
+// A neighbour that is ahead has met for this round as long as it goes on asking.
+static bool has_met(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    const bool lately = exchange->rounds - edge->met <= exchange->n_edges;
+
+    return edge->clock >= exchange->clock &&
+           (exchange->options.sync || (lately && edge->standing != GOSSIP_FINISHED));
+}
+
 static bool is_wanted(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    if (edge && edge->clock >= exchange->clock)
+    if (edge && has_met(exchange, edge))
         return false;
     return is_alone(exchange) || (can_meet(exchange, edge) && !edge->silent);
 }

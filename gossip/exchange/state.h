@@ -84,7 +84,7 @@ struct gossip_sum {
     bool stale;  // deferred: neither `lent` nor the pending updates will do; it is summed anew
 };
 
-struct gossip_orphan { // the correction of an edge whose peer died
+struct gossip_orphan { // the correction of an edge that ended: its peer died, or (FADE) is no longer met
     struct gossip_id peer;
     float *correction; // [d]
     unsigned left;     // FADE: rounds until nothing of it is left
@@ -346,7 +346,8 @@ void gossip_standing_met(struct gossip_exchange *exchange, struct gossip_edge *e
                          const struct gossip_exchange_message *theirs);
 void gossip_standing_adopted(struct gossip_exchange *exchange, struct gossip_edge *edge);
 
-// orphans.c. The edge's peer died: its correction outlives it. BASE_ENOMEM changes nothing.
+// orphans.c. The edge ends or begins anew: what it had (its correction, then NULL; at its start it has none)
+// outlives it. The caller sums anew where some of it had faded. BASE_ENOMEM changes nothing.
 enum base_error gossip_orphan_take(struct gossip_exchange *exchange, struct gossip_edge *edge) BASE_CHECK;
 void gossip_orphan_fade(struct gossip_exchange *exchange); // a round has begun
 void gossip_orphan_drop(struct gossip_exchange *exchange, const struct gossip_id *peer);

@@ -152,6 +152,49 @@ static void test_a_finished_model_stands_still(void **state)
 
 // In a RESYNC of an end that was away and one that was not the first adopts the second's model, and counts
 // again. Where one has finished, the other adopts.
+static uint64_t exchanges_of(const struct net *net, size_t node)
+{
+    struct gossip_exchange_totals totals;
+
+    gossip_exchange_totals(net->node[node].exchange, &totals);
+    return totals.exchanges;
+}
+
+// Async: who is behind is asked by those ahead, until they finish. From then on it asks, so that its last
+// rounds are none alone.
+static void test_who_is_behind_asks_the_finished(void **state)
+{
+    struct gossip_exchange_options options = defaults(false);
+    struct net *net = net_create(NODES, D, TOPOLOGY_RING, net_seed(407), &options);
+    enum { LAST = 60, LATE = 20 };
+
+    (void)state;
+    net_link_all(net);
+    for (uint64_t round = 1; round <= LAST; round++)
+        for (size_t i = 0; i < NODES; i++)
+            if (i != BEHIND || round > LATE) {
+                train(net, i, round, 0.1f);
+                net_round(net, i, i == BEHIND ? round - LATE : round);
+                net_settle(net, SECOND / 100);
+            }
+    const uint64_t before = exchanges_of(net, BEHIND);
+    assert_in_range(before, LAST - LATE - 6, LAST + 6); // no more of them for being behind
+    for (size_t i = 0; i < NODES; i++)
+        net->node[i].standing = i == BEHIND ? GOSSIP_PRESENT : GOSSIP_FINISHED;
+    for (size_t i = 0; i < NODES; i++)
+        if (i != BEHIND)
+            net_round(net, i, LAST + 1);
+    net_settle(net, SECOND);
+    for (uint64_t round = LAST - LATE + 1; round <= LAST; round++) {
+        net_round(net, BEHIND, round);
+        net_settle(net, SECOND / 100);
+    }
+    printf("%llu exchanges in its last %d rounds\n", (unsigned long long)(exchanges_of(net, BEHIND) - before),
+           LATE);
+    assert_in_range(exchanges_of(net, BEHIND) - before, LATE - 5, LATE + 5);
+    net_destroy(net);
+}
+
 static void test_who_is_behind_adopts(void **state)
 {
     static const enum gossip_standing pairs[][2] = {{GOSSIP_AWAY, GOSSIP_PRESENT},
@@ -283,6 +326,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_stale_model_moves_nobody),
         cmocka_unit_test(test_a_finished_model_stands_still),
+        cmocka_unit_test(test_who_is_behind_asks_the_finished),
         cmocka_unit_test(test_who_is_behind_adopts),
         cmocka_unit_test(test_absence_is_no_drift),
         cmocka_unit_test(test_who_is_behind_waits_for_nobody_behind),
