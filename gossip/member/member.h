@@ -106,7 +106,8 @@ void gossip_membership_addresses(struct gossip_membership *membership, const str
                                  size_t count);
 // The round at which this node stops; 0: it does not, or no longer. Sets GOSSIP_RECORD_STOPPING with it.
 void gossip_membership_stop_at(struct gossip_membership *membership, uint64_t round);
-// A packet with the record of `id`, for a process that has its identity and another link; 0: not known.
+// A packet with this node's record and that of `id`, for a process that has its identity and another link;
+// 0: not known.
 size_t gossip_membership_about(const struct gossip_membership *membership, const struct gossip_id *id,
                                uint8_t *bytes, size_t capacity);
 // This node's progress. Sent in the header of every packet from now on; causes no packet and no action.

@@ -118,7 +118,7 @@ void member_send_packet(struct gossip_membership *m, struct member *to, enum gos
     member_packet_begin(m, &packet, to, kind, number, target, limit < least ? least : limit);
     if (kind == PACKET_PING)
         put_accused(m, to, &packet);
-    if (m->spread_ns != UINT64_MAX)
+    if (m->spread_ns != UINT64_MAX || m->self->record_sends > 0) // the latter where all others seem dead
         fill(m, to, &packet);
     finish(m, to, way, &packet);
 }
@@ -207,6 +207,7 @@ size_t gossip_membership_about(const struct gossip_membership *m, const struct g
     if (!x)
         return 0;
     member_packet_begin(m, &packet, x, PACKET_GOSSIP, 0, NULL, PACKET_PLAIN_MAX);
+    (void)member_packet_record(&packet, m->self); // whom it may not have known in its present life
     (void)member_packet_record(&packet, x);
     const size_t count = base_writer_used(&packet.writer);
     BASE_ASSERT(count <= capacity);

@@ -157,6 +157,13 @@ static bool run_for(struct trial *trial, uint64_t ns)
     return sim_world_run(world, sim_world_now(world) + ns) || fails(trial, world->broken);
 }
 
+static bool run_until(struct trial *trial, uint64_t end_ns)
+{
+    uint64_t now_ns = sim_world_now(&trial->world);
+
+    return now_ns >= end_ns || run_for(trial, end_ns - now_ns);
+}
+
 // Two processes have the identity of node 0.
 static bool is_copied(const struct sim_world *world)
 {
@@ -254,6 +261,8 @@ static bool trial_run(struct trial *trial)
     if (!views_agree(trial, patience))
         return false;
     trial->agreed_ns = sim_world_now(&trial->world);
+    if (is_copied(&trial->world) && !(run_until(trial, patience) && !is_copied(&trial->world)))
+        return fails(trial, "two processes with one identity still run");
     if (!learns(trial) || !views_agree(trial, sim_world_now(&trial->world) + 5 * SIM_SECOND))
         return false;
     if (!trial->check.may_lose && sim_check_sum_error(&trial->world) > SUM_ERROR)

@@ -758,6 +758,54 @@ static void whoever_is_linked_hears_what_is_known_of_it(void **s)
 }
 
 // Node 5 runs with the identity of node 2, as a copied directory would.
+static bool names(const uint8_t *bytes, size_t count, size_t node)
+{
+    const struct gossip_id *id = &net.nodes[node].identity.id;
+    for (size_t i = 0; i + sizeof id->bytes <= count; i++)
+        if (memcmp(bytes + i, id->bytes, sizeof id->bytes) == 0)
+            return true;
+    return false;
+}
+
+// What a process hears whose link is refused because another has its identity: of that one, and whom it talks
+// to, who may have started anew since.
+static void a_second_process_is_told_of_both(void **s)
+{
+    (void)s;
+    begin(4);
+    uint8_t bytes[LIMIT_DATAGRAM_BYTES];
+    size_t count =
+        gossip_membership_about(net.nodes[0].membership, &net.nodes[2].identity.id, bytes, sizeof bytes);
+    assert_true(names(bytes, count, 0) && names(bytes, count, 2) && !names(bytes, count, 1));
+    assert_int_equal(
+        gossip_membership_step(net.nodes[2].membership,
+                               &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_PACKET,
+                                                                 .now_ns = net.now_ns,
+                                                                 .peer = net.nodes[0].identity.id,
+                                                                 .way = GOSSIP_BY_STREAM,
+                                                                 .bytes = bytes,
+                                                                 .n_bytes = count}),
+        BASE_OK);
+    assert_int_equal(
+        gossip_membership_about(net.nodes[0].membership, &(struct gossip_id){{0}}, bytes, sizeof bytes), 0);
+    member_net_destroy(&net);
+}
+
+// Whoever holds all others for dead has nobody to gossip with: what it says of itself rides on its questions.
+static void the_dead_are_told_of_a_change(void **s)
+{
+    (void)s;
+    begin(5);
+    member_net_cut(&net, 0, true, true, true);
+    member_net_run(&net, 20 * SECOND);
+    assert_int_equal(totals(0).dead, 4);
+    member_net_cut(&net, 0, false, true, false); // still deaf
+    gossip_membership_flags(net.nodes[0].membership, GOSSIP_RECORD_TRAINING, 0);
+    member_net_run(&net, 3 * SECOND);
+    assert_true(info_of(3, 0).record->flags & GOSSIP_RECORD_TRAINING);
+    member_net_destroy(&net);
+}
+
 static void of_two_with_one_identity_the_second_stops(void **s)
 {
     (void)s;
@@ -1058,6 +1106,8 @@ int main(void)
         cmocka_unit_test(a_restart_overrides_its_own_death),
         cmocka_unit_test(a_lost_boot_number_is_found_again),
         cmocka_unit_test(whoever_is_linked_hears_what_is_known_of_it),
+        cmocka_unit_test(a_second_process_is_told_of_both),
+        cmocka_unit_test(the_dead_are_told_of_a_change),
         cmocka_unit_test(of_two_with_one_identity_the_second_stops),
         cmocka_unit_test(a_liar_kills_nobody),
         cmocka_unit_test(a_flapping_node_keeps_itself_out),
