@@ -217,6 +217,7 @@ static void call_next_address(struct gossip_links *links, const struct gossip_li
     link->target = *target;
     links_due(links, links->now_ns + links->options.call_ns);
     become(links, target, call, CALL_UNDER_WAY);
+    wait_until(links, call, links->now_ns + GOSSIP_LINKS_CALL_LONELY_NS);
     call->link = link->handle;
     links->totals.called++;
     struct gossip_links_action *action = links_act(links, GOSSIP_LINKS_CALL);
@@ -249,12 +250,23 @@ void call_failed(struct gossip_links *links, const struct gossip_links_target *t
         call_next_address(links, target, call);
 }
 
+// A node without any link does not wait for the end of a call to its entries: an attempt that the network has
+// swallowed is repeated after one second, three, seven. The link of that call stays, and may still come.
+static bool may_overlap(const struct gossip_links *links, const struct gossip_links_target *target)
+{
+    return is_entry(target) && links->totals.active == 0;
+}
+
 void call_timer(struct gossip_links *links, const struct gossip_links_target *target, struct call *call)
 {
-    if (call->state != CALL_PAUSED && call->state != CALL_RESOLVING)
+    if (call->state != CALL_PAUSED && call->state != CALL_RESOLVING &&
+        !(call->state == CALL_UNDER_WAY && may_overlap(links, target)))
         return;
     if (links->now_ns < call->due_ns) {
         links_due(links, call->due_ns);
+    } else if (call->state == CALL_UNDER_WAY) {
+        call->closed = false;
+        call_next_address(links, target, call);
     } else if (call->state == CALL_RESOLVING) {
         call->closed = false;
         turn_over(links, target, call);

@@ -56,6 +56,7 @@
 #define GOSSIP_LINKS_PAUSE_MIN_NS     200000000ull
 #define GOSSIP_LINKS_PAUSE_MAX_NS     10000000000ull // of an entry: no node may ever be there
 #define GOSSIP_LINKS_PAUSE_LONELY_NS  1000000000ull  // of an entry, while this node has no link at all
+#define GOSSIP_LINKS_CALL_LONELY_NS   2000000000ull  // then the next one begins beside it, likewise
 #define GOSSIP_LINKS_PAUSE_MEMBER_NS  2000000000ull  // of a member, which others know to be there
 #define GOSSIP_LINKS_PAUSE_REFUSED_NS 30000000000ull // after an answer that will not change soon
 #define GOSSIP_LINKS_MISSING_NS       30000000000ull // a wanted link missing for this long is reported

@@ -622,6 +622,31 @@ static void a_link_that_never_comes_is_told(void **state)
     assert_int_equal(gossip_links_missing(w.links, w.now_ns + 60 * S, &missing, 1), 0);
 }
 
+// The network may have swallowed the first attempt, which is repeated ever more seldom.
+static void a_node_without_links_does_not_wait_for_the_end_of_a_call(void **state)
+{
+    (void)state;
+    uint64_t begin_ns = w.now_ns;
+    SAY(GOSSIP_LINKS_START);
+    uint64_t first = call_of_entry(0, 1);
+    assert_in_range(until(GOSSIP_LINKS_RESOLVE, 3 * S) - begin_ns, GOSSIP_LINKS_CALL_LONELY_NS, 3 * S);
+    uint64_t second = call_of_entry(0, 1);
+    SAY(GOSSIP_LINKS_PROVEN, .link = first, .peer = id(LOW), .alive = true);
+    greet_with_life(first, 1);
+    assert_int_equal(need(GOSSIP_LINKS_UP)->link, first); // it came after all
+    SAY(GOSSIP_LINKS_PROVEN, .link = second, .peer = id(LOW), .alive = true);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, second);
+}
+
+static void a_node_with_a_link_waits_for_the_end_of_a_call(void **state)
+{
+    (void)state;
+    accept_active(HIGHER);
+    SAY(GOSSIP_LINKS_START);
+    call_of_entry(0, 1);
+    quiet(GOSSIP_LINKS_CALL_LONELY_NS + S, GOSSIP_LINKS_RESOLVE);
+}
+
 // -- identities
 
 static void duplicate(uint64_t *link)
@@ -782,6 +807,8 @@ int main(void)
         CASE(few_answers_over_long_are_no_duplicate),
         CASE(two_answers_are_no_duplicate),
         CASE(another_life_of_this_id_is_a_duplicate),
+        CASE(a_node_without_links_does_not_wait_for_the_end_of_a_call),
+        CASE(a_node_with_a_link_waits_for_the_end_of_a_call),
         CASE(a_second_process_is_told_about_the_first),
         CASE(a_link_that_only_explains_is_not_in_use),
         CASE(leaving_says_goodbye_and_calls_nobody),
