@@ -84,7 +84,8 @@ enum base_error gossip_pending_sum(struct gossip_exchange *exchange, float **sum
         return BASE_ENOMEM;
     for (const struct gossip_pending_update *update = pending->first; update; update = update->next)
         repeat(exchange, update, pending->sum, NULL);
-    exchange->sum.stale |= !exchange->sum.now && gossip_pending_corrects(pending);
+    if (gossip_pending_corrects(pending))
+        gossip_sum_keep(exchange);
     drop_list(pending);
     pending->sum_holds = true;
     *sum = pending->sum;
@@ -128,8 +129,10 @@ enum base_error gossip_pending_room(struct gossip_exchange *exchange, const stru
     *sum = NULL;
     if (exchange->round.open)
         return BASE_OK;
-    if (exchange->pending.sum_holds || bytes > list_room(exchange))
+    if (exchange->pending.sum_holds || bytes > list_room(exchange)) {
+        gossip_sum_keep(exchange); // of an exchange that is only summed nothing else tells the corrections
         return gossip_pending_sum(exchange, sum);
+    }
     *update = copy_of(mine, theirs, keys);
     return *update ? BASE_OK : BASE_ENOMEM;
 }

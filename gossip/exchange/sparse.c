@@ -217,7 +217,6 @@ void gossip_sparse_apply(struct gossip_exchange *exchange, struct gossip_edge *e
     if (edge->correction && gain > 0) {
         step.correction = edge->correction;
         step.correction_sum = exchange->sum.now; // or NULL: the update tells it
-        exchange->sum.stale |= !exchange->sum.now && !pair->update;
     }
     if (!(weight > 0)) // not a bit of x moves
         step.x = step.pending = NULL;

@@ -82,6 +82,7 @@ struct gossip_sum {
     float *own;  // [d] or NULL
     float *lent; // [d] deferred: the trainer's vector, the sum as it was at its latest boundary
     bool stale;  // deferred: neither `lent` nor the pending updates will do; it is summed anew
+    bool kept;   // `own` was of use since the latest boundary
 };
 
 struct gossip_orphan { // the correction of an edge that ended: its peer died, or (FADE) is no longer met
@@ -257,6 +258,8 @@ void gossip_pending_drop(struct gossip_exchange *exchange);
 // sum.c. The sum of the corrections as it is now, for reading; NULL where there is none, or no memory for a
 // copy.
 const float *gossip_sum_read(struct gossip_exchange *exchange);
+// It is no longer deferred; without memory for that it is stale.
+void gossip_sum_keep(struct gossip_exchange *exchange);
 // A round begins, with x or NULL: what is pending is taken into both, and the sum is no longer deferred.
 void gossip_sum_publish(struct gossip_exchange *exchange, float *x);
 // It ends: the trainer gets the sum, less what has faded of it.

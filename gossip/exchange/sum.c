@@ -34,23 +34,35 @@ static float *own(struct gossip_exchange *exchange)
     return sum->own;
 }
 
+void gossip_sum_keep(struct gossip_exchange *exchange)
+{
+    struct gossip_sum *sum = &exchange->sum;
+
+    sum->kept = true;
+    if (sum->now || !exchange->options.drift_correction)
+        return;
+    if (!own(exchange)) {
+        sum->stale = true;
+        return;
+    }
+    sum->now = sum->own;
+    if (sum->stale) {
+        gossip_sum_again(exchange);
+        return;
+    }
+    memcpy(sum->own, sum->lent, exchange->options.parameters * sizeof *sum->own);
+    gossip_pending_repeat(exchange, NULL, sum->own);
+}
+
 const float *gossip_sum_read(struct gossip_exchange *exchange)
 {
     struct gossip_sum *sum = &exchange->sum;
 
-    if (sum->now || !exchange->options.drift_correction)
-        return sum->now;
-    if (!sum->stale && !gossip_pending_corrects(&exchange->pending))
+    if (!sum->now && !sum->stale && !gossip_pending_corrects(&exchange->pending))
         return sum->lent;
-    if (!own(exchange))
-        return NULL;
-    sum->now = sum->own;
-    if (sum->stale) {
-        gossip_sum_again(exchange);
-    } else {
-        memcpy(sum->own, sum->lent, exchange->options.parameters * sizeof *sum->own);
-        gossip_pending_repeat(exchange, NULL, sum->own);
-    }
+    const bool kept = sum->kept; // for reading it is not needed again
+    gossip_sum_keep(exchange);
+    sum->kept = kept;
     return sum->now;
 }
 
@@ -88,8 +100,9 @@ static void hand_out_faded(struct gossip_exchange *exchange, float *correction)
     }
 }
 
-// What the trainer has is the sum, and stays it. What fades makes it another vector, next to which the sum is
-// kept; without memory for that it is summed anew at the next boundary.
+// What the trainer has is the sum, and stays it; the memory of another one goes after a round that did
+// without. What fades makes it another vector, next to which the sum is kept; without memory for that it is
+// summed anew at the next boundary.
 void gossip_sum_hand_out(struct gossip_exchange *exchange)
 {
     struct gossip_sum *sum = &exchange->sum;
@@ -108,7 +121,8 @@ void gossip_sum_hand_out(struct gossip_exchange *exchange)
         hand_out_faded(exchange, correction);
     sum->lent = exchange->round.correction_stays ? correction : NULL;
     sum->stale = fades && !sum->own;
-    sum->now = fades || !sum->lent ? sum->own : NULL;
+    sum->now = fades || sum->kept || !sum->lent ? sum->own : NULL;
+    sum->kept = false;
     if (sum->now)
         return;
     exchange->options.kernels->release(sum->own);

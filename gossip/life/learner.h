@@ -26,6 +26,7 @@ struct gossip_learner_vectors { // [parameters] each, the learner's, at one plac
     float *round_start;         // x0 of outer momentum, or NULL: for the checkpoint of a round before its
                                 // EXCHANGED
     struct gossip_blob *blob;   // of a program that trains: travels with snapshots; NULL: none
+    bool correction_stays;      // struct gossip_exchange_event
 };
 
 struct gossip_learner_steps { // the result of the local steps since the last boundary

@@ -253,6 +253,7 @@ static void meet(struct sim_node *node, const struct gossip_rounds_meet *meet)
     event.round.model = node->vectors.model;
     event.round.second_moment = node->vectors.second_moment;
     event.round.correction = node->vectors.correction;
+    event.round.correction_stays = node->vectors.correction_stays;
     node->in_round = true;
     node->train_ns = sim_node_now(node);
     sim_train_event(node, &event);

@@ -180,8 +180,7 @@ void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *
                                .model = l->vectors.model,
                                .second_moment = l->vectors.second_moment,
                                .correction = l->vectors.correction,
-                               .correction_stays =
-                                   l->options.trainee != NULL, // a program may write to its own
+                               .correction_stays = l->vectors.correction_stays,
                                .outer = l->vectors.outer,
                                .blob = l->vectors.blob,
                                .checkpoint = checkpoint_is_due(l, meet),

@@ -30,6 +30,7 @@ void node_built_in_begin(struct node_built_in *b, struct gossip_learner_vectors 
         .model = train_trainer_model(b->trainer),
         .second_moment = train_trainer_second_moment(b->trainer),
         .correction = b->config->average.drift_correction ? train_trainer_correction(b->trainer) : NULL,
+        .correction_stays = true,
         .outer = b->outer,
         .round_start = b->round_start};
 }
