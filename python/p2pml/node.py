@@ -122,6 +122,36 @@ class Node:
         # Where a file says the folder, the library looks; it tells when nothing is there.
         return folder is None or bool(glob.glob(os.path.join(glob.escape(str(folder)), "checkpoint-*.safetensors")))
 
+    def _checkpoints(self) -> List[Tuple[int, str]]:
+        """(step, path), the newest first."""
+        folder = self._settings.get("node.dir")
+        if folder is None:
+            raise errors.ConfigurationError("the state of a node is in its directory: join with dir=...")
+        found = glob.glob(os.path.join(glob.escape(str(folder)), "checkpoint-*.safetensors"))
+        return sorted(((int(path[path.rindex("-") + 1:-len(".safetensors")]), path) for path in found), reverse=True)
+
+    def checkpoint(self) -> Tuple[int, bytes]:
+        """Step and content of the newest checkpoint: model, optimiser vectors, blob, and the edges to the neighbours."""
+        found = self._checkpoints()
+        if not found:
+            raise errors.OrderError("there is no checkpoint yet")
+        with open(found[0][1], "rb") as f:
+            return found[0][0], f.read()
+
+    def restore(self, step: int, checkpoint: bytes) -> None:
+        """Before the node is opened: it will go on from there. Later checkpoints in its directory are renamed."""
+        self._check_open(False)
+        later = [(s, path) for s, path in self._checkpoints() if s > step]
+        folder = str(self._settings["node.dir"])
+        os.makedirs(folder, exist_ok=True)
+        for s, path in later:
+            os.replace(path, os.path.join(folder, f"superseded-{s}.safetensors"))
+        path = os.path.join(folder, f"checkpoint-{step}.safetensors")
+        with open(path + ".tmp-restore", "wb") as f:
+            f.write(checkpoint)
+        os.replace(path + ".tmp-restore", path)
+        self._resume = True
+
     def _check_open(self, wanted: bool) -> None:
         if self._closed:
             raise errors.OrderError("the node is closed; join again")

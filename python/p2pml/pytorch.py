@@ -20,18 +20,22 @@ _attached: "weakref.WeakKeyDictionary[torch.nn.Module, weakref.ref]" = weakref.W
 
 
 def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer, every: int = 30, *,
-           share_second_moment: bool = True, timeout: Optional[float] = None) -> "Attachment":
+           share_second_moment: bool = True, state: Optional[Dict[str, Any]] = None,
+           timeout: Optional[float] = None) -> "Attachment":
     """Joins ``node``'s cluster with ``model``; on return the parameters are the cluster's. From then on every ``optimizer.step()``
     is a local step, and after each ``every`` of them the node exchanges with a neighbour.
 
     Shared are the parameters that ``optimizer`` updates, so adapters alone where only they are trained. Buffers (such as the
-    running statistics of batch norm) stay each node's own. ``timeout``: seconds to wait for the cluster; None: as long as
+    running statistics of batch norm) stay each node's own. ``state``: a ``state_dict`` of an attachment of this model, to go on
+    from there with its edges, whatever is in the node's directory. ``timeout``: seconds to wait for the cluster; None: as long as
     ``node.start_timeout`` and the others take."""
     if not isinstance(node, Node):
         raise TypeError(f"the first argument is {type(node).__name__}, expected what p2pml.join returns")
     known = _attached.get(model)
     if known is not None and known() is not None and not known().closed:
         raise errors.OrderError("this model is attached to a node already; close that attachment first")
+    if state is not None:
+        _restore(node, state, Attachment._order(model, optimizer))
     attachment = Attachment(node, model, optimizer, every, share_second_moment)
     _attached[model] = weakref.ref(attachment)
     try:
@@ -40,6 +44,16 @@ def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
         attachment.detach()
         raise
     return attachment
+
+
+def _restore(node: Node, state: Dict[str, Any], named: List[Tuple[str, torch.nn.Parameter]]) -> None:
+    theirs = [(name, tuple(shape)) for name, shape in state["tensors"]]
+    mine = [(name, tuple(p.shape)) for name, p in named]
+    if theirs != mine:
+        other = next((f"'{a[0]}' {a[1]} and '{b[0]}' {b[1]}" for a, b in zip(theirs, mine) if a != b),
+                     f"{len(theirs)} and {len(mine)} tensors")
+        raise errors.MismatchError(f"the state is of another model: {other}")
+    node.restore(state["step"], state["checkpoint"].numpy().tobytes())
 
 
 class _Group:
@@ -54,7 +68,7 @@ class _Group:
 
 
 class Attachment:
-    """What :func:`attach` returns. It has the state of the exchange for ``state_dict``; ``close()`` leaves the cluster."""
+    """What :func:`attach` returns. ``state_dict()`` is its state for the program's own checkpoints; ``close()`` leaves the cluster."""
 
     def __init__(self, node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer, every: int,
                  share_second_moment: bool):
@@ -121,9 +135,18 @@ class Attachment:
         devices = {p.device for _, p in self._named if p.device.type != "cpu"}
         self._device_correction = {d: torch.zeros_like(self._flat, device=d) for d in devices} if self._correction is not None else {}
 
+    def _check_groups(self) -> None:
+        known = {id(p) for _, p in self._named}
+        for number, group in enumerate(self.optimizer.param_groups):
+            for p in group["params"]:
+                if p.requires_grad and id(p) not in known:
+                    raise errors.MismatchError(f"group {number} of the optimiser has a parameter of shape {tuple(p.shape)} that it had "
+                                               "not when the model was attached; attach the changed model to a node of its own")
+
     @torch.no_grad()
     def _to_vector(self) -> None:
         """Before an exchange. A low-precision parameter that did not move leaves its fp32 master as it is."""
+        self._check_groups()
         for i, ((name, p), view) in enumerate(zip(self._named, self._views)):
             if p.shape != view.shape:
                 raise errors.MismatchError(f"parameter '{name}' is {tuple(p.shape)} now, it was {tuple(view.shape)} when the model "
@@ -298,20 +321,15 @@ class Attachment:
     # -- state and end
 
     def state_dict(self) -> Dict[str, Any]:
-        """For the program's own checkpoints. The model and the edges to the neighbours are in the node's checkpoint, which is
-        written with the next exchange; a node that is joined with the same ``dir`` goes on from there."""
+        """For the program's own checkpoints, with the edges to the neighbours: ``attach(..., state=...)`` goes on from it. It is a
+        boundary: the node exchanges now, and its checkpoint of that moment (the model, and two vectors for each neighbour) is in
+        the state."""
         if not self.closed and not self._ended:
             self.node.save()
-        return {"steps_done": self._round.steps_done if self._round else 0, "steps": self._steps, "scale": self._scale,
+            self.exchange()
+        step, checkpoint = self.node.checkpoint()
+        return {"step": step, "checkpoint": torch.frombuffer(bytearray(checkpoint), dtype=torch.uint8),
                 "tensors": [(name, tuple(p.shape)) for name, p in self._named]}
-
-    def load_state_dict(self, state: Dict[str, Any]) -> None:
-        tensors = [(name, tuple(shape)) for name, shape in state["tensors"]]
-        mine = [(name, tuple(p.shape)) for name, p in self._named]
-        if tensors != mine:
-            other = next((f"'{a[0]}' {a[1]} and '{b[0]}' {b[1]}" for a, b in zip(tensors, mine) if a != b),
-                         f"{len(tensors)} and {len(mine)} tensors")
-            raise errors.MismatchError(f"the state is of another model: {other}")
 
     def detach(self) -> None:
         """The parameters get memory of their own; the node goes on until it is closed."""
@@ -336,6 +354,8 @@ class Attachment:
         self.node.leave()
         self._from_vector()
         self.detach()
+        self._flat = self._correction = self._moment = None  # with the last view of them the directory is free again
+        self._views = []
         self.node.close()
 
     def __enter__(self) -> "Attachment":

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 import warnings
@@ -209,6 +210,49 @@ class InOneProcess(unittest.TestCase):
         again = self.join()
         with p2pml.attach(again, *small()):
             self.assertEqual(again.blob, b"step 7\0of the schedule")
+
+    def test_a_state_goes_on_where_it_was_taken(self):
+        model, optimizer = small()
+        state_file = os.path.join(self.folder, "mine.pt")
+        with p2pml.attach(self.join(), model, optimizer, every=3) as attachment:
+            self.step(model, optimizer, 4)
+            torch.save({"model": model.state_dict(), "node": attachment.state_dict()}, state_file)
+            then = model[0].weight.detach().clone()
+            self.step(model, optimizer, 30)  # and a later checkpoint in the node's directory
+        saved = torch.load(state_file)
+        self.assertTrue(torch.equal(saved["model"]["0.weight"], then))
+        for name in ("node", "elsewhere"):
+            again, its = small()
+            with p2pml.attach(self.join(name), again, its, state=saved["node"]) as attachment:
+                self.assertTrue(torch.equal(again[0].weight, then))
+                self.assertEqual(attachment.node.status()["step"], 4)
+        other = torch.nn.Linear(3, 5)
+        with self.assertRaisesRegex(p2pml.MismatchError, "of another model: '0.weight'"):
+            p2pml.attach(self.join("other"), other, torch.optim.SGD(other.parameters(), lr=0.1), state=saved["node"])
+
+    def test_a_state_has_the_edges(self):
+        ports = free_ports(2)
+        nodes, models = [], []
+        for i in range(2):
+            model, optimizer = small()
+            nodes.append(self.join(str(i), peers=f"127.0.0.1:{ports[1 - i]}", listen=f"127.0.0.1:{ports[i]}"))
+            models.append((model, optimizer))
+        threads = [threading.Thread(target=p2pml.attach, args=(nodes[i], *models[i]), kwargs={"every": 2}) for i in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+        self.step(*models[0], times=20)
+        self.assertIn(b"edge.", models[0][1]._p2pml.state_dict()["checkpoint"].numpy().tobytes())
+
+    def test_a_parameter_that_comes_later_is_told(self):
+        model, optimizer = small()
+        attachment = p2pml.attach(self.join(), model, optimizer, every=1)
+        optimizer.add_param_group({"params": [torch.nn.Parameter(torch.zeros(7))]})
+        with self.assertRaisesRegex(p2pml.MismatchError, r"group 1 .* shape \(7,\)"):
+            attachment.exchange()
+        optimizer.param_groups.pop()
+        self.step(model, optimizer)
 
     def test_a_child_leaves_the_node_alone(self):
         model, optimizer = small()
