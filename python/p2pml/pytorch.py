@@ -363,3 +363,20 @@ class Attachment:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
+
+
+def adapters(model: torch.nn.Module, train: str = "AB") -> List[torch.nn.Parameter]:
+    """Freezes all of ``model`` but its LoRA adapters (parameters with ``lora_A`` or ``lora_B`` in their names, as peft names them), and
+    returns these for the optimiser. ``train``: "B" freezes A as well, which must be the same on all nodes: then the average of
+    the adapters is the adapter of the average. "AB" trains both, and their cross terms differ from node to node."""
+    wanted = {"B": ("lora_B",), "AB": ("lora_A", "lora_B")}.get(train)
+    if wanted is None:
+        raise errors.ConfigurationError(f"train: found {train!r}, expected 'B' or 'AB'")
+    chosen = []
+    for name, p in model.named_parameters():
+        p.requires_grad_(any(w in name for w in wanted))
+        if p.requires_grad:
+            chosen.append(p)
+    if not chosen:
+        raise errors.ConfigurationError("the model has no parameter with 'lora_A' or 'lora_B' in its name")
+    return chosen

@@ -1,33 +1,104 @@
-"""The examples, as processes. Needs numpy."""
+"""The examples, as processes. Needs numpy; those in PyTorch are skipped without it."""
 
+import importlib.util
 import os
+import random
 import re
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "examples")
+PATIENCE = 300
+needs_torch = unittest.skipUnless(importlib.util.find_spec("torch"), "no torch in this Python")
 
 
 class Examples(unittest.TestCase):
-    def test_logistic_regression_in_numpy(self):
-        sockets = [socket.socket() for _ in range(2)]
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="p2pml-example-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def ports(self, count):
+        sockets = [socket.socket() for _ in range(count)]
         for s in sockets:
             s.bind(("127.0.0.1", 0))
         ports = [str(s.getsockname()[1]) for s in sockets]
         for s in sockets:
             s.close()
-        with tempfile.TemporaryDirectory(prefix="p2pml-example-") as folder:
-            both = [subprocess.Popen([sys.executable, os.path.join(EXAMPLES, "logistic.py"), os.path.join(folder, str(i)), ports[i],
-                                      ports[1 - i], str(i)], stdout=subprocess.PIPE, text=True) for i in range(2)]
-            for process in both:
-                self.addCleanup(process.kill)
-            for process in both:
-                text, _ = process.communicate(timeout=300)
-                self.assertEqual(process.returncode, 0)
-                self.assertGreater(float(re.search(r"accuracy ([0-9.]+)", text)[1]), 0.85)  # without a class: two thirds
+        return ports
+
+    def start(self, name, index, *arguments):
+        with open(self.log(index), "ab") as log:
+            process = subprocess.Popen([sys.executable, os.path.join(EXAMPLES, name), *map(str, arguments)], stdout=log, stderr=log)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def log(self, index):
+        return os.path.join(self.folder, f"{index}.log")
+
+    def read(self, index):
+        with open(self.log(index), encoding="utf-8") as f:
+            return f.read()
+
+    def wait_for(self, index, words):
+        deadline = time.monotonic() + PATIENCE
+        while words not in self.read(index):
+            self.assertLess(time.monotonic(), deadline, f"no '{words}' in {self.read(index)[-2000:]}")
+            time.sleep(0.05)
+
+    def result(self, process, index, word="accuracy"):
+        self.assertEqual(process.wait(PATIENCE), 0, self.read(index)[-3000:])
+        return float(re.findall(word + r" ([0-9.]+)", self.read(index))[-1])
+
+    def test_logistic_regression_in_numpy(self):
+        ports = self.ports(2)
+        both = [self.start("logistic.py", i, os.path.join(self.folder, str(i)), ports[i], ports[1 - i], i) for i in range(2)]
+        for i, process in enumerate(both):
+            self.assertGreater(self.result(process, i), 0.85)  # without a class: two thirds
+
+    @needs_torch
+    def test_a_cnn_on_four_nodes(self):
+        ports = self.ports(4)
+        nodes = [self.start("cnn.py", i, self.folder, i, 300, *ports) for i in range(4)]
+        for i, process in enumerate(nodes):
+            self.assertGreater(self.result(process, i), 0.8)  # its own digits: a quarter
+
+    @needs_torch
+    def test_a_gpt_of_which_one_trainer_is_killed(self):
+        text = os.path.join(self.folder, "text")
+        rng = random.Random(1)
+        with open(text, "w", encoding="utf-8") as f:
+            f.write(" ".join(rng.choice(["the", "cat", "sat", "on", "a", "mat", "and", "ran"]) for _ in range(10000)))
+        ports = self.ports(4)
+        nodes = [self.start("gpt.py", i, self.folder, i, 10 ** 9 if i else 400, text, *ports) for i in range(4)]
+        self.wait_for(3, "step 0")
+        nodes[3].send_signal(signal.SIGKILL)
+        nodes[3].wait()
+        back = self.start("gpt.py", 3, self.folder, 3, 100, text, *ports)
+        for i, process in ((0, nodes[0]), (3, back)):
+            self.assertLess(self.result(process, i, "loss"), 1.6)  # a guess: 2.7 nats
+        for i in (1, 2):
+            self.assertIsNone(nodes[i].poll(), self.read(i)[-2000:])
+
+    @needs_torch
+    def test_lora_on_two_nodes(self):
+        ports = self.ports(2)
+        both = [self.start("lora.py", i, self.folder, i, 600, "AB", *ports) for i in range(2)]
+        for i, process in enumerate(both):
+            self.assertGreater(self.result(process, i), 0.75)  # the tokens of one process: half
+
+    @needs_torch
+    def test_three_lines_are_the_user_s(self):
+        for name in ("cnn.py", "gpt.py", "lora.py"):
+            with open(os.path.join(EXAMPLES, name), encoding="utf-8") as f:
+                used = [line for line in f if re.match(r"import p2pml$|node = p2pml\.join|p2pml\.attach", line)]
+            self.assertEqual(len(used), 3, name)
 
 
 if __name__ == "__main__":
