@@ -47,7 +47,8 @@
 #define LIMIT_MAILBOX              1024u  // messages waiting between two threads
 
 #define LIMIT_CONFIG_BYTES            (1u << 20) // one configuration file
-#define LIMIT_CHECKPOINT_HEADER_BYTES (1u << 20) // JSON header of a safetensors file
+#define LIMIT_CHECKPOINT_HEADER_BYTES (1u << 24) // JSON header of a safetensors file
+#define LIMIT_MEANING_BYTES           (1u << 23) // of it, what the data mean (node/store/meaning_text.h)
 #define LIMIT_LINE_FILES              1000u      // of metrics.jsonl, and of events.jsonl
 #define LIMIT_HTTP_REQUEST_BYTES      8192u      // one HTTP request, headers included
 

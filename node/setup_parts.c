@@ -12,8 +12,10 @@ struct node_model_about node_setup_about(const struct train_dataset *data)
 {
     struct node_model_about about = {.input_divisor = data->input_divisor, .first_label = data->first_label};
     size_t used = 0;
-    if (!data->tokens)
+    if (!data->tokens) {
+        about.meaning = data->meaning;
         return about;
+    }
     about.text = data->meaning->text;
     for (size_t i = 0; i < data->meaning->classes.count; i++) { // they fit: train/tokens.c bounds them
         const int bytes = snprintf(about.characters + used, sizeof about.characters - used, "%s",

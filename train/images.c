@@ -168,6 +168,17 @@ static enum base_error mean(struct gallery *g, struct base_reason *why)
     return BASE_OK;
 }
 
+enum base_error train_image_row(const char *path, const struct train_meaning *meaning, float *row,
+                                struct base_reason *why)
+{
+    struct train_image image = {0};
+    enum base_error error = read_image(path, meaning->channels, &image, why);
+    if (error == BASE_OK)
+        train_image_fit(&image, meaning->width, meaning->height, row);
+    free(image.pixels);
+    return error;
+}
+
 static enum base_error put_image(const struct gallery *g, const char *path, float *row,
                                  struct base_reason *why)
 {

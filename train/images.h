@@ -18,4 +18,8 @@ struct train_images_options {
 enum base_error train_dataset_load_images(const char *folder, const struct train_images_options *options,
                                           struct train_dataset *data, struct base_reason *why) BASE_CHECK;
 
+// One file as row[meaning->features] for a model of images: brought to its size and colour, not scaled.
+enum base_error train_image_row(const char *path, const struct train_meaning *meaning, float *row,
+                                struct base_reason *why) BASE_CHECK;
+
 #endif

@@ -32,6 +32,8 @@ void train_meaning_release(struct train_meaning *meaning)
     free(meaning->columns);
     train_names_free(&meaning->classes);
     train_names_free(&meaning->targets);
+    train_names_free(&meaning->layout);
+    free(meaning->label);
     free(meaning->shift);
     free(meaning->factor);
     free(meaning->target_shift);
@@ -75,6 +77,8 @@ uint64_t train_meaning_digest(const struct train_meaning *meaning)
     hash = join_floats(hash, meaning->factor, meaning->features);
     hash = join_floats(hash, meaning->target_shift, meaning->targets.count);
     hash = join_floats(hash, meaning->target_factor, meaning->targets.count);
+    if (meaning->label != NULL)
+        hash = join(hash, meaning->label, strlen(meaning->label));
     if (meaning->text != TRAIN_TEXT_NONE)
         hash = join(hash, &(uint64_t){(uint64_t)meaning->text}, sizeof(uint64_t));
     return hash ? hash : 1;

@@ -30,8 +30,13 @@ struct train_meaning {
     size_t features;
     struct train_column *columns; // [n_columns] of a table, in the order of the features; else NULL
     size_t n_columns;
-    struct train_names classes;     // by label; none where they are numbers from 0
-    struct train_names targets;     // of a regression: a name for each output
+    struct train_names classes; // by label; none where they are numbers from 0
+    struct train_names targets; // of a regression: a name for each output
+    // Of a table, else none, NULL, 0. layout: all columns of the file in its order, target and ignored ones
+    // included; label: the column of the classes.
+    struct train_names layout;
+    char *label;
+    char delimiter;
     size_t height, width, channels; // of images: a feature is ((y * width) + x) * channels + channel; else 0
     enum train_text text;           // what a token is; its characters are the classes, by id
     enum train_scale scale;
@@ -44,7 +49,7 @@ struct train_meaning *train_meaning_create(size_t features);
 struct train_meaning *train_meaning_share(struct train_meaning *meaning); // one owner more; NULL stays NULL
 void train_meaning_release(struct train_meaning *meaning); // the last owner frees it; NULL is fine
 
-// Fingerprint of all that nodes must share; 0 for NULL.
+// Fingerprint of all that nodes must share; 0 for NULL. Layout and delimiter are each file's own.
 uint64_t train_meaning_digest(const struct train_meaning *meaning);
 // "age", "colour=red", "feature 12" (from 1).
 void train_meaning_feature(const struct train_meaning *meaning, size_t feature, char *text, size_t capacity);

@@ -83,12 +83,29 @@ static void apply(float *values, size_t examples, size_t count, const float *shi
             values[i * count + k] = (values[i * count + k] - shift[k]) * factor[k];
 }
 
+void train_scale_rows(const struct train_meaning *meaning, float *x, size_t rows)
+{
+    if (meaning != NULL && meaning->scale != TRAIN_SCALE_NONE)
+        apply(x, rows, meaning->features, meaning->shift, meaning->factor);
+}
+
 void train_scale_apply(struct train_dataset *data)
 {
     const struct train_meaning *m = data->meaning;
     if (m == NULL || m->scale == TRAIN_SCALE_NONE)
         return;
-    apply(data->x, data->examples, data->features, m->shift, m->factor);
+    train_scale_rows(m, data->x, data->examples);
     if (data->outputs > 0)
         apply(data->targets, data->examples, data->outputs, m->target_shift, m->target_factor);
+}
+
+void train_scale_targets_back(const struct train_meaning *meaning, float *targets, size_t rows)
+{
+    if (meaning == NULL || meaning->target_factor == NULL)
+        return;
+    const size_t count = meaning->targets.count;
+    for (size_t i = 0; i < rows; i++)
+        for (size_t k = 0; k < count; k++)
+            targets[i * count + k] =
+                targets[i * count + k] / meaning->target_factor[k] + meaning->target_shift[k];
 }

@@ -14,6 +14,11 @@ enum base_error train_scale_measure(struct train_dataset *data, enum train_scale
 // (value - shift) * factor, as the meaning of `data` says; once. NULL or TRAIN_SCALE_NONE: nothing.
 void train_scale_apply(struct train_dataset *data);
 
+// Rows that a model with this meaning is to be used on, `features` wide: as train_scale_apply. And its
+// outputs back to the units of the targets. NULL or TRAIN_SCALE_NONE: nothing.
+void train_scale_rows(const struct train_meaning *meaning, float *x, size_t rows);
+void train_scale_targets_back(const struct train_meaning *meaning, float *targets, size_t rows);
+
 // How one column of `stride` lies: over rows 0 .. examples-1 of `values`.
 struct train_spread {
     double least, most, mean, deviation;

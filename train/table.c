@@ -75,16 +75,16 @@ static enum base_error put_target(const struct filling *f, size_t row, size_t ta
     return BASE_OK;
 }
 
-static enum base_error put_feature(const struct filling *f, size_t row, const struct place *place,
-                                   const struct train_csv_field *field, struct base_reason *why)
+enum base_error train_table_feature(const struct train_column *column, const struct train_csv_field *field,
+                                    float *x, struct base_reason *why)
 {
-    const struct train_names *categories = &place->column->categories;
+    const struct train_names *categories = &column->categories;
     float value = 1;
     size_t category = 0;
     enum base_error error = categories->count > 0 ? find_word(categories, field, "categories", &category, why)
                                                   : train_table_number(field, &value, why);
-    if (error == BASE_OK && f->data != NULL)
-        f->data->x[row * f->data->features + place->at + category] = value;
+    if (error == BASE_OK && x != NULL)
+        x[category] = value;
     return error;
 }
 
@@ -99,7 +99,9 @@ static enum base_error put_record(const struct filling *f, size_t row, const str
         if (place->is_target)
             error = put_target(f, row, place->at, &csv->fields[i], why);
         else if (place->column != NULL)
-            error = put_feature(f, row, place, &csv->fields[i], why);
+            error =
+                train_table_feature(place->column, &csv->fields[i],
+                                    f->data ? f->data->x + row * f->data->features + place->at : NULL, why);
         if (error != BASE_OK)
             return train_table_at(f->table, csv->line, i, why, error);
     }
@@ -128,7 +130,7 @@ static enum base_error fill(const struct filling *f, const struct train_bytes *t
 
 // -- which column of the file is which of the meaning
 
-static size_t find_name(const struct train_table *table, const char *name)
+size_t train_table_find_name(const struct train_table *table, const char *name)
 {
     for (size_t i = 0; i < table->count; i++)
         if (strcmp(table->columns[i].name, name) == 0)
@@ -139,7 +141,7 @@ static size_t find_name(const struct train_table *table, const char *name)
 static enum base_error take_place(const struct train_table *table, const char *name, struct place place,
                                   struct place *places, struct base_reason *why)
 {
-    const size_t at = find_name(table, name);
+    const size_t at = train_table_find_name(table, name);
     if (at == SIZE_MAX)
         return base_fail(why, BASE_EMISMATCH,
                          "%s: found %zu columns without \"%.64s\", expected it as in the training examples",

@@ -30,6 +30,14 @@ enum base_error train_table_survey(const struct train_bytes *text, const struct 
                                    struct train_table *table, struct base_reason *why) BASE_CHECK;
 void train_table_free(struct train_table *table);
 
+// Does the first record look like one, for no field of it is a number?
+bool train_table_looks_like_header(const struct train_csv *csv);
+// Fills table->columns from the first record: its names where has_header, else numbers from 1. BASE_ENOMEM.
+enum base_error train_table_name_columns(struct train_table *table, const struct train_csv *csv,
+                                         struct base_reason *why) BASE_CHECK;
+// Where the column of that name is; SIZE_MAX: nowhere.
+size_t train_table_find_name(const struct train_table *table, const char *name);
+
 // From what was seen to columns, categories and classes in their agreed order.
 enum base_error train_table_mean(const struct train_table *table, struct train_meaning **meaning,
                                  struct base_reason *why) BASE_CHECK;
@@ -43,6 +51,10 @@ bool train_table_is_missing(const struct train_csv_field *field);
 // `expected` in words. BASE_EFORMAT for what is missing, no number, or too large.
 enum base_error train_table_number(const struct train_csv_field *field, float *value,
                                    struct base_reason *why);
+// A field of `column` into its features x[0..], which are zero; x NULL: only looked at. BASE_EFORMAT,
+// BASE_EMISMATCH (a word that is none of its categories).
+enum base_error train_table_feature(const struct train_column *column, const struct train_csv_field *field,
+                                    float *x, struct base_reason *why) BASE_CHECK;
 enum base_error train_table_check_width(const struct train_table *table, const struct train_csv *csv,
                                         struct base_reason *why) BASE_CHECK;
 

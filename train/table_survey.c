@@ -76,7 +76,7 @@ enum base_error train_table_check_width(const struct train_table *table, const s
 
 // -- names and roles
 
-static bool looks_like_header(const struct train_csv *csv)
+bool train_table_looks_like_header(const struct train_csv *csv)
 {
     float value;
     for (size_t i = 0; i < csv->count; i++) {
@@ -87,8 +87,8 @@ static bool looks_like_header(const struct train_csv *csv)
     return true;
 }
 
-static enum base_error name_columns(struct train_table *table, const struct train_csv *csv,
-                                    struct base_reason *why)
+enum base_error train_table_name_columns(struct train_table *table, const struct train_csv *csv,
+                                         struct base_reason *why)
 {
     table->count = csv->count;
     table->columns = calloc(csv->count, sizeof *table->columns);
@@ -133,6 +133,44 @@ static enum base_error fail_unknown(const struct train_table *table, const char 
                      table->name, key, name, table->count, list, used >= sizeof list ? "..." : "", hint);
 }
 
+static const struct train_column *column_like(const struct train_meaning *like, const char *name)
+{
+    for (size_t i = 0; i < like->n_columns; i++)
+        if (strcmp(like->columns[i].name, name) == 0)
+            return &like->columns[i];
+    return NULL;
+}
+
+static bool has_name(const struct train_names *names, const char *name)
+{
+    for (size_t i = 0; i < names->count; i++)
+        if (strcmp(names->items[i], name) == 0)
+            return true;
+    return false;
+}
+
+// What the options leave open is as it was in the training examples: the target, what was ignored, what is a
+// category. Nothing where their target has another name.
+static void give_roles_like(struct train_table *table, const struct train_meaning *like)
+{
+    bool found = table->options->target.count > 0;
+    for (size_t i = 0; i < table->count; i++) {
+        struct train_table_column *column = &table->columns[i];
+        const struct train_column *known = column_like(like, column->name);
+        const bool is_target =
+            (like->label && strcmp(like->label, column->name) == 0) || has_name(&like->targets, column->name);
+        if (known)
+            column->is_category |= known->categories.count > 0;
+        else if (is_target && table->options->target.count == 0)
+            column->role = TRAIN_COLUMN_TARGET;
+        else if (column->role == TRAIN_COLUMN_FEATURE && has_name(&like->layout, column->name))
+            column->role = TRAIN_COLUMN_IGNORED;
+        found |= column->role == TRAIN_COLUMN_TARGET;
+    }
+    if (!found)
+        table->columns[table->count - 1].role = TRAIN_COLUMN_TARGET;
+}
+
 static enum base_error give_roles(struct train_table *table, struct base_reason *why)
 {
     const struct train_table_options *options = table->options;
@@ -156,7 +194,9 @@ static enum base_error give_roles(struct train_table *table, struct base_reason 
             else
                 column->role = l == 0 ? TRAIN_COLUMN_TARGET : TRAIN_COLUMN_IGNORED;
         }
-    if (options->target.count == 0)
+    if (options->like != NULL)
+        give_roles_like(table, options->like);
+    else if (options->target.count == 0)
         table->columns[table->count - 1].role = TRAIN_COLUMN_TARGET;
     if (!options->regression && options->target.count > 1)
         return base_fail(
@@ -311,8 +351,9 @@ static enum base_error survey(struct train_csv *csv, struct train_table *table, 
     if (error != BASE_OK)
         return error;
     const enum train_header header = table->options->header;
-    table->has_header = header == TRAIN_HEADER_YES || (header == TRAIN_HEADER_AUTO && looks_like_header(csv));
-    error = name_columns(table, csv, why);
+    table->has_header =
+        header == TRAIN_HEADER_YES || (header == TRAIN_HEADER_AUTO && train_table_looks_like_header(csv));
+    error = train_table_name_columns(table, csv, why);
     if (error == BASE_OK)
         error = settle_columns(table, why);
     if (error == BASE_OK && !table->has_header)
@@ -375,8 +416,12 @@ static bool copy_sorted(const struct train_names *set, struct train_names *names
 static bool mean_column(const struct train_table_column *column, bool regression,
                         struct train_meaning *meaning)
 {
+    if (!train_names_add(&meaning->layout, column->name, strlen(column->name)))
+        return false;
     if (column->role == TRAIN_COLUMN_IGNORED)
         return true;
+    if (column->role == TRAIN_COLUMN_TARGET && !regression && !(meaning->label = strdup(column->name)))
+        return false;
     if (column->role == TRAIN_COLUMN_TARGET)
         return regression ? train_names_add(&meaning->targets, column->name, strlen(column->name))
                           : copy_sorted(&column->set, &meaning->classes);
@@ -396,6 +441,8 @@ enum base_error train_table_mean(const struct train_table *table, struct train_m
         meaning != NULL && (meaning->columns = calloc(table->count, sizeof *meaning->columns)) != NULL;
     for (size_t i = 0; done && i < table->count; i++)
         done = mean_column(&table->columns[i], regression, meaning);
+    if (done)
+        meaning->delimiter = table->options->delimiter;
     enum base_error error = BASE_OK;
     if (!done)
         error = base_fail(why, BASE_ENOMEM, "%s: no memory for its columns", table->name);

@@ -10,15 +10,17 @@ int lab_command_predict(int argc, char **argv)
     struct lab_model model;
     if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
         return lab_command_about("predict");
-    if (argc != 2 || argv[1][0] == '-') {
-        fputs("p2pml predict: expected one model, and rows of numbers on standard input: p2pml predict MODEL "
-              "< rows.csv; "
-              "try 'p2pml help predict'\n",
+    if (argc < 2 || argv[1][0] == '-') {
+        fputs("p2pml predict: expected a model, then images or, on standard input, rows: p2pml predict MODEL "
+              "< rows.csv; try 'p2pml help predict'\n",
               stderr);
         return LAB_EXIT_USAGE;
     }
     enum base_error error = lab_model_open(argv[1], &model, &why);
-    if (!error)
+    if (!error && argc > 2)
+        error =
+            lab_model_predict_images(&model, (const char *const *)argv + 2, (size_t)argc - 2, stdout, &why);
+    else if (!error)
         error = lab_model_predict(&model, "standard input", stdin, stdout, &why);
     lab_model_close(&model);
     return lab_command_ended("predict", error, &why);

@@ -110,7 +110,10 @@ static float *read_model(const struct lab_workbench *bench, const struct lab_nod
         error = node_model_read(path, train_model_spec(bench->model), &model, &why);
     if (error)
         fprintf(stderr, "p2pml: %s is not in the averaged model: %s\n", node->name, why.text);
-    return model.parameters;
+    float *parameters = model.parameters;
+    model.parameters = NULL;
+    node_model_free(&model);
+    return parameters;
 }
 
 static enum base_error average_models(const struct lab_workbench *bench, float **models,

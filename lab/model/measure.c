@@ -22,6 +22,35 @@ static enum base_error assign(struct node_config *config, const char *path, cons
     return node_schema_assign(&node_config_schema, path, setting, config, why);
 }
 
+static enum base_error assign_text(struct node_config *config, const char *path, const char *key,
+                                   const char *value, struct base_reason *why)
+{
+    char setting[64];
+    if (strcmp(node_schema_origin(&node_config_schema, config, key), "default") != 0)
+        return BASE_OK;
+    snprintf(setting, sizeof setting, "%s=%s", key, value);
+    return node_schema_assign(&node_config_schema, path, setting, config, why);
+}
+
+// The kind of files and the delimiter that it was trained on.
+static enum base_error assign_meaning(struct node_config *config, const struct lab_model *m,
+                                      struct base_reason *why)
+{
+    const struct train_meaning *meaning = m->file.about.meaning;
+    const char character[2] = {meaning->delimiter, 0};
+    enum base_error error = BASE_OK;
+    if (meaning->n_columns || meaning->width)
+        error = assign_text(config, m->path, "data.kind", meaning->width ? "images" : "csv", why);
+    if (!error && meaning->delimiter && config->data.kind == NODE_DATA_CSV)
+        error = assign_text(config, m->path, "data.delimiter",
+                            meaning->delimiter == '\t'  ? "tab"
+                            : meaning->delimiter == ' ' ? "space"
+                                                        : character,
+                            why);
+    config->data.scale = (int)meaning->scale;
+    return error;
+}
+
 static enum base_error configure(const struct lab_model *m, const char *const *settings, size_t n_settings,
                                  struct node_config *config, struct base_reason *why)
 {
@@ -31,6 +60,8 @@ static enum base_error configure(const struct lab_model *m, const char *const *s
         if (!error)
             error = node_schema_set(&node_config_schema, settings[i], config, why);
     }
+    if (!error && m->file.about.meaning)
+        error = assign_meaning(config, m, why);
     if (!error && config->data.kind == NODE_DATA_LIBSVM)
         error = assign(config, m->path, "data.features", m->file.spec.inputs, why);
     if (!error && config->data.kind != NODE_DATA_DIGITS && !node_config_finds_classes(config))
@@ -40,7 +71,7 @@ static enum base_error configure(const struct lab_model *m, const char *const *s
         config->model.context = m->file.spec.inputs;
         config->data.vocabulary = m->file.spec.classes;
     }
-    return error ? error : node_config_check_tests(config, why);
+    return error ? error : node_config_check_tests(config, m->file.about.meaning != NULL, why);
 }
 
 // Its tokens are the model's.
@@ -90,7 +121,7 @@ enum base_error lab_model_measure(struct lab_model *m, const char *const *settin
     struct train_dataset data = {0};
     enum base_error error = configure(m, settings, n_settings, &config, why);
     if (!error)
-        error = node_data_load_tests(&config, &data, why);
+        error = node_data_load_tests(&config, m->file.about.meaning, &data, why);
     if (!error && train_model_takes_ids(m->model) != (data.tokens != NULL))
         error = base_fail(why, BASE_EMISMATCH,
                           "'%s' is a model of %s, the data is %s; name its data with --set "

@@ -1,8 +1,10 @@
 #include "lab/model/onnx.h"
 
 #include "base/file.h"
+#include "node/store/safetensors.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #define IR_VERSION 7
 #define OPSET      13
@@ -109,24 +111,53 @@ static void put_layers(struct base_protobuf *p, const struct train_model_spec *s
         put_node(p, "Gemm", (const char *[3]){below, names.weight, names.bias}, names.sums);
         if (i + 1 < layers)
             put_node(p, "Relu", (const char *[3]){names.sums}, names.output);
-        else
+        else if (spec->loss == TRAIN_CROSS_ENTROPY)
             put_node(p, "Softmax", (const char *[3]){names.sums}, "probabilities"); // over the last axis
         snprintf(below, sizeof below, "%s", names.output);
     }
+}
+
+// From the numbers of the data to those that the first layer takes, whose name comes back.
+static const char *put_scaling(struct base_protobuf *p, const struct node_model_about *about)
+{
+    const char *at = "input";
+    if (about->input_divisor != 1) {
+        put_node(p, "Div", (const char *[3]){at, "input_divisor"}, "divided");
+        put_tensor(p, "input_divisor", 0, 0, &about->input_divisor);
+        at = "divided";
+    }
+    if (about->meaning && about->meaning->shift) {
+        put_node(p, "Sub", (const char *[3]){at, "shift"}, "shifted");
+        put_node(p, "Mul", (const char *[3]){"shifted", "factor"}, "scaled");
+        put_tensor(p, "shift", 0, about->meaning->features, about->meaning->shift);
+        put_tensor(p, "factor", 0, about->meaning->features, about->meaning->factor);
+        at = "scaled";
+    }
+    return at;
+}
+
+// From the last layer of a regression to the units of the targets.
+static void put_values(struct base_protobuf *p, const struct train_meaning *meaning)
+{
+    if (!meaning || !meaning->target_factor) {
+        put_node(p, "Identity", (const char *[3]){"logits"}, "values");
+        return;
+    }
+    put_node(p, "Div", (const char *[3]){"logits", "target_factor"}, "widened");
+    put_node(p, "Add", (const char *[3]){"widened", "target_shift"}, "values");
+    put_tensor(p, "target_factor", 0, meaning->targets.count, meaning->target_factor);
+    put_tensor(p, "target_shift", 0, meaning->targets.count, meaning->target_shift);
 }
 
 static void put_graph(struct base_protobuf *p, const struct node_model_file *model)
 {
     const struct train_model_spec *spec = &model->spec;
     const size_t graph = base_protobuf_open(p, MODEL_GRAPH), layers = spec->n_hidden + 1;
-    const bool divides = model->about.input_divisor != 1;
     const float *at = model->parameters;
-    if (divides)
-        put_node(p, "Div", (const char *[3]){"input", "input_divisor"}, "scaled");
-    put_layers(p, spec, divides ? "scaled" : "input");
+    put_layers(p, spec, put_scaling(p, &model->about));
+    if (spec->loss != TRAIN_CROSS_ENTROPY)
+        put_values(p, model->about.meaning);
     base_protobuf_text(p, GRAPH_NAME, "p2pml");
-    if (divides)
-        put_tensor(p, "input_divisor", 0, 0, &model->about.input_divisor);
     for (size_t i = 0; i < layers; i++) {
         const struct names names = names_of(i, layers);
         const size_t in = width_of(spec, i), out = width_of(spec, i + 1);
@@ -135,8 +166,12 @@ static void put_graph(struct base_protobuf *p, const struct node_model_file *mod
         at += (in + 1) * out;
     }
     put_value(p, GRAPH_INPUT, "input", spec->inputs);
-    put_value(p, GRAPH_OUTPUT, "logits", spec->classes);
-    put_value(p, GRAPH_OUTPUT, "probabilities", spec->classes);
+    if (spec->loss != TRAIN_CROSS_ENTROPY) {
+        put_value(p, GRAPH_OUTPUT, "values", spec->classes);
+    } else {
+        put_value(p, GRAPH_OUTPUT, "logits", spec->classes);
+        put_value(p, GRAPH_OUTPUT, "probabilities", spec->classes);
+    }
     base_protobuf_close(p, graph);
 }
 
@@ -148,11 +183,16 @@ static void put_property(struct base_protobuf *p, const char *key, const char *v
     base_protobuf_close(p, property);
 }
 
-void lab_onnx_encode(const struct node_model_file *model, const char *version, struct base_protobuf *p)
+enum base_error lab_onnx_encode(const struct node_model_file *model, const char *version,
+                                struct base_protobuf *p, struct base_reason *why)
 {
-    char described[200], labels[NODE_MODEL_TEXT];
+    char described[LIMIT_MODEL_TEXT_BYTES], *owned = NULL;
+    struct node_text_pair pairs[NODE_MODEL_ABOUT_PAIRS];
+    size_t count;
+    enum base_error error = node_model_about_pairs(&model->about, &model->spec, pairs, &count, &owned, why);
+    if (error)
+        return error;
     train_spec_describe(&model->spec, described, sizeof described);
-    node_model_labels_text(&model->about, model->spec.classes, labels);
     base_protobuf_number(p, MODEL_IR_VERSION, IR_VERSION);
     base_protobuf_text(p, MODEL_PRODUCER, "p2pml");
     base_protobuf_text(p, MODEL_PRODUCER_VERSION, version);
@@ -161,8 +201,11 @@ void lab_onnx_encode(const struct node_model_file *model, const char *version, s
     base_protobuf_number(p, OPSET_VERSION, OPSET);
     base_protobuf_close(p, opset);
     put_property(p, "model", described);
-    put_property(p, "labels", labels);
     put_property(p, "origin", model->about.origin);
+    for (size_t i = 0; i < count; i++)
+        put_property(p, pairs[i].key, pairs[i].text ? pairs[i].text : pairs[i].value);
+    free(owned);
+    return BASE_OK;
 }
 
 enum base_error lab_onnx_write(const char *path, const struct node_model_file *model, const char *version,
@@ -173,8 +216,12 @@ enum base_error lab_onnx_write(const char *path, const struct node_model_file *m
         return base_fail(why, BASE_EINVAL,
                          "ONNX can be written of softmax and mlp models, this one is %s; export it as torch",
                          train_model_kind_name(model->spec.kind));
-    lab_onnx_encode(model, version, &p);
-    enum base_error error = p.error;
+    enum base_error error = lab_onnx_encode(model, version, &p, why);
+    if (error) {
+        base_protobuf_free(&p);
+        return error;
+    }
+    error = p.error;
     if (error == BASE_ELIMIT)
         error = base_fail(
             why, error,

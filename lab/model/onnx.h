@@ -1,15 +1,18 @@
 // A model as ONNX (https://onnx.ai, "onnx.proto"): opset 13, IR version 7. Its input [N, inputs] are rows as
-// `p2pml predict` takes them, so where the data had bytes the division is in the graph; its outputs are
-// "logits" and "probabilities" [N, classes]. Pure; one owner.
+// `p2pml predict` takes them, so division and scaling are in the graph; of a table they are its
+// features, one for each category. Its outputs are "logits" and "probabilities" [N, classes], or of a
+// regression "values" [N, targets] in the units of the targets. The metadata of the model's file stands in
+// metadata_props. Pure; one owner.
 #ifndef LAB_MODEL_ONNX_H
 #define LAB_MODEL_ONNX_H
 
 #include "base/protobuf.h"
 #include "node/store/model_file.h"
 
-// Appends the whole ModelProto; p->error holds the result. `version`: of the program, as the
-// producer's.
-void lab_onnx_encode(const struct node_model_file *model, const char *version, struct base_protobuf *p);
+// Appends the whole ModelProto; p->error holds the result of writing. `version`: of the program, as the
+// producer's. BASE_ENOMEM.
+enum base_error lab_onnx_encode(const struct node_model_file *model, const char *version,
+                                struct base_protobuf *p, struct base_reason *why) BASE_CHECK;
 // Atomically. BASE_ELIMIT: over 2 GiB, which the format does not hold.
 enum base_error lab_onnx_write(const char *path, const struct node_model_file *model, const char *version,
                                struct base_reason *why) BASE_CHECK;

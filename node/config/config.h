@@ -164,8 +164,10 @@ extern const struct node_schema node_config_schema;
 // harmless entries of the peer list are warnings in the log, not errors.
 enum base_error node_config_check(const struct node_config *config, struct base_reason *why) BASE_CHECK;
 
-// Only what loading the test examples needs (node_data_load_tests).
-enum base_error node_config_check_tests(const struct node_config *config, struct base_reason *why) BASE_CHECK;
+// Only what loading the test examples needs (node_data_load_tests); `known`: a model says what they mean, so
+// no training file is needed but to take test examples from.
+enum base_error node_config_check_tests(const struct node_config *config, bool known,
+                                        struct base_reason *why) BASE_CHECK;
 
 // What p2pml-node and p2pml run refuse in addition, but p2pml sim does not: methods that only the simulator
 // has, and graphs with more neighbours than a node has room for. After node_config_check.

@@ -324,10 +324,11 @@ static enum base_error check_numbers(const struct node_config *config, struct ba
 }
 
 // Where the test examples are a part of the training file, or are scaled and named as that is, it is needed,
-// too.
-enum base_error node_config_check_tests(const struct node_config *config, struct base_reason *why)
+// too, unless names and statistics are known.
+enum base_error node_config_check_tests(const struct node_config *config, bool known, struct base_reason *why)
 {
-    const bool trains = node_config_finds_classes(config) || config->data.scale;
+    const bool trains =
+        splits(config) || (!known && (node_config_finds_classes(config) || config->data.scale));
     enum base_error error = check_table(config, why);
     for (size_t i = 0; i < sizeof files / sizeof *files && !error; i++)
         if (trains || strncmp(files[i].key, "data.test", 9) == 0)

@@ -1,5 +1,6 @@
 #include "node/learn/data.h"
 #include "base/rng.h"
+#include "node/store/meaning_text.h"
 #include "train/cifar.h"
 #include "train/images.h"
 #include "train/model.h"
@@ -263,6 +264,8 @@ static enum base_error load_all(const struct node_config *config, struct train_d
         code = check_alike(train, test, like, why);
     if (code == BASE_OK && !like)
         code = train_scale_measure(train, (enum train_scale)config->data.scale, why);
+    if (code == BASE_OK && !train->tokens)
+        code = node_meaning_check(train->meaning, why);
     train_meaning_release(like);
     if (code != BASE_OK)
         return code;
@@ -367,14 +370,33 @@ enum base_error node_data_load(const struct node_config *config, size_t shard, s
     return BASE_OK;
 }
 
-enum base_error node_data_load_tests(const struct node_config *config, struct train_dataset *test,
-                                     struct base_reason *why)
+// Of a model that says what its data mean, no training example is asked.
+static enum base_error load_tests_like(const struct node_config *config, struct train_meaning *like,
+                                       struct train_dataset *tests, struct base_reason *why)
+{
+    struct train_dataset train = {0};
+    enum base_error code =
+        splits(config) ? load_split(config, like, &train, tests, why) : load(config, true, like, tests, why);
+    train_dataset_destroy(&train);
+    if (code == BASE_OK && tests->features != like->features)
+        code = base_fail(why, BASE_EMISMATCH, "the test examples have %zu features, expected the model's %zu",
+                         tests->features, like->features);
+    if (code == BASE_OK)
+        train_scale_apply(tests);
+    return code;
+}
+
+enum base_error node_data_load_tests(const struct node_config *config, struct train_meaning *like,
+                                     struct train_dataset *test, struct base_reason *why)
 {
     struct train_dataset train = {0}, tests = {0};
     enum base_error code;
-    if (!node_config_finds_classes(config) && !config->data.scale && !config->data.scale_from[0])
-        return load(config, true, NULL, test, why);
-    code = load_all(config, &train, &tests, why);
+    if (like)
+        code = load_tests_like(config, like, &tests, why);
+    else if (!node_config_finds_classes(config) && !config->data.scale && !config->data.scale_from[0])
+        code = load(config, true, NULL, &tests, why);
+    else
+        code = load_all(config, &train, &tests, why);
     train_dataset_destroy(&train);
     if (code != BASE_OK) {
         train_dataset_destroy(&tests);

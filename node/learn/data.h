@@ -15,9 +15,11 @@ struct train_meaning;
 enum base_error node_data_load(const struct node_config *config, size_t shard, struct train_dataset *train,
                                struct train_dataset *test, struct base_reason *why) BASE_CHECK;
 
-// The test examples alone. The configuration has passed node_config_check_tests.
-enum base_error node_data_load_tests(const struct node_config *config, struct train_dataset *test,
-                                     struct base_reason *why) BASE_CHECK;
+// The test examples alone. `like`: what a model says that its data mean, whose columns, classes and
+// statistics they then have; NULL: as the training examples say. The configuration has passed
+// node_config_check_tests.
+enum base_error node_data_load_tests(const struct node_config *config, struct train_meaning *like,
+                                     struct train_dataset *test, struct base_reason *why) BASE_CHECK;
 
 // The training examples of `shard` while only the shards with living[s] (of data.shards) have a node: its own
 // and its part of the orphaned ones (train_partition_living). `shard` lives.

@@ -1,217 +1,33 @@
-// What data mean, as a JSON file that nodes with files of their own share.
+// What data mean, as a file that nodes with files of their own share.
 #include "base/file.h"
 #include "base/limits.h"
 #include "node/learn/data.h"
-#include <jansson.h>
-#include <math.h>
+#include "node/store/meaning_text.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define FORMAT   1
-#define FILE_MAX ((size_t)64 << 20)
-
-static const char *const scale_names[] = {"none", "standard", "minmax"};
-static const char *const text_names[] = {"none", "bytes", "characters", "ids"}; // enum train_text
-
-// -- writing
-
-static json_t *names_json(const struct train_names *names)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; list && i < names->count; i++)
-        json_array_append_new(list, json_string(names->items[i]));
-    return list;
-}
-
-static json_t *floats_json(const float *values, size_t count)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; list && values && i < count; i++)
-        json_array_append_new(list, json_real((double)values[i]));
-    return list;
-}
-
-static json_t *columns_json(const struct train_meaning *m)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; list && i < m->n_columns; i++)
-        json_array_append_new(list, json_pack("{s:s, s:o}", "name", m->columns[i].name, "categories",
-                                              names_json(&m->columns[i].categories)));
-    return list;
-}
-
-enum base_error node_data_meaning_write(const char *path, const struct train_meaning *m,
+enum base_error node_data_meaning_write(const char *path, const struct train_meaning *meaning,
                                         struct base_reason *why)
 {
-    json_t *root = json_pack(
-        "{s:i, s:s, s:I, s:o, s:o, s:o, s:[I,I,I], s:s, s:o, s:o, s:o, s:o}", "p2pml_data", FORMAT, "text",
-        text_names[m->text], "features", (json_int_t)m->features, "columns", columns_json(m), "classes",
-        names_json(&m->classes), "targets", names_json(&m->targets), "image", (json_int_t)m->height,
-        (json_int_t)m->width, (json_int_t)m->channels, "scale", scale_names[m->scale], "shift",
-        floats_json(m->shift, m->features), "factor", floats_json(m->factor, m->features), "target_shift",
-        floats_json(m->target_shift, m->targets.count), "target_factor",
-        floats_json(m->target_factor, m->targets.count));
-    // Nine digits are enough for a float to read back to the same bits.
-    char *text =
-        root ? json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
-    json_decref(root);
-    if (!text)
-        return base_fail(why, BASE_EINVAL,
-                         "%s: a name of a column or category is no UTF-8, or memory is short", path);
+    char *text = NULL;
+    enum base_error code = node_meaning_text(meaning, 1, &text, why);
+    if (code != BASE_OK)
+        return base_fail_context(why, code, "%s", path);
     const struct base_span spans[] = {{text, strlen(text)}, {"\n", 1}};
-    enum base_error code = base_file_write(path, 0644, spans, 2, why);
+    code = base_file_write(path, 0644, spans, 2, why);
     free(text);
     return code;
 }
 
-// -- reading
-
-static bool take_names(const json_t *list, size_t most, struct train_names *names)
-{
-    size_t i;
-    const json_t *item;
-    if (!json_is_array(list) || json_array_size(list) > most)
-        return false;
-    json_array_foreach(list, i, item) if (!json_is_string(item) ||
-                                          !train_names_add(names, json_string_value(item),
-                                                           json_string_length(item))) return false;
-    return true;
-}
-
-static bool take_floats(const json_t *list, size_t count, bool factors, float **values)
-{
-    size_t i;
-    const json_t *item;
-    if (!json_is_array(list) || (json_array_size(list) != count && json_array_size(list) != 0))
-        return false;
-    if (json_array_size(list) == 0)
-        return true;
-    if (!(*values = calloc(count, sizeof **values)))
-        return false;
-    json_array_foreach(list, i, item)
-    {
-        (*values)[i] = (float)json_number_value(item);
-        if (!json_is_number(item) || !isfinite((*values)[i]) || (factors && !((*values)[i] > 0)))
-            return false;
-    }
-    return true;
-}
-
-static bool take_columns(const json_t *list, struct train_meaning *m)
-{
-    size_t i, features = 0;
-    const json_t *item;
-    const size_t count = json_array_size(list);
-    if (!json_is_array(list) || count > LIMIT_COLUMNS)
-        return false;
-    m->columns = calloc(count + 1, sizeof *m->columns);
-    if (!m->columns)
-        return false;
-    json_array_foreach(list, i, item)
-    {
-        struct train_column *column = &m->columns[m->n_columns++];
-        const char *name = json_string_value(json_object_get(item, "name"));
-        if (!name || !(column->name = strdup(name)) ||
-            !take_names(json_object_get(item, "categories"), LIMIT_CATEGORIES, &column->categories))
-            return false;
-        features += column->categories.count ? column->categories.count : 1;
-    }
-    return count == 0 || features == m->features;
-}
-
-static bool take_scale(const json_t *root, struct train_meaning *m)
-{
-    const char *scale = json_string_value(json_object_get(root, "scale"));
-    for (int i = 0; scale && i < 3; i++)
-        if (strcmp(scale, scale_names[i]) == 0) {
-            const bool scaled = i != TRAIN_SCALE_NONE;
-            m->scale = (enum train_scale)i;
-            return take_floats(json_object_get(root, "shift"), m->features, false, &m->shift) &&
-                   take_floats(json_object_get(root, "factor"), m->features, true, &m->factor) &&
-                   take_floats(json_object_get(root, "target_shift"), m->targets.count, false,
-                               &m->target_shift) &&
-                   take_floats(json_object_get(root, "target_factor"), m->targets.count, true,
-                               &m->target_factor) &&
-                   scaled == (m->shift && m->factor) &&
-                   (scaled && m->targets.count > 0) == (m->target_shift && m->target_factor);
-        }
-    return false;
-}
-
-static bool take_image(const json_t *list, struct train_meaning *m)
-{
-    size_t *const into[] = {&m->height, &m->width, &m->channels};
-    for (size_t i = 0; i < 3; i++) {
-        const json_int_t value = json_integer_value(json_array_get(list, i));
-        if (value < 0 || value > LIMIT_IMAGE_SIDE)
-            return false;
-        *into[i] = (size_t)value;
-    }
-    return m->height * m->width * m->channels == 0 || m->height * m->width * m->channels == m->features;
-}
-
-// Not there: none.
-static bool take_text(const json_t *root, struct train_meaning *m)
-{
-    const json_t *item = json_object_get(root, "text");
-    for (int i = 0; json_is_string(item) && i < 4; i++)
-        if (strcmp(json_string_value(item), text_names[i]) == 0) {
-            m->text = (enum train_text)i;
-            return true;
-        }
-    return !item;
-}
-
-static const char *take_all(const json_t *root, struct train_meaning *m)
-{
-    const json_int_t features = json_integer_value(json_object_get(root, "features"));
-    if (json_integer_value(json_object_get(root, "p2pml_data")) != FORMAT)
-        return "p2pml_data";
-    if (features < 1 || (unsigned long long)features > LIMIT_DATASET_VALUES)
-        return "features";
-    m->features = (size_t)features;
-    if (!take_text(root, m))
-        return "text";
-    if (!take_columns(json_object_get(root, "columns"), m))
-        return "columns";
-    if (!take_names(json_object_get(root, "classes"), LIMIT_CLASSES, &m->classes) || m->classes.count == 1)
-        return "classes";
-    if (!take_names(json_object_get(root, "targets"), LIMIT_COLUMNS, &m->targets))
-        return "targets";
-    if (!take_image(json_object_get(root, "image"), m))
-        return "image";
-    return take_scale(root, m) ? NULL : "scale";
-}
-
-enum base_error node_data_meaning_read(const char *path, struct train_meaning **out, struct base_reason *why)
+enum base_error node_data_meaning_read(const char *path, struct train_meaning **meaning,
+                                       struct base_reason *why)
 {
     uint8_t *text = NULL;
     size_t bytes = 0;
-    json_error_t where;
-    enum base_error code = base_file_read(path, FILE_MAX, &text, &bytes, why);
+    enum base_error code = base_file_read(path, 8 * LIMIT_MEANING_BYTES, &text, &bytes, why);
     if (code != BASE_OK)
         return base_fail_context(why, code, "data.scale_from");
-    json_t *root = json_loadb((const char *)text, bytes, JSON_REJECT_DUPLICATES, &where);
+    code = node_meaning_parse(path, (const char *)text, bytes, meaning, why);
     free(text);
-    struct train_meaning *meaning = train_meaning_create(1);
-    const char *broken = NULL;
-    if (!root)
-        code = base_fail(
-            why, BASE_EFORMAT,
-            "data.scale_from: %s:%d: found %s, expected the JSON that 'p2pml data info --stats' writes", path,
-            where.line, where.text);
-    else if (!meaning)
-        code = base_fail(why, BASE_ENOMEM, "data.scale_from: no memory for %s", path);
-    else if ((broken = take_all(root, meaning)) != NULL)
-        code = base_fail(
-            why, BASE_EFORMAT,
-            "data.scale_from: %s: \"%s\" is missing or can't be, expected what 'p2pml data info --stats' "
-            "writes",
-            path, broken);
-    json_decref(root);
-    if (code != BASE_OK)
-        train_meaning_release(meaning);
-    else
-        *out = meaning;
-    return code;
+    return code == BASE_OK ? BASE_OK : base_fail_context(why, code, "data.scale_from");
 }

@@ -18,6 +18,7 @@ struct draft {
     struct node_text_pair *pairs;
     struct gossip_edge_record *edges;
     size_t n_tensors, n_pairs, n_edges;
+    char *about; // what some of the pairs point into
 };
 
 static void add_pair(struct draft *draft, const char *key, const char *format, ...) BASE_PRINTF(3, 4);
@@ -60,14 +61,6 @@ static void draft_metadata(struct draft *draft, const struct node_checkpoint_par
     add_pair(draft, "seed", "%" PRIu64, cursor.seed);
     add_pair(draft, "model_seed", "%" PRIu64, parts->model_seed);
     add_pair(draft, "boot", "%" PRIu64, parts->boot);
-    if (parts->about) {
-        char text[NODE_MODEL_TEXT];
-        node_model_labels_text(parts->about, train_model_spec(parts->model)->classes, text);
-        add_pair(draft, "labels", "%s", text);
-        node_model_divisor_text(parts->about, text);
-        add_pair(draft, "input_divisor", "%s", text);
-        draft->n_pairs += node_model_text_pairs(parts->about, draft->pairs + draft->n_pairs);
-    }
     if (parts->open)
         add_pair(draft, "open", "%a", (double)parts->open_scale);
 }
@@ -150,6 +143,19 @@ static void draft_free(struct draft *draft)
     free(draft->tensors);
     free(draft->pairs);
     free(draft->edges);
+    free(draft->about);
+}
+
+static enum base_error draft_about(struct draft *draft, const struct node_checkpoint_parts *parts,
+                                   struct base_reason *why)
+{
+    size_t count = 0;
+    if (!parts->about)
+        return BASE_OK;
+    enum base_error error = node_model_about_pairs(parts->about, train_model_spec(parts->model),
+                                                   draft->pairs + draft->n_pairs, &count, &draft->about, why);
+    draft->n_pairs += count;
+    return error;
 }
 
 static enum base_error draft_make(const struct node_checkpoint_parts *parts, struct draft *draft,
@@ -160,7 +166,7 @@ static enum base_error draft_make(const struct node_checkpoint_parts *parts, str
     train_model_tensors(parts->model, &n_table);
     draft->n_edges = n_edges;
     draft->tensors = calloc(n_table + STATE_VECTORS + 3 + 3 * n_edges + n_orphans, sizeof *draft->tensors);
-    draft->pairs = calloc(FIXED_PAIRS + NODE_MODEL_TEXT_PAIRS + n_edges, sizeof *draft->pairs);
+    draft->pairs = calloc(FIXED_PAIRS + NODE_MODEL_ABOUT_PAIRS + n_edges, sizeof *draft->pairs);
     draft->edges = calloc(n_edges + 1, sizeof *draft->edges);
     if (!draft->tensors || !draft->pairs || !draft->edges)
         return base_fail(why, BASE_ENOMEM, "no memory to describe a checkpoint with %zu edges", n_edges);
@@ -174,7 +180,7 @@ static enum base_error draft_make(const struct node_checkpoint_parts *parts, str
     draft_kept(draft, parts->exchange, train_model_parameters(parts->model));
     draft_edges(draft, train_model_parameters(parts->model));
     draft_blob(draft, parts->blob);
-    return BASE_OK;
+    return draft_about(draft, parts, why);
 }
 
 static enum base_error check_finite(const struct draft *draft, const struct kernels *kernels,

@@ -7,9 +7,10 @@
 // of a round that the momentum does not hold yet; "edge.<id>.reference" and ".correction" [parameters],
 // ".transactions" (U8, where there are any), <id> in 64 hex digits; "program.blob" (U8, where it is not
 // empty); "kept.<id>.correction" of neighbours that died (average.on_death). Metadata: format, version,
-// model, schema, node, id, round, step, epoch, position, seed, model_seed, boot; labels and input_divisor as
-// in node/store/model_file.h; "open" = the step scale, as a hex float, where the local steps of round + 1 are
-// done and its exchange is not; and for each edge "edge.<id>" = "epoch sequence resync_offset clock".
+// model, schema, node, id, round, step, epoch, position, seed, model_seed, boot; task, labels,
+// input_divisor and data as in node/store/model_file.h; "open" = the step scale, as a hex float, where the
+// local steps of round + 1 are done and its exchange is not; and for each edge "edge.<id>" = "epoch sequence
+// resync_offset clock".
 #ifndef NODE_STORE_CHECKPOINT_H
 #define NODE_STORE_CHECKPOINT_H
 

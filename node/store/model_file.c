@@ -8,25 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int32_t node_model_label(const struct node_model_about *about, size_t class)
-{
-    if (about->first_label < 0)
-        return class ? 1 : -1;
-    return about->first_label + (int32_t) class;
-}
-
-void node_model_labels_text(const struct node_model_about *about, size_t classes, char text[NODE_MODEL_TEXT])
-{
-    const int32_t first = node_model_label(about, 0), last = node_model_label(about, classes - 1);
-    snprintf(text, NODE_MODEL_TEXT, first < 0 ? "%" PRId32 " %" PRId32 : "%" PRId32 "..%" PRId32, first,
-             last);
-}
-
-void node_model_divisor_text(const struct node_model_about *about, char text[NODE_MODEL_TEXT])
-{
-    snprintf(text, NODE_MODEL_TEXT, "%.9g", (double)about->input_divisor);
-}
-
 // The tensor as other programs have it; `moved` takes what is not in the same order, and is the caller's.
 static enum base_error describe(const struct train_tensor *ours, const float *parameters, float **moved,
                                 struct node_tensor *tensor, struct base_reason *why)
@@ -78,24 +59,27 @@ static enum base_error write_plan(const char *path, const struct train_plan *pla
 {
     struct node_tensor *tensors = calloc(plan->n_tensors, sizeof *tensors);
     float **moved = calloc(plan->n_tensors, sizeof *moved);
-    struct node_text_pair pairs[6 + NODE_MODEL_TEXT_PAIRS] = {{"format", "pt"},      {"p2pml", "model 1"},
-                                                              {"model", ""},         {"labels", ""},
-                                                              {"input_divisor", ""}, {"origin", ""}};
+    struct node_text_pair pairs[4 + NODE_MODEL_ABOUT_PAIRS] = {{.key = "format", .value = "pt"},
+                                                               {.key = "p2pml", .value = "model 1"},
+                                                               {.key = "model"},
+                                                               {.key = "origin"}};
+    char *owned = NULL;
+    size_t n_pairs = 0;
     train_spec_describe(&model->spec, pairs[2].value, sizeof pairs[2].value);
-    node_model_labels_text(&model->about, model->spec.classes, pairs[3].value);
-    node_model_divisor_text(&model->about, pairs[4].value);
-    snprintf(pairs[5].value, sizeof pairs[5].value, "%s", model->about.origin);
-    const size_t n_pairs = 6 + node_model_text_pairs(&model->about, pairs + 6);
+    snprintf(pairs[3].value, sizeof pairs[3].value, "%s", model->about.origin);
     enum base_error error = tensors && moved ? draft(plan, model, moved, tensors, why)
                                              : base_fail(why, BASE_ENOMEM, "no memory to describe a model");
     if (!error)
-        error = node_safetensors_write(path, tensors, plan->n_tensors, pairs, n_pairs, why);
+        error = node_model_about_pairs(&model->about, &model->spec, pairs + 4, &n_pairs, &owned, why);
+    if (!error)
+        error = node_safetensors_write(path, tensors, plan->n_tensors, pairs, 4 + n_pairs, why);
     else
         error = base_fail_context(why, error, "cannot write '%s'", path);
     for (size_t i = 0; i < plan->n_tensors && moved; i++)
         free(moved[i]);
     free(moved);
     free(tensors);
+    free(owned);
     return error;
 }
 
@@ -113,5 +97,6 @@ enum base_error node_model_write(const char *path, const struct node_model_file 
 void node_model_free(struct node_model_file *model)
 {
     free(model->parameters);
+    train_meaning_release(model->about.meaning);
     *model = (struct node_model_file){0};
 }

@@ -5,9 +5,14 @@
 //
 //   format         "pt", as other programs expect it
 //   p2pml          "model 1": this layout
-//   model          "mlp 784-256-10"
-//   labels         what the classes are called in the data: "0..9", "1..3", or "-1 1"
+//   model          "mlp 784-256-10"; "mlp 10-16-1, mse"
+//   task           "classification", "regression" or "text"
+//   labels         of classes that are numbers, what they are in the data: "0..9", "1..3", or "-1 1"
 //   input_divisor  a number of the data over this is what the first layer takes: "255" for bytes of images
+//   data           of tables, images and whatever was scaled: what the numbers mean, as JSON
+//                  (node/store/meaning_text.h): columns and their categories, classes by name, targets, the
+//                  size of images, statistics. (value - shift) * factor is what the first layer takes, and
+//                  an output of a regression over target_factor, plus target_shift, is in the target's units
 //   origin         "the mean of 8 nodes"
 //   text           of a model of text, what a token is: "bytes", "characters" or "ids"
 //   characters.0   and so on: the characters in the order of their ids
@@ -32,6 +37,8 @@ struct node_model_about {
     float input_divisor; // as in struct train_dataset, both
     int32_t first_label;
     char origin[128]; // UTF-8
+    // Names and statistics, or NULL. Of a model that was read, its own; of one to be written, borrowed.
+    struct train_meaning *meaning;
     // Of a model of text, else TRAIN_TEXT_NONE and "".
     enum train_text text;
     char characters[LIMIT_ALPHABET_BYTES]; // UTF-8, in the order of their ids
@@ -62,17 +69,21 @@ void node_model_free(struct node_model_file *model); // leaves {0}
 enum base_error node_model_find(const char *path, char found[NODE_MODEL_PATH],
                                 struct base_reason *why) BASE_CHECK;
 
-// The label of a class as the data has it.
-int32_t node_model_label(const struct node_model_about *about, size_t class);
+// The label of a class as the data has it: its name where classes have names, else its number.
+#define NODE_MODEL_LABEL 16
+const char *node_model_label(const struct node_model_about *about, size_t class,
+                             char number[NODE_MODEL_LABEL]);
 
-// The two texts of the metadata, for checkpoints, too.
-#define NODE_MODEL_TEXT       32
-#define NODE_MODEL_PIECE      240 // bytes of characters in one text of the metadata
-#define NODE_MODEL_TEXT_PAIRS (2 + LIMIT_ALPHABET_BYTES / (NODE_MODEL_PIECE - 3))
-void node_model_labels_text(const struct node_model_about *about, size_t classes, char text[NODE_MODEL_TEXT]);
-void node_model_divisor_text(const struct node_model_about *about, char text[NODE_MODEL_TEXT]);
-// And those of a model of text: fills pairs[NODE_MODEL_TEXT_PAIRS], returns how many.
+// What the metadata says of `about`, for checkpoints, too: fills pairs[NODE_MODEL_ABOUT_PAIRS]. *owned is
+// malloc'ed, for the caller to free behind the last use of the pairs. BASE_ENOMEM.
+#define NODE_MODEL_TEXT        32
+#define NODE_MODEL_PIECE       240 // bytes of characters in one text of the metadata
+#define NODE_MODEL_ABOUT_PAIRS (5 + LIMIT_ALPHABET_BYTES / (NODE_MODEL_PIECE - 3))
 struct node_text_pair;
-size_t node_model_text_pairs(const struct node_model_about *about, struct node_text_pair *pairs);
+enum base_error node_model_about_pairs(const struct node_model_about *about,
+                                       const struct train_model_spec *spec, struct node_text_pair *pairs,
+                                       size_t *count, char **owned, struct base_reason *why) BASE_CHECK;
+// "0..9", "1..3" or "-1 1".
+void node_model_labels_text(const struct node_model_about *about, size_t classes, char text[NODE_MODEL_TEXT]);
 
 #endif

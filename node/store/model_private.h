@@ -26,6 +26,13 @@ enum base_error node_model_gpt2_check(const struct node_safetensors *file, struc
                                       const struct train_model_spec *spec,
                                       struct base_reason *why) BASE_CHECK;
 
+// What the metadata says beside the tensors. Its meaning is the caller's, to release. BASE_EFORMAT.
+enum base_error node_model_read_about(const struct node_safetensors *file,
+                                      const struct train_model_spec *spec, struct node_model_about *about,
+                                      struct base_reason *why) BASE_CHECK;
+
+// What a model of text says of it: fills pairs[] from its first on, returns how many.
+size_t node_model_text_pairs(const struct node_model_about *about, struct node_text_pair *pairs);
 // What a model of text knows of it, from the metadata: about->text and about->characters. BASE_EFORMAT.
 enum base_error node_model_read_text(const struct node_safetensors *file, size_t classes,
                                      struct node_model_about *about, struct base_reason *why) BASE_CHECK;

@@ -4,7 +4,6 @@
 #include "node/store/model_private.h"
 
 #include "train/plan.h"
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -215,55 +214,6 @@ static enum base_error copy_all(const struct node_safetensors *file, struct node
     return error;
 }
 
-static enum base_error read_labels(const char *text, size_t classes, struct node_model_about *about,
-                                   struct base_reason *why)
-{
-    static const int32_t firsts[] = {0, 1, -1};
-    char known[NODE_MODEL_TEXT];
-    for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++) {
-        about->first_label = firsts[i];
-        node_model_labels_text(about, classes, known);
-        if ((firsts[i] >= 0 || classes == 2) && !strcmp(text, known))
-            return BASE_OK;
-    }
-    about->first_label = 0;
-    node_model_labels_text(about, classes, known);
-    return base_fail(why, BASE_EFORMAT, "metadata 'labels' is '%.40s', expected '%s' or so for %zu classes",
-                     text, known, classes);
-}
-
-// A checkpoint states its origin in its own way.
-static void read_origin(const struct node_safetensors *file, struct node_model_about *about)
-{
-    const char *origin = node_safetensors_metadata(file, "origin"),
-               *node = node_safetensors_metadata(file, "node"),
-               *step = node_safetensors_metadata(file, "step");
-    int used = -1;
-    if (origin)
-        used = snprintf(about->origin, sizeof about->origin, "%s", origin);
-    else if (node && step)
-        used = snprintf(about->origin, sizeof about->origin, "node %s, step %s", node, step);
-    if (used >= (int)sizeof about->origin)
-        about->origin[0] = 0; // cut off, it might end within a character
-}
-
-static enum base_error read_about(const struct node_safetensors *file, size_t classes,
-                                  struct node_model_about *about, struct base_reason *why)
-{
-    const char *labels = node_safetensors_metadata(file, "labels"),
-               *divisor = node_safetensors_metadata(file, "input_divisor");
-    char *end = NULL;
-    *about = (struct node_model_about){.input_divisor = 1};
-    read_origin(file, about);
-    if (divisor)
-        about->input_divisor = strtof(divisor, &end);
-    if (divisor && (end == divisor || *end || !isfinite(about->input_divisor) || !(about->input_divisor > 0)))
-        return base_fail(why, BASE_EFORMAT, "metadata 'input_divisor' is '%.40s', expected a number above 0",
-                         divisor);
-    const enum base_error error = labels ? read_labels(labels, classes, about, why) : BASE_OK;
-    return error ? error : node_model_read_text(file, classes, about, why);
-}
-
 static enum base_error take_plan(const struct node_safetensors *file, struct node_model_naming naming,
                                  const struct train_plan *plan, struct node_model_file *made,
                                  struct base_reason *why)
@@ -276,7 +226,7 @@ static enum base_error take_plan(const struct node_safetensors *file, struct nod
     train_spec_describe(&made->spec, described, sizeof described);
     if (error)
         return base_fail_context(why, error, "it does not fit the model '%.120s'", described);
-    error = read_about(file, made->spec.classes, &made->about, why);
+    error = node_model_read_about(file, &made->spec, &made->about, why);
     if (error)
         return error;
     made->parameters = malloc(plan->parameters * sizeof *made->parameters);

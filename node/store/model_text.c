@@ -20,7 +20,7 @@ size_t node_model_text_pairs(const struct node_model_about *about, struct node_t
         if (taken > NODE_MODEL_PIECE)
             for (taken = NODE_MODEL_PIECE; ((unsigned char)at[taken] & 0xc0) == 0x80;) // within a character
                 taken--;
-        BASE_ASSERT(count < NODE_MODEL_TEXT_PAIRS);
+        BASE_ASSERT(count < NODE_MODEL_ABOUT_PAIRS);
         snprintf(pairs[count].key, sizeof pairs->key, "characters.%zu", count - 1);
         snprintf(pairs[count++].value, sizeof pairs->value, "%.*s", (int)taken, at);
         at += taken;

@@ -68,11 +68,12 @@ static enum base_error describe_metadata(json_t *header, const struct node_text_
         const struct node_text_pair *pair = &pairs[i];
         if (!memchr(pair->key, 0, sizeof pair->key) || !memchr(pair->value, 0, sizeof pair->value))
             return base_fail(why, BASE_EINVAL, "metadata entry %zu is too long", i);
+        const char *value = pair->text ? pair->text : pair->value;
         if (!strcmp(pair->key, "digest") || json_object_get(metadata, pair->key))
             return base_fail(why, BASE_EINVAL, "metadata '%s' is there twice", pair->key);
-        if (json_object_set_new(metadata, pair->key, json_string(pair->value)))
+        if (json_object_set_new(metadata, pair->key, json_string(value)))
             return base_fail(why, BASE_EINVAL, "metadata '%s' is not UTF-8, or memory ran out", pair->key);
-        node_digest_pair(digest, pair->key, pair->value);
+        node_digest_pair(digest, pair->key, value);
     }
     return BASE_OK;
 }

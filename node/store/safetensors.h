@@ -46,6 +46,7 @@ double node_tensor_value(const struct node_tensor *tensor, size_t index);
 struct node_text_pair {
     char key[96];
     char value[256];
+    const char *text; // instead of `value`, where it is longer; borrowed. NULL: `value`
 };
 
 // Writes atomically (base/file.h); nothing is copied but the header. Metadata gains "digest". Tensors stand

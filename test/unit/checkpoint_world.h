@@ -163,7 +163,7 @@ static inline void rewrite(const char *path, const char *key, const char *value,
     struct node_safetensors *file;
     struct base_reason why = {.text = ""};
     struct node_tensor tensors[32];
-    struct node_text_pair pairs[32];
+    struct node_text_pair pairs[32] = {{.text = NULL}};
     size_t n_pairs = 0;
     const char *at, *text;
     assert_int_equal(node_safetensors_read(path, 1 << 26, 1, &file, &why), BASE_OK);
@@ -200,7 +200,7 @@ static inline void poison(const char *path, const char *name, float value)
     float *data = (float *)(uintptr_t)tensor->data; // malloc'ed with the file
     data[tensor->bytes / sizeof value - 1] = value;
     struct node_tensor tensors[32];
-    struct node_text_pair pairs[32];
+    struct node_text_pair pairs[32] = {{.text = NULL}};
     size_t n_pairs = 0;
     const char *at, *text;
     for (size_t i = 0; i < node_safetensors_count(file); i++)

@@ -397,7 +397,7 @@ static void a_graph_of_onnx(void **state)
     struct base_protobuf p = {0};
     for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++)
         parameters[i] = (float)i;
-    lab_onnx_encode(&model, "1.2", &p);
+    assert_int_equal(lab_onnx_encode(&model, "1.2", &p, NULL), BASE_OK);
     assert_int_equal(p.error, BASE_OK);
     const struct span whole = {base_buffer_head(&p.bytes),
                                base_buffer_head(&p.bytes) + base_buffer_length(&p.bytes)};
@@ -405,10 +405,10 @@ static void a_graph_of_onnx(void **state)
     assert_text(whole, 2, 0, "p2pml");
     assert_text(whole, 3, 0, "1.2");
     assert_int_equal(find(inside(whole, 8, 0), 2, 0).value, 13);
-    assert_text(inside(whole, 14, 1), 2, 0, "1..2");
+    assert_text(inside(whole, 14, 3), 2, 0, "1..2");
     const struct span graph = inside(whole, 7, 0);
-    static const struct node nodes[] = {{"Div", "input", "scaled"},
-                                        {"Gemm", "scaled", "layers.0.sums"},
+    static const struct node nodes[] = {{"Div", "input", "divided"},
+                                        {"Gemm", "divided", "layers.0.sums"},
                                         {"Relu", "layers.0.sums", "layers.0.output"},
                                         {"Gemm", "layers.0.output", "logits"},
                                         {"Softmax", "logits", "probabilities"}};
@@ -428,12 +428,44 @@ static void a_graph_of_onnx(void **state)
     base_protobuf_free(&p);
     model.spec = two;
     model.about.input_divisor = 1; // nothing to divide
-    lab_onnx_encode(&model, "1.2", &p);
+    assert_int_equal(lab_onnx_encode(&model, "1.2", &p, NULL), BASE_OK);
     assert_nodes(inside((struct span){base_buffer_head(&p.bytes),
                                       base_buffer_head(&p.bytes) + base_buffer_length(&p.bytes)},
                         7, 0),
                  (const struct node[]){{"Gemm", "input", "logits"}, {"Softmax", "logits", "probabilities"}},
                  2);
+    base_protobuf_free(&p);
+}
+
+static void a_graph_of_a_regression_scales_both_ends(void **state)
+{
+    (void)state;
+    static float parameters[3] = {1, 2, 3}, two_numbers[2] = {1, 2};
+    char target[] = "y", *names[] = {target};
+    struct train_meaning meaning = {.features = 2,
+                                    .targets = {names, 1},
+                                    .scale = TRAIN_SCALE_STANDARD,
+                                    .shift = two_numbers,
+                                    .factor = two_numbers,
+                                    .target_shift = two_numbers,
+                                    .target_factor = two_numbers};
+    const struct node_model_file model = {
+        .spec = {.kind = TRAIN_SOFTMAX, .inputs = 2, .classes = 1, .loss = TRAIN_MSE},
+        .about = {.input_divisor = 1, .meaning = &meaning},
+        .parameters = parameters};
+    static const struct node nodes[] = {{"Sub", "input", "shifted"},
+                                        {"Mul", "shifted", "scaled"},
+                                        {"Gemm", "scaled", "logits"},
+                                        {"Div", "logits", "widened"},
+                                        {"Add", "widened", "values"}};
+    struct base_protobuf p = {0};
+    assert_int_equal(lab_onnx_encode(&model, "1.2", &p, NULL), BASE_OK);
+    const struct span graph = inside(
+        (struct span){base_buffer_head(&p.bytes), base_buffer_head(&p.bytes) + base_buffer_length(&p.bytes)},
+        7, 0);
+    assert_nodes(graph, nodes, sizeof nodes / sizeof *nodes);
+    assert_int_equal(count_of(graph, 12), 1);
+    assert_text(inside(graph, 12, 0), 1, 0, "values");
     base_protobuf_free(&p);
 }
 
@@ -448,6 +480,7 @@ int main(void)
         cmocka_unit_test(protocol_buffers_as_they_are_described),
         cmocka_unit_test(the_length_of_a_message_goes_before_it),
         cmocka_unit_test(a_graph_of_onnx),
+        cmocka_unit_test(a_graph_of_a_regression_scales_both_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,8 +111,9 @@ static void labels_are_those_of_the_data(void **state)
         model.about.first_label = first;
         assert_int_equal(node_model_write(world->path, &model, &why), BASE_OK);
         assert_int_equal(node_model_read(world->path, NULL, &read, &why), BASE_OK);
-        assert_int_equal(node_model_label(&read.about, 0), first);
-        assert_int_equal(node_model_label(&read.about, 1), first + 1 + (first < 0));
+        char number[NODE_MODEL_LABEL];
+        assert_int_equal(atoi(node_model_label(&read.about, 0, number)), first);
+        assert_int_equal(atoi(node_model_label(&read.about, 1, number)), first + 1 + (first < 0));
         node_model_free(&read);
     }
 }
@@ -250,12 +251,12 @@ static void metadata_that_cannot_be_is_refused(void **state)
     static const struct {
         struct node_text_pair pair;
         const char *reason;
-    } bads[] = {{{"labels", "0..2"}, "'labels' is '0..2', expected '0..1'"},
-                {{"labels", "cat dog"}, "'labels' is 'cat dog'"},
-                {{"input_divisor", "0"}, "'input_divisor' is '0'"},
-                {{"input_divisor", "-1"}, "above 0"},
-                {{"input_divisor", "nan"}, "above 0"},
-                {{"input_divisor", "2x"}, "above 0"}};
+    } bads[] = {{{.key = "labels", .value = "0..2"}, "'labels' is '0..2', expected '0..1'"},
+                {{.key = "labels", .value = "cat dog"}, "'labels' is 'cat dog'"},
+                {{.key = "input_divisor", .value = "0"}, "'input_divisor' is '0'"},
+                {{.key = "input_divisor", .value = "-1"}, "above 0"},
+                {{.key = "input_divisor", .value = "nan"}, "above 0"},
+                {{.key = "input_divisor", .value = "2x"}, "above 0"}};
     const struct node_tensor tensors[2] = {foreign("0.weight", F32, 2, 3), foreign("0.bias", F32, 2, 0)};
     for (size_t i = 0; i < sizeof bads / sizeof *bads; i++) {
         struct base_reason why;

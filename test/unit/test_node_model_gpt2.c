@@ -76,7 +76,7 @@ static void add(struct other *o, const char *name, const float *data, size_t row
 static void write_other(const struct other *o, const char *model)
 {
     struct base_reason why = {""};
-    struct node_text_pair pairs[1] = {{"model", ""}};
+    struct node_text_pair pairs[1] = {{.key = "model"}};
     snprintf(pairs[0].value, sizeof pairs[0].value, "%s", model ? model : "");
     if (node_safetensors_write(path, o->tensors, o->count, pairs, model ? 1 : 0, &why) != BASE_OK)
         fail_msg("%s", why.text);

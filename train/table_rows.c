@@ -1,0 +1,238 @@
+#include "train/table_rows.h"
+#include "train/decimal.h"
+#include "train/table_private.h"
+#include "train/unpack.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct place {
+    const struct train_column *column; // NULL: not read
+    size_t at;                         // its first feature
+};
+
+struct train_table_rows {
+    const struct train_meaning *meaning;
+    uint8_t *owned; // the text unpacked, or NULL
+    struct train_csv csv;
+    struct train_table table; // names and number of the columns
+    struct place *places;     // [table.count]
+    bool is_ahead;            // the first record is a row and waits in csv
+};
+
+static bool is_number(const char *name)
+{
+    float value;
+    return train_decimal_parse(name, name + strlen(name), &value);
+}
+
+static bool has_field(const struct train_csv *csv, const char *name)
+{
+    for (size_t i = 0; i < csv->count; i++)
+        if (strlen(name) == csv->fields[i].length && memcmp(name, csv->fields[i].at, strlen(name)) == 0)
+            return true;
+    return false;
+}
+
+// Were the columns numbered, for want of a header?
+static bool is_numbered(const struct train_meaning *meaning)
+{
+    char number[24];
+    for (size_t i = 0; i < meaning->layout.count; i++) {
+        snprintf(number, sizeof number, "%zu", i + 1);
+        if (strcmp(meaning->layout.items[i], number) != 0)
+            return false;
+    }
+    return true;
+}
+
+// A number may be a name as well as a value, so only all of such names together make a header.
+static bool is_header(const struct train_csv *csv, const struct train_meaning *meaning)
+{
+    size_t found = 0, words = 0, numeric = 0;
+    for (size_t i = 0; i < meaning->n_columns; i++) {
+        const struct train_column *column = &meaning->columns[i];
+        const bool there = has_field(csv, column->name);
+        found += there;
+        words += there && !is_number(column->name);
+        numeric += column->categories.count == 0;
+    }
+    if (is_numbered(meaning))
+        return numeric > 0 && train_table_looks_like_header(csv);
+    return words > 0 || found == meaning->n_columns || (numeric > 0 && train_table_looks_like_header(csv));
+}
+
+static bool has_name(const struct train_names *names, const char *name)
+{
+    for (size_t i = 0; i < names->count; i++)
+        if (strcmp(names->items[i], name) == 0)
+            return true;
+    return false;
+}
+
+// -- which column is which
+
+static enum base_error check_known(const struct train_table_rows *rows, struct base_reason *why)
+{
+    const struct train_meaning *meaning = rows->meaning;
+    const struct train_table *table = &rows->table;
+    for (size_t i = 0; i < table->count; i++) {
+        const char *name = table->columns[i].name;
+        const struct train_csv_field field = {name, strlen(name), false};
+        if (train_table_find_name(table, name) != i)
+            return base_fail(why, BASE_EMISMATCH, "%s:1: columns %zu and %zu have one name, \"%s\"",
+                             table->name, train_table_find_name(table, name) + 1, i + 1,
+                             train_csv_show(&field).text);
+        if (rows->places[i].column == NULL && !has_name(&meaning->layout, name))
+            return base_fail(
+                why, BASE_EMISMATCH,
+                "%s:1: found a column %zu \"%s\", which the data that the model was trained on does "
+                "not have; leave it out",
+                table->name, i + 1, train_csv_show(&field).text);
+    }
+    return BASE_OK;
+}
+
+static enum base_error place_by_name(struct train_table_rows *rows, struct base_reason *why)
+{
+    const struct train_meaning *meaning = rows->meaning;
+    const struct train_table *table = &rows->table;
+    size_t feature = 0;
+    for (size_t i = 0; i < meaning->n_columns; i++) {
+        const struct train_column *column = &meaning->columns[i];
+        const struct train_csv_field field = {column->name, strlen(column->name), false},
+                                     first = {table->columns[0].name, strlen(table->columns[0].name), false};
+        const size_t at = train_table_find_name(table, column->name);
+        if (at == SIZE_MAX)
+            return base_fail(
+                why, BASE_EMISMATCH,
+                "%s:1: found no column \"%s\" among the %zu from \"%s\" on, expected one as in the "
+                "data that the model was trained on%s",
+                table->name, train_csv_show(&field).text, table->count, train_csv_show(&first).text,
+                table->count == 1 && meaning->n_columns > 1 ? "; is the delimiter another one?" : "");
+        rows->places[at] = (struct place){column, feature};
+        feature += column->categories.count ? column->categories.count : 1;
+    }
+    return check_known(rows, why);
+}
+
+// Of a column of the training file, asked in its order; *next counts the features.
+static enum train_column_role role_of(const struct train_meaning *meaning, const char *name, size_t *next)
+{
+    if (*next < meaning->n_columns && strcmp(meaning->columns[*next].name, name) == 0) {
+        (*next)++;
+        return TRAIN_COLUMN_FEATURE;
+    }
+    const bool is_label = meaning->label && strcmp(meaning->label, name) == 0;
+    return is_label || has_name(&meaning->targets, name) ? TRAIN_COLUMN_TARGET : TRAIN_COLUMN_IGNORED;
+}
+
+// All columns of the training file in their order, all but the target, or the features alone.
+static enum base_error place_by_position(struct train_table_rows *rows, struct base_reason *why)
+{
+    const struct train_meaning *meaning = rows->meaning;
+    const struct train_names *layout = &meaning->layout;
+    const size_t count = rows->table.count;
+    size_t targets = 0, feature = 0, next = 0, at = 0;
+    for (size_t i = 0; i < layout->count; i++)
+        targets += role_of(meaning, layout->items[i], &next) == TRAIN_COLUMN_TARGET;
+    const bool is_all = count == layout->count, is_all_but_target = count == layout->count - targets;
+    if (!is_all && !is_all_but_target && count != meaning->n_columns)
+        return base_fail(
+            why, BASE_EMISMATCH,
+            "%s:1: found %zu columns, expected %zu: those of the data that the model was trained "
+            "on%s",
+            rows->table.name, count, layout->count - targets,
+            targets ? ", with the target or without it" : "");
+    next = 0;
+    for (size_t i = 0; i < layout->count; i++) {
+        const struct train_column *column = &meaning->columns[next];
+        const enum train_column_role role = role_of(meaning, layout->items[i], &next);
+        if (role == TRAIN_COLUMN_FEATURE) {
+            rows->places[at++] = (struct place){column, feature};
+            feature += column->categories.count ? column->categories.count : 1;
+        } else {
+            at += is_all || (role == TRAIN_COLUMN_IGNORED && is_all_but_target);
+        }
+    }
+    BASE_ASSERT(at == count && next == meaning->n_columns);
+    return BASE_OK;
+}
+
+static enum base_error begin(struct train_table_rows *rows, struct base_reason *why)
+{
+    struct train_table *table = &rows->table;
+    bool more = false;
+    enum base_error error = train_csv_next(&rows->csv, &more, why);
+    if (error != BASE_OK || !more)
+        return error;
+    table->has_header = is_header(&rows->csv, rows->meaning);
+    rows->is_ahead = !table->has_header;
+    error = train_table_name_columns(table, &rows->csv, why);
+    if (error != BASE_OK)
+        return error;
+    rows->places = calloc(table->count, sizeof *rows->places);
+    if (rows->places == NULL)
+        return base_fail(why, BASE_ENOMEM, "%s: no memory for %zu columns", table->name, table->count);
+    return table->has_header && !is_numbered(rows->meaning) ? place_by_name(rows, why)
+                                                            : place_by_position(rows, why);
+}
+
+enum base_error train_table_rows_open(const char *name, const void *text, size_t bytes,
+                                      const struct train_meaning *meaning, struct train_table_rows **out,
+                                      struct base_reason *why)
+{
+    const struct train_bytes packed = {name, text, bytes};
+    struct train_bytes plain;
+    struct train_table_rows *rows = calloc(1, sizeof *rows);
+    if (rows == NULL)
+        return base_fail(why, BASE_ENOMEM, "%s: no memory to read it", name);
+    rows->meaning = meaning;
+    rows->table.name = name;
+    enum base_error error = train_unpack_gzip(&packed, &plain, &rows->owned, why);
+    if (error == BASE_OK)
+        error = train_csv_open(&plain, meaning->delimiter ? meaning->delimiter : ',', &rows->csv, why);
+    if (error == BASE_OK)
+        error = begin(rows, why);
+    if (error != BASE_OK)
+        train_table_rows_close(rows);
+    else
+        *out = rows;
+    return error;
+}
+
+enum base_error train_table_rows_next(struct train_table_rows *rows, float *x, bool *more,
+                                      struct base_reason *why)
+{
+    const struct train_csv *csv = &rows->csv;
+    enum base_error error = BASE_OK;
+    *more = true;
+    if (!rows->is_ahead)
+        error = train_csv_next(&rows->csv, more, why);
+    rows->is_ahead = false;
+    if (error != BASE_OK || !*more)
+        return error;
+    error = train_table_check_width(&rows->table, csv, why);
+    if (error != BASE_OK)
+        return error;
+    memset(x, 0, rows->meaning->features * sizeof *x);
+    for (size_t i = 0; i < csv->count; i++) {
+        const struct place *place = &rows->places[i];
+        if (place->column != NULL)
+            error = train_table_feature(place->column, &csv->fields[i], x + place->at, why);
+        if (error != BASE_OK)
+            return train_table_at(&rows->table, csv->line, i, why, error);
+    }
+    return BASE_OK;
+}
+
+void train_table_rows_close(struct train_table_rows *rows)
+{
+    if (rows == NULL)
+        return;
+    train_csv_close(&rows->csv);
+    train_table_free(&rows->table);
+    free(rows->places);
+    free(rows->owned);
+    free(rows);
+}
