@@ -1,7 +1,9 @@
 // p2pml data info: what a file is, what is in it, and the configuration that fits.
 #include "lab/cli/command.h"
+#include "lab/cli/data_guess.h"
 #include "lab/experiment/options.h"
 #include "node/learn/data.h"
+#include "node/store/model_file.h"
 #include "train/scale.h"
 
 #include <getopt.h>
@@ -9,12 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define ROWS_SHOWN     5u
 #define FEATURES_SHOWN 40u
 #define CLASSES_SHOWN  40u
-#define MANY_CLASSES   20u // more of them than this, and few rows each: a quantity rather than classes
+#define PICTURE_WIDE   72u
+#define TEXT_SHOWN     240u // bytes
+#define MANY_CLASSES   20u  // more of them than this, and few rows each: a quantity rather than classes
 
 struct wanted {
     const char *path, *stats;
@@ -40,95 +43,14 @@ static bool parse(int argc, char **argv, struct wanted *wanted)
     return true;
 }
 
-// -- what it is
-
-static bool ends_with(const char *path, const char *end)
-{
-    const size_t a = strlen(path), b = strlen(end);
-    return a >= b && strcmp(path + a - b, end) == 0;
-}
-
-static void read_start(const char *path, char *text, size_t capacity)
-{
-    FILE *file = fopen(path, "rb");
-    const size_t got = file ? fread(text, 1, capacity - 1, file) : 0;
-    text[got] = 0;
-    if (file)
-        fclose(file);
-}
-
-// The one of the usual delimiters that the first line has most of.
-static const char *guess_delimiter(const char *start)
-{
-    static const char *const names[] = {",", ";", "tab", "|"};
-    static const char characters[] = {',', ';', '\t', '|'};
-    size_t best = 0, most = 0;
-    for (size_t d = 0; d < sizeof characters; d++) {
-        size_t count = 0;
-        for (const char *c = start; *c && *c != '\n'; c++)
-            count += *c == characters[d];
-        if (count > most) {
-            most = count;
-            best = d;
-        }
-    }
-    return names[best];
-}
-
-static bool looks_like_libsvm(const char *start)
-{
-    const char *colon = strchr(start, ':'), *blank = strchr(start, ' '), *line = strchr(start, '\n');
-    return colon && blank && blank < colon && (!line || colon < line) && !strchr(",;\t\"", start[0]) &&
-           !memchr(start, ',', (size_t)(colon - start));
-}
-
-static enum base_error assign(struct node_config *config, const char *key, const char *value,
-                              struct base_reason *why)
-{
-    char setting[4200];
-    snprintf(setting, sizeof setting, "%s=%s", key, value);
-    return node_schema_assign(&node_config_schema, "guess", setting, config, why);
-}
-
-static enum base_error guess(const char *path, struct node_config *config, struct base_reason *why)
-{
-    char start[4096];
-    struct stat status;
-    if (stat(path, &status))
-        return base_fail(why, BASE_ENOTFOUND,
-                         "%s: cannot be read, expected a file or a folder of folders of images", path);
-    enum base_error error = assign(config, "data.train_file", path, why);
-    if (error)
-        return error;
-    if (S_ISDIR(status.st_mode))
-        return assign(config, "data.kind", "images", why);
-    if (ends_with(path, ".npz") || ends_with(path, ".npy"))
-        return assign(config, "data.kind", "npy", why);
-    read_start(path, start, sizeof start);
-    if (start[0] == 0 && start[1] == 0 && start[2] == 8)
-        return base_fail(why, BASE_EINVAL,
-                         "%s: is an IDX file (MNIST's): data.kind idx, with data.train_images, "
-                         "data.train_labels, data.test_images and data.test_labels",
-                         path);
-    if (looks_like_libsvm(start))
-        return base_fail(
-            why, BASE_EINVAL,
-            "%s: looks like LIBSVM text: data.kind libsvm, with data.train_file, data.test_file, "
-            "data.features (the highest index) and data.classes",
-            path);
-    error = assign(config, "data.kind", "csv", why);
-    return error || (start[0] == 0x1f) ? error
-                                       : assign(config, "data.delimiter", guess_delimiter(start), why);
-}
-
 // -- what is in it
 
 static void print_features(const struct train_dataset *data)
 {
     const size_t shown = data->features < FEATURES_SHOWN ? data->features : FEATURES_SHOWN;
-    if (data->meaning && data->meaning->width) {
-        printf("  each %zu x %zu pixels, %s, 0 to 1\n", data->meaning->width, data->meaning->height,
-               data->meaning->channels == 3 ? "rgb" : "grey");
+    if (data->width) {
+        printf("  each %zu x %zu pixels, %s, 0 to 1\n", data->width, data->height,
+               data->channels == 3 ? "rgb" : "grey");
         return;
     }
     printf("\n  %-32s %12s %12s %12s %12s\n", "feature", "least", "most", "mean", "deviation");
@@ -142,14 +64,21 @@ static void print_features(const struct train_dataset *data)
         printf("  ... and %zu more\n", data->features - shown);
 }
 
+static const char *class_name(const struct train_dataset *data, size_t class, char number[NODE_MODEL_LABEL])
+{
+    const struct node_model_about about = {.first_label = data->first_label, .meaning = data->meaning};
+    return node_model_label(&about, class, number);
+}
+
 static void print_classes(const struct train_dataset *data)
 {
+    char number[NODE_MODEL_LABEL];
     size_t *counts = calloc(data->classes, sizeof *counts);
     for (size_t i = 0; counts && i < data->examples; i++)
         counts[data->labels[i]]++;
     printf("\n  %-32s %12s %9s\n", "class", "examples", "part");
     for (size_t c = 0; counts && c < data->classes && c < CLASSES_SHOWN; c++)
-        printf("  %-32.32s %12zu %8.2f%%\n", data->meaning->classes.items[c], counts[c],
+        printf("  %-32.32s %12zu %8.2f%%\n", class_name(data, c, number), counts[c],
                100 * (double)counts[c] / (double)data->examples);
     if (data->classes > CLASSES_SHOWN)
         printf("  ... and %zu more\n", data->classes - CLASSES_SHOWN);
@@ -166,21 +95,50 @@ static void print_targets(const struct train_dataset *data)
     }
 }
 
-static void print_preview(const struct train_dataset *data)
+// The darkest is a blank. Wide ones are left out.
+static void print_picture(const struct train_dataset *data)
 {
-    if (data->meaning->width)
+    static const char shades[] = " .:-=+*#%@";
+    if (data->width > PICTURE_WIDE)
         return;
+    printf("\n  the first one:\n");
+    for (size_t y = 0; y < data->height; y++) {
+        printf("    ");
+        for (size_t x = 0; x < data->width; x++) {
+            const float value = data->x[(y * data->width + x) * data->channels];
+            putchar(shades[(size_t)(value * 9.99f)]);
+        }
+        putchar('\n');
+    }
+}
+
+static void print_rows(const struct train_dataset *data)
+{
+    char number[NODE_MODEL_LABEL];
     printf("\n  the first rows, as features:\n");
     for (size_t i = 0; i < data->examples && i < ROWS_SHOWN; i++) {
         printf("   ");
         for (size_t k = 0; k < data->features && k < 10; k++)
             printf(" %g", (double)data->x[i * data->features + k]);
+        printf("%s -> ", data->features > 10 ? " ..." : "");
         if (data->labels)
-            printf("%s -> %s\n", data->features > 10 ? " ..." : "",
-                   data->meaning->classes.items[data->labels[i]]);
+            printf("%s\n", class_name(data, data->labels[i], number));
         else
-            printf("%s -> %g\n", data->features > 10 ? " ..." : "", (double)data->targets[i * data->outputs]);
+            printf("%g\n", (double)data->targets[i * data->outputs]);
     }
+}
+
+static void print_text(const char *path)
+{
+    char start[TEXT_SHOWN];
+    lab_data_start(path, start, sizeof start);
+    printf("\n  it begins:\n    ");
+    for (const char *c = start; *c; c++)
+        if (*c == '\n')
+            printf("\n    ");
+        else if ((unsigned char)*c >= ' ')
+            putchar(*c);
+    putchar('\n');
 }
 
 // -- the configuration
@@ -188,13 +146,16 @@ static void print_preview(const struct train_dataset *data)
 static void print_configuration(const struct node_config *config, const struct train_dataset *data)
 {
     static const char *const keys[] = {
-        "data.kind",         "data.train_file", "data.train_labels", "data.test_file", "data.header",
-        "data.delimiter",    "data.target",     "data.categorical",  "data.ignore",    "data.image_size",
-        "data.image_colour", "data.scale",      "data.scale_from"};
+        "data.kind",        "data.train_file",   "data.train_images", "data.train_labels", "data.test_file",
+        "data.test_images", "data.test_labels",  "data.features",     "data.classes",      "data.text",
+        "data.header",      "data.delimiter",    "data.target",       "data.categorical",  "data.ignore",
+        "data.image_size",  "data.image_colour", "data.scale",        "data.scale_from"};
     static const char *const losses[] = {"cross-entropy", "mse", "mae"};
     printf("\nThe configuration that fits:\n\n");
     if (data->outputs)
         printf("model:\n  loss: %s\n", losses[config->model.loss]);
+    if (data->tokens)
+        printf("model:\n  kind: gpt2\n  context: %zu\n", data->features);
     printf("data:\n");
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         char *value = node_schema_value(&node_config_schema, config, keys[i]);
@@ -205,7 +166,7 @@ static void print_configuration(const struct node_config *config, const struct t
 }
 
 // Sizes so far apart that training is poor without scaling; the same holds for a quantity that is not scaled.
-static bool wants_scale(const struct node_config *config, const struct train_dataset *data)
+static bool wants_scale(const struct train_dataset *data)
 {
     double least = INFINITY, most = 0;
     for (size_t i = 0; i < data->features; i++) {
@@ -214,7 +175,7 @@ static bool wants_scale(const struct node_config *config, const struct train_dat
         least = s.most > s.least && size < least ? size : least;
         most = s.most > s.least && size > most ? size : most;
     }
-    return config->data.kind != NODE_DATA_IMAGES && (most > 10 || most > 100 * least || data->outputs > 0);
+    return !data->width && (most > 10 || most > 100 * least || data->outputs > 0);
 }
 
 // All examples as they are in the file; a target of many numbers is taken for a quantity.
@@ -222,11 +183,13 @@ static enum base_error load(struct node_config *config, struct train_dataset *da
 {
     struct node_config whole = *config; // borrowed
     whole.data.scale = TRAIN_SCALE_NONE;
-    whole.data.test_file = whole.data.train_file; // so that none is kept to test on
+    if (node_config_finds_classes(config))
+        whole.data.test_file = whole.data.train_file; // so that none is kept to test on
     enum base_error error = node_data_load(&whole, NODE_DATA_ALL, data, NULL, why);
     const bool chosen = strcmp(node_schema_origin(&node_config_schema, config, "model.loss"), "default") != 0;
-    if (error || chosen || data->outputs || config->data.kind == NODE_DATA_IMAGES ||
-        data->classes <= MANY_CLASSES || data->classes * 10 < data->examples)
+    if (error || chosen || data->outputs || !node_config_finds_classes(config) ||
+        config->data.kind == NODE_DATA_IMAGES || data->classes <= MANY_CLASSES ||
+        data->classes * 10 < data->examples)
         return error;
     struct train_dataset quantity = {0};
     whole.model.loss = NODE_LOSS_MSE;
@@ -234,7 +197,7 @@ static enum base_error load(struct node_config *config, struct train_dataset *da
         return BASE_OK;
     train_dataset_destroy(data);
     *data = quantity;
-    return assign(config, "model.loss", "mse", why);
+    return lab_data_assign(config, "model.loss", "mse", why);
 }
 
 static enum base_error configure(const struct wanted *wanted, struct node_config *config,
@@ -242,7 +205,7 @@ static enum base_error configure(const struct wanted *wanted, struct node_config
 {
     enum base_error error = node_schema_defaults(&node_config_schema, config, why);
     if (!error)
-        error = guess(wanted->path, config, why);
+        error = lab_data_guess(wanted->path, config, why);
     for (size_t i = 0; i < wanted->n_settings && !error; i++)
         error = node_schema_set(&node_config_schema, wanted->settings[i], config, why);
     return error ? error : node_config_check(config, why);
@@ -260,41 +223,55 @@ static enum base_error write_stats(const char *path, const struct node_config *c
     return error;
 }
 
+static void print_all(const struct wanted *wanted, const struct node_config *config,
+                      const struct train_dataset *data)
+{
+    static const char *const kinds[] = {
+        [NODE_DATA_IDX] = "IDX images (MNIST's)",  [NODE_DATA_LIBSVM] = "LIBSVM rows",
+        [NODE_DATA_CSV] = "a table (CSV)",         [NODE_DATA_NPY] = "NumPy arrays",
+        [NODE_DATA_IMAGES] = "a folder of images", [NODE_DATA_TEXT] = "a text",
+        [NODE_DATA_TOKENS] = "ids of tokens",      [NODE_DATA_DIGITS] = "digits"};
+    printf("%s: %s, ", wanted->path, kinds[config->data.kind]);
+    if (data->tokens) {
+        printf("%zu examples of %zu tokens, %zu different %s\n", data->examples, data->features,
+               data->classes, config->data.text == NODE_TEXT_CHARACTERS ? "characters" : "bytes");
+        print_text(wanted->path);
+        return;
+    }
+    printf("%zu examples of %zu features, ", data->examples, data->features);
+    if (data->outputs)
+        printf("%zu target%s of a regression\n", data->outputs, data->outputs > 1 ? "s" : "");
+    else
+        printf("%zu classes\n", data->classes);
+    print_features(data);
+    if (data->outputs)
+        print_targets(data);
+    else
+        print_classes(data);
+    if (data->width)
+        print_picture(data);
+    else
+        print_rows(data);
+    node_data_advise(config, NODE_DATA_ALL, data, NULL);
+}
+
 static enum base_error perform(const struct wanted *wanted, struct node_config *config,
                                struct base_reason *why)
 {
-    static const char *const kinds[] = {[NODE_DATA_CSV] = "a table (CSV)",
-                                        [NODE_DATA_NPY] = "NumPy arrays",
-                                        [NODE_DATA_IMAGES] = "a folder of images"};
     struct train_dataset data = {0};
     enum base_error error = configure(wanted, config, why);
-    if (!error && !node_config_finds_classes(config))
-        error =
-            base_fail(why, BASE_EINVAL, "found data.kind %d, expected csv, npy or images", config->data.kind);
     if (!error)
         error = load(config, &data, why);
     if (error)
         return error;
-    printf("%s: %s, %zu examples of %zu features, ", wanted->path, kinds[config->data.kind], data.examples,
-           data.features);
-    if (data.outputs)
-        printf("%zu target%s of a regression\n", data.outputs, data.outputs > 1 ? "s" : "");
-    else
-        printf("%zu classes\n", data.classes);
-    print_features(&data);
-    if (data.outputs)
-        print_targets(&data);
-    else
-        print_classes(&data);
-    print_preview(&data);
-    node_data_advise(config, NODE_DATA_ALL, &data, NULL);
+    print_all(wanted, config, &data);
     const bool scales = strcmp(node_schema_origin(&node_config_schema, config, "data.scale"), "default") != 0;
-    if (!scales && wants_scale(config, &data))
-        error = assign(config, "data.scale", "standard", why);
+    if (!scales && !data.tokens && wants_scale(&data))
+        error = lab_data_assign(config, "data.scale", "standard", why);
     if (!error && wanted->stats)
         error = write_stats(wanted->stats, config, why);
     if (!error && wanted->stats)
-        error = assign(config, "data.scale_from", wanted->stats, why);
+        error = lab_data_assign(config, "data.scale_from", wanted->stats, why);
     if (!error)
         print_configuration(config, &data);
     train_dataset_destroy(&data);

@@ -368,7 +368,7 @@ print(json.dumps([logits.tolist(), probabilities.tolist()]))
                 (["eval", self.digits, "--set", "data.kind=libsvm"], 2, "data.test_file"),
                 (["eval", self.directory], 1, "holds no model: expected averaged.safetensors of a run"),
                 (["eval", self.path("no")], 1, self.path("no")),
-                (["predict"], 2, "expected one model"),
+                (["predict"], 2, "expected a model"),
                 (["predict", "--frmt"], 2, "p2pml help predict"),
                 (["export", self.digits], 2, "found 1 models, no format and no file to write"),
                 (["export", self.digits, "--format", "pickle", "-o", out], 2, "found 'pickle', expected torch or onnx"),

@@ -1,0 +1,257 @@
+#include "lab/cli/data_guess.h"
+#include "base/limits.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#define PATH_BYTES  4096
+#define START_BYTES 4096u // of a file, to tell what it is
+
+#define IDX_LABELS_HEADER 8u // bytes
+
+static bool ends_with(const char *path, const char *end)
+{
+    const size_t a = strlen(path), b = strlen(end);
+    return a >= b && strcmp(path + a - b, end) == 0;
+}
+
+void lab_data_start(const char *path, char *text, size_t capacity)
+{
+    gzFile file = gzopen(path, "rb");
+    const int got = file ? gzread(file, text, (unsigned)capacity - 1) : 0;
+    text[got > 0 ? got : 0] = 0;
+    if (file)
+        gzclose(file);
+}
+
+// The one of the usual delimiters that the first line has most of.
+static const char *guess_delimiter(const char *start)
+{
+    static const char *const names[] = {",", ";", "tab", "|"};
+    static const char characters[] = {',', ';', '\t', '|'};
+    size_t best = 0, most = 0;
+    for (size_t d = 0; d < sizeof characters; d++) {
+        size_t count = 0;
+        for (const char *c = start; *c && *c != '\n'; c++)
+            count += *c == characters[d];
+        if (count > most) {
+            most = count;
+            best = d;
+        }
+    }
+    return names[best];
+}
+
+static bool looks_like_libsvm(const char *start)
+{
+    const char *colon = strchr(start, ':'), *blank = strchr(start, ' '), *line = strchr(start, '\n');
+    return colon && blank && blank < colon && (!line || colon < line) && !strchr(",;\t\"", start[0]) &&
+           !memchr(start, ',', (size_t)(colon - start));
+}
+
+enum base_error lab_data_assign(struct node_config *config, const char *key, const char *value,
+                                struct base_reason *why)
+{
+    char setting[PATH_BYTES + 32];
+    snprintf(setting, sizeof setting, "%s=%s", key, value);
+    return node_schema_assign(&node_config_schema, "guess", setting, config, why);
+}
+
+static enum base_error assign_number(struct node_config *config, const char *key, size_t value,
+                                     struct base_reason *why)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%zu", value);
+    return lab_data_assign(config, key, text, why);
+}
+
+// -- IDX
+
+// `path` with the first `from` of its file's name replaced; false: it is not in it, or there is no such file.
+static bool sibling(const char *path, const char *from, const char *to, char out[PATH_BYTES])
+{
+    const char *name = strrchr(path, '/'), *at = strstr(name ? name : path, from);
+    if (!at)
+        return false;
+    const int used = snprintf(out, PATH_BYTES, "%.*s%s%s", (int)(at - path), path, to, at + strlen(from));
+    return used > 0 && used < PATH_BYTES;
+}
+
+static bool is_there(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0;
+}
+
+static bool labels_of(const char *images, char labels[PATH_BYTES])
+{
+    char named[PATH_BYTES];
+    if (!sibling(images, "images", "labels", named))
+        return false;
+    if (!sibling(named, "idx3", "idx1", labels))
+        snprintf(labels, PATH_BYTES, "%s", named);
+    return is_there(labels);
+}
+
+// One more than the highest; 0: not to be read. The loader says what is wrong with the file.
+static size_t classes_of(const char *labels)
+{
+    unsigned char bytes[4096];
+    size_t most = 0;
+    gzFile file = gzopen(labels, "rb");
+    int got = file ? gzread(file, bytes, IDX_LABELS_HEADER) : 0;
+    while (got > 0) {
+        got = gzread(file, bytes, sizeof bytes);
+        for (int i = 0; i < got; i++)
+            most = bytes[i] + 1u > most ? bytes[i] + 1u : most;
+    }
+    if (file)
+        gzclose(file);
+    return most;
+}
+
+// As MNIST's four files are called.
+static enum base_error guess_idx(const char *path, const char *start, struct node_config *config,
+                                 struct base_reason *why)
+{
+    char labels[PATH_BYTES], tests[PATH_BYTES];
+    if (start[3] == 1)
+        return base_fail(why, BASE_EINVAL,
+                         "%s: holds the labels of an IDX data set, expected the file of its images", path);
+    enum base_error error = lab_data_assign(config, "data.kind", "idx", why);
+    if (!error)
+        error = lab_data_assign(config, "data.train_images", path, why);
+    if (!error && !labels_of(path, labels))
+        return base_fail(
+            why, BASE_ENOTFOUND,
+            "%s: is an IDX file of images, and its labels are not beside it; expected a file of the "
+            "same name with labels for images, and idx1 for idx3",
+            path);
+    if (!error)
+        error = lab_data_assign(config, "data.train_labels", labels, why);
+    const size_t classes = classes_of(labels);
+    if (!error && classes > 1)
+        error = assign_number(config, "data.classes", classes, why);
+    char test_labels[PATH_BYTES];
+    const bool tested =
+        sibling(path, "train", "t10k", tests) && is_there(tests) && labels_of(tests, test_labels);
+    if (!error)
+        error = lab_data_assign(config, "data.test_images", tested ? tests : path, why);
+    return error ? error : lab_data_assign(config, "data.test_labels", tested ? test_labels : labels, why);
+}
+
+// -- LIBSVM
+
+struct libsvm_survey {
+    size_t features;
+    long least, most; // labels
+};
+
+// The loader says what is wrong with a line; here it only ends the counting.
+static void survey_line(const char *line, struct libsvm_survey *survey)
+{
+    char *end;
+    const long label = strtol(line, &end, 10);
+    if (end == line)
+        return;
+    survey->least = label < survey->least ? label : survey->least;
+    survey->most = label > survey->most ? label : survey->most;
+    const char *last = strrchr(end, ':'); // indices ascend
+    while (last && last > end && last[-1] >= '0' && last[-1] <= '9')
+        last--;
+    const size_t index = last ? strtoull(last, NULL, 10) : 0;
+    survey->features = index > survey->features ? index : survey->features;
+}
+
+static enum base_error survey_libsvm(const char *path, struct libsvm_survey *survey, struct base_reason *why)
+{
+    *survey = (struct libsvm_survey){.least = LONG_MAX, .most = LONG_MIN};
+    gzFile file = gzopen(path, "rb");
+    char *line = malloc(LIMIT_TEXT_LINE_BYTES);
+    while (file && line && gzgets(file, line, LIMIT_TEXT_LINE_BYTES))
+        survey_line(line, survey);
+    free(line);
+    if (file)
+        gzclose(file);
+    if (survey->features && survey->most > survey->least)
+        return BASE_OK;
+    return base_fail(
+        why, BASE_EFORMAT,
+        "%s: looks like LIBSVM text, found %s, expected lines \"label index:value ...\" of at least "
+        "two classes",
+        path, survey->features ? "one label in all of them" : "no index in its lines");
+}
+
+static enum base_error guess_libsvm(const char *path, struct node_config *config, struct base_reason *why)
+{
+    struct libsvm_survey survey;
+    if (ends_with(path, ".gz"))
+        return base_fail(why, BASE_EINVAL, "%s: holds LIBSVM text, expected it unpacked", path);
+    enum base_error error = survey_libsvm(path, &survey, why);
+    if (error)
+        return error;
+    char tests[PATH_BYTES];
+    snprintf(tests, sizeof tests, "%s.t", path);
+    const size_t classes = survey.least < 0    ? 2
+                           : survey.least == 0 ? (size_t)survey.most + 1
+                                               : (size_t)survey.most;
+    error = lab_data_assign(config, "data.kind", "libsvm", why);
+    if (!error)
+        error = lab_data_assign(config, "data.train_file", path, why);
+    if (!error)
+        error = lab_data_assign(config, "data.test_file", is_there(tests) ? tests : path, why);
+    if (!error)
+        error = assign_number(config, "data.features", survey.features, why);
+    return error ? error : assign_number(config, "data.classes", classes, why);
+}
+
+// -- the others
+
+// Words and sentences: no first line of columns.
+static bool looks_like_text(const char *path, const char *start)
+{
+    const size_t first = strcspn(start, "\n");
+    const bool prose =
+        !memchr(start, '\t', first) && !memchr(start, ';', first) && !memchr(start, '|', first);
+    return ends_with(path, ".txt") || ends_with(path, ".md") ||
+           (prose && !memchr(start, ',', first) && strchr(start, ' '));
+}
+
+static enum base_error guess_text(struct node_config *config, struct base_reason *why)
+{
+    enum base_error error = lab_data_assign(config, "data.kind", "text", why);
+    if (!error)
+        error = lab_data_assign(config, "data.text", "characters", why);
+    if (!error)
+        error = lab_data_assign(config, "model.kind", "gpt2", why);
+    return error ? error : lab_data_assign(config, "model.context", "64", why);
+}
+
+enum base_error lab_data_guess(const char *path, struct node_config *config, struct base_reason *why)
+{
+    char start[START_BYTES] = {0};
+    struct stat status;
+    if (strlen(path) >= PATH_BYTES - 4 || stat(path, &status))
+        return base_fail(why, BASE_ENOTFOUND,
+                         "%s: cannot be read, expected a file or a folder of folders of images", path);
+    lab_data_start(path, start, sizeof start);
+    if (!S_ISDIR(status.st_mode) && start[0] == 0 && start[1] == 0 && start[2] == 8)
+        return guess_idx(path, start, config, why);
+    if (!S_ISDIR(status.st_mode) && looks_like_libsvm(start))
+        return guess_libsvm(path, config, why);
+    enum base_error error = lab_data_assign(config, "data.train_file", path, why);
+    if (error)
+        return error;
+    if (S_ISDIR(status.st_mode))
+        return lab_data_assign(config, "data.kind", "images", why);
+    if (ends_with(path, ".npz") || ends_with(path, ".npy"))
+        return lab_data_assign(config, "data.kind", "npy", why);
+    if (looks_like_text(path, start))
+        return guess_text(config, why);
+    error = lab_data_assign(config, "data.kind", "csv", why);
+    return error ? error : lab_data_assign(config, "data.delimiter", guess_delimiter(start), why);
+}

@@ -1,0 +1,15 @@
+// What a file of data is, from its name and its first bytes, as settings data.*. Blocking; main thread.
+#ifndef LAB_CLI_DATA_GUESS_H
+#define LAB_CLI_DATA_GUESS_H
+
+#include "node/config/config.h"
+
+// The first bytes, unpacked, with a zero behind them; "" where they cannot be read.
+void lab_data_start(const char *path, char *text, size_t capacity);
+enum base_error lab_data_assign(struct node_config *config, const char *key, const char *value,
+                                struct base_reason *why) BASE_CHECK;
+// Kind and files, and what the kind wants to know beside them. BASE_ENOTFOUND, BASE_EINVAL, BASE_EFORMAT.
+enum base_error lab_data_guess(const char *path, struct node_config *config,
+                               struct base_reason *why) BASE_CHECK;
+
+#endif
