@@ -230,7 +230,8 @@ static void print_all(const struct wanted *wanted, const struct node_config *con
         [NODE_DATA_IDX] = "IDX images (MNIST's)",  [NODE_DATA_LIBSVM] = "LIBSVM rows",
         [NODE_DATA_CSV] = "a table (CSV)",         [NODE_DATA_NPY] = "NumPy arrays",
         [NODE_DATA_IMAGES] = "a folder of images", [NODE_DATA_TEXT] = "a text",
-        [NODE_DATA_TOKENS] = "ids of tokens",      [NODE_DATA_DIGITS] = "digits"};
+        [NODE_DATA_TOKENS] = "ids of tokens",      [NODE_DATA_DIGITS] = "digits",
+        [NODE_DATA_CIFAR10] = "CIFAR-10 images"};
     printf("%s: %s, ", wanted->path, kinds[config->data.kind]);
     if (data->tokens) {
         printf("%zu examples of %zu tokens, %zu different %s\n", data->examples, data->features,

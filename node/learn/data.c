@@ -61,6 +61,17 @@ static enum base_error load_text(const struct node_config *config, const char *p
     return train_dataset_load_text(path, &options, data, why);
 }
 
+static enum base_error load_cifar10(const char *path, struct train_meaning *like, struct train_dataset *data,
+                                    struct base_reason *why)
+{
+    enum base_error code = train_dataset_load_cifar10(path, data, why);
+    if (code != BASE_OK || !like)
+        return code;
+    train_meaning_release(data->meaning); // the classes are alike, the statistics those of the training
+    data->meaning = train_meaning_share(like);
+    return BASE_OK;
+}
+
 // All of a file of a kind that brings its own classes.
 static enum base_error load_found(const struct node_config *config, bool test, struct train_meaning *like,
                                   struct train_dataset *data, struct base_reason *why)
@@ -75,7 +86,7 @@ static enum base_error load_found(const struct node_config *config, bool test, s
     case NODE_DATA_IMAGES:
         return load_images(config, path, like, data, why);
     case NODE_DATA_CIFAR10:
-        return train_dataset_load_cifar10(path, data, why);
+        return load_cifar10(path, like, data, why);
     case NODE_DATA_TEXT:
     case NODE_DATA_TOKENS:
         return load_text(config, path, like, data, why);
