@@ -119,7 +119,23 @@ json_t *lab_results_row(const json_t *run, const json_t *summary)
         row = NULL;
     }
     json_decref(figures);
+    const char *measure = json_string_value(json_object_get(summary, "measure"));
+    if (row && measure && strcmp(measure, "accuracy") != 0)
+        json_object_set_new(row, "measure", json_string(measure)); // what "accuracy", "worst", ... are
     return row;
+}
+
+bool lab_results_are_r2(const json_t *rows)
+{
+    const json_t *row;
+    size_t i;
+    json_array_foreach(rows, i, row)
+    {
+        const char *measure = json_string_value(json_object_get(row, "measure"));
+        if (measure)
+            return strcmp(measure, "R2") == 0;
+    }
+    return false;
 }
 
 static json_t *load(const char *directory, const char *name, json_error_t *error)

@@ -112,11 +112,12 @@ static void put_head(struct table *t)
         snprintf(name, sizeof name, "set.%.100s", json_string_value(value));
         put(t, name);
     }
+    const bool r2 = lab_results_are_r2(t->rows);
     for (size_t k = 0; k < COUNT(behind); k++)
-        put(t, behind[k]);
+        put(t, r2 && strcmp(behind[k], "accuracy") == 0 ? "r2" : behind[k]);
     json_array_foreach(t->targets, i, value) for (size_t k = 0; k < COUNT(of_target); k++)
     {
-        snprintf(name, sizeof name, "to_%g.%s", 100 * json_number_value(value), of_target[k]);
+        snprintf(name, sizeof name, "to_%g.%s", (r2 ? 1 : 100) * json_number_value(value), of_target[k]);
         put(t, name);
     }
     end_line(t);

@@ -6,9 +6,13 @@
 #include "lab/record/results.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 
 // A line of results.jsonl; the caller's. `run`: an entry of sweep.json. `summary` NULL: there is none.
 json_t *lab_results_row(const json_t *run, const json_t *summary);
+
+// Of a regression, whose rows say measure R2: "accuracy", "worst", ... are R2.
+bool lab_results_are_r2(const json_t *rows);
 
 // `rows`: a list of objects as in results.jsonl. `keys`: a list of the names of swept settings.
 // malloc'ed; NULL: out of memory.

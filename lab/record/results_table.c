@@ -123,7 +123,7 @@ static int print_behind(int gap, const char *cell, FILE *out)
     return width < CELL_WIDTH ? CELL_WIDTH - width : 0;
 }
 
-static void print_row(const struct point *point, const bool shown[COLUMNS], FILE *out)
+static void print_row(const struct point *point, const bool shown[COLUMNS], bool r2, FILE *out)
 {
     static void (*const print[COLUMNS])(double, char[LAB_NUMBER_BYTES]) = {
         print_percent, print_percent, print_real, print_bytes, print_seconds, print_bytes};
@@ -133,7 +133,7 @@ static void print_row(const struct point *point, const bool shown[COLUMNS], FILE
     snprintf(runs, sizeof runs, "%zu/%zu", point->complete, point->runs);
     fprintf(out, "  %-*s %7s", POINT_WIDTH, name, runs);
     for (size_t i = 0; i < COLUMNS; i++) {
-        print_cell(&point->cells[i], point->complete, print[i], cell);
+        print_cell(&point->cells[i], point->complete, r2 && i < 2 ? print_real : print[i], cell);
         if (shown[i])
             gap = print_behind(gap, cell, out);
     }
@@ -163,7 +163,8 @@ static void print_heading(const json_t *rows, const bool shown[COLUMNS], FILE *o
     const json_t *accuracy =
         json_object_get(json_array_get(json_object_get(first, "targets"), 0), "accuracy");
     if (json_is_number(accuracy))
-        snprintf(target, sizeof target, "bytes to %g%%", 100 * json_number_value(accuracy));
+        snprintf(target, sizeof target, lab_results_are_r2(rows) ? "bytes to R2 %g" : "bytes to %g%%",
+                 (lab_results_are_r2(rows) ? 1 : 100) * json_number_value(accuracy));
     names[COLUMNS - 1] = target;
     print_keys(json_object_get(first, "settings"), keys, sizeof keys);
     fprintf(out, "\nmean (least..most) over the seeds\n  %-*s %7s", POINT_WIDTH, keys, "runs");
@@ -194,6 +195,6 @@ void lab_results_print(const json_t *rows, FILE *out)
     choose_columns(points, n_points, shown);
     print_heading(rows, shown, out);
     for (size_t k = 0; k < n_points; k++)
-        print_row(&points[k], shown, out);
+        print_row(&points[k], shown, lab_results_are_r2(rows), out);
     free(points);
 }

@@ -188,7 +188,8 @@ json_t *lab_page_json(const struct lab_run_results *results)
             cases = NULL;
         }
     }
-    return json_pack("{s:i, s:s, s:b, s:O, s:O, s:O, s:o, s:o, s:o}", "format", 1, "title", results->title,
-                     "sweep", results->sweep, "shared", results->shared, "varied", results->varied, "notes",
-                     results->notes, "central", band_json(&reference), "cases", cases, "graphs", graphs);
+    return json_pack("{s:i, s:s, s:b, s:b, s:O, s:O, s:O, s:o, s:o, s:o}", "format", 1, "title",
+                     results->title, "regression", results->regression, "sweep", results->sweep, "shared",
+                     results->shared, "varied", results->varied, "notes", results->notes, "central",
+                     band_json(&reference), "cases", cases, "graphs", graphs);
 }

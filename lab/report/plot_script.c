@@ -79,6 +79,10 @@ static void put_accuracy_axis(const struct lab_run_results *results, enum lab_li
     const char *of = line == LAB_LINE_WORST  ? "the worst node"
                      : line == LAB_LINE_MEAN ? "the nodes, mean"
                                              : "the averaged model";
+    if (results->regression) {
+        fprintf(out, "set ylabel 'R2 of %s' textcolor '#61676e'\npercent(y) = y\n", of);
+        return;
+    }
     fprintf(out, "set ylabel 'accuracy of %s, %%' textcolor '#61676e'\npercent(y) = 100 * y\n", of);
     if (!(high > 0.8))
         return;

@@ -109,6 +109,17 @@ static size_t points_of_a_curve(size_t cases)
     return share > CURVE_POINTS_MAX ? CURVE_POINTS_MAX : share < CURVE_POINTS_MIN ? CURVE_POINTS_MIN : share;
 }
 
+// As the first summary that says so; all runs of an experiment have one loss.
+static bool is_regression(const struct lab_run_results *results)
+{
+    for (size_t i = 0; i < results->n_records; i++) {
+        const char *measure = json_string_value(json_object_get(results->records[i].summary, "measure"));
+        if (measure)
+            return strcmp(measure, "R2") == 0;
+    }
+    return false;
+}
+
 enum base_error lab_run_results_read(const char *directory, struct lab_run_results *results,
                                      struct base_reason *why)
 {
@@ -116,6 +127,7 @@ enum base_error lab_run_results_read(const char *directory, struct lab_run_resul
     enum base_error error = lab_run_results_load(directory, results, why);
     if (error)
         goto out;
+    results->regression = is_regression(results);
     error = lab_run_results_group(results);
     if (!error)
         error = lab_run_results_share(results);

@@ -58,6 +58,7 @@ struct lab_case {
 struct lab_run_results {
     char *title;
     bool sweep;
+    bool regression; // "accuracy" is then R2, everywhere below
     struct lab_record *records;
     size_t n_records;
     struct lab_case *cases; // in the order of results.jsonl

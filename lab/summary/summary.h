@@ -48,7 +48,9 @@ enum base_error lab_summary_write(const struct lab_summary *summary, const char 
                                   struct base_reason *why) BASE_CHECK;
 void lab_summary_print(const struct lab_summary *summary, FILE *out); // report.c
 // The effects of the events, in sentences; nothing without events.
-void lab_events_print(const struct lab_cluster *cluster, const struct lab_history *histories, FILE *out);
+// `measure`: "accuracy" or "R2" (lab_workbench_measures).
+void lab_events_print(const struct lab_cluster *cluster, const struct lab_history *histories,
+                      const char *measure, FILE *out);
 
 // sim.* as they were, "engine nodes, latency 200us, ..."; "" of real processes. malloc'ed, NULL: out of
 // memory.

@@ -135,7 +135,7 @@ void lab_summary_print(const struct lab_summary *s, FILE *out)
     print_head(s, out);
     print_scores(s, &totals, out);
     print_nodes(s->cluster, lab_workbench_measures(s->bench), out);
-    lab_events_print(s->cluster, s->histories, out);
+    lab_events_print(s->cluster, s->histories, lab_workbench_measures(s->bench), out);
     print_bytes(s, &totals, out);
     fprintf(out, "  time       %.1f s for the nodes, %.1f s for the baselines\n", s->cluster->seconds,
             s->baselines->seconds);

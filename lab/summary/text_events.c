@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 // "    2.1 s  round 200  node-05 was killed"; what did not happen has no time of its own.
 static void print_name(const struct lab_cluster *cluster, size_t index, FILE *out)
@@ -56,7 +57,8 @@ static void print_signs(const struct lab_event *event, const struct lab_outcome 
     print_times("after its end known as alive", &o->recovered, out);
 }
 
-static void print_effects(const struct lab_cluster *cluster, const struct lab_outcome *o, FILE *out)
+static void print_effects(const struct lab_cluster *cluster, const struct lab_outcome *o, const char *measure,
+                          FILE *out)
 {
     char before[LAB_NUMBER_BYTES], lowest[LAB_NUMBER_BYTES], end[LAB_NUMBER_BYTES];
     if (!isnan(o->stalled_rounds))
@@ -65,15 +67,16 @@ static void print_effects(const struct lab_cluster *cluster, const struct lab_ou
                 o->stalled_seconds, cluster->nodes[o->stalled_node].name, o->stalled_rounds + 1);
     if (isnan(o->accuracy_before))
         return;
-    lab_print_percent(o->accuracy_before, before);
-    lab_print_percent(o->accuracy_lowest, lowest);
-    lab_print_percent(o->accuracy_end, end);
-    fprintf(out, "           their accuracy: %s before, %s at the lowest after it, %s at the end\n", before,
-            lowest, end);
+    const bool r2 = strcmp(measure, "R2") == 0;
+    lab_print_accuracy(o->accuracy_before, r2, before);
+    lab_print_accuracy(o->accuracy_lowest, r2, lowest);
+    lab_print_accuracy(o->accuracy_end, r2, end);
+    fprintf(out, "           their %s: %s before, %s at the lowest after it, %s at the end\n", measure,
+            before, lowest, end);
 }
 
 static void print_event(const struct lab_cluster *cluster, size_t index, const struct lab_history *histories,
-                        FILE *out)
+                        const char *measure, FILE *out)
 {
     const struct lab_event *event = &cluster->schedule->items[index];
     const struct lab_happening *happening = &cluster->happenings[index];
@@ -86,7 +89,7 @@ static void print_event(const struct lab_cluster *cluster, size_t index, const s
     fputc('\n', out);
     lab_outcome_of(cluster, index, histories, &outcome);
     print_signs(event, &outcome, out);
-    print_effects(cluster, &outcome, out);
+    print_effects(cluster, &outcome, measure, out);
 }
 
 static void print_goodput(const struct lab_cluster *cluster, const struct lab_history *histories, FILE *out)
@@ -104,13 +107,14 @@ static void print_goodput(const struct lab_cluster *cluster, const struct lab_hi
             share, cluster->nodes[least].name, least_share);
 }
 
-void lab_events_print(const struct lab_cluster *cluster, const struct lab_history *histories, FILE *out)
+void lab_events_print(const struct lab_cluster *cluster, const struct lab_history *histories,
+                      const char *measure, FILE *out)
 {
     size_t deaths = lab_false_deaths(cluster);
     if (cluster->schedule->count)
         fprintf(out, "\n  events, in seconds after all nodes trained, and rounds of the cluster\n");
     for (size_t i = 0; i < cluster->schedule->count; i++)
-        print_event(cluster, i, histories, out);
+        print_event(cluster, i, histories, measure, out);
     if (cluster->schedule->count)
         print_goodput(cluster, histories, out);
     if (deaths)

@@ -312,7 +312,7 @@ static void events_in_words(void **state)
     outcome_of(w, 0);
     FILE *out = open_memstream(&text, &bytes);
     assert_non_null(out);
-    lab_events_print(&w->cluster, w->histories, out);
+    lab_events_print(&w->cluster, w->histories, "accuracy", out);
     fclose(out);
     static const char *const parts[] = {
         "  5.0 s  node-03 was killed\n",

@@ -50,7 +50,7 @@ function errorScale(low, high) {
   const marks = [0, 0.2, 0.5, 0.7, 0.8, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 0.999].filter(v => depth(v) >= begin - 1e-9 && depth(v) <= end + 1e-9);
   const ticks = [];
   for (const value of marks)
-    if (!ticks.length || depth(value) - depth(ticks[ticks.length - 1][0]) > (end - begin) / 9) ticks.push([value, percent(value, value > 0.99 ? 1 : 0)]);
+    if (!ticks.length || depth(value) - depth(ticks[ticks.length - 1][0]) > (end - begin) / 9) ticks.push([value, quality(value, value > 0.99 ? 1 : 0)]);
   return { place: value => (depth(value) - begin) / (end - begin), ticks };
 }
 

@@ -5,7 +5,7 @@ const BARS = [
 ];
 const BARS_MOST = 20;
 
-const shortPercent = accuracy => percent(accuracy, Math.abs(accuracy * 100 - Math.round(accuracy * 100)) > 1e-9 ? 1 : 0);
+const shortPercent = accuracy => quality(accuracy, Math.abs(accuracy * 100 - Math.round(accuracy * 100)) > 1e-9 ? 1 : 0);
 const targetOf = (c, accuracy) => c.targets.find(t => t.accuracy === accuracy);
 const targetList = () => [...new Set(DATA.cases.flatMap(c => c.targets.map(t => t.accuracy)))].sort((a, b) => a - b);
 
@@ -63,7 +63,7 @@ function drawBars(box, bar, width) {
     box.append(make("p", { class: "empty" }, "no target was asked for"));
     return;
   }
-  const svg = shape("svg", { viewBox: "0 0 " + width + " " + (rows.length * height + 4), role: "img", "aria-label": bar.title + " to " + percent(state.target) });
+  const svg = shape("svg", { viewBox: "0 0 " + width + " " + (rows.length * height + 4), role: "img", "aria-label": bar.title + " to " + quality(state.target) });
   svg.style.height = rows.length * height + 4 + "px";
   rows.forEach((row, i) => svg.append(barRow(row, bar, i * height, layout, scale, least)));
   box.append(svg);
@@ -76,7 +76,7 @@ function barFigure(bar) {
   const figure = { element, redraw: () => {} };
   figure.start = () => {
     figure.redraw = fitted(box, width => {
-      title.textContent = DATA.cases.length === 1 ? bar.title + " until an accuracy is reached" : bar.title + " until " + (state.who === "worst" ? "the worst node" : "the averaged model") + " reaches " + shortPercent(state.target);
+      title.textContent = DATA.cases.length === 1 ? bar.title + (DATA.regression ? " until an R2 is reached" : " until an accuracy is reached") : bar.title + " until " + (state.who === "worst" ? "the worst node" : "the averaged model") + " reaches " + shortPercent(state.target);
       drawBars(box, bar, width);
     });
   };

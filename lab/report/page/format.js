@@ -7,9 +7,13 @@ function count(value) {
   return known(value) ? Math.round(value).toLocaleString("en-US") : "-";
 }
 
-function percent(value, places = 1) {
-  return known(value) ? (100 * value).toFixed(places) + "%" : "-";
+// Of a classifier the accuracy in percent, of a regression R2.
+function quality(value, places = 1) {
+  if (!known(value)) return "-";
+  return DATA.regression ? value.toFixed(places + 2) : (100 * value).toFixed(places) + "%";
 }
+
+const qualityName = () => (DATA.regression ? "R2" : "accuracy");
 
 function bytes(value) {
   if (!known(value)) return "-";

@@ -6,13 +6,14 @@ const AXES = {
   time: { name: "Time", label: "since training began", show: seconds, tip: v => "after " + seconds(v) },
 };
 const LINES = [
-  { key: "accuracy", title: "Accuracy of the averaged model", show: percent, error: true },
-  { key: "mean", title: "Accuracy of the nodes, their mean", show: percent, error: true, instead: "accuracy" },
-  { key: "worst", title: "Accuracy of the worst node", show: percent, error: true },
+  { key: "accuracy", title: "of the averaged model", show: quality, error: true },
+  { key: "mean", title: "of the nodes, their mean", show: quality, error: true, instead: "accuracy" },
+  { key: "worst", title: "of the worst node", show: quality, error: true },
   { key: "loss", title: "Loss of the averaged model", show: plain },
   { key: "train_loss", title: "Loss on the training examples", show: plain, instead: "loss" },
   { key: "consensus", title: "Consensus distance", small: "of the models to their mean, over its norm", show: plain, log: true },
 ];
+const titleOf = line => (line.error ? (DATA.regression ? "R2 " : "Accuracy ") : "") + line.title;
 const HEIGHT = 270, MARGIN = { top: 18, right: 14, bottom: 40 };
 
 const axisIsKnown = axis => DATA.cases.some(c => new Set(c.curve[axis].filter(known)).size > 1);
@@ -44,7 +45,7 @@ function yScale(line, log, shown, room) {
   if (log) return logScale(found[0], found[1], wanted, plain);
   if (!line.error) return linearScale(Math.min(0, found[0]), found[1], wanted, plain);
   const [low, high] = found, places = high - low < 0.02 ? 2 : high - low < 0.06 ? 1 : 0;
-  return linearScale(low, Math.max(high, low + 0.005), wanted, v => percent(v, places));
+  return linearScale(low, Math.max(high, low + 0.005), wanted, v => quality(v, places));
 }
 
 function xScale(axis, log, shown, room) {
@@ -134,7 +135,7 @@ function frame(svg, x, y, left, right, bottom, axis) {
 function targetShapes(line, y, left, right) {
   if (!line.error) return [];
   const lines = targetList().map(a => [a, "target " + shortPercent(a)]);
-  if (DATA.central && line.key === "accuracy") lines.push([DATA.central[0], "central training " + percent(DATA.central[0])]);
+  if (DATA.central && line.key === "accuracy") lines.push([DATA.central[0], "central training " + quality(DATA.central[0])]);
   let free = -Infinity;
   return lines.sort((a, b) => b[0] - a[0]).flatMap(([value, text]) => {
     const at = round1(y(value)), shapes = [];
@@ -152,7 +153,7 @@ function lineFigure(line) {
   state.logY[line.key] = line.log || (line.error && Math.max(...lineValues(line, DATA.cases).filter(known)) > 0.8);
   const log = toggle("log", state.logY[line.key], pressed => { state.logY[line.key] = pressed; figure.redraw(); },
     { title: line.error ? "Logarithm of what is still wrong" : "Logarithmic scale" });
-  const element = make("figure", { class: "card", "data-chart": line.key }, caption(line.title, line.small, log), box);
+  const element = make("figure", { class: "card", "data-chart": line.key }, caption(titleOf(line), line.small, log), box);
   const figure = { element, redraw: () => {}, highlight: () => {} };
   function draw(width) {
     const shown = visibleCases(), bottom = HEIGHT - MARGIN.bottom;
@@ -168,7 +169,7 @@ function lineFigure(line) {
     x.scale = xFound;
     y.scale = yFound;
     const svg = shape("svg", { viewBox: "0 0 " + width + " " + HEIGHT, role: "img", tabindex: 0,
-      "aria-label": line.title + " over " + AXES[state.axis].label + ". Left and right arrow keys read values." });
+      "aria-label": titleOf(line) + " over " + AXES[state.axis].label + ". Left and right arrow keys read values." });
     frame(svg, x, y, left, right, bottom, state.axis);
     svg.append(eventShapes(x, bottom), ...shown.map(c => curveShapes(c, line, x, y)), ...targetShapes(line, y, left, right));
     box.append(svg);

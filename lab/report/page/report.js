@@ -51,8 +51,8 @@ const tile = (key, value, small) => make("div", { class: "tile" }, make("span", 
 function tilesOfOne(c) {
   const v = c.values, target = targetList().filter(a => costOf(c, a, "bytes") && costOf(c, a, "bytes").band).pop();
   const list = [
-    tile("averaged model", percent(mean(v.accuracy)), DATA.central ? "central training " + percent(DATA.central[0]) : spread(v.accuracy, percent)),
-    tile("worst node", percent(mean(v.worst)), v.best ? "best node " + percent(mean(v.best)) : ""),
+    tile("averaged model", quality(mean(v.accuracy)), DATA.central ? "central training " + quality(DATA.central[0]) : spread(v.accuracy, quality)),
+    tile("worst node", quality(mean(v.worst)), v.best ? "best node " + quality(mean(v.best)) : ""),
     tile("sent by all nodes", bytes(mean(v.bytes)), v.dense_over_sent ? "dense would be " + times(mean(v.dense_over_sent)) : ""),
     tile("time", seconds(mean(v.seconds)), shared.kind === "sim" ? "virtual" : ""),
     tile("consensus distance", plain(mean(v.consensus)), "of the models to their mean"),
@@ -63,8 +63,8 @@ function tilesOfOne(c) {
 
 function tilesOfMany() {
   const list = [], accuracy = best(DATA.cases, c => mean(c.values.accuracy), Math.max), worst = best(DATA.cases, c => mean(c.values.worst), Math.max);
-  if (accuracy) list.push(tile("highest accuracy", percent(mean(accuracy.values.accuracy)), accuracy.label));
-  if (worst) list.push(tile("best worst node", percent(mean(worst.values.worst)), worst.label));
+  if (accuracy) list.push(tile("highest " + qualityName(), quality(mean(accuracy.values.accuracy)), accuracy.label));
+  if (worst) list.push(tile("best worst node", quality(mean(worst.values.worst)), worst.label));
   const cost = (c, what) => { const found = costOf(c, state.target, what); return found && found.band ? found.band[0] : null; };
   for (const [what, title, show] of [["bytes", "fewest bytes to ", bytes], ["time", "shortest time to ", seconds]]) {
     const found = best(DATA.cases, c => cost(c, what), Math.min);
@@ -130,7 +130,7 @@ function showTargets() {
   const again = () => { showTiles(); barFigures.forEach(f => f.redraw()); drawTable(); };
   byId("target-controls").hidden = DATA.cases.length === 1;
   byId("target-controls").append(
-    segments("accuracy", targets.map(a => [a, shortPercent(a)]), state.target, a => { state.target = a; again(); }),
+    segments(qualityName(), targets.map(a => [a, shortPercent(a)]), state.target, a => { state.target = a; again(); }),
     segments("of", [["averaged", "Averaged model"], ["worst", "Worst node"]], state.who, who => { state.who = who; again(); }),
     toggle("log", false, pressed => { state.logBars = pressed; barFigures.forEach(f => f.redraw()); }, { class: "switch" }));
   barFigures = BARS.filter(bar => DATA.cases.some(c => c.targets.length)).map(barFigure);

@@ -13,7 +13,7 @@ function targetColumn(accuracy, what, show) {
 
 function columns() {
   const targets = targetList().flatMap(a => [targetColumn(a, "bytes", bytes), targetColumn(a, "time", seconds)]);
-  const always = [column("accuracy", "accuracy", percent, Math.max, "of the averaged model"), column("worst node", "worst", percent, Math.max, "accuracy"),
+  const always = [column(qualityName(), "accuracy", quality, Math.max, "of the averaged model"), column("worst node", "worst", quality, Math.max, qualityName()),
     column("bytes", "bytes", bytes, Math.min, "sent by all nodes"), column("time", "seconds", seconds, Math.min, "virtual in a simulation")];
   const sometimes = [column("consensus", "consensus", plain, Math.min, "RMS distance of the models to their mean, over its norm"), column("loss", "loss", plain, Math.min, "of the averaged model"),
     column("dense / sent", "dense_over_sent", times, Math.max, "bytes of the same exchanges in fp32, over what was sent"),
