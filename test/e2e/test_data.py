@@ -3,6 +3,7 @@ NumPy, a folder of 1,000 images; and nodes whose files say different things. skl
 else sets of the same shape drawn here."""
 
 import csv
+import gzip
 import json
 import os
 import random
@@ -130,6 +131,11 @@ class Data(unittest.TestCase):
             last = json.loads(f.readlines()[-1])
         self.assertIsNone(last["accuracy"])
         self.assertTrue(last["r2"] > 0.3 and last["rmse"] > 1)
+        with open(os.path.join(self.path("out"), "results.csv")) as f:
+            head = f.readline().strip().split(",")
+        self.assertTrue("r2" in head and "accuracy" not in head, head)
+        with open(os.path.join(self.path("out"), "report.html")) as f:
+            self.assertRegex(f.read(), r'"regression": ?true')
         engines, _, _ = self.train("sim", [*self.settings_of(info), "train.rate=0.02", "sim.engine=rounds"])
         self.assertAlmostEqual(engines["averaged"]["rmse"], summary["averaged"]["rmse"], delta=0.05 * summary["averaged"]["rmse"])
 
@@ -149,6 +155,43 @@ class Data(unittest.TestCase):
         self.assertGreater(summary["averaged"]["accuracy"], 0.9)
         small, _, _ = self.train("sim", [*self.settings_of(info), "data.image_size=6x6"])
         self.assertRegex(small["model"], r"mlp 36-32-3")
+
+    def write_idx(self, name, examples, pack=open):
+        """12 x 14 pixels, three classes of the five that the labels leave room for."""
+        labels = bytes((0, 2, 4)[i % 3] for i in range(examples))
+        end = ".gz" if pack is not open else ""
+        with pack(self.path(name + "-images-idx3-ubyte" + end), "wb") as f:
+            f.write(struct.pack(">IIII", 0x803, examples, 12, 14))
+            f.write(b"".join(bytes(255 * (x == y * c) for y in range(12) for x in range(14)) for c in labels))
+        with pack(self.path(name + "-labels-idx1-ubyte" + end), "wb") as f:
+            f.write(struct.pack(">II", 0x801, examples) + labels)
+        return self.path(name + "-images-idx3-ubyte" + end)
+
+    def test_what_other_files_are(self):
+        path = self.write_idx("train", 60, gzip.open)
+        self.write_idx("t10k", 30, gzip.open)
+        info, said = self.p2pml("data", "info", path)
+        self.assertIn("IDX images (MNIST's), 60 examples of 168 features, 5 classes", info)
+        self.assertRegex(info, r"\n  2 +20 +33\.33%\n  3 +0 +0\.00%")
+        self.assertIn('no example of 2 of the 5 classes, among them "1"', said)
+        self.assertIn("the first one:\n    @  ", info)
+        self.assertIn(f'test_labels: "{self.path("t10k-labels-idx1-ubyte.gz")}"', info)
+        self.train("run", self.settings_of(info))
+        self.assertIn("holds the labels", self.p2pml("data", "info", self.path("t10k-labels-idx1-ubyte.gz"), status=2)[1])
+        os.remove(self.path("train-labels-idx1-ubyte.gz"))
+        self.assertIn("its labels are not beside it", self.p2pml("data", "info", path, status=2)[1])
+        with open(self.path("a.svm"), "w") as f:
+            f.writelines(f"{1 + i % 3} 1:{i} 7:{i / 1000}\n" for i in range(60))
+        info, said = self.p2pml("data", "info", self.path("a.svm"))
+        self.assertIn("LIBSVM rows, 60 examples of 7 features, 3 classes", info)
+        self.assertIn("features differ by orders of magnitude", said)
+        self.assertIn("features: 7\n  classes: 3\n  scale: standard", info)
+        self.train("run", self.settings_of(info))
+        with open(self.path("t.txt"), "w") as f:
+            f.write("To be, or not to be: that is the question.\n" * 60)
+        info, _ = self.p2pml("data", "info", self.path("t.txt"))
+        self.assertRegex(info, r"a text, \d+ examples of 64 tokens, 18 different characters")
+        self.assertIn("it begins:\n    To be, or not to be", info)
 
     def test_warnings(self):
         path = self.write_table("t.csv", [["small", "large", "y"], *([i * 1e-3, i * 1e3, i % 2] for i in range(40))])
