@@ -364,7 +364,7 @@ static void a_header_that_is_too_long_is_not_written(void **state)
     struct node_safetensors *file;
     pair.text = text + LIMIT_CHECKPOINT_HEADER_BYTES / 2;
     assert_int_equal(node_safetensors_write(world->path, NULL, 0, &pair, 1, &why), BASE_OK);
-    assert_int_equal(node_safetensors_read(world->path, SIZE_MAX, 1, &file, &why), BASE_OK);
+    assert_int_equal(node_safetensors_read(world->path, 1 << 24, 1, &file, &why), BASE_OK);
     assert_string_equal(node_safetensors_metadata(file, "long"), pair.text);
     node_safetensors_free(file);
     free(text);
