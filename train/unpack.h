@@ -1,5 +1,5 @@
 // Data files in memory, unpacked. Memory grows with the data that arrives, never with what a header promises.
-// Private to train/. Any thread; blocking.
+// For train/, and for `p2pml data info`, which looks into files. Any thread; blocking.
 #ifndef TRAIN_UNPACK_H
 #define TRAIN_UNPACK_H
 

@@ -1,17 +1,15 @@
 #include "lab/cli/data_guess.h"
 #include "base/limits.h"
+#include "train/unpack.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <zlib.h>
 
 #define PATH_BYTES  4096
 #define START_BYTES 4096u // of a file, to tell what it is
-
-#define IDX_LABELS_HEADER 8u // bytes
 
 static bool ends_with(const char *path, const char *end)
 {
@@ -21,11 +19,19 @@ static bool ends_with(const char *path, const char *end)
 
 void lab_data_start(const char *path, char *text, size_t capacity)
 {
-    gzFile file = gzopen(path, "rb");
-    const int got = file ? gzread(file, text, (unsigned)capacity - 1) : 0;
-    text[got > 0 ? got : 0] = 0;
+    FILE *file = fopen(path, "rb");
+    size_t got = file ? fread(text, 1, capacity - 1, file) : 0;
+    struct train_bytes bytes;
+    uint8_t *owned = NULL;
     if (file)
-        gzclose(file);
+        fclose(file);
+    if (got > 2 && (uint8_t)text[0] == 0x1f && (uint8_t)text[1] == 0x8b &&
+        train_unpack_file(path, &bytes, &owned, NULL) == BASE_OK) {
+        got = bytes.bytes < capacity - 1 ? bytes.bytes : capacity - 1;
+        memcpy(text, bytes.data, got);
+        free(owned);
+    }
+    text[got] = 0;
 }
 
 // The one of the usual delimiters that the first line has most of.
@@ -100,17 +106,14 @@ static bool labels_of(const char *images, char labels[PATH_BYTES])
 // One more than the highest; 0: not to be read. The loader says what is wrong with the file.
 static size_t classes_of(const char *labels)
 {
-    unsigned char bytes[4096];
+    struct train_bytes bytes;
+    uint8_t *owned = NULL;
     size_t most = 0;
-    gzFile file = gzopen(labels, "rb");
-    int got = file ? gzread(file, bytes, IDX_LABELS_HEADER) : 0;
-    while (got > 0) {
-        got = gzread(file, bytes, sizeof bytes);
-        for (int i = 0; i < got; i++)
-            most = bytes[i] + 1u > most ? bytes[i] + 1u : most;
-    }
-    if (file)
-        gzclose(file);
+    if (train_unpack_file(labels, &bytes, &owned, NULL) != BASE_OK)
+        return 0;
+    for (size_t i = TRAIN_IDX_LABELS_HEADER_BYTES; i < bytes.bytes; i++)
+        most = bytes.data[i] + 1u > most ? bytes.data[i] + 1u : most;
+    free(owned);
     return most;
 }
 
@@ -170,13 +173,13 @@ static void survey_line(const char *line, struct libsvm_survey *survey)
 static enum base_error survey_libsvm(const char *path, struct libsvm_survey *survey, struct base_reason *why)
 {
     *survey = (struct libsvm_survey){.least = LONG_MAX, .most = LONG_MIN};
-    gzFile file = gzopen(path, "rb");
+    FILE *file = fopen(path, "rb");
     char *line = malloc(LIMIT_TEXT_LINE_BYTES);
-    while (file && line && gzgets(file, line, LIMIT_TEXT_LINE_BYTES))
+    while (file && line && fgets(line, LIMIT_TEXT_LINE_BYTES, file))
         survey_line(line, survey);
     free(line);
     if (file)
-        gzclose(file);
+        fclose(file);
     if (survey->features && survey->most > survey->least)
         return BASE_OK;
     return base_fail(
