@@ -181,7 +181,7 @@ class Data(unittest.TestCase):
         os.remove(self.path("train-labels-idx1-ubyte.gz"))
         self.assertIn("its labels are not beside it", self.p2pml("data", "info", path, status=2)[1])
         with open(self.path("a.svm"), "w") as f:
-            f.writelines(f"{1 + i % 3} 1:{i} 7:{i / 1000}\n" for i in range(60))
+            f.writelines(f"{1 + i % 3} 1:{i} 7:{i / 10000}\n" for i in range(60))
         info, said = self.p2pml("data", "info", self.path("a.svm"))
         self.assertIn("LIBSVM rows, 60 examples of 7 features, 3 classes", info)
         self.assertIn("features differ by orders of magnitude", said)
