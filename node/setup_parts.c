@@ -38,7 +38,7 @@ static struct train_model_spec spec_of(const struct node_config *config, const s
         for (size_t i = 0; i < spec.n_hidden; i++)
             spec.hidden[i] = config->model.hidden.items[i];
     }
-    if (spec.kind > TRAIN_GPT2)
+    if (spec.kind > TRAIN_GPT2 && spec.kind != TRAIN_LOGISTIC)
         spec.image = (struct train_image){data->height, data->width, data->channels};
     if (spec.kind == TRAIN_GPT2)
         spec.decoder = (struct train_decoder){.layers = config->model.layers,
@@ -125,6 +125,10 @@ enum base_error node_setup_trainer(const struct node_config *config, const char 
         .proximal = config->train.proximal,
         .augment = {.crop = config->data.crop, .flip = config->data.flip},
         .uncorrected = !config->average.drift_correction,
+        .l1 = config->train.l1,
+        .l2 = config->train.l2,
+        .blocks = config->train.blocks,
+        .block_seed = config->model.seed,
         // nodes that share a shard must not see it in the same order
         .seed = base_hash_bytes(config->train.seed, name, strlen(name)),
     };

@@ -1,6 +1,7 @@
 #include "train/dataset.h"
 #include "base/limits.h"
 #include "train/loaders.h"
+#include "train/rows.h"
 #include "train/tokens.h"
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,7 @@ static void release_values(float *x, size_t mapped_bytes)
 void train_dataset_destroy(struct train_dataset *data)
 {
     release_values(data->x, data->mapped_bytes);
+    train_csr_destroy(data->csr);
     free(data->labels);
     free(data->targets);
     train_meaning_release(data->meaning);
@@ -95,6 +97,29 @@ static enum base_error allocate(size_t examples, size_t features, size_t classes
     return BASE_OK;
 }
 
+enum base_error train_dataset_allocate_sparse(const size_t *start, size_t examples, size_t features,
+                                              size_t classes, struct train_dataset *data,
+                                              struct base_reason *why)
+{
+    struct train_csr *csr = NULL;
+    enum base_error error = train_csr_create(start, examples, &csr, why);
+    if (error != BASE_OK)
+        return error;
+    uint32_t *labels = calloc(examples, sizeof *labels);
+    if (labels == NULL) {
+        train_csr_destroy(csr);
+        return base_fail(why, BASE_ENOMEM, "no memory for the labels of %zu examples", examples);
+    }
+    *data = (struct train_dataset){.examples = examples,
+                                   .features = features,
+                                   .classes = classes,
+                                   .csr = csr,
+                                   .labels = labels,
+                                   .whole = examples,
+                                   .input_divisor = 1.0f};
+    return BASE_OK;
+}
+
 enum base_error train_dataset_allocate(size_t examples, size_t features, size_t classes,
                                        struct train_dataset *data, struct base_reason *why)
 {
@@ -138,6 +163,30 @@ static enum base_error subset_windows(const struct train_dataset *data, const ui
     return BASE_OK;
 }
 
+static enum base_error subset_sparse(const struct train_dataset *data, const uint32_t *rows, size_t count,
+                                     struct train_dataset *subset)
+{
+    struct train_csr *csr = NULL;
+    uint32_t *labels = malloc((count + 1) * sizeof *labels);
+    enum base_error error = labels != NULL ? train_csr_subset(data->csr, rows, count, &csr) : BASE_ENOMEM;
+    if (error != BASE_OK) {
+        free(labels);
+        return error;
+    }
+    for (size_t i = 0; i < count; i++)
+        labels[i] = data->labels[rows[i]];
+    *subset = (struct train_dataset){.examples = count,
+                                     .features = data->features,
+                                     .classes = data->classes,
+                                     .csr = csr,
+                                     .labels = labels,
+                                     .whole = data->whole,
+                                     .input_divisor = data->input_divisor,
+                                     .first_label = data->first_label,
+                                     .meaning = train_meaning_share(data->meaning)};
+    return BASE_OK;
+}
+
 enum base_error train_dataset_subset(const struct train_dataset *data, const uint32_t *rows, size_t count,
                                      struct train_dataset *subset)
 {
@@ -146,6 +195,8 @@ enum base_error train_dataset_subset(const struct train_dataset *data, const uin
             return BASE_EINVAL;
     if (data->tokens != NULL)
         return subset_windows(data, rows, count, subset);
+    if (data->csr != NULL)
+        return subset_sparse(data, rows, count, subset);
     struct train_dataset copy;
     enum base_error error = allocate(count, data->features, data->classes, data->outputs, &copy, NULL);
     if (error != BASE_OK)

@@ -9,11 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct train_csr;
 struct train_tokens;
 
 struct train_dataset {
     size_t examples, features, classes;
-    float *x;                       // [examples, features], 64-byte aligned
+    float *x;                       // [examples, features], 64-byte aligned; NULL where they are sparse
+    struct train_csr *csr;          // the same, sparse (train/rows.h); else NULL
     size_t height, width, channels; // of images: x is [examples, height, width, channels]; else 0
     uint32_t *labels;               // [examples], each < classes; NULL of a regression, where classes is 0
     size_t whole;        // examples of the set that this one was cut from; = examples where nothing was cut
@@ -47,6 +49,11 @@ enum base_error train_dataset_load_idx(const char *images, const char *labels, s
 enum base_error train_dataset_load_libsvm(const char *path, size_t features, size_t classes, size_t first,
                                           size_t count, struct train_dataset *data,
                                           struct base_reason *why) BASE_CHECK;
+
+// The same, kept as it is: data->csr instead of x.
+enum base_error train_dataset_load_libsvm_sparse(const char *path, size_t features, size_t classes,
+                                                 size_t first, size_t count, struct train_dataset *data,
+                                                 struct base_reason *why) BASE_CHECK;
 
 // Built-in digits: 28x28, ten classes, drawn from strokes under random affine and elastic distortion,
 // thickness and noise. Example i of a seed is always the same picture with label drawn from the seed, so the

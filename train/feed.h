@@ -12,7 +12,8 @@
 #include <stdint.h>
 
 struct train_batch {
-    void *x;          // [batch, features]: floats, or uint32_t ids of tokens
+    void *x;          // [batch, features]: floats, or uint32_t ids of tokens; of sparse examples uint32_t
+                      // [batch], their rows
     uint32_t *labels; // [batch], or of text [batch, features]; NULL of a regression
 };
 

@@ -14,6 +14,9 @@
 // example for a classifier and one a token for a decoder, and is the mean over these rows. It turns the last
 // layer's y into dy in place. So the type of a last layer must not read y in backward.
 //
+// A first layer that takes rows (`in.rows`) gets a struct train_rows (train/rows.h) in their place, sparse or
+// dense, in host memory.
+//
 // Functions of a type are pure except for their outputs; they allocate nothing. All pointers but
 // `layer` are in the kernels' memory. One model, one thread at a time.
 #ifndef TRAIN_LAYER_H
@@ -30,6 +33,7 @@
 
 struct train_shape { // one example between two layers; all sizes >= 1
     size_t positions, height, width, channels;
+    bool rows;         // a struct train_rows: first layer only
     bool ids;          // uint32_t ids, one a position (then height, width, channels are 1): first layer only
     size_t vocabulary; // of ids, else 0
 };
@@ -45,6 +49,9 @@ struct train_layer {
             size_t outputs;
             bool relu;
         } linear;
+        struct {
+            size_t outputs; // 1: of two classes
+        } rows;
         struct {
             size_t outputs, size, stride, padding;
             bool bias, relu;
@@ -86,6 +93,8 @@ struct train_pass {
     size_t examples;
     bool training;   // false: evaluation; no dropout, running statistics
     bool accumulate; // backward adds to the gradient instead of overwriting it (micro-batches)
+    size_t from, to; // layers of rows: backward is for features from .. to-1 only, the gradient of the others
+                     // is 0; to 0: all
     uint64_t seed;   // of this batch's random numbers: base_rng_seed_stream(&rng, pass->seed, layer->index)
     float *scratch;  // as many as any layer asked for
 };

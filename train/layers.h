@@ -8,6 +8,10 @@
 // y = x W + b, then max(y, 0) where `relu`. Tensors: weight [inputs, outputs], bias [outputs]. He-normal.
 struct train_layer train_linear(size_t outputs, bool relu);
 
+// y = x W + b of rows (train/rows.h), CPU only; outputs 1 stands for two classes with y = [0, x w + b].
+// Tensors: weight [inputs, outputs], bias [outputs]. All zero at first.
+struct train_layer train_rows_linear(size_t outputs);
+
 // A decoder's layers (train/layers/embedding.c, block.c, tied_head.c). They need kernels->sequence. The
 // embedding takes ids; the head is tied to the first layer's first tensor.
 struct train_layer train_embedding(size_t width, float dropout);

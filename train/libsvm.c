@@ -1,10 +1,11 @@
 // LIBSVM text. Two passes over the bytes: the first checks every line and learns how labels are numbered, the
-// second fills the rows that were asked for, so that nothing is allocated for a file that turns out to be
-// wrong.
+// last fills the rows that were asked for, so that nothing is allocated for a file that turns out to be
+// wrong. For sparse rows one between them counts their pairs.
 #include "base/file.h"
 #include "base/limits.h"
 #include "train/decimal.h"
 #include "train/loaders.h"
+#include "train/rows.h"
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -26,10 +27,10 @@ struct line {
     struct token rest; // not read yet
 };
 
-// The labels of a whole file, which show where they start.
+// The labels of a whole file, which show where they start, and lines that have them.
 struct label_range {
     int32_t least, largest;
-    bool has_zero;
+    size_t least_at, largest_at, zero_at; // zero_at 0: none
 };
 
 struct shown {
@@ -145,8 +146,26 @@ static enum base_error parse_pair(const struct line *line, struct token token, s
     return BASE_OK;
 }
 
-// `row` [features], zeroed, or NULL to check only.
-static enum base_error parse_line(struct line *line, size_t features, int32_t *label, float *row,
+// Where the pairs of a line go; all NULL to check and count only.
+struct sink {
+    float *row;       // dense: [features], zeroed
+    uint32_t *column; // sparse, from 0; with their values
+    float *value;
+    size_t pairs; // so far
+};
+
+static void put(struct sink *sink, size_t index, float value)
+{
+    if (sink->row != NULL)
+        sink->row[index - 1] = value;
+    if (sink->column != NULL) {
+        sink->column[sink->pairs] = (uint32_t)(index - 1);
+        sink->value[sink->pairs] = value;
+    }
+    sink->pairs++;
+}
+
+static enum base_error parse_line(struct line *line, size_t features, int32_t *label, struct sink *sink,
                                   struct base_reason *why)
 {
     struct token token = next_token(line);
@@ -161,8 +180,8 @@ static enum base_error parse_line(struct line *line, size_t features, int32_t *l
             break;
         float value = 0;
         error = parse_pair(line, token, features, index, &index, &value, why);
-        if (error == BASE_OK && row != NULL)
-            row[index - 1] = value;
+        if (error == BASE_OK)
+            put(sink, index, value);
     }
     return error;
 }
@@ -182,22 +201,35 @@ static bool next_line(struct token *text, struct line *line)
     return true;
 }
 
+static void note_label(struct label_range *seen, int32_t label, size_t line)
+{
+    if (label < seen->least) {
+        seen->least = label;
+        seen->least_at = line;
+    }
+    if (label > seen->largest) {
+        seen->largest = label;
+        seen->largest_at = line;
+    }
+    if (label == 0)
+        seen->zero_at = line;
+}
+
 static enum base_error check_text(const char *name, struct token text, size_t features, size_t *rows,
                                   struct label_range *range, struct base_reason *why)
 {
     struct line line = {.name = name};
-    struct label_range seen = {INT32_MAX, INT32_MIN, false};
+    struct label_range seen = {.least = INT32_MAX, .largest = INT32_MIN};
     while (next_line(&text, &line)) {
         if ((size_t)(line.rest.end - line.rest.at) > LIMIT_TEXT_LINE_BYTES)
             return base_fail(why, BASE_ELIMIT, "%s:%zu: the line is longer than %u bytes", name, line.number,
                              LIMIT_TEXT_LINE_BYTES);
         int32_t label;
-        enum base_error error = parse_line(&line, features, &label, NULL, why);
+        struct sink nowhere = {0};
+        enum base_error error = parse_line(&line, features, &label, &nowhere, why);
         if (error != BASE_OK)
             return error;
-        seen.least = label < seen.least ? label : seen.least;
-        seen.largest = label > seen.largest ? label : seen.largest;
-        seen.has_zero |= label == 0;
+        note_label(&seen, label, line.number);
     }
     if (line.number == 0)
         return base_fail(why, BASE_EFORMAT,
@@ -213,21 +245,27 @@ static enum base_error choose_numbering(const char *name, const struct label_ran
                                         int32_t *first_label, struct base_reason *why)
 {
     int32_t last = (int32_t)classes;
+    // Beside -1, the label that does not fit.
+    const size_t at = range->least < -1    ? range->least_at
+                      : range->largest > 1 ? range->largest_at
+                      : range->zero_at > 0 ? range->zero_at
+                                           : range->least_at;
     if (range->least < 0) {
-        if (classes == 2 && range->least == -1 && range->largest <= 1 && !range->has_zero)
+        if (classes == 2 && range->least == -1 && range->largest <= 1 && range->zero_at == 0)
             *first_label = -1;
         else
             return base_fail(
                 why, BASE_EFORMAT,
-                "%s: labels from %d to %d%s, but a negative label is only known from -1/+1 of 2 classes",
-                name, range->least, range->largest, range->has_zero ? " with 0 among them" : "");
-    } else if (range->largest > last || (range->largest == last && range->has_zero)) {
+                "%s:%zu: labels from %d to %d%s, but a negative label is only known from -1/+1 of 2 classes",
+                name, at, range->least, range->largest, range->zero_at > 0 ? " with 0 among them" : "");
+    } else if (range->largest > last || (range->largest == last && range->zero_at > 0)) {
         return base_fail(why, BASE_EFORMAT,
-                         "%s: labels from %d to %d, expected 0 to %zu or 1 to %zu (%zu classes)", name,
-                         range->least, range->largest, classes - 1, classes, classes);
+                         "%s:%zu: labels from %d to %d, expected 0 to %zu or 1 to %zu (%zu classes)", name,
+                         range->largest_at, range->least, range->largest, classes - 1, classes, classes);
     } else if (range->largest == last) {
         *first_label = 1;
-    } else if (range->has_zero || classes == 2) { // of two classes, a lone 1 is +1 or 1: the second in both
+    } else if (range->zero_at > 0 ||
+               classes == 2) { // of two classes, a lone 1 is +1 or 1: the second in both
         *first_label = 0;
     } else {
         return base_fail(
@@ -239,7 +277,42 @@ static enum base_error choose_numbering(const char *name, const struct label_ran
     return BASE_OK;
 }
 
-// Every line was checked before.
+// Every line was checked before. start[i]: the pairs in front of row i of those that were asked for.
+static void count_pairs(struct token text, size_t features, size_t first, size_t count, size_t *start)
+{
+    struct line line = {.name = ""};
+    start[0] = 0;
+    for (size_t i = 0; next_line(&text, &line) && i < first + count; i++) {
+        int32_t label;
+        struct sink pairs = {0};
+        if (i < first)
+            continue;
+        enum base_error error = parse_line(&line, features, &label, &pairs, NULL);
+        BASE_ASSERT(error == BASE_OK);
+        start[i - first + 1] = start[i - first] + pairs.pairs;
+    }
+}
+
+static enum base_error allocate_sparse(struct token text, size_t first, size_t count, size_t features,
+                                       size_t classes, struct train_dataset *data, struct base_reason *why)
+{
+    size_t *start = malloc((count + 1) * sizeof *start);
+    if (start == NULL)
+        return base_fail(why, BASE_ENOMEM, "no memory for %zu examples", count);
+    count_pairs(text, features, first, count, start);
+    enum base_error error = train_dataset_allocate_sparse(start, count, features, classes, data, why);
+    free(start);
+    return error;
+}
+
+static struct sink sink_of(struct train_dataset *data, size_t row)
+{
+    if (data->csr == NULL)
+        return (struct sink){.row = data->x + row * data->features};
+    const size_t at = data->csr->start[row];
+    return (struct sink){.column = data->csr->column + at, .value = data->csr->value + at};
+}
+
 static void fill(struct token text, size_t first, int32_t first_label, struct train_dataset *data)
 {
     struct line line = {.name = ""};
@@ -247,16 +320,15 @@ static void fill(struct token text, size_t first, int32_t first_label, struct tr
         if (i < first)
             continue;
         int32_t label;
-        enum base_error error =
-            parse_line(&line, data->features, &label, data->x + (i - first) * data->features, NULL);
+        struct sink sink = sink_of(data, i - first);
+        enum base_error error = parse_line(&line, data->features, &label, &sink, NULL);
         BASE_ASSERT(error == BASE_OK);
         data->labels[i - first] = first_label < 0 ? label > 0 : (uint32_t)(label - first_label);
     }
 }
 
-enum base_error train_libsvm_parse(const struct train_bytes *text, size_t features, size_t classes,
-                                   size_t first, size_t count, struct train_dataset *data,
-                                   struct base_reason *why)
+static enum base_error parse(const struct train_bytes *text, size_t features, size_t classes, size_t first,
+                             size_t count, bool sparse, struct train_dataset *data, struct base_reason *why)
 {
     if (classes == 0 || classes > LIMIT_CLASSES || features == 0 || features > LIMIT_DATASET_VALUES)
         return base_fail(why, BASE_EINVAL, "%zu features and %zu classes, expected 1 to %llu and 1 to %u",
@@ -272,7 +344,8 @@ enum base_error train_libsvm_parse(const struct train_bytes *text, size_t featur
         error = train_dataset_range(text->name, rows, first, count, &count, why);
     struct train_dataset filled;
     if (error == BASE_OK)
-        error = train_dataset_allocate(count, features, classes, &filled, why);
+        error = sparse ? allocate_sparse(all, first, count, features, classes, &filled, why)
+                       : train_dataset_allocate(count, features, classes, &filled, why);
     if (error != BASE_OK)
         return error;
     fill(all, first, first_label, &filled);
@@ -281,8 +354,22 @@ enum base_error train_libsvm_parse(const struct train_bytes *text, size_t featur
     return BASE_OK;
 }
 
-enum base_error train_dataset_load_libsvm(const char *path, size_t features, size_t classes, size_t first,
-                                          size_t count, struct train_dataset *data, struct base_reason *why)
+enum base_error train_libsvm_parse(const struct train_bytes *text, size_t features, size_t classes,
+                                   size_t first, size_t count, struct train_dataset *data,
+                                   struct base_reason *why)
+{
+    return parse(text, features, classes, first, count, false, data, why);
+}
+
+enum base_error train_libsvm_parse_sparse(const struct train_bytes *text, size_t features, size_t classes,
+                                          size_t first, size_t count, struct train_dataset *data,
+                                          struct base_reason *why)
+{
+    return parse(text, features, classes, first, count, true, data, why);
+}
+
+static enum base_error load(const char *path, size_t features, size_t classes, size_t first, size_t count,
+                            bool sparse, struct train_dataset *data, struct base_reason *why)
 {
     uint8_t *bytes = NULL;
     struct train_bytes text = {.name = path};
@@ -290,7 +377,20 @@ enum base_error train_dataset_load_libsvm(const char *path, size_t features, siz
     if (error != BASE_OK)
         return error;
     text.data = bytes;
-    error = train_libsvm_parse(&text, features, classes, first, count, data, why);
+    error = parse(&text, features, classes, first, count, sparse, data, why);
     free(bytes);
     return error;
+}
+
+enum base_error train_dataset_load_libsvm(const char *path, size_t features, size_t classes, size_t first,
+                                          size_t count, struct train_dataset *data, struct base_reason *why)
+{
+    return load(path, features, classes, first, count, false, data, why);
+}
+
+enum base_error train_dataset_load_libsvm_sparse(const char *path, size_t features, size_t classes,
+                                                 size_t first, size_t count, struct train_dataset *data,
+                                                 struct base_reason *why)
+{
+    return load(path, features, classes, first, count, true, data, why);
 }

@@ -16,7 +16,12 @@
 enum base_error train_dataset_allocate(size_t examples, size_t features, size_t classes,
                                        struct train_dataset *data, struct base_reason *why) BASE_CHECK;
 
-// The same for a regression: zeroed targets instead of labels. outputs > 0.
+// Sparse: entries as start[0..examples] says (train/rows.h), to be filled in by the caller; zeroed labels.
+enum base_error train_dataset_allocate_sparse(const size_t *start, size_t examples, size_t features,
+                                              size_t classes, struct train_dataset *data,
+                                              struct base_reason *why) BASE_CHECK;
+
+// Dense, of a regression: zeroed targets instead of labels. outputs > 0.
 enum base_error train_dataset_allocate_targets(size_t examples, size_t features, size_t outputs,
                                                struct train_dataset *data,
                                                struct base_reason *why) BASE_CHECK;
@@ -39,6 +44,10 @@ enum base_error train_libsvm_parse(const struct train_bytes *text, size_t featur
 
 enum base_error train_cifar10_parse(const struct train_bytes *files, size_t n_files,
                                     struct train_dataset *data, struct base_reason *why) BASE_CHECK;
+
+enum base_error train_libsvm_parse_sparse(const struct train_bytes *text, size_t features, size_t classes,
+                                          size_t first, size_t count, struct train_dataset *data,
+                                          struct base_reason *why) BASE_CHECK;
 
 // `y` NULL: `x` is a .npz.
 enum base_error train_npy_parse(const struct train_bytes *x, const struct train_bytes *y, bool regression,

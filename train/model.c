@@ -5,6 +5,7 @@
 #include "train/dataset.h"
 #include "train/plan.h"
 #include "train/regress.h"
+#include "train/rows.h"
 #include "train/tokens.h"
 
 #include <math.h>
@@ -247,6 +248,11 @@ size_t train_model_parameters(const struct train_model *model)
     return model->plan.parameters;
 }
 
+bool train_model_takes_rows(const struct train_model *model)
+{
+    return model->plan.in.rows;
+}
+
 size_t train_model_max_batch(const struct train_model *model)
 {
     return model->max_batch;
@@ -360,6 +366,13 @@ void train_model_prepare(struct train_model *model, uint64_t seed, bool accumula
     model->pass.accumulate = accumulate;
 }
 
+void train_model_restrict(struct train_model *model, size_t from, size_t to)
+{
+    BASE_ASSERT(to == 0 || (model->plan.in.rows && from < to && to <= model->spec.inputs));
+    model->pass.from = from;
+    model->pass.to = to;
+}
+
 void train_model_gradient(struct train_model *model, const float *parameters, const void *x,
                           const uint32_t *labels, size_t rows, float weight, float *gradient,
                           struct kernels_loss *loss)
@@ -381,7 +394,8 @@ void train_model_logits(struct train_model *model, const float *parameters, cons
         k->upload(model->input, x, rows * model->spec.inputs * sizeof *model->input);
         x = model->input;
     }
-    forward(model, parameters, x, rows, false);
+    const struct train_rows dense = {.x = x, .features = model->spec.inputs};
+    forward(model, parameters, model->plan.in.rows ? &dense : x, rows, false);
     k->download(logits, top(model), rows_of(model, rows) * model->spec.classes * sizeof *logits);
 }
 
@@ -406,7 +420,11 @@ static float *answer(struct train_model *model, const float *parameters, const s
                      size_t first, size_t rows)
 {
     const struct kernels *k = model->kernels;
-    const void *x = data->tokens != NULL ? (const void *)model->window : data->x + first * data->features;
+    const struct train_rows some = {
+        .csr = data->csr, .x = data->x, .features = data->features, .first = first};
+    const void *x = data->tokens != NULL  ? (const void *)model->window
+                    : model->plan.in.rows ? (const void *)&some
+                                          : data->x + first * data->features;
     if (!k->shares_host) {
         k->upload(model->input, x, rows * data->features * sizeof *model->input);
         x = model->input;
@@ -467,6 +485,7 @@ void train_model_evaluate(struct train_model *model, const float *parameters,
     BASE_ASSERT(data->features == model->spec.inputs && data->classes <= model->spec.classes);
     BASE_ASSERT(!regression || data->outputs == model->spec.classes);
     BASE_ASSERT(model->plan.in.ids == (data->tokens != NULL));
+    BASE_ASSERT(model->plan.in.rows || data->csr == NULL);
     *score = (struct train_score){NAN, NAN, NAN};
     if (regression && !train_regress_begin(data->outputs, &sums)) {
         return; // not measured

@@ -18,6 +18,7 @@ enum train_model_kind {
     TRAIN_LENET,
     TRAIN_CNN,
     TRAIN_RESNET20,
+    TRAIN_LOGISTIC,
     TRAIN_MODELS
 };
 #define TRAIN_TENSORS                                                                                        \
@@ -85,7 +86,8 @@ void train_model_destroy(struct train_model *model);
 const struct train_model_spec *train_model_spec(const struct train_model *model);
 const struct kernels *train_model_kernels(const struct train_model *model);
 size_t train_model_parameters(const struct train_model *model);
-bool train_model_takes_ids(const struct train_model *model); // its examples are text (train/tokens.h)
+bool train_model_takes_ids(const struct train_model *model);  // its examples are text (train/tokens.h)
+bool train_model_takes_rows(const struct train_model *model); // x is a struct train_rows (train/rows.h)
 size_t train_model_max_batch(const struct train_model *model);
 const struct train_tensor *train_model_tensors(const struct train_model *model, size_t *count);
 uint64_t train_model_schema(const struct train_model *model); // fingerprint of kind, loss and tensors
@@ -99,9 +101,13 @@ void train_model_initialise(const struct train_model *model, uint64_t seed, floa
 // lies there. Both 0 at first.
 void train_model_prepare(struct train_model *model, uint64_t seed, bool accumulate);
 
-// One batch of a cross entropy: x [rows, inputs] (floats, or uint32_t ids where the model takes those), one
-// label < classes a row, or rows times positions of a model that answers at several; rows <= max_batch; x,
-// labels, parameters and gradient in the kernels' memory. gradient [parameters] becomes `weight` times the
+// The gradients that follow are of features from .. to-1 and the bias only, 0 elsewhere. to 0, as at first:
+// of all. Models that take rows.
+void train_model_restrict(struct train_model *model, size_t from, size_t to);
+
+// One batch of a cross entropy: x [rows, inputs] (floats, or what else the model takes: uint32_t ids, rows),
+// one label < classes a row, or rows times positions of a model that answers at several; rows <= max_batch;
+// x, labels, parameters and gradient in the kernels' memory. gradient [parameters] becomes `weight` times the
 // mean over labels of d loss / d parameters; *loss is without the weight.
 void train_model_gradient(struct train_model *model, const float *parameters, const void *x,
                           const uint32_t *labels, size_t rows, float weight, float *gradient,

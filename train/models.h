@@ -17,7 +17,7 @@ struct train_model_type {
 };
 
 extern const struct train_model_type train_model_softmax, train_model_mlp, train_model_gpt2,
-    train_model_lenet, train_model_cnn, train_model_resnet20;
+    train_model_lenet, train_model_cnn, train_model_resnet20, train_model_logistic;
 
 const struct train_model_type *train_model_type(enum train_model_kind kind); // NULL: there is none
 

@@ -76,6 +76,15 @@ enum base_error train_options_check(const struct train_options *options, struct 
         return base_fail(why, BASE_EINVAL, "the weight of the gradient is %g; expected a number, 0 or more",
                          options->weight);
     }
+    if (!(options->l1 >= 0.0 && isfinite(options->l1) && options->l2 >= 0.0 && isfinite(options->l2))) {
+        return base_fail(why, BASE_EINVAL, "l1 is %g and l2 is %g; expected numbers, 0 or more", options->l1,
+                         options->l2);
+    }
+    if ((options->l1 > 0.0 || options->l2 > 0.0) && options->optimizer != TRAIN_SGD) {
+        return base_fail(why, BASE_EINVAL,
+                         "l1 and l2 are made by proximal steps of sgd; found the optimizer %s",
+                         optimizer->name);
+    }
     if (!(options->proximal >= 0.0 && isfinite(options->proximal))) {
         return base_fail(why, BASE_EINVAL, "the proximal term has mu %g; expected a number, 0 or more",
                          options->proximal);

@@ -4,10 +4,14 @@
 
 #include "base/hash.h"
 #include "train/feed.h"
+#include "train/rows.h"
+#include "train/shrink.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define SPARSE_ROWS 1024u // of a batch at once: what forward has read is still cached for backward
 
 // A vector in the kernels' memory and its copy in the host's: one and the same where the kernels share the
 // host's memory.
@@ -29,6 +33,14 @@ struct train_trainer {
     double scale; // of the learning rate
     struct train_feed feed;
     uint64_t step;
+    struct { // of l1, l2 and blocks
+        size_t features, outputs, blocks;
+        uint32_t *order;          // [blocks]
+        uint64_t drawn;           // pass of `order`
+        bool due;                 // the proximal step of the latest gradient's is to be made:
+        struct train_block block; // on these places of the vector
+        float t1, t2;
+    } shrink;
     bool holds; // vectors of a program of the user's own; no data, no gradient
 };
 
@@ -39,16 +51,19 @@ static size_t cut_batch(const struct train_options *options, const struct train_
 }
 
 // Of a batch, what goes through the model at once.
-static size_t at_once(const struct train_options *options, size_t batch)
+static size_t at_once(const struct train_options *options, const struct train_dataset *data, size_t batch)
 {
-    return options->micro_batch > 0 && options->micro_batch < batch ? options->micro_batch : batch;
+    const size_t most = options->micro_batch > 0 ? options->micro_batch
+                        : data->csr != NULL      ? SPARSE_ROWS
+                                                 : batch;
+    return most < batch ? most : batch;
 }
 
 static enum base_error check_data(const struct train_options *options, const struct train_model *model,
                                   const struct train_dataset *data, struct base_reason *why)
 {
     const struct train_model_spec *spec = train_model_spec(model);
-    const size_t batch = at_once(options, cut_batch(options, data));
+    const size_t batch = at_once(options, data, cut_batch(options, data));
     if (data->examples == 0 || data->examples > UINT32_MAX) {
         return base_fail(why, BASE_EINVAL, "the shard has %zu examples; expected 1 to %u", data->examples,
                          UINT32_MAX);
@@ -59,6 +74,14 @@ static enum base_error check_data(const struct train_options *options, const str
         return base_fail(why, BASE_EINVAL, "the data are %s, the model '%.120s' takes %s",
                          data->tokens != NULL ? "text" : "numbers", described,
                          data->tokens != NULL ? "numbers" : "text");
+    }
+    if (data->csr != NULL && !train_model_takes_rows(model)) {
+        return base_fail(why, BASE_EINVAL, "the data are sparse, which model.kind logistic takes; found %s",
+                         train_model_kind_name(spec->kind));
+    }
+    if (!train_model_takes_rows(model) && (options->l1 > 0.0 || options->l2 > 0.0 || options->blocks > 1)) {
+        return base_fail(why, BASE_EINVAL, "l1, l2 and blocks are for model.kind logistic; found %s",
+                         train_model_kind_name(spec->kind));
     }
     const bool regression = spec->loss != TRAIN_CROSS_ENTROPY;
     if (regression != (data->outputs > 0) || (regression && data->outputs != spec->classes)) {
@@ -122,9 +145,25 @@ static bool needs_state(const struct train_trainer *trainer, size_t i)
     return o->state[i] != NULL && (o->needs == NULL || o->needs(&trainer->options, i));
 }
 
+static bool alloc_order(struct train_trainer *trainer)
+{
+    const size_t features = train_model_spec(trainer->model)->inputs;
+    size_t tensors, blocks = trainer->options.blocks;
+    blocks = blocks < 1 ? 1 : blocks > features ? features : blocks;
+    if (!train_model_takes_rows(trainer->model)) {
+        return true;
+    }
+    trainer->shrink.features = features;
+    trainer->shrink.outputs = train_model_tensors(trainer->model, &tensors)->count / features;
+    trainer->shrink.blocks = blocks;
+    trainer->shrink.drawn = UINT64_MAX;
+    trainer->shrink.order = malloc(blocks * sizeof *trainer->shrink.order);
+    return trainer->shrink.order != NULL;
+}
+
 static bool alloc_all(struct train_trainer *trainer)
 {
-    bool complete = alloc_vector(trainer, &trainer->x);
+    bool complete = alloc_order(trainer) && alloc_vector(trainer, &trainer->x);
     complete = complete && (trainer->options.uncorrected || alloc_vector(trainer, &trainer->correction));
     for (size_t i = 0; i < TRAIN_STATES; i++) {
         complete = complete && (!needs_state(trainer, i) || alloc_vector(trainer, &trainer->state[i]));
@@ -232,6 +271,7 @@ void train_trainer_destroy(struct train_trainer *trainer)
     trainer->kernels->release(trainer->gradient);
     trainer->kernels->release(trainer->norm);
     trainer->kernels->release(trainer->round);
+    free(trainer->shrink.order);
     free(trainer);
 }
 
@@ -287,20 +327,112 @@ static void add_proximal(struct train_trainer *trainer)
     }
 }
 
-static void update(struct train_trainer *trainer, const float *correction)
+static double cosine(const struct train_schedule *schedule, uint64_t step, uint64_t steps)
+{
+    const double pi = acos(-1.0);
+    const uint64_t length = steps > schedule->warmup + 1 ? steps - 1 - schedule->warmup : 1;
+    const double done = fmin(1.0, (double)(step - schedule->warmup) / (double)length);
+    return schedule->floor + (1.0 - schedule->floor) * 0.5 * (1.0 + cos(pi * done));
+}
+
+static double rate_at(const struct train_trainer *trainer, uint64_t step)
+{
+    const struct train_schedule *schedule = &trainer->options.schedule;
+    double factor = 1.0;
+    if (step < schedule->warmup) {
+        return trainer->options.rate * trainer->scale * (double)(step + 1) / (double)(schedule->warmup + 1);
+    }
+    if (schedule->decay == TRAIN_DECAY_COSINE) {
+        factor = cosine(schedule, step, trainer->options.steps);
+    }
+    for (size_t i = 0; i < schedule->count; i++) {
+        if ((double)step / (double)trainer->options.steps >= schedule->at[i]) {
+            factor = schedule->factor[i];
+        }
+    }
+    return trainer->options.rate * factor * trainer->scale;
+}
+
+// The elements from .. to-1.
+static void update(struct train_trainer *trainer, const float *correction, size_t from, size_t to)
 {
     struct train_update update = {.kernels = trainer->kernels,
                                   .options = &trainer->options,
-                                  .count = trainer->count,
+                                  .count = to - from,
                                   .step = trainer->step,
                                   .rate = (float)train_trainer_rate(trainer),
-                                  .gradient = trainer->gradient,
-                                  .correction = correction,
-                                  .x = trainer->x.device};
+                                  .gradient = trainer->gradient + from,
+                                  .correction = correction != NULL ? correction + from : NULL,
+                                  .x = trainer->x.device + from};
     for (size_t i = 0; i < TRAIN_STATES; i++) {
-        update.state[i] = trainer->state[i].device;
+        update.state[i] = trainer->state[i].device != NULL ? trainer->state[i].device + from : NULL;
     }
     trainer->optimizer->step(&update);
+}
+
+// -- blocks, l1 and l2: models that take rows, whose vector is the host's
+
+// The weights that a step changes, as places in the vector.
+static struct train_block block_of(struct train_trainer *trainer, uint64_t step)
+{
+    const size_t outputs = trainer->shrink.outputs;
+    const struct train_block block =
+        train_shrink_block(trainer->shrink.features, trainer->shrink.blocks, trainer->options.block_seed,
+                           step, &trainer->shrink.drawn, trainer->shrink.order);
+    return (struct train_block){block.from * outputs, block.to * outputs};
+}
+
+bool train_trainer_settles(const struct train_trainer *trainer)
+{
+    return trainer->options.l1 > 0.0 || trainer->options.l2 > 0.0;
+}
+
+// A step goes rate / (1 - momentum) along a constant gradient; l1 and l2 are to go as far.
+static void owe(struct train_trainer *trainer, uint64_t step)
+{
+    const double length = rate_at(trainer, step) / (1.0 - trainer->options.momentum);
+    trainer->shrink.due = train_trainer_settles(trainer);
+    trainer->shrink.block = block_of(trainer, step);
+    trainer->shrink.t1 = (float)(length * trainer->options.l1);
+    trainer->shrink.t2 = (float)(length * trainer->options.l2);
+}
+
+void train_trainer_unsettle(struct train_trainer *trainer)
+{
+    if (train_trainer_settles(trainer) && trainer->step > 0) {
+        owe(trainer, trainer->step - 1);
+    }
+}
+
+void train_trainer_settle(struct train_trainer *trainer)
+{
+    const struct train_block *block = &trainer->shrink.block;
+    if (trainer->shrink.due) {
+        train_shrink(block->to - block->from, trainer->shrink.t1, trainer->shrink.t2,
+                     trainer->x.host + block->from);
+    }
+    trainer->shrink.due = false;
+}
+
+static void update_block(struct train_trainer *trainer, const float *correction)
+{
+    const struct train_block block = block_of(trainer, trainer->step);
+    const size_t weights = trainer->shrink.features * trainer->shrink.outputs;
+    update(trainer, correction, block.from, block.to);
+    update(trainer, correction, weights, trainer->count);
+    owe(trainer, trainer->step);
+    if (trainer->shrink.due) {
+        train_shrink_filter(block.to - block.from, trainer->shrink.t1, trainer->x.host + block.from);
+    }
+}
+
+static void restrict_gradient(struct train_trainer *trainer)
+{
+    const size_t outputs = trainer->shrink.outputs;
+    if (trainer->shrink.blocks > 1) {
+        const struct train_block block = block_of(trainer, trainer->step);
+        train_model_restrict(trainer->model, block.from / outputs, block.to / outputs);
+    }
 }
 
 // The gradient of a part of the batch, added to what the parts before gave; *loss grows.
@@ -311,12 +443,16 @@ static void add_part(struct train_trainer *trainer, size_t first, size_t count, 
     const double weight = trainer->options.weight > 0.0 ? trainer->options.weight : 1.0;
     const float share = (float)(count < feed->batch ? weight * (double)count / (double)feed->batch : weight);
     const uint64_t part[] = {trainer->step, first};
-    const float *x = (const float *)feed->input.x + first * data->features; // or as many ids
+    // Of sparse examples the rows; else numbers, or as many ids.
+    const uint32_t *row = data->csr != NULL ? (const uint32_t *)feed->input.x + first : NULL;
+    const float *numbers = data->csr != NULL ? NULL : (const float *)feed->input.x + first * data->features;
+    const struct train_rows rows = {.csr = data->csr, .x = numbers, .features = data->features, .row = row};
+    const void *x = train_model_takes_rows(trainer->model) ? (const void *)&rows : numbers;
     struct kernels_loss one = {0};
     train_model_prepare(trainer->model, base_hash_bytes(feed->seed, part, (first > 0 ? 2 : 1) * sizeof *part),
                         first > 0);
     if (feed->targets != NULL) {
-        train_model_gradient_regression(trainer->model, trainer->x.device, x,
+        train_model_gradient_regression(trainer->model, trainer->x.device, numbers,
                                         feed->targets + first * data->outputs, count, share,
                                         trainer->gradient, &one);
     } else {
@@ -354,14 +490,20 @@ void train_trainer_step(struct train_trainer *trainer, bool use_correction, stru
     BASE_ASSERT(!use_correction || trainer->correction.device != NULL);
     const float *correction = use_correction ? trainer->correction.device : NULL;
     train_feed_next(&trainer->feed);
-    const size_t batch = trainer->feed.batch, most = at_once(&trainer->options, batch);
+    const size_t batch = trainer->feed.batch, most = at_once(&trainer->options, trainer->feed.data, batch);
     *loss = (struct kernels_loss){0};
+    train_trainer_settle(trainer);
+    restrict_gradient(trainer);
     for (size_t first = 0; first < batch; first += most) {
         add_part(trainer, first, batch - first < most ? batch - first : most, loss);
     }
     add_proximal(trainer);
     clip(trainer);
-    update(trainer, correction);
+    if (trainer->shrink.blocks > 0) {
+        update_block(trainer, correction);
+    } else {
+        update(trainer, correction, 0, trainer->count);
+    }
     trainer->kernels->wait(); // the next batch may be gathered
     trainer->step++;
     *rows = batch * train_dataset_labels(trainer->feed.data);
@@ -372,31 +514,9 @@ uint64_t train_trainer_steps_done(const struct train_trainer *trainer)
     return trainer->step;
 }
 
-static double cosine(const struct train_schedule *schedule, uint64_t step, uint64_t steps)
-{
-    const double pi = acos(-1.0);
-    const uint64_t length = steps > schedule->warmup + 1 ? steps - 1 - schedule->warmup : 1;
-    const double done = fmin(1.0, (double)(step - schedule->warmup) / (double)length);
-    return schedule->floor + (1.0 - schedule->floor) * 0.5 * (1.0 + cos(pi * done));
-}
-
 double train_trainer_rate(const struct train_trainer *trainer)
 {
-    const struct train_schedule *schedule = &trainer->options.schedule;
-    double factor = 1.0;
-    if (trainer->step < schedule->warmup) {
-        return trainer->options.rate * trainer->scale * (double)(trainer->step + 1) /
-               (double)(schedule->warmup + 1);
-    }
-    if (schedule->decay == TRAIN_DECAY_COSINE) {
-        factor = cosine(schedule, trainer->step, trainer->options.steps);
-    }
-    for (size_t i = 0; i < schedule->count; i++) {
-        if ((double)trainer->step / (double)trainer->options.steps >= schedule->at[i]) {
-            factor = schedule->factor[i];
-        }
-    }
-    return trainer->options.rate * factor * trainer->scale;
+    return rate_at(trainer, trainer->step);
 }
 
 void train_trainer_scale(struct train_trainer *trainer, double factor)
@@ -518,6 +638,7 @@ enum base_error train_trainer_seek(struct train_trainer *trainer, const struct t
     } else {
         train_feed_seek(&trainer->feed, cursor->epoch + 1, 0);
     }
+    trainer->shrink.due = false;
     train_trainer_advance(trainer, cursor->step);
     train_trainer_store_state(trainer);
     train_trainer_round_begin(trainer);

@@ -41,6 +41,10 @@ struct train_options {
     uint64_t seed;                // order of the examples, and draws of `augment`
     double weight;                // of the gradient, > 0; 0 stands for 1
     bool uncorrected;             // no step uses a correction: there is no vector for it
+    double l1, l2; // >= 0: the model minimises weight * loss + l1 |w| + l2/2 |w|^2, w without the bias; of
+                   // models that take rows, with sgd
+    size_t blocks; // of features, one a step; 0 and 1: all at once. Cut to the features
+    uint64_t block_seed; // of their order: the same on all nodes
     double proximal; // mu >= 0; local steps minimise weight * loss + mu/2 |x - x_round|^2 (FedProx: Li, Sahu,
                      // Zaheer, Sanjabi, Talwalkar, Smith 2020, equation 2)
 };
@@ -81,6 +85,13 @@ void train_trainer_step(struct train_trainer *trainer, bool use_correction, stru
 // A round begins: the model as it is becomes x_round, which the proximal term pulls back to. Creation and
 // seek begin one, too. Nothing happens with proximal 0, which needs no memory for it either.
 void train_trainer_round_begin(struct train_trainer *trainer);
+
+// A round's exchange is over: makes the proximal step of l1 and l2 that the latest step left to be made
+// behind it, if it did. Where no exchange comes between, the next step makes it.
+void train_trainer_settle(struct train_trainer *trainer);
+// Behind a seek: the model is as the latest step left it, before its proximal step.
+void train_trainer_unsettle(struct train_trainer *trainer);
+bool train_trainer_settles(const struct train_trainer *trainer); // whether that ever does anything
 
 uint64_t train_trainer_steps_done(const struct train_trainer *trainer);
 // Learning rate of the next step: base rate x factor of the schedule x the factor of train_trainer_scale.

@@ -49,6 +49,7 @@ static bool take_steps(struct workers *workers, struct train_trainer *trainer, u
             return false;
         train_trainer_step(trainer, false, &loss, &rows);
     }
+    train_trainer_settle(trainer);
     return true;
 }
 

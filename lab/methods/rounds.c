@@ -170,7 +170,9 @@ static enum base_error take_steps(struct rounds_world *world, size_t node)
 
 static enum base_error hand_back(struct rounds_world *world, size_t node)
 {
-    train_trainer_store(lab_shard_trainer_trainer(world->options->shard_trainers, node));
+    struct train_trainer *trainer = lab_shard_trainer_trainer(world->options->shard_trainers, node);
+    train_trainer_store(trainer);
+    train_trainer_settle(trainer);
     return BASE_OK;
 }
 

@@ -24,7 +24,7 @@ _Static_assert(TOPOLOGY_RING == 0 && TOPOLOGY_BUTTERFLY == 1 && TOPOLOGY_RANDOM 
                    TOPOLOGY_HIERARCHICAL == 10 && TOPOLOGY_FILE == 11 && TOPOLOGY_KINDS == 12,
                "topology.kind");
 _Static_assert(TRAIN_SOFTMAX == 0 && TRAIN_MLP == 1 && TRAIN_GPT2 == 2 && TRAIN_LENET == 3 &&
-                   TRAIN_CNN == 4 && TRAIN_RESNET20 == 5 && TRAIN_MODELS == 6,
+                   TRAIN_CNN == 4 && TRAIN_RESNET20 == 5 && TRAIN_LOGISTIC == 6 && TRAIN_MODELS == 7,
                "model.kind");
 _Static_assert(TRAIN_DECAY_STEPS == 0 && TRAIN_DECAY_COSINE == 1, "train.decay");
 _Static_assert(GOSSIP_PROFILE_LAN == 0 && GOSSIP_PROFILE_WAN == 1 && GOSSIP_PROFILE_LOCAL == 2,
@@ -108,6 +108,11 @@ static bool clips(const void *config)
     return ((const struct node_config *)config)->train.clip_norm > 0;
 }
 
+static bool is_logistic(const void *config)
+{
+    return ((const struct node_config *)config)->model.kind == TRAIN_LOGISTIC;
+}
+
 static bool is_digits(const void *config)
 {
     return ((const struct node_config *)config)->data.kind == NODE_DATA_DIGITS;
@@ -188,10 +193,14 @@ static const struct node_key keys[] = {
                 "can share one."},
 
     CHOICE(
-        "model.kind", model.kind, "mlp", "softmax|mlp|gpt2|lenet|cnn|resnet20",
+        "model.kind", model.kind, "mlp", "softmax|mlp|gpt2|lenet|cnn|resnet20|logistic",
         "Softmax regression, a multi-layer perceptron with ReLU, or a decoder as GPT-2 is (needs data.kind "
         "text or tokens, and device.kind cpu). lenet (LeNet-5), cnn (convolutions of 32 and 64 channels) and "
-        "resnet20 (with group norm) take images: data.kind digits, idx or images, and device.kind cpu.",
+        "resnet20 (with group norm) take images: data.kind digits, idx or images, and device.kind cpu. "
+        "logistic: "
+        "logistic regression (of more than two classes softmax) whose examples stay sparse with data.kind "
+        "libsvm, "
+        "with train.l1, train.l2 and train.blocks; device.kind cpu.",
         TOLD),
     CHOICE("model.loss", model.loss, "cross-entropy", "cross-entropy|mse|mae",
            "cross-entropy: the target is a class. mse, mae: it is one number or several, of which the mean "
@@ -382,6 +391,19 @@ static const struct node_key keys[] = {
             "memory; "
             "the gradients of the parts are added up, so the result is the same but for rounding. 0: all."),
     INTEGER("train.seed", train.seed, "1", 0, ANY, "Seed of the order in which examples are seen."),
+    REAL("train.l1", train.l1, "0", 0, 1000,
+         "logistic: sum of the absolute weights times this beside the mean loss, by proximal steps behind "
+         "each "
+         "exchange; weights that do not help become exactly 0. The bias is free. Wants train.optimizer sgd.",
+         SHARED_IF(is_logistic)),
+    REAL("train.l2", train.l2, "0", 0, 1000,
+         "logistic: half the sum of the squared weights times this beside the mean loss, likewise.",
+         SHARED_IF(is_logistic)),
+    INTEGER("train.blocks", train.blocks, "1", 1, 65536,
+            "logistic: blocks of features, of which a step changes one. All are taken in a random order, "
+            "then all "
+            "again. 1: every step changes all weights.",
+            SHARED_IF(is_logistic)),
     REAL("train.proximal", train.proximal, "0", 0, 1000,
          "Pulls local steps back to where their round began: mu of mu/2 |x - x_round|^2 beside the loss. "
          "Bounds the "

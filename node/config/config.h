@@ -102,6 +102,8 @@ struct node_config {
         double floor, clip_norm;      // of the rate; of the gradient, 0: off
         struct node_texts schedule;   // "0.6:0.3": from 60% of the steps on, 0.3 x rate
         uint64_t seed;
+        double l1, l2;        // logistic: l1 |w| + l2/2 |w|^2 beside the loss
+        uint64_t blocks;      // logistic: of features, one a step
         double proximal;      // mu of mu/2 |x - x_round|^2; 0: off
         bool scale_rate;      // the learning rate by this node's time per step over the median's
         int alone;            // enum node_alone: when all others have finished

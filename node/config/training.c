@@ -76,6 +76,35 @@ static void warn_optimizer(const struct node_config *config)
         node_config_say(BASE_LOG_WARN, config, "train.rate", "%s", text);
 }
 
+static enum base_error check_shrink(const struct node_config *config, struct base_reason *why)
+{
+    const struct {
+        const char *key;
+        bool used;
+    } keys[] = {{"train.l1", config->train.l1 > 0},
+                {"train.l2", config->train.l2 > 0},
+                {"train.blocks", config->train.blocks > 1}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && config->model.kind != TRAIN_LOGISTIC; i++)
+        if (keys[i].used)
+            return node_config_at(
+                config, keys[i].key, why,
+                base_fail(why, BASE_EINVAL, "found it beside model.kind %s, expected logistic",
+                          train_model_kind_name((enum train_model_kind)config->model.kind)));
+    if (!(config->train.l1 > 0 || config->train.l2 > 0))
+        return BASE_OK;
+    if (config->train.optimizer != TRAIN_SGD)
+        return node_config_at(
+            config, "train.optimizer", why,
+            base_fail(why, BASE_EINVAL, "found %s beside train.l1 or train.l2, expected sgd",
+                      train_optimizer((enum train_optimizer_kind)config->train.optimizer)->name));
+    if (config->average.outer_momentum > 0)
+        return node_config_at(config, "average.outer_momentum", why,
+                              base_fail(why, BASE_EINVAL,
+                                        "found it beside train.l1 or train.l2, expected 0: it moves weights "
+                                        "that are 0"));
+    return BASE_OK;
+}
+
 enum base_error node_config_check_train(const struct node_config *config, struct base_reason *why)
 {
     struct train_schedule schedule;
@@ -93,6 +122,9 @@ enum base_error node_config_check_train(const struct node_config *config, struct
                               base_fail(why, BASE_EINVAL,
                                         "found %" PRIu64 ", expected at most train.steps, which is %" PRIu64,
                                         config->average.local_steps, config->train.steps));
+    error = check_shrink(config, why);
+    if (error)
+        return error;
     warn_optimizer(config);
     node_config_warn_unused(
         config, config->train.decay == TRAIN_DECAY_COSINE ? "train.schedule" : "train.floor",

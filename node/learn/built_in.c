@@ -117,6 +117,8 @@ void node_built_in_adopt(struct node_built_in *b, enum gossip_learner_change cha
                             b->outer);
     else if (b->outer && change != GOSSIP_LEARNER_COLLECTED)
         memcpy(b->round_start, model, parameters(b) * sizeof *model);
+    if (change == GOSSIP_LEARNER_EXCHANGED || change == GOSSIP_LEARNER_ROLLED_BACK)
+        train_trainer_settle(b->trainer);
     train_trainer_advance(b->trainer, step);
 }
 

@@ -13,7 +13,7 @@ static void advise_scale(const struct node_config *config, const struct train_da
     double least = INFINITY, most = 0;
     size_t small = 0, large = 0;
     if (config->data.scale != TRAIN_SCALE_NONE || config->data.kind == NODE_DATA_DIGITS ||
-        train->height > 0 || node_config_is_text(config))
+        train->height > 0 || train->csr || node_config_is_text(config))
         return;
     for (size_t i = 0; i < train->features; i++) {
         const struct train_spread s = train_scale_spread(train->x, train->examples, train->features, i);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define STATE_VECTORS 4
-#define FIXED_PAIRS   20 // metadata beside the edges
+#define FIXED_PAIRS   21 // metadata beside the edges
 
 // What will stand in the file; the data is borrowed from the parts.
 struct draft {
@@ -63,6 +63,8 @@ static void draft_metadata(struct draft *draft, const struct node_checkpoint_par
     add_pair(draft, "boot", "%" PRIu64, parts->boot);
     if (parts->open)
         add_pair(draft, "open", "%a", (double)parts->open_scale);
+    if ((parts->unsettled || parts->open) && train_trainer_settles(parts->trainer))
+        add_pair(draft, "unsettled", "1");
 }
 
 static void draft_model(struct draft *draft, const struct node_checkpoint_parts *parts)

@@ -9,7 +9,8 @@
 // empty); "kept.<id>.correction" of neighbours that died (average.on_death). Metadata: format, version,
 // model, schema, node, id, round, step, epoch, position, seed, model_seed, boot; task, labels,
 // input_divisor and data as in node/store/model_file.h; "open" = the step scale, as a hex float, where the
-// local steps of round + 1 are done and its exchange is not; and for each edge "edge.<id>" = "epoch sequence
+// local steps of round + 1 are done and its exchange is not; "unsettled" where the model is still without the
+// latest proximal step (train_trainer_unsettle); and for each edge "edge.<id>" = "epoch sequence
 // resync_offset clock".
 #ifndef NODE_STORE_CHECKPOINT_H
 #define NODE_STORE_CHECKPOINT_H
@@ -27,10 +28,11 @@ struct node_checkpoint_parts {
     struct train_trainer *trainer;
     struct gossip_exchange *exchange; // NULL: model and optimiser only, and when resuming (see below)
     float *outer;                     // or NULL
-    float *round_start;       // x0 of outer momentum, where it is on; written where `unsettled` or `open`
-    bool unsettled;           // the exchange of `round` is in the model and not yet in outer momentum
-    bool open;                // the local steps of round + 1 are done, its exchange is still to come;
-    float open_scale;         // their step scale
+    float *round_start; // x0 of outer momentum, where it is on; written where `unsettled` or `open`
+    bool unsettled;     // the exchange of `round` is in the model; outer momentum or the proximal step is
+                        // to come
+    bool open;          // the local steps of round + 1 are done, its exchange is still to come;
+    float open_scale;   // their step scale
     struct gossip_blob *blob; // of a program that trains, or NULL; resuming fills it
     uint64_t round;
     uint64_t model_seed, boot; // recorded; resuming sets `boot` to the file's

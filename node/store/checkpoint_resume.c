@@ -16,7 +16,7 @@ struct plan {
     struct train_state_vector state[TRAIN_STATES];
     const struct node_tensor *state_from[TRAIN_STATES], *outer, *round_start,
         *blob; // the last three NULL where the file has none
-    bool open;
+    bool open, unsettled;
     float open_scale;
     size_t n_state;
     struct train_cursor cursor;
@@ -156,6 +156,7 @@ static enum base_error find_open(const struct node_safetensors *file, struct pla
 {
     const char *text = node_safetensors_metadata(file, "open");
     char *end = NULL;
+    plan->unsettled = node_safetensors_metadata(file, "unsettled") != NULL;
     if (!text)
         return BASE_OK;
     plan->open = true;
@@ -261,9 +262,11 @@ static void carry_out(const struct plan *plan, struct node_checkpoint_parts *par
         parts->blob->bytes = plan->blob ? (uint32_t)plan->blob->bytes : 0;
     if (parts->blob && parts->blob->bytes > 0)
         memcpy(parts->blob->data, plan->blob->data, parts->blob->bytes);
-    parts->unsettled = plan->round_start && !plan->open;
+    parts->unsettled = (plan->unsettled || plan->round_start) && !plan->open;
     parts->open = plan->open;
     parts->open_scale = plan->open_scale;
+    if (plan->unsettled)
+        train_trainer_unsettle(parts->trainer);
     parts->round = plan->round;
     parts->boot = plan->boot;
 }

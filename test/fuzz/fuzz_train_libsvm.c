@@ -1,14 +1,41 @@
-// Any text: an error with a reason, or a data set whose numbers all hold. The first byte says how many
-// classes.
+// Any text: an error with a reason, or a data set whose numbers all hold; sparse rows are the dense ones. The
+// first byte says how many classes.
 #include "base/error.h"
 #include "train/dataset.h"
 #include "train/loaders.h"
+#include "train/rows.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+enum { FEATURES = 20 };
+
+static void check_sparse(const struct train_bytes *text, size_t classes, const struct train_dataset *dense)
+{
+    struct train_dataset set = {0};
+    struct base_reason why = {""};
+    const enum base_error error = train_libsvm_parse_sparse(text, FEATURES, classes, 0, 0, &set, &why);
+    BASE_ASSERT((error == BASE_OK) == (dense != NULL) && (error == BASE_OK || why.text[0] != 0));
+    if (error != BASE_OK)
+        return;
+    const struct train_rows rows = {.csr = set.csr, .features = FEATURES};
+    BASE_ASSERT(set.examples == dense->examples);
+    for (size_t i = 0; i < set.examples; i++) {
+        const struct train_row row = train_rows_at(&rows, i);
+        float whole[FEATURES] = {0};
+        for (size_t k = 0; k < row.count; k++) {
+            BASE_ASSERT(row.column[k] < FEATURES && (k == 0 || row.column[k] > row.column[k - 1]));
+            whole[row.column[k]] = row.value[k];
+        }
+        BASE_ASSERT(memcmp(whole, dense->x + i * FEATURES, sizeof whole) == 0);
+        BASE_ASSERT(set.labels[i] == dense->labels[i]);
+    }
+    train_dataset_destroy(&set);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
@@ -17,14 +44,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct train_bytes text = {"text", data + 1, bytes - 1};
     struct train_dataset set = {0};
     struct base_reason why = {""};
-    if (train_libsvm_parse(&text, 20, 1 + data[0] % 12, 0, 0, &set, &why) != BASE_OK) {
+    const size_t classes = 1 + data[0] % 12;
+    if (train_libsvm_parse(&text, FEATURES, classes, 0, 0, &set, &why) != BASE_OK) {
         BASE_ASSERT(why.text[0] != 0 && set.x == NULL);
+        check_sparse(&text, classes, NULL);
         return 0;
     }
     for (size_t i = 0; i < set.examples * set.features; i++)
         BASE_ASSERT(isfinite(set.x[i]));
     for (size_t i = 0; i < set.examples; i++)
         BASE_ASSERT(set.labels[i] < set.classes);
+    check_sparse(&text, classes, &set);
     train_dataset_destroy(&set);
     return 0;
 }

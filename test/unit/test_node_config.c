@@ -344,6 +344,14 @@ static void every_impossible_combination_is_named(void **state)
          "--set: data.shard: found 8, expected less than data.shards, which is 8: shards are counted from 0"},
         {{"data.shards=9", "data.train_count=8"},
          "--set: data.shards: found 9, expected at most the number of training examples, 8"},
+        {{"train.l1=0.1"}, "--set: train.l1: found it beside model.kind mlp, expected logistic"},
+        {{"train.blocks=2", "model.kind=softmax"},
+         "--set: train.blocks: found it beside model.kind softmax, expected logistic"},
+        {{"model.kind=logistic", "train.l2=0.1", "train.optimizer=adamw", "train.rate=0.001"},
+         "--set: train.optimizer: found adamw beside train.l1 or train.l2, expected sgd"},
+        {{"model.kind=logistic", "train.l1=0.1", "average.outer_momentum=0.5"},
+         "--set: average.outer_momentum: found it beside train.l1 or train.l2, expected 0: it moves weights "
+         "that are 0"},
         {{"model.hidden="},
          "--set: model.hidden: found an empty list, expected the units of at least one layer, such as [256]; "
          "without "
@@ -423,6 +431,8 @@ static void combinations_that_are_fine(void **state)
           "model.kind=softmax", "data.classes=2"},
          NULL},
         {{"model.kind=softmax", "model.hidden="}, NULL},
+        {{"model.kind=logistic", "train.l1=0.001", "train.l2=0.1", "train.blocks=8"}, NULL},
+        {{"train.l1=0", "train.l2=0", "train.blocks=1"}, NULL},
         {{"train.schedule=", "train.optimizer=adamw", "train.rate=0.001"}, NULL},
         {{"average.values=sign", "average.select=random", "average.select_block=4096",
           "average.filters=same-keys:4,random-skip:0.5"},

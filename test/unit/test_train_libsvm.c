@@ -108,12 +108,16 @@ static void refuses_wrong_labels(void **state)
     assert_fails("4294967297 1:1", BASE_EFORMAT,
                  "rows:1: label \"4294967297\" is not a whole number of a class");
     assert_fails("1:1", BASE_EFORMAT, "rows:1: label \"1:1\" is not a whole number of a class");
-    assert_fails("0\n3", BASE_EFORMAT, "rows: labels from 0 to 3, expected 0 to 1 or 1 to 2 (2 classes)");
-    assert_fails("0\n2", BASE_EFORMAT, "rows: labels from 0 to 2, expected 0 to 1 or 1 to 2 (2 classes)");
+    assert_fails("0\n3", BASE_EFORMAT, "rows:2: labels from 0 to 3, expected 0 to 1 or 1 to 2 (2 classes)");
+    assert_fails("0\n2", BASE_EFORMAT, "rows:2: labels from 0 to 2, expected 0 to 1 or 1 to 2 (2 classes)");
     assert_fails(
         "-1\n0\n1", BASE_EFORMAT,
-        "rows: labels from -1 to 1 with 0 among them, but a negative label is only known from -1/+1 of 2 "
+        "rows:2: labels from -1 to 1 with 0 among them, but a negative label is only known from -1/+1 of 2 "
         "classes");
+    assert_fails("-1\n1\n7\n1", BASE_EFORMAT,
+                 "rows:3: labels from -1 to 7, but a negative label is only known from -1/+1 of 2 classes");
+    assert_fails("-1\n-3\n1", BASE_EFORMAT,
+                 "rows:2: labels from -3 to 1, but a negative label is only known from -1/+1 of 2 classes");
     struct train_dataset data;
     struct base_reason why = {""};
     assert_int_equal(parse("1\n9", 1, 10, &data, &why), BASE_EFORMAT);

@@ -66,7 +66,7 @@ static void *get(size_t bytes)
 }
 
 // `classes` clusters of Gaussian points around corners 8 apart: separable.
-static struct train_dataset clusters(size_t examples, size_t features, size_t classes)
+static inline struct train_dataset clusters(size_t examples, size_t features, size_t classes)
 {
     struct base_rng rng;
     base_rng_seed(&rng, seed);
@@ -82,7 +82,7 @@ static struct train_dataset clusters(size_t examples, size_t features, size_t cl
     return data;
 }
 
-static struct train_trainer *make_trainer(const struct setup *s, const struct train_options *options)
+static inline struct train_trainer *make_trainer(const struct setup *s, const struct train_options *options)
 {
     struct train_trainer *trainer = NULL;
     struct base_reason why;
@@ -93,8 +93,8 @@ static struct train_trainer *make_trainer(const struct setup *s, const struct tr
 }
 
 // The trainer borrows s->data: *s must stay where it is.
-static void open_setup(struct setup *s, struct train_dataset data, size_t hidden,
-                       const struct train_options *options)
+static inline void open_setup(struct setup *s, struct train_dataset data, size_t hidden,
+                              const struct train_options *options)
 {
     *s = (struct setup){.data = data};
     const struct train_model_spec spec = {.kind = hidden > 0 ? TRAIN_MLP : TRAIN_SOFTMAX,
@@ -112,7 +112,7 @@ static void open_setup(struct setup *s, struct train_dataset data, size_t hidden
     s->trainer = make_trainer(s, options);
 }
 
-static void close_setup(struct setup *s)
+static inline void close_setup(struct setup *s)
 {
     train_trainer_destroy(s->trainer);
     train_model_destroy(s->model);
