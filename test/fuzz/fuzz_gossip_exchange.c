@@ -76,45 +76,68 @@ static uint64_t state_hash(const struct gossip_exchange *exchange)
     return hash;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static struct gossip_exchange *make_exchange(uint8_t mode)
 {
     static const float start[D];
-    float x[D] = {1, 2, 3}, v[D] = {0.5f}, correction[D];
-    struct gossip_exchange_options options = {.kernels = cpu_kernels(),
-                                              .parameters = D,
-                                              .start = start,
-                                              .ratio = 0.2f,
-                                              .values = KERNELS_INT8,
-                                              .drift_correction = true,
-                                              .drift_gain = 2,
-                                              .drift_limit = 0.25f,
-                                              .share_second_moment = 4,
-                                              .deadline_floor_ns = 10,
-                                              .deadline_ceiling_ns = 1000};
-    struct base_reader in = base_reader_of(data, size);
+    struct gossip_exchange_options options = {
+        .kernels = cpu_kernels(),
+        .parameters = D,
+        .start = start,
+        .self = {{2}},
+        .ratio = 0.2f,
+        .values = (enum kernels_format)(mode >> 1 & 7) % KERNELS_FORMATS,
+        .sync = mode & 1,
+        .bounded = mode & 32,
+        .max_delay = 1,
+        .clip = mode & 64 ? 1.5f : 0,
+        .on_death = mode & 128 ? GOSSIP_ON_DEATH_FADE : GOSSIP_ON_DEATH_KEEP,
+        .fade_rounds = 3,
+        .drift_correction = true,
+        .drift_gain = 2,
+        .drift_limit = 0.25f,
+        .share_second_moment = 4,
+        .deadline_floor_ns = 10,
+        .deadline_ceiling_ns = 1000};
     struct gossip_exchange *exchange;
-    struct gossip_exchange_actions actions;
-    uint64_t round = 0;
 
-    options.self.bytes[0] = 2;
-    const uint8_t mode = base_read_u8(&in);
-    options.sync = mode & 1;
-    options.bounded = mode & 32;
-    options.max_delay = 1;
-    options.clip = mode & 64 ? 1.5f : 0;
-    options.on_death = mode & 128 ? GOSSIP_ON_DEATH_FADE : GOSSIP_ON_DEATH_KEEP;
-    options.fade_rounds = 3;
-    options.values = (enum kernels_format)(mode >> 1 & 7) % KERNELS_FORMATS;
     if (mode & 16) {
         enum base_error error = compress_filters_add(&options.filters, "same-keys", 2, NULL);
         BASE_ASSERT(!error);
     }
     BASE_ASSERT(gossip_exchange_create(&options, &exchange, NULL) == BASE_OK);
+    return exchange;
+}
+
+static bool ends_round(const struct gossip_exchange_actions *actions)
+{
+    for (size_t i = 0; i < actions->count; i++)
+        if (actions->list[i].kind == GOSSIP_EXCHANGE_ROUND_DONE)
+            return true;
+    return false;
+}
+
+// A round ends, at the latest when its waits have passed.
+static void end_round(struct gossip_exchange *exchange, uint64_t *now,
+                      struct gossip_exchange_actions *actions)
+{
+    for (int wait = 0; !ends_round(actions); wait++) {
+        struct gossip_exchange_event timer = {.kind = GOSSIP_EXCHANGE_TIMER, .now_ns = *now += 1001};
+        BASE_ASSERT(wait < 3 && gossip_exchange_step(exchange, &timer, actions) == BASE_OK);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    float x[D] = {1, 2, 3}, v[D] = {0.5f}, correction[D];
+    struct base_reader in = base_reader_of(data, size);
+    struct gossip_exchange *exchange = make_exchange(base_read_u8(&in));
+    struct gossip_exchange_actions actions;
+    uint64_t round = 0;
+
     for (uint64_t now = 1; !in.failed && now < 2000; now++) {
         struct gossip_exchange_event event = {.now_ns = now};
         struct gossip_message message;
         uint8_t what = base_read_u8(&in);
-        bool open = false;
 
         event.peer.bytes[0] = what & 16 ? 1 : 3;
         event.kind = (enum gossip_exchange_event_kind)(what % 6);
@@ -134,19 +157,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             event.round.model = x;
             event.round.second_moment = v;
             event.round.correction = correction;
-            open = true;
         }
         const uint64_t before = state_hash(exchange);
         enum base_error error = gossip_exchange_step(exchange, &event, &actions);
         BASE_ASSERT(error == BASE_OK || (error == BASE_EFORMAT && state_hash(exchange) == before));
-        for (size_t i = 0; i < actions.count; i++)
-            open = open && actions.list[i].kind != GOSSIP_EXCHANGE_ROUND_DONE;
-        for (int wait = 0; open; wait++) {
-            struct gossip_exchange_event timer = {.kind = GOSSIP_EXCHANGE_TIMER, .now_ns = now += 1001};
-            BASE_ASSERT(wait < 3 && gossip_exchange_step(exchange, &timer, &actions) == BASE_OK);
-            for (size_t i = 0; i < actions.count; i++)
-                open = open && actions.list[i].kind != GOSSIP_EXCHANGE_ROUND_DONE;
-        }
+        if (event.kind == GOSSIP_EXCHANGE_ROUND)
+            end_round(exchange, &now, &actions);
     }
     gossip_exchange_destroy(exchange);
     return 0;

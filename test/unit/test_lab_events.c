@@ -306,77 +306,78 @@ static void the_round_of_the_cluster(void **state)
     assert_int_equal(lab_cluster_round(eight, 8), 4); // five of eight have done so many
 }
 
+static const struct {
+    const char *text, *said;
+} mistakes[] = {
+    {"  - {at: 1s, kill: 8}\n", ":2: events: kill: found \"8\", expected a node from 0 to 7"},
+    {"  - {at: 1s, kill: [1, x]}\n", ":2: events: kill: found \"x\", expected a node from 0 to 7"},
+    {"  - {at: 1s, kill: []}\n", ":2: events: kill: found an empty list, expected nodes"},
+    {"  - {at: 1s, kill: [2, 2]}\n", ":2: events: kill: found node 2 twice"},
+    {"  - {at: 1s, kill: [[1]]}\n", ":2: events: kill: found a list, expected a node"},
+    {"  - {kill: 3}\n", ":2: events: kill: found no time, expected one such as at: 10s"},
+    {"  - {at: soon, kill: 3}\n", ":2: events: at: found \"soon\", expected a duration"},
+    {"  - at: 1s\n    kil: 3\n", ":3: events: found the unknown word \"kil\", expected at, for, kill"},
+    {"  - {at: 1s}\n", ":2: events: found an event that says not what happens"},
+    {"  - {at: 1s, kill: 1, stop: 2}\n", ":2: events: found both kill and stop in one event"},
+    {"  - {at: 1s, stop: 1}\n", ":2: events: stop: found no end, expected how long"},
+    {"  - {at: 1s, stop: 1, for: 0s}\n", ":2: events: for: found 0, expected a time"},
+    {"  - {at: 1s, kill: 1, for: 2s}\n", ":2: events: kill: found for, expected it only with stop"},
+    {"  - {at: 1s, partition: [[0, 1]], for: 2s}\n", ":2: events: partition: expected at least two"},
+    {"  - {at: 1s, partition: [0, 1], for: 2s}\n", ":2: events: partition: found a group that is no"},
+    {"  - {at: 1s, partition: [[0], [0]], for: 2s}\n", ":2: events: partition: found node 0 twice"},
+    {"  - {at: 1s, partition: [[0], [9]], for: 2s}\n", ":2: events: partition: found \"9\", expected"},
+    {"  - {at: 1s, kill: 3}\n  - {at: 2s, kill: 3}\n",
+     ":3: events: kill: found node 3 at 2 s, which is killed at 1 s, expected one that runs then"},
+    {"  - {at: 2s, stop: 3, for: 1s}\n  - {at: 1s, leave: 3}\n",
+     ":2: events: stop: found node 3 at 2 s, which is asked to leave at 1 s, expected one that runs"},
+    {"  - {at: 1s, stop: 3, for: 4s}\n  - {at: 3s, kill: 3}\n",
+     ":3: events: kill: found node 3 at 3 s, when it is stopped, expected a time from 5 s on"},
+    {"  - {at: 1s, start: 3}\n  - {at: 3s, start: 3}\n",
+     ":3: events: start: found node 3 at 3 s, which is started at 1 s, expected one that was killed"},
+    {"  - {at: 1s, start: [0, 1, 2, 3, 4, 5, 6, 7]}\n",
+     ":2: events: found every node started by an event, expected one that is there"},
+    {"  - {at: 1s, partition: [[0], [1]], for: 5s}\n  - {at: 2s, partition: [[0], [1]], for: 5s}\n",
+     ":3: events: partition: found one at 2 s, when another lasts, expected a time from 6 s on"},
+    {"  - {at: {round: 500}, kill: 3}\n", ":2: events: at: round: found \"500\", expected a number from "
+                                          "1 to 499: the training has 500 rounds"},
+    {"  - {at: {round: 0}, kill: 3}\n", ":2: events: at: round: found \"0\", expected a number from 1"},
+    {"  - {at: {rounds: 2}, kill: 3}\n", ":2: events: at: found a map, expected {round: and a number}"},
+    {"  - {at: {round: 2, x: 1}, kill: 3}\n", ":2: events: at: found a map, expected {round: and"},
+    {"  - {at: {round: 2}, stop: 3, for: 2s}\n",
+     ":2: events: for: found a time with at in rounds, expected such as for: {rounds: 20}"},
+    {"  - {at: 2s, stop: 3, for: {rounds: 2}}\n",
+     ":2: events: for: found rounds with at in time, expected such as for: 5s"},
+    {"  - {at: {round: 2}, stop: 3, for: {rounds: 0}}\n",
+     ":2: events: for: rounds: found \"0\", expected a number from 1 to 500"},
+    {"  - {at: {round: 2}, kill: 3}\n  - {at: 9s, start: 3}\n",
+     ":2: events: kill: found node 3 at round 2 beside an event at 9 s, expected all events of one node"},
+    {"  - {at: {round: 9}, kill: 3}\n  - {at: {round: 20}, leave: 3}\n",
+     ":3: events: leave: found node 3 at round 20, which is killed at round 9, expected one that runs"},
+    {"  - {at: {round: 9}, stop: 3, for: {rounds: 5}}\n  - {at: {round: 12}, kill: 3}\n",
+     ":3: events: kill: found node 3 at round 12, when it is stopped, expected a time from round 14 on"},
+    {"  - {at: {round: 9}, leave: [0, 1, 2, 3, 4, 5, 6, 7]}\n  - {at: {round: 20}, start: 3}\n",
+     ":3: events: start: found round 20, when no node has run since round 9, so that it never comes"},
+    {"  - {at: {round: 9}, partition: [[0], [1]], for: {rounds: 9}}\n"
+     "  - {at: 2s, partition: [[0], [1]], for: 5s}\n",
+     ":2: events: partition: found one at round 9 beside one at 2 s, expected all in times or all in"},
+    {"  - {at: {round: 9}, partition: [[0], [1]], for: {rounds: 9}}\n"
+     "  - {at: {round: 17}, partition: [[0], [1]], for: {rounds: 9}}\n",
+     ":3: events: partition: found one at round 17, when another lasts, expected a time from round 18 "
+     "on"},
+    {"  - 3\n", ":2: events: found \"3\", expected a list of maps"},
+};
+
 static void mistakes_are_named_with_their_line(void **state)
 {
-    static const struct {
-        const char *text, *said;
-    } cases[] = {
-        {"  - {at: 1s, kill: 8}\n", ":2: events: kill: found \"8\", expected a node from 0 to 7"},
-        {"  - {at: 1s, kill: [1, x]}\n", ":2: events: kill: found \"x\", expected a node from 0 to 7"},
-        {"  - {at: 1s, kill: []}\n", ":2: events: kill: found an empty list, expected nodes"},
-        {"  - {at: 1s, kill: [2, 2]}\n", ":2: events: kill: found node 2 twice"},
-        {"  - {at: 1s, kill: [[1]]}\n", ":2: events: kill: found a list, expected a node"},
-        {"  - {kill: 3}\n", ":2: events: kill: found no time, expected one such as at: 10s"},
-        {"  - {at: soon, kill: 3}\n", ":2: events: at: found \"soon\", expected a duration"},
-        {"  - at: 1s\n    kil: 3\n", ":3: events: found the unknown word \"kil\", expected at, for, kill"},
-        {"  - {at: 1s}\n", ":2: events: found an event that says not what happens"},
-        {"  - {at: 1s, kill: 1, stop: 2}\n", ":2: events: found both kill and stop in one event"},
-        {"  - {at: 1s, stop: 1}\n", ":2: events: stop: found no end, expected how long"},
-        {"  - {at: 1s, stop: 1, for: 0s}\n", ":2: events: for: found 0, expected a time"},
-        {"  - {at: 1s, kill: 1, for: 2s}\n", ":2: events: kill: found for, expected it only with stop"},
-        {"  - {at: 1s, partition: [[0, 1]], for: 2s}\n", ":2: events: partition: expected at least two"},
-        {"  - {at: 1s, partition: [0, 1], for: 2s}\n", ":2: events: partition: found a group that is no"},
-        {"  - {at: 1s, partition: [[0], [0]], for: 2s}\n", ":2: events: partition: found node 0 twice"},
-        {"  - {at: 1s, partition: [[0], [9]], for: 2s}\n", ":2: events: partition: found \"9\", expected"},
-        {"  - {at: 1s, kill: 3}\n  - {at: 2s, kill: 3}\n",
-         ":3: events: kill: found node 3 at 2 s, which is killed at 1 s, expected one that runs then"},
-        {"  - {at: 2s, stop: 3, for: 1s}\n  - {at: 1s, leave: 3}\n",
-         ":2: events: stop: found node 3 at 2 s, which is asked to leave at 1 s, expected one that runs"},
-        {"  - {at: 1s, stop: 3, for: 4s}\n  - {at: 3s, kill: 3}\n",
-         ":3: events: kill: found node 3 at 3 s, when it is stopped, expected a time from 5 s on"},
-        {"  - {at: 1s, start: 3}\n  - {at: 3s, start: 3}\n",
-         ":3: events: start: found node 3 at 3 s, which is started at 1 s, expected one that was killed"},
-        {"  - {at: 1s, start: [0, 1, 2, 3, 4, 5, 6, 7]}\n",
-         ":2: events: found every node started by an event, expected one that is there"},
-        {"  - {at: 1s, partition: [[0], [1]], for: 5s}\n  - {at: 2s, partition: [[0], [1]], for: 5s}\n",
-         ":3: events: partition: found one at 2 s, when another lasts, expected a time from 6 s on"},
-        {"  - {at: {round: 500}, kill: 3}\n", ":2: events: at: round: found \"500\", expected a number from "
-                                              "1 to 499: the training has 500 rounds"},
-        {"  - {at: {round: 0}, kill: 3}\n", ":2: events: at: round: found \"0\", expected a number from 1"},
-        {"  - {at: {rounds: 2}, kill: 3}\n", ":2: events: at: found a map, expected {round: and a number}"},
-        {"  - {at: {round: 2, x: 1}, kill: 3}\n", ":2: events: at: found a map, expected {round: and"},
-        {"  - {at: {round: 2}, stop: 3, for: 2s}\n",
-         ":2: events: for: found a time with at in rounds, expected such as for: {rounds: 20}"},
-        {"  - {at: 2s, stop: 3, for: {rounds: 2}}\n",
-         ":2: events: for: found rounds with at in time, expected such as for: 5s"},
-        {"  - {at: {round: 2}, stop: 3, for: {rounds: 0}}\n",
-         ":2: events: for: rounds: found \"0\", expected a number from 1 to 500"},
-        {"  - {at: {round: 2}, kill: 3}\n  - {at: 9s, start: 3}\n",
-         ":2: events: kill: found node 3 at round 2 beside an event at 9 s, expected all events of one node"},
-        {"  - {at: {round: 9}, kill: 3}\n  - {at: {round: 20}, leave: 3}\n",
-         ":3: events: leave: found node 3 at round 20, which is killed at round 9, expected one that runs"},
-        {"  - {at: {round: 9}, stop: 3, for: {rounds: 5}}\n  - {at: {round: 12}, kill: 3}\n",
-         ":3: events: kill: found node 3 at round 12, when it is stopped, expected a time from round 14 on"},
-        {"  - {at: {round: 9}, leave: [0, 1, 2, 3, 4, 5, 6, 7]}\n  - {at: {round: 20}, start: 3}\n",
-         ":3: events: start: found round 20, when no node has run since round 9, so that it never comes"},
-        {"  - {at: {round: 9}, partition: [[0], [1]], for: {rounds: 9}}\n"
-         "  - {at: 2s, partition: [[0], [1]], for: 5s}\n",
-         ":2: events: partition: found one at round 9 beside one at 2 s, expected all in times or all in"},
-        {"  - {at: {round: 9}, partition: [[0], [1]], for: {rounds: 9}}\n"
-         "  - {at: {round: 17}, partition: [[0], [1]], for: {rounds: 9}}\n",
-         ":3: events: partition: found one at round 17, when another lasts, expected a time from round 18 "
-         "on"},
-        {"  - 3\n", ":2: events: found \"3\", expected a list of maps"},
-    };
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
         struct lab_experiment e;
         struct base_reason why;
         char text[512];
-        snprintf(text, sizeof text, "events:\n%s", cases[i].text);
+        snprintf(text, sizeof text, "events:\n%s", mistakes[i].text);
         assert_int_equal(load(text, NULL, &e, &why), BASE_EINVAL);
-        if (!strstr(why.text, cases[i].said) || strncmp(why.text, path, strlen(path)) != 0)
-            fail_msg("expected '%s' in '%s'", cases[i].said, why.text);
+        if (!strstr(why.text, mistakes[i].said) || strncmp(why.text, path, strlen(path)) != 0)
+            fail_msg("expected '%s' in '%s'", mistakes[i].said, why.text);
         assert_null(e.schema.keys);
         assert_null(e.schedule.items);
     }

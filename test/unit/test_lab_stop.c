@@ -131,12 +131,8 @@ static void end(void *owner, size_t host)
 
 enum optimizer { SGD_AND_OUTER, SGD_AND_DRIFT, ADAMW_SHARED, OPTIMIZERS };
 
-static void create(struct world *w, uint64_t seed, size_t nodes, enum optimizer optimizer, bool sync)
+static void choose(struct world *w, enum optimizer optimizer)
 {
-    struct base_reason why;
-    const struct train_model_spec spec = {.kind = TRAIN_SOFTMAX, .inputs = FEATURES, .classes = CLASSES};
-    *w = (struct world){.nodes = nodes};
-    world = w;
     w->options = (struct train_options){.optimizer = TRAIN_SGD,
                                         .rate = 0.05,
                                         .momentum = 0.8,
@@ -147,7 +143,7 @@ static void create(struct world *w, uint64_t seed, size_t nodes, enum optimizer 
     w->config.average.drift_correction = true;
     if (optimizer == SGD_AND_OUTER) {
         w->config.average.outer_momentum = 0.4;
-        w->config.average.drift_correction = nodes == 1; // the two do not add up
+        w->config.average.drift_correction = w->nodes == 1; // the two do not add up
     } else if (optimizer == ADAMW_SHARED) {
         w->options = (struct train_options){.optimizer = TRAIN_ADAMW,
                                             .rate = 0.01,
@@ -158,7 +154,13 @@ static void create(struct world *w, uint64_t seed, size_t nodes, enum optimizer 
                                             .batch = 7,
                                             .seed = 5};
     }
-    for (size_t i = 0; i < nodes; i++) {
+}
+
+static void make_trainers(struct world *w, enum optimizer optimizer)
+{
+    struct base_reason why;
+    const struct train_model_spec spec = {.kind = TRAIN_SOFTMAX, .inputs = FEATURES, .classes = CLASSES};
+    for (size_t i = 0; i < w->nodes; i++) {
         struct sim_trainer *sim_trainer = &w->sim_trainer[i];
         make_data(&sim_trainer->data, i);
         assert_int_equal(train_model_create(&spec, cpu_kernels(), 8, &sim_trainer->model, &why), BASE_OK);
@@ -166,6 +168,14 @@ static void create(struct world *w, uint64_t seed, size_t nodes, enum optimizer 
         sim_trainer->trainee.outer = optimizer == SGD_AND_OUTER ? sim_trainer->outer : NULL;
         sim_trainer->trainee.round_start = optimizer == SGD_AND_OUTER ? sim_trainer->round_start : NULL;
     }
+}
+
+static void create(struct world *w, uint64_t seed, size_t nodes, enum optimizer optimizer, bool sync)
+{
+    *w = (struct world){.nodes = nodes};
+    world = w;
+    choose(w, optimizer);
+    make_trainers(w, optimizer);
     w->learner = (struct sim_learner){.learner = {.parameters = D,
                                                   .begin = begin,
                                                   .steps = steps,
