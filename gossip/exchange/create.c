@@ -113,3 +113,8 @@ void gossip_exchange_destroy(struct gossip_exchange *exchange)
     compress_sparse_destroy(&exchange->chosen);
     free(exchange);
 }
+
+uint64_t gossip_exchange_reach(const struct gossip_exchange *exchange)
+{
+    return 2 * (exchange->options.parameters / exchange->entries);
+}

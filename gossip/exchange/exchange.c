@@ -116,7 +116,7 @@ static void on_timer(struct gossip_exchange *exchange, struct gossip_exchange_ac
         exchange->active = NULL;
         active->timeouts++;
         active->state = GOSSIP_EDGE_IN_DOUBT;
-        if (gossip_round_meets(exchange, active))
+        if (gossip_partner_meets(exchange, active))
             exchange->round.wanted = false;
         gossip_hello_ask(exchange, active, actions);
     }
@@ -186,11 +186,6 @@ void gossip_exchange_freeze(struct gossip_exchange *exchange)
     gossip_round_let_go(exchange);
 }
 
-uint64_t gossip_exchange_reach(const struct gossip_exchange *exchange)
-{
-    return 2 * (exchange->options.parameters / exchange->entries);
-}
-
 static uint64_t sooner(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -209,7 +204,7 @@ uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange)
         next = sooner(next, exchange->round.tell_ns);
     if (exchange->round.open && gossip_clocks_wait(exchange))
         next = sooner(next, exchange->round.gate_ns);
-    if (exchange->round.retries && !exchange->active && gossip_request_edge(exchange))
+    if (exchange->round.retries && !exchange->active && gossip_partner_asked(exchange))
         next = sooner(next, exchange->round.retry_ns);
     for (size_t i = 0; i < exchange->n_edges; i++) {
         const struct gossip_edge *edge = exchange->edges[i];

@@ -39,7 +39,7 @@ enum base_error gossip_orphan_take(struct gossip_exchange *exchange, struct goss
     if (!edge->correction || edge->sequence == 0) // at its start an edge has none
         return BASE_OK;
     bool fades = exchange->options.on_death == GOSSIP_ON_DEATH_FADE;
-    float part = fades ? gossip_round_pull_left(exchange, edge) : 1;
+    float part = fades ? gossip_sum_pull_left(exchange, edge) : 1;
     unsigned left = (unsigned)(part * (float)exchange->options.fade_rounds + 0.5f);
     struct gossip_orphan *orphan = find(exchange, &edge->peer);
 

@@ -74,21 +74,9 @@ static enum base_error start_blocks(struct gossip_exchange *exchange, struct gos
     return error;
 }
 
-struct gossip_edge *gossip_request_edge(const struct gossip_exchange *exchange)
-{
-    struct gossip_edge *edge =
-        exchange->round.wanted ? gossip_edge_find(exchange, &exchange->round.partner) : NULL;
-
-    if (!edge || edge->state != GOSSIP_EDGE_LIVE)
-        return NULL;
-    bool asks = !exchange->options.sync || gossip_edge_leads(exchange, edge) ||
-                gossip_clocks_passed(exchange, edge); // it will no longer ask for this round
-    return asks ? edge : NULL;
-}
-
 enum base_error gossip_request_pump(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
 {
-    struct gossip_edge *asked = exchange->active ? NULL : gossip_request_edge(exchange);
+    struct gossip_edge *asked = exchange->active ? NULL : gossip_partner_asked(exchange);
     enum base_error error = BASE_OK;
 
     if (asked && exchange->now_ns >= exchange->round.retry_ns) {
@@ -143,7 +131,7 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
     edge->taken_back = false;
     gossip_edge_resume(exchange, edge);
     if (form == GOSSIP_DELTA_SPARSE)
-        gossip_round_note(exchange, edge, theirs->clock);
+        gossip_partner_note(exchange, edge, theirs->clock);
     gossip_edge_send(actions, edge, &message);
     if (edge->sequence == 1) // an edge that one end forgot begins where it began before: compare again
         gossip_hello_tell(exchange, edge, actions);
@@ -177,7 +165,7 @@ static void ask_before_next(struct gossip_exchange *exchange, struct gossip_edge
 static bool is_ahead_of_us(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
                            uint64_t clock)
 {
-    if (!exchange->options.sync || (exchange->round.open && gossip_round_meets(exchange, edge)))
+    if (!exchange->options.sync || (exchange->round.open && gossip_partner_meets(exchange, edge)))
         return false;
     return clock > exchange->clock && clock - exchange->clock <= PARK_AHEAD;
 }
@@ -286,7 +274,7 @@ enum base_error gossip_request_answered(struct gossip_exchange *exchange, struct
     gossip_edge_resume(exchange, edge);
     edge->alarm_ns = 0;
     if (theirs->form == GOSSIP_DELTA_SPARSE)
-        gossip_round_note(exchange, edge, clock);
+        gossip_partner_note(exchange, edge, clock);
     if (doubted) // a request from an old checkpoint may not be the one that this answered: compare again
         gossip_hello_tell(exchange, edge, actions);
     return BASE_OK;
@@ -315,9 +303,9 @@ void gossip_request_refused(struct gossip_exchange *exchange, struct gossip_edge
     if (edge->state == GOSSIP_EDGE_IN_DOUBT)
         gossip_edge_resume(exchange, edge);
     edge->alarm_ns = exchange->now_ns + retry_delay(exchange, edge, RETRY_DOUBLES);
-    if (!gossip_round_meets(exchange, edge))
+    if (!gossip_partner_meets(exchange, edge))
         return;
     exchange->round.retry_ns = exchange->now_ns + retry_delay(exchange, edge, exchange->round.retries++);
     if (exchange->options.sync)
-        gossip_round_hurry(exchange, edge);
+        gossip_partner_hurry(exchange, edge);
 }

@@ -2,30 +2,7 @@
 // arrived.
 #include "gossip/exchange/state.h"
 
-#include <math.h>
 #include <string.h>
-
-#define PULL_TURNS                                                                                           \
-    8u // rounds, for each edge, that a correction outlives its edge's latest exchange at full force
-
-#define HURRY 32u // parts of a deadline: how long a node that may be behind its partner waits before it acts
-
-bool gossip_round_meets(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
-{
-    return exchange->round.wanted && gossip_id_compare(&exchange->round.partner, &edge->peer) == 0;
-}
-
-void gossip_round_note(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t clock)
-{
-    if (clock > edge->clock)
-        edge->clock = clock;
-    bool waits = exchange->options.sync && exchange->round.open;
-    if (gossip_round_meets(exchange, edge) && (waits || edge->clock >= exchange->clock)) {
-        if (waits)
-            gossip_deadline_learn(&edge->answers, exchange->now_ns - exchange->round.started_ns);
-        exchange->round.wanted = false;
-    }
-}
 
 // v += its corrections from exchanges.
 static void publish_second(struct gossip_exchange *exchange, float *second_moment)
@@ -51,23 +28,6 @@ static void publish(struct gossip_exchange *exchange)
     exchange->model = exchange->round.model;
     if (exchange->second && exchange->round.second_moment)
         publish_second(exchange, exchange->round.second_moment);
-}
-
-// What is left of an edge's correction. It stands for a pull that exchanges would adjust; without any it
-// would move the model forever in one direction. Half of it is left after half as many rounds again, and
-// so on. Where the dead are to leave theirs, one without a link does not, or slowly: its peer may be
-// dead.
-float gossip_round_pull_left(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
-{
-    uint64_t missed = exchange->rounds - edge->met, whole = PULL_TURNS * (uint64_t)exchange->n_edges;
-    unsigned fade = exchange->options.fade_rounds;
-    bool apart = edge->state == GOSSIP_EDGE_DOWN || edge->state == GOSSIP_EDGE_HELLO;
-
-    if (apart && exchange->options.on_death == GOSSIP_ON_DEATH_FADE)
-        return missed < fade ? 1 - (float)missed / (float)fade : 0;
-    if (missed <= whole || (apart && exchange->options.on_death == GOSSIP_ON_DEATH_KEEP))
-        return 1;
-    return missed - whole > 8 * whole ? 0 : exp2f(-2 * (float)(missed - whole) / (float)whole);
 }
 
 // Rounds that every neighbour has passed are not made up. In step a neighbour is at most one boundary ahead.
@@ -118,7 +78,7 @@ static void hand_back(struct gossip_exchange *exchange, struct gossip_exchange_a
 // step are not disturbed.
 static uint64_t quiet_for(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    uint64_t least = gossip_edge_patience(exchange, edge) / HURRY + 1;
+    uint64_t least = gossip_partner_soon(exchange, edge) + 1;
     uint64_t often = 2 * gossip_deadline_median(&edge->answers);
 
     return least > often ? least : often;
@@ -168,14 +128,10 @@ static bool is_wanted(const struct gossip_exchange *exchange, const struct gossi
     return is_alone(exchange) || (can_meet(exchange, edge) && !edge->silent);
 }
 
-static struct gossip_edge *partner_of(const struct gossip_exchange *exchange)
-{
-    return exchange->round.wanted ? gossip_edge_find(exchange, &exchange->round.partner) : NULL;
-}
-
 void gossip_round_follow(struct gossip_exchange *exchange)
 {
-    struct gossip_edge *edge = exchange->round.open && !exchange->round.live ? partner_of(exchange) : NULL;
+    struct gossip_edge *edge =
+        exchange->round.open && !exchange->round.live ? gossip_partner_of(exchange) : NULL;
 
     if (!edge || edge->state != GOSSIP_EDGE_LIVE)
         return;
@@ -255,20 +211,12 @@ void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_ex
     gossip_clocks_begin(exchange);
 }
 
-void gossip_round_hurry(struct gossip_exchange *exchange, const struct gossip_edge *edge)
-{
-    uint64_t end_ns = exchange->now_ns + gossip_edge_patience(exchange, edge) / HURRY;
-
-    if (end_ns < exchange->round.deadline_ns)
-        exchange->round.deadline_ns = end_ns;
-}
-
 struct gossip_edge *gossip_round_awaits(const struct gossip_exchange *exchange)
 {
     bool waits = exchange->options.sync && exchange->round.open && exchange->round.wanted;
     struct gossip_edge *edge = waits ? gossip_edge_find(exchange, &exchange->round.partner) : NULL;
 
-    return edge && edge->state == GOSSIP_EDGE_LIVE && !gossip_request_edge(exchange) ? edge : NULL;
+    return edge && edge->state == GOSSIP_EDGE_LIVE && !gossip_partner_asked(exchange) ? edge : NULL;
 }
 
 void gossip_round_tell(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
@@ -285,13 +233,13 @@ void gossip_round_tell(struct gossip_exchange *exchange, struct gossip_exchange_
 // Sync: the round lasts until its own exchange is made, can't be made any more, or is too late.
 static bool waits_for_partner(const struct gossip_exchange *exchange)
 {
-    return exchange->options.sync && can_meet(exchange, partner_of(exchange)) &&
+    return exchange->options.sync && can_meet(exchange, gossip_partner_of(exchange)) &&
            exchange->now_ns < exchange->round.deadline_ns;
 }
 
 static uint64_t partner_until(const struct gossip_exchange *exchange)
 {
-    const struct gossip_edge *edge = partner_of(exchange);
+    const struct gossip_edge *edge = gossip_partner_of(exchange);
     uint64_t until_ns = edge->state == GOSSIP_EDGE_DOWN ? lost_until(exchange, edge) : UINT64_MAX;
 
     return until_ns < exchange->round.deadline_ns ? until_ns : exchange->round.deadline_ns;
@@ -314,7 +262,7 @@ uint64_t gossip_round_deadline(const struct gossip_exchange *exchange)
 // The round ends without its exchange.
 static void give_up_partner(struct gossip_exchange *exchange)
 {
-    struct gossip_edge *edge = exchange->options.sync ? partner_of(exchange) : NULL;
+    struct gossip_edge *edge = exchange->options.sync ? gossip_partner_of(exchange) : NULL;
 
     if (edge && edge->state == GOSSIP_EDGE_LIVE) {
         edge->silent = !gossip_edge_leads(exchange, edge) && !exchange->round.retries; // BUSY is a word, too

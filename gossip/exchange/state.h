@@ -264,16 +264,26 @@ void gossip_sum_keep(struct gossip_exchange *exchange);
 void gossip_sum_publish(struct gossip_exchange *exchange, float *x);
 // It ends: the trainer gets the sum, less what has faded of it.
 void gossip_sum_hand_out(struct gossip_exchange *exchange);
+// The part of an edge's correction that acts.
+float gossip_sum_pull_left(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 // Summed anew instead of subtracted: no rounding error of what is gone stays behind.
 void gossip_sum_again(struct gossip_exchange *exchange);
 
-// round.c. Is `edge` the one that the open or latest round still has to meet?
-bool gossip_round_meets(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
+// partner.c. Is `edge` the one that the open or latest round still has to meet?
+bool gossip_partner_meets(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
+struct gossip_edge *gossip_partner_of(const struct gossip_exchange *exchange); // that edge, or NULL
+// The edge over which to ask for our own exchange of this round, or NULL: none is wanted, or not now, or the
+// other end asks.
+struct gossip_edge *gossip_partner_asked(const struct gossip_exchange *exchange);
 // The edge has met for `clock`; with that our own exchange of this round may be done. Where the trainer waits
 // for this neighbour, any meeting will do: a neighbour that restarted counts its rounds anew.
-// The part of an edge's correction that acts.
-float gossip_round_pull_left(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
-void gossip_round_note(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t clock);
+void gossip_partner_note(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t clock);
+// Sync: the partner has no time for us, so it is not behind. A node that is behind does not wait for long.
+void gossip_partner_hurry(struct gossip_exchange *exchange, const struct gossip_edge *edge);
+// How long a node that may be behind its partner waits before it acts.
+uint64_t gossip_partner_soon(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
+
+// round.c.
 void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_exchange_event *event);
 // The trainer's vectors may change from now on, though the round is open.
 void gossip_round_let_go(struct gossip_exchange *exchange);
@@ -283,17 +293,12 @@ void gossip_round_follow(struct gossip_exchange *exchange); // the partner's edg
 uint64_t gossip_round_deadline(const struct gossip_exchange *exchange); // of what an open round waits for
 void gossip_round_end(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
 void gossip_round_give_up(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
-// Sync: the partner has no time for us, so it is not behind. A node that is behind does not wait for long.
-void gossip_round_hurry(struct gossip_exchange *exchange, const struct gossip_edge *edge);
 // Sync: the partner that should ask, if it has not for a while, or NULL. It may have passed this round, so we
 // tell it our round; it answers with its own.
 struct gossip_edge *gossip_round_awaits(const struct gossip_exchange *exchange);
 void gossip_round_tell(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
 
-// request.c. The edge over which to ask for our own exchange of this round, or NULL: none is wanted, or not
-// now, or the other end asks.
-struct gossip_edge *gossip_request_edge(const struct gossip_exchange *exchange);
-// Starts what may be started: our exchange of the round, and the next block of every RESYNC.
+// request.c. Starts what may be started: our exchange of the round, and the next block of every RESYNC.
 enum base_error gossip_request_pump(struct gossip_exchange *exchange,
                                     struct gossip_exchange_actions *actions) BASE_CHECK;
 // XCHG, XACK, BUSY.

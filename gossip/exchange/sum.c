@@ -1,7 +1,28 @@
 // The sum of the corrections: where it lies, and how the trainer gets it.
 #include "gossip/exchange/state.h"
 
+#include <math.h>
 #include <string.h>
+
+#define PULL_TURNS                                                                                           \
+    8u // rounds, for each edge, that a correction outlives its edge's latest exchange at full force
+
+// What is left of an edge's correction. It stands for a pull that exchanges would adjust; without any it
+// would move the model forever in one direction. Half of it is left after half as many rounds again, and
+// so on. Where the dead are to leave theirs, one without a link does not, or slowly: its peer may be
+// dead.
+float gossip_sum_pull_left(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    uint64_t missed = exchange->rounds - edge->met, whole = PULL_TURNS * (uint64_t)exchange->n_edges;
+    unsigned fade = exchange->options.fade_rounds;
+    bool apart = edge->state == GOSSIP_EDGE_DOWN || edge->state == GOSSIP_EDGE_HELLO;
+
+    if (apart && exchange->options.on_death == GOSSIP_ON_DEATH_FADE)
+        return missed < fade ? 1 - (float)missed / (float)fade : 0;
+    if (missed <= whole || (apart && exchange->options.on_death == GOSSIP_ON_DEATH_KEEP))
+        return 1;
+    return missed - whole > 8 * whole ? 0 : exp2f(-2 * (float)(missed - whole) / (float)whole);
+}
 
 static void add_to(float *sum, const float *vector, size_t count)
 {
@@ -83,7 +104,7 @@ void gossip_sum_publish(struct gossip_exchange *exchange, float *x)
 static bool any_fades(const struct gossip_exchange *exchange)
 {
     for (size_t e = 0; e < exchange->n_edges; e++)
-        if (gossip_round_pull_left(exchange, exchange->edges[e]) < 1)
+        if (gossip_sum_pull_left(exchange, exchange->edges[e]) < 1)
             return true;
     return false;
 }
@@ -94,7 +115,7 @@ static void hand_out_faded(struct gossip_exchange *exchange, float *correction)
 
     for (size_t e = 0; e < exchange->n_edges; e++) {
         const struct gossip_edge *edge = exchange->edges[e];
-        float lost = 1 - gossip_round_pull_left(exchange, edge);
+        float lost = 1 - gossip_sum_pull_left(exchange, edge);
         for (size_t i = 0; i < count && lost > 0; i++)
             correction[i] -= lost * edge->correction[i];
     }

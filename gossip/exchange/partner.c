@@ -1,0 +1,50 @@
+// The neighbour that a round is to meet: which edge that is, who asks over it, and when it has been met.
+#include "gossip/exchange/state.h"
+
+#define HURRY 32u // parts of a deadline: how long a node that may be behind its partner waits before it acts
+
+bool gossip_partner_meets(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return exchange->round.wanted && gossip_id_compare(&exchange->round.partner, &edge->peer) == 0;
+}
+
+struct gossip_edge *gossip_partner_of(const struct gossip_exchange *exchange)
+{
+    return exchange->round.wanted ? gossip_edge_find(exchange, &exchange->round.partner) : NULL;
+}
+
+struct gossip_edge *gossip_partner_asked(const struct gossip_exchange *exchange)
+{
+    struct gossip_edge *edge = gossip_partner_of(exchange);
+
+    if (!edge || edge->state != GOSSIP_EDGE_LIVE)
+        return NULL;
+    bool asks = !exchange->options.sync || gossip_edge_leads(exchange, edge) ||
+                gossip_clocks_passed(exchange, edge); // it will no longer ask for this round
+    return asks ? edge : NULL;
+}
+
+void gossip_partner_note(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t clock)
+{
+    if (clock > edge->clock)
+        edge->clock = clock;
+    bool waits = exchange->options.sync && exchange->round.open;
+    if (gossip_partner_meets(exchange, edge) && (waits || edge->clock >= exchange->clock)) {
+        if (waits)
+            gossip_deadline_learn(&edge->answers, exchange->now_ns - exchange->round.started_ns);
+        exchange->round.wanted = false;
+    }
+}
+
+uint64_t gossip_partner_soon(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return gossip_edge_patience(exchange, edge) / HURRY;
+}
+
+void gossip_partner_hurry(struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    uint64_t end_ns = exchange->now_ns + gossip_partner_soon(exchange, edge);
+
+    if (end_ns < exchange->round.deadline_ns)
+        exchange->round.deadline_ns = end_ns;
+}
