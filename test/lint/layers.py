@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The house rules that no compiler checks.
 
-    layers.py [ROOT]            includes, outside headers, CMake links, backend switches
+    layers.py [ROOT]            includes, outside headers, CMake links, backend switches, folders of the image
     layers.py --format [ROOT]   clang-format, in the one version whose result is agreed on
 
 Prints a line for each broken rule, file:line: what was found and what is expected, and exits 1. Exits 77
@@ -234,6 +234,15 @@ def check_cmake(root, path, floors):
             yield line, problem
 
 
+def check_image(root, floors):
+    """The image is built from what .dockerignore lets through."""
+    path = root / ".dockerignore"
+    through = path.read_text().split() if path.exists() else [f"!{folder}" for folder in floors.folders]
+    for folder in floors.folders:
+        if f"!{folder}" not in through:
+            yield 1, f"{folder}/ does not get into the image; expected a line !{folder}"
+
+
 def check_layers(root):
     floors = read_floors(root)
     files = repository_files(root)
@@ -246,6 +255,7 @@ def check_layers(root):
             problems += [f"{path}:{line}: {text}" for line, text in check_source(root, path, floors)]
         elif path.name == "CMakeLists.txt" or path.suffix == ".cmake":
             problems += [f"{path}:{line}: {text}" for line, text in check_cmake(root, path, floors)]
+    problems += [f".dockerignore:{line}: {text}" for line, text in check_image(root, floors)]
     return problems
 
 

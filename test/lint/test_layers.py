@@ -66,6 +66,8 @@ BAD = {
     "libevent outside node": ("gossip/exchange/bad.c", "#include <event2/event.h>\n", 1, "node/"),
     "libyaml outside node/schema": ("lab/run/bad.c", "#include <yaml.h>\n", 1, "node/schema/"),
     "jansson outside its rooms": ("node/loop_bad.c", '#include "jansson.h"\n', 1, "node/store/ and node/http/ and lab/"),
+    "a folder that the image lacks":
+        (".dockerignore", "*\n!base\n!kernels\n!topology\n!compress\n!gossip\n!train\n!node\n!lib\n!lab\n", 1, "!daemon"),
     "cmocka outside test": ("base/bad.c", "#include <cmocka.h>\n", 1, "test/"),
     "a library of another folder in a test":
         ("test/unit/test_gossip_bad.c", "#include <jansson.h>\n", 1, "node/http/ and lab/"),
