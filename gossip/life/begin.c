@@ -73,12 +73,13 @@ static bool joins_training(struct gossip_life *life)
     struct life_progress cluster = {0};
     const bool known = life_cluster(life, 0, &cluster);
 
-    if (!life->options.resumed && life->census.training > 0) {
+    if (life->census.training == 0) // none that claims to train has answered yet, so there is no donor
+        return false;
+    if (!life->options.resumed) {
         fetch_first(life, GOSSIP_LIFE_OTHERS_TRAIN, &cluster);
         return true;
     }
-    if (!life->options.resumed || !known || life->census.busy == 0 || cluster.round < life->round ||
-        !life_is_far(life, &cluster))
+    if (!known || life->census.busy == 0 || cluster.round < life->round || !life_is_far(life, &cluster))
         return false;
     fetch_first(life, GOSSIP_LIFE_FAR_BEHIND, &cluster);
     return true;
@@ -110,6 +111,7 @@ void life_consider_joining(struct gossip_life *life)
         return;
     const bool late = is_late(life), held = life->options.trains && waits_for_word(life);
     const bool met = is_first(life) || (life->options.resumed ? life->census.others > 0 : has_met(life));
+    life_wake(life, life->now_ns + LOOK_NS);
     if (late || (met && !held)) {
         life_count(life);
         life_enter(life, GOSSIP_LIFE_WAITING);

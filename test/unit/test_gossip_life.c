@@ -726,6 +726,31 @@ static void who_was_away_counts_when_it_has_met_somebody(void **state)
     life_world_end(&w);
 }
 
+// It has heard of where they are before one of them has answered: there is no donor yet, which is no reason
+// to go on with its own model.
+static void who_was_away_waits_for_a_donor(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    w.options.resumed = true;
+    w.options.round = 10;
+    w.options.step = 80;
+    life_world_begin(&w);
+    others(3, TRAINS);
+    for (size_t i = 1; i <= 3; i++) {
+        life_world_progress(&w, i, 1000);
+        w.member[i].info.answered = false;
+    }
+    life_world_look(&w);
+    assert_false(w.learner_fetches);
+    assert_false(w.flags & (COUNTS | GOSSIP_RECORD_TRAINING));
+    w.member[2].info.answered = true;
+    life_world_look(&w);
+    assert_true(w.learner_fetches);
+    assert_false(w.flags & (COUNTS | GOSSIP_RECORD_TRAINING));
+    life_world_end(&w);
+}
+
 // It met one that had not begun, and so it counted: it fetches all the same, and counts no more meanwhile.
 static void who_counted_before_it_knew_the_cluster_fetches(void **state)
 {
@@ -1419,6 +1444,7 @@ int main(void)
         RULE(one_liar_does_not_move_the_clusters_round),
         RULE(when_all_were_restarted_the_newest_state_wins),
         RULE(who_was_away_counts_when_it_has_met_somebody),
+        RULE(who_was_away_waits_for_a_donor),
         RULE(who_counted_before_it_knew_the_cluster_fetches),
         RULE(who_comes_back_to_a_cluster_at_its_last_step_fetches),
         RULE(a_process_that_stood_still_fetches_if_it_is_far_behind),
