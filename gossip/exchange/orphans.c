@@ -1,4 +1,5 @@
-// The last pull of neighbours that died, where it is to outlive them (DESIGN: drift correction, on_death).
+// The last pull of edges that ended, where it is to outlive them (DESIGN: drift correction, on_death): of a
+// neighbour that died, and with FADE also of one that is no longer met, or that begins anew.
 #include "gossip/exchange/state.h"
 
 #include <stdlib.h>
@@ -57,17 +58,17 @@ enum base_error gossip_orphan_take(struct gossip_exchange *exchange, struct goss
 
 // The correction itself shrinks, so that a checkpoint carries what is left. That is a pass over it and over
 // the sum in each round of the fading, and none before and after.
-static void shrink(struct gossip_exchange *exchange, struct gossip_orphan *orphans)
+static void shrink(struct gossip_exchange *exchange, struct gossip_orphan *orphan)
 {
-    float part = (float)(orphans->left - 1) / (float)orphans->left;
+    float part = (float)(orphan->left - 1) / (float)orphan->left;
 
     BASE_ASSERT(exchange->sum.now); // a round is open
     for (size_t i = 0; i < exchange->options.parameters; i++) {
-        float left = part * orphans->correction[i];
-        exchange->sum.now[i] += left - orphans->correction[i];
-        orphans->correction[i] = left;
+        float left = part * orphan->correction[i];
+        exchange->sum.now[i] += left - orphan->correction[i];
+        orphan->correction[i] = left;
     }
-    orphans->left--;
+    orphan->left--;
 }
 
 void gossip_orphan_fade(struct gossip_exchange *exchange)
@@ -75,10 +76,10 @@ void gossip_orphan_fade(struct gossip_exchange *exchange)
     if (exchange->options.on_death != GOSSIP_ON_DEATH_FADE)
         return;
     for (size_t i = exchange->n_orphans; i-- > 0;) {
-        struct gossip_orphan *orphans = &exchange->orphans[i];
-        struct gossip_id peer = orphans->peer;
-        if (orphans->left > 1)
-            shrink(exchange, orphans);
+        struct gossip_orphan *orphan = &exchange->orphans[i];
+        struct gossip_id peer = orphan->peer;
+        if (orphan->left > 1)
+            shrink(exchange, orphan);
         else
             gossip_orphan_drop(exchange, &peer);
     }
@@ -86,12 +87,12 @@ void gossip_orphan_fade(struct gossip_exchange *exchange)
 
 void gossip_orphan_drop(struct gossip_exchange *exchange, const struct gossip_id *peer)
 {
-    struct gossip_orphan *orphans = find(exchange, peer);
+    struct gossip_orphan *orphan = find(exchange, peer);
 
-    if (!orphans)
+    if (!orphan)
         return;
-    exchange->options.kernels->release(orphans->correction);
-    *orphans = exchange->orphans[--exchange->n_orphans];
+    exchange->options.kernels->release(orphan->correction);
+    *orphan = exchange->orphans[--exchange->n_orphans];
     gossip_sum_again(exchange);
 }
 
