@@ -133,8 +133,10 @@ INLINE void sweep_tile(const struct sweep *s, size_t rows, size_t vectors, size_
         ROWS_CASE(14, tile, work)                                                                            \
     }
 
-INLINE void sweep_rows(const struct sweep *s, size_t rows, size_t vectors,
-                       size_t j){SWITCH_ROWS(rows, sweep_tile, s)}
+INLINE void sweep_rows(const struct sweep *s, size_t rows, size_t vectors, size_t j)
+{
+    SWITCH_ROWS(rows, sweep_tile, s);
+}
 
 // A line of `pixels` outputs, shared out evenly over tiles.
 INLINE void sweep_line(struct sweep s, size_t pixels, size_t vectors, size_t j)
@@ -289,7 +291,7 @@ INLINE void outer_tile(const struct outer *o, size_t rows, size_t vectors, size_
 
 INLINE void outer_rows(const struct outer *o, size_t rows, size_t vectors, size_t j)
 {
-    SWITCH_ROWS(rows, outer_tile, o)
+    SWITCH_ROWS(rows, outer_tile, o);
 }
 
 // One line of windows: `run` rows of dw.
