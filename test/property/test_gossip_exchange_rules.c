@@ -102,14 +102,14 @@ static void test_who_asks_does_not_answer(void **state)
     }
 }
 
-// Node 1 takes its request to node 0 back, for that of node 0, and cannot answer that one. What it asks next
-// under the same number is not refused by what node 0 says of the first.
 static void meets_again(struct net *net, size_t at, size_t neighbour)
 {
     net_tell(net, at, GOSSIP_EXCHANGE_LINK_DOWN, neighbour);
     net_tell(net, at, GOSSIP_EXCHANGE_LINK_UP, neighbour);
 }
 
+// Node 1 takes its request to node 0 back, for that of node 0, and cannot answer that one. What it asks next
+// under the same number is not refused by what node 0 says of the first.
 static void test_what_was_taken_back_refuses_nothing_later(void **state)
 {
     (void)state;

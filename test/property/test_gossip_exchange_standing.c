@@ -150,8 +150,6 @@ static void test_a_finished_model_stands_still(void **state)
     net_destroy(net);
 }
 
-// In a RESYNC of an end that was away and one that was not the first adopts the second's model, and counts
-// again. Where one has finished, the other adopts.
 static uint64_t exchanges_of(const struct net *net, size_t node)
 {
     struct gossip_exchange_totals totals;
@@ -195,6 +193,8 @@ static void test_who_is_behind_asks_the_finished(void **state)
     net_destroy(net);
 }
 
+// In a RESYNC of an end that was away and one that was not the first adopts the second's model, and counts
+// again. Where one has finished, the other adopts.
 static void test_who_is_behind_adopts(void **state)
 {
     static const enum gossip_standing pairs[][2] = {{GOSSIP_AWAY, GOSSIP_PRESENT},
