@@ -144,6 +144,12 @@ static bool take_columns(const json_t *list, struct train_meaning *m)
     return count == 0 || features == m->features;
 }
 
+// One without the other is no scaling.
+static bool are_both(bool there, const float *shift, const float *factor)
+{
+    return there == (shift != NULL) && there == (factor != NULL);
+}
+
 static bool take_scale(const json_t *root, struct train_meaning *m)
 {
     const char *scale = json_string_value(json_object_get(root, "scale"));
@@ -157,8 +163,8 @@ static bool take_scale(const json_t *root, struct train_meaning *m)
                                &m->target_shift) &&
                    take_floats(json_object_get(root, "target_factor"), m->targets.count, true,
                                &m->target_factor) &&
-                   scaled == (m->shift && m->factor) &&
-                   (scaled && m->targets.count > 0) == (m->target_shift && m->target_factor);
+                   are_both(scaled, m->shift, m->factor) &&
+                   are_both(scaled && m->targets.count > 0, m->target_shift, m->target_factor);
         }
     return false;
 }
@@ -172,7 +178,9 @@ static bool take_image(const json_t *list, struct train_meaning *m)
             return false;
         *into[i] = (size_t)value;
     }
-    return m->height * m->width * m->channels == 0 || m->height * m->width * m->channels == m->features;
+    if (m->height == 0 && m->width == 0 && m->channels == 0)
+        return true;
+    return (m->channels == 1 || m->channels == 3) && m->height * m->width * m->channels == m->features;
 }
 
 // Not there: none.

@@ -78,7 +78,7 @@ const char *node_model_label(const struct node_model_about *about, size_t class,
 // malloc'ed, for the caller to free behind the last use of the pairs. BASE_ENOMEM.
 #define NODE_MODEL_TEXT        32
 #define NODE_MODEL_PIECE       240 // bytes of characters in one text of the metadata
-#define NODE_MODEL_ABOUT_PAIRS (5 + LIMIT_ALPHABET_BYTES / (NODE_MODEL_PIECE - 3))
+#define NODE_MODEL_ABOUT_PAIRS (6 + LIMIT_ALPHABET_BYTES / (NODE_MODEL_PIECE - 3))
 struct node_text_pair;
 enum base_error node_model_about_pairs(const struct node_model_about *about,
                                        const struct train_model_spec *spec, struct node_text_pair *pairs,

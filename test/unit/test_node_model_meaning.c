@@ -138,6 +138,24 @@ static void a_name_that_is_not_utf8_is_refused_before_the_training(void **state)
     train_meaning_release(meaning);
 }
 
+// A file may say of a text that it has features, too, and name no class.
+static void all_that_can_be_said_fits_the_pairs(void **state)
+{
+    (void)state;
+    static struct node_text_pair pairs[NODE_MODEL_ABOUT_PAIRS + 1];
+    const struct train_model_spec text = {.kind = TRAIN_GPT2, .inputs = 3, .classes = LIMIT_CLASSES};
+    struct node_model_about about = {
+        .input_divisor = 1, .meaning = train_meaning_create(3), .text = TRAIN_TEXT_CHARACTERS};
+    struct base_reason why = {""};
+    char *owned = NULL;
+    size_t count = 0;
+    memset(about.characters, 'a', sizeof about.characters - 1);
+    assert_int_equal(node_model_about_pairs(&about, &text, pairs, &count, &owned, &why), BASE_OK);
+    assert_in_range(count, 1, NODE_MODEL_ABOUT_PAIRS);
+    free(owned);
+    train_meaning_release(about.meaning);
+}
+
 // The text of a meaning with one part of it replaced.
 static void write_changed(const char *from, const char *to)
 {
@@ -180,7 +198,9 @@ static void a_meaning_that_cannot_be_is_refused(void **state)
                 {"\"layout\":[\"id\",\"age\"", "\"layout\":[\"id\"", "\"layout\""},
                 {"\"label\":\"y\"", "\"label\":7", "\"layout\""},
                 {"\"delimiter\":\";\"", "\"delimiter\":\"\\n\"", "\"layout\""},
-                {"\"image\":[0,0,0]", "\"image\":[2,2,1]", "\"image\""}};
+                {"\"standard\",\"shift\":[41.3000031,0.0,0.0]", "\"none\",\"shift\":[]", "\"scale\""},
+                {"\"image\":[0,0,0]", "\"image\":[2,2,1]", "\"image\""},
+                {"\"image\":[0,0,0]", "\"image\":[2,2,0]", "\"image\""}};
     for (size_t i = 0; i < sizeof bads / sizeof *bads; i++) {
         struct base_reason why = {""};
         struct node_model_file read = {0};
@@ -203,6 +223,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_data_mean_reads_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(other_programs_read_it, set_up, tear_down),
         cmocka_unit_test(a_name_that_is_not_utf8_is_refused_before_the_training),
+        cmocka_unit_test(all_that_can_be_said_fits_the_pairs),
         cmocka_unit_test_setup_teardown(a_meaning_that_cannot_be_is_refused, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
