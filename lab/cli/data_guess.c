@@ -52,11 +52,12 @@ static const char *guess_delimiter(const char *start)
     return names[best];
 }
 
+// A label, an index and a colon.
 static bool looks_like_libsvm(const char *start)
 {
-    const char *colon = strchr(start, ':'), *blank = strchr(start, ' '), *line = strchr(start, '\n');
-    return colon && blank && blank < colon && (!line || colon < line) && !strchr(",;\t\"", start[0]) &&
-           !memchr(start, ',', (size_t)(colon - start));
+    const char *label = start + strspn(start, " \t"), *blank = label + strspn(label, "+-.0123456789"),
+               *index = blank + strspn(blank, " \t"), *end = index + strspn(index, "0123456789");
+    return label < blank && blank < index && index < end && *end == ':';
 }
 
 enum base_error lab_data_assign(struct node_config *config, const char *key, const char *value,
