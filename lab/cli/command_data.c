@@ -183,6 +183,8 @@ static enum base_error load(struct node_config *config, struct train_dataset *da
 {
     struct node_config whole = *config; // borrowed
     whole.data.scale = TRAIN_SCALE_NONE;
+    if (whole.model.kind == TRAIN_LOGISTIC)
+        whole.model.kind = TRAIN_SOFTMAX; // the same rows, dense, to be looked at
     if (node_config_finds_classes(config))
         whole.data.test_file = whole.data.train_file; // so that none is kept to test on
     enum base_error error = node_data_load(&whole, NODE_DATA_ALL, data, NULL, why);

@@ -67,6 +67,8 @@ static enum base_error configure(const struct lab_model *m, const char *const *s
     if (!error && config->data.kind != NODE_DATA_DIGITS && !node_config_finds_classes(config))
         error = assign(config, m->path, "data.classes", m->file.spec.classes, why);
     config->model.loss = (int)m->file.spec.loss;
+    if (m->file.spec.kind == TRAIN_LOGISTIC && !config->data.scale)
+        config->model.kind = TRAIN_LOGISTIC; // its rows stay sparse
     if (m->file.spec.kind == TRAIN_GPT2) {
         config->model.context = m->file.spec.inputs;
         config->data.vocabulary = m->file.spec.classes;

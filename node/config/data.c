@@ -1,6 +1,7 @@
 // Checks of data.* and of what model.loss asks of it.
 #include "node/config/private.h"
 #include "node/schema/private.h"
+#include "train/model.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -277,6 +278,12 @@ static enum base_error check_text(const struct node_config *config, struct base_
 
 static enum base_error check_scale(const struct node_config *config, struct base_reason *why)
 {
+    if (config->data.scale && config->data.kind == NODE_DATA_LIBSVM && config->model.kind == TRAIN_LOGISTIC)
+        return node_config_at(
+            config, "data.scale", why,
+            base_fail(why, BASE_EINVAL,
+                      "found a scale beside model.kind logistic, whose libsvm rows stay sparse: shifted, no "
+                      "value would be 0; expected none"));
     if (!config->data.scale_from[0])
         return BASE_OK;
     if (config->data.kind == NODE_DATA_DIGITS) {

@@ -186,12 +186,16 @@ class Data(unittest.TestCase):
         self.assertIn("LIBSVM rows, 60 examples of 7 features, 3 classes", info)
         self.assertIn("features differ by orders of magnitude", said)
         self.assertIn("features: 7\n  classes: 3\n  scale: standard", info)
+        self.assertIn("60 examples of 7", self.p2pml("data", "info", self.path("a.svm"), "--set", "model.kind=logistic")[0])
         self.train("run", self.settings_of(info))
         with open(self.path("t.txt"), "w") as f:
             f.write("To be, or not to be: that is the question.\n" * 60)
         info, _ = self.p2pml("data", "info", self.path("t.txt"))
         self.assertRegex(info, r"a text, \d+ examples of 64 tokens, 18 different characters")
         self.assertIn("it begins:\n    To be, or not to be", info)
+        with open(self.path("play.txt"), "w") as f:
+            f.write("First Citizen:\nBefore we proceed any further, hear me speak.\n" * 60)
+        self.assertRegex(self.p2pml("data", "info", self.path("play.txt"))[0], "a text, ")
 
     def test_warnings(self):
         path = self.write_table("t.csv", [["small", "large", "y"], *([i * 1e-3, i * 1e3, i % 2] for i in range(40))])

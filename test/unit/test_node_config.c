@@ -347,6 +347,11 @@ static void every_impossible_combination_is_named(void **state)
         {{"train.l1=0.1"}, "--set: train.l1: found it beside model.kind mlp, expected logistic"},
         {{"train.blocks=2", "model.kind=softmax"},
          "--set: train.blocks: found it beside model.kind softmax, expected logistic"},
+        {{"data.kind=libsvm", "data.features=3", "data.train_file=/dev/null", "data.test_file=/dev/null",
+          "model.kind=logistic", "data.scale=minmax"},
+         "--set: data.scale: found a scale beside model.kind logistic, whose libsvm rows stay sparse: "
+         "shifted, no "
+         "value would be 0; expected none"},
         {{"model.kind=logistic", "train.l2=0.1", "train.optimizer=adamw", "train.rate=0.001"},
          "--set: train.optimizer: found adamw beside train.l1 or train.l2, expected sgd"},
         {{"model.kind=logistic", "train.l1=0.1", "average.outer_momentum=0.5"},
