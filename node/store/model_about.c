@@ -109,6 +109,9 @@ static enum base_error check_meaning(const struct train_meaning *meaning, const 
                                      struct base_reason *why)
 {
     const bool regression = spec->loss != TRAIN_CROSS_ENTROPY;
+    if (spec->kind == TRAIN_GPT2)
+        return base_fail(why, BASE_EFORMAT,
+                         "metadata 'data' is of numbers, expected none: the model takes text");
     if (meaning->features != spec->inputs)
         return base_fail(why, BASE_EFORMAT,
                          "metadata 'data' is of %zu features, expected the model's %zu inputs",

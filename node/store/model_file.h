@@ -75,7 +75,7 @@ const char *node_model_label(const struct node_model_about *about, size_t class,
                              char number[NODE_MODEL_LABEL]);
 
 // What the metadata says of `about`, for checkpoints, too: fills pairs[NODE_MODEL_ABOUT_PAIRS]. *owned is
-// malloc'ed, for the caller to free behind the last use of the pairs. BASE_ENOMEM.
+// malloc'ed, for the caller to free behind the last use of the pairs. BASE_EINVAL, as node_meaning_text.
 #define NODE_MODEL_TEXT        32
 #define NODE_MODEL_PIECE       240 // bytes of characters in one text of the metadata
 #define NODE_MODEL_ABOUT_PAIRS (6 + LIMIT_ALPHABET_BYTES / (NODE_MODEL_PIECE - 3))

@@ -230,6 +230,20 @@ static void refuses_wrong_characters(void **state)
     node_model_free(&file);
 }
 
+static void refuses_columns_of_numbers(void **state)
+{
+    static struct node_model_file file, read;
+    struct base_reason why = {""};
+    (void)state;
+    file = (struct node_model_file){.spec = spec_of(),
+                                    .about = {.input_divisor = 1, .meaning = train_meaning_create(CONTEXT)}};
+    file.parameters = calloc(train_spec_parameters(&file.spec), sizeof(float));
+    assert_int_equal(node_model_write(path, &file, &why), BASE_OK);
+    assert_int_equal(node_model_read(path, NULL, &read, &why), BASE_EFORMAT);
+    assert_non_null(strstr(why.text, "metadata 'data' is of numbers"));
+    node_model_free(&file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +251,7 @@ int main(void)
         cmocka_unit_test(refuses_what_does_not_fit),
         cmocka_unit_test(keeps_characters),
         cmocka_unit_test(refuses_wrong_characters),
+        cmocka_unit_test(refuses_columns_of_numbers),
     };
     const int file = mkstemp(path);
     if (file < 0 || close(file) != 0)
