@@ -8,8 +8,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define PATH_BYTES  4096
-#define START_BYTES 4096u // of a file, to tell what it is
+#define PATH_BYTES    4096
+#define START_BYTES   4096u // of a file, to tell what it is
+#define CIFAR10_BYTES 3073  // of an image and its label
 
 static bool ends_with(const char *path, const char *end)
 {
@@ -215,6 +216,16 @@ static enum base_error guess_libsvm(const char *path, struct node_config *config
 
 // -- the others
 
+// Of its binary version a file, or the folder.
+static bool is_cifar10(const char *path, const struct stat *status)
+{
+    char batch[PATH_BYTES + 32];
+    snprintf(batch, sizeof batch, "%s/data_batch_1.bin", path);
+    if (S_ISDIR(status->st_mode))
+        return is_there(batch);
+    return ends_with(path, ".bin") && status->st_size > 0 && status->st_size % CIFAR10_BYTES == 0;
+}
+
 // Words and sentences: no first line of columns.
 static bool looks_like_text(const char *path, const char *start)
 {
@@ -250,6 +261,8 @@ enum base_error lab_data_guess(const char *path, struct node_config *config, str
     enum base_error error = lab_data_assign(config, "data.train_file", path, why);
     if (error)
         return error;
+    if (is_cifar10(path, &status))
+        return lab_data_assign(config, "data.kind", "cifar10", why);
     if (S_ISDIR(status.st_mode))
         return lab_data_assign(config, "data.kind", "images", why);
     if (ends_with(path, ".npz") || ends_with(path, ".npy"))

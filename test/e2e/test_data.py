@@ -193,6 +193,11 @@ class Data(unittest.TestCase):
         info, _ = self.p2pml("data", "info", self.path("t.txt"))
         self.assertRegex(info, r"a text, \d+ examples of 64 tokens, 18 different characters")
         self.assertIn("it begins:\n    To be, or not to be", info)
+        os.mkdir(self.path("batches"))
+        with open(self.path("batches/data_batch_1.bin"), "wb") as f:
+            f.write(b"".join(bytes([i % 10]) + bytes(3072) for i in range(20)))
+        for batch in ("batches", "batches/data_batch_1.bin"):
+            self.assertIn("CIFAR-10 images, 20 examples of 3072 features", self.p2pml("data", "info", self.path(batch))[0])
         with open(self.path("play.txt"), "w") as f:
             f.write("First Citizen:\nBefore we proceed any further, hear me speak.\n" * 60)
         self.assertRegex(self.p2pml("data", "info", self.path("play.txt"))[0], "a text, ")
