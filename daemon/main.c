@@ -103,12 +103,20 @@ static bool parse_arguments(int argc, char **argv, struct arguments *a)
     return optind >= argc;
 }
 
+static enum base_error set_defaults(const struct arguments *a, struct node_config *config,
+                                    struct base_reason *why)
+{
+    if (!a->trainer)
+        return node_schema_defaults(&node_config_schema, config, why);
+    const enum base_error code = daemon_trainer_check(a->trainer, why);
+    return code == BASE_OK ? lib_defaults(config, why) : code;
+}
+
 static enum base_error read_config(const struct arguments *a, struct node_config *config,
                                    struct base_reason *why)
 {
     static const char *const others[] = {"P2PML_DATA", "P2PML_SEED", "P2PML_CPU", NULL}; // of tests and tools
-    enum base_error code =
-        a->trainer ? lib_defaults(config, why) : node_schema_defaults(&node_config_schema, config, why);
+    enum base_error code = set_defaults(a, config, why);
     const struct node_schema_sources sources = {.path = a->config,
                                                 .environment = environ,
                                                 .others = others,

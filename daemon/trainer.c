@@ -42,7 +42,7 @@ struct server {
     enum daemon_kind asked;        // the peer waits for this answer; 0: for none
     struct p2pml_round round;      // as last told
     uint64_t idle_ns;              // since when IDLE
-    bool succeeded;
+    bool signalled, succeeded;
     uint8_t in[DAEMON_MESSAGE_MAX + 1], out[DAEMON_MESSAGE_MAX];
 };
 
@@ -169,9 +169,11 @@ static void leave(struct server *s)
 {
     if (s->state == LEAVING || s->state == OVER)
         return;
-    if (!s->node || s->state == CLOSED) {
+    if (s->state == CLOSED) {
         s->succeeded = true;
         enter(s, OVER);
+        if (s->asked)
+            answer(s, s->asked, P2PML_ENDED, "the node was never started");
         return;
     }
     enter(s, LEAVING);
@@ -284,6 +286,10 @@ static void on_start(struct server *s)
 
 static void on_round(struct server *s, const struct daemon_request *r)
 {
+    if (s->state == LEAVING) { // it was the trainer's turn when the signal came
+        s->asked = DAEMON_ROUND;
+        return;
+    }
     if (s->state != TRAINERS) {
         answer(s, DAEMON_ROUND, P2PML_EORDER,
                "ROUND: it is not the trainer's turn; START, and ROUND itself, say when");
@@ -406,14 +412,21 @@ static enum base_error make_room(const struct server *s, struct base_reason *why
     return BASE_OK;
 }
 
+enum base_error daemon_trainer_check(const char *address, struct base_reason *why)
+{
+    const size_t most = sizeof((struct sockaddr_un *)0)->sun_path - 1, bytes = strlen(address);
+    if (strncmp(address, PREFIX, strlen(PREFIX)) == 0 && bytes > strlen(PREFIX) &&
+        bytes - strlen(PREFIX) <= most)
+        return BASE_OK;
+    return base_fail(why, BASE_EINVAL,
+                     "--trainer: found '%.120s', expected unix:PATH with a path of at most %zu bytes",
+                     address, most);
+}
+
 static enum base_error listen_at(struct server *s, struct base_reason *why)
 {
-    const char *address = s->options->address, *path = address + strlen(PREFIX);
+    const char *path = s->options->address + strlen(PREFIX);
     s->address.sun_family = AF_UNIX;
-    if (strncmp(address, PREFIX, strlen(PREFIX)) != 0 || !*path || strlen(path) >= sizeof s->address.sun_path)
-        return base_fail(why, BASE_EINVAL,
-                         "--trainer: found '%.120s', expected unix:PATH of at most %zu bytes", address,
-                         sizeof s->address.sun_path - 1);
     strcpy(s->address.sun_path, path);
     const enum base_error error = make_room(s, why);
     if (error)
@@ -459,8 +472,9 @@ static void on_signal(struct server *s)
     uint64_t count;
     if (read(s->signals, &count, sizeof count) != (ssize_t)sizeof count)
         return;
-    if (s->state == LEAVING || count > 1)
+    if (s->signalled || count > 1)
         _exit(1);
+    s->signalled = true;
     base_log(BASE_LOG_INFO, "signal", "%s: leaving; once more to end at once", strsignal(stop_signal));
     if (s->state == TRAINERS)
         undo(s);

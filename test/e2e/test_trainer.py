@@ -174,6 +174,38 @@ class Trainers(unittest.TestCase):
             one.call(example.LEAVE)
         self.ended(daemon, 0)
 
+    def test_what_comes_while_the_node_leaves(self):
+        large = [("weight", (10 ** 7,))]  # so that its last checkpoint takes a while
+        daemon = self.daemon(0, alone=True)
+        one = self.connect(tensors=large)
+        one.start()
+        daemon.terminate()
+        wait_until(lambda: "leaving" in self.read("daemon0"), "it has noticed")
+        with self.assertRaises(example.Gone):  # as one who has left, not as one out of turn
+            one.round(5, 0.1)
+        self.ended(daemon, 0)
+        daemon = self.daemon(1, alone=True)
+        two = self.connect(1, large)
+        two.start()
+        two.send(example.LEAVE)
+        daemon.terminate()  # the first signal
+        self.ended(daemon, 1)
+
+    def test_a_node_that_was_not_started_leaves(self):
+        daemon = self.daemon(0, alone=True)
+        one = self.connect()
+        with self.assertRaisesRegex(example.Gone, "never started"):
+            one.call(example.LEAVE)
+        self.ended(daemon, 0)
+
+    def test_an_address_that_is_none_is_usage(self):
+        for address in ("socket", "unix:", "unix:" + "x" * 108):
+            for more in ([], ["--check"]):
+                found = subprocess.run([PROGRAM, "--trainer", address, "--set", f"node.dir={self.path('dir')}", *more],
+                                       capture_output=True, text=True, timeout=PATIENCE, env=ENVIRONMENT, check=False)
+                self.assertEqual(found.returncode, 2, found.stderr)
+                self.assertIn("expected unix:PATH", found.stderr)
+
     def test_what_is_wrong_is_told_and_changes_nothing(self):
         daemon = self.daemon(0, alone=True)
         for message, words in [(b"", "no known kind"), (struct.pack("<I", 99), "no known kind"),
