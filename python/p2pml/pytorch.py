@@ -146,7 +146,6 @@ class Attachment:
     @torch.no_grad()
     def _to_vector(self) -> None:
         """Before an exchange. A low-precision parameter that did not move leaves its fp32 master as it is."""
-        self._check_groups()
         for i, ((name, p), view) in enumerate(zip(self._named, self._views)):
             if p.shape != view.shape:
                 raise errors.MismatchError(f"parameter '{name}' is {tuple(p.shape)} now, it was {tuple(view.shape)} when the model "
@@ -309,6 +308,7 @@ class Attachment:
 
     def exchange(self, loss: float = math.nan) -> None:
         """A boundary now, whatever ``every`` says."""
+        self._check_groups()
         self._to_vector()
         self._copy_moments(to_state=False)
         self._take(self.node.exchange(self._steps, self._scale, loss))

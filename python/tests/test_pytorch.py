@@ -253,6 +253,9 @@ class InOneProcess(unittest.TestCase):
             attachment.exchange()
         optimizer.param_groups.pop()
         self.step(model, optimizer)
+        optimizer.add_param_group({"params": [torch.nn.Parameter(torch.zeros(7))]})
+        attachment.close()  # whatever came later, the node leaves
+        self.assertTrue(attachment.closed)
 
     def test_a_child_leaves_the_node_alone(self):
         model, optimizer = small()
