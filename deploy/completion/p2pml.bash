@@ -69,7 +69,7 @@ _p2pml_node() {
         _p2pml_set "$before" "$word" "$program" --help
     elif [ "$before" = --config ]; then
         _p2pml_files "$word"
-    elif [ "$before" != --peers ]; then
+    elif [ "$before" != --peers ] && [ "$before" != --trainer ]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_p2pml_help "$program" --help | _p2pml_options)" -- "$word")
     fi
 }

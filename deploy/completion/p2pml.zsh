@@ -50,7 +50,7 @@ _p2pml_node() {
     case $before in
     --set) _p2pml_set "$($words[1] --help 2>/dev/null)" ;;
     --config) _files ;;
-    --peers) ;;
+    --peers | --trainer) ;;
     *) _p2pml_options "$($words[1] --help 2>/dev/null)" ;;
     esac
 }

@@ -114,6 +114,8 @@ class Install(unittest.TestCase):
         self.assertEqual(self.complete("p2pml-node", "--set", "topology.kind=hier"), ["hierarchical"])
         self.assertEqual(self.complete("p2pml-node", "--set", "data.takeover=f"), ["false"])
         self.assertEqual(self.complete("p2pml-node", "--check", "--set", "model.hidden=64", "--peers", ""), [])
+        self.assertEqual(self.complete("p2pml-node", "--tr"), ["--trainer"])
+        self.assertEqual(self.complete("p2pml-node", "--trainer", ""), [])
 
     def test_zsh_completes(self):
         if not found("zsh"):
