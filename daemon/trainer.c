@@ -466,7 +466,7 @@ static enum base_error take_signals(struct server *s, struct base_reason *why)
     return BASE_OK;
 }
 
-// The steps of a trainer that is in the middle of them are not in the checkpoint.
+// Steps that a trainer is in the middle of do not count, but what it writes from now on reaches the vectors.
 static void on_signal(struct server *s)
 {
     uint64_t count;
