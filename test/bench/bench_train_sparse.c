@@ -2,33 +2,25 @@
 // thread, beside one read of the same bytes. torch_sparse.py times PyTorch and scikit-learn on the same file.
 //
 //   bench_train_sparse FILE [features] [seconds]      (LIBSVM, two classes; a9a has 123 features)
+#include "test/support/bench.h"
 #include "train/rows.h"
 #include "train/trainer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum { EPOCHS_MAX = 100000 };
 
 static double now_ms(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); // others may use the machine
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    return bench_clock(CLOCK_THREAD_CPUTIME_ID) * 1e-6; // others may use the machine
 }
 
 static void report(const char *name, double *times, size_t count, size_t bytes)
 {
-    qsort(times, count, sizeof *times, ascending);
-    printf("%s median=%.4f min=%.4f GB/s=%.2f count=%zu\n", name, times[count / 2], times[0],
-           (double)bytes / times[0] * 1e-6, count);
+    const double median = bench_median(times, count), minimum = bench_minimum(times, count);
+    printf("%s median=%.4f min=%.4f GB/s=%.2f count=%zu\n", name, median, minimum,
+           (double)bytes / minimum * 1e-6, count);
 }
 
 static void fail(const struct base_reason *why)
@@ -62,7 +54,7 @@ static void bench_epochs(struct train_trainer *trainer, double seconds, size_t b
     report("epoch_ms", times, epochs, bytes);
 }
 
-static void bench_read(const struct train_csr *csr, size_t examples, double seconds, size_t bytes,
+static void bench_rows(const struct train_csr *csr, size_t examples, double seconds, size_t bytes,
                        double *times)
 {
     size_t reads = 0;
@@ -105,7 +97,7 @@ int main(int argc, char **argv)
     const size_t bytes = entries * 8 + (data.examples + 1) * 8 + data.examples * 4; // labels, too
     printf("examples=%zu entries=%zu bytes=%zu\n", data.examples, entries, bytes);
     bench_epochs(trainer, seconds, bytes, times);
-    bench_read(data.csr, data.examples, seconds, bytes, times);
+    bench_rows(data.csr, data.examples, seconds, bytes, times);
     train_trainer_destroy(trainer);
     train_model_destroy(model);
     train_dataset_destroy(&data);
