@@ -3,6 +3,7 @@
 Every wait is for something that happens (a line, a file, an exit, an answer) and has a bound that only a
 failure reaches."""
 
+import fcntl
 import json
 import os
 import random
@@ -29,19 +30,28 @@ SMALL = {
 }
 
 
+TAKEN = open(os.path.join(tempfile.gettempdir(), f"p2pml-e2e-ports-{os.getuid()}"), "ab")  # byte p is locked: port p is taken
+ports_taken = set()  # by this process
+
+
+def is_free(port):
+    try:
+        fcntl.lockf(TAKEN, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", port))
+        return True
+    except OSError:
+        return False
+
+
 def free_ports(count):
-    """Below those that the kernel gives to whoever asks for any: a test beside this one would get one that was just closed here."""
-    sockets = []
-    while len(sockets) < count:
-        s = socket.socket()
-        try:
-            s.bind(("127.0.0.1", random.SystemRandom().randrange(10240, 32768)))
-            sockets.append(s)
-        except OSError:
-            s.close()
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
+    """Below those that the kernel gives to whoever asks for any, and not those of a test that runs beside this one."""
+    ports = []
+    while len(ports) < count:
+        port = random.SystemRandom().randrange(10240, 32768)
+        if port not in ports_taken and is_free(port):
+            ports_taken.add(port)
+            ports.append(port)
     return ports
 
 
