@@ -1,8 +1,8 @@
 // The AEADs of a session: known answers, both ways of computing each beside each other, and how two ends
 // agree on one.
-#include "base/rng.h"
 #include "gossip/session/aead.h"
 #include "gossip/session/session.h"
+#include "test/support/seeded.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,23 +21,12 @@
 #define CHACHA    GOSSIP_AEAD_BIT(GOSSIP_AEAD_CHACHAPOLY)
 #define AES       GOSSIP_AEAD_BIT(GOSSIP_AEAD_AESGCM)
 
-static struct base_rng rng;
 static struct gossip_identity identity[2]; // initiator, responder
-
-static void fill(void *data, size_t bytes)
-{
-    uint8_t *at = data;
-    for (size_t i = 0; i < bytes; i++)
-        at[i] = (uint8_t)base_rng_u64(&rng);
-}
 
 static int setup(void **state)
 {
     (void)state;
-    const char *given = getenv("P2PML_SEED");
-    const uint64_t seed = given != NULL ? strtoull(given, NULL, 0) : 20261122;
-    printf("seed %llu (P2PML_SEED sets another)\n", (unsigned long long)seed);
-    base_rng_seed(&rng, seed);
+    seeded_begin(20261122);
     for (size_t i = 0; i < 2; i++) {
         uint8_t secret[32];
         fill(secret, sizeof secret);

@@ -1,8 +1,8 @@
 // Message headers: round trips, an independent reader (msgpack-c) that confirms what we write, and everything
 // that the decoder must refuse.
 #include "base/limits.h"
-#include "base/rng.h"
 #include "gossip/wire/message.h"
+#include "test/support/seeded.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,15 +20,10 @@
 #define CAPACITY         4096
 #define KINDS            ((unsigned)GOSSIP_CLOCK)
 
-static struct base_rng rng;
-
 static int setup(void **state)
 {
     (void)state;
-    const char *given = getenv("P2PML_SEED");
-    const uint64_t seed = given != NULL ? strtoull(given, NULL, 0) : 20240608;
-    printf("seed %llu (P2PML_SEED sets another)\n", (unsigned long long)seed);
-    base_rng_seed(&rng, seed);
+    seeded_begin(20240608);
     return 0;
 }
 

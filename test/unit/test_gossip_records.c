@@ -1,8 +1,8 @@
 // What an established stream carries: a sealer against an opener, and an opener against a hand-made peer that
 // has the keys but not the manners.
 #include "base/buffer.h"
-#include "base/rng.h"
 #include "gossip/session/records_private.h"
+#include "test/support/seeded.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,6 @@
 #define MESSAGE_LIMIT    (1u << 20)
 #define PROMPT           LIMIT_PROMPT_BYTES
 
-static struct base_rng rng;
 static struct gossip_noise_cipher key;
 
 struct pair {
@@ -27,20 +26,10 @@ struct pair {
     struct base_buffer wire;
 };
 
-static void fill(void *data, size_t bytes)
-{
-    uint8_t *at = data;
-    for (size_t i = 0; i < bytes; i++)
-        at[i] = (uint8_t)base_rng_u64(&rng);
-}
-
 static int setup(void **state)
 {
     (void)state;
-    const char *given = getenv("P2PML_SEED");
-    const uint64_t seed = given != NULL ? strtoull(given, NULL, 0) : 20260417;
-    printf("seed %llu (P2PML_SEED sets another)\n", (unsigned long long)seed);
-    base_rng_seed(&rng, seed);
+    seeded_begin(20260417);
     fill(key.key, sizeof key.key);
     return 0;
 }

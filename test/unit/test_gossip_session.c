@@ -2,10 +2,10 @@
 // peer that knows the secret but not the manners. What follows it is tested in test_gossip_records.c.
 #include "base/cursor.h"
 #include "base/limits.h"
-#include "base/rng.h"
 #include "gossip/session/noise.h"
 #include "gossip/session/session.h"
 #include "gossip/wire/message.h"
+#include "test/support/seeded.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,24 +23,13 @@
 #define PAYLOAD_BYTES    (PROOF_BYTES + 1) // and the AEADs that are offered
 #define CLUSTER          "herd"
 
-static struct base_rng rng;
 static struct gossip_identity identity[2]; // initiator, responder
 static const uint8_t PSK[32] = "a secret of the test's own, 32 b";
-
-static void fill(void *data, size_t bytes)
-{
-    uint8_t *at = data;
-    for (size_t i = 0; i < bytes; i++)
-        at[i] = (uint8_t)base_rng_u64(&rng);
-}
 
 static int setup(void **state)
 {
     (void)state;
-    const char *given = getenv("P2PML_SEED");
-    const uint64_t seed = given != NULL ? strtoull(given, NULL, 0) : 20240607;
-    printf("seed %llu (P2PML_SEED sets another)\n", (unsigned long long)seed);
-    base_rng_seed(&rng, seed);
+    seeded_begin(20240607);
     for (size_t i = 0; i < 2; i++) {
         uint8_t secret[32];
         fill(secret, sizeof secret);
