@@ -5,66 +5,27 @@ import os
 import random
 import re
 import signal
-import socket
-import subprocess
-import sys
-import tempfile
-import time
 import unittest
 
+from processes import Processes, free_ports
+
 EXAMPLES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "examples")
-PATIENCE = 300
 needs_torch = unittest.skipUnless(importlib.util.find_spec("torch"), "no torch in this Python")
 
 
-class Examples(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="p2pml-example-")
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def ports(self, count):
-        sockets = [socket.socket() for _ in range(count)]
-        for s in sockets:
-            s.bind(("127.0.0.1", 0))
-        ports = [str(s.getsockname()[1]) for s in sockets]
-        for s in sockets:
-            s.close()
-        return ports
-
+class Examples(Processes):
     def start(self, name, index, *arguments):
-        with open(self.log(index), "ab") as log:
-            process = subprocess.Popen([sys.executable, os.path.join(EXAMPLES, name), *map(str, arguments)], stdout=log, stderr=log)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        return process
-
-    def log(self, index):
-        return os.path.join(self.folder, f"{index}.log")
-
-    def read(self, index):
-        with open(self.log(index), encoding="utf-8") as f:
-            return f.read()
-
-    def wait_for(self, index, words):
-        deadline = time.monotonic() + PATIENCE
-        while words not in self.read(index):
-            self.assertLess(time.monotonic(), deadline, f"no '{words}' in {self.read(index)[-2000:]}")
-            time.sleep(0.05)
-
-    def result(self, process, index, word="accuracy"):
-        self.assertEqual(process.wait(PATIENCE), 0, self.read(index)[-3000:])
-        return float(re.findall(word + r" ([0-9.]+)", self.read(index))[-1])
+        return self.start_program(os.path.join(EXAMPLES, name), index, *arguments)
 
     def test_logistic_regression_in_numpy(self):
-        ports = self.ports(2)
+        ports = free_ports(2)
         both = [self.start("logistic.py", i, os.path.join(self.folder, str(i)), ports[i], ports[1 - i], i) for i in range(2)]
         for i, process in enumerate(both):
             self.assertGreater(self.result(process, i), 0.85)  # without a class: two thirds
 
     @needs_torch
     def test_a_cnn_on_four_nodes(self):
-        ports = self.ports(4)
+        ports = free_ports(4)
         nodes = [self.start("cnn.py", i, self.folder, i, 300, *ports) for i in range(4)]
         for i, process in enumerate(nodes):
             self.assertGreater(self.result(process, i), 0.8)  # its own digits: a quarter
@@ -75,7 +36,7 @@ class Examples(unittest.TestCase):
         rng = random.Random(1)
         with open(text, "w", encoding="utf-8") as f:
             f.write(" ".join(rng.choice(["the", "cat", "sat", "on", "a", "mat", "and", "ran"]) for _ in range(10000)))
-        ports = self.ports(4)
+        ports = free_ports(4)
         nodes = [self.start("gpt.py", i, self.folder, i, 10 ** 9 if i else 400, text, *ports) for i in range(4)]
         self.wait_for(3, "step 0")
         nodes[3].send_signal(signal.SIGKILL)
@@ -88,7 +49,7 @@ class Examples(unittest.TestCase):
 
     @needs_torch
     def test_lora_on_two_nodes(self):
-        ports = self.ports(2)
+        ports = free_ports(2)
         both = [self.start("lora.py", i, self.folder, i, 600, "AB", *ports) for i in range(2)]
         for i, process in enumerate(both):
             self.assertGreater(self.result(process, i), 0.75)  # the tokens of one process: half

@@ -2,72 +2,30 @@
 
 import glob
 import os
-import re
 import shutil
 import signal
-import socket
-import subprocess
-import sys
 import tempfile
 import threading
-import time
 import unittest
 import warnings
 
 import torch
 
 import p2pml
+from processes import PATIENCE, Processes, free_ports
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PATIENCE = 300
 
 
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    ports = [str(s.getsockname()[1]) for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
-
-
-class Processes(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="p2pml-python-")
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-
+class Together(Processes):
     def start(self, index, steps, ports):
-        log = open(self.path(index), "ab")
-        process = subprocess.Popen([sys.executable, os.path.join(HERE, "worker.py"), self.folder, str(index), str(steps), *ports],
-                                   stdout=log, stderr=log)
-        log.close()
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        return process
-
-    def path(self, index):
-        return os.path.join(self.folder, f"{index}.log")
-
-    def read(self, index):
-        with open(self.path(index), encoding="utf-8") as f:
-            return f.read()
-
-    def wait_for(self, index, words):
-        deadline = time.monotonic() + PATIENCE
-        while words not in self.read(index):
-            self.assertLess(time.monotonic(), deadline, f"no '{words}' in {self.read(index)[-2000:]}")
-            time.sleep(0.05)
-
-    def accuracy(self, process, index):
-        self.assertEqual(process.wait(PATIENCE), 0, self.read(index)[-3000:])
-        return float(re.findall(r"accuracy ([0-9.]+)", self.read(index))[-1])
+        return self.start_program(os.path.join(HERE, "worker.py"), index, self.folder, index, steps, *ports)
 
     def test_two_learn_what_neither_has_seen(self):
         ports = free_ports(2)
         nodes = [self.start(i, 800, ports) for i in range(2)]
         for i, node in enumerate(nodes):
-            self.assertGreater(self.accuracy(node, i), 0.9)  # alone: half
+            self.assertGreater(self.result(node, i), 0.9)  # alone: half
 
     def test_four_of_which_one_is_killed_and_comes_back(self):
         ports = free_ports(4)
@@ -81,7 +39,7 @@ class Processes(unittest.TestCase):
         for checkpoint in glob.glob(os.path.join(self.folder, "3", "checkpoint-*")):
             os.remove(checkpoint)  # of its first round: it has nothing to come back from
         back = self.start(3, 500, ports)
-        self.assertGreater(self.accuracy(back, 3), 0.9)
+        self.assertGreater(self.result(back, 3), 0.9)
         self.assertIn(" fetched ", self.read(3))  # the others' model
         for i in range(3):
             self.assertIsNone(nodes[i].poll(), self.read(i)[-2000:])

@@ -1,0 +1,53 @@
+"""Programs that train together, each with a log, for the tests."""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PATIENCE = 300
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for s in sockets:
+        s.bind(("127.0.0.1", 0))
+    ports = [str(s.getsockname()[1]) for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+class Processes(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="p2pml-python-")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def start_program(self, program, index, *arguments):
+        with open(self.log(index), "ab") as log:
+            process = subprocess.Popen([sys.executable, program, *map(str, arguments)], stdout=log, stderr=log)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def log(self, index):
+        return os.path.join(self.folder, f"{index}.log")
+
+    def read(self, index):
+        with open(self.log(index), encoding="utf-8") as f:
+            return f.read()
+
+    def wait_for(self, index, words):
+        deadline = time.monotonic() + PATIENCE
+        while words not in self.read(index):
+            self.assertLess(time.monotonic(), deadline, f"no '{words}' in {self.read(index)[-2000:]}")
+            time.sleep(0.05)
+
+    def result(self, process, index, word="accuracy"):
+        self.assertEqual(process.wait(PATIENCE), 0, self.read(index)[-3000:])
+        return float(re.findall(word + r" ([0-9.]+)", self.read(index))[-1])
