@@ -32,6 +32,13 @@ static inline struct gossip_record graph_record(size_t number)
     return record;
 }
 
+// Members 0 to n - 1.
+static inline void graph_view(struct gossip_record *view, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        view[i] = graph_record(i);
+}
+
 static inline struct gossip_plan *graph_plan(const struct topology_options *options,
                                              const struct gossip_record *view, size_t n)
 {

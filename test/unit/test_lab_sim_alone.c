@@ -1,0 +1,200 @@
+// A simulated cluster whose nodes are left alone or fall behind: who ends when, and with which model.
+#include "lab/sim/sim_node.h"
+#include "lab/sim/sim_world.h"
+#include "test/support/sim_lesson.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static void alone(void *owner, size_t host)
+{
+    (void)owner, (void)host;
+}
+
+// -- left alone
+
+static void start_with_a_slow_one(struct lesson *lesson, enum how how, bool stops, uint64_t linger_ns)
+{
+    create(lesson, how);
+    lesson->slow = NODES - 1;
+    lesson->world.options.exchange.sync = false;
+    lesson->world.options.linger_ns = linger_ns;
+    lesson->learner.alone = stops ? alone : NULL;
+    start_all(lesson);
+}
+
+static float distance(const struct lesson *lesson) // of the mean of the models to where all are to meet
+{
+    float sum = 0;
+
+    for (size_t i = 0; i < NODES; i++)
+        for (size_t j = 0; j < PARAMETERS; j++)
+            sum += (lesson->sim_trainer[i].model[j] - target(0, j) - 1.5f) / NODES / PARAMETERS;
+    return fabsf(sum);
+}
+
+// Whether the others wait for it, or are gone when it looks.
+static void the_slow_one_ends_with_the_others(enum how how, uint64_t linger_ns)
+{
+    struct lesson lesson;
+    const struct sim_trainer *slow = &lesson.sim_trainer[NODES - 1];
+    float with, without;
+
+    start_with_a_slow_one(&lesson, how, true, linger_ns);
+    run_to_end(&lesson);
+    for (size_t i = 0; i < NODES - 1; i++)
+        assert_int_equal(lesson.sim_trainer[i].rounds, ROUNDS);
+    if (linger_ns) // nobody has the finished model any more, or it came in time
+        assert_true(slow->rounds == ROUNDS || slow->rounds <= ROUNDS / 5 + 2);
+    else
+        assert_int_equal(slow->rounds, ROUNDS);
+    assert_true(slow->fetched == (slow->rounds == ROUNDS));
+    assert_int_equal(slow->finished, 1);
+    with = distance(&lesson);
+    sim_world_destroy(&lesson.world);
+    start_with_a_slow_one(&lesson, how, false, linger_ns);
+    run_to_end(&lesson);
+    assert_int_equal(slow->rounds, ROUNDS);
+    without = distance(&lesson);
+    sim_world_destroy(&lesson.world);
+    printf("%g from where all are to meet with the finished model, %g without\n", (double)with,
+           (double)without);
+    if (linger_ns)
+        assert_true(with < without);
+    else // who asks those that have finished comes to them, too
+        assert_true(with < 0.1f && without < 0.1f);
+}
+
+static void test_the_slow_one_ends_with_the_others(void **state)
+{
+    (void)state;
+    for (int how = PLAIN; how <= KNOWN; how++) {
+        the_slow_one_ends_with_the_others((enum how)how, 0);
+        the_slow_one_ends_with_the_others((enum how)how, 10 * SIM_MS);
+    }
+}
+
+// Rounds that are shorter than the time between two looks keep nobody from looking around.
+static void test_who_is_slow_among_the_quick_looks_around(void **state)
+{
+    struct lesson lesson;
+    const struct sim_trainer *slow = &lesson.sim_trainer[NODES - 1];
+
+    (void)state;
+    start_with_a_slow_one(&lesson, PLAIN, true, 0);
+    lesson.step_ns = STEP_NS / 10;
+    run_to_end(&lesson);
+    assert_int_equal(slow->fetched, 1);
+    assert_in_range(slow->trained, ROUNDS / 5, ROUNDS / 5 + 100 * SIM_MS / round_ns(&lesson, NODES - 1) + 5);
+    sim_world_destroy(&lesson.world);
+}
+
+static void cut(struct sim_world *world, size_t a, size_t b)
+{
+    sim_net_path(&world->net, a, b)->cuts++;
+    sim_net_path(&world->net, b, a)->cuts++;
+}
+
+// In lock-step nobody is slow, and a node whose neighbours don't hear it falls behind: when the others have
+// finished it ends with their model, which the one gives that hears it.
+static void test_who_is_left_behind_in_lock_step_ends_with_the_others(void **state)
+{
+    (void)state;
+    for (int stops = 0; stops < 2; stops++) {
+        struct lesson lesson;
+        const struct sim_trainer *late = &lesson.sim_trainer[NODES - 1];
+        const struct sim_node *node;
+        float most = 0;
+        create(&lesson, PLAIN);
+        lesson.learner.alone = stops ? alone : NULL;
+        lesson.last = 200;
+        lesson.world.options.steps = STEPS * lesson.last;
+        node = lesson.world.node[NODES - 1];
+        start_all(&lesson);
+        while (late->rounds < 10)
+            run_for(&lesson, 10 * SIM_MS);
+        assert_int_equal(gossip_graph_neighbours(sim_graph(node)), 2);
+        for (size_t i = 0; i < 2; i++)
+            cut(&lesson.world, node->host, sim_graph_neighbour(node, i));
+        for (int i = 0; i < 4000 && running(&lesson); i++)
+            run_for(&lesson, 100 * SIM_MS);
+        assert_int_equal(running(&lesson), 0);
+        assert_int_equal(late->rounds, lesson.last);
+        assert_int_equal(late->fetched, stops);
+        for (size_t j = 0; j < PARAMETERS; j++)
+            most = fmaxf(most, fabsf(late->model[j] - lesson.sim_trainer[0].model[j]));
+        assert_true((most < 0.3f) == stops);
+        sim_world_destroy(&lesson.world);
+    }
+}
+
+// Nobody has finished: those who died may come back, and till then their part is its own.
+static void when_the_others_die_it_goes_on(enum how how)
+{
+    struct lesson lesson;
+
+    start_with_a_slow_one(&lesson, how, true, 0);
+    while (lesson.sim_trainer[0].rounds < 10)
+        assert_true(sim_world_run(&lesson.world, sim_world_now(&lesson.world) + 10 * SIM_MS));
+    for (size_t i = 0; i < NODES - 1; i++)
+        sim_node_kill(lesson.world.node[i], false);
+    run_to_end(&lesson);
+    assert_int_equal(lesson.sim_trainer[NODES - 1].rounds, ROUNDS);
+    sim_world_destroy(&lesson.world);
+}
+
+static void test_when_the_others_die_it_goes_on(void **state)
+{
+    (void)state;
+    when_the_others_die_it_goes_on(SEALED);
+    when_the_others_die_it_goes_on(KNOWN);
+}
+
+// It is back when the others have finished and still wait for one that dies then.
+static void who_comes_too_late_takes_their_model(enum how how)
+{
+    struct lesson lesson;
+    const struct sim_trainer *late = &lesson.sim_trainer[0];
+
+    start_with_a_slow_one(&lesson, how, true, 0);
+    while (lesson.sim_trainer[0].rounds < 20)
+        assert_true(sim_world_run(&lesson.world, sim_world_now(&lesson.world) + 10 * SIM_MS));
+    sim_node_kill(lesson.world.node[0], false);
+    while (lesson.sim_trainer[1].rounds < ROUNDS || lesson.sim_trainer[2].rounds < ROUNDS)
+        assert_true(sim_world_run(&lesson.world, sim_world_now(&lesson.world) + 10 * SIM_MS));
+    sim_node_start(lesson.world.node[0]);
+    sim_node_kill(lesson.world.node[NODES - 1], false);
+    run_to_end(&lesson);
+    assert_int_equal(late->resumed, 1);
+    assert_int_equal(late->fetched, 1);
+    assert_int_equal(late->rounds, ROUNDS);
+    assert_int_equal(late->finished, 1);
+    for (size_t j = 0; j < PARAMETERS; j++) // it took no step of its own
+        assert_true(fabsf(late->model[j] - lesson.sim_trainer[1].model[j]) < 0.3f ||
+                    fabsf(late->model[j] - lesson.sim_trainer[2].model[j]) < 0.3f);
+    sim_world_destroy(&lesson.world);
+}
+
+static void test_who_comes_too_late_takes_their_model(void **state)
+{
+    (void)state;
+    who_comes_too_late_takes_their_model(SEALED);
+    who_comes_too_late_takes_their_model(KNOWN);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_slow_one_ends_with_the_others),
+        cmocka_unit_test(test_who_is_slow_among_the_quick_looks_around),
+        cmocka_unit_test(test_who_is_left_behind_in_lock_step_ends_with_the_others),
+        cmocka_unit_test(test_when_the_others_die_it_goes_on),
+        cmocka_unit_test(test_who_comes_too_late_takes_their_model),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,482 @@
+// The checks that span keys of a node: each impossible combination is named, and those that are fine pass.
+#include "base/limits.h"
+#include "kernels/kernels.h"
+#include "node/config/config.h"
+#include "test/support/node_keys.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct wrong {
+    const char *assignments[6];
+    const char *message;
+};
+
+static void expect_each_is_named(const struct wrong *cases, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct node_config config;
+        struct base_reason why = {""};
+        start(&config);
+        for (size_t j = 0; j < 6 && cases[i].assignments[j]; j++)
+            set(&config, cases[i].assignments[j]);
+        assert_int_not_equal(node_config_check(&config, &why), BASE_OK);
+        assert_string_equal(why.text, cases[i].message);
+        node_schema_free(schema, &config);
+    }
+}
+
+static void wrong_names_and_addresses_are_named(void **state)
+{
+    static const struct wrong cases[] = {
+        {{"node.name=a b"},
+         "--set: node.name: found \"a b\", expected only letters, digits, '.', '_' and '-'"},
+        {{"node.name=0123456789012345678901234567890123456789012345678901234567890123"},
+         "--set: node.name: found \"0123456789012345678901234567890123456789012345678901234567890123\" with "
+         "64 "
+         "characters, expected at most 63"},
+        {{"cluster.name="}, "--set: cluster.name: found \"\", expected a name"},
+        {{"cluster.name=\xc3\xa9"},
+         "--set: cluster.name: found \"\xc3\xa9\", expected only letters, digits, '.', '_' and '-'"},
+        {{"node.dir="}, "--set: node.dir: found \"\", expected a directory"},
+        {{"node.listen=7400"},
+         "--set: node.listen: found \"7400\", expected host:port or [IPv6 address]:port"},
+        {{"node.listen=localhost:70000"},
+         "--set: node.listen: found \"localhost:70000\", expected a port from 0 to 65535 behind the host"},
+        {{"node.listen=0.0.0.0:7400"},
+         "--set: node.listen: found \"0.0.0.0:7400\", which other hosts can reach, with neither "
+         "cluster.secret_file nor "
+         "cluster.allow_file, expected one of them: make a secret with 'p2pml keygen --secret FILE', copy it "
+         "to every "
+         "node and name it in cluster.secret_file"},
+        {{"node.http=localhost"},
+         "--set: node.http: found \"localhost\", expected host:port or [IPv6 address]:port"},
+        {{"node.http=127.0.0.1:7400"},
+         "--set: node.http: found \"127.0.0.1:7400\", which is node.listen too, expected another port"},
+        {{"cluster.secret_file=/nowhere/secret"},
+         "--set: cluster.secret_file: found \"/nowhere/secret\", which cannot be read (No such file or "
+         "directory), "
+         "expected a file with the cluster's secret"},
+        {{"cluster.allow_file=/"},
+         "--set: cluster.allow_file: found \"/\", which is a directory, expected a file with ids of nodes"},
+        {{"peers=localhost:1,localhost"},
+         "--set: peers: found \"localhost\", expected host:port or [IPv6 address]:port"},
+        {{"peers=localhost:0"},
+         "--set: peers: found \"localhost:0\", expected the port where that node listens"},
+        {{"peers=::1:7400"},
+         "--set: peers: found \"::1:7400\", expected an IPv6 address in brackets: [address]:port"},
+        {{"node.group=rack 7"},
+         "--set: node.group: found \"rack 7\", expected only letters, digits, '.', '_' and '-'"},
+    };
+
+    (void)state;
+    expect_each_is_named(cases, sizeof cases / sizeof *cases);
+}
+
+static void wrong_graphs_and_whole_models_are_named(void **state)
+{
+    static const struct wrong cases[] = {
+        {{"topology.kind=file"}, "default: topology.file: found \"\", expected a file with a graph"},
+        {{"topology.kind=file", "topology.file=/nowhere"},
+         "--set: topology.file: found \"/nowhere\", which cannot be read (No such file or directory), "
+         "expected a file with a graph"},
+        {{"topology.kind=file", "topology.file=/dev/null"},
+         "--set: topology.file: /dev/null: no edges; expected lines 'name name'"},
+        {{"average.method=model-average", "average.ratio=1/4"},
+         "--set: average.ratio: found 0.25, expected 1 or no such key: average.method is model-average, "
+         "which "
+         "sends whole models"},
+        {{"average.method=model-average", "average.values=int4"},
+         "--set: average.values: found int4, expected fp32 or no such key: average.method is model-average, "
+         "which sends whole models"},
+        {{"average.method=model-average", "average.select_block=4096"},
+         "--set: average.select_block: found 4096, expected 0 or no such key: average.method is "
+         "model-average, which sends whole models"},
+        {{"average.method=model-average", "average.filters=random-skip:0.1"},
+         "--set: average.filters: found 1 filters, expected [] or no such key: average.method is "
+         "model-average, which sends whole models"},
+    };
+
+    (void)state;
+    expect_each_is_named(cases, sizeof cases / sizeof *cases);
+}
+
+static void wrong_data_is_named(void **state)
+{
+    static const struct wrong cases[] = {
+        {{"data.kind=idx"},
+         "default: data.train_images: found \"\", expected a file with the training images"},
+        {{"data.kind=idx", "data.train_images=/dev/null", "data.train_labels=/dev/null",
+          "data.test_images=/x.gz"},
+         "--set: data.test_images: found \"/x.gz\", which cannot be read (No such file or directory), "
+         "expected a file "
+         "with the test images"},
+        {{"data.kind=libsvm"},
+         "default: data.train_file: found \"\", expected a file with the training examples"},
+        {{"data.kind=libsvm", "data.train_file=/dev/null", "data.test_file=/dev/null"},
+         "default: data.features: found 0, expected the number of features of the libsvm files"},
+        {{"data.shard=8", "data.shards=8"},
+         "--set: data.shard: found 8, expected less than data.shards, which is 8: shards are counted from 0"},
+        {{"data.shards=9", "data.train_count=8"},
+         "--set: data.shards: found 9, expected at most the number of training examples, 8"},
+        {{"data.kind=libsvm", "data.features=3", "data.train_file=/dev/null", "data.test_file=/dev/null",
+          "model.kind=logistic", "data.scale=minmax"},
+         "--set: data.scale: found a scale beside model.kind logistic, whose libsvm rows stay sparse: "
+         "shifted, no "
+         "value would be 0; expected none"},
+    };
+
+    (void)state;
+    expect_each_is_named(cases, sizeof cases / sizeof *cases);
+}
+
+static void wrong_models_are_named(void **state)
+{
+    static const struct wrong cases[] = {
+        {{"train.l1=0.1"}, "--set: train.l1: found it beside model.kind mlp, expected logistic"},
+        {{"train.blocks=2", "model.kind=softmax"},
+         "--set: train.blocks: found it beside model.kind softmax, expected logistic"},
+        {{"model.kind=logistic", "train.l2=0.1", "train.optimizer=adamw", "train.rate=0.001"},
+         "--set: train.optimizer: found adamw beside train.l1 or train.l2, expected sgd"},
+        {{"model.kind=logistic", "train.l1=0.1", "average.outer_momentum=0.5"},
+         "--set: average.outer_momentum: found it beside train.l1 or train.l2, expected 0: it moves weights "
+         "that are 0"},
+        {{"model.hidden="},
+         "--set: model.hidden: found an empty list, expected the units of at least one layer, such as [256]; "
+         "without "
+         "hidden layers it is model.kind softmax"},
+        {{"model.hidden=1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1"},
+         "--set: model.hidden: found 33 layers, expected at most 32"},
+        {{"model.hidden=65536,65536"},
+         "--set: model.hidden: found layers with 4347133962 parameters, expected at most 1073741824"},
+    };
+
+    (void)state;
+    expect_each_is_named(cases, sizeof cases / sizeof *cases);
+}
+
+static void wrong_schedules_are_named(void **state)
+{
+    static const struct wrong cases[] = {
+        {{"train.schedule=half:0.1"},
+         "--set: train.schedule: found \"half:0.1\", expected at:factor, the first from 0 to "
+         "1, the second from 0 to 1000, such as 0.6:0.3"},
+        {{"train.schedule=0.5"},
+         "--set: train.schedule: found \"0.5\", expected at:factor, the first from 0 to 1, the "
+         "second from 0 to 1000, such as 0.6:0.3"},
+        {{"train.schedule=1.5:1"},
+         "--set: train.schedule: found \"1.5:1\", expected at:factor, the first from 0 to 1, "
+         "the second from 0 to 1000, such as 0.6:0.3"},
+        {{"train.schedule=0.5:1,0.5:2"},
+         "--set: train.schedule: found \"0.5:2\" behind \"0.5:1\", expected steps in ascending order"},
+        {{"train.schedule=0:1,.1:1,.2:1,.3:1,.4:1,.5:1,.6:1,.7:1,.8:1"},
+         "--set: train.schedule: found 9 steps, expected at most 8"},
+    };
+
+    (void)state;
+    expect_each_is_named(cases, sizeof cases / sizeof *cases);
+}
+
+static void wrong_exchanges_are_named(void **state)
+{
+    static const struct wrong cases[] = {
+        {{"train.steps=3"},
+         "default: average.local_steps: found 4, expected at most train.steps, which is 3"},
+        {{"average.filters=random-skip"},
+         "--set: average.filters: found \"random-skip\", expected filter:number, like random-skip:0.1"},
+        {{"average.filters=random-skip:1"},
+         "--set: average.filters: filter random-skip: found 1, expected a number from 0 to 0.99: part of "
+         "the entries that is dropped"},
+        {{"average.filters=random-skip:0.1,random-skip:0.2"},
+         "--set: average.filters: filter random-skip is there twice; name it once"},
+        {{"average.select_block=31"},
+         "--set: average.select_block: found 31, expected at least 1 / average.ratio, which is 32: each "
+         "block must have a value to send"},
+        {{"average.deadline_floor=1m"},
+         "--set: average.deadline_floor: found 1m, expected at most average.deadline_ceiling, which is 10s"},
+    };
+
+    (void)state;
+    expect_each_is_named(cases, sizeof cases / sizeof *cases);
+}
+
+static void checks_name_file_and_line(void **state)
+{
+    (void)state;
+    struct node_config config;
+    struct base_reason why = {""};
+    const char text[] = "data:\n  shards: 4\n  shard: 4\n";
+    start(&config);
+    assert_int_equal(node_schema_read_text(schema, "node.yaml", text, strlen(text), &config, &why), BASE_OK);
+    assert_int_equal(node_config_check(&config, &why), BASE_EINVAL);
+    assert_string_equal(
+        why.text, "node.yaml:3: data.shard: found 4, expected less than data.shards, which is 4: shards "
+                  "are counted from 0");
+    node_schema_free(schema, &config);
+}
+
+static void combinations_that_are_fine(void **state)
+{
+    (void)state;
+    static const struct wrong cases[] = {
+        {{"node.http=", "node.listen=localhost:0"}, NULL},
+        {{"node.listen=0.0.0.0:7400", "cluster.allow_file=/dev/null"}, NULL},
+        {{"node.listen=[::]:7400", "cluster.secret_file=/dev/null"}, NULL},
+        {{"node.listen=[::1]:7400", "node.http=127.8.9.1:0"}, NULL},
+        {{"peers=a:1,A:1,b:2,127.0.0.1:7400,[fe80::1%eth0]:3"}, NULL},
+        {{"data.kind=idx", "data.train_images=/dev/null", "data.train_labels=/dev/null",
+          "data.test_images=/dev/null", "data.test_labels=/dev/null"},
+         NULL},
+        {{"data.kind=libsvm", "data.train_file=/dev/null", "data.test_file=/dev/null", "data.features=123",
+          "model.kind=softmax", "data.classes=2"},
+         NULL},
+        {{"model.kind=softmax", "model.hidden="}, NULL},
+        {{"model.kind=logistic", "train.l1=0.001", "train.l2=0.1", "train.blocks=8"}, NULL},
+        {{"train.l1=0", "train.l2=0", "train.blocks=1"}, NULL},
+        {{"train.schedule=", "train.optimizer=adamw", "train.rate=0.001"}, NULL},
+        {{"average.values=sign", "average.select=random", "average.select_block=4096",
+          "average.filters=same-keys:4,random-skip:0.5"},
+         NULL},
+        {{"data.shards=8", "data.shard=7", "data.partition=dirichlet", "topology.kind=butterfly"}, NULL},
+        {{"topology.kind=base"}, NULL},
+        {{"topology.kind=hierarchical", "node.group=rack-7"}, NULL},
+        {{"average.method=model-average", "average.ratio=1", "average.values=fp32", "average.clip=1.5"},
+         NULL},
+        {{"average.method=model-average", "average.ratio=1/32", "average.values=int8"}, NULL}, // defaults
+        {{"average.method=local", "average.ratio=1/4"}, NULL},
+        {{"average.mode=bounded", "average.max_delay=0", "train.proximal=0.1", "train.scale_rate=true",
+          "average.on_death=keep"},
+         NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct node_config config;
+        struct base_reason why = {""};
+        start(&config);
+        for (size_t j = 0; j < 6 && cases[i].assignments[j]; j++)
+            set(&config, cases[i].assignments[j]);
+        if (node_config_check(&config, &why) || node_config_check_runnable(&config, &why))
+            fail_msg("case %zu: %s", i, why.text);
+        node_schema_free(schema, &config);
+    }
+}
+
+static void who_is_left_alone_stops_where_models_are_averaged_out_of_step(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *assignments[2];
+        bool stops;
+    } cases[] = {
+        {{NULL}, true}, // async
+        {{"average.mode=bounded"}, true},
+        {{"average.mode=sync"}, true},
+        {{"train.alone=go-on"}, false},
+        {{"average.method=local"}, false},
+        {{"average.method=model-average"}, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct node_config config;
+        start(&config);
+        for (size_t j = 0; j < 2 && cases[i].assignments[j]; j++)
+            set(&config, cases[i].assignments[j]);
+        assert_int_equal(node_config_stops_alone(&config), cases[i].stops);
+        node_schema_free(schema, &config);
+    }
+}
+
+// What the simulator may do and a node may not.
+static void what_no_node_can_run(void **state)
+{
+    (void)state;
+    static const struct wrong cases[] = {
+        {{"average.method=choco"},
+         "--set: average.method: choco is a baseline of p2pml sim; expected edge-ref, model-average or "
+         "local"},
+        {{"average.method=dpsgd"},
+         "--set: average.method: dpsgd is a baseline of p2pml sim; expected edge-ref, model-average or "
+         "local"},
+        {{"average.method=allreduce"},
+         "--set: average.method: allreduce is a baseline of p2pml sim; expected edge-ref, model-average or "
+         "local"},
+        {{"average.method=diloco"},
+         "--set: average.method: diloco is a baseline of p2pml sim; expected edge-ref, model-average or "
+         "local"},
+        {{"average.method=noloco"},
+         "--set: average.method: noloco is a baseline of p2pml sim; expected edge-ref, model-average or "
+         "local"},
+        {{"topology.kind=complete", "data.shards=66"},
+         "--set: topology.kind: found complete for 66 nodes, where a node may meet all others; expected at "
+         "most 65 nodes, or another kind, such as random"},
+        {{"topology.kind=star", "node.start_members=100"},
+         "--set: topology.kind: found star for 100 nodes, where a node may meet all others; expected at "
+         "most 65 nodes, or another kind, such as random"},
+        {{"topology.kind=matchings", "data.shards=1000"},
+         "--set: topology.kind: found matchings for 1000 nodes, where a node may meet all others; expected "
+         "at "
+         "most 65 nodes, or another kind, such as random"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct node_config config;
+        struct base_reason why = {""};
+        start(&config);
+        for (size_t j = 0; j < 6 && cases[i].assignments[j]; j++)
+            set(&config, cases[i].assignments[j]);
+        if (node_config_check(&config, &why))
+            fail_msg("%s", why.text);
+        assert_int_not_equal(node_config_check_runnable(&config, &why), BASE_OK);
+        assert_string_equal(why.text, cases[i].message);
+        node_schema_free(schema, &config);
+    }
+}
+
+static void model_average_sends_whole_models(void **state)
+{
+    (void)state;
+    struct node_config config;
+    start(&config);
+    node_config_settle(&config);
+    assert_true(config.average.ratio == 1.0 / 32 && config.average.drift_correction);
+    set(&config, "average.method=model-average");
+    node_config_settle(&config);
+    assert_true(config.average.ratio == 1 && !config.average.drift_correction);
+    assert_int_equal(config.average.values, KERNELS_FP32);
+    node_schema_free(schema, &config);
+}
+
+// A file of this process with these lines; the caller removes it.
+static void write_graph(const char *text, char path[32])
+{
+    snprintf(path, 32, "/tmp/p2pml-graph-XXXXXX");
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, text, strlen(text)), (ssize_t)strlen(text));
+    close(file);
+}
+
+static void a_graph_names_its_line_and_needs_this_node(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *node, *message; // behind the file's name
+    } cases[] = {
+        {"a b\nb c\n", "", NULL},
+        {"a b\nb c\n", "c", NULL},
+        {"a b\nc d\n", "", ":2: not connected: no way leads from 'c' to 'a'"},
+        {"a b\nb c\nb\n", "", ":3: expected an edge as 'name name [weight]', found one of these words"},
+        {"a b\nb c\n", "d",
+         " does not name this node, 'd'; expected a line with it, or one of the "
+         "names there, 'a' to 'c', as node.name"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct node_config config;
+        struct base_reason why = {""};
+        char path[32], text[128], name[64], expected[512];
+        write_graph(cases[i].text, path);
+        start(&config);
+        snprintf(text, sizeof text, "topology:\n  kind: file\n  file: %s\n", path);
+        snprintf(name, sizeof name, "node.name=%s", cases[i].node);
+        assert_int_equal(node_schema_read_text(schema, "node.yaml", text, strlen(text), &config, &why),
+                         BASE_OK);
+        set(&config, name);
+        enum base_error error = node_config_check(&config, &why);
+        assert_int_equal(error == BASE_OK, cases[i].message == NULL);
+        snprintf(expected, sizeof expected, cases[i].message ? cases[i].message : "", path);
+        snprintf(expected, sizeof expected, "node.yaml:3: topology.file: %s%s", path,
+                 cases[i].message ? cases[i].message : "");
+        assert_string_equal(why.text, error ? expected : "");
+        node_schema_free(schema, &config);
+        unlink(path);
+    }
+}
+
+static void a_node_has_room_for_so_many_neighbours(void **state)
+{
+    (void)state;
+    for (int leaves = 64; leaves <= 65; leaves++) {
+        struct node_config config;
+        struct base_reason why = {""};
+        char path[32], text[4096], expected[256];
+        size_t used = 0;
+        for (int i = 0; i < leaves; i++)
+            used += (size_t)snprintf(text + used, sizeof text - used, "leaf-%d hub\n", i);
+        write_graph(text, path);
+        start(&config);
+        set(&config, "topology.kind=file");
+        snprintf(text, sizeof text, "topology.file=%s", path);
+        set(&config, text);
+        assert_int_equal(node_config_check(&config, &why), BASE_OK);
+        snprintf(expected, sizeof expected,
+                 "--set: topology.file: %s: 'hub' has 65 neighbours, expected at most 64", path);
+        assert_int_equal(node_config_check_runnable(&config, &why), leaves == 64 ? BASE_OK : BASE_ELIMIT);
+        if (leaves > 64)
+            assert_string_equal(why.text, expected);
+        node_schema_free(schema, &config);
+        unlink(path);
+    }
+}
+
+static void too_many_peers(void **state)
+{
+    (void)state;
+    struct node_config config;
+    struct base_reason why = {""};
+    char *list = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&list, &bytes);
+    assert_non_null(out);
+    fputs("peers=h0:1", out);
+    for (unsigned i = 1; i <= LIMIT_PEERS; i++)
+        fprintf(out, ",h%u:1", i);
+    fclose(out);
+    start(&config);
+    set(&config, list);
+    assert_int_equal(node_config_check(&config, &why), BASE_ELIMIT);
+    assert_string_equal(why.text, "--set: peers: found 1025 peers, expected at most 1024");
+    free(list);
+    node_schema_free(schema, &config);
+}
+
+static void outer_momentum_stays_below_what_diverges(void **state)
+{
+    (void)state;
+    struct node_config config;
+    struct base_reason why = {""};
+    start(&config);
+    assert_int_equal(node_schema_set(schema, "average.outer_momentum=0.8", &config, &why), BASE_EINVAL);
+    assert_string_equal(why.text,
+                        "--set: average.outer_momentum: found \"0.8\", expected a number from 0 to 0.79");
+    assert_int_equal(node_schema_set(schema, "average.ratio=0", &config, &why), BASE_EINVAL);
+    assert_string_equal(why.text, "--set: average.ratio: found \"0\", expected a number from 0.00001 to 1");
+    assert_int_equal(node_schema_set(schema, "data.alpha=0", &config, &why), BASE_EINVAL);
+    assert_string_equal(why.text, "--set: data.alpha: found \"0\", expected a number from 0.001 to 1000000");
+    node_schema_free(schema, &config);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_names_and_addresses_are_named),
+        cmocka_unit_test(wrong_graphs_and_whole_models_are_named),
+        cmocka_unit_test(wrong_data_is_named),
+        cmocka_unit_test(wrong_models_are_named),
+        cmocka_unit_test(wrong_schedules_are_named),
+        cmocka_unit_test(wrong_exchanges_are_named),
+        cmocka_unit_test(checks_name_file_and_line),
+        cmocka_unit_test(combinations_that_are_fine),
+        cmocka_unit_test(who_is_left_alone_stops_where_models_are_averaged_out_of_step),
+        cmocka_unit_test(what_no_node_can_run),
+        cmocka_unit_test(model_average_sends_whole_models),
+        cmocka_unit_test(a_graph_names_its_line_and_needs_this_node),
+        cmocka_unit_test(a_node_has_room_for_so_many_neighbours),
+        cmocka_unit_test(too_many_peers),
+        cmocka_unit_test(outer_momentum_stays_below_what_diverges),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
