@@ -1,5 +1,6 @@
-// The mathematics of the exchange: the three identities, consensus, drift correction, and what loss may and
-// may not do.
+// The mathematics of the exchange: the three identities, consensus, second moments, and what loss may and may
+// not do.
+#include "test/support/averaging.h"
 #include "test/support/exchange_net.h"
 
 #include <math.h>
@@ -7,30 +8,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
-
-#define COUNTER(name) offsetof(struct gossip_edge_info, name)
-
-static void assert_near(double found, double expected, double tolerance)
-{
-    if (!(fabs(found - expected) <= tolerance))
-        fail_msg("found %.9g, expected %.9g +- %g", found, expected, tolerance);
-}
-
-static struct gossip_exchange_options defaults(float ratio, enum kernels_format values)
-{
-    return (struct gossip_exchange_options){.ratio = ratio,
-                                            .values = values,
-                                            .sync = true,
-                                            .drift_correction = false,
-                                            .drift_gain = 3.0f,
-                                            .drift_limit = 0.25f,
-                                            .deadline_floor_ns = 100000000,
-                                            .deadline_ceiling_ns = 1000000000};
-}
 
 static void fill_normal(struct net *net)
 {
@@ -141,250 +121,6 @@ static void test_ring_reaches_consensus_for_every_size(void **state)
         assert_true(rounds_to(net, 1e-4, 600) <= 600);
         net_destroy(net);
     }
-}
-
-// c_i + c_j = 0 bit for bit on every edge, so the corrections of all nodes add up to zero.
-static void test_corrections_add_up_to_zero(void **state)
-{
-    enum { N = 8, D = 500 };
-    struct gossip_exchange_options options = defaults(1.0f / 32, KERNELS_INT8);
-    double largest = 0;
-
-    (void)state;
-    options.drift_correction = true;
-    struct net *net = net_create(N, D, TOPOLOGY_BUTTERFLY, net_seed(7), &options);
-    net_link_all(net);
-    for (uint64_t round = 1; round <= 200; round++) {
-        for (size_t i = 0; i < N; i++)
-            for (size_t j = 0; j < D; j++) // every node drifts its own way, and its correction pulls back
-                net->node[i].x[j] += 0.1f * ((float)((i * 7 + j) % 5) - 2 + net->node[i].correction[j]);
-        net_round_all(net, round);
-        assert_true(net_references_match(net));
-    }
-    for (size_t j = 0; j < D; j++) {
-        double sum = 0;
-        for (size_t i = 0; i < N; i++) {
-            sum += (double)net->node[i].correction[j];
-            largest = fmax(largest, fabs((double)net->node[i].correction[j]));
-        }
-        assert_near(sum, 0, 1e-4);
-    }
-    assert_true(largest > 0.5); // they did something
-    net_destroy(net);
-}
-
-// Nodes that are pulled to different points by their data agree much better with the correction than without.
-enum { DRIFT_NODES = 8, DRIFT_SIZE = 320, DRIFT_STEPS = 4 };
-
-struct drift {
-    struct net *net;
-    float target[DRIFT_NODES][DRIFT_SIZE];
-    float rate;
-};
-
-static void drift_start(struct drift *drift, const struct gossip_exchange_options *options, uint64_t seed)
-{
-    drift->net = net_create(DRIFT_NODES, DRIFT_SIZE, TOPOLOGY_RING, seed, options);
-    drift->rate = 0.05f;
-    drift->net->step_scale = drift->rate * DRIFT_STEPS;
-    for (size_t i = 0; i < DRIFT_NODES; i++)
-        for (size_t j = 0; j < DRIFT_SIZE; j++)
-            drift->target[i][j] = 3 * (float)base_rng_normal(&drift->net->rng);
-    net_link_all(drift->net);
-}
-
-// Local steps of one round on |x - target|^2 / 2.
-static void drift_train(struct drift *drift, size_t node)
-{
-    struct net_node *at = &drift->net->node[node];
-
-    for (int h = 0; h < DRIFT_STEPS; h++)
-        for (size_t j = 0; j < DRIFT_SIZE; j++)
-            at->x[j] -= drift->rate * (at->x[j] - drift->target[node][j] - at->correction[j]);
-}
-
-static double drift_floor(bool correction, uint64_t seed)
-{
-    struct gossip_exchange_options options = defaults(1.0f / 16, KERNELS_INT8);
-    struct drift drift;
-
-    options.drift_correction = correction;
-    drift_start(&drift, &options, seed);
-    for (uint64_t round = 1; round <= 1500; round++) {
-        for (size_t i = 0; i < DRIFT_NODES; i++)
-            drift_train(&drift, i);
-        net_round_all(drift.net, round);
-    }
-    double energy = net_energy(drift.net) / (DRIFT_NODES * DRIFT_SIZE);
-    net_destroy(drift.net);
-    return energy;
-}
-
-static void test_correction_removes_drift(void **state)
-{
-    uint64_t seed = net_seed(8);
-    double without = drift_floor(false, seed), with = drift_floor(true, seed);
-
-    (void)state;
-    printf("disagreement an element under drift: %.3g without correction, %.3g with\n", without, with);
-    assert_true(without > 0.1);
-    assert_true(with < without / 1000);
-}
-
-// The correction after `missed` rounds without a meeting, in units of force / step scale of one round. A
-// dense exchange, so that the force is known: half the difference of the two models.
-static double correction_after(unsigned missed, uint64_t seed)
-{
-    enum { D = 40 };
-    struct gossip_exchange_options options = defaults(1.0f, KERNELS_FP32);
-    struct net *net;
-    uint64_t round = 1;
-
-    options.drift_correction = true;
-    net = net_create(2, D, TOPOLOGY_RING, seed, &options);
-    net_link_all(net);
-    net_round_all(net, round);
-    net_unlink(net, 0, 1);
-    for (unsigned i = 0; i < missed; i++)
-        net_round_all(net, ++round);
-    net_link(net, 0, 1);
-    net_settle(net, 1000000000);
-    for (size_t j = 0; j < D; j++) {
-        net->node[0].x[j] = 1;
-        net->node[1].x[j] = 3;
-    }
-    net_round_all(net, ++round);
-    double correction = (double)net->node[0].correction[0] * (double)net->step_scale;
-    net_destroy(net);
-    return correction;
-}
-
-// beta = limit = 1/4 here, force = 1: with every round met c = 1/4 / s. The force after missed meetings holds
-// the drift of all those rounds, and is divided by as much.
-static void test_correction_counts_missed_rounds(void **state)
-{
-    uint64_t seed = net_seed(14);
-
-    (void)state;
-    assert_near(correction_after(0, seed), 0.25, 1e-6);
-    assert_near(correction_after(1, seed), 0.25 / 2, 1e-6);
-    assert_near(correction_after(9, seed), 0.25 / 10, 1e-6);
-}
-
-// Async where an answer takes several rounds, so that most meetings are missed, and one node is slower.
-static void test_correction_is_stable_when_meetings_are_missed(void **state)
-{
-    struct gossip_exchange_options options = defaults(1.0f / 32, KERNELS_INT8);
-    struct drift drift;
-    uint64_t rounds = 0;
-
-    (void)state;
-    options.drift_correction = true;
-    options.sync = false;
-    drift_start(&drift, &options, net_seed(13));
-    drift.net->delay_ns = 1000000;
-    drift.net->jitter_ns = 4000000;
-    for (uint64_t tick = 1; tick <= 6000; tick++)
-        for (size_t i = 0; i < DRIFT_NODES; i++) {
-            if (i == 5 && tick % 4)
-                continue;
-            drift_train(&drift, i);
-            net_round(drift.net, i, drift.net->node[i].round + 1);
-            net_settle(drift.net, 250000); // 2 ms a round of everybody; an exchange takes 2 to 10
-            rounds++;
-        }
-    double met = (double)net_count(drift.net, COUNTER(exchanges)) / (double)rounds;
-    double energy = net_energy(drift.net) / (DRIFT_NODES * DRIFT_SIZE);
-    printf("%.2f exchanges a round; disagreement an element %.3g\n", met, energy);
-    assert_true(met < 0.6);
-    assert_true(energy < 0.1); // without any correction it is above 3
-    assert_true(net_references_match(drift.net));
-    net_destroy(drift.net);
-}
-
-static double largest(const struct net *net)
-{
-    double most = 0;
-    for (size_t i = 0; i < net->nodes; i++)
-        for (size_t j = 0; j < net->parameters; j++)
-            most = fmax(most, fabs((double)net->node[i].correction[j]));
-    return most;
-}
-
-static void drift_rounds(struct drift *drift, uint64_t first, uint64_t count, size_t away, double *most)
-{
-    for (uint64_t round = first; round < first + count; round++) {
-        for (size_t i = 0; i < DRIFT_NODES; i++) {
-            if (i == away)
-                continue;
-            drift_train(drift, i);
-            net_round(drift->net, i, round);
-        }
-        net_settle(drift->net, 100000000);
-        *most = fmax(*most, largest(drift->net));
-    }
-}
-
-// One node is away for long and comes back with its edges as they were: what the others have gone meanwhile
-// reaches it in many exchanges, and must be integrated over the time that it took, not over one round each.
-static void test_correction_bears_an_absence(void **state)
-{
-    struct gossip_exchange_options options = defaults(1.0f / 32, KERNELS_INT8);
-    struct drift drift;
-    double before = 0, after = 0;
-
-    (void)state;
-    options.drift_correction = true;
-    options.sync = false;
-    drift_start(&drift, &options, net_seed(15));
-    drift.rate = 0.001f; // so that one round is short beside the absence
-    drift.net->step_scale = drift.rate * DRIFT_STEPS;
-    drift_rounds(&drift, 1, 10, SIZE_MAX, &before);
-    net_unlink(drift.net, 4, 5);
-    net_unlink(drift.net, 5, 6);
-    drift_rounds(&drift, 11, 3000, 5, &before);
-    net_link(drift.net, 4, 5);
-    net_link(drift.net, 5, 6);
-    drift_rounds(&drift, 3011, 3000, SIZE_MAX, &after);
-    double energy = net_energy(drift.net) / (DRIFT_NODES * DRIFT_SIZE);
-    printf("largest correction %.3g before the absence is over, %.3g after it; disagreement %.3g\n", before,
-           after, energy);
-    assert_true(after < 2 * before);
-    assert_true(energy < 0.1);
-    assert_int_equal(net_count(drift.net, COUNTER(resyncs)), 0);
-    net_destroy(drift.net);
-}
-
-// Cut off from all, a node's corrections fade: with no exchange to adjust them they would move it for ever.
-static void test_correction_fades_without_exchanges(void **state)
-{
-    struct gossip_exchange_options options = defaults(1.0f / 16, KERNELS_INT8);
-    struct drift drift;
-    double most = 0, left = 0;
-
-    (void)state;
-    options.drift_correction = true;
-    options.sync = false;
-    drift_start(&drift, &options, net_seed(16));
-    drift_rounds(&drift, 1, 300, SIZE_MAX, &most);
-    net_unlink(drift.net, 4, 5);
-    net_unlink(drift.net, 5, 6);
-    drift_rounds(&drift, 301, 8, SIZE_MAX, &most);
-    for (size_t j = 0; j < DRIFT_SIZE; j++)
-        left = fmax(left, fabs((double)drift.net->node[5].correction[j]));
-    assert_true(left > 1); // the pull of others, who are soon back as a rule
-    drift_rounds(&drift, 309, 300, SIZE_MAX, &most);
-    for (size_t j = 0; j < DRIFT_SIZE; j++) {
-        assert_near(drift.net->node[5].correction[j], 0, 1e-4);
-        assert_near(drift.net->node[5].x[j], drift.target[5][j], 1e-3);
-    }
-    net_link(drift.net, 4, 5);
-    net_link(drift.net, 5, 6);
-    drift_rounds(&drift, 609, 1500, SIZE_MAX, &most);
-    double energy = net_energy(drift.net) / (DRIFT_NODES * DRIFT_SIZE);
-    printf("disagreement an element %.3g\n", energy);
-    assert_true(energy < 1e-6);
-    net_destroy(drift.net);
 }
 
 static void shuffle_loss(struct net *net, uint64_t rounds, double cut_chance)
@@ -525,12 +261,6 @@ int main(void)
         cmocka_unit_test(test_identities),
         cmocka_unit_test(test_butterfly_of_16_reaches_consensus),
         cmocka_unit_test(test_ring_reaches_consensus_for_every_size),
-        cmocka_unit_test(test_corrections_add_up_to_zero),
-        cmocka_unit_test(test_correction_removes_drift),
-        cmocka_unit_test(test_correction_counts_missed_rounds),
-        cmocka_unit_test(test_correction_is_stable_when_meetings_are_missed),
-        cmocka_unit_test(test_correction_bears_an_absence),
-        cmocka_unit_test(test_correction_fades_without_exchanges),
         cmocka_unit_test(test_loss_heals_exactly),
         cmocka_unit_test(test_without_sequence_check_consensus_stalls),
         cmocka_unit_test(test_second_moments_average),

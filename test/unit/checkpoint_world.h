@@ -240,4 +240,17 @@ static inline char *capture_end(int stream, int old, const char *path)
     return (char *)text;
 }
 
+static inline void write_generation(struct world *world, struct learner *learner)
+{
+    struct base_reason why = {.text = ""};
+    if (node_checkpoint_write(world->directory, 3, &learner->parts, &why))
+        fail_msg("%s", why.text);
+}
+
+static inline enum base_error resume(struct world *world, struct learner *learner, struct base_reason *why)
+{
+    why->text[0] = 0;
+    return node_checkpoint_resume(world->directory, &learner->parts, NULL, why);
+}
+
 #endif

@@ -1,6 +1,7 @@
 // Embedding, LayerNorm, GELU, attention and dropout: each path against a plain reference in double, each
 // gradient against central differences of that reference, the paths against each other bit for bit.
 #include "kernels_checks.h"
+#include "kernels_differences.h"
 
 #include "kernels/cpu/cpu.h"
 
@@ -10,75 +11,6 @@ enum { PATHS = 3 };
 // Sizes around the edges of lanes, and of the blocks of queries.
 static const size_t widths[] = {1, 2, 7, 15, 16, 17, 31, 32, 33, 48, 65, 128, 200};
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
-
-static double *doubles(size_t count)
-{
-    double *values = calloc(count + 1, sizeof *values);
-    assert_non_null(values);
-    return values;
-}
-
-static double *widen(const struct checks_vector *v)
-{
-    double *values = doubles(v->count);
-    for (size_t i = 0; i < v->count; i++) {
-        values[i] = (double)v->host[i];
-    }
-    return values;
-}
-
-static void refill(const struct kernels *k, struct checks_vector *v, float value)
-{
-    for (size_t i = 0; i < v->count; i++) {
-        v->host[i] = value;
-    }
-    checks_send(k, v);
-}
-
-static void compare(const char *what, const struct kernels *k, const struct checks_vector *found,
-                    const double *expected, double bound)
-{
-    float *values = checks_result(k, found);
-    for (size_t i = 0; i < found->count; i++) {
-        checks_close(what, found->count, i, (double)values[i], expected[i],
-                     bound * (1.0 + fabs(expected[i])));
-    }
-    free(values);
-}
-
-// A function of one vector whose sum, weighted, is what gradients are checked on.
-struct subject {
-    double (*value)(const struct subject *subject); // of the vectors as they stand
-    double *x;                                      // the one that moves
-    const void *of;
-};
-
-// d value / d x[i] for all i, by central differences; the error is of the order of 1e-9.
-static double *differences(const struct subject *subject, size_t count)
-{
-    double *result = doubles(count);
-    for (size_t i = 0; i < count; i++) {
-        const double at = subject->x[i], step = 1e-5;
-        subject->x[i] = at + step;
-        const double above = subject->value(subject);
-        subject->x[i] = at - step;
-        const double below = subject->value(subject);
-        subject->x[i] = at;
-        result[i] = (above - below) / (2.0 * step);
-    }
-    return result;
-}
-
-static void compare_gradient(const char *what, const struct kernels *k, const struct checks_vector *found,
-                             const struct subject *subject, double offset, double bound)
-{
-    double *expected = differences(subject, found->count);
-    for (size_t i = 0; i < found->count; i++) {
-        expected[i] += offset;
-    }
-    compare(what, k, found, expected, bound);
-    free(expected);
-}
 
 // --- embedding ---
 

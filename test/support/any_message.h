@@ -1,0 +1,145 @@
+// Random message headers of every kind.
+#ifndef TEST_SUPPORT_ANY_MESSAGE_H
+#define TEST_SUPPORT_ANY_MESSAGE_H
+
+#include "base/limits.h"
+#include "gossip/wire/message.h"
+#include "test/support/seeded.h"
+
+#include <math.h>
+#include <msgpack/unpack.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define LENGTH_OF(array) (sizeof(array) / sizeof(array)[0])
+#define CAPACITY         4096
+#define KINDS            ((unsigned)GOSSIP_CLOCK)
+
+static inline int setup(void **state)
+{
+    (void)state;
+    seeded_begin(20240608);
+    return 0;
+}
+
+static inline uint64_t any_u64(void) // of every length, and often at the border between two encodings
+{
+    static const uint64_t borders[] = {0,      0x7f,    0x80,       0xff,        0x100,
+                                       0xffff, 0x10000, 0xffffffff, 0x100000000, UINT64_MAX};
+    if (base_rng_below(&rng, 2) == 0)
+        return borders[base_rng_below(&rng, LENGTH_OF(borders))];
+    return base_rng_u64(&rng) >> base_rng_below(&rng, 64);
+}
+
+static inline void any_text(char *text, size_t capacity, size_t least)
+{
+    const size_t length = least + (size_t)base_rng_below(&rng, capacity - least);
+    for (size_t i = 0; i < length; i++)
+        text[i] = "abcXYZ019._-"[base_rng_below(&rng, 12)];
+    text[length] = '\0';
+}
+
+static uint8_t payload[2][300];
+
+static inline void any_exchange(struct gossip_exchange_message *exchange)
+{
+    exchange->epoch = any_u64();
+    exchange->sequence = any_u64();
+    exchange->clock = any_u64();
+    exchange->standing = (uint8_t)base_rng_below(&rng, 3);
+    exchange->step_scale = (float)base_rng_uniform(&rng);
+    exchange->pace_ns = any_u64();
+    exchange->form = (uint8_t)base_rng_below(&rng, 2);
+    exchange->weight =
+        exchange->form == GOSSIP_DELTA_BLOCK ? 0.5f : 1 - (float)base_rng_below(&rng, 1000) / 1000;
+    exchange->offset = exchange->form == GOSSIP_DELTA_BLOCK ? any_u64() : 0;
+    exchange->keys = exchange->form == GOSSIP_DELTA_SPARSE ? (uint8_t)base_rng_below(&rng, 2) : 0;
+    exchange->delta_bytes = (uint32_t)base_rng_below(&rng, sizeof payload[0] + 1);
+    exchange->moment_bytes =
+        base_rng_below(&rng, 2) == 0 ? 0 : (uint32_t)base_rng_below(&rng, sizeof payload[1] + 1);
+    exchange->delta = exchange->delta_bytes > 0 ? payload[0] : NULL;
+    exchange->moment = exchange->moment_bytes > 0 ? payload[1] : NULL;
+}
+
+static inline void any_tell(struct gossip_snapshot_tell *tell)
+{
+    const uint64_t snapshot = any_u64();
+    tell->snapshot = snapshot > 0 ? snapshot : 1;
+    tell->part = (uint8_t)base_rng_below(&rng, GOSSIP_PART_BLOB + 1);
+    tell->parts = (uint8_t)(base_rng_below(&rng, 1u << (GOSSIP_PART_BLOB + 1)) | 1u << tell->part);
+    tell->block = tell->part == GOSSIP_PART_BLOB ? 0 : (uint32_t)any_u64();
+    tell->round = any_u64();
+    tell->step = any_u64();
+    tell->hash = any_u64();
+    tell->values = payload[0];
+    tell->values_bytes = 4 * (1 + (uint32_t)base_rng_below(&rng, sizeof payload[0] / 4));
+}
+
+static inline struct gossip_message any_message(enum gossip_message_kind kind)
+{
+    struct gossip_message message;
+    memset(&message, 0, sizeof message);
+    message.kind = kind;
+    if (kind == GOSSIP_GREETING) {
+        struct gossip_greeting *greeting = &message.as.greeting;
+        greeting->protocol = (uint32_t)any_u64();
+        any_text(greeting->version, sizeof greeting->version, 0);
+        any_text(greeting->name, sizeof greeting->name, 1);
+        any_text(greeting->model, sizeof greeting->model, 0);
+        greeting->schema = any_u64();
+        greeting->parameters = any_u64();
+        greeting->life = any_u64();
+        any_text(greeting->rules, sizeof greeting->rules, 0);
+        any_text(greeting->told, sizeof greeting->told, 0);
+        for (size_t i = 0; i < GOSSIP_OWN_WORDS; i++)
+            greeting->own[i] = any_u64();
+        greeting->begun = (uint8_t)(any_u64() & 1);
+        greeting->shard = (uint32_t)any_u64();
+    } else if (kind == GOSSIP_HELLO) {
+        message.as.hello = (struct gossip_hello){.epoch = any_u64(),
+                                                 .sequence = any_u64(),
+                                                 .reference_hash = any_u64(),
+                                                 .correction_hash = any_u64(),
+                                                 .resync_offset = any_u64(),
+                                                 .answer = (uint8_t)base_rng_below(&rng, 256),
+                                                 .standing = (uint8_t)base_rng_below(&rng, 3)};
+    } else if (kind == GOSSIP_XCHG || kind == GOSSIP_XACK) {
+        any_exchange(&message.as.exchange);
+    } else if (kind == GOSSIP_BUSY) {
+        message.as.busy = (struct gossip_busy){any_u64(), any_u64()};
+    } else if (kind == GOSSIP_CLOCK) {
+        message.as.clock.round = any_u64();
+    } else if (kind == GOSSIP_MEMBERS) {
+        message.as.members.packet = payload[0];
+        message.as.members.packet_bytes = 1 + (uint32_t)base_rng_below(&rng, sizeof payload[0]);
+    } else if (kind == GOSSIP_SNAPSHOT_ASK) {
+        message.as.ask.snapshot = any_u64();
+        message.as.ask.part = (uint8_t)base_rng_below(&rng, GOSSIP_PART_BLOB + 1);
+        message.as.ask.block = (uint32_t)any_u64();
+    } else if (kind == GOSSIP_SNAPSHOT_TELL) {
+        any_tell(&message.as.tell);
+    } else {
+        any_text(message.as.bye.reason, sizeof message.as.bye.reason, 0);
+    }
+    return message;
+}
+
+// Header and payloads as they travel.
+static inline size_t encode(const struct gossip_message *message, uint8_t bytes[CAPACITY])
+{
+    struct gossip_payload payloads[GOSSIP_MESSAGE_PAYLOADS];
+    size_t count = 0;
+    assert_int_equal(gossip_message_encode_header(message, bytes, LIMIT_MESSAGE_HEADER_BYTES, &count),
+                     BASE_OK);
+    const size_t n = gossip_message_payloads(message, payloads);
+    for (size_t i = 0; i < n; count += payloads[i++].count)
+        memcpy(bytes + count, payloads[i].bytes, payloads[i].count);
+    return count;
+}
+
+#endif

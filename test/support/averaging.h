@@ -1,0 +1,43 @@
+// Options and vectors of tests of the mathematics of the exchange.
+#ifndef TEST_SUPPORT_AVERAGING_H
+#define TEST_SUPPORT_AVERAGING_H
+
+#include "test/support/exchange_net.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define COUNTER(name) offsetof(struct gossip_edge_info, name)
+
+static inline void assert_near(double found, double expected, double tolerance)
+{
+    if (!(fabs(found - expected) <= tolerance))
+        fail_msg("found %.9g, expected %.9g +- %g", found, expected, tolerance);
+}
+
+static inline struct gossip_exchange_options defaults(float ratio, enum kernels_format values)
+{
+    return (struct gossip_exchange_options){.ratio = ratio,
+                                            .values = values,
+                                            .sync = true,
+                                            .drift_correction = false,
+                                            .drift_gain = 3.0f,
+                                            .drift_limit = 0.25f,
+                                            .deadline_floor_ns = 100000000,
+                                            .deadline_ceiling_ns = 1000000000};
+}
+
+// Nodes that are pulled to different points by their data agree much better with the correction than without.
+enum { DRIFT_NODES = 8, DRIFT_SIZE = 320, DRIFT_STEPS = 4 };
+
+struct drift {
+    struct net *net;
+    float target[DRIFT_NODES][DRIFT_SIZE];
+    float rate;
+};
+
+#endif

@@ -1,0 +1,270 @@
+// Message headers: everything that the decoder must refuse, and the encoder with it.
+#include "base/limits.h"
+#include "gossip/wire/message.h"
+#include "test/support/any_message.h"
+
+#include <math.h>
+#include <msgpack/unpack.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void test_every_truncation_and_extra_byte_is_refused(void **state)
+{
+    (void)state;
+    uint8_t bytes[CAPACITY];
+    for (unsigned round = 0; round < 60; round++) {
+        const struct gossip_message message =
+            any_message((enum gossip_message_kind)(GOSSIP_GREETING + round % KINDS));
+        const size_t count = encode(&message, bytes);
+        struct gossip_message decoded, before;
+        memset(&decoded, 3, sizeof decoded);
+        before = decoded;
+        for (size_t cut = 0; cut < count; cut++) {
+            uint8_t *exact = malloc(cut > 0 ? cut : 1); // so that a sanitizer sees a read past the end
+            memcpy(exact, bytes, cut);
+            assert_int_equal(gossip_message_decode(exact, cut, &decoded), BASE_EFORMAT);
+            free(exact);
+        }
+        for (unsigned extra = 0; extra < 256; extra++) {
+            bytes[count] = (uint8_t)extra;
+            assert_int_equal(gossip_message_decode(bytes, count + 1, &decoded), BASE_EFORMAT);
+        }
+        assert_memory_equal(&decoded, &before, sizeof decoded);
+    }
+}
+
+// Whatever a changed byte still decodes to is exactly what it says: encoded again, it gives the same bytes.
+static void test_one_encoding_a_message(void **state)
+{
+    (void)state;
+    uint8_t bytes[CAPACITY], again[CAPACITY];
+    unsigned accepted = 0;
+    for (unsigned round = 0; round < 120; round++) {
+        const struct gossip_message message =
+            any_message((enum gossip_message_kind)(GOSSIP_GREETING + round % KINDS));
+        const size_t count = encode(&message, bytes);
+        for (size_t i = 0; i < count && i < 200; i++)
+            for (unsigned bit = 0; bit < 8; bit++) {
+                struct gossip_message decoded;
+                bytes[i] ^= (uint8_t)(1u << bit);
+                if (gossip_message_decode(bytes, count, &decoded) == BASE_OK) {
+                    assert_int_equal(encode(&decoded, again), count);
+                    assert_memory_equal(again, bytes, count);
+                    accepted++;
+                }
+                bytes[i] ^= (uint8_t)(1u << bit);
+            }
+    }
+    assert_true(accepted > 0);
+}
+
+static const struct {
+    const char *what;
+    uint8_t bytes[48];
+    size_t count;
+} malformed[] = {
+    {"array of 2^32 - 1", {0xdd, 0xff, 0xff, 0xff, 0xff}, 5},
+    {"array 16 instead of fixarray", {0xdc, 0, 3, 5, 1, 2}, 6},
+    {"a map", {0x83, 5, 1, 2}, 4},
+    {"kind 0", {0x93, 0, 1, 2}, 4},
+    {"kind 11", {0x93, 11, 1, 2}, 4},
+    {"a field too few", {0x92, 5, 1}, 3},
+    {"a field too many", {0x94, 5, 1, 2, 3}, 5},
+    {"count and fields disagree", {0x92, 5, 1, 2}, 4},
+    {"kind in uint 8", {0x93, 0xcc, 5, 1, 2}, 5},
+    {"uint 8 under 128", {0x93, 5, 0xcc, 0x7f, 2}, 5},
+    {"uint 16 under 256", {0x93, 5, 0xcd, 0, 0xff, 2}, 6},
+    {"uint 32 under 65536", {0x93, 5, 0xce, 0, 0, 0xff, 0xff, 2}, 8},
+    {"uint 64 under 2^32", {0x93, 5, 0xcf, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 2}, 12},
+    {"negative fixint", {0x93, 5, 0xff, 2}, 4},
+    {"int 8", {0x93, 5, 0xd0, 1, 2}, 5},
+    {"nil", {0x93, 5, 0xc0, 2}, 4},
+    {"true", {0x93, 5, 0xc3, 2}, 4},
+    {"text for a number", {0x93, 5, 0xa1, 'a', 2}, 5},
+    {"float for a number", {0x93, 5, 0xca, 0, 0, 0, 0, 2}, 8},
+    {"number for a text", {0x92, 6, 1}, 3},
+    {"bin for a text", {0x92, 6, 0xc4, 1, 'a'}, 5},
+    {"str 8 under 32", {0x92, 6, 0xd9, 1, 'a'}, 5},
+    {"str 16", {0x92, 6, 0xda, 0, 1, 'a'}, 6},
+    {"str 32 of 2^32 - 1", {0x92, 6, 0xdb, 0xff, 0xff, 0xff, 0xff, 'a'}, 8},
+    {"a zero byte in a text", {0x92, 6, 0xa2, 'a', 0}, 5},
+    {"a newline in a text", {0x92, 6, 0xa2, 'a', '\n'}, 5},
+    {"a byte over 127 in a text", {0x92, 6, 0xa2, 0xc3, 0xa4}, 5},
+    {"delete in a text", {0x92, 6, 0xa1, 0x7f}, 4},
+    {"answer of 256", {0x98, 2, 1, 1, 1, 1, 1, 0xcd, 1, 0, 0}, 11},
+    {"hello of a fourth standing", {0x98, 2, 1, 1, 1, 1, 1, 0, 3}, 9},
+    {"exchange of a fourth standing",
+     {0x9d, 3, 1, 1, 1, 3, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+     22},
+    {"step scale in float 64",
+     {0x9d, 3, 1, 1, 1, 0, 0xcb, 0, 0, 0, 0, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+     26},
+    {"step scale as an integer", {0x9d, 3, 1, 1, 1, 0, 1, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 18},
+    {"step scale NaN",
+     {0x9d, 3, 1, 1, 1, 0, 0xca, 0x7f, 0xc0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+     22},
+    {"step scale infinite",
+     {0x9d, 3, 1, 1, 1, 0, 0xca, 0x7f, 0x80, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+     22},
+    {"step scale negative",
+     {0x9d, 3, 1, 1, 1, 0, 0xca, 0xbf, 0x80, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+     22},
+    {"weight 0", {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 0xca, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 22},
+    {"weight above 1", {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0x80, 0, 1, 0, 0, 0, 0, 0, 0}, 22},
+    {"weight negative", {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 0xca, 0xbf, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 22},
+    {"weight NaN", {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 0xca, 0x7f, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0}, 22},
+    {"weight infinite",
+     {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 0xca, 0x7f, 0x80, 0, 0, 0, 0, 0, 0, 0, 0},
+     22},
+    {"weight as an integer", {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0}, 18},
+    {"a block with another weight than 1/2",
+     {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 0xca, 0x3e, 0x80, 0, 0, 0, 1, 0, 0, 0, 0},
+     22},
+    {"a clock with a payload", {0x92, 10, 1, 9}, 4},
+    {"a clock without a round", {0x91, 10}, 2},
+    {"form 2", {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 2, 0, 0, 0, 0}, 22},
+    {"a sparse delta with an offset",
+     {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 1, 0, 0, 0},
+     22},
+    {"a block with keys", {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 1, 0, 1, 0, 0}, 22},
+    {"keys beyond 1", {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 2, 0, 0}, 22},
+    {"delta longer than what is left",
+     {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 2, 0, 9},
+     23},
+    {"moment longer than what is left",
+     {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0, 0, 0, 0, 0, 0, 1, 1, 9},
+     23},
+    {"lengths that add up to 2^32",
+     {0x9d, 3, 1, 1, 1, 0, 0xca, 0,    0,    0,    0,    0xca, 0x3f,
+      0,    0, 0, 0, 0, 0, 0,    0xce, 0xff, 0xff, 0xff, 0xff, 1},
+     26},
+    {"a delta of 2^32 bytes",
+     {0x9d, 3, 1, 1, 1, 0,    0xca, 0, 0, 0, 0, 0xca, 0x3f, 0, 0,
+      0,    0, 0, 0, 0, 0xcf, 0,    0, 0, 1, 0, 0,    0,    0, 0},
+     30},
+    {"an empty packet of members", {0x92, 7, 0}, 3},
+    {"members: more than the limit", {0x92, 7, 0xcd, 0x40, 0x01, 1}, 6},
+    {"members: a byte too few", {0x92, 7, 2, 1}, 4},
+    {"part 4", {0x94, 8, 1, 4, 0}, 5},
+    {"block 2^32", {0x94, 8, 1, 0, 0xcf, 0, 0, 0, 1, 0, 0, 0, 0}, 13},
+    {"an ask with a payload", {0x94, 8, 1, 0, 0, 9}, 6},
+    {"snapshot 0", {0x99, 9, 0, 1, 0, 0, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
+    {"a part that is not there", {0x99, 9, 1, 1, 1, 0, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
+    {"a fifth part", {0x99, 9, 1, 17, 0, 0, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
+    {"part 4 of a fifth", {0x99, 9, 1, 16, 4, 0, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
+    {"block 1 of a blob", {0x99, 9, 1, 8, 3, 1, 1, 1, 1, 4, 1, 2, 3, 4}, 14},
+    {"no values", {0x99, 9, 1, 1, 0, 0, 1, 1, 1, 0}, 10},
+    {"half a value", {0x99, 9, 1, 1, 0, 0, 1, 1, 1, 6, 1, 2, 3, 4, 5, 6}, 16},
+    {"a value too few", {0x99, 9, 1, 1, 0, 0, 1, 1, 1, 8, 1, 2, 3, 4}, 14},
+    {"values over the limit", {0x99, 9, 1, 1, 0, 0, 1, 1, 1, 0xce, 0, 4, 0, 4, 1, 2, 3, 4}, 18},
+};
+
+static void test_malformed_headers_are_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < LENGTH_OF(malformed); i++) {
+        struct gossip_message decoded;
+        if (gossip_message_decode(malformed[i].bytes, malformed[i].count, &decoded) != BASE_EFORMAT)
+            fail_msg("accepted: %s", malformed[i].what);
+    }
+    static const uint8_t good[] = {0x9d, 3, 1, 1, 1, 0, 0xca, 0, 0, 0, 0, 0xca,
+                                   0x3f, 0, 0, 0, 0, 0, 0,    0, 1, 0, 9};
+    struct gossip_message decoded;
+    assert_int_equal(gossip_message_decode(good, sizeof good, &decoded),
+                     BASE_OK); // each of those differs in one thing
+    assert_int_equal(decoded.as.exchange.delta[0], 9);
+    static const uint8_t tell[] = {0x99, 9, 1, 1, 0, 0, 1, 1, 1, 4, 1, 2, 3, 4};
+    assert_int_equal(gossip_message_decode(tell, sizeof tell, &decoded), BASE_OK);
+    assert_int_equal(decoded.as.tell.values[3], 4);
+    assert_int_equal(gossip_message_decode(NULL, 0, &decoded), BASE_EFORMAT);
+}
+
+// What the decoder would refuse at the other end is not sent.
+static void test_encode_refuses_what_decode_would(void **state)
+{
+    (void)state;
+    uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
+    size_t bytes = 0;
+    static const char *const names[] = {"", "a b", "node/1", "caf\xc3\xa9", "a\n"};
+    for (size_t i = 0; i < LENGTH_OF(names); i++) {
+        struct gossip_message message = {.kind = GOSSIP_GREETING};
+        snprintf(message.as.greeting.name, sizeof message.as.greeting.name, "%s", names[i]);
+        assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
+    }
+    struct gossip_message unterminated = {.kind = GOSSIP_BYE};
+    memset(unterminated.as.bye.reason, 'x', sizeof unterminated.as.bye.reason);
+    assert_int_equal(gossip_message_encode_header(&unterminated, header, sizeof header, &bytes), BASE_EINVAL);
+    static const float scales[] = {NAN, INFINITY, -1.0f};
+    for (size_t i = 0; i < LENGTH_OF(scales); i++) {
+        struct gossip_message message = {.kind = GOSSIP_XACK,
+                                         .as.exchange = {.step_scale = scales[i], .weight = 0.5f}};
+        assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
+    }
+    static const float weights[] = {0.0f, NAN, INFINITY, -0.5f, 1.001f};
+    for (size_t i = 0; i < LENGTH_OF(weights); i++) {
+        struct gossip_message message = {.kind = GOSSIP_XCHG, .as.exchange.weight = weights[i]};
+        assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
+    }
+    struct gossip_message message = {.kind = GOSSIP_XCHG, .as.exchange = {.form = 2, .weight = 0.5f}};
+    assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
+    message.as.exchange =
+        (struct gossip_exchange_message){.form = GOSSIP_DELTA_BLOCK, .weight = 0.5f, .keys = 1};
+    assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
+    message.as.exchange = (struct gossip_exchange_message){.form = GOSSIP_DELTA_BLOCK, .weight = 0.25f};
+    assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
+    static const uint32_t packets[] = {0, LIMIT_GOSSIP_BYTES + 1, UINT32_MAX};
+    for (size_t i = 0; i < LENGTH_OF(packets); i++) {
+        message = (struct gossip_message){.kind = GOSSIP_MEMBERS, .as.members.packet_bytes = packets[i]};
+        assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
+    }
+    message = (struct gossip_message){.kind = GOSSIP_SNAPSHOT_ASK, .as.ask.part = GOSSIP_PART_BLOB + 1};
+    assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
+    static const struct gossip_snapshot_tell tells[] = {
+        {.snapshot = 0, .parts = 1, .values_bytes = 4},
+        {.snapshot = 1, .parts = 1, .part = 1, .values_bytes = 4},
+        {.snapshot = 1, .parts = 8, .part = 3, .block = 1, .values_bytes = 4},
+        {.snapshot = 1, .parts = 8, .part = 3, .values_bytes = LIMIT_BLOB_BYTES + 1},
+        {.snapshot = 1, .parts = 16, .part = 4, .values_bytes = 4},
+        {.snapshot = 1, .parts = 17, .values_bytes = 4},
+        {.snapshot = 1, .parts = 1, .part = 64, .values_bytes = 4},
+        {.snapshot = 1, .parts = 1, .values_bytes = 0},
+        {.snapshot = 1, .parts = 1, .values_bytes = 7},
+        {.snapshot = 1, .parts = 1, .values_bytes = 4 * LIMIT_SNAPSHOT_BLOCK + 4},
+    };
+    for (size_t i = 0; i < LENGTH_OF(tells); i++) {
+        message = (struct gossip_message){.kind = GOSSIP_SNAPSHOT_TELL, .as.tell = tells[i]};
+        assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
+    }
+    message = (struct gossip_message){.kind = (enum gossip_message_kind)(KINDS + 1)};
+    assert_int_equal(gossip_message_encode_header(&message, header, sizeof header, &bytes), BASE_EINVAL);
+    assert_int_equal(bytes, 0);
+}
+
+static void test_kind_names(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"unknown",      "greeting",      "hello", "xchg",
+                                        "xack",         "busy",          "bye",   "members",
+                                        "snapshot_ask", "snapshot_tell", "clock", "unknown"};
+    for (unsigned kind = 0; kind < LENGTH_OF(names); kind++)
+        assert_string_equal(gossip_message_kind_name((enum gossip_message_kind)kind), names[kind]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_truncation_and_extra_byte_is_refused),
+        cmocka_unit_test(test_one_encoding_a_message),
+        cmocka_unit_test(test_malformed_headers_are_refused),
+        cmocka_unit_test(test_encode_refuses_what_decode_would),
+        cmocka_unit_test(test_kind_names),
+    };
+    return cmocka_run_group_tests(tests, setup, NULL);
+}

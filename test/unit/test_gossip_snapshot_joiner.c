@@ -1,0 +1,452 @@
+// Snapshots: one joiner's blocks, from which donors they come, and what a joiner must refuse.
+#include "base/hash.h"
+#include "gossip/snapshot/snapshot.h"
+#include "test/support/snapshot_vectors.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void joining_create(struct joining *j)
+{
+    j->into = vectors_create(0);
+    j->from = vectors_create(3);
+    j->view = view_of(j->into, 0);
+    const struct gossip_joiner_options options = {.parameters = D,
+                                                  .into = &j->view,
+                                                  .patience_ns = PATIENCE_S * SECOND,
+                                                  .starve_ns = STARVES_S * SECOND};
+    assert_int_equal(gossip_joiner_create(&options, &j->joiner), BASE_OK);
+    gossip_joiner_limits(j->joiner, 1000, 10000);
+}
+
+static void joining_destroy(struct joining *j)
+{
+    gossip_joiner_destroy(j->joiner);
+    free(j->into);
+    free(j->from);
+}
+
+static void donor_up(struct joining *j, uint8_t who, bool up)
+{
+    const struct gossip_id peer = id_of(who);
+    (up ? gossip_joiner_donor_up : gossip_joiner_donor_down)(j->joiner, &peer, 0);
+}
+
+// The answer that an honest donor would give to `question`.
+static struct gossip_snapshot_tell honest(const struct joining *j, const struct gossip_message *question)
+{
+    const struct gossip_snapshot_ask *asked = &question->as.ask;
+    const float *parts[GOSSIP_PARTS] = {j->from->model, j->from->outer, j->from->second};
+    const float *values = parts[asked->part] + (size_t)asked->block * LIMIT_SNAPSHOT_BLOCK;
+    const size_t count = asked->block == BLOCKS - 1 ? 77 : LIMIT_SNAPSHOT_BLOCK;
+    return (struct gossip_snapshot_tell){.snapshot = 1,
+                                         .parts = 7,
+                                         .part = asked->part,
+                                         .block = asked->block,
+                                         .round = 5,
+                                         .step = 50,
+                                         .hash = base_hash_vector(values, count),
+                                         .values = (const uint8_t *)values,
+                                         .values_bytes = (uint32_t)(count * sizeof *values)};
+}
+
+static void check_complete(const struct joining *j)
+{
+    uint64_t round, step;
+    assert_true(gossip_joiner_complete(j->joiner, &round, &step));
+    assert_int_equal(round, 5);
+    assert_int_equal(step, 50);
+    assert_memory_equal(j->into, j->from, sizeof *j->from);
+}
+
+static void a_joiner_asks_ahead_and_completes(void **state)
+{
+    struct joining j;
+    struct gossip_message asks[16];
+    struct gossip_id peer;
+    uint64_t round, step;
+    size_t n = 0, next = 0;
+    (void)state;
+    joining_create(&j);
+    assert_false(gossip_joiner_next(j.joiner, 0, &peer, &asks[0])); // nobody is there
+    assert_true(gossip_joiner_deadline(j.joiner) == UINT64_MAX);
+    donor_up(&j, 2, true);
+    assert_true(gossip_joiner_deadline(j.joiner) == STARVES_S * SECOND);
+    while (next < BLOCKS * GOSSIP_PARTS) {
+        while (gossip_joiner_next(j.joiner, 0, &peer, &asks[n]))
+            n++;
+        assert_true(n - next <= 4 && n <= BLOCKS * GOSSIP_PARTS);
+        const struct gossip_snapshot_tell told = honest(&j, &asks[next++]);
+        assert_false(gossip_joiner_complete(j.joiner, &round, &step));
+        assert_int_equal(tell(&j, 2, &told, 0), BASE_OK);
+        assert_int_equal(tell(&j, 2, &told, 0), BASE_OK); // twice does no harm
+    }
+    check_complete(&j);
+    assert_false(gossip_joiner_next(j.joiner, 100 * SECOND, &peer, &asks[0]));
+    struct gossip_joiner_progress progress;
+    gossip_joiner_progress(j.joiner, &progress);
+    assert_int_equal(progress.blocks, BLOCKS * GOSSIP_PARTS);
+    assert_int_equal(progress.done, BLOCKS * GOSSIP_PARTS);
+    assert_int_equal(progress.donors_used, 1);
+    assert_int_equal(progress.bytes, GOSSIP_PARTS * D * sizeof(float));
+    joining_destroy(&j);
+}
+
+static void another_donor_goes_on_where_the_first_stopped(void **state)
+{
+    struct joining j;
+    struct gossip_message question;
+    struct gossip_id peer;
+    (void)state;
+    joining_create(&j);
+    donor_up(&j, 2, true);
+    for (size_t i = 0; i < 2; i++) {
+        assert_true(gossip_joiner_next(j.joiner, 0, &peer, &question));
+        const struct gossip_snapshot_tell told = honest(&j, &question);
+        assert_int_equal(tell(&j, 2, &told, 0), BASE_OK);
+    }
+    assert_true(gossip_joiner_next(j.joiner, 0, &peer, &question)); // will not be answered
+    donor_up(&j, 2, false);
+    assert_false(gossip_joiner_next(j.joiner, 0, &peer, &question));
+    donor_up(&j, 3, true);
+    size_t asked = 0;
+    for (; gossip_joiner_next(j.joiner, 0, &peer, &question); asked++) {
+        assert_int_equal(peer.bytes[0], 3);
+        const struct gossip_snapshot_tell told = honest(&j, &question);
+        assert_int_equal(tell(&j, 3, &told, 0), BASE_OK);
+    }
+    assert_int_equal(asked, BLOCKS * GOSSIP_PARTS - 2);
+    check_complete(&j);
+    joining_destroy(&j);
+}
+
+static void donors_are_those_that_were_told_last(void **state)
+{
+    struct joining j;
+    struct gossip_message question;
+    struct gossip_id peer;
+    const struct gossip_id first[2] = {id_of(2), id_of(3)}, then[2] = {id_of(3), id_of(4)};
+    (void)state;
+    joining_create(&j);
+    gossip_joiner_donors(j.joiner, first, 2, 0);
+    assert_true(gossip_joiner_next(j.joiner, 0, &peer, &question));
+    gossip_joiner_donors(j.joiner, first, 2, 0); // who is in use stays in use
+    struct gossip_id again;
+    assert_true(gossip_joiner_next(j.joiner, 0, &again, &question));
+    assert_int_equal(peer.bytes[0], again.bytes[0]);
+    gossip_joiner_donors(j.joiner, then, peer.bytes[0] == 2 ? 1 : 0, 0); // without the one in use
+    size_t asked = 0;
+    for (; gossip_joiner_next(j.joiner, 0, &again, &question); asked++)
+        assert_int_equal(again.bytes[0], 3);
+    assert_int_equal(asked > 0, peer.bytes[0] == 2);
+    gossip_joiner_donors(j.joiner, then + 1, 1, 0);
+    assert_true(gossip_joiner_next(j.joiner, 0, &again, &question));
+    assert_int_equal(again.bytes[0], 4);
+    joining_destroy(&j);
+}
+
+static void a_silent_donor_is_left_and_may_answer_after_all(void **state)
+{
+    struct joining j;
+    struct gossip_message late, question;
+    struct gossip_id first, second;
+    (void)state;
+    joining_create(&j);
+    donor_up(&j, 2, true);
+    donor_up(&j, 3, true);
+    assert_true(gossip_joiner_next(j.joiner, 0, &first, &late));
+    assert_true(gossip_joiner_deadline(j.joiner) == PATIENCE_S * SECOND);
+    while (gossip_joiner_next(j.joiner, PATIENCE_S * SECOND - 1, &second, &question))
+        assert_int_equal(gossip_id_compare(&first, &second), 0);
+    assert_true(gossip_joiner_next(j.joiner, PATIENCE_S * SECOND, &second, &question));
+    assert_int_not_equal(gossip_id_compare(&first, &second), 0);
+    assert_int_equal(question.as.ask.block, late.as.ask.block);
+    assert_true(gossip_joiner_next(j.joiner, PATIENCE_S * SECOND, &second, &question));
+    const struct gossip_snapshot_tell told = honest(&j, &late);
+    assert_int_equal(tell(&j, first.bytes[0], &told, PATIENCE_S * SECOND), BASE_OK);
+    struct gossip_joiner_progress progress;
+    gossip_joiner_progress(j.joiner, &progress);
+    assert_int_equal(progress.done, 1);
+    uint64_t now_ns = 3 * PATIENCE_S * SECOND; // both were silent: the first has waited longest
+    assert_true(gossip_joiner_next(j.joiner, now_ns, &second, &question));
+    assert_int_equal(gossip_id_compare(&first, &second), 0);
+    joining_destroy(&j);
+}
+
+static void lie(struct gossip_snapshot_tell *told, size_t how, float values[77])
+{
+    memcpy(values, told->values, 77 * sizeof *values);
+    switch (how) {
+    case 0:
+        told->hash++;
+        break;
+    case 1:
+        told->values_bytes -= 4;
+        break;
+    case 2:
+        told->block = BLOCKS;
+        break;
+    case 3:
+        told->part = GOSSIP_PARTS;
+        break;
+    case 4:
+        told->parts = 1;
+        break;
+    case 5:
+        told->round = UINT64_MAX;
+        break;
+    case 6:
+        told->step = UINT64_MAX;
+        break;
+    case 7:
+        told->block = 1;
+        break;
+    case 8:
+        values[3] = NAN;
+        break;
+    case 9:
+        values[3] = -INFINITY;
+        break;
+    case 10:
+        values[3] = -1;
+        break;
+    case 11:
+        values[3] = 1e30f; // finite, and beside a vector of zeros absurd
+        break;
+    case 12:
+        told->round = 1001;
+        break;
+    case 13:
+        told->step = 10001;
+        break;
+    }
+    if (how >= 8 && how <= 11) {
+        told->values = (const uint8_t *)values;
+        told->hash = base_hash_vector(values, 77);
+    }
+}
+
+// Two that fetch ask each other, and neither has a model.
+static void a_donor_that_asks_is_left_where_there_is_another(void **state)
+{
+    struct joining j;
+    struct gossip_message question;
+    struct gossip_id first, second;
+    (void)state;
+    joining_create(&j);
+    donor_up(&j, 2, true);
+    assert_true(gossip_joiner_next(j.joiner, 0, &first, &question));
+    gossip_joiner_donor_asks(j.joiner, &first, 1); // nobody else is there: it may have one soon
+    assert_true(gossip_joiner_next(j.joiner, 1, &second, &question));
+    assert_int_equal(gossip_id_compare(&first, &second), 0);
+    donor_up(&j, 3, true);
+    gossip_joiner_donor_asks(j.joiner, &first, 2);
+    assert_true(gossip_joiner_next(j.joiner, 2, &second, &question));
+    assert_int_equal(second.bytes[0], 3);
+    assert_int_equal(question.as.ask.block, 0); // what was asked of the other is asked anew
+    gossip_joiner_donor_asks(j.joiner, &second, 3);
+    assert_true(gossip_joiner_next(j.joiner, 3, &second, &question));
+    assert_int_equal(second.bytes[0], 2); // both ask: the one that did so earlier
+    gossip_joiner_donor_asks(j.joiner, &second, 4);
+    assert_true(gossip_joiner_next(j.joiner, 4, &second, &question));
+    assert_int_equal(second.bytes[0], 2); // it is left once
+    joining_destroy(&j);
+}
+
+static void whoever_lies_is_asked_no_more(void **state)
+{
+    (void)state;
+    for (size_t how = 0; how <= 13; how++) {
+        struct joining j;
+        struct gossip_message question;
+        struct gossip_id peer;
+        float values[77];
+        joining_create(&j);
+        donor_up(&j, 2, true);
+        assert_true(gossip_joiner_next(j.joiner, 0, &peer, &question));
+        question.as.ask.block = BLOCKS - 1;
+        question.as.ask.part = GOSSIP_PART_SECOND;
+        struct gossip_snapshot_tell told = honest(&j, &question);
+        lie(&told, how, values);
+        assert_int_equal(tell(&j, 2, &told, 0), BASE_EFORMAT);
+        assert_false(gossip_joiner_next(j.joiner, 0, &peer, &question));
+        donor_up(&j, 2, false);
+        donor_up(&j, 2, true); // nor after a new link
+        assert_false(gossip_joiner_next(j.joiner, 0, &peer, &question));
+        for (size_t i = 0; i < D; i++)
+            assert_true(j.into->model[i] == 0 && j.into->second[i] == 0);
+        joining_destroy(&j);
+    }
+}
+
+static bool starves(struct joining *j, uint64_t now_ns, uint64_t silent_ns)
+{
+    uint64_t silent_is_ns = UINT64_MAX;
+
+    if (!gossip_joiner_starved(j->joiner, now_ns, &silent_is_ns))
+        return false;
+    assert_true(silent_is_ns == silent_ns);
+    return true;
+}
+
+static void ask_all(struct joining *j, uint64_t now_ns)
+{
+    struct gossip_message question;
+    struct gossip_id peer;
+
+    while (gossip_joiner_next(j->joiner, now_ns, &peer, &question))
+        continue;
+}
+
+// Who claims to have a model and never gives any: the joiner says so to its owner, however many there are.
+static void who_is_given_nothing_starves(void **state)
+{
+    const uint64_t starves_ns = STARVES_S * SECOND;
+    struct joining j;
+    uint64_t now_ns = 7 * SECOND, begun_ns = now_ns;
+    (void)state;
+    joining_create(&j);
+    for (uint8_t who = 1; who <= 3; who++)
+        donor_up(&j, who, true);
+    assert_false(starves(&j, 1000 * SECOND, 0)); // it has not begun
+    while (now_ns < begun_ns + starves_ns) {
+        ask_all(&j, now_ns);
+        assert_false(starves(&j, now_ns, 0));
+        assert_true(gossip_joiner_deadline(j.joiner) > now_ns);
+        assert_true(gossip_joiner_deadline(j.joiner) <= begun_ns + starves_ns);
+        now_ns = gossip_joiner_deadline(j.joiner);
+    }
+    assert_true(starves(&j, now_ns, starves_ns));
+    assert_false(starves(&j, now_ns + starves_ns - 1, 0)); // once, and again after as long
+    now_ns += starves_ns;
+    assert_true(starves(&j, now_ns, 2 * starves_ns));
+    struct gossip_message question = {.as.ask = {.part = GOSSIP_PART_MODEL}};
+    const struct gossip_snapshot_tell told = honest(&j, &question);
+    assert_int_equal(tell(&j, 1, &told, now_ns), BASE_OK); // a block: it may go on
+    assert_false(starves(&j, now_ns + starves_ns - 1, 0));
+    assert_true(starves(&j, now_ns + starves_ns, starves_ns));
+    joining_destroy(&j);
+}
+
+static void nobody_starves_while_nobody_is_there(void **state)
+{
+    const uint64_t starves_ns = STARVES_S * SECOND, long_ns = 1000 * SECOND;
+    const struct gossip_id peer = id_of(1);
+    struct joining j;
+    (void)state;
+    joining_create(&j);
+    ask_all(&j, SECOND);
+    assert_false(starves(&j, long_ns, 0));
+    gossip_joiner_donor_up(j.joiner, &peer, long_ns);
+    ask_all(&j, long_ns);
+    assert_false(starves(&j, long_ns + starves_ns - SECOND, 0));
+    gossip_joiner_donor_down(j.joiner, &peer, long_ns + starves_ns - SECOND);
+    assert_false(starves(&j, 2 * long_ns, 0));
+    gossip_joiner_donor_up(j.joiner, &peer, 2 * long_ns); // a link that comes and goes feeds nobody
+    ask_all(&j, 2 * long_ns);
+    assert_false(starves(&j, 2 * long_ns + SECOND - 1, 0));
+    assert_true(starves(&j, 2 * long_ns + SECOND, starves_ns));
+    joining_destroy(&j);
+}
+
+static void parts_that_are_not_there_are_not_asked_for(void **state)
+{
+    struct joining j;
+    struct gossip_message question;
+    struct gossip_id peer;
+    uint64_t round, step;
+    size_t asked = 0;
+    (void)state;
+    joining_create(&j);
+    gossip_joiner_destroy(j.joiner);
+    j.view.part[GOSSIP_PART_OUTER] = j.view.part[GOSSIP_PART_SECOND] = NULL;
+    const struct gossip_joiner_options options = {.parameters = D, .into = &j.view, .patience_ns = SECOND};
+    assert_int_equal(gossip_joiner_create(&options, &j.joiner), BASE_OK);
+    donor_up(&j, 2, true);
+    for (; gossip_joiner_next(j.joiner, 0, &peer, &question); asked++) {
+        const struct gossip_snapshot_tell told = honest(&j, &question);
+        assert_int_equal(tell(&j, 2, &told, 0), BASE_OK);
+    }
+    assert_int_equal(asked, BLOCKS);
+    assert_true(gossip_joiner_complete(j.joiner, &round, &step));
+    joining_destroy(&j);
+}
+
+static struct gossip_snapshot_tell told_blob(const char *text)
+{
+    return (struct gossip_snapshot_tell){.snapshot = 1,
+                                         .parts = 15,
+                                         .part = GOSSIP_PART_BLOB,
+                                         .round = 5,
+                                         .step = 50,
+                                         .hash = base_hash_bytes(0, text, strlen(text)),
+                                         .values = (const uint8_t *)text,
+                                         .values_bytes = (uint32_t)strlen(text)};
+}
+
+// A blob that does not fit its hash is a lie; one of no bytes is a blob.
+static void a_joiner_that_wants_a_blob_is_complete_with_it_only(void **state)
+{
+    static const char *const texts[] = {"a schedule", ""};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct joining j;
+        struct gossip_blob blob = {.bytes = 7, .data = "earlier"};
+        struct gossip_message question;
+        struct gossip_id peer;
+        uint64_t round, step;
+        joining_create(&j);
+        gossip_joiner_destroy(j.joiner);
+        j.view.blob = &blob;
+        const struct gossip_joiner_options options = {
+            .parameters = D, .into = &j.view, .patience_ns = SECOND};
+        assert_int_equal(gossip_joiner_create(&options, &j.joiner), BASE_OK);
+        donor_up(&j, 2, true);
+        donor_up(&j, 3, true);
+        for (size_t k = 0; k < BLOCKS * GOSSIP_PARTS; k++) {
+            assert_true(gossip_joiner_next(j.joiner, 0, &peer, &question));
+            struct gossip_snapshot_tell told = honest(&j, &question);
+            told.parts = 15;
+            assert_int_equal(tell(&j, peer.bytes[0], &told, 0), BASE_OK);
+        }
+        assert_false(gossip_joiner_complete(j.joiner, &round, &step));
+        assert_true(gossip_joiner_next(j.joiner, 0, &peer, &question));
+        assert_int_equal(question.as.ask.part, GOSSIP_PART_BLOB);
+        assert_int_equal(question.as.ask.block, 0);
+        struct gossip_snapshot_tell told = told_blob(texts[i]);
+        told.hash++;
+        assert_int_equal(tell(&j, peer.bytes[0], &told, 0), BASE_EFORMAT);
+        assert_true(gossip_joiner_next(j.joiner, 0, &peer, &question)); // of the other donor
+        assert_memory_equal(blob.data, "earlier", 7);
+        told.hash--;
+        assert_int_equal(tell(&j, peer.bytes[0], &told, 0), BASE_OK);
+        check_complete(&j);
+        assert_int_equal(blob.bytes, strlen(texts[i]));
+        assert_memory_equal(blob.data, texts[i], blob.bytes);
+        joining_destroy(&j);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_joiner_asks_ahead_and_completes),
+        cmocka_unit_test(another_donor_goes_on_where_the_first_stopped),
+        cmocka_unit_test(donors_are_those_that_were_told_last),
+        cmocka_unit_test(a_silent_donor_is_left_and_may_answer_after_all),
+        cmocka_unit_test(a_donor_that_asks_is_left_where_there_is_another),
+        cmocka_unit_test(whoever_lies_is_asked_no_more),
+        cmocka_unit_test(who_is_given_nothing_starves),
+        cmocka_unit_test(nobody_starves_while_nobody_is_there),
+        cmocka_unit_test(parts_that_are_not_there_are_not_asked_for),
+        cmocka_unit_test(a_joiner_that_wants_a_blob_is_complete_with_it_only),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,311 @@
+// What the learner thread does to the model: larger steps, pulling back, models that are not finite,
+// snapshots, and the measurement.
+#include "test/support/learner_bench.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+// The stop may come while the learner is in the middle of a round or has just brought it to the worker: that
+// one is answered like any other, and the last rendezvous follows.
+// Returns what it told last.
+static struct node_progress stop(struct bench *bench)
+{
+    struct node_progress progress = {0};
+    bool last = false;
+    order(bench, NODE_MAIL_STOP_AT, 0);
+    while (!last) {
+        struct node_round *round = take_round(bench);
+        last = round->meet.last;
+        answer(bench, round);
+    }
+    for (bool left = false; !left;) {
+        struct node_mail *mail = node_mailbox_take(bench->loop, UINT64_MAX);
+        left = mail->kind == NODE_MAIL_LEFT;
+        if (mail->kind == NODE_MAIL_PROGRESS)
+            progress = mail->progress;
+        node_mail_free(mail);
+    }
+    bench_destroy(bench);
+    return progress;
+}
+
+static void scaled(struct node_config *config, struct train_options *options)
+{
+    config->train.scale_rate = true;
+    config->average.outer_momentum = 0.1;
+    options->schedule.count = 0;
+}
+
+// What the neighbours' pace makes of the rate holds from the next round on, and the exchange is told the rate
+// in use.
+static void a_slow_node_takes_larger_steps(void **state)
+{
+    static const double pace[] = {5, 0.5, 1};
+    struct bench bench;
+    (void)state;
+    for (int scales = 0; scales < 2; scales++) {
+        bench_create_as(&bench, scales ? scaled : NULL);
+        order(&bench, NODE_MAIL_START, 0);
+        double expected = LOCAL * 0.01;
+        for (size_t i = 0; i < sizeof pace / sizeof *pace; i++) {
+            struct node_round *round = take_round(&bench);
+            assert_true((double)round->meet.step_scale > 0.9999 * expected &&
+                        (double)round->meet.step_scale < 1.0001 * expected);
+            assert_true(round->pace_ns > 0);
+            round->pace = pace[i];
+            expected = LOCAL * 0.01 * (scales ? pace[i] : 1);
+            answer(&bench, round);
+        }
+        (void)stop(&bench);
+    }
+}
+
+static void pulled(struct node_config *config, struct train_options *options)
+{
+    config->average.outer_momentum = 0;
+    *options = (struct train_options){
+        .optimizer = TRAIN_SGD, .rate = 0.1, .steps = STEPS, .batch = EXAMPLES, .proximal = 10};
+}
+
+// mu * rate = 1: a step that begins d away from where the round began ends at that place, but for the loss.
+// What the exchange brought belongs to the new round's beginning, and nothing pulls at it.
+static void each_round_pulls_back_to_its_own_beginning(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_create_as(&bench, pulled);
+    order(&bench, NODE_MAIL_START, 0);
+    for (int i = 1; i <= 3; i++) {
+        struct node_round *round = take_round(&bench);
+        for (size_t j = 0; j < D; j++) {
+            assert_true(round->model[j] > 100 * (float)(i - 1) - 2 &&
+                        round->model[j] < 100 * (float)(i - 1) + 2);
+            round->model[j] += 100;
+        }
+        answer(&bench, round);
+    }
+    (void)stop(&bench);
+}
+
+static void spoiled(struct node_config *config, struct train_options *options)
+{
+    config->average.outer_momentum = 0.5;
+    config->checkpoint.every_ns = 1; // one at every boundary
+    *options = (struct train_options){
+        .optimizer = TRAIN_SGD, .rate = 0.1, .momentum = 0.9, .steps = STEPS, .batch = EXAMPLES};
+}
+
+static void rarely_saved(struct node_config *config, struct train_options *options)
+{
+    config->checkpoint.every_ns = 20000000; // two boundaries are much closer
+    config->train.steps = options->steps = UINT64_MAX;
+    options->schedule.count = 0;
+}
+
+static void measured(struct node_config *config, struct train_options *options)
+{
+    (void)options;
+    config->average.outer_momentum = 0;
+    config->train.eval_rounds = 1;
+}
+
+static bool all_finite(const float *values)
+{
+    bool finite = true;
+    for (size_t i = 0; i < D; i++)
+        finite = finite && isfinite(values[i]);
+    return finite;
+}
+
+// As the exchange does it: the published model comes back instead of one that is not finite.
+static void roll_back(struct bench *bench, struct node_round *round)
+{
+    for (size_t i = 0; i < D; i++)
+        round->model[i] = 0.25f;
+    answer(bench, round);
+}
+
+// The first example is spoiled: every loss and gradient is NaN, and with the gradient the momentum.
+static void ten_rounds_that_are_not_finite_end_the_node(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_create_as(&bench, spoiled);
+    order(&bench, NODE_MAIL_START, 0);
+    struct node_round *round = take_round(&bench);
+    assert_true(round->checkpoint && !round->meet.unusable && all_finite(round->model));
+    bench.data.x[0] = NAN;
+    answer(&bench, round);
+    for (unsigned i = 1; i <= GOSSIP_ROUNDS_UNUSABLE_MAX; i++) {
+        round = take_round(&bench);
+        assert_int_equal(round->meet.round, i + 1);
+        assert_true(round->meet.unusable && round->meet.meets && !round->checkpoint);
+        roll_back(&bench, round);
+    }
+    round = take_round(&bench);
+    assert_true(round->meet.last && round->checkpoint && !round->meet.unusable);
+    struct train_state_vector vectors[4];
+    assert_int_equal(train_trainer_state_vectors(bench.trainer, vectors), 1);
+    assert_true(all_finite(round->model) && all_finite(round->outer) && all_finite(vectors[0].values));
+    assert_true(round->model[3] == 0.25f && vectors[0].values[3] == 0);
+    answer(&bench, round);
+    struct node_mail *left = take_told(&bench, NODE_MAIL_LEFT);
+    assert_int_equal(left->status, 1);
+    node_mail_free(left);
+    bench_destroy(&bench);
+}
+
+static void one_round_that_is_not_finite_is_forgotten(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_create_as(&bench, spoiled);
+    order(&bench, NODE_MAIL_START, 0);
+    struct node_round *round = take_round(&bench);
+    bench.data.x[0] = NAN;
+    answer(&bench, round);
+    round = take_round(&bench);
+    assert_true(round->meet.unusable);
+    bench.data.x[0] = 0;
+    roll_back(&bench, round);
+    round = take_round(&bench);
+    assert_false(round->meet.unusable);
+    assert_true(all_finite(round->model) && round->step == 3 * LOCAL); // the schedule has gone on
+    answer(&bench, round);
+    struct node_progress told = stop(&bench);
+    assert_int_equal(told.rollbacks, 1);
+    assert_int_equal(told.rollbacks_in_row, 0);
+}
+
+static void a_checkpoint_that_failed_is_tried_again_at_the_next_boundary(void **state)
+{
+    struct bench bench;
+    (void)state;
+    for (int fails = 0; fails < 2; fails++) {
+        bench_create_as(&bench, rarely_saved);
+        order(&bench, NODE_MAIL_START, 0);
+        uint64_t number = 0;
+        struct node_round *round = take_round(&bench);
+        for (; !round->checkpoint; round = take_round(&bench)) {
+            assert_int_equal(round->meet.round, ++number);
+            answer(&bench, round);
+        }
+        round->checkpoint_error = fails ? BASE_EIO : BASE_OK;
+        answer(&bench, round);
+        round = take_round(&bench);
+        assert_int_equal(round->checkpoint, fails); // else it is due after a while only
+        answer(&bench, round);
+        (void)stop(&bench);
+    }
+}
+
+// What has come must not be taken from the last published model.
+static void half_a_snapshot_leaves_the_node_as_it_was(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_create(&bench);
+    order(&bench, NODE_MAIL_START, 0);
+    struct node_round *round = take_round(&bench);
+    order(&bench, NODE_MAIL_ALONE, 1);
+    float before[D];
+    memcpy(before, round->model, sizeof before);
+    answer(&bench, round);
+    round = take_round(&bench);
+    assert_true(round->fetch);
+    for (size_t i = 0; i < D; i++)
+        round->model[i] = round->second_moment[i] = round->outer[i] = NAN;
+    answer(&bench, round); // and the donor is gone
+    round = take_round(&bench);
+    assert_true(round->meet.finished && !round->meet.meets);
+    assert_memory_equal(round->model, before, sizeof before);
+    assert_true(all_finite(round->outer) && all_finite(round->second_moment));
+    answer(&bench, round);
+    node_mail_free(take_told(&bench, NODE_MAIL_FINISHED));
+    order(&bench, NODE_MAIL_LEAVE, 0);
+    round = take_round(&bench);
+    assert_true(round->checkpoint); // its own state is whole
+    answer(&bench, round);
+    struct node_mail *left = take_told(&bench, NODE_MAIL_LEFT);
+    assert_int_equal(left->status, 1); // and not the cluster's
+    node_mail_free(left);
+    bench_destroy(&bench);
+}
+
+// Of the optimiser only what the donor gave.
+static void a_model_that_is_fetched_has_no_old_momentum(void **state)
+{
+    struct bench bench;
+    (void)state;
+    bench_create_as(&bench, spoiled);
+    order(&bench, NODE_MAIL_START, 0);
+    answer(&bench, take_round(&bench));
+    struct node_round *round = take_round(&bench);
+    order(&bench, NODE_MAIL_FETCH_AGAIN, 0);
+    take_give_up(&bench);
+    answer(&bench, round);
+    round = take_round(&bench);
+    assert_true(round->fetch);
+    for (size_t i = 0; i < D; i++) {
+        round->model[i] = 0;
+        round->outer[i] = 0;
+    }
+    round->round = 9;
+    round->step = 45;
+    round->fetched = true;
+    order(&bench, NODE_MAIL_PAUSE, 1); // to look before a step is taken
+    answer(&bench, round);
+    round = take_round(&bench);
+    struct train_state_vector vectors[4];
+    assert_int_equal(train_trainer_state_vectors(bench.trainer, vectors), 1);
+    for (size_t i = 0; i < D; i++)
+        assert_true(vectors[0].values[i] == 0 && bench.round_start[i] == 0);
+    assert_int_equal(round->meet.round, 9);
+    answer(&bench, round);
+    (void)stop(&bench);
+}
+
+static struct train_dataset testing; // no example of it has the label that a trained model says
+
+static void it_is_measured_on_the_test_set(void **state)
+{
+    struct bench bench;
+    (void)state;
+    make_data(&testing);
+    for (size_t i = 0; i < EXAMPLES; i++)
+        testing.labels[i] = 0;
+    memset(testing.x, 0, EXAMPLES * FEATURES * sizeof *testing.x);
+    test_set = &testing;
+    bench_create_as(&bench, measured);
+    test_set = NULL;
+    order(&bench, NODE_MAIL_START, 0);
+    answer(&bench, take_round(&bench));
+    struct node_round *round = take_round(&bench); // the first is measured
+    for (size_t i = 0; i < D; i++)
+        round->model[i] = 0;
+    round->model[D - 1] =
+        1; // the bias of class 1: always said, never right in the test set, half the time in the other
+    answer(&bench, round);
+    assert_true(stop(&bench).accuracy == 0);
+    train_dataset_destroy(&testing);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_slow_node_takes_larger_steps),
+        cmocka_unit_test(each_round_pulls_back_to_its_own_beginning),
+        cmocka_unit_test(ten_rounds_that_are_not_finite_end_the_node),
+        cmocka_unit_test(one_round_that_is_not_finite_is_forgotten),
+        cmocka_unit_test(a_checkpoint_that_failed_is_tried_again_at_the_next_boundary),
+        cmocka_unit_test(half_a_snapshot_leaves_the_node_as_it_was),
+        cmocka_unit_test(a_model_that_is_fetched_has_no_old_momentum),
+        cmocka_unit_test(it_is_measured_on_the_test_set),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
