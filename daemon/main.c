@@ -2,6 +2,7 @@
 // usage or configuration.
 #include "base/limits.h"
 #include "base/log.h"
+#include "daemon/address.h"
 #include "daemon/trainer.h"
 #include "lib/open.h"
 #include "node/config/compatibility.h"
@@ -108,7 +109,7 @@ static enum base_error set_defaults(const struct arguments *a, struct node_confi
 {
     if (!a->trainer)
         return node_schema_defaults(&node_config_schema, config, why);
-    const enum base_error code = daemon_trainer_check(a->trainer, why);
+    const enum base_error code = daemon_address_check(a->trainer, why);
     return code == BASE_OK ? lib_defaults(config, why) : code;
 }
 
@@ -152,6 +153,7 @@ static int run(struct node_setup *s, bool joined, struct base_reason *why)
 {
     const struct node_threads_options options = {.setup = s,
                                                  .signals = true,
+                                                 .manager = true,
                                                  .joins = true,
                                                  .told_shard = !s->resumed &&
                                                                node_config_is_told(s->config, "data.shard")};

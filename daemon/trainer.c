@@ -1,10 +1,13 @@
 #include "daemon/trainer.h"
 
 #include "base/log.h"
+#include "daemon/address.h"
 #include "daemon/message.h"
 #include "lib/open.h"
+#include "node/notify.h"
 #include "node/queue/clock.h"
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -12,12 +15,11 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#define PREFIX  "unix:"
 #define IDLE_NS NODE_SECOND_NS // between two rounds of a node without a trainer
+#define REST_NS NODE_SECOND_NS // before it accepts again, without a descriptor for a trainer
+#define NEVER   UINT64_MAX
 
 enum state {
     CLOSED,   // no node, or one that was not started
@@ -30,9 +32,10 @@ enum state {
 
 struct server {
     const struct daemon_trainer_options *options;
-    struct sockaddr_un address;
-    int listener, signals, peer; // descriptors; -1: none
-    int refused;                 // told that there is another trainer; closed when it has sent something
+    struct daemon_address address;
+    struct node_notify notify; // until the node tells of itself
+    int signals, peer;         // descriptors; -1: none
+    int refused;               // told that there is another trainer; closed when it has sent something
     enum state state;
     p2pml_node *node;              // from the first OPEN on
     struct daemon_tensors tensors; // its
@@ -42,6 +45,8 @@ struct server {
     enum daemon_kind asked;        // the peer waits for this answer; 0: for none
     struct p2pml_round round;      // as last told
     uint64_t idle_ns;              // since when IDLE
+    uint64_t heard_ns;             // when the peer sent something, or was answered
+    uint64_t rests_ns;             // no trainer is accepted until then
     bool signalled, succeeded;
     uint8_t in[DAEMON_MESSAGE_MAX + 1], out[DAEMON_MESSAGE_MAX];
 };
@@ -83,6 +88,7 @@ static void send_answer(struct server *s, size_t bytes, int descriptor)
         header->cmsg_len = CMSG_LEN(sizeof descriptor);
         memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
     }
+    s->heard_ns = node_clock_ns();
     if (sendmsg(s->peer, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
         drop(s, "it does not read its answers");
 }
@@ -216,9 +222,15 @@ static void close_refused(struct server *s)
 
 static void accept_trainer(struct server *s)
 {
-    const int fresh = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC);
-    if (fresh < 0)
+    const int fresh = accept4(s->address.listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fresh < 0) {
+        if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
+            return;
+        s->rests_ns = node_clock_ns() + REST_NS;
+        base_log(BASE_LOG_WARN, "trainer", "a trainer cannot be let in: %s; again in a second",
+                 strerror(errno));
         return;
+    }
     if (s->peer >= 0) {
         static const char words[] = "another trainer is connected";
         const size_t bytes = daemon_answer(DAEMON_OPEN, P2PML_EORDER, words, strlen(words), s->out);
@@ -230,6 +242,7 @@ static void accept_trainer(struct server *s)
     base_log(BASE_LOG_INFO, "trainer", "a trainer has connected");
     s->peer = fresh;
     s->fresh = true;
+    s->heard_ns = node_clock_ns();
 }
 
 static void on_open(struct server *s, struct daemon_request *r, struct base_reason *why)
@@ -375,6 +388,7 @@ static void read_trainer(struct server *s)
     const ssize_t bytes = recv(s->peer, s->in, sizeof s->in, MSG_DONTWAIT);
     if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
         return;
+    s->heard_ns = node_clock_ns();
     if (bytes <= 0) {
         drop(s, bytes == 0 ? "it has closed the socket" : strerror(errno));
         return;
@@ -389,68 +403,18 @@ static void read_trainer(struct server *s)
     daemon_request_free(&request);
 }
 
-// -- socket, signals, loop
+// -- signals, loop
 
-// A socket where nobody listens is of a daemon that died.
-static enum base_error make_room(const struct server *s, struct base_reason *why)
-{
-    struct stat there;
-    const char *path = s->address.sun_path;
-    if (lstat(path, &there) != 0)
-        return BASE_OK;
-    if (!S_ISSOCK(there.st_mode))
-        return base_fail(why, BASE_EINVAL, "--trainer: %s is there and is no socket", path);
-    const int probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    const bool used =
-        probe >= 0 && (connect(probe, (const struct sockaddr *)&s->address, sizeof s->address) == 0 ||
-                       errno != ECONNREFUSED);
-    if (probe >= 0)
-        close(probe);
-    if (used)
-        return base_fail(why, BASE_EIO, "--trainer: %s is in use by another process", path);
-    (void)unlink(path);
-    return BASE_OK;
-}
-
-enum base_error daemon_trainer_check(const char *address, struct base_reason *why)
-{
-    const size_t most = sizeof((struct sockaddr_un *)0)->sun_path - 1, bytes = strlen(address);
-    if (strncmp(address, PREFIX, strlen(PREFIX)) == 0 && bytes > strlen(PREFIX) &&
-        bytes - strlen(PREFIX) <= most)
-        return BASE_OK;
-    return base_fail(why, BASE_EINVAL,
-                     "--trainer: found '%.120s', expected unix:PATH with a path of at most %zu bytes",
-                     address, most);
-}
-
-static enum base_error listen_at(struct server *s, struct base_reason *why)
-{
-    const char *path = s->options->address + strlen(PREFIX);
-    s->address.sun_family = AF_UNIX;
-    strcpy(s->address.sun_path, path);
-    const enum base_error error = make_room(s, why);
-    if (error)
-        return error;
-    s->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    const mode_t before = umask(0177); // whoever may write to it decides what the node trains
-    const bool bound = s->listener >= 0 &&
-                       bind(s->listener, (const struct sockaddr *)&s->address, sizeof s->address) == 0 &&
-                       listen(s->listener, 4) == 0;
-    const int cause = errno;
-    umask(before);
-    if (!bound)
-        return base_fail(why, BASE_EIO, "--trainer: %s: %s", path, strerror(cause));
-    base_log(BASE_LOG_INFO, "trainer", "waiting for a trainer at %s", path);
-    return BASE_OK;
-}
+#define HANGUP (1ull << 32) // in the count of signals: the low half counts those that end
 
 static volatile sig_atomic_t stop_signal;
 static int stop_event;
 
 static void note_signal(int number)
 {
-    const uint64_t count = 1;
-    stop_signal = number;
+    const uint64_t count = number == SIGHUP ? HANGUP : 1;
+    if (number != SIGHUP)
+        stop_signal = number;
     (void)!write(stop_event, &count, sizeof count);
 }
 
@@ -463,40 +427,92 @@ static enum base_error take_signals(struct server *s, struct base_reason *why)
         return base_fail(why, BASE_EIO, "no descriptor for signals: %s", strerror(errno));
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
     return BASE_OK;
 }
 
-// Steps that a trainer is in the middle of do not count, but what it writes from now on reaches the vectors.
+static void hang_up(struct server *s)
+{
+    if (s->state == CLOSED)
+        base_log(BASE_LOG_INFO, "reload",
+                 "SIGHUP: the node is not started yet, and will read its files then");
+    else
+        lib_reload(s->node);
+}
+
+// Steps that a trainer is in the middle of do not count.
 static void on_signal(struct server *s)
 {
     uint64_t count;
     if (read(s->signals, &count, sizeof count) != (ssize_t)sizeof count)
         return;
+    if (count >= HANGUP)
+        hang_up(s);
+    count %= HANGUP;
+    if (count == 0)
+        return;
     if (s->signalled || count > 1)
         _exit(1);
     s->signalled = true;
     base_log(BASE_LOG_INFO, "signal", "%s: leaving; once more to end at once", strsignal(stop_signal));
+    node_notify_stopping(&s->notify);
     if (s->state == TRAINERS)
         undo(s);
     leave(s);
 }
 
+// When a trainer that is silent is dropped: the next message is its to send.
+static uint64_t patience_ends(const struct server *s)
+{
+    const uint64_t timeout_ns = s->options->config->node.trainer_timeout_ns;
+    const bool awaited = s->peer >= 0 && !s->asked && s->state != LEAVING;
+    return awaited && timeout_ns > 0 ? s->heard_ns + timeout_ns : NEVER;
+}
+
+static void step_patience(struct server *s)
+{
+    if (node_clock_ns() < patience_ends(s))
+        return;
+    base_log(BASE_LOG_WARN, "trainer", "the trainer has said nothing for %.0f s (node.trainer_timeout)",
+             (double)s->options->config->node.trainer_timeout_ns / (double)NODE_SECOND_NS);
+    drop(s, "it hangs, and may come back");
+}
+
+// The service manager hears of a daemon whose node is not there yet; a node tells of itself.
+static void step_notify(struct server *s)
+{
+    if (s->state == CLOSED)
+        node_notify_tick(&s->notify, node_clock_ns(),
+                         s->peer >= 0 ? "a trainer is connected" : "waiting for a trainer");
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 static int time_left_ms(const struct server *s)
 {
-    if (s->state != IDLE)
-        return -1;
-    const uint64_t waited_ns = node_clock_ns() - s->idle_ns;
-    if (s->undone || waited_ns >= IDLE_NS)
-        return 0;
-    return (int)((IDLE_NS - waited_ns) / NODE_MILLISECOND_NS) + 1;
+    const uint64_t now_ns = node_clock_ns();
+    uint64_t due_ns = patience_ends(s);
+    if (s->state == IDLE)
+        due_ns = earlier(due_ns, s->undone ? now_ns : s->idle_ns + IDLE_NS);
+    if (s->rests_ns > now_ns)
+        due_ns = earlier(due_ns, s->rests_ns);
+    if (s->state == CLOSED && s->notify.watchdog_ns > 0)
+        due_ns = earlier(due_ns, s->notify.alive_ns);
+    if (due_ns <= now_ns || due_ns == NEVER)
+        return due_ns == NEVER ? -1 : 0;
+    const uint64_t left_ms = (due_ns - now_ns) / NODE_MILLISECOND_NS + 1;
+    return left_ms < INT_MAX ? (int)left_ms : INT_MAX;
 }
 
 static void serve(struct server *s)
 {
     while (s->state != OVER) {
-        const bool waits = s->state == NODES || s->state == LEAVING;
+        const bool waits = s->state == NODES || s->state == LEAVING, rests = node_clock_ns() < s->rests_ns;
         struct pollfd ready[] = {{s->signals, POLLIN, 0},
-                                 {s->listener, POLLIN, 0},
+                                 {rests ? -1 : s->address.listener, POLLIN, 0},
                                  {s->peer, POLLIN, 0},
                                  {waits ? p2pml_fd(s->node) : -1, POLLIN, 0},
                                  {s->refused, POLLIN, 0}};
@@ -512,7 +528,10 @@ static void serve(struct server *s)
         if (s->state != OVER && ready[1].revents)
             accept_trainer(s);
         if (s->state != OVER)
+            step_patience(s);
+        if (s->state != OVER)
             step_idle(s);
+        step_notify(s);
     }
 }
 
@@ -524,16 +543,21 @@ bool daemon_trainer_serve(const struct daemon_trainer_options *options, struct b
         return false;
     }
     s->options = options;
-    s->listener = s->signals = s->peer = s->refused = -1;
+    s->address.listener = s->address.lock = -1;
+    s->signals = s->peer = s->refused = -1;
+    node_notify_open(&s->notify);
     enum base_error error = take_signals(s, why);
     if (!error)
-        error = listen_at(s, why);
-    if (!error)
+        error = daemon_address_open(&s->address, options->address, why);
+    if (!error) {
+        base_log(BASE_LOG_INFO, "trainer", "waiting for a trainer at %s", s->address.socket.sun_path);
+        node_notify_ready(&s->notify);
         serve(s);
+    }
     forget_node(s);
-    if (s->listener >= 0)
-        (void)unlink(s->address.sun_path);
-    const int descriptors[] = {s->peer, s->refused, s->listener, s->signals};
+    daemon_address_close(&s->address);
+    node_notify_close(&s->notify);
+    const int descriptors[] = {s->peer, s->refused, s->signals};
     for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors; i++)
         if (descriptors[i] >= 0)
             close(descriptors[i]);

@@ -18,10 +18,8 @@
 struct daemon_trainer_options {
     const struct node_config *config; // borrowed, checked and settled
     bool resume;
-    const char *address; // checked; what is left there of a daemon that died is removed
+    const char *address; // daemon_address_check
 };
-// BASE_EINVAL: not "unix:PATH", or too long for a socket.
-enum base_error daemon_trainer_check(const char *address, struct base_reason *why) BASE_CHECK;
 // Serves on the calling thread until the node has left, because a trainer or SIGTERM or SIGINT said so, or
 // has failed; a second signal exits at once with 1. True: it left as it was told to; else *why, where it is
 // not in the log.

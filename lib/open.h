@@ -12,7 +12,7 @@ struct lib_options {
     const struct p2pml_tensor *tensors;
     size_t n_tensors;
     bool resume, changes;
-    bool shared; // the vectors lie in a memfd that can neither shrink nor grow
+    bool shared; // the vectors lie in a memfd that can neither shrink nor grow, and the process is the node's
 };
 
 // The defaults of a node whose local steps are another program's: its loop decides when training is over.
@@ -20,12 +20,15 @@ enum base_error lib_defaults(struct node_config *config, struct base_reason *why
 // As p2pml_open; BASE_EINVAL for keys that only the built-in trainer has.
 enum base_error lib_open(const struct lib_options *options, p2pml_node **node,
                          struct base_reason *why) BASE_CHECK;
-// The memfd of the vectors, and where in it vector `which` begins: which * lib_stride. The node's.
+// The memfd of the vectors, and where in it vector `which` begins: which * lib_stride. The node's; another
+// one after lib_undo.
 int lib_descriptor(const p2pml_node *node);
 size_t lib_stride(const p2pml_node *node);
 // In the program's turn: ends it as if no step had been taken. The model is the last published one again, as
-// round_end will say.
+// round_end will say. Shared vectors get other memory, so that a process that goes on writing into them
+// reaches this node no more.
 int lib_undo(p2pml_node *node);
+void lib_reload(p2pml_node *node); // the allow-list and node.fault_file are read again, as on SIGHUP
 // After ENDED: whether the node left as it was told to.
 bool lib_succeeded(const p2pml_node *node);
 

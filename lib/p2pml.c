@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "node/config/config.h"
 #include "node/learn/hosted.h"
 #include "node/loop.h"
@@ -136,22 +137,62 @@ static enum base_error take_tensors(p2pml_node *n, const struct lib_options *o, 
 }
 
 // Sealed, so that neither process can take the pages away under the other.
-static enum base_error make_file(p2pml_node *n, struct base_reason *why)
+static enum base_error make_file(const p2pml_node *n, int *made, struct base_reason *why)
 {
-    n->file = memfd_create("p2pml-vectors", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (n->file < 0 || ftruncate(n->file, (off_t)(N_VECTORS * n->vector_bytes)) != 0 ||
-        fcntl(n->file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-        return base_fail(why, BASE_EIO, "no file in memory for vectors of %zu parameters: %s", n->parameters,
-                         strerror(errno));
-    return BASE_OK;
+    const int file = memfd_create("p2pml-vectors", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (file >= 0 && ftruncate(file, (off_t)(N_VECTORS * n->vector_bytes)) == 0 &&
+        fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
+        *made = file;
+        return BASE_OK;
+    }
+    (void)base_fail(why, BASE_EIO, "no file in memory for vectors of %zu parameters: %s", n->parameters,
+                    strerror(errno));
+    if (file >= 0)
+        close(file);
+    return BASE_EIO;
 }
 
-static void *map_vector(const p2pml_node *n, size_t which)
+// At `at`, or where there is room (NULL).
+static void *map_vector(const p2pml_node *n, int file, size_t which, void *at)
 {
-    const int access = PROT_READ | PROT_WRITE;
-    if (n->file < 0)
-        return mmap(NULL, n->vector_bytes, access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return mmap(NULL, n->vector_bytes, access, MAP_SHARED, n->file, (off_t)(which * n->vector_bytes));
+    const int access = PROT_READ | PROT_WRITE, fixed = at ? MAP_FIXED : 0;
+    if (file < 0)
+        return mmap(at, n->vector_bytes, access, MAP_PRIVATE | MAP_ANONYMOUS | fixed, -1, 0);
+    return mmap(at, n->vector_bytes, access, MAP_SHARED | fixed, file, (off_t)(which * n->vector_bytes));
+}
+
+static bool copy_vector(const p2pml_node *n, int file, size_t which)
+{
+    const char *from = (const char *)n->vectors[which];
+    for (size_t done = 0; done < n->vector_bytes;) {
+        const ssize_t bytes =
+            pwrite(file, from + done, n->vector_bytes - done, (off_t)(which * n->vector_bytes + done));
+        if (bytes <= 0 && errno != EINTR)
+            return false;
+        done += bytes > 0 ? (size_t)bytes : 0;
+    }
+    return true;
+}
+
+// Other memory at the same addresses: another process that still writes into the old one no longer reaches
+// the vectors. On failure they stay where they are.
+static enum base_error renew_file(p2pml_node *n, struct base_reason *why)
+{
+    int file = -1;
+    enum base_error code = make_file(n, &file, why);
+    for (size_t i = 0; code == BASE_OK && i < N_VECTORS; i++)
+        if (n->vectors[i] && !copy_vector(n, file, i))
+            code = base_fail(why, BASE_ENOMEM, "no memory for a copy of the vectors: %s", strerror(errno));
+    for (size_t i = 0; code == BASE_OK && i < N_VECTORS; i++)
+        if (n->vectors[i]) // replaces pages of the same kind and number: nothing is left that could fail
+            BASE_ASSERT(map_vector(n, file, i, n->vectors[i]) == n->vectors[i]);
+    if (code == BASE_OK) {
+        close(n->file);
+        n->file = file;
+    } else if (file >= 0) {
+        close(file);
+    }
+    return code;
 }
 
 static enum base_error map_vectors(p2pml_node *n, bool shared, struct base_reason *why)
@@ -162,14 +203,14 @@ static enum base_error map_vectors(p2pml_node *n, bool shared, struct base_reaso
                                     [P2PML_CORRECTION] = n->config->average.drift_correction};
     n->vector_bytes = (n->parameters * sizeof(float) + page - 1) / page * page;
     if (shared) {
-        enum base_error code = make_file(n, why);
+        enum base_error code = make_file(n, &n->file, why);
         if (code != BASE_OK)
             return code;
     }
     for (size_t i = 0; i < N_VECTORS; i++) {
         if (!wanted[i])
             continue;
-        void *at = map_vector(n, i);
+        void *at = map_vector(n, n->file, i, NULL);
         if (at == MAP_FAILED)
             return base_fail(why, BASE_ENOMEM, "out of memory for vectors of %zu parameters", n->parameters);
         n->vectors[i] = at;
@@ -363,7 +404,8 @@ static enum base_error make(p2pml_node *n, struct base_reason *why)
                               &n->hosted);
     if (code != BASE_OK)
         return base_fail(why, code, "no memory or descriptor for the turns of program and node");
-    const struct node_threads_options threads = {.setup = &n->setup, .hosted = n->hosted};
+    const struct node_threads_options threads = {
+        .setup = &n->setup, .manager = n->file >= 0, .hosted = n->hosted};
     code = node_threads_open(&threads, &n->threads, why);
     if (code == BASE_OK && pthread_create(&n->thread, NULL, run, n) != 0)
         code = base_fail(why, BASE_ENOMEM, "no thread can be started");
@@ -476,12 +518,21 @@ int p2pml_round_begin(p2pml_node *n, uint64_t steps, double step_scale, double l
     return P2PML_OK;
 }
 
+void lib_reload(p2pml_node *n)
+{
+    if (n->state != OPEN && n->state != ENDED)
+        node_threads_reload(n->threads);
+}
+
 int lib_undo(p2pml_node *n)
 {
     if (n->state == ENDED)
         return P2PML_ENDED;
     if (n->state != TURN)
         return out_of_order(n, "lib_undo", "there are no steps to undo");
+    struct base_reason why = {""};
+    if (n->file >= 0 && renew_file(n, &why) != BASE_OK)
+        base_log(BASE_LOG_WARN, "trainer", "%s; what the trainer still writes reaches this node", why.text);
     node_hosted_undo(n->hosted);
     n->state = LENT;
     return P2PML_OK;

@@ -164,6 +164,32 @@ static void take_fetch(struct node_loop *loop, const struct node_mail *mail)
                                          .ok = mail->status >= 0});
 }
 
+static void reload_allow_list(struct node_loop *loop)
+{
+    struct base_reason why;
+    struct gossip_allow_list fresh = {0};
+    if (!loop->options.allow) {
+        if (loop->options.config->node.fault_file[0] != 0)
+            return;
+        base_log(BASE_LOG_INFO, "reload", "SIGHUP: no cluster.allow_file is configured, nothing to reload");
+        return;
+    }
+    if (gossip_allow_list_load(loop->options.config->cluster.allow_file, &fresh, &why) != BASE_OK) {
+        base_log(BASE_LOG_ERROR, "reload", "the allow-list stays as it was: %s", why.text);
+        return;
+    }
+    gossip_allow_list_destroy(loop->options.allow);
+    *loop->options.allow = fresh;
+    base_log(BASE_LOG_INFO, "reload", "the allow-list has %zu ids now", fresh.count);
+    node_cluster_allow_changed(loop->cluster);
+}
+
+static void reload(struct node_loop *loop)
+{
+    reload_allow_list(loop);
+    node_cluster_reload_faults(loop->cluster);
+}
+
 static void handle(struct node_loop *loop, struct node_mail *mail)
 {
     struct node_peers *peers = node_cluster_peers(loop->cluster);
@@ -198,6 +224,9 @@ static void handle(struct node_loop *loop, struct node_mail *mail)
     case NODE_MAIL_LEAVE_CLUSTER:
         if (!gossip_life_stopping(loop->life))
             node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
+        break;
+    case NODE_MAIL_RELOAD:
+        reload(loop);
         break;
     case NODE_MAIL_ASK_STATUS:
         node_loop_post_status(loop);
@@ -249,33 +278,12 @@ static void tick(evutil_socket_t s, short what, void *argument)
     node_loop_glance(loop);
 }
 
-static void reload_allow_list(struct node_loop *loop)
-{
-    struct base_reason why;
-    struct gossip_allow_list fresh = {0};
-    if (!loop->options.allow) {
-        if (loop->options.config->node.fault_file[0] != 0)
-            return;
-        base_log(BASE_LOG_INFO, "reload", "SIGHUP: no cluster.allow_file is configured, nothing to reload");
-        return;
-    }
-    if (gossip_allow_list_load(loop->options.config->cluster.allow_file, &fresh, &why) != BASE_OK) {
-        base_log(BASE_LOG_ERROR, "reload", "the allow-list stays as it was: %s", why.text);
-        return;
-    }
-    gossip_allow_list_destroy(loop->options.allow);
-    *loop->options.allow = fresh;
-    base_log(BASE_LOG_INFO, "reload", "the allow-list has %zu ids now", fresh.count);
-    node_cluster_allow_changed(loop->cluster);
-}
-
 static void on_signal(evutil_socket_t number, short what, void *argument)
 {
     (void)what;
     struct node_loop *loop = argument;
     if (number == SIGHUP) {
-        reload_allow_list(loop);
-        node_cluster_reload_faults(loop->cluster);
+        reload(loop);
         return;
     }
     if (gossip_life_stopping(loop->life)) {
@@ -440,7 +448,8 @@ int node_loop_run(struct node_loop *loop)
     node_cluster_start(loop->cluster);
     node_cluster_progress(loop->cluster, loop->options.round, loop->options.step);
     node_loop_consider(loop);
-    node_notify_open(&loop->notify);
+    if (loop->options.manager)
+        node_notify_open(&loop->notify);
     node_notify_ready(&loop->notify);
     event_base_dispatch(loop->base);
     if (loop->status != NODE_LOOP_JOINS)

@@ -37,6 +37,7 @@ struct node_loop_options {
     bool joins;   // takes settings of a cluster that trains already: node_loop_run may return NODE_LOOP_JOINS
     bool told_shard; // ... its shard among them: it takes another one if another node came to it as well
     bool signals;    // SIGTERM, SIGINT and SIGHUP are handled
+    bool manager;    // a service manager, where there is one, hears of this node (notify.h)
 };
 
 // Binds both ports, the peers' one for TCP and UDP. BASE_EIO with the reason (a port in use: which, and what

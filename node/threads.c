@@ -63,6 +63,7 @@ static enum base_error open_loop(struct node_threads *t, struct base_reason *why
                                         .joins = t->options.joins,
                                         .told_shard = t->options.told_shard,
                                         .signals = t->options.signals,
+                                        .manager = t->options.manager,
                                         .inbox = t->loop_box,
                                         .worker = t->worker_box,
                                         .learner = t->learner_box,
@@ -222,6 +223,11 @@ static void try_post(struct node_mailbox *box, enum node_mail_kind kind)
 void node_threads_leave(struct node_threads *t)
 {
     try_post(t->loop_box, NODE_MAIL_LEAVE_CLUSTER);
+}
+
+void node_threads_reload(struct node_threads *t)
+{
+    try_post(t->loop_box, NODE_MAIL_RELOAD);
 }
 
 void node_threads_save(struct node_threads *t)

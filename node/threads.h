@@ -11,6 +11,7 @@ struct node_threads;
 struct node_threads_options {
     struct node_setup *setup;   // borrowed
     bool signals;               // SIGTERM, SIGINT and SIGHUP are this node's
+    bool manager;               // the process is this node's: a service manager hears of it (notify.h)
     bool joins;                 // node_threads_run may return NODE_LOOP_JOINS, and only an exec may follow
     bool told_shard;            // likewise: node_loop_options.told_shard
     struct node_hosted *hosted; // the learner in the place of setup->trainee, borrowed; or NULL
@@ -30,7 +31,8 @@ void node_threads_destroy(struct node_threads *threads); // after run, or instea
 
 // Any thread, from open to destroy. The node leaves as on SIGTERM: at a round boundary, with a checkpoint.
 void node_threads_leave(struct node_threads *threads);
-void node_threads_save(struct node_threads *threads); // a checkpoint, at the next boundary with an exchange
+void node_threads_save(struct node_threads *threads);   // a checkpoint, at the next boundary with an exchange
+void node_threads_reload(struct node_threads *threads); // as on SIGHUP
 // The text of /status, malloc'ed; NULL when the loop does not run or gives no answer within two seconds. One
 // caller at a time.
 char *node_threads_status(struct node_threads *threads);

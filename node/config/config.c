@@ -160,6 +160,9 @@ static const struct node_key keys[] = {
         "node.linger", node.linger_ns, "10s", 0, DAY,
         "How long to go on answering neighbours after the last step of this node, while they finish theirs.",
         TOLD),
+    DURATION("node.trainer_timeout", node.trainer_timeout_ns, "10m", 0, DAY,
+             "--trainer: a trainer that says nothing for so long when the next message is its to send is "
+             "dropped, and its steps are undone; it may come back. 0: it is waited for."),
 
     TEXT("cluster.name", cluster.name, "p2pml",
          "Name of the cluster. Nodes of another name are strangers, even with the same secret."),

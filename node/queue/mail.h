@@ -44,6 +44,7 @@ enum node_mail_kind {
     NODE_MAIL_LEFT,     // final checkpoint written: say BYE, flush and end the loop. status: exit status
     // owner of the threads -> loop
     NODE_MAIL_LEAVE_CLUSTER, // as on SIGTERM
+    NODE_MAIL_RELOAD,        // as on SIGHUP
     NODE_MAIL_SAVE,          // to the learner: a checkpoint at the next boundary with an exchange
     NODE_MAIL_ASK_STATUS,    // post the text of /status to the loop's `answers`
     // loop -> learner; all take effect at its next boundary (gossip/life/rounds.h)

@@ -1,10 +1,15 @@
 """p2pml-node --trainer: daemons whose local steps are a Python program's, either of which may be killed at any moment."""
 
+import array
+import fcntl
+import glob
 import importlib.util
+import json
 import math
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -12,6 +17,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -34,7 +40,7 @@ def load_example():
 example = load_example()
 
 
-class Trainers(unittest.TestCase):
+class Daemons(unittest.TestCase):
     def setUp(self):
         self.directory = tempfile.mkdtemp(prefix="p2pml-trainer-")
         self.addCleanup(shutil.rmtree, self.directory)
@@ -94,6 +100,8 @@ class Trainers(unittest.TestCase):
         if process.wait(PATIENCE) != 0:
             raise failure(f"exit status {process.returncode}", self.read(f"daemon{node}")[-3000:])
 
+
+class Trainers(Daemons):
     def test_two_trainers_meet_in_the_middle(self):
         daemons = [self.daemon(node, "--set", "average.mode=sync") for node in range(2)]
         trainers = [self.trainer(0, 1, 400), self.trainer(1, -1, 400)]
@@ -237,6 +245,134 @@ class Trainers(unittest.TestCase):
         self.assertEqual(second.wait(PATIENCE), 1)
         self.assertIn("in use", self.read("second"))
         daemon.send_signal(signal.SIGINT)
+        self.ended(daemon, 0)
+
+
+class Care(Daemons):
+    """A signal, a trainer that hangs, a service manager, too few descriptors."""
+
+    def boundary(self, node=0, steps=3):
+        """A trainer in its turn, and the model as it was given."""
+        one = self.connect(node)
+        one.vectors[example.MODEL][:] = array.array("f", [0.5] * one.parameters)
+        one.start()
+        for i in range(steps):
+            one.vectors[example.MODEL][i] = i + 1
+            one.round(5, 0.1)
+        return one, list(one.vectors[example.MODEL])
+
+    def scribble(self, trainer):
+        """Writes into its vectors until the test is over."""
+        over, wrote = threading.Event(), threading.Event()
+
+        def write():
+            while not over.is_set():
+                for i in range(trainer.parameters):
+                    trainer.vectors[example.MODEL][i] = -7.25
+                wrote.set()
+        thread = threading.Thread(target=write)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(over.set)
+        self.assertTrue(wrote.wait(PATIENCE))
+
+    def saved(self, node):
+        """The model of the newest checkpoint."""
+        paths = glob.glob(os.path.join(self.path(f"dir{node}"), "checkpoint-*.safetensors"))
+        with open(max(paths, key=lambda p: int(re.findall(r"\d+", p)[-1])), "rb") as f:
+            header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+            begins, ends = header["model.weight"]["data_offsets"]
+            data_at = f.tell()
+            f.seek(data_at + begins)
+            return list(array.array("f", f.read(ends - begins)))
+
+    def test_a_signal_in_a_turn_leaves_the_last_boundary(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            daemon = self.daemon(0, alone=True)
+            one, before = self.boundary()
+            self.scribble(one)
+            daemon.send_signal(number)
+            self.ended(daemon, 0)
+            self.assertEqual(self.saved(0), before)
+            shutil.rmtree(self.path("dir0"))
+
+    def test_a_trainer_that_hangs_is_dropped(self):
+        daemon = self.daemon(0, "--set", "node.trainer_timeout=3s", alone=True)
+        hung, before = self.boundary()
+        self.scribble(hung)
+        wait_until(lambda: "has said nothing" in self.read("daemon0"), "it is dropped")
+        two = self.connect()
+        two.start()
+        self.assertEqual(list(two.vectors[example.MODEL]), before)
+        two.vectors[example.MODEL][3] = 11
+        two.round(5, 0.1)
+        self.assertEqual(list(two.vectors[example.MODEL])[3], 11)  # whatever the first one writes
+        self.assertNotIn(-7.25, list(two.vectors[example.MODEL]))
+        with self.assertRaises(example.Gone):
+            hung.round(5, 0.1)
+        daemon.terminate()
+        self.ended(daemon, 0)
+
+    def test_sighup_reads_the_allow_list_again(self):
+        with open(self.path("allow"), "w", encoding="utf-8") as f:
+            f.write("0" * 63 + "1\n")
+        daemon = self.daemon(0, "--set", f"cluster.allow_file={self.path('allow')}", alone=True)
+        daemon.send_signal(signal.SIGHUP)
+        wait_until(lambda: "not started yet" in self.read("daemon0"), "it says so")
+        one, _ = self.boundary()
+        with open(self.path("allow"), "a", encoding="utf-8") as f:
+            f.write("0" * 63 + "2\n")
+        daemon.send_signal(signal.SIGHUP)
+        wait_until(lambda: "the allow-list has 2 ids now" in self.read("daemon0"), "it is read")
+        one.round(5, 0.1)
+        daemon.terminate()
+        self.ended(daemon, 0)
+
+    def test_a_service_manager_hears_of_it_before_a_trainer_comes(self):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.bind(self.path("manager"))
+            manager.settimeout(PATIENCE)
+            ENVIRONMENT.update(NOTIFY_SOCKET=self.path("manager"), WATCHDOG_USEC="400000")
+            self.addCleanup(lambda: [ENVIRONMENT.pop(key, None) for key in ("NOTIFY_SOCKET", "WATCHDOG_USEC")])
+            daemon = self.daemon(0, alone=True)
+
+            def await_words(*words):
+                heard = b""
+                while not all(word in heard for word in words):
+                    heard += manager.recv(4096) + b"\n"
+            await_words(b"READY=1", b"WATCHDOG=1", b"waiting for a trainer")
+            self.boundary()
+            await_words(b"WATCHDOG=1", b"STATUS=training")
+            daemon.terminate()
+            await_words(b"STOPPING=1")
+            self.ended(daemon, 0)
+
+    def test_of_two_daemons_at_one_socket_the_second_ends(self):
+        with open(self.path("socket0.lock"), "w", encoding="utf-8") as f:
+            fcntl.flock(f, fcntl.LOCK_EX)  # of one that has not bound the socket yet
+            second = self.spawn("second", [PROGRAM, "--trainer", f"unix:{self.path('socket0')}", "--set",
+                                           f"node.dir={self.path('second')}"])
+            self.assertEqual(second.wait(PATIENCE), 1)
+            self.assertIn("in use", self.read("second"))
+        daemon = self.daemon(0, alone=True)
+        daemon.terminate()
+        self.ended(daemon, 0)
+        self.assertEqual([name for name in os.listdir(self.directory) if name.startswith("socket0")], [])
+
+    def test_without_a_descriptor_it_waits_for_one(self):
+        daemon = self.daemon(0, alone=True)
+        used = len(os.listdir(f"/proc/{daemon.pid}/fd"))
+        limits = resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)
+        wait_until(lambda: self.read("daemon0").count("is gone") > 0, "it has forgotten who looked")
+        began = time.monotonic()
+        resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (used - 1, limits[1]))
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+            s.connect(self.path("socket0"))
+            wait_until(lambda: self.read("daemon0").count("cannot be let in") >= 2, "it tries again")
+            self.assertLessEqual(self.read("daemon0").count("cannot be let in"), time.monotonic() - began + 1)
+        resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, limits)
+        self.boundary()
+        daemon.terminate()
         self.ended(daemon, 0)
 
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -359,6 +360,25 @@ static void test_a_directory_in_use_is_refused(void **state)
     p2pml_close(two);
 }
 
+// The service is the program's: it alone says when that is ready.
+static void test_a_service_manager_hears_nothing_of_it(void **state)
+{
+    (void)state;
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    char text[8];
+    const int manager = socket(AF_UNIX, SOCK_DGRAM, 0);
+    snprintf(at.sun_path, sizeof at.sun_path, "%s/manager", root);
+    assert_int_equal(bind(manager, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(setenv("NOTIFY_SOCKET", at.sun_path, 1), 0);
+    const struct wish wish = {.name = "m", .port = free_port()};
+    p2pml_node *node = open_node(&wish);
+    assert_int_equal(p2pml_start(node, WAIT_MS, NULL), P2PML_OK);
+    p2pml_close(node);
+    assert_true(recv(manager, text, sizeof text, MSG_DONTWAIT) < 0);
+    unsetenv("NOTIFY_SOCKET");
+    close(manager);
+}
+
 static int make_root(void **state)
 {
     (void)state;
@@ -385,6 +405,7 @@ int main(void)
         cmocka_unit_test(test_shapes_that_differ_do_not_meet),
         cmocka_unit_test(test_a_child_can_only_close),
         cmocka_unit_test(test_a_directory_in_use_is_refused),
+        cmocka_unit_test(test_a_service_manager_hears_nothing_of_it),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);
 }
