@@ -156,6 +156,8 @@ static bool loses_tie(struct gossip_exchange *exchange, struct gossip_edge *edge
 static void ask_before_next(struct gossip_exchange *exchange, struct gossip_edge *edge,
                             struct gossip_exchange_actions *actions)
 {
+    if (!edge->taken_back || edge->state == GOSSIP_EDGE_DOWN)
+        return;
     edge->state = GOSSIP_EDGE_IN_DOUBT;
     gossip_hello_ask(exchange, edge, actions);
 }
@@ -202,15 +204,17 @@ enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gos
         gossip_edge_resume(exchange, edge);
     const bool waits = is_ahead_of_us(exchange, edge, theirs->clock) ||
                        (exchange->active && may_wait(exchange, edge, theirs->clock));
-    if (theirs->form == GOSSIP_DELTA_BLOCK || (!waits && !exchange->active))
-        return answer_request(exchange, edge, theirs, actions);
-    if (edge->taken_back)
-        ask_before_next(exchange, edge, actions);
-    if (waits)
-        return gossip_packet_keep(&edge->parked, theirs);
-    edge->busy++;
-    send_busy(edge, theirs->epoch, theirs->sequence, actions);
-    return BASE_OK;
+    enum base_error error = BASE_OK;
+    if (theirs->form == GOSSIP_DELTA_BLOCK || (!waits && !exchange->active)) {
+        error = answer_request(exchange, edge, theirs, actions);
+    } else if (waits) {
+        error = gossip_packet_keep(&edge->parked, theirs);
+    } else {
+        edge->busy++;
+        send_busy(edge, theirs->epoch, theirs->sequence, actions);
+    }
+    ask_before_next(exchange, edge, actions);
+    return error;
 }
 
 bool gossip_request_answerable(const struct gossip_exchange *exchange, const struct gossip_edge *edge)

@@ -45,4 +45,58 @@ static inline void change_model(struct net *net, size_t node)
         net->node[node].x[j] += (float)base_rng_normal(&net->rng);
 }
 
+static inline void begin_round(struct net *net, size_t node, const size_t *partner, uint64_t round)
+{
+    struct net_node *at = &net->node[node];
+    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_ROUND};
+
+    change_model(net, node);
+    event.round.round = round;
+    event.round.meets = partner != NULL;
+    event.round.partner = net_id(partner ? *partner : node);
+    event.round.step_scale = net->step_scale;
+    event.round.model = at->x;
+    event.round.correction = at->correction;
+    assert_int_equal(net_step(net, node, &event), BASE_OK);
+}
+
+static inline void ask(struct net *net, size_t node, size_t partner, uint64_t round)
+{
+    begin_round(net, node, &partner, round);
+}
+
+static inline void meets_again(struct net *net, size_t at, size_t neighbour)
+{
+    net_tell(net, at, GOSSIP_EXCHANGE_LINK_DOWN, neighbour);
+    net_tell(net, at, GOSSIP_EXCHANGE_LINK_UP, neighbour);
+}
+
+// Nodes 0 and 1 ask each other; then node 0, which takes nothing yet, asks no more and compares anew, so that
+// it will refuse what node 1 asked.
+static inline void cross(struct net *net, uint64_t round)
+{
+    net->node[0].paused = true;
+    ask(net, 1, 0, round);
+    ask(net, 0, 1, round);
+    begin_round(net, 0, NULL, round + 1);
+    meets_again(net, 0, 1);
+}
+
+// Node 1 has taken its request back for that of node 0, and could not answer that one. What it asks next
+// under the same number is not refused by what node 0 says of the first.
+static inline void check_crossed(struct net *net, uint64_t round)
+{
+    struct gossip_edge_info info[2];
+
+    net_settle(net, SECOND / 100);
+    ask(net, 1, 0, round + 2);
+    net->node[0].paused = false;
+    net_settle(net, SECOND);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(net_edge(net, i, 1 - i, &info[i])->state, GOSSIP_EDGE_LIVE);
+    assert_int_equal(info[0].sequence, info[1].sequence);
+    assert_int_equal(net_count(net, COUNTER(mismatches)) + net_count(net, COUNTER(resyncs)), 0);
+    assert_true(net_references_match(net));
+}
+
 #endif

@@ -1,18 +1,6 @@
 // Packets without indices (filter same-keys): when they go, that they lead to the same models as whole ones,
 // and what follows where the other end does not remember what it is thought to.
-#include "test/support/exchange_net.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#define COUNTER(name) offsetof(struct gossip_edge_info, name)
-#define SECOND        1000000000ull
+#include "exchange_cases.h"
 
 enum { D = 600, HEADER_BYTES = 6, SAME_KEYS = 4 };
 
@@ -41,18 +29,12 @@ static void watch(struct net *net, size_t node, const struct gossip_exchange_eve
     assert_true(net_edge_matches(net, node, !node));
 }
 
-static struct net *net_of(const char *filters, struct seen *seen)
+static struct net *net_that(bool sync, const char *filters, struct seen *seen)
 {
-    struct gossip_exchange_options options = {.ratio = 0.2f,
-                                              .values = KERNELS_INT8,
-                                              .sync = true,
-                                              .drift_correction = true,
-                                              .drift_gain = 3.0f,
-                                              .drift_limit = 0.25f,
-                                              .deadline_floor_ns = SECOND / 10,
-                                              .deadline_ceiling_ns = SECOND};
+    struct gossip_exchange_options options = defaults(sync);
     struct base_reason why;
 
+    options.ratio = 0.2f;
     assert_int_equal(compress_filters_parse(filters, &options.filters, &why), BASE_OK);
     struct net *net = net_create(2, D, TOPOLOGY_RING, net_seed(1), &options);
     *seen = (struct seen){0};
@@ -60,6 +42,11 @@ static struct net *net_of(const char *filters, struct seen *seen)
     net->watcher = seen;
     net_link_all(net);
     return net;
+}
+
+static struct net *net_of(const char *filters, struct seen *seen)
+{
+    return net_that(true, filters, seen);
 }
 
 static void rounds(struct net *net, uint64_t first, uint64_t last)
@@ -163,6 +150,23 @@ static void test_a_request_over_forgotten_indices_comes_again(void **state)
     net_destroy(net);
 }
 
+// The same where the other end has just taken its own request back.
+static void test_what_was_taken_back_for_it_refuses_nothing_later(void **state)
+{
+    struct seen seen;
+    struct net *net = net_that(false, "same-keys:9", &seen);
+
+    (void)state;
+    rounds(net, 1, 4);
+    forget_in_silence(net, 1);
+    seen = (struct seen){0};
+    cross(net, 5);
+    begin_round(net, 1, NULL, 6);
+    assert_int_equal(seen.short_packets, 1);
+    check_crossed(net, 5);
+    net_destroy(net);
+}
+
 // An answer over them is asked for once more and replayed whole: it was applied at the other end already.
 static void test_an_answer_over_forgotten_indices_is_replayed(void **state)
 {
@@ -213,6 +217,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_list_is_used_again_as_often_as_told),
         cmocka_unit_test(test_a_request_over_forgotten_indices_comes_again),
+        cmocka_unit_test(test_what_was_taken_back_for_it_refuses_nothing_later),
         cmocka_unit_test(test_an_answer_over_forgotten_indices_is_replayed),
         cmocka_unit_test(test_one_end_alone_may_use_it),
     };

@@ -3,6 +3,8 @@
 #include "exchange_cases.h"
 #include "exchange_saved.h"
 
+#include <math.h>
+
 enum { D = 60 };
 
 static struct net *moments_net(uint64_t seed)
@@ -57,26 +59,6 @@ static void count_answers(struct net *net, size_t node, const struct gossip_exch
             actions->list[i].kind == GOSSIP_EXCHANGE_SEND && actions->list[i].message.kind == GOSSIP_XACK;
 }
 
-static void begin_round(struct net *net, size_t node, const size_t *partner, uint64_t round)
-{
-    struct net_node *at = &net->node[node];
-    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_ROUND};
-
-    change_model(net, node);
-    event.round.round = round;
-    event.round.meets = partner != NULL;
-    event.round.partner = net_id(partner ? *partner : node);
-    event.round.step_scale = net->step_scale;
-    event.round.model = at->x;
-    event.round.correction = at->correction;
-    assert_int_equal(net_step(net, node, &event), BASE_OK);
-}
-
-static void ask(struct net *net, size_t node, size_t partner, uint64_t round)
-{
-    begin_round(net, node, &partner, round);
-}
-
 // While its own exchange is out a node answers nobody: lower ids wait, higher ones are refused.
 static void test_who_asks_does_not_answer(void **state)
 {
@@ -100,12 +82,6 @@ static void test_who_asks_does_not_answer(void **state)
         assert_true(net_references_match(net));
         net_destroy(net);
     }
-}
-
-static void meets_again(struct net *net, size_t at, size_t neighbour)
-{
-    net_tell(net, at, GOSSIP_EXCHANGE_LINK_DOWN, neighbour);
-    net_tell(net, at, GOSSIP_EXCHANGE_LINK_UP, neighbour);
 }
 
 // Node 1 takes its request to node 0 back, for that of node 0, and cannot answer that one. What it asks next
@@ -143,6 +119,23 @@ static void test_what_was_taken_back_refuses_nothing_later(void **state)
         assert_true(net_references_match(net));
         net_destroy(net);
     }
+}
+
+// The same where it has nothing to answer with.
+static void test_what_a_broken_model_took_back_refuses_nothing_later(void **state)
+{
+    struct gossip_exchange_options options = defaults(false);
+    struct net *net = net_create(2, D, TOPOLOGY_RING, net_seed(808), &options);
+
+    (void)state;
+    net_link_all(net);
+    cross(net, 1);
+    net->node[1].x[0] = NAN;
+    begin_round(net, 1, NULL, 2);
+    net_settle(net, SECOND / 100);
+    net->node[1].x[0] = 1;
+    check_crossed(net, 1);
+    net_destroy(net);
 }
 
 // A RESYNC belongs to no round: its blocks are answered while an exchange is out.
@@ -267,6 +260,7 @@ int main(void)
         cmocka_unit_test(test_moments_reach_the_trainer),
         cmocka_unit_test(test_who_asks_does_not_answer),
         cmocka_unit_test(test_what_was_taken_back_refuses_nothing_later),
+        cmocka_unit_test(test_what_a_broken_model_took_back_refuses_nothing_later),
         cmocka_unit_test(test_blocks_are_answered_meanwhile),
         cmocka_unit_test(test_all_bytes_are_counted),
         cmocka_unit_test(test_request_behind_a_lost_answer_is_discarded),
