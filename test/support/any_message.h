@@ -7,7 +7,6 @@
 #include "test/support/seeded.h"
 
 #include <math.h>
-#include <msgpack/unpack.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

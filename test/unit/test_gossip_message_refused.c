@@ -4,7 +4,6 @@
 #include "test/support/any_message.h"
 
 #include <math.h>
-#include <msgpack/unpack.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
