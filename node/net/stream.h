@@ -28,8 +28,8 @@ struct node_stream_options {
     const uint8_t *in, *out; // copied: what came behind the handshake, and what of it is not sent yet
     size_t in_bytes, out_bytes;
     size_t out_limit; // bytes of messages, and some 64 for each, that may wait for a slow reader
-    struct node_counters *counters;
-    void (*news)(void *owner); // there is something to take, or it has ended
+    struct node_counters *counters; // outlive the streams: what ends counts on after its release
+    void (*news)(void *owner);      // there is something to take, or it has ended
     void *owner;
 };
 

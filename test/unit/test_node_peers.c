@@ -27,6 +27,8 @@
 static struct event_base *base;
 static struct node_streams *streams;
 
+static struct node_counters counted; // by all streams; their thread counts on until it ends
+
 static int make_base(void **state)
 {
     (void)state;
@@ -87,7 +89,6 @@ struct table {
     struct gossip_identity identity;
     struct gossip_greeting greeting;
     struct gossip_allow_list allow;
-    struct node_counters counters;
     struct node_faults *faults;
     struct node_peers *peers;
     const struct table *other; // whose address its members' calls go to
@@ -238,7 +239,7 @@ static void open_table(struct table *t, bool only_allowed)
                                          .allow = only_allowed ? &t->allow : NULL,
                                          .greeting = &t->greeting,
                                          .message_limit = MESSAGE_LIMIT,
-                                         .counters = &t->counters,
+                                         .counters = &counted,
                                          .faults = t->faults,
                                          .listener = t->listener,
                                          .handler = &table_handler,
@@ -258,7 +259,6 @@ static void close_table(struct table *t)
 struct guest {
     struct node_link *link;
     struct gossip_identity identity;
-    struct node_counters counters;
     bool holds, closed; // holds: takes nothing from its socket after the handshake
     size_t *established, *ended, *messages;
 };
@@ -316,7 +316,7 @@ static void call(struct guest *g, uint32_t seed, uint16_t port, bool holds)
                                         .cluster = "test",
                                         .message_limit = MESSAGE_LIMIT,
                                         .handshake_ns = 60 * SECOND_NS,
-                                        .counters = &g->counters,
+                                        .counters = &counted,
                                         .handler = &guest_handler,
                                         .owner = g};
     assert_int_equal(node_link_create(&options, &g->link), BASE_OK);
