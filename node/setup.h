@@ -82,7 +82,7 @@ enum base_error node_setup_checkpoint_ended(void *setup, struct base_reason *why
 enum base_error node_setup_model_file(struct node_setup *setup, struct base_reason *why) BASE_CHECK;
 
 // What model files say about a model that learned from this data; `origin` stays empty.
-struct node_model_about node_setup_about(const struct train_dataset *data);
+struct node_model_about node_setup_about(const struct node_config *config, const struct train_dataset *data);
 // The model and the trainer that a configuration asks for; the lab's central and lone runs use them, too.
 enum base_error node_setup_model(const struct node_config *config, const struct train_dataset *data,
                                  const struct kernels *kernels, struct train_model **model,

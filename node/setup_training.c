@@ -36,7 +36,7 @@ enum base_error node_setup_training(struct node_setup *s, void *context, struct 
     code = node_data_load(s->config, s->config->data.shard, &s->train, &s->test, why);
     if (code != BASE_OK)
         return base_fail_context(why, code, "data");
-    s->about = node_setup_about(&s->train);
+    s->about = node_setup_about(s->config, &s->train);
     code = node_setup_model(s->config, &s->train, s->kernels, &s->model, why);
     if (code != BASE_OK)
         return base_fail_context(why, code, "model");

@@ -107,8 +107,8 @@ static const char about_data[] =
 static const char about_eval[] =
     "p2pml eval MODEL [--set data.KEY=VALUE]... [--json]\n"
     "\n" ABOUT_MODEL "  --set KEY=VALUE  a key data.* of an experiment: which test examples; may be "
-    "repeated. Initially the built-in\n"
-    "                   digits; data.features and data.classes are the model's\n"
+    "repeated. What the model\n"
+    "                   knows need not be said: data.kind, data.features, data.classes, scaling\n"
     "  --json           the same as one JSON object\n"
     "\n"
     "Prints accuracy, mean loss (cross entropy, natural logarithm) and the number of test examples. "
@@ -117,7 +117,7 @@ static const char about_eval[] =
     "data.seed in a run: with another seed than 0, say so here.\n"
     "Exit status: 0 done, 1 the model or the data can't be used, 2 bad usage or configuration.\n"
     "\n"
-    "Try: p2pml eval run/demo; p2pml eval run/a9a --set data.kind=libsvm --set data.test_file=a9a.t\n";
+    "Try: p2pml eval run/demo; p2pml eval run/a9a --set data.test_file=a9a.t\n";
 
 static const char about_predict[] =
     "p2pml predict MODEL < rows.csv > answers.csv\n"

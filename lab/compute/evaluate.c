@@ -162,7 +162,7 @@ enum base_error lab_average_write(const struct lab_average *average, const struc
     if (!average->model)
         return BASE_OK;
     struct node_model_file file = {.spec = *train_model_spec(bench->model),
-                                   .about = node_setup_about(&bench->train),
+                                   .about = node_setup_about(&bench->view, &bench->train),
                                    .parameters = average->model};
     snprintf(file.about.origin, sizeof file.about.origin, "the mean of %zu node%s", average->nodes,
              average->nodes == 1 ? "" : "s");

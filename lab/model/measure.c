@@ -32,16 +32,30 @@ static enum base_error assign_text(struct node_config *config, const char *path,
     return node_schema_assign(&node_config_schema, path, setting, config, why);
 }
 
-// The kind of files and the delimiter that it was trained on.
+// The kind of files that it was trained on. Models of before data_kind: what their meaning tells.
+static enum base_error assign_kind(struct node_config *config, const struct lab_model *m,
+                                   struct base_reason *why)
+{
+    const struct node_model_about *about = &m->file.about;
+    const struct train_meaning *meaning = about->meaning;
+    enum base_error error = BASE_OK;
+    if (about->kind[0])
+        error = assign_text(config, m->path, "data.kind", about->kind, why);
+    else if (meaning && (meaning->n_columns || meaning->width))
+        error = assign_text(config, m->path, "data.kind", meaning->width ? "images" : "csv", why);
+    if (!error && config->data.kind == NODE_DATA_TEXT && about->text == TRAIN_TEXT_CHARACTERS)
+        error = assign_text(config, m->path, "data.text", "characters", why);
+    return error;
+}
+
+// The delimiter and the scaling that it was trained with.
 static enum base_error assign_meaning(struct node_config *config, const struct lab_model *m,
                                       struct base_reason *why)
 {
     const struct train_meaning *meaning = m->file.about.meaning;
     const char character[2] = {meaning->delimiter, 0};
     enum base_error error = BASE_OK;
-    if (meaning->n_columns || meaning->width)
-        error = assign_text(config, m->path, "data.kind", meaning->width ? "images" : "csv", why);
-    if (!error && meaning->delimiter && config->data.kind == NODE_DATA_CSV)
+    if (meaning->delimiter && config->data.kind == NODE_DATA_CSV)
         error = assign_text(config, m->path, "data.delimiter",
                             meaning->delimiter == '\t'  ? "tab"
                             : meaning->delimiter == ' ' ? "space"
@@ -60,6 +74,8 @@ static enum base_error configure(const struct lab_model *m, const char *const *s
         if (!error)
             error = node_schema_set(&node_config_schema, settings[i], config, why);
     }
+    if (!error)
+        error = assign_kind(config, m, why);
     if (!error && m->file.about.meaning)
         error = assign_meaning(config, m, why);
     if (!error && config->data.kind == NODE_DATA_LIBSVM)

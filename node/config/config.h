@@ -207,6 +207,8 @@ void node_config_data_ranges(const struct node_config *config, struct node_data_
 bool node_config_finds_classes(const struct node_config *config);
 // Text and tokens.
 bool node_config_is_text(const struct node_config *config);
+// The name of data.kind; static.
+const char *node_config_data_kind(const struct node_config *config);
 // The character that data.delimiter stands for.
 char node_config_delimiter(const struct node_config *config);
 // data.image_size: both 0 for the size of the first image. Never fails after node_config_check.

@@ -73,6 +73,11 @@ void node_config_data_ranges(const struct node_config *config, struct node_data_
 static const char *const kind_names[] = {"digits", "idx",  "libsvm", "csv",    "npy",
                                          "images", "text", "tokens", "cifar10"};
 
+const char *node_config_data_kind(const struct node_config *config)
+{
+    return kind_names[config->data.kind];
+}
+
 static bool is_npz(const char *path)
 {
     const char *dot = strrchr(path, '.');

@@ -58,6 +58,8 @@ enum base_error node_model_about_pairs(const struct node_model_about *about,
     *count = 0;
     *owned = NULL;
     snprintf(add(pairs, count, "task")->value, sizeof pairs->value, "%s", task_of(about, spec));
+    if (about->kind[0])
+        snprintf(add(pairs, count, "data_kind")->value, sizeof pairs->value, "%s", about->kind);
     if (spec->loss == TRAIN_CROSS_ENTROPY && !is_named)
         node_model_labels_text(about, spec->classes, add(pairs, count, "labels")->value);
     snprintf(add(pairs, count, "input_divisor")->value, sizeof pairs->value, "%.9g",
@@ -147,10 +149,14 @@ enum base_error node_model_read_about(const struct node_safetensors *file,
                                       struct base_reason *why)
 {
     const char *labels = node_safetensors_metadata(file, "labels"),
-               *divisor = node_safetensors_metadata(file, "input_divisor");
+               *divisor = node_safetensors_metadata(file, "input_divisor"),
+               *kind = node_safetensors_metadata(file, "data_kind");
     char *end = NULL;
     *about = (struct node_model_about){.input_divisor = 1};
     read_origin(file, about);
+    if (kind && snprintf(about->kind, sizeof about->kind, "%s", kind) >= (int)sizeof about->kind)
+        return base_fail(why, BASE_EFORMAT,
+                         "metadata 'data_kind' is '%.40s', expected a data.kind, such as idx", kind);
     if (divisor)
         about->input_divisor = strtof(divisor, &end);
     if (divisor && (end == divisor || *end || !isfinite(about->input_divisor) || !(about->input_divisor > 0)))

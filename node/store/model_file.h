@@ -7,6 +7,7 @@
 //   p2pml          "model 1": this layout
 //   model          "mlp 784-256-10"; "mlp 10-16-1, mse"
 //   task           "classification", "regression" or "text"
+//   data_kind      data.kind of the files that it learned from: "idx"
 //   labels         of classes that are numbers, what they are in the data: "0..9", "1..3", or "-1 1"
 //   input_divisor  a number of the data over this is what the first layer takes: "255" for bytes of images
 //   data           of tables, images and whatever was scaled: what the numbers mean, as JSON
@@ -32,11 +33,13 @@
 #define NODE_MODEL_LAST     "model.safetensors"    // in a node's directory, when it has ended well
 #define NODE_MODEL_AVERAGED "averaged.safetensors" // in the directory of a run: the mean of its nodes
 #define NODE_MODEL_PATH     4096                   // bytes of a path, terminating zero included
+#define NODE_MODEL_KIND     16                     // bytes of a data.kind, likewise
 
 struct node_model_about {
     float input_divisor; // as in struct train_dataset, both
     int32_t first_label;
-    char origin[128]; // UTF-8
+    char kind[NODE_MODEL_KIND]; // data.kind of the training, or "": not known
+    char origin[128];           // UTF-8
     // Names and statistics, or NULL. Of a model that was read, its own; of one to be written, borrowed.
     struct train_meaning *meaning;
     // Of a model of text, else TRAIN_TEXT_NONE and "".
@@ -78,7 +81,7 @@ const char *node_model_label(const struct node_model_about *about, size_t class,
 // malloc'ed, for the caller to free behind the last use of the pairs. BASE_EINVAL, as node_meaning_text.
 #define NODE_MODEL_TEXT        32
 #define NODE_MODEL_PIECE       240 // bytes of characters in one text of the metadata
-#define NODE_MODEL_ABOUT_PAIRS (6 + LIMIT_ALPHABET_BYTES / (NODE_MODEL_PIECE - 3))
+#define NODE_MODEL_ABOUT_PAIRS (7 + LIMIT_ALPHABET_BYTES / (NODE_MODEL_PIECE - 3))
 struct node_text_pair;
 enum base_error node_model_about_pairs(const struct node_model_about *about,
                                        const struct train_model_spec *spec, struct node_text_pair *pairs,

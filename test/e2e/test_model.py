@@ -322,8 +322,8 @@ print(json.dumps([logits.tolist(), probabilities.tolist()]))
         directory = self.path("idx")
         run(directory, QUICK + f"model: {{hidden: [8]}}\ndata: {json.dumps({'kind': 'idx', 'classes': 3, **files})}\n")
         self.assertEqual(read_file(os.path.join(directory, "averaged.safetensors"))[0]["input_divisor"], "255")
-        tests = ["--set", "data.kind=idx", "--set", f"data.test_images={files['test_images']}",
-                 "--set", f"data.test_labels={files['test_labels']}"]  # and no more: the classes are the model's
+        tests = ["--set", f"data.test_images={files['test_images']}",
+                 "--set", f"data.test_labels={files['test_labels']}"]  # and no more: kind and classes are the model's
         measured = evaluate(directory, *tests)
         self.assert_score(measured, summary_of(directory)["averaged"])
         answers = predict(directory, images)  # bytes, as they are in the file
@@ -352,11 +352,21 @@ print(json.dumps([logits.tolist(), probabilities.tolist()]))
         run(directory, QUICK + f"model: {{kind: softmax}}\ndata: {json.dumps(data)}\n")
         metadata, tensors = read_file(os.path.join(directory, "averaged.safetensors"))
         self.assertEqual((metadata["model"], metadata["labels"], sorted(tensors)), ("softmax 3-2", "-1 1", ["0.bias", "0.weight"]))
-        measured = evaluate(directory, "--set", "data.kind=libsvm", "--set", f"data.test_file={self.path('test.svm')}")
+        measured = evaluate(directory, "--set", f"data.test_file={self.path('test.svm')}")
+        self.assertEqual(measured, evaluate(directory, "--set", "data.kind=libsvm", "--set", f"data.test_file={self.path('test.svm')}"))
+        self.assertIn("data.test_file: found \"\", expected a file with the test examples", p2pml("eval", directory, status=2))
         self.assertGreater(measured["accuracy"], 0.8)
         answers = predict(directory, rows)
         self.assertEqual({a for a, _ in answers}, {"-1", "1"})
         self.assertAlmostEqual(sum(int(a) == int(b) for (a, _), b in zip(answers, labels)) / 100, measured["accuracy"])
+
+    def of_kind(self, kind):
+        """The model of the digits, whose metadata say that it learned from another kind of data."""
+        metadata, tensors = read_file(self.averaged)
+        self.assertEqual(metadata.pop("data_kind"), "digits")
+        del metadata["p2pml"], metadata["digest"]
+        write_file(self.path(f"of-{kind}"), tensors, {**metadata, "data_kind": kind})
+        return self.path(f"of-{kind}")
 
     def test_usage(self):
         out = self.path("never")
@@ -365,6 +375,8 @@ print(json.dumps([logits.tolist(), probabilities.tolist()]))
                 (["eval", "a", "b"], 2, "found 2 files"),
                 (["eval", self.digits, "--set", "train.steps=3"], 2, "expected a key data.*"),
                 (["eval", self.digits, "--set", "data.kind=png"], 2, "data.kind"),
+                (["eval", self.of_kind("png")], 2, "of-png: data.kind: found \"png\", expected one of digits, idx"),
+                (["eval", self.of_kind("a kind of its own")], 1, "metadata 'data_kind' is 'a kind of its own', expected a data.kind"),
                 (["eval", self.digits, "--set", "data.kind=libsvm"], 2, "data.test_file"),
                 (["eval", self.directory], 1, "holds no model: expected averaged.safetensors of a run"),
                 (["eval", self.path("no")], 1, self.path("no")),
