@@ -10,7 +10,7 @@ WORKDIR /src
 COPY setup.sh .
 RUN ./setup.sh build
 COPY . .
-RUN cmake --preset release -DBUILD_TESTING=OFF && cmake --build --preset release \
+RUN cmake --preset release -DBUILD_TESTING=OFF -DP2PML_CURL=off && cmake --build --preset release \
     && install -s -D -t /out build/release/bin/p2pml-node build/release/bin/p2pml
 
 FROM debian:bookworm-slim

@@ -56,6 +56,7 @@ find_missing() {
     need cmake have cmake
     need ninja-build have ninja
     need pkg-config have pkg-config
+    need libcurl4-openssl-dev library libcurl
     need libevent-dev library libevent
     need libjansson-dev library jansson
     need libjpeg-dev library libjpeg

@@ -15,6 +15,8 @@ set(P2PML_CUDA "auto" CACHE STRING "CUDA backend: auto (where nvcc is found), on
 set_property(CACHE P2PML_CUDA PROPERTY STRINGS auto on off)
 set(P2PML_OPENSSL "auto" CACHE STRING "OpenSSL's libcrypto for sealing streams: auto (where pkg-config finds it), on (or fail), off")
 set_property(CACHE P2PML_OPENSSL PROPERTY STRINGS auto on off)
+set(P2PML_CURL "auto" CACHE STRING "libcurl for p2pml data fetch: auto (where pkg-config finds it), on (or fail), off")
+set_property(CACHE P2PML_CURL PROPERTY STRINGS auto on off)
 
 add_compile_definitions(_GNU_SOURCE)
 # The language filter keeps nvcc, which takes other flags, out of it.

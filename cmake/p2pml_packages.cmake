@@ -62,6 +62,17 @@ if(NOT P2PML_OPENSSL STREQUAL "off")
 endif()
 message(STATUS "libcrypto of OpenSSL for sealing: ${OPENSSL_FOUND}")
 
+if(NOT P2PML_CURL STREQUAL "off")
+  pkg_check_modules(CURL IMPORTED_TARGET GLOBAL libcurl)
+  if(CURL_FOUND)
+    p2pml_absolute_includes(CURL)
+    set(P2PML_CURL_LIBRARY PkgConfig::CURL)
+  elseif(P2PML_CURL STREQUAL "on")
+    message(FATAL_ERROR "P2PML_CURL=on, but pkg-config did not find libcurl. On Debian and Ubuntu: apt-get install libcurl4-openssl-dev")
+  endif()
+endif()
+message(STATUS "libcurl for p2pml data fetch: ${CURL_FOUND}")
+
 # What a node needs that trains nothing itself: libp2pml links these beside the rooms that use them.
 set(P2PML_NODE_PACKAGES ZLIB::ZLIB PkgConfig::EVENT PkgConfig::SODIUM PkgConfig::MSGPACK PkgConfig::YAML PkgConfig::JANSSON
     ${P2PML_OPENSSL_LIBRARY})

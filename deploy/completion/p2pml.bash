@@ -92,7 +92,9 @@ _p2pml() {
     elif [[ $word == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_p2pml_help "$program" help "$command" | _p2pml_options)" -- "$word")
     elif [ "$command" = data ] && [ "$COMP_CWORD" = 2 ]; then
-        mapfile -t COMPREPLY < <(compgen -W info -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W 'info fetch' -- "$word")
+    elif [ "$command" = data ] && [ "$COMP_CWORD" = 3 ] && [ "$before" = fetch ]; then
+        mapfile -t COMPREPLY < <(compgen -W 'mnist fashion-mnist cifar10 tiny-shakespeare' -- "$word")
     elif [ "$command" = topology ] && [ "$COMP_CWORD" = 2 ]; then
         mapfile -t COMPREPLY < <(compgen -W show -- "$word")
     elif [ "$command" = topology ] && [ "$COMP_CWORD" = 3 ]; then

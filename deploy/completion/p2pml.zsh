@@ -37,7 +37,9 @@ _p2pml_main() {
     elif [[ $PREFIX == -* ]]; then
         _p2pml_options "$($program help $command 2>/dev/null)"
     elif [[ $command == data ]] && (( CURRENT == 3 )); then
-        compadd info
+        compadd info fetch
+    elif [[ $command == data && $before == fetch ]]; then
+        compadd mnist fashion-mnist cifar10 tiny-shakespeare
     elif [[ $command == topology ]] && (( CURRENT == 3 )); then
         compadd show
     else

@@ -15,6 +15,7 @@ int lab_command_inspect(int argc, char **argv);
 int lab_command_top(int argc, char **argv);
 int lab_command_topology(int argc, char **argv);
 int lab_command_data(int argc, char **argv);
+int lab_command_fetch(int argc, char **argv); // of data: argv[0] is "fetch"
 int lab_command_eval(int argc, char **argv);
 int lab_command_predict(int argc, char **argv);
 int lab_command_generate(int argc, char **argv);

@@ -1,4 +1,4 @@
-// p2pml data info: what a file is, what is in it, and the configuration that fits.
+// p2pml data: info, what a file is, what is in it, and the configuration that fits.
 #include "lab/cli/command.h"
 #include "lab/cli/data_guess.h"
 #include "lab/experiment/options.h"
@@ -287,11 +287,15 @@ int lab_command_data(int argc, char **argv)
     struct node_config config = {0};
     struct base_reason why = {""};
     int status = LAB_EXIT_USAGE;
+    if (argc > 1 && strcmp(argv[1], "fetch") == 0)
+        return lab_command_fetch(argc - 1, argv + 1);
     wanted.settings = calloc((size_t)argc, sizeof *wanted.settings);
     if (!wanted.settings)
         return LAB_EXIT_FAILED;
     if (!parse(argc, argv, &wanted)) {
-        fputs("p2pml data: expected 'p2pml data info FILE'; 'p2pml help data' says more\n", stderr);
+        fputs("p2pml data: expected 'p2pml data info FILE' or 'p2pml data fetch NAME'; 'p2pml help data' "
+              "says more\n",
+              stderr);
     } else if (perform(&wanted, &config, &why) != BASE_OK) {
         fprintf(stderr, "p2pml data: %s\n", why.text);
     } else {

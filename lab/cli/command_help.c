@@ -15,6 +15,7 @@ static const char overview[] =
     "  p2pml sim EXPERIMENT.yaml   the same in virtual time, in one process: no waiting, any network, up to "
     "1,024 nodes\n"
     "  p2pml data info FILE        what is in a file or folder of examples, and the configuration that fits\n"
+    "  p2pml data fetch NAME       MNIST, Fashion-MNIST, CIFAR-10 or tiny Shakespeare from the network\n"
     "  p2pml eval MODEL            loss and accuracy of a trained model on test examples\n"
     "  p2pml predict MODEL         classes and probabilities for rows of numbers\n"
     "  p2pml generate MODEL        text from a trained GPT\n"
@@ -91,6 +92,8 @@ static const char about_sim[] =
 
 static const char about_data[] =
     "p2pml data info FILE|FOLDER [--set KEY=VALUE]... [--stats STATS]\n"
+    "p2pml data fetch NAME [--dir DIR] [--from URL] [--ca FILE]\n"
+    "p2pml data fetch URL --sha256 DIGEST [--dir DIR] [--ca FILE]\n"
     "\n"
     "  FILE             a table (CSV) or MNIST's IDX images (labels and test files are found beside them),\n"
     "                   plain or .gz; LIBSVM rows; a text; NumPy's .npz or .npy; CIFAR-10's file or folder;\n"
@@ -101,8 +104,20 @@ static const char about_data[] =
     "have\n"
     "                   files of their own: copy it to all and name it in data.scale_from\n"
     "\n"
-    "Shows ranges, classes and the first rows, warns of what will learn badly, and prints the lines of a\n"
-    "configuration that read the file.\n";
+    "info shows ranges, classes and the first rows, warns of what will learn badly, and prints the lines of "
+    "a\n"
+    "configuration that read the file.\n"
+    "\n"
+    "  NAME             mnist, fashion-mnist, cifar10 or tiny-shakespeare\n"
+    "  URL              an address https://... of any file whose SHA-256 you know\n"
+    "  --dir DIR        where to; initially data/NAME, of a URL data\n"
+    "  --from URL       a mirror: https://mirror.example/mnist has the four files of mnist\n"
+    "  --ca FILE        certificates (PEM) to trust in place of the system's\n"
+    "\n"
+    "fetch keeps a file only if its SHA-256 is the right one, and leaves alone what is there already. "
+    "Without a\n"
+    "network it says what to download, and where to put it. https_proxy is taken from the environment.\n"
+    "Exit status: 0 done, 1 not fetched, 2 bad usage.\n";
 
 static const char about_eval[] =
     "p2pml eval MODEL [--set data.KEY=VALUE]... [--json]\n"

@@ -22,8 +22,9 @@ CLANG_FORMAT_VERSION = 14
 OUTSIDE = {
     "OpenBLAS": (r"(cblas|f77blas|lapack|openblas)", r"(PkgConfig::OPENBLAS|OPENBLAS_|-?l?(open|c)?blas)", ["kernels/cpu"]),
     "CUDA": (r"(cuda|cublas|curand|cusparse|nccl|nvml|nvToolsExt)", r"(CUDA::|CUDA_|-?l?cu(da|blas))", ["kernels/cuda"]),
-    "libsodium": (r"sodium", r"(PkgConfig::SODIUM|SODIUM_|-?l?sodium)", ["gossip/session"]),
+    "libsodium": (r"sodium", r"(PkgConfig::SODIUM|SODIUM_|-?l?sodium)", ["gossip/session", "lab/fetch"]),
     "OpenSSL": (r"openssl/", r"(PkgConfig::OPENSSL|P2PML_OPENSSL_|-?l?(crypto|ssl)$)", ["gossip/session"]),
+    "libcurl": (r"curl/", r"(PkgConfig::CURL|P2PML_CURL_|-?l?curl$)", ["lab/fetch"]),
     "msgpack-c": (r"msgpack", r"(PkgConfig::MSGPACK|MSGPACK_|-?l?msgpack)", ["gossip/wire"]),
     "zlib": (r"(zlib|zconf)\.h", r"(ZLIB::|ZLIB_|-?l?z(lib)?$)", ["train"]),
     "libpng": (r"png(conf|libconf)?\.h", r"(PkgConfig::PNG|PNG_|-?l?png)", ["train"]),

@@ -1,0 +1,119 @@
+// p2pml data fetch: data sets by name, and any file whose SHA-256 is known.
+#include "lab/cli/command.h"
+#include "lab/experiment/options.h"
+#include "lab/fetch/fetch.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+struct wanted {
+    const char *what, *digest; // a name, or an address and its SHA-256
+    char directory[LAB_FETCH_PATH];
+    struct lab_fetch_options options;
+};
+
+static bool parse(int argc, char **argv, struct wanted *wanted)
+{
+    static const struct option options[] = {{"dir", required_argument, NULL, 'd'},
+                                            {"from", required_argument, NULL, 'f'},
+                                            {"ca", required_argument, NULL, 'c'},
+                                            {"sha256", required_argument, NULL, 's'},
+                                            {0}};
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (option == 'd')
+            wanted->options.directory = optarg;
+        else if (option == 'f')
+            wanted->options.from = optarg;
+        else if (option == 'c')
+            wanted->options.authority = optarg;
+        else if (option == 's')
+            wanted->digest = optarg;
+        else
+            return false;
+    }
+    wanted->what = argv[optind];
+    return argc - optind == 1;
+}
+
+static int list(void)
+{
+    fputs("p2pml data fetch: expected one of\n", stderr);
+    for (size_t i = 0; i < lab_fetch_n_sets; i++)
+        fprintf(stderr, "  %-18s%s\n", lab_fetch_sets[i].name, lab_fetch_sets[i].about);
+    fputs("or an address https://... and --sha256 DIGEST; 'p2pml help data' says more\n", stderr);
+    return LAB_EXIT_USAGE;
+}
+
+static int get(const struct lab_fetch_file *file, const struct lab_fetch_options *options)
+{
+    struct base_reason why = {""};
+    bool there = false;
+    fprintf(stderr, "%s: from %s\n", file->name, options->from ? options->from : file->url);
+    enum base_error error = lab_fetch(file, options, &there, &why);
+    if (!error)
+        error = lab_fetch_unpack(file->name, options->directory, &why);
+    if (error)
+        fprintf(stderr, "p2pml data fetch: %s\n", why.text);
+    else
+        fprintf(stderr, "%s: %s\n", file->name, there ? "is there already" : "done");
+    return error ? LAB_EXIT_FAILED : LAB_EXIT_DONE;
+}
+
+static int get_set(const struct lab_fetch_set *set, struct wanted *wanted)
+{
+    int status = LAB_EXIT_DONE;
+    snprintf(wanted->directory, sizeof wanted->directory, "data/%s", set->name);
+    if (!wanted->options.directory)
+        wanted->options.directory = wanted->directory;
+    for (size_t i = 0; i < set->n_files && status == LAB_EXIT_DONE; i++)
+        status = get(&set->files[i], &wanted->options);
+    if (status == LAB_EXIT_DONE)
+        printf("Next: p2pml data info %s/%s\n", wanted->options.directory, set->look);
+    return status;
+}
+
+// Its name is what stands behind the last '/' of the address.
+static int get_address(struct wanted *wanted)
+{
+    const char *last = strrchr(wanted->what, '/') + 1;
+    char digest[LAB_FETCH_DIGEST + 1] = "";
+    for (size_t i = 0; wanted->digest && wanted->digest[i] && i < LAB_FETCH_DIGEST; i++) {
+        const char c = wanted->digest[i];
+        digest[i] = c >= 'A' && c <= 'F' ? (char)(c - 'A' + 'a') : c;
+    }
+    if (!wanted->digest || strlen(wanted->digest) != LAB_FETCH_DIGEST ||
+        strspn(digest, "0123456789abcdef") != LAB_FETCH_DIGEST) {
+        fprintf(stderr,
+                "p2pml data fetch: --sha256: found %s, expected the %d hexadecimal digits of the file\n",
+                wanted->digest ? wanted->digest : "nothing", LAB_FETCH_DIGEST);
+        return LAB_EXIT_USAGE;
+    }
+    if (!*last || *last == '.' || strpbrk(last, "?#")) {
+        fprintf(stderr,
+                "p2pml data fetch: found the address %s, expected one that ends with the name of a file\n",
+                wanted->what);
+        return LAB_EXIT_USAGE;
+    }
+    const struct lab_fetch_file file = {.name = last, .url = wanted->what, .sha256 = digest};
+    if (!wanted->options.directory)
+        wanted->options.directory = "data";
+    const int status = get(&file, &wanted->options);
+    if (status == LAB_EXIT_DONE)
+        printf("Next: p2pml data info %s/%s\n", wanted->options.directory, last);
+    return status;
+}
+
+int lab_command_fetch(int argc, char **argv)
+{
+    struct wanted wanted = {0};
+    if (!parse(argc, argv, &wanted))
+        return list();
+    if (strncmp(wanted.what, "https://", 8) == 0)
+        return get_address(&wanted);
+    const struct lab_fetch_set *set = lab_fetch_find(wanted.what);
+    if (set)
+        return get_set(set, &wanted);
+    fprintf(stderr, "p2pml data fetch: found '%s'\n", wanted.what);
+    return list();
+}

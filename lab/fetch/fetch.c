@@ -1,0 +1,132 @@
+#include "lab/fetch/fetch.h"
+#include "base/file.h"
+#include "lab/fetch/private.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PIECE 65536u
+
+extern char **environ;
+
+static void to_hex(const unsigned char hash[crypto_hash_sha256_BYTES], char digest[LAB_FETCH_DIGEST + 1])
+{
+    sodium_bin2hex(digest, LAB_FETCH_DIGEST + 1, hash, crypto_hash_sha256_BYTES);
+}
+
+static enum base_error digest_of(const char *path, char digest[LAB_FETCH_DIGEST + 1], struct base_reason *why)
+{
+    unsigned char piece[PIECE], hash[crypto_hash_sha256_BYTES];
+    crypto_hash_sha256_state state;
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return base_fail(why, errno == ENOENT ? BASE_ENOTFOUND : BASE_EIO, "%s: cannot be read: %s", path,
+                         strerror(errno));
+    crypto_hash_sha256_init(&state);
+    for (size_t got; (got = fread(piece, 1, sizeof piece, file)) > 0;)
+        crypto_hash_sha256_update(&state, piece, got);
+    const int failed = ferror(file);
+    fclose(file);
+    if (failed)
+        return base_fail(why, BASE_EIO, "%s: cannot be read", path);
+    crypto_hash_sha256_final(&state, hash);
+    to_hex(hash, digest);
+    return BASE_OK;
+}
+
+static enum base_error write_part(const char *url, const char *authority, const char *part,
+                                  struct base_reason *why)
+{
+    FILE *out = fopen(part, "wb");
+    if (!out)
+        return base_fail(why, BASE_EIO, "%s: cannot be written: %s", part, strerror(errno));
+    enum base_error error = lab_fetch_transfer(url, authority, out, part, why);
+    if (!error && (fflush(out) || fsync(fileno(out))))
+        error = base_fail(why, BASE_EIO, "%s: cannot be written: %s", part, strerror(errno));
+    if (fclose(out) && !error)
+        error = base_fail(why, BASE_EIO, "%s: cannot be written: %s", part, strerror(errno));
+    return error;
+}
+
+static enum base_error get(const struct lab_fetch_file *file, const char *url, const char *authority,
+                           const char *path, struct base_reason *why)
+{
+    char part[LAB_FETCH_PATH + 8], digest[LAB_FETCH_DIGEST + 1];
+    snprintf(part, sizeof part, "%s.part", path);
+    enum base_error error = write_part(url, authority, part, why);
+    if (error)
+        error = base_fail_context(why, error, "not fetched");
+    if (!error)
+        error = digest_of(part, digest, why);
+    if (!error && strcmp(digest, file->sha256) != 0)
+        error = base_fail(why, BASE_EMISMATCH,
+                          "%s: found SHA-256 %s, expected %s: it is another file, or was changed on the way; "
+                          "nothing of it was kept",
+                          url, digest, file->sha256);
+    if (!error && rename(part, path))
+        error = base_fail(why, BASE_EIO, "%s: cannot be written: %s", path, strerror(errno));
+    if (error)
+        unlink(part);
+    return error;
+}
+
+enum base_error lab_fetch(const struct lab_fetch_file *file, const struct lab_fetch_options *options,
+                          bool *there, struct base_reason *why)
+{
+    char path[LAB_FETCH_PATH], url[LAB_FETCH_PATH], digest[LAB_FETCH_DIGEST + 1];
+    const char *last = strrchr(file->url, '/');
+    const size_t base = options->from ? strlen(options->from) : 0;
+    BASE_ASSERT(last);
+    if (snprintf(path, sizeof path, "%s/%s", options->directory, file->name) >= (int)sizeof path)
+        return base_fail(why, BASE_EINVAL, "--dir: found a path of more than %d bytes", LAB_FETCH_PATH);
+    const bool slash = base && options->from[base - 1] == '/';
+    const int used = options->from ? snprintf(url, sizeof url, "%s%s", options->from, last + slash)
+                                   : snprintf(url, sizeof url, "%s", file->url);
+    if (used >= (int)sizeof url)
+        return base_fail(why, BASE_EINVAL, "found an address of more than %d bytes", LAB_FETCH_PATH);
+    enum base_error error = base_directory_make(options->directory, why);
+    *there = false;
+    if (error)
+        return base_fail_context(why, error, "--dir");
+    error = digest_of(path, digest, why);
+    *there = !error && strcmp(digest, file->sha256) == 0;
+    if (!error && !*there)
+        return base_fail(why, BASE_EMISMATCH,
+                         "%s: is there with SHA-256 %s, expected %s; move it away, or name another --dir",
+                         path, digest, file->sha256);
+    if (error == BASE_ENOTFOUND)
+        error = get(file, url, options->authority, path, why);
+    if (error == BASE_EIO || error == BASE_ESTATE) {
+        char said[sizeof why->text];
+        snprintf(said, sizeof said, "%s", why ? why->text : "");
+        error =
+            base_fail(why, error,
+                      "%s\nWhere there is a network, download %s (SHA-256 %s) and put it at %s; then repeat "
+                      "this command",
+                      said, url, file->sha256, path);
+    }
+    return error;
+}
+
+enum base_error lab_fetch_unpack(const char *name, const char *directory, struct base_reason *why)
+{
+    static const char packed[] = ".tar.gz";
+    char path[LAB_FETCH_PATH];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    if (strlen(name) < sizeof packed || strcmp(name + strlen(name) + 1 - sizeof packed, packed) != 0)
+        return BASE_OK;
+    char *const arguments[] = {"tar", "--no-same-owner", "-xzf", path, "-C", (char *)directory, NULL};
+    pid_t pid;
+    int status = 0;
+    const int failed = posix_spawnp(&pid, "tar", NULL, NULL, arguments, environ);
+    if (failed)
+        return base_fail(why, BASE_EIO, "tar cannot be started: %s; unpack %s by hand", strerror(failed),
+                         path);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return status ? base_fail(why, BASE_EIO, "%s: tar could not unpack it", path) : BASE_OK;
+}

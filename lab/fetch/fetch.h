@@ -1,0 +1,46 @@
+// Files of data from the network, each known by its SHA-256: what is not that file is not kept. The only room
+// that names libcurl; a build without it says what to download, from where, and where to put it. Blocking;
+// main thread.
+#ifndef LAB_FETCH_FETCH_H
+#define LAB_FETCH_FETCH_H
+
+#include "base/error.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+#define LAB_FETCH_DIGEST 64 // hexadecimal digits of a SHA-256
+#define LAB_FETCH_PATH   4096
+#define LAB_FETCH_FILES  4
+
+struct lab_fetch_file {
+    const char *name; // in its directory
+    const char *url;  // https://
+    const char *sha256;
+};
+
+// A data set by name. `look`: what 'p2pml data info' then takes, in the directory.
+struct lab_fetch_set {
+    const char *name, *about, *look;
+    size_t n_files;
+    struct lab_fetch_file files[LAB_FETCH_FILES];
+};
+extern const struct lab_fetch_set lab_fetch_sets[];
+extern const size_t lab_fetch_n_sets;
+const struct lab_fetch_set *lab_fetch_find(const char *name); // NULL: there is none
+
+struct lab_fetch_options {
+    const char *directory; // made where it is missing
+    const char *from;      // in place of what is before the last '/' of the addresses, or NULL
+    const char *authority; // file of certificates (PEM) to trust in place of the system's, or NULL
+};
+
+// <directory>/<name>, which appears only when it is complete; one that is there already and is the right one
+// is left as it is (*there true). On error nothing is left of a transfer. BASE_EMISMATCH: another digest, of
+// what is there or of what came; BASE_EIO: network or disk; BASE_ESTATE: built without libcurl.
+enum base_error lab_fetch(const struct lab_fetch_file *file, const struct lab_fetch_options *options,
+                          bool *there, struct base_reason *why) BASE_CHECK;
+
+// Unpacks <directory>/<name> there, with tar, where the name is that of a .tar.gz; nothing else. BASE_EIO.
+enum base_error lab_fetch_unpack(const char *name, const char *directory, struct base_reason *why) BASE_CHECK;
+
+#endif

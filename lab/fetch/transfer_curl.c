@@ -1,0 +1,102 @@
+// One transfer over HTTPS.
+#include "base/limits.h"
+#include "lab/fetch/private.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define CONNECT_SECONDS 20L
+#define STILL_SECONDS   30L // with less than one byte a second
+#define REDIRECTS       5L
+
+struct sink {
+    FILE *out;
+    size_t bytes;
+    int error;     // errno of a write that failed
+    bool too_many; // more than LIMIT_DATA_FILE_BYTES
+};
+
+static size_t on_bytes(char *data, size_t size, size_t count, void *owner)
+{
+    struct sink *sink = owner;
+    const size_t bytes = size * count;
+    sink->too_many = bytes > LIMIT_DATA_FILE_BYTES - sink->bytes;
+    if (sink->too_many)
+        return 0;
+    errno = 0;
+    if (fwrite(data, 1, bytes, sink->out) != bytes) {
+        sink->error = errno;
+        return 0;
+    }
+    sink->bytes += bytes;
+    return bytes;
+}
+
+// Redirects, too, go over HTTPS only.
+static CURLcode only_https(CURL *curl)
+{
+#if LIBCURL_VERSION_NUM >= 0x075500
+    const CURLcode code = curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "https");
+    return code ? code : curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, "https");
+#else
+    const CURLcode code = curl_easy_setopt(curl, CURLOPT_PROTOCOLS, (long)CURLPROTO_HTTPS);
+    return code ? code : curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS, (long)CURLPROTO_HTTPS);
+#endif
+}
+
+static CURLcode prepare(CURL *curl, const char *url, const char *authority, struct sink *sink, char *said)
+{
+    CURLcode code = only_https(curl);
+    const struct {
+        CURLoption option;
+        long value;
+    } numbers[] = {{CURLOPT_FOLLOWLOCATION, 1L},  {CURLOPT_MAXREDIRS, REDIRECTS},
+                   {CURLOPT_FAILONERROR, 1L},     {CURLOPT_CONNECTTIMEOUT, CONNECT_SECONDS},
+                   {CURLOPT_LOW_SPEED_LIMIT, 1L}, {CURLOPT_LOW_SPEED_TIME, STILL_SECONDS},
+                   {CURLOPT_NOSIGNAL, 1L}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && !code; i++)
+        code = curl_easy_setopt(curl, numbers[i].option, numbers[i].value);
+    if (!code)
+        code = curl_easy_setopt(curl, CURLOPT_URL, url);
+    if (!code)
+        code = curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, said);
+    if (!code)
+        code = curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_bytes);
+    if (!code)
+        code = curl_easy_setopt(curl, CURLOPT_WRITEDATA, sink);
+    if (!code && authority)
+        code = curl_easy_setopt(curl, CURLOPT_CAINFO, authority);
+    return code;
+}
+
+static enum base_error perform(CURL *curl, const char *url, const char *authority, struct sink *sink,
+                               const char *path, struct base_reason *why)
+{
+    char said[CURL_ERROR_SIZE] = "";
+    CURLcode code = prepare(curl, url, authority, sink, said);
+    if (!code)
+        code = curl_easy_perform(curl);
+    if (sink->too_many)
+        return base_fail(why, BASE_ELIMIT, "%s: has more than %zu bytes", url, (size_t)LIMIT_DATA_FILE_BYTES);
+    if (sink->error)
+        return base_fail(why, BASE_EIO, "%s: cannot be written after %zu bytes: %s", path, sink->bytes,
+                         strerror(sink->error));
+    return code ? base_fail(why, BASE_EIO, "%s: %s, after %zu bytes", url,
+                            said[0] ? said : curl_easy_strerror(code), sink->bytes)
+                : BASE_OK;
+}
+
+enum base_error lab_fetch_transfer(const char *url, const char *authority, FILE *out, const char *path,
+                                   struct base_reason *why)
+{
+    struct sink sink = {.out = out};
+    CURL *curl = curl_global_init(CURL_GLOBAL_DEFAULT) ? NULL : curl_easy_init();
+    if (!curl)
+        return base_fail(why, BASE_ENOMEM, "libcurl does not start: out of memory");
+    const enum base_error error = perform(curl, url, authority, &sink, path, why);
+    curl_easy_cleanup(curl);
+    curl_global_cleanup();
+    return error;
+}
