@@ -22,6 +22,8 @@ static const struct {
     [GOSSIP_CLOSE_OTHER_RULES] = {"other settings", NULL, NULL},
     [GOSSIP_CLOSE_BROKEN] = {"a message that breaks the protocol", "your messages break the protocol", NULL},
     [GOSSIP_CLOSE_TIMEOUT] = {"no handshake in time", NULL, NULL},
+    [GOSSIP_CLOSE_CROWDED] = {"too many connections without a handshake, and this one was the oldest", NULL,
+                              NULL},
     [GOSSIP_CLOSE_NO_GREETING] = {"no greeting in time", NULL, NULL},
     [GOSSIP_CLOSE_NOT_NEEDED] = {"another link to the same node is in use", NULL, NULL},
     [GOSSIP_CLOSE_SELF] = {"this node itself", NULL, NULL},
@@ -470,16 +472,18 @@ uint64_t gossip_links_deadline(const struct gossip_links *links)
 
 uint64_t gossip_links_accept(struct gossip_links *links, uint64_t now_ns, uint64_t host, void *owner)
 {
-    size_t same = 0;
-    for (size_t i = 0; i < links->n_half_open; i++)
-        same += links->half_open[i] == host;
-    bool full = links->n_half_open == LIMIT_HALF_OPEN || same == LIMIT_HALF_OPEN_ADDRESS ||
-                links->totals.links + links->options.entries >= GOSSIP_LINKS_MAX; // kept for own calls
+    bool full = links->totals.links + links->options.entries >= GOSSIP_LINKS_MAX; // kept for own calls
     links->now_ns = now_ns;
+    if (!full && !links->leaving &&
+        (links->n_half_open == LIMIT_HALF_OPEN || links_half_open(links, host) >= LIMIT_HALF_OPEN_ADDRESS)) {
+        full = !pair_give_way(links, host);
+        links->totals.turned_away += !full;
+    }
     struct link *link = full || links->leaving ? NULL : links_add(links);
     links->totals.turned_away += full;
     if (!link)
         return 0;
+    BASE_ASSERT(links->n_half_open < LIMIT_HALF_OPEN);
     link->state = GOSSIP_LINK_ACCEPTED;
     link->owner = owner;
     link->host = host;

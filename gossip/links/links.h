@@ -98,6 +98,7 @@ enum gossip_close {
     GOSSIP_CLOSE_OTHER_RULES,        //
     GOSSIP_CLOSE_BROKEN,             // the other end broke the protocol
     GOSSIP_CLOSE_TIMEOUT,            // no handshake in time
+    GOSSIP_CLOSE_CROWDED,            // it has proven nothing, and gives way to a newer connection
     GOSSIP_CLOSE_NO_GREETING,        // none in time
     GOSSIP_CLOSE_NOT_NEEDED,         // another link to the same node is active, or it is another node
     GOSSIP_CLOSE_SELF,               // its other end is this process
@@ -206,8 +207,9 @@ bool gossip_links_next(struct gossip_links *links, struct gossip_links_action *a
 // When to say TIMER (monotonic ns), UINT64_MAX: never. May be too early.
 uint64_t gossip_links_deadline(const struct gossip_links *links);
 
-// A peer has called. `host` is the unit for which connections are counted (an address, of IPv6 its /64). 0:
-// over a limit, or leaving: close it without a byte; no action follows.
+// A peer has called. `host` is the unit for which connections are counted (an address, of IPv6 its /64). At a
+// limit the oldest connection that has proven nothing gives way: its CLOSE is among the actions. 0: none may,
+// or leaving: close it without a byte.
 uint64_t gossip_links_accept(struct gossip_links *links, uint64_t now_ns, uint64_t host, void *owner);
 // The owner's pointer that comes back with every action about this link; of a CALL, before the next step.
 void gossip_links_bind(struct gossip_links *links, uint64_t link, void *owner);

@@ -114,6 +114,7 @@ void links_peer_release(struct gossip_links *links, struct peer *peer); // unles
 uint64_t links_hash(const struct gossip_links *links, const struct gossip_id *id);
 void links_due(struct gossip_links *links, uint64_t due_ns);
 void links_drop_packets(struct gossip_links *links, const struct peer *peer); // NULL: all
+size_t links_half_open(const struct gossip_links *links, uint64_t host);      // connections of it
 void links_release_half_open(struct gossip_links *links, struct link *link);
 uint64_t links_after(uint64_t later_ns, uint64_t earlier_ns); // 0 where time went backwards
 
@@ -151,6 +152,7 @@ void pair_message(struct gossip_links *links, struct link *link);
 void pair_ended(struct gossip_links *links, struct link *link, enum gossip_link_end end);
 void pair_close(struct gossip_links *links, struct link *link, enum gossip_close why);
 void pair_timer(struct gossip_links *links, struct link *link);
+bool pair_give_way(struct gossip_links *links, uint64_t host); // one half-open link, to a new one of `host`
 bool pair_allows(const struct gossip_links *links, const struct gossip_id *id);
 
 #endif

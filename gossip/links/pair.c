@@ -203,6 +203,40 @@ void pair_close(struct gossip_links *links, struct link *link, enum gossip_close
     become(links, link, GOSSIP_LINK_CLOSING);
 }
 
+// The oldest connection that has proven nothing: of this host, if it has all that one may have, else of the
+// host that has the most. A refused one that does not end yet is no better.
+static struct link *oldest_unproven(const struct gossip_links *links, uint64_t host)
+{
+    struct link *link, *chosen = NULL;
+    const bool own = links_half_open(links, host) >= LIMIT_HALF_OPEN_ADDRESS;
+    size_t most = 0;
+    TAILQ_FOREACH(link, &links->links, all)
+    {
+        bool unproven = link->state == GOSSIP_LINK_ACCEPTED || link->state == GOSSIP_LINK_CLOSING;
+        if (!link->half_open || !unproven || (own && link->host != host))
+            continue;
+        size_t count = links_half_open(links, link->host);
+        if (count > most)
+            chosen = link;
+        most = count > most ? count : most;
+    }
+    return chosen;
+}
+
+bool pair_give_way(struct gossip_links *links, uint64_t host)
+{
+    struct link *oldest = links_reserve(links, LINKS_ACTIONS) ? oldest_unproven(links, host) : NULL;
+    if (!oldest)
+        return false;
+    if (oldest->state == GOSSIP_LINK_CLOSING)
+        say_close(links, oldest, GOSSIP_CLOSE_CROWDED); // at once, whatever it has not read
+    else
+        pair_close(links, oldest, GOSSIP_CLOSE_CROWDED);
+    links_release_half_open(links, oldest);
+    BASE_ASSERT(!oldest->half_open && links->n_half_open < LIMIT_HALF_OPEN);
+    return true;
+}
+
 void pair_ended(struct gossip_links *links, struct link *link, enum gossip_link_end end)
 {
     if (link->state != GOSSIP_LINK_CLOSING)

@@ -96,6 +96,14 @@ struct link *links_add(struct gossip_links *links)
     return link;
 }
 
+size_t links_half_open(const struct gossip_links *links, uint64_t host)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < links->n_half_open; i++)
+        count += links->half_open[i] == host;
+    return count;
+}
+
 void links_release_half_open(struct gossip_links *links, struct link *link)
 {
     for (size_t i = 0; link->half_open && i < links->n_half_open; i++)

@@ -266,6 +266,7 @@ void sim_link_accepted(struct sim_node *node, uint64_t stream, size_t from)
     struct sim_link *link = sim_link_add(node, stream, from, false);
 
     link->handle = gossip_links_accept(node->rules, sim_node_now(node), from, link);
+    node->links_pending = true; // an older connection may give way
     if (!link->handle) {
         sim_net_close(&node->world->net, node->host, stream);
         link->closed = true;

@@ -1,5 +1,5 @@
-// The worker's own state. Private to worker.c (mail, rounds, messages) and worker_edges.c (which edges
-// exist).
+// The worker's own state. Private to worker.c (mail, rounds), edges.c (which edges exist) and step.c (an
+// event and what follows).
 #ifndef NODE_AVERAGE_PRIVATE_H
 #define NODE_AVERAGE_PRIVATE_H
 
@@ -20,10 +20,16 @@ struct node_worker {
     uint64_t edges_posted_ns;
 };
 
-// One event of the exchange and what follows from it; now_ns is filled in.
+// step.c. One event of the exchange and what follows from it; now_ns is filled in.
 void node_worker_step(struct node_worker *worker, struct gossip_exchange_event *event);
+void node_worker_round_done(struct node_worker *worker); // nothing, where no round is being settled
+void node_worker_post(struct node_worker *worker, struct node_mail *mail); // to the loop; takes the mail
+// `owner`: the worker, so that the snapshot's handler can be these.
+void node_worker_send(void *owner, const struct gossip_id *peer, const struct gossip_message *message);
+void node_worker_close(void *owner, const struct gossip_id *peer, const char *why);
 
-// After a link, the view or `fetching` has changed: tells the exchange which edges came up or went down.
+// edges.c. After a link, the view or `fetching` has changed: tells the exchange which edges came up or went
+// down.
 void node_worker_follow_edges(struct node_worker *worker);
 void node_worker_link(struct node_worker *worker, const struct gossip_id *peer);
 void node_worker_fetching(struct node_worker *worker, bool fetching);

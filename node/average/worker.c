@@ -4,157 +4,23 @@
 #include "node/queue/clock.h"
 #include "node/queue/mail.h"
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define EDGES_EVERY_NS (200 * NODE_MILLISECOND_NS)
-#define POST_WAIT_NS                                                                                         \
-    NODE_SECOND_NS // a full mailbox of the loop, before a message is given up (it may be lost anyway)
-
-// The loop drains its box as long as it runs; what is left at its end is not needed.
-static void post_loop(struct node_worker *worker, struct node_mail *mail)
-{
-    uint64_t deadline_ns = node_clock_ns() + POST_WAIT_NS;
-    const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
-    while (node_mailbox_post(worker->options.loop, mail) != BASE_OK) {
-        if (node_clock_ns() > deadline_ns) {
-            node_mail_free(mail);
-            return;
-        }
-        nanosleep(&moment, NULL);
-    }
-}
-
-static void send_message(void *owner, const struct gossip_id *peer, const struct gossip_message *message)
-{
-    struct node_worker *worker = owner;
-    struct gossip_payload payloads[GOSSIP_MESSAGE_PAYLOADS];
-    uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
-    size_t at = 0;
-    BASE_ASSERT(gossip_message_encode_header(message, header, sizeof header, &at) == BASE_OK);
-    size_t n = gossip_message_payloads(message, payloads), bytes = at;
-    for (size_t i = 0; i < n; i++)
-        bytes += payloads[i].count;
-    struct node_mail *mail = node_mail_new(NODE_MAIL_SEND);
-    mail->peer = *peer;
-    mail->bytes = malloc(bytes);
-    if (!mail->bytes) { // as if lost on the way: the protocol recovers
-        base_log(BASE_LOG_ERROR, "out_of_memory", "a message of %zu bytes was not sent", bytes);
-        node_mail_free(mail);
-        return;
-    }
-    memcpy(mail->bytes, header, at);
-    for (size_t i = 0; i < n; at += payloads[i++].count)
-        memcpy(mail->bytes + at, payloads[i].bytes, payloads[i].count);
-    mail->n_bytes = bytes;
-    post_loop(worker, mail);
-}
-
-static void note_checkpoint(struct node_round *round, enum base_error code, const struct base_reason *why)
-{
-    if (code == BASE_OK)
-        return;
-    round->checkpoint_error = code;
-    base_log(BASE_LOG_ERROR, "checkpoint_failed", "%s (older checkpoints are still there)", why->text);
-}
-
-// A checkpoint that failed beside training is reported here, and begun again at the next rendezvous, unless
-// this is the last.
-static void write_checkpoint(struct node_worker *worker, struct node_round *round)
-{
-    struct base_reason why = {0};
-    void *context = worker->options.checkpoint_context;
-    round->checkpoint_error = BASE_OK;
-    if (worker->options.checkpoint_ended)
-        note_checkpoint(round, worker->options.checkpoint_ended(context, &why), &why);
-    if (round->checkpoint && (round->meet.last || !round->checkpoint_error)) {
-        round->checkpoint_error = BASE_OK;
-        note_checkpoint(round, worker->options.checkpoint(context, round, &why), &why);
-    }
-}
-
-// Learner and edges stand still here: the exchange is not stepped and the learner waits. After the last
-// rendezvous nothing more is answered, so that the checkpoint is what the others know of this node.
-static void round_done(struct node_worker *worker)
-{
-    struct node_round *round = worker->round;
-    if (!round)
-        return;
-    round->met =
-        round->fetch || gossip_exchange_met(worker->options.exchange, worker->asks ? &worker->partner : NULL,
-                                            round->meet.round);
-    if (round->meet.last)
-        gossip_exchange_freeze(worker->options.exchange);
-    worker->round = NULL;
-    gossip_exchange_totals(worker->options.exchange, &round->totals);
-    round->pace = gossip_exchange_pace(worker->options.exchange);
-    node_snapshot_round(worker->snapshot, round, node_clock_ns());
-    write_checkpoint(worker, round);
-    struct node_mail *mail = node_mail_new(NODE_MAIL_ROUND_DONE);
-    mail->round = round;
-    const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
-    while (node_mailbox_post(worker->options.learner, mail) !=
-           BASE_OK) // full of the loop's mail, which it takes now
-        nanosleep(&moment, NULL);
-}
-
-static void act(struct node_worker *worker, const struct gossip_exchange_actions *actions)
-{
-    bool done = false;
-    for (size_t i = 0; i < actions->count; i++) {
-        const struct gossip_exchange_action *action = &actions->list[i];
-        if (action->kind == GOSSIP_EXCHANGE_SEND) {
-            send_message(worker, &action->peer, &action->message);
-            continue;
-        }
-        done = true;
-        if (worker->round && (worker->round->meet.meets || worker->round->meet.follows))
-            worker->round->round = action->round;
-    }
-    if (done)
-        round_done(worker);
-}
-
-static void close_peer(void *owner, const struct gossip_id *peer, const char *why)
-{
-    struct node_worker *worker = owner;
-    struct node_mail *mail = node_mail_new(NODE_MAIL_CLOSE);
-    mail->peer = *peer;
-    snprintf(mail->text, sizeof mail->text, "%s", why);
-    post_loop(worker, mail);
-}
 
 static void starved(void *owner, uint64_t silent_ns)
 {
     struct node_mail *mail = node_mail_new(NODE_MAIL_STARVED);
     mail->silent_ns = silent_ns;
-    post_loop(owner, mail);
-}
-
-void node_worker_step(struct node_worker *worker, struct gossip_exchange_event *event)
-{
-    struct gossip_exchange_actions actions;
-    event->now_ns = node_clock_ns();
-    enum base_error code = gossip_exchange_step(worker->options.exchange, event, &actions);
-    worker->edges_dirty = true;
-    act(worker, &actions); // even with an error: the round of the learner may end in any step
-    if (code == BASE_OK)
-        return;
-    if (event->kind == GOSSIP_EXCHANGE_MESSAGE && code != BASE_ENOMEM) {
-        close_peer(worker, &event->peer, "a message whose contents break the exchange protocol");
-        return;
-    }
-    base_log(BASE_LOG_ERROR, "exchange", "an event was not taken: %s", base_error_name(code));
-    if (event->kind == GOSSIP_EXCHANGE_MESSAGE)
-        close_peer(worker, &event->peer, "this node is out of memory");
+    node_worker_post(owner, mail);
 }
 
 static void take_message(struct node_worker *worker, const struct node_mail *mail)
 {
     struct gossip_message message;
     if (gossip_message_decode(mail->bytes, mail->n_bytes, &message) != BASE_OK) {
-        close_peer(worker, &mail->peer, "a message that breaks the protocol");
+        node_worker_close(worker, &mail->peer, "a message that breaks the protocol");
         return;
     }
     if (message.kind == GOSSIP_SNAPSHOT_ASK) {
@@ -174,7 +40,7 @@ static void post_fetch(struct node_worker *worker, int status)
     mail->status = status;
     mail->progress.round = worker->round->round;
     mail->progress.step = worker->round->step;
-    post_loop(worker, mail);
+    node_worker_post(worker, mail);
 }
 
 static void begin_fetch(struct node_worker *worker, struct node_round *round)
@@ -184,7 +50,7 @@ static void begin_fetch(struct node_worker *worker, struct node_round *round)
     if (node_snapshot_fetch(worker->snapshot, round) != BASE_OK) {
         base_log(BASE_LOG_ERROR, "out_of_memory", "no snapshot can be fetched");
         node_worker_fetching(worker, false);
-        round_done(worker);
+        node_worker_round_done(worker);
         return;
     }
     post_fetch(worker, 1);
@@ -200,7 +66,7 @@ static void finish_fetch(struct node_worker *worker)
         memset(round->correction, 0, gossip_exchange_parameters(exchange) * sizeof *round->correction);
     node_worker_fetching(worker, false);
     post_fetch(worker, 0);
-    round_done(worker);
+    node_worker_round_done(worker);
 }
 
 static void end_fetch(struct node_worker *worker)
@@ -210,7 +76,7 @@ static void end_fetch(struct node_worker *worker)
     node_snapshot_end(worker->snapshot);
     post_fetch(worker, -1);
     node_worker_fetching(worker, false);
-    round_done(worker);
+    node_worker_round_done(worker);
 }
 
 static void take_round(struct node_worker *worker, struct node_round *round)
@@ -322,7 +188,7 @@ static void post_edges(struct node_worker *worker, uint64_t now_ns)
     gossip_exchange_totals(worker->options.exchange, &mail->totals);
     worker->edges_dirty = false;
     worker->edges_posted_ns = now_ns;
-    post_loop(worker, mail);
+    node_worker_post(worker, mail);
 }
 
 static uint64_t next_deadline(const struct node_worker *worker)
@@ -380,8 +246,8 @@ enum base_error node_worker_start(const struct node_worker_options *options, str
     worker->options = *options;
     struct node_snapshot_options snapshot = {.self = options->self,
                                              .exchange = options->exchange,
-                                             .send = send_message,
-                                             .close = close_peer,
+                                             .send = node_worker_send,
+                                             .close = node_worker_close,
                                              .starved = starved,
                                              .owner = worker};
     if (gossip_edges_create(options->local, &worker->edges) != BASE_OK ||

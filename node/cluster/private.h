@@ -1,6 +1,6 @@
-// What node/cluster/cluster.c (membership's events and actions), node/cluster/wires.c (sockets),
-// node/cluster/tell.c (reports to people and tools) and node/cluster/view.c (the view and its neighbours)
-// share. Included nowhere else.
+// What node/cluster/step.c (an event of membership and what follows), wires.c (sockets), view.c (the view and
+// its neighbours), tell.c (reports to people and tools) and cluster.c (making, requests of the owner) share.
+// Included nowhere else.
 #ifndef NODE_CLUSTER_PRIVATE_H
 #define NODE_CLUSTER_PRIVATE_H
 
@@ -35,7 +35,7 @@ struct node_cluster {
     size_t n_donors;
 };
 
-// cluster.c
+// step.c
 enum base_error node_cluster_step(struct node_cluster *cluster,
                                   struct gossip_membership_event *event) BASE_CHECK;
 void node_cluster_step_plainly(struct node_cluster *cluster, enum gossip_membership_event_kind kind,
@@ -44,12 +44,12 @@ void node_cluster_unreachable(struct node_cluster *cluster, const struct gossip_
 void node_cluster_arm(struct node_cluster *cluster); // the timer, for membership's deadline
 bool node_cluster_is_here(const struct node_cluster *cluster, const struct gossip_id *id);
 
-// cluster_wires.c
+// wires.c
 extern const struct node_udp_handler node_cluster_udp_handler;
 extern const struct node_peers_handler node_cluster_peers_handler;
 enum base_error node_cluster_find_addresses(struct node_cluster *cluster, struct base_reason *why) BASE_CHECK;
 
-// cluster_tell.c
+// tell.c
 void node_cluster_tell_change(struct node_cluster *cluster, const struct gossip_membership_action *action);
 void node_cluster_tell_accused(struct node_cluster *cluster, const struct gossip_membership_action *action);
 void node_cluster_tell_boot(struct node_cluster *cluster, uint64_t boot);
@@ -58,7 +58,7 @@ void node_cluster_tell_missing(struct node_cluster *cluster, const struct gossip
 const char *node_cluster_name(const struct node_cluster *cluster, const struct gossip_id *id,
                               char text[LIMIT_NODE_NAME_BYTES]);
 
-// cluster_view.c
+// view.c
 void node_cluster_take_view(struct node_cluster *cluster);
 void node_cluster_claim_slot(struct node_cluster *cluster); // as the graph and its own flags say
 void node_cluster_keep_links(struct node_cluster *cluster); // to neighbours and donors

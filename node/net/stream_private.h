@@ -1,5 +1,5 @@
-// What node/net/stream.c (the loop's side and the thread) and node/net/stream_work.c (what the thread does on
-// a socket) share. Included nowhere else.
+// What node/net/stream.c (the loop's side), stream_thread.c (the thread), stream_work.c (what it does on a
+// socket) and stream_told.c (what it tells the loop) share. Included nowhere else.
 #ifndef NODE_NET_STREAM_PRIVATE_H
 #define NODE_NET_STREAM_PRIVATE_H
 
@@ -81,14 +81,13 @@ struct node_streams {
 bool node_stream_prepare(struct node_stream *stream); // makes its events; false: no memory
 void node_stream_read(struct node_stream *stream);    // what is there, within a turn
 void node_stream_write(struct node_stream *stream);   // what the socket takes, within a turn
-void node_stream_drop(struct node_stream *stream);    // what waits to be sent
 
+// stream_told.c; the thread's.
 size_t node_stream_free_messages(struct messages *messages); // returns what they cost
-
-// stream_thread.c; the thread's.
 // `last`: of the cost, that of the last message.
 void node_stream_hand_over(struct node_stream *stream, struct messages *opened, size_t cost, size_t last);
-void node_stream_unqueue(struct node_stream *stream, size_t cost); // this much no longer waits to be sealed
+void node_stream_sealed(struct node_stream *stream, struct messages *messages); // frees their first
+void node_stream_drop(struct node_stream *stream);                              // what waits to be sent
 void node_stream_ends(struct node_stream *stream, enum base_error code, bool eof, int error);
 
 // stream.c; under the lock. Both lists hold a stream at most once, and their wakeups ring exactly while they

@@ -16,46 +16,6 @@ static void unorder(struct node_stream *stream)
         node_stream_quiet(streams->wake);
 }
 
-void node_stream_hand_over(struct node_stream *stream, struct messages *opened, size_t cost, size_t last)
-{
-    pthread_mutex_lock(&stream->streams->lock);
-    STAILQ_CONCAT(&stream->shared.opened, opened);
-    stream->shared.unread += cost;
-    stream->shared.held = stream->shared.unread - last > NODE_STREAM_UNREAD;
-    bool held = stream->shared.held;
-    node_stream_tell(stream);
-    pthread_mutex_unlock(&stream->streams->lock);
-    if (held && stream->reading) {
-        stream->reading = false;
-        event_del(stream->readable);
-    }
-}
-
-void node_stream_unqueue(struct node_stream *stream, size_t cost)
-{
-    pthread_mutex_lock(&stream->streams->lock);
-    stream->shared.queued -= cost;
-    pthread_mutex_unlock(&stream->streams->lock);
-}
-
-void node_stream_ends(struct node_stream *stream, enum base_error code, bool eof, int error)
-{
-    if (stream->ended)
-        return;
-    stream->ended = true;
-    stream->reading = false;
-    if (stream->readable)
-        event_del(stream->readable);
-    if (stream->writable)
-        event_del(stream->writable);
-    node_stream_drop(stream);
-    pthread_mutex_lock(&stream->streams->lock);
-    stream->shared.ended = true;
-    stream->shared.end = (struct node_stream_end){.code = code, .eof = eof, .error = error};
-    node_stream_tell(stream);
-    pthread_mutex_unlock(&stream->streams->lock);
-}
-
 static void free_stream(struct node_stream *stream)
 {
     if (stream->readable)

@@ -6,32 +6,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-static void free_message(struct message *message)
-{
-    free(message->bytes);
-    free(message);
-}
-
-size_t node_stream_free_messages(struct messages *messages)
-{
-    size_t cost = 0;
-    while (!STAILQ_EMPTY(messages)) {
-        struct message *first = STAILQ_FIRST(messages);
-        STAILQ_REMOVE_HEAD(messages, next);
-        cost += message_cost(first->count);
-        free_message(first);
-    }
-    return cost;
-}
-
-void node_stream_drop(struct node_stream *stream)
-{
-    const size_t cost = node_stream_free_messages(&stream->prompt) + node_stream_free_messages(&stream->bulk);
-    if (cost > 0)
-        node_stream_unqueue(stream, cost);
-    base_buffer_free(&stream->out);
-}
-
 // -- in
 
 static enum base_error add(struct messages *messages, const struct gossip_opened *unsealed)
@@ -130,9 +104,7 @@ static bool seal_prompt(struct node_stream *stream)
     if (base_buffer_reserve(&stream->out, first->count + GOSSIP_RECORD_OVERHEAD, SIZE_MAX, &room) != BASE_OK)
         return false;
     base_buffer_commit(&stream->out, gossip_sealer_prompt(stream->sealer, &part, 1, room));
-    STAILQ_REMOVE_HEAD(&stream->prompt, next);
-    node_stream_unqueue(stream, message_cost(first->count));
-    free_message(first);
+    node_stream_sealed(stream, &stream->prompt);
     return true;
 }
 
@@ -151,9 +123,7 @@ static bool seal_bulk(struct node_stream *stream)
         base_buffer_commit(&stream->out, gossip_sealer_next(stream->sealer, room, left));
     if (!gossip_sealer_idle(stream->sealer))
         return true;
-    STAILQ_REMOVE_HEAD(&stream->bulk, next);
-    node_stream_unqueue(stream, message_cost(first->count));
-    free_message(first);
+    node_stream_sealed(stream, &stream->bulk);
     return true;
 }
 

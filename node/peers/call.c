@@ -9,9 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SETTLE_NS (3 * NODE_SECOND_NS) // nodes start one after the other: until then silence is not reported
-#define REMIND_NS (300 * NODE_SECOND_NS)
-
 static void resolved(struct node_peers *peers, const struct gossip_links_target *target, size_t count)
 {
     node_peers_say_later(
@@ -40,18 +37,6 @@ void peer_call_resolve(struct node_peers *peers, const struct gossip_links_targe
         resolved(peers, target, 0);
 }
 
-static void tell_unresolved(struct node_peers *peers, size_t at, const char *problem)
-{
-    struct peer_entry *entry = &peers->entry[at];
-    uint64_t now_ns = node_clock_ns();
-    if (entry->unresolved_ns != 0 && now_ns - entry->unresolved_ns <= REMIND_NS)
-        return;
-    base_log(BASE_LOG_WARN, "peer_unresolved",
-             "peers: %s can't be resolved (%s); training goes on without it, it is tried again",
-             node_peers_entry_text(peers, at), problem);
-    entry->unresolved_ns = now_ns;
-}
-
 static void answered(evutil_socket_t s, short what, void *argument)
 {
     (void)s;
@@ -66,7 +51,7 @@ static void answered(evutil_socket_t s, short what, void *argument)
         free(peers->entry[r->ticket].resolution);
         peers->entry[r->ticket].resolution = r;
         if (r->count == 0)
-            tell_unresolved(peers, r->ticket, r->problem);
+            peer_tell_unresolved(peers, r->ticket, r->problem);
         else
             peers->entry[r->ticket].unresolved_ns = 0;
         resolved(peers, &target, r->count);
@@ -129,24 +114,6 @@ void peer_call_open(struct node_peers *peers, const struct gossip_links_action *
     link->target = call->target;
     gossip_links_bind(peers->rules, call->link, link);
     (void)peer_link_open(peers, link, s);
-}
-
-// The same trouble is reported once, and again after a while.
-void peer_call_tell(struct node_peers *peers, size_t at, const char *why, bool stranger)
-{
-    struct peer_entry *entry = &peers->entry[at];
-    uint64_t now_ns = node_clock_ns();
-    char text[sizeof entry->told];
-    if (now_ns - gossip_links_entry(peers->rules, at)->since_ns <= SETTLE_NS)
-        return;
-    snprintf(text, sizeof text, "%s%s", why,
-             stranger ? " (does it have the same cluster.name, secret and version?)" : "");
-    if (strcmp(entry->told, text) == 0 && now_ns - entry->told_ns < REMIND_NS)
-        return;
-    entry->told_ns = now_ns;
-    snprintf(entry->told, sizeof entry->told, "%s", text);
-    node_peers_log(peers, BASE_LOG_WARN, "peer_missing", "%s: %s; it is tried again",
-                   node_peers_entry_text(peers, at), text);
 }
 
 static enum base_error make_entries(struct node_peers *peers)

@@ -3,156 +3,13 @@
 #include "node/peers/private.h"
 #include "node/queue/clock.h"
 #include <event2/event.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
-void node_peers_log(struct node_peers *peers, enum base_log_level level, const char *event,
-                    const char *format, ...)
-{
-    struct base_reason text;
-    uint64_t left_out = 0;
-    va_list arguments;
-    if (!node_allowance_take(&peers->lines, node_clock_ns(), &left_out))
-        return;
-    va_start(arguments, format);
-    vsnprintf(text.text, sizeof text.text, format, arguments);
-    va_end(arguments);
-    if (left_out > 0)
-        base_log(BASE_LOG_WARN, "left_out", "%llu lines about peers were too many and are not here",
-                 (unsigned long long)left_out);
-    base_log(level, event, "%s", text.text);
-}
-
-// -- actions
-
-static void on_entry(struct node_peers *peers, size_t entry)
-{
-    if (gossip_links_entry(peers->rules, entry)->state == GOSSIP_ENTRY_SELF)
-        base_log(BASE_LOG_INFO, "peer_self", "peers: %s is this node itself; left out",
-                 node_peers_entry_text(peers, entry));
-    peers->options.handler->changed(peers->options.owner);
-}
-
-static void on_duplicate(struct node_peers *peers, const struct gossip_links_action *action)
-{
-    const struct peer_link *link = action->owner;
-    const char *said = gossip_close_bye(GOSSIP_CLOSE_DUPLICATE_IDENTITY);
-    bool told = !action->at && peers->heard && peers->heard->kind == GOSSIP_BYE;
-    peers->options.handler->duplicate(peers->options.owner,
-                                      told ? peers->heard->as.bye.reason + strlen(said) : link->address);
-}
-
-static void explain(struct node_peers *peers, const struct gossip_links_action *action)
-{
-    uint8_t packet[LIMIT_DATAGRAM_BYTES];
-    const size_t count =
-        peers->options.handler->about(peers->options.owner, &action->peer, packet, sizeof packet);
-    if (count > 0)
-        peer_link_send_members(action->owner, packet, count);
-}
-
-static void on_down(struct node_peers *peers, const struct gossip_links_action *action)
-{
-    struct peer_link *link = action->owner;
-    link->active = false;
-    peers->options.handler->down(peers->options.owner, &action->peer);
-    peers->options.handler->changed(peers->options.owner);
-}
-
-static void act(struct node_peers *peers, const struct gossip_links_action *action)
-{
-    const struct node_peers_handler *handler = peers->options.handler;
-    struct peer_link *link = action->owner;
-    switch (action->kind) {
-    case GOSSIP_LINKS_RESOLVE:
-        peer_call_resolve(peers, &action->target);
-        break;
-    case GOSSIP_LINKS_CALL:
-        peer_call_open(peers, action);
-        break;
-    case GOSSIP_LINKS_GREET:
-        peer_link_greet(link);
-        break;
-    case GOSSIP_LINKS_CLOSE:
-        peer_link_close(link, action);
-        break;
-    case GOSSIP_LINKS_UP:
-        peer_link_up(link);
-        handler->changed(peers->options.owner);
-        break;
-    case GOSSIP_LINKS_DOWN:
-        on_down(peers, action);
-        break;
-    case GOSSIP_LINKS_DELIVER:
-        peer_link_deliver(link);
-        break;
-    case GOSSIP_LINKS_SEND:
-        peer_link_send_members(link, action->bytes, action->count);
-        break;
-    case GOSSIP_LINKS_EXPLAIN:
-        explain(peers, action);
-        break;
-    case GOSSIP_LINKS_UNREACHABLE:
-        handler->unreachable(peers->options.owner, &action->peer);
-        break;
-    case GOSSIP_LINKS_DUPLICATE:
-        on_duplicate(peers, action);
-        break;
-    case GOSSIP_LINKS_MISSING:
-        handler->missing(peers->options.owner, &action->peer);
-        break;
-    case GOSSIP_LINKS_ENTRY:
-        on_entry(peers, action->target.entry);
-        break;
-    }
-}
-
-static void arm(struct node_peers *peers)
-{
-    uint64_t due_ns = gossip_links_deadline(peers->rules), now_ns = node_clock_ns();
-    if (due_ns == peers->armed_ns || due_ns == UINT64_MAX)
-        return;
-    struct timeval wait = node_clock_timeval(due_ns > now_ns ? due_ns - now_ns + 1000 : 0);
-    peers->armed_ns = due_ns;
-    event_add(peers->timer, &wait);
-}
-
-void node_peers_carry_out(struct node_peers *peers)
-{
-    struct gossip_links_action action;
-    while (gossip_links_next(peers->rules, &action))
-        act(peers, &action);
-    arm(peers);
-}
-
 // -- events
-
-static void step(struct node_peers *peers, struct gossip_links_event *event)
-{
-    if (event->now_ns == 0)
-        event->now_ns = node_clock_ns();
-    event->entropy = base_rng_u64(&peers->rng);
-    if (gossip_links_step(peers->rules, event) != BASE_OK)
-        base_log(BASE_LOG_ERROR, "links", "out of memory: an event about links was not taken");
-}
-
-// From the loop only: what follows calls the owner.
-void node_peers_say_now(struct node_peers *peers, struct gossip_links_event event)
-{
-    step(peers, &event);
-    node_peers_carry_out(peers);
-}
-
-// From inside a call of the owner, or of an action: what follows comes from the loop.
-void node_peers_say_later(struct node_peers *peers, struct gossip_links_event event)
-{
-    step(peers, &event);
-    event_active(peers->waiting, EV_TIMEOUT, 0);
-}
 
 static void waiting_now(evutil_socket_t s, short what, void *argument)
 {
@@ -175,21 +32,6 @@ void node_peers_tick(struct node_peers *peers, uint64_t now_ns)
     node_peers_say_now(peers, (struct gossip_links_event){.kind = GOSSIP_LINKS_TIMER, .now_ns = now_ns});
 }
 
-static void turn_away(struct node_peers *peers, int socket, const char *host)
-{
-    struct gossip_links_totals totals;
-    uint64_t now_ns = node_clock_ns();
-    close(socket);
-    if (peers->turned_away_told_ns != 0 && now_ns - peers->turned_away_told_ns < 10 * NODE_SECOND_NS)
-        return;
-    peers->turned_away_told_ns = now_ns;
-    gossip_links_totals(peers->rules, &totals);
-    base_log(
-        BASE_LOG_WARN, "half_open_limit",
-        "connections wait for their handshake: %zu in all, the latest from %s; more are closed (%llu so far)",
-        totals.half_open, host, (unsigned long long)totals.turned_away);
-}
-
 static void accepted(void *owner, int socket, const char *address, const char *host)
 {
     struct node_peers *peers = owner;
@@ -201,12 +43,13 @@ static void accepted(void *owner, int socket, const char *address, const char *h
     link->handle = gossip_links_accept(peers->rules, node_clock_ns(),
                                        base_hash_bytes(peers->salt, host, strlen(host)), link);
     if (link->handle == 0) {
+        peer_tell_half_open(peers, address);
         peer_link_free(link);
-        turn_away(peers, socket, host);
-        return;
+        close(socket);
+    } else {
+        (void)peer_link_open(peers, link, socket);
     }
-    (void)peer_link_open(peers, link, socket);
-    arm(peers);
+    node_peers_carry_out(peers); // an older connection may give way
 }
 
 // -- life
@@ -249,6 +92,7 @@ enum base_error node_peers_create(const struct node_peers_options *options, stru
     if (!peers)
         return BASE_ENOMEM;
     peers->options = *options;
+    peers->sessions = &peer_link_handler;
     LIST_INIT(&peers->links);
     enum base_error code = make_parts(peers);
     if (code == BASE_OK)
@@ -404,11 +248,6 @@ size_t node_peers_entries(const struct node_peers *peers)
 const struct gossip_entry *node_peers_entry(const struct node_peers *peers, size_t entry)
 {
     return gossip_links_entry(peers->rules, entry);
-}
-
-const char *node_peers_entry_text(const struct node_peers *peers, size_t entry)
-{
-    return peers->options.config->peers.items[entry];
 }
 
 size_t node_peers_missing(const struct node_peers *peers, struct gossip_missing *missing, size_t capacity)

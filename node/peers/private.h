@@ -1,5 +1,6 @@
-// What node/peers/peers.c (the interface, events in and actions out), node/peers/link.c (one socket and its
-// session) and node/peers/call.c (addresses, and sockets to them) share. Included nowhere else.
+// What the files of node/peers share, lowest first: tell.c (the log), rules.c (an event for gossip/links),
+// link.c (one socket and its session), call.c (addresses, and sockets to them), act.c (what gossip/links
+// decided), heard.c (what a session says) and peers.c (the owner's requests). Included nowhere else.
 #ifndef NODE_PEERS_PRIVATE_H
 #define NODE_PEERS_PRIVATE_H
 
@@ -38,6 +39,7 @@ struct peer_entry { // of the peer list
 
 struct node_peers {
     struct node_peers_options options;
+    const struct node_link_handler *sessions; // takes what they say
     struct gossip_links *rules;
     LIST_HEAD(, peer_link) links;
     struct node_listener *listener;
@@ -60,15 +62,22 @@ struct node_peers {
     char broken[96]; // how the peer of the latest PART broke the protocol
 };
 
-// peers.c: an event, and what follows from it; or what follows from the loop, later.
-void node_peers_say_now(struct node_peers *peers, struct gossip_links_event event);
-void node_peers_say_later(struct node_peers *peers, struct gossip_links_event event);
-void node_peers_carry_out(struct node_peers *peers); // what waits for the loop
-// What peers do goes to the log through here: none of them can fill it.
+// tell.c. What peers do goes to the log through here: none of them can fill it.
 void node_peers_log(struct node_peers *peers, enum base_log_level level, const char *event,
                     const char *format, ...) BASE_PRINTF(4, 5);
+void peer_tell_unresolved(struct node_peers *peers, size_t entry, const char *problem);
+void peer_tell_up(struct peer_link *link);
+void peer_tell_close(struct peer_link *link, const struct gossip_links_action *action); // sets link->closing
+void peer_tell_end(struct peer_link *link, enum base_error code, const char *why);
+void peer_tell_half_open(struct node_peers *peers, const char *from); // over the limit, it was closed
 
-// peer_link.c. False: the socket is closed, and the rules are told.
+// rules.c
+void node_peers_arm(struct node_peers *peers); // the timer, for the deadline of the rules
+void node_peers_step(struct node_peers *peers, struct gossip_links_event event);
+// From inside a call of the owner, or of an action: what follows comes from the loop.
+void node_peers_say_later(struct node_peers *peers, struct gossip_links_event event);
+
+// link.c. False: the socket is closed, and the rules are told.
 bool peer_link_open(struct node_peers *peers, struct peer_link *link, int socket);
 struct peer_link *peer_link_make(struct node_peers *peers, const char *address); // NULL: no memory
 void peer_link_free(struct peer_link *link);
@@ -78,11 +87,17 @@ void peer_link_up(struct peer_link *link);
 void peer_link_deliver(struct peer_link *link);
 void peer_link_send_members(struct peer_link *link, const uint8_t *packet, size_t count);
 
-// peer_call.c
+// call.c
 enum base_error peer_call_create(struct node_peers *peers) BASE_CHECK;
 void peer_call_destroy(struct node_peers *peers);
 void peer_call_resolve(struct node_peers *peers, const struct gossip_links_target *target);
 void peer_call_open(struct node_peers *peers, const struct gossip_links_action *action);
-void peer_call_tell(struct node_peers *peers, size_t entry, const char *why, bool stranger); // in vain
+
+// act.c. From the loop only: what follows calls the owner.
+void node_peers_carry_out(struct node_peers *peers); // what waits
+void node_peers_say_now(struct node_peers *peers, struct gossip_links_event event);
+
+// heard.c
+extern const struct node_link_handler peer_link_handler;
 
 #endif

@@ -1,5 +1,5 @@
 // What the files of the schema engine share: values, drafts and the words for what was found and what was
-// expected. Private to node/schema*.c. Pure functions; any thread.
+// expected. Private to node/schema/. Pure functions; any thread.
 //
 // A source (file, environment, --set) is read into a draft; only a draft without errors is committed, and
 // committing cannot fail. That is why a configuration never changes on error.
@@ -43,7 +43,7 @@ void node_schema_note(struct schema_problems *problems, const struct base_reason
 enum base_error node_schema_problems(const struct schema_problems *problems,
                                      struct base_reason *why) BASE_CHECK;
 
-// schema.c
+// draft.c
 enum base_error node_schema_draft_create(const struct node_schema *schema, struct schema_draft *draft,
                                          struct base_reason *why) BASE_CHECK;
 void node_schema_draft_destroy(struct schema_draft *draft);
@@ -58,11 +58,12 @@ void node_schema_draft_commit(struct schema_draft *draft, void *config);
 size_t node_schema_find(const struct node_schema *schema, const char *name); // schema->count: no such key
 // The first key below the section `name` ("" is the top), schema->count: no such section.
 size_t node_schema_find_section(const struct node_schema *schema, const char *name);
-// BASE_EINVAL, with the nearest known name where one is near.
+
+// name.c. BASE_EINVAL, with the nearest known name where one is near.
 enum base_error node_schema_unknown(const struct node_schema *schema, const char *origin, const char *name,
                                     struct base_reason *why) BASE_CHECK;
 
-// schema_value.c. Reasons of parse and append read `found "2", expected a number from 0 to 1`, without origin
+// value.c. Reasons of parse and append read `found "2", expected a number from 0 to 1`, without origin
 // and key.
 bool node_schema_is_list(const struct node_key *key);
 enum base_error node_schema_value_parse(const struct node_key *key, const char *text, size_t bytes,
@@ -76,15 +77,14 @@ void node_schema_value_store(const struct node_key *key, const union schema_valu
 bool node_schema_value_equal(const struct node_key *key, const union schema_value *a,
                              const union schema_value *b);
 void node_schema_expected(const struct node_key *key, char out[SCHEMA_EXPECTED_BYTES]);
-void node_schema_found(const char *text, size_t bytes, char out[SCHEMA_FOUND_BYTES]); // with quotes
 
-// schema_tree.c. Reasons are without origin and key.
+// tree.c. Reasons are without origin and key.
 enum base_error node_schema_tree_parse(const char *text, size_t bytes, struct node_tree *tree,
                                        struct base_reason *why) BASE_CHECK;
 void node_schema_tree_free(struct node_tree *tree);                                // leaves an empty list
 bool node_schema_tree_equal(const struct node_tree *a, const struct node_tree *b); // whatever the lines
 
-// schema_number.c: numbers and durations as texts, the same in every locale. Parsers want the whole text.
+// number.c: numbers and durations as texts, the same in every locale. Parsers want the whole text.
 bool node_schema_parse_integer(const char *text, size_t bytes, uint64_t *value);
 bool node_schema_parse_real(const char *text, size_t bytes, double *value);
 bool node_schema_parse_duration(const char *text, size_t bytes, uint64_t *value_ns);
@@ -93,7 +93,8 @@ void node_schema_print_real(double value,
 void node_schema_print_duration(uint64_t value_ns, char out[SCHEMA_REAL_BYTES]);
 uint64_t node_schema_bound(double value, uint64_t unit); // value * unit as an integer, UINT64_MAX when beyond
 
-// schema_utf8.c
+// utf8.c
+void node_schema_found(const char *text, size_t bytes, char out[SCHEMA_FOUND_BYTES]); // with quotes
 // Offset of the first byte that no text may hold (broken UTF-8, a control character other than those in
 // `allowed`), `bytes` if there is none.
 size_t node_schema_bad_byte(const char *text, size_t bytes, const char *allowed);

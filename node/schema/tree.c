@@ -1,4 +1,4 @@
-// Lists of maps: built from libyaml's events one by one, which come from a file (schema_yaml.c) or from a
+// Lists of maps: built from libyaml's events one by one, which come from a file (yaml.c) or from a
 // text.
 #include "node/schema/tree.h"
 #include "node/schema/tree_private.h"
@@ -7,6 +7,35 @@
 #include <string.h>
 
 _Static_assert(NODE_TREE_FOUND_BYTES == SCHEMA_FOUND_BYTES, "one size for what was found");
+
+// -- events
+
+// What YAML calls null: nothing at all, ~ or null, without quotes.
+bool node_schema_is_null(const yaml_event_t *event)
+{
+    static const char *const words[] = {"", "~", "null", "Null", "NULL"};
+    if (event->type != YAML_SCALAR_EVENT || event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE)
+        return false;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(schema_scalar(event), words[i]) == 0)
+            return true;
+    return false;
+}
+
+// What the latest event is, in words.
+void node_schema_describe(const yaml_event_t *event, char out[SCHEMA_FOUND_BYTES])
+{
+    if (event->type == YAML_SEQUENCE_START_EVENT)
+        snprintf(out, SCHEMA_FOUND_BYTES, "a list");
+    else if (event->type == YAML_MAPPING_START_EVENT)
+        snprintf(out, SCHEMA_FOUND_BYTES, "a section");
+    else if (node_schema_is_null(event))
+        snprintf(out, SCHEMA_FOUND_BYTES, "nothing");
+    else
+        node_schema_found(schema_scalar(event), event->data.scalar.length, out);
+}
+
+// -- trees
 
 const struct node_tree *node_tree_entry(const struct node_tree *map, const char *name)
 {

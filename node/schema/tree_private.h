@@ -1,4 +1,4 @@
-// How the files of the schema engine build a list of maps. Private to node/schema*.c.
+// How the files of the schema engine build a list of maps. Private to node/schema/tree.c and yaml.c.
 #ifndef NODE_SCHEMA_TREE_PRIVATE_H
 #define NODE_SCHEMA_TREE_PRIVATE_H
 
@@ -21,7 +21,11 @@ enum base_error node_schema_tree_take(struct schema_tree_builder *builder, const
                                       size_t line, struct base_reason *why) BASE_CHECK;
 void node_schema_tree_drop(struct schema_tree_builder *builder);
 
-// schema_yaml.c
+// One event.
+static inline const char *schema_scalar(const yaml_event_t *event)
+{
+    return (const char *)event->data.scalar.value;
+}
 void node_schema_describe(const yaml_event_t *event, char out[SCHEMA_FOUND_BYTES]); // in words
 bool node_schema_is_null(const yaml_event_t *event);
 

@@ -49,3 +49,22 @@ size_t node_schema_bad_byte(const char *text, size_t bytes, const char *allowed)
     }
     return bytes;
 }
+
+void node_schema_found(const char *text, size_t bytes, char out[SCHEMA_FOUND_BYTES])
+{
+    static const char more[] = "...";
+    size_t used = 0, at = 0;
+    out[used++] = '"';
+    while (at < bytes) {
+        uint32_t code = 0;
+        size_t length = node_schema_code_point(text + at, bytes - at, &code);
+        bool printable = length && node_schema_bad_byte(text + at, length, "") == length;
+        size_t put = printable ? length : 1;
+        if (used + put + sizeof more + 1 > SCHEMA_FOUND_BYTES)
+            break;
+        memcpy(out + used, printable ? text + at : "?", put);
+        used += put;
+        at += length ? length : 1;
+    }
+    snprintf(out + used, SCHEMA_FOUND_BYTES - used, "%s\"", at < bytes ? more : "");
+}

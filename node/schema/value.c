@@ -11,72 +11,30 @@ bool node_schema_is_list(const struct node_key *key)
     return key->type == NODE_KEY_TEXTS || key->type == NODE_KEY_INTEGERS;
 }
 
-static void *field(const struct node_key *key, void *config)
+// Every member of a value begins where the value does, so that one copy serves all types.
+static size_t bytes_of(const struct node_key *key)
 {
-    return (char *)config + key->offset;
+    static const size_t bytes[] = {[NODE_KEY_TEXT] = sizeof(char *),
+                                   [NODE_KEY_CHOICE] = sizeof(int),
+                                   [NODE_KEY_BOOL] = sizeof(bool),
+                                   [NODE_KEY_INTEGER] = sizeof(uint64_t),
+                                   [NODE_KEY_DURATION] = sizeof(uint64_t),
+                                   [NODE_KEY_REAL] = sizeof(double),
+                                   [NODE_KEY_TEXTS] = sizeof(struct node_texts),
+                                   [NODE_KEY_INTEGERS] = sizeof(struct node_integers),
+                                   [NODE_KEY_MAPS] = sizeof(struct node_tree)};
+    BASE_ASSERT((size_t)key->type < sizeof bytes / sizeof *bytes && bytes[key->type] > 0);
+    return bytes[key->type];
 }
 
 void node_schema_value_load(const struct node_key *key, const void *config, union schema_value *value)
 {
-    const void *at = (const char *)config + key->offset;
-    switch (key->type) {
-    case NODE_KEY_TEXT:
-        memcpy(&value->text, at, sizeof value->text);
-        break;
-    case NODE_KEY_CHOICE:
-        memcpy(&value->choice, at, sizeof value->choice);
-        break;
-    case NODE_KEY_BOOL:
-        memcpy(&value->boolean, at, sizeof value->boolean);
-        break;
-    case NODE_KEY_INTEGER:
-    case NODE_KEY_DURATION:
-        memcpy(&value->integer, at, sizeof value->integer);
-        break;
-    case NODE_KEY_REAL:
-        memcpy(&value->real, at, sizeof value->real);
-        break;
-    case NODE_KEY_TEXTS:
-        memcpy(&value->texts, at, sizeof value->texts);
-        break;
-    case NODE_KEY_INTEGERS:
-        memcpy(&value->integers, at, sizeof value->integers);
-        break;
-    case NODE_KEY_MAPS:
-        memcpy(&value->tree, at, sizeof value->tree);
-        break;
-    }
+    memcpy(value, (const char *)config + key->offset, bytes_of(key));
 }
 
 void node_schema_value_store(const struct node_key *key, const union schema_value *value, void *config)
 {
-    switch (key->type) {
-    case NODE_KEY_TEXT:
-        memcpy(field(key, config), &value->text, sizeof value->text);
-        break;
-    case NODE_KEY_CHOICE:
-        memcpy(field(key, config), &value->choice, sizeof value->choice);
-        break;
-    case NODE_KEY_BOOL:
-        memcpy(field(key, config), &value->boolean, sizeof value->boolean);
-        break;
-    case NODE_KEY_INTEGER:
-    case NODE_KEY_DURATION:
-        memcpy(field(key, config), &value->integer, sizeof value->integer);
-        break;
-    case NODE_KEY_REAL:
-        memcpy(field(key, config), &value->real, sizeof value->real);
-        break;
-    case NODE_KEY_TEXTS:
-        memcpy(field(key, config), &value->texts, sizeof value->texts);
-        break;
-    case NODE_KEY_INTEGERS:
-        memcpy(field(key, config), &value->integers, sizeof value->integers);
-        break;
-    case NODE_KEY_MAPS:
-        memcpy(field(key, config), &value->tree, sizeof value->tree);
-        break;
-    }
+    memcpy((char *)config + key->offset, value, bytes_of(key));
 }
 
 void node_schema_value_free(const struct node_key *key, union schema_value *value)
@@ -134,25 +92,6 @@ bool node_schema_value_equal(const struct node_key *key, const union schema_valu
         return node_schema_tree_equal(&a->tree, &b->tree);
     }
     return false;
-}
-
-void node_schema_found(const char *text, size_t bytes, char out[SCHEMA_FOUND_BYTES])
-{
-    static const char more[] = "...";
-    size_t used = 0, at = 0;
-    out[used++] = '"';
-    while (at < bytes) {
-        uint32_t code = 0;
-        size_t length = node_schema_code_point(text + at, bytes - at, &code);
-        bool printable = length && node_schema_bad_byte(text + at, length, "") == length;
-        size_t put = printable ? length : 1;
-        if (used + put + sizeof more + 1 > SCHEMA_FOUND_BYTES)
-            break;
-        memcpy(out + used, printable ? text + at : "?", put);
-        used += put;
-        at += length ? length : 1;
-    }
-    snprintf(out + used, SCHEMA_FOUND_BYTES - used, "%s\"", at < bytes ? more : "");
 }
 
 static void print_bounds(const struct node_key *key, char *out, size_t capacity)

@@ -145,36 +145,6 @@ static enum base_error skip_to(struct reading *reading, size_t depth)
     return error;
 }
 
-static const char *scalar_text(const yaml_event_t *event)
-{
-    return (const char *)event->data.scalar.value;
-}
-
-// What YAML calls null: nothing at all, ~ or null, without quotes.
-bool node_schema_is_null(const yaml_event_t *event)
-{
-    static const char *const words[] = {"", "~", "null", "Null", "NULL"};
-    if (event->type != YAML_SCALAR_EVENT || event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE)
-        return false;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(scalar_text(event), words[i]) == 0)
-            return true;
-    return false;
-}
-
-// What the latest event is, in words.
-void node_schema_describe(const yaml_event_t *event, char out[SCHEMA_FOUND_BYTES])
-{
-    if (event->type == YAML_SEQUENCE_START_EVENT)
-        snprintf(out, SCHEMA_FOUND_BYTES, "a list");
-    else if (event->type == YAML_MAPPING_START_EVENT)
-        snprintf(out, SCHEMA_FOUND_BYTES, "a section");
-    else if (node_schema_is_null(event))
-        snprintf(out, SCHEMA_FOUND_BYTES, "nothing");
-    else
-        node_schema_found(scalar_text(event), event->data.scalar.length, out);
-}
-
 static enum base_error not_a_value(struct reading *reading, const struct node_key *key, size_t line,
                                    const char *hint)
 {
@@ -199,8 +169,8 @@ static enum base_error read_list(struct reading *reading, const struct node_key 
             error = not_a_value(reading, key, line, "; this stands inside the list");
             break;
         }
-        error = node_schema_list_append(key, scalar_text(&reading->event), reading->event.data.scalar.length,
-                                        &list, reading->why);
+        error = node_schema_list_append(key, schema_scalar(&reading->event),
+                                        reading->event.data.scalar.length, &list, reading->why);
         if (error) {
             error = at(reading, line, key->name, error);
             break;
@@ -255,8 +225,8 @@ static enum base_error read_value(struct reading *reading, size_t index, size_t 
         bool quotes = null && key->type == NODE_KEY_TEXT;
         error = not_a_value(reading, key, line, quotes ? "; write \"\" for an empty one" : "");
     } else {
-        error =
-            node_schema_value_parse(key, scalar_text(event), event->data.scalar.length, &value, reading->why);
+        error = node_schema_value_parse(key, schema_scalar(event), event->data.scalar.length, &value,
+                                        reading->why);
         if (error)
             error = at(reading, line, key->name, error);
     }
@@ -315,7 +285,7 @@ static enum base_error find_entry(struct reading *reading, const char *prefix, c
     char found[SCHEMA_FOUND_BYTES], where[ORIGIN_BYTES];
     size_t line = line_of(&reading->event);
     node_schema_describe(&reading->event, found);
-    if (reading->event.type != YAML_SCALAR_EVENT || !scalar_text(&reading->event)[0])
+    if (reading->event.type != YAML_SCALAR_EVENT || !schema_scalar(&reading->event)[0])
         return at(
             reading, line, prefix,
             base_fail(reading->why, BASE_EINVAL, "found %s in the place of a key, expected a name", found));

@@ -582,28 +582,6 @@ static void packets_do_not_wait_for_ever(void **state)
     assert_true(link && !find(GOSSIP_LINKS_SEND));
 }
 
-static void whoever_is_half_open_is_counted(void **state)
-{
-    (void)state;
-    uint64_t link[LIMIT_HALF_OPEN];
-    struct gossip_links_totals totals;
-    for (size_t i = 0; i < LIMIT_HALF_OPEN_ADDRESS; i++)
-        assert_true((link[i] = gossip_links_accept(w.links, w.now_ns, 1, NULL)) != 0);
-    assert_int_equal(gossip_links_accept(w.links, w.now_ns, 1, NULL), 0);
-    for (size_t i = LIMIT_HALF_OPEN_ADDRESS; i < LIMIT_HALF_OPEN; i++)
-        assert_true((link[i] = gossip_links_accept(w.links, w.now_ns, i, NULL)) != 0);
-    assert_int_equal(gossip_links_accept(w.links, w.now_ns, 1000, NULL), 0);
-    SAY(GOSSIP_LINKS_PROVEN, .link = link[0], .peer = id(HIGH),
-        .alive = true); // to prove an id is not enough
-    assert_int_equal(gossip_links_accept(w.links, w.now_ns, 1000, NULL), 0);
-    greet_with_life(link[0], 1);
-    assert_true(gossip_links_accept(w.links, w.now_ns, 1000, NULL) != 0);
-    SAY(GOSSIP_LINKS_ENDED, .link = link[1], .end = GOSSIP_END_GONE);
-    assert_true(gossip_links_accept(w.links, w.now_ns, 1, NULL) != 0);
-    gossip_links_totals(w.links, &totals);
-    assert_int_equal(totals.turned_away, 3);
-}
-
 // Nobody can call the other: both say so, once, and for as long as it lasts.
 static void a_link_that_never_comes_is_told(void **state)
 {
@@ -801,7 +779,6 @@ int main(void)
         CASE(a_link_that_stands_still_is_not_idle),
         CASE(packets_wait_for_a_link_in_order),
         CASE(packets_do_not_wait_for_ever),
-        CASE(whoever_is_half_open_is_counted),
         CASE(a_link_that_never_comes_is_told),
         CASE(a_process_that_others_know_elsewhere_is_told),
         CASE(few_answers_over_long_are_no_duplicate),

@@ -1,0 +1,142 @@
+// One event of the exchange and what follows from it: messages, links that are closed, the end of a round.
+#include "base/log.h"
+#include "node/average/private.h"
+#include "node/queue/clock.h"
+#include "node/queue/mail.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define POST_WAIT_NS                                                                                         \
+    NODE_SECOND_NS // a full mailbox of the loop, before a message is given up (it may be lost anyway)
+
+// The loop drains its box as long as it runs; what is left at its end is not needed.
+void node_worker_post(struct node_worker *worker, struct node_mail *mail)
+{
+    uint64_t deadline_ns = node_clock_ns() + POST_WAIT_NS;
+    const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
+    while (node_mailbox_post(worker->options.loop, mail) != BASE_OK) {
+        if (node_clock_ns() > deadline_ns) {
+            node_mail_free(mail);
+            return;
+        }
+        nanosleep(&moment, NULL);
+    }
+}
+
+void node_worker_send(void *owner, const struct gossip_id *peer, const struct gossip_message *message)
+{
+    struct node_worker *worker = owner;
+    struct gossip_payload payloads[GOSSIP_MESSAGE_PAYLOADS];
+    uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
+    size_t at = 0;
+    BASE_ASSERT(gossip_message_encode_header(message, header, sizeof header, &at) == BASE_OK);
+    size_t n = gossip_message_payloads(message, payloads), bytes = at;
+    for (size_t i = 0; i < n; i++)
+        bytes += payloads[i].count;
+    struct node_mail *mail = node_mail_new(NODE_MAIL_SEND);
+    mail->peer = *peer;
+    mail->bytes = malloc(bytes);
+    if (!mail->bytes) { // as if lost on the way: the protocol recovers
+        base_log(BASE_LOG_ERROR, "out_of_memory", "a message of %zu bytes was not sent", bytes);
+        node_mail_free(mail);
+        return;
+    }
+    memcpy(mail->bytes, header, at);
+    for (size_t i = 0; i < n; at += payloads[i++].count)
+        memcpy(mail->bytes + at, payloads[i].bytes, payloads[i].count);
+    mail->n_bytes = bytes;
+    node_worker_post(worker, mail);
+}
+
+static void note_checkpoint(struct node_round *round, enum base_error code, const struct base_reason *why)
+{
+    if (code == BASE_OK)
+        return;
+    round->checkpoint_error = code;
+    base_log(BASE_LOG_ERROR, "checkpoint_failed", "%s (older checkpoints are still there)", why->text);
+}
+
+// A checkpoint that failed beside training is reported here, and begun again at the next rendezvous, unless
+// this is the last.
+static void write_checkpoint(struct node_worker *worker, struct node_round *round)
+{
+    struct base_reason why = {0};
+    void *context = worker->options.checkpoint_context;
+    round->checkpoint_error = BASE_OK;
+    if (worker->options.checkpoint_ended)
+        note_checkpoint(round, worker->options.checkpoint_ended(context, &why), &why);
+    if (round->checkpoint && (round->meet.last || !round->checkpoint_error)) {
+        round->checkpoint_error = BASE_OK;
+        note_checkpoint(round, worker->options.checkpoint(context, round, &why), &why);
+    }
+}
+
+// Learner and edges stand still here: the exchange is not stepped and the learner waits. After the last
+// rendezvous nothing more is answered, so that the checkpoint is what the others know of this node.
+void node_worker_round_done(struct node_worker *worker)
+{
+    struct node_round *round = worker->round;
+    if (!round)
+        return;
+    round->met =
+        round->fetch || gossip_exchange_met(worker->options.exchange, worker->asks ? &worker->partner : NULL,
+                                            round->meet.round);
+    if (round->meet.last)
+        gossip_exchange_freeze(worker->options.exchange);
+    worker->round = NULL;
+    gossip_exchange_totals(worker->options.exchange, &round->totals);
+    round->pace = gossip_exchange_pace(worker->options.exchange);
+    node_snapshot_round(worker->snapshot, round, node_clock_ns());
+    write_checkpoint(worker, round);
+    struct node_mail *mail = node_mail_new(NODE_MAIL_ROUND_DONE);
+    mail->round = round;
+    const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
+    while (node_mailbox_post(worker->options.learner, mail) !=
+           BASE_OK) // full of the loop's mail, which it takes now
+        nanosleep(&moment, NULL);
+}
+
+static void act(struct node_worker *worker, const struct gossip_exchange_actions *actions)
+{
+    bool done = false;
+    for (size_t i = 0; i < actions->count; i++) {
+        const struct gossip_exchange_action *action = &actions->list[i];
+        if (action->kind == GOSSIP_EXCHANGE_SEND) {
+            node_worker_send(worker, &action->peer, &action->message);
+            continue;
+        }
+        done = true;
+        if (worker->round && (worker->round->meet.meets || worker->round->meet.follows))
+            worker->round->round = action->round;
+    }
+    if (done)
+        node_worker_round_done(worker);
+}
+
+void node_worker_close(void *owner, const struct gossip_id *peer, const char *why)
+{
+    struct node_worker *worker = owner;
+    struct node_mail *mail = node_mail_new(NODE_MAIL_CLOSE);
+    mail->peer = *peer;
+    snprintf(mail->text, sizeof mail->text, "%s", why);
+    node_worker_post(worker, mail);
+}
+
+void node_worker_step(struct node_worker *worker, struct gossip_exchange_event *event)
+{
+    struct gossip_exchange_actions actions;
+    event->now_ns = node_clock_ns();
+    enum base_error code = gossip_exchange_step(worker->options.exchange, event, &actions);
+    worker->edges_dirty = true;
+    act(worker, &actions); // even with an error: the round of the learner may end in any step
+    if (code == BASE_OK)
+        return;
+    if (event->kind == GOSSIP_EXCHANGE_MESSAGE && code != BASE_ENOMEM) {
+        node_worker_close(worker, &event->peer, "a message whose contents break the exchange protocol");
+        return;
+    }
+    base_log(BASE_LOG_ERROR, "exchange", "an event was not taken: %s", base_error_name(code));
+    if (event->kind == GOSSIP_EXCHANGE_MESSAGE)
+        node_worker_close(worker, &event->peer, "this node is out of memory");
+}

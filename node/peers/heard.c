@@ -1,0 +1,114 @@
+// What the session of a link says, as events for gossip/links: proof, messages, the end.
+#include "node/peers/private.h"
+#include "node/queue/clock.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct gossip_links_event about(const struct peer_link *link, enum gossip_links_event_kind kind)
+{
+    return (struct gossip_links_event){.kind = kind, .link = link->handle};
+}
+
+static void on_established(void *owner, const struct gossip_id *peer)
+{
+    struct peer_link *link = owner;
+    struct node_peers *peers = link->peers;
+    struct gossip_links_event proven = about(link, GOSSIP_LINKS_PROVEN);
+    link->proven = true;
+    link->id = *peer;
+    if (node_faults_has(peers->options.faults, peer)) {
+        node_link_stall(link->link, true);
+        node_link_close(link->link, BASE_EIO, "cut off by node.fault_file");
+        return;
+    }
+    proven.peer = *peer;
+    proven.alive = peers->options.handler->alive(peers->options.owner, peer);
+    node_peers_say_now(peers, proven);
+}
+
+static struct gossip_links_event event_of(struct peer_link *link, const struct gossip_message *message)
+{
+    struct gossip_links_event event = about(link, GOSSIP_LINKS_MESSAGE);
+    if (message->kind == GOSSIP_GREETING) {
+        event.kind = GOSSIP_LINKS_GREETING;
+        event.greeting = &message->as.greeting;
+        snprintf(link->name, sizeof link->name, "%s", message->as.greeting.name);
+    } else if (message->kind == GOSSIP_BYE) {
+        event.kind = GOSSIP_LINKS_BYE;
+        event.reason = message->as.bye.reason;
+    }
+    return event;
+}
+
+static void on_message(void *owner, uint8_t *bytes, size_t count)
+{
+    struct peer_link *link = owner;
+    struct node_peers *peers = link->peers;
+    struct gossip_message message;
+    if (gossip_message_decode(bytes, count, &message) != BASE_OK) {
+        node_link_close(link->link, BASE_EFORMAT, "a message that breaks the protocol");
+        free(bytes);
+        return;
+    }
+    node_peers_carry_out(peers); // what came before is not about this message
+    if (message.kind == GOSSIP_GREETING &&
+        peers->options.handler->greeted(peers->options.owner, link->address, &message.as.greeting)) {
+        free(bytes);
+        return;
+    }
+    peers->heard = &message;
+    peers->heard_bytes = bytes;
+    peers->heard_count = count;
+    node_peers_say_now(peers, event_of(link, &message));
+    free(peers->heard_bytes);
+    peers->heard = NULL;
+    peers->heard_bytes = NULL;
+}
+
+static void account(struct node_peers *peers, const struct peer_link *link)
+{
+    struct node_link_traffic t = node_link_traffic(link->link);
+    for (size_t i = 0; i < peers->n_accounts; i++) {
+        if (gossip_id_compare(&peers->accounts[i].id, &link->id) != 0)
+            continue;
+        peers->accounts[i].traffic.sent += t.sent;
+        peers->accounts[i].traffic.received += t.received;
+        return;
+    }
+    struct peer_account *more = NULL;
+    if (peers->n_accounts < GOSSIP_LINKS_MAX)
+        more = realloc(peers->accounts, (peers->n_accounts + 1) * sizeof *more);
+    if (!more)
+        return; // only a figure for people is lost
+    peers->accounts = more;
+    more[peers->n_accounts++] = (struct peer_account){.id = link->id, .traffic = t};
+}
+
+static enum gossip_link_end end_of(const struct peer_link *link, enum base_error code)
+{
+    static const enum gossip_link_end ends[] = {[NODE_LINK_OTHER] = GOSSIP_END_OTHER,
+                                                [NODE_LINK_GONE] = GOSSIP_END_GONE,
+                                                [NODE_LINK_REFUSED] = GOSSIP_END_REFUSED};
+    return code == BASE_EFORMAT ? GOSSIP_END_BROKEN : ends[node_link_end(link->link)];
+}
+
+static void on_closed(void *owner, enum base_error code, const char *why)
+{
+    struct peer_link *link = owner;
+    struct node_peers *peers = link->peers;
+    struct gossip_links_event ended = about(link, GOSSIP_LINKS_ENDED);
+    int left = node_link_take_socket(link->link);
+    ended.end = end_of(link, code);
+    if (left >= 0) // it ends without telling the other end
+        node_faults_bury(peers->options.faults, &link->id, left);
+    if (link->proven)
+        account(peers, link);
+    peer_tell_end(link, code, why);
+    node_peers_say_now(peers, ended);
+    peer_link_free(link);
+    peers->options.handler->changed(peers->options.owner);
+}
+
+const struct node_link_handler peer_link_handler = {
+    .established = on_established, .message = on_message, .closed = on_closed};

@@ -1,0 +1,29 @@
+// An event for gossip/links; what follows from it waits for the loop.
+#include "node/peers/private.h"
+#include "node/queue/clock.h"
+#include <event2/event.h>
+
+void node_peers_arm(struct node_peers *peers)
+{
+    uint64_t due_ns = gossip_links_deadline(peers->rules), now_ns = node_clock_ns();
+    if (due_ns == peers->armed_ns || due_ns == UINT64_MAX)
+        return;
+    struct timeval wait = node_clock_timeval(due_ns > now_ns ? due_ns - now_ns + 1000 : 0);
+    peers->armed_ns = due_ns;
+    event_add(peers->timer, &wait);
+}
+
+void node_peers_step(struct node_peers *peers, struct gossip_links_event event)
+{
+    if (event.now_ns == 0)
+        event.now_ns = node_clock_ns();
+    event.entropy = base_rng_u64(&peers->rng);
+    if (gossip_links_step(peers->rules, &event) != BASE_OK)
+        base_log(BASE_LOG_ERROR, "links", "out of memory: an event about links was not taken");
+}
+
+void node_peers_say_later(struct node_peers *peers, struct gossip_links_event event)
+{
+    node_peers_step(peers, event);
+    event_active(peers->waiting, EV_TIMEOUT, 0);
+}

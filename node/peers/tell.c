@@ -1,0 +1,154 @@
+// What people read about links: who was turned away, refused or lost, and why; no more often than it helps.
+#include "node/config/compatibility.h"
+#include "node/peers/private.h"
+#include "node/queue/clock.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SETTLE_NS (3 * NODE_SECOND_NS) // nodes start one after the other: until then silence is not reported
+#define REMIND_NS (300 * NODE_SECOND_NS)
+#define AGAIN_NS  (10 * NODE_SECOND_NS)
+
+void node_peers_log(struct node_peers *peers, enum base_log_level level, const char *event,
+                    const char *format, ...)
+{
+    struct base_reason text;
+    uint64_t left_out = 0;
+    va_list arguments;
+    if (!node_allowance_take(&peers->lines, node_clock_ns(), &left_out))
+        return;
+    va_start(arguments, format);
+    vsnprintf(text.text, sizeof text.text, format, arguments);
+    va_end(arguments);
+    if (left_out > 0)
+        base_log(BASE_LOG_WARN, "left_out", "%llu lines about peers were too many and are not here",
+                 (unsigned long long)left_out);
+    base_log(level, event, "%s", text.text);
+}
+
+void peer_tell_unresolved(struct node_peers *peers, size_t at, const char *problem)
+{
+    struct peer_entry *entry = &peers->entry[at];
+    uint64_t now_ns = node_clock_ns();
+    if (entry->unresolved_ns != 0 && now_ns - entry->unresolved_ns <= REMIND_NS)
+        return;
+    base_log(BASE_LOG_WARN, "peer_unresolved",
+             "peers: %s can't be resolved (%s); training goes on without it, it is tried again",
+             node_peers_entry_text(peers, at), problem);
+    entry->unresolved_ns = now_ns;
+}
+
+// The same trouble is reported once, and again after a while.
+static void tell_entry(struct node_peers *peers, size_t at, const char *why, bool stranger)
+{
+    struct peer_entry *entry = &peers->entry[at];
+    uint64_t now_ns = node_clock_ns();
+    char text[sizeof entry->told];
+    if (now_ns - gossip_links_entry(peers->rules, at)->since_ns <= SETTLE_NS)
+        return;
+    snprintf(text, sizeof text, "%s%s", why,
+             stranger ? " (does it have the same cluster.name, secret and version?)" : "");
+    if (strcmp(entry->told, text) == 0 && now_ns - entry->told_ns < REMIND_NS)
+        return;
+    entry->told_ns = now_ns;
+    snprintf(entry->told, sizeof entry->told, "%s", text);
+    node_peers_log(peers, BASE_LOG_WARN, "peer_missing", "%s: %s; it is tried again",
+                   node_peers_entry_text(peers, at), text);
+}
+
+void peer_tell_up(struct peer_link *link)
+{
+    node_peers_log(link->peers, BASE_LOG_INFO, "link_up", "%s at %s", link->name, link->address);
+    if (strcmp(link->name, link->peers->options.greeting->name) == 0)
+        node_peers_log(link->peers, BASE_LOG_WARN, "same_name",
+                       "%s has the name of this node, '%s'; that works, but is hard to read in logs: give "
+                       "every node a node.name of its own",
+                       link->address, link->name);
+}
+
+static void tell_refusal(struct peer_link *link, enum gossip_close why)
+{
+    struct node_peers *peers = link->peers;
+    struct base_reason text = {0};
+    char hex[GOSSIP_ID_HEX];
+    const struct gossip_greeting *ours = peers->options.greeting;
+    bool compared = peers->heard && peers->heard->kind == GOSSIP_GREETING &&
+                    node_greeting_compare(ours, &peers->heard->as.greeting, &text) != BASE_OK;
+    gossip_id_hex(&link->id, hex);
+    if (compared && node_greeting_comes_back(ours, &peers->heard->as.greeting)) {
+        node_peers_log(peers, BASE_LOG_INFO, "peer_joins",
+                       "%s%s%.16s at %s has not set what this cluster has; it is told, and calls again",
+                       link->name, link->name[0] ? " " : "", hex, link->address);
+        return;
+    }
+    node_peers_log(peers, BASE_LOG_ERROR, "peer_refused", "%s%s%.16s at %s: %s%s", link->name,
+                   link->name[0] ? " " : "", hex, link->address, compared ? "" : "it is ",
+                   compared ? text.text : gossip_close_text(why));
+}
+
+void peer_tell_close(struct peer_link *link, const struct gossip_links_action *action)
+{
+    struct node_peers *peers = link->peers;
+    bool bye = peers->heard && peers->heard->kind == GOSSIP_BYE;
+    if (gossip_close_is_refusal(action->why) && action->news)
+        tell_refusal(link, action->why);
+    else if (action->why == GOSSIP_CLOSE_REFUSED_THERE && action->news && bye)
+        node_peers_log(peers, BASE_LOG_ERROR, "refused_by_peer", "%s: %s", link->address,
+                       peers->heard->as.bye.reason);
+    link->closing = gossip_close_text(action->why);
+    if (action->why == GOSSIP_CLOSE_HEARD && bye)
+        link->closing = gossip_close_heard(gossip_close_of(peers->heard->as.bye.reason));
+    if (action->why == GOSSIP_CLOSE_BROKEN && peers->broken[0] && !peers->heard)
+        link->closing = peers->broken;
+}
+
+static void tell_stranger(struct node_peers *peers, const struct peer_link *link, const char *why)
+{
+    uint64_t now_ns = node_clock_ns();
+    peers->strangers++;
+    if (peers->stranger_told_ns != 0 && now_ns - peers->stranger_told_ns < AGAIN_NS)
+        return;
+    peers->stranger_told_ns = now_ns;
+    base_log(BASE_LOG_WARN, "stranger", "%s was closed without an answer: %s (%llu so far)", link->address,
+             why, (unsigned long long)peers->strangers);
+}
+
+void peer_tell_end(struct peer_link *link, enum base_error code, const char *why)
+{
+    struct node_peers *peers = link->peers;
+    bool called = link->caller && link->target.entry != GOSSIP_NO_ENTRY;
+    const char *text = link->closing ? link->closing : why;
+    if (!link->proven && !link->caller)
+        tell_stranger(peers, link, why);
+    if (!link->proven && called)
+        tell_entry(peers, link->target.entry, why, code == BASE_EAUTH);
+    if (link->was_active && code == BASE_EFORMAT)
+        node_peers_log(peers, BASE_LOG_ERROR, "peer_protocol", "%s at %s: %s", link->name, link->address,
+                       text);
+    if (link->was_active)
+        node_peers_log(
+            peers, strcmp(text, gossip_close_text(GOSSIP_CLOSE_IDLE)) == 0 ? BASE_LOG_DEBUG : BASE_LOG_INFO,
+            "link_down", "%s at %s: %s", link->name, link->address, text);
+}
+
+void peer_tell_half_open(struct node_peers *peers, const char *from)
+{
+    struct gossip_links_totals totals;
+    uint64_t now_ns = node_clock_ns();
+    if (peers->turned_away_told_ns != 0 && now_ns - peers->turned_away_told_ns < AGAIN_NS)
+        return;
+    peers->turned_away_told_ns = now_ns;
+    gossip_links_totals(peers->rules, &totals);
+    base_log(
+        BASE_LOG_WARN, "half_open_limit",
+        "%zu connections wait for their handshake, as many as may (%u, %u of one address); that from %s was "
+        "closed (%llu so far)",
+        totals.half_open, LIMIT_HALF_OPEN, LIMIT_HALF_OPEN_ADDRESS, from,
+        (unsigned long long)totals.turned_away);
+}
+
+const char *node_peers_entry_text(const struct node_peers *peers, size_t entry)
+{
+    return peers->options.config->peers.items[entry];
+}

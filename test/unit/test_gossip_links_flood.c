@@ -1,0 +1,185 @@
+// A flood of connections: what counts, what gives way, and that nobody is kept out.
+#include "gossip/links/links.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define S 1000000000ull
+
+enum { SELF = 5, HIGH = 9 }; // first bytes of ids
+
+static struct {
+    struct gossip_links *links;
+    struct gossip_greeting greeting;
+    uint64_t now_ns, gave_way; // the link that had to, in the latest call; 0: none
+} w;
+
+static int begin(void **state)
+{
+    (void)state;
+    memset(&w, 0, sizeof w);
+    w.now_ns = 100 * S;
+    w.greeting = (struct gossip_greeting){.protocol = 1, .schema = 2, .parameters = 3, .life = 77};
+    const struct gossip_links_options options = {
+        .self.bytes = {SELF}, .greeting = &w.greeting, .entries = 1, .now_ns = w.now_ns};
+    return gossip_links_create(&options, &w.links) == BASE_OK ? 0 : -1;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    gossip_links_destroy(w.links);
+    return 0;
+}
+
+static void drain(void)
+{
+    struct gossip_links_action action;
+    w.gave_way = 0;
+    while (gossip_links_next(w.links, &action))
+        if (action.kind == GOSSIP_LINKS_CLOSE && action.why == GOSSIP_CLOSE_CROWDED)
+            w.gave_way = action.link;
+    gossip_links_check(w.links);
+}
+
+static void say(struct gossip_links_event event)
+{
+    event.now_ns = w.now_ns;
+    assert_int_equal(gossip_links_step(w.links, &event), BASE_OK);
+    drain();
+}
+
+static uint64_t accept_from(uint64_t host)
+{
+    uint64_t link = gossip_links_accept(w.links, w.now_ns, host, NULL);
+    drain();
+    return link;
+}
+
+static void prove(uint64_t link, uint8_t first)
+{
+    say((struct gossip_links_event){
+        .kind = GOSSIP_LINKS_PROVEN, .link = link, .peer.bytes = {first}, .alive = true});
+}
+
+static void greet(uint64_t link, uint64_t schema)
+{
+    struct gossip_greeting theirs = w.greeting;
+    theirs.schema = schema;
+    say((struct gossip_links_event){.kind = GOSSIP_LINKS_GREETING, .link = link, .greeting = &theirs});
+}
+
+static void ended(uint64_t link)
+{
+    say((struct gossip_links_event){.kind = GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_OTHER});
+}
+
+static struct gossip_links_totals totals(void)
+{
+    struct gossip_links_totals now;
+    gossip_links_totals(w.links, &now);
+    return now;
+}
+
+static void one_host_displaces_only_itself(void **state)
+{
+    (void)state;
+    uint64_t member = accept_from(2), first = accept_from(1);
+    for (size_t i = 1; i < LIMIT_HALF_OPEN_ADDRESS; i++)
+        assert_true(accept_from(1) != 0 && w.gave_way == 0);
+    assert_true(accept_from(1) != 0);
+    assert_int_equal(w.gave_way, first);
+    for (size_t i = 0; i < 1000; i++) { // their ends are slow to come
+        assert_true(accept_from(1) != 0);
+        assert_true(w.gave_way != 0 && w.gave_way != first && w.gave_way != member);
+    }
+    assert_int_equal(totals().half_open, LIMIT_HALF_OPEN_ADDRESS + 1);
+    prove(member, HIGH);
+    greet(member, 2);
+    assert_int_equal(totals().active, 1);
+    assert_int_equal(totals().turned_away, 1001);
+}
+
+// The oldest of the host that has the most: a member among many hosts of strangers is not the first to go.
+static void many_hosts_displace_the_oldest(void **state)
+{
+    (void)state;
+    uint64_t member = accept_from(1), link[LIMIT_HALF_OPEN];
+    for (size_t i = 1; i < LIMIT_HALF_OPEN; i++)
+        link[i] = accept_from(100 + i % 8);
+    assert_int_equal(totals().half_open, LIMIT_HALF_OPEN);
+    assert_true(accept_from(1000) != 0);
+    assert_int_equal(w.gave_way, link[1]);
+    for (size_t i = 2; i < 40; i++) {
+        ended(w.gave_way);
+        assert_true(accept_from(1000 + i) != 0);
+        assert_true(w.gave_way != 0 && w.gave_way != member);
+        assert_int_equal(totals().half_open, LIMIT_HALF_OPEN);
+    }
+    prove(member, HIGH);
+    greet(member, 2);
+    assert_int_equal(totals().active, 1);
+    assert_int_equal(totals().half_open, LIMIT_HALF_OPEN - 1);
+}
+
+// A proof counts until its link is in use, and does not give way; who was refused and does not end does.
+static void a_proof_does_not_give_way(void **state)
+{
+    (void)state;
+    uint64_t link[LIMIT_HALF_OPEN_ADDRESS];
+    for (size_t i = 0; i < LIMIT_HALF_OPEN_ADDRESS; i++) {
+        link[i] = accept_from(1);
+        prove(link[i], (uint8_t)(HIGH + i));
+    }
+    assert_int_equal(accept_from(1), 0);
+    assert_int_equal(w.gave_way, 0);
+    greet(link[3], 2);
+    assert_true(accept_from(1) != 0);
+    assert_int_equal(w.gave_way, 0);
+    greet(link[5], 99); // another model: refused, and it reads nothing
+    assert_true(accept_from(1) != 0);
+    assert_int_equal(w.gave_way, link[5]);
+    ended(link[5]);
+    assert_int_equal(totals().half_open, LIMIT_HALF_OPEN_ADDRESS);
+}
+
+// Connections that came and went leave nothing behind.
+static void a_flood_leaves_nothing(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 5000; i++) {
+        assert_true(accept_from(i % 200) != 0);
+        if (w.gave_way)
+            ended(w.gave_way);
+    }
+    w.now_ns += LIMIT_HANDSHAKE_NS;
+    struct gossip_links_action action;
+    const struct gossip_links_event timer = {.kind = GOSSIP_LINKS_TIMER, .now_ns = w.now_ns};
+    assert_int_equal(gossip_links_step(w.links, &timer), BASE_OK);
+    uint64_t closed[LIMIT_HALF_OPEN];
+    size_t n = 0;
+    while (gossip_links_next(w.links, &action))
+        if (action.kind == GOSSIP_LINKS_CLOSE && n < LIMIT_HALF_OPEN)
+            closed[n++] = action.link;
+    assert_int_equal(n, LIMIT_HALF_OPEN);
+    for (size_t i = 0; i < n; i++)
+        ended(closed[i]);
+    assert_int_equal(totals().links, 0);
+    assert_int_equal(totals().half_open, 0);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(one_host_displaces_only_itself),
+        CASE(many_hosts_displace_the_oldest),
+        CASE(a_proof_does_not_give_way),
+        CASE(a_flood_leaves_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
