@@ -393,13 +393,13 @@ print(json.dumps([logits.tolist(), probabilities.tolist()]))
         self.assertIn("standard input: line 1, column 3: the row ends there, expected 784 numbers", said)
         self.assertIn("a model of p2pml", p2pml("inspect", self.averaged))
 
-    def readme(self):
-        with open(os.path.join(SOURCE, "README.md")) as f:
+    def documented(self):
+        with open(os.path.join(SOURCE, "docs/models.md")) as f:
             section = f.read().split("## Use the model\n")[1].split("\n## ")[0]
         return re.findall(r"```(\w*)\n(.*?)```", section, re.S)
 
-    def test_readmes_lines_are_typed(self):
-        (kind, lines), (language, script) = self.readme()
+    def test_documented_lines_are_typed(self):
+        (kind, lines), (language, script) = self.documented()
         self.assertEqual((kind, language), ("", "python"))
         work = self.path("readme")
         os.mkdir(work)
