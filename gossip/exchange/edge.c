@@ -147,6 +147,8 @@ bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct goss
 void gossip_edge_resume(const struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
     edge->state = edge->resync_offset == exchange->options.parameters ? GOSSIP_EDGE_LIVE : GOSSIP_EDGE_RESYNC;
+    if (edge->state == GOSSIP_EDGE_LIVE)
+        edge->waited_for = false;
     if (edge->state == GOSSIP_EDGE_RESYNC && !edge->request.held)
         edge->alarm_ns = 0; // the next block goes at once
 }

@@ -33,6 +33,7 @@ static enum base_error on_message(struct gossip_exchange *exchange, struct gossi
     case GOSSIP_CLOCK:
         gossip_clocks_hear(edge, message->as.clock.round);
         gossip_clocks_reply(exchange, edge, actions);
+        gossip_round_hear(exchange, edge);
         return BASE_OK;
     case GOSSIP_GREETING:
     case GOSSIP_BYE:
@@ -202,6 +203,7 @@ uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange)
     next = sooner(next, gossip_round_deadline(exchange));
     if (gossip_round_awaits(exchange))
         next = sooner(next, exchange->round.tell_ns);
+    next = sooner(next, gossip_round_untold(exchange));
     if (exchange->round.open && gossip_clocks_wait(exchange))
         next = sooner(next, exchange->round.gate_ns);
     if (exchange->round.retries && !exchange->active && gossip_partner_asked(exchange))

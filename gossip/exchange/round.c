@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#define LASTS 4u // parts of a deadline: a round that takes one of them is told to those who are past it
+
 // v += its corrections from exchanges.
 static void publish_second(struct gossip_exchange *exchange, float *second_moment)
 {
@@ -30,19 +32,33 @@ static void publish(struct gossip_exchange *exchange)
         publish_second(exchange, exchange->round.second_moment);
 }
 
-// Rounds that every neighbour has passed are not made up. In step a neighbour is at most one boundary ahead.
-static uint64_t goes_on_from(const struct gossip_exchange *exchange)
+// The boundary of the hindmost LIVE neighbour; UINT64_MAX: none was heard.
+static uint64_t hindmost(const struct gossip_exchange *exchange, bool away)
 {
-    uint64_t hindmost = UINT64_MAX, furthest = exchange->clock + gossip_exchange_reach(exchange);
+    uint64_t least = UINT64_MAX;
 
     for (size_t i = 0; i < exchange->n_edges; i++) {
         const struct gossip_edge *edge = exchange->edges[i];
-        if (edge->state == GOSSIP_EDGE_LIVE && edge->heard && !edge->silent && edge->round < hindmost)
-            hindmost = edge->round; // of the idle ones it is the largest number
+        if (edge->state == GOSSIP_EDGE_LIVE && edge->heard && !edge->silent &&
+            (edge->standing == GOSSIP_AWAY) == away && edge->round < least)
+            least = edge->round; // of the idle ones it is the largest number
     }
-    if (!exchange->options.sync || hindmost == UINT64_MAX || hindmost <= exchange->clock + 1)
+    return least;
+}
+
+// Rounds that every neighbour has passed are not made up. In step a neighbour is at most one boundary ahead.
+// One that was away itself is followed only where there is no other: several that come back together would
+// keep each other behind.
+static uint64_t goes_on_from(const struct gossip_exchange *exchange)
+{
+    const uint64_t furthest = exchange->clock + gossip_exchange_reach(exchange);
+    uint64_t others = hindmost(exchange, false);
+
+    if (others == UINT64_MAX)
+        others = hindmost(exchange, true);
+    if (!exchange->options.sync || others == UINT64_MAX || others <= exchange->clock + 1)
         return exchange->clock;
-    return hindmost - 1 < furthest ? hindmost - 1 : furthest;
+    return others - 1 < furthest ? others - 1 : furthest;
 }
 
 // The one copy of a boundary: neighbours are answered from it while the trainer changes its own.
@@ -91,12 +107,13 @@ static uint64_t lost_until(const struct gossip_exchange *exchange, const struct 
     return edge->lost_ns ? edge->lost_ns + gossip_edge_patience(exchange, edge) : 0;
 }
 
-// Sync, where others train: an edge on which both ends can go on is worth waiting for.
+// Sync, where others train: an edge on which both ends can go on is worth waiting for; for one deadline while
+// it is not live, since a RESYNC of a large model takes many.
 static bool can_meet(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     if (!edge || edge->state == GOSSIP_EDGE_LIVE)
         return edge;
-    if (!exchange->options.sync || !exchange->round.others)
+    if (!exchange->options.sync || !exchange->round.others || edge->waited_for)
         return false;
     return edge->state != GOSSIP_EDGE_DOWN || exchange->now_ns < lost_until(exchange, edge);
 }
@@ -219,15 +236,58 @@ struct gossip_edge *gossip_round_awaits(const struct gossip_exchange *exchange)
     return edge && edge->state == GOSSIP_EDGE_LIVE && !gossip_partner_asked(exchange) ? edge : NULL;
 }
 
+// A neighbour that is past this round may wait for this node: it hears in time that the round lasts.
+static bool is_to_hear(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return exchange->options.sync && exchange->round.open && edge->state == GOSSIP_EDGE_LIVE && !edge->told &&
+           gossip_clocks_passed(exchange, edge);
+}
+
+static uint64_t hears_at(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return exchange->round.started_ns + gossip_edge_patience(exchange, edge) / LASTS;
+}
+
+uint64_t gossip_round_untold(const struct gossip_exchange *exchange)
+{
+    uint64_t next = UINT64_MAX;
+
+    for (size_t i = 0; i < exchange->n_edges; i++)
+        if (is_to_hear(exchange, exchange->edges[i]) && hears_at(exchange, exchange->edges[i]) < next)
+            next = hears_at(exchange, exchange->edges[i]);
+    return next;
+}
+
 void gossip_round_tell(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
 {
     struct gossip_message message = {.kind = GOSSIP_CLOCK, .as.clock.round = exchange->clock};
-    struct gossip_edge *edge = gossip_round_awaits(exchange);
+    struct gossip_edge *awaited = gossip_round_awaits(exchange);
 
-    if (!edge || exchange->now_ns < exchange->round.tell_ns)
+    if (awaited && exchange->now_ns >= exchange->round.tell_ns) {
+        exchange->round.tell_ns = exchange->now_ns + (exchange->now_ns - exchange->round.started_ns);
+        gossip_edge_send(actions, awaited, &message);
+    }
+    for (size_t i = 0; i < exchange->n_edges && actions->count < GOSSIP_EXCHANGE_ACTIONS / 2; i++) {
+        struct gossip_edge *edge = exchange->edges[i];
+        if (!is_to_hear(exchange, edge) || exchange->now_ns < hears_at(exchange, edge))
+            continue;
+        edge->told = true;
+        gossip_edge_send(actions, edge, &message);
+    }
+}
+
+// The ceiling, and no longer: this node's own round tells those that wait for it in turn.
+void gossip_round_hear(struct gossip_exchange *exchange, struct gossip_edge *edge)
+{
+    const uint64_t until_ns = exchange->round.started_ns + exchange->options.deadline_ceiling_ns;
+
+    if (!exchange->options.sync || !exchange->round.open || !gossip_partner_meets(exchange, edge) ||
+        edge->round >= exchange->clock)
         return;
-    exchange->round.tell_ns = exchange->now_ns + (exchange->now_ns - exchange->round.started_ns);
-    gossip_edge_send(actions, edge, &message);
+    if (exchange->round.deadline_ns < until_ns)
+        exchange->round.deadline_ns = until_ns;
+    if (exchange->active == edge && edge->alarm_ns < until_ns)
+        edge->alarm_ns = until_ns;
 }
 
 // Sync: the round lasts until its own exchange is made, can't be made any more, or is too late.
@@ -264,6 +324,8 @@ static void give_up_partner(struct gossip_exchange *exchange)
 {
     struct gossip_edge *edge = exchange->options.sync ? gossip_partner_of(exchange) : NULL;
 
+    if (edge && edge->state != GOSSIP_EDGE_LIVE)
+        edge->waited_for |= exchange->now_ns >= exchange->round.deadline_ns;
     if (edge && edge->state == GOSSIP_EDGE_LIVE) {
         edge->silent = !gossip_edge_leads(exchange, edge) && !exchange->round.retries; // BUSY is a word, too
         edge->timeouts += edge->silent;

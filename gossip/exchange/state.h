@@ -17,7 +17,8 @@ struct gossip_edge {
     bool linked;                   // also while it is barred
     uint64_t lost_ns;              // when its link broke while it was live; 0: never, or it is no longer met
     bool silent;                   // missed a round; skipped until it sends something
-    bool told;                     // has been told our clock
+    bool told;                     // has been told our clock of this round
+    bool waited_for;               // a round waited in vain for it to become live; none does until it has
     bool heard, late;              // `round` is known; we waited for it in vain, and it has not moved since
     uint64_t round;                // the boundary that the peer has reached
     uint64_t pace_ns;              // time of a local step of the peer; 0: not known
@@ -296,6 +297,11 @@ void gossip_round_give_up(struct gossip_exchange *exchange, struct gossip_exchan
 // Sync: the partner that should ask, if it has not for a while, or NULL. It may have passed this round, so we
 // tell it our round; it answers with its own.
 struct gossip_edge *gossip_round_awaits(const struct gossip_exchange *exchange);
+// Sync: a neighbour has said its round. One that is behind lives, and waits for another itself.
+void gossip_round_hear(struct gossip_exchange *exchange, struct gossip_edge *edge);
+// Sync: a round that lasts is told to those who are known to be past it. When the next of them is due;
+// UINT64_MAX: none.
+uint64_t gossip_round_untold(const struct gossip_exchange *exchange);
 void gossip_round_tell(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
 
 // request.c. Starts what may be started: our exchange of the round, and the next block of every RESYNC.

@@ -38,6 +38,7 @@ class Life:
         self.times = [r["time"] for r in rows]
         self.rounds = [r["round"] for r in rows]
         self.rows = rows
+        self.pauses = [e["time"] for e in host.events(0, "paused")]
         views = host.events(0, "view")
         self.view_times = [e["time"] for e in views]
         self.neighbours = [e["neighbours"] for e in views]
@@ -47,10 +48,15 @@ class Life:
         return next((s for s in self.spans if s[0] <= t and (s[1] is None or t < s[1])), None)
 
     def round_at(self, t):
-        """Its last round by then in the life that it has at t; None: it has made none."""
+        """Its last round by then; None: it has made none since it was started or paused. Who pauses takes no step, and
+        goes on from the round at which the others are then."""
         span = self.span(t)
         i = bisect.bisect_right(self.times, t) - 1
-        return self.rounds[i] if span and i >= 0 and self.times[i] >= span[0] else None
+        if not span or i < 0:
+            return None
+        i_pause = bisect.bisect_right(self.pauses, t) - 1
+        since = max(span[0], self.pauses[i_pause] if i_pause >= 0 else 0.0)
+        return self.rounds[i] if self.times[i] >= since else None
 
     def neighbours_at(self, t):
         i = bisect.bisect_right(self.view_times, t) - 1

@@ -186,6 +186,32 @@ static void test_missed_rounds_are_not_made_up(void **state)
     net_destroy(net);
 }
 
+// Two neighbours that were away come back behind a third node: neither holds the other back.
+static void test_who_was_away_holds_nobody_back(void **state)
+{
+    struct gossip_exchange_options options = defaults(true);
+    struct net *net = net_create(4, D, TOPOLOGY_RING, net_seed(908), &options);
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        net_link(net, i, i + 1);
+        net->node[i].standing = GOSSIP_AWAY;
+    }
+    net->node[2].round = 115;
+    for (size_t i = 0; i < 3; i++) {
+        net->node[i].others = true;
+        net->node[i].goes_on = i < 2 ? 100 : 115;
+    }
+    for (unsigned made = 0; made < 6; made++) {
+        for (size_t i = 0; i < 3; i++)
+            net_round(net, i, net->node[i].goes_on + 1);
+        net_settle(net, 5 * SECOND);
+    }
+    for (size_t i = 0; i < 2; i++)
+        assert_in_range(net->node[2].goes_on - net->node[i].goes_on, 0, 2);
+    net_destroy(net);
+}
+
 static void test_in_step_nothing_is_skipped(void **state)
 {
     struct net *net = net_of(8, net_seed(906));
@@ -209,6 +235,7 @@ int main(void)
         cmocka_unit_test(test_a_broken_link_is_waited_for_once),
         cmocka_unit_test(test_a_resync_is_waited_for),
         cmocka_unit_test(test_missed_rounds_are_not_made_up),
+        cmocka_unit_test(test_who_was_away_holds_nobody_back),
         cmocka_unit_test(test_in_step_nothing_is_skipped),
     };
 

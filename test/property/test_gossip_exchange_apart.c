@@ -120,11 +120,49 @@ static void test_a_death_leaves_no_waiting_behind(void **state)
     }
 }
 
+static void in_step(const struct net *net, size_t a, size_t b)
+{
+    const uint64_t x = net->node[a].round, y = net->node[b].round;
+
+    assert_in_range(x > y ? x - y : y - x, 0, 1);
+}
+
+// Node 0 has a new neighbour that says nothing yet: it waits for it, as for any edge that is not live, until
+// the ceiling, once. The others wait for node 0, though for a neighbour that says nothing they would wait for
+// a tenth of that.
+static void test_who_waits_is_waited_for(void **state)
+{
+    struct gossip_exchange_options options = defaults(true);
+
+    (void)state;
+    for (size_t k = 0; k < CASES; k++) {
+        struct net *net = net_create(4, D, TOPOLOGY_RING, net_seed(173) + k, &options);
+        struct clock clocks[4] = {0};
+        for (size_t i = 0; i < 3; i++)
+            net->node[i].others = true;
+        net_link(net, 0, 1);
+        net_link(net, 1, 2);
+        run(net, clocks, 20, SECOND);
+        net->node[3].paused = true;
+        net_link(net, 0, 3);
+        run(net, clocks, UINT64_MAX, options.deadline_ceiling_ns - SECOND / 20);
+        assert_true(net->node[0].in_round);
+        in_step(net, 0, 1);
+        in_step(net, 1, 2);
+        run(net, clocks, UINT64_MAX, SECOND);
+        assert_true(net->node[0].round > 50);
+        in_step(net, 0, 1);
+        in_step(net, 1, 2);
+        net_destroy(net);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_those_behind_catch_up),
         cmocka_unit_test(test_a_death_leaves_no_waiting_behind),
+        cmocka_unit_test(test_who_waits_is_waited_for),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
