@@ -2,7 +2,7 @@
 // learns the cluster from it.
 #include "gossip/member/state.h"
 
-#define DIFFERS_NS     SECOND_NS // views may differ for this long
+#define DIFFERS_MAX_NS SECOND_NS // views may differ for a period, or for this long
 #define ASK_EACH_NS    SECOND_NS
 #define ANSWER_EACH_NS (500 * MILLISECOND_NS) // to one peer
 #define ANSWERS_MAX    50u                    // a second, to all
@@ -98,7 +98,8 @@ void member_sync_missed(struct gossip_membership *m)
 
 void member_sync_compare(struct gossip_membership *m, struct member *peer, uint64_t hash, uint64_t still_ns)
 {
-    bool still = m->now_ns - m->view_hash_ns >= DIFFERS_NS && still_ns >= DIFFERS_NS;
+    uint64_t differs_ns = earlier(m->profile.period_ns, DIFFERS_MAX_NS);
+    bool still = m->now_ns - m->view_hash_ns >= differs_ns && still_ns >= differs_ns;
     if (hash != m->view_hash && still && m->now_ns - m->sync_ns >= ASK_EACH_NS)
         member_sync_ask(m, peer);
 }

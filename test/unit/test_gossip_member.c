@@ -440,6 +440,30 @@ static void an_accusation_of_a_record_that_was_missed_brings_it(void **s)
 }
 
 // Where nobody else is alive, what we saw ourselves is enough; what another said is not.
+static bool knows_of_training(size_t observer, size_t node)
+{
+    return info_of(observer, node).record->flags & GOSSIP_RECORD_TRAINING;
+}
+
+// Views that differ for a period are compared, and what one of them lacks is sent.
+static void a_record_that_was_missed_comes_within_two_periods(void **s)
+{
+    const uint64_t period_ns = 500 * MILLISECOND, told_ns = 400 * MILLISECOND;
+    (void)s;
+    for (size_t deaf = 1; deaf < 6; deaf++) {
+        begin(6);
+        member_net_cut(&net, deaf, true, false, true);
+        gossip_membership_flags(net.nodes[0].membership, GOSSIP_RECORD_TRAINING, 0);
+        member_net_run(&net, told_ns);
+        for (size_t i = 0; i < 6; i++)
+            assert_int_equal(knows_of_training(i, 0), i != deaf);
+        member_net_cut(&net, deaf, true, false, false);
+        member_net_run(&net, 2 * period_ns - told_ns);
+        assert_true(knows_of_training(deaf, 0));
+        member_net_destroy(&net);
+    }
+}
+
 static void the_evidence_of_one_other_kills_nobody(void **s)
 {
     (void)s;
@@ -1090,6 +1114,7 @@ int main(void)
         cmocka_unit_test(a_late_datagram_of_the_dead_acquits_nobody),
         cmocka_unit_test(an_answer_to_a_later_question_acquits),
         cmocka_unit_test(an_accusation_of_a_record_that_was_missed_brings_it),
+        cmocka_unit_test(a_record_that_was_missed_comes_within_two_periods),
         cmocka_unit_test(the_evidence_of_one_other_kills_nobody),
         cmocka_unit_test(silence_counts_from_the_second_accuser),
         cmocka_unit_test(who_was_refuted_often_is_not_believed),
