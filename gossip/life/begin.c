@@ -11,20 +11,6 @@ static bool is_late(struct gossip_life *life)
     return life->now_ns - life->begun_ns >= life->options.start_timeout_ns;
 }
 
-void life_count(struct gossip_life *life)
-{
-    life->eligible = life->complete = true;
-    life->withdrawn = false;
-    life_flags(life, GOSSIP_RECORD_ELIGIBLE, 0);
-}
-
-// A node that fetches has nothing to give: two that wait for each other would wait forever.
-void life_uncount(struct gossip_life *life)
-{
-    life->eligible = life->withdrawn = false;
-    life_flags(life, 0, GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_TRAINING);
-}
-
 // A model that is fetched was another's a moment ago: until its edges are live it is behind, as one that was
 // away.
 static void fetch_first(struct gossip_life *life, enum gossip_life_news why,

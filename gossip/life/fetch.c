@@ -4,78 +4,8 @@
 
 #define REMIND_NS   (10 * LIFE_SECOND)  // between two reports that no donor is there
 #define PATIENCE_NS (5 * LIFE_SECOND)   // with a donor to which no link comes up
-#define PASSED_NS   (30 * LIFE_SECOND)  // how long it is not asked then, if there are others
 #define FETCH_NS    (60 * LIFE_SECOND)  // without any link to a donor, or a block, for a node with a model
 #define NOTHING_NS  (300 * LIFE_SECOND) // without a block, for a node without one
-
-static bool is_among(const struct gossip_id *ids, size_t count, const struct gossip_id *id)
-{
-    for (size_t i = 0; i < count; i++)
-        if (gossip_id_compare(&ids[i], id) == 0)
-            return true;
-    return false;
-}
-
-// Nearer to this node's id, bit by bit: so that joiners do not all ask the same donor.
-static bool is_nearer(const struct gossip_id *self, const struct gossip_id *a, const struct gossip_id *b)
-{
-    for (size_t i = 0; i < sizeof self->bytes; i++) {
-        uint8_t x = self->bytes[i] ^ a->bytes[i], y = self->bytes[i] ^ b->bytes[i];
-        if (x != y)
-            return x < y;
-    }
-    return false;
-}
-
-// A node that is held out of the graph has a model, too, if it has begun.
-static bool can_give(const struct gossip_life *life, const struct gossip_member_info *info)
-{
-    const uint8_t flags = info->record->flags;
-
-    if (!gossip_life_believes(info) || (life->finished_only && !(flags & GOSSIP_RECORD_FINISHED)))
-        return false;
-    if (life->other_side_only)
-        return (flags & (GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_HELD)) &&
-               is_among(life->other_side.id, life->other_side.count, &info->record->id);
-    return flags & (GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_HELD | GOSSIP_RECORD_TRAINING);
-}
-
-static bool is_passed(const struct gossip_life *life, const struct gossip_id *id)
-{
-    for (size_t i = 0; i < life->n_passed; i++)
-        if (gossip_id_compare(&life->passed[i].id, id) == 0)
-            return life->now_ns - life->passed[i].since_ns < PASSED_NS;
-    return false;
-}
-
-// The nearest possible donors; returns how many.
-static size_t choose(const struct gossip_life *life, bool all, struct gossip_id chosen[GOSSIP_LIFE_DONORS])
-{
-    const struct gossip_life_world *world = life->world;
-    const size_t members = world->members(world->owner);
-    size_t count = 0;
-
-    for (size_t i = 1; i < members; i++) {
-        struct gossip_member_info info;
-        world->member(world->owner, i, &info);
-        if (!can_give(life, &info) || (!all && is_passed(life, &info.record->id)))
-            continue;
-        size_t at = count < GOSSIP_LIFE_DONORS ? count++ : GOSSIP_LIFE_DONORS;
-        for (; at > 0 && is_nearer(&life->options.self, &info.record->id, &chosen[at - 1]); at--)
-            if (at < GOSSIP_LIFE_DONORS)
-                chosen[at] = chosen[at - 1];
-        if (at < GOSSIP_LIFE_DONORS)
-            chosen[at] = info.record->id;
-    }
-    return count;
-}
-
-bool life_has_donor(struct gossip_life *life)
-{
-    struct gossip_id chosen[GOSSIP_LIFE_DONORS];
-
-    return choose(life, true, chosen) > 0;
-}
 
 // NULL: they are those that were told.
 static struct gossip_life_action *tell_ids(struct gossip_life *life, enum gossip_life_action_kind kind,
@@ -135,7 +65,7 @@ static void go_on(struct gossip_life *life)
 // What was asked over an older link is lost: it gets the list of donors anew.
 void life_linked(struct gossip_life *life, const struct gossip_id *peer)
 {
-    if (life->fetching && is_among(life->asked, life->n_asked, peer))
+    if (life->fetching && life_is_among(life->asked, life->n_asked, peer))
         life->n_asked = 0;
 }
 
@@ -158,17 +88,6 @@ void life_fetched(struct gossip_life *life, const struct gossip_life_event *even
         life_tell(life, GOSSIP_LIFE_COMPLETE, 0, 0);
     }
     go_on(life);
-}
-
-// Donors to which no link comes up make room for others.
-static void pass_over(struct gossip_life *life, const struct gossip_id *id)
-{
-    size_t at = life->n_passed < LIFE_PASSED ? life->n_passed++ : 0;
-
-    for (size_t i = 0; i < life->n_passed; i++)
-        if (gossip_id_compare(&life->passed[i].id, id) == 0)
-            at = i;
-    life->passed[at] = (struct life_away){.id = *id, .since_ns = life->now_ns};
 }
 
 // While they give, the cluster goes on, and with it what they may report.
@@ -202,7 +121,7 @@ static void look_at_links(struct gossip_life *life, const struct gossip_id *chos
             since_ns[i] = life->now_ns;
             linked[n_linked++] = chosen[i];
         } else if (life->now_ns - since_ns[i] >= PATIENCE_NS) {
-            pass_over(life, &chosen[i]);
+            life_pass_over(life, &chosen[i]);
         }
         life_wake(life, since_ns[i] + PATIENCE_NS);
     }
@@ -220,7 +139,7 @@ void life_starved(struct gossip_life *life, uint64_t silent_ns)
     if (!life->fetching || life->n_asked == 0)
         return;
     for (size_t i = 0; i < life->n_asked; i++)
-        pass_over(life, &life->asked[i]);
+        life_pass_over(life, &life->asked[i]);
     if (silent_ns < (life->complete ? FETCH_NS : NOTHING_NS)) {
         life_tell(life, GOSSIP_LIFE_STARVED_BY, life->n_asked, silent_ns / LIFE_SECOND);
     } else if (life->complete) {
@@ -232,27 +151,13 @@ void life_starved(struct gossip_life *life, uint64_t silent_ns)
     }
 }
 
-static size_t choose_anew(struct gossip_life *life, struct gossip_id chosen[GOSSIP_LIFE_DONORS])
-{
-    size_t count = choose(life, false, chosen);
-
-    if (count == 0)
-        count = choose(life, true, chosen);
-    if (count == 0 && (life->other_side_only || life->finished_only)) { // they are gone again: any will do
-        life->other_side_only = false;
-        life->finished_only = false;
-        count = choose(life, true, chosen);
-    }
-    return count;
-}
-
 void life_consider_donors(struct gossip_life *life)
 {
     struct gossip_id chosen[GOSSIP_LIFE_DONORS];
 
     if (!life->fetching)
         return;
-    const size_t count = choose_anew(life, chosen);
+    const size_t count = life_choose_donors(life, chosen);
     life_wake(life, life->fetch_ns + FETCH_NS);
     // Else it has no model at all, and waits.
     if (life->complete && (count == 0 || life->now_ns - life->fetch_ns >= FETCH_NS)) {

@@ -4,75 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STILL_NS    (2 * LIFE_SECOND) // without a step of this object
-#define STATE(name) (1u << GOSSIP_LIFE_##name)
-
-const char *gossip_life_state_name(enum gossip_life_state state)
-{
-    static const char *const names[] = {
-        [GOSSIP_LIFE_JOINING] = "joining",   [GOSSIP_LIFE_FETCHING] = "fetching",
-        [GOSSIP_LIFE_WAITING] = "waiting",   [GOSSIP_LIFE_TRAINING] = "training",
-        [GOSSIP_LIFE_PAUSED] = "paused",     [GOSSIP_LIFE_FINISHED] = "lingering",
-        [GOSSIP_LIFE_STOPPING] = "stopping", [GOSSIP_LIFE_LEAVING] = "leaving",
-        [GOSSIP_LIFE_LEFT] = "left",         [GOSSIP_LIFE_ENDED] = "ended",
-    };
-
-    return names[state];
-}
-
-// The arrows of the drawing in life.h: the states that each one may enter.
-static const unsigned arrows[] = {
-    [GOSSIP_LIFE_JOINING] = STATE(FETCHING) | STATE(WAITING) | STATE(STOPPING) | STATE(LEFT),
-    [GOSSIP_LIFE_FETCHING] =
-        STATE(TRAINING) | STATE(PAUSED) | STATE(FINISHED) | STATE(STOPPING) | STATE(LEFT),
-    [GOSSIP_LIFE_WAITING] = STATE(FETCHING) | STATE(TRAINING) | STATE(STOPPING) | STATE(LEFT),
-    [GOSSIP_LIFE_TRAINING] =
-        STATE(FETCHING) | STATE(PAUSED) | STATE(FINISHED) | STATE(STOPPING) | STATE(LEFT),
-    [GOSSIP_LIFE_PAUSED] =
-        STATE(FETCHING) | STATE(TRAINING) | STATE(FINISHED) | STATE(STOPPING) | STATE(LEFT),
-    [GOSSIP_LIFE_FINISHED] = STATE(LEAVING) | STATE(STOPPING) | STATE(LEFT),
-    [GOSSIP_LIFE_STOPPING] = STATE(LEFT),
-    [GOSSIP_LIFE_LEAVING] = STATE(LEFT),
-    [GOSSIP_LIFE_LEFT] = 0,
-    [GOSSIP_LIFE_ENDED] = 0,
-};
-
-void life_enter(struct gossip_life *life, enum gossip_life_state state)
-{
-    BASE_ASSERT(life->state != GOSSIP_LIFE_ENDED);
-    BASE_ASSERT(state == GOSSIP_LIFE_ENDED || (arrows[life->state] & (1u << state)));
-    life->state = state;
-    life->state_ns = life->now_ns;
-    life->has_trained |= state == GOSSIP_LIFE_TRAINING;
-}
-
-// -- actions
-
-struct gossip_life_action *life_act(struct gossip_life *life, enum gossip_life_action_kind kind)
-{
-    BASE_ASSERT(life->n_queued < LIFE_ACTIONS);
-    struct gossip_life_action *action = &life->queue[life->n_queued++];
-
-    *action = (struct gossip_life_action){.kind = kind};
-    return action;
-}
-
-void life_flags(struct gossip_life *life, uint8_t set, uint8_t clear)
-{
-    struct gossip_life_action *action = life_act(life, GOSSIP_LIFE_FLAGS);
-
-    action->set = set;
-    action->clear = clear;
-}
-
-void life_tell(struct gossip_life *life, enum gossip_life_news news, uint64_t a, uint64_t b)
-{
-    struct gossip_life_action *action = life_act(life, GOSSIP_LIFE_TELL);
-
-    action->news = news;
-    action->a = a;
-    action->b = b;
-}
+#define STILL_NS (2 * LIFE_SECOND) // without a step of this object
 
 bool gossip_life_next(struct gossip_life *life, struct gossip_life_action *action)
 {
@@ -84,35 +16,6 @@ bool gossip_life_next(struct gossip_life *life, struct gossip_life_action *actio
 }
 
 // -- what is known of the others
-
-bool life_is_here(const struct gossip_member_info *info)
-{
-    return info->state == GOSSIP_MEMBER_ALIVE || info->state == GOSSIP_MEMBER_SUSPECT;
-}
-
-bool gossip_life_believes(const struct gossip_member_info *info)
-{
-    return life_is_here(info) && info->answered;
-}
-
-void gossip_life_count(struct gossip_life_census *census, const struct gossip_member_info *info,
-                       uint64_t steps)
-{
-    const uint8_t flags = info->record->flags;
-    const bool finished = flags & GOSSIP_RECORD_FINISHED,
-               counts = flags & (GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_HELD); // or will soon
-
-    // A node that trains for fewer steps does not end the training of others.
-    census->finished += finished && (info->progress_ns == 0 || info->step >= steps);
-    if (!life_is_here(info))
-        return;
-    census->others++;
-    census->eligible += counts;
-    census->busy += counts && !finished;
-    census->company += counts && !finished && gossip_life_believes(info);
-    census->claim += (flags & GOSSIP_RECORD_TRAINING) != 0;
-    census->training += (flags & GOSSIP_RECORD_TRAINING) && gossip_life_believes(info);
-}
 
 static void look_around(struct gossip_life *life)
 {
@@ -131,12 +34,6 @@ static void look_around(struct gossip_life *life)
 }
 
 // -- events
-
-void life_wake(struct gossip_life *life, uint64_t at_ns)
-{
-    if (at_ns > life->now_ns && at_ns < life->next_ns)
-        life->next_ns = at_ns;
-}
 
 // Everything that may be due, in the order of a life.
 static void look(struct gossip_life *life)

@@ -1,6 +1,8 @@
-// Shared by the files of gossip/life: the object itself. life.c: events, states, actions; begin.c: from
-// joining to training; fetch.c: whose model; pause.c: what delays it; away.c: members that are gone; end.c:
-// from the last step to the end. Private to this folder.
+// Shared by the files of gossip/life: the object itself, and what each file offers to those above it. Private
+// to this folder. No file calls one that calls it (lint.circles):
+//
+//     life -> begin, away, shard
+//             begin -> end -> fetch -> pause -> count, alone -> donors, progress -> look, state
 #ifndef GOSSIP_LIFE_STATE_H
 #define GOSSIP_LIFE_STATE_H
 
@@ -37,14 +39,14 @@ struct gossip_life {
     struct gossip_life_self self;          // read at the beginning of a look
     struct gossip_life_census census;
 
-    // begin.c
+    // count.c, begin.c
     bool eligible;    // its state is complete: it counts
     bool complete;    // it has a useful model
     bool begun;       // it has trained, or holds a model of members that do
     bool has_trained; // it has taken a step, or was about to
     uint64_t met_ns;  // when the first other member was known; 0: none yet
 
-    // fetch.c
+    // fetch.c, donors.c
     bool fetching;                               // the learner waits for a model
     bool finished_only;                          // ... of one that has finished
     bool other_side_only;                        // ... of the other side of a partition
@@ -95,21 +97,27 @@ struct gossip_life {
     size_t n_queued, taken;
 };
 
-// life.c
+// state.c
 void life_enter(struct gossip_life *life, enum gossip_life_state state);
 struct gossip_life_action *life_act(struct gossip_life *life, enum gossip_life_action_kind kind);
 void life_flags(struct gossip_life *life, uint8_t set, uint8_t clear);
 void life_tell(struct gossip_life *life, enum gossip_life_news news, uint64_t a, uint64_t b);
 void life_wake(struct gossip_life *life, uint64_t at_ns); // look again then
-bool life_is_here(const struct gossip_member_info *info); // alive or suspected
 static inline uint64_t life_in_state_ns(const struct gossip_life *life)
 {
     return life->now_ns - life->state_ns;
 }
 
-// begin.c
+// look.c
+bool life_is_here(const struct gossip_member_info *info); // alive or suspected
+
+// count.c
 void life_count(struct gossip_life *life); // its state is complete from now on
 void life_uncount(struct gossip_life *life);
+void life_withdraw(struct gossip_life *life); // until it knows its place
+void life_return(struct gossip_life *life);   // to the graph, if it had withdrawn from it
+
+// begin.c
 void life_consider_joining(struct gossip_life *life);
 void life_consider_waiting(struct gossip_life *life);
 
@@ -125,6 +133,13 @@ struct life_progress life_furthest(struct gossip_life *life); // the furthest a 
 void life_tell_progress(struct gossip_life *life, const struct life_progress *progress, bool fetch,
                         bool away);
 
+// donors.c
+bool life_is_among(const struct gossip_id *ids, size_t count, const struct gossip_id *id);
+bool life_has_donor(struct gossip_life *life);
+void life_pass_over(struct gossip_life *life, const struct gossip_id *id); // for a while
+// The nearest ones, those passed over only where there are no others; returns how many.
+size_t life_choose_donors(struct gossip_life *life, struct gossip_id chosen[GOSSIP_LIFE_DONORS]);
+
 // fetch.c
 void life_wants(struct gossip_life *life);
 void life_end_fetch(struct gossip_life *life); // it needs no model any more
@@ -132,12 +147,10 @@ void life_linked(struct gossip_life *life, const struct gossip_id *peer);
 void life_starved(struct gossip_life *life, uint64_t silent_ns);
 void life_fetched(struct gossip_life *life, const struct gossip_life_event *event);
 void life_consider_donors(struct gossip_life *life);
-bool life_has_donor(struct gossip_life *life);
 
 // pause.c
 void life_consider_pause(struct gossip_life *life);
 void life_go_on(struct gossip_life *life);                       // with training, or waits first
-void life_return(struct gossip_life *life);                      // to the graph, if it had withdrawn from it
 void life_catch_up(struct gossip_life *life);                    // it takes the round and step of the others
 void life_was_away(struct gossip_life *life, uint64_t words_ns); // until now; earlier reports are too old
 bool life_is_held_up(const struct gossip_life *life);            // held out or cut off: it takes no step
@@ -151,9 +164,11 @@ void life_consider_shards(struct gossip_life *life);
 // shard.c
 void life_consider_shard(struct gossip_life *life);
 
-// end.c
+// alone.c
 bool life_is_alone(const struct gossip_life *life); // all others that count have finished
 void life_consider_alone(struct gossip_life *life);
+
+// end.c
 void life_consider_leave(struct gossip_life *life);
 void life_consider_end(struct gossip_life *life);
 void life_done(struct gossip_life *life, bool all);

@@ -1,5 +1,5 @@
 // What graph, edges, membership and peer list say of this node, read the same by every owner.
-#include "gossip/life/life.h"
+#include "gossip/life/life_state.h"
 
 void gossip_life_see_membership(struct gossip_life_self *self, const struct gossip_membership *membership)
 {
@@ -50,4 +50,35 @@ void gossip_life_see_entry(struct gossip_life_self *self, const struct gossip_gr
     self->listed += entry->state != GOSSIP_ENTRY_SELF;
     self->refused += entry->state == GOSSIP_ENTRY_REFUSED;
     self->missing += gossip_life_misses(graph, entry);
+}
+
+// -- the other members
+
+bool life_is_here(const struct gossip_member_info *info)
+{
+    return info->state == GOSSIP_MEMBER_ALIVE || info->state == GOSSIP_MEMBER_SUSPECT;
+}
+
+bool gossip_life_believes(const struct gossip_member_info *info)
+{
+    return life_is_here(info) && info->answered;
+}
+
+void gossip_life_count(struct gossip_life_census *census, const struct gossip_member_info *info,
+                       uint64_t steps)
+{
+    const uint8_t flags = info->record->flags;
+    const bool finished = flags & GOSSIP_RECORD_FINISHED,
+               counts = flags & (GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_HELD); // or will soon
+
+    // A node that trains for fewer steps does not end the training of others.
+    census->finished += finished && (info->progress_ns == 0 || info->step >= steps);
+    if (!life_is_here(info))
+        return;
+    census->others++;
+    census->eligible += counts;
+    census->busy += counts && !finished;
+    census->company += counts && !finished && gossip_life_believes(info);
+    census->claim += (flags & GOSSIP_RECORD_TRAINING) != 0;
+    census->training += (flags & GOSSIP_RECORD_TRAINING) && gossip_life_believes(info);
 }

@@ -170,26 +170,6 @@ static void fetch_again(struct gossip_life *life, const struct life_progress *cl
     life_act(life, GOSSIP_LIFE_FETCH_AGAIN);
 }
 
-// Others have gone on unheard here: until its place is known a step would be one of an old round, and in
-// their graph it would hold up its neighbours there.
-static void withdraw(struct gossip_life *life)
-{
-    if (!life->eligible)
-        return;
-    life->withdrawn = true;
-    life->eligible = false;
-    life_flags(life, 0, GOSSIP_RECORD_ELIGIBLE);
-}
-
-void life_return(struct gossip_life *life)
-{
-    if (!life->withdrawn)
-        return;
-    life->late = true; // its edges come up anew
-    life->late_ns = life->now_ns;
-    life_count(life);
-}
-
 // Its process stood still, or it was held up or alone. Where it is far from the others it takes a model of
 // theirs; where it is ahead of them only if they are more than one. A node that is merely slow was not away.
 static void consider_away(struct gossip_life *life)
@@ -231,7 +211,7 @@ static void follow(struct gossip_life *life, unsigned bits)
     if (waits_for_word(life))
         bits |= GOSSIP_LIFE_NO_WORD;
     if (bits & GOSSIP_LIFE_CUT_OFF) {
-        withdraw(life);
+        life_withdraw(life);
     } else if (life->withdrawn && !(bits & GOSSIP_LIFE_NO_WORD)) {
         life_return(life);
         bits |= waits_for_edges(life) ? GOSSIP_LIFE_EDGES : 0;

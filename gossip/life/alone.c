@@ -1,0 +1,52 @@
+// When a node is left alone by others that have finished, and whose model it ends with.
+#include "gossip/life/life_state.h"
+
+#define LOCK_STEP_NS LIFE_SECOND // in which the last one in lock-step ends by itself
+
+// In lock-step some do their last rounds a moment after others: these are the same on every run.
+static bool does_its_last_rounds(const struct gossip_life *life)
+{
+    const uint64_t near = LIFE_NEAR_ROUNDS * life->options.local_steps;
+
+    return life->options.sync &&
+           (life->step >= life->options.steps || life->options.steps - life->step <= near);
+}
+
+bool life_is_alone(const struct gossip_life *life)
+{
+    return life->options.alone_stops && life->census.finished > 0 && life->census.busy == 0 &&
+           !does_its_last_rounds(life);
+}
+
+// In lock-step the learner's latest report may be many rounds old, and it is done a moment later.
+static bool stays_alone(struct gossip_life *life)
+{
+    if (!life_is_alone(life)) {
+        life->alone_ns = 0;
+        return false;
+    }
+    if (life->alone_ns == 0)
+        life->alone_ns = life->now_ns;
+    if (!life->options.sync)
+        return true;
+    life_wake(life, life->alone_ns + LOCK_STEP_NS);
+    return life->now_ns - life->alone_ns >= LOCK_STEP_NS;
+}
+
+// What one node would learn alone from here on is not averaged: it would pull the model to its own data. It
+// ends with the model that the others reached, if a member still has it.
+void life_consider_alone(struct gossip_life *life)
+{
+    const bool trains = life->state == GOSSIP_LIFE_TRAINING || life->state == GOSSIP_LIFE_PAUSED;
+
+    if ((!trains && life->state != GOSSIP_LIFE_FETCHING) || life->alone || !stays_alone(life))
+        return;
+    life->alone = true;
+    if (trains)
+        life->finished_only = true;
+    const bool fetches = trains && life->step < life->options.steps && life_has_donor(life);
+    life->finished_only = trains ? fetches : life->finished_only;
+    if (trains && life->step < life->options.steps)
+        life_tell(life, GOSSIP_LIFE_LEFT_ALONE, life->step, fetches);
+    life_act(life, GOSSIP_LIFE_ALONE)->fetch = fetches;
+}

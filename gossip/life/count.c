@@ -1,0 +1,36 @@
+// Whether a node counts in the graph: its state is complete, and others may meet it.
+#include "gossip/life/life_state.h"
+
+void life_count(struct gossip_life *life)
+{
+    life->eligible = life->complete = true;
+    life->withdrawn = false;
+    life_flags(life, GOSSIP_RECORD_ELIGIBLE, 0);
+}
+
+// A node that fetches has nothing to give: two that wait for each other would wait forever.
+void life_uncount(struct gossip_life *life)
+{
+    life->eligible = life->withdrawn = false;
+    life_flags(life, 0, GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_TRAINING);
+}
+
+// Others have gone on unheard here: until its place is known a step would be one of an old round, and in
+// their graph it would hold up its neighbours there.
+void life_withdraw(struct gossip_life *life)
+{
+    if (!life->eligible)
+        return;
+    life->withdrawn = true;
+    life->eligible = false;
+    life_flags(life, 0, GOSSIP_RECORD_ELIGIBLE);
+}
+
+void life_return(struct gossip_life *life)
+{
+    if (!life->withdrawn)
+        return;
+    life->late = true; // its edges come up anew
+    life->late_ns = life->now_ns;
+    life_count(life);
+}
