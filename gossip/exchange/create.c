@@ -53,16 +53,6 @@ static size_t entries_of(const struct gossip_exchange_options *options)
     return entries > blocks ? entries : blocks;
 }
 
-void gossip_exchange_start(const struct gossip_exchange *exchange, float *start)
-{
-    const struct gossip_exchange_options *options = &exchange->options;
-
-    if (options->start)
-        memcpy(start, options->start, options->parameters * sizeof *start);
-    else
-        options->make_start(options->start_owner, start);
-}
-
 enum base_error gossip_exchange_create(const struct gossip_exchange_options *options,
                                        struct gossip_exchange **exchange, struct base_reason *why)
 {
@@ -83,7 +73,7 @@ enum base_error gossip_exchange_create(const struct gossip_exchange_options *opt
         gossip_exchange_destroy(fresh);
         return base_fail(why, BASE_ENOMEM, "exchange: out of memory for %zu parameters", options->parameters);
     }
-    gossip_exchange_start(fresh, fresh->model);
+    gossip_edge_start(fresh, fresh->model);
     fresh->start_hash = options->kernels->apply->hash(fresh->model, options->parameters, 0, false);
     if (options->model)
         memcpy(fresh->model, options->model, options->parameters * sizeof(float));

@@ -26,6 +26,16 @@ void gossip_edge_free(const struct gossip_exchange *exchange, struct gossip_edge
     free(edge);
 }
 
+void gossip_edge_start(const struct gossip_exchange *exchange, float *start)
+{
+    const struct gossip_exchange_options *options = &exchange->options;
+
+    if (options->start)
+        memcpy(start, options->start, options->parameters * sizeof *start);
+    else
+        options->make_start(options->start_owner, start);
+}
+
 // In the order of their ids, so that sums over edges have the same bits however they came.
 static void insert(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
@@ -57,7 +67,7 @@ enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct g
     struct gossip_edge **edges = realloc(exchange->edges, (exchange->n_edges + 1) * sizeof *edges);
     if (!edges)
         goto out;
-    gossip_exchange_start(exchange, fresh->reference);
+    gossip_edge_start(exchange, fresh->reference);
     exchange->edges = edges;
     insert(exchange, fresh);
     *edge = fresh;

@@ -1,6 +1,7 @@
 // What one exchange object holds. Private to gossip/exchange: sparse.c and dense.c change vectors,
-// averaging.c is one transaction of them, pending.c keeps the updates due to the trainer, hello.c compares
-// the ends of an edge, request.c decides which end asks and which answers, record.c stores and restores.
+// averaging.c is one transaction of them, pending.c and pending_list.c keep the updates due to the trainer,
+// hello.c compares the ends of an edge, request.c decides which end asks and which answers, record.c stores
+// and restores.
 #ifndef GOSSIP_EXCHANGE_STATE_H
 #define GOSSIP_EXCHANGE_STATE_H
 
@@ -149,8 +150,8 @@ struct gossip_exchange {
     struct gossip_exchange_totals totals;
 };
 
-void gossip_exchange_start(const struct gossip_exchange *exchange,
-                           float *start); // the seed model into start[d]
+// edge.c. The seed model into start[d]: where both ends of a new edge begin.
+void gossip_edge_start(const struct gossip_exchange *exchange, float *start);
 struct gossip_edge *gossip_edge_find(const struct gossip_exchange *exchange, const struct gossip_id *peer);
 enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct gossip_id *peer,
                                 struct gossip_edge **edge) BASE_CHECK;
@@ -245,6 +246,8 @@ enum base_error gossip_pending_room(struct gossip_exchange *exchange, const stru
                                     float **sum) BASE_CHECK;
 // The sum, for what has no short form; NULL while the trainer waits.
 enum base_error gossip_pending_sum(struct gossip_exchange *exchange, float **sum) BASE_CHECK;
+
+// pending_list.c. The list of these updates.
 void gossip_pending_keep(struct gossip_pending *pending, struct gossip_pending_update *update);
 void gossip_pending_decline(struct gossip_pending_update *update);  // it changed nothing: freed
 bool gossip_pending_corrects(const struct gossip_pending *pending); // a deferred sum is owed something
@@ -254,6 +257,7 @@ void gossip_pending_inherit(struct gossip_pending *pending, struct gossip_packet
 void gossip_pending_repeat(const struct gossip_exchange *exchange, float *x, float *sum);
 // x += all updates, sum += theirs of the corrections; they are then forgotten. Either may be NULL.
 void gossip_pending_take(struct gossip_exchange *exchange, float *x, float *sum);
+void gossip_pending_clear(struct gossip_pending *pending); // the list alone
 void gossip_pending_drop(struct gossip_exchange *exchange);
 
 // sum.c. The sum of the corrections as it is now, for reading; NULL where there is none, or no memory for a

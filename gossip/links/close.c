@@ -1,0 +1,76 @@
+// Why a link ends: the words for it, which ends are refusals, and which greeting does not fit.
+#include "gossip/links/links.h"
+
+#include <string.h>
+
+static const struct {
+    const char *text, *bye, *heard;
+} closes[] = {
+    [GOSSIP_CLOSE_IDLE] = {"idle", "idle", "idle"},
+    [GOSSIP_CLOSE_LEAVING] = {"this node leaves", "leaving", "it left"},
+    [GOSSIP_CLOSE_SILENT] = {"taken for dead", "silent", "it takes this node for dead"},
+    [GOSSIP_CLOSE_REPLACED] = {"a newer link took over", "replaced", "a newer link took over"},
+    [GOSSIP_CLOSE_DUPLICATE_IDENTITY] = {"another process with this id has a link that works",
+                                         "duplicate identity at ",
+                                         "it has a link to another process with the id of this node"},
+    [GOSSIP_CLOSE_NOT_ALLOWED] = {"not on the allow-list (cluster.allow_file)",
+                                  "not on the allow-list of this node", NULL},
+    [GOSSIP_CLOSE_OTHER_PROTOCOL] = {"another protocol version", NULL, NULL},
+    [GOSSIP_CLOSE_OTHER_MODEL] = {"another model", NULL, NULL},
+    [GOSSIP_CLOSE_OTHER_RULES] = {"other settings", NULL, NULL},
+    [GOSSIP_CLOSE_BROKEN] = {"a message that breaks the protocol", "your messages break the protocol", NULL},
+    [GOSSIP_CLOSE_TIMEOUT] = {"no handshake in time", NULL, NULL},
+    [GOSSIP_CLOSE_CROWDED] = {"too many connections without a handshake, and this one was the oldest", NULL,
+                              NULL},
+    [GOSSIP_CLOSE_NO_GREETING] = {"no greeting in time", NULL, NULL},
+    [GOSSIP_CLOSE_NOT_NEEDED] = {"another link to the same node is in use", NULL, NULL},
+    [GOSSIP_CLOSE_SELF] = {"this node itself", NULL, NULL},
+    [GOSSIP_CLOSE_HEARD] = {"it said goodbye", NULL, NULL},
+    [GOSSIP_CLOSE_REFUSED_THERE] = {"refused there", NULL, "it refuses this node"},
+};
+
+const char *gossip_close_text(enum gossip_close why)
+{
+    return closes[why].text;
+}
+
+const char *gossip_close_bye(enum gossip_close why)
+{
+    return closes[why].bye;
+}
+
+const char *gossip_close_heard(enum gossip_close why)
+{
+    return closes[why].heard;
+}
+
+enum gossip_close gossip_close_of(const char *reason)
+{
+    for (unsigned why = GOSSIP_CLOSE_IDLE; why < GOSSIP_CLOSE_DUPLICATE_IDENTITY; why++)
+        if (strcmp(reason, closes[why].bye) == 0)
+            return (enum gossip_close)why;
+    const char *duplicate = closes[GOSSIP_CLOSE_DUPLICATE_IDENTITY].bye;
+    return strncmp(reason, duplicate, strlen(duplicate)) == 0 ? GOSSIP_CLOSE_DUPLICATE_IDENTITY
+                                                              : GOSSIP_CLOSE_REFUSED_THERE;
+}
+
+bool gossip_close_is_refusal(enum gossip_close why)
+{
+    return why >= GOSSIP_CLOSE_NOT_ALLOWED && why <= GOSSIP_CLOSE_OTHER_RULES;
+}
+
+enum gossip_close gossip_links_compare(const struct gossip_greeting *ours,
+                                       const struct gossip_greeting *theirs)
+{
+    if (theirs->protocol != ours->protocol)
+        return GOSSIP_CLOSE_OTHER_PROTOCOL;
+    if (theirs->schema != ours->schema || theirs->parameters != ours->parameters)
+        return GOSSIP_CLOSE_OTHER_MODEL;
+    return strcmp(theirs->rules, ours->rules) == 0 ? GOSSIP_CLOSE_NOT_NEEDED : GOSSIP_CLOSE_OTHER_RULES;
+}
+
+const char *gossip_entry_state_name(enum gossip_entry_state state)
+{
+    static const char *const names[] = {"unknown", "member", "self", "refused"};
+    return names[state];
+}
