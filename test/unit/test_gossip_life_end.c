@@ -1,0 +1,341 @@
+// The life of a node, rule by rule: the end, a stop, and two processes with one identity.
+#include "test/support/life_rules.h"
+#include "test/support/life_world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+// -- the end
+
+static void left_alone_in_lock_step_at(uint64_t step)
+{
+    life_world_init(&w);
+    w.options.sync = true;
+    life_world_train(&w);
+    life_world_tell(
+        &w, (struct gossip_life_event){.kind = GOSSIP_LIFE_PROGRESS, .round = step / 8, .step = step});
+    for (size_t i = 1; i <= 3; i++)
+        life_world_flags(&w, i, FINISHED);
+    life_world_look(&w);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0);
+}
+
+// In lock-step all end at one round, some a moment after others; who is far behind was left alone.
+static void in_lock_step_the_last_rounds_are_done(void **state)
+{
+    (void)state;
+    left_alone_in_lock_step_at(8000 - 8 * 8);
+    life_world_pass(&w, 60 * SECOND);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0);
+    life_world_end(&w);
+    left_alone_in_lock_step_at(8000 - 9 * 8);
+    life_world_pass(&w, 900 * MS); // what it told last is old
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0);
+    life_world_pass(&w, 200 * MS);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 1);
+    assert_true(life_world_last(&w, GOSSIP_LIFE_ALONE)->fetch);
+    life_world_end(&w);
+    left_alone_in_lock_step_at(800);
+    life_world_pass(&w, 900 * MS);
+    life_world_flags(&w, 2, TRAINS); // somebody is there again
+    life_world_pass(&w, 900 * MS);
+    life_world_flags(&w, 2, FINISHED);
+    life_world_pass(&w, 900 * MS);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0);
+}
+
+static void who_is_left_alone_ends_with_the_others(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    for (size_t i = 1; i < 3; i++)
+        life_world_flags(&w, i, FINISHED);
+    life_world_look(&w);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0); // one more trains
+    life_world_state(&w, 3, GOSSIP_MEMBER_DEAD);
+    life_world_look(&w);
+    life_world_look(&w);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 1);
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE});
+    assert_true(w.flags & GOSSIP_RECORD_FINISHED);
+    assert_true(life_world_last(&w, GOSSIP_LIFE_TELL)->kind == GOSSIP_LIFE_TELL);
+    assert_true(w.learner_leaves);
+    assert_int_equal(state_of(), GOSSIP_LIFE_LEAVING);
+}
+
+static void goes_on_when_the_others_died(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    for (size_t i = 1; i < w.count; i++)
+        life_world_state(&w, i, GOSSIP_MEMBER_DEAD);
+    life_world_pass(&w, 10 * SECOND);
+    assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0);
+}
+
+static void lingers_while_others_train(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = true});
+    assert_int_equal(state_of(), GOSSIP_LIFE_FINISHED);
+    life_world_pass(&w, 9 * SECOND);
+    assert_false(w.learner_leaves);
+    life_world_pass(&w, 2 * SECOND); // node.linger is over
+    assert_true(w.learner_leaves);
+    assert_int_equal(life_world_news(&w, GOSSIP_LIFE_LINGERED), 1);
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN, .status = 0});
+    assert_true(w.departed && !w.ended);
+    life_world_pass(&w, 500 * MS);
+    assert_true(w.ended);
+    assert_int_equal(state_of(), GOSSIP_LIFE_ENDED);
+}
+
+static void links_are_flushed_before_it_ends(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    w.self.links_ended = false;
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
+    assert_int_equal(state_of(), GOSSIP_LIFE_STOPPING);
+    assert_true(w.learner_leaves);
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN, .status = 1});
+    life_world_pass(&w, SECOND);
+    assert_false(w.ended);
+    life_world_pass(&w, 1100 * MS); // and not for ever
+    assert_true(w.ended);
+    assert_int_equal(life_world_last(&w, GOSSIP_LIFE_END)->status, 1);
+}
+
+static void a_restarted_node_that_comes_too_late_takes_the_finished_model(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    w.options.resumed = true;
+    w.self.in_view = true;
+    others(3, FINISHED);
+    life_world_begin(&w);
+    life_world_look(&w);
+    assert_true(w.flags & COUNTS); // so that they stay
+    assert_true(w.learner_started && w.learner_fetches);
+    assert_int_equal(state_of(), GOSSIP_LIFE_FETCHING);
+    wants();
+    for (size_t i = 1; i < w.count; i++)
+        life_world_state(&w, i, GOSSIP_MEMBER_LEFT);
+    life_world_look(&w);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_END_FETCH), 1);
+    assert_int_equal(life_world_news(&w, GOSSIP_LIFE_GAVE_UP), 1);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 1); // and it ends, with its own
+    assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
+}
+
+// -- one progress
+
+static void the_last_one_fetches_the_finished_model(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    all_train_at(500, 1000);
+    for (size_t i = 1; i < w.count; i++) {
+        life_world_flags(&w, i, FINISHED);
+        w.member[i].linked = true;
+    }
+    life_world_look(&w);
+    assert_true(life_world_last(&w, GOSSIP_LIFE_ALONE)->fetch);
+    wants();
+    assert_int_equal(state_of(), GOSSIP_LIFE_FETCHING);
+    assert_int_equal(w.n_asked, 3);
+    fetched(1000);
+    assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
+    assert_false(w.learner_paused); // it waits for nothing more
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = true});
+    assert_true(w.learner_leaves);
+}
+
+// A newcomer that trains for fewer steps and says that it has finished.
+static void fewer_steps_end_nobody_elses_training(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    life_world_flags(&w, 1, FINISHED);
+    life_world_progress(&w, 1, 10);
+    for (size_t i = 2; i < w.count; i++)
+        life_world_state(&w, i, GOSSIP_MEMBER_DEAD);
+    life_world_pass(&w, SECOND);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 0);
+    life_world_progress(&w, 1, 1000);
+    life_world_look(&w);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 1);
+}
+
+// -- one stop
+
+static void stopping(size_t member, uint64_t round)
+{
+    w.member[member].record.stop_round = round;
+    life_world_flags(&w, member, TRAINS | GOSSIP_RECORD_STOPPING);
+}
+
+static void in_lock_step(void)
+{
+    life_world_init(&w);
+    w.options.sync = true;
+    life_world_train(&w);
+    for (uint64_t round = 1; round <= 20; round++) { // 20 rounds a second
+        w.now_ns += 50 * MS;
+        all_train_at(round, round);
+    }
+}
+
+// For whom a step alone is put off in sync: others that count or will soon, have not finished, and were
+// heard.
+static void others_are_those_who_train_with_it_and_have_answered(void **state)
+{
+    const struct {
+        uint8_t flags;
+        enum gossip_member_state state;
+        bool answered, company;
+    } cases[] = {
+        {COUNTS, GOSSIP_MEMBER_ALIVE, true, true},
+        {TRAINS, GOSSIP_MEMBER_SUSPECT, true, true},
+        {GOSSIP_RECORD_HELD, GOSSIP_MEMBER_ALIVE, true, true},
+        {TRAINS, GOSSIP_MEMBER_ALIVE, false, false}, // it only says so
+        {TRAINS, GOSSIP_MEMBER_DEAD, true, false},
+        {TRAINS, GOSSIP_MEMBER_LEFT, true, false},
+        {FINISHED, GOSSIP_MEMBER_ALIVE, true, false},
+        {GOSSIP_RECORD_TRAINING, GOSSIP_MEMBER_ALIVE, true, false}, // it fetches, or is cut off
+        {0, GOSSIP_MEMBER_ALIVE, true, false},
+    };
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (size_t k = 1; k < w.count; k++) {
+            life_world_flags(&w, k, k == 2 ? cases[i].flags : 0);
+            w.member[k].info.answered = k != 2 || cases[i].answered;
+        }
+        life_world_state(&w, 2, cases[i].state);
+        life_world_look(&w);
+        assert_int_equal(gossip_life_others(w.life), cases[i].company);
+    }
+}
+
+static void a_stop_in_lock_step_is_announced(void **state)
+{
+    (void)state;
+    in_lock_step();
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
+    assert_int_equal(state_of(), GOSSIP_LIFE_STOPPING);
+    assert_in_range(w.stop_at, 20 + 10, 20 + 16); // half a second of rounds, and what may have passed
+    assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ANNOUNCE)->round, w.stop_at);
+}
+
+// All have begun, and their records do not say so yet; where they say nothing for long, they do not train.
+static void a_stop_just_after_the_beginning_is_announced_too(void **state)
+{
+    (void)state;
+    for (int late = 0; late < 2; late++) {
+        life_world_init(&w);
+        w.options.sync = true;
+        life_world_train(&w);
+        for (size_t i = 1; i < w.count; i++)
+            life_world_flags(&w, i, COUNTS);
+        life_world_pass(&w, late ? 3 * SECOND : SECOND / 10);
+        life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
+        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ANNOUNCE), !late);
+        assert_int_equal(w.stop_at > 0, !late);
+        life_world_end(&w);
+    }
+}
+
+static void who_is_told_later_stops_where_the_others_do(void **state)
+{
+    (void)state;
+    in_lock_step();
+    stopping(1, 26);
+    stopping(2, 29);
+    stopping(3, 20000); // nobody waits for that
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
+    assert_int_equal(w.stop_at, 29);
+    stopping(1, 35);
+    life_world_state(&w, 1, GOSSIP_MEMBER_ALIVE); // it is told of the new record
+    assert_int_equal(w.stop_at, 35);              // both were told at the same moment
+}
+
+static void a_round_that_has_passed_is_no_place_to_stop(void **state)
+{
+    (void)state;
+    in_lock_step();
+    stopping(1, 20);
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
+    assert_true(w.stop_at > 20);
+}
+
+static void without_lock_step_it_stops_at_the_next_boundary(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    all_train_at(20, 20);
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
+    assert_int_equal(w.stop_at, 0);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_STOP_AT), 1);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ANNOUNCE), 0);
+}
+
+// -- two with one identity
+
+static void gives_way_when_membership_says_so(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DUPLICATE});
+    assert_false(w.ended); // the word of one peer is not enough once it has begun
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DUPLICATE, .ok = true});
+    assert_true(w.ended && !w.departed);
+    assert_int_equal(life_world_last(&w, GOSSIP_LIFE_END)->status, GOSSIP_LIFE_ABANDONED);
+}
+
+static void a_beginner_gives_way_on_the_word_of_a_peer(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_begin(&w);
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DUPLICATE});
+    assert_true(w.ended);
+}
+
+int main(void)
+{
+#define RULE(name) cmocka_unit_test_teardown(name, clean)
+    const struct CMUnitTest tests[] = {
+        RULE(in_lock_step_the_last_rounds_are_done),
+        RULE(who_is_left_alone_ends_with_the_others),
+        RULE(goes_on_when_the_others_died),
+        RULE(lingers_while_others_train),
+        RULE(links_are_flushed_before_it_ends),
+        RULE(a_restarted_node_that_comes_too_late_takes_the_finished_model),
+        RULE(the_last_one_fetches_the_finished_model),
+        RULE(fewer_steps_end_nobody_elses_training),
+        RULE(others_are_those_who_train_with_it_and_have_answered),
+        RULE(a_stop_in_lock_step_is_announced),
+        RULE(a_stop_just_after_the_beginning_is_announced_too),
+        RULE(who_is_told_later_stops_where_the_others_do),
+        RULE(a_round_that_has_passed_is_no_place_to_stop),
+        RULE(without_lock_step_it_stops_at_the_next_boundary),
+        RULE(gives_way_when_membership_says_so),
+        RULE(a_beginner_gives_way_on_the_word_of_a_peer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,190 @@
+// The life of a node, rule by rule: held out, cut off, and back among the others.
+#include "test/support/life_rules.h"
+#include "test/support/life_world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+// The latest of one kind, before the latest of another.
+static bool comes_before(enum gossip_life_action_kind a, enum gossip_life_action_kind b)
+{
+    const struct gossip_life_action *first = life_world_last(&w, a), *second = life_world_last(&w, b);
+
+    return first && second && first < second;
+}
+
+static void held_out_means_waiting(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    all_train_at(100, 100);
+    w.self.held_until_ns = w.now_ns + 5 * SECOND;
+    life_world_look(&w);
+    assert_true(w.learner_paused);
+    assert_int_equal(gossip_life_pauses(w.life), GOSSIP_LIFE_HELD_OUT);
+    life_world_pass(&w, 4900 * MS);
+    assert_true(w.learner_paused);
+    all_train_at(100, 400);
+    life_world_pass(&w, 200 * MS);
+    assert_false(w.learner_paused);
+    // What it heard meanwhile counts: no step with its own model comes in between.
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 1);
+    assert_true(comes_before(GOSSIP_LIFE_FETCH_AGAIN, GOSSIP_LIFE_PAUSE));
+    assert_true(w.started_away);
+    assert_int_equal(w.started_round, 100);
+}
+
+static void held_out_within_reach_goes_on_behind_the_others(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    w.self.held_until_ns = w.now_ns + 5 * SECOND;
+    life_world_look(&w);
+    all_train_at(100, 180);
+    life_world_clear(&w);
+    life_world_pass(&w, 5 * SECOND);
+    assert_false(w.learner_paused);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 0);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_START), 1);
+    assert_true(w.started_away);
+    assert_int_equal(w.started_round, 180);
+    assert_true(comes_before(GOSSIP_LIFE_START, GOSSIP_LIFE_PAUSE));
+}
+
+// Nobody was heard meanwhile.
+static void cut_off_goes_on_where_the_others_say_after_it(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    all_train_at(100, 180);
+    w.self.cut_off = true;
+    life_world_look(&w);
+    assert_true(w.learner_paused);
+    life_world_pass(&w, 5 * SECOND);
+    w.self.cut_off = false;
+    life_world_pass(&w, SECOND);
+    assert_true(w.learner_paused); // a step would be one of its old round
+    assert_int_equal(gossip_life_pauses(w.life), GOSSIP_LIFE_NO_WORD);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_START), 0);
+    all_train_at(100, 400);
+    life_world_look(&w);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 1);
+    assert_true(comes_before(GOSSIP_LIFE_FETCH_AGAIN, GOSSIP_LIFE_PAUSE)); // no step in between
+}
+
+// Others close the graph around it, and find it there again when it knows that it can go on.
+static void who_is_cut_off_does_not_count_until_it_knows_its_place(void **state)
+{
+    (void)state;
+    for (uint64_t others = 102; others <= 160; others += 58) {
+        life_world_init(&w);
+        life_world_train(&w);
+        all_train_at(100, 100);
+        w.self.cut_off = true;
+        life_world_look(&w);
+        assert_false(w.flags & COUNTS);
+        assert_true(w.flags & GOSSIP_RECORD_TRAINING); // it has a model, and has begun
+        w.self.edges_live = false;
+        life_world_pass(&w, 5 * SECOND);
+        w.self.cut_off = false;
+        life_world_pass(&w, SECOND);
+        assert_false(w.flags & COUNTS);
+        all_train_at(100, others);
+        life_world_look(&w);
+        assert_true(w.flags & COUNTS);
+        assert_int_equal(gossip_life_pauses(w.life), GOSSIP_LIFE_EDGES);
+        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_START), others == 160); // takes their round
+        w.self.edges_live = true;
+        life_world_look(&w);
+        assert_false(w.learner_paused);
+        life_world_end(&w);
+    }
+    life_world_init(&w);
+}
+
+// Nobody tells anything: it goes on, after a while.
+static void a_word_is_not_waited_for_for_ever(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    w.self.cut_off = true;
+    life_world_look(&w);
+    w.self.cut_off = false;
+    life_world_pass(&w, 9 * SECOND);
+    assert_true(w.learner_paused);
+    life_world_pass(&w, 2 * SECOND);
+    assert_false(w.learner_paused);
+    assert_true(w.flags & COUNTS);
+}
+
+static void who_is_held_out_does_not_begin(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    w.self.held_until_ns = w.now_ns + 60 * SECOND;
+    w.options.resumed = true;
+    others(3, COUNTS);
+    life_world_begin(&w);
+    life_world_pass(&w, 59 * SECOND); // start_timeout is no way out
+    assert_false(w.learner_started);
+    life_world_pass(&w, 2 * SECOND);
+    assert_true(w.learner_started);
+}
+
+static void cut_off_means_waiting_while_others_should_be_there(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    w.self.cut_off = true;
+    life_world_look(&w);
+    assert_true(w.learner_paused);
+    for (size_t i = 1; i < w.count; i++)
+        life_world_state(&w, i, GOSSIP_MEMBER_DEAD);
+    life_world_look(&w); // a node that is cut off is no witness of their deaths
+    assert_true(w.learner_paused);
+    life_world_pass(&w, 59 * SECOND);
+    assert_true(w.learner_paused);
+    life_world_pass(&w, 2 * SECOND);
+    assert_false(w.learner_paused);
+}
+
+static void who_averages_with_nobody_says_so(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_train(&w);
+    w.self.edge_live = w.self.edges_live = false;
+    life_world_pass(&w, 14 * SECOND);
+    assert_false(gossip_life_isolated(w.life));
+    life_world_pass(&w, 2 * SECOND);
+    assert_true(gossip_life_isolated(w.life));
+    assert_int_equal(life_world_news(&w, GOSSIP_LIFE_ISOLATED), 1);
+    w.self.edge_live = true;
+    life_world_look(&w);
+    assert_false(gossip_life_isolated(w.life));
+    assert_int_equal(life_world_news(&w, GOSSIP_LIFE_MEETS_AGAIN), 1);
+}
+
+int main(void)
+{
+#define RULE(name) cmocka_unit_test_teardown(name, clean)
+    const struct CMUnitTest tests[] = {
+        RULE(held_out_means_waiting),
+        RULE(who_is_held_out_does_not_begin),
+        RULE(held_out_within_reach_goes_on_behind_the_others),
+        RULE(cut_off_goes_on_where_the_others_say_after_it),
+        RULE(who_is_cut_off_does_not_count_until_it_knows_its_place),
+        RULE(a_word_is_not_waited_for_for_ever),
+        RULE(cut_off_means_waiting_while_others_should_be_there),
+        RULE(who_averages_with_nobody_says_so),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

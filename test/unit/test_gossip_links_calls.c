@@ -1,0 +1,234 @@
+// The rules of links one by one: which entries and members are called, and when.
+#include "gossip/links/links.h"
+#include "test/support/links_rules.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static void pauses_double_up_to_a_limit(void **state)
+{
+    (void)state;
+    uint64_t pause_ns = GOSSIP_LINKS_PAUSE_MIN_NS;
+    without_entries();
+    SAY(GOSSIP_LINKS_START);
+    want(HIGH);
+    for (size_t turn = 0; turn < 10; turn++) {
+        assert_non_null(find(GOSSIP_LINKS_RESOLVE));
+        uint64_t link = call_of_member(HIGH), ended_ns = w.now_ns;
+        SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_OTHER);
+        uint64_t waited_ns = until(GOSSIP_LINKS_RESOLVE, 16 * S) - ended_ns;
+        assert_in_range(waited_ns, pause_ns / 2, pause_ns / 2 * 3);
+        pause_ns = 2 * pause_ns < GOSSIP_LINKS_PAUSE_MEMBER_NS ? 2 * pause_ns : GOSSIP_LINKS_PAUSE_MEMBER_NS;
+    }
+}
+
+// Where this node has a link its entry may wait; while it has none the entry is all that it has.
+static void entries_are_called_often_by_who_has_no_link(void **state)
+{
+    (void)state;
+    uint64_t pause_ns = GOSSIP_LINKS_PAUSE_MIN_NS, link = 0;
+    SAY(GOSSIP_LINKS_START);
+    for (size_t turn = 0; turn < 24; turn++) {
+        const uint64_t most_ns =
+            turn < 8 || turn >= 16 ? GOSSIP_LINKS_PAUSE_LONELY_NS : GOSSIP_LINKS_PAUSE_MAX_NS;
+        uint64_t called = call_of_entry(0, 1), ended_ns = w.now_ns;
+        if (turn == 8) {
+            link = accept_active(HIGH);
+            SAY(GOSSIP_LINKS_STALLED, .link = link, .on = true); // does not end as idle
+        }
+        if (turn == 16)
+            SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_OTHER);
+        pause_ns = pause_ns < most_ns ? pause_ns : most_ns;
+        SAY(GOSSIP_LINKS_ENDED, .link = called, .end = GOSSIP_END_OTHER);
+        uint64_t waited_ns = until(GOSSIP_LINKS_RESOLVE, 16 * S) - ended_ns;
+        assert_in_range(waited_ns, pause_ns / 2, pause_ns / 2 * 3);
+        pause_ns = 2 * pause_ns < most_ns ? 2 * pause_ns : most_ns;
+    }
+}
+
+// Whoever calls may be the one that an entry stands for: it is not left unknown for a long pause.
+static void entries_that_nobody_answered_are_called_when_somebody_calls(void **state)
+{
+    (void)state;
+    SAY(GOSSIP_LINKS_START);
+    (void)accept_active(LOW);
+    for (size_t turn = 0; turn < 8; turn++) { // until the pauses are long
+        uint64_t called = call_of_entry(0, 1);
+        SAY(GOSSIP_LINKS_ENDED, .link = called, .end = GOSSIP_END_OTHER);
+        (void)until(GOSSIP_LINKS_RESOLVE, 16 * S);
+    }
+    SAY(GOSSIP_LINKS_ENDED, .link = call_of_entry(0, 1), .end = GOSSIP_END_OTHER);
+    const uint64_t now_ns = w.now_ns;
+    (void)accept_active(HIGH);
+    assert_in_range(until(GOSSIP_LINKS_RESOLVE, 16 * S) - now_ns, 0, GOSSIP_LINKS_PAUSE_MIN_NS / 2 * 3);
+}
+
+static void every_address_is_tried_before_a_pause(void **state)
+{
+    (void)state;
+    bool seen[3] = {false};
+    SAY(GOSSIP_LINKS_START);
+    SAY(GOSSIP_LINKS_RESOLVED, .target = {.entry = 0}, .count = 3);
+    for (size_t i = 0; i < 3; i++) {
+        const struct gossip_links_action *call = need(GOSSIP_LINKS_CALL);
+        assert_false(seen[call->address]);
+        seen[call->address] = true;
+        SAY(GOSSIP_LINKS_ENDED, .link = call->link, .end = GOSSIP_END_REFUSED);
+    }
+    assert_null(find(GOSSIP_LINKS_CALL));
+    assert_in_range(until(GOSSIP_LINKS_RESOLVE, S) - 100 * S, 0, 300 * MS);
+}
+
+static void a_call_has_five_seconds_and_a_stranger_three(void **state)
+{
+    (void)state;
+    SAY(GOSSIP_LINKS_START);
+    uint64_t link = call_of_entry(0, 1), begin_ns = w.now_ns;
+    uint64_t accepted = gossip_links_accept(w.links, w.now_ns, 1, NULL);
+    assert_int_equal(until(GOSSIP_LINKS_CLOSE, 6 * S) - begin_ns, LIMIT_HANDSHAKE_NS);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, accepted);
+    assert_int_equal(until(GOSSIP_LINKS_CLOSE, 6 * S) - begin_ns, GOSSIP_LINKS_CALL_NS);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, link);
+    accept_proven(HIGH, true);
+    begin_ns = w.now_ns;
+    assert_int_equal(until(GOSSIP_LINKS_CLOSE, 11 * S) - begin_ns, GOSSIP_LINKS_GREETING_NS);
+}
+
+static void entries_of_the_living_are_left_alone(void **state)
+{
+    (void)state;
+    SAY(GOSSIP_LINKS_START);
+    uint64_t link = call_of_entry(0, 1);
+    SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(HIGH), .alive = true);
+    assert_int_equal(gossip_links_entry(w.links, 0)->state, GOSSIP_ENTRY_MEMBER);
+    greet_with_life(link, 1);
+    until(GOSSIP_LINKS_CLOSE, 11 * S); // idle
+    SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_OTHER);
+    quiet(60 * S, GOSSIP_LINKS_RESOLVE);
+    SAY(GOSSIP_LINKS_MEMBER, .peer = id(HIGH), .alive = false);
+    until(GOSSIP_LINKS_RESOLVE, S);
+}
+
+static void an_entry_that_is_this_node_is_told_and_called_on(void **state)
+{
+    (void)state;
+    SAY(GOSSIP_LINKS_START);
+    uint64_t link = call_of_entry(0, 1);
+    SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(SELF));
+    assert_null(find(GOSSIP_LINKS_GREET)); // the accepting end does
+    greet_with_life(link, w.greeting.life);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_SELF);
+    assert_int_equal(gossip_links_entry(w.links, 0)->state, GOSSIP_ENTRY_SELF);
+    until(GOSSIP_LINKS_RESOLVE, S); // its name may lead to others one day
+}
+
+// A name that nobody answers for, for once, must not silence its entry.
+static void addresses_that_never_come_are_asked_for_again(void **state)
+{
+    (void)state;
+    SAY(GOSSIP_LINKS_START);
+    uint64_t asked_ns = w.now_ns;
+    assert_in_range(until(GOSSIP_LINKS_RESOLVE, 40 * S) - asked_ns, GOSSIP_LINKS_RESOLVE_NS,
+                    GOSSIP_LINKS_RESOLVE_NS + 300 * MS);
+}
+
+static void whoever_is_alive_again_is_called_soon(void **state)
+{
+    (void)state;
+    without_entries();
+    SAY(GOSSIP_LINKS_START);
+    want(HIGH);
+    SAY(GOSSIP_LINKS_MEMBER, .peer = id(HIGH), .alive = false);
+    for (size_t turn = 0; turn < 6; turn++) {
+        SAY(GOSSIP_LINKS_ENDED, .link = call_of_member(HIGH), .end = GOSSIP_END_OTHER);
+        if (turn < 5)
+            until(GOSSIP_LINKS_RESOLVE, 3 * S);
+    }
+    SAY(GOSSIP_LINKS_MEMBER, .peer = id(HIGH), .alive = true);
+    uint64_t alive_ns = w.now_ns;
+    assert_in_range(until(GOSSIP_LINKS_RESOLVE, S) - alive_ns, 0, 300 * MS);
+}
+
+static void a_call_that_finds_a_link_ends(void **state)
+{
+    (void)state;
+    without_entries();
+    SAY(GOSSIP_LINKS_START);
+    want(HIGH);
+    uint64_t link = call_of_member(HIGH);
+    accept_active(HIGH);
+    SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(HIGH), .alive = true);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_NOT_NEEDED);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, link);
+}
+
+static void links_of_one_id_that_wait_are_bounded(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i <= GOSSIP_LINKS_UNDECIDED; i++) {
+        accept_proven(HIGH, true);
+        assert_int_equal(find(GOSSIP_LINKS_CLOSE) != NULL, i == GOSSIP_LINKS_UNDECIDED);
+    }
+}
+
+static void a_refusal_is_not_asked_for_again_soon(void **state)
+{
+    (void)state;
+    SAY(GOSSIP_LINKS_START);
+    uint64_t link = call_of_entry(0, 4), refused_ns = w.now_ns;
+    SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(LOW), .alive = true);
+    SAY(GOSSIP_LINKS_BYE, .link = link, .reason = "you are not welcome");
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_REFUSED_THERE);
+    assert_int_equal(gossip_links_entry(w.links, 0)->state, GOSSIP_ENTRY_REFUSED);
+    assert_in_range(until(GOSSIP_LINKS_RESOLVE, 50 * S) - refused_ns, 15 * S, 45 * S);
+}
+
+// Each comes and ends at once: calls come with growing pauses, not five a second.
+static void a_link_that_always_breaks_is_called_ever_more_slowly(void **state)
+{
+    (void)state;
+    without_entries();
+    SAY(GOSSIP_LINKS_START);
+    want(HIGH);
+    for (size_t turn = 0; turn < 8; turn++) {
+        uint64_t link = call_of_member(HIGH);
+        SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(HIGH), .alive = true);
+        greet_with_life(link, 1);
+        w.now_ns += 10 * MS;
+        SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_GONE);
+        uint64_t ended_ns = w.now_ns, waited_ns = until(GOSSIP_LINKS_RESOLVE, 16 * S) - ended_ns;
+        assert_true(turn != 0 || waited_ns <= 300 * MS);
+        assert_true(turn != 7 || waited_ns >= S);
+    }
+    uint64_t link = call_of_member(HIGH);
+    SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(HIGH), .alive = true);
+    greet_with_life(link, 1);
+    w.now_ns += 20 * S;
+    SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_GONE);
+    uint64_t ended_ns = w.now_ns;
+    assert_in_range(until(GOSSIP_LINKS_RESOLVE, S) - ended_ns, 0, 300 * MS);
+}
+
+int main(void)
+{
+#define CASE(test) cmocka_unit_test_setup_teardown(test, begin, end)
+    const struct CMUnitTest tests[] = {
+        CASE(pauses_double_up_to_a_limit),
+        CASE(entries_are_called_often_by_who_has_no_link),
+        CASE(entries_that_nobody_answered_are_called_when_somebody_calls),
+        CASE(every_address_is_tried_before_a_pause),
+        CASE(a_call_has_five_seconds_and_a_stranger_three),
+        CASE(entries_of_the_living_are_left_alone),
+        CASE(an_entry_that_is_this_node_is_told_and_called_on),
+        CASE(a_refusal_is_not_asked_for_again_soon),
+        CASE(addresses_that_never_come_are_asked_for_again),
+        CASE(whoever_is_alive_again_is_called_soon),
+        CASE(a_call_that_finds_a_link_ends),
+        CASE(links_of_one_id_that_wait_are_bounded),
+        CASE(a_link_that_always_breaks_is_called_ever_more_slowly),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
