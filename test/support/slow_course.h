@@ -1,0 +1,81 @@
+// A whole training on slow links in virtual time: what is learnt, what is watched, and how it is judged
+// (test_gossip_slow.c says what happens to it).
+#ifndef TEST_SUPPORT_SLOW_COURSE_H
+#define TEST_SUPPORT_SLOW_COURSE_H
+
+#include "base/hash.h"
+#include "lab/sim/sim_node.h"
+#include "test/support/cpu_kernels.h"
+#include "test/support/sim_slow.h"
+
+enum {
+
+    NODES_MAX = 12,
+    PARAMETERS = 4096,
+    ROUNDS = 400,
+    LOCAL_STEPS = 4,
+    TURN_MS = 20,
+    DELTA_BITS = 6000
+};
+
+#define RATE       0.02f
+#define NOISE      0.5f
+#define CEILING_NS (5 * SIM_SECOND)
+#define LOST_MAX   0.25 // of the distance between a lone model and the best one, over the undisturbed run's
+#define GONE_LOST  0.1  // and for each that is gone for good: what it wanted fades
+#define LEAD_MAX                                                                                             \
+    20u // rounds ahead of a living neighbour, sync: whom it meets now and then, and missed deadlines
+#define ALONE_MAX 4u // rounds in a row that are over in less than a deadline, with others and no edge
+
+struct course;
+struct scenario {
+    const char *name;
+    void (*plan)(struct course *course, struct base_rng *rng);
+    bool apart; // some are kept from the others for so long that both go on: rounds are not compared
+};
+
+struct moment {
+    uint64_t round; // of the cluster: the median of those who train
+    uint64_t after_ns;
+    void (*act)(struct course *course, size_t host, uint64_t ns);
+    size_t host;
+    uint64_t ns;
+};
+
+struct sim_trainer {
+    float *x, *correction, *target;
+    uint64_t step;
+    bool ended; // took its last step in its present life
+    uint64_t began_ns, quick;
+};
+
+struct course {
+    struct sim_world world;
+    struct sim_slow slow;
+    struct sim_learner learner;
+    struct sim_watch watch;
+    const struct scenario *scenario;
+    struct sim_trainer sim_trainer[NODES_MAX];
+    float *start, *best;
+    struct base_rng rng;
+    uint64_t compute_ns;
+    struct moment moment[128];
+    size_t moments;
+    bool gone[NODES_MAX];   // for good
+    bool apart[NODES_MAX];  // kept from others now, or a moment ago
+    bool missed[NODES_MAX]; // and was so when the last of them ended: nobody is left who has their model
+    uint64_t lead, alone;
+    size_t lead_of;
+    double worst;  // distance of the worst model from the best one: 1 is that of a lone model
+    double over_s; // virtual time when all had ended
+    const char *why;
+};
+
+void slow_course_create(struct course *course, uint64_t seed, const struct scenario *scenario);
+void slow_course_destroy(struct course *course);
+
+// From the first step to the end of the last process; `plain`: the same seed undisturbed, or NULL. Sets `why`
+// where something is wrong.
+void slow_course_run(struct course *course, const struct course *plain);
+
+#endif
