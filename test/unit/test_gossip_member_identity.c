@@ -1,0 +1,203 @@
+// Rules of membership one by one: restarts, lost numbers of starts, two processes with one identity, and a
+// member that lies.
+#include "test/support/member_net.h"
+#include "test/support/member_rules.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void a_restart_overrides_its_own_death(void **s)
+{
+    (void)s;
+    begin(8);
+    member_net_kill(&net, 2, false);
+    member_net_run(&net, 5 * SECOND);
+    assert_int_equal(state_of(0, 2), GOSSIP_MEMBER_DEAD);
+    net.loss = 0.3;
+    member_net_start(&net, 2, 2);
+    member_net_join(&net, 2, 5);
+    assert_true(agree_within(3 * SECOND));
+    assert_int_equal(net.nodes[2].conflicts, 0);
+    member_net_destroy(&net);
+}
+
+// Its disk is lost or old: it comes back with a boot number that the others have seen already.
+static void a_lost_boot_number_is_found_again(void **s)
+{
+    (void)s;
+    begin(6);
+    member_net_kill(&net, 2, false);
+    member_net_run(&net, 3 * SECOND);
+    member_net_start(&net, 2, 1);
+    if (net.nodes[2].options.version.life == 0)
+        fail();
+    member_net_join(&net, 2, 0);
+    assert_true(agree_within(5 * SECOND));
+    assert_int_equal(net.nodes[2].conflicts, 0);
+    member_net_kill(&net, 2, false);
+    member_net_run(&net, 3 * SECOND);
+    member_net_start(&net, 2, 0);
+    member_net_join(&net, 2, 0);
+    assert_true(agree_within(5 * SECOND));
+    assert_true(net.nodes[2].boots >=
+                1); // boot 0 is below all that was heard; whether 1 is too, the lives say
+    member_net_destroy(&net);
+}
+
+// Another process may run with the identity of whoever comes by a link, or it has lost its boot number.
+static void whoever_is_linked_hears_what_is_known_of_it(void **s)
+{
+    (void)s;
+    begin(4);
+    bool told = false;
+    struct gossip_membership_action action;
+    struct gossip_membership_event event = {
+        .kind = GOSSIP_MEMBERSHIP_LINKED, .now_ns = net.now_ns, .peer = net.nodes[1].identity.id};
+    assert_int_equal(gossip_membership_step(net.nodes[0].membership, &event), BASE_OK);
+    while (gossip_membership_next(net.nodes[0].membership, &action)) {
+        struct gossip_record record;
+        if (action.kind != GOSSIP_MEMBERSHIP_SEND || action.n_bytes <= HEADER)
+            continue;
+        assert_int_equal(action.way, GOSSIP_BY_STREAM);
+        struct base_reader reader = base_reader_of(action.bytes + HEADER, action.n_bytes - HEADER);
+        if (base_read_u8(&reader) != 1 || gossip_record_read(&reader, &record) != BASE_OK)
+            continue;
+        told |= gossip_id_compare(&record.id, &event.peer) == 0 &&
+                gossip_version_compare(&record.version, &info_of(1, 1).record->version) == 0;
+    }
+    assert_true(told);
+    member_net_destroy(&net);
+}
+
+// Node 5 runs with the identity of node 2, as a copied directory would.
+static bool names(const uint8_t *bytes, size_t count, size_t node)
+{
+    const struct gossip_id *id = &net.nodes[node].identity.id;
+    for (size_t i = 0; i + sizeof id->bytes <= count; i++)
+        if (memcmp(bytes + i, id->bytes, sizeof id->bytes) == 0)
+            return true;
+    return false;
+}
+
+// What a process hears whose link is refused because another has its identity: of that one, and whom it talks
+// to, who may have started anew since.
+static void a_second_process_is_told_of_both(void **s)
+{
+    (void)s;
+    begin(4);
+    uint8_t bytes[LIMIT_DATAGRAM_BYTES];
+    size_t count =
+        gossip_membership_about(net.nodes[0].membership, &net.nodes[2].identity.id, bytes, sizeof bytes);
+    assert_true(names(bytes, count, 0) && names(bytes, count, 2) && !names(bytes, count, 1));
+    assert_int_equal(
+        gossip_membership_step(net.nodes[2].membership,
+                               &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_PACKET,
+                                                                 .now_ns = net.now_ns,
+                                                                 .peer = net.nodes[0].identity.id,
+                                                                 .way = GOSSIP_BY_STREAM,
+                                                                 .bytes = bytes,
+                                                                 .n_bytes = count}),
+        BASE_OK);
+    assert_int_equal(
+        gossip_membership_about(net.nodes[0].membership, &(struct gossip_id){{0}}, bytes, sizeof bytes), 0);
+    member_net_destroy(&net);
+}
+
+static void of_two_with_one_identity_the_second_stops(void **s)
+{
+    (void)s;
+    member_net_create(&net, 6, seed());
+    for (size_t i = 0; i < 5; i++)
+        member_net_start(&net, i, 1);
+    for (size_t i = 1; i < 5; i++)
+        member_net_join(&net, i, 0);
+    member_net_run(&net, 20 * SECOND);
+    assert_true(member_net_agrees(&net));
+    struct member_net_node *copy = &net.nodes[5];
+    copy->identity = net.nodes[2].identity;
+    member_net_start(&net, 5, 2);
+    // What the copy says arrives at node 0 under the shared identity, and what node 0 hears goes to the copy.
+    struct gossip_membership_action action;
+    struct gossip_membership_event event = {.kind = GOSSIP_MEMBERSHIP_LINKED,
+                                            .peer = net.nodes[0].identity.id};
+    bool stopped = false;
+    for (int turn = 0; turn < 200 && !stopped; turn++) {
+        event.now_ns = net.now_ns;
+        if (turn % 2)
+            event.kind = GOSSIP_MEMBERSHIP_TIMER;
+        assert_int_equal(gossip_membership_step(copy->membership, &event), BASE_OK);
+        while (gossip_membership_next(copy->membership, &action)) {
+            stopped |= action.kind == GOSSIP_MEMBERSHIP_CONFLICT;
+            if (action.kind == GOSSIP_MEMBERSHIP_SEND &&
+                gossip_id_compare(&action.peer, &net.nodes[0].identity.id) == 0)
+                member_net_step(&net, 0,
+                                &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_PACKET,
+                                                                  .peer = copy->identity.id,
+                                                                  .way = action.way,
+                                                                  .bytes = action.bytes,
+                                                                  .n_bytes = action.n_bytes});
+        }
+        net.nodes[5].running = false;
+        member_net_run(&net, 50 * MILLISECOND);
+        net.nodes[5].running = true;
+        // node 0 tells what it knows of itself and of this identity
+        static uint8_t packet[1024];
+        memset(packet, 0, sizeof packet);
+        packet[0] = 6;
+        struct base_writer writer = base_writer_of(packet + HEADER, sizeof packet - HEADER);
+        for (size_t about = 0; about < 3; about += 2) {
+            struct gossip_member_info info;
+            assert_int_equal(
+                gossip_membership_find(net.nodes[0].membership, &net.nodes[about].identity.id, &info),
+                BASE_OK);
+            base_write_u8(&writer, 1);
+            gossip_record_write(info.record, &writer);
+        }
+        event = (struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_PACKET,
+                                                 .peer = net.nodes[0].identity.id,
+                                                 .way = GOSSIP_BY_STREAM,
+                                                 .bytes = packet,
+                                                 .n_bytes = HEADER + base_writer_used(&writer)};
+    }
+    assert_true(stopped);
+    assert_int_equal(net.nodes[2].conflicts, 0);
+    assert_true(net.nodes[2].boots >= 1);
+    net.nodes[5].running = false;
+    member_net_destroy(&net);
+}
+
+static void a_liar_kills_nobody(void **s)
+{
+    (void)s;
+    begin(8);
+    uint64_t before = totals(0).refutations;
+    for (int i = 0; i < 3000; i++) { // 100 a second for half a minute
+        tell_lie(7, (size_t)i % 7, (size_t)(i / 7) % 7 == (size_t)i % 7 ? 7 - 1 : (size_t)(i / 7) % 7);
+        member_net_run(&net, 10 * MILLISECOND);
+    }
+    assert_int_equal(deaths(), 0);
+    uint64_t refuted = totals(0).refutations - before;
+    print_message("refutations of one of seven accused: %llu in 30 s\n", (unsigned long long)refuted);
+    assert_true(refuted < 60); // it is soon not listened to
+    assert_true(agree_within(10 * SECOND));
+    member_net_destroy(&net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_restart_overrides_its_own_death),
+        cmocka_unit_test(a_lost_boot_number_is_found_again),
+        cmocka_unit_test(whoever_is_linked_hears_what_is_known_of_it),
+        cmocka_unit_test(a_second_process_is_told_of_both),
+        cmocka_unit_test(of_two_with_one_identity_the_second_stops),
+        cmocka_unit_test(a_liar_kills_nobody),
+    };
+    print_message("seed %llu\n", (unsigned long long)seed());
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,423 @@
+// Rules of membership one by one: when a member is suspected, refutes it, or is dead.
+#include "test/support/member_net.h"
+#include "test/support/member_rules.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { PING = 1, ACK = 2, RELAYED = 4 };
+
+static void a_killed_process_is_known_to_all_in_a_second(void **s)
+{
+    (void)s;
+    begin(16);
+    member_net_run(&net,
+                   2 * SECOND); // the end of a stream so soon after a start may be that of an earlier life
+    uint64_t at_ns = net.now_ns;
+    member_net_kill(&net, 5, false);
+    member_net_run(&net, 3 * SECOND);
+    assert_true(last_detection_s(5, at_ns) <= 1.5);
+    assert_true(agree_within(2 * SECOND));
+    member_net_destroy(&net);
+}
+
+// A datagram to a closed port brings UNREACHABLE, which must not bring another datagram for ever.
+static void a_closed_port_makes_no_storm(void **s)
+{
+    (void)s;
+    begin(16);
+    for (size_t i = 0; i < 16; i++)
+        member_net_join(&net, i, 5);
+    member_net_run(&net, SECOND);
+    uint64_t before = 0, after = 0;
+    for (size_t i = 0; i < 16; i++)
+        before += net.nodes[i].datagrams;
+    member_net_kill(&net, 5, false);
+    member_net_run(&net, 500 * MILLISECOND);
+    for (size_t i = 0; i < 16; i++)
+        after += net.nodes[i].datagrams;
+    print_message("datagrams of a node in the half second after a kill: %llu\n",
+                  (unsigned long long)(after - before) / 15);
+    assert_true((after - before) / 15 < 100);
+    member_net_destroy(&net);
+}
+
+static void a_silent_host_is_given_time(void **s)
+{
+    (void)s;
+    begin(16);
+    uint64_t at_ns = net.now_ns;
+    member_net_kill(&net, 5, true);
+    member_net_run(&net, 6 * SECOND);
+    assert_int_equal(deaths(), 0);
+    member_net_run(&net, 4 * SECOND);
+    assert_true(last_detection_s(5, at_ns) <= 9.5);
+    member_net_destroy(&net);
+}
+
+// A host that sends but hears nothing, one that hears but sends nothing, and one that does neither.
+static void a_host_of_which_one_way_works_is_found(void **s)
+{
+    (void)s;
+    for (unsigned which = 1; which < 4; which++) {
+        begin(16);
+        uint64_t at_ns = net.now_ns;
+        member_net_cut(&net, 5, which & 1, which & 2, true);
+        net.nodes[5].running = true;
+        member_net_run(&net, 6 * SECOND);
+        for (size_t i = 0; i < 16; i++)
+            assert_true(i == 5 || state_of(i, 5) != GOSSIP_MEMBER_DEAD);
+        member_net_run(&net, 4 * SECOND);
+        double last = 0;
+        for (size_t i = 0; i < 16; i++) {
+            if (i == 5)
+                continue;
+            assert_int_equal(state_of(i, 5), GOSSIP_MEMBER_DEAD);
+            assert_int_equal(totals(i).dead, 1);
+            double took = (double)(net.nodes[i].changed_ns[5] - at_ns) / (double)SECOND;
+            last = took > last ? took : last;
+        }
+        print_message("%s%s: known by all after %.1f s\n", which & 1 ? "deaf " : "", which & 2 ? "mute" : "",
+                      last);
+        assert_true(last <= 9.5);
+        member_net_run(&net, 20 * SECOND);
+        member_net_cut(&net, 5, true, true, false);
+        assert_true(agree_within(5 * SECOND));
+        member_net_destroy(&net);
+    }
+}
+
+static void who_hears_nobody_knows_it_soon_and_accuses_nobody_aloud(void **s)
+{
+    (void)s;
+    begin(12);
+    for (unsigned which = 1; which < 4; which++) {
+        uint64_t before = refutations(5);
+        member_net_cut(&net, 5, which & 1, which & 2, true);
+        member_net_run(&net, 2500 * MILLISECOND);
+        assert_true(totals(5).cut_off && totals(5).minority);
+        for (size_t i = 0; i < 12; i++)
+            assert_true(i == 5 || (!totals(i).cut_off && !totals(i).minority));
+        assert_int_equal(deaths(), 0);
+        assert_true(refutations(5) - before <= 6); // of what it said before it knew
+        member_net_cut(&net, 5, true, true, false);
+        assert_true(agree_within(5 * SECOND));
+        assert_false(totals(5).cut_off);
+        assert_int_equal(deaths(), 0);
+    }
+    member_net_cut(&net, 5, true, true, true);
+    member_net_run(&net, 9500 * MILLISECOND);
+    assert_int_equal(totals(5).dead, 11); // known as soon here as at the others
+    assert_true(totals(5).minority && !totals(5).cut_off);
+    member_net_cut(&net, 5, true, true, false);
+    assert_true(agree_within(5 * SECOND));
+    member_net_destroy(&net);
+}
+
+static void say(size_t from, size_t to, uint8_t kind, uint32_t number)
+{
+    uint8_t bytes[HEADER] = {kind};
+    memcpy(bytes + 2, &number, sizeof number);
+    member_net_step(&net, to,
+                    &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_PACKET,
+                                                      .peer = net.nodes[from].identity.id,
+                                                      .bytes = bytes,
+                                                      .n_bytes = HEADER});
+}
+
+// What the dead had still under way speaks of the time before.
+static void a_late_datagram_of_the_dead_acquits_nobody(void **s)
+{
+    (void)s;
+    begin(8);
+    member_net_run(&net, 4 * SECOND);
+    uint64_t at_ns = net.now_ns;
+    uint32_t asked[8];
+    for (size_t i = 0; i < 8; i++)
+        asked[i] = net.nodes[i].asked[5];
+    for (size_t i = 0; i < 8; i++)
+        member_net_join(&net, i, 5);
+    member_net_run(&net, 10 * MILLISECOND);
+    member_net_kill(&net, 5, false);
+    for (int late = 0; late < 20; late++) {
+        member_net_run(&net, 50 * MILLISECOND);
+        for (size_t i = 0; i < 8; i++) {
+            if (i == 5)
+                continue;
+            say(5, i, ACK, asked[i]);
+            say(5, i, PING, 1);
+        }
+    }
+    assert_true(last_detection_s(5, at_ns) <= 1.5);
+    member_net_destroy(&net);
+}
+
+static unsigned accusers_of(size_t observer, size_t node)
+{
+    return info_of(observer, node).accusers;
+}
+
+static void an_answer_to_a_later_question_acquits(void **s)
+{
+    (void)s;
+    begin(5);
+    member_net_run(&net, 2 * SECOND);
+    net.nodes[1].running = false; // and does not answer by itself
+    net.nodes[1].silent = true;
+    // Our own accusation is taken back.
+    member_net_step(&net, 0,
+                    &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_UNREACHABLE,
+                                                      .peer = net.nodes[1].identity.id});
+    assert_int_equal(accusers_of(0, 1), 1);
+    say(1, 0, ACK, net.nodes[0].asked[1] - 1); // asked before
+    assert_int_equal(accusers_of(0, 1), 1);
+    say(1, 0, ACK, net.nodes[0].asked[1] + 1); // never asked
+    assert_int_equal(accusers_of(0, 1), 1);
+    say(1, 0, ACK, net.nodes[0].asked[1]);
+    assert_int_equal(accusers_of(0, 1), 0);
+    assert_int_equal(state_of(0, 1), GOSSIP_MEMBER_ALIVE);
+    // The evidence of others is void.
+    tell_lie(2, 0, 1);
+    tell_lie(3, 0, 1);
+    assert_int_equal(accusers_of(0, 1), 2);
+    say(1, 0, ACK, net.nodes[0].asked[1]);
+    member_net_run(&net, 2 * SECOND);
+    assert_int_equal(state_of(0, 1), GOSSIP_MEMBER_SUSPECT);
+    member_net_destroy(&net);
+    // Without the answer it is not.
+    begin(5);
+    member_net_run(&net, 2 * SECOND);
+    net.nodes[1].running = false;
+    net.nodes[1].silent = true;
+    tell_lie(2, 0, 1);
+    tell_lie(3, 0, 1);
+    member_net_run(&net, 2 * SECOND);
+    assert_int_equal(state_of(0, 1), GOSSIP_MEMBER_DEAD);
+    member_net_destroy(&net);
+}
+
+// Who has missed a record, which the hash of the view does not cover, learns it from whoever accuses it.
+static void an_accusation_of_a_record_that_was_missed_brings_it(void **s)
+{
+    (void)s;
+    begin(6);
+    member_net_run(&net, 2 * SECOND);
+    for (size_t i = 0; i < 6; i++)
+        net.cut[i][0] = true;
+    tell_lie(2, 1, 1); // refutes
+    member_net_run(&net, 400 * MILLISECOND);
+    for (size_t i = 0; i < 6; i++)
+        net.cut[i][0] = false;
+    uint32_t incarnation = info_of(1, 1).record->version.incarnation;
+    if (info_of(0, 1).record->version.incarnation < incarnation) {
+        tell_lie_of(3, 0, 1, &info_of(1, 1).record->version);
+        member_net_run(&net, 100 * MILLISECOND);
+    }
+    assert_true(info_of(0, 1).record->version.incarnation >= incarnation);
+    member_net_destroy(&net);
+}
+
+// Where nobody else is alive, what we saw ourselves is enough; what another said is not.
+static bool knows_of_training(size_t observer, size_t node)
+{
+    return info_of(observer, node).record->flags & GOSSIP_RECORD_TRAINING;
+}
+
+// Views that differ for a period are compared, and what one of them lacks is sent.
+static void a_record_that_was_missed_comes_within_two_periods(void **s)
+{
+    const uint64_t period_ns = 500 * MILLISECOND, told_ns = 400 * MILLISECOND;
+    (void)s;
+    for (size_t deaf = 1; deaf < 6; deaf++) {
+        begin(6);
+        member_net_cut(&net, deaf, true, false, true);
+        gossip_membership_flags(net.nodes[0].membership, GOSSIP_RECORD_TRAINING, 0);
+        member_net_run(&net, told_ns);
+        for (size_t i = 0; i < 6; i++)
+            assert_int_equal(knows_of_training(i, 0), i != deaf);
+        member_net_cut(&net, deaf, true, false, false);
+        member_net_run(&net, 2 * period_ns - told_ns);
+        assert_true(knows_of_training(deaf, 0));
+        member_net_destroy(&net);
+    }
+}
+
+static void the_evidence_of_one_other_kills_nobody(void **s)
+{
+    (void)s;
+    for (int ours = 0; ours < 2; ours++) {
+        begin(3);
+        member_net_kill(&net, 1, true);
+        member_net_run(&net, 40 * SECOND);
+        assert_int_equal(state_of(0, 1), GOSSIP_MEMBER_DEAD);
+        net.nodes[2].running = false;
+        net.nodes[2].silent = true;
+        tell_lie(1, 0, 2);
+        if (ours)
+            member_net_step(&net, 0,
+                            &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_UNREACHABLE,
+                                                              .peer = net.nodes[2].identity.id});
+        member_net_run(&net, 1500 * MILLISECOND);
+        assert_int_equal(state_of(0, 2), ours ? GOSSIP_MEMBER_DEAD : GOSSIP_MEMBER_SUSPECT);
+        member_net_destroy(&net);
+    }
+}
+
+static void say_relayed(size_t from, size_t to, size_t target, uint32_t number)
+{
+    uint8_t bytes[HEADER + GOSSIP_ID_BYTES] = {RELAYED};
+    memcpy(bytes + 2, &number, sizeof number);
+    memcpy(bytes + HEADER, net.nodes[target].identity.id.bytes, GOSSIP_ID_BYTES);
+    member_net_step(&net, to,
+                    &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_PACKET,
+                                                      .peer = net.nodes[from].identity.id,
+                                                      .bytes = bytes,
+                                                      .n_bytes = sizeof bytes});
+}
+
+// Node 0 runs alone; all it asks is answered by hand, and that node 1 lives by a helper.
+static void answer_by_hand(uint64_t ns)
+{
+    for (uint64_t end_ns = net.now_ns + ns; net.now_ns < end_ns;) {
+        member_net_run(&net, 50 * MILLISECOND);
+        for (size_t i = 2; i < net.count; i++)
+            say(i, 0, ACK, net.nodes[0].asked[i]);
+        say_relayed(2, 0, 1, net.nodes[0].asked[1]);
+    }
+}
+
+// A liar that was there first does not shorten the time that the honest leave to whom they accuse.
+static void silence_counts_from_the_second_accuser(void **s)
+{
+    (void)s;
+    begin(8);
+    member_net_run(&net, 2 * SECOND);
+    for (size_t i = 1; i < 8; i++) {
+        net.nodes[i].running = false;
+        net.nodes[i].silent = true;
+    }
+    answer_by_hand(SECOND);
+    tell_silent = true;
+    tell_lie(7, 0, 1);
+    answer_by_hand(4 * SECOND);
+    for (size_t i = 3; i < 6; i++)
+        tell_lie(i, 0, 1);
+    tell_silent = false;
+    assert_int_equal(accusers_of(0, 1), 4);
+    answer_by_hand(4 * SECOND);
+    assert_int_equal(state_of(0, 1), GOSSIP_MEMBER_SUSPECT);
+    answer_by_hand(2 * SECOND);
+    assert_int_equal(state_of(0, 1), GOSSIP_MEMBER_DEAD);
+    member_net_destroy(&net);
+}
+
+static void who_was_refuted_often_is_not_believed(void **s)
+{
+    (void)s;
+    begin(6);
+    uint64_t believed = 0;
+    for (int i = 0; i < 70; i++) {
+        uint64_t before = totals(0).accusations;
+        tell_lie(2, 0, 1);
+        believed += totals(0).accusations - before;
+        member_net_run(&net, 600 * MILLISECOND); // refuted meanwhile, and it has credit for the next one
+    }
+    print_message("believed %llu of 70 accusations that were refuted\n", (unsigned long long)believed);
+    assert_true(believed >= 16 && believed <= 22); // and one more every ten seconds
+    assert_int_equal(deaths(), 0);
+    member_net_destroy(&net);
+}
+
+// The accused no longer believes that accuser; a member that does would wait for its word in vain.
+static void what_others_believe_is_refuted_whoever_says_it(void **s)
+{
+    (void)s;
+    begin(6);
+    member_net_run(&net, 20 * SECOND); // the liar has saved up its credit
+    uint64_t before;
+    do {
+        before = totals(1).refutations;
+        tell_lie(2, 1, 1);
+        member_net_run(&net, 100 * MILLISECOND);
+    } while (totals(1).refutations > before);
+    tell_lie(2, 0, 1);
+    assert_int_equal(state_of(0, 1), GOSSIP_MEMBER_SUSPECT);
+    member_net_run(&net, SECOND);
+    assert_int_equal(state_of(0, 1), GOSSIP_MEMBER_ALIVE);
+    assert_int_equal(totals(1).refutations, before + 1);
+    member_net_destroy(&net);
+}
+
+// Lifeguard: whoever may be at fault himself is patient.
+static void local_health_rises_and_falls(void **s)
+{
+    (void)s;
+    begin(6);
+    member_net_run(&net, 2 * SECOND);
+    assert_int_equal(totals(3).health, 0);
+    tell_lie(2, 3, 3); // others think badly of it
+    assert_int_equal(totals(3).health, 1);
+    member_net_run(&net, 4 * SECOND);
+    assert_int_equal(totals(3).health, 0);
+    member_net_step(&net, 3,
+                    &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_UNREACHABLE,
+                                                      .peer = net.nodes[1].identity.id});
+    net.cut[1][3] = true; // its answer does not come, its refutation by way of others does
+    for (int i = 0; i < 25 && totals(3).health == 0; i++)
+        member_net_run(&net, 20 * MILLISECOND);
+    assert_int_equal(totals(3).health, 1); // it was wrong
+    net.cut[1][3] = false;
+    member_net_run(&net, 4 * SECOND);
+    assert_int_equal(totals(3).health, 0);
+    member_net_cut(&net, 3, true, true, true);
+    member_net_run(&net, 2500 * MILLISECOND); // nobody even says that it is there
+    assert_true(totals(3).health >= 2);
+    member_net_destroy(&net);
+}
+
+static void after_a_pause_suspicions_have_the_time_that_was_lost(void **s)
+{
+    (void)s;
+    begin(8);
+    member_net_kill(&net, 5, true);
+    while (state_of(0, 5) != GOSSIP_MEMBER_SUSPECT || accusers_of(0, 5) < 4)
+        member_net_run(&net, 100 * MILLISECOND);
+    net.nodes[0].running = false;
+    net.nodes[0].silent = true;
+    member_net_run(&net, 4 * SECOND); // the others do not hold it for dead
+    net.nodes[0].running = true;
+    member_net_run(&net, 3 * SECOND);
+    assert_true(totals(0).pauses > 0);
+    assert_int_equal(state_of(0, 5), GOSSIP_MEMBER_SUSPECT);
+    member_net_run(&net, 6 * SECOND);
+    assert_int_equal(state_of(0, 5), GOSSIP_MEMBER_DEAD);
+    member_net_destroy(&net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_killed_process_is_known_to_all_in_a_second),
+        cmocka_unit_test(a_closed_port_makes_no_storm),
+        cmocka_unit_test(a_silent_host_is_given_time),
+        cmocka_unit_test(a_host_of_which_one_way_works_is_found),
+        cmocka_unit_test(who_hears_nobody_knows_it_soon_and_accuses_nobody_aloud),
+        cmocka_unit_test(a_late_datagram_of_the_dead_acquits_nobody),
+        cmocka_unit_test(an_answer_to_a_later_question_acquits),
+        cmocka_unit_test(an_accusation_of_a_record_that_was_missed_brings_it),
+        cmocka_unit_test(a_record_that_was_missed_comes_within_two_periods),
+        cmocka_unit_test(the_evidence_of_one_other_kills_nobody),
+        cmocka_unit_test(silence_counts_from_the_second_accuser),
+        cmocka_unit_test(who_was_refuted_often_is_not_believed),
+        cmocka_unit_test(what_others_believe_is_refuted_whoever_says_it),
+        cmocka_unit_test(local_health_rises_and_falls),
+        cmocka_unit_test(after_a_pause_suspicions_have_the_time_that_was_lost),
+    };
+    print_message("seed %llu\n", (unsigned long long)seed());
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
