@@ -313,6 +313,7 @@ static enum base_error make_cluster(struct node_loop *loop, struct node_ports *p
                                            .message_limit = o->message_limit,
                                            .counters = o->counters,
                                            .boot = o->boot,
+                                           .first_model = o->first_model,
                                            .life = o->life,
                                            .boot_path = o->boot_path,
                                            .events_path = o->events_path,

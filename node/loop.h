@@ -33,6 +33,7 @@ struct node_loop_options {
     const char *boot_path, *events_path; // NULL: nothing is written
     uint64_t round, step;                // done so far, of a checkpoint
     uint64_t reach;                      // gossip_exchange_reach
+    uint64_t first_model;                // digest of the weights it begins with; 0: resumed
     bool resumed; // from a checkpoint: this node's state is complete, whatever others do
     bool joins;   // takes settings of a cluster that trains already: node_loop_run may return NODE_LOOP_JOINS
     bool told_shard; // ... its shard among them: it takes another one if another node came to it as well

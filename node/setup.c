@@ -277,8 +277,9 @@ static enum base_error make_greeting(struct node_setup *s, const char *version)
     const enum base_error code = node_greeting_settings(s->config, g);
     if (code != BASE_OK)
         return code;
-    return node_greeting_rules(s->config, s->graph ? topology_graph_hash(s->graph) : 0,
-                               base_hash_bytes(0, s->start, d * sizeof *s->start), g->rules);
+    const uint64_t start = base_hash_bytes(0, s->start, d * sizeof *s->start);
+    s->first_model = start + (start == 0);
+    return node_greeting_rules(s->config, s->graph ? topology_graph_hash(s->graph) : 0, start, g->rules);
 }
 
 static void describe(const struct node_setup *s, const char *version)

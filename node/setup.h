@@ -34,6 +34,7 @@ struct node_setup {
     struct node_model_about about; // what the numbers of the model mean
     struct train_model *model;
     struct train_trainer *trainer;
+    uint64_t first_model;         // digest of `start`, not 0
     float *start;                 // [parameters] the first model; NULL when all is made, where it is `seeded`
     bool seeded;                  // it can be made again from model.seed
     float *outer, *round_start;   // [parameters] V and x0, or NULL without outer momentum

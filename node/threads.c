@@ -60,6 +60,7 @@ static enum base_error open_loop(struct node_threads *t, struct base_reason *why
                                         .step = train_trainer_steps_done(s->trainer),
                                         .reach = gossip_exchange_reach(s->exchange),
                                         .resumed = s->resumed,
+                                        .first_model = s->resumed ? 0 : s->first_model,
                                         .joins = t->options.joins,
                                         .told_shard = t->options.told_shard,
                                         .signals = t->options.signals,

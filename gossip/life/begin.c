@@ -35,6 +35,64 @@ static void begin(struct gossip_life *life, const struct life_progress *progress
     life_flags(life, GOSSIP_RECORD_TRAINING, 0); // a node that joins from now on needs a model
 }
 
+// -- one first model
+
+struct first_models {
+    bool yields;   // another node goes first, and its first model is not this node's
+    size_t takers; // members whose first model is another one: they will take this cluster's
+};
+
+static unsigned rank_of(uint8_t flags)
+{
+    if (flags & GOSSIP_RECORD_TRAINING)
+        return 2;
+    return flags & (GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_HELD) ? 1 : 0;
+}
+
+// Of the nodes that were not resumed, one that trains goes first, then one that counts, then the lowest id.
+static struct first_models compare_first_models(struct gossip_life *life)
+{
+    const struct gossip_life_world *world = life->world;
+    struct first_models found = {0};
+    struct gossip_member_info self, other;
+
+    world->member(world->owner, 0, &self);
+    const uint64_t own = self.record->first_model;
+    const struct gossip_record *first = self.record;
+    unsigned best = life->eligible; // a step's own flags are not in the record yet
+    if (life->options.resumed || life->options.local || !own)
+        return found;
+    for (size_t i = 1, n = world->members(world->owner); i < n; i++) {
+        world->member(world->owner, i, &other);
+        const struct gossip_record *record = other.record;
+        const unsigned rank = rank_of(record->flags);
+        if (!record->first_model || !gossip_life_believes(&other) || (record->flags & GOSSIP_RECORD_FINISHED))
+            continue;
+        found.takers += rank == 0 && record->first_model != own;
+        if (rank < best || (rank == best && gossip_id_compare(&record->id, &first->id) >= 0))
+            continue;
+        first = record;
+        best = rank;
+    }
+    found.yields = first->first_model != own;
+    return found;
+}
+
+// It waits for that node to train, and then takes its model as one that comes late. A node that goes first
+// and never begins holds it up no longer than that node waits for others.
+static bool yields(struct gossip_life *life)
+{
+    if (!life->options.trains || life->now_ns - life->begun_ns >= life->options.start_timeout_ns + WORD_NS ||
+        !compare_first_models(life).yields)
+        return false;
+    if (!life->told_first)
+        life_tell(life, GOSSIP_LIFE_OTHER_WEIGHTS, 0, 0);
+    life->told_first = true;
+    return true;
+}
+
+// -- joining
+
 // No other node is known or expected.
 static bool is_first(const struct gossip_life *life)
 {
@@ -98,19 +156,35 @@ void life_consider_joining(struct gossip_life *life)
     const bool late = is_late(life), held = life->options.trains && waits_for_word(life);
     const bool met = is_first(life) || (life->options.resumed ? life->census.others > 0 : has_met(life));
     life_wake(life, life->now_ns + LOOK_NS);
-    if (late || (met && !held)) {
+    if ((late || (met && !held)) && !yields(life)) {
         life_count(life);
         life_enter(life, GOSSIP_LIFE_WAITING);
     }
 }
 
-static bool all_are_there(const struct gossip_life *life)
+// Those that will take its model wait for it to begin, and do not count before.
+static bool all_are_there(struct gossip_life *life)
 {
-    size_t wanted = life->options.start_members;
+    const size_t wanted = life->options.start_members, takers = compare_first_models(life).takers;
 
     if (wanted == 0)
-        return life->self.missing == 0;
-    return life->self.n_view >= wanted || wanted <= 1;
+        return life->self.missing <= takers;
+    return life->self.n_view + takers >= wanted || wanted <= 1;
+}
+
+// It counted before it knew of the node that goes first. True: it waits, or fetches.
+static bool takes_first_model(struct gossip_life *life)
+{
+    if (!yields(life)) {
+        if (!life->eligible && !life->withdrawn)
+            life_count(life);
+        return false;
+    }
+    if (life->eligible)
+        life_uncount(life);
+    if (life->census.training > 0)
+        fetch_first(life, GOSSIP_LIFE_OTHERS_TRAIN, &(struct life_progress){life->round, life->step});
+    return true;
 }
 
 // Edges to all neighbours are live; where others train already the wait for them is limited.
@@ -154,12 +228,50 @@ static void go(struct gossip_life *life, bool joins)
         begin(life, &others, true);
 }
 
+static bool is_met(const struct gossip_life *life, const struct gossip_id *id)
+{
+    const struct gossip_life_edges *edges = life->world->edges;
+    struct gossip_id peer;
+
+    for (size_t i = 0, n = edges ? edges->count(edges->owner) : 0; i < n; i++)
+        if (edges->at(edges->owner, i, &peer) && gossip_id_compare(&peer, id) == 0)
+            return true;
+    return false;
+}
+
+// A member with another first model counts, or did so a moment ago and is in the view or at an edge still:
+// averaging with it would mix the two. It will see that it counted too early.
+static bool has_rivals(struct gossip_life *life)
+{
+    const struct gossip_life_world *world = life->world;
+    struct gossip_member_info self, other;
+    bool any = false;
+
+    world->member(world->owner, 0, &self);
+    const uint64_t own = self.record->first_model;
+    if (life->options.resumed || life->options.local || !own)
+        return false;
+    for (size_t i = 1, n = world->members(world->owner); i < n; i++) {
+        world->member(world->owner, i, &other);
+        const struct gossip_record *record = other.record;
+        const unsigned rank = rank_of(record->flags);
+        if (!record->first_model || record->first_model == own || !life_is_here(&other) || rank == 2)
+            continue;
+        if (rank == 1 || is_met(life, &record->id))
+            return true;
+        any = true;
+    }
+    return any && life->self.n_view > life->census.eligible + 1;
+}
+
 void life_consider_waiting(struct gossip_life *life)
 {
     if (life->state != GOSSIP_LIFE_WAITING || !life->options.trains)
         return;
     life_wake(life, life->now_ns + LOOK_NS);
-    if (life_is_held_up(life))
+    if (life_is_held_up(life) || takes_first_model(life))
+        return;
+    if (!is_late(life) && has_rivals(life))
         return;
     if (is_late(life) && is_refused(life)) {
         life_abandon(life, GOSSIP_LIFE_REFUSED, life->self.listed);

@@ -233,6 +233,7 @@ enum gossip_life_news {          // with its numbers in a and b
     GOSSIP_LIFE_GIVES_WAY,       // to another process with this identity
     GOSSIP_LIFE_REFUSED,         // a: listed peers, none of which this node can train with. It ends
     GOSSIP_LIFE_MET_NOBODY,      // a: listed peers, none of which has ever answered. Its steps are done
+    GOSSIP_LIFE_OTHER_WEIGHTS,   // a member that goes first has other first weights: it will take that model
 };
 
 #define GOSSIP_LIFE_ABANDONED (-1) // status of END: at once, whatever other threads are doing

@@ -44,6 +44,7 @@ struct gossip_life {
     bool complete;    // it has a useful model
     bool begun;       // it has trained, or holds a model of members that do
     bool has_trained; // it has taken a step, or was about to
+    bool told_first;  // that it will take another's first model
     uint64_t met_ns;  // when the first other member was known; 0: none yet
 
     // fetch.c, donors.c

@@ -67,6 +67,7 @@ enum base_error gossip_membership_create(const struct gossip_membership_options 
     record.slot = m->wanted.slot = GOSSIP_NO_SLOT;
     record.shard = options->shard;
     record.group = options->group;
+    record.first_model = options->first_model;
     record.pages = options->pages;
     memcpy(record.exchange_public, options->identity->exchange_public, sizeof record.exchange_public);
     struct member *self = member_add(m, &record);

@@ -27,6 +27,7 @@ struct gossip_membership_options {
     uint8_t n_addresses;
     struct gossip_address pages; // of its HTTP port, as in the record
     uint32_t shard, group;
+    uint64_t first_model; // as in the record
     enum gossip_member_profile profile;
     uint64_t seed; // of random choices: fresh entropy in a daemon
     uint64_t now_ns;

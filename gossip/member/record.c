@@ -3,6 +3,8 @@
 #include <string.h>
 
 #define RECORD_BYTES_MAX 512u
+#define HAS_FIRST_MODEL  64u // in the byte of the flags: the digest follows the age
+_Static_assert(!(GOSSIP_RECORD_FLAGS & HAS_FIRST_MODEL), "it is no flag of the record's own");
 
 static const char record_context[] = "p2pml record", accusation_context[] = "p2pml accusation";
 
@@ -83,7 +85,7 @@ static void write_signed_part(const struct gossip_record *record, struct base_wr
     size_t length = strlen(record->name);
     base_write_bytes(writer, record->id.bytes, GOSSIP_ID_BYTES);
     write_version(&record->version, writer);
-    base_write_u8(writer, record->flags);
+    base_write_u8(writer, (uint8_t)(record->flags | (record->first_model ? HAS_FIRST_MODEL : 0u)));
     base_write_u8(writer, (uint8_t)length);
     base_write_bytes(writer, record->name, length);
     base_write_u32(writer, record->slot);
@@ -91,6 +93,8 @@ static void write_signed_part(const struct gossip_record *record, struct base_wr
     base_write_u32(writer, record->group);
     base_write_u64(writer, record->stop_round);
     base_write_u64(writer, record->age_ms);
+    if (record->first_model)
+        base_write_u64(writer, record->first_model);
     base_write_bytes(writer, record->exchange_public, sizeof record->exchange_public);
     base_write_u8(writer, record->n_addresses);
     for (size_t i = 0; i < record->n_addresses; i++)
@@ -163,14 +167,19 @@ enum base_error gossip_record_read(struct base_reader *reader, struct gossip_rec
     memset(&read, 0, sizeof read); // compared whole, padding too
     take(reader, read.id.bytes, GOSSIP_ID_BYTES);
     read_version(reader, &read.version);
-    read.flags = base_read_u8(reader);
-    if (!read_name(reader, read.name) || (read.flags & ~GOSSIP_RECORD_FLAGS))
+    const uint8_t flags = base_read_u8(reader);
+    if (!read_name(reader, read.name) || (flags & ~(GOSSIP_RECORD_FLAGS | HAS_FIRST_MODEL)))
         return BASE_EFORMAT;
+    read.flags = flags & GOSSIP_RECORD_FLAGS;
     read.slot = base_read_u32(reader);
     read.shard = base_read_u32(reader);
     read.group = base_read_u32(reader);
     read.stop_round = base_read_u64(reader);
     read.age_ms = base_read_u64(reader);
+    if (flags & HAS_FIRST_MODEL)
+        read.first_model = base_read_u64(reader);
+    if ((flags & HAS_FIRST_MODEL) && read.first_model == 0)
+        return BASE_EFORMAT;
     if ((read.stop_round != 0) != ((read.flags & GOSSIP_RECORD_STOPPING) != 0))
         return BASE_EFORMAT;
     take(reader, read.exchange_public, sizeof read.exchange_public);

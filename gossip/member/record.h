@@ -42,6 +42,7 @@ struct gossip_record {
     uint32_t group;                   // nodes with one number share a host or a rack
     uint64_t stop_round;              // it stops there, STOPPING is set; 0: it does not, and is not set
     uint64_t age_ms;                  // of the process when it signed this
+    uint64_t first_model;             // digest of the weights it would begin with; 0: it has a checkpoint's
     uint8_t exchange_public[32];      // X25519: key of sealed datagrams
     uint8_t n_addresses;              // 1..LIMIT_ADDRESSES
     struct gossip_address addresses[LIMIT_ADDRESSES];

@@ -23,6 +23,13 @@ static unsigned recent_boots(const struct sim_node *node)
     return recent - 1; // without this one
 }
 
+static uint64_t first_model(const struct sim_node *node)
+{
+    const uint64_t *all = node->world->options.first_models;
+
+    return all && !sim_disk_load(&node->disk) ? all[node->self] : 0;
+}
+
 void sim_member_start(struct sim_node *node)
 {
     const struct sim_world *world = node->world;
@@ -32,6 +39,7 @@ void sim_member_start(struct sim_node *node)
         .addresses = {sim_net_address(node->host)},
         .n_addresses = 1,
         .shard = (uint32_t)node->self,
+        .first_model = first_model(node),
         .group = world->options.group ? world->options.group[node->self] : 0,
         .verifier = &world->proofs.verifier,
         .profile = world->options.profile,

@@ -37,10 +37,12 @@ struct sim_options {
     size_t peer_entries;       // of each node's peer list
     size_t start_members;      // in the view before training begins; 0: the peer list's
     uint64_t start_timeout_ns; // after which it begins without them; 0: 10 s
-    bool known;  // no membership: all know the members at once, links need no call (sim_known.h)
-    bool sealed; // datagrams sealed and streams under Noise; else plain, and cheaper
-    bool local;  // no edges: each learns by itself
-    bool shred;  // tests: what is written to a stream arrives in any pieces
+    const uint64_t
+        *first_models; // [nodes] digests of what learners begin with; NULL: all with learner->start
+    bool known;        // no membership: all know the members at once, links need no call (sim_known.h)
+    bool sealed;       // datagrams sealed and streams under Noise; else plain, and cheaper
+    bool local;        // no edges: each learns by itself
+    bool shred;        // tests: what is written to a stream arrives in any pieces
     const struct sim_learner *learner; // borrowed for life; NULL: membership and links only
     const struct sim_watch *watch;     // likewise; NULL: no watcher
     const struct sim_wire *wire;       // likewise: how long messages take; NULL: world.net.quality says so

@@ -40,6 +40,7 @@ static enum base_error make_membership(struct node_cluster *cluster, struct base
         .n_addresses = (uint8_t)cluster->n_addresses,
         .pages = o->pages,
         .shard = o->config->data.shards > 1 ? (uint32_t)o->config->data.shard : GOSSIP_NO_SHARD,
+        .first_model = o->first_model,
         .group = group_of(o->config->node.group, &o->identity->id),
         .profile = (enum gossip_member_profile)o->config->cluster.profile,
         .now_ns = node_clock_ns(),

@@ -45,6 +45,7 @@ struct node_cluster_options {
     size_t message_limit;
     struct node_counters *counters;
     struct node_boot boot;
+    uint64_t first_model; // of this node's record
     uint64_t life;
     const char *boot_path, *events_path; // NULL: not persisted
     struct gossip_address pages;         // of the HTTP port, as a record has it

@@ -10,7 +10,7 @@ import p2pml
 
 folder, index, steps, ports = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
 torch.set_num_threads(1)
-torch.manual_seed(0)
+torch.manual_seed(index)  # weights of its own: the cluster begins with those of one of them
 model = torch.nn.Sequential(torch.nn.Linear(20, 64), torch.nn.ReLU(), torch.nn.Linear(64, 4))
 optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
 

@@ -31,6 +31,7 @@ static void configure(struct life_world *world, struct reader *reader)
     world->options.shards = bits & 128 ? LIFE_MEMBERS : 0;
     world->options.told_shard = world->options.shards > 0 && !world->options.resumed && (more & 8);
     world->options.takeover_after_ns = bits & 128 ? LIFE_TEST_SECOND : UINT64_MAX;
+    world->member[0].record.first_model = bits & 3;
     life_world_begin(world);
 }
 
@@ -56,6 +57,7 @@ static void change_member(struct life_world *world, struct reader *reader)
     case 3:
         member->linked = value & 1;
         member->record.shard = (uint32_t)(value >> 1) % (LIFE_MEMBERS + 1);
+        member->record.first_model = value >> 6;
         break;
     case 4:
         member->info.answered = value & 1;

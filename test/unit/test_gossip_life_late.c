@@ -1,4 +1,4 @@
-// The life of a node that comes late or meets nobody: whose shard it takes, and how it ends alone.
+// The life of a node that comes late, meets nobody, or meets nodes with other first weights.
 #include "test/support/life_world.h"
 
 #include <setjmp.h>
@@ -275,6 +275,82 @@ static void resumed_with_edges_or_without_steps_is_no_failure(void **state)
     assert_int_equal(ends_alone(), 0);
 }
 
+// -- first weights
+
+// One other is listed and comes; its first weights are `other`, this node's 7.
+static void begin_with(uint8_t own_id, uint64_t other)
+{
+    life_world_init(&w);
+    w.options.start_members = 0;
+    w.self.listed = w.self.missing = 1;
+    w.member[0].record.id.bytes[0] = own_id;
+    w.member[0].record.first_model = 7;
+    w.member[life_world_join(&w)].record.first_model = other;
+    life_world_begin(&w);
+}
+
+static void of_different_first_models_the_lowest_id_s_goes_first(void **state)
+{
+    (void)state;
+    begin_with(1, 9); // the other one will take this model: it is not waited for
+    w.self.in_view = true;
+    life_world_pass(&w, SECOND);
+    assert_true(w.learner_started && !w.learner_fetches);
+    life_world_end(&w);
+
+    begin_with(5, 9);
+    life_world_pass(&w, 5 * SECOND);
+    assert_int_equal(w.flags & COUNTS, 0);
+    assert_false(w.learner_started);
+    assert_int_equal(life_world_news(&w, GOSSIP_LIFE_OTHER_WEIGHTS), 1);
+    life_world_flags(&w, 1, TRAINS);
+    life_world_pass(&w, SECOND);
+    assert_true(w.learner_started && w.learner_fetches);
+    life_world_end(&w);
+
+    begin_with(5, 7); // the same weights: as always
+    life_world_pass(&w, SECOND);
+    assert_int_equal(w.flags & COUNTS, COUNTS);
+}
+
+static void a_node_that_counts_goes_before_a_lower_id(void **state)
+{
+    (void)state;
+    begin_with(1, 9);
+    life_world_flags(&w, 1, COUNTS);
+    life_world_pass(&w, SECOND);
+    assert_int_equal(w.flags & COUNTS, 0);
+    life_world_state(&w, 1, GOSSIP_MEMBER_DEAD); // no node is left that goes first
+    life_world_pass(&w, 30 * SECOND);
+    assert_int_equal(w.flags & COUNTS, COUNTS);
+}
+
+static void a_node_that_counted_too_early_takes_it_back(void **state)
+{
+    (void)state;
+    begin_with(5, 0); // nothing of it is known yet
+    life_world_pass(&w, SECOND);
+    assert_int_equal(w.flags & COUNTS, COUNTS);
+    w.member[1].record.first_model = 9;
+    life_world_flags(&w, 1, COUNTS);
+    life_world_pass(&w, SECOND);
+    assert_int_equal(w.flags & COUNTS, 0);
+    life_world_flags(&w, 1, TRAINS);
+    life_world_pass(&w, SECOND);
+    assert_true(w.learner_started && w.learner_fetches);
+}
+
+static void a_node_that_goes_first_and_never_begins_is_not_waited_for_for_ever(void **state)
+{
+    (void)state;
+    begin_with(5, 9);
+    w.self.in_view = true;
+    life_world_pass(&w, 35 * SECOND);
+    assert_false(w.learner_started);
+    life_world_pass(&w, 10 * SECOND);
+    assert_true(w.learner_started);
+}
+
 #define RULE(name) cmocka_unit_test_teardown(name, clean)
 
 int main(void)
@@ -293,6 +369,10 @@ int main(void)
         RULE(a_node_whose_peers_have_died_has_met_them),
         RULE(told_to_stop_is_no_failure),
         RULE(resumed_with_edges_or_without_steps_is_no_failure),
+        RULE(of_different_first_models_the_lowest_id_s_goes_first),
+        RULE(a_node_that_counts_goes_before_a_lower_id),
+        RULE(a_node_that_counted_too_early_takes_it_back),
+        RULE(a_node_that_goes_first_and_never_begins_is_not_waited_for_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

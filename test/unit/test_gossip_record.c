@@ -29,6 +29,7 @@ static struct gossip_record example(const struct gossip_identity *identity)
     record.flags |= GOSSIP_RECORD_STOPPING;
     record.stop_round = 0x0102030405060708;
     record.age_ms = 0x1112131415161718;
+    record.first_model = 0x2122232425262728;
     memcpy(record.exchange_public, identity->exchange_public, 32);
     record.n_addresses = 2;
     record.addresses[0] = (struct gossip_address){.family = 4, .ip = {10, 1, 2, 3}, .port = 7400};
