@@ -130,6 +130,11 @@ class Node:
         found = glob.glob(os.path.join(glob.escape(str(folder)), "checkpoint-*.safetensors"))
         return sorted(((int(path[path.rindex("-") + 1:-len(".safetensors")]), path) for path in found), reverse=True)
 
+    def stamp(self) -> Optional[Tuple[str, int]]:
+        """Changes with every checkpoint that is written; None: there is none."""
+        found = self._checkpoints()
+        return (found[0][1], os.stat(found[0][1]).st_mtime_ns) if found else None
+
     def checkpoint(self) -> Tuple[int, bytes]:
         """Step and content of the newest checkpoint: model, optimiser vectors, blob, and the edges to the neighbours."""
         found = self._checkpoints()
@@ -149,7 +154,14 @@ class Node:
         path = os.path.join(folder, f"checkpoint-{step}.safetensors")
         with open(path + ".tmp-restore", "wb") as f:
             f.write(checkpoint)
+            f.flush()
+            os.fsync(f.fileno())
         os.replace(path + ".tmp-restore", path)
+        directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)  # else a power cut could bring back what was superseded
+        finally:
+            os.close(directory)
         self._resume = True
 
     def _check_open(self, wanted: bool) -> None:
@@ -312,6 +324,8 @@ class Node:
 
     @blob.setter
     def blob(self, data: bytes) -> None:
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"blob: found {type(data).__name__}, expected bytes")
         data = bytes(data)
         code = _c.library().blob(self._pointer(), data, len(data), None, None)
         if code != _c.OK:

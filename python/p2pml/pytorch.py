@@ -323,13 +323,21 @@ class Attachment:
     def state_dict(self) -> Dict[str, Any]:
         """For the program's own checkpoints, with the edges to the neighbours: ``attach(..., state=...)`` goes on from it. It is a
         boundary: the node exchanges now, and its checkpoint of that moment (the model, and two vectors for each neighbour) is in
-        the state."""
+        the state. :class:`EnvironmentFailed`: it could not be written."""
         if not self.closed and not self._ended:
-            self.node.save()
-            self.exchange()
+            self._save()
         step, checkpoint = self.node.checkpoint()
         return {"step": step, "checkpoint": torch.frombuffer(bytearray(checkpoint), dtype=torch.uint8),
                 "tensors": [(name, tuple(p.shape)) for name, p in self._named]}
+
+    def _save(self) -> None:
+        before = self.node.stamp()
+        for _ in range(2):  # a boundary at which the node pauses, or takes another's model, writes none
+            self.node.save()
+            self.exchange()
+            if self.node.stamp() != before:
+                return
+        raise errors.EnvironmentFailed("the node wrote no checkpoint at this boundary (a full disk?); its log says why")
 
     def detach(self) -> None:
         """The parameters get memory of their own; the node goes on until it is closed."""

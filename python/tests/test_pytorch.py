@@ -2,11 +2,13 @@
 
 import glob
 import os
+import resource
 import shutil
 import signal
 import tempfile
 import threading
 import unittest
+import unittest.mock
 import warnings
 
 import torch
@@ -162,6 +164,8 @@ class InOneProcess(unittest.TestCase):
         node = self.join()
         with p2pml.attach(node, *small()):
             self.assertEqual(node.blob, b"")
+            with self.assertRaisesRegex(TypeError, "found int, expected bytes"):
+                node.blob = 7  # bytes(7) would be seven zeros
             node.blob = b"step 7\0of the schedule"
             with self.assertRaisesRegex(p2pml.ConfigurationError, "65536"):
                 node.blob = bytes(65537)
@@ -187,6 +191,29 @@ class InOneProcess(unittest.TestCase):
         other = torch.nn.Linear(3, 5)
         with self.assertRaisesRegex(p2pml.MismatchError, "of another model: '0.weight'"):
             p2pml.attach(self.join("other"), other, torch.optim.SGD(other.parameters(), lr=0.1), state=saved["node"])
+
+    def test_a_state_that_cannot_be_written_is_no_older_one(self):
+        model, optimizer = small()
+        with p2pml.attach(self.join(), model, optimizer, every=3) as attachment:
+            self.step(model, optimizer, 4)
+            older = attachment.state_dict()["step"]
+            self.step(model, optimizer, 4)
+            limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))  # as on a full disk
+            try:
+                with self.assertRaisesRegex(p2pml.EnvironmentFailed, "no checkpoint"):
+                    attachment.state_dict()
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            self.assertGreater(attachment.state_dict()["step"], older)
+
+    def test_a_restored_state_is_on_the_disk(self):
+        node, order = self.join(), []
+        fsync, replace = os.fsync, os.replace
+        with unittest.mock.patch("os.fsync", lambda f: (order.append("sync"), fsync(f))), \
+             unittest.mock.patch("os.replace", lambda a, b: (order.append("replace"), replace(a, b))):
+            node.restore(7, b"anything")
+        self.assertEqual(order, ["sync", "replace", "sync"])
 
     def test_a_state_has_the_edges(self):
         ports = free_ports(2)
