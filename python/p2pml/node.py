@@ -220,7 +220,7 @@ class Node:
     def _await(self, call: Any, what: str, timeout: Optional[float]) -> Round:
         """Waits in Python, so that Ctrl-C works; the node goes on meanwhile, and the call can be made again."""
         began, told = time.monotonic(), False
-        into = _c.Round()
+        into, poll = _c.Round(), None
         while True:
             code = call(self._pointer(), 0, ctypes.byref(into))
             if code == _c.OK:
@@ -233,8 +233,9 @@ class Node:
             if waited > _PATIENCE and not told:
                 told = True
                 logger.warning("waiting for %s since %.0f s", what, waited)
-            poll = select.poll()
-            poll.register(_c.library().fd(self._pointer()), select.POLLIN)
+            if poll is None:
+                poll = select.poll()
+                poll.register(_c.library().fd(self._pointer()), select.POLLIN)
             poll.poll(1000 if timeout is None else max(1, min(1000, int((timeout - waited) * 1000))))
 
     def _round(self, r: _c.Round) -> Round:

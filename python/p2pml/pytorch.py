@@ -124,6 +124,15 @@ class Attachment:
                 at, index = at + p.numel(), index + 1
             self._groups.append(_Group(group, first, at))
         self._direct = [p.dtype == torch.float32 and p.device.type == "cpu" for _, p in self._named]
+        self._copied = [i for i, direct in enumerate(self._direct) if not direct]  # parameters with a master in the vector
+        self._params = [p for _, p in self._named]
+        self._known = {id(p) for p in self._params}
+        self._pointers = [view.data_ptr() for view in self._views]
+        self._moments: List[torch.Tensor] = []
+        if self._moment is not None:
+            parts = self._moment.split([p.numel() for p in self._params])
+            self._moments = [part.view(p.shape) for part, p in zip(parts, self._params)]
+        self._bound: Any = None  # the optimiser's state, when all its second moments lie in the vector
         self._last: List[Optional[torch.Tensor]] = [None] * len(self._views)
         with torch.no_grad():
             for i, ((_, p), view) in enumerate(zip(self._named, self._views)):
@@ -136,64 +145,79 @@ class Attachment:
         self._device_correction = {d: torch.zeros_like(self._flat, device=d) for d in devices} if self._correction is not None else {}
 
     def _check_groups(self) -> None:
-        known = {id(p) for _, p in self._named}
+        known = self._known
         for number, group in enumerate(self.optimizer.param_groups):
             for p in group["params"]:
-                if p.requires_grad and id(p) not in known:
+                if id(p) not in known and p.requires_grad:
                     raise errors.MismatchError(f"group {number} of the optimiser has a parameter of shape {tuple(p.shape)} that it had "
                                                "not when the model was attached; attach the changed model to a node of its own")
 
-    @torch.no_grad()
     def _to_vector(self) -> None:
         """Before an exchange. A low-precision parameter that did not move leaves its fp32 master as it is."""
+        if self._copied or [p.data_ptr() for p in self._params] != self._pointers:
+            self._copy_to_vector()
+
+    @torch.no_grad()
+    def _copy_to_vector(self) -> None:
         for i, ((name, p), view) in enumerate(zip(self._named, self._views)):
             if p.shape != view.shape:
                 raise errors.MismatchError(f"parameter '{name}' is {tuple(p.shape)} now, it was {tuple(view.shape)} when the model "
                                            "was attached; attach the changed model to a node of its own")
-            if self._direct[i]:
-                if p.data_ptr() != view.data_ptr():  # somebody put other memory there
-                    view.copy_(p.detach())
-                    p.data = view
-            else:
+            if not self._direct[i]:
                 now = p.detach()
                 moved = now != self._last[i]
                 view.copy_(torch.where(moved.to("cpu"), now.to("cpu", torch.float32), view))
+            elif p.data_ptr() != view.data_ptr():  # somebody put other memory there
+                view.copy_(p.detach())
+                p.data = view
+
+    def _from_vector(self) -> None:
+        if self._copied:
+            self._copy_from_vector()
 
     @torch.no_grad()
-    def _from_vector(self) -> None:
-        for i, ((_, p), view) in enumerate(zip(self._named, self._views)):
-            if not self._direct[i]:
-                p.copy_(view)
-                self._last[i] = p.detach().clone()
+    def _copy_from_vector(self) -> None:
+        for i in self._copied:
+            p = self._params[i]
+            p.copy_(self._views[i])
+            self._last[i] = p.detach().clone()
         for device, copy in self._device_correction.items():
             copy.copy_(self._correction)
 
     # -- Adam's second moment
 
     @torch.no_grad()
-    def _bind_moments(self, take: bool) -> None:
-        """Optimiser state comes with the first step: its second moment then lies in the vector too. ``take``: the vector's values,
-        which are the cluster's, count."""
-        if self._moment is None:
-            return
-        at = 0
-        for i, (_, p) in enumerate(self._named):
-            view = self._moment[at:at + p.numel()].view(p.shape)
-            at += p.numel()
+    def _take_moments(self) -> None:
+        """The vector's values, which are the cluster's, count."""
+        for p, view in zip(self._params, self._moments):
             state = self.optimizer.state.get(p)
-            if take and not state and bool(view.any()):
+            if not state and bool(view.any()):
                 state = self._new_state(p)
-            if not state or "exp_avg_sq" not in state:
+            if state and "exp_avg_sq" in state and state["exp_avg_sq"].data_ptr() != view.data_ptr():
+                state["exp_avg_sq"].copy_(view)
+        self._bind_moments()
+
+    def _bind_moments(self) -> None:
+        """Optimiser state comes with the first step, or with a loaded state_dict, all of it at once: its second moment lies in the
+        vector from then on."""
+        state = self.optimizer.state
+        first = state.get(self._params[0], {}).get("exp_avg_sq") if self._moments else None
+        if self._moments and not (self._bound is state and first is self._moments[0]):
+            self._copy_moments()
+
+    @torch.no_grad()
+    def _copy_moments(self) -> None:
+        bound = True
+        for p, view, direct in zip(self._params, self._moments, self._direct):
+            held = self.optimizer.state.get(p, {}).get("exp_avg_sq")
+            direct = direct and held is not None and held.dtype == torch.float32
+            bound = bound and direct
+            if held is None or held is view:
                 continue
-            held = state["exp_avg_sq"]
-            if held.data_ptr() == view.data_ptr():
-                continue
-            if take:
-                held.copy_(view)
-            else:
-                view.copy_(held)
-            if self._direct[i] and held.dtype == torch.float32 and held.device.type == "cpu":
-                state["exp_avg_sq"] = view
+            view.copy_(held)
+            if direct:
+                self.optimizer.state[p]["exp_avg_sq"] = view
+        self._bound = self.optimizer.state if bound else None
 
     def _new_state(self, p: torch.nn.Parameter) -> Dict[str, Any]:
         done = float(self._round.steps_done if self._round else 0)
@@ -252,22 +276,18 @@ class Attachment:
             warnings.warn("the model held NaN or infinity: these steps are undone, and it is the one of the last exchange again; a "
                           "smaller learning rate may help", RuntimeWarning, stacklevel=2)
         self._from_vector()
-        self._bind_moments(take=round.another)
-        self._copy_moments(to_state=True)
+        if round.another:
+            self._take_moments()
+        elif self._moments and self._bound is None:
+            self._moments_to_state()
 
     @torch.no_grad()
-    def _copy_moments(self, to_state: bool) -> None:
-        """For states that cannot lie in the vector."""
-        if self._moment is None or all(self._direct):
-            return
-        at = 0
-        for i, (_, p) in enumerate(self._named):
-            view = self._moment[at:at + p.numel()].view(p.shape)
-            at += p.numel()
+    def _moments_to_state(self) -> None:
+        """Of states that cannot lie in the vector."""
+        for p, view in zip(self._params, self._moments):
             held = self.optimizer.state.get(p, {}).get("exp_avg_sq")
-            if held is None or self._direct[i]:
-                continue
-            (held if to_state else view).copy_(view if to_state else held)
+            if held is not None and held is not view:
+                held.copy_(view)
 
     @torch.no_grad()
     def _correct(self) -> None:
@@ -296,8 +316,6 @@ class Attachment:
                     self._take(round)
                     return
             self._correct()
-            if self._steps == 0 and self._moment is not None:
-                self._bind_moments(take=False)
             self._steps += 1
             count = sum(g.last - g.first for g in self._groups)
             self._scale += sum(g.rate * (g.last - g.first) for g in self._groups) / count
@@ -310,7 +328,7 @@ class Attachment:
         """A boundary now, whatever ``every`` says."""
         self._check_groups()
         self._to_vector()
-        self._copy_moments(to_state=False)
+        self._bind_moments()
         self._take(self.node.exchange(self._steps, self._scale, loss))
 
     def _end(self, why: str) -> None:
@@ -363,7 +381,7 @@ class Attachment:
         self._from_vector()
         self.detach()
         self._flat = self._correction = self._moment = None  # with the last view of them the directory is free again
-        self._views = []
+        self._views = self._moments = []
         self.node.close()
 
     def __enter__(self) -> "Attachment":

@@ -192,6 +192,27 @@ class InOneProcess(unittest.TestCase):
         with self.assertRaisesRegex(p2pml.MismatchError, "of another model: '0.weight'"):
             p2pml.attach(self.join("other"), other, torch.optim.SGD(other.parameters(), lr=0.1), state=saved["node"])
 
+    def test_second_moments_lie_in_the_vector_whoever_replaces_them(self):
+        model = torch.nn.Linear(3, 2)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+        attachment = p2pml.attach(self.join(), model, optimizer, every=2)
+
+        def held():
+            return torch.cat([optimizer.state[p]["exp_avg_sq"].flatten() for p in model.parameters()])
+        vector = torch.frombuffer(attachment.node.buffer(1), dtype=torch.float32)
+        self.step(model, optimizer, 4)
+        self.assertTrue(torch.equal(vector, held()))
+        optimizer.load_state_dict(optimizer.state_dict())
+        self.step(model, optimizer, 4)
+        self.assertTrue(torch.equal(vector, held()) and bool(vector.any()))
+        for p in model.parameters():
+            optimizer.state[p]["exp_avg_sq"] = torch.full_like(p, 0.5)
+        attachment.exchange()
+        self.assertTrue(torch.equal(vector, torch.full_like(vector, 0.5)))
+        self.step(model, optimizer)
+        self.assertTrue(torch.equal(vector, held()))
+        del vector
+
     def test_a_state_that_cannot_be_written_is_no_older_one(self):
         model, optimizer = small()
         with p2pml.attach(self.join(), model, optimizer, every=3) as attachment:
