@@ -9,6 +9,13 @@ enum base_error train_csv_open(const struct train_bytes *text, char delimiter, s
                                struct base_reason *why)
 {
     struct train_csv opened = {.name = text->name, .delimiter = delimiter, .next_line = 1};
+    const uint8_t *zero = text->bytes ? memchr(text->data, 0, text->bytes) : NULL;
+    if (zero != NULL)
+        return base_fail(
+            why, BASE_EFORMAT,
+            "%s: found a zero byte at byte %zu, expected a text in UTF-8; of one in UTF-16, iconv -f "
+            "UTF-16 -t UTF-8 makes it",
+            text->name, (size_t)(zero - text->data));
     opened.at = (const char *)text->data;
     opened.end = opened.at + text->bytes;
     if (text->bytes >= 3 && memcmp(opened.at, "\xef\xbb\xbf", 3) == 0)

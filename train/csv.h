@@ -26,7 +26,7 @@ struct train_csv {
     size_t used;
 };
 
-// `text` is borrowed. A mark of UTF-8 at its beginning is skipped. BASE_ENOMEM.
+// `text` is borrowed. A mark of UTF-8 at its beginning is skipped. BASE_EFORMAT: a zero byte; BASE_ENOMEM.
 enum base_error train_csv_open(const struct train_bytes *text, char delimiter, struct train_csv *csv,
                                struct base_reason *why) BASE_CHECK;
 void train_csv_close(struct train_csv *csv);

@@ -162,7 +162,7 @@ static void put_bars(const struct lab_run_results *results, const struct lab_plo
 {
     size_t rows = cases_with(results, plot->accuracy);
     fprintf(out,
-            "set xlabel 'sent by all nodes until the averaged model reaches %g%%' textcolor '#61676e'\n"
+            "set xlabel 'sent by all nodes until the averaged model reaches %s%g%s' textcolor '#61676e'\n"
             "set format x '%%.0s %%cB'\nset xrange [0:*]\nset yrange [%zu.5:-0.5]\nunset key\nunset grid\n"
             "set grid x linecolor '#e6e8ea' linewidth 0.7 linetype 1 dashtype 1\n"
             "never(text) = text eq 'NaN' ? 'never' : ''\n"
@@ -174,7 +174,8 @@ static void put_bars(const struct lab_run_results *results, const struct lab_plo
             "1.2 pointtype 0, \\\n"
             "  '' index %zu using 4:0:(amount($2)) with labels left offset 0.3,0 textcolor '#1d2024', \\\n"
             "  '' index %zu using (0):0:(never(strcol(2))) with labels left offset 1,0 textcolor '#61676e'\n",
-            100 * plot->accuracy, rows > 4 ? rows - 1 : 3, plot->target, plot->target, plot->target,
+            results->regression ? "R2 " : "", (results->regression ? 1 : 100) * plot->accuracy,
+            results->regression ? "" : "%", rows > 4 ? rows - 1 : 3, plot->target, plot->target, plot->target,
             plot->target);
 }
 

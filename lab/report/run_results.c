@@ -11,9 +11,10 @@
 
 const char *lab_value_name(enum lab_value value)
 {
-    static const char *const names[] = {"accuracy",  "loss",  "worst",           "mean",    "best",
-                                        "consensus", "bytes", "dense_over_sent", "seconds", "wall_seconds",
-                                        "rounds",    "steps", "detected",        "rewired", "false_deaths"};
+    static const char *const names[] = {"accuracy", "loss",         "worst",        "mean",
+                                        "best",     "consensus",    "bytes",        "dense_over_sent",
+                                        "seconds",  "wall_seconds", "rounds",       "steps",
+                                        "detected", "rewired",      "false_deaths", "rmse"};
     _Static_assert(sizeof names / sizeof *names == LAB_VALUES, "a name for each");
     return names[value];
 }
@@ -30,7 +31,10 @@ static void measure_values(struct lab_case *c, double *scratch)
 {
     for (enum lab_value value = 0; value < LAB_VALUES; value++) {
         for (size_t i = 0; i < c->n_records; i++)
-            scratch[i] = lab_json_number(c->records[i]->row, lab_value_name(value));
+            scratch[i] =
+                lab_json_number(value == LAB_VALUE_RMSE ? json_object_get(c->records[i]->summary, "averaged")
+                                                        : c->records[i]->row,
+                                lab_value_name(value));
         c->values[value] = lab_band_of(scratch, c->n_records);
     }
 }

@@ -106,7 +106,7 @@ static void put_cell(char cell[CELL], const struct lab_top_node *n, enum lab_top
         break;
     case LAB_TOP_SCORE:
         if (n->regression)
-            put_number(cell, "R2 %.3f", n->score, "");
+            put_number(cell, "%.4f", n->score, "");
         else
             put_number(cell, "%.2f", 100 * n->score, "%");
         break;

@@ -363,7 +363,7 @@ void node_glance_line(const struct node_status *s, const struct node_glance *g, 
     if (isfinite(s->progress.loss))
         put(&out, ", loss %.4f", s->progress.loss);
     if (isfinite(s->progress.accuracy) && s->progress.regression)
-        put(&out, ", test R2 %.4f", s->progress.accuracy);
+        put(&out, ", test R2 %.4f, RMSE %.4g", s->progress.accuracy, s->progress.rmse);
     else if (isfinite(s->progress.accuracy))
         put(&out, ", test accuracy %.2f%%", 100 * s->progress.accuracy);
     if (isfinite(g->steps_per_s))

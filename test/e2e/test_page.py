@@ -1,5 +1,6 @@
 """The page of a running node in a real browser: three nodes, what it shows, and that it follows them."""
 
+import os
 import re
 import sys
 import unittest
@@ -70,6 +71,25 @@ class Page(cluster.ClusterTest):
     def tells_that_nobody_answers(self, page, nodes):
         nodes[0].end()
         page.wait(text_of("#condition") + " === 'No answer from this node'")
+
+    def test_a_quantity_is_told_as_r2(self):
+        path = os.path.join(self.directory, "houses.csv")
+        with open(path, "w") as f:
+            f.write("area,age,price\n" + "".join(f"{i % 97},{i % 13},{1000 * (i % 97) - 300 * (i % 13)}\n" for i in range(600)))
+        node = self.cluster(1, http=True, data__kind="csv", data__train_file=path, data__scale="standard", model__loss="mse",
+                            model__hidden="[8]", train__rate=0.02, train__steps=100_000_000, log__progress="1s",
+                            data__train_count=0, data__test_count=0)[0].start()
+        node.wait_rows(1)
+        with browser.Browser() as chromium:
+            page = chromium.open(f"http://{http_of(node)}/", width=390, scheme="dark")
+            page.wait("/^R² 0\\.9/.test((document.querySelectorAll('#tiles b')[1] || {}).textContent)")
+            page.wait("document.querySelectorAll('#score path').length === 1")
+            self.assertRegex(page.evaluate(text_of("#tiles")), r"on test data · RMSE [\d,.]+ · loss")
+            self.assertEqual(page.evaluate(text_of("#score-name")), "R² on test data")
+            ticks = page.evaluate("[...document.querySelectorAll('#score text')].map(t => t.textContent)")
+            self.assertTrue(ticks and not any("%" in t for t in ticks), ticks)
+            self.assertEqual(page.problems, [])
+        node.wait_log(r"test R2 0\.\d{4}, RMSE \d")
 
     def test_nothing_but_the_pages_own_files_may_run(self):
         node = self.cluster(1, http=True, train__steps=100_000_000)[0].start()

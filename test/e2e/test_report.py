@@ -14,7 +14,7 @@ import browser
 import report_samples
 
 PROGRAM = os.path.join(os.path.dirname(os.environ["P2PML_E2E_NODE"]), "p2pml")
-SAMPLES = ("sweep", "one_run", "failures", "real", "nulls", "broad")
+SAMPLES = ("sweep", "one_run", "quantity", "failures", "real", "nulls", "broad")
 PICTURES = os.environ.get("P2PML_E2E_PICTURES")  # a directory: what the browser showed is left there
 
 
@@ -105,6 +105,16 @@ class Reports(unittest.TestCase):
 
     def head(self, page, text):
         return self.texts(page, "#table thead th").index(text)
+
+    def test_a_quantity_has_no_percent(self):
+        page = self.open("quantity")
+        tiles = self.texts(page, ".tile")
+        self.assertEqual(tiles[0], "R2, averaged model0.950RMSE 15,790, central training 0.959")
+        self.assertTrue(tiles[1].startswith("R2, worst node0.9"), tiles[1])
+        self.assertIn("R2 of the averaged model", page.evaluate("document.body.innerText"))
+        self.assertEqual([t for t in self.texts(page, "svg text, .tile, th, td") if "%" in t or "ccuracy" in t], [])
+        self.assertTrue({"RMSE", "15,790"} <= set(self.texts(page, "th, td")))
+        self.assertTrue(self.texts(self.open("one_run"), ".tile")[0].startswith("accuracy, averaged model95.0%central"))
 
     def test_the_table_sorts(self):
         page = self.open("sweep")

@@ -51,8 +51,8 @@ const tile = (key, value, small) => make("div", { class: "tile" }, make("span", 
 function tilesOfOne(c) {
   const v = c.values, target = targetList().filter(a => costOf(c, a, "bytes") && costOf(c, a, "bytes").band).pop();
   const list = [
-    tile("averaged model", quality(mean(v.accuracy)), DATA.central ? "central training " + quality(DATA.central[0]) : spread(v.accuracy, quality)),
-    tile("worst node", quality(mean(v.worst)), v.best ? "best node " + quality(mean(v.best)) : ""),
+    tile(qualityName() + ", averaged model", quality(mean(v.accuracy)), (v.rmse ? "RMSE " + plain(mean(v.rmse)) + ", " : "") + (DATA.central ? "central training " + quality(DATA.central[0]) : spread(v.accuracy, quality))),
+    tile(qualityName() + ", worst node", quality(mean(v.worst)), v.best ? "best node " + quality(mean(v.best)) : ""),
     tile("sent by all nodes", bytes(mean(v.bytes)), v.dense_over_sent ? "dense would be " + times(mean(v.dense_over_sent)) : ""),
     tile("time", seconds(mean(v.seconds)), shared.kind === "sim" ? "virtual" : ""),
     tile("consensus distance", plain(mean(v.consensus)), "of the models to their mean"),

@@ -8,6 +8,7 @@ const num = (v, digits) => known(v) ? Number(v).toFixed(digits) : '–';
 const count = v => known(v) ? Number(v).toLocaleString('en-US') : '–';
 const percent = v => known(v) ? num(100 * v, 2) + '%' : '–';
 const plural = (n, word) => count(n) + ' ' + word + (n === 1 ? '' : 's');
+const quantity = v => known(v) ? Number(v.toPrecision(4)).toLocaleString('en-US', {maximumSignificantDigits: 4}) : '–';
 const rate = v => known(v) ? count(Number(v < 10 ? v.toPrecision(2) : v.toFixed(0))) : '–';
 
 function bytes(v) {
@@ -103,7 +104,7 @@ function learning(s) {
   const unseen = s.r2 === undefined ? known(s.accuracy) : known(s.r2);
   const loss = known(s.loss) ? 'loss ' + num(s.loss, 4) : 'no loss yet';
   const how = trend();
-  return [unseen ? score : loss, (unseen ? 'on test data · ' + loss : 'not measured on test data yet') + (how ? ', ' + how : '')];
+  return [unseen ? score : loss, (unseen ? 'on test data · ' + (known(s.rmse) ? 'RMSE ' + quantity(s.rmse) + ' · ' : '') + loss : 'not measured on test data yet') + (how ? ', ' + how : '')];
 }
 
 function tiles(s) {
@@ -167,7 +168,8 @@ function scale_of(values, ratio) {
 
 const drawn = {}; // of each plot: what the pointer looks at
 
-function plot(id, steps, values, label, ratio) {
+// `share`: values up to 1, as shares in percent; of any other kind that ends at 1 as they are.
+function plot(id, steps, values, label, ratio, share) {
   const box = $(id), w = Math.max(box.clientWidth, 120), h = box.clientHeight;
   const points = steps.map((x, i) => [x, values[i]]).filter(p => known(p[1]));
   const root = svg('svg', {viewBox: `0 0 ${w} ${h}`, role: 'img', 'aria-label': points.length ? 'now ' + label(points.at(-1)[1]) : 'nothing yet'});
@@ -182,7 +184,7 @@ function plot(id, steps, values, label, ratio) {
   const px = v => left + (v - first) / (last - first || 1) * (w - left - right), py = v => h - bottom - y.place(v) * (h - top - bottom);
   for (const t of y.ticks) {
     root.append(svg('line', {x1: left, x2: w - right, y1: py(t), y2: py(t), class: 'grid'}));
-    root.append(svg('text', {x: left - 6, y: py(t) + 4, 'text-anchor': 'end'}, ratio ? +(100 * t).toFixed(1) + '%' : String(+t.toPrecision(2))));
+    root.append(svg('text', {x: left - 6, y: py(t) + 4, 'text-anchor': 'end'}, share ? +(100 * t).toFixed(1) + '%' : String(+t.toPrecision(2))));
   }
   for (const t of nice(first, last, w < 400 ? 3 : 5))
     root.append(svg('text', {x: px(t), y: h - 4, 'text-anchor': px(t) > w - 30 ? 'end' : 'middle'}, short(t)));
@@ -216,8 +218,8 @@ function curves() {
   if (!curve) return;
   const r2 = curve.r2 !== undefined;
   $('score-name').textContent = r2 ? 'R² on test data' : 'Accuracy on test data';
-  plot('loss', curve.step, curve.loss, v => num(v, 4), false);
-  plot('score', curve.step, r2 ? curve.r2 : curve.accuracy, v => r2 ? num(v, 4) : percent(v), true);
+  plot('loss', curve.step, curve.loss, v => num(v, 4), false, false);
+  plot('score', curve.step, r2 ? curve.r2 : curve.accuracy, v => r2 ? num(v, 4) : percent(v), true, !r2);
 }
 
 // -- tables
