@@ -30,6 +30,21 @@ static void went(struct gossip_life *life, const struct gossip_id *id, uint64_t 
     life->away[life->n_away++] = (struct life_away){.id = *id, .since_ns = since_ns};
 }
 
+// Nodes that are started together know each other before they know those that have long been training.
+static void meets(struct gossip_life *life, const struct gossip_id *peer)
+{
+    const struct gossip_life_world *world = life->world;
+
+    if (life->state != GOSSIP_LIFE_WAITING || life->options.resumed)
+        return;
+    for (size_t i = 1, n = world->members(world->owner); i < n && !life->came_late; i++) {
+        struct gossip_member_info info;
+        world->member(world->owner, i, &info);
+        life->came_late =
+            gossip_id_compare(&info.record->id, peer) == 0 && (info.record->flags & GOSSIP_RECORD_TRAINING);
+    }
+}
+
 void life_member(struct gossip_life *life, const struct gossip_life_event *event)
 {
     const bool here = event->state == GOSSIP_MEMBER_ALIVE || event->state == GOSSIP_MEMBER_SUSPECT;
@@ -39,6 +54,7 @@ void life_member(struct gossip_life *life, const struct gossip_life_event *event
         life_act(life, GOSSIP_LIFE_FORGET)->peer = event->peer;
     } else if (here) {
         came(life, &event->peer);
+        meets(life, &event->peer);
     } else {
         went(life, &event->peer, life->now_ns);
     }

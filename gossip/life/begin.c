@@ -218,8 +218,10 @@ static void go(struct gossip_life *life, bool joins)
     const bool ended = known && life->options.steps > 0 && others.step >= life->options.steps;
 
     // Without edges there is nothing to be behind of; a new node that waited with the others was never away.
-    if (life->options.local || !life->options.resumed)
+    if (life->options.local || (!life->options.resumed && !life->came_late))
         begin(life, &own, false);
+    else if (joins && !near && life->came_late && life_has_donor(life))
+        fetch_while_counting(life, &others);
     else if (joins && far && (life->census.busy == 0 || ended) && life_has_donor(life))
         fetch_while_counting(life, &others);
     else if (joins ? near : !far)
@@ -278,7 +280,8 @@ void life_consider_waiting(struct gossip_life *life)
         return;
     }
     const bool all = all_are_there(life), joins = life->census.training > 0; // then no new node is waited for
-    if (life->options.resumed && waits_for_word(life) && life->now_ns - life->begun_ns < WORD_NS)
+    if ((life->options.resumed || life->came_late) && waits_for_word(life) &&
+        life->now_ns - life->begun_ns < WORD_NS)
         return;
     if (!is_late(life) && !(is_ready(life, joins) && (all || joins)))
         return;

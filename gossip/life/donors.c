@@ -32,6 +32,9 @@ static bool can_give(const struct gossip_life *life, const struct gossip_member_
     if (life->other_side_only)
         return (flags & (GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_HELD)) &&
                life_is_among(life->other_side.id, life->other_side.count, &info->record->id);
+    // One that only waits has the seed model, or one of long ago: a donor where nobody trains.
+    if (life->census.training > 0)
+        return flags & (GOSSIP_RECORD_HELD | GOSSIP_RECORD_TRAINING | GOSSIP_RECORD_FINISHED);
     return flags & (GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_HELD | GOSSIP_RECORD_TRAINING);
 }
 

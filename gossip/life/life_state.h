@@ -46,6 +46,7 @@ struct gossip_life {
     bool has_trained; // it has taken a step, or was about to
     bool told_first;  // that it will take another's first model
     uint64_t met_ns;  // when the first other member was known; 0: none yet
+    bool came_late;   // it counted, with the seed model, before it knew of members that train
 
     // fetch.c, donors.c
     bool fetching;                               // the learner waits for a model
