@@ -349,66 +349,67 @@ static void a_node_that_goes_first_and_never_begins_is_not_waited_for_for_ever(v
     assert_false(w.learner_started);
     life_world_pass(&w, 10 * SECOND);
     assert_true(w.learner_started);
+}
 
-    // -- several that are started together, beside a training
+// -- several that are started together, beside a training
 
-    // It counts with one that is as new, and only then meets two that train; `behind`: by so many rounds.
-    static void meets_late(uint64_t behind)
-    {
-        life_world_init(&w);
-        w.options.start_members = 0;
-        const size_t as_new = life_world_join(&w);
-        life_world_begin(&w);
-        life_world_flags(&w, as_new, COUNTS);
-        life_world_pass(&w, SECOND);
-        assert_int_equal(gossip_life_state(w.life), GOSSIP_LIFE_WAITING);
-        for (size_t i = 0; i < 2; i++) {
-            const size_t at = life_world_join(&w);
-            life_world_flags(&w, at, TRAINS);
-            life_world_progress(&w, at, behind);
-            life_world_state(&w, at, GOSSIP_MEMBER_ALIVE);
-        }
-        w.self.in_view = w.self.edges_live = true;
-        life_world_pass(&w, SECOND);
+// It counts with one that is as new, and only then meets two that train; `behind`: by so many rounds.
+static void meets_late(uint64_t behind)
+{
+    life_world_init(&w);
+    w.options.start_members = 0;
+    const size_t as_new = life_world_join(&w);
+    life_world_begin(&w);
+    life_world_flags(&w, as_new, COUNTS);
+    life_world_pass(&w, SECOND);
+    assert_int_equal(gossip_life_state(w.life), GOSSIP_LIFE_WAITING);
+    for (size_t i = 0; i < 2; i++) {
+        const size_t at = life_world_join(&w);
+        life_world_flags(&w, at, TRAINS);
+        life_world_progress(&w, at, behind);
+        life_world_state(&w, at, GOSSIP_MEMBER_ALIVE);
     }
+    w.self.in_view = w.self.edges_live = true;
+    life_world_pass(&w, SECOND);
+}
 
-    static void who_counted_before_it_knew_of_a_training_fetches(void **state)
-    {
-        (void)state;
-        meets_late(700);
-        assert_int_equal(gossip_life_state(w.life), GOSSIP_LIFE_FETCHING);
-        assert_int_equal(w.flags & TRAINS, 0);
-        life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_WANTS});
-        assert_int_equal(w.n_links, 2); // not the one that is as new
-        life_world_end(&w);
-        meets_late(3); // they have just begun, as this node is about to
-        assert_int_equal(gossip_life_state(w.life), GOSSIP_LIFE_TRAINING);
-        assert_int_equal(w.started_round, 0);
-    }
+static void who_counted_before_it_knew_of_a_training_fetches(void **state)
+{
+    (void)state;
+    meets_late(700);
+    assert_int_equal(gossip_life_state(w.life), GOSSIP_LIFE_FETCHING);
+    assert_int_equal(w.flags & TRAINS, 0);
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_WANTS});
+    assert_int_equal(w.n_links, 2); // not the one that is as new
+    life_world_end(&w);
+    meets_late(3); // they have just begun, as this node is about to
+    assert_int_equal(gossip_life_state(w.life), GOSSIP_LIFE_TRAINING);
+    assert_int_equal(w.started_round, 0);
+}
 
 #define RULE(name) cmocka_unit_test_teardown(name, clean)
 
-    int main(void)
-    {
-        const struct CMUnitTest tests[] = {
-            RULE(of_nodes_on_one_shard_the_lowest_id_keeps_it),
-            RULE(a_node_that_trains_keeps_its_shard),
-            RULE(a_dead_node_keeps_nothing),
-            RULE(where_no_shard_is_free_it_stays),
-            RULE(a_shard_that_a_person_named_is_kept),
-            RULE(after_its_first_step_it_stays),
-            RULE(a_late_node_is_told_the_shard_with_the_fewest_nodes),
-            RULE(who_takes_the_clusters_round_says_so),
-            RULE(who_counted_before_it_knew_of_a_training_fetches),
-            RULE(who_never_met_one_of_its_peers_has_failed),
-            RULE(alone_as_configured_is_no_failure),
-            RULE(a_node_whose_peers_have_died_has_met_them),
-            RULE(told_to_stop_is_no_failure),
-            RULE(resumed_with_edges_or_without_steps_is_no_failure),
-            RULE(of_different_first_models_the_lowest_id_s_goes_first),
-            RULE(a_node_that_counts_goes_before_a_lower_id),
-            RULE(a_node_that_counted_too_early_takes_it_back),
-            RULE(a_node_that_goes_first_and_never_begins_is_not_waited_for_for_ever),
-        };
-        return cmocka_run_group_tests(tests, NULL, NULL);
-    }
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RULE(of_nodes_on_one_shard_the_lowest_id_keeps_it),
+        RULE(a_node_that_trains_keeps_its_shard),
+        RULE(a_dead_node_keeps_nothing),
+        RULE(where_no_shard_is_free_it_stays),
+        RULE(a_shard_that_a_person_named_is_kept),
+        RULE(after_its_first_step_it_stays),
+        RULE(a_late_node_is_told_the_shard_with_the_fewest_nodes),
+        RULE(who_takes_the_clusters_round_says_so),
+        RULE(who_counted_before_it_knew_of_a_training_fetches),
+        RULE(who_never_met_one_of_its_peers_has_failed),
+        RULE(alone_as_configured_is_no_failure),
+        RULE(a_node_whose_peers_have_died_has_met_them),
+        RULE(told_to_stop_is_no_failure),
+        RULE(resumed_with_edges_or_without_steps_is_no_failure),
+        RULE(of_different_first_models_the_lowest_id_s_goes_first),
+        RULE(a_node_that_counts_goes_before_a_lower_id),
+        RULE(a_node_that_counted_too_early_takes_it_back),
+        RULE(a_node_that_goes_first_and_never_begins_is_not_waited_for_for_ever),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
