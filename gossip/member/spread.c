@@ -1,11 +1,10 @@
 // What is sent to which member: updates ride on pings and answers, and go to a few random members at
-// intervals until each was sent often enough (SWIM, section 4.1). Also handles incoming records.
+// intervals until each was sent often enough (SWIM, section 4.1).
 #include "gossip/member/state.h"
 
 #include <math.h>
 #include <string.h>
 
-#define SYNC_SENDS   9u // of a record that came with a full sync
 #define HEARD_MIN    6u // sends that are made whatever is heard
 #define SENDS_FACTOR 6.0
 #define TELL_EACH_NS (200 * MILLISECOND_NS) // the accused about its accusations
@@ -27,13 +26,6 @@ static void finish(struct gossip_membership *m, struct member *to, enum gossip_m
 {
     member_spend(m, base_writer_used(&packet->writer));
     member_act_send(m, &to->record.id, way, packet->bytes, base_writer_used(&packet->writer));
-}
-
-// What one of many members sends in a sync is new to few: it is sent a few times, and often enough by each
-// member to which it is new.
-static uint8_t sends_of_record(const struct gossip_membership *m)
-{
-    return m->told_all && member_sends(m) > SYNC_SENDS ? SYNC_SENDS : member_sends(m);
 }
 
 // Feedback (Demers et al. 1987): a node that hears from others what it is sending has less left to send.
@@ -213,112 +205,4 @@ size_t gossip_membership_about(const struct gossip_membership *m, const struct g
     BASE_ASSERT(count <= capacity);
     memcpy(bytes, packet.bytes, count);
     return count;
-}
-
-static bool is_allowed(const struct gossip_membership *m, const struct gossip_id *id)
-{
-    return !m->options.allow || gossip_allow_list_has(m->options.allow, id);
-}
-
-static void tell_owner(struct gossip_membership *m, const struct member *x)
-{
-    struct gossip_membership_action action = {.kind = GOSSIP_MEMBERSHIP_RECORD, .peer = x->record.id};
-    member_act(m, &action);
-}
-
-static struct member *admit(struct gossip_membership *m, const struct gossip_record *record)
-{
-    if (!gossip_record_verify(record, m->options.verifier)) {
-        m->totals.rejected++;
-        return NULL;
-    }
-    struct member *x = member_add(m, record);
-    if (!x)
-        return NULL;
-    tell_owner(m, x);
-    return x;
-}
-
-// A newer record of a member that we know. Accusations of its last life do not apply to a new
-// one.
-static void renew(struct gossip_membership *m, struct member *x, const struct gossip_record *record)
-{
-    if (!gossip_record_verify(record, m->options.verifier)) {
-        m->totals.rejected++;
-        return;
-    }
-    bool same_life =
-        x->record.version.boot == record->version.boot && x->record.version.life == record->version.life;
-    bool was_silent = x->state == GOSSIP_MEMBER_DEAD, look = same_life && member_accused_by_us(m, x);
-    member_acquit(m, x, same_life && x->state == GOSSIP_MEMBER_SUSPECT);
-    if (!same_life) {
-        x->record_ns = m->now_ns;
-        x->synced_ns = 0; // it does not know what its last life was sent
-        x->round = x->step = x->progress_ns = 0;
-        x->answered = false;
-    }
-    x->record = *record;
-    x->record_sends = sends_of_record(m);
-    tell_owner(m, x);
-    member_set_state(m, x, record->flags & GOSSIP_RECORD_LEFT ? GOSSIP_MEMBER_LEFT : GOSSIP_MEMBER_ALIVE,
-                     false, true);
-    member_recount(m, x);
-    member_spread_soon(m);
-    if (look)
-        member_probe_anew(m, x); // that it said so may be long ago
-    if (was_silent && member_is_here(x))
-        m->burst =
-            m->states[GOSSIP_MEMBER_DEAD] < 64 ? (unsigned)m->states[GOSSIP_MEMBER_DEAD] : 64; // healed?
-}
-
-void member_take_record(struct gossip_membership *m, const struct gossip_record *record)
-{
-    struct member *x = member_find(m, &record->id);
-    if (x == m->self) {
-        member_self_foreign(m, record);
-    } else if (!is_allowed(m, &record->id)) {
-        m->totals.rejected++;
-    } else if (x) {
-        int newer = gossip_version_compare(&record->version, &x->record.version);
-        if (newer > 0)
-            renew(m, x, record);
-        else if (newer == 0)
-            member_heard_again(&x->record_sends);
-    } else if (!(record->flags & GOSSIP_RECORD_LEFT)) {
-        x = admit(m, record);
-        if (!x)
-            return;
-        member_recount(m, x);
-        member_set_state(m, x, GOSSIP_MEMBER_ALIVE, false, false);
-        x->record_sends = sends_of_record(m);
-        member_spread_soon(m);
-    }
-}
-
-// Another's knowledge of a dead member that we have never met: believed if the accusations are real, since a
-// member that is not dead answers when asked. A member that we know is dead only by our own finding.
-void member_take_dead(struct gossip_membership *m, const struct gossip_record *record,
-                      const struct gossip_accusation *accusations, size_t count)
-{
-    struct member *x = member_find(m, &record->id);
-    if (x) {
-        member_take_record(m, record);
-        for (size_t i = 0; i < count; i++)
-            member_take_accusation(m, &accusations[i]);
-        return;
-    }
-    for (size_t i = 0; i < count; i++)
-        if (gossip_id_compare(&accusations[i].subject, &record->id) != 0 ||
-            gossip_version_compare(&accusations[i].version, &record->version) != 0 ||
-            !gossip_accusation_verify(&accusations[i], m->options.verifier))
-            return;
-    if ((record->flags & GOSSIP_RECORD_LEFT) || !is_allowed(m, &record->id))
-        return;
-    x = admit(m, record);
-    if (!x)
-        return;
-    for (size_t i = 0; i < count; i++)
-        x->accusations[x->n_accusations++] =
-            (struct member_accusation){.told = accusations[i], .at_ns = m->now_ns};
-    member_set_state(m, x, GOSSIP_MEMBER_DEAD, false, false);
 }

@@ -1,7 +1,12 @@
-// What one membership object holds. Private to gossip/member: member.c takes events and runs timers, table.c
-// keeps the members, self.c this node's own record, suspect.c accusations and death, probe.c which member is
-// probed, pace.c how long answers take and how much may be sent, spread.c and sync.c what is sent to which
-// member, packet.c how packets look, view.c which members count in the graph, outbox.c the actions.
+// What one membership object holds. Private to gossip/member: member.c takes events and runs timers, take.c
+// packets, learn.c what others tell; suspect.c decides when a suspicion becomes a death, probe.c which member
+// is probed, accuse.c which accusations are kept, self.c this node's own record, spread.c and sync.c what is
+// sent to which member, packet.c how packets look, pace.c how long answers take and how much may be sent,
+// table.c keeps the members, view.c which members count in the graph, outbox.c the actions. No file calls one
+// that calls it (lint.circles):
+//
+//     member -> take -> learn -> probe -> accuse -> spread -> packet, pace -> table -> outbox
+//               suspect, self -> spread       learn, take -> self, sync -> packet
 #ifndef GOSSIP_MEMBER_STATE_H
 #define GOSSIP_MEMBER_STATE_H
 
@@ -179,6 +184,7 @@ size_t member_pick(struct gossip_membership *m, const struct member *except, str
 size_t member_successors(const struct gossip_membership *m, const struct member *x,
                          struct member *successors[RING_SUCCESSORS]);
 bool member_is_successor(const struct gossip_membership *m, const struct member *x); // this node, of x
+void member_void_accusations(struct gossip_membership *m, struct member *x); // it has none from now on
 
 // self.c
 void member_self_sign(struct gossip_membership *m); // raises the incarnation, and tells all
@@ -190,19 +196,35 @@ void member_self_foreign(struct gossip_membership *m, const struct gossip_record
 void member_self_timer(struct gossip_membership *m);
 uint64_t member_self_deadline(const struct gossip_membership *m);
 
-// suspect.c
-void member_heard(struct gossip_membership *m, struct member *x);
+// accuse.c
+struct member_accusation *member_accusation_by(struct member *x, const struct gossip_id *accuser); // or NULL
+bool member_accused_by_us(const struct gossip_membership *m, struct member *x);
+bool member_is_accusable(const struct gossip_membership *m, const struct member *x);
+bool member_may_accuse(struct gossip_membership *m, struct member *accuser); // uses up its credit
+void member_was_wrong(struct gossip_membership *m, const struct gossip_id *accuser);
+// A weaker accusation by the same accuser gives way to a stronger one, and never the other way. False: it is
+// known, or there are enough.
+bool member_accusation_put(struct gossip_membership *m, struct member *x,
+                           const struct gossip_accusation *accusation);
+bool member_accusation_repeated(struct member *x,
+                                const struct gossip_accusation *accusation); // known already
 void member_answered(struct gossip_membership *m, struct member *x, uint32_t number);
 // `after`: the last question asked before what this is based on. False: this accusation is already known.
 bool member_accuse(struct gossip_membership *m, struct member *x, enum gossip_accusation_class class,
                    uint32_t after);
 void member_accuse_all(struct gossip_membership *m); // of silence, not told to others
 void member_acquit_all(struct gossip_membership *m); // takes back what we accused while cut off
-bool member_accused_by_us(const struct gossip_membership *m, struct member *x);
-void member_take_accusation(struct gossip_membership *m, const struct gossip_accusation *accusation);
 void member_acquit(struct gossip_membership *m, struct member *x, bool refuted); // all accusations are void
+
+// suspect.c
 void member_suspect_timer(struct gossip_membership *m);
 uint64_t member_suspect_deadline(const struct gossip_membership *m);
+
+// learn.c
+void member_take_record(struct gossip_membership *m, const struct gossip_record *record);
+void member_take_dead(struct gossip_membership *m, const struct gossip_record *record,
+                      const struct gossip_accusation *accusations, size_t count);
+void member_take_accusation(struct gossip_membership *m, const struct gossip_accusation *accusation);
 
 // pace.c
 void member_timing_learn(struct member_timing *timing, uint64_t took_ns);
@@ -239,11 +261,15 @@ enum member_packet_kind {
     PACKET_SYNC_ASK = 7, // tell me all; mine went ahead
     PACKET_SYNC_TELL = 8,
 };
+enum member_packet_item { PACKET_ITEM_RECORD = 1, PACKET_ITEM_ACCUSATION = 2, PACKET_ITEM_DEAD = 3 };
+#define PACKET_BIT_DEAD 1u // of a header: the sender holds the receiver for dead
 struct member_packet {
     struct base_writer writer;
     uint8_t bytes[LIMIT_GOSSIP_BYTES];
 };
-#define PACKET_PLAIN_MAX (LIMIT_DATAGRAM_BYTES - LIMIT_DATAGRAM_OVERHEAD)
+#define PACKET_PLAIN_MAX   (LIMIT_DATAGRAM_BYTES - LIMIT_DATAGRAM_OVERHEAD)
+#define PACKET_AGE_UNIT_NS (100 * MILLISECOND_NS) // of the view's age in a header
+bool member_packet_names_target(enum member_packet_kind kind);
 size_t member_packet_header_bytes(enum member_packet_kind kind);
 void member_packet_begin(const struct gossip_membership *m, struct member_packet *packet,
                          const struct member *to, enum member_packet_kind kind, uint32_t number,
@@ -251,6 +277,8 @@ void member_packet_begin(const struct gossip_membership *m, struct member_packet
 bool member_packet_record(struct member_packet *packet, const struct member *x); // false: no room
 bool member_packet_accusation(struct member_packet *packet, const struct gossip_accusation *accusation);
 bool member_packet_dead(struct member_packet *packet, const struct member *x);
+
+// take.c
 enum base_error member_packet_take(struct gossip_membership *m, const struct gossip_membership_event *event);
 
 // spread.c
@@ -271,9 +299,6 @@ void member_tell_record(struct gossip_membership *m, struct member *to, const st
 void member_tell_itself(struct gossip_membership *m, struct member *to); // by stream: what we know of it
 void member_spread_timer(struct gossip_membership *m);
 uint64_t member_spread_deadline(const struct gossip_membership *m);
-void member_take_record(struct gossip_membership *m, const struct gossip_record *record);
-void member_take_dead(struct gossip_membership *m, const struct gossip_record *record,
-                      const struct gossip_accusation *accusations, size_t count);
 
 // sync.c
 void member_sync_ask(struct gossip_membership *m, struct member *peer);

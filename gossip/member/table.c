@@ -86,11 +86,17 @@ struct member *member_add(struct gossip_membership *m, const struct gossip_recor
     return x;
 }
 
+void member_void_accusations(struct gossip_membership *m, struct member *x)
+{
+    m->n_accused -= x->n_accusations > 0 && member_is_here(x);
+    x->n_accusations = 0;
+}
+
 void member_remove(struct gossip_membership *m, struct member *x)
 {
     struct gossip_membership_action removed = {.kind = GOSSIP_MEMBERSHIP_REMOVED, .peer = x->record.id};
     size_t at = place_of(m, &x->record.id), in_order = 0;
-    member_acquit(m, x, false);
+    member_void_accusations(m, x);
     member_set_state(m, x, GOSSIP_MEMBER_LEFT, false, true); // counts nowhere
     memmove(m->sorted + at, m->sorted + at + 1, (m->count - at - 1) * sizeof *m->sorted);
     m->count--;

@@ -1,0 +1,229 @@
+// What other members tell: records, accusations, the dead; and what follows.
+#include "gossip/member/state.h"
+
+#define SYNC_SENDS      9u                     // of a record that came with a full sync
+#define CORRECT_EACH_NS (50 * MILLISECOND_NS)  // of one member, to all that report it
+#define REFUTE_EACH_NS  (200 * MILLISECOND_NS) // to one that sends what is refuted; and what others believe
+
+// -- accusations
+
+static bool is_current(const struct member *x, const struct gossip_accusation *accusation)
+{
+    return gossip_version_compare(&x->record.version, &accusation->version) == 0;
+}
+
+static bool is_genuine(struct gossip_membership *m, const struct gossip_accusation *accusation)
+{
+    if (gossip_accusation_verify(accusation, m->options.verifier))
+        return true;
+    m->totals.rejected++;
+    return false;
+}
+
+static bool is_believable(struct gossip_membership *m, const struct gossip_accusation *accusation)
+{
+    struct member *accuser = member_find(m, &accusation->accuser);
+    return accuser && accuser != m->self && accuser->state != GOSSIP_MEMBER_LEFT &&
+           member_may_accuse(m, accuser) && is_genuine(m, accusation);
+}
+
+static void tell_record_to(struct gossip_membership *m, const struct gossip_id *id)
+{
+    struct member *to = member_find(m, id);
+    if (!to || to == m->self || to->state == GOSSIP_MEMBER_LEFT)
+        return;
+    to->refuted_ns = m->now_ns;
+    member_tell_record(m, to, m->self);
+}
+
+static bool was_told(const struct gossip_membership *m, const struct gossip_id *id)
+{
+    const struct member *to = member_find(m, id);
+    return to && to->refuted_ns != 0 && m->now_ns - to->refuted_ns < REFUTE_EACH_NS;
+}
+
+// What the accuser itself tells counts only if we believe it. A teller that passes an accusation on does
+// believe it, however often that accuser was wrong here: it waits for our word.
+static bool is_to_be_refuted(struct gossip_membership *m, const struct gossip_accusation *accusation)
+{
+    if (gossip_id_compare(&m->teller, &accusation->accuser) == 0)
+        return is_believable(m, accusation);
+    return m->now_ns - m->refuted_ns >= REFUTE_EACH_NS && is_genuine(m, accusation);
+}
+
+// An accusation of a record from before we refuted it: its sender has missed that.
+static void accused_ourselves(struct gossip_membership *m, const struct gossip_accusation *accusation)
+{
+    if (gossip_version_compare(&accusation->version, &m->self->record.version) < 0) {
+        if (!was_told(m, &m->teller) && !member_is_poor(m))
+            tell_record_to(m, &m->teller);
+        return;
+    }
+    if (!is_current(m->self, accusation) || !is_to_be_refuted(m, accusation))
+        return;
+    member_was_wrong(m, &accusation->accuser);
+    member_self_refute(m, &accusation->version);
+    struct gossip_membership_action accused = {.kind = GOSSIP_MEMBERSHIP_ACCUSED,
+                                               .peer = accusation->accuser,
+                                               .evidence = accusation->class == GOSSIP_ACCUSED_EVIDENCE};
+    member_act(m, &accused);
+    tell_record_to(m, &accusation->accuser);
+    if (gossip_id_compare(&m->teller, &accusation->accuser) != 0)
+        tell_record_to(m, &m->teller);
+}
+
+// A sender of an accusation that x has refuted has missed that. It may be the one member that x does not
+// reach.
+static void correct(struct gossip_membership *m, struct member *x)
+{
+    struct member *teller = member_find(m, &m->teller);
+    if (!teller || teller == x || teller->state == GOSSIP_MEMBER_LEFT || member_is_poor(m) ||
+        m->now_ns - x->corrected_ns < CORRECT_EACH_NS)
+        return;
+    x->corrected_ns = m->now_ns;
+    member_tell_record(m, teller, x);
+}
+
+void member_take_accusation(struct gossip_membership *m, const struct gossip_accusation *accusation)
+{
+    struct member *x = member_find(m, &accusation->subject);
+    if (!x || gossip_id_compare(&accusation->subject, &accusation->accuser) == 0)
+        return;
+    if (x == m->self) {
+        accused_ourselves(m, accusation);
+        return;
+    }
+    int newer = gossip_version_compare(&accusation->version, &x->record.version);
+    if (newer < 0)
+        correct(m, x);
+    else if (newer > 0)
+        member_sync_missed(m); // the hash of the view would not tell
+    if (newer != 0)
+        return;
+    if (member_accusation_repeated(x, accusation) || !member_is_accusable(m, x) ||
+        !is_believable(m, accusation) || !member_accusation_put(m, x, accusation))
+        return;
+    if (member_accusation_by(x, &m->self->record.id) || !member_is_successor(m, x))
+        return;
+    if (accusation->class == GOSSIP_ACCUSED_EVIDENCE)
+        member_probe_anew(m, x); // what is under way asks for an earlier time
+    else if (!member_is_poor(m))
+        member_probe_start(m, x, false);
+}
+
+// -- records
+
+// What one of many members sends in a sync is new to few: it is sent a few times, and often enough by each
+// member to which it is new.
+static uint8_t sends_of_record(const struct gossip_membership *m)
+{
+    return m->told_all && member_sends(m) > SYNC_SENDS ? SYNC_SENDS : member_sends(m);
+}
+
+static bool is_allowed(const struct gossip_membership *m, const struct gossip_id *id)
+{
+    return !m->options.allow || gossip_allow_list_has(m->options.allow, id);
+}
+
+static void tell_owner(struct gossip_membership *m, const struct member *x)
+{
+    struct gossip_membership_action action = {.kind = GOSSIP_MEMBERSHIP_RECORD, .peer = x->record.id};
+    member_act(m, &action);
+}
+
+static struct member *admit(struct gossip_membership *m, const struct gossip_record *record)
+{
+    if (!gossip_record_verify(record, m->options.verifier)) {
+        m->totals.rejected++;
+        return NULL;
+    }
+    struct member *x = member_add(m, record);
+    if (!x)
+        return NULL;
+    tell_owner(m, x);
+    return x;
+}
+
+// A newer record of a member that we know. Accusations of its last life do not apply to a new
+// one.
+static void renew(struct gossip_membership *m, struct member *x, const struct gossip_record *record)
+{
+    if (!gossip_record_verify(record, m->options.verifier)) {
+        m->totals.rejected++;
+        return;
+    }
+    bool same_life =
+        x->record.version.boot == record->version.boot && x->record.version.life == record->version.life;
+    bool was_silent = x->state == GOSSIP_MEMBER_DEAD, look = same_life && member_accused_by_us(m, x);
+    member_acquit(m, x, same_life && x->state == GOSSIP_MEMBER_SUSPECT);
+    if (!same_life) {
+        x->record_ns = m->now_ns;
+        x->synced_ns = 0; // it does not know what its last life was sent
+        x->round = x->step = x->progress_ns = 0;
+        x->answered = false;
+    }
+    x->record = *record;
+    x->record_sends = sends_of_record(m);
+    tell_owner(m, x);
+    member_set_state(m, x, record->flags & GOSSIP_RECORD_LEFT ? GOSSIP_MEMBER_LEFT : GOSSIP_MEMBER_ALIVE,
+                     false, true);
+    member_recount(m, x);
+    member_spread_soon(m);
+    if (look)
+        member_probe_anew(m, x); // that it said so may be long ago
+    if (was_silent && member_is_here(x))
+        m->burst =
+            m->states[GOSSIP_MEMBER_DEAD] < 64 ? (unsigned)m->states[GOSSIP_MEMBER_DEAD] : 64; // healed?
+}
+
+void member_take_record(struct gossip_membership *m, const struct gossip_record *record)
+{
+    struct member *x = member_find(m, &record->id);
+    if (x == m->self) {
+        member_self_foreign(m, record);
+    } else if (!is_allowed(m, &record->id)) {
+        m->totals.rejected++;
+    } else if (x) {
+        int newer = gossip_version_compare(&record->version, &x->record.version);
+        if (newer > 0)
+            renew(m, x, record);
+        else if (newer == 0)
+            member_heard_again(&x->record_sends);
+    } else if (!(record->flags & GOSSIP_RECORD_LEFT)) {
+        x = admit(m, record);
+        if (!x)
+            return;
+        member_recount(m, x);
+        member_set_state(m, x, GOSSIP_MEMBER_ALIVE, false, false);
+        x->record_sends = sends_of_record(m);
+        member_spread_soon(m);
+    }
+}
+
+// Another's knowledge of a dead member that we have never met: believed if the accusations are real, since a
+// member that is not dead answers when asked. A member that we know is dead only by our own finding.
+void member_take_dead(struct gossip_membership *m, const struct gossip_record *record,
+                      const struct gossip_accusation *accusations, size_t count)
+{
+    struct member *x = member_find(m, &record->id);
+    if (x) {
+        member_take_record(m, record);
+        for (size_t i = 0; i < count; i++)
+            member_take_accusation(m, &accusations[i]);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (gossip_id_compare(&accusations[i].subject, &record->id) != 0 ||
+            gossip_version_compare(&accusations[i].version, &record->version) != 0 ||
+            !gossip_accusation_verify(&accusations[i], m->options.verifier))
+            return;
+    if ((record->flags & GOSSIP_RECORD_LEFT) || !is_allowed(m, &record->id))
+        return;
+    x = admit(m, record);
+    if (!x)
+        return;
+    for (size_t i = 0; i < count; i++)
+        x->accusations[x->n_accusations++] =
+            (struct member_accusation){.told = accusations[i], .at_ns = m->now_ns};
+    member_set_state(m, x, GOSSIP_MEMBER_DEAD, false, false);
+}

@@ -1,0 +1,154 @@
+// Takes a packet: its header says what it asks or answers, its items go to learn.c.
+#include "gossip/member/state.h"
+
+#include <string.h>
+
+struct header {
+    enum member_packet_kind kind;
+    uint8_t bits;
+    uint32_t number;
+    uint64_t view_hash;
+    uint8_t view_age; // since it last changed, in PACKET_AGE_UNIT_NS, at most 255
+    uint64_t round, step;
+    struct gossip_id target;
+};
+
+static enum base_error read_header(struct base_reader *reader, struct header *header)
+{
+    uint8_t kind = base_read_u8(reader);
+    header->bits = base_read_u8(reader);
+    header->number = base_read_u32(reader);
+    header->view_hash = base_read_u64(reader);
+    header->view_age = base_read_u8(reader);
+    header->round = base_read_u64(reader);
+    header->step = base_read_u64(reader);
+    if (kind < PACKET_PING || kind > PACKET_SYNC_TELL || (header->bits & ~PACKET_BIT_DEAD))
+        return BASE_EFORMAT;
+    header->kind = (enum member_packet_kind)kind;
+    const uint8_t *target =
+        member_packet_names_target(header->kind) ? base_read_bytes(reader, GOSSIP_ID_BYTES) : NULL;
+    if (target)
+        memcpy(header->target.bytes, target, GOSSIP_ID_BYTES);
+    return reader->failed ? BASE_EFORMAT : BASE_OK;
+}
+
+static enum base_error take_dead(struct gossip_membership *m, struct base_reader *reader)
+{
+    struct gossip_record record;
+    struct gossip_accusation accusations[ACCUSERS_MAX];
+    enum base_error error = gossip_record_read(reader, &record);
+    size_t count = base_read_u8(reader);
+    if (error || count == 0 || count > ACCUSERS_MAX)
+        return BASE_EFORMAT;
+    for (size_t i = 0; i < count && !error; i++)
+        error = gossip_accusation_read(reader, &accusations[i]);
+    if (!error)
+        member_take_dead(m, &record, accusations, count);
+    return error;
+}
+
+static enum base_error take_item(struct gossip_membership *m, struct base_reader *reader)
+{
+    struct gossip_record record;
+    struct gossip_accusation accusation;
+    enum base_error error = BASE_EFORMAT;
+    switch (base_read_u8(reader)) {
+    case PACKET_ITEM_RECORD:
+        error = gossip_record_read(reader, &record);
+        if (!error)
+            member_take_record(m, &record);
+        break;
+    case PACKET_ITEM_ACCUSATION:
+        error = gossip_accusation_read(reader, &accusation);
+        if (!error)
+            member_take_accusation(m, &accusation);
+        break;
+    case PACKET_ITEM_DEAD:
+        error = take_dead(m, reader);
+        break;
+    default:
+        break;
+    }
+    return error;
+}
+
+// Its claims are about itself only.
+static void take_progress(struct gossip_membership *m, struct member *peer, const struct header *header)
+{
+    peer->round = header->round;
+    peer->step = header->step;
+    peer->progress_ns = m->now_ns;
+}
+
+// What the packet asks or answers. An answer is never longer than the question.
+static void take_header(struct gossip_membership *m, struct member *peer, const struct header *header,
+                        const struct gossip_membership_event *event)
+{
+    struct member *target = member_packet_names_target(header->kind) ? member_find(m, &header->target) : NULL;
+    switch (header->kind) {
+    case PACKET_PING:
+        member_send_packet(m, peer, event->way, PACKET_ACK, header->number, NULL, event->n_bytes);
+        break;
+    case PACKET_ACK:
+        member_probe_answered(m, peer, header->number, event->way);
+        if (!(header->bits & PACKET_BIT_DEAD))
+            member_self_accepted(m, header->number);
+        break;
+    case PACKET_PING_REQUEST:
+        if (target && target != m->self && target != peer)
+            member_relay_start(m, peer, header->number, target);
+        break;
+    case PACKET_RELAYED:
+        member_probe_relayed(m, &header->target, header->number);
+        break;
+    case PACKET_NACK:
+        member_probe_nacked(m, &header->target, header->number);
+        break;
+    case PACKET_SYNC_ASK:
+        member_sync_answer(m, peer);
+        break;
+    case PACKET_GOSSIP:
+    case PACKET_SYNC_TELL:
+        break;
+    }
+    if (header->bits & PACKET_BIT_DEAD)
+        member_self_believed_dead(m, &peer->record.id);
+    if (header->kind != PACKET_SYNC_TELL && header->kind != PACKET_SYNC_ASK)
+        member_sync_compare(m, peer, header->view_hash, header->view_age * PACKET_AGE_UNIT_NS);
+}
+
+// That it talks does not mean that it hears, nor that it still lived after what it is accused of: it is told,
+// so that it can refute.
+static void hear(struct gossip_membership *m, struct member *x)
+{
+    x->heard_ns = m->now_ns;
+    member_probe_talks(m, x);
+    member_tell_accused(m, x);
+}
+
+enum base_error member_packet_take(struct gossip_membership *m, const struct gossip_membership_event *event)
+{
+    struct base_reader reader = base_reader_of(event->bytes, event->n_bytes);
+    struct header header;
+    enum base_error error =
+        event->n_bytes > LIMIT_GOSSIP_BYTES ? BASE_EFORMAT : read_header(&reader, &header);
+    if (error)
+        return error;
+    struct member *peer = member_find(m, &event->peer);
+    m->teller = event->peer;
+    m->told_all = header.kind == PACKET_SYNC_TELL;
+    if (peer == m->self)
+        return BASE_EFORMAT;
+    if (peer)
+        hear(m, peer);
+    while (!error && base_reader_left(&reader) > 0)
+        error = take_item(m, &reader);
+    if (error)
+        m->totals.rejected++;
+    peer = member_find(m, &event->peer); // its record may have come with it, or made room for another
+    if (peer && !error)
+        take_progress(m, peer, &header);
+    if (peer && !error)
+        take_header(m, peer, &header, event);
+    return error;
+}
