@@ -9,6 +9,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import circles
 import layers
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -186,6 +187,27 @@ class Build(unittest.TestCase):
         run = self.configure("base gossip")
         self.assertNotEqual(run.returncode, 0)
         self.assertIn("may not link gossip/", " ".join(run.stdout.split()))
+
+
+class Circles(unittest.TestCase):
+    """lint.circles: from symbols to files that need each other."""
+
+    OBJECTS = {"a.c": ({"a"}, {"b", "malloc"}), "b.c": ({"b"}, {"c"}), "c.c": ({"c"}, {"a"}), "d.c": ({"d"}, {"a", "d"})}
+
+    def test_a_circle_is_found_and_what_only_uses_it_is_not_in_it(self):
+        found = circles.circles(circles.needs(self.OBJECTS))
+        self.assertEqual(found, [["a.c", "b.c", "c.c"]])
+        self.assertEqual(len(circles.check({"room": found}, {})), 1)
+
+    def test_a_circle_that_is_allowed_passes_and_no_longer_may_when_it_is_gone(self):
+        allowed = {"room": [("c.c a.c b.c", "why")]}
+        self.assertEqual(circles.check({"room": [["a.c", "b.c", "c.c"]]}, allowed), [])
+        self.assertEqual(len(circles.check({"room": []}, allowed)), 1)
+        self.assertEqual(len(circles.check({"room": [["a.c", "b.c"]]}, allowed)), 2)
+
+    def test_calls_in_one_direction_are_no_circle(self):
+        objects = dict(self.OBJECTS, **{"c.c": ({"c"}, set())})
+        self.assertEqual(circles.circles(circles.needs(objects)), [])
 
 
 if __name__ == "__main__":
