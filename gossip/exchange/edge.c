@@ -118,7 +118,7 @@ static void begin_correction(struct gossip_exchange *exchange, struct gossip_edg
     size_t bytes = exchange->options.parameters * sizeof(float);
     float *fresh = edge->correction && fades && !away ? exchange->options.kernels->alloc(bytes) : NULL;
 
-    if (!fresh || gossip_orphan_take(exchange, edge) || edge->correction) {
+    if (!fresh || gossip_orphan_take(exchange, edge, false) || edge->correction) {
         exchange->options.kernels->release(fresh);
         gossip_edge_drop_correction(exchange, edge);
         return;

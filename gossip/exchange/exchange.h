@@ -63,7 +63,8 @@ struct gossip_exchange_options {
     float clip; // |(q_j - q_i)/2| is cut to this multiple of its running median; 0: never. r is not cut
     enum gossip_on_death on_death; // what of a neighbour that died stays in the sum of corrections, until
                                    // LINK_UP or a FORGET that says that it lives
-    unsigned fade_rounds;          // FADE: from all of it to nothing, evenly; at least 1
+    unsigned fade_rounds;          // FADE: from all of it to nothing, evenly; at least 1; eight times as many
+                                   // for that of two that live
     bool bounded;                  // a round ends once no LIVE neighbour is more than max_delay rounds behind
     uint64_t max_delay;
     uint64_t deadline_floor_ns, deadline_ceiling_ns;
@@ -202,7 +203,8 @@ const float *gossip_exchange_second_moment(const struct gossip_exchange *exchang
 const float *gossip_exchange_correction(const struct gossip_exchange *exchange);
 
 // Between two rounds: this node goes on from a snapshot taken after `round` instead of what it had. Forgets
-// every edge, so that all of them begin anew. second_moment: [d] or NULL.
+// every edge, so that all of them begin anew; with FADE the pulls that it had go on fading, as at the other
+// ends. second_moment: [d] or NULL.
 void gossip_exchange_adopt(struct gossip_exchange *exchange, const float *model, const float *second_moment,
                            uint64_t round);
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LIVING_TIMES 8u // more slowly than at a death goes what two living nodes had
+
 static struct gossip_orphan *find(const struct gossip_exchange *exchange, const struct gossip_id *peer)
 {
     for (size_t i = 0; i < exchange->n_orphans; i++)
@@ -35,13 +37,21 @@ static void join(const struct gossip_exchange *exchange, struct gossip_orphan *o
     orphan->left = left > orphan->left ? left : orphan->left;
 }
 
-enum base_error gossip_orphan_take(struct gossip_exchange *exchange, struct gossip_edge *edge)
+// What two living nodes had sums to zero over both: other edges need not learn it at once. A longer fading
+// only bounds how much memory it takes.
+static unsigned rounds_to_fade(const struct gossip_exchange *exchange, bool dead)
+{
+    return (dead ? 1 : LIVING_TIMES) * exchange->options.fade_rounds;
+}
+
+// `part` of what has not faded since its link broke.
+static enum base_error take(struct gossip_exchange *exchange, struct gossip_edge *edge, bool dead, float part)
 {
     if (!edge->correction || edge->sequence == 0) // at its start an edge has none
         return BASE_OK;
-    bool fades = exchange->options.on_death == GOSSIP_ON_DEATH_FADE;
-    float part = fades ? gossip_sum_pull_left(exchange, edge) : 1;
-    unsigned left = (unsigned)(part * (float)exchange->options.fade_rounds + 0.5f);
+    if (exchange->options.on_death == GOSSIP_ON_DEATH_FADE)
+        part *= gossip_sum_pull_left(exchange, edge);
+    unsigned left = (unsigned)(part * (float)rounds_to_fade(exchange, dead) + 0.5f);
     struct gossip_orphan *orphan = find(exchange, &edge->peer);
 
     if (orphan) {
@@ -51,9 +61,46 @@ enum base_error gossip_orphan_take(struct gossip_exchange *exchange, struct goss
         return BASE_ENOMEM;
     }
     for (size_t i = 0; i < exchange->options.parameters && part < 1 && !orphan; i++)
-        edge->correction[i] *= part; // the rest has faded since its link broke
+        edge->correction[i] *= part;
     edge->correction = NULL;
     return BASE_OK;
+}
+
+enum base_error gossip_orphan_take(struct gossip_exchange *exchange, struct gossip_edge *edge, bool dead)
+{
+    return take(exchange, edge, dead, 1);
+}
+
+static bool miss(struct gossip_exchange *exchange, struct gossip_orphan *orphan, uint64_t missed)
+{
+    if (missed >= orphan->left)
+        return false;
+    float part = (float)(orphan->left - missed) / (float)orphan->left;
+    for (size_t i = 0; i < exchange->options.parameters; i++)
+        orphan->correction[i] *= part;
+    orphan->left -= (unsigned)missed;
+    return true;
+}
+
+// The other ends of its edges have faded theirs since their links broke.
+void gossip_orphans_begin_anew(struct gossip_exchange *exchange, uint64_t missed)
+{
+    const bool fades = exchange->options.on_death == GOSSIP_ON_DEATH_FADE;
+    const unsigned all = exchange->options.fade_rounds;
+    const bool kept = fades && missed < all;
+
+    for (size_t i = exchange->n_orphans; i-- > 0;) {
+        struct gossip_id peer = exchange->orphans[i].peer;
+        if (!fades || !miss(exchange, &exchange->orphans[i], missed))
+            gossip_orphan_drop(exchange, &peer);
+    }
+    while (exchange->n_edges > 0) {
+        struct gossip_edge *edge = exchange->edges[exchange->n_edges - 1];
+        if (kept && take(exchange, edge, false, 1 - (float)missed / (float)all))
+            gossip_edge_drop_correction(exchange, edge); // no memory
+        gossip_edge_remove(exchange, edge);
+    }
+    gossip_sum_again(exchange);
 }
 
 // The correction itself shrinks, so that a checkpoint carries what is left. That is a pass over it and over

@@ -368,12 +368,7 @@ void gossip_exchange_adopt(struct gossip_exchange *exchange, const float *model,
     size_t bytes = exchange->options.parameters * sizeof(float);
 
     BASE_ASSERT(!exchange->round.open);
-    while (exchange->n_edges > 0)
-        gossip_edge_remove(exchange, exchange->edges[exchange->n_edges - 1]);
-    while (exchange->n_orphans > 0) {
-        struct gossip_id peer = exchange->orphans[0].peer;
-        gossip_orphan_drop(exchange, &peer);
-    }
+    gossip_orphans_begin_anew(exchange, round > exchange->clock ? round - exchange->clock : 0);
     memcpy(exchange->model, model, bytes);
     gossip_pending_drop(exchange);
     if (exchange->second) {

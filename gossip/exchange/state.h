@@ -365,8 +365,13 @@ void gossip_standing_met(struct gossip_exchange *exchange, struct gossip_edge *e
 void gossip_standing_adopted(struct gossip_exchange *exchange, struct gossip_edge *edge);
 
 // orphans.c. The edge ends or begins anew: what it had (its correction, then NULL; at its start it has none)
-// outlives it. The caller sums anew where some of it had faded. BASE_ENOMEM changes nothing.
-enum base_error gossip_orphan_take(struct gossip_exchange *exchange, struct gossip_edge *edge) BASE_CHECK;
+// outlives it; where its peer lives that fades more slowly. The caller sums anew where some of it had faded.
+// BASE_ENOMEM changes nothing.
+enum base_error gossip_orphan_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                   bool dead) BASE_CHECK;
+// This node was away for so many rounds, and ends every edge. With FADE it keeps as much of what they had,
+// and of what others left, as the other ends do, so that all pulls go on summing to zero; else nothing.
+void gossip_orphans_begin_anew(struct gossip_exchange *exchange, uint64_t missed);
 void gossip_orphan_fade(struct gossip_exchange *exchange); // a round has begun
 void gossip_orphan_drop(struct gossip_exchange *exchange, const struct gossip_id *peer);
 
