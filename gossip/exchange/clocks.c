@@ -1,11 +1,14 @@
 // How far the neighbours have come, and how fast they are. Bounded: every node sends its round at each
 // boundary (CLOCK), and one that is too far ahead waits there for the others (stale synchronous parallel: Ho
-// et al., 2013).
+// et al., 2013). Sync: the same from the first exchange on that shows two neighbours out of step. Without it
+// parts of a cluster that were apart would keep their distance to the end: a node follows (goes_on_from) only
+// when all its neighbours are ahead.
 #include "gossip/exchange/state.h"
 
 #include <stdlib.h>
 
-#define PACE_MAX 16.0 // beyond this a pace is more likely a pause
+#define PACE_MAX   16.0 // beyond this a pace is more likely a pause
+#define SYNC_DELAY 1u   // sync: rounds that a neighbour may be behind, as it is in step
 
 void gossip_clocks_begin(struct gossip_exchange *exchange)
 {
@@ -16,21 +19,25 @@ void gossip_clocks_begin(struct gossip_exchange *exchange)
 
 void gossip_clocks_link(struct gossip_edge *edge)
 {
-    edge->told = edge->heard = edge->late = false;
+    edge->told = edge->heard = edge->late = edge->trails = false;
 }
 
-void gossip_clocks_hear(struct gossip_edge *edge, uint64_t round)
+// The first packet of a link may be an old one, sent again.
+void gossip_clocks_hear(const struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t round)
 {
     edge->late = edge->late && edge->heard && round <= edge->round;
+    edge->trails = exchange->options.sync && edge->heard && exchange->clock > round &&
+                   exchange->clock - round > SYNC_DELAY;
     edge->heard = true;
     edge->round = round;
 }
 
 // A packet has it, too; but it may be an old one, sent again.
-void gossip_clocks_note(struct gossip_edge *edge, const struct gossip_exchange_message *theirs)
+void gossip_clocks_note(const struct gossip_exchange *exchange, struct gossip_edge *edge,
+                        const struct gossip_exchange_message *theirs)
 {
     if (!edge->heard || theirs->clock > edge->round)
-        gossip_clocks_hear(edge, theirs->clock);
+        gossip_clocks_hear(exchange, edge, theirs->clock);
     if (theirs->pace_ns)
         edge->pace_ns = theirs->pace_ns;
 }
@@ -51,7 +58,10 @@ void gossip_clocks_reply(const struct gossip_exchange *exchange, const struct go
 
 static bool is_to_be_told(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    return exchange->options.bounded && edge->state == GOSSIP_EDGE_LIVE && !edge->told;
+    const bool ahead = edge->heard && edge->round != GOSSIP_CLOCK_IDLE && edge->round > exchange->clock;
+
+    return edge->state == GOSSIP_EDGE_LIVE && !edge->told &&
+           (exchange->options.bounded || (exchange->options.sync && ahead));
 }
 
 void gossip_clocks_tell(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
@@ -78,13 +88,15 @@ bool gossip_clocks_untold(const struct gossip_exchange *exchange)
 
 static bool is_behind(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    return edge->state == GOSSIP_EDGE_LIVE && edge->heard && !edge->late && exchange->clock > edge->round &&
-           exchange->clock - edge->round > exchange->options.max_delay;
+    if (edge->state != GOSSIP_EDGE_LIVE || !edge->heard || edge->late || edge->silent)
+        return false;
+    return edge->trails || (exchange->options.bounded && exchange->clock > edge->round &&
+                            exchange->clock - edge->round > exchange->options.max_delay);
 }
 
 bool gossip_clocks_wait(const struct gossip_exchange *exchange)
 {
-    if (!exchange->options.bounded || exchange->idle)
+    if (exchange->idle)
         return false;
     for (size_t i = 0; i < exchange->n_edges; i++)
         if (is_behind(exchange, exchange->edges[i]))

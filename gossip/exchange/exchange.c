@@ -15,7 +15,7 @@ static enum base_error on_message(struct gossip_exchange *exchange, struct gossi
         edge->standing = (enum gossip_standing)message->as.hello.standing;
     if (message->kind == GOSSIP_XCHG || message->kind == GOSSIP_XACK) {
         edge->standing = (enum gossip_standing)message->as.exchange.standing;
-        gossip_clocks_note(edge, &message->as.exchange);
+        gossip_clocks_note(exchange, edge, &message->as.exchange);
     }
     switch (message->kind) {
     case GOSSIP_HELLO:
@@ -31,7 +31,7 @@ static enum base_error on_message(struct gossip_exchange *exchange, struct gossi
         gossip_request_refused(exchange, edge, &message->as.busy);
         return BASE_OK;
     case GOSSIP_CLOCK:
-        gossip_clocks_hear(edge, message->as.clock.round);
+        gossip_clocks_hear(exchange, edge, message->as.clock.round);
         gossip_clocks_reply(exchange, edge, actions);
         gossip_round_hear(exchange, edge);
         return BASE_OK;
@@ -204,8 +204,6 @@ uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange)
     if (gossip_round_awaits(exchange))
         next = sooner(next, exchange->round.tell_ns);
     next = sooner(next, gossip_round_untold(exchange));
-    if (exchange->round.open && gossip_clocks_wait(exchange))
-        next = sooner(next, exchange->round.gate_ns);
     if (exchange->round.retries && !exchange->active && gossip_partner_asked(exchange))
         next = sooner(next, exchange->round.retry_ns);
     for (size_t i = 0; i < exchange->n_edges; i++) {

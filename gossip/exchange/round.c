@@ -316,7 +316,9 @@ uint64_t gossip_round_deadline(const struct gossip_exchange *exchange)
         return UINT64_MAX;
     if (waits_for_partner(exchange))
         return partner_until(exchange);
-    return waits_for_anybody(exchange) ? exchange->round.alone_ns : UINT64_MAX;
+    if (waits_for_anybody(exchange))
+        return exchange->round.alone_ns;
+    return gossip_clocks_wait(exchange) ? exchange->round.gate_ns : UINT64_MAX;
 }
 
 // The round ends without its exchange.

@@ -21,6 +21,7 @@ struct gossip_edge {
     bool told;                     // has been told our clock of this round
     bool waited_for;               // a round waited in vain for it to become live; none does until it has
     bool heard, late;              // `round` is known; we waited for it in vain, and it has not moved since
+    bool trails;                   // sync: it was too far behind us when it was last heard
     uint64_t round;                // the boundary that the peer has reached
     uint64_t pace_ns;              // time of a local step of the peer; 0: not known
     uint64_t epoch, sequence;      // of the next exchange
@@ -328,13 +329,14 @@ enum base_error gossip_request_parked(struct gossip_exchange *exchange,
 // clocks.c. A round begins, or a link: all neighbours, or one, are to get our round.
 void gossip_clocks_begin(struct gossip_exchange *exchange);
 void gossip_clocks_link(struct gossip_edge *edge);
-void gossip_clocks_hear(struct gossip_edge *edge, uint64_t round);
+void gossip_clocks_hear(const struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t round);
 // CLOCK of a neighbour that waits for us (sync): it gets our round if we have passed its own.
 void gossip_clocks_reply(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
                          struct gossip_exchange_actions *actions);
 // Is the peer known to be ahead of us?
 bool gossip_clocks_passed(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
-void gossip_clocks_note(struct gossip_edge *edge, const struct gossip_exchange_message *theirs);
+void gossip_clocks_note(const struct gossip_exchange *exchange, struct gossip_edge *edge,
+                        const struct gossip_exchange_message *theirs);
 // As many CLOCKs as there is room for; `untold`: others are still to be sent.
 void gossip_clocks_tell(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);
 bool gossip_clocks_untold(const struct gossip_exchange *exchange);
