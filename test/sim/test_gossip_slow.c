@@ -359,7 +359,8 @@ static bool run_seed(uint64_t seed, struct sums sums[])
     sums[which].broken += !good;
     sums[which].lost += lost;
     sums[which].lost_max = fmax(sums[which].lost_max, lost);
-    sums[which].lead = course.lead > sums[which].lead ? course.lead : sums[which].lead;
+    if (course.world.options.exchange.sync && course.lead > sums[which].lead) // async: any lead will do
+        sums[which].lead = course.lead;
     slow_course_destroy(&plain);
     slow_course_destroy(&course);
     return good;
@@ -379,10 +380,10 @@ static void test_a_training_on_slow_links_comes_to_its_end(void **state)
     }
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
         if (sums[i].runs)
-            printf(
-                "%-16s %4u runs, %3u broken; the worst model lost %.3f on average, %.3f at most; lead %llu\n",
-                scenarios[i].name, sums[i].runs, sums[i].broken, sums[i].lost / sums[i].runs,
-                sums[i].lost_max, (unsigned long long)sums[i].lead);
+            printf("%-16s %4u runs, %3u broken; the worst model lost %.3f on average, %.3f at most; lead in "
+                   "sync %llu\n",
+                   scenarios[i].name, sums[i].runs, sums[i].broken, sums[i].lost / sums[i].runs,
+                   sums[i].lost_max, (unsigned long long)sums[i].lead);
     printf("%llu seeds from %llu, %u broken, %u of the known open faults seen\n", (unsigned long long)seeds,
            (unsigned long long)first, broken, open);
     assert_int_equal(broken, 0);
