@@ -15,16 +15,33 @@ static struct gossip_orphan *find(const struct gossip_exchange *exchange, const 
     return NULL;
 }
 
+// A run of deaths must not grow the memory without end.
+static void make_room(struct gossip_exchange *exchange)
+{
+    const struct gossip_orphan *least = exchange->orphans;
+
+    if (exchange->n_orphans < GOSSIP_ORPHANS_MAX)
+        return;
+    for (const struct gossip_orphan *at = least; at < exchange->orphans + exchange->n_orphans; at++)
+        if (at->left < least->left || (at->left == least->left && at->order < least->order))
+            least = at;
+    struct gossip_id peer = least->peer;
+    gossip_orphan_drop(exchange, &peer);
+    exchange->totals.orphans_dropped++;
+    BASE_ASSERT(exchange->n_orphans < GOSSIP_ORPHANS_MAX);
+}
+
 static enum base_error add(struct gossip_exchange *exchange, const struct gossip_id *peer, float *correction,
                            unsigned left)
 {
+    make_room(exchange);
     struct gossip_orphan *orphans = realloc(exchange->orphans, (exchange->n_orphans + 1) * sizeof *orphans);
 
     if (!orphans)
         return BASE_ENOMEM;
     exchange->orphans = orphans;
-    orphans[exchange->n_orphans++] =
-        (struct gossip_orphan){.peer = *peer, .correction = correction, .left = left};
+    orphans[exchange->n_orphans++] = (struct gossip_orphan){
+        .peer = *peer, .correction = correction, .left = left, .order = ++exchange->orphans_made};
     return BASE_OK;
 }
 

@@ -92,6 +92,7 @@ struct gossip_orphan { // the correction of an edge that ended: its peer died, o
     struct gossip_id peer;
     float *correction; // [d]
     unsigned left;     // FADE: rounds until nothing of it is left
+    uint64_t order;    // of their coming
 };
 
 struct gossip_exchange {
@@ -118,6 +119,7 @@ struct gossip_exchange {
     size_t n_edges;
     struct gossip_orphan *orphans;
     size_t n_orphans;
+    uint64_t orphans_made;
     struct gossip_edge *active; // has our one uncommitted exchange of a round that is not in doubt
 
     uint64_t now_ns;

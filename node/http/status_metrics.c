@@ -268,6 +268,9 @@ static void write_metrics(FILE *out, const struct node_status *s)
            "What the same exchanges would have sent as dense fp32.", (double)s->totals.dense_bytes_out);
     metric(out, "clipped_total", "counter", "Received forces that average.clip cut.",
            (double)s->totals.clipped);
+    metric(out, "corrections_dropped_total", "counter",
+           "Drift corrections of former neighbours that were given up because there were too many.",
+           (double)s->totals.orphans_dropped);
     metric(out, "implausible_total", "counter",
            "Messages refused because no honest member could have meant them; their senders are not met for a "
            "while.",

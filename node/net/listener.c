@@ -16,6 +16,7 @@
 
 struct node_listener {
     int socket;
+    bool told; // that there was no descriptor left
     struct event *acceptable, *rested;
     node_listener_accepted accepted;
     void *owner;
@@ -35,6 +36,20 @@ void node_listener_host(const struct node_address *from, char host[NODE_ADDRESS_
         *colon = 0;
 }
 
+// Accepting goes on when a descriptor may be free again; until then the connections wait in the kernel.
+static void rest(struct node_listener *listener, int error)
+{
+    struct timeval wait = node_clock_timeval(REST_NS);
+    event_del(listener->acceptable);
+    event_add(listener->rested, &wait);
+    if (!listener->told)
+        base_log(BASE_LOG_WARN, "accept",
+                 "connections wait: %s; they are accepted as descriptors become free (allow this process more: "
+                 "ulimit -n, LimitNOFILE)",
+                 strerror(error));
+    listener->told = true;
+}
+
 static void accept_ready(evutil_socket_t socket, short what, void *argument)
 {
     (void)what;
@@ -43,11 +58,8 @@ static void accept_ready(evutil_socket_t socket, short what, void *argument)
         struct node_address from = {.bytes = sizeof from.storage};
         int s = accept4(socket, (struct sockaddr *)&from.storage, &from.bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (s < 0) {
-            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-                struct timeval rest = node_clock_timeval(REST_NS);
-                event_del(listener->acceptable);
-                event_add(listener->rested, &rest);
-            }
+            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+                rest(listener, errno);
             return;
         }
         char address[NODE_ADDRESS_TEXT], host[NODE_ADDRESS_TEXT];

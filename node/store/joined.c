@@ -1,5 +1,6 @@
 #include "node/store/joined.h"
 #include "base/file.h"
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,16 +36,54 @@ enum base_error node_joined_read(const char *directory, char **text, struct base
     return *text ? BASE_OK : base_fail(why, BASE_ENOMEM, "no memory for %s", path);
 }
 
+static size_t line_bytes(const char *line)
+{
+    const size_t bytes = strcspn(line, "\n");
+    return bytes + (line[bytes] == '\n');
+}
+
+static bool has_key(const char *lines, const char *line)
+{
+    const size_t bytes = strcspn(line, "=\n") + 1;
+    for (; *lines; lines += line_bytes(lines))
+        if (strncmp(lines, line, bytes) == 0)
+            return true;
+    return false;
+}
+
+// Of what was kept earlier, the keys that `lines` does not have, each with the comment that it stood under:
+// one line a key, so that the file stays small however often the node takes something.
+static void add_earlier(char *out, const char *lines, const char *earlier)
+{
+    const char *comment = NULL;
+    for (const char *line = earlier; *line; line += line_bytes(line)) {
+        if (line[0] == '#') {
+            comment = line;
+        } else if (!has_key(lines, line) && !has_key(out, line)) {
+            if (comment)
+                strncat(out, comment, line_bytes(comment));
+            comment = NULL;
+            strncat(out, line, line_bytes(line));
+        }
+    }
+}
+
 enum base_error node_joined_write(const char *directory, const char *reason, const char *lines,
                                   const char *earlier, struct base_reason *why)
 {
     char path[PATH_BYTES], head[400];
-    const int used = snprintf(head, sizeof head, "# %s\n", reason);
+    const int used = snprintf(head, sizeof head, "# %.390s\n", reason);
     enum base_error code = path_of(directory, path, why);
     if (code != BASE_OK)
         return code;
-    const struct base_span spans[] = {{head, (size_t)used},
-                                      {lines, strlen(lines)},
-                                      {earlier ? earlier : "", earlier ? strlen(earlier) : 0}};
-    return base_file_write(path, JOINED_MODE, spans, 3, why);
+    char *kept = calloc(1, earlier ? strlen(earlier) + 1 : 1);
+    if (!kept)
+        return base_fail(why, BASE_ENOMEM, "no memory for %s", path);
+    if (earlier)
+        add_earlier(kept, lines, earlier);
+    BASE_ASSERT(used > 0 && (!earlier || strlen(kept) <= strlen(earlier)));
+    const struct base_span spans[] = {{head, strlen(head)}, {lines, strlen(lines)}, {kept, strlen(kept)}};
+    code = base_file_write(path, JOINED_MODE, spans, 3, why);
+    free(kept);
+    return code;
 }

@@ -3,6 +3,7 @@
 import os
 import random
 import resource
+import selectors
 import shutil
 import socket
 import subprocess
@@ -36,6 +37,7 @@ class FewDescriptors(ClusterTest):
             s.close()
         self.assertEqual(self.status(node)["state"], "waiting")  # served again
         self.assertLess(len(node.log().splitlines()), 30)
+        self.assertEqual(node.log().count("Too many open files"), 1)
         self.assertLess(self.cpu(node), 5.0)  # it did not spin meanwhile
         node.signal(signal.SIGTERM)
         node.wait_exit(0)
@@ -101,6 +103,39 @@ class Strangers(ClusterTest):
         metrics = self.get(self.alive, "/metrics")
         self.assertIn("p2pml_half_open_connections 0\n", metrics)
         self.finish()
+
+    def test_a_thousand_silent_connections_keep_no_peer_out(self):
+        """From 250 addresses, held open and made anew: the oldest give way, also to the peer that calls."""
+        stop = threading.Event()
+        selector = selectors.DefaultSelector()
+
+        def call(i):
+            source = (f"127.0.1.{i % 250 + 1}", 0)
+            selector.register(socket.create_connection(("127.0.0.1", self.ports[0]), 30, source), selectors.EVENT_READ, i)
+
+        def renew():
+            while not stop.is_set():
+                for key, _ in selector.select(0.1):
+                    selector.unregister(key.fileobj)
+                    key.fileobj.close()
+                    if not stop.wait(0.01):
+                        try:
+                            call(key.data)
+                        except OSError:
+                            return  # the node has finished
+
+        for i in range(1000):
+            call(i)
+        self.alive.wait_log(r"half_open_limit")
+        thread = threading.Thread(target=renew)
+        thread.start()
+        try:
+            self.finish()
+        finally:
+            stop.set()
+            thread.join()
+            for key in list(selector.get_map().values()):
+                key.fileobj.close()
 
     def test_a_peer_gets_in_while_strangers_hang(self):
         stop = threading.Event()

@@ -355,6 +355,44 @@ static void test_it_survives_a_restart(void **state)
     net_destroy(net);
 }
 
+static bool has_orphan(const struct gossip_exchange *exchange, struct gossip_id wanted)
+{
+    for (size_t e = 0; e < gossip_exchange_orphans(exchange); e++) {
+        const float *correction;
+        struct gossip_id peer;
+        gossip_exchange_orphan_at(exchange, e, &peer, &correction);
+        if (gossip_id_compare(&peer, &wanted) == 0)
+            return true;
+    }
+    return false;
+}
+
+// More deaths than there is room for: what has faded most goes, of equal ones the oldest.
+static void test_what_the_dead_leave_is_bounded(void **state)
+{
+    (void)state;
+    for (unsigned fades = 0; fades < 2; fades++) {
+        struct net *net = trained_as(fades ? GOSSIP_ON_DEATH_FADE : GOSSIP_ON_DEATH_KEEP, net_seed(109));
+        struct gossip_exchange *exchange = net->node[0].exchange;
+        struct gossip_exchange_totals totals;
+        const float pull[D] = {1};
+
+        for (size_t i = 0; i < GOSSIP_ORPHANS_MAX; i++) {
+            struct gossip_id dead = net_id(100 + i);
+            assert_int_equal(gossip_exchange_keep(exchange, &dead, pull), BASE_OK);
+        }
+        train(net, 601, 620, false); // those have begun to fade
+        die(net);
+        gossip_exchange_totals(exchange, &totals);
+        assert_int_equal(gossip_exchange_orphans(exchange), GOSSIP_ORPHANS_MAX);
+        assert_int_equal(totals.orphans_dropped, 1);
+        assert_true(has_orphan(exchange, net_id(DEAD)) && !has_orphan(exchange, net_id(100)));
+        assert_true(has_orphan(exchange, net_id(101)));
+        check_sum(exchange);
+        net_destroy(net);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -365,6 +403,7 @@ int main(void)
         cmocka_unit_test(test_only_the_dead_leave_something),
         cmocka_unit_test(test_who_returns_takes_it_back),
         cmocka_unit_test(test_it_survives_a_restart),
+        cmocka_unit_test(test_what_the_dead_leave_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
