@@ -14,27 +14,6 @@
 #define TICK_NS    (250 * NODE_MILLISECOND_NS)
 #define MAILS_TURN 256 // mails handled before sockets have their turn
 
-void node_loop_post(struct node_outbox *to, enum node_mail_kind kind, int status)
-{
-    struct node_mail *mail = node_mail_new(kind);
-    mail->status = status;
-    node_outbox_post(to, mail);
-}
-
-struct node_mail *node_loop_bytes_mail(enum node_mail_kind kind, const void *bytes, size_t count)
-{
-    struct node_mail *mail = node_mail_new(kind);
-    mail->bytes = malloc(count ? count : 1);
-    if (!mail->bytes) {
-        node_mail_free(mail);
-        return NULL;
-    }
-    if (count > 0)
-        memcpy(mail->bytes, bytes, count);
-    mail->n_bytes = count;
-    return mail;
-}
-
 // -- from the cluster
 
 static void post_peer(struct node_loop *loop, enum node_mail_kind kind, const struct gossip_id *peer)
@@ -125,6 +104,7 @@ static const struct node_cluster_handler cluster_handler = {.up = on_up,
 static void worker_congested(void *owner, bool is)
 {
     struct node_loop *loop = owner;
+    BASE_ASSERT(is ? loop->congestions < 2 : loop->congestions > 0); // mails, bytes: each says so once
     loop->congestions = is ? loop->congestions + 1 : loop->congestions - 1;
     if (loop->cluster)
         node_peers_pause(node_cluster_peers(loop->cluster), loop->congestions > 0);
@@ -138,6 +118,7 @@ static void learner_congested(void *owner, bool is)
 
 static void take_edges(struct node_loop *loop, struct node_mail *mail)
 {
+    BASE_ASSERT(mail->n_bytes % sizeof *loop->edges == 0);
     free(loop->edges);
     loop->edges = (struct node_edge_status *)(void *)mail->bytes; // malloc'ed, hence aligned
     loop->n_edges = mail->n_bytes / sizeof *loop->edges;
@@ -157,6 +138,7 @@ static void take_progress(struct node_loop *loop, const struct node_progress *pr
 
 static void take_fetch(struct node_loop *loop, const struct node_mail *mail)
 {
+    BASE_ASSERT(mail->status >= -1 && mail->status <= 1);
     node_loop_live(
         loop, (struct gossip_life_event){.kind = mail->status == 1 ? GOSSIP_LIFE_WANTS : GOSSIP_LIFE_FETCHED,
                                          .round = mail->progress.round,

@@ -1,62 +1,39 @@
-// The life of this node (gossip/life), with sockets and threads: what it reads of membership and links, and
-// what its actions become: mail to learner and worker, records, links, lines for people.
+// The life of this node (gossip/life), with sockets and threads: what its actions become, which is mail to
+// learner and worker, records, links, lines for people.
 #include "base/log.h"
 #include "node/loop_private.h"
 #include "node/queue/clock.h"
 #include <event2/event.h>
+#include <stdlib.h>
 #include <string.h>
-
-// -- what the life reads
-
-static size_t members(const void *owner)
-{
-    const struct node_loop *loop = owner;
-    return gossip_membership_count(node_cluster_membership(loop->cluster));
-}
-
-static void member(const void *owner, size_t index, struct gossip_member_info *info)
-{
-    const struct node_loop *loop = owner;
-    gossip_membership_info(node_cluster_membership(loop->cluster), index, info);
-}
-
-static bool linked(const void *owner, const struct gossip_id *peer)
-{
-    const struct node_loop *loop = owner;
-    return node_peers_has(node_cluster_peers(loop->cluster), peer);
-}
-
-static size_t edges(const void *owner)
-{
-    return ((const struct node_loop *)owner)->n_edges;
-}
-
-static bool edge(const void *owner, size_t index, struct gossip_id *peer)
-{
-    const struct node_edge_status *at = &((const struct node_loop *)owner)->edges[index];
-    *peer = at->peer;
-    return at->state == GOSSIP_EDGE_LIVE;
-}
-
-static void self(const void *owner, struct gossip_life_self *self)
-{
-    const struct node_loop *loop = owner;
-    const struct gossip_graph *graph = node_cluster_graph(loop->cluster);
-    const struct node_peers *peers = node_cluster_peers(loop->cluster);
-    *self = (struct gossip_life_self){.links_ended = node_peers_gone(peers)};
-    gossip_life_see_membership(self, node_cluster_membership(loop->cluster));
-    gossip_life_see_graph(self, graph,
-                          &(struct gossip_life_edges){.owner = loop, .count = edges, .at = edge});
-    for (size_t i = 0; i < node_peers_entries(peers); i++)
-        gossip_life_see_entry(self, graph, node_peers_entry(peers, i));
-}
 
 // -- what its actions become
 
+void node_loop_post(struct node_outbox *to, enum node_mail_kind kind, int status)
+{
+    struct node_mail *mail = node_mail_new(kind);
+    mail->status = status;
+    node_outbox_post(to, mail);
+}
+
+// NULL: no memory.
+static struct node_mail *bytes_mail(enum node_mail_kind kind, const void *bytes, size_t count)
+{
+    struct node_mail *mail = node_mail_new(kind);
+    mail->bytes = malloc(count ? count : 1);
+    if (!mail->bytes) {
+        node_mail_free(mail);
+        return NULL;
+    }
+    if (count > 0)
+        memcpy(mail->bytes, bytes, count);
+    mail->n_bytes = count;
+    return mail;
+}
+
 static void post_ids(struct node_loop *loop, const struct gossip_life_action *action)
 {
-    struct node_mail *mail =
-        node_loop_bytes_mail(NODE_MAIL_DONORS, action->ids, action->count * sizeof *action->ids);
+    struct node_mail *mail = bytes_mail(NODE_MAIL_DONORS, action->ids, action->count * sizeof *action->ids);
     BASE_ASSERT(mail != NULL); // at most 128 bytes
     mail->progress.round = action->round;
     mail->progress.step = action->step;
@@ -66,7 +43,7 @@ static void post_ids(struct node_loop *loop, const struct gossip_life_action *ac
 static void post_shards(struct node_loop *loop, const struct gossip_life_action *action)
 {
     struct node_mail *mail =
-        node_loop_bytes_mail(NODE_MAIL_SHARDS, action->numbers, action->count * sizeof *action->numbers);
+        bytes_mail(NODE_MAIL_SHARDS, action->numbers, action->count * sizeof *action->numbers);
     BASE_ASSERT(mail != NULL); // at most 4 KiB
     node_outbox_post(loop->learner, mail);
 }
@@ -155,18 +132,11 @@ static void act(struct node_loop *loop, const struct gossip_life_action *action)
     }
 }
 
-uint32_t node_loop_free_shard(const struct node_loop *loop, uint32_t shards)
-{
-    const struct gossip_life_world world = {.owner = loop, .members = members, .member = member};
-    return gossip_life_free_shard(&world, shards);
-}
-
 // What an action changes is checked once more, and then by the next tick at the latest.
 void node_loop_live(struct node_loop *loop, struct gossip_life_event event)
 {
-    const struct gossip_life_edges known = {.owner = loop, .count = edges, .at = edge};
-    const struct gossip_life_world world = {
-        .owner = loop, .edges = &known, .members = members, .member = member, .linked = linked, .self = self};
+    struct gossip_life_edges known;
+    const struct gossip_life_world world = node_loop_world(loop, &known);
     struct gossip_life_action action;
     if (loop->acting) {
         loop->again = true;

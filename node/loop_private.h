@@ -1,6 +1,6 @@
 // What node/loop.c (events, mail, signals), node/loop_life.c (what the life of this node decides, carried
-// out), node/loop_words.c (what people are told of it), node/loop_bind.c, node/loop_glance.c and
-// node/loop_pages.c share: the loop's state. Included nowhere else.
+// out), node/loop_world.c (what it reads), node/loop_words.c (what people are told of it), node/loop_bind.c,
+// node/loop_glance.c and node/loop_pages.c share: the loop's state. Included nowhere else.
 #ifndef NODE_LOOP_PRIVATE_H
 #define NODE_LOOP_PRIVATE_H
 
@@ -50,15 +50,14 @@ struct node_loop {
     uint64_t noted_ns, line_ns; // rates; the latest line of log.progress
 };
 
-// loop.c
-void node_loop_post(struct node_outbox *to, enum node_mail_kind kind, int status);
-struct node_mail *node_loop_bytes_mail(enum node_mail_kind kind, const void *bytes,
-                                       size_t count); // NULL: no memory
+// loop_world.c. `known` belongs to the world and must live as long.
+struct gossip_life_world node_loop_world(const struct node_loop *loop, struct gossip_life_edges *known);
+uint32_t node_loop_free_shard(const struct node_loop *loop, uint32_t shards);
 
 // loop_life.c
 enum base_error node_loop_make_life(struct node_loop *loop) BASE_CHECK;
 void node_loop_live(struct node_loop *loop, struct gossip_life_event event); // now_ns is filled in
-uint32_t node_loop_free_shard(const struct node_loop *loop, uint32_t shards);
+void node_loop_post(struct node_outbox *to, enum node_mail_kind kind, int status);
 // Decides what is due; called after everything that may matter, and with every tick.
 void node_loop_consider(struct node_loop *loop);
 

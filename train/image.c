@@ -1,13 +1,6 @@
 #include "train/image.h"
-#include "base/limits.h"
 #include <math.h>
 #include <string.h>
-
-bool train_image_size_fits(size_t width, size_t height)
-{
-    return width > 0 && height > 0 && width <= LIMIT_IMAGE_SIDE && height <= LIMIT_IMAGE_SIDE &&
-           width * height <= LIMIT_IMAGE_PIXELS;
-}
 
 enum base_error train_image_decode(const struct train_bytes *file, size_t channels, struct train_image *image,
                                    struct base_reason *why)

@@ -2,6 +2,7 @@
 #ifndef TRAIN_IMAGE_H
 #define TRAIN_IMAGE_H
 
+#include "base/limits.h"
 #include "train/loaders.h"
 #include <stdbool.h>
 
@@ -20,7 +21,11 @@ enum base_error train_png_decode(const struct train_bytes *file, size_t channels
 enum base_error
 train_jpeg_decode(const struct train_bytes *file, size_t channels, struct train_image *image,
                   struct base_reason *why) BASE_CHECK; // jpeg.c, the only one that sees libjpeg
-bool train_image_size_fits(size_t width, size_t height);
+static inline bool train_image_size_fits(size_t width, size_t height)
+{
+    return width > 0 && height > 0 && width <= LIMIT_IMAGE_SIDE && height <= LIMIT_IMAGE_SIDE &&
+           width * height <= LIMIT_IMAGE_PIXELS;
+}
 
 // Brought to [height, width, channels] of 0 to 1. Each new pixel is the mean of the area of the picture that
 // it covers, parts of pixels counting as parts; of the same size, each is value / 255.

@@ -181,12 +181,6 @@ static void free_schema(struct node_schema *schema)
     *schema = (struct node_schema){0};
 }
 
-enum base_error lab_experiment_at(const struct lab_experiment *e, const char *key, struct base_reason *why,
-                                  enum base_error error)
-{
-    return base_fail_context(why, error, "%s: %s", node_schema_origin(&e->schema, e, key), key);
-}
-
 static enum base_error check_refused(const struct lab_experiment *e, struct base_reason *why)
 {
     for (size_t i = 0; i < REFUSED; i++)
@@ -369,18 +363,6 @@ static enum base_error check_sim(const struct lab_experiment *e, struct base_rea
     return error;
 }
 
-static void shift_seeds(const struct lab_experiment *experiment, struct node_config *view)
-{
-    uint64_t shift = experiment->experiment.seed;
-    *view = experiment->node;
-    view->origins.count = node_config_schema.count; // the origins of the node's keys come first
-    view->data.shards = experiment->sim.vector ? 1 : experiment->experiment.nodes; // vectors have no data
-    view->model.seed += shift;
-    view->data.seed += shift;
-    view->train.seed += shift;
-    view->topology.seed += shift;
-}
-
 enum base_error lab_experiment_load(const struct lab_experiment_source *source,
                                     struct lab_experiment *experiment, struct base_reason *why)
 {
@@ -406,7 +388,7 @@ enum base_error lab_experiment_load(const struct lab_experiment_source *source,
     if (!error)
         error = complete(source, &e, why);
     if (!error) {
-        shift_seeds(&e, &view);
+        lab_experiment_shift_seeds(&e, &view);
         error = node_config_check(&view, why);
     }
     if (!error)
@@ -433,12 +415,6 @@ bool lab_experiment_wants(const struct lab_experiment *experiment, enum lab_base
         if (strcmp(texts->items[i], baseline_names[baseline]) == 0)
             return true;
     return false;
-}
-
-void lab_experiment_view(const struct lab_experiment *experiment, struct node_config *view)
-{
-    shift_seeds(experiment, view);
-    node_config_settle(view);
 }
 
 static char *with_accepted(char *(*write)(const struct node_schema *schema, const void *config),

@@ -95,6 +95,8 @@ bool lab_experiment_wants(const struct lab_experiment *experiment, enum lab_base
 // that average.method decides settled. A view: it borrows everything and is not to be freed; texts of single
 // nodes are put into it by pointer.
 void lab_experiment_view(const struct lab_experiment *experiment, struct node_config *view);
+// The same before it is settled, for its checks.
+void lab_experiment_shift_seeds(const struct lab_experiment *experiment, struct node_config *view);
 
 // topology.file, with the names of this experiment's nodes, each of which must be in it; NULL for other
 // kinds. The caller's.

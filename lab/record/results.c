@@ -125,19 +125,6 @@ json_t *lab_results_row(const json_t *run, const json_t *summary)
     return row;
 }
 
-bool lab_results_are_r2(const json_t *rows)
-{
-    const json_t *row;
-    size_t i;
-    json_array_foreach(rows, i, row)
-    {
-        const char *measure = json_string_value(json_object_get(row, "measure"));
-        if (measure)
-            return strcmp(measure, "R2") == 0;
-    }
-    return false;
-}
-
 static json_t *load(const char *directory, const char *name, json_error_t *error)
 {
     char *path = lab_path("%s/%s", directory, name);

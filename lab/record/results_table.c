@@ -22,6 +22,19 @@ struct point {
     struct spread cells[COLUMNS];
 };
 
+bool lab_results_are_r2(const json_t *rows)
+{
+    const json_t *row;
+    size_t i;
+    json_array_foreach(rows, i, row)
+    {
+        const char *measure = json_string_value(json_object_get(row, "measure"));
+        if (measure)
+            return strcmp(measure, "R2") == 0;
+    }
+    return false;
+}
+
 static void add(struct spread *spread, const json_t *value)
 {
     if (!json_is_number(value))

@@ -42,79 +42,6 @@ bool sim_net_host_of(const struct sim_net *net, const struct gossip_address *add
            *host < net->hosts;
 }
 
-struct sim_path *sim_net_path(struct sim_net *net, size_t from, size_t to)
-{
-    if (!net->path[from]) {
-        net->path[from] = sim_must(calloc(net->hosts, sizeof **net->path));
-        for (size_t i = 0; i < net->hosts; i++)
-            net->path[from][i] = net->alike;
-    }
-    return &net->path[from][to];
-}
-
-static const struct sim_path *path_of(const struct sim_net *net, size_t from, size_t to)
-{
-    return net->path[from] ? &net->path[from][to] : &net->alike;
-}
-
-void sim_net_set_quality(struct sim_net *net, uint8_t quality)
-{
-    net->alike.quality = quality;
-    for (size_t from = 0; from < net->hosts; from++)
-        for (size_t to = 0; net->path[from] && to < net->hosts; to++)
-            net->path[from][to].quality = quality;
-}
-
-static uint64_t delay_of(struct sim_net *net, const struct sim_quality *quality)
-{
-    uint64_t delay_ns = quality->delay_ns;
-
-    if (quality->jitter_ns) {
-        double jitter = -log(1 - base_rng_uniform(&net->rng));
-        delay_ns += (uint64_t)((double)quality->jitter_ns * (jitter < 8 ? jitter : 8));
-    }
-    return delay_ns;
-}
-
-static uint64_t behind_clog(struct sim_net *net, const struct sim_path *path, uint64_t due_ns)
-{
-    return path->clogged_until_ns > due_ns ? path->clogged_until_ns + base_rng_below(&net->rng, SIM_MS)
-                                           : due_ns;
-}
-
-// Sent again by its kernel until it is through.
-uint64_t sim_net_due_of(struct sim_net *net, size_t from, size_t to, size_t wire_bytes)
-{
-    const struct sim_path *path = path_of(net, from, to);
-    const struct sim_quality *quality = &net->quality[path->quality];
-    uint64_t due_ns = net->queue->now_ns;
-
-    if (net->wire) {
-        (void)net->wire->send(net->wire->owner, true, from, to, wire_bytes, net->queue->now_ns, &due_ns);
-        return behind_clog(net, path, due_ns);
-    }
-    due_ns = behind_clog(net, path, due_ns + delay_of(net, quality));
-    while (wire_bytes && quality->loss > 0 && base_rng_uniform(&net->rng) < quality->loss)
-        due_ns += SIM_RESEND_NS;
-    return due_ns;
-}
-
-uint64_t sim_net_due(struct sim_net *net, size_t from, size_t to)
-{
-    return sim_net_due_of(net, from, to, 0);
-}
-
-bool sim_net_open(struct sim_net *net, size_t from, size_t to)
-{
-    return net->state[from] != SIM_HOST_GONE && net->state[to] != SIM_HOST_GONE &&
-           !path_of(net, from, to)->cuts;
-}
-
-bool sim_net_callable(struct sim_net *net, size_t from, size_t to)
-{
-    return sim_net_open(net, from, to) && !path_of(net, from, to)->shut;
-}
-
 static void port_closed(void *owner, struct sim_event *event)
 {
     struct sim_net *net = owner;
@@ -140,33 +67,12 @@ static void arrive(void *owner, struct sim_event *event)
     }
 }
 
-// False: it is lost.
-static bool datagram_due(struct sim_net *net, size_t from, size_t to, size_t wire_bytes, uint64_t *due_ns)
-{
-    const struct sim_path *path = path_of(net, from, to);
-    const struct sim_quality *quality = &net->quality[path->quality];
-
-    *due_ns = net->queue->now_ns;
-    if (net->wire) {
-        bool arrives =
-            net->wire->send(net->wire->owner, false, from, to, wire_bytes, net->queue->now_ns, due_ns);
-        *due_ns = behind_clog(net, path, *due_ns);
-        return arrives;
-    }
-    *due_ns = behind_clog(net, path, *due_ns + delay_of(net, quality));
-    if (base_rng_uniform(&net->rng) < quality->loss)
-        return false;
-    if (quality->reorder > 0 && base_rng_uniform(&net->rng) < quality->reorder)
-        *due_ns += base_rng_below(&net->rng, 8 * (quality->delay_ns + quality->jitter_ns) + 1);
-    return true;
-}
-
 static void send_one(struct sim_net *net, size_t from, size_t to, const uint8_t *bytes, size_t count,
                      size_t wire_bytes)
 {
     struct sim_event event = {.run = arrive, .owner = net, .a = from, .b = to, .n_bytes = count};
 
-    if (!datagram_due(net, from, to, wire_bytes, &event.time_ns)) {
+    if (!sim_net_datagram_due(net, from, to, wire_bytes, &event.time_ns)) {
         net->datagrams_lost++;
         return;
     }
@@ -177,7 +83,7 @@ static void send_one(struct sim_net *net, size_t from, size_t to, const uint8_t 
 void sim_net_datagram(struct sim_net *net, size_t from, size_t to, const uint8_t *bytes, size_t count,
                       size_t wire_bytes)
 {
-    double duplicate = net->wire ? 0 : net->quality[path_of(net, from, to)->quality].duplicate;
+    double duplicate = net->wire ? 0 : net->quality[sim_path_of(net, from, to)->quality].duplicate;
 
     net->datagrams++;
     net->datagram_bytes += wire_bytes;

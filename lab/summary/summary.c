@@ -79,20 +79,6 @@ const struct lab_baseline_run *lab_baseline_find(const struct lab_baselines *bas
     return NULL;
 }
 
-const char *lab_choice_name(const char *key, int index, char *text, size_t capacity)
-{
-    const char *choices = "";
-    for (size_t i = 0; i < node_config_schema.count; i++)
-        if (strcmp(node_config_schema.keys[i].name, key) == 0)
-            choices = node_config_schema.keys[i].choices;
-    for (; index > 0; index--) {
-        choices += strcspn(choices, "|");
-        choices += *choices ? 1 : 0;
-    }
-    snprintf(text, capacity, "%.*s", (int)strcspn(choices, "|"), choices);
-    return text;
-}
-
 void lab_data_describe(const struct node_config *config, char *text, size_t capacity)
 {
     char kind[32], partition[32];
@@ -102,11 +88,6 @@ void lab_data_describe(const struct node_config *config, char *text, size_t capa
         snprintf(text, capacity, "%s, dirichlet %g", kind, config->data.alpha);
     else
         snprintf(text, capacity, "%s, %s", kind, partition);
-}
-
-json_t *lab_json_real(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
 }
 
 static json_t *integer(uint64_t value)

@@ -5,8 +5,13 @@
 #include "lab/summary/summary.h"
 
 #include <jansson.h>
+#include <math.h>
 
-json_t *lab_json_real(double value); // null: not finite
+static inline json_t *lab_json_real(double value) // null: not finite
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
 // "graph", "targets". NULL: out of memory.
 json_t *lab_graph_json(const struct lab_summary *summary);
 json_t *lab_targets_json(const struct lab_summary *summary);

@@ -24,38 +24,6 @@ static void fail(struct simulation *s, enum base_error error, const struct base_
     s->why = *why;
 }
 
-// -- in any thread of the pool
-
-static void work(void *argument)
-{
-    struct sim_trainer *p = argument;
-    if (p->measuring && lab_score_model(p->simulation->bench, p->model, p->measuring, &p->score))
-        p->score = lab_score_unknown(); // no memory
-    p->measuring = NULL;
-    if (p->steps)
-        node_built_in_steps(&p->trainee, p->steps, p->pace);
-}
-
-// -- in the main thread
-
-static void submit(struct sim_trainer *p, uint64_t steps, const float *measuring)
-{
-    p->steps = steps;
-    p->measuring = measuring;
-    p->under_way = true;
-    p->job = (struct lab_job){.run = work, .argument = p};
-    lab_pool_submit(p->simulation->pool, &p->job);
-}
-
-void simulate_trainer_finish(struct sim_trainer *p)
-{
-    if (p->under_way)
-        lab_pool_wait(p->simulation->pool, &p->job);
-    p->under_way = false;
-    if (p->row_waits)
-        simulate_row_write(p);
-}
-
 static void begin(void *owner, size_t host, struct gossip_learner_vectors *vectors)
 {
     struct simulation *s = owner;
@@ -127,7 +95,7 @@ static uint64_t steps(void *owner, size_t host, uint64_t count, double pace)
     take_shards(p);
     p->pace = pace;
     p->steps_ns = lab_step_times_round_ns(&s->step_times, host, p->round + 1, count);
-    submit(p, count, p->row_waits ? train_trainer_model(p->trainee.trainer) : NULL);
+    simulate_trainer_submit(p, count, p->row_waits ? train_trainer_model(p->trainee.trainer) : NULL);
     return p->steps_ns;
 }
 
@@ -147,7 +115,7 @@ static void adopt(void *owner, size_t host, enum gossip_learner_change change, u
     struct simulation *s = owner;
     struct sim_trainer *p = &s->sim_trainers[host];
     if (p->row_waits && !p->under_way) // its next steps are not in sight
-        submit(p, 0, train_trainer_model(p->trainee.trainer));
+        simulate_trainer_submit(p, 0, train_trainer_model(p->trainee.trainer));
     simulate_trainer_finish(p);
     node_built_in_adopt(&p->trainee, change, step);
     p->step = step;
@@ -179,7 +147,7 @@ static void done(void *owner, size_t host, const struct gossip_rounds *rounds)
     else
         p->scored = p->round;
     if (p->row_waits && is_over(rounds) && put_aside(p)) // no steps follow: no job would measure it
-        submit(p, 0, p->last);
+        simulate_trainer_submit(p, 0, p->last);
     simulate_events_look(s, p);
     simulate_point_look(s);
 }
@@ -199,7 +167,7 @@ static void finish(void *owner, size_t host, const struct gossip_rounds *rounds)
     p->round = p->scored = rounds->round;
     simulate_row_make(p, was_asked_to_go(p) ? "stopped" : "finished");
     p->row_waits = true;
-    submit(p, 0, p->last);
+    simulate_trainer_submit(p, 0, p->last);
 }
 
 static void end(void *owner, size_t host)

@@ -84,6 +84,9 @@ struct simulation {
 // -- simulate_learner.c
 enum base_error simulate_trainers_create(struct simulation *simulation, struct base_reason *why) BASE_CHECK;
 void simulate_trainers_destroy(struct simulation *simulation);
+
+// -- simulate_job.c. `measuring`: a model to be measured first, NULL: none.
+void simulate_trainer_submit(struct sim_trainer *sim_trainer, uint64_t steps, const float *measuring);
 void simulate_trainer_finish(struct sim_trainer *sim_trainer); // its job is done, its row written
 
 // -- simulate_record.c

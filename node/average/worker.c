@@ -61,6 +61,7 @@ static void finish_fetch(struct node_worker *worker)
 {
     struct node_round *round = worker->round;
     struct gossip_exchange *exchange = worker->options.exchange;
+    BASE_ASSERT(round && round->fetch);
     gossip_exchange_adopt(exchange, round->model, round->second_moment, round->round);
     if (round->correction)
         memset(round->correction, 0, gossip_exchange_parameters(exchange) * sizeof *round->correction);
@@ -73,6 +74,7 @@ static void end_fetch(struct node_worker *worker)
 {
     if (!node_snapshot_fetching(worker->snapshot))
         return; // complete just before
+    BASE_ASSERT(worker->round && worker->round->fetch);
     node_snapshot_end(worker->snapshot);
     post_fetch(worker, -1);
     node_worker_fetching(worker, false);
@@ -82,6 +84,7 @@ static void end_fetch(struct node_worker *worker)
 static void take_round(struct node_worker *worker, struct node_round *round)
 {
     struct gossip_exchange_event event;
+    BASE_ASSERT(!worker->round); // the learner waits for one before it asks for the next
     if (round->fetch) {
         begin_fetch(worker, round);
         return;

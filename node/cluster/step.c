@@ -142,6 +142,7 @@ static enum base_error step_once(struct node_cluster *cluster, struct gossip_mem
 enum base_error node_cluster_step(struct node_cluster *cluster, struct gossip_membership_event *event)
 {
     enum base_error code = step_once(cluster, event);
+    BASE_ASSERT(!cluster->busy && cluster->n_pending <= NODE_CLUSTER_PENDING);
     while (cluster->n_pending > 0) {
         struct gossip_membership_event evidence = {.kind = GOSSIP_MEMBERSHIP_UNREACHABLE,
                                                    .peer = cluster->pending[--cluster->n_pending]};

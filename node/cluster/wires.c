@@ -127,6 +127,7 @@ static void on_here(void *owner, const struct node_address *own)
     memmove(&list[at + 1], &list[at], (kept - at) * sizeof *list);
     list[at] = told;
     cluster->n_addresses = kept + 1;
+    BASE_ASSERT(cluster->n_addresses <= LIMIT_ADDRESSES);
     gossip_membership_addresses(cluster->membership, list, cluster->n_addresses);
     node_cluster_arm(cluster);
 }

@@ -1,4 +1,5 @@
 #include "node/http/rates.h"
+#include "base/error.h"
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -55,6 +56,7 @@ static struct counter *add(struct node_rates *rates, const struct gossip_id *id)
 {
     bool known;
     size_t at = place(rates, id, &known);
+    BASE_ASSERT(!known && at <= rates->count);
     if (rates->count == rates->capacity) {
         size_t capacity = rates->capacity ? 2 * rates->capacity : 8;
         struct counter *more = realloc(rates->counters, capacity * sizeof *more);

@@ -104,6 +104,7 @@ static void closing_now(evutil_socket_t socket, short what, void *argument)
     (void)socket;
     (void)what;
     struct node_link *link = argument;
+    BASE_ASSERT(link->ended && !link->told); // `closed` comes once
     link->told = true;
     link->handler->closed(link->owner, link->end_code, link->end_text);
 }
@@ -182,6 +183,7 @@ static enum base_error move_to_stream(struct node_link *link, const uint8_t *in,
                                           .counters = link->counters,
                                           .news = on_news,
                                           .owner = link};
+    BASE_ASSERT(link->session && !link->stream && !link->established && !link->ended);
     enum base_error code = gossip_session_split(link->session, &options.sealer, &options.opener);
     if (code != BASE_OK)
         return code;

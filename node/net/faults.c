@@ -77,6 +77,7 @@ bool node_faults_has(const struct node_faults *faults, const struct gossip_id *i
 
 void node_faults_bury(struct node_faults *faults, const struct gossip_id *id, int socket)
 {
+    BASE_ASSERT(socket >= 0 && faults->n_buried <= NODE_FAULTS_BURIED);
     if (faults->n_buried == NODE_FAULTS_BURIED) {
         close(faults->buried[0].socket);
         memmove(faults->buried, faults->buried + 1, --faults->n_buried * sizeof *faults->buried);

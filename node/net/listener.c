@@ -43,10 +43,11 @@ static void rest(struct node_listener *listener, int error)
     event_del(listener->acceptable);
     event_add(listener->rested, &wait);
     if (!listener->told)
-        base_log(BASE_LOG_WARN, "accept",
-                 "connections wait: %s; they are accepted as descriptors become free (allow this process more: "
-                 "ulimit -n, LimitNOFILE)",
-                 strerror(error));
+        base_log(
+            BASE_LOG_WARN, "accept",
+            "connections wait: %s; they are accepted as descriptors become free (allow this process more: "
+            "ulimit -n, LimitNOFILE)",
+            strerror(error));
     listener->told = true;
 }
 

@@ -90,6 +90,7 @@ void node_stream_release(struct node_stream *stream, int socket)
         return;
     pthread_mutex_t *lock = &stream->streams->lock; // the stream may be gone when it is given back
     pthread_mutex_lock(lock);
+    BASE_ASSERT(!stream->shared.released && stream->streams->live > 0);
     node_stream_untell(stream);
     stream->shared.released = true;
     stream->shared.left = socket;
@@ -141,6 +142,7 @@ uint8_t *node_stream_take(struct node_stream *stream, size_t *count)
         STAILQ_REMOVE_HEAD(&stream->shared.opened, next);
         bytes = first->bytes;
         *count = first->count;
+        BASE_ASSERT(stream->shared.unread >= message_cost(first->count));
         stream->shared.unread -= message_cost(first->count);
         struct message *second = STAILQ_FIRST(&stream->shared.opened);
         const bool one = second && !STAILQ_NEXT(second, next);

@@ -109,6 +109,7 @@ static struct endpoint *find_or_add(struct node_endpoints *e, const struct gossi
         e->rows = rows;
         e->capacity = capacity;
     }
+    BASE_ASSERT(at <= e->count && e->count < e->capacity);
     memmove(&e->rows[at + 1], &e->rows[at], (e->count - at) * sizeof *e->rows);
     e->count++;
     e->rows[at] = (struct endpoint){.id = *id};

@@ -15,6 +15,7 @@ static void on_established(void *owner, const struct gossip_id *peer)
     struct peer_link *link = owner;
     struct node_peers *peers = link->peers;
     struct gossip_links_event proven = about(link, GOSSIP_LINKS_PROVEN);
+    BASE_ASSERT(!link->proven && !link->active);
     link->proven = true;
     link->id = *peer;
     if (node_faults_has(peers->options.faults, peer)) {
@@ -57,6 +58,7 @@ static void on_message(void *owner, uint8_t *bytes, size_t count)
         free(bytes);
         return;
     }
+    BASE_ASSERT(!peers->heard && !peers->heard_bytes); // one message at a time
     peers->heard = &message;
     peers->heard_bytes = bytes;
     peers->heard_count = count;

@@ -43,6 +43,7 @@ void peer_link_up(struct peer_link *link)
 {
     struct node_peers *peers = link->peers;
     struct node_address own;
+    BASE_ASSERT(link->proven && !link->active);
     link->active = link->was_active = true;
     node_link_pause(link->link, peers->paused);
     peer_tell_up(link);
@@ -134,6 +135,8 @@ void peer_link_free(struct peer_link *link)
 bool peer_link_open(struct node_peers *peers, struct peer_link *link, int socket)
 {
     const struct node_peers_options *p = &peers->options;
+    BASE_ASSERT(!link->link && socket >= 0 &&
+                link->handle != 0); // known to the rules before it can say anything
     struct node_link_options o = {.base = p->base,
                                   .streams = p->streams,
                                   .socket = socket,

@@ -25,6 +25,7 @@ static void look(evutil_socket_t s, short what, void *argument)
     (void)s;
     (void)what;
     struct node_backlog *backlog = argument;
+    BASE_ASSERT(backlog->full); // else nobody waits
     if (atomic_load(backlog->bytes) > backlog->limit / 2) {
         look_again(backlog);
         return;
@@ -60,6 +61,7 @@ void node_backlog_destroy(struct node_backlog *backlog)
 
 void node_backlog_charge(struct node_backlog *backlog, struct node_mail *mail)
 {
+    BASE_ASSERT(!mail->charged); // its bytes count once
     mail->charged = backlog->bytes;
     size_t before = atomic_fetch_add(backlog->bytes, mail->n_bytes);
     if (backlog->full || before + mail->n_bytes <= backlog->limit)

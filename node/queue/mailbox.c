@@ -57,6 +57,7 @@ enum base_error node_mailbox_post(struct node_mailbox *mailbox, void *item)
     static const uint64_t one = 1;
     BASE_ASSERT(item); // take() says NULL for "nothing"
     pthread_mutex_lock(&mailbox->lock);
+    BASE_ASSERT(mailbox->first < mailbox->capacity && mailbox->count <= mailbox->capacity);
     enum base_error error = mailbox->count < mailbox->capacity ? BASE_OK : BASE_ELIMIT;
     if (!error) {
         mailbox->items[(mailbox->first + mailbox->count) % mailbox->capacity] = item;

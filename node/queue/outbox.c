@@ -27,6 +27,7 @@ static bool push(struct node_outbox *outbox)
     }
     if (!outbox->first)
         outbox->last = &outbox->first;
+    BASE_ASSERT(!*outbox->last); // the list ends there
     return !outbox->first;
 }
 
@@ -78,6 +79,7 @@ void node_outbox_destroy(struct node_outbox *outbox)
 
 void node_outbox_post(struct node_outbox *outbox, struct node_mail *mail)
 {
+    BASE_ASSERT(mail && !*outbox->last);
     if (!outbox->first && node_mailbox_post(outbox->to, mail) == BASE_OK)
         return;
     struct waiting *waiting = calloc(1, sizeof *waiting);

@@ -1,4 +1,5 @@
 #include "node/queue/rate_limit.h"
+#include "base/error.h"
 #include "node/queue/clock.h"
 
 bool node_allowance_take(struct node_allowance *allowance, uint64_t now_ns, uint64_t *refused)
@@ -16,6 +17,7 @@ bool node_allowance_take(struct node_allowance *allowance, uint64_t now_ns, uint
         return false;
     }
     allowance->used++;
+    BASE_ASSERT(allowance->used <= NODE_ALLOWANCE_MAX);
     *refused = allowance->refused;
     allowance->refused = 0;
     return true;

@@ -1,0 +1,26 @@
+// What of an experiment is a node's configuration, and where a value of it came from.
+#include "lab/experiment/experiment.h"
+
+enum base_error lab_experiment_at(const struct lab_experiment *e, const char *key, struct base_reason *why,
+                                  enum base_error error)
+{
+    return base_fail_context(why, error, "%s: %s", node_schema_origin(&e->schema, e, key), key);
+}
+
+void lab_experiment_shift_seeds(const struct lab_experiment *experiment, struct node_config *view)
+{
+    uint64_t shift = experiment->experiment.seed;
+    *view = experiment->node;
+    view->origins.count = node_config_schema.count; // the origins of the node's keys come first
+    view->data.shards = experiment->sim.vector ? 1 : experiment->experiment.nodes; // vectors have no data
+    view->model.seed += shift;
+    view->data.seed += shift;
+    view->train.seed += shift;
+    view->topology.seed += shift;
+}
+
+void lab_experiment_view(const struct lab_experiment *experiment, struct node_config *view)
+{
+    lab_experiment_shift_seeds(experiment, view);
+    node_config_settle(view);
+}
