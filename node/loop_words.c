@@ -62,7 +62,7 @@ static const char *why_paused(uint64_t bits)
     if (bits & GOSSIP_LIFE_MINORITY)
         return "this side of the partition is the smaller one: it waits";
     if (bits & GOSSIP_LIFE_CUT_OFF)
-        return "this node hears nobody though others should be there: it waits";
+        return "this node hears no other node though others should be there: it waits";
     if (bits & GOSSIP_LIFE_HELD_OUT)
         return "this node was restarted often and does not count in the graph for a while: it waits";
     if (bits & GOSSIP_LIFE_NO_WORD)
@@ -106,9 +106,9 @@ static const struct words words_of[] = {
     [GOSSIP_LIFE_COMPLETE] = {TOLD, BASE_LOG_INFO, "fetched",
                               "the model is complete: this node counts in the graph"},
     [GOSSIP_LIFE_NO_DONOR] = {LOGGED, BASE_LOG_WARN, "fetch",
-                              "nobody with a model is there to fetch it from; waiting"},
+                              "no node is there that has a model to fetch; waiting"},
     [GOSSIP_LIFE_GAVE_UP] = {LOGGED, BASE_LOG_WARN, "fetch",
-                             "nobody who has a model is left: this node goes on with its own"},
+                             "no node with a model is left: this node goes on with its own"},
     [GOSSIP_LIFE_STARVED_BY] = {LOGGED, BASE_LOG_WARN, "fetch",
                                 "%" PRIu64 " members were asked for their model and gave nothing for %" PRIu64
                                 " s; asking others, if there are any"},
@@ -121,7 +121,7 @@ static const struct words words_of[] = {
                               "%" PRIu64 " peers still train; node.linger has passed"},
     [GOSSIP_LIFE_ISOLATED] = {TOLD, BASE_LOG_INFO, "isolated",
                               "no edge to any of %" PRIu64
-                              " neighbours works: this node averages with nobody; "
+                              " neighbours works: this node averages with no other; "
                               "can they reach each other's peer port?"},
     [GOSSIP_LIFE_MEETS_AGAIN] = {TOLD, BASE_LOG_INFO, "isolated", "an edge works again"},
     [GOSSIP_LIFE_STOPS_AT] = {TOLD, BASE_LOG_INFO, "stop", "this node stops after round %" PRIu64},

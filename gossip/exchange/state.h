@@ -306,7 +306,7 @@ void gossip_round_give_up(struct gossip_exchange *exchange, struct gossip_exchan
 struct gossip_edge *gossip_round_awaits(const struct gossip_exchange *exchange);
 // Sync: a neighbour has said its round. One that is behind lives, and waits for another itself.
 void gossip_round_hear(struct gossip_exchange *exchange, struct gossip_edge *edge);
-// Sync: a round that lasts is told to those who are known to be past it. When the next of them is due;
+// Sync: a round that lasts is told to neighbours that are known to be past it. When the next of them is due;
 // UINT64_MAX: none.
 uint64_t gossip_round_untold(const struct gossip_exchange *exchange);
 void gossip_round_tell(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions);

@@ -308,7 +308,7 @@ static enum base_error check_event(struct reading *r, const struct lab_event *ev
     if (fate->last && fate->last->by_round != event->by_round)
         return base_fail(r->why, BASE_EINVAL,
                          "%s: found node %zu at %s beside an event at %s, expected all events of one node in "
-                         "times or all in rounds: nobody knows which comes first",
+                         "times or all in rounds: their order would be unknown",
                          names[event->kind], event->node, moment, lab_event_when(fate->last, other));
     if (fate->runs && begin_of(event) < fate->until)
         return base_fail(r->why, BASE_EINVAL,

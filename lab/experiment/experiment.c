@@ -100,7 +100,7 @@ static const struct node_key own_keys[] = {
     {"churn.every", NODE_KEY_INTEGER, offsetof(struct lab_experiment, churn.every), "0", 0, 1e9, NULL,
      .meaning = "Rounds of the cluster after which, again and again, one node goes that experiment.seed "
                 "chooses, as if "
-                "events named it; nodes that events do name are left alone. 0: nobody goes."},
+                "events named it; nodes that events do name are left alone. 0: no node goes."},
     {"churn.back_min", NODE_KEY_INTEGER, offsetof(struct lab_experiment, churn.back_min), "50", 1, 1e9, NULL,
      .meaning = "Rounds after which it is started again, at least. Who would only be back behind the last "
                 "round does "

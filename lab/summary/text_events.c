@@ -83,7 +83,8 @@ static void print_event(const struct lab_cluster *cluster, size_t index, const s
     struct lab_outcome outcome;
     print_name(cluster, index, out);
     if (isnan(happening->time)) {
-        fprintf(out, ": did not happen: %s\n", happening->instead ? happening->instead : "nobody knows why");
+        fprintf(out, ": did not happen: %s\n",
+                happening->instead ? happening->instead : "the reason is unknown");
         return;
     }
     fputc('\n', out);

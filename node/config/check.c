@@ -76,7 +76,7 @@ static enum base_error check_addresses(const struct node_config *config, struct 
             base_fail(why, BASE_EINVAL, "found %s, which is node.listen too, expected another port", found));
     if (!node_address_is_loopback(http_host))
         node_config_say(BASE_LOG_WARN, config, "node.http",
-                        "whoever reaches %s can read the status of this node: it asks for no "
+                        "every host that can reach %s can read the status of this node: it asks for no "
                         "password",
                         config->node.http);
     return BASE_OK;

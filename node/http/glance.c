@@ -207,9 +207,10 @@ static bool is_minority(const struct node_status *s, struct node_glance *g)
 {
     const char *then = is(s, "paused") ? "It waits until they are back." : "It trains on without them.";
     if (s->membership.cut_off)
-        return conclude(g, NODE_MINORITY,
-                        "This node hears nobody, though others should be there: its network may be down. %s",
-                        then);
+        return conclude(
+            g, NODE_MINORITY,
+            "This node hears no other node, though others should be there: its network may be down. %s",
+            then);
     if (s->membership.minority)
         return conclude(g, NODE_MINORITY,
                         "Half of the members or more do not answer: %zu of %zu are here. %s", g->here,
@@ -241,7 +242,7 @@ static bool is_alone(const struct node_status *s, struct node_glance *g)
         return false;
     if (is(s, "isolated"))
         return conclude(g, NODE_ALONE,
-                        "This node trains, but averages with nobody: no exchange with any of its %zu "
+                        "This node trains, but averages with no other node: no exchange with any of its %zu "
                         "neighbours works. Can they reach each other's peer port?",
                         g->neighbours);
     if (g->here > 1)
@@ -252,7 +253,7 @@ static bool is_alone(const struct node_status *s, struct node_glance *g)
             "None of %zu other node%s answers any more: this one trains on alone until one is back.",
             g->known - 1, g->known == 2 ? "" : "s");
     if (list_absent(s, absent, sizeof absent) > 0)
-        return conclude(g, NODE_ALONE, "This node trains alone: nobody has answered at %s.", absent);
+        return conclude(g, NODE_ALONE, "This node trains alone: no node has answered at %s.", absent);
     return false;
 }
 
@@ -278,7 +279,7 @@ static bool is_waiting(const struct node_status *s, struct node_glance *g)
     if (!is(s, "waiting"))
         return false;
     if (list_absent(s, absent, sizeof absent) > 0)
-        return conclude(g, NODE_WAITING, "Training has not begun: nobody has answered at %s yet.", absent);
+        return conclude(g, NODE_WAITING, "Training has not begun: no node has answered at %s yet.", absent);
     return conclude(g, NODE_WAITING, "Training has not begun: this node waits for the others.");
 }
 

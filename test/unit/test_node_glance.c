@@ -93,7 +93,7 @@ static void each_condition_is_told(void **state)
     s.progress.state = "waiting";
     expect(&s, NODE_WAITING, "waits for the others");
     entries[0].shown.state = GOSSIP_ENTRY_UNKNOWN;
-    expect(&s, NODE_WAITING, "nobody has answered at 10.0.0.1:7400");
+    expect(&s, NODE_WAITING, "no node has answered at 10.0.0.1:7400");
     s.progress.state = "paused";
     expect(&s, NODE_WAITING, "exchanges with its neighbours");
     s.pauses = GOSSIP_LIFE_HELD_OUT;
@@ -106,7 +106,7 @@ static void each_condition_is_told(void **state)
     s.membership.cut_off = true;
     s.progress.state = "paused";
     expect(&s, NODE_MINORITY,
-           "hears nobody, though others should be there: its network may be down. It waits");
+           "hears no other node, though others should be there: its network may be down. It waits");
     s = well();
     s.progress.state = "isolated";
     expect(&s, NODE_ALONE, "2 neighbours works");
@@ -132,7 +132,7 @@ static void whoever_is_left_is_alone(void **state)
     s.n_members = 1;
     s.membership.minority = false;
     entries[0].shown.state = GOSSIP_ENTRY_UNKNOWN;
-    expect(&s, NODE_ALONE, "nobody has answered at 10.0.0.1:7400");
+    expect(&s, NODE_ALONE, "no node has answered at 10.0.0.1:7400");
 }
 
 static void the_slowest_is_found(void **state)
