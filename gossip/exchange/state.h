@@ -160,7 +160,7 @@ enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct g
                                 struct gossip_edge **edge) BASE_CHECK;
 void gossip_edge_free(const struct gossip_exchange *exchange, struct gossip_edge *edge); // NULL is fine
 void gossip_edge_remove(struct gossip_exchange *exchange, struct gossip_edge *edge);
-// r = 0, seq = 0, c = 0, nothing open: both ends then average their models block by block.
+// resync.c. r = 0, seq = 0, c = 0, nothing open: both ends then average their models block by block.
 void gossip_edge_resync(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t epoch);
 void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip_edge *edge);
 void gossip_edge_drop_request(struct gossip_exchange *exchange, struct gossip_edge *edge);

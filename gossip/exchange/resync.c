@@ -1,0 +1,44 @@
+// An edge begins anew: its reference, sequence and correction.
+#include "gossip/exchange/state.h"
+
+#include <string.h>
+
+// What the edge had fades at an end that trained all along. An end that was away takes the other's model, and
+// its own correction is as old as the model that it gives up.
+static void begin_correction(struct gossip_exchange *exchange, struct gossip_edge *edge)
+{
+    const bool fades = exchange->options.on_death == GOSSIP_ON_DEATH_FADE,
+               away = gossip_standing_of(exchange, GOSSIP_DELTA_BLOCK) == GOSSIP_AWAY;
+    size_t bytes = exchange->options.parameters * sizeof(float);
+    float *fresh = edge->correction && fades && !away ? exchange->options.kernels->alloc(bytes) : NULL;
+
+    if (!fresh || gossip_orphan_take(exchange, edge, false) || edge->correction) {
+        exchange->options.kernels->release(fresh);
+        gossip_edge_drop_correction(exchange, edge);
+        return;
+    }
+    memset(fresh, 0, bytes);
+    edge->correction = fresh;
+    gossip_sum_again(exchange);
+}
+
+void gossip_edge_resync(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t epoch)
+{
+    size_t count = exchange->options.parameters;
+
+    begin_correction(exchange, edge);
+    gossip_edge_drop_request(exchange, edge);
+    edge->answer.held = false;
+    edge->parked.held = edge->taken_back = false;
+    compress_history_forget(&edge->sent);
+    compress_history_forget(&edge->received);
+    edge->epoch = epoch;
+    edge->sequence = 0;
+    edge->resync_offset = 0;
+    edge->absence = 0;
+    memset(edge->reference, 0, count * sizeof *edge->reference);
+    edge->reference_hash = exchange->options.kernels->apply->hash(edge->reference, count, 0, false);
+    edge->alarm_ns = 0;
+    edge->resyncs++;
+    edge->state = GOSSIP_EDGE_RESYNC;
+}
