@@ -414,6 +414,11 @@ void train_trainer_settle(struct train_trainer *trainer)
     trainer->shrink.due = false;
 }
 
+void train_trainer_waive(struct train_trainer *trainer)
+{
+    trainer->shrink.due = false;
+}
+
 static void update_block(struct train_trainer *trainer, const float *correction)
 {
     const struct train_block block = block_of(trainer, trainer->step);

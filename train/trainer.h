@@ -89,6 +89,8 @@ void train_trainer_round_begin(struct train_trainer *trainer);
 // A round's exchange is over: makes the proximal step of l1 and l2 that the latest step left to be made
 // behind it, if it did. Where no exchange comes between, the next step makes it.
 void train_trainer_settle(struct train_trainer *trainer);
+// The model is another one: what the latest step left to be made was not of it.
+void train_trainer_waive(struct train_trainer *trainer);
 // Behind a seek: the model is as the latest step left it, before its proximal step.
 void train_trainer_unsettle(struct train_trainer *trainer);
 bool train_trainer_settles(const struct train_trainer *trainer); // whether that ever does anything

@@ -76,7 +76,8 @@ void node_built_in_boundary(struct node_built_in *b, struct gossip_learner_steps
     b->steps = 0;
 }
 
-// This node's own history of the path (momentum) is dropped: it belongs to another model.
+// This node's own history of the path (momentum, a proximal step that is owed) is dropped: it belongs to
+// another model.
 static void drop_momentum(struct node_built_in *b)
 {
     struct train_state_vector vectors[TRAIN_STATES];
@@ -85,6 +86,7 @@ static void drop_momentum(struct node_built_in *b)
         if (vectors[i].values != train_trainer_second_moment(b->trainer))
             memset(vectors[i].values, 0, parameters(b) * sizeof(float));
     train_trainer_store_state(b->trainer);
+    train_trainer_waive(b->trainer);
 }
 
 static void reset_vector(struct node_built_in *b, float *vector)
