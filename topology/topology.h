@@ -1,5 +1,5 @@
-// Which members meet. A topology gives each member a schedule of meetings, as a pure function of the members, the
-// seed and the round; there is nothing to negotiate. It knows nothing of addresses, liveness or time.
+// Which members meet. A topology gives each member a schedule of meetings, as a pure function of the members,
+// the seed and the round; there is nothing to negotiate. It knows nothing of addresses, liveness or time.
 //
 // A plan is made of one view of the members and never changes: another view is another plan. Any thread may
 // read it.

@@ -23,17 +23,9 @@ KINDS = "a table names its kinds, and the kinds call what stands beside it"
 ALLOWED = {
     "kernels": [("cpu/cpu.c cpu/gemm_avx2.c cpu/gemm_avx512.c cpu/loops_avx2.c cpu/loops_avx512.c cpu/loops_scalar.c "
                  "cpu/sequence_avx2.c cpu/sequence_avx512.c cpu/sequence_scalar.c", KINDS)],
-    "lab/experiment": [("check.c experiment.c", "a check reads one experiment of a sweep, which is made here")],
-    "lab/record": [("results.c results_csv.c results_table.c", "whether scores are R2 is asked by each format")],
     "lab/sim": [("sim_call.c sim_disk.c sim_fetch.c sim_graph.c sim_known.c sim_life.c sim_link.c sim_member.c sim_node.c "
-                 "sim_receive.c sim_train.c sim_view.c sim_world.c", "the parts of a node act on each other at one moment"),
-                ("sim_net.c sim_stream.c", "a host that ends takes its streams along")],
-    "lab/summary": [("conditions.c summary.c summary_events.c summary_graph.c", "the parts write numbers as the whole does")],
-    "lab/virtual": [("simulate_events.c simulate_learner.c simulate_sample.c", "a measurement ends steps that are under way")],
-    "node": [("loop.c loop_join.c loop_life.c", "a node that moves to another shard begins its life anew")],
-    "topology": [("butterfly.c everybody.c onepeer.c plan.c ring.c", KINDS)],
-    "train": [("image.c jpeg.c png.c", "the formats ask for the size that an image may have"),
-              ("layers/block.c layers/conv.c layers/embedding.c layers/linear.c layers/norm.c layers/residual.c "
+                 "sim_receive.c sim_train.c sim_view.c sim_world.c", "the parts of a node act on each other at one moment")],
+    "train": [("layers/block.c layers/conv.c layers/embedding.c layers/linear.c layers/norm.c layers/residual.c "
                "layers/rows.c layers/tied_head.c models.c models/cnn.c models/gpt2.c models/logistic.c models/mlp.c plan.c",
                KINDS)],
 }
