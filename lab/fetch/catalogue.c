@@ -1,5 +1,5 @@
 // The data sets that have a name. Each digest is the one that several publications give independently of each
-// other; those of tiny Shakespeare and of MNIST's test examples (unpacked) were compared with the files.
+// other; that of tiny Shakespeare was computed from the file.
 #include "lab/fetch/fetch.h"
 
 #include <string.h>
