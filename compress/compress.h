@@ -36,8 +36,8 @@ enum base_error compress_sparse_create_on(const struct kernels *kernels, size_t 
                                           struct compress_sparse *sparse) BASE_CHECK;
 void compress_sparse_destroy(struct compress_sparse *sparse);
 
-// A dense run of `count` fp32 values as they are (BOOT blocks). Bound: 4*count + 8 bytes. The decoder rejects
-// NaN, Inf and any other length.
+// A dense run of `count` fp32 values as they are (RESYNC blocks). Bound: 4*count + 8 bytes. The decoder
+// rejects NaN, Inf and any other length.
 enum base_error compress_block_encode(const float *values, size_t count, uint8_t *block, size_t capacity,
                                       size_t *block_bytes) BASE_CHECK;
 enum base_error compress_block_decode(const uint8_t *block, size_t block_bytes, float *values,

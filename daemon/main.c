@@ -135,7 +135,7 @@ static enum base_error read_config(const struct arguments *a, struct node_config
     if (code == BASE_OK)
         code = node_config_check_runnable(config, why);
     if (code == BASE_OK)
-        node_config_settle(config);
+        node_config_complete(config);
     return code;
 }
 
@@ -173,7 +173,7 @@ static int run(struct node_setup *s, bool joined, struct base_reason *why)
         status = EXIT_FAILED;
         goto out;
     }
-    if (status == EXIT_DONE && node_boot_end(s->boot_path, why) != BASE_OK)
+    if (status == EXIT_DONE && node_starts_end(s->starts_path, why) != BASE_OK)
         base_log(BASE_LOG_WARN, "boot", "%s", why->text);
     why->text[0] = 0;
     if (status == EXIT_DONE)

@@ -57,7 +57,7 @@ bool node_shards_ready(struct node_shards *shards, uint64_t now_ns, struct node_
     return false;
 }
 
-void node_shards_settle(struct node_shards *shards, bool taken)
+void node_shards_commit(struct node_shards *shards, bool taken)
 {
     (void)shards, (void)taken;
 }

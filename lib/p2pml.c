@@ -82,7 +82,7 @@ static enum base_error read_config(struct node_config *config, const struct p2pm
     if (code == BASE_OK)
         code = node_config_check_runnable(config, why);
     if (code == BASE_OK)
-        node_config_settle(config);
+        node_config_complete(config);
     return code;
 }
 
@@ -375,7 +375,7 @@ static void *run(void *argument)
 {
     p2pml_node *n = argument;
     n->status = node_threads_run(n->threads, &n->why);
-    if (n->status == 0 && node_boot_end(n->setup.boot_path, &n->why) != BASE_OK)
+    if (n->status == 0 && node_starts_end(n->setup.starts_path, &n->why) != BASE_OK)
         n->status = 1;
     node_hosted_over(n->hosted);
     return NULL;

@@ -12,26 +12,26 @@
 #include <unistd.h>
 
 #define TICK_NS    (250 * NODE_MILLISECOND_NS)
-#define MAILS_TURN 256 // mails handled before sockets have their turn
+#define MAILS_TURN 256 // messages handled before sockets have their turn
 
 // -- from the cluster
 
-static void post_peer(struct node_loop *loop, enum node_mail_kind kind, const struct gossip_id *peer)
+static void post_peer(struct node_loop *loop, enum node_message_kind kind, const struct gossip_id *peer)
 {
-    struct node_mail *mail = node_mail_new(kind);
-    mail->peer = *peer;
-    node_outbox_post(loop->worker, mail);
+    struct node_message *message = node_message_new(kind);
+    message->peer = *peer;
+    node_outbox_post(loop->worker, message);
 }
 
 static void on_up(void *owner, const struct gossip_id *peer)
 {
-    post_peer(owner, NODE_MAIL_LINK_UP, peer);
+    post_peer(owner, NODE_MESSAGE_LINK_UP, peer);
     node_loop_live(owner, (struct gossip_life_event){.kind = GOSSIP_LIFE_LINKED, .peer = *peer});
 }
 
 static void on_down(void *owner, const struct gossip_id *peer)
 {
-    post_peer(owner, NODE_MAIL_LINK_DOWN, peer);
+    post_peer(owner, NODE_MESSAGE_LINK_DOWN, peer);
 }
 
 static void on_member(void *owner, const struct gossip_id *peer, enum gossip_member_state state)
@@ -51,20 +51,20 @@ static void on_removed(void *owner, const struct gossip_id *peer)
 static void on_message(void *owner, const struct gossip_id *peer, uint8_t *bytes, size_t count)
 {
     struct node_loop *loop = owner;
-    struct node_mail *mail = node_mail_new(NODE_MAIL_MESSAGE);
-    mail->peer = *peer;
-    mail->bytes = bytes;
-    mail->n_bytes = count;
-    node_backlog_charge(loop->backlog, mail);
-    node_outbox_post(loop->worker, mail);
+    struct node_message *message = node_message_new(NODE_MESSAGE_EXCHANGE);
+    message->peer = *peer;
+    message->bytes = bytes;
+    message->n_bytes = count;
+    node_backlog_charge(loop->backlog, message);
+    node_outbox_post(loop->worker, message);
 }
 
 static void on_view(void *owner, struct gossip_graph *graph)
 {
     struct node_loop *loop = owner;
-    struct node_mail *mail = node_mail_new(NODE_MAIL_VIEW);
-    mail->graph = graph;
-    node_outbox_post(loop->worker, mail);
+    struct node_message *message = node_message_new(NODE_MESSAGE_VIEW);
+    message->graph = graph;
+    node_outbox_post(loop->worker, message);
 }
 
 static bool on_greeted(void *owner, const char *address, const struct gossip_greeting *greeting)
@@ -104,7 +104,7 @@ static const struct node_cluster_handler cluster_handler = {.up = on_up,
 static void worker_congested(void *owner, bool is)
 {
     struct node_loop *loop = owner;
-    BASE_ASSERT(is ? loop->congestions < 2 : loop->congestions > 0); // mails, bytes: each says so once
+    BASE_ASSERT(is ? loop->congestions < 2 : loop->congestions > 0); // messages, bytes: each says so once
     loop->congestions = is ? loop->congestions + 1 : loop->congestions - 1;
     if (loop->cluster)
         node_peers_pause(node_cluster_peers(loop->cluster), loop->congestions > 0);
@@ -116,14 +116,14 @@ static void learner_congested(void *owner, bool is)
     (void)is;
 }
 
-static void take_edges(struct node_loop *loop, struct node_mail *mail)
+static void take_edges(struct node_loop *loop, struct node_message *message)
 {
-    BASE_ASSERT(mail->n_bytes % sizeof *loop->edges == 0);
+    BASE_ASSERT(message->n_bytes % sizeof *loop->edges == 0);
     free(loop->edges);
-    loop->edges = (struct node_edge_status *)(void *)mail->bytes; // malloc'ed, hence aligned
-    loop->n_edges = mail->n_bytes / sizeof *loop->edges;
-    mail->bytes = NULL;
-    loop->totals = mail->totals;
+    loop->edges = (struct node_edge_status *)(void *)message->bytes; // malloc'ed, hence aligned
+    loop->n_edges = message->n_bytes / sizeof *loop->edges;
+    message->bytes = NULL;
+    loop->totals = message->totals;
     node_loop_consider(loop);
 }
 
@@ -136,14 +136,14 @@ static void take_progress(struct node_loop *loop, const struct node_progress *pr
                              .kind = GOSSIP_LIFE_PROGRESS, .round = progress->round, .step = progress->step});
 }
 
-static void take_fetch(struct node_loop *loop, const struct node_mail *mail)
+static void take_fetch(struct node_loop *loop, const struct node_message *message)
 {
-    BASE_ASSERT(mail->status >= -1 && mail->status <= 1);
-    node_loop_live(
-        loop, (struct gossip_life_event){.kind = mail->status == 1 ? GOSSIP_LIFE_WANTS : GOSSIP_LIFE_FETCHED,
-                                         .round = mail->progress.round,
-                                         .step = mail->progress.step,
-                                         .ok = mail->status >= 0});
+    BASE_ASSERT(message->status >= -1 && message->status <= 1);
+    node_loop_live(loop, (struct gossip_life_event){.kind = message->status == 1 ? GOSSIP_LIFE_WANTS
+                                                                                 : GOSSIP_LIFE_FETCHED,
+                                                    .round = message->progress.round,
+                                                    .step = message->progress.step,
+                                                    .ok = message->status >= 0});
 }
 
 static void reload_allow_list(struct node_loop *loop)
@@ -172,63 +172,65 @@ static void reload(struct node_loop *loop)
     node_cluster_reload_faults(loop->cluster);
 }
 
-static void handle(struct node_loop *loop, struct node_mail *mail)
+static void handle(struct node_loop *loop, struct node_message *message)
 {
     struct node_peers *peers = node_cluster_peers(loop->cluster);
-    switch (mail->kind) {
-    case NODE_MAIL_SEND:
-        (void)node_peers_send(peers, &mail->peer, mail->bytes,
-                              mail->n_bytes); // else the link is down: LINK_DOWN tells
-        mail->bytes = NULL;
+    switch (message->kind) {
+    case NODE_MESSAGE_SEND:
+        (void)node_peers_send(peers, &message->peer, message->bytes,
+                              message->n_bytes); // else the link is down: LINK_DOWN tells
+        message->bytes = NULL;
         break;
-    case NODE_MAIL_CLOSE:
-        node_peers_close(peers, &mail->peer, mail->text);
+    case NODE_MESSAGE_CLOSE:
+        node_peers_close(peers, &message->peer, message->text);
         break;
-    case NODE_MAIL_EDGES:
-        take_edges(loop, mail);
+    case NODE_MESSAGE_EDGES:
+        take_edges(loop, message);
         break;
-    case NODE_MAIL_PROGRESS:
-        take_progress(loop, &mail->progress);
+    case NODE_MESSAGE_PROGRESS:
+        take_progress(loop, &message->progress);
         break;
-    case NODE_MAIL_FETCH:
-        take_fetch(loop, mail);
+    case NODE_MESSAGE_FETCH:
+        take_fetch(loop, message);
         break;
-    case NODE_MAIL_STARVED:
+    case NODE_MESSAGE_STARVED:
+        node_loop_live(
+            loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_STARVED, .silent_ns = message->silent_ns});
+        break;
+    case NODE_MESSAGE_FINISHED:
         node_loop_live(loop,
-                       (struct gossip_life_event){.kind = GOSSIP_LIFE_STARVED, .silent_ns = mail->silent_ns});
+                       (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = message->status != 1});
         break;
-    case NODE_MAIL_FINISHED:
-        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = mail->status != 1});
+    case NODE_MESSAGE_LEFT:
+        node_loop_live(loop,
+                       (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN, .status = message->status});
         break;
-    case NODE_MAIL_LEFT:
-        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN, .status = mail->status});
-        break;
-    case NODE_MAIL_LEAVE_CLUSTER:
+    case NODE_MESSAGE_LEAVE_CLUSTER:
         if (!gossip_life_stopping(loop->life))
             node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
         break;
-    case NODE_MAIL_RELOAD:
+    case NODE_MESSAGE_RELOAD:
         reload(loop);
         break;
-    case NODE_MAIL_ASK_STATUS:
+    case NODE_MESSAGE_ASK_STATUS:
         node_loop_post_status(loop);
         break;
     default:
-        BASE_ASSERT(false); // a mail that is not for the loop
+        BASE_ASSERT(false); // a message that is not for the loop
     }
 }
 
-static void mail_ready(evutil_socket_t s, short what, void *argument)
+static void message_ready(evutil_socket_t s, short what, void *argument)
 {
     (void)s;
     (void)what;
     struct node_loop *loop = argument;
     for (int i = 0; i < MAILS_TURN; i++) {
-        struct node_mail *mail = node_mailbox_take(loop->options.inbox, 0);
-        if (!mail)
+        struct node_message *message = node_mailbox_take(loop->options.inbox, 0);
+        if (!message)
             return;
-        handle(loop, mail);
-        node_mail_free(mail);
+        handle(loop, message);
+        node_message_free(message);
     }
 }
 
@@ -294,10 +296,10 @@ static enum base_error make_cluster(struct node_loop *loop, struct node_ports *p
                                            .greeting = &o->greeting,
                                            .message_limit = o->message_limit,
                                            .counters = o->counters,
-                                           .boot = o->boot,
+                                           .starts = o->starts,
                                            .first_model = o->first_model,
-                                           .life = o->life,
-                                           .boot_path = o->boot_path,
+                                           .instance_id = o->instance_id,
+                                           .starts_path = o->starts_path,
                                            .events_path = o->events_path,
                                            .pages = loop->pages,
                                            .listener = ports->peers,
@@ -328,10 +330,11 @@ static bool make_events(struct node_loop *loop)
 {
     static const int numbers[N_SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
     struct timeval every = node_clock_timeval(TICK_NS);
-    loop->mail = event_new(loop->base, node_mailbox_descriptor(loop->options.inbox), EV_READ | EV_PERSIST,
-                           mail_ready, loop);
+    loop->message = event_new(loop->base, node_mailbox_descriptor(loop->options.inbox), EV_READ | EV_PERSIST,
+                              message_ready, loop);
     loop->tick = event_new(loop->base, -1, EV_PERSIST, tick, loop);
-    if (!loop->mail || !loop->tick || event_add(loop->mail, NULL) != 0 || event_add(loop->tick, &every) != 0)
+    if (!loop->message || !loop->tick || event_add(loop->message, NULL) != 0 ||
+        event_add(loop->tick, &every) != 0)
         return false;
     for (size_t i = 0; loop->options.signals && i < N_SIGNALS; i++) {
         loop->signals[i] = evsignal_new(loop->base, numbers[i], on_signal, loop);
@@ -439,7 +442,7 @@ int node_loop_run(struct node_loop *loop)
         node_notify_stopping(&loop->notify);
     if (loop->status == NODE_LOOP_ABANDONED || loop->status == NODE_LOOP_JOINS)
         return loop->status;
-    node_loop_post(loop->worker, NODE_MAIL_STOP, 0);
+    node_loop_post(loop->worker, NODE_MESSAGE_STOP, 0);
     node_outbox_drain(loop->worker);
     return loop->status;
 }
@@ -448,7 +451,8 @@ void node_loop_destroy(struct node_loop *loop)
 {
     if (!loop)
         return;
-    struct event *events[] = {loop->mail, loop->tick, loop->signals[0], loop->signals[1], loop->signals[2]};
+    struct event *events[] = {loop->message, loop->tick, loop->signals[0], loop->signals[1],
+                              loop->signals[2]};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         if (events[i])
             event_free(events[i]);

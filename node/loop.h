@@ -9,7 +9,7 @@
 #include "node/config/config.h"
 #include "node/queue/counters.h"
 #include "node/queue/mailbox.h"
-#include "node/store/boot.h"
+#include "node/store/starts.h"
 #include "topology/topology.h"
 
 struct node_loop;
@@ -26,14 +26,14 @@ struct node_loop_options {
     size_t message_limit;                  // largest message of a peer, from the model's schema
     struct node_mailbox *inbox;            // to the loop
     struct node_mailbox *worker, *learner; // from the loop
-    struct node_mailbox *answers;          // to NODE_MAIL_ASK_STATUS: malloc'ed texts; NULL: never asked
+    struct node_mailbox *answers;          // to NODE_MESSAGE_ASK_STATUS: malloc'ed texts; NULL: never asked
     struct node_counters *counters;
-    struct node_boot boot;
-    uint64_t life;                       // random number of this process
-    const char *boot_path, *events_path; // NULL: nothing is written
-    uint64_t round, step;                // done so far, of a checkpoint
-    uint64_t reach;                      // gossip_exchange_reach
-    uint64_t first_model;                // digest of the weights it begins with; 0: resumed
+    struct node_starts starts;
+    uint64_t instance_id;                  // random number of this process
+    const char *starts_path, *events_path; // NULL: nothing is written
+    uint64_t round, step;                  // done so far, of a checkpoint
+    uint64_t reach;                        // gossip_exchange_reach
+    uint64_t first_model;                  // digest of the weights it begins with; 0: resumed
     bool resumed; // from a checkpoint: this node's state is complete, whatever others do
     bool joins;   // takes settings of a cluster that trains already: node_loop_run may return NODE_LOOP_JOINS
     bool told_shard; // ... its shard among them: it takes another one if another node came to it as well
@@ -45,9 +45,9 @@ struct node_loop_options {
 // to do); BASE_EAUTH when a bind that is not loopback has neither secret nor allow-list.
 enum base_error node_loop_create(const struct node_loop_options *options, struct node_loop **loop,
                                  struct base_reason *why) BASE_CHECK;
-// Until NODE_MAIL_LEFT was handled; returns its status, and has told the worker to stop. SIGTERM and SIGINT
-// make the node leave; a second one, and another process with this identity, return NODE_LOOP_ABANDONED at
-// once, with the other threads still at work.
+// Until NODE_MESSAGE_LEFT was handled; returns its status, and has told the worker to stop. SIGTERM and
+// SIGINT make the node leave; a second one, and another process with this identity, return
+// NODE_LOOP_ABANDONED at once, with the other threads still at work.
 #define NODE_LOOP_ABANDONED (-1)
 // The same, when this node is to begin anew with settings of the cluster: node_loop_taken.
 #define NODE_LOOP_JOINS (-3)

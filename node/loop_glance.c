@@ -11,7 +11,7 @@
 static uint64_t era_of(const struct gossip_record *record)
 {
     const uint8_t does = GOSSIP_RECORD_TRAINING | GOSSIP_RECORD_ELIGIBLE;
-    return record->version.life * 64 + (record->flags & does);
+    return record->version.instance_id * 64 + (record->flags & does);
 }
 
 static void note_members(struct node_loop *loop, uint64_t now_ns)

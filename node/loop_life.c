@@ -1,4 +1,4 @@
-// The life of this node (gossip/life), with sockets and threads: what its actions become, which is mail to
+// The life of this node (gossip/life), with sockets and threads: what its actions become, which is message to
 // learner and worker, records, links, lines for people.
 #include "base/log.h"
 #include "node/loop_private.h"
@@ -9,61 +9,62 @@
 
 // -- what its actions become
 
-void node_loop_post(struct node_outbox *to, enum node_mail_kind kind, int status)
+void node_loop_post(struct node_outbox *to, enum node_message_kind kind, int status)
 {
-    struct node_mail *mail = node_mail_new(kind);
-    mail->status = status;
-    node_outbox_post(to, mail);
+    struct node_message *message = node_message_new(kind);
+    message->status = status;
+    node_outbox_post(to, message);
 }
 
 // NULL: no memory.
-static struct node_mail *bytes_mail(enum node_mail_kind kind, const void *bytes, size_t count)
+static struct node_message *bytes_mail(enum node_message_kind kind, const void *bytes, size_t count)
 {
-    struct node_mail *mail = node_mail_new(kind);
-    mail->bytes = malloc(count ? count : 1);
-    if (!mail->bytes) {
-        node_mail_free(mail);
+    struct node_message *message = node_message_new(kind);
+    message->bytes = malloc(count ? count : 1);
+    if (!message->bytes) {
+        node_message_free(message);
         return NULL;
     }
     if (count > 0)
-        memcpy(mail->bytes, bytes, count);
-    mail->n_bytes = count;
-    return mail;
+        memcpy(message->bytes, bytes, count);
+    message->n_bytes = count;
+    return message;
 }
 
 static void post_ids(struct node_loop *loop, const struct gossip_life_action *action)
 {
-    struct node_mail *mail = bytes_mail(NODE_MAIL_DONORS, action->ids, action->count * sizeof *action->ids);
-    BASE_ASSERT(mail != NULL); // at most 128 bytes
-    mail->progress.round = action->round;
-    mail->progress.step = action->step;
-    node_outbox_post(loop->worker, mail);
+    struct node_message *message =
+        bytes_mail(NODE_MESSAGE_DONORS, action->ids, action->count * sizeof *action->ids);
+    BASE_ASSERT(message != NULL); // at most 128 bytes
+    message->progress.round = action->round;
+    message->progress.step = action->step;
+    node_outbox_post(loop->worker, message);
 }
 
 static void post_shards(struct node_loop *loop, const struct gossip_life_action *action)
 {
-    struct node_mail *mail =
-        bytes_mail(NODE_MAIL_SHARDS, action->numbers, action->count * sizeof *action->numbers);
-    BASE_ASSERT(mail != NULL); // at most 4 KiB
-    node_outbox_post(loop->learner, mail);
+    struct node_message *message =
+        bytes_mail(NODE_MESSAGE_SHARDS, action->numbers, action->count * sizeof *action->numbers);
+    BASE_ASSERT(message != NULL); // at most 4 KiB
+    node_outbox_post(loop->learner, message);
 }
 
 static void post_forget(struct node_loop *loop, const struct gossip_id *peer)
 {
-    struct node_mail *mail = node_mail_new(NODE_MAIL_FORGET);
-    mail->peer = *peer;
-    node_outbox_post(loop->worker, mail);
+    struct node_message *message = node_message_new(NODE_MESSAGE_FORGET);
+    message->peer = *peer;
+    node_outbox_post(loop->worker, message);
 }
 
-static void post_progress(struct node_loop *loop, enum node_mail_kind kind, int status,
+static void post_progress(struct node_loop *loop, enum node_message_kind kind, int status,
                           const struct gossip_life_action *action)
 {
-    struct node_mail *mail = node_mail_new(kind);
-    mail->status = status;
-    mail->progress.round = action->round;
-    mail->progress.step = action->step;
-    mail->away = action->away;
-    node_outbox_post(loop->learner, mail);
+    struct node_message *message = node_message_new(kind);
+    message->status = status;
+    message->progress.round = action->round;
+    message->progress.step = action->step;
+    message->away = action->away;
+    node_outbox_post(loop->learner, message);
 }
 
 static void end(struct node_loop *loop, int status)
@@ -93,32 +94,32 @@ static void act(struct node_loop *loop, const struct gossip_life_action *action)
         post_ids(loop, action);
         break;
     case GOSSIP_LIFE_END_FETCH:
-        node_loop_post(loop->worker, NODE_MAIL_FETCH, 0);
+        node_loop_post(loop->worker, NODE_MESSAGE_FETCH, 0);
         break;
     case GOSSIP_LIFE_FORGET:
         post_forget(loop, &action->peer);
         break;
     case GOSSIP_LIFE_START:
         loop->options.greeting.begun = 1;
-        post_progress(loop, NODE_MAIL_START, action->fetch, action);
+        post_progress(loop, NODE_MESSAGE_START, action->fetch, action);
         break;
     case GOSSIP_LIFE_FETCH_AGAIN:
-        node_loop_post(loop->learner, NODE_MAIL_FETCH_AGAIN, 0);
+        node_loop_post(loop->learner, NODE_MESSAGE_FETCH_AGAIN, 0);
         break;
     case GOSSIP_LIFE_PAUSE:
-        post_progress(loop, NODE_MAIL_PAUSE, action->on, action);
+        post_progress(loop, NODE_MESSAGE_PAUSE, action->on, action);
         break;
     case GOSSIP_LIFE_STOP_AT:
-        post_progress(loop, NODE_MAIL_STOP_AT, 0, action);
+        post_progress(loop, NODE_MESSAGE_STOP_AT, 0, action);
         break;
     case GOSSIP_LIFE_ALONE:
-        node_loop_post(loop->learner, NODE_MAIL_ALONE, action->fetch);
+        node_loop_post(loop->learner, NODE_MESSAGE_ALONE, action->fetch);
         break;
     case GOSSIP_LIFE_SHARDS:
         post_shards(loop, action);
         break;
     case GOSSIP_LIFE_LEAVE:
-        node_loop_post(loop->learner, NODE_MAIL_LEAVE, 0);
+        node_loop_post(loop->learner, NODE_MESSAGE_LEAVE, 0);
         break;
     case GOSSIP_LIFE_TELL:
         node_loop_say(loop, action);

@@ -1,4 +1,4 @@
-// What node/loop.c (events, mail, signals), node/loop_life.c (what the life of this node decides, carried
+// What node/loop.c (events, message, signals), node/loop_life.c (what the life of this node decides, carried
 // out), node/loop_world.c (what it reads), node/loop_words.c (what people are told of it), node/loop_bind.c,
 // node/loop_glance.c and node/loop_pages.c share: the loop's state. Included nowhere else.
 #ifndef NODE_LOOP_PRIVATE_H
@@ -14,7 +14,7 @@
 #include "node/net/stream.h"
 #include "node/notify.h"
 #include "node/queue/backlog.h"
-#include "node/queue/mail.h"
+#include "node/queue/message.h"
 #include "node/queue/outbox.h"
 
 #define N_SIGNALS 3
@@ -27,8 +27,8 @@ struct node_loop {
     struct node_http *http;
     struct node_outbox *worker, *learner;
     struct node_backlog *backlog;
-    unsigned congestions; // reasons to read nothing from peers: mails or bytes wait for the worker
-    struct event *mail, *tick, *signals[N_SIGNALS];
+    unsigned congestions; // reasons to read nothing from peers: messages or bytes wait for the worker
+    struct event *message, *tick, *signals[N_SIGNALS];
     uint16_t port, http_port;
     uint64_t started_ns;
     struct node_notify notify;
@@ -57,12 +57,12 @@ uint32_t node_loop_free_shard(const struct node_loop *loop, uint32_t shards);
 // loop_life.c
 enum base_error node_loop_make_life(struct node_loop *loop) BASE_CHECK;
 void node_loop_live(struct node_loop *loop, struct gossip_life_event event); // now_ns is filled in
-void node_loop_post(struct node_outbox *to, enum node_mail_kind kind, int status);
+void node_loop_post(struct node_outbox *to, enum node_message_kind kind, int status);
 // Decides what is due; called after everything that may matter, and with every tick.
 void node_loop_consider(struct node_loop *loop);
 
 // loop_words.c
-void node_loop_say(struct node_loop *loop, const struct gossip_life_action *news);
+void node_loop_say(struct node_loop *loop, const struct gossip_life_action *notice);
 // Entries of the peer list that lead to no member; their addresses into text, as many as fit.
 size_t node_loop_missing(const struct node_loop *loop, char *text, size_t capacity);
 

@@ -30,7 +30,7 @@ size_t node_loop_missing(const struct node_loop *loop, char *text, size_t capaci
     return count;
 }
 
-static void say_without(const struct node_loop *loop, const struct gossip_life_action *news)
+static void say_without(const struct node_loop *loop, const struct gossip_life_action *notice)
 {
     uint64_t wanted = loop->options.config->node.start_members;
     char text[600] = "";
@@ -38,22 +38,22 @@ static void say_without(const struct node_loop *loop, const struct gossip_life_a
     if (wanted > 0)
         base_log(BASE_LOG_WARN, "start_without",
                  "training begins though only %" PRIu64 " of node.start_members %" PRIu64 " are there",
-                 news->a, wanted);
+                 notice->a, wanted);
     else if (missing > 0)
         base_log(BASE_LOG_WARN, "start_without", "training begins without %zu of the listed peers: %s",
                  missing, text);
     else
         base_log(BASE_LOG_INFO, "start_without",
                  "training begins; %" PRIu64 " of the listed peers have come and will count in a moment",
-                 news->b);
+                 notice->b);
 }
 
-static void say_alone(struct node_loop *loop, const struct gossip_life_action *news)
+static void say_alone(struct node_loop *loop, const struct gossip_life_action *notice)
 {
     char line[160];
     snprintf(line, sizeof line,
-             "all others have finished; training ends after step %" PRIu64 " of %" PRIu64 "%s", news->a,
-             loop->options.config->train.steps, news->b ? ", with their model" : "");
+             "all others have finished; training ends after step %" PRIu64 " of %" PRIu64 "%s", notice->a,
+             loop->options.config->train.steps, notice->b ? ", with their model" : "");
     node_cluster_tell(loop->cluster, "alone", line);
 }
 
@@ -146,34 +146,34 @@ static void say_words(struct node_loop *loop, const struct words *words, uint64_
         base_log(words->level, words->event, "%s", line);
 }
 
-void node_loop_say(struct node_loop *loop, const struct gossip_life_action *news)
+void node_loop_say(struct node_loop *loop, const struct gossip_life_action *notice)
 {
-    switch (news->news) {
+    switch (notice->notice) {
     case GOSSIP_LIFE_BEGINS_WITHOUT:
-        say_without(loop, news);
+        say_without(loop, notice);
         break;
     case GOSSIP_LIFE_NO_MODEL:
         base_log(BASE_LOG_ERROR, "fetch",
                  "others train, and none of them has given this node a model for %" PRIu64 " s; it ends",
-                 news->b);
+                 notice->b);
         break;
     case GOSSIP_LIFE_PAUSES:
-        node_cluster_tell(loop->cluster, "paused", why_paused(news->a));
+        node_cluster_tell(loop->cluster, "paused", why_paused(notice->a));
         break;
     case GOSSIP_LIFE_GOES_ON:
-        node_cluster_tell(loop->cluster, "resumed", why_resumed(news->a));
+        node_cluster_tell(loop->cluster, "resumed", why_resumed(notice->a));
         break;
     case GOSSIP_LIFE_LEFT_ALONE:
-        say_alone(loop, news);
+        say_alone(loop, notice);
         break;
     case GOSSIP_LIFE_ORPHANS:
-        node_cluster_tell_takeover(loop->cluster, news->numbers, news->count);
+        node_cluster_tell_takeover(loop->cluster, notice->numbers, notice->count);
         break;
     case GOSSIP_LIFE_GIVES_WAY:
         node_cluster_tell_conflict(loop->cluster, loop->gives_way ? NULL : loop->duplicate_at);
         break;
     default:
-        BASE_ASSERT(news->news < sizeof words_of / sizeof *words_of && words_of[news->news].format);
-        say_words(loop, &words_of[news->news], news->a, news->b);
+        BASE_ASSERT(notice->notice < sizeof words_of / sizeof *words_of && words_of[notice->notice].format);
+        say_words(loop, &words_of[notice->notice], notice->a, notice->b);
     }
 }

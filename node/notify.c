@@ -87,17 +87,18 @@ void node_notify_tick(struct node_notify *notify, uint64_t now_ns, const char *s
 {
     char text[NODE_NOTIFY_STATUS_BYTES + 32];
     bool alive = notify->watchdog_ns && now_ns >= notify->alive_ns;
-    bool news = now_ns >= notify->told_ns && strncmp(notify->status, status, sizeof notify->status - 1) != 0;
-    if (notify->socket < 0 || (!alive && !news))
+    bool changed =
+        now_ns >= notify->told_ns && strncmp(notify->status, status, sizeof notify->status - 1) != 0;
+    if (notify->socket < 0 || (!alive && !changed))
         return;
     if (alive)
         notify->alive_ns = now_ns + notify->watchdog_ns;
-    if (news) {
+    if (changed) {
         notify->told_ns = now_ns + STATUS_NS;
         snprintf(notify->status, sizeof notify->status, "%s", status);
     }
-    snprintf(text, sizeof text, "%s%s%s", alive ? "WATCHDOG=1\n" : "", news ? "STATUS=" : "",
-             news ? notify->status : "");
+    snprintf(text, sizeof text, "%s%s%s", alive ? "WATCHDOG=1\n" : "", changed ? "STATUS=" : "",
+             changed ? notify->status : "");
     send_text(notify, text);
 }
 

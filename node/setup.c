@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "compress/packet.h"
 #include "node/config/compatibility.h"
-#include "node/queue/mail.h"
+#include "node/queue/message.h"
 #include "node/store/checkpoint.h"
 #include "topology/file.h"
 #include <errno.h>
@@ -113,7 +113,7 @@ static struct node_checkpoint_parts checkpoint_parts(struct node_setup *s)
                                           .blob = s->blob,
                                           .round = s->round,
                                           .model_seed = s->config->model.seed,
-                                          .boot = s->boot,
+                                          .resumes = s->resumes,
                                           .node = s->name,
                                           .id = s->identity.id,
                                           .about = &s->about};
@@ -190,7 +190,7 @@ static enum base_error resume_training(struct node_setup *s, bool resume, struct
     s->unsettled = parts.unsettled;
     s->open = parts.open;
     s->open_scale = parts.open_scale;
-    s->boot = parts.boot + 1;
+    s->resumes = parts.resumes + 1;
     train_trainer_store(s->trainer);
     base_log(BASE_LOG_INFO, "resume", "from step %llu, round %llu",
              (unsigned long long)train_trainer_steps_done(s->trainer), (unsigned long long)s->round);
@@ -234,7 +234,7 @@ static enum base_error make_exchange(struct node_setup *s, const struct node_saf
 }
 
 // The largest message of any peer on this model: every value in fp32 with its index, a full slice of second
-// moments; or a block of BOOT or of a snapshot; or a packet about members.
+// moments; or a block of RESYNC or of a snapshot; or a packet about members.
 static size_t largest_message(size_t parameters)
 {
     size_t block = 4u * (parameters < LIMIT_RESYNC_BLOCK ? parameters : LIMIT_RESYNC_BLOCK);
@@ -251,15 +251,15 @@ static size_t largest_message(size_t parameters)
 static enum base_error take_start(struct node_setup *s, struct base_reason *why)
 {
     struct timespec now;
-    enum base_error code = node_setup_path(s->config, "boot", s->boot_path, why);
+    enum base_error code = node_setup_path(s->config, "boot", s->starts_path, why);
     if (code == BASE_OK)
         code = node_setup_path(s->config, "events.jsonl", s->events_path, why);
     if (code != BASE_OK)
         return code;
-    if (getrandom(&s->life, sizeof s->life, 0) != (ssize_t)sizeof s->life)
+    if (getrandom(&s->instance_id, sizeof s->instance_id, 0) != (ssize_t)sizeof s->instance_id)
         return base_fail(why, BASE_EIO, "the system has no random numbers: %s", strerror(errno));
     clock_gettime(CLOCK_REALTIME, &now);
-    code = node_boot_take(s->boot_path, (uint64_t)now.tv_sec, &s->starts, why);
+    code = node_starts_take(s->starts_path, (uint64_t)now.tv_sec, &s->starts, why);
     return code == BASE_OK ? code : base_fail_context(why, code, "node.dir");
 }
 
@@ -272,7 +272,7 @@ static enum base_error make_greeting(struct node_setup *s, const char *version)
     snprintf(g->version, sizeof g->version, "%s", version);
     snprintf(g->name, sizeof g->name, "%s", s->name);
     g->parameters = d;
-    g->life = s->life;
+    g->instance_id = s->instance_id;
     s->message_limit = largest_message(d);
     const enum base_error code = node_greeting_settings(s->config, g);
     if (code != BASE_OK)

@@ -9,10 +9,10 @@
 #include "node/average/worker.h"
 #include "node/config/config.h"
 #include "node/learn/built_in.h"
-#include "node/store/boot.h"
 #include "node/store/checkpoint_beside.h"
 #include "node/store/metrics.h"
 #include "node/store/model_file.h"
+#include "node/store/starts.h"
 #include "node/store/tensorboard.h"
 #include "topology/topology.h"
 #include "train/trainer.h"
@@ -40,13 +40,13 @@ struct node_setup {
     float *outer, *round_start;   // [parameters] V and x0, or NULL without outer momentum
     struct node_built_in trainee; // the trainer as a learner
     struct gossip_blob *blob;     // of a program that trains, borrowed; or NULL
-    uint64_t round, boot;         // of a resume, as those that follow
+    uint64_t round, resumes;      // of a resume, as those that follow
     bool resumed;                 // from a checkpoint
     bool unsettled, open;         // struct node_checkpoint_parts
     float open_scale;
-    struct node_boot starts;
-    uint64_t life; // random number of this process
-    char boot_path[NODE_PATH_BYTES], events_path[NODE_PATH_BYTES];
+    struct node_starts starts;
+    uint64_t instance_id; // random number of this process
+    char starts_path[NODE_PATH_BYTES], events_path[NODE_PATH_BYTES];
     struct gossip_exchange *exchange;
     struct gossip_greeting greeting;
     size_t message_limit;

@@ -5,7 +5,7 @@
 #include "node/learn/learner.h"
 #include "node/loop.h"
 #include "node/queue/clock.h"
-#include "node/queue/mail.h"
+#include "node/queue/message.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,9 +52,9 @@ static enum base_error open_loop(struct node_threads *t, struct base_reason *why
                                         .allow = s->has_allow ? &t->options.setup->allow : NULL,
                                         .greeting = s->greeting,
                                         .message_limit = s->message_limit,
-                                        .boot = s->starts,
-                                        .life = s->life,
-                                        .boot_path = s->boot_path,
+                                        .starts = s->starts,
+                                        .instance_id = s->instance_id,
+                                        .starts_path = s->starts_path,
                                         .events_path = s->events_path,
                                         .round = s->round,
                                         .step = train_trainer_steps_done(s->trainer),
@@ -139,11 +139,11 @@ static enum base_error start_learner(struct node_threads *t)
     return node_learner_start(&options, &t->learner);
 }
 
-static void post(struct node_mailbox *box, enum node_mail_kind kind)
+static void post(struct node_mailbox *box, enum node_message_kind kind)
 {
     const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
-    struct node_mail *mail = node_mail_new(kind);
-    while (node_mailbox_post(box, mail) != BASE_OK)
+    struct node_message *message = node_message_new(kind);
+    while (node_mailbox_post(box, message) != BASE_OK)
         nanosleep(&moment, NULL);
 }
 
@@ -154,23 +154,23 @@ static enum base_error start(struct node_threads *t)
         return code;
     code = start_learner(t);
     if (code != BASE_OK) {
-        post(t->worker_box, NODE_MAIL_STOP);
+        post(t->worker_box, NODE_MESSAGE_STOP);
         node_worker_join(t->worker);
     }
     return code;
 }
 
-// The loop no longer runs, so the learner's mail is taken here until it has written its last state.
+// The loop no longer runs, so the learner's message is taken here until it has written its last state.
 static void end_without_loop(struct node_threads *t)
 {
     node_hosted_release(t->options.hosted);
-    post(t->learner_box, NODE_MAIL_STOP_AT);
+    post(t->learner_box, NODE_MESSAGE_STOP_AT);
     for (bool left = false; !left;) {
-        struct node_mail *mail = node_mailbox_take(t->loop_box, UINT64_MAX);
-        left = mail && mail->kind == NODE_MAIL_LEFT;
-        node_mail_free(mail);
+        struct node_message *message = node_mailbox_take(t->loop_box, UINT64_MAX);
+        left = message && message->kind == NODE_MESSAGE_LEFT;
+        node_message_free(message);
     }
-    post(t->worker_box, NODE_MAIL_STOP);
+    post(t->worker_box, NODE_MESSAGE_STOP);
 }
 
 int node_threads_run(struct node_threads *t, struct base_reason *why)
@@ -200,21 +200,21 @@ void node_threads_destroy(struct node_threads *t)
     struct node_mailbox *boxes[] = {t->loop_box, t->worker_box, t->learner_box};
     for (size_t i = 0; i < sizeof boxes / sizeof *boxes; i++)
         if (boxes[i])
-            node_mailbox_destroy(boxes[i], node_mail_free);
+            node_mailbox_destroy(boxes[i], node_message_free);
     if (t->answers)
         node_mailbox_destroy(t->answers, free);
     free(t);
 }
 
-// The node may have left, and no thread takes mail any more.
-static void try_post(struct node_mailbox *box, enum node_mail_kind kind)
+// The node may have left, and no thread takes message any more.
+static void try_post(struct node_mailbox *box, enum node_message_kind kind)
 {
-    struct node_mail *mail = node_mail_new(kind);
+    struct node_message *message = node_message_new(kind);
     const uint64_t deadline_ns = node_clock_ns() + STATUS_WAIT_NS;
     const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
-    while (node_mailbox_post(box, mail) != BASE_OK) {
+    while (node_mailbox_post(box, message) != BASE_OK) {
         if (node_clock_ns() > deadline_ns) {
-            node_mail_free(mail);
+            node_message_free(message);
             return;
         }
         nanosleep(&moment, NULL);
@@ -223,25 +223,25 @@ static void try_post(struct node_mailbox *box, enum node_mail_kind kind)
 
 void node_threads_leave(struct node_threads *t)
 {
-    try_post(t->loop_box, NODE_MAIL_LEAVE_CLUSTER);
+    try_post(t->loop_box, NODE_MESSAGE_LEAVE_CLUSTER);
 }
 
 void node_threads_reload(struct node_threads *t)
 {
-    try_post(t->loop_box, NODE_MAIL_RELOAD);
+    try_post(t->loop_box, NODE_MESSAGE_RELOAD);
 }
 
 void node_threads_save(struct node_threads *t)
 {
-    try_post(t->learner_box, NODE_MAIL_SAVE);
+    try_post(t->learner_box, NODE_MESSAGE_SAVE);
 }
 
 char *node_threads_status(struct node_threads *t)
 {
-    struct node_mail *mail = node_mail_new(NODE_MAIL_ASK_STATUS);
+    struct node_message *message = node_message_new(NODE_MESSAGE_ASK_STATUS);
     free(node_mailbox_take(t->answers, 0)); // of a caller that no longer waited
-    if (node_mailbox_post(t->loop_box, mail) != BASE_OK) {
-        node_mail_free(mail);
+    if (node_mailbox_post(t->loop_box, message) != BASE_OK) {
+        node_message_free(message);
         return NULL;
     }
     return node_mailbox_take(t->answers, node_clock_ns() + STATUS_WAIT_NS);

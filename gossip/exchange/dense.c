@@ -1,4 +1,4 @@
-// Runs of elements as they are (BOOT) and second moments in log8, in pieces of a window.
+// Runs of elements as they are (RESYNC) and second moments in log8, in pieces of a window.
 #include "gossip/exchange/state.h"
 
 #include <math.h>

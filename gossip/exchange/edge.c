@@ -20,7 +20,7 @@ void gossip_edge_free(const struct gossip_exchange *exchange, struct gossip_edge
     free(edge->stored);
     gossip_packet_free(&edge->request);
     gossip_packet_free(&edge->answer);
-    gossip_packet_free(&edge->parked);
+    gossip_packet_free(&edge->deferred);
     compress_history_forget(&edge->sent);
     compress_history_forget(&edge->received);
     free(edge);

@@ -59,7 +59,7 @@ static enum base_error on_link_up(struct gossip_exchange *exchange, const struct
     }
     if (exchange->active == edge)
         exchange->active = NULL; // sent over the old link: in doubt until the peer's HELLO
-    edge->parked.held = false;
+    edge->deferred.held = false;
     edge->silent = false;
     gossip_clocks_link(edge);
     edge->linked = true;
@@ -79,7 +79,7 @@ static void on_link_down(struct gossip_exchange *exchange, struct gossip_edge *e
         edge->lost_ns = exchange->now_ns;
     edge->linked = false;
     edge->state = GOSSIP_EDGE_DOWN;
-    edge->parked.held = false;
+    edge->deferred.held = false;
     if (exchange->active == edge)
         exchange->active = NULL;
 }
@@ -171,7 +171,7 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
     }
     gossip_round_follow(exchange);
     if (!error)
-        error = gossip_request_parked(exchange, actions);
+        error = gossip_request_deferred(exchange, actions);
     if (!error)
         error = gossip_request_pump(exchange, actions);
     if (error && event->kind == GOSSIP_EXCHANGE_ROUND)

@@ -12,10 +12,10 @@
 // One owner (the worker thread). Memory: 1 vector of d floats, 1 more with drift correction (none, where the
 // trainer's stays as it is; but while something of it fades, and before the first round), 1 more where
 // second moments are shared and another from the first of them on that comes while the trainer computes, and
-// 1 more for a while where a BOOT or many exchanges fall into one round; an edge has 1, and 1 more with drift
-// correction. Beside them one list of about k entries, 64 KiB, the latest packets of every edge and those of
-// exchanges not yet passed to the trainer (4% of the model at most); and a vector for each dead neighbour
-// whose correction is kept.
+// 1 more for a while where a RESYNC or many exchanges fall into one round; an edge has 1, and 1 more with
+// drift correction. Beside them one list of about k entries, 64 KiB, the latest packets of every edge and
+// those of exchanges not yet passed to the trainer (4% of the model at most); and a vector for each dead
+// neighbour whose correction is kept.
 #ifndef GOSSIP_EXCHANGE_EXCHANGE_H
 #define GOSSIP_EXCHANGE_EXCHANGE_H
 
@@ -231,7 +231,7 @@ struct gossip_edge_record {
 enum base_error gossip_exchange_export(struct gossip_exchange *exchange, size_t edge,
                                        struct gossip_edge_record *record) BASE_CHECK;
 // Before the first event. Copies. The published model must be the one of the same checkpoint (options.model).
-// BASE_EFORMAT when the record is damaged: the edge is then left out (it will BOOT).
+// BASE_EFORMAT when the record is damaged: the edge is then left out (it will RESYNC).
 enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
                                        const struct gossip_edge_record *record) BASE_CHECK;
 // Sync: whether the exchange of `round` with this partner (NULL: none was due) was made. Async, or without a

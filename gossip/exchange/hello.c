@@ -1,6 +1,6 @@
 // HELLO: the two ends of an edge compare epoch, sequence and hashes, and settle what a broken link or a
 // missing answer left open. One of four things follows: they agree, one replays its last answer, the other
-// waits for that replay, or the edge BOOTs. An edge whose ends have never met BOOTs, too, when it begins
+// waits for that replay, or the edge RESYNCs. An edge whose ends have never met RESYNCs, too, when it begins
 // late.
 #include "gossip/exchange/state.h"
 
@@ -98,8 +98,8 @@ static void agree(struct gossip_exchange *exchange, struct gossip_edge *edge,
     gossip_edge_resume(exchange, edge);
 }
 
-static void boot(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                 const struct gossip_hello *theirs, struct gossip_exchange_actions *actions)
+static void begin_resync(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                         const struct gossip_hello *theirs, struct gossip_exchange_actions *actions)
 {
     uint64_t highest = theirs->epoch > edge->epoch ? theirs->epoch : edge->epoch;
 
@@ -108,7 +108,7 @@ static void boot(struct gossip_exchange *exchange, struct gossip_edge *edge,
 }
 
 // Two ends that have never met hold the seed model for r. Long after the start that is far from both of them,
-// and what only one of them sends of x - r moves the other by half the way from the seed. A BOOT costs the
+// and what only one of them sends of x - r moves the other by half the way from the seed. A RESYNC costs the
 // bytes of about 2 d/k exchanges; a model that many rounds old pays it.
 static bool begins_late(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
@@ -129,14 +129,14 @@ static void compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
     bool same_epoch = theirs->epoch == edge->epoch;
 
     if (theirs->epoch > edge->epoch && theirs->sequence == 0 && theirs->resync_offset == 0) {
-        gossip_edge_resync(exchange, edge, theirs->epoch); // they decided to BOOT
+        gossip_edge_resync(exchange, edge, theirs->epoch); // they decided to RESYNC
     } else if (theirs->epoch < edge->epoch && edge->sequence == 0 && edge->resync_offset == 0) {
-        // We decided to BOOT and told them; this HELLO is from before they heard it.
+        // We decided to RESYNC and told them; this HELLO is from before they heard it.
         if (edge->state == GOSSIP_EDGE_HELLO && !edge->request.held)
             gossip_edge_resume(exchange, edge);
     } else if (same_place(edge, theirs)) {
         if (settles && begins_late(exchange, edge))
-            boot(exchange, edge, theirs, actions);
+            begin_resync(exchange, edge, theirs, actions);
         else if (settles)
             agree(exchange, edge, theirs);
     } else if (same_epoch && theirs->sequence == edge->sequence + 1 &&
@@ -154,7 +154,7 @@ static void compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
             gossip_edge_resume(exchange, edge);
     } else {
         edge->mismatches++;
-        boot(exchange, edge, theirs, actions);
+        begin_resync(exchange, edge, theirs, actions);
     }
 }
 
@@ -173,7 +173,7 @@ void gossip_hello_take(struct gossip_exchange *exchange, struct gossip_edge *edg
     if (answers && !gossip_edge_asks(edge) && theirs->epoch <= edge->epoch)
         return; // to a question that has settled itself meanwhile
     if (!answers)
-        edge->parked.held = false; // the peer has given up waiting for it
+        edge->deferred.held = false; // the peer has given up waiting for it
     if (exchange->options.mutate_ignore_sequence) {
         gossip_edge_drop_request(exchange, edge);
         edge->sequence = theirs->sequence;

@@ -17,7 +17,7 @@ enum base_error gossip_plausible_refuse(struct gossip_exchange *exchange, struct
 
     edge->barred_ns = exchange->now_ns + (exchange->options.deadline_ceiling_ns << times);
     edge->state = GOSSIP_EDGE_DOWN;
-    edge->parked.held = false;
+    edge->deferred.held = false;
     if (exchange->active == edge)
         exchange->active = NULL;
     edge->implausible++;

@@ -60,7 +60,7 @@ static uint64_t memory_of(const struct gossip_exchange *exchange)
     for (size_t i = 0; i < exchange->n_edges; i++) {
         const struct gossip_edge *edge = exchange->edges[i];
         vectors += edge->correction ? 2 : 1;
-        bytes += edge->request.capacity + edge->answer.capacity + edge->parked.capacity;
+        bytes += edge->request.capacity + edge->answer.capacity + edge->deferred.capacity;
     }
     return vectors * exchange->options.parameters * sizeof(float) + bytes;
 }

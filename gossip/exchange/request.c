@@ -97,12 +97,12 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
                                       struct gossip_exchange_actions *actions)
 {
     enum gossip_delta_form form = (enum gossip_delta_form)theirs->form;
-    bool booting = edge->resync_offset < exchange->options.parameters;
+    bool resyncing = edge->resync_offset < exchange->options.parameters;
 
-    if (booting != (form == GOSSIP_DELTA_BLOCK))
+    if (resyncing != (form == GOSSIP_DELTA_BLOCK))
         return BASE_EFORMAT;
     size_t count = theirs->delta_bytes / sizeof(float);
-    if (booting && count == 0)
+    if (resyncing && count == 0)
         return BASE_EFORMAT;
     enum base_error error =
         gossip_averaging_prepare(exchange, edge, form, count, theirs->clock, &edge->answer);
@@ -208,7 +208,7 @@ enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gos
     if (theirs->form == GOSSIP_DELTA_BLOCK || (!waits && !exchange->active)) {
         error = answer_request(exchange, edge, theirs, actions);
     } else if (waits) {
-        error = gossip_packet_keep(&edge->parked, theirs);
+        error = gossip_packet_keep(&edge->deferred, theirs);
     } else {
         edge->busy++;
         send_busy(edge, theirs->epoch, theirs->sequence, actions);
@@ -219,21 +219,21 @@ enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gos
 
 bool gossip_request_answerable(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    const struct gossip_packet *parked = &edge->parked;
+    const struct gossip_packet *deferred = &edge->deferred;
 
-    return parked->held && !is_ahead_of_us(exchange, edge, parked->clock) &&
-           !(exchange->active && may_wait(exchange, edge, parked->clock));
+    return deferred->held && !is_ahead_of_us(exchange, edge, deferred->clock) &&
+           !(exchange->active && may_wait(exchange, edge, deferred->clock));
 }
 
-enum base_error gossip_request_parked(struct gossip_exchange *exchange,
-                                      struct gossip_exchange_actions *actions)
+enum base_error gossip_request_deferred(struct gossip_exchange *exchange,
+                                        struct gossip_exchange_actions *actions)
 {
     for (size_t i = 0; i < exchange->n_edges && actions->count < GOSSIP_EXCHANGE_ACTIONS / 2; i++) {
         struct gossip_edge *edge = exchange->edges[i];
         if (!gossip_request_answerable(exchange, edge))
             continue;
-        struct gossip_message message = gossip_packet_message(&edge->parked, GOSSIP_XCHG);
-        edge->parked.held = false;
+        struct gossip_message message = gossip_packet_message(&edge->deferred, GOSSIP_XCHG);
+        edge->deferred.held = false;
         enum base_error error = gossip_request_take(exchange, edge, &message.as.exchange, actions);
         if (error == BASE_EFORMAT)
             edge->mismatches++; // not this step's peer's fault: its sender gets no answer and
@@ -264,7 +264,8 @@ enum base_error gossip_request_answered(struct gossip_exchange *exchange, struct
         gossip_hello_ask(exchange, edge, actions);
         return BASE_OK;
     }
-    if (error == BASE_EFORMAT) // or the same answer would break every link to come; without it the edge BOOTs
+    if (error ==
+        BASE_EFORMAT) // or the same answer would break every link to come; without it the edge RESYNCs
         gossip_edge_drop_request(exchange, edge);
     if (error)
         return error;

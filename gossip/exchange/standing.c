@@ -22,10 +22,10 @@ void gossip_exchange_standing(struct gossip_exchange *exchange, enum gossip_stan
 void gossip_standing_told(struct gossip_exchange *exchange, enum gossip_standing standing)
 {
     BASE_ASSERT(standing <= GOSSIP_FINISHED);
-    bool news = standing != exchange->told;
+    bool changed = standing != exchange->told;
 
     exchange->told = standing;
-    if (news && !(standing == GOSSIP_PRESENT && exchange->standing == GOSSIP_AWAY))
+    if (changed && !(standing == GOSSIP_PRESENT && exchange->standing == GOSSIP_AWAY))
         gossip_exchange_standing(exchange, standing);
 }
 

@@ -25,7 +25,7 @@ struct gossip_edge {
     uint64_t round;                // the boundary that the peer has reached
     uint64_t pace_ns;              // time of a local step of the peer; 0: not known
     uint64_t epoch, sequence;      // of the next exchange
-    uint64_t resync_offset;        // elements covered by BOOT; = parameters when live
+    uint64_t resync_offset;        // elements covered by RESYNC; = parameters when live
     uint64_t clock;                // latest round that met here
     double progress;               // the exchange's, when our side of this edge's latest exchange was taken
     double prepared;               // the same of the request or answer under way
@@ -41,7 +41,7 @@ struct gossip_edge {
     uint64_t reference_hash;
     struct gossip_packet request;     // ours, not yet answered
     struct gossip_packet answer;      // ours to the latest request of the peer
-    struct gossip_packet parked;      // the peer's: ahead of our round (sync), or while we were busy
+    struct gossip_packet deferred;    // the peer's: ahead of our round (sync), or while we were busy
     struct compress_history sent;     // indices of our latest committed packet that the peer remembers
     struct compress_history received; // of the peer's, where it wants them remembered
     bool taken_back;                  // a request of ours that the other end may still refuse
@@ -166,7 +166,7 @@ void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip
 void gossip_edge_drop_request(struct gossip_exchange *exchange, struct gossip_edge *edge);
 // Does this end ask, where only one may (sync rounds, BOOT, ties)? The lower id does.
 bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
-// LIVE, or BOOT at its current offset.
+// LIVE, or RESYNC at its current offset.
 void gossip_edge_resume(const struct gossip_exchange *exchange, struct gossip_edge *edge);
 // HELLO or IN_DOUBT: a question is out, and is repeated until something answers it.
 bool gossip_edge_asks(const struct gossip_edge *edge);
@@ -213,7 +213,7 @@ double gossip_sparse_norm(const struct gossip_exchange *exchange, const struct g
 void gossip_sparse_shorten(const struct gossip_edge *edge, struct gossip_packet *packet,
                            struct gossip_message *message);
 
-// dense.c. Runs of elements: a BOOT block as it is, a slice of second moments in log8.
+// dense.c. Runs of elements: a RESYNC block as it is, a slice of second moments in log8.
 struct gossip_run {
     size_t first, count;
 };
@@ -325,8 +325,8 @@ void gossip_request_refused(struct gossip_exchange *exchange, struct gossip_edge
                             const struct gossip_busy *theirs);
 // Requests that waited for our round, or for the end of our own exchange with another peer.
 bool gossip_request_answerable(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
-enum base_error gossip_request_parked(struct gossip_exchange *exchange,
-                                      struct gossip_exchange_actions *actions) BASE_CHECK;
+enum base_error gossip_request_deferred(struct gossip_exchange *exchange,
+                                        struct gossip_exchange_actions *actions) BASE_CHECK;
 
 // clocks.c. A round begins, or a link: all neighbours, or one, are to get our round.
 void gossip_clocks_begin(struct gossip_exchange *exchange);

@@ -146,7 +146,7 @@ static void tell_shards(struct gossip_life *life)
         else
             life->living[n_living++] = i;
     struct gossip_life_action *action = life_act(life, GOSSIP_LIFE_TELL);
-    action->news = GOSSIP_LIFE_ORPHANS;
+    action->notice = GOSSIP_LIFE_ORPHANS;
     action->numbers = life->orphans;
     action->count = n_orphans;
     action = life_act(life, GOSSIP_LIFE_SHARDS);

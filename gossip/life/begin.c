@@ -13,7 +13,7 @@ static bool is_late(struct gossip_life *life)
 
 // A model that is fetched was another's a moment ago: until its edges are live it is behind, as one that was
 // away.
-static void fetch_first(struct gossip_life *life, enum gossip_life_news why,
+static void fetch_first(struct gossip_life *life, enum gossip_life_notice why,
                         const struct life_progress *progress)
 {
     const struct life_progress own = {life->round, life->step}; // round and step come with the model

@@ -179,7 +179,7 @@ void life_duplicate(struct gossip_life *life, bool gives_way)
     life_abandon(life, GOSSIP_LIFE_GIVES_WAY, 0);
 }
 
-void life_abandon(struct gossip_life *life, enum gossip_life_news why, uint64_t a)
+void life_abandon(struct gossip_life *life, enum gossip_life_notice why, uint64_t a)
 {
     life_tell(life, why, a, 0);
     end(life, GOSSIP_LIFE_ABANDONED);

@@ -201,13 +201,13 @@ enum gossip_life_action_kind {
     GOSSIP_LIFE_SHARDS,      // numbers: shards that have a living node, ascending
     GOSSIP_LIFE_LEAVE,       // others are done: take in what came last, write the last checkpoint
     // for people and tools
-    GOSSIP_LIFE_TELL, // news
+    GOSSIP_LIFE_TELL, // notice
     // of the owner; no action follows
     GOSSIP_LIFE_END,  // status
     GOSSIP_LIFE_MOVE, // the process begins anew with `shard`: `peer` has its shard, too
 };
 
-enum gossip_life_news {          // with its numbers in a and b
+enum gossip_life_notice {        // with its numbers in a and b
     GOSSIP_LIFE_BEGINS,          // a: other members present
     GOSSIP_LIFE_BEGINS_WITHOUT,  // a: members in the view, b: listed peers that are missing
     GOSSIP_LIFE_OTHERS_TRAIN,    // it fetches a model first
@@ -250,7 +250,7 @@ struct gossip_life_action {
     const struct gossip_id *ids; // [count], until the next step
     const uint32_t *numbers;     // [count], likewise
     size_t count;
-    enum gossip_life_news news;
+    enum gossip_life_notice notice;
     uint64_t a, b;
 };
 

@@ -103,7 +103,7 @@ struct gossip_life {
 void life_enter(struct gossip_life *life, enum gossip_life_state state);
 struct gossip_life_action *life_act(struct gossip_life *life, enum gossip_life_action_kind kind);
 void life_flags(struct gossip_life *life, uint8_t set, uint8_t clear);
-void life_tell(struct gossip_life *life, enum gossip_life_news news, uint64_t a, uint64_t b);
+void life_tell(struct gossip_life *life, enum gossip_life_notice notice, uint64_t a, uint64_t b);
 void life_wake(struct gossip_life *life, uint64_t at_ns); // look again then
 static inline uint64_t life_in_state_ns(const struct gossip_life *life)
 {
@@ -178,6 +178,6 @@ void life_written(struct gossip_life *life, int status);
 void life_stop(struct gossip_life *life);
 void life_consider_stop(struct gossip_life *life);
 void life_duplicate(struct gossip_life *life, bool gives_way);
-void life_abandon(struct gossip_life *life, enum gossip_life_news why, uint64_t a); // ends at once
+void life_abandon(struct gossip_life *life, enum gossip_life_notice why, uint64_t a); // ends at once
 
 #endif

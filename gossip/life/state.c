@@ -62,11 +62,11 @@ void life_flags(struct gossip_life *life, uint8_t set, uint8_t clear)
     action->clear = clear;
 }
 
-void life_tell(struct gossip_life *life, enum gossip_life_news news, uint64_t a, uint64_t b)
+void life_tell(struct gossip_life *life, enum gossip_life_notice notice, uint64_t a, uint64_t b)
 {
     struct gossip_life_action *action = life_act(life, GOSSIP_LIFE_TELL);
 
-    action->news = news;
+    action->notice = notice;
     action->a = a;
     action->b = b;
 }

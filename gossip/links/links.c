@@ -296,8 +296,8 @@ static void leave(struct gossip_links *links)
 static void on_link(struct gossip_links *links, struct link *link, const struct gossip_links_event *event)
 {
     switch (event->kind) {
-    case GOSSIP_LINKS_PROVEN:
-        pair_proven(links, link, event);
+    case GOSSIP_LINKS_AUTHENTICATED:
+        pair_authenticated(links, link, event);
         break;
     case GOSSIP_LINKS_GREETING:
         pair_greeting(links, link, event->greeting);
@@ -502,8 +502,8 @@ void gossip_links_check(const struct gossip_links *links)
     size_t count = 0, active = 0, half_open = 0;
     TAILQ_FOREACH(link, &links->links, all)
     {
-        bool proven = link->state >= GOSSIP_LINK_AUTHENTICATED && link->state <= GOSSIP_LINK_ACTIVE;
-        BASE_ASSERT((link->peer != NULL) == (proven && !link->self));
+        bool authenticated = link->state >= GOSSIP_LINK_AUTHENTICATED && link->state <= GOSSIP_LINK_ACTIVE;
+        BASE_ASSERT((link->peer != NULL) == (authenticated && !link->self));
         BASE_ASSERT(!links->leaving || link->state == GOSSIP_LINK_CLOSING);
         active += link->state == GOSSIP_LINK_ACTIVE;
         half_open += link->half_open;

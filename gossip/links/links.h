@@ -98,7 +98,7 @@ enum gossip_close {
     GOSSIP_CLOSE_OTHER_RULES,        //
     GOSSIP_CLOSE_BROKEN,             // the other end broke the protocol
     GOSSIP_CLOSE_TIMEOUT,            // no handshake in time
-    GOSSIP_CLOSE_CROWDED,            // it has proven nothing, and gives way to a newer connection
+    GOSSIP_CLOSE_CROWDED,            // it has not authenticated, and gives way to a newer connection
     GOSSIP_CLOSE_NO_GREETING,        // none in time
     GOSSIP_CLOSE_NOT_NEEDED,         // another link to the same node is active, or it is another node
     GOSSIP_CLOSE_SELF,               // its other end is this process
@@ -131,18 +131,18 @@ enum gossip_links_event_kind {
     GOSSIP_LINKS_START,    // calls begin
     GOSSIP_LINKS_WANT,     // links to ids[count] are wanted, and to no others
     GOSSIP_LINKS_RESOLVED, // `target` has `count` addresses now; 0: none is known, or it must not be called
-    GOSSIP_LINKS_PROVEN,   // the other end of `link` has proven `peer`, which is a member and `alive`, or not
-    GOSSIP_LINKS_GREETING, // `greeting` was heard on `link`
-    GOSSIP_LINKS_BYE,      // `reason` was heard on `link`
-    GOSSIP_LINKS_MESSAGE,  // any other message was heard on `link`: DELIVER follows if it is to be taken
-    GOSSIP_LINKS_ENDED,    // `link` is gone, as `end`: once for every link, after a CLOSE, too
-    GOSSIP_LINKS_STALLED,  // `link` stands still by a fault of the experiment, or no longer (`on`)
-    GOSSIP_LINKS_PACKET,   // bytes[count] for `peer`, by any link, present or future
-    GOSSIP_LINKS_MEMBER,   // membership: `peer` is `alive` (alive or suspected), or dead, gone, removed
-    GOSSIP_LINKS_PART,     // the link to `peer` is to end, because of `why`
-    GOSSIP_LINKS_ALLOW,    // the allow-list has changed
-    GOSSIP_LINKS_TIMER,    // the gossip_links_deadline has passed
-    GOSSIP_LINKS_LEAVE,    // no more calls and accepts; all links say BYE and end
+    GOSSIP_LINKS_AUTHENTICATED, // the other end of `link` is `peer`, a member that is `alive` or not
+    GOSSIP_LINKS_GREETING,      // `greeting` was heard on `link`
+    GOSSIP_LINKS_BYE,           // `reason` was heard on `link`
+    GOSSIP_LINKS_MESSAGE,       // any other message was heard on `link`: DELIVER follows if it is to be taken
+    GOSSIP_LINKS_ENDED,         // `link` is gone, as `end`: once for every link, after a CLOSE, too
+    GOSSIP_LINKS_STALLED,       // `link` stands still by a fault of the experiment, or no longer (`on`)
+    GOSSIP_LINKS_PACKET,        // bytes[count] for `peer`, by any link, present or future
+    GOSSIP_LINKS_MEMBER,        // membership: `peer` is `alive` (alive or suspected), or dead, gone, removed
+    GOSSIP_LINKS_PART,          // the link to `peer` is to end, because of `why`
+    GOSSIP_LINKS_ALLOW,         // the allow-list has changed
+    GOSSIP_LINKS_TIMER,         // the gossip_links_deadline has passed
+    GOSSIP_LINKS_LEAVE,         // no more calls and accepts; all links say BYE and end
 };
 struct gossip_links_event {
     enum gossip_links_event_kind kind;
@@ -187,8 +187,8 @@ struct gossip_links_action {
     struct gossip_id peer;
     struct gossip_links_target target;
     size_t address;
-    bool news; // CLOSE by a refusal: not reported before
-    bool at;   // DUPLICATE
+    bool changed; // CLOSE by a refusal: not reported before
+    bool at;      // DUPLICATE
     uint64_t since_ns;
     const uint8_t *bytes;
     size_t count;
@@ -208,8 +208,8 @@ bool gossip_links_next(struct gossip_links *links, struct gossip_links_action *a
 uint64_t gossip_links_deadline(const struct gossip_links *links);
 
 // A peer has called. `host` is the unit for which connections are counted (an address, of IPv6 its /64). At a
-// limit the oldest connection that has proven nothing gives way: its CLOSE is among the actions. 0: none may,
-// or leaving: close it without a byte.
+// limit the oldest unauthenticated connection gives way: its CLOSE is among the actions. 0:
+// none may, or leaving: close it without a byte.
 uint64_t gossip_links_accept(struct gossip_links *links, uint64_t now_ns, uint64_t host, void *owner);
 // The owner's pointer that comes back with every action about this link; of a CALL, before the next step.
 void gossip_links_bind(struct gossip_links *links, uint64_t link, void *owner);

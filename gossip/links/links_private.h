@@ -57,7 +57,7 @@ struct link {
     struct gossip_links_target target; // of the caller
     uint64_t host;                     // of the accepted
     struct peer *peer;                 // from AUTHENTICATED to ACTIVE, unless `self`
-    uint64_t life;                     // of the process at the other end, once it has greeted
+    uint64_t instance_id;              // of the process at the other end, once it has greeted
     uint64_t state_ns, used_ns;
     unsigned duplicates; // answers before it became active
 };
@@ -145,7 +145,8 @@ bool call_wanted(const struct peer *peer); // for itself, or for what waits
 struct gossip_links_target call_member(const struct peer *peer);
 
 // pair.c
-void pair_proven(struct gossip_links *links, struct link *link, const struct gossip_links_event *event);
+void pair_authenticated(struct gossip_links *links, struct link *link,
+                        const struct gossip_links_event *event);
 void pair_greeting(struct gossip_links *links, struct link *link, const struct gossip_greeting *theirs);
 void pair_bye(struct gossip_links *links, struct link *link, const char *reason);
 void pair_message(struct gossip_links *links, struct link *link);

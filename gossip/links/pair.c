@@ -193,18 +193,18 @@ void pair_close(struct gossip_links *links, struct link *link, enum gossip_close
     struct gossip_links_action *action = say_close(links, link, why);
     size_t entry = link->caller ? link->target.entry : GOSSIP_NO_ENTRY;
     action->target = link->target;
-    action->news = refused;
+    action->changed = refused;
     links->totals.refused += gossip_close_is_refusal(why);
     if (refused && entry != GOSSIP_NO_ENTRY) {
-        action->news = links->entry[entry].shown.state != GOSSIP_ENTRY_REFUSED;
+        action->changed = links->entry[entry].shown.state != GOSSIP_ENTRY_REFUSED;
         call_entry_state(links, entry, GOSSIP_ENTRY_REFUSED);
     }
     leave(links, link, end, refused);
     become(links, link, GOSSIP_LINK_CLOSING);
 }
 
-// The oldest connection that has proven nothing: of this host, if it has all that one may have, else of the
-// host that has the most. A refused one that does not end yet is no better.
+// The oldest unauthenticated connection: of this host, if it has all that one may have, else
+// of the host that has the most. A refused one that does not end yet is no better.
 static struct link *oldest_unproven(const struct gossip_links *links, uint64_t host)
 {
     struct link *link, *chosen = NULL;
@@ -249,11 +249,11 @@ void pair_ended(struct gossip_links *links, struct link *link, enum gossip_link_
 static void entry_answered(struct gossip_links *links, size_t entry, const struct gossip_id *id)
 {
     struct entry *at = &links->entry[entry];
-    bool news = at->shown.state != GOSSIP_ENTRY_MEMBER || gossip_id_compare(&at->shown.id, id) != 0;
+    bool changed = at->shown.state != GOSSIP_ENTRY_MEMBER || gossip_id_compare(&at->shown.id, id) != 0;
     at->shown.known = true;
     at->shown.id = *id;
     at->self_seen = false;
-    if (news)
+    if (changed)
         call_entry_state(links, entry, GOSSIP_ENTRY_MEMBER);
 }
 
@@ -275,7 +275,7 @@ static bool is_useful(const struct link *link)
     return peer->undecided <= GOSSIP_LINKS_UNDECIDED && !(link->caller && peer->active);
 }
 
-void pair_proven(struct gossip_links *links, struct link *link, const struct gossip_links_event *event)
+void pair_authenticated(struct gossip_links *links, struct link *link, const struct gossip_links_event *event)
 {
     if (link->state != GOSSIP_LINK_CALLING && link->state != GOSSIP_LINK_ACCEPTED)
         return;
@@ -314,13 +314,13 @@ static void tell_duplicate(struct gossip_links *links, const struct link *link, 
 }
 
 // Our own id has answered: this process, or another one with our identity.
-static void greeted_by_self(struct gossip_links *links, struct link *link, uint64_t life)
+static void greeted_by_self(struct gossip_links *links, struct link *link, uint64_t instance_id)
 {
     if (!link->caller) {
         pair_close(links, link, GOSSIP_CLOSE_BROKEN); // out of turn
         return;
     }
-    if (life != links->options.greeting->life)
+    if (instance_id != links->options.greeting->instance_id)
         tell_duplicate(links, link, true);
     else if (link->target.entry != GOSSIP_NO_ENTRY)
         links->entry[link->target.entry].self_seen = true;
@@ -335,13 +335,13 @@ void pair_greeting(struct gossip_links *links, struct link *link, const struct g
         return;
     }
     if (link->self) {
-        greeted_by_self(links, link, theirs->life);
+        greeted_by_self(links, link, theirs->instance_id);
         return;
     }
     struct peer *peer = link->peer;
     bool lower = decides(links, &peer->id);
     enum gossip_close verdict = gossip_links_compare(links->options.greeting, theirs);
-    link->life = theirs->life;
+    link->instance_id = theirs->instance_id;
     if (gossip_close_is_refusal(verdict)) {
         if (lower)
             act(links, GOSSIP_LINKS_GREET, link); // so that the people there can read it, too
@@ -389,7 +389,7 @@ static void drop_candidates(struct gossip_links *links, const struct link *works
         next = TAILQ_NEXT(link, pair);
         if (link->state != GOSSIP_LINK_CANDIDATE)
             continue;
-        if (link->life == works->life) {
+        if (link->instance_id == works->instance_id) {
             pair_close(links, link, GOSSIP_CLOSE_REPLACED);
         } else {
             act(links, GOSSIP_LINKS_GREET, link); // it is in use there until the BYE

@@ -1,30 +1,30 @@
-// What other members tell: records, accusations, the dead; and what follows.
+// What other members tell: records, suspicions, the dead; and what follows.
 #include "gossip/member/state.h"
 
 #define SYNC_SENDS      9u                     // of a record that came with a full sync
 #define CORRECT_EACH_NS (50 * MILLISECOND_NS)  // of one member, to all that report it
 #define REFUTE_EACH_NS  (200 * MILLISECOND_NS) // to one that sends what is refuted; and what others believe
 
-// -- accusations
+// -- suspicions
 
-static bool is_current(const struct member *x, const struct gossip_accusation *accusation)
+static bool is_current(const struct member *x, const struct gossip_suspicion *suspicion)
 {
-    return gossip_version_compare(&x->record.version, &accusation->version) == 0;
+    return gossip_version_compare(&x->record.version, &suspicion->version) == 0;
 }
 
-static bool is_genuine(struct gossip_membership *m, const struct gossip_accusation *accusation)
+static bool is_genuine(struct gossip_membership *m, const struct gossip_suspicion *suspicion)
 {
-    if (gossip_accusation_verify(accusation, m->options.verifier))
+    if (gossip_suspicion_verify(suspicion, m->options.verifier))
         return true;
     m->totals.rejected++;
     return false;
 }
 
-static bool is_believable(struct gossip_membership *m, const struct gossip_accusation *accusation)
+static bool is_believable(struct gossip_membership *m, const struct gossip_suspicion *suspicion)
 {
-    struct member *accuser = member_find(m, &accusation->accuser);
-    return accuser && accuser != m->self && accuser->state != GOSSIP_MEMBER_LEFT &&
-           member_may_accuse(m, accuser) && is_genuine(m, accusation);
+    struct member *suspector = member_find(m, &suspicion->suspector);
+    return suspector && suspector != m->self && suspector->state != GOSSIP_MEMBER_LEFT &&
+           member_may_suspect(m, suspector) && is_genuine(m, suspicion);
 }
 
 static void tell_record_to(struct gossip_membership *m, const struct gossip_id *id)
@@ -33,7 +33,7 @@ static void tell_record_to(struct gossip_membership *m, const struct gossip_id *
     if (!to || to == m->self || to->state == GOSSIP_MEMBER_LEFT)
         return;
     to->refuted_ns = m->now_ns;
-    member_tell_record(m, to, m->self);
+    member_send_record(m, to, m->self);
 }
 
 static bool was_told(const struct gossip_membership *m, const struct gossip_id *id)
@@ -42,37 +42,37 @@ static bool was_told(const struct gossip_membership *m, const struct gossip_id *
     return to && to->refuted_ns != 0 && m->now_ns - to->refuted_ns < REFUTE_EACH_NS;
 }
 
-// What the accuser itself tells counts only if we believe it. A teller that passes an accusation on does
-// believe it, however often that accuser was wrong here: it waits for our word.
-static bool is_to_be_refuted(struct gossip_membership *m, const struct gossip_accusation *accusation)
+// What the suspector itself tells counts only if we believe it. A teller that passes a suspicion on does
+// believe it, however often that suspector was wrong here: it waits for our word.
+static bool is_to_be_refuted(struct gossip_membership *m, const struct gossip_suspicion *suspicion)
 {
-    if (gossip_id_compare(&m->teller, &accusation->accuser) == 0)
-        return is_believable(m, accusation);
-    return m->now_ns - m->refuted_ns >= REFUTE_EACH_NS && is_genuine(m, accusation);
+    if (gossip_id_compare(&m->teller, &suspicion->suspector) == 0)
+        return is_believable(m, suspicion);
+    return m->now_ns - m->refuted_ns >= REFUTE_EACH_NS && is_genuine(m, suspicion);
 }
 
-// An accusation of a record from before we refuted it: its sender has missed that.
-static void accused_ourselves(struct gossip_membership *m, const struct gossip_accusation *accusation)
+// A suspicion of a record from before we refuted it: its sender has missed that.
+static void suspected_ourselves(struct gossip_membership *m, const struct gossip_suspicion *suspicion)
 {
-    if (gossip_version_compare(&accusation->version, &m->self->record.version) < 0) {
+    if (gossip_version_compare(&suspicion->version, &m->self->record.version) < 0) {
         if (!was_told(m, &m->teller) && !member_is_poor(m))
             tell_record_to(m, &m->teller);
         return;
     }
-    if (!is_current(m->self, accusation) || !is_to_be_refuted(m, accusation))
+    if (!is_current(m->self, suspicion) || !is_to_be_refuted(m, suspicion))
         return;
-    member_was_wrong(m, &accusation->accuser);
-    member_self_refute(m, &accusation->version);
-    struct gossip_membership_action accused = {.kind = GOSSIP_MEMBERSHIP_ACCUSED,
-                                               .peer = accusation->accuser,
-                                               .evidence = accusation->class == GOSSIP_ACCUSED_EVIDENCE};
-    member_act(m, &accused);
-    tell_record_to(m, &accusation->accuser);
-    if (gossip_id_compare(&m->teller, &accusation->accuser) != 0)
+    member_was_wrong(m, &suspicion->suspector);
+    member_self_refute(m, &suspicion->version);
+    struct gossip_membership_action suspected = {.kind = GOSSIP_MEMBERSHIP_SUSPECTED,
+                                                 .peer = suspicion->suspector,
+                                                 .evidence = suspicion->class == GOSSIP_SUSPECTED_EVIDENCE};
+    member_act(m, &suspected);
+    tell_record_to(m, &suspicion->suspector);
+    if (gossip_id_compare(&m->teller, &suspicion->suspector) != 0)
         tell_record_to(m, &m->teller);
 }
 
-// A sender of an accusation that x has refuted has missed that. It may be the one member that x does not
+// A sender of a suspicion that x has refuted has missed that. It may be the one member that x does not
 // reach.
 static void correct(struct gossip_membership *m, struct member *x)
 {
@@ -81,31 +81,31 @@ static void correct(struct gossip_membership *m, struct member *x)
         m->now_ns - x->corrected_ns < CORRECT_EACH_NS)
         return;
     x->corrected_ns = m->now_ns;
-    member_tell_record(m, teller, x);
+    member_send_record(m, teller, x);
 }
 
-void member_take_accusation(struct gossip_membership *m, const struct gossip_accusation *accusation)
+void member_take_suspicion(struct gossip_membership *m, const struct gossip_suspicion *suspicion)
 {
-    struct member *x = member_find(m, &accusation->subject);
-    if (!x || gossip_id_compare(&accusation->subject, &accusation->accuser) == 0)
+    struct member *x = member_find(m, &suspicion->subject);
+    if (!x || gossip_id_compare(&suspicion->subject, &suspicion->suspector) == 0)
         return;
     if (x == m->self) {
-        accused_ourselves(m, accusation);
+        suspected_ourselves(m, suspicion);
         return;
     }
-    int newer = gossip_version_compare(&accusation->version, &x->record.version);
+    int newer = gossip_version_compare(&suspicion->version, &x->record.version);
     if (newer < 0)
         correct(m, x);
     else if (newer > 0)
         member_sync_missed(m); // the hash of the view would not tell
     if (newer != 0)
         return;
-    if (member_accusation_repeated(x, accusation) || !member_is_accusable(m, x) ||
-        !is_believable(m, accusation) || !member_accusation_put(m, x, accusation))
+    if (member_suspicion_repeated(x, suspicion) || !member_may_be_suspected(m, x) ||
+        !is_believable(m, suspicion) || !member_suspicion_put(m, x, suspicion))
         return;
-    if (member_accusation_by(x, &m->self->record.id) || !member_is_successor(m, x))
+    if (member_suspicion_by(x, &m->self->record.id) || !member_is_successor(m, x))
         return;
-    if (accusation->class == GOSSIP_ACCUSED_EVIDENCE)
+    if (suspicion->class == GOSSIP_SUSPECTED_EVIDENCE)
         member_probe_anew(m, x); // what is under way asks for an earlier time
     else if (!member_is_poor(m))
         member_probe_start(m, x, false);
@@ -144,7 +144,7 @@ static struct member *admit(struct gossip_membership *m, const struct gossip_rec
     return x;
 }
 
-// A newer record of a member that we know. Accusations of its last life do not apply to a new
+// A newer record of a member that we know. Suspicions of its last life do not apply to a new
 // one.
 static void renew(struct gossip_membership *m, struct member *x, const struct gossip_record *record)
 {
@@ -152,10 +152,10 @@ static void renew(struct gossip_membership *m, struct member *x, const struct go
         m->totals.rejected++;
         return;
     }
-    bool same_life =
-        x->record.version.boot == record->version.boot && x->record.version.life == record->version.life;
-    bool was_silent = x->state == GOSSIP_MEMBER_DEAD, look = same_life && member_accused_by_us(m, x);
-    member_acquit(m, x, same_life && x->state == GOSSIP_MEMBER_SUSPECT);
+    bool same_life = x->record.version.generation == record->version.generation &&
+                     x->record.version.instance_id == record->version.instance_id;
+    bool was_silent = x->state == GOSSIP_MEMBER_DEAD, look = same_life && member_suspected_by_us(m, x);
+    member_clear(m, x, same_life && x->state == GOSSIP_MEMBER_SUSPECT);
     if (!same_life) {
         x->record_ns = m->now_ns;
         x->synced_ns = 0; // it does not know what its last life was sent
@@ -200,22 +200,22 @@ void member_take_record(struct gossip_membership *m, const struct gossip_record 
     }
 }
 
-// Another's knowledge of a dead member that we have never met: believed if the accusations are real, since a
+// Another's knowledge of a dead member that we have never met: believed if the suspicions are real, since a
 // member that is not dead answers when asked. A member that we know is dead only by our own finding.
 void member_take_dead(struct gossip_membership *m, const struct gossip_record *record,
-                      const struct gossip_accusation *accusations, size_t count)
+                      const struct gossip_suspicion *suspicions, size_t count)
 {
     struct member *x = member_find(m, &record->id);
     if (x) {
         member_take_record(m, record);
         for (size_t i = 0; i < count; i++)
-            member_take_accusation(m, &accusations[i]);
+            member_take_suspicion(m, &suspicions[i]);
         return;
     }
     for (size_t i = 0; i < count; i++)
-        if (gossip_id_compare(&accusations[i].subject, &record->id) != 0 ||
-            gossip_version_compare(&accusations[i].version, &record->version) != 0 ||
-            !gossip_accusation_verify(&accusations[i], m->options.verifier))
+        if (gossip_id_compare(&suspicions[i].subject, &record->id) != 0 ||
+            gossip_version_compare(&suspicions[i].version, &record->version) != 0 ||
+            !gossip_suspicion_verify(&suspicions[i], m->options.verifier))
             return;
     if ((record->flags & GOSSIP_RECORD_LEFT) || !is_allowed(m, &record->id))
         return;
@@ -223,7 +223,7 @@ void member_take_dead(struct gossip_membership *m, const struct gossip_record *r
     if (!x)
         return;
     for (size_t i = 0; i < count; i++)
-        x->accusations[x->n_accusations++] =
-            (struct member_accusation){.told = accusations[i], .at_ns = m->now_ns};
+        x->suspicions[x->n_suspicions++] =
+            (struct member_suspicion){.told = suspicions[i], .at_ns = m->now_ns};
     member_set_state(m, x, GOSSIP_MEMBER_DEAD, false, false);
 }

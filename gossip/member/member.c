@@ -57,12 +57,13 @@ enum base_error gossip_membership_create(const struct gossip_membership_options 
     m->profile = profiles[options->profile];
     m->now_ns = m->promised_ns = m->created_ns = options->now_ns;
     m->flap_ns = options->now_ns;
-    m->flaps = options->recent_boots;
+    m->flaps = options->recent_starts;
     m->differs_ns = m->spread_ns = UINT64_MAX;
     base_rng_seed(&m->rng, options->seed);
     memset(&record, 0, sizeof record);
     record.id = options->identity->id;
-    record.version = (struct gossip_version){.boot = options->version.boot, .life = options->version.life};
+    record.version = (struct gossip_version){.generation = options->version.generation,
+                                             .instance_id = options->version.instance_id};
     strncpy(record.name, options->name, sizeof record.name - 1);
     record.slot = m->wanted.slot = GOSSIP_NO_SLOT;
     record.shard = options->shard;
@@ -177,8 +178,8 @@ static void paused(struct gossip_membership *m, uint64_t gap_ns)
     for (size_t i = 0; i < m->count; i++) {
         later(&m->sorted[i]->heard_ns, gap_ns);
         later(&m->sorted[i]->answered_ns, gap_ns);
-        for (size_t k = 0; k < m->sorted[i]->n_accusations; k++)
-            later(&m->sorted[i]->accusations[k].at_ns, gap_ns);
+        for (size_t k = 0; k < m->sorted[i]->n_suspicions; k++)
+            later(&m->sorted[i]->suspicions[k].at_ns, gap_ns);
     }
 }
 
@@ -194,7 +195,7 @@ static void linked(struct gossip_membership *m, const struct gossip_id *id)
         peer->answered = true;
     if (peer && member_is_here(peer)) {
         member_send_packet(m, peer, GOSSIP_BY_STREAM, PACKET_PING, 0, NULL, LIMIT_GOSSIP_BYTES);
-        member_tell_itself(m, peer);
+        member_send_its_record(m, peer);
     } else if (peer)
         member_sync_ask(m, peer);
     else
@@ -206,7 +207,7 @@ static void unreachable(struct gossip_membership *m, const struct gossip_id *id)
     struct member *x = member_find(m, id);
     if (!x || m->now_ns - x->record_ns < SETTLED_NS)
         return;
-    if (member_accuse(m, x, GOSSIP_ACCUSED_EVIDENCE, m->number))
+    if (member_suspect(m, x, GOSSIP_SUSPECTED_EVIDENCE, m->number))
         member_probe_anew(m, x); // its answer takes that back
 }
 
@@ -221,7 +222,7 @@ static void leave(struct gossip_membership *m)
         return;
     size_t count = member_pick(m, NULL, told, LEAVE_TOLD);
     for (size_t i = 0; i < count; i++)
-        member_tell_record(m, told[i], m->self);
+        member_send_record(m, told[i], m->self);
 }
 
 static enum base_error dispatch(struct gossip_membership *m, const struct gossip_membership_event *event)
@@ -282,7 +283,7 @@ static void describe(const struct member *x, struct gossip_member_info *info)
                                         .state = x->state,
                                         .since_ns = x->since_ns,
                                         .heard_ns = x->heard_ns,
-                                        .accusers = x->n_accusations,
+                                        .suspectors = x->n_suspicions,
                                         .round = x->round,
                                         .step = x->step,
                                         .progress_ns = x->progress_ns,

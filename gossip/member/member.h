@@ -7,7 +7,7 @@
 // choices come from a generator seeded by the options. It does not know sockets or addresses in use: it says
 // "this packet to that member, by datagram or by stream", and the owner finds the way.
 //
-// One owner (the loop). Memory: at most LIMIT_MEMBERS members, a bounded number of accusations each.
+// One owner (the loop). Memory: at most LIMIT_MEMBERS members, a bounded number of suspicions each.
 #ifndef GOSSIP_MEMBER_MEMBER_H
 #define GOSSIP_MEMBER_MEMBER_H
 
@@ -17,11 +17,11 @@ struct gossip_membership;
 
 enum gossip_member_profile { GOSSIP_PROFILE_LAN, GOSSIP_PROFILE_WAN, GOSSIP_PROFILE_LOCAL };
 
-#define GOSSIP_RECENT_BOOT_NS 600000000000ull
+#define GOSSIP_RECENT_START_NS 600000000000ull
 
 struct gossip_membership_options {
     const struct gossip_identity *identity; // borrowed for life
-    struct gossip_version version;          // boot and life of this process; incarnation is ignored
+    struct gossip_version version; // generation and instance_id of this process; incarnation is ignored
     const char *name;
     struct gossip_address addresses[LIMIT_ADDRESSES]; // may be none yet: nothing is sent before there is one
     uint8_t n_addresses;
@@ -31,8 +31,8 @@ struct gossip_membership_options {
     enum gossip_member_profile profile;
     uint64_t seed; // of random choices: fresh entropy in a daemon
     uint64_t now_ns;
-    unsigned recent_boots;                  // flap damping: earlier starts within GOSSIP_RECENT_BOOT_NS whose
-                                            // process did not end on purpose
+    unsigned recent_starts; // flap damping: earlier starts within GOSSIP_RECENT_START_NS whose
+                            // process did not end on purpose
     const struct gossip_verifier *verifier; // borrowed for life; NULL: every signature is computed
     const struct gossip_allow_list *allow;  // borrowed, may change between steps; NULL: every node
 };
@@ -65,15 +65,15 @@ struct gossip_membership_event {
 };
 
 enum gossip_membership_action_kind {
-    GOSSIP_MEMBERSHIP_SEND,     // bytes to `peer` by `way`; by stream: call it first if there is no link
-    GOSSIP_MEMBERSHIP_CHANGED,  // `peer` is `state` now; `known` is false for a member that is new
-    GOSSIP_MEMBERSHIP_RECORD,   // the record of `peer` is new or newer: keys, addresses, boot
-    GOSSIP_MEMBERSHIP_VIEW,     // the view in use has changed
-    GOSSIP_MEMBERSHIP_ACCUSED,  // this node was accused by `peer`, or thought dead, and has refuted it
-    GOSSIP_MEMBERSHIP_BOOT,     // persist this boot number, then go on: another process has used ours
-    GOSSIP_MEMBERSHIP_CONFLICT, // another process runs with this identity and was here first: stop
-    GOSSIP_MEMBERSHIP_REMOVED,  // `peer` was forgotten
-    GOSSIP_MEMBERSHIP_CUT_OFF,  // this node is cut off, or no longer is: totals.cut_off
+    GOSSIP_MEMBERSHIP_SEND,       // bytes to `peer` by `way`; by stream: call it first if there is no link
+    GOSSIP_MEMBERSHIP_CHANGED,    // `peer` is `state` now; `known` is false for a member that is new
+    GOSSIP_MEMBERSHIP_RECORD,     // the record of `peer` is new or newer: keys, addresses, generation
+    GOSSIP_MEMBERSHIP_VIEW,       // the view in use has changed
+    GOSSIP_MEMBERSHIP_SUSPECTED,  // this node was suspected by `peer`, or thought dead, and has refuted it
+    GOSSIP_MEMBERSHIP_GENERATION, // persist this generation, then go on: another process has used ours
+    GOSSIP_MEMBERSHIP_CONFLICT,   // another process runs with this identity and was here first: stop
+    GOSSIP_MEMBERSHIP_REMOVED,    // `peer` was forgotten
+    GOSSIP_MEMBERSHIP_CUT_OFF,    // this node is cut off, or no longer is: totals.cut_off
 };
 struct gossip_membership_action {
     enum gossip_membership_action_kind kind;
@@ -82,10 +82,10 @@ struct gossip_membership_action {
     const uint8_t *bytes; // valid until the next step
     size_t n_bytes;
     enum gossip_member_state state, before;
-    bool known;    // CHANGED: `before` means something
-    bool evidence; // CHANGED to SUSPECT or DEAD: by positive evidence
-    bool was_dead; // ACCUSED: others had already declared this node dead
-    uint64_t boot; // BOOT
+    bool known;          // CHANGED: `before` means something
+    bool evidence;       // CHANGED to SUSPECT or DEAD: by positive evidence
+    bool was_dead;       // ACCUSED: others had already declared this node dead
+    uint64_t generation; // BOOT
 };
 
 enum base_error gossip_membership_create(const struct gossip_membership_options *options,
@@ -121,7 +121,7 @@ struct gossip_member_info {
     enum gossip_member_state state;
     uint64_t since_ns; // of the state
     uint64_t heard_ns; // last authentic packet from it; 0: never
-    unsigned accusers;
+    unsigned suspectors;
     // Its progress as last reported by the member itself, unchecked; 0: not in its present life. For this
     // node: the value last passed to gossip_membership_progress.
     uint64_t round, step;
@@ -142,11 +142,12 @@ enum base_error gossip_membership_find(const struct gossip_membership *membershi
 const struct gossip_record *gossip_membership_view(const struct gossip_membership *membership, size_t *count);
 
 struct gossip_membership_totals {
-    uint64_t view_hash;    // over (id, boot, life, flags, slot, shard, group, stop_round) of all members here
+    uint64_t view_hash;    // over (id, generation, instance_id, flags, slot, shard, group, stop_round) of all
+                           // members here
     uint64_t view_changes; // VIEW actions so far
     unsigned health;       // Lifeguard's local health multiplier: 0 healthy .. 8
     size_t alive, suspect, dead, left, eligible;
-    uint64_t probes, probes_failed, accusations, refutations, syncs, rejected, pauses;
+    uint64_t probes, probes_failed, suspicions, refutations, syncs, rejected, pauses;
     uint64_t held_until_ns; // flap damping: HELD instead of ELIGIBLE before
     bool counts;            // this node counts in the graph: ELIGIBLE, or HELD where half are
     // More than half of the eligible members that were here and did not leave are dead; or exactly half, with

@@ -81,7 +81,7 @@ bool member_is_poor(struct gossip_membership *m)
 }
 
 // Some is kept for what is more urgent.
-size_t member_news_bytes(struct gossip_membership *m)
+size_t member_update_bytes(struct gossip_membership *m)
 {
     save(m);
     int64_t left = m->savings - rate(m);

@@ -46,24 +46,24 @@ bool member_packet_record(struct member_packet *packet, const struct member *x)
     return true;
 }
 
-bool member_packet_accusation(struct member_packet *packet, const struct gossip_accusation *accusation)
+bool member_packet_suspicion(struct member_packet *packet, const struct gossip_suspicion *suspicion)
 {
-    if (!room(packet, 1 + GOSSIP_ACCUSATION_BYTES))
+    if (!room(packet, 1 + GOSSIP_SUSPICION_BYTES))
         return false;
-    base_write_u8(&packet->writer, PACKET_ITEM_ACCUSATION);
-    gossip_accusation_write(accusation, &packet->writer);
+    base_write_u8(&packet->writer, PACKET_ITEM_SUSPICION);
+    gossip_suspicion_write(suspicion, &packet->writer);
     return true;
 }
 
 bool member_packet_dead(struct member_packet *packet, const struct member *x)
 {
-    size_t bytes = 2 + gossip_record_bytes(&x->record) + (size_t)x->n_accusations * GOSSIP_ACCUSATION_BYTES;
+    size_t bytes = 2 + gossip_record_bytes(&x->record) + (size_t)x->n_suspicions * GOSSIP_SUSPICION_BYTES;
     if (!room(packet, bytes))
         return false;
     base_write_u8(&packet->writer, PACKET_ITEM_DEAD);
     gossip_record_write(&x->record, &packet->writer);
-    base_write_u8(&packet->writer, x->n_accusations);
-    for (size_t i = 0; i < x->n_accusations; i++)
-        gossip_accusation_write(&x->accusations[i].told, &packet->writer);
+    base_write_u8(&packet->writer, x->n_suspicions);
+    for (size_t i = 0; i < x->n_suspicions; i++)
+        gossip_suspicion_write(&x->suspicions[i].told, &packet->writer);
     return true;
 }

@@ -110,8 +110,8 @@ void member_probe_heeded(struct gossip_membership *m)
     if (!m->cut_off)
         return;
     set_cut_off(m, false);
-    member_acquit_all(m); // the silence was ours
-    m->health = 0;        // and so was what it cost
+    member_clear_all(m); // the silence was ours
+    m->health = 0;       // and so was what it cost
     m->probe_ns = m->now_ns;
 }
 
@@ -137,7 +137,7 @@ static void cut_off_timer(struct gossip_membership *m)
         set_cut_off(m, false); // alone
     } else if (m->now_ns >= cut_off_ns(m)) {
         set_cut_off(m, true);
-        member_accuse_all(m);
+        member_suspect_all(m);
     }
 }
 
@@ -241,7 +241,7 @@ static void failed(struct gossip_membership *m, struct member_probe *probe, stru
     m->totals.probes_failed++;
     if (probe->nacks == 0)
         m->health += m->health < HEALTH_MAX;
-    (void)member_accuse(m, x, GOSSIP_ACCUSED_SILENT, probe->number - 1);
+    (void)member_suspect(m, x, GOSSIP_SUSPECTED_SILENT, probe->number - 1);
 }
 
 static void advance(struct gossip_membership *m, struct member_probe *probe)
@@ -288,24 +288,24 @@ static struct member *next_in_turn(struct gossip_membership *m)
     return NULL;
 }
 
-// An accuser probes again each period, whatever its turn: an answer takes the accusation back. A node that
-// has not accused, and is a successor now because those before it are suspected themselves, probes, too: in a
-// partition most of the first four are on the other side.
+// A suspector probes again each period, whatever its turn: an answer takes the suspicion back. A node that
+// has not suspected, and is a successor now because those before it are suspected themselves, probes, too: in
+// a partition most of the first four are on the other side.
 static void look_again(struct gossip_membership *m)
 {
-    struct member *accused = NULL;
+    struct member *suspected = NULL;
     size_t seen = 0;
-    for (size_t i = 0; i < m->n_order && m->n_accused > 0; i++) {
+    for (size_t i = 0; i < m->n_order && m->n_suspected > 0; i++) {
         struct member *x = m->order[i];
-        if (x->n_accusations == 0 || !member_is_here(x))
+        if (x->n_suspicions == 0 || !member_is_here(x))
             continue;
-        if (!member_accused_by_us(m, x) && member_is_successor(m, x) && !member_is_poor(m))
+        if (!member_suspected_by_us(m, x) && member_is_successor(m, x) && !member_is_poor(m))
             member_probe_start(m, x, false);
-        else if (member_accused_by_us(m, x) && base_rng_below(&m->rng, ++seen) == 0)
-            accused = x;
+        else if (member_suspected_by_us(m, x) && base_rng_below(&m->rng, ++seen) == 0)
+            suspected = x;
     }
-    if (accused)
-        member_probe_start(m, accused, false);
+    if (suspected)
+        member_probe_start(m, suspected, false);
 }
 
 static void relay_timer(struct gossip_membership *m, struct member_relay *relay)

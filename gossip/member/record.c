@@ -6,14 +6,14 @@
 #define HAS_FIRST_MODEL  64u // in the byte of the flags: the digest follows the age
 _Static_assert(!(GOSSIP_RECORD_FLAGS & HAS_FIRST_MODEL), "it is no flag of the record's own");
 
-static const char record_context[] = "p2pml record", accusation_context[] = "p2pml accusation";
+static const char record_context[] = "p2pml record", suspicion_context[] = "p2pml accusation";
 
 int gossip_version_compare(const struct gossip_version *a, const struct gossip_version *b)
 {
-    if (a->boot != b->boot)
-        return a->boot < b->boot ? -1 : 1;
-    if (a->life != b->life)
-        return a->life < b->life ? -1 : 1;
+    if (a->generation != b->generation)
+        return a->generation < b->generation ? -1 : 1;
+    if (a->instance_id != b->instance_id)
+        return a->instance_id < b->instance_id ? -1 : 1;
     if (a->incarnation != b->incarnation)
         return a->incarnation < b->incarnation ? -1 : 1;
     return 0;
@@ -21,15 +21,15 @@ int gossip_version_compare(const struct gossip_version *a, const struct gossip_v
 
 static void write_version(const struct gossip_version *version, struct base_writer *writer)
 {
-    base_write_u64(writer, version->boot);
-    base_write_u64(writer, version->life);
+    base_write_u64(writer, version->generation);
+    base_write_u64(writer, version->instance_id);
     base_write_u32(writer, version->incarnation);
 }
 
 static void read_version(struct base_reader *reader, struct gossip_version *version)
 {
-    version->boot = base_read_u64(reader);
-    version->life = base_read_u64(reader);
+    version->generation = base_read_u64(reader);
+    version->instance_id = base_read_u64(reader);
     version->incarnation = base_read_u32(reader);
 }
 
@@ -198,60 +198,59 @@ enum base_error gossip_record_read(struct base_reader *reader, struct gossip_rec
     return BASE_OK;
 }
 
-static void write_accused(const struct gossip_accusation *accusation, struct base_writer *writer)
+static void write_suspected(const struct gossip_suspicion *suspicion, struct base_writer *writer)
 {
-    base_write_bytes(writer, accusation->subject.bytes, GOSSIP_ID_BYTES);
-    base_write_bytes(writer, accusation->accuser.bytes, GOSSIP_ID_BYTES);
-    write_version(&accusation->version, writer);
-    base_write_u8(writer, accusation->class);
+    base_write_bytes(writer, suspicion->subject.bytes, GOSSIP_ID_BYTES);
+    base_write_bytes(writer, suspicion->suspector.bytes, GOSSIP_ID_BYTES);
+    write_version(&suspicion->version, writer);
+    base_write_u8(writer, suspicion->class);
 }
 
-static size_t signed_accusation(const struct gossip_accusation *accusation, uint8_t bytes[RECORD_BYTES_MAX])
+static size_t signed_suspicion(const struct gossip_suspicion *suspicion, uint8_t bytes[RECORD_BYTES_MAX])
 {
     struct base_writer writer = base_writer_of(bytes, RECORD_BYTES_MAX);
-    base_write_bytes(&writer, accusation_context, sizeof accusation_context);
-    write_accused(accusation, &writer);
+    base_write_bytes(&writer, suspicion_context, sizeof suspicion_context);
+    write_suspected(suspicion, &writer);
     BASE_ASSERT(!writer.failed);
     return base_writer_used(&writer);
 }
 
-void gossip_accusation_sign(struct gossip_accusation *accusation, const struct gossip_identity *identity)
+void gossip_suspicion_sign(struct gossip_suspicion *suspicion, const struct gossip_identity *identity)
 {
     uint8_t bytes[RECORD_BYTES_MAX];
-    size_t count = signed_accusation(accusation, bytes);
-    gossip_identity_sign(identity, bytes, count, accusation->signature);
+    size_t count = signed_suspicion(suspicion, bytes);
+    gossip_identity_sign(identity, bytes, count, suspicion->signature);
 }
 
-bool gossip_accusation_verify(const struct gossip_accusation *accusation,
-                              const struct gossip_verifier *verifier)
+bool gossip_suspicion_verify(const struct gossip_suspicion *suspicion, const struct gossip_verifier *verifier)
 {
     uint8_t bytes[RECORD_BYTES_MAX];
-    size_t count = signed_accusation(accusation, bytes);
-    return verify(verifier, &accusation->accuser, bytes, count, accusation->signature);
+    size_t count = signed_suspicion(suspicion, bytes);
+    return verify(verifier, &suspicion->suspector, bytes, count, suspicion->signature);
 }
 
-bool gossip_accusation_valid(const struct gossip_accusation *accusation)
+bool gossip_suspicion_valid(const struct gossip_suspicion *suspicion)
 {
-    return gossip_accusation_verify(accusation, NULL);
+    return gossip_suspicion_verify(suspicion, NULL);
 }
 
-void gossip_accusation_write(const struct gossip_accusation *accusation, struct base_writer *writer)
+void gossip_suspicion_write(const struct gossip_suspicion *suspicion, struct base_writer *writer)
 {
-    write_accused(accusation, writer);
-    base_write_bytes(writer, accusation->signature, sizeof accusation->signature);
+    write_suspected(suspicion, writer);
+    base_write_bytes(writer, suspicion->signature, sizeof suspicion->signature);
 }
 
-enum base_error gossip_accusation_read(struct base_reader *reader, struct gossip_accusation *accusation)
+enum base_error gossip_suspicion_read(struct base_reader *reader, struct gossip_suspicion *suspicion)
 {
-    struct gossip_accusation read;
+    struct gossip_suspicion read;
     memset(&read, 0, sizeof read);
     take(reader, read.subject.bytes, GOSSIP_ID_BYTES);
-    take(reader, read.accuser.bytes, GOSSIP_ID_BYTES);
+    take(reader, read.suspector.bytes, GOSSIP_ID_BYTES);
     read_version(reader, &read.version);
     read.class = base_read_u8(reader);
     take(reader, read.signature, sizeof read.signature);
-    if (reader->failed || read.class > GOSSIP_ACCUSED_EVIDENCE)
+    if (reader->failed || read.class > GOSSIP_SUSPECTED_EVIDENCE)
         return BASE_EFORMAT;
-    *accusation = read;
+    *suspicion = read;
     return BASE_OK;
 }

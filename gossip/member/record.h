@@ -1,4 +1,4 @@
-// What members say about members: a record, signed by its subject, and an accusation, signed by its accuser.
+// What members say about members: a record, signed by its subject, and a suspicion, signed by its suspector.
 // Fixed little-endian layouts (gossip/README.md), so that what is signed has one form only. Pure; any thread.
 #ifndef GOSSIP_MEMBER_RECORD_H
 #define GOSSIP_MEMBER_RECORD_H
@@ -25,11 +25,12 @@ struct gossip_address {
     uint16_t port;  // of the peer port, TCP and UDP
 };
 
-// Which of two statements about one member is newer: (boot, life, incarnation), compared in this order.
+// Which of two statements about one member is newer: (generation, instance_id, incarnation), compared in this
+// order.
 struct gossip_version {
-    uint64_t boot;        // starts of this node so far, persisted
-    uint64_t life;        // random number of this process: two processes with one identity differ here
-    uint32_t incarnation; // raised by each change of the record, and to refute an accusation
+    uint64_t generation;  // starts of this node so far, persisted
+    uint64_t instance_id; // random number of this process: two processes with one identity differ here
+    uint32_t incarnation; // raised by each change of the record, and to refute a suspicion
 };
 
 struct gossip_record {
@@ -50,15 +51,15 @@ struct gossip_record {
     uint8_t signature[64];
 };
 
-enum gossip_accusation_class {
-    GOSSIP_ACCUSED_SILENT = 0,   // answers no probes
-    GOSSIP_ACCUSED_EVIDENCE = 1, // its stream ended without a word, or its port is closed
+enum gossip_suspicion_class {
+    GOSSIP_SUSPECTED_SILENT = 0,   // answers no probes
+    GOSSIP_SUSPECTED_EVIDENCE = 1, // its stream ended without a word, or its port is closed
 };
 
-struct gossip_accusation {
-    struct gossip_id subject, accuser;
-    struct gossip_version version; // of the subject's record that is accused
-    uint8_t class;                 // enum gossip_accusation_class
+struct gossip_suspicion {
+    struct gossip_id subject, suspector;
+    struct gossip_version version; // of the subject's record that is suspected
+    uint8_t class;                 // enum gossip_suspicion_class
     uint8_t signature[64];
 };
 
@@ -80,14 +81,14 @@ void gossip_record_write(const struct gossip_record *record, struct base_writer 
 enum base_error gossip_record_read(struct base_reader *reader, struct gossip_record *record) BASE_CHECK;
 size_t gossip_record_bytes(const struct gossip_record *record);
 
-void gossip_accusation_sign(struct gossip_accusation *accusation, const struct gossip_identity *identity);
-bool gossip_accusation_valid(const struct gossip_accusation *accusation);
-bool gossip_accusation_verify(const struct gossip_accusation *accusation,
-                              const struct gossip_verifier *verifier);
-void gossip_accusation_write(const struct gossip_accusation *accusation, struct base_writer *writer);
-enum base_error gossip_accusation_read(struct base_reader *reader,
-                                       struct gossip_accusation *accusation) BASE_CHECK;
-#define GOSSIP_ACCUSATION_BYTES (32u + 32u + 20u + 1u + 64u)
+void gossip_suspicion_sign(struct gossip_suspicion *suspicion, const struct gossip_identity *identity);
+bool gossip_suspicion_valid(const struct gossip_suspicion *suspicion);
+bool gossip_suspicion_verify(const struct gossip_suspicion *suspicion,
+                             const struct gossip_verifier *verifier);
+void gossip_suspicion_write(const struct gossip_suspicion *suspicion, struct base_writer *writer);
+enum base_error gossip_suspicion_read(struct base_reader *reader,
+                                      struct gossip_suspicion *suspicion) BASE_CHECK;
+#define GOSSIP_SUSPICION_BYTES  (32u + 32u + 20u + 1u + 64u)
 #define GOSSIP_RECORD_BYTES_MAX 384u
 
 #endif

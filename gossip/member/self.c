@@ -51,11 +51,11 @@ void member_self_sign(struct gossip_membership *m)
     member_spread_soon(m);
 }
 
-void member_self_refute(struct gossip_membership *m, const struct gossip_version *accused)
+void member_self_refute(struct gossip_membership *m, const struct gossip_version *suspected)
 {
     struct gossip_version *ours = &m->self->record.version;
-    if (accused->incarnation > ours->incarnation)
-        ours->incarnation = accused->incarnation;
+    if (suspected->incarnation > ours->incarnation)
+        ours->incarnation = suspected->incarnation;
     m->totals.refutations++;
     m->refuted_ns = m->now_ns;
     if (m->health < HEALTH_MAX)
@@ -92,9 +92,9 @@ void member_self_believed_dead(struct gossip_membership *m, const struct gossip_
     m->flap_ns = m->now_ns;
     m->flaps++;
     member_self_hold(m);
-    struct gossip_membership_action accused = {
-        .kind = GOSSIP_MEMBERSHIP_ACCUSED, .peer = *by, .was_dead = true};
-    member_act(m, &accused);
+    struct gossip_membership_action suspected = {
+        .kind = GOSSIP_MEMBERSHIP_SUSPECTED, .peer = *by, .was_dead = true};
+    member_act(m, &suspected);
 }
 
 // An answer by a member that does not hold us for dead. The outage is over when no member has done so for a
@@ -119,8 +119,8 @@ enum foreigner { FOREIGNER_UNKNOWN, FOREIGNER_YOUNGER, FOREIGNER_EVEN, FOREIGNER
 
 static enum foreigner compare(const struct gossip_membership *m, const struct gossip_record *record)
 {
-    bool lives = m->outbids > 0 && m->foreign_life == record->version.life &&
-                 record->version.boot == m->self->record.version.boot + 1;
+    bool lives = m->outbids > 0 && m->foreign_instance_id == record->version.instance_id &&
+                 record->version.generation == m->self->record.version.generation + 1;
     if (!lives)
         return FOREIGNER_UNKNOWN;
     if (record->age_ms > age_ms(m, m->now_ns))
@@ -132,17 +132,18 @@ static bool gives_way(const struct gossip_membership *m, const struct gossip_rec
                       enum foreigner foreigner)
 {
     bool even = foreigner == FOREIGNER_EVEN && m->outbids > OUTBIDS_MAX; // both began in the same moment
-    return foreigner == FOREIGNER_OLDER || (even && m->self->record.version.life < record->version.life) ||
-           record->version.boot == UINT64_MAX;
+    return foreigner == FOREIGNER_OLDER ||
+           (even && m->self->record.version.instance_id < record->version.instance_id) ||
+           record->version.generation == UINT64_MAX;
 }
 
 // A record of this node that is not ours. An earlier life of ours is older and does not matter. A newer one
-// is ours from before our boot number was lost, or of a process that has our identity: we go above it, and a
+// is ours from before our generation was lost, or of a process that has our identity: we go above it, and a
 // sender that does so again is a process. The one that was here first stays, the copy gives way.
 void member_self_foreign(struct gossip_membership *m, const struct gossip_record *record)
 {
     struct gossip_version *ours = &m->self->record.version;
-    if (m->stopped || record->version.life == ours->life ||
+    if (m->stopped || record->version.instance_id == ours->instance_id ||
         gossip_version_compare(&record->version, ours) <= 0)
         return;
     if (!gossip_record_verify(record, m->options.verifier)) {
@@ -155,11 +156,12 @@ void member_self_foreign(struct gossip_membership *m, const struct gossip_record
         return;
     }
     m->outbids = foreigner == FOREIGNER_UNKNOWN ? 1 : m->outbids + 1;
-    m->foreign_life = record->version.life;
+    m->foreign_instance_id = record->version.instance_id;
     m->outbid_ns = m->now_ns;
-    ours->boot = record->version.boot + 1;
-    struct gossip_membership_action boot = {.kind = GOSSIP_MEMBERSHIP_BOOT, .boot = ours->boot};
-    member_act(m, &boot);
+    ours->generation = record->version.generation + 1;
+    struct gossip_membership_action generation = {.kind = GOSSIP_MEMBERSHIP_GENERATION,
+                                                  .generation = ours->generation};
+    member_act(m, &generation);
     member_self_sign(m);
 }
 

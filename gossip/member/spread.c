@@ -7,7 +7,7 @@
 
 #define HEARD_MIN    6u // sends that are made whatever is heard
 #define SENDS_FACTOR 6.0
-#define TELL_EACH_NS (200 * MILLISECOND_NS) // the accused about its accusations
+#define TELL_EACH_NS (200 * MILLISECOND_NS) // the suspect about its suspicions
 #define URGENT_NS    (10 * MILLISECOND_NS)
 
 uint8_t member_sends(const struct gossip_membership *m)
@@ -35,22 +35,22 @@ void member_heard_again(uint8_t *sends)
         --*sends;
 }
 
-static bool has_news(const struct member *x)
+static bool has_update(const struct member *x)
 {
     if (x->record_sends > 0)
         return true;
-    for (size_t i = 0; i < x->n_accusations; i++)
-        if (x->accusations[i].sends > 0)
+    for (size_t i = 0; i < x->n_suspicions; i++)
+        if (x->suspicions[i].sends > 0)
             return true;
     return false;
 }
 
-// Accusations and records of x that are still to be told, as far as they fit.
-static void put_news(struct member_packet *packet, struct member *x)
+// Suspicions and records of x that are still to be told, as far as they fit.
+static void put_update(struct member_packet *packet, struct member *x)
 {
-    for (size_t i = 0; i < x->n_accusations; i++)
-        if (x->accusations[i].sends > 0 && member_packet_accusation(packet, &x->accusations[i].told))
-            x->accusations[i].sends--;
+    for (size_t i = 0; i < x->n_suspicions; i++)
+        if (x->suspicions[i].sends > 0 && member_packet_suspicion(packet, &x->suspicions[i].told))
+            x->suspicions[i].sends--;
     if (x->record_sends > 0 && member_packet_record(packet, x))
         x->record_sends--;
 }
@@ -59,43 +59,43 @@ static void put_news(struct member_packet *packet, struct member *x)
 static void fill(struct gossip_membership *m, const struct member *to, struct member_packet *packet)
 {
     size_t start = m->count > 1 ? (size_t)base_rng_below(&m->rng, m->count) : 0;
-    size_t most = member_news_bytes(m);
+    size_t most = member_update_bytes(m);
     if (m->self->record_sends > 0) // is told whatever the budget: no other member has it
-        put_news(packet, m->self);
+        put_update(packet, m->self);
     if (most < (size_t)(packet->writer.end - packet->writer.at))
         packet->writer.end = packet->writer.at + most;
     for (size_t i = 0; i < m->count; i++) {
         struct member *x = m->sorted[(start + i) % m->count];
-        if (base_writer_used(&packet->writer) + GOSSIP_ACCUSATION_BYTES >
+        if (base_writer_used(&packet->writer) + GOSSIP_SUSPICION_BYTES >
             (size_t)(packet->writer.end - packet->writer.start))
             return;
-        if (x != m->self && x != to && has_news(x))
-            put_news(packet, x);
+        if (x != m->self && x != to && has_update(x))
+            put_update(packet, x);
     }
 }
 
-static bool any_news(const struct gossip_membership *m)
+static bool any_update(const struct gossip_membership *m)
 {
     for (size_t i = 0; i < m->count; i++)
-        if (has_news(m->sorted[i]))
+        if (has_update(m->sorted[i]))
             return true;
     return false;
 }
 
 // Any of them will do: a refutation voids all.
-static const struct gossip_accusation *one_of(struct gossip_membership *m, const struct member *x)
+static const struct gossip_suspicion *one_of(struct gossip_membership *m, const struct member *x)
 {
-    return &x->accusations[base_rng_below(&m->rng, x->n_accusations)].told;
+    return &x->suspicions[base_rng_below(&m->rng, x->n_suspicions)].told;
 }
 
 static bool is_to_be_told(const struct gossip_membership *m, const struct member *x)
 {
-    return x->n_accusations > 0 && (x->told_ns == 0 || m->now_ns - x->told_ns >= TELL_EACH_NS);
+    return x->n_suspicions > 0 && (x->told_ns == 0 || m->now_ns - x->told_ns >= TELL_EACH_NS);
 }
 
-static void put_accused(struct gossip_membership *m, struct member *x, struct member_packet *packet)
+static void put_suspected(struct gossip_membership *m, struct member *x, struct member_packet *packet)
 {
-    if (is_to_be_told(m, x) && member_packet_accusation(packet, one_of(m, x)))
+    if (is_to_be_told(m, x) && member_packet_suspicion(packet, one_of(m, x)))
         x->told_ns = m->now_ns;
 }
 
@@ -109,7 +109,7 @@ void member_send_packet(struct gossip_membership *m, struct member *to, enum gos
         limit = PACKET_PLAIN_MAX;
     member_packet_begin(m, &packet, to, kind, number, target, limit < least ? least : limit);
     if (kind == PACKET_PING)
-        put_accused(m, to, &packet);
+        put_suspected(m, to, &packet);
     if (m->spread_ns != UINT64_MAX || m->self->record_sends > 0) // the latter where all others seem dead
         fill(m, to, &packet);
     finish(m, to, way, &packet);
@@ -117,7 +117,7 @@ void member_send_packet(struct gossip_membership *m, struct member *to, enum gos
 
 void member_spread_soon(struct gossip_membership *m)
 {
-    bool fast = member_gossip_ns(m) == m->profile.gossip_ns && member_news_bytes(m) > 0;
+    bool fast = member_gossip_ns(m) == m->profile.gossip_ns && member_update_bytes(m) > 0;
     uint64_t soon_ns = fast ? m->now_ns + URGENT_NS : m->told_ns + member_gossip_ns(m);
     m->spread_ns = earlier(m->spread_ns, soon_ns > m->now_ns ? soon_ns : m->now_ns);
 }
@@ -140,7 +140,7 @@ void member_spread_timer(struct gossip_membership *m)
     for (size_t i = 0; i < count; i++)
         gossip_to(m, to[i]);
     m->told_ns = m->now_ns;
-    m->spread_ns = count > 0 && any_news(m) ? m->now_ns + member_gossip_ns(m) : UINT64_MAX;
+    m->spread_ns = count > 0 && any_update(m) ? m->now_ns + member_gossip_ns(m) : UINT64_MAX;
 }
 
 uint64_t member_spread_deadline(const struct gossip_membership *m)
@@ -148,12 +148,12 @@ uint64_t member_spread_deadline(const struct gossip_membership *m)
     return m->spread_ns;
 }
 
-void member_tell_accusation(struct gossip_membership *m, struct member *to,
-                            const struct gossip_accusation *accusation)
+void member_send_suspicion(struct gossip_membership *m, struct member *to,
+                           const struct gossip_suspicion *suspicion)
 {
     struct member_packet packet;
     member_packet_begin(m, &packet, to, PACKET_GOSSIP, 0, NULL, PACKET_PLAIN_MAX);
-    (void)member_packet_accusation(&packet, accusation);
+    (void)member_packet_suspicion(&packet, suspicion);
     finish(m, to, member_way_to(to), &packet);
 }
 
@@ -161,20 +161,20 @@ void member_ask_for(struct gossip_membership *m, struct member *to, const struct
 {
     struct member_packet packet;
     member_packet_begin(m, &packet, to, PACKET_PING_REQUEST, number, &x->record.id, PACKET_PLAIN_MAX);
-    if (x->n_accusations > 0)
-        (void)member_packet_accusation(&packet, one_of(m, x));
+    if (x->n_suspicions > 0)
+        (void)member_packet_suspicion(&packet, one_of(m, x));
     finish(m, to, member_way_to(to), &packet);
 }
 
-void member_tell_accused(struct gossip_membership *m, struct member *x)
+void member_warn_suspect(struct gossip_membership *m, struct member *x)
 {
     if (!is_to_be_told(m, x) || member_is_poor(m))
         return;
     x->told_ns = m->now_ns;
-    member_tell_accusation(m, x, one_of(m, x));
+    member_send_suspicion(m, x, one_of(m, x));
 }
 
-void member_tell_record(struct gossip_membership *m, struct member *to, const struct member *about)
+void member_send_record(struct gossip_membership *m, struct member *to, const struct member *about)
 {
     struct member_packet packet;
     member_packet_begin(m, &packet, to, PACKET_GOSSIP, 0, NULL, PACKET_PLAIN_MAX);
@@ -183,7 +183,7 @@ void member_tell_record(struct gossip_membership *m, struct member *to, const st
 }
 
 // The process on a new link may differ from the one that signed its record.
-void member_tell_itself(struct gossip_membership *m, struct member *to)
+void member_send_its_record(struct gossip_membership *m, struct member *to)
 {
     struct member_packet packet;
     member_packet_begin(m, &packet, to, PACKET_GOSSIP, 0, NULL, PACKET_PLAIN_MAX);

@@ -1,12 +1,12 @@
 // What one membership object holds. Private to gossip/member: member.c takes events and runs timers, take.c
-// packets, learn.c what others tell; suspect.c decides when a suspicion becomes a death, probe.c which member
-// is probed, accuse.c which accusations are kept, self.c this node's own record, spread.c and sync.c what is
-// sent to which member, packet.c how packets look, pace.c how long answers take and how much may be sent,
+// packets, learn.c what others tell; death.c decides when a suspicion becomes a death, probe.c which member
+// is probed, suspicion.c which suspicions are kept, self.c this node's own record, spread.c and sync.c what
+// is sent to which member, packet.c how packets look, pace.c how long answers take and how much may be sent,
 // table.c keeps the members, view.c which members count in the graph, outbox.c the actions. No file calls one
 // that calls it (lint.circles):
 //
-//     member -> take -> learn -> probe -> accuse -> spread -> packet, pace -> table -> outbox
-//               suspect, self -> spread       learn, take -> self, sync -> packet
+//     member -> take -> learn -> probe -> suspicion -> spread -> packet, pace -> table -> outbox
+//               death, self -> spread       learn, take -> self, sync -> packet
 #ifndef GOSSIP_MEMBER_STATE_H
 #define GOSSIP_MEMBER_STATE_H
 
@@ -16,14 +16,14 @@
 #define MILLISECOND_NS 1000000ull
 #define SECOND_NS      1000000000ull
 
-#define ACCUSERS_MAX    4u  // kept of one member: the first, and K = 3 that shorten the time
+#define SUSPECTORS_MAX  4u  // kept of one member: the first, and K = 3 that shorten the time
 #define PROBES_MAX      16u // at once: one in turn, the others to confirm
 #define RELAYS_MAX      64u
 #define INDIRECT        3u // helpers asked to probe for us
 #define FANOUT          3u
 #define RING_SUCCESSORS 4u
 #define HEALTH_MAX      8u
-#define WRONG_MAX       16u // refuted accusations after which an accuser is not believed for a while
+#define WRONG_MAX       16u // refuted suspicions after which a suspector is not believed for a while
 
 struct member_profile {
     uint64_t period_ns;        // of probing
@@ -35,8 +35,8 @@ struct member_profile {
     uint64_t retry_ns; // of the dead
 };
 
-struct member_accusation {
-    struct gossip_accusation told;
+struct member_suspicion {
+    struct gossip_suspicion told;
     uint64_t at_ns;
     uint32_t
         after; // the last question asked when it was made: only an answer to a later one speaks against it
@@ -54,20 +54,20 @@ struct member {
     enum gossip_member_state state;
     bool by_stream; // its datagrams do not come through
     uint8_t record_sends;
-    uint8_t n_accusations;
+    uint8_t n_suspicions;
     uint64_t since_ns, heard_ns, record_ns;
     uint64_t asked_ns;    // when it was last asked something that is still unanswered
-    uint64_t answered_ns; // when it last answered a question that was asked after an accusation
-    struct member_accusation accusations[ACCUSERS_MAX];
+    uint64_t answered_ns; // when it last answered a question that was asked after a suspicion
+    struct member_suspicion suspicions[SUSPECTORS_MAX];
     uint64_t counted;        // its term of the view hash
     uint64_t eligible, held; // its term of the candidate's hash, if it is one of these
-    uint64_t told_ns;        // when it was last told what it is accused of
+    uint64_t told_ns;        // when it was last told what it is suspected of
     uint64_t refuted_ns;     // when it was last told our record, as it had missed it
     uint64_t synced_ns, corrected_ns;
     uint64_t round, step, progress_ns; // as it told last
     bool answered;                     // in its present life
-    // as an accuser
-    uint64_t credit_ns; // accusations it may make: time saved up
+    // as a suspector
+    uint64_t credit_ns; // suspicions it may make: time saved up
     uint64_t wrong_ns;
     uint8_t wrong;
     struct member_timing timing; // of its answers
@@ -116,8 +116,8 @@ struct gossip_membership {
     struct member **sorted;  // by id, self included
     struct member **order;   // of probing, without self
     size_t count, capacity, n_order, order_at;
-    size_t states[4]; // members in each state
-    size_t n_accused; // members with accusations that are not dead
+    size_t states[4];   // members in each state
+    size_t n_suspected; // members with suspicions that are not dead
 
     struct member_probe probes[PROBES_MAX];
     struct member_relay relays[RELAYS_MAX];
@@ -137,10 +137,10 @@ struct gossip_membership {
     uint64_t held_ns, flap_ns, outbid_ns, refuted_ns;
     unsigned flaps, outbids;
     bool outage; // of this node, counted as a flap; until others have answered and do not hold it for dead
-    uint64_t outage_told_ns;   // when a member last said that it holds this node for dead
-    uint32_t outage_number;    // the last question asked by then
-    uint64_t foreign_life;     // of the latest process that was outbid
-    struct gossip_id believer; // the latest that said it holds us for dead, and when
+    uint64_t outage_told_ns;      // when a member last said that it holds this node for dead
+    uint32_t outage_number;       // the last question asked by then
+    uint64_t foreign_instance_id; // of the latest process that was outbid
+    struct gossip_id believer;    // the latest that said it holds us for dead, and when
     uint64_t believer_ns;
     struct gossip_id stranger; // linked, asked for a sync, not yet known
     unsigned stranger_asks;    // remaining
@@ -184,47 +184,47 @@ size_t member_pick(struct gossip_membership *m, const struct member *except, str
 size_t member_successors(const struct gossip_membership *m, const struct member *x,
                          struct member *successors[RING_SUCCESSORS]);
 bool member_is_successor(const struct gossip_membership *m, const struct member *x); // this node, of x
-void member_void_accusations(struct gossip_membership *m, struct member *x); // it has none from now on
+void member_void_suspicions(struct gossip_membership *m, struct member *x); // it has none from now on
 
 // self.c
 void member_self_sign(struct gossip_membership *m); // raises the incarnation, and tells all
 void member_self_hold(struct gossip_membership *m); // out of the graph for a while, if it flaps
-void member_self_refute(struct gossip_membership *m, const struct gossip_version *accused);
+void member_self_refute(struct gossip_membership *m, const struct gossip_version *suspected);
 void member_self_believed_dead(struct gossip_membership *m, const struct gossip_id *by);
 void member_self_accepted(struct gossip_membership *m, uint32_t number); // an answer: not dead to it
 void member_self_foreign(struct gossip_membership *m, const struct gossip_record *record);
 void member_self_timer(struct gossip_membership *m);
 uint64_t member_self_deadline(const struct gossip_membership *m);
 
-// accuse.c
-struct member_accusation *member_accusation_by(struct member *x, const struct gossip_id *accuser); // or NULL
-bool member_accused_by_us(const struct gossip_membership *m, struct member *x);
-bool member_is_accusable(const struct gossip_membership *m, const struct member *x);
-bool member_may_accuse(struct gossip_membership *m, struct member *accuser); // uses up its credit
-void member_was_wrong(struct gossip_membership *m, const struct gossip_id *accuser);
-// A weaker accusation by the same accuser gives way to a stronger one, and never the other way. False: it is
+// suspicion.c
+struct member_suspicion *member_suspicion_by(struct member *x, const struct gossip_id *suspector); // or NULL
+bool member_suspected_by_us(const struct gossip_membership *m, struct member *x);
+bool member_may_be_suspected(const struct gossip_membership *m, const struct member *x);
+bool member_may_suspect(struct gossip_membership *m, struct member *suspector); // uses up its credit
+void member_was_wrong(struct gossip_membership *m, const struct gossip_id *suspector);
+// A weaker suspicion by the same suspector gives way to a stronger one, and never the other way. False: it is
 // known, or there are enough.
-bool member_accusation_put(struct gossip_membership *m, struct member *x,
-                           const struct gossip_accusation *accusation);
-bool member_accusation_repeated(struct member *x,
-                                const struct gossip_accusation *accusation); // known already
+bool member_suspicion_put(struct gossip_membership *m, struct member *x,
+                          const struct gossip_suspicion *suspicion);
+bool member_suspicion_repeated(struct member *x,
+                               const struct gossip_suspicion *suspicion); // known already
 void member_answered(struct gossip_membership *m, struct member *x, uint32_t number);
-// `after`: the last question asked before what this is based on. False: this accusation is already known.
-bool member_accuse(struct gossip_membership *m, struct member *x, enum gossip_accusation_class class,
-                   uint32_t after);
-void member_accuse_all(struct gossip_membership *m); // of silence, not told to others
-void member_acquit_all(struct gossip_membership *m); // takes back what we accused while cut off
-void member_acquit(struct gossip_membership *m, struct member *x, bool refuted); // all accusations are void
+// `after`: the last question asked before what this is based on. False: this suspicion is already known.
+bool member_suspect(struct gossip_membership *m, struct member *x, enum gossip_suspicion_class class,
+                    uint32_t after);
+void member_suspect_all(struct gossip_membership *m); // of silence, not told to others
+void member_clear_all(struct gossip_membership *m);   // takes back what we suspected while cut off
+void member_clear(struct gossip_membership *m, struct member *x, bool refuted); // all suspicions are void
 
-// suspect.c
+// death.c
 void member_suspect_timer(struct gossip_membership *m);
 uint64_t member_suspect_deadline(const struct gossip_membership *m);
 
 // learn.c
 void member_take_record(struct gossip_membership *m, const struct gossip_record *record);
 void member_take_dead(struct gossip_membership *m, const struct gossip_record *record,
-                      const struct gossip_accusation *accusations, size_t count);
-void member_take_accusation(struct gossip_membership *m, const struct gossip_accusation *accusation);
+                      const struct gossip_suspicion *suspicions, size_t count);
+void member_take_suspicion(struct gossip_membership *m, const struct gossip_suspicion *suspicion);
 
 // pace.c
 void member_timing_learn(struct member_timing *timing, uint64_t took_ns);
@@ -233,7 +233,7 @@ uint64_t member_patience_ns(const struct gossip_membership *m, const struct memb
 uint64_t member_gossip_ns(const struct gossip_membership *m); // between two rounds of gossip
 void member_spend(struct gossip_membership *m, size_t bytes); // accounts for a packet
 bool member_is_poor(struct gossip_membership *m);             // what can wait is not sent now
-size_t member_news_bytes(struct gossip_membership *m);        // of updates that may be sent now
+size_t member_update_bytes(struct gossip_membership *m);      // of updates that may be sent now
 
 // probe.c
 void member_probe_start(struct gossip_membership *m, struct member *x, bool in_turn);
@@ -261,7 +261,7 @@ enum member_packet_kind {
     PACKET_SYNC_ASK = 7, // tell me all; mine went ahead
     PACKET_SYNC_TELL = 8,
 };
-enum member_packet_item { PACKET_ITEM_RECORD = 1, PACKET_ITEM_ACCUSATION = 2, PACKET_ITEM_DEAD = 3 };
+enum member_packet_item { PACKET_ITEM_RECORD = 1, PACKET_ITEM_SUSPICION = 2, PACKET_ITEM_DEAD = 3 };
 #define PACKET_BIT_DEAD 1u // of a header: the sender holds the receiver for dead
 struct member_packet {
     struct base_writer writer;
@@ -275,7 +275,7 @@ void member_packet_begin(const struct gossip_membership *m, struct member_packet
                          const struct member *to, enum member_packet_kind kind, uint32_t number,
                          const struct gossip_id *target, size_t limit);
 bool member_packet_record(struct member_packet *packet, const struct member *x); // false: no room
-bool member_packet_accusation(struct member_packet *packet, const struct gossip_accusation *accusation);
+bool member_packet_suspicion(struct member_packet *packet, const struct gossip_suspicion *suspicion);
 bool member_packet_dead(struct member_packet *packet, const struct member *x);
 
 // take.c
@@ -290,13 +290,13 @@ void member_send_packet(struct gossip_membership *m, struct member *to, enum gos
                         size_t limit);
 void member_heard_again(uint8_t *sends); // an update that is still being sent
 void member_spread_soon(struct gossip_membership *m);
-void member_tell_accused(struct gossip_membership *m, struct member *x); // tells x what it is accused of
-// Asks `to` to probe x, and tells what x is accused of: a member that knows better answers with its record.
+void member_warn_suspect(struct gossip_membership *m, struct member *x); // tells x what it is suspected of
+// Asks `to` to probe x, and tells what x is suspected of: a member that knows better answers with its record.
 void member_ask_for(struct gossip_membership *m, struct member *to, const struct member *x, uint32_t number);
-void member_tell_accusation(struct gossip_membership *m, struct member *to,
-                            const struct gossip_accusation *accusation);
-void member_tell_record(struct gossip_membership *m, struct member *to, const struct member *about);
-void member_tell_itself(struct gossip_membership *m, struct member *to); // by stream: what we know of it
+void member_send_suspicion(struct gossip_membership *m, struct member *to,
+                           const struct gossip_suspicion *suspicion);
+void member_send_record(struct gossip_membership *m, struct member *to, const struct member *about);
+void member_send_its_record(struct gossip_membership *m, struct member *to); // by stream: what we know of it
 void member_spread_timer(struct gossip_membership *m);
 uint64_t member_spread_deadline(const struct gossip_membership *m);
 

@@ -19,16 +19,16 @@ static bool put(const struct gossip_membership *m, struct member_packet *packet,
     if (x->state == GOSSIP_MEMBER_DEAD)
         return m->now_ns - x->since_ns > OLD_DEATH_NS || member_packet_dead(packet, x);
     if (base_writer_used(&packet->writer) + GOSSIP_RECORD_BYTES_MAX +
-            ACCUSERS_MAX * (GOSSIP_ACCUSATION_BYTES + 1) >
+            SUSPECTORS_MAX * (GOSSIP_SUSPICION_BYTES + 1) >
         sizeof packet->bytes)
         return false;
     (void)member_packet_record(packet, x); // there is room
-    for (size_t i = 0; i < x->n_accusations; i++)
-        (void)member_packet_accusation(packet, &x->accusations[i].told);
+    for (size_t i = 0; i < x->n_suspicions; i++)
+        (void)member_packet_suspicion(packet, &x->suspicions[i].told);
     return true;
 }
 
-// The living first: accusations are believed of members that are known.
+// The living first: suspicions are believed of members that are known.
 static void tell_all(struct gossip_membership *m, struct member *to)
 {
     struct member_packet packet;

@@ -86,17 +86,17 @@ struct member *member_add(struct gossip_membership *m, const struct gossip_recor
     return x;
 }
 
-void member_void_accusations(struct gossip_membership *m, struct member *x)
+void member_void_suspicions(struct gossip_membership *m, struct member *x)
 {
-    m->n_accused -= x->n_accusations > 0 && member_is_here(x);
-    x->n_accusations = 0;
+    m->n_suspected -= x->n_suspicions > 0 && member_is_here(x);
+    x->n_suspicions = 0;
 }
 
 void member_remove(struct gossip_membership *m, struct member *x)
 {
     struct gossip_membership_action removed = {.kind = GOSSIP_MEMBERSHIP_REMOVED, .peer = x->record.id};
     size_t at = place_of(m, &x->record.id), in_order = 0;
-    member_void_accusations(m, x);
+    member_void_suspicions(m, x);
     member_set_state(m, x, GOSSIP_MEMBER_LEFT, false, true); // counts nowhere
     memmove(m->sorted + at, m->sorted + at + 1, (m->count - at - 1) * sizeof *m->sorted);
     m->count--;
@@ -137,9 +137,12 @@ void member_recount(struct gossip_membership *m, struct member *x)
     const struct gossip_record *r = &x->record;
     uint64_t term = 0;
     if (member_is_here(x)) {
-        const uint64_t parts[6] = {r->version.boot, r->version.life,
-                                   r->flags,        (uint64_t)r->slot << 32 | r->shard,
-                                   r->group,        r->stop_round};
+        const uint64_t parts[6] = {r->version.generation,
+                                   r->version.instance_id,
+                                   r->flags,
+                                   (uint64_t)r->slot << 32 | r->shard,
+                                   r->group,
+                                   r->stop_round};
         term = base_hash_bytes(base_hash_bytes(1, r->id.bytes, GOSSIP_ID_BYTES), parts, sizeof parts);
         term += term == 0; // 0: is not here
     }

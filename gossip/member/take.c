@@ -35,22 +35,22 @@ static enum base_error read_header(struct base_reader *reader, struct header *he
 static enum base_error take_dead(struct gossip_membership *m, struct base_reader *reader)
 {
     struct gossip_record record;
-    struct gossip_accusation accusations[ACCUSERS_MAX];
+    struct gossip_suspicion suspicions[SUSPECTORS_MAX];
     enum base_error error = gossip_record_read(reader, &record);
     size_t count = base_read_u8(reader);
-    if (error || count == 0 || count > ACCUSERS_MAX)
+    if (error || count == 0 || count > SUSPECTORS_MAX)
         return BASE_EFORMAT;
     for (size_t i = 0; i < count && !error; i++)
-        error = gossip_accusation_read(reader, &accusations[i]);
+        error = gossip_suspicion_read(reader, &suspicions[i]);
     if (!error)
-        member_take_dead(m, &record, accusations, count);
+        member_take_dead(m, &record, suspicions, count);
     return error;
 }
 
 static enum base_error take_item(struct gossip_membership *m, struct base_reader *reader)
 {
     struct gossip_record record;
-    struct gossip_accusation accusation;
+    struct gossip_suspicion suspicion;
     enum base_error error = BASE_EFORMAT;
     switch (base_read_u8(reader)) {
     case PACKET_ITEM_RECORD:
@@ -58,10 +58,10 @@ static enum base_error take_item(struct gossip_membership *m, struct base_reader
         if (!error)
             member_take_record(m, &record);
         break;
-    case PACKET_ITEM_ACCUSATION:
-        error = gossip_accusation_read(reader, &accusation);
+    case PACKET_ITEM_SUSPICION:
+        error = gossip_suspicion_read(reader, &suspicion);
         if (!error)
-            member_take_accusation(m, &accusation);
+            member_take_suspicion(m, &suspicion);
         break;
     case PACKET_ITEM_DEAD:
         error = take_dead(m, reader);
@@ -117,13 +117,13 @@ static void take_header(struct gossip_membership *m, struct member *peer, const 
         member_sync_compare(m, peer, header->view_hash, header->view_age * PACKET_AGE_UNIT_NS);
 }
 
-// That it talks does not mean that it hears, nor that it still lived after what it is accused of: it is told,
-// so that it can refute.
+// That it talks does not mean that it hears, nor that it still lived after what it is suspected of: it is
+// told, so that it can refute.
 static void hear(struct gossip_membership *m, struct member *x)
 {
     x->heard_ns = m->now_ns;
     member_probe_talks(m, x);
-    member_tell_accused(m, x);
+    member_warn_suspect(m, x);
 }
 
 enum base_error member_packet_take(struct gossip_membership *m, const struct gossip_membership_event *event)

@@ -8,10 +8,10 @@
 
 #define PAIR_BYTES    8u // tag of the ordered pair, in front of every datagram
 #define ENTROPY_BYTES 8u
-#define NONCE_BYTES   24u // u64 sender's boot, u64 counter, the sender's entropy
+#define NONCE_BYTES   24u // u64 sender's generation, u64 counter, the sender's entropy
 #define HEAD_BYTES    (PAIR_BYTES + NONCE_BYTES)
 #define MAC_BYTES     16u
-#define BOUND_BYTES   (PAIR_BYTES + 8u) // associated data: tag of the pair, u64 receiver's boot
+#define BOUND_BYTES   (PAIR_BYTES + 8u) // associated data: tag of the pair, u64 receiver's generation
 #define KEY           32u
 #define WINDOW        256u  // packets of a pair that may overtake each other
 #define BUCKETS       1024u // of each index; chains of 4 when LIMIT_MEMBERS are known
@@ -40,8 +40,8 @@ struct peer {
     uint8_t exchange_public[KEY];
     uint8_t tag_out[PAIR_BYTES], tag_in[PAIR_BYTES];
     uint8_t key_out[KEY], key_in[KEY];
-    uint64_t boot;    // the highest that its record or an authentic datagram told
-    uint64_t counter; // of the next datagram to it
+    uint64_t generation; // the highest that its record or an authentic datagram told
+    uint64_t counter;    // of the next datagram to it
     struct window window;
     bool keyed; // key_out and key_in are there
 };
@@ -50,7 +50,7 @@ struct gossip_datagrams {
     const struct gossip_identity *identity;
     uint8_t psk[KEY];
     char cluster[LIMIT_NODE_NAME_BYTES];
-    uint64_t boot;
+    uint64_t generation;
     uint8_t entropy[ENTROPY_BYTES];
     uint8_t index_key[KEY]; // secret, so that no id can be chosen for its bucket
     uint64_t counter_floor; // all counters sent to forgotten peers are below
@@ -141,15 +141,15 @@ static bool small_order(const uint8_t exchange_public[KEY])
 // Replay window
 
 // Read before anything is opened, so that a flood of old packets costs no cryptography.
-static bool window_admits(const struct peer *peer, uint64_t boot, uint64_t counter,
+static bool window_admits(const struct peer *peer, uint64_t generation, uint64_t counter,
                           const uint8_t entropy[ENTROPY_BYTES])
 {
     const struct window *window = &peer->window;
-    if (boot < peer->boot || counter == UINT64_MAX)
+    if (generation < peer->generation || counter == UINT64_MAX)
         return false;
-    if (boot > peer->boot || window->next == 0)
+    if (generation > peer->generation || window->next == 0)
         return true;
-    if (memcmp(entropy, window->entropy, ENTROPY_BYTES) != 0) // a second process under one boot number
+    if (memcmp(entropy, window->entropy, ENTROPY_BYTES) != 0) // a second process under one generation
         return false;
     if (counter >= window->next)
         return true;
@@ -157,9 +157,9 @@ static bool window_admits(const struct peer *peer, uint64_t boot, uint64_t count
     return window->next - counter <= WINDOW && (window->seen[bit / 64] >> bit % 64 & 1) == 0;
 }
 
-static void begin_life(struct peer *peer, uint64_t boot)
+static void begin_life(struct peer *peer, uint64_t generation)
 {
-    peer->boot = boot;
+    peer->generation = generation;
     memset(&peer->window, 0, sizeof peer->window);
 }
 
@@ -211,7 +211,7 @@ static void peer_free(struct peer *peer)
 }
 
 static enum base_error peer_add(struct gossip_datagrams *datagrams, const struct gossip_id *id,
-                                const uint8_t exchange_public[KEY], uint64_t boot, struct peer **place)
+                                const uint8_t exchange_public[KEY], uint64_t generation, struct peer **place)
 {
     if (datagrams->n_peers >= LIMIT_MEMBERS)
         return BASE_ELIMIT;
@@ -219,7 +219,7 @@ static enum base_error peer_add(struct gossip_datagrams *datagrams, const struct
     if (peer == NULL)
         return BASE_ENOMEM;
     peer->id = *id;
-    peer->boot = boot;
+    peer->generation = generation;
     peer->counter = datagrams->counter_floor;
     memcpy(peer->exchange_public, exchange_public, KEY);
     derive_tag(datagrams, &datagrams->identity->id, id, peer->tag_out);
@@ -233,10 +233,10 @@ static enum base_error peer_add(struct gossip_datagrams *datagrams, const struct
     return BASE_OK;
 }
 
-static void peer_update(struct peer *peer, const uint8_t exchange_public[KEY], uint64_t boot)
+static void peer_update(struct peer *peer, const uint8_t exchange_public[KEY], uint64_t generation)
 {
-    if (boot > peer->boot)
-        begin_life(peer, boot);
+    if (generation > peer->generation)
+        begin_life(peer, generation);
     if (memcmp(peer->exchange_public, exchange_public, KEY) == 0)
         return;
     memcpy(peer->exchange_public, exchange_public, KEY);
@@ -246,7 +246,7 @@ static void peer_update(struct peer *peer, const uint8_t exchange_public[KEY], u
 }
 
 enum base_error gossip_datagrams_peer(struct gossip_datagrams *datagrams, const struct gossip_id *peer,
-                                      const uint8_t exchange_public[32], uint64_t boot)
+                                      const uint8_t exchange_public[32], uint64_t generation)
 {
     if (gossip_id_compare(peer, &datagrams->identity->id) == 0)
         return BASE_EINVAL; // both directions would be one, and reflection would succeed
@@ -254,9 +254,9 @@ enum base_error gossip_datagrams_peer(struct gossip_datagrams *datagrams, const 
         return BASE_EAUTH;
     struct peer **place = place_by_id(datagrams, peer);
     if (*place == NULL)
-        return peer_add(datagrams, peer, exchange_public, boot, place);
-    if (boot >= (*place)->boot)
-        peer_update(*place, exchange_public, boot);
+        return peer_add(datagrams, peer, exchange_public, generation, place);
+    if (generation >= (*place)->generation)
+        peer_update(*place, exchange_public, generation);
     return BASE_OK;
 }
 
@@ -284,7 +284,7 @@ enum base_error gossip_datagrams_create(const struct gossip_datagrams_options *o
     if (made == NULL)
         return BASE_ENOMEM;
     made->identity = options->identity;
-    made->boot = options->boot;
+    made->generation = options->generation;
     memcpy(made->psk, options->psk, KEY);
     memcpy(made->cluster, options->cluster, name_bytes);
     memcpy(made->entropy, options->entropy, ENTROPY_BYTES);
@@ -308,19 +308,20 @@ void gossip_datagrams_destroy(struct gossip_datagrams *datagrams)
     free(datagrams);
 }
 
-void gossip_datagrams_boot(struct gossip_datagrams *datagrams, uint64_t boot)
+void gossip_datagrams_generation(struct gossip_datagrams *datagrams, uint64_t generation)
 {
-    if (boot > datagrams->boot)
-        datagrams->boot = boot;
+    if (generation > datagrams->generation)
+        datagrams->generation = generation;
 }
 
 // Datagrams
 
-static void write_bound(uint8_t bound[BOUND_BYTES], const uint8_t tag[PAIR_BYTES], uint64_t receiver_boot)
+static void write_bound(uint8_t bound[BOUND_BYTES], const uint8_t tag[PAIR_BYTES],
+                        uint64_t receiver_generation)
 {
     struct base_writer writer = base_writer_of(bound, BOUND_BYTES);
     base_write_bytes(&writer, tag, PAIR_BYTES);
-    base_write_u64(&writer, receiver_boot);
+    base_write_u64(&writer, receiver_generation);
 }
 
 enum base_error gossip_datagram_seal(struct gossip_datagrams *datagrams, const struct gossip_id *peer,
@@ -338,10 +339,10 @@ enum base_error gossip_datagram_seal(struct gossip_datagrams *datagrams, const s
         return error;
     struct base_writer head = base_writer_of(sealed, HEAD_BYTES);
     base_write_bytes(&head, to->tag_out, PAIR_BYTES);
-    base_write_u64(&head, datagrams->boot);
+    base_write_u64(&head, datagrams->generation);
     base_write_u64(&head, to->counter++);
     base_write_bytes(&head, datagrams->entropy, ENTROPY_BYTES);
-    write_bound(bound, to->tag_out, to->boot);
+    write_bound(bound, to->tag_out, to->generation);
     crypto_aead_xchacha20poly1305_ietf_encrypt(sealed + HEAD_BYTES, NULL, plain, plain_bytes, bound,
                                                BOUND_BYTES, NULL, sealed + PAIR_BYTES, to->key_out);
     *sealed_bytes = plain_bytes + LIMIT_DATAGRAM_OVERHEAD;
@@ -355,20 +356,20 @@ static enum base_error open_from(struct gossip_datagrams *datagrams, struct peer
     const size_t plain_bytes = sealed_bytes - LIMIT_DATAGRAM_OVERHEAD;
     uint8_t bound[BOUND_BYTES], opened[LIMIT_DATAGRAM_BYTES];
     struct base_reader nonce = base_reader_of(sealed + PAIR_BYTES, NONCE_BYTES);
-    const uint64_t boot = base_read_u64(&nonce), counter = base_read_u64(&nonce);
+    const uint64_t generation = base_read_u64(&nonce), counter = base_read_u64(&nonce);
     const uint8_t *entropy = base_read_bytes(&nonce, ENTROPY_BYTES);
-    if (!window_admits(from, boot, counter, entropy))
+    if (!window_admits(from, generation, counter, entropy))
         return BASE_ESTATE;
     enum base_error error = ensure_keys(datagrams, from);
     if (error != BASE_OK)
         return error;
-    write_bound(bound, from->tag_in, datagrams->boot);
+    write_bound(bound, from->tag_in, datagrams->generation);
     if (crypto_aead_xchacha20poly1305_ietf_decrypt(opened, NULL, NULL, sealed + HEAD_BYTES,
                                                    sealed_bytes - HEAD_BYTES, bound, BOUND_BYTES,
                                                    sealed + PAIR_BYTES, from->key_in) != 0)
         return BASE_EAUTH;
-    if (boot > from->boot)
-        begin_life(from, boot);
+    if (generation > from->generation)
+        begin_life(from, generation);
     window_take(&from->window, counter, entropy);
     memcpy(plain, opened, plain_bytes);
     sodium_memzero(opened, plain_bytes);

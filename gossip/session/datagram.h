@@ -1,6 +1,6 @@
 // Sealed datagrams between members (DESIGN: secure channel). XChaCha20-Poly1305 under a key of each ordered
 // pair, derived from static-static X25519, the cluster secret, cluster name and protocol number. The
-// receiver's boot number is bound in, so what was sent to an earlier life of a node does not open; a sliding
+// receiver's generation is bound in, so what was sent to an earlier life of a node does not open; a sliding
 // window refuses what was sent twice. What does not open is dropped without an answer. Layout:
 // gossip/README.md.
 //
@@ -18,21 +18,22 @@ struct gossip_datagrams_options {
     const struct gossip_identity *identity; // borrowed for life
     uint8_t psk[32];
     const char *cluster;
-    uint64_t boot; // of this node: in the nonce of what it sends, expected in what it receives
+    uint64_t generation; // of this node: in the nonce of what it sends, expected in what it receives
     uint8_t
-        entropy[8]; // fresh: keeps nonces apart even when a copy of this node runs with the same boot number
+        entropy[8]; // fresh: keeps nonces apart even when a copy of this node runs with the same generation
 };
 
 enum base_error gossip_datagrams_create(const struct gossip_datagrams_options *options,
                                         struct gossip_datagrams **datagrams) BASE_CHECK;
-void gossip_datagrams_destroy(struct gossip_datagrams *datagrams);             // NULL is fine
-void gossip_datagrams_boot(struct gossip_datagrams *datagrams, uint64_t boot); // this node's, raised
+void gossip_datagrams_destroy(struct gossip_datagrams *datagrams); // NULL is fine
+void gossip_datagrams_generation(struct gossip_datagrams *datagrams,
+                                 uint64_t generation); // this node's, raised
 
-// What the record of a member says. A higher boot number than before begins a new replay window; a lower one
+// What the record of a member says. A higher generation than before begins a new replay window; a lower one
 // is ignored. BASE_ELIMIT over LIMIT_MEMBERS, BASE_ENOMEM, BASE_EAUTH for an exchange key of small order,
 // BASE_EINVAL for this node's own id.
 enum base_error gossip_datagrams_peer(struct gossip_datagrams *datagrams, const struct gossip_id *peer,
-                                      const uint8_t exchange_public[32], uint64_t boot) BASE_CHECK;
+                                      const uint8_t exchange_public[32], uint64_t generation) BASE_CHECK;
 void gossip_datagrams_forget(struct gossip_datagrams *datagrams, const struct gossip_id *peer);
 
 // sealed[LIMIT_DATAGRAM_BYTES]; plaintext at most LIMIT_DATAGRAM_BYTES - LIMIT_DATAGRAM_OVERHEAD bytes

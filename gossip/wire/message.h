@@ -35,7 +35,7 @@ struct gossip_greeting {
     char model[LIMIT_TENSOR_NAME_BYTES]; // for people: "mlp 784-256-10"
     uint64_t schema;                     // fingerprint of the tensor table
     uint64_t parameters;                 // length of the model vector
-    uint64_t life;                       // random number of the process: is the other end this one?
+    uint64_t instance_id;                // random number of the process: is the other end this one?
     char rules[LIMIT_RULES_BYTES];       // settings that both ends must share: "key: value; key: value"
     char told[LIMIT_TOLD_BYTES];         // others that differ from their defaults: for late joiners
     uint64_t own[GOSSIP_OWN_WORDS];      // bit i % 64 of word i / 64: setting i, shared or told, has been set

@@ -22,5 +22,5 @@ void lab_experiment_shift_seeds(const struct lab_experiment *experiment, struct 
 void lab_experiment_view(const struct lab_experiment *experiment, struct node_config *view)
 {
     lab_experiment_shift_seeds(experiment, view);
-    node_config_settle(view);
+    node_config_complete(view);
 }

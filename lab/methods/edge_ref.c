@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct letter {
-    struct letter *next;
+struct posted {
+    struct posted *next;
     size_t from, to, count;
     uint64_t at_ns; // when it comes; of one that waits for its time on the wire: unknown
     uint8_t bytes[];
 };
 struct post {
-    struct letter *first, **last;
+    struct posted *first, **last;
 };
 
 struct node_state {
@@ -29,7 +29,7 @@ struct node_state {
 };
 struct state {
     struct node_state *node; // [n]
-    bool failed;             // out of memory for a letter
+    bool failed;             // out of memory for a posted
 };
 
 static struct gossip_id id_of(size_t node)
@@ -48,25 +48,25 @@ static size_t node_of(const struct gossip_id *id)
     return (size_t)node;
 }
 
-static void put(struct post *post, struct letter *letter)
+static void put(struct post *post, struct posted *posted)
 {
-    letter->next = NULL;
+    posted->next = NULL;
     if (!post->first)
         post->last = &post->first;
-    *post->last = letter;
-    post->last = &letter->next;
+    *post->last = posted;
+    post->last = &posted->next;
 }
 
-static struct letter *take(struct post *post)
+static struct posted *take(struct post *post)
 {
-    struct letter *letter = post->first;
-    if (letter)
-        post->first = letter->next;
-    return letter;
+    struct posted *posted = post->first;
+    if (posted)
+        post->first = posted->next;
+    return posted;
 }
 
 // A message in one piece, as on the wire but not sealed.
-static struct letter *write_letter(size_t from, const struct gossip_exchange_action *action)
+static struct posted *write_posted(size_t from, const struct gossip_exchange_action *action)
 {
     uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
     struct gossip_payload payloads[GOSSIP_MESSAGE_PAYLOADS];
@@ -76,17 +76,17 @@ static struct letter *write_letter(size_t from, const struct gossip_exchange_act
     count = header_bytes;
     for (size_t i = 0; i < n_payloads; i++)
         count += payloads[i].count;
-    struct letter *letter = malloc(sizeof *letter + count);
-    if (!letter)
+    struct posted *posted = malloc(sizeof *posted + count);
+    if (!posted)
         return NULL;
-    *letter = (struct letter){.from = from, .to = node_of(&action->peer), .count = count};
-    memcpy(letter->bytes, header, header_bytes);
+    *posted = (struct posted){.from = from, .to = node_of(&action->peer), .count = count};
+    memcpy(posted->bytes, header, header_bytes);
     count = header_bytes;
     for (size_t i = 0; i < n_payloads; i++) {
-        memcpy(letter->bytes + count, payloads[i].bytes, payloads[i].count);
+        memcpy(posted->bytes + count, payloads[i].bytes, payloads[i].count);
         count += payloads[i].count;
     }
-    return letter;
+    return posted;
 }
 
 // Hands a node an event; its messages go to `post`.
@@ -101,24 +101,24 @@ static enum base_error step(struct rounds_world *world, size_t node, struct goss
             own->in_round = false;
             continue;
         }
-        struct letter *letter = write_letter(node, &actions.list[i]);
-        if (!letter)
+        struct posted *posted = write_posted(node, &actions.list[i]);
+        if (!posted)
             return BASE_ENOMEM;
-        letter->at_ns = event->now_ns;
-        put(post, letter);
+        posted->at_ns = event->now_ns;
+        put(post, posted);
     }
     return error;
 }
 
-static enum base_error read_letter(struct rounds_world *world, const struct letter *letter, uint64_t now_ns,
+static enum base_error read_posted(struct rounds_world *world, const struct posted *posted, uint64_t now_ns,
                                    struct post *post)
 {
     struct gossip_message message;
     struct gossip_exchange_event event = {
-        .kind = GOSSIP_EXCHANGE_MESSAGE, .now_ns = now_ns, .peer = id_of(letter->from), .message = &message};
-    if (gossip_message_decode(letter->bytes, letter->count, &message))
+        .kind = GOSSIP_EXCHANGE_MESSAGE, .now_ns = now_ns, .peer = id_of(posted->from), .message = &message};
+    if (gossip_message_decode(posted->bytes, posted->count, &message))
         return BASE_EFORMAT;
-    return step(world, letter->to, &event, post);
+    return step(world, posted->to, &event, post);
 }
 
 static enum base_error begin_round(struct rounds_world *world, size_t node, struct post *post)
@@ -154,34 +154,34 @@ static enum base_error meet(struct rounds_world *world, size_t node)
     enum base_error error = begin_round(world, node, &post);
     if (!error && partner != TOPOLOGY_NOBODY)
         error = begin_round(world, partner, &post);
-    for (struct letter *letter; (letter = take(&post));) {
-        bool within = letter->to == node || letter->to == partner;
+    for (struct posted *posted; (posted = take(&post));) {
+        bool within = posted->to == node || posted->to == partner;
         if (within && !error)
-            error = read_letter(world, letter, world->ready_ns, &post);
-        put(within ? &own->sent : &own->outside, letter);
+            error = read_posted(world, posted, world->ready_ns, &post);
+        put(within ? &own->sent : &own->outside, posted);
     }
     return error;
 }
 
-static uint64_t travel(struct rounds_world *world, const struct letter *letter, uint64_t at_ns)
+static uint64_t travel(struct rounds_world *world, const struct posted *posted, uint64_t at_ns)
 {
-    return rounds_wire_send(world, letter->from, letter->to, gossip_sealed_bytes(letter->count), at_ns);
+    return rounds_wire_send(world, posted->from, posted->to, gossip_sealed_bytes(posted->count), at_ns);
 }
 
 // One message after another: each answers the one before.
 static void send_meeting(struct rounds_world *world, struct post *sent)
 {
     uint64_t at_ns = world->ready_ns;
-    for (struct letter *letter; (letter = take(sent)); free(letter))
-        at_ns = travel(world, letter, at_ns);
+    for (struct posted *posted; (posted = take(sent)); free(posted))
+        at_ns = travel(world, posted, at_ns);
 }
 
 static enum base_error deliver_all(struct rounds_world *world, struct post *post)
 {
     enum base_error error = BASE_OK;
-    for (struct letter *letter; (letter = take(post)); free(letter))
-        if (!error && !world->gone[letter->to])
-            error = read_letter(world, letter, travel(world, letter, letter->at_ns), post);
+    for (struct posted *posted; (posted = take(post)); free(posted))
+        if (!error && !world->gone[posted->to])
+            error = read_posted(world, posted, travel(world, posted, posted->at_ns), post);
     return error;
 }
 
@@ -242,13 +242,13 @@ static enum base_error mix(struct rounds_world *world, struct base_reason *why)
     enum base_error error = rounds_each(world, meet);
     for (size_t i = 0; i < world->n; i++) {
         send_meeting(world, &state->node[i].sent);
-        for (struct letter *letter; (letter = take(&state->node[i].outside));)
-            put(&outside, letter);
+        for (struct posted *posted; (posted = take(&state->node[i].outside));)
+            put(&outside, posted);
     }
     if (!error)
         error = settle(world, &outside);
-    for (struct letter *letter; (letter = take(&outside));)
-        free(letter);
+    for (struct posted *posted; (posted = take(&outside));)
+        free(posted);
     count(world);
     return error ? base_fail(why, error, "an exchange failed: %s", base_error_name(error)) : BASE_OK;
 }
@@ -281,8 +281,8 @@ static enum base_error join(struct rounds_world *world, const struct rounds_edge
     }
     if (!error)
         error = deliver_all(world, &post);
-    for (struct letter *letter; (letter = take(&post));)
-        free(letter);
+    for (struct posted *posted; (posted = take(&post));)
+        free(posted);
     return error;
 }
 

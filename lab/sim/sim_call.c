@@ -43,18 +43,18 @@ static void join_ends(struct sim_node *node, struct sim_link *link, struct sim_n
     link->stream = stream;
     theirs->handle = gossip_links_accept(other->rules, sim_node_now(other), node->host, theirs);
     BASE_ASSERT(theirs->handle != 0);
-    link->proven = theirs->proven = true;
+    link->authenticated = theirs->authenticated = true;
     link->peer = other->self;
     theirs->peer = node->self;
-    sim_link_tell_later(other, (struct gossip_links_event){.kind = GOSSIP_LINKS_PROVEN,
+    sim_link_tell_later(other, (struct gossip_links_event){.kind = GOSSIP_LINKS_AUTHENTICATED,
                                                            .link = theirs->handle,
                                                            .peer = *sim_member_id(other, node->self),
                                                            .alive = true});
-    sim_link_tell(node, (struct gossip_links_event){.kind = GOSSIP_LINKS_PROVEN,
+    sim_link_tell(node, (struct gossip_links_event){.kind = GOSSIP_LINKS_AUTHENTICATED,
                                                     .link = link->handle,
                                                     .peer = *sim_member_id(node, other->self),
                                                     .alive = true});
-    sim_link_settle(other);
+    sim_link_reconcile(other);
     sim_node_wake(other);
 }
 

@@ -121,7 +121,7 @@ static void act(struct sim_node *node, const struct gossip_life_action *action)
         sim_member_stop_at(node, action->round);
         break;
     case GOSSIP_LIFE_TELL:
-        sim_world_trace(node->world, node->host, "news", NULL, action->news, action->a);
+        sim_world_trace(node->world, node->host, "news", NULL, action->notice, action->a);
         break;
     case GOSSIP_LIFE_LINKS:
         want_links(node, action);

@@ -50,7 +50,7 @@ static void close_link(struct sim_node *node, struct sim_link *link, enum gossip
 
     if (link->closed)
         return;
-    if (reason && link->proven) {
+    if (reason && link->authenticated) {
         snprintf(bye.as.bye.reason, sizeof bye.as.bye.reason, "%s", reason);
         sim_link_say(node, link, &bye);
     }
@@ -196,7 +196,7 @@ static void tell_wanted(struct sim_node *node)
                                   .kind = GOSSIP_LINKS_WANT, .ids = node->told, .count = node->n_told});
 }
 
-void sim_link_settle(struct sim_node *node)
+void sim_link_reconcile(struct sim_node *node)
 {
     if (node->wants_changed)
         tell_wanted(node);
@@ -283,7 +283,7 @@ void sim_link_connected(struct sim_node *node, uint64_t stream)
         say_who(node, link);
 }
 
-void sim_link_proven(struct sim_node *node, struct sim_link *link, size_t peer)
+void sim_link_authenticated(struct sim_node *node, struct sim_link *link, size_t peer)
 {
     struct gossip_member_info info;
 
@@ -292,10 +292,10 @@ void sim_link_proven(struct sim_node *node, struct sim_link *link, size_t peer)
         return;
     }
     link->peer = peer;
-    link->proven = true;
+    link->authenticated = true;
     bool alive = sim_member_info(node, peer, &info) && info.state != GOSSIP_MEMBER_DEAD &&
                  info.state != GOSSIP_MEMBER_LEFT;
-    sim_link_tell(node, (struct gossip_links_event){.kind = GOSSIP_LINKS_PROVEN,
+    sim_link_tell(node, (struct gossip_links_event){.kind = GOSSIP_LINKS_AUTHENTICATED,
                                                     .link = link->handle,
                                                     .peer = *sim_member_id(node, peer),
                                                     .alive = alive});

@@ -13,7 +13,7 @@ void sim_link_tell(struct sim_node *node, struct gossip_links_event event);
 void sim_link_tell_later(struct sim_node *node, struct gossip_links_event event);
 struct sim_link *sim_link_find(const struct sim_node *node, uint64_t stream); // NULL: none that is open
 struct sim_link *sim_link_add(struct sim_node *node, uint64_t stream, size_t host, bool initiator);
-void sim_link_proven(struct sim_node *node, struct sim_link *link, size_t peer); // SIZE_MAX: not known
+void sim_link_authenticated(struct sim_node *node, struct sim_link *link, size_t peer); // SIZE_MAX: not known
 // The stream is gone, or no longer of use: it is closed, and the rules are told.
 void sim_link_end(struct sim_node *node, struct sim_link *link, enum gossip_link_end end);
 void sim_link_deliver(struct sim_node *node, struct sim_link *link); // the message that was heard

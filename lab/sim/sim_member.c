@@ -5,21 +5,21 @@
 
 #define FRESH_NS (10 * SIM_SECOND) // an address that was heard from
 
-enum { PLAIN_HEADER = 12 }; // sender's identity, receiver's boot: what sealing would prove
+enum { PLAIN_HEADER = 12 }; // sender's identity, receiver's generation: what sealing would prove
 
 const struct gossip_id *sim_member_id(const struct sim_node *node, size_t peer)
 {
     return &node->world->identity[peer].id;
 }
 
-static unsigned recent_boots(const struct sim_node *node)
+static unsigned recent_starts(const struct sim_node *node)
 {
     const struct sim_disk *disk = &node->disk;
     uint64_t now_ns = node->world->queue.now_ns;
     unsigned recent = 0;
 
     for (size_t i = 0; i < disk->starts && i < SIM_STARTS; i++)
-        recent += now_ns - disk->started_ns[i] < GOSSIP_RECENT_BOOT_NS;
+        recent += now_ns - disk->started_ns[i] < GOSSIP_RECENT_START_NS;
     return recent - 1; // without this one
 }
 
@@ -35,7 +35,7 @@ void sim_member_start(struct sim_node *node)
     const struct sim_world *world = node->world;
     struct gossip_membership_options options = {
         .identity = &world->identity[node->self],
-        .version = {.boot = node->boot},
+        .version = {.generation = node->generation},
         .addresses = {sim_net_address(node->host)},
         .n_addresses = 1,
         .shard = (uint32_t)node->self,
@@ -45,15 +45,15 @@ void sim_member_start(struct sim_node *node)
         .profile = world->options.profile,
         .seed = base_rng_u64(&node->rng),
         .now_ns = sim_node_now(node),
-        .recent_boots = recent_boots(node)};
+        .recent_starts = recent_starts(node)};
     struct gossip_datagrams_options sealing = {
-        .identity = &world->identity[node->self], .cluster = "sim", .boot = node->boot};
+        .identity = &world->identity[node->self], .cluster = "sim", .generation = node->generation};
     char name[LIMIT_NODE_NAME_BYTES];
     uint64_t entropy = base_rng_u64(&node->rng);
 
     snprintf(name, sizeof name, "node-%02zu", node->self);
     options.name = name;
-    node->instance = options.version.life = base_rng_u64(&node->rng);
+    node->instance = options.version.instance_id = base_rng_u64(&node->rng);
     if (world->options.known) {
         sim_member_promise(node);
         sim_known_start(node);
@@ -108,7 +108,7 @@ static bool seal(struct sim_node *node, size_t peer, const uint8_t *bytes, size_
     if (!sim_member_info(node, peer, &info))
         return false;
     memcpy(sealed, &self, sizeof self);
-    memcpy(sealed + sizeof self, &info.record->version.boot, sizeof info.record->version.boot);
+    memcpy(sealed + sizeof self, &info.record->version.generation, sizeof info.record->version.generation);
     memcpy(sealed + PLAIN_HEADER, bytes, count);
     *sealed_bytes = count + PLAIN_HEADER;
     return true;
@@ -120,7 +120,7 @@ static bool unseal(struct sim_node *node, const uint8_t *sealed, size_t sealed_b
     struct gossip_member_info info;
     struct gossip_id id;
     uint32_t from;
-    uint64_t boot;
+    uint64_t generation;
 
     if (node->datagrams) {
         if (gossip_datagram_open(node->datagrams, sealed, sealed_bytes, bytes, count, &id) != BASE_OK)
@@ -129,8 +129,8 @@ static bool unseal(struct sim_node *node, const uint8_t *sealed, size_t sealed_b
         return *peer != SIZE_MAX;
     }
     memcpy(&from, sealed, sizeof from);
-    memcpy(&boot, sealed + sizeof from, sizeof boot);
-    if (boot != node->boot || from == node->self || !sim_member_info(node, from, &info))
+    memcpy(&generation, sealed + sizeof from, sizeof generation);
+    if (generation != node->generation || from == node->self || !sim_member_info(node, from, &info))
         return false;
     *peer = from;
     *count = sealed_bytes - PLAIN_HEADER;
@@ -192,8 +192,9 @@ static void record(struct sim_node *node, size_t peer)
     SIM_TELL(node, record, node, peer);
     if (!sim_member_info(node, peer, &info) || !node->datagrams || peer == node->self)
         return;
-    enum base_error error = gossip_datagrams_peer(node->datagrams, sim_member_id(node, peer),
-                                                  info.record->exchange_public, info.record->version.boot);
+    enum base_error error =
+        gossip_datagrams_peer(node->datagrams, sim_member_id(node, peer), info.record->exchange_public,
+                              info.record->version.generation);
     if (error != BASE_OK)
         sim_world_break(node->world, node->host, "the keys of a member were refused");
 }
@@ -201,7 +202,7 @@ static void record(struct sim_node *node, size_t peer)
 static void carry_out(struct sim_node *node, const struct gossip_membership_action *action)
 {
     size_t peer = sim_world_find(node->world, &action->peer);
-    bool about = action->kind != GOSSIP_MEMBERSHIP_VIEW && action->kind != GOSSIP_MEMBERSHIP_BOOT &&
+    bool about = action->kind != GOSSIP_MEMBERSHIP_VIEW && action->kind != GOSSIP_MEMBERSHIP_GENERATION &&
                  action->kind != GOSSIP_MEMBERSHIP_CONFLICT && action->kind != GOSSIP_MEMBERSHIP_CUT_OFF;
 
     if (about && peer == SIZE_MAX) {
@@ -225,17 +226,17 @@ static void carry_out(struct sim_node *node, const struct gossip_membership_acti
         node->view_changed = true;
         SIM_TELL(node, view, node);
         break;
-    case GOSSIP_MEMBERSHIP_ACCUSED:
-        node->world->counts.accused++;
+    case GOSSIP_MEMBERSHIP_SUSPECTED:
+        node->world->counts.suspected++;
         sim_world_trace(node->world, node->host, "accused", action->was_dead ? "dead" : "suspect", peer, 0);
         break;
-    case GOSSIP_MEMBERSHIP_BOOT:
-        node->world->counts.boots++;
-        sim_world_trace(node->world, node->host, "boot", NULL, action->boot, node->boot);
-        SIM_TELL(node, boot, node, action->boot);
-        node->boot = node->disk.boot = action->boot;
+    case GOSSIP_MEMBERSHIP_GENERATION:
+        node->world->counts.raised_generations++;
+        sim_world_trace(node->world, node->host, "boot", NULL, action->generation, node->generation);
+        SIM_TELL(node, generation, node, action->generation);
+        node->generation = node->disk.generation = action->generation;
         if (node->datagrams)
-            gossip_datagrams_boot(node->datagrams, action->boot);
+            gossip_datagrams_generation(node->datagrams, action->generation);
         break;
     case GOSSIP_MEMBERSHIP_CONFLICT:
         sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_DUPLICATE, .ok = true});

@@ -44,7 +44,7 @@ static void wake_at(struct sim_node *node, uint64_t virtual_ns)
         return;
     node->wake_ns = virtual_ns;
     const struct sim_event event = {
-        .time_ns = virtual_ns, .run = wake, .owner = node, .a = ++node->generation};
+        .time_ns = virtual_ns, .run = wake, .owner = node, .a = ++node->wake_number};
     sim_queue_push(&node->world->queue, &event);
 }
 
@@ -84,10 +84,10 @@ static bool has_news(const struct sim_node *node)
     return node->view_changed || node->links_changed || is_considering(node);
 }
 
-void sim_node_settle(struct sim_node *node)
+void sim_node_reconcile(struct sim_node *node)
 {
     if (node->running)
-        sim_link_settle(node);
+        sim_link_reconcile(node);
     if (node->stop && node->running) {
         sim_node_kill(node, false);
         return;
@@ -100,7 +100,7 @@ void sim_node_settle(struct sim_node *node)
             sim_graph_follow(node, view_changed);
         if (is_considering(node))
             sim_life_look(node);
-        sim_link_settle(node);
+        sim_link_reconcile(node);
     }
     schedule(node);
     if (node->running)
@@ -184,13 +184,13 @@ static void wake(void *owner, struct sim_event *event)
 {
     struct sim_node *node = owner;
 
-    if (event->a != node->generation || !node->running || node->paused)
+    if (event->a != node->wake_number || !node->running || node->paused)
         return;
     node->wake_ns = UINT64_MAX;
     drain(node); // sockets before timers, as membership asks
     if (node->running)
         timers(node);
-    sim_node_settle(node);
+    sim_node_reconcile(node);
 }
 
 // Taken at once, or when the process runs again.
@@ -202,7 +202,7 @@ static void put(void *owner, size_t host, const struct sim_input *input)
         return;
     if (!node->paused && !node->slow) {
         take(node, input);
-        sim_node_settle(node);
+        sim_node_reconcile(node);
         return;
     }
     if (input->kind == SIM_IN_DATAGRAM && node->inputs >= SIM_INPUTS_MAX)
@@ -306,23 +306,23 @@ void sim_node_start(struct sim_node *node)
     node->running = true;
     node->paused = node->stop = false;
     node->wake_ns = UINT64_MAX;
-    node->generation++;
+    node->wake_number++;
     node->disk.started_ns[node->disk.starts++ % SIM_STARTS] = world->queue.now_ns;
-    node->boot = ++node->disk.boot;
+    node->generation = ++node->disk.generation;
     node->started_ns = sim_node_now(node);
     node->peer = sim_must(calloc(world->options.nodes, sizeof *node->peer));
     node->view_changed = node->links_changed = true;
-    sim_world_trace(world, node->host, "start", NULL, node->boot, 0);
+    sim_world_trace(world, node->host, "start", NULL, node->generation, 0);
     list_peers(node);
     sim_net_host(&world->net, node->host, SIM_HOST_OPEN);
     sim_graph_start(node);
     sim_link_start(node);
     sim_member_start(node);
-    node->greeting.life = node->instance;
+    node->greeting.instance_id = node->instance;
     sim_train_start(node);
     sim_life_start(node);
     SIM_TELL(node, started, node);
-    sim_node_settle(node);
+    sim_node_reconcile(node);
 }
 
 void sim_node_kill(struct sim_node *node, bool host_too)
@@ -334,7 +334,7 @@ void sim_node_kill(struct sim_node *node, bool host_too)
         return;
     sim_world_trace(world, node->host, host_too ? "power off" : "kill", NULL, 0, 0);
     node->running = false;
-    node->generation++;
+    node->wake_number++;
     while (node->input)
         drop_first(node);
     sim_link_stop(node);
@@ -354,7 +354,7 @@ void sim_node_leave(struct sim_node *node)
         return;
     sim_world_trace(node->world, node->host, "leave", NULL, 0, 0);
     sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
-    sim_node_settle(node);
+    sim_node_reconcile(node);
 }
 
 void sim_node_pause(struct sim_node *node)
@@ -362,7 +362,7 @@ void sim_node_pause(struct sim_node *node)
     sim_world_trace(node->world, node->host, "pause", NULL, 0, 0);
     node->paused = true;
     node->paused_ns = node->world->queue.now_ns;
-    node->generation++;
+    node->wake_number++;
     node->wake_ns = UINT64_MAX;
 }
 

@@ -35,7 +35,7 @@ struct sim_checkpoint {
 };
 
 struct sim_disk {
-    uint64_t boot;
+    uint64_t generation;
     uint64_t started_ns[SIM_STARTS]; // virtual time of the latest starts
     size_t starts;
     struct sim_checkpoint latest, older;
@@ -46,10 +46,10 @@ struct sim_link {
     uint64_t stream; // SIM_NO_STREAM: where all is known, it waits for the other end
     uint64_t handle; // in gossip/links
     size_t host;     // of the other end
-    size_t peer;     // identity; SIZE_MAX until proven
-    bool initiator, proven, closed;
+    size_t peer;     // identity; SIZE_MAX until authenticated
+    bool initiator, authenticated, closed;
     struct gossip_session *session; // NULL: plain
-    struct gossip_sealer *sealer;   // once proven
+    struct gossip_sealer *sealer;   // once authenticated
     struct gossip_opener *opener;   //
     struct base_buffer in;          // the beginning of a record
 };
@@ -88,7 +88,7 @@ struct sim_node {
     bool miser;       // tests: gives no node its model
     uint64_t boasts;  // tests: it says that its model is so many rounds and steps further
     int64_t clock_ns; // local monotonic = virtual + this
-    uint64_t wake_ns, generation, inbox_ns, paused_ns, jumped_ns;
+    uint64_t wake_ns, wake_number, inbox_ns, paused_ns, jumped_ns;
     struct base_rng rng;
     struct sim_disk disk;
     struct sim_input *input, **input_last;
@@ -96,7 +96,7 @@ struct sim_node {
 
     struct gossip_membership *membership;
     struct gossip_datagrams *datagrams;
-    uint64_t boot, instance, member_ns; // member_ns: local, of membership's timer
+    uint64_t generation, instance, member_ns; // member_ns: local, of membership's timer
     bool view_changed, links_changed, stop;
     bool consider;         // what its life waits for may have come
     struct sim_peer *peer; // [identities]

@@ -11,7 +11,7 @@
 // -- life (sim_node.c)
 struct sim_node *sim_node_create(struct sim_world *world, size_t host);
 void sim_node_destroy(struct sim_node *node);
-void sim_node_settle(struct sim_node *node); // what follows from what was taken in; the next wake
+void sim_node_reconcile(struct sim_node *node); // what follows from what was taken in; the next wake
 void sim_node_inform(struct sim_node *node, const struct sim_change *change); // NULL: of the view
 void sim_node_wake(struct sim_node *node);                                    // soon
 extern const struct sim_net_handler sim_node_handler;
@@ -44,7 +44,7 @@ void sim_link_start(struct sim_node *node);
 void sim_link_stop(struct sim_node *node);
 void sim_link_tick(struct sim_node *node, uint64_t now_ns);
 uint64_t sim_link_deadline(const struct sim_node *node); // local
-void sim_link_settle(struct sim_node *node);             // what the latest wishes lead to
+void sim_link_reconcile(struct sim_node *node);          // what the latest wishes lead to
 void sim_link_accepted(struct sim_node *node, uint64_t stream, size_t from);
 void sim_link_connected(struct sim_node *node, uint64_t stream);
 void sim_link_received(struct sim_node *node, uint64_t stream, const uint8_t *bytes, size_t count);

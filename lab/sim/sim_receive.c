@@ -52,7 +52,7 @@ static size_t shake_hands(struct sim_node *node, struct sim_link *link, const ui
         sim_world_break(node->world, node->host, "a session broke");
     } else if (event.kind == GOSSIP_SESSION_ESTABLISHED) {
         BASE_ASSERT(gossip_session_split(link->session, &link->sealer, &link->opener) == BASE_OK);
-        sim_link_proven(node, link, sim_world_find(node->world, &event.peer));
+        sim_link_authenticated(node, link, sim_world_find(node->world, &event.peer));
     }
     return consumed;
 }
@@ -95,9 +95,9 @@ void sim_link_received(struct sim_node *node, uint64_t stream, const uint8_t *by
     sim_link_count_received(node, link, count);
     if (link->session) {
         receive_sealed(node, link, bytes, count);
-    } else if (!link->proven) {
+    } else if (!link->authenticated) {
         memcpy(&peer, bytes, sizeof peer);
-        sim_link_proven(node, link, peer);
+        sim_link_authenticated(node, link, peer);
     } else {
         take_message(node, link, bytes, count);
     }

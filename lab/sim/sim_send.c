@@ -30,7 +30,8 @@ void sim_link_introduce(struct sim_node *node, const struct sim_link *link)
 
 void sim_link_count_received(struct sim_node *node, const struct sim_link *link, size_t count)
 {
-    node->bytes_received += link->session ? count : wire_bytes_of(!link->proven, !link->initiator, count);
+    node->bytes_received +=
+        link->session ? count : wire_bytes_of(!link->authenticated, !link->initiator, count);
 }
 
 void sim_link_write(struct sim_node *node, struct sim_link *link, struct base_buffer *out)

@@ -31,7 +31,7 @@ struct sim_watch {
     void (*datagram)(void *owner, struct sim_node *node, size_t bytes);
     void (*packet)(void *owner, struct sim_node *node, size_t bytes); // of membership, by stream
     void (*refused)(void *owner, struct sim_node *node, size_t peer); // what a peer said was refused
-    void (*boot)(void *owner, struct sim_node *node, uint64_t boot);
+    void (*generation)(void *owner, struct sim_node *node, uint64_t generation);
     void (*conflict)(void *owner, struct sim_node *node);
     void (*deadline)(void *owner, struct sim_node *node, uint64_t deadline_ns, const char *what);
     void (*exchanged)(void *owner, struct sim_node *node); // one event of the exchange was taken

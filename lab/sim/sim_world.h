@@ -61,7 +61,7 @@ struct sim_options {
 };
 
 struct sim_counts {
-    uint64_t steps, accused, boots, conflicts, rejected, links, fetches, checkpoints, resumed;
+    uint64_t steps, suspected, raised_generations, conflicts, rejected, links, fetches, checkpoints, resumed;
 };
 
 struct sim_world {

@@ -1,4 +1,4 @@
-// The worker's own state. Private to worker.c (mail, rounds), edges.c (which edges exist) and step.c (an
+// The worker's own state. Private to worker.c (message, rounds), edges.c (which edges exist) and step.c (an
 // event and what follows).
 #ifndef NODE_AVERAGE_PRIVATE_H
 #define NODE_AVERAGE_PRIVATE_H
@@ -23,7 +23,8 @@ struct node_worker {
 // step.c. One event of the exchange and what follows from it; now_ns is filled in.
 void node_worker_step(struct node_worker *worker, struct gossip_exchange_event *event);
 void node_worker_round_done(struct node_worker *worker); // nothing, where no round is being settled
-void node_worker_post(struct node_worker *worker, struct node_mail *mail); // to the loop; takes the mail
+void node_worker_post(struct node_worker *worker,
+                      struct node_message *message); // to the loop; takes the message
 // `owner`: the worker, so that the snapshot's handler can be these.
 void node_worker_send(void *owner, const struct gossip_id *peer, const struct gossip_message *message);
 void node_worker_close(void *owner, const struct gossip_id *peer, const char *why);

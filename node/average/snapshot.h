@@ -5,7 +5,7 @@
 
 #include "gossip/exchange/exchange.h"
 #include "gossip/snapshot/snapshot.h"
-#include "node/queue/mail.h"
+#include "node/queue/message.h"
 
 struct node_snapshot;
 

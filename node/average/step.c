@@ -2,7 +2,7 @@
 #include "base/log.h"
 #include "node/average/private.h"
 #include "node/queue/clock.h"
-#include "node/queue/mail.h"
+#include "node/queue/message.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,42 +11,42 @@
     NODE_SECOND_NS // a full mailbox of the loop, before a message is given up (it may be lost anyway)
 
 // The loop drains its box as long as it runs; what is left at its end is not needed.
-void node_worker_post(struct node_worker *worker, struct node_mail *mail)
+void node_worker_post(struct node_worker *worker, struct node_message *message)
 {
     uint64_t deadline_ns = node_clock_ns() + POST_WAIT_NS;
     const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
-    while (node_mailbox_post(worker->options.loop, mail) != BASE_OK) {
+    while (node_mailbox_post(worker->options.loop, message) != BASE_OK) {
         if (node_clock_ns() > deadline_ns) {
-            node_mail_free(mail);
+            node_message_free(message);
             return;
         }
         nanosleep(&moment, NULL);
     }
 }
 
-void node_worker_send(void *owner, const struct gossip_id *peer, const struct gossip_message *message)
+void node_worker_send(void *owner, const struct gossip_id *peer, const struct gossip_message *received)
 {
     struct node_worker *worker = owner;
     struct gossip_payload payloads[GOSSIP_MESSAGE_PAYLOADS];
     uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
     size_t at = 0;
-    BASE_ASSERT(gossip_message_encode_header(message, header, sizeof header, &at) == BASE_OK);
-    size_t n = gossip_message_payloads(message, payloads), bytes = at;
+    BASE_ASSERT(gossip_message_encode_header(received, header, sizeof header, &at) == BASE_OK);
+    size_t n = gossip_message_payloads(received, payloads), bytes = at;
     for (size_t i = 0; i < n; i++)
         bytes += payloads[i].count;
-    struct node_mail *mail = node_mail_new(NODE_MAIL_SEND);
-    mail->peer = *peer;
-    mail->bytes = malloc(bytes);
-    if (!mail->bytes) { // as if lost on the way: the protocol recovers
+    struct node_message *message = node_message_new(NODE_MESSAGE_SEND);
+    message->peer = *peer;
+    message->bytes = malloc(bytes);
+    if (!message->bytes) { // as if lost on the way: the protocol recovers
         base_log(BASE_LOG_ERROR, "out_of_memory", "a message of %zu bytes was not sent", bytes);
-        node_mail_free(mail);
+        node_message_free(message);
         return;
     }
-    memcpy(mail->bytes, header, at);
+    memcpy(message->bytes, header, at);
     for (size_t i = 0; i < n; at += payloads[i++].count)
-        memcpy(mail->bytes + at, payloads[i].bytes, payloads[i].count);
-    mail->n_bytes = bytes;
-    node_worker_post(worker, mail);
+        memcpy(message->bytes + at, payloads[i].bytes, payloads[i].count);
+    message->n_bytes = bytes;
+    node_worker_post(worker, message);
 }
 
 static void note_checkpoint(struct node_round *round, enum base_error code, const struct base_reason *why)
@@ -89,11 +89,11 @@ void node_worker_round_done(struct node_worker *worker)
     round->pace = gossip_exchange_pace(worker->options.exchange);
     node_snapshot_round(worker->snapshot, round, node_clock_ns());
     write_checkpoint(worker, round);
-    struct node_mail *mail = node_mail_new(NODE_MAIL_ROUND_DONE);
-    mail->round = round;
+    struct node_message *message = node_message_new(NODE_MESSAGE_ROUND_DONE);
+    message->round = round;
     const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
-    while (node_mailbox_post(worker->options.learner, mail) !=
-           BASE_OK) // full of the loop's mail, which it takes now
+    while (node_mailbox_post(worker->options.learner, message) !=
+           BASE_OK) // full of the loop's message, which it takes now
         nanosleep(&moment, NULL);
 }
 
@@ -117,10 +117,10 @@ static void act(struct node_worker *worker, const struct gossip_exchange_actions
 void node_worker_close(void *owner, const struct gossip_id *peer, const char *why)
 {
     struct node_worker *worker = owner;
-    struct node_mail *mail = node_mail_new(NODE_MAIL_CLOSE);
-    mail->peer = *peer;
-    snprintf(mail->text, sizeof mail->text, "%s", why);
-    node_worker_post(worker, mail);
+    struct node_message *message = node_message_new(NODE_MESSAGE_CLOSE);
+    message->peer = *peer;
+    snprintf(message->text, sizeof message->text, "%s", why);
+    node_worker_post(worker, message);
 }
 
 void node_worker_step(struct node_worker *worker, struct gossip_exchange_event *event)

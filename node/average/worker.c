@@ -2,7 +2,7 @@
 #include "base/log.h"
 #include "node/average/private.h"
 #include "node/queue/clock.h"
-#include "node/queue/mail.h"
+#include "node/queue/message.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,36 +11,36 @@
 
 static void starved(void *owner, uint64_t silent_ns)
 {
-    struct node_mail *mail = node_mail_new(NODE_MAIL_STARVED);
-    mail->silent_ns = silent_ns;
-    node_worker_post(owner, mail);
+    struct node_message *message = node_message_new(NODE_MESSAGE_STARVED);
+    message->silent_ns = silent_ns;
+    node_worker_post(owner, message);
 }
 
-static void take_message(struct node_worker *worker, const struct node_mail *mail)
+static void take_message(struct node_worker *worker, const struct node_message *message)
 {
-    struct gossip_message message;
-    if (gossip_message_decode(mail->bytes, mail->n_bytes, &message) != BASE_OK) {
-        node_worker_close(worker, &mail->peer, "a message that breaks the protocol");
+    struct gossip_message received;
+    if (gossip_message_decode(message->bytes, message->n_bytes, &received) != BASE_OK) {
+        node_worker_close(worker, &message->peer, "a message that breaks the protocol");
         return;
     }
-    if (message.kind == GOSSIP_SNAPSHOT_ASK) {
-        node_snapshot_asked(worker->snapshot, &mail->peer, &message.as.ask, node_clock_ns());
-    } else if (message.kind == GOSSIP_SNAPSHOT_TELL) {
-        node_snapshot_told(worker->snapshot, &mail->peer, &message.as.tell, node_clock_ns());
+    if (received.kind == GOSSIP_SNAPSHOT_ASK) {
+        node_snapshot_asked(worker->snapshot, &message->peer, &received.as.ask, node_clock_ns());
+    } else if (received.kind == GOSSIP_SNAPSHOT_TELL) {
+        node_snapshot_told(worker->snapshot, &message->peer, &received.as.tell, node_clock_ns());
     } else if (!node_snapshot_fetching(worker->snapshot)) { // meanwhile every edge is down
         struct gossip_exchange_event event = {
-            .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = mail->peer, .message = &message};
+            .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = message->peer, .message = &received};
         node_worker_step(worker, &event);
     }
 }
 
 static void post_fetch(struct node_worker *worker, int status)
 {
-    struct node_mail *mail = node_mail_new(NODE_MAIL_FETCH);
-    mail->status = status;
-    mail->progress.round = worker->round->round;
-    mail->progress.step = worker->round->step;
-    node_worker_post(worker, mail);
+    struct node_message *message = node_message_new(NODE_MESSAGE_FETCH);
+    message->status = status;
+    message->progress.round = worker->round->round;
+    message->progress.step = worker->round->step;
+    node_worker_post(worker, message);
 }
 
 static void begin_fetch(struct node_worker *worker, struct node_round *round)
@@ -113,47 +113,47 @@ static void give_up_round(struct node_worker *worker)
 }
 
 // False: the thread ends.
-static bool handle(struct node_worker *worker, struct node_mail *mail)
+static bool handle(struct node_worker *worker, struct node_message *message)
 {
-    switch (mail->kind) {
-    case NODE_MAIL_LINK_UP: // what was asked over an older link is lost
-        node_snapshot_gone(worker->snapshot, &mail->peer, node_clock_ns());
-        node_worker_link(worker, &mail->peer);
+    switch (message->kind) {
+    case NODE_MESSAGE_LINK_UP: // what was asked over an older link is lost
+        node_snapshot_gone(worker->snapshot, &message->peer, node_clock_ns());
+        node_worker_link(worker, &message->peer);
         break;
-    case NODE_MAIL_LINK_DOWN:
-        gossip_edges_unlinked(worker->edges, &mail->peer);
-        node_snapshot_gone(worker->snapshot, &mail->peer, node_clock_ns());
+    case NODE_MESSAGE_LINK_DOWN:
+        gossip_edges_unlinked(worker->edges, &message->peer);
+        node_snapshot_gone(worker->snapshot, &message->peer, node_clock_ns());
         node_worker_follow_edges(worker);
         break;
-    case NODE_MAIL_FORGET:
-        node_worker_forget(worker, &mail->peer, true);
+    case NODE_MESSAGE_FORGET:
+        node_worker_forget(worker, &message->peer, true);
         break;
-    case NODE_MAIL_MESSAGE:
-        take_message(worker, mail);
+    case NODE_MESSAGE_EXCHANGE:
+        take_message(worker, message);
         break;
-    case NODE_MAIL_VIEW:
-        gossip_edges_follow(worker->edges, mail->graph);
-        mail->graph = NULL;
+    case NODE_MESSAGE_VIEW:
+        gossip_edges_follow(worker->edges, message->graph);
+        message->graph = NULL;
         node_worker_follow_edges(worker);
         break;
-    case NODE_MAIL_DONORS:
-        node_snapshot_donors(worker->snapshot, (const struct gossip_id *)(const void *)mail->bytes,
-                             mail->n_bytes / sizeof(struct gossip_id), mail->progress.round,
-                             mail->progress.step, node_clock_ns());
+    case NODE_MESSAGE_DONORS:
+        node_snapshot_donors(worker->snapshot, (const struct gossip_id *)(const void *)message->bytes,
+                             message->n_bytes / sizeof(struct gossip_id), message->progress.round,
+                             message->progress.step, node_clock_ns());
         break;
-    case NODE_MAIL_FETCH:
+    case NODE_MESSAGE_FETCH:
         end_fetch(worker);
         break;
-    case NODE_MAIL_ROUND:
-        take_round(worker, mail->round);
+    case NODE_MESSAGE_ROUND:
+        take_round(worker, message->round);
         break;
-    case NODE_MAIL_GIVE_UP:
+    case NODE_MESSAGE_GIVE_UP:
         give_up_round(worker);
         break;
-    case NODE_MAIL_STOP:
+    case NODE_MESSAGE_STOP:
         return false;
     default:
-        BASE_ASSERT(false); // a mail that is not for the worker
+        BASE_ASSERT(false); // a message that is not for the worker
     }
     return true;
 }
@@ -167,7 +167,7 @@ static struct node_edge_status edge_status(const struct gossip_exchange *exchang
                                      .epoch = info.epoch,
                                      .sequence = info.sequence,
                                      .exchanges = info.exchanges,
-                                     .boots = info.resyncs,
+                                     .resyncs = info.resyncs,
                                      .replays = info.replays,
                                      .busy = info.busy,
                                      .timeouts = info.timeouts,
@@ -183,15 +183,15 @@ static void post_edges(struct node_worker *worker, uint64_t now_ns)
 {
     size_t count = gossip_exchange_edges(worker->options.exchange);
     struct node_edge_status *edges = calloc(count + 1, sizeof *edges);
-    struct node_mail *mail = node_mail_new(NODE_MAIL_EDGES);
+    struct node_message *message = node_message_new(NODE_MESSAGE_EDGES);
     for (size_t i = 0; edges && i < count; i++)
         edges[i] = edge_status(worker->options.exchange, i);
-    mail->bytes = (uint8_t *)edges;
-    mail->n_bytes = edges ? count * sizeof *edges : 0;
-    gossip_exchange_totals(worker->options.exchange, &mail->totals);
+    message->bytes = (uint8_t *)edges;
+    message->n_bytes = edges ? count * sizeof *edges : 0;
+    gossip_exchange_totals(worker->options.exchange, &message->totals);
     worker->edges_dirty = false;
     worker->edges_posted_ns = now_ns;
-    node_worker_post(worker, mail);
+    node_worker_post(worker, message);
 }
 
 static uint64_t next_deadline(const struct node_worker *worker)
@@ -204,7 +204,7 @@ static uint64_t next_deadline(const struct node_worker *worker)
     return worker->edges_dirty && edges_ns < deadline_ns ? edges_ns : deadline_ns;
 }
 
-// Handles what is due by now, after every mail.
+// Handles what is due by now, after every message.
 static void tick(struct node_worker *worker)
 {
     uint64_t now_ns = node_clock_ns();
@@ -224,10 +224,10 @@ static void *work(void *argument)
     struct node_worker *worker = argument;
     (void)pthread_setname_np(pthread_self(), "worker");
     for (bool running = true; running;) {
-        struct node_mail *mail = node_mailbox_take(worker->options.inbox, next_deadline(worker));
-        if (mail)
-            running = handle(worker, mail);
-        node_mail_free(mail);
+        struct node_message *message = node_mailbox_take(worker->options.inbox, next_deadline(worker));
+        if (message)
+            running = handle(worker, message);
+        node_message_free(message);
         if (running)
             tick(worker);
     }

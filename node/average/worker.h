@@ -1,6 +1,6 @@
 // The worker thread: owns the exchange object (published model, edge references, compression), gives
 // snapshots to members that join late or fetches one for this node, and begins checkpoints while learner and
-// edges stand still. Mail in, mail out.
+// edges stand still. Message in, message out.
 #ifndef NODE_AVERAGE_WORKER_H
 #define NODE_AVERAGE_WORKER_H
 
@@ -27,6 +27,6 @@ struct node_worker_options {
 
 enum base_error node_worker_start(const struct node_worker_options *options,
                                   struct node_worker **worker) BASE_CHECK;
-void node_worker_join(struct node_worker *worker); // after NODE_MAIL_STOP was posted; frees
+void node_worker_join(struct node_worker *worker); // after NODE_MESSAGE_STOP was posted; frees
 
 #endif

@@ -35,7 +35,7 @@ static enum base_error make_membership(struct node_cluster *cluster, struct base
     const struct node_cluster_options *o = &cluster->options;
     struct gossip_membership_options options = {
         .identity = o->identity,
-        .version = {.boot = o->boot.number, .life = o->life},
+        .version = {.generation = o->starts.number, .instance_id = o->instance_id},
         .name = o->name,
         .n_addresses = (uint8_t)cluster->n_addresses,
         .pages = o->pages,
@@ -44,10 +44,10 @@ static enum base_error make_membership(struct node_cluster *cluster, struct base
         .group = group_of(o->config->node.group, &o->identity->id),
         .profile = (enum gossip_member_profile)o->config->cluster.profile,
         .now_ns = node_clock_ns(),
-        .recent_boots = o->boot.recent,
+        .recent_starts = o->starts.recent,
         .allow = o->allow};
     struct gossip_datagrams_options sealing = {
-        .identity = o->identity, .cluster = o->config->cluster.name, .boot = o->boot.number};
+        .identity = o->identity, .cluster = o->config->cluster.name, .generation = o->starts.number};
     memcpy(options.addresses, cluster->addresses, sizeof options.addresses);
     memcpy(sealing.psk, o->psk, sizeof sealing.psk);
     enum base_error code = BASE_EIO;

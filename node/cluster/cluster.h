@@ -1,7 +1,7 @@
 // The cluster as the loop sees it: adapts the membership state machine to sockets and time. It owns the
 // membership object, the sealing of datagrams, the datagram socket, the links and events.jsonl; it turns
 // actions into datagrams, stream messages and calls, keeps links to the neighbours of the view, claims
-// slots and persists boot numbers. It does not know what is trained, or what follows for this node. Loop's
+// slots and persists generations. It does not know what is trained, or what follows for this node. Loop's
 // thread.
 #ifndef NODE_CLUSTER_CLUSTER_H
 #define NODE_CLUSTER_CLUSTER_H
@@ -10,8 +10,8 @@
 #include "gossip/member/member.h"
 #include "node/net/udp.h"
 #include "node/peers/peers.h"
-#include "node/store/boot.h"
 #include "node/store/events.h"
+#include "node/store/starts.h"
 
 struct node_cluster;
 struct node_streams;
@@ -44,12 +44,12 @@ struct node_cluster_options {
     const struct gossip_greeting *greeting;
     size_t message_limit;
     struct node_counters *counters;
-    struct node_boot boot;
+    struct node_starts starts;
     uint64_t first_model; // of this node's record
-    uint64_t life;
-    const char *boot_path, *events_path; // NULL: not persisted
-    struct gossip_address pages;         // of the HTTP port, as a record has it
-    int listener, datagrams;             // bound to one address and port; become this object's after success
+    uint64_t instance_id;
+    const char *starts_path, *events_path; // NULL: not persisted
+    struct gossip_address pages;           // of the HTTP port, as a record has it
+    int listener, datagrams; // bound to one address and port; become this object's after success
     const struct node_cluster_handler *handler;
     void *owner;
 };

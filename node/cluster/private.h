@@ -51,8 +51,8 @@ enum base_error node_cluster_find_addresses(struct node_cluster *cluster, struct
 
 // tell.c
 void node_cluster_tell_change(struct node_cluster *cluster, const struct gossip_membership_action *action);
-void node_cluster_tell_accused(struct node_cluster *cluster, const struct gossip_membership_action *action);
-void node_cluster_tell_boot(struct node_cluster *cluster, uint64_t boot);
+void node_cluster_tell_suspected(struct node_cluster *cluster, const struct gossip_membership_action *action);
+void node_cluster_tell_generation(struct node_cluster *cluster, uint64_t generation);
 void node_cluster_tell_view(struct node_cluster *cluster);
 void node_cluster_tell_missing(struct node_cluster *cluster, const struct gossip_id *peer);
 const char *node_cluster_name(const struct node_cluster *cluster, const struct gossip_id *id,

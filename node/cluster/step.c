@@ -56,18 +56,19 @@ static void take_record(struct node_cluster *cluster, const struct gossip_id *id
     if (gossip_membership_find(cluster->membership, id, &info) != BASE_OK)
         return;
     const struct gossip_record *r = info.record;
-    if (gossip_datagrams_peer(cluster->datagrams, id, r->exchange_public, r->version.boot) != BASE_OK)
+    if (gossip_datagrams_peer(cluster->datagrams, id, r->exchange_public, r->version.generation) != BASE_OK)
         base_log(BASE_LOG_WARN, "datagrams", "no key for datagrams to %s; it is spoken to by stream",
                  r->name);
 }
 
-static void take_boot(struct node_cluster *cluster, uint64_t boot)
+static void take_generation(struct node_cluster *cluster, uint64_t generation)
 {
     struct base_reason why = {0};
-    node_cluster_tell_boot(cluster, boot);
-    if (cluster->options.boot_path && node_boot_raise(cluster->options.boot_path, boot, &why) != BASE_OK)
+    node_cluster_tell_generation(cluster, generation);
+    if (cluster->options.starts_path &&
+        node_starts_raise(cluster->options.starts_path, generation, &why) != BASE_OK)
         base_log(BASE_LOG_ERROR, "boot", "the number of starts can't be stored: %s", why.text);
-    gossip_datagrams_boot(cluster->datagrams, boot);
+    gossip_datagrams_generation(cluster->datagrams, generation);
 }
 
 static void remove_member(struct node_cluster *cluster, const struct gossip_id *id)
@@ -94,11 +95,11 @@ static void act(struct node_cluster *cluster, const struct gossip_membership_act
     case GOSSIP_MEMBERSHIP_VIEW:
         node_cluster_take_view(cluster);
         break;
-    case GOSSIP_MEMBERSHIP_ACCUSED:
-        node_cluster_tell_accused(cluster, action);
+    case GOSSIP_MEMBERSHIP_SUSPECTED:
+        node_cluster_tell_suspected(cluster, action);
         break;
-    case GOSSIP_MEMBERSHIP_BOOT:
-        take_boot(cluster, action->boot);
+    case GOSSIP_MEMBERSHIP_GENERATION:
+        take_generation(cluster, action->generation);
         break;
     case GOSSIP_MEMBERSHIP_CONFLICT:
         cluster->options.handler->conflict(cluster->options.owner, NULL);

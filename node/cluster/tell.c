@@ -95,7 +95,7 @@ void node_cluster_tell_change(struct node_cluster *cluster, const struct gossip_
     }
 }
 
-void node_cluster_tell_accused(struct node_cluster *cluster, const struct gossip_membership_action *action)
+void node_cluster_tell_suspected(struct node_cluster *cluster, const struct gossip_membership_action *action)
 {
     char name[LIMIT_NODE_NAME_BYTES];
     struct node_event event = {.event = "accused",
@@ -108,12 +108,13 @@ void node_cluster_tell_accused(struct node_cluster *cluster, const struct gossip
                                       : "suspects this node of being dead");
 }
 
-void node_cluster_tell_boot(struct node_cluster *cluster, uint64_t boot)
+void node_cluster_tell_generation(struct node_cluster *cluster, uint64_t generation)
 {
-    struct node_event event = {.event = "boot", .boot = boot};
-    node_events_tell(
-        cluster->events, &event, BASE_LOG_WARN,
-        "others know a later start of this node than it does; its number of starts is %" PRIu64 " now", boot);
+    struct node_event event = {.event = "boot", .generation = generation};
+    node_events_tell(cluster->events, &event, BASE_LOG_WARN,
+                     "others know a later start of this node than it does; its number of starts is %" PRIu64
+                     " now",
+                     generation);
 }
 
 void node_cluster_tell_view(struct node_cluster *cluster)

@@ -179,7 +179,7 @@ enum base_error node_config_check_runnable(const struct node_config *config,
 
 // The keys that average.method decides take its values: model-average sends whole models in fp32, without
 // drift correction. After the checks; readers of the configuration then need not know the method.
-void node_config_settle(struct node_config *config);
+void node_config_complete(struct node_config *config);
 
 // train.alone, where it has a meaning: not without averaging.
 bool node_config_stops_alone(const struct node_config *config);

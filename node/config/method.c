@@ -97,7 +97,7 @@ static void drop_schedule(struct node_config *config)
     schedule->count = 0;
 }
 
-void node_config_settle(struct node_config *config)
+void node_config_complete(struct node_config *config)
 {
     if (config->train.steps == 0)
         drop_schedule(config);

@@ -91,7 +91,7 @@ static json_t *members_json(const struct node_status *s)
         json_object_set_new(row, "step", count(m->step));
         json_object_set_new(row, "steps_per_s", number(m->steps_per_s));
         json_object_set_new(row, "http", pages_json(r));
-        json_object_set_new(row, "boot", count(r->version.boot));
+        json_object_set_new(row, "boot", count(r->version.generation));
         json_object_set_new(row, "incarnation", count(r->version.incarnation));
         json_object_set_new(row, "slot", place(r->slot));
         json_object_set_new(row, "shard", place(r->shard));
@@ -165,7 +165,7 @@ static json_t *membership_json(const struct node_status *s)
     json_object_set_new(row, "minority", json_boolean(t->minority));
     json_object_set_new(row, "probes", count(t->probes));
     json_object_set_new(row, "probes_failed", count(t->probes_failed));
-    json_object_set_new(row, "accusations", count(t->accusations));
+    json_object_set_new(row, "accusations", count(t->suspicions));
     json_object_set_new(row, "refutations", count(t->refutations));
     json_object_set_new(row, "syncs", count(t->syncs));
     json_object_set_new(row, "pauses", count(t->pauses));
@@ -205,7 +205,7 @@ static json_t *edges_json(const struct node_status *s)
         json_object_set_new(row, "received_per_s", number(s->edges[i].received_per_s));
         json_object_set_new(row, "step_ms", milliseconds(e->step_ns));
         json_object_set_new(row, "exchanges", count(e->exchanges));
-        json_object_set_new(row, "boots", count(e->boots));
+        json_object_set_new(row, "boots", count(e->resyncs));
         json_object_set_new(row, "replays", count(e->replays));
         json_object_set_new(row, "busy", count(e->busy));
         json_object_set_new(row, "timeouts", count(e->timeouts));

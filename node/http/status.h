@@ -8,7 +8,7 @@
 #include "node/cluster/cluster.h"
 #include "node/http/history.h"
 #include "node/net/connection.h"
-#include "node/queue/mail.h"
+#include "node/queue/message.h"
 
 struct node_status_edge {
     struct node_edge_status edge;

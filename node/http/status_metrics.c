@@ -92,7 +92,8 @@ static void membership_metrics(FILE *out, const struct node_status *s)
         {"probes_failed_total", "counter", "Probes without any answer.", t->probes_failed},
         {"suspicions_total", "counter", "Members that came under suspicion.", s->cluster_counters.suspicions},
         {"deaths_total", "counter", "Members that were found dead.", s->cluster_counters.deaths},
-        {"refutations_total", "counter", "Times that this node was accused and refuted it.", t->refutations},
+        {"refutations_total", "counter", "Times that this node was suspected and refuted it.",
+         t->refutations},
         {"syncs_total", "counter", "Full comparisons of what two members know.", t->syncs},
         {"pauses_total", "counter", "Times that this process stood still.", t->pauses},
         {"datagrams_refused_total", "counter", "Datagrams and packets that were not genuine or not whole.",
@@ -115,9 +116,9 @@ static double edge_exchanges(const struct node_status_edge *e)
 {
     return (double)e->edge.exchanges;
 }
-static double edge_boots(const struct node_status_edge *e)
+static double edge_resyncs(const struct node_status_edge *e)
 {
-    return (double)e->edge.boots;
+    return (double)e->edge.resyncs;
 }
 static double edge_replays(const struct node_status_edge *e)
 {
@@ -163,7 +164,7 @@ static double edge_received(const struct node_status_edge *e)
 static const struct edge_metric edge_metrics[] = {
     {"edge_live", "gauge", "1 when exchanges can run over the edge.", edge_live},
     {"edge_exchanges_total", "counter", "Sparse exchanges committed over the edge.", edge_exchanges},
-    {"edge_boots_total", "counter", "Dense restarts of the edge's reference.", edge_boots},
+    {"edge_boots_total", "counter", "Dense restarts of the edge's reference.", edge_resyncs},
     {"edge_replays_total", "counter", "Answers that were lost and replayed.", edge_replays},
     {"edge_busy_total", "counter", "Exchanges that the peer put off.", edge_busy},
     {"edge_timeouts_total", "counter", "Exchanges without an answer in time.", edge_timeouts},

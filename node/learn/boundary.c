@@ -1,4 +1,5 @@
-// The learner between two rounds: mail of the loop, rendezvous with the worker, and the wait for a snapshot.
+// The learner between two rounds: message of the loop, rendezvous with the worker, and the wait for a
+// snapshot.
 #include "base/log.h"
 #include "node/learn/private.h"
 #include "node/queue/clock.h"
@@ -10,16 +11,16 @@
 #define DISK_EVERY_NS     (5 * NODE_SECOND_NS)
 
 // Loop and worker drain their boxes until they know of the learner's end.
-static void post(struct node_mailbox *box, struct node_mail *mail)
+static void post(struct node_mailbox *box, struct node_message *message)
 {
     const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
-    while (node_mailbox_post(box, mail) != BASE_OK)
+    while (node_mailbox_post(box, message) != BASE_OK)
         nanosleep(&moment, NULL);
 }
 
-void node_learner_post(struct node_learner *l, struct node_mail *mail)
+void node_learner_post(struct node_learner *l, struct node_message *message)
 {
-    post(l->options.loop, mail);
+    post(l->options.loop, message);
 }
 
 // Asked here, since a file system that hangs would hang the loop.
@@ -50,8 +51,8 @@ void node_learner_tell(struct node_learner *l, const char *state, bool always)
         return;
     l->state = state;
     l->progress_ns = now_ns;
-    struct node_mail *mail = node_mail_new(NODE_MAIL_PROGRESS);
-    mail->progress = (struct node_progress){
+    struct node_message *message = node_message_new(NODE_MESSAGE_PROGRESS);
+    message->progress = (struct node_progress){
         .round = l->rounds.round,
         .step = l->rounds.step,
         .exchanges = l->totals.exchanges,
@@ -68,48 +69,48 @@ void node_learner_tell(struct node_learner *l, const char *state, bool always)
         .memory = memory_of(l),
         .unwritten = l->checkpoint_failed || l->row_failed,
         .state = state};
-    node_learner_post(l, mail);
+    node_learner_post(l, message);
 }
 
 // After the last step no other examples are needed.
-static void want_shards(struct node_learner *l, const struct node_mail *mail)
+static void want_shards(struct node_learner *l, const struct node_message *message)
 {
-    const uint32_t *living = (const void *)mail->bytes; // malloc'ed, so it is aligned
+    const uint32_t *living = (const void *)message->bytes; // malloc'ed, so it is aligned
     if (l->shards && l->rounds.state < GOSSIP_ROUNDS_FINISHED)
-        node_shards_want(l->shards, living, mail->n_bytes / sizeof *living);
+        node_shards_want(l->shards, living, message->n_bytes / sizeof *living);
 }
 
-static void note(struct node_learner *l, const struct node_mail *mail)
+static void note(struct node_learner *l, const struct node_message *message)
 {
     struct gossip_order order = {
-        .round = mail->progress.round, .step = mail->progress.step, .away = mail->away};
-    switch (mail->kind) {
-    case NODE_MAIL_START:
+        .round = message->progress.round, .step = message->progress.step, .away = message->away};
+    switch (message->kind) {
+    case NODE_MESSAGE_START:
         order.kind = GOSSIP_ORDER_START;
-        order.fetch = mail->status == 1;
+        order.fetch = message->status == 1;
         break;
-    case NODE_MAIL_FETCH_AGAIN:
+    case NODE_MESSAGE_FETCH_AGAIN:
         order.kind = GOSSIP_ORDER_FETCH;
         break;
-    case NODE_MAIL_PAUSE:
+    case NODE_MESSAGE_PAUSE:
         order.kind = GOSSIP_ORDER_PAUSE;
-        order.on = mail->status == 1;
+        order.on = message->status == 1;
         break;
-    case NODE_MAIL_STOP_AT: // a program that has left takes no steps up to the round that was announced
+    case NODE_MESSAGE_STOP_AT: // a program that has left takes no steps up to the round that was announced
         order.kind = GOSSIP_ORDER_STOP;
         order.round = l->options.trainee ? order.round : 0;
         break;
-    case NODE_MAIL_ALONE:
+    case NODE_MESSAGE_ALONE:
         order.kind = GOSSIP_ORDER_ALONE;
-        order.fetch = mail->status == 1;
+        order.fetch = message->status == 1;
         break;
-    case NODE_MAIL_LEAVE:
+    case NODE_MESSAGE_LEAVE:
         order.kind = GOSSIP_ORDER_LEAVE;
         break;
-    case NODE_MAIL_SHARDS:
-        want_shards(l, mail);
+    case NODE_MESSAGE_SHARDS:
+        want_shards(l, message);
         return;
-    case NODE_MAIL_SAVE:
+    case NODE_MESSAGE_SAVE:
         l->save = true;
         return;
     default:
@@ -120,36 +121,37 @@ static void note(struct node_learner *l, const struct node_mail *mail)
 
 void node_learner_listen(struct node_learner *l, bool wait)
 {
-    struct node_mail *mail;
+    struct node_message *message;
     do {
-        mail = node_mailbox_take(l->options.inbox, wait ? UINT64_MAX : 0);
-        if (mail)
-            note(l, mail);
-        node_mail_free(mail);
+        message = node_mailbox_take(l->options.inbox, wait ? UINT64_MAX : 0);
+        if (message)
+            note(l, message);
+        node_message_free(message);
         wait = false;
-    } while (mail);
+    } while (message);
 }
 
 // An order may end a fetch, which otherwise lasts until a donor gives; taking another's model may end the
 // wait for an exchange.
-static void settle(struct node_learner *l, struct node_round *round)
+static void finish_round(struct node_learner *l, struct node_round *round)
 {
-    struct node_mail *mail = node_mail_new(NODE_MAIL_ROUND);
+    struct node_message *message = node_message_new(NODE_MESSAGE_ROUND);
     bool ended = false;
     round->step = l->rounds.step;
     round->round_start = l->vectors.round_start;
-    mail->round = round;
-    post(l->options.worker, mail);
+    message->round = round;
+    post(l->options.worker, message);
     for (bool done = false; !done;) {
         if (!ended && gossip_rounds_gives_up(&l->rounds)) {
-            post(l->options.worker, node_mail_new(round->fetch ? NODE_MAIL_FETCH : NODE_MAIL_GIVE_UP));
+            post(l->options.worker,
+                 node_message_new(round->fetch ? NODE_MESSAGE_FETCH : NODE_MESSAGE_GIVE_UP));
             ended = true;
         }
-        mail = node_mailbox_take(l->options.inbox, UINT64_MAX);
-        done = mail && mail->kind == NODE_MAIL_ROUND_DONE;
-        if (mail && !done)
-            note(l, mail);
-        node_mail_free(mail);
+        message = node_mailbox_take(l->options.inbox, UINT64_MAX);
+        done = message && message->kind == NODE_MESSAGE_ROUND_DONE;
+        if (message && !done)
+            note(l, message);
+        node_message_free(message);
     }
     l->totals = round->totals;
 }
@@ -191,7 +193,7 @@ void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *
         node_learner_tell(l, l->rounds.orders.stop ? "stopping" : "lingering", true);
     if (l->options.trainee)
         train_trainer_fetch(l->options.trainee->trainer);
-    settle(l, &round);
+    finish_round(l, &round);
     note_checkpoint(l, &round);
     if (meet->meets)
         l->pace = round.pace;
@@ -228,7 +230,7 @@ void node_learner_fetch(struct node_learner *l)
                                .correction = l->vectors.correction};
     node_learner_tell(l, "fetching", true);
     if (memory)
-        settle(l, &round);
+        finish_round(l, &round);
     else
         base_log(BASE_LOG_ERROR, "out_of_memory", "no snapshot can be fetched");
     note_checkpoint(l, &round);
@@ -268,5 +270,5 @@ void node_learner_take_shards(struct node_learner *l)
         tell_takeover(&set);
     else
         base_log(BASE_LOG_ERROR, "takeover", "training goes on with the examples at hand: %s", why.text);
-    node_shards_settle(l->shards, code == BASE_OK);
+    node_shards_commit(l->shards, code == BASE_OK);
 }

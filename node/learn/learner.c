@@ -110,7 +110,7 @@ static void adopt(struct node_learner *l, const struct gossip_rounds_next *next)
 // Other nodes may still meet this node and start from its state.
 static void tell_finished(struct node_learner *l)
 {
-    struct node_mail *finished = node_mail_new(NODE_MAIL_FINISHED);
+    struct node_message *finished = node_message_new(NODE_MESSAGE_FINISHED);
     finished->status = l->rounds.ended_alone;
     l->told_finished = true;
     node_learner_post(l, finished);
@@ -202,7 +202,7 @@ static void *learn(void *argument)
         node_learner_listen(l, false);
         next = gossip_rounds_next(&l->rounds);
     } while (carry_out(l, &next));
-    struct node_mail *left = node_mail_new(NODE_MAIL_LEFT);
+    struct node_message *left = node_message_new(NODE_MESSAGE_LEFT);
     left->status = finish(l, next.status);
     node_learner_post(l, left);
     return NULL;

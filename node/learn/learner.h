@@ -5,8 +5,8 @@
 
 #include "node/learn/built_in.h"
 #include "node/queue/counters.h"
-#include "node/queue/mail.h"
 #include "node/queue/mailbox.h"
+#include "node/queue/message.h"
 #include "node/store/metrics.h"
 #include "node/store/tensorboard.h"
 
@@ -28,6 +28,6 @@ struct node_learner_options {
 
 enum base_error node_learner_start(const struct node_learner_options *options,
                                    struct node_learner **learner) BASE_CHECK;
-void node_learner_join(struct node_learner *learner); // after it posted NODE_MAIL_LEFT; frees
+void node_learner_join(struct node_learner *learner); // after it posted NODE_MESSAGE_LEFT; frees
 
 #endif

@@ -22,11 +22,11 @@ struct node_shards {
 
     pthread_mutex_t lock; // guards all below
     pthread_cond_t ended; // on CLOCK_MONOTONIC: loading became false
-    bool wish[LIMIT_PEERS];
+    bool requested[LIMIT_PEERS];
     struct choice choices[2];
     unsigned used;     // choices[used] is in use; the other one is ready where has_next
-    bool has_next;     // for `wish`
-    bool failed;       // the last wish could not be met
+    bool has_next;     // for `requested`
+    bool failed;       // the last requested could not be met
     uint64_t retry_ns; // when to try again; 0: not known yet
     bool loading;      // the thread is at work
     bool abandoned;    // no other user is left: the thread frees
@@ -49,7 +49,7 @@ static size_t count_living(const struct node_shards *s, const bool *living)
 
 static bool satisfied(const struct node_shards *s)
 {
-    return s->has_next || same(s->wish, s->choices[s->used].living);
+    return s->has_next || same(s->requested, s->choices[s->used].living);
 }
 
 static void drop_next(struct node_shards *s)
@@ -146,7 +146,7 @@ enum base_error node_shards_create(const struct node_config *config, const struc
     s->like = (struct train_dataset){.features = own->features, .classes = own->classes, .whole = own->whole};
     s->meaning = train_meaning_digest(own->meaning);
     for (size_t i = 0; i < s->shards; i++)
-        s->wish[i] = s->choices[0].living[i] = true;
+        s->requested[i] = s->choices[0].living[i] = true;
     pthread_condattr_t monotonic;
     const bool made = pthread_condattr_init(&monotonic) == 0;
     BASE_ASSERT(made && pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0);
@@ -188,18 +188,18 @@ static enum base_error load(struct node_shards *s, const bool *living, struct tr
     return BASE_OK;
 }
 
-// Loads until the newest wish is there or has failed. Called and left with the lock held.
+// Loads until the newest requested is there or has failed. Called and left with the lock held.
 static void load_newest(struct node_shards *s)
 {
     while (!s->abandoned && !s->failed && !satisfied(s)) {
         bool living[LIMIT_PEERS];
         struct train_dataset data = {0};
         struct base_reason why = {""};
-        memcpy(living, s->wish, sizeof living);
+        memcpy(living, s->requested, sizeof living);
         pthread_mutex_unlock(&s->lock);
         enum base_error code = load(s, living, &data, &why);
         pthread_mutex_lock(&s->lock);
-        const bool wanted = !s->abandoned && same(living, s->wish) && !satisfied(s);
+        const bool wanted = !s->abandoned && same(living, s->requested) && !satisfied(s);
         if (wanted && code == BASE_OK) {
             struct choice *next = &s->choices[!s->used];
             memcpy(next->living, living, sizeof living);
@@ -245,13 +245,13 @@ static void start_loading(struct node_shards *s)
 }
 
 // With the lock held.
-static void pursue_wish(struct node_shards *s)
+static void pursue_requested(struct node_shards *s)
 {
     s->failed = false;
     s->retry_ns = 0;
     drop_next(s);
-    if (!satisfied(s) && count_living(s, s->wish) == s->shards) {
-        memcpy(s->choices[!s->used].living, s->wish, sizeof s->wish);
+    if (!satisfied(s) && count_living(s, s->requested) == s->shards) {
+        memcpy(s->choices[!s->used].living, s->requested, sizeof s->requested);
         s->has_next = true; // the own shard
     }
     if (!satisfied(s) && !s->loading)
@@ -260,15 +260,15 @@ static void pursue_wish(struct node_shards *s)
 
 void node_shards_want(struct node_shards *s, const uint32_t *living, size_t count)
 {
-    bool wish[LIMIT_PEERS] = {false};
+    bool requested[LIMIT_PEERS] = {false};
     for (size_t i = 0; i < count; i++)
         if (living[i] < s->shards)
-            wish[living[i]] = true;
-    wish[s->own_shard] = true;
+            requested[living[i]] = true;
+    requested[s->own_shard] = true;
     pthread_mutex_lock(&s->lock);
-    if (!same(wish, s->wish) || s->failed) {
-        memcpy(s->wish, wish, sizeof wish);
-        pursue_wish(s);
+    if (!same(requested, s->requested) || s->failed) {
+        memcpy(s->requested, requested, sizeof requested);
+        pursue_requested(s);
     }
     pthread_mutex_unlock(&s->lock);
 }
@@ -279,7 +279,7 @@ bool node_shards_ready(struct node_shards *s, uint64_t now_ns, struct node_shard
     if (s->failed && s->retry_ns == 0)
         s->retry_ns = now_ns + NODE_SHARDS_RETRY_NS;
     else if (s->failed && now_ns >= s->retry_ns)
-        pursue_wish(s);
+        pursue_requested(s);
     const bool ready = s->has_next;
     if (ready) {
         const struct choice *next = &s->choices[!s->used];
@@ -293,7 +293,7 @@ bool node_shards_ready(struct node_shards *s, uint64_t now_ns, struct node_shard
     return ready;
 }
 
-void node_shards_settle(struct node_shards *s, bool taken)
+void node_shards_commit(struct node_shards *s, bool taken)
 {
     pthread_mutex_lock(&s->lock);
     BASE_ASSERT(s->has_next);
@@ -324,7 +324,7 @@ void node_shards_destroy(struct node_shards *s, uint64_t deadline_ns)
     if (!s)
         return;
     pthread_mutex_lock(&s->lock);
-    memcpy(s->wish, s->choices[s->used].living, sizeof s->wish); // so that no other load follows
+    memcpy(s->requested, s->choices[s->used].living, sizeof s->requested); // so that no other load follows
     pthread_mutex_unlock(&s->lock);
     const bool idle = node_shards_wait(s, deadline_ns);
     pthread_mutex_lock(&s->lock);

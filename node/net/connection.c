@@ -26,7 +26,7 @@ struct node_link {
     bool initiator, connecting, established, finishing, paused, stalled;
     bool ended;                     // `closed` is on its way
     bool told;                      // ... and has arrived
-    struct gossip_session *session; // until the other end is proven
+    struct gossip_session *session; // until the other end is authenticated
     struct base_buffer out;         // of the handshake
     struct node_streams *streams;
     struct node_stream *stream; // from then on
@@ -62,7 +62,7 @@ struct node_link_traffic node_link_traffic(const struct node_link *link)
 }
 
 // Tells the stream what is now wanted of it.
-static void wish(struct node_link *link)
+static void update_events(struct node_link *link)
 {
     const struct node_stream_request w = {.paused = link->paused,
                                           .stalled = link->stalled,
@@ -90,8 +90,8 @@ void node_link_close(struct node_link *link, enum base_error code, const char *w
     event_del(link->readable);
     event_del(link->writable);
     event_del(link->timeout);
-    if (link->stream) { // on_news tells the owner when the thread has let go
-        wish(link);
+    if (link->stream) { // on_rx_ready tells the owner when the thread has let go
+        update_events(link);
         node_stream_remind(link->stream);
         return;
     }
@@ -145,8 +145,8 @@ static void stream_ended(struct node_link *link, const struct node_stream_end *e
         close_errno(link, end->error);
 }
 
-// One message, or the end. `news` is called again while there is more.
-static void on_news(void *owner)
+// One message, or the end. `rx_ready` is called again while there is more.
+static void on_rx_ready(void *owner)
 {
     struct node_link *link = owner;
     struct node_stream_end end;
@@ -181,7 +181,7 @@ static enum base_error move_to_stream(struct node_link *link, const uint8_t *in,
                                           .out_bytes = base_buffer_length(&link->out),
                                           .out_limit = link->out_limit,
                                           .counters = link->counters,
-                                          .news = on_news,
+                                          .rx_ready = on_rx_ready,
                                           .owner = link};
     BASE_ASSERT(link->session && !link->stream && !link->established && !link->ended);
     enum base_error code = gossip_session_split(link->session, &options.sealer, &options.opener);
@@ -201,7 +201,7 @@ static enum base_error move_to_stream(struct node_link *link, const uint8_t *in,
     link->session = NULL;
     link->established = true;
     if (link->paused)
-        wish(link);
+        update_events(link);
     return BASE_OK;
 }
 
@@ -440,7 +440,7 @@ void node_link_finish(struct node_link *link)
     link->paused = false;
     struct timeval wait = node_clock_timeval(FINISH_NS);
     event_add(link->timeout, &wait);
-    wish(link);
+    update_events(link);
     node_stream_remind(link->stream);
 }
 
@@ -469,7 +469,7 @@ void node_link_pause(struct node_link *link, bool paused)
         watch(link);
         return;
     }
-    wish(link);
+    update_events(link);
     node_stream_remind(link->stream);
 }
 
@@ -482,7 +482,7 @@ void node_link_stall(struct node_link *link, bool stalled)
         watch(link);
         return;
     }
-    wish(link);
+    update_events(link);
     node_stream_remind(link->stream);
 }
 

@@ -1,11 +1,12 @@
 // One stream to one other node: a TCP socket and the secure session on it. It carries whole messages and
 // does not know what they say. Strangers get nothing: a handshake that fails is closed without a byte.
 //
-// The handshake runs under the loop's events; once the other end is proven, the socket lives on the stream
-// thread (stream.h), which seals and opens. All calls and callbacks stay the loop's. A link never calls its
-// owner from inside a call of the owner other than node_link_* of its own events; `closed` comes exactly
-// once, from the loop, and is the last call. Bounds: input three messages of the largest size and 1 MiB of
-// others; output four messages of the largest size and 1.2 MiB of others, over which a slow reader is closed.
+// The handshake runs under the loop's events; once the other end is authenticated, the socket lives on the
+// stream thread (stream.h), which seals and opens. All calls and callbacks stay the loop's. A link never
+// calls its owner from inside a call of the owner other than node_link_* of its own events; `closed` comes
+// exactly once, from the loop, and is the last call. Bounds: input three messages of the largest size and 1
+// MiB of others; output four messages of the largest size and 1.2 MiB of others, over which a slow reader is
+// closed.
 #ifndef NODE_NET_CONNECTION_H
 #define NODE_NET_CONNECTION_H
 

@@ -22,9 +22,9 @@ void node_stream_order(struct node_stream *stream)
     if (stream->shared.ordered)
         return;
     stream->shared.ordered = true;
-    if (TAILQ_EMPTY(&streams->orders) && !streams->stop)
+    if (TAILQ_EMPTY(&streams->tx_ready) && !streams->stop)
         node_stream_ring(streams->wake);
-    TAILQ_INSERT_TAIL(&streams->orders, stream, shared.orders);
+    TAILQ_INSERT_TAIL(&streams->tx_ready, stream, shared.tx_ready);
 }
 
 void node_stream_tell(struct node_stream *stream)
@@ -33,9 +33,9 @@ void node_stream_tell(struct node_stream *stream)
     if (stream->shared.told || stream->shared.released)
         return;
     stream->shared.told = true;
-    if (TAILQ_EMPTY(&streams->news))
+    if (TAILQ_EMPTY(&streams->rx_ready))
         node_stream_ring(streams->tell);
-    TAILQ_INSERT_TAIL(&streams->news, stream, shared.news);
+    TAILQ_INSERT_TAIL(&streams->rx_ready, stream, shared.rx_ready);
 }
 
 void node_stream_untell(struct node_stream *stream)
@@ -44,8 +44,8 @@ void node_stream_untell(struct node_stream *stream)
     if (!stream->shared.told)
         return;
     stream->shared.told = false;
-    TAILQ_REMOVE(&streams->news, stream, shared.news);
-    if (TAILQ_EMPTY(&streams->news))
+    TAILQ_REMOVE(&streams->rx_ready, stream, shared.rx_ready);
+    if (TAILQ_EMPTY(&streams->rx_ready))
         node_stream_quiet(streams->tell);
 }
 
@@ -74,7 +74,7 @@ enum base_error node_stream_open(struct node_streams *streams, const struct node
     stream->opener = options->opener;
     stream->out_limit = options->out_limit;
     stream->counters = options->counters;
-    stream->news = options->news;
+    stream->rx_ready = options->rx_ready;
     stream->owner = options->owner;
     pthread_mutex_lock(&streams->lock);
     streams->live++;

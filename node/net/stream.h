@@ -29,7 +29,7 @@ struct node_stream_options {
     size_t in_bytes, out_bytes;
     size_t out_limit; // bytes of messages, and some 64 for each, that may wait for a slow reader
     struct node_counters *counters; // outlive the streams: what ends counts on after its release
-    void (*news)(void *owner);      // there is something to take, or it has ended
+    void (*rx_ready)(void *owner);  // there is something to take, or it has ended
     void *owner;
 };
 
@@ -49,7 +49,7 @@ struct node_stream_end {
 
 enum base_error node_stream_open(struct node_streams *streams, const struct node_stream_options *options,
                                  struct node_stream **stream) BASE_CHECK;
-// No more `news`; `socket` (its own, or -1) is closed when the thread has released it. NULL is fine.
+// No more `rx_ready`; `socket` (its own, or -1) is closed when the thread has released it. NULL is fine.
 void node_stream_release(struct node_stream *stream, int socket);
 void node_stream_request(struct node_stream *stream, const struct node_stream_request *requested);
 // Sends bytes[count], which are malloc'ed and the stream's from now on, whatever the result. A `prompt`
@@ -57,10 +57,10 @@ void node_stream_request(struct node_stream *stream, const struct node_stream_re
 // others keep their order. BASE_ELIMIT: more than out_limit would wait; BASE_ENOMEM.
 enum base_error node_stream_send(struct node_stream *stream, uint8_t *bytes, size_t count,
                                  bool prompt) BASE_CHECK;
-// The next message that has come, the caller's to free; NULL: none. Each call of `news` should take at most
-// one, so that every link has its turn: `news` is called again while there are more.
+// The next message that has come, the caller's to free; NULL: none. Each call of `rx_ready` should take at
+// most one, so that every link has its turn: `rx_ready` is called again while there are more.
 uint8_t *node_stream_take(struct node_stream *stream, size_t *count);
-void node_stream_remind(struct node_stream *stream); // `news` is called again, if needed
+void node_stream_remind(struct node_stream *stream); // `rx_ready` is called again, if needed
 // True once it has let go of its socket and all that came before was taken.
 bool node_stream_ended(struct node_stream *stream, struct node_stream_end *end);
 void node_stream_traffic(const struct node_stream *stream, uint64_t *sent, uint64_t *received);

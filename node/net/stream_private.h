@@ -33,7 +33,7 @@ struct node_stream {
     struct node_streams *streams;
     // Under streams->lock.
     struct {
-        TAILQ_ENTRY(node_stream) orders, news;
+        TAILQ_ENTRY(node_stream) tx_ready, rx_ready;
         bool ordered, told;           // is in the list
         struct messages prompt, bulk; // from the loop, to be sent
         struct messages opened;       // to the loop
@@ -47,7 +47,7 @@ struct node_stream {
     size_t out_limit;
     _Atomic uint64_t sent, received;
     // The loop's.
-    void (*news)(void *owner);
+    void (*rx_ready)(void *owner);
     void *owner;
     // The thread's.
     int socket;
@@ -64,9 +64,9 @@ struct node_stream {
 struct node_streams {
     pthread_t thread;
     pthread_mutex_t lock;
-    int wake, tell; // eventfd: readable while there are orders; while there is something to tell
+    int wake, tell; // eventfd: readable while there are tx_ready; while there is something to tell
     // Under the lock.
-    TAILQ_HEAD(, node_stream) orders, news;
+    TAILQ_HEAD(, node_stream) tx_ready, rx_ready;
     size_t live; // streams that are not released
     bool stop;
     // The loop's.

@@ -11,8 +11,8 @@ static void unorder(struct node_stream *stream)
 {
     struct node_streams *streams = stream->streams;
     stream->shared.ordered = false;
-    TAILQ_REMOVE(&streams->orders, stream, shared.orders);
-    if (TAILQ_EMPTY(&streams->orders) && !streams->stop)
+    TAILQ_REMOVE(&streams->tx_ready, stream, shared.tx_ready);
+    if (TAILQ_EMPTY(&streams->tx_ready) && !streams->stop)
         node_stream_quiet(streams->wake);
 }
 
@@ -88,7 +88,7 @@ static void woken(evutil_socket_t wakeup, short what, void *argument)
     (void)what;
     for (;;) {
         pthread_mutex_lock(&streams->lock);
-        struct node_stream *stream = TAILQ_FIRST(&streams->orders);
+        struct node_stream *stream = TAILQ_FIRST(&streams->tx_ready);
         if (stream)
             unorder(stream);
         const bool stop = streams->stop;
@@ -113,20 +113,20 @@ static void *work(void *argument)
 
 // -- making
 
-static void news_ready(evutil_socket_t wakeup, short what, void *argument)
+static void rx_ready(evutil_socket_t wakeup, short what, void *argument)
 {
     struct node_streams *streams = argument;
     (void)wakeup;
     (void)what;
     for (int i = 0; i < NEWS_TURN; i++) {
         pthread_mutex_lock(&streams->lock);
-        struct node_stream *stream = TAILQ_FIRST(&streams->news);
+        struct node_stream *stream = TAILQ_FIRST(&streams->rx_ready);
         if (stream)
             node_stream_untell(stream);
         pthread_mutex_unlock(&streams->lock);
         if (!stream)
             return;
-        stream->news(stream->owner);
+        stream->rx_ready(stream->owner);
     }
 }
 
@@ -156,7 +156,7 @@ static bool make_parts(struct node_streams *streams, struct event_base *base)
     if (streams->wake < 0 || streams->tell < 0 || !streams->room || !streams->base)
         return false;
     streams->woken = event_new(streams->base, streams->wake, EV_READ | EV_PERSIST, woken, streams);
-    streams->told = event_new(base, streams->tell, EV_READ | EV_PERSIST, news_ready, streams);
+    streams->told = event_new(base, streams->tell, EV_READ | EV_PERSIST, rx_ready, streams);
     return streams->woken && streams->told && event_priority_set(streams->woken, 0) == 0 &&
            event_add(streams->woken, NULL) == 0 && event_add(streams->told, NULL) == 0;
 }
@@ -184,8 +184,8 @@ enum base_error node_streams_create(struct event_base *base, struct node_streams
     if (!streams)
         return BASE_ENOMEM;
     streams->wake = streams->tell = -1;
-    TAILQ_INIT(&streams->orders);
-    TAILQ_INIT(&streams->news);
+    TAILQ_INIT(&streams->tx_ready);
+    TAILQ_INIT(&streams->rx_ready);
     BASE_ASSERT(pthread_mutex_init(&streams->lock, NULL) == 0);
     if (!make_parts(streams, base) || pthread_create(&streams->thread, NULL, work, streams) != 0) {
         free_streams(streams);
@@ -200,7 +200,7 @@ void node_streams_destroy(struct node_streams *streams)
     if (!streams)
         return;
     pthread_mutex_lock(&streams->lock);
-    if (TAILQ_EMPTY(&streams->orders))
+    if (TAILQ_EMPTY(&streams->tx_ready))
         node_stream_ring(streams->wake);
     streams->stop = true;
     pthread_mutex_unlock(&streams->lock);

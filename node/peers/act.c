@@ -31,7 +31,7 @@ static void explain(struct node_peers *peers, const struct gossip_links_action *
 static void on_down(struct node_peers *peers, const struct gossip_links_action *action)
 {
     struct peer_link *link = action->owner;
-    BASE_ASSERT(link->proven && link->active);
+    BASE_ASSERT(link->authenticated && link->active);
     link->active = false;
     peers->options.handler->down(peers->options.owner, &action->peer);
     peers->options.handler->changed(peers->options.owner);

@@ -14,18 +14,18 @@ static void on_established(void *owner, const struct gossip_id *peer)
 {
     struct peer_link *link = owner;
     struct node_peers *peers = link->peers;
-    struct gossip_links_event proven = about(link, GOSSIP_LINKS_PROVEN);
-    BASE_ASSERT(!link->proven && !link->active);
-    link->proven = true;
+    struct gossip_links_event authenticated = about(link, GOSSIP_LINKS_AUTHENTICATED);
+    BASE_ASSERT(!link->authenticated && !link->active);
+    link->authenticated = true;
     link->id = *peer;
     if (node_faults_has(peers->options.faults, peer)) {
         node_link_stall(link->link, true);
         node_link_close(link->link, BASE_EIO, "cut off by node.fault_file");
         return;
     }
-    proven.peer = *peer;
-    proven.alive = peers->options.handler->alive(peers->options.owner, peer);
-    node_peers_say_now(peers, proven);
+    authenticated.peer = *peer;
+    authenticated.alive = peers->options.handler->alive(peers->options.owner, peer);
+    node_peers_say_now(peers, authenticated);
 }
 
 static struct gossip_links_event event_of(struct peer_link *link, const struct gossip_message *message)
@@ -104,7 +104,7 @@ static void on_closed(void *owner, enum base_error code, const char *why)
     ended.end = end_of(link, code);
     if (left >= 0) // it ends without telling the other end
         node_faults_bury(peers->options.faults, &link->id, left);
-    if (link->proven)
+    if (link->authenticated)
         account(peers, link);
     peer_tell_end(link, code, why);
     node_peers_say_now(peers, ended);

@@ -43,7 +43,7 @@ void peer_link_up(struct peer_link *link)
 {
     struct node_peers *peers = link->peers;
     struct node_address own;
-    BASE_ASSERT(link->proven && !link->active);
+    BASE_ASSERT(link->authenticated && !link->active);
     link->active = link->was_active = true;
     node_link_pause(link->link, peers->paused);
     peer_tell_up(link);
@@ -76,7 +76,7 @@ static void say_bye(struct peer_link *link, const struct gossip_links_action *ac
     const char *reason = gossip_close_bye(action->why);
     struct gossip_message message = {.kind = GOSSIP_BYE};
     char text[128];
-    if (!reason || !link->proven)
+    if (!reason || !link->authenticated)
         return;
     bool elsewhere = action->why == GOSSIP_CLOSE_DUPLICATE_IDENTITY && other;
     snprintf(text, sizeof text, "%s%s", reason, elsewhere ? other->address : "");

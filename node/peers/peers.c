@@ -277,7 +277,7 @@ struct node_link_traffic node_peers_traffic(const struct node_peers *peers, cons
         if (gossip_id_compare(&peers->accounts[i].id, peer) == 0)
             sum = peers->accounts[i].traffic;
     LIST_FOREACH(link, &peers->links, others)
-    if (link->proven && gossip_id_compare(&link->id, peer) == 0) {
+    if (link->authenticated && gossip_id_compare(&link->id, peer) == 0) {
         struct node_link_traffic t = node_link_traffic(link->link);
         sum.sent += t.sent;
         sum.received += t.received;

@@ -59,7 +59,7 @@ struct node_peers_options {
 
 struct node_peers_counters {
     uint64_t accepted, strangers, turned_away; // strangers: failed or no handshake; turned away: over a limit
-    uint64_t refused, links;                   // refused: proven, but another model or not allowed
+    uint64_t refused, links;                   // refused: authenticated, but another model or not allowed
     size_t half_open, missing;                 // missing: wanted links that do not come
 };
 

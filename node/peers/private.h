@@ -16,9 +16,9 @@ struct peer_link {
     struct node_peers *peers;
     struct node_link *link;
     uint64_t handle; // in gossip/links
-    bool caller, proven, active, was_active;
+    bool caller, authenticated, active, was_active;
     struct gossip_links_target target; // of a caller
-    struct gossip_id id;               // proven
+    struct gossip_id id;               // authenticated
     const char *closing;               // why, for people; NULL: it ended by itself
     char name[LIMIT_NODE_NAME_BYTES];  // greeted
     char address[NODE_ADDRESS_TEXT];

@@ -91,9 +91,9 @@ void peer_tell_close(struct peer_link *link, const struct gossip_links_action *a
 {
     struct node_peers *peers = link->peers;
     bool bye = peers->heard && peers->heard->kind == GOSSIP_BYE;
-    if (gossip_close_is_refusal(action->why) && action->news)
+    if (gossip_close_is_refusal(action->why) && action->changed)
         tell_refusal(link, action->why);
-    else if (action->why == GOSSIP_CLOSE_REFUSED_THERE && action->news && bye)
+    else if (action->why == GOSSIP_CLOSE_REFUSED_THERE && action->changed && bye)
         node_peers_log(peers, BASE_LOG_ERROR, "refused_by_peer", "%s: %s", link->address,
                        peers->heard->as.bye.reason);
     link->closing = gossip_close_text(action->why);
@@ -119,9 +119,9 @@ void peer_tell_end(struct peer_link *link, enum base_error code, const char *why
     struct node_peers *peers = link->peers;
     bool called = link->caller && link->target.entry != GOSSIP_NO_ENTRY;
     const char *text = link->closing ? link->closing : why;
-    if (!link->proven && !link->caller)
+    if (!link->authenticated && !link->caller)
         tell_stranger(peers, link, why);
-    if (!link->proven && called)
+    if (!link->authenticated && called)
         tell_entry(peers, link->target.entry, why, code == BASE_EAUTH);
     if (link->was_active && code == BASE_EFORMAT)
         node_peers_log(peers, BASE_LOG_ERROR, "peer_protocol", "%s at %s: %s", link->name, link->address,

@@ -59,12 +59,12 @@ void node_backlog_destroy(struct node_backlog *backlog)
     free(backlog);
 }
 
-void node_backlog_charge(struct node_backlog *backlog, struct node_mail *mail)
+void node_backlog_charge(struct node_backlog *backlog, struct node_message *message)
 {
-    BASE_ASSERT(!mail->charged); // its bytes count once
-    mail->charged = backlog->bytes;
-    size_t before = atomic_fetch_add(backlog->bytes, mail->n_bytes);
-    if (backlog->full || before + mail->n_bytes <= backlog->limit)
+    BASE_ASSERT(!message->charged); // its bytes count once
+    message->charged = backlog->bytes;
+    size_t before = atomic_fetch_add(backlog->bytes, message->n_bytes);
+    if (backlog->full || before + message->n_bytes <= backlog->limit)
         return;
     backlog->full = true;
     look_again(backlog);

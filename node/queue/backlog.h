@@ -1,23 +1,23 @@
 // How many bytes of peers wait for the worker. A mailbox bounds their number, but a message may be five times
 // as large as the model: over the limit nothing more is taken from any link until the worker has caught up.
-// Loop's thread; mails that are charged may be freed on any.
+// Loop's thread; messages that are charged may be freed on any.
 #ifndef NODE_QUEUE_BACKLOG_H
 #define NODE_QUEUE_BACKLOG_H
 
 #include "base/error.h"
-#include "node/queue/mail.h"
+#include "node/queue/message.h"
 
 #define NODE_BACKLOG_BYTES (16u * 1024u * 1024u) // and two messages of the largest size
 
 struct event_base;
 struct node_backlog;
 
-// `bytes` outlives every mail that was charged. `congested(owner, true)` when it goes over the limit,
+// `bytes` outlives every message that was charged. `congested(owner, true)` when it goes over the limit,
 // (owner, false) when it is below half of it again.
 enum base_error node_backlog_create(struct event_base *base, _Atomic size_t *bytes, size_t limit,
                                     void (*congested)(void *owner, bool is), void *owner,
                                     struct node_backlog **backlog) BASE_CHECK;
 void node_backlog_destroy(struct node_backlog *backlog);
-void node_backlog_charge(struct node_backlog *backlog, struct node_mail *mail); // until it is freed
+void node_backlog_charge(struct node_backlog *backlog, struct node_message *message); // until it is freed
 
 #endif

@@ -7,7 +7,7 @@
 
 struct waiting {
     struct waiting *next;
-    struct node_mail *mail;
+    struct node_message *message;
 };
 
 struct node_outbox {
@@ -20,7 +20,7 @@ struct node_outbox {
 
 static bool push(struct node_outbox *outbox)
 {
-    while (outbox->first && node_mailbox_post(outbox->to, outbox->first->mail) == BASE_OK) {
+    while (outbox->first && node_mailbox_post(outbox->to, outbox->first->message) == BASE_OK) {
         struct waiting *sent = outbox->first;
         outbox->first = sent->next;
         free(sent);
@@ -70,22 +70,22 @@ void node_outbox_destroy(struct node_outbox *outbox)
     while (outbox->first) {
         struct waiting *left = outbox->first;
         outbox->first = left->next;
-        node_mail_free(left->mail);
+        node_message_free(left->message);
         free(left);
     }
     event_free(outbox->retry);
     free(outbox);
 }
 
-void node_outbox_post(struct node_outbox *outbox, struct node_mail *mail)
+void node_outbox_post(struct node_outbox *outbox, struct node_message *message)
 {
-    BASE_ASSERT(mail && !*outbox->last);
-    if (!outbox->first && node_mailbox_post(outbox->to, mail) == BASE_OK)
+    BASE_ASSERT(message && !*outbox->last);
+    if (!outbox->first && node_mailbox_post(outbox->to, message) == BASE_OK)
         return;
     struct waiting *waiting = calloc(1, sizeof *waiting);
-    BASE_ASSERT(waiting != NULL); // like node_mail_new: a few bytes
+    BASE_ASSERT(waiting != NULL); // like node_message_new: a few bytes
     bool begins = !outbox->first;
-    waiting->mail = mail;
+    waiting->message = message;
     *outbox->last = waiting;
     outbox->last = &waiting->next;
     if (begins) {

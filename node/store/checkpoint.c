@@ -60,7 +60,7 @@ static void draft_metadata(struct draft *draft, const struct node_checkpoint_par
     add_pair(draft, "position", "%" PRIu64, cursor.position);
     add_pair(draft, "seed", "%" PRIu64, cursor.seed);
     add_pair(draft, "model_seed", "%" PRIu64, parts->model_seed);
-    add_pair(draft, "boot", "%" PRIu64, parts->boot);
+    add_pair(draft, "boot", "%" PRIu64, parts->resumes);
     if (parts->open)
         add_pair(draft, "open", "%a", (double)parts->open_scale);
     if ((parts->unsettled || parts->open) && train_trainer_settles(parts->trainer))

@@ -35,8 +35,8 @@ struct node_checkpoint_parts {
     float open_scale;   // their step scale
     struct gossip_blob *blob; // of a program that trains, or NULL; resuming fills it
     uint64_t round;
-    uint64_t model_seed, boot; // recorded; resuming sets `boot` to the file's
-    const char *node;          // name
+    uint64_t model_seed, resumes; // recorded; resuming sets `resumes` to the file's
+    const char *node;             // name
     struct gossip_id id;
     const struct node_model_about *about; // written, so that the model can be used; NULL: left out
 };
@@ -50,18 +50,18 @@ enum base_error node_checkpoint_write(const char *directory, size_t keep,
                                       const struct node_checkpoint_parts *parts,
                                       struct base_reason *why) BASE_CHECK;
 
-// Loads the newest whole generation into the parts (their `round`, `boot`, `unsettled`, `open` and
+// Loads the newest whole generation into the parts (their `round`, `resumes`, `unsettled`, `open` and
 // `open_scale` are set; `outer` becomes zero where the file has none, `round_start` the model). One that
 // holds NaN or infinity is as damaged as one that does not read back. The exchange object needs the resumed
 // model at its creation, so resume is called with exchange = NULL and *file kept, then
 // node_checkpoint_resume_edges(file, exchange). A damaged one is named in the log and the next older is
 // tried. BASE_ENOTFOUND: none there. BASE_EMISMATCH: another model (with both shapes), optimiser, shard or
 // version. BASE_EFORMAT: all are damaged. On error nothing has changed. `id` may be another than the file's,
-// with a warning: its edges will BOOT.
+// with a warning: its edges will RESYNC.
 enum base_error node_checkpoint_resume(const char *directory, struct node_checkpoint_parts *parts,
                                        struct node_safetensors **file, struct base_reason *why) BASE_CHECK;
 // Imports every edge of the file, and what dead neighbours have left; what is damaged is left out with a
-// warning in the log (an edge will BOOT).
+// warning in the log (an edge will RESYNC).
 void node_checkpoint_resume_edges(const struct node_safetensors *file, struct gossip_exchange *exchange);
 
 // The newest checkpoint's path into path[capacity]; BASE_ENOTFOUND.

@@ -20,7 +20,7 @@ struct plan {
     float open_scale;
     size_t n_state;
     struct train_cursor cursor;
-    uint64_t round, boot;
+    uint64_t round, resumes;
 };
 
 // `count` decimal numbers with one space between them.
@@ -189,7 +189,7 @@ static enum base_error find_place(const struct node_safetensors *file, struct pl
         const char *key;
         uint64_t *number;
     } wanted[] = {{"round", &plan->round},
-                  {"boot", &plan->boot},
+                  {"boot", &plan->resumes},
                   {"step", &plan->cursor.step},
                   {"epoch", &plan->cursor.epoch},
                   {"position", &plan->cursor.position},
@@ -268,7 +268,7 @@ static void carry_out(const struct plan *plan, struct node_checkpoint_parts *par
     if (plan->unsettled)
         train_trainer_unsettle(parts->trainer);
     parts->round = plan->round;
-    parts->boot = plan->boot;
+    parts->resumes = plan->resumes;
 }
 
 static void warn_of_other_id(const struct node_safetensors *file, const struct node_checkpoint_parts *parts,

@@ -86,8 +86,8 @@ static char *line_of(const struct node_event *event)
     set_flag(row, "evidence", event->evidence);
     set_flag(row, "was_dead", event->was_dead);
     set_lists(row, event);
-    if (event->boot > 0)
-        json_object_set_new(row, "boot", json_integer((json_int_t)event->boot));
+    if (event->generation > 0)
+        json_object_set_new(row, "boot", json_integer((json_int_t)event->generation));
     if (event->text)
         json_object_set_new(row, "text", json_string(event->text));
     char *fields = json_dumps(row, JSON_COMPACT), *line = NULL;

@@ -28,9 +28,9 @@ struct node_event {
     size_t n_neighbours;
     const uint32_t *shards; // NULL: not told
     size_t n_shards;
-    const char *text; // for people; NULL: none. node_events_tell sets it
-    uint64_t boot;    // 0: not told
-    uint64_t time_us; // unix; 0: now
+    const char *text;    // for people; NULL: none. node_events_tell sets it
+    uint64_t generation; // 0: not told
+    uint64_t time_us;    // unix; 0: now
 };
 
 struct node_events;

@@ -27,7 +27,8 @@ struct ends {
 static struct gossip_datagrams *create(const struct gossip_identity *identity)
 {
     struct gossip_datagrams *made = NULL;
-    const struct gossip_datagrams_options options = {.identity = identity, .cluster = "bench", .boot = 1};
+    const struct gossip_datagrams_options options = {
+        .identity = identity, .cluster = "bench", .generation = 1};
     BASE_ASSERT(gossip_datagrams_create(&options, &made) == BASE_OK);
     return made;
 }

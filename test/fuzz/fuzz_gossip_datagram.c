@@ -18,36 +18,36 @@ struct kept {
     uint8_t sealed[LIMIT_DATAGRAM_BYTES];
     size_t bytes;
     unsigned from;
-    uint64_t receiver_boot;    // of the receiver's life when it was sealed for
-    unsigned receiver_forgets; // how often the receiver has forgotten the sender so far
+    uint64_t receiver_generation; // of the receiver's life when it was sealed for
+    unsigned receiver_forgets;    // how often the receiver has forgotten the sender so far
     bool opened;
 };
 
 struct world {
     struct gossip_identity identity[SIDES];
     struct gossip_datagrams *side[SIDES];
-    uint64_t boot[SIDES];
+    uint64_t generation[SIDES];
     uint64_t lives; // numbers the processes: each has other entropy
     unsigned forgets[SIDES];
     struct kept kept[KEPT];
 };
 
-static void know(struct world *world, unsigned self, uint64_t boot)
+static void know(struct world *world, unsigned self, uint64_t generation)
 {
     const struct gossip_identity *other = &world->identity[1 - self];
-    BASE_ASSERT(gossip_datagrams_peer(world->side[self], &other->id, other->exchange_public, boot) ==
+    BASE_ASSERT(gossip_datagrams_peer(world->side[self], &other->id, other->exchange_public, generation) ==
                 BASE_OK);
 }
 
 static void start(struct world *world, unsigned self)
 {
     struct gossip_datagrams_options options = {
-        .identity = &world->identity[self], .cluster = "fuzz", .boot = ++world->boot[self]};
+        .identity = &world->identity[self], .cluster = "fuzz", .generation = ++world->generation[self]};
     world->lives++;
     memcpy(options.entropy, &world->lives, sizeof options.entropy);
     gossip_datagrams_destroy(world->side[self]);
     BASE_ASSERT(gossip_datagrams_create(&options, &world->side[self]) == BASE_OK);
-    know(world, self, world->boot[1 - self]);
+    know(world, self, world->generation[1 - self]);
 }
 
 // Checks what every open must keep, whatever comes of it.
@@ -79,7 +79,7 @@ static void seal(struct world *world, unsigned from, struct kept *kept, const ui
                                                        plain, bytes, kept->sealed, &kept->bytes);
     BASE_ASSERT(error == BASE_OK && kept->bytes == bytes + LIMIT_DATAGRAM_OVERHEAD);
     kept->from = from;
-    kept->receiver_boot = world->boot[1 - from];
+    kept->receiver_generation = world->generation[1 - from];
     kept->receiver_forgets = world->forgets[1 - from];
     kept->opened = false;
 }
@@ -90,7 +90,7 @@ static void deliver_kept(struct world *world, struct kept *kept)
     const enum base_error error = deliver(world, to, kept->sealed, kept->bytes);
     if (error != BASE_OK)
         return;
-    BASE_ASSERT(kept->receiver_boot == world->boot[to]); // nothing opens in a later life
+    BASE_ASSERT(kept->receiver_generation == world->generation[to]); // nothing opens in a later life
     BASE_ASSERT(!kept->opened || kept->receiver_forgets != world->forgets[to]);
     kept->opened = true;
     kept->receiver_forgets = world->forgets[to];
@@ -135,14 +135,14 @@ static void operate(struct world *world, struct base_reader *reader)
             start(world, side);
             world->forgets[side]++;
         } else if (argument < 128) {
-            gossip_datagrams_boot(world->side[side], ++world->boot[side]);
+            gossip_datagrams_generation(world->side[side], ++world->generation[side]);
         }
-        know(world, 1 - side, world->boot[side]);
+        know(world, 1 - side, world->generation[side]);
         break;
     default:
         gossip_datagrams_forget(world->side[side], &world->identity[1 - side].id);
         world->forgets[side]++;
-        know(world, side, world->boot[1 - side]);
+        know(world, side, world->generation[1 - side]);
     }
 }
 
@@ -171,9 +171,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     for (unsigned i = 0; i < SIDES; i++)
         gossip_identity_from_seed(seeds[i], &world.identity[i]);
-    world.boot[BOB] = 1;
+    world.generation[BOB] = 1;
     start(&world, ALICE);
-    world.boot[BOB] = 0;
+    world.generation[BOB] = 0;
     start(&world, BOB);
     if (data[0] % 4 < 2) {
         say_bytes(&world, data[0] % 4 == 1, data + 1, size - 1);

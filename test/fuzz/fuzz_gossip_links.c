@@ -35,7 +35,7 @@ static void one(struct world *w, const uint8_t data[6])
     static const uint8_t packet[5];
     static const char *const reasons[] = {"idle", "leaving", "duplicate identity at x", "no", ""};
     const struct gossip_id ids[2] = {id_of(data[2]), id_of(data[3])};
-    struct gossip_greeting theirs = {.life = data[3] % 3u, .rules = {data[4] % 8u == 0 ? 'x' : 0}};
+    struct gossip_greeting theirs = {.instance_id = data[3] % 3u, .rules = {data[4] % 8u == 0 ? 'x' : 0}};
     struct gossip_links_event event = {
         .kind = (enum gossip_links_event_kind)(data[0] % (GOSSIP_LINKS_LEAVE + 1)),
         .link = w->link[data[1] % LINKS],
@@ -64,7 +64,7 @@ static void one(struct world *w, const uint8_t data[6])
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct gossip_greeting greeting = {.life = 1};
+    static const struct gossip_greeting greeting = {.instance_id = 1};
     struct world w = {.now_ns = 1000000000ull};
     const struct gossip_links_options options = {
         .self = id_of(1), .greeting = &greeting, .entries = ENTRIES, .now_ns = w.now_ns};

@@ -16,7 +16,7 @@ static struct gossip_record record_of(const struct gossip_identity *identity)
     struct gossip_record record;
     memset(&record, 0, sizeof record);
     record.id = identity->id;
-    record.version = (struct gossip_version){.boot = 1, .life = 9, .incarnation = 1};
+    record.version = (struct gossip_version){.generation = 1, .instance_id = 9, .incarnation = 1};
     record.flags = GOSSIP_RECORD_ELIGIBLE;
     strcpy(record.name, "p");
     memcpy(record.exchange_public, identity->exchange_public, 32);
@@ -84,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct gossip_membership *m;
     make_identities();
     struct gossip_membership_options options = {.identity = &us,
-                                                .version = {.boot = 1, .life = 7},
+                                                .version = {.generation = 1, .instance_id = 7},
                                                 .name = "us",
                                                 .addresses = {{.family = 4, .ip = {10, 0, 0, 2}, .port = 1}},
                                                 .n_addresses = 1,

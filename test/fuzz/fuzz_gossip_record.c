@@ -1,4 +1,4 @@
-// Any bytes as a record and as an accusation: what reads must write back to the same bytes.
+// Any bytes as a record and as a suspicion: what reads must write back to the same bytes.
 #include "gossip/member/record.h"
 
 #include <string.h>
@@ -17,15 +17,15 @@ static void record(const uint8_t *data, size_t size)
     (void)gossip_record_valid(&read);
 }
 
-static void accusation(const uint8_t *data, size_t size)
+static void suspicion(const uint8_t *data, size_t size)
 {
     struct base_reader reader = base_reader_of(data, size);
-    struct gossip_accusation read;
-    uint8_t bytes[GOSSIP_ACCUSATION_BYTES];
-    if (gossip_accusation_read(&reader, &read) != BASE_OK)
+    struct gossip_suspicion read;
+    uint8_t bytes[GOSSIP_SUSPICION_BYTES];
+    if (gossip_suspicion_read(&reader, &read) != BASE_OK)
         return;
     struct base_writer writer = base_writer_of(bytes, sizeof bytes);
-    gossip_accusation_write(&read, &writer);
+    gossip_suspicion_write(&read, &writer);
     BASE_ASSERT(!writer.failed && memcmp(bytes, data, sizeof bytes) == 0);
 }
 
@@ -33,6 +33,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     record(data, size);
-    accusation(data, size);
+    suspicion(data, size);
     return 0;
 }

@@ -133,7 +133,7 @@ static void shuffle_loss(struct net *net, uint64_t rounds, double cut_chance)
 }
 
 // Links die at every kind of message; replay and discard settle what was open. The mean stays, r stays
-// identical, no BOOT.
+// identical, no RESYNC.
 static void test_loss_heals_exactly(void **state)
 {
     enum { N = 8, D = 400 };

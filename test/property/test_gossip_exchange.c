@@ -1,9 +1,9 @@
-// The exchange as a state machine: who waits for whom, ties, silence, stragglers, what is parked.
+// The exchange as a state machine: who waits for whom, ties, silence, stragglers, what is deferred.
 #include "exchange_cases.h"
 
 #include <math.h>
 
-static void test_same_seed_model_needs_no_boot(void **state)
+static void test_same_seed_model_needs_no_resync(void **state)
 {
     struct net *net = linked_net(8, 50, true, net_seed(1));
 
@@ -24,7 +24,7 @@ static void test_sync_waits_for_the_partner(void **state)
     (void)state;
     net_round(net, 0, 1);
     net_settle(net, SECOND / 20);
-    assert_true(net->node[0].in_round); // its request is parked at node 1
+    assert_true(net->node[0].in_round); // its request is deferred at node 1
     net_round(net, 1, 1);
     net_settle(net, SECOND / 20);
     assert_false(net->node[0].in_round);
@@ -285,7 +285,7 @@ static void test_sync_with_a_partner_some_rounds_behind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_seed_model_needs_no_boot),
+        cmocka_unit_test(test_same_seed_model_needs_no_resync),
         cmocka_unit_test(test_sync_waits_for_the_partner),
         cmocka_unit_test(test_async_does_not_wait),
         cmocka_unit_test(test_tie_lower_id_wins),

@@ -4,9 +4,9 @@
 
 #include <math.h>
 
-// Different seed models: BOOT averages them block by block, over more than one block, and leaves r = the
+// Different seed models: RESYNC averages them block by block, over more than one block, and leaves r = the
 // mean.
-static void test_boot_averages_in_blocks(void **state)
+static void test_resync_averages_in_blocks(void **state)
 {
     enum { D = LIMIT_RESYNC_BLOCK + 1000 };
     struct gossip_exchange_options options = defaults(false);
@@ -148,8 +148,8 @@ static void test_lost_hello_is_repeated(void **state)
     net_destroy(net);
 }
 
-// The HELLO that tells of a BOOT is lost: the answer to the other end's question tells it again.
-static void test_lost_decision_to_boot_is_told_again(void **state)
+// The HELLO that tells of a RESYNC is lost: the answer to the other end's question tells it again.
+static void test_lost_decision_to_resync_is_told_again(void **state)
 {
     struct net *net = linked_net(2, 50, false, net_seed(23));
     struct gossip_message other = {.kind = GOSSIP_HELLO,
@@ -205,12 +205,12 @@ static void test_answer_that_does_not_fit_is_asked_for_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_boot_averages_in_blocks),
+        cmocka_unit_test(test_resync_averages_in_blocks),
         cmocka_unit_test(test_garbage_payload_changes_nothing),
         cmocka_unit_test(test_late_question_does_not_settle_our_doubt),
         cmocka_unit_test(test_second_request_of_a_number_gets_no_answer),
         cmocka_unit_test(test_lost_hello_is_repeated),
-        cmocka_unit_test(test_lost_decision_to_boot_is_told_again),
+        cmocka_unit_test(test_lost_decision_to_resync_is_told_again),
         cmocka_unit_test(test_answer_that_does_not_fit_is_asked_for_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

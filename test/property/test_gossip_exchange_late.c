@@ -64,7 +64,7 @@ static void an_edge_that_begins_early_starts_at_the_seed_model(void **state)
     net_destroy(net);
 }
 
-static void an_edge_that_begins_late_boots(void **state)
+static void an_edge_that_begins_late_resyncs(void **state)
 {
     struct net *net = net_of(net_seed(2));
     double before[PARAMETERS], after[PARAMETERS];
@@ -133,7 +133,7 @@ static void a_resumed_model_is_as_old_as_it_is(void **state)
     net_destroy(net);
 }
 
-static void a_snapshot_is_adopted_and_its_edges_boot(void **state)
+static void a_snapshot_is_adopted_and_its_edges_resync(void **state)
 {
     struct net *net = net_of(net_seed(5));
     float v[PARAMETERS];
@@ -165,10 +165,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_edge_that_begins_early_starts_at_the_seed_model),
-        cmocka_unit_test(an_edge_that_begins_late_boots),
+        cmocka_unit_test(an_edge_that_begins_late_resyncs),
         cmocka_unit_test(one_end_that_is_late_is_enough),
         cmocka_unit_test(a_resumed_model_is_as_old_as_it_is),
-        cmocka_unit_test(a_snapshot_is_adopted_and_its_edges_boot),
+        cmocka_unit_test(a_snapshot_is_adopted_and_its_edges_resync),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -159,7 +159,7 @@ static void packets_without_indices_are_kept_with_them(void **state)
 }
 
 // In the middle of a round: what was kept of exchanges before it stays.
-static void a_boot_is_summed(void **state)
+static void a_resync_is_summed(void **state)
 {
     (void)state;
     struct net *net = net_of(2, "", 5);
@@ -185,7 +185,7 @@ int main(void)
         cmocka_unit_test(packets_outlive_those_that_follow_on_the_edge),
         cmocka_unit_test(many_exchanges_become_their_sum),
         cmocka_unit_test(packets_without_indices_are_kept_with_them),
-        cmocka_unit_test(a_boot_is_summed),
+        cmocka_unit_test(a_resync_is_summed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -109,7 +109,7 @@ static void test_restart_one_behind_replays(void **state)
     net_destroy(net);
 }
 
-static void test_restart_from_an_old_checkpoint_boots(void **state)
+static void test_restart_from_an_old_checkpoint_resyncs(void **state)
 {
     struct net *net = linked_net(2, 200, true, net_seed(10));
 
@@ -338,7 +338,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_restart_at_the_same_place_resumes),
         cmocka_unit_test(test_restart_one_behind_replays),
-        cmocka_unit_test(test_restart_from_an_old_checkpoint_boots),
+        cmocka_unit_test(test_restart_from_an_old_checkpoint_resyncs),
         cmocka_unit_test(test_restart_from_nothing_does_not_stall_sync),
         cmocka_unit_test(test_restart_with_a_request_that_was_replaced),
         cmocka_unit_test(test_edge_begun_anew_keeps_its_request),

@@ -324,8 +324,8 @@ static bool is_open(uint64_t seed)
 }
 
 struct sums {
-    uint64_t seeds, broken, open, kept, learnt, steps, deaths, false_deaths, conflicts, boots, fetches,
-        resumed;
+    uint64_t seeds, broken, open, kept, learnt, steps, deaths, false_deaths, conflicts, raised_generations,
+        fetches, resumed;
     uint64_t hash; // of all traces
     double agreed_s, agreed_most_s;
 };
@@ -345,7 +345,7 @@ static void add(struct sums *sums, const struct trial *trial)
     sums->deaths += trial->check.deaths;
     sums->false_deaths += trial->check.false_deaths;
     sums->conflicts += counts->conflicts;
-    sums->boots += counts->boots;
+    sums->raised_generations += counts->raised_generations;
     sums->fetches += counts->fetches;
     sums->resumed += counts->resumed;
     if (trial->why)
@@ -384,13 +384,13 @@ static void test_whatever_happens_it_heals(void **state)
     for (uint64_t seed = first; seed < first + seeds; seed++)
         run_seed(seed, getenv("P2PML_TRACE") != NULL, &sums);
     printf("%llu seeds, %llu broken, %llu of them known open faults; %llu steps, %llu deaths, %llu fetched, "
-           "%llu resumed, %llu boot numbers "
+           "%llu resumed, %llu generations "
            "raised, "
            "%llu conflicts; views agreed %.2f s after healing on average, %.2f s at most; %llu lost no "
            "memory, %llu came near the best loss; traces %016llx\n",
            (unsigned long long)sums.seeds, (unsigned long long)sums.broken, (unsigned long long)sums.open,
            (unsigned long long)sums.steps, (unsigned long long)sums.deaths, (unsigned long long)sums.fetches,
-           (unsigned long long)sums.resumed, (unsigned long long)sums.boots,
+           (unsigned long long)sums.resumed, (unsigned long long)sums.raised_generations,
            (unsigned long long)sums.conflicts,
            sums.agreed_s / (double)(sums.seeds - sums.broken + !sums.seeds), sums.agreed_most_s,
            (unsigned long long)sums.kept, (unsigned long long)sums.learnt, (unsigned long long)sums.hash);

@@ -92,7 +92,7 @@ static inline struct gossip_message any_message(enum gossip_message_kind kind)
         any_text(greeting->model, sizeof greeting->model, 0);
         greeting->schema = any_u64();
         greeting->parameters = any_u64();
-        greeting->life = any_u64();
+        greeting->instance_id = any_u64();
         any_text(greeting->rules, sizeof greeting->rules, 0);
         any_text(greeting->told, sizeof greeting->told, 0);
         for (size_t i = 0; i < GOSSIP_OWN_WORDS; i++)

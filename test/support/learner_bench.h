@@ -101,53 +101,53 @@ static inline void bench_create(struct bench *bench)
 static inline void bench_destroy(struct bench *bench)
 {
     node_learner_join(bench->learner);
-    node_mailbox_destroy(bench->inbox, node_mail_free);
-    node_mailbox_destroy(bench->worker, node_mail_free);
-    node_mailbox_destroy(bench->loop, node_mail_free);
+    node_mailbox_destroy(bench->inbox, node_message_free);
+    node_mailbox_destroy(bench->worker, node_message_free);
+    node_mailbox_destroy(bench->loop, node_message_free);
     node_metrics_close(bench->metrics);
     train_trainer_destroy(bench->trainer);
     train_model_destroy(bench->model);
     train_dataset_destroy(&bench->data);
 }
 
-static inline void order(struct bench *bench, enum node_mail_kind kind, int status)
+static inline void order(struct bench *bench, enum node_message_kind kind, int status)
 {
-    struct node_mail *mail = node_mail_new(kind);
-    mail->status = status;
-    assert_int_equal(node_mailbox_post(bench->inbox, mail), BASE_OK);
+    struct node_message *message = node_message_new(kind);
+    message->status = status;
+    assert_int_equal(node_mailbox_post(bench->inbox, message), BASE_OK);
 }
 
 static inline struct node_round *take_round(struct bench *bench)
 {
-    struct node_mail *mail = node_mailbox_take(bench->worker, UINT64_MAX);
-    assert_int_equal(mail->kind, NODE_MAIL_ROUND);
-    struct node_round *round = mail->round;
-    node_mail_free(mail);
+    struct node_message *message = node_mailbox_take(bench->worker, UINT64_MAX);
+    assert_int_equal(message->kind, NODE_MESSAGE_ROUND);
+    struct node_round *round = message->round;
+    node_message_free(message);
     return round;
 }
 
 static inline void answer(struct bench *bench, struct node_round *round)
 {
-    struct node_mail *mail = node_mail_new(NODE_MAIL_ROUND_DONE);
-    mail->round = round;
-    assert_int_equal(node_mailbox_post(bench->inbox, mail), BASE_OK);
+    struct node_message *message = node_message_new(NODE_MESSAGE_ROUND_DONE);
+    message->round = round;
+    assert_int_equal(node_mailbox_post(bench->inbox, message), BASE_OK);
 }
 
 // The learner waits no longer for the round that is out.
 static inline void take_give_up(struct bench *bench)
 {
-    struct node_mail *mail = node_mailbox_take(bench->worker, UINT64_MAX);
-    assert_int_equal(mail->kind, NODE_MAIL_GIVE_UP);
-    node_mail_free(mail);
+    struct node_message *message = node_mailbox_take(bench->worker, UINT64_MAX);
+    assert_int_equal(message->kind, NODE_MESSAGE_GIVE_UP);
+    node_message_free(message);
 }
 
-static inline struct node_mail *take_told(struct bench *bench, enum node_mail_kind kind)
+static inline struct node_message *take_told(struct bench *bench, enum node_message_kind kind)
 {
     for (;;) {
-        struct node_mail *mail = node_mailbox_take(bench->loop, UINT64_MAX);
-        if (mail->kind == kind)
-            return mail;
-        node_mail_free(mail);
+        struct node_message *message = node_mailbox_take(bench->loop, UINT64_MAX);
+        if (message->kind == kind)
+            return message;
+        node_message_free(message);
     }
 }
 

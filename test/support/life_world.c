@@ -208,12 +208,12 @@ size_t life_world_actions(const struct life_world *world, enum gossip_life_actio
     return count;
 }
 
-size_t life_world_news(const struct life_world *world, enum gossip_life_news news)
+size_t life_world_notices(const struct life_world *world, enum gossip_life_notice notice)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < world->n_actions; i++)
-        count += world->action[i].kind == GOSSIP_LIFE_TELL && world->action[i].news == news;
+        count += world->action[i].kind == GOSSIP_LIFE_TELL && world->action[i].notice == notice;
     return count;
 }
 

@@ -56,7 +56,7 @@ void life_world_pass(struct life_world *world, uint64_t ns); // time, in looks o
 void life_world_clear(struct life_world *world);
 // How often an action of this kind, or this update, has come since the latest clear.
 size_t life_world_actions(const struct life_world *world, enum gossip_life_action_kind kind);
-size_t life_world_news(const struct life_world *world, enum gossip_life_news news);
+size_t life_world_notices(const struct life_world *world, enum gossip_life_notice notice);
 const struct gossip_life_action *life_world_last(const struct life_world *world,
                                                  enum gossip_life_action_kind kind); // NULL: none came
 // Its members train, it has counted and begun: for what comes after that.

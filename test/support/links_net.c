@@ -80,7 +80,7 @@ static void close_link(struct links_net *net, size_t room, const struct gossip_l
     size_t side = stream->link[0] == action->link && stream->room[0] == room ? 0 : 1;
     const char *bye = gossip_close_bye(action->why);
     net->room[room].broken += action->why == GOSSIP_CLOSE_BROKEN;
-    if (bye && stream->proven[side])
+    if (bye && stream->authenticated[side])
         snprintf(post(net, BYE, stream, 1 - side, delay(net))->reason, 64, "%s", bye);
     post(net, END, stream, 1 - side, delay(net));
     end(net, stream, side, GOSSIP_END_OTHER);
@@ -180,11 +180,11 @@ static void connect_now(struct links_net *net, struct links_net_stream *stream)
 static void prove(struct links_net *net, struct links_net_stream *stream, size_t side)
 {
     size_t room = stream->room[side], other = stream->room[1 - side];
-    struct gossip_links_event event = {.kind = GOSSIP_LINKS_PROVEN,
+    struct gossip_links_event event = {.kind = GOSSIP_LINKS_AUTHENTICATED,
                                        .link = stream->link[side],
                                        .peer = net->room[other].id,
                                        .alive = net->room[room].alive[other]};
-    stream->proven[side] = true;
+    stream->authenticated[side] = true;
     if (side == 0)
         post(net, PROOF, stream, 1, delay(net));
     links_net_say(net, room, &event);
@@ -290,7 +290,7 @@ void links_net_start(struct links_net *net, size_t room)
     struct links_net_room *at = &net->room[room];
     struct gossip_links_event event = {.kind = GOSSIP_LINKS_START};
     at->lives++;
-    at->greeting.life = base_rng_u64(&net->rng);
+    at->greeting.instance_id = base_rng_u64(&net->rng);
     const struct gossip_links_options options = {.self = at->id,
                                                  .greeting = &at->greeting,
                                                  .entries = at->greeting.parameters,

@@ -16,8 +16,8 @@ enum links_net_path { LINKS_NET_OPEN, LINKS_NET_REFUSED, LINKS_NET_SILENT }; // 
 struct links_net_stream {
     size_t room[2]; // caller, called
     uint64_t link[2];
-    bool open[2], proven[2], greeted[2]; // greeted: has sent its greeting
-    uint64_t due_ns[2];                  // of the latest towards that end: none overtakes another
+    bool open[2], authenticated[2], greeted[2]; // greeted: has sent its greeting
+    uint64_t due_ns[2];                         // of the latest towards that end: none overtakes another
     uint64_t life[2];
 };
 

@@ -34,7 +34,7 @@ static inline int begin_with(size_t entries, const struct gossip_allow_list *all
     memset(&w, 0, sizeof w);
     w.now_ns = 100 * S;
     w.greeting = (struct gossip_greeting){
-        .protocol = 1, .schema = 2, .parameters = 3, .rules = "train.steps: 4", .life = 77};
+        .protocol = 1, .schema = 2, .parameters = 3, .rules = "train.steps: 4", .instance_id = 77};
     const struct gossip_links_options options = {
         .self = id(SELF), .greeting = &w.greeting, .allow = allow, .entries = entries, .now_ns = w.now_ns};
     return gossip_links_create(&options, &w.links) == BASE_OK ? 0 : -1;
@@ -120,24 +120,24 @@ static inline void want(uint8_t first)
     SAY(GOSSIP_LINKS_WANT, .ids = ids, .count = first ? 1 : 0);
 }
 
-static inline uint64_t accept_proven(uint8_t first, bool alive)
+static inline uint64_t accept_authenticated(uint8_t first, bool alive)
 {
     uint64_t link = gossip_links_accept(w.links, w.now_ns, first, NULL);
     assert_true(link != 0);
-    SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(first), .alive = alive);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(first), .alive = alive);
     return link;
 }
 
-static inline void greet_with_life(uint64_t link, uint64_t life)
+static inline void greet_with_life(uint64_t link, uint64_t instance_id)
 {
     struct gossip_greeting theirs = w.greeting;
-    theirs.life = life;
+    theirs.instance_id = instance_id;
     SAY(GOSSIP_LINKS_GREETING, .link = link, .greeting = &theirs);
 }
 
 static inline uint64_t accept_active(uint8_t first)
 {
-    uint64_t link = accept_proven(first, true);
+    uint64_t link = accept_authenticated(first, true);
     greet_with_life(link, 1);
     assert_int_equal(need(GOSSIP_LINKS_UP)->link, link);
     return link;

@@ -15,7 +15,7 @@ struct member_net_packet {
     uint64_t at_ns;
     enum what what;
     size_t from, to;
-    uint64_t life; // of the receiver when it was sent
+    uint64_t instance_id; // of the receiver when it was sent
     size_t bytes;
     uint8_t data[];
 };
@@ -61,7 +61,7 @@ static void queue(struct member_net *net, enum what what, size_t from, size_t to
                                          .what = what,
                                          .from = from,
                                          .to = to,
-                                         .life = net->nodes[to].options.version.life,
+                                         .instance_id = net->nodes[to].options.version.instance_id,
                                          .bytes = bytes};
     if (bytes)
         memcpy(packet->data, data, bytes);
@@ -136,20 +136,20 @@ void member_net_step(struct member_net *net, size_t at, const struct gossip_memb
             note_change(net, node, &action);
         if (action.kind == GOSSIP_MEMBERSHIP_VIEW)
             node->view_ns = net->now_ns;
-        node->accused += action.kind == GOSSIP_MEMBERSHIP_ACCUSED;
+        node->suspected += action.kind == GOSSIP_MEMBERSHIP_SUSPECTED;
         node->conflicts += action.kind == GOSSIP_MEMBERSHIP_CONFLICT;
-        node->boots += action.kind == GOSSIP_MEMBERSHIP_BOOT;
+        node->raised_generations += action.kind == GOSSIP_MEMBERSHIP_GENERATION;
     }
 }
 
-void member_net_start(struct member_net *net, size_t at, uint64_t boot)
+void member_net_start(struct member_net *net, size_t at, uint64_t generation)
 {
     struct member_net_node *node = &net->nodes[at];
     char name[LIMIT_NODE_NAME_BYTES];
     snprintf(name, sizeof name, "n%02zu", at);
     node->options = (struct gossip_membership_options){
         .identity = &node->identity,
-        .version = {.boot = boot, .life = base_rng_u64(&net->rng)},
+        .version = {.generation = generation, .instance_id = base_rng_u64(&net->rng)},
         .name = name,
         .addresses = {{.family = 4, .ip = {10, 0, 0, (uint8_t)at}, .port = 7400}},
         .n_addresses = 1,
@@ -202,7 +202,7 @@ void member_net_cut(struct member_net *net, size_t node, bool deaf, bool mute, b
 static void deliver(struct member_net *net, const struct member_net_packet *packet)
 {
     const struct member_net_node *to = &net->nodes[packet->to];
-    if (!to->running || to->options.version.life != packet->life)
+    if (!to->running || to->options.version.instance_id != packet->instance_id)
         return;
     static const enum gossip_membership_event_kind kinds[] = {
         GOSSIP_MEMBERSHIP_PACKET, GOSSIP_MEMBERSHIP_PACKET, GOSSIP_MEMBERSHIP_LINKED,

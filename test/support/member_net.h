@@ -21,7 +21,7 @@ struct member_net_node {
     uint64_t view_ns;     // of the latest VIEW
     uint64_t changed_ns[MEMBER_NET_MAX];
     enum gossip_member_state state[MEMBER_NET_MAX]; // as told by CHANGED
-    unsigned deaths, accused, conflicts, boots;
+    unsigned deaths, suspected, conflicts, raised_generations;
     uint64_t datagrams, datagram_bytes, stream_bytes;
     uint32_t asked[MEMBER_NET_MAX]; // number of the latest question to each
 };
@@ -41,8 +41,8 @@ struct member_net {
 
 void member_net_create(struct member_net *net, size_t count, uint64_t seed);
 void member_net_destroy(struct member_net *net);
-void member_net_start(struct member_net *net, size_t node, uint64_t boot); // eligible at once
-void member_net_join(struct member_net *net, size_t node, size_t through); // makes a stream
+void member_net_start(struct member_net *net, size_t node, uint64_t generation); // eligible at once
+void member_net_join(struct member_net *net, size_t node, size_t through);       // makes a stream
 void member_net_kill(struct member_net *net, size_t node, bool silent);
 void member_net_partition(struct member_net *net, size_t first_of_second_side, bool cut);
 void member_net_cut(struct member_net *net, size_t node, bool deaf, bool mute, bool cut); // from all

@@ -97,16 +97,16 @@ static inline bool agree_within(uint64_t ns)
 
 static inline void tell_lie_of(size_t liar, size_t to, size_t about, const struct gossip_version *version)
 {
-    struct gossip_accusation accusation = {.subject = net.nodes[about].identity.id,
-                                           .accuser = net.nodes[liar].identity.id,
-                                           .version = *version,
-                                           .class =
-                                               tell_silent ? GOSSIP_ACCUSED_SILENT : GOSSIP_ACCUSED_EVIDENCE};
-    gossip_accusation_sign(&accusation, &net.nodes[liar].identity);
+    struct gossip_suspicion suspicion = {.subject = net.nodes[about].identity.id,
+                                         .suspector = net.nodes[liar].identity.id,
+                                         .version = *version,
+                                         .class = tell_silent ? GOSSIP_SUSPECTED_SILENT
+                                                              : GOSSIP_SUSPECTED_EVIDENCE};
+    gossip_suspicion_sign(&suspicion, &net.nodes[liar].identity);
     uint8_t bytes[256] = {6};
     struct base_writer writer = base_writer_of(bytes + HEADER, sizeof bytes - HEADER);
     base_write_u8(&writer, 2);
-    gossip_accusation_write(&accusation, &writer);
+    gossip_suspicion_write(&suspicion, &writer);
     member_net_step(&net, to,
                     &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_PACKET,
                                                       .peer = net.nodes[liar].identity.id,

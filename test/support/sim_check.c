@@ -82,9 +82,9 @@ static void step(void *owner, struct sim_node *node)
     for (size_t i = 0; i < count; i++) {
         struct gossip_member_info info;
         gossip_membership_info(node->membership, i, &info);
-        need(node, info.accusers <= 8, "accusations over their bound");
+        need(node, info.suspectors <= 8, "suspicions over their bound");
         need(node, i || sim_world_find(node->world, &info.record->id) == node->self, "self is not first");
-        need(node, info.state != GOSSIP_MEMBER_SUSPECT || info.accusers, "suspected by nobody");
+        need(node, info.state != GOSSIP_MEMBER_SUSPECT || info.suspectors, "suspected by nobody");
     }
 }
 
@@ -204,10 +204,10 @@ static void refused(void *owner, struct sim_node *node, size_t peer)
     need(node, liar, "what an honest member said was refused");
 }
 
-static void boot(void *owner, struct sim_node *node, uint64_t boot)
+static void generation(void *owner, struct sim_node *node, uint64_t generation)
 {
     (void)owner;
-    need(node, boot > node->boot, "a boot number that does not grow");
+    need(node, generation > node->generation, "a generation that does not grow");
 }
 
 static void conflict(void *owner, struct sim_node *node)
@@ -269,7 +269,7 @@ void sim_check_create(struct sim_check *check, struct sim_world *world, size_t n
                                           .datagram = datagram,
                                           .packet = packet,
                                           .refused = refused,
-                                          .boot = boot,
+                                          .generation = generation,
                                           .conflict = conflict,
                                           .deadline = deadline,
                                           .exchanged = exchanged}};

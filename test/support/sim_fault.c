@@ -169,7 +169,7 @@ static void spoil_disk(struct sim_faults *faults, size_t host)
         trace(faults, host, "disk lost", 0, 0);
         sim_disk_free(disk);
     } else if (what <= 2 && faults->has_backup[host]) {
-        trace(faults, host, "disk old", faults->backup[host].boot, 0);
+        trace(faults, host, "disk old", faults->backup[host].generation, 0);
         sim_disk_copy(&faults->backup[host], disk);
     } else if (what <= 4) {
         trace(faults, host, "checkpoint torn", 0, 0);

@@ -152,9 +152,9 @@ void sim_check_describe(const struct sim_world *world, FILE *file)
         gossip_membership_totals(node->membership, &totals);
         fprintf(file, "  node %zu%s%s%s%s boot %llu phase %d round %llu health %u view %zu hash %04x:", i,
                 node->host == i ? "" : " (twin)", node->paused ? " paused" : "", node->slow ? " slow" : "",
-                node->liar ? " liar" : "", (unsigned long long)node->boot, (int)gossip_life_state(node->life),
-                (unsigned long long)node->rounds.round, totals.health, gossip_graph_members(sim_graph(node)),
-                (unsigned)(totals.view_hash & 0xffff));
+                node->liar ? " liar" : "", (unsigned long long)node->generation,
+                (int)gossip_life_state(node->life), (unsigned long long)node->rounds.round, totals.health,
+                gossip_graph_members(sim_graph(node)), (unsigned)(totals.view_hash & 0xffff));
         for (size_t k = 0; k < world->options.nodes; k++) {
             struct gossip_member_info info;
             struct gossip_edge_info edge;

@@ -1,5 +1,5 @@
 // A member that lies: it holds valid keys, runs like all others, and a hundred times a second says something
-// false. It accuses any member, forges what it cannot sign, replays old messages, and
+// false. It suspects any member, forges what it cannot sign, replays old messages, and
 // sends malformed packets.
 #include "gossip/member/record.h"
 #include "lab/sim/sim_process.h"
@@ -9,7 +9,7 @@
 
 #define EACH_NS (10 * SIM_MS)
 
-enum { PACKET_GOSSIP = 6, PACKETS = 8, ITEM_RECORD = 1, ITEM_ACCUSATION = 2, ITEM_DEAD = 3, OLD = 16 };
+enum { PACKET_GOSSIP = 6, PACKETS = 8, ITEM_RECORD = 1, ITEM_SUSPICION = 2, ITEM_DEAD = 3, OLD = 16 };
 
 struct liar {
     struct sim_node *node;
@@ -38,19 +38,19 @@ static bool victim(struct sim_node *node, struct gossip_member_info *info)
     return true;
 }
 
-static void accusation(struct sim_node *node, struct base_writer *writer, const struct gossip_record *of,
-                       bool forged)
+static void suspicion(struct sim_node *node, struct base_writer *writer, const struct gossip_record *of,
+                      bool forged)
 {
     const struct sim_world *world = node->world;
-    struct gossip_accusation told = {.subject = of->id,
-                                     .version = of->version,
-                                     .accuser = *sim_member_id(node, node->self),
-                                     .class = (uint8_t)base_rng_below(&node->rng, 2)};
+    struct gossip_suspicion told = {.subject = of->id,
+                                    .version = of->version,
+                                    .suspector = *sim_member_id(node, node->self),
+                                    .class = (uint8_t)base_rng_below(&node->rng, 2)};
 
-    gossip_accusation_sign(&told, &world->identity[node->self]);
+    gossip_suspicion_sign(&told, &world->identity[node->self]);
     if (forged) // in another's name
-        told.accuser = *sim_member_id(node, (size_t)base_rng_below(&node->rng, world->options.nodes));
-    gossip_accusation_write(&told, writer);
+        told.suspector = *sim_member_id(node, (size_t)base_rng_below(&node->rng, world->options.nodes));
+    gossip_suspicion_write(&told, writer);
 }
 
 static void lie(struct liar *liar, struct base_writer *writer, const struct gossip_record *of)
@@ -61,8 +61,8 @@ static void lie(struct liar *liar, struct base_writer *writer, const struct goss
 
     header(node, writer, what == 7 ? (uint8_t)(1 + base_rng_below(&node->rng, PACKETS)) : PACKET_GOSSIP);
     if (what < 3) {
-        base_write_u8(writer, ITEM_ACCUSATION);
-        accusation(node, writer, of, what == 2);
+        base_write_u8(writer, ITEM_SUSPICION);
+        suspicion(node, writer, of, what == 2);
     } else if (what == 3) { // a newer record of another, signed by the wrong key
         fake.version.incarnation += 1000;
         fake.flags ^= GOSSIP_RECORD_LEFT;
@@ -76,8 +76,8 @@ static void lie(struct liar *liar, struct base_writer *writer, const struct goss
         base_write_u8(writer, ITEM_DEAD);
         gossip_record_write(of, writer);
         base_write_u8(writer, 2);
-        accusation(node, writer, of, false);
-        accusation(node, writer, of, true);
+        suspicion(node, writer, of, false);
+        suspicion(node, writer, of, true);
     } else if (what == 6) {
         for (size_t i = base_rng_below(&node->rng, 200); i--;)
             base_write_u8(writer, (uint8_t)base_rng_u64(&node->rng));

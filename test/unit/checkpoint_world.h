@@ -64,7 +64,7 @@ static inline void learner_make(struct learner *learner, enum train_optimizer_ki
                                                     .round_start = learner->round_start,
                                                     .node = "node-01",
                                                     .model_seed = 1,
-                                                    .boot = 4,
+                                                    .resumes = 4,
                                                     .id = {{0xab, 1, 2, 3}}};
 }
 
@@ -94,7 +94,8 @@ static inline uint64_t learner_hash(struct learner *learner)
     const size_t parameters = train_model_parameters(learner->model);
     struct train_state_vector state[4];
     struct train_cursor cursor = train_trainer_cursor(learner->trainer);
-    uint64_t hash = base_hash_bytes(learner->parts.round + 7 * learner->parts.boot, &cursor, sizeof cursor);
+    uint64_t hash =
+        base_hash_bytes(learner->parts.round + 7 * learner->parts.resumes, &cursor, sizeof cursor);
     hash = base_hash_bytes(hash, train_trainer_model(learner->trainer), parameters * sizeof(float));
     hash = base_hash_bytes(hash, learner->outer, parameters * sizeof(float));
     const size_t n_state = train_trainer_state_vectors(learner->trainer, state);

@@ -6,7 +6,7 @@
 #include "node/average/snapshot.h"
 #include "node/average/worker.h"
 #include "node/queue/clock.h"
-#include "node/queue/mail.h"
+#include "node/queue/message.h"
 #include "test/support/cpu_kernels.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -89,19 +89,19 @@ static void bench_start(struct bench *bench)
     bench_start_as(bench, &options);
 }
 
-static void post(struct bench *bench, struct node_mail *mail)
+static void post(struct bench *bench, struct node_message *message)
 {
-    assert_int_equal(node_mailbox_post(bench->inbox, mail), BASE_OK);
+    assert_int_equal(node_mailbox_post(bench->inbox, message), BASE_OK);
 }
 
 static void bench_destroy(struct bench *bench)
 {
-    post(bench, node_mail_new(NODE_MAIL_STOP));
+    post(bench, node_message_new(NODE_MESSAGE_STOP));
     node_worker_join(bench->worker);
     gossip_exchange_destroy(bench->exchange);
-    node_mailbox_destroy(bench->inbox, node_mail_free);
-    node_mailbox_destroy(bench->loop, node_mail_free);
-    node_mailbox_destroy(bench->learner, node_mail_free);
+    node_mailbox_destroy(bench->inbox, node_message_free);
+    node_mailbox_destroy(bench->loop, node_message_free);
+    node_mailbox_destroy(bench->learner, node_message_free);
     free(bench->start);
     free(bench->model);
     free(bench->correction);
@@ -110,17 +110,17 @@ static void bench_destroy(struct bench *bench)
 
 static void post_round(struct bench *bench, struct node_round *round)
 {
-    struct node_mail *mail = node_mail_new(NODE_MAIL_ROUND);
-    mail->round = round;
-    post(bench, mail);
+    struct node_message *message = node_message_new(NODE_MESSAGE_ROUND);
+    message->round = round;
+    post(bench, message);
 }
 
 static void take_round_done(struct bench *bench, const struct node_round *round)
 {
-    struct node_mail *mail = node_mailbox_take(bench->learner, UINT64_MAX);
-    assert_int_equal(mail->kind, NODE_MAIL_ROUND_DONE);
-    assert_ptr_equal(mail->round, round);
-    node_mail_free(mail);
+    struct node_message *message = node_mailbox_take(bench->learner, UINT64_MAX);
+    assert_int_equal(message->kind, NODE_MESSAGE_ROUND_DONE);
+    assert_ptr_equal(message->round, round);
+    node_message_free(message);
 }
 
 static struct node_round round_of(struct bench *bench, uint64_t number)
@@ -141,40 +141,40 @@ static void settle_round(struct bench *bench, uint64_t number, bool checkpoint)
     assert_int_equal(round.checkpoint_error, checkpoint ? BASE_EIO : BASE_OK);
 }
 
-// The next mail to the loop of one kind. Only the worker posts there, so it comes.
-static struct node_mail *take(struct bench *bench, enum node_mail_kind kind)
+// The next message to the loop of one kind. Only the worker posts there, so it comes.
+static struct node_message *take(struct bench *bench, enum node_message_kind kind)
 {
     for (;;) {
-        struct node_mail *mail = node_mailbox_take(bench->loop, UINT64_MAX);
-        if (mail->kind == kind)
-            return mail;
-        node_mail_free(mail);
+        struct node_message *message = node_mailbox_take(bench->loop, UINT64_MAX);
+        if (message->kind == kind)
+            return message;
+        node_message_free(message);
     }
 }
 
-static void post_message(struct bench *bench, uint8_t from, const struct gossip_message *message)
+static void post_message(struct bench *bench, uint8_t from, const struct gossip_message *received)
 {
     struct gossip_payload payloads[GOSSIP_MESSAGE_PAYLOADS];
     uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
     size_t bytes;
-    assert_int_equal(gossip_message_encode_header(message, header, sizeof header, &bytes), BASE_OK);
-    size_t n = gossip_message_payloads(message, payloads), payload = n ? payloads[0].count : 0;
-    struct node_mail *mail = node_mail_new(NODE_MAIL_MESSAGE);
-    mail->peer = id_of(from);
-    mail->n_bytes = bytes + payload;
-    mail->bytes = malloc(mail->n_bytes);
-    assert_non_null(mail->bytes);
-    memcpy(mail->bytes, header, bytes);
+    assert_int_equal(gossip_message_encode_header(received, header, sizeof header, &bytes), BASE_OK);
+    size_t n = gossip_message_payloads(received, payloads), payload = n ? payloads[0].count : 0;
+    struct node_message *message = node_message_new(NODE_MESSAGE_EXCHANGE);
+    message->peer = id_of(from);
+    message->n_bytes = bytes + payload;
+    message->bytes = malloc(message->n_bytes);
+    assert_non_null(message->bytes);
+    memcpy(message->bytes, header, bytes);
     if (payload)
-        memcpy(mail->bytes + bytes, payloads[0].bytes, payload);
-    post(bench, mail);
+        memcpy(message->bytes + bytes, payloads[0].bytes, payload);
+    post(bench, message);
 }
 
-static void post_peer(struct bench *bench, enum node_mail_kind kind, uint8_t peer)
+static void post_peer(struct bench *bench, enum node_message_kind kind, uint8_t peer)
 {
-    struct node_mail *mail = node_mail_new(kind);
-    mail->peer = id_of(peer);
-    post(bench, mail);
+    struct node_message *message = node_message_new(kind);
+    message->peer = id_of(peer);
+    post(bench, message);
 }
 
 static struct gossip_graph *graph_of(const struct topology_options *topology,
@@ -192,9 +192,9 @@ static struct gossip_graph *graph_of(const struct topology_options *topology,
 static void post_members(struct bench *bench, const struct topology_options *topology,
                          const struct gossip_record *view, size_t n)
 {
-    struct node_mail *mail = node_mail_new(NODE_MAIL_VIEW);
-    mail->graph = graph_of(topology, view, n);
-    post(bench, mail);
+    struct node_message *message = node_message_new(NODE_MESSAGE_VIEW);
+    message->graph = graph_of(topology, view, n);
+    post(bench, message);
 }
 
 static const struct topology_options ring = {.kind = TOPOLOGY_RING};
@@ -207,18 +207,18 @@ static void post_view(struct bench *bench, uint8_t other)
     post_members(bench, &ring, view, 2);
 }
 
-// The next message that the worker sends of one kind; returns its mail, which *message points into.
-static struct node_mail *take_sent(struct bench *bench, enum gossip_message_kind kind, uint8_t to,
-                                   struct gossip_message *message)
+// The next message that the worker sends of one kind; returns its message, which *received points into.
+static struct node_message *take_sent(struct bench *bench, enum gossip_message_kind kind, uint8_t to,
+                                      struct gossip_message *received)
 {
     for (;;) {
-        struct node_mail *mail = take(bench, NODE_MAIL_SEND);
-        assert_int_equal(gossip_message_decode(mail->bytes, mail->n_bytes, message), BASE_OK);
-        if (message->kind == kind) {
-            assert_int_equal(mail->peer.bytes[0], to);
-            return mail;
+        struct node_message *message = take(bench, NODE_MESSAGE_SEND);
+        assert_int_equal(gossip_message_decode(message->bytes, message->n_bytes, received), BASE_OK);
+        if (received->kind == kind) {
+            assert_int_equal(message->peer.bytes[0], to);
+            return message;
         }
-        node_mail_free(mail);
+        node_message_free(message);
     }
 }
 

@@ -1,12 +1,13 @@
 // Sealed datagrams: round trips, the layout, and whatever a stranger, a member or the network may do to them.
-#include "test_gossip_letters.h"
+#include "test_gossip_datagrams.h"
 
 static void test_round_trip_of_every_size(void **state)
 {
     (void)state;
     struct gossip_datagrams *alice = node(ALICE, 4, BOB, 9), *bob = node(BOB, 9, ALICE, 4);
     for (size_t bytes = 0; bytes <= PLAIN_MAX; bytes++) {
-        const struct letter there = letter_from(alice, BOB, bytes), back = letter_from(bob, ALICE, bytes);
+        const struct datagram there = datagram_from(alice, BOB, bytes),
+                              back = datagram_from(bob, ALICE, bytes);
         assert_opens(bob, &there, ALICE);
         assert_opens(alice, &back, BOB);
     }
@@ -30,7 +31,7 @@ static void test_seal_says_what_it_cannot(void **state)
                      BASE_ENOTFOUND);
     assert_int_equal(bytes, 77);
     assert_true(sodium_is_zero(sealed, sizeof sealed));
-    const struct letter empty = letter_from(alice, BOB, 0);
+    const struct datagram empty = datagram_from(alice, BOB, 0);
     assert_opens(bob, &empty, ALICE);
     gossip_datagrams_destroy(alice);
     gossip_datagrams_destroy(bob);
@@ -47,7 +48,7 @@ static void test_known_answer(void **state)
     static const char said[] = "who is alive?";
     struct gossip_datagrams_options options = {
         .cluster = "herd",
-        .boot = 0x0102030405060708,
+        .generation = 0x0102030405060708,
         .entropy = {0xe0, 0xe1, 0xe2, 0xe3, 0xe4, 0xe5, 0xe6, 0xe7},
     };
     struct gossip_identity alice, bob;
@@ -75,8 +76,8 @@ static void test_handmade_datagram_opens(void **state)
     (void)state;
     struct gossip_datagrams *bob = node(BOB, 1, ALICE, 1);
     const struct forgery genuine = alice_to_bob();
-    const struct letter letter = forge(&genuine, 80);
-    assert_opens(bob, &letter, ALICE);
+    const struct datagram datagram = forge(&genuine, 80);
+    assert_opens(bob, &datagram, ALICE);
     gossip_datagrams_destroy(bob);
 }
 
@@ -85,16 +86,16 @@ static void test_every_change_is_refused(void **state)
     (void)state;
     static const uint8_t changes[] = {0x01, 0x80, 0xff};
     struct gossip_datagrams *alice = node(ALICE, 3, BOB, 1), *bob = node(BOB, 1, ALICE, 3);
-    const struct letter first = letter_from(alice, BOB, 40), letter = letter_from(alice, BOB, 80);
-    for (size_t i = 0; i < letter.sealed_bytes; i++)
+    const struct datagram first = datagram_from(alice, BOB, 40), datagram = datagram_from(alice, BOB, 80);
+    for (size_t i = 0; i < datagram.sealed_bytes; i++)
         for (size_t k = 0; k < LENGTH_OF(changes); k++) {
-            struct letter changed = letter;
+            struct datagram changed = datagram;
             changed.sealed[i] ^= changes[k];
-            const enum base_error error = open_letter(bob, &changed, ALICE);
+            const enum base_error error = open_datagram(bob, &changed, ALICE);
             assert_true(error == BASE_EAUTH || error == BASE_ENOTFOUND || error == BASE_ESTATE);
             assert_true(i >= 8 || error == BASE_ENOTFOUND);
         }
-    assert_opens(bob, &letter, ALICE); // no change has moved the window or the boot number
+    assert_opens(bob, &datagram, ALICE); // no change has moved the window or the generation
     assert_opens(bob, &first, ALICE);
     gossip_datagrams_destroy(alice);
     gossip_datagrams_destroy(bob);
@@ -104,24 +105,25 @@ static void test_truncated_and_lengthened(void **state)
 {
     (void)state;
     struct gossip_datagrams *alice = node(ALICE, 1, BOB, 1), *bob = node(BOB, 1, ALICE, 1);
-    const struct letter letter = letter_from(alice, BOB, 80), largest = letter_from(alice, BOB, PLAIN_MAX);
-    for (size_t bytes = 0; bytes < letter.sealed_bytes; bytes++) {
-        struct letter cut = letter;
+    const struct datagram datagram = datagram_from(alice, BOB, 80),
+                          largest = datagram_from(alice, BOB, PLAIN_MAX);
+    for (size_t bytes = 0; bytes < datagram.sealed_bytes; bytes++) {
+        struct datagram cut = datagram;
         cut.sealed_bytes = bytes;
-        assert_int_equal(open_letter(bob, &cut, ALICE), bytes < OVERHEAD ? BASE_EFORMAT : BASE_EAUTH);
+        assert_int_equal(open_datagram(bob, &cut, ALICE), bytes < OVERHEAD ? BASE_EFORMAT : BASE_EAUTH);
     }
-    for (size_t bytes = letter.sealed_bytes + 1; bytes <= LIMIT_DATAGRAM_BYTES; bytes++) {
-        struct letter longer = letter;
+    for (size_t bytes = datagram.sealed_bytes + 1; bytes <= LIMIT_DATAGRAM_BYTES; bytes++) {
+        struct datagram longer = datagram;
         longer.sealed_bytes = bytes;
-        assert_int_equal(open_letter(bob, &longer, ALICE), BASE_EAUTH);
+        assert_int_equal(open_datagram(bob, &longer, ALICE), BASE_EAUTH);
     }
-    struct letter oversized = largest;
+    struct datagram oversized = largest;
     oversized.sealed_bytes++;
-    assert_int_equal(open_letter(bob, &oversized, ALICE), BASE_EFORMAT);
+    assert_int_equal(open_datagram(bob, &oversized, ALICE), BASE_EFORMAT);
     oversized.sealed_bytes = SIZE_MAX;
-    assert_int_equal(open_letter(bob, &oversized, ALICE), BASE_EFORMAT);
+    assert_int_equal(open_datagram(bob, &oversized, ALICE), BASE_EFORMAT);
     assert_opens(bob, &largest, ALICE);
-    assert_opens(bob, &letter, ALICE);
+    assert_opens(bob, &datagram, ALICE);
     gossip_datagrams_destroy(alice);
     gossip_datagrams_destroy(bob);
 }
@@ -136,15 +138,15 @@ static void test_member_cannot_speak_for_another(void **state)
     mask.id = identity[ALICE].id;
     struct forgery forgery = alice_to_bob();
     forgery.from = &mask;
-    const struct letter forged = forge(&forgery, 80);
-    assert_int_equal(open_letter(bob, &forged, ALICE), BASE_EAUTH);
+    const struct datagram forged = forge(&forgery, 80);
+    assert_int_equal(open_datagram(bob, &forged, ALICE), BASE_EAUTH);
 
     forgery.from = &identity[ALICE]; // what Alice really said, under the tag of Mallory
-    struct letter moved = forge(&forgery, 80);
+    struct datagram moved = forge(&forgery, 80);
     forgery.from = &identity[MALLORY];
-    const struct letter own = forge(&forgery, 80);
+    const struct datagram own = forge(&forgery, 80);
     memcpy(moved.sealed, own.sealed, 8);
-    assert_int_equal(open_letter(bob, &moved, ALICE), BASE_EAUTH);
+    assert_int_equal(open_datagram(bob, &moved, ALICE), BASE_EAUTH);
     assert_opens(bob, &own, MALLORY);
     gossip_datagrams_destroy(bob);
 }
@@ -153,11 +155,11 @@ static void test_reflected_is_refused(void **state)
 {
     (void)state;
     struct gossip_datagrams *alice = node(ALICE, 1, BOB, 1), *bob = node(BOB, 1, ALICE, 1);
-    struct letter there = letter_from(alice, BOB, 80);
-    const struct letter back = letter_from(bob, ALICE, 80);
-    assert_int_equal(open_letter(alice, &there, BOB), BASE_ENOTFOUND);
+    struct datagram there = datagram_from(alice, BOB, 80);
+    const struct datagram back = datagram_from(bob, ALICE, 80);
+    assert_int_equal(open_datagram(alice, &there, BOB), BASE_ENOTFOUND);
     memcpy(there.sealed, back.sealed, 8);
-    assert_int_equal(open_letter(alice, &there, BOB), BASE_EAUTH);
+    assert_int_equal(open_datagram(alice, &there, BOB), BASE_EAUTH);
     assert_opens(alice, &back, BOB);
     gossip_datagrams_destroy(alice);
     gossip_datagrams_destroy(bob);
@@ -174,13 +176,13 @@ static void test_other_cluster_or_secret(void **state)
                                             create(&identity[ALICE], PSK, "", 1),
                                             create(&identity[ALICE], other_psk, CLUSTER, 1)};
     struct gossip_datagrams *alice = node(ALICE, 1, BOB, 1);
-    const struct letter genuine = letter_from(alice, BOB, 80);
+    const struct datagram genuine = datagram_from(alice, BOB, 80);
     for (size_t i = 0; i < LENGTH_OF(strangers); i++) {
         know(strangers[i], BOB, 1);
-        struct letter letter = letter_from(strangers[i], BOB, 80);
-        assert_int_equal(open_letter(bob, &letter, ALICE), BASE_ENOTFOUND);
-        memcpy(letter.sealed, genuine.sealed, 8); // a tag that he saw on the way
-        assert_int_equal(open_letter(bob, &letter, ALICE), BASE_EAUTH);
+        struct datagram datagram = datagram_from(strangers[i], BOB, 80);
+        assert_int_equal(open_datagram(bob, &datagram, ALICE), BASE_ENOTFOUND);
+        memcpy(datagram.sealed, genuine.sealed, 8); // a tag that he saw on the way
+        assert_int_equal(open_datagram(bob, &datagram, ALICE), BASE_EAUTH);
         gossip_datagrams_destroy(strangers[i]);
     }
     assert_opens(bob, &genuine, ALICE);
@@ -212,7 +214,7 @@ static void test_table_full(void **state)
     }
     know(alice, BOB, 1);
     struct gossip_datagrams *other = node(BOB, 1, ALICE, 1);
-    const struct letter there = letter_from(alice, BOB, 10), back = letter_from(other, ALICE, 10);
+    const struct datagram there = datagram_from(alice, BOB, 10), back = datagram_from(other, ALICE, 10);
     assert_opens(other, &there, ALICE);
     assert_opens(alice, &back, BOB);
     for (uint64_t i = 1; i < LIMIT_MEMBERS; i += 2) { // who stayed can still be found

@@ -1,41 +1,41 @@
 // Sealed datagrams over time: replay and reordering, restarts of both ends, late records, two processes of
 // one identity, forgetting.
-#include "test_gossip_letters.h"
+#include "test_gossip_datagrams.h"
 
 static void test_replay_and_reordering(void **state)
 {
     (void)state;
     enum { SENT = 2 * WINDOW };
-    static struct letter letters[SENT];
+    static struct datagram datagrams[SENT];
     struct gossip_datagrams *alice = node(ALICE, 1, BOB, 1), *bob = node(BOB, 1, ALICE, 1);
     for (size_t i = 0; i < SENT; i++)
-        letters[i] = letter_from(alice, BOB, 20);
-    assert_opens(bob, &letters[WINDOW], ALICE);
+        datagrams[i] = datagram_from(alice, BOB, 20);
+    assert_opens(bob, &datagrams[WINDOW], ALICE);
     for (size_t i = WINDOW + 1; i-- > 1;) // backwards, to the oldest that the window holds
-        assert_int_equal(open_letter(bob, &letters[i], ALICE), i == WINDOW ? BASE_ESTATE : BASE_OK);
-    assert_int_equal(open_letter(bob, &letters[0], ALICE), BASE_ESTATE);
-    assert_opens(bob, &letters[SENT - 1], ALICE);
+        assert_int_equal(open_datagram(bob, &datagrams[i], ALICE), i == WINDOW ? BASE_ESTATE : BASE_OK);
+    assert_int_equal(open_datagram(bob, &datagrams[0], ALICE), BASE_ESTATE);
+    assert_opens(bob, &datagrams[SENT - 1], ALICE);
     for (size_t i = WINDOW + 1; i < SENT - 1; i++)
-        assert_opens(bob, &letters[i], ALICE);
+        assert_opens(bob, &datagrams[i], ALICE);
     for (size_t i = 0; i < SENT; i++)
-        assert_int_equal(open_letter(bob, &letters[i], ALICE), BASE_ESTATE);
+        assert_int_equal(open_datagram(bob, &datagrams[i], ALICE), BASE_ESTATE);
     gossip_datagrams_destroy(alice);
     gossip_datagrams_destroy(bob);
 }
 
 // What a receiver must accept, kept as a plain set.
 struct model {
-    uint64_t boot, highest;
-    uint64_t *taken; // counters of this boot
+    uint64_t generation, highest;
+    uint64_t *taken; // counters of this generation
     size_t n_taken;
 };
 
-static bool model_takes(struct model *model, uint64_t boot, uint64_t counter)
+static bool model_takes(struct model *model, uint64_t generation, uint64_t counter)
 {
-    if (boot < model->boot || counter == UINT64_MAX)
+    if (generation < model->generation || counter == UINT64_MAX)
         return false;
-    if (boot > model->boot) {
-        model->boot = boot;
+    if (generation > model->generation) {
+        model->generation = generation;
         model->n_taken = 0;
     }
     if (model->n_taken > 0 && model->highest >= WINDOW && counter <= model->highest - WINDOW)
@@ -76,7 +76,7 @@ static void test_window_against_a_plain_set(void **state)
 {
     (void)state;
     enum { STEPS = 20000 };
-    struct model model = {.boot = 1};
+    struct model model = {.generation = 1};
     unsigned accepted = 0;
     model.taken = malloc(STEPS * sizeof *model.taken);
     assert_non_null(model.taken);
@@ -84,16 +84,18 @@ static void test_window_against_a_plain_set(void **state)
     struct forgery said = alice_to_bob();
     for (unsigned step = 0; step < STEPS; step++) {
         const uint64_t dice = base_rng_below(&rng, 1000);
-        said.boot = dice < 5 ? model.boot + 1 : dice < 20 ? model.boot - 1 : model.boot;
+        said.generation = dice < 5    ? model.generation + 1
+                          : dice < 20 ? model.generation - 1
+                                      : model.generation;
         said.counter = random_counter(&model);
-        struct letter letter = forge(&said, base_rng_below(&rng, 30));
+        struct datagram datagram = forge(&said, base_rng_below(&rng, 30));
         if (base_rng_below(&rng, 10) == 0) { // changed on the way: nothing may move
-            letter.sealed[HEAD_BYTES + base_rng_below(&rng, letter.sealed_bytes - HEAD_BYTES)] ^= 4;
-            assert_int_not_equal(open_letter(bob, &letter, ALICE), BASE_OK);
+            datagram.sealed[HEAD_BYTES + base_rng_below(&rng, datagram.sealed_bytes - HEAD_BYTES)] ^= 4;
+            assert_int_not_equal(open_datagram(bob, &datagram, ALICE), BASE_OK);
             continue;
         }
-        const bool taken = model_takes(&model, said.boot, said.counter);
-        assert_int_equal(open_letter(bob, &letter, ALICE), taken ? BASE_OK : BASE_ESTATE);
+        const bool taken = model_takes(&model, said.generation, said.counter);
+        assert_int_equal(open_datagram(bob, &datagram, ALICE), taken ? BASE_OK : BASE_ESTATE);
         accepted += taken ? 1 : 0;
     }
     assert_in_range(accepted, STEPS / 10, STEPS * 9 / 10); // the steps were neither all good nor all bad
@@ -105,12 +107,12 @@ static void test_receiver_restarted(void **state)
 {
     (void)state;
     struct gossip_datagrams *alice = node(ALICE, 1, BOB, 1);
-    const struct letter old = letter_from(alice, BOB, 80);
+    const struct datagram old = datagram_from(alice, BOB, 80);
     struct gossip_datagrams *bob = node(BOB, 2, ALICE, 1); // with no memory of what has come
-    assert_int_equal(open_letter(bob, &old, ALICE), BASE_EAUTH);
-    const struct letter news = letter_from(bob, ALICE, 80);
-    assert_opens(alice, &news, BOB); // before Bob's new record: Alice learns his boot number here
-    const struct letter answer = letter_from(alice, BOB, 80);
+    assert_int_equal(open_datagram(bob, &old, ALICE), BASE_EAUTH);
+    const struct datagram news = datagram_from(bob, ALICE, 80);
+    assert_opens(alice, &news, BOB); // before Bob's new record: Alice learns his generation here
+    const struct datagram answer = datagram_from(alice, BOB, 80);
     assert_opens(bob, &answer, ALICE);
     gossip_datagrams_destroy(alice);
     gossip_datagrams_destroy(bob);
@@ -121,76 +123,76 @@ static void test_sender_restarted(void **state)
     (void)state;
     struct gossip_datagrams *before = node(ALICE, 1, BOB, 1), *after = node(ALICE, 2, BOB, 1);
     struct gossip_datagrams *bob = node(BOB, 1, ALICE, 1);
-    const struct letter old = letter_from(before, BOB, 10), late = letter_from(before, BOB, 10);
-    const struct letter first = letter_from(after, BOB, 10), second = letter_from(after, BOB, 10);
+    const struct datagram old = datagram_from(before, BOB, 10), late = datagram_from(before, BOB, 10);
+    const struct datagram first = datagram_from(after, BOB, 10), second = datagram_from(after, BOB, 10);
     assert_opens(bob, &old, ALICE);
     assert_opens(bob, &first, ALICE);
-    assert_int_equal(open_letter(bob, &late, ALICE), BASE_ESTATE);
+    assert_int_equal(open_datagram(bob, &late, ALICE), BASE_ESTATE);
     know(bob, ALICE, 2); // her record comes late: the window stays
-    assert_int_equal(open_letter(bob, &first, ALICE), BASE_ESTATE);
+    assert_int_equal(open_datagram(bob, &first, ALICE), BASE_ESTATE);
     know(bob, ALICE, 1); // and her old record later still
-    assert_int_equal(open_letter(bob, &late, ALICE), BASE_ESTATE);
+    assert_int_equal(open_datagram(bob, &late, ALICE), BASE_ESTATE);
     assert_opens(bob, &second, ALICE);
     gossip_datagrams_destroy(before);
     gossip_datagrams_destroy(after);
     gossip_datagrams_destroy(bob);
 }
 
-static void test_record_raises_the_boot(void **state)
+static void test_record_raises_the_generation(void **state)
 {
     (void)state;
     struct gossip_datagrams *before = node(ALICE, 1, BOB, 1), *after = node(ALICE, 2, BOB, 1);
     struct gossip_datagrams *bob = node(BOB, 1, ALICE, 1);
-    const struct letter old = letter_from(before, BOB, 10), fresh = letter_from(after, BOB, 10);
+    const struct datagram old = datagram_from(before, BOB, 10), fresh = datagram_from(after, BOB, 10);
     know(bob, ALICE, 2);
-    assert_int_equal(open_letter(bob, &old, ALICE), BASE_ESTATE);
+    assert_int_equal(open_datagram(bob, &old, ALICE), BASE_ESTATE);
     assert_opens(bob, &fresh, ALICE);
-    const struct letter answer = letter_from(bob, ALICE, 10);
-    assert_int_equal(open_letter(before, &answer, BOB), BASE_EAUTH);
+    const struct datagram answer = datagram_from(bob, ALICE, 10);
+    assert_int_equal(open_datagram(before, &answer, BOB), BASE_EAUTH);
     assert_opens(after, &answer, BOB);
     gossip_datagrams_destroy(before);
     gossip_datagrams_destroy(after);
     gossip_datagrams_destroy(bob);
 }
 
-static void test_own_boot_raised(void **state)
+static void test_own_generation_raised(void **state)
 {
     (void)state;
     struct gossip_datagrams *alice = node(ALICE, 1, BOB, 1), *bob = node(BOB, 1, ALICE, 1);
-    const struct letter before = letter_from(bob, ALICE, 10), old = letter_from(alice, BOB, 10);
-    gossip_datagrams_boot(alice, 5);
-    gossip_datagrams_boot(alice, 3); // never lowered
-    assert_int_equal(open_letter(alice, &before, BOB), BASE_EAUTH);
-    const struct letter news = letter_from(alice, BOB, 10);
+    const struct datagram before = datagram_from(bob, ALICE, 10), old = datagram_from(alice, BOB, 10);
+    gossip_datagrams_generation(alice, 5);
+    gossip_datagrams_generation(alice, 3); // never lowered
+    assert_int_equal(open_datagram(alice, &before, BOB), BASE_EAUTH);
+    const struct datagram news = datagram_from(alice, BOB, 10);
     assert_int_equal(news.sealed[8], 5);
     assert_opens(bob, &news, ALICE);
-    assert_int_equal(open_letter(bob, &old, ALICE), BASE_ESTATE);
-    const struct letter after = letter_from(bob, ALICE, 10);
+    assert_int_equal(open_datagram(bob, &old, ALICE), BASE_ESTATE);
+    const struct datagram after = datagram_from(bob, ALICE, 10);
     assert_opens(alice, &after, BOB);
     gossip_datagrams_destroy(alice);
     gossip_datagrams_destroy(bob);
 }
 
-// One identity, one boot number, two processes: the one that is heard first keeps the number.
+// One identity, one generation, two processes: the one that is heard first keeps the number.
 static void test_two_processes_of_one_identity(void **state)
 {
     (void)state;
     struct gossip_datagrams *first = node(ALICE, 1, BOB, 1), *second = node(ALICE, 1, BOB, 1);
     struct gossip_datagrams *bob = node(BOB, 1, ALICE, 1);
-    const struct letter question = letter_from(bob, ALICE, 10);
+    const struct datagram question = datagram_from(bob, ALICE, 10);
     assert_opens(first, &question, BOB);
     assert_opens(second, &question, BOB);
-    (void)letter_from(second, BOB, 10); // lost: from here on its counters are ahead
+    (void)datagram_from(second, BOB, 10); // lost: from here on its counters are ahead
     for (unsigned i = 0; i < 2 * WINDOW; i++) {
-        const struct letter one = letter_from(first, BOB, 10), two = letter_from(second, BOB, 10);
+        const struct datagram one = datagram_from(first, BOB, 10), two = datagram_from(second, BOB, 10);
         assert_memory_not_equal(one.sealed + 8, two.sealed + 8, 24);
         assert_opens(bob, &one, ALICE);
-        assert_int_equal(open_letter(bob, &two, ALICE), BASE_ESTATE);
+        assert_int_equal(open_datagram(bob, &two, ALICE), BASE_ESTATE);
     }
-    gossip_datagrams_boot(second, 2);
-    const struct letter two = letter_from(second, BOB, 10), one = letter_from(first, BOB, 10);
+    gossip_datagrams_generation(second, 2);
+    const struct datagram two = datagram_from(second, BOB, 10), one = datagram_from(first, BOB, 10);
     assert_opens(bob, &two, ALICE);
-    assert_int_equal(open_letter(bob, &one, ALICE), BASE_ESTATE);
+    assert_int_equal(open_datagram(bob, &one, ALICE), BASE_ESTATE);
     gossip_datagrams_destroy(first);
     gossip_datagrams_destroy(second);
     gossip_datagrams_destroy(bob);
@@ -203,18 +205,18 @@ static void test_forgotten_and_known_again(void **state)
     uint8_t sealed[LIMIT_DATAGRAM_BYTES];
     size_t bytes = 0;
     for (unsigned i = 0; i < 5; i++) {
-        const struct letter letter = letter_from(alice, BOB, 10);
-        assert_opens(bob, &letter, ALICE);
+        const struct datagram datagram = datagram_from(alice, BOB, 10);
+        assert_opens(bob, &datagram, ALICE);
     }
     gossip_datagrams_forget(alice, &identity[MALLORY].id); // who was never known
     gossip_datagrams_forget(alice, &identity[BOB].id);
     gossip_datagrams_forget(alice, &identity[BOB].id);
     assert_int_equal(gossip_datagram_seal(alice, &identity[BOB].id, sealed, 1, sealed, &bytes),
                      BASE_ENOTFOUND);
-    const struct letter unheard = letter_from(bob, ALICE, 10);
-    assert_int_equal(open_letter(alice, &unheard, BOB), BASE_ENOTFOUND);
+    const struct datagram unheard = datagram_from(bob, ALICE, 10);
+    assert_int_equal(open_datagram(alice, &unheard, BOB), BASE_ENOTFOUND);
     know(alice, BOB, 1);
-    const struct letter again = letter_from(alice, BOB, 10);
+    const struct datagram again = datagram_from(alice, BOB, 10);
     assert_int_equal(again.sealed[16], 5); // no nonce comes twice
     assert_opens(bob, &again, ALICE);
     assert_opens(alice, &unheard, BOB);
@@ -229,18 +231,18 @@ static void test_changed_exchange_key(void **state)
     struct gossip_identity other = identity[MALLORY];
     other.id = identity[ALICE].id;
     struct forgery said = alice_to_bob();
-    said.boot = 2;
-    const struct letter first = forge(&said, 10);
+    said.generation = 2;
+    const struct datagram first = forge(&said, 10);
     said.counter = 1;
-    const struct letter unheard = forge(&said, 10);
+    const struct datagram unheard = forge(&said, 10);
     said.from = &other;
-    const struct letter under_new_key = forge(&said, 10);
+    const struct datagram under_new_key = forge(&said, 10);
     assert_opens(bob, &first, ALICE);
     // An older record's key is ignored, a newer one's replaces what was derived.
     assert_int_equal(gossip_datagrams_peer(bob, &other.id, other.exchange_public, 1), BASE_OK);
-    assert_int_equal(open_letter(bob, &under_new_key, ALICE), BASE_EAUTH);
+    assert_int_equal(open_datagram(bob, &under_new_key, ALICE), BASE_EAUTH);
     assert_int_equal(gossip_datagrams_peer(bob, &other.id, other.exchange_public, 2), BASE_OK);
-    assert_int_equal(open_letter(bob, &unheard, ALICE), BASE_EAUTH);
+    assert_int_equal(open_datagram(bob, &unheard, ALICE), BASE_EAUTH);
     assert_opens(bob, &under_new_key, ALICE);
     gossip_datagrams_destroy(bob);
 }
@@ -252,8 +254,8 @@ int main(void)
         cmocka_unit_test(test_window_against_a_plain_set),
         cmocka_unit_test(test_receiver_restarted),
         cmocka_unit_test(test_sender_restarted),
-        cmocka_unit_test(test_record_raises_the_boot),
-        cmocka_unit_test(test_own_boot_raised),
+        cmocka_unit_test(test_record_raises_the_generation),
+        cmocka_unit_test(test_own_generation_raised),
         cmocka_unit_test(test_two_processes_of_one_identity),
         cmocka_unit_test(test_forgotten_and_known_again),
         cmocka_unit_test(test_changed_exchange_key),

@@ -130,7 +130,7 @@ static void a_plan_is_of_its_members_their_slots_and_groups(void **state)
         if (what == 2)
             other[7].group = 99;
         if (what == 3)
-            other[7].version.boot = other[7].stop_round = other[7].shard = 5; // no matter
+            other[7].version.generation = other[7].stop_round = other[7].shard = 5; // no matter
         assert_int_equal(gossip_plan_is_of(plan, other, MEMBERS), what == 3);
         assert_int_equal(gossip_plan_hash(other, MEMBERS) == gossip_plan_hash(view, MEMBERS), what == 3);
     }

@@ -50,7 +50,7 @@ static void begins_without_the_missing_at_the_timeout(void **state)
     assert_false(w.learner_started);
     life_world_pass(&w, 2 * SECOND);
     assert_true(w.learner_started && !w.learner_fetches);
-    assert_int_equal(life_world_news(&w, GOSSIP_LIFE_BEGINS_WITHOUT), 1);
+    assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_BEGINS_WITHOUT), 1);
 }
 
 static void who_is_refused_by_all_does_not_train_alone(void **state)
@@ -67,7 +67,7 @@ static void who_is_refused_by_all_does_not_train_alone(void **state)
             life_world_pass(&w, 2 * SECOND);
             assert_true(w.ended == (refused == 3)); // of three that are listed
             assert_true(w.learner_started == (refused < 3));
-            assert_int_equal(life_world_news(&w, GOSSIP_LIFE_REFUSED), refused == 3);
+            assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_REFUSED), refused == 3);
             if (refused == 3)
                 assert_int_equal(life_world_last(&w, GOSSIP_LIFE_END)->status, GOSSIP_LIFE_ABANDONED);
             life_world_end(&w);
@@ -212,9 +212,9 @@ static void warns_when_nobody_can_give(void **state)
     wants();
     life_world_state(&w, 1, GOSSIP_MEMBER_DEAD);
     life_world_pass(&w, 9 * SECOND);
-    assert_int_equal(life_world_news(&w, GOSSIP_LIFE_NO_DONOR), 0);
+    assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_NO_DONOR), 0);
     life_world_pass(&w, 2 * SECOND);
-    assert_int_equal(life_world_news(&w, GOSSIP_LIFE_NO_DONOR), 1);
+    assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_NO_DONOR), 1);
     assert_int_equal(state_of(), GOSSIP_LIFE_FETCHING); // it has no model at all
 }
 
@@ -230,7 +230,7 @@ static void the_smaller_side_pauses(void **state)
     life_world_look(&w);
     assert_true(w.learner_paused);
     assert_int_equal(gossip_life_pauses(w.life), GOSSIP_LIFE_MINORITY);
-    assert_int_equal(life_world_news(&w, GOSSIP_LIFE_PARTITION), 1);
+    assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_PARTITION), 1);
     w.self.minority = false;
     life_world_look(&w);
     assert_int_equal(gossip_life_pauses(w.life), GOSSIP_LIFE_NO_WORD);

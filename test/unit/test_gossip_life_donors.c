@@ -52,7 +52,7 @@ static void donors_that_give_nothing_make_room(void **state)
     assert_int_equal(w.n_asked, 3); // those that are left
     for (size_t i = 0; i < w.n_asked; i++)
         assert_true(gossip_id_compare(&w.asked[i], &first) != 0);
-    assert_int_equal(life_world_news(&w, GOSSIP_LIFE_STARVED_BY), 1);
+    assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_STARVED_BY), 1);
     starved(40 * SECOND);
     assert_int_equal(w.n_asked, 4); // all were passed over: the first ones again
     assert_int_equal(state_of(), GOSSIP_LIFE_FETCHING);
@@ -77,7 +77,7 @@ static void who_is_given_no_model_goes_on_with_its_own(void **state)
     assert_int_equal(state_of(), GOSSIP_LIFE_FETCHING);
     starved(60 * SECOND);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_END_FETCH), 1);
-    assert_int_equal(life_world_news(&w, GOSSIP_LIFE_GAVE_UP), 1);
+    assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_GAVE_UP), 1);
     assert_int_equal(state_of(), GOSSIP_LIFE_PAUSED); // until its edges are there
     assert_true((w.flags & TRAINS) == TRAINS);
 }
@@ -93,7 +93,7 @@ static void who_has_no_model_and_is_given_none_ends(void **state)
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_END_FETCH), 0);
     starved(300 * SECOND);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_END_FETCH), 1);
-    assert_int_equal(life_world_news(&w, GOSSIP_LIFE_NO_MODEL), 1);
+    assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_NO_MODEL), 1);
     assert_int_equal(w.n_links, 0);
     assert_false(w.flags & COUNTS);
     starved(320 * SECOND); // too late

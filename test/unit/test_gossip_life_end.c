@@ -90,7 +90,7 @@ static void lingers_while_others_train(void **state)
     assert_false(w.learner_leaves);
     life_world_pass(&w, 2 * SECOND); // node.linger is over
     assert_true(w.learner_leaves);
-    assert_int_equal(life_world_news(&w, GOSSIP_LIFE_LINGERED), 1);
+    assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_LINGERED), 1);
     life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN, .status = 0});
     assert_true(w.departed && !w.ended);
     life_world_pass(&w, 500 * MS);
@@ -132,7 +132,7 @@ static void a_restarted_node_that_comes_too_late_takes_the_finished_model(void *
         life_world_state(&w, i, GOSSIP_MEMBER_LEFT);
     life_world_look(&w);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_END_FETCH), 1);
-    assert_int_equal(life_world_news(&w, GOSSIP_LIFE_GAVE_UP), 1);
+    assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_GAVE_UP), 1);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ALONE), 1); // and it ends, with its own
     assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
 }

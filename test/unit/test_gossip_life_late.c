@@ -176,7 +176,7 @@ static void who_takes_the_clusters_round_says_so(void **state)
         }
         life_world_pass(&w, SECOND);
         assert_true(w.learner_started);
-        assert_int_equal(life_world_news(&w, GOSSIP_LIFE_TAKES_ROUND), round < 60);
+        assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_TAKES_ROUND), round < 60);
         life_world_end(&w);
     }
 }
@@ -196,7 +196,7 @@ static int ends_alone(void)
     life_world_pass(&w, SECOND);
     assert_true(w.ended);
     const int status = life_world_last(&w, GOSSIP_LIFE_END)->status;
-    assert_int_equal(life_world_news(&w, GOSSIP_LIFE_MET_NOBODY), status != 0);
+    assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_MET_NOBODY), status != 0);
     return status;
 }
 
@@ -302,7 +302,7 @@ static void of_different_first_models_the_lowest_id_s_goes_first(void **state)
     life_world_pass(&w, 5 * SECOND);
     assert_int_equal(w.flags & COUNTS, 0);
     assert_false(w.learner_started);
-    assert_int_equal(life_world_news(&w, GOSSIP_LIFE_OTHER_WEIGHTS), 1);
+    assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_OTHER_WEIGHTS), 1);
     life_world_flags(&w, 1, TRAINS);
     life_world_pass(&w, SECOND);
     assert_true(w.learner_started && w.learner_fetches);

@@ -166,11 +166,11 @@ static void who_averages_with_nobody_says_so(void **state)
     assert_false(gossip_life_isolated(w.life));
     life_world_pass(&w, 2 * SECOND);
     assert_true(gossip_life_isolated(w.life));
-    assert_int_equal(life_world_news(&w, GOSSIP_LIFE_ISOLATED), 1);
+    assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_ISOLATED), 1);
     w.self.edge_live = true;
     life_world_look(&w);
     assert_false(gossip_life_isolated(w.life));
-    assert_int_equal(life_world_news(&w, GOSSIP_LIFE_MEETS_AGAIN), 1);
+    assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_MEETS_AGAIN), 1);
 }
 
 int main(void)

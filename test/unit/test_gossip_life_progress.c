@@ -40,7 +40,7 @@ static void beyond_reach_it_fetches_before_it_counts(void **state)
     assert_int_equal(state_of(), GOSSIP_LIFE_FETCHING);
     assert_true(w.learner_fetches && w.started_away);
     assert_false(w.flags & COUNTS);
-    assert_int_equal(life_world_news(&w, GOSSIP_LIFE_FAR_BEHIND), 1);
+    assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_FAR_BEHIND), 1);
     wants();
     fetched(411);
     assert_true((w.flags & TRAINS) == TRAINS);

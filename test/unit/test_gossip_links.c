@@ -19,12 +19,12 @@ static void packet_to(uint8_t first, uint8_t number)
 static void the_higher_id_greets_first(void **state)
 {
     (void)state;
-    uint64_t link = accept_proven(HIGH, true);
+    uint64_t link = accept_authenticated(HIGH, true);
     assert_null(find(GOSSIP_LINKS_GREET)); // we are the lower one: by the answer we decide
     greet_with_life(link, 1);
     assert_non_null(find(GOSSIP_LINKS_GREET));
     assert_non_null(find(GOSSIP_LINKS_UP));
-    link = accept_proven(LOW, true);
+    link = accept_authenticated(LOW, true);
     assert_non_null(find(GOSSIP_LINKS_GREET));
     assert_null(find(GOSSIP_LINKS_UP));
     greet_with_life(link, 1);
@@ -35,7 +35,7 @@ static void the_higher_id_greets_first(void **state)
 static void an_older_link_that_works_stays(void **state)
 {
     (void)state;
-    uint64_t old = accept_active(HIGH), fresh = accept_proven(HIGH, true);
+    uint64_t old = accept_active(HIGH), fresh = accept_authenticated(HIGH, true);
     greet_with_life(fresh, 1);
     assert_int_equal(w.actions, 0); // it waits
     w.now_ns += 2900 * MS;
@@ -49,7 +49,7 @@ static void an_older_link_that_works_stays(void **state)
 static void a_silent_older_link_gives_way_after_three_seconds(void **state)
 {
     (void)state;
-    uint64_t old = accept_active(HIGH), fresh = accept_proven(HIGH, true), begin_ns = w.now_ns;
+    uint64_t old = accept_active(HIGH), fresh = accept_authenticated(HIGH, true), begin_ns = w.now_ns;
     greet_with_life(fresh, 1);
     assert_int_equal(until(GOSSIP_LINKS_UP, 4 * S) - begin_ns, GOSSIP_LINKS_CANDIDATE_NS);
     assert_int_equal(need(GOSSIP_LINKS_UP)->link, fresh);
@@ -61,7 +61,7 @@ static void a_silent_older_link_gives_way_after_three_seconds(void **state)
 static void the_end_of_the_older_link_makes_way_at_once(void **state)
 {
     (void)state;
-    uint64_t old = accept_active(HIGH), fresh = accept_proven(HIGH, true);
+    uint64_t old = accept_active(HIGH), fresh = accept_authenticated(HIGH, true);
     greet_with_life(fresh, 2);
     SAY(GOSSIP_LINKS_ENDED, .link = old, .end = GOSSIP_END_GONE);
     assert_int_equal(need(GOSSIP_LINKS_UP)->link, fresh);
@@ -71,7 +71,7 @@ static void the_end_of_the_older_link_makes_way_at_once(void **state)
 static void the_higher_id_follows_the_lower_ones_choice(void **state)
 {
     (void)state;
-    uint64_t old = accept_active(LOW), fresh = accept_proven(LOW, true);
+    uint64_t old = accept_active(LOW), fresh = accept_authenticated(LOW, true);
     greet_with_life(fresh, 1);
     assert_int_equal(need(GOSSIP_LINKS_UP)->link, fresh);
     assert_int_equal(need(GOSSIP_LINKS_DOWN)->link, old);
@@ -80,12 +80,12 @@ static void the_higher_id_follows_the_lower_ones_choice(void **state)
 static void nothing_but_greetings_before_the_link_is_taken(void **state)
 {
     (void)state;
-    uint64_t link = accept_proven(HIGH, true);
+    uint64_t link = accept_authenticated(HIGH, true);
     SAY(GOSSIP_LINKS_MESSAGE, .link = link);
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_BROKEN);
     assert_null(find(GOSSIP_LINKS_DELIVER));
     link = accept_active(HIGHER);
-    uint64_t waits = accept_proven(HIGHER, true);
+    uint64_t waits = accept_authenticated(HIGHER, true);
     greet_with_life(waits, 1);
     SAY(GOSSIP_LINKS_MESSAGE, .link = waits);
     assert_null(find(GOSSIP_LINKS_DELIVER));
@@ -98,7 +98,7 @@ static void whoever_trains_something_else_is_refused(void **state)
 {
     (void)state;
     struct gossip_greeting theirs = w.greeting;
-    uint64_t link = accept_proven(HIGH, true);
+    uint64_t link = accept_authenticated(HIGH, true);
     theirs.parameters++;
     SAY(GOSSIP_LINKS_GREETING, .link = link, .greeting = &theirs);
     assert_non_null(find(GOSSIP_LINKS_GREET)); // so that it can see why
@@ -114,7 +114,7 @@ static void only_who_is_allowed_gets_a_link(void **state)
     end(NULL);
     begin_with(0, &allow);
     uint64_t link = accept_active(HIGH);
-    accept_proven(LOW, true);
+    accept_authenticated(LOW, true);
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_NOT_ALLOWED);
     allow.count = 0;
     SAY(GOSSIP_LINKS_ALLOW);
@@ -154,7 +154,7 @@ static void a_closed_port_is_evidence_only_where_somebody_was_reached(void **sta
     assert_null(find(GOSSIP_LINKS_UNREACHABLE));
     until(GOSSIP_LINKS_RESOLVE, 3 * S);
     link = call_of_member(HIGH);
-    SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(HIGH), .alive = true);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(HIGH), .alive = true);
     SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_OTHER);
     for (size_t turn = 0; turn < 2; turn++) {
         static const enum gossip_link_end ends[] = {GOSSIP_END_OTHER, GOSSIP_END_REFUSED};
@@ -200,7 +200,7 @@ static void packets_wait_for_a_link_in_order(void **state)
     for (uint8_t i = 0; i < GOSSIP_LINKS_PACKETS + 6; i++)
         packet_to(HIGH, i);
     uint64_t link = call_of_member(HIGH);
-    SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(HIGH), .alive = true);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(HIGH), .alive = true);
     struct gossip_links_event event = {
         .kind = GOSSIP_LINKS_GREETING, .now_ns = w.now_ns, .link = link, .greeting = &w.greeting};
     assert_int_equal(gossip_links_step(w.links, &event), BASE_OK);
@@ -259,10 +259,10 @@ static void a_node_without_links_does_not_wait_for_the_end_of_a_call(void **stat
     uint64_t first = call_of_entry(0, 1);
     assert_in_range(until(GOSSIP_LINKS_RESOLVE, 3 * S) - begin_ns, GOSSIP_LINKS_CALL_LONELY_NS, 3 * S);
     uint64_t second = call_of_entry(0, 1);
-    SAY(GOSSIP_LINKS_PROVEN, .link = first, .peer = id(LOW), .alive = true);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = first, .peer = id(LOW), .alive = true);
     greet_with_life(first, 1);
     assert_int_equal(need(GOSSIP_LINKS_UP)->link, first); // it came after all
-    SAY(GOSSIP_LINKS_PROVEN, .link = second, .peer = id(LOW), .alive = true);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = second, .peer = id(LOW), .alive = true);
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, second);
 }
 
@@ -281,7 +281,7 @@ static void duplicate(uint64_t *link)
 {
     until(GOSSIP_LINKS_RESOLVE, 16 * S);
     *link = call_of_entry(0, 1);
-    SAY(GOSSIP_LINKS_PROVEN, .link = *link, .peer = id(HIGH), .alive = false);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = *link, .peer = id(HIGH), .alive = false);
     SAY(GOSSIP_LINKS_BYE, .link = *link, .reason = "duplicate identity at 10.0.0.1:4000");
 }
 
@@ -339,8 +339,8 @@ static void another_life_of_this_id_is_a_duplicate(void **state)
     (void)state;
     SAY(GOSSIP_LINKS_START);
     uint64_t link = call_of_entry(0, 1);
-    SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(SELF));
-    greet_with_life(link, w.greeting.life + 1);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(SELF));
+    greet_with_life(link, w.greeting.instance_id + 1);
     assert_true(need(GOSSIP_LINKS_DUPLICATE)->at);
 }
 
@@ -348,7 +348,7 @@ static void another_life_of_this_id_is_a_duplicate(void **state)
 static void a_second_process_is_told_about_the_first(void **state)
 {
     (void)state;
-    uint64_t old = accept_active(HIGH), fresh = accept_proven(HIGH, true);
+    uint64_t old = accept_active(HIGH), fresh = accept_authenticated(HIGH, true);
     greet_with_life(fresh, 2);
     SAY(GOSSIP_LINKS_MESSAGE, .link = old);
     // It takes the link into use, hears of the other, and then that this link is not used.
@@ -370,7 +370,7 @@ static void a_link_that_only_explains_is_not_in_use(void **state)
     for (bool told = false; !told && answers < 12; answers++) {
         until(GOSSIP_LINKS_RESOLVE, 16 * S);
         uint64_t link = call_of_entry(0, 1);
-        SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(LOW), .alive = false);
+        SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(LOW), .alive = false);
         greet_with_life(link, 1);
         assert_int_equal(need(GOSSIP_LINKS_UP)->link, link);
         SAY(GOSSIP_LINKS_BYE, .link = link, .reason = "duplicate identity at 10.0.0.1:4000");
@@ -383,7 +383,7 @@ static void leaving_says_goodbye_and_calls_nobody(void **state)
 {
     (void)state;
     SAY(GOSSIP_LINKS_START);
-    uint64_t link = accept_active(HIGH), half = accept_proven(HIGHER, true);
+    uint64_t link = accept_active(HIGH), half = accept_authenticated(HIGHER, true);
     want(LOW);
     SAY(GOSSIP_LINKS_LEAVE);
     for (size_t i = 0; i < w.actions; i++)

@@ -92,7 +92,7 @@ static void a_call_has_five_seconds_and_a_stranger_three(void **state)
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, accepted);
     assert_int_equal(until(GOSSIP_LINKS_CLOSE, 6 * S) - begin_ns, GOSSIP_LINKS_CALL_NS);
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, link);
-    accept_proven(HIGH, true);
+    accept_authenticated(HIGH, true);
     begin_ns = w.now_ns;
     assert_int_equal(until(GOSSIP_LINKS_CLOSE, 11 * S) - begin_ns, GOSSIP_LINKS_GREETING_NS);
 }
@@ -102,7 +102,7 @@ static void entries_of_the_living_are_left_alone(void **state)
     (void)state;
     SAY(GOSSIP_LINKS_START);
     uint64_t link = call_of_entry(0, 1);
-    SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(HIGH), .alive = true);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(HIGH), .alive = true);
     assert_int_equal(gossip_links_entry(w.links, 0)->state, GOSSIP_ENTRY_MEMBER);
     greet_with_life(link, 1);
     until(GOSSIP_LINKS_CLOSE, 11 * S); // idle
@@ -117,9 +117,9 @@ static void an_entry_that_is_this_node_is_told_and_called_on(void **state)
     (void)state;
     SAY(GOSSIP_LINKS_START);
     uint64_t link = call_of_entry(0, 1);
-    SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(SELF));
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(SELF));
     assert_null(find(GOSSIP_LINKS_GREET)); // the accepting end does
-    greet_with_life(link, w.greeting.life);
+    greet_with_life(link, w.greeting.instance_id);
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_SELF);
     assert_int_equal(gossip_links_entry(w.links, 0)->state, GOSSIP_ENTRY_SELF);
     until(GOSSIP_LINKS_RESOLVE, S); // its name may lead to others one day
@@ -160,7 +160,7 @@ static void a_call_that_finds_a_link_ends(void **state)
     want(HIGH);
     uint64_t link = call_of_member(HIGH);
     accept_active(HIGH);
-    SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(HIGH), .alive = true);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(HIGH), .alive = true);
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_NOT_NEEDED);
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, link);
 }
@@ -169,7 +169,7 @@ static void links_of_one_id_that_wait_are_bounded(void **state)
 {
     (void)state;
     for (size_t i = 0; i <= GOSSIP_LINKS_UNDECIDED; i++) {
-        accept_proven(HIGH, true);
+        accept_authenticated(HIGH, true);
         assert_int_equal(find(GOSSIP_LINKS_CLOSE) != NULL, i == GOSSIP_LINKS_UNDECIDED);
     }
 }
@@ -179,7 +179,7 @@ static void a_refusal_is_not_asked_for_again_soon(void **state)
     (void)state;
     SAY(GOSSIP_LINKS_START);
     uint64_t link = call_of_entry(0, 4), refused_ns = w.now_ns;
-    SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(LOW), .alive = true);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(LOW), .alive = true);
     SAY(GOSSIP_LINKS_BYE, .link = link, .reason = "you are not welcome");
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_REFUSED_THERE);
     assert_int_equal(gossip_links_entry(w.links, 0)->state, GOSSIP_ENTRY_REFUSED);
@@ -195,7 +195,7 @@ static void a_link_that_always_breaks_is_called_ever_more_slowly(void **state)
     want(HIGH);
     for (size_t turn = 0; turn < 8; turn++) {
         uint64_t link = call_of_member(HIGH);
-        SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(HIGH), .alive = true);
+        SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(HIGH), .alive = true);
         greet_with_life(link, 1);
         w.now_ns += 10 * MS;
         SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_GONE);
@@ -204,7 +204,7 @@ static void a_link_that_always_breaks_is_called_ever_more_slowly(void **state)
         assert_true(turn != 7 || waited_ns >= S);
     }
     uint64_t link = call_of_member(HIGH);
-    SAY(GOSSIP_LINKS_PROVEN, .link = link, .peer = id(HIGH), .alive = true);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(HIGH), .alive = true);
     greet_with_life(link, 1);
     w.now_ns += 20 * S;
     SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_GONE);

@@ -170,11 +170,11 @@ static void without_datagrams_streams_do(void **s)
     member_net_destroy(&net);
 }
 
-static void a_pause_accuses_nobody_and_kills_nobody(void **s)
+static void a_pause_suspects_nobody_and_kills_nobody(void **s)
 {
     (void)s;
     begin(8);
-    uint64_t before = totals(3).accusations;
+    uint64_t before = totals(3).suspicions;
     for (int i = 0; i < 4; i++) { // six seconds each
         net.nodes[3].running = false;
         net.nodes[3].silent = true; // datagrams to a stopped process wait; here they are lost
@@ -184,7 +184,7 @@ static void a_pause_accuses_nobody_and_kills_nobody(void **s)
     }
     assert_int_equal(deaths(), 0);
     assert_true(totals(3).pauses >= 4);
-    assert_int_equal(totals(3).accusations, before);
+    assert_int_equal(totals(3).suspicions, before);
     assert_true(agree_within(10 * SECOND));
     member_net_destroy(&net);
 }
@@ -261,12 +261,12 @@ static void the_dead_are_told_of_a_change(void **s)
     member_net_destroy(&net);
 }
 
-static void restart(size_t node, unsigned recent_boots)
+static void restart(size_t node, unsigned recent_starts)
 {
     member_net_kill(&net, node, false);
-    member_net_start(&net, node, net.nodes[node].options.version.boot + 1);
+    member_net_start(&net, node, net.nodes[node].options.version.generation + 1);
     gossip_membership_destroy(net.nodes[node].membership);
-    net.nodes[node].options.recent_boots = recent_boots;
+    net.nodes[node].options.recent_starts = recent_starts;
     net.nodes[node].options.name = "again";
     assert_int_equal(gossip_membership_create(&net.nodes[node].options, &net.nodes[node].membership),
                      BASE_OK);
@@ -435,7 +435,7 @@ int main(void)
         cmocka_unit_test(who_is_only_talked_of_has_not_answered),
         cmocka_unit_test(loss_kills_nobody),
         cmocka_unit_test(without_datagrams_streams_do),
-        cmocka_unit_test(a_pause_accuses_nobody_and_kills_nobody),
+        cmocka_unit_test(a_pause_suspects_nobody_and_kills_nobody),
         cmocka_unit_test(a_long_pause_is_a_death_and_heals),
         cmocka_unit_test(a_partition_heals_by_itself),
         cmocka_unit_test(half_and_half_has_one_majority),

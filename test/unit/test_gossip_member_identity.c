@@ -26,15 +26,15 @@ static void a_restart_overrides_its_own_death(void **s)
     member_net_destroy(&net);
 }
 
-// Its disk is lost or old: it comes back with a boot number that the others have seen already.
-static void a_lost_boot_number_is_found_again(void **s)
+// Its disk is lost or old: it comes back with a generation that the others have seen already.
+static void a_lost_generation_is_found_again(void **s)
 {
     (void)s;
     begin(6);
     member_net_kill(&net, 2, false);
     member_net_run(&net, 3 * SECOND);
     member_net_start(&net, 2, 1);
-    if (net.nodes[2].options.version.life == 0)
+    if (net.nodes[2].options.version.instance_id == 0)
         fail();
     member_net_join(&net, 2, 0);
     assert_true(agree_within(5 * SECOND));
@@ -44,12 +44,12 @@ static void a_lost_boot_number_is_found_again(void **s)
     member_net_start(&net, 2, 0);
     member_net_join(&net, 2, 0);
     assert_true(agree_within(5 * SECOND));
-    assert_true(net.nodes[2].boots >=
-                1); // boot 0 is below all that was heard; whether 1 is too, the lives say
+    assert_true(net.nodes[2].raised_generations >=
+                1); // generation 0 is below all that was heard; whether 1 is too, the lives say
     member_net_destroy(&net);
 }
 
-// Another process may run with the identity of whoever comes by a link, or it has lost its boot number.
+// Another process may run with the identity of whoever comes by a link, or it has lost its generation.
 static void whoever_is_linked_hears_what_is_known_of_it(void **s)
 {
     (void)s;
@@ -166,7 +166,7 @@ static void of_two_with_one_identity_the_second_stops(void **s)
     }
     assert_true(stopped);
     assert_int_equal(net.nodes[2].conflicts, 0);
-    assert_true(net.nodes[2].boots >= 1);
+    assert_true(net.nodes[2].raised_generations >= 1);
     net.nodes[5].running = false;
     member_net_destroy(&net);
 }
@@ -182,7 +182,7 @@ static void a_liar_kills_nobody(void **s)
     }
     assert_int_equal(deaths(), 0);
     uint64_t refuted = totals(0).refutations - before;
-    print_message("refutations of one of seven accused: %llu in 30 s\n", (unsigned long long)refuted);
+    print_message("refutations of one of seven suspected: %llu in 30 s\n", (unsigned long long)refuted);
     assert_true(refuted < 60); // it is soon not listened to
     assert_true(agree_within(10 * SECOND));
     member_net_destroy(&net);
@@ -192,7 +192,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_restart_overrides_its_own_death),
-        cmocka_unit_test(a_lost_boot_number_is_found_again),
+        cmocka_unit_test(a_lost_generation_is_found_again),
         cmocka_unit_test(whoever_is_linked_hears_what_is_known_of_it),
         cmocka_unit_test(a_second_process_is_told_of_both),
         cmocka_unit_test(of_two_with_one_identity_the_second_stops),

@@ -92,7 +92,7 @@ static void a_host_of_which_one_way_works_is_found(void **s)
     }
 }
 
-static void who_hears_nobody_knows_it_soon_and_accuses_nobody_aloud(void **s)
+static void who_hears_nobody_knows_it_soon_and_suspects_nobody_aloud(void **s)
 {
     (void)s;
     begin(12);
@@ -131,7 +131,7 @@ static void say(size_t from, size_t to, uint8_t kind, uint32_t number)
 }
 
 // What the dead had still under way speaks of the time before.
-static void a_late_datagram_of_the_dead_acquits_nobody(void **s)
+static void a_late_datagram_of_the_dead_clears_nobody(void **s)
 {
     (void)s;
     begin(8);
@@ -157,34 +157,34 @@ static void a_late_datagram_of_the_dead_acquits_nobody(void **s)
     member_net_destroy(&net);
 }
 
-static unsigned accusers_of(size_t observer, size_t node)
+static unsigned suspectors_of(size_t observer, size_t node)
 {
-    return info_of(observer, node).accusers;
+    return info_of(observer, node).suspectors;
 }
 
-static void an_answer_to_a_later_question_acquits(void **s)
+static void an_answer_to_a_later_question_clears(void **s)
 {
     (void)s;
     begin(5);
     member_net_run(&net, 2 * SECOND);
     net.nodes[1].running = false; // and does not answer by itself
     net.nodes[1].silent = true;
-    // Our own accusation is taken back.
+    // Our own suspicion is taken back.
     member_net_step(&net, 0,
                     &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_UNREACHABLE,
                                                       .peer = net.nodes[1].identity.id});
-    assert_int_equal(accusers_of(0, 1), 1);
+    assert_int_equal(suspectors_of(0, 1), 1);
     say(1, 0, ACK, net.nodes[0].asked[1] - 1); // asked before
-    assert_int_equal(accusers_of(0, 1), 1);
+    assert_int_equal(suspectors_of(0, 1), 1);
     say(1, 0, ACK, net.nodes[0].asked[1] + 1); // never asked
-    assert_int_equal(accusers_of(0, 1), 1);
+    assert_int_equal(suspectors_of(0, 1), 1);
     say(1, 0, ACK, net.nodes[0].asked[1]);
-    assert_int_equal(accusers_of(0, 1), 0);
+    assert_int_equal(suspectors_of(0, 1), 0);
     assert_int_equal(state_of(0, 1), GOSSIP_MEMBER_ALIVE);
     // The evidence of others is void.
     tell_lie(2, 0, 1);
     tell_lie(3, 0, 1);
-    assert_int_equal(accusers_of(0, 1), 2);
+    assert_int_equal(suspectors_of(0, 1), 2);
     say(1, 0, ACK, net.nodes[0].asked[1]);
     member_net_run(&net, 2 * SECOND);
     assert_int_equal(state_of(0, 1), GOSSIP_MEMBER_SUSPECT);
@@ -201,8 +201,8 @@ static void an_answer_to_a_later_question_acquits(void **s)
     member_net_destroy(&net);
 }
 
-// Who has missed a record, which the hash of the view does not cover, learns it from whoever accuses it.
-static void an_accusation_of_a_record_that_was_missed_brings_it(void **s)
+// Who has missed a record, which the hash of the view does not cover, learns it from whoever suspects it.
+static void an_suspicion_of_a_record_that_was_missed_brings_it(void **s)
 {
     (void)s;
     begin(6);
@@ -291,8 +291,8 @@ static void answer_by_hand(uint64_t ns)
     }
 }
 
-// A liar that was there first does not shorten the time that the honest leave to whom they accuse.
-static void silence_counts_from_the_second_accuser(void **s)
+// A liar that was there first does not shorten the time that the honest leave to whom they suspect.
+static void silence_counts_from_the_second_suspector(void **s)
 {
     (void)s;
     begin(8);
@@ -308,7 +308,7 @@ static void silence_counts_from_the_second_accuser(void **s)
     for (size_t i = 3; i < 6; i++)
         tell_lie(i, 0, 1);
     tell_silent = false;
-    assert_int_equal(accusers_of(0, 1), 4);
+    assert_int_equal(suspectors_of(0, 1), 4);
     answer_by_hand(4 * SECOND);
     assert_int_equal(state_of(0, 1), GOSSIP_MEMBER_SUSPECT);
     answer_by_hand(2 * SECOND);
@@ -322,18 +322,18 @@ static void who_was_refuted_often_is_not_believed(void **s)
     begin(6);
     uint64_t believed = 0;
     for (int i = 0; i < 70; i++) {
-        uint64_t before = totals(0).accusations;
+        uint64_t before = totals(0).suspicions;
         tell_lie(2, 0, 1);
-        believed += totals(0).accusations - before;
+        believed += totals(0).suspicions - before;
         member_net_run(&net, 600 * MILLISECOND); // refuted meanwhile, and it has credit for the next one
     }
-    print_message("believed %llu of 70 accusations that were refuted\n", (unsigned long long)believed);
+    print_message("believed %llu of 70 suspicions that were refuted\n", (unsigned long long)believed);
     assert_true(believed >= 16 && believed <= 22); // and one more every ten seconds
     assert_int_equal(deaths(), 0);
     member_net_destroy(&net);
 }
 
-// The accused no longer believes that accuser; a member that does would wait for its word in vain.
+// The suspect no longer believes that suspector; a member that does would wait for its word in vain.
 static void what_others_believe_is_refuted_whoever_says_it(void **s)
 {
     (void)s;
@@ -385,7 +385,7 @@ static void after_a_pause_suspicions_have_the_time_that_was_lost(void **s)
     (void)s;
     begin(8);
     member_net_kill(&net, 5, true);
-    while (state_of(0, 5) != GOSSIP_MEMBER_SUSPECT || accusers_of(0, 5) < 4)
+    while (state_of(0, 5) != GOSSIP_MEMBER_SUSPECT || suspectors_of(0, 5) < 4)
         member_net_run(&net, 100 * MILLISECOND);
     net.nodes[0].running = false;
     net.nodes[0].silent = true;
@@ -406,13 +406,13 @@ int main(void)
         cmocka_unit_test(a_closed_port_makes_no_storm),
         cmocka_unit_test(a_silent_host_is_given_time),
         cmocka_unit_test(a_host_of_which_one_way_works_is_found),
-        cmocka_unit_test(who_hears_nobody_knows_it_soon_and_accuses_nobody_aloud),
-        cmocka_unit_test(a_late_datagram_of_the_dead_acquits_nobody),
-        cmocka_unit_test(an_answer_to_a_later_question_acquits),
-        cmocka_unit_test(an_accusation_of_a_record_that_was_missed_brings_it),
+        cmocka_unit_test(who_hears_nobody_knows_it_soon_and_suspects_nobody_aloud),
+        cmocka_unit_test(a_late_datagram_of_the_dead_clears_nobody),
+        cmocka_unit_test(an_answer_to_a_later_question_clears),
+        cmocka_unit_test(an_suspicion_of_a_record_that_was_missed_brings_it),
         cmocka_unit_test(a_record_that_was_missed_comes_within_two_periods),
         cmocka_unit_test(the_evidence_of_one_other_kills_nobody),
-        cmocka_unit_test(silence_counts_from_the_second_accuser),
+        cmocka_unit_test(silence_counts_from_the_second_suspector),
         cmocka_unit_test(who_was_refuted_often_is_not_believed),
         cmocka_unit_test(what_others_believe_is_refuted_whoever_says_it),
         cmocka_unit_test(local_health_rises_and_falls),

@@ -113,7 +113,7 @@ static void test_longest_header_fits(void **state)
     greeting->protocol = UINT32_MAX;
     memset(greeting->rules, 'r', sizeof greeting->rules - 1);
     memset(greeting->told, 't', sizeof greeting->told - 1);
-    greeting->schema = greeting->parameters = greeting->life = UINT64_MAX;
+    greeting->schema = greeting->parameters = greeting->instance_id = UINT64_MAX;
     memset(greeting->own, 0xff, sizeof greeting->own);
     greeting->begun = 1;
     greeting->shard = UINT32_MAX;

@@ -1,4 +1,4 @@
-// Records and accusations: layout, signatures, and bytes of strangers.
+// Records and suspicions: layout, signatures, and bytes of strangers.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,8 @@ static struct gossip_record example(const struct gossip_identity *identity)
     struct gossip_record record;
     memset(&record, 0, sizeof record);
     record.id = identity->id;
-    record.version = (struct gossip_version){.boot = 7, .life = 0x1122334455667788, .incarnation = 3};
+    record.version =
+        (struct gossip_version){.generation = 7, .instance_id = 0x1122334455667788, .incarnation = 3};
     record.flags = GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_TRAINING;
     strcpy(record.name, "host-a.1_x");
     record.slot = 5;
@@ -173,39 +174,39 @@ static void nobody_signs_for_another(void **state)
     struct gossip_record record = example(&a);
     gossip_record_sign(&record, &b);
     assert_false(gossip_record_valid(&record));
-    struct gossip_accusation accusation = {.subject = a.id, .accuser = b.id, .version = record.version};
-    gossip_accusation_sign(&accusation, &a);
-    assert_false(gossip_accusation_valid(&accusation));
-    gossip_accusation_sign(&accusation, &b);
-    assert_true(gossip_accusation_valid(&accusation));
-    accusation.class = GOSSIP_ACCUSED_EVIDENCE;
-    assert_false(gossip_accusation_valid(&accusation));
+    struct gossip_suspicion suspicion = {.subject = a.id, .suspector = b.id, .version = record.version};
+    gossip_suspicion_sign(&suspicion, &a);
+    assert_false(gossip_suspicion_valid(&suspicion));
+    gossip_suspicion_sign(&suspicion, &b);
+    assert_true(gossip_suspicion_valid(&suspicion));
+    suspicion.class = GOSSIP_SUSPECTED_EVIDENCE;
+    assert_false(gossip_suspicion_valid(&suspicion));
 }
 
-static void accusation_round_trip(void **state)
+static void suspicion_round_trip(void **state)
 {
     (void)state;
     struct gossip_identity a, b;
     make_identity(1, &a);
     make_identity(2, &b);
-    struct gossip_accusation accusation, read;
-    memset(&accusation, 0, sizeof accusation);
-    accusation.subject = a.id;
-    accusation.accuser = b.id;
-    accusation.version = (struct gossip_version){.boot = 1, .life = 2, .incarnation = 3};
-    accusation.class = GOSSIP_ACCUSED_EVIDENCE;
-    gossip_accusation_sign(&accusation, &b);
+    struct gossip_suspicion suspicion, read;
+    memset(&suspicion, 0, sizeof suspicion);
+    suspicion.subject = a.id;
+    suspicion.suspector = b.id;
+    suspicion.version = (struct gossip_version){.generation = 1, .instance_id = 2, .incarnation = 3};
+    suspicion.class = GOSSIP_SUSPECTED_EVIDENCE;
+    gossip_suspicion_sign(&suspicion, &b);
     uint8_t bytes[256];
     struct base_writer writer = base_writer_of(bytes, sizeof bytes);
-    gossip_accusation_write(&accusation, &writer);
-    assert_int_equal(base_writer_used(&writer), GOSSIP_ACCUSATION_BYTES);
-    for (size_t i = 0; i < GOSSIP_ACCUSATION_BYTES; i++) {
+    gossip_suspicion_write(&suspicion, &writer);
+    assert_int_equal(base_writer_used(&writer), GOSSIP_SUSPICION_BYTES);
+    for (size_t i = 0; i < GOSSIP_SUSPICION_BYTES; i++) {
         struct base_reader cut = base_reader_of(bytes, i);
-        assert_int_equal(gossip_accusation_read(&cut, &read), BASE_EFORMAT);
+        assert_int_equal(gossip_suspicion_read(&cut, &read), BASE_EFORMAT);
     }
-    struct base_reader reader = base_reader_of(bytes, GOSSIP_ACCUSATION_BYTES);
-    assert_int_equal(gossip_accusation_read(&reader, &read), BASE_OK);
-    assert_memory_equal(&read, &accusation, sizeof read);
+    struct base_reader reader = base_reader_of(bytes, GOSSIP_SUSPICION_BYTES);
+    assert_int_equal(gossip_suspicion_read(&reader, &read), BASE_OK);
+    assert_memory_equal(&read, &suspicion, sizeof read);
 }
 
 static void versions_are_ordered(void **state)
@@ -228,7 +229,7 @@ int main(void)
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(bad_fields_are_refused),
         cmocka_unit_test(nobody_signs_for_another),
-        cmocka_unit_test(accusation_round_trip),
+        cmocka_unit_test(suspicion_round_trip),
         cmocka_unit_test(versions_are_ordered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -63,7 +63,7 @@ static uint64_t resumed_hash(struct node *node)
 {
     if (node_checkpoint_resume(node->world->directory, &node->learner.parts, NULL, &node->why))
         fail_msg("%s", node->why.text);
-    node->learner.parts.boot = 4;
+    node->learner.parts.resumes = 4;
     return learner_hash(&node->learner);
 }
 

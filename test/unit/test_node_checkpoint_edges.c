@@ -234,7 +234,7 @@ static void crash_and_restart(struct world *world, enum gossip_message_kind lost
     struct net net = {0};
     net_make(&net);
     exchange_some(&net, 8);
-    const uint64_t boots = info_of(&net, 1, 0).resyncs, sequence = info_of(&net, 0, 1).sequence;
+    const uint64_t raised_generations = info_of(&net, 1, 0).resyncs, sequence = info_of(&net, 0, 1).sequence;
     net.lost = lost;
     begin_round(&net, 0, 1);
     deliver_all(&net);
@@ -254,7 +254,7 @@ static void crash_and_restart(struct world *world, enum gossip_message_kind lost
     link_ends(&net, 0, 2, GOSSIP_EXCHANGE_LINK_UP);
     check_both_ends(&net, 1);
     check_both_ends(&net, 2);
-    assert_int_equal(info_of(&net, 1, 0).resyncs, boots);
+    assert_int_equal(info_of(&net, 1, 0).resyncs, raised_generations);
     assert_int_equal(info_of(&net, 0, 1).replays + info_of(&net, 1, 0).replays, replays);
     assert_int_equal(info_of(&net, 0, 1).discards + info_of(&net, 1, 0).discards, discards);
     assert_int_equal(info_of(&net, 0, 1).sequence, sequence + replays);
@@ -362,7 +362,7 @@ static void a_damaged_edge_is_left_out(void **state)
         free(log);
         assert_int_equal(gossip_exchange_edges(net.exchange[0]), 1);
         assert_true(info_of(&net, 0, 2).sequence > 0);
-        link_ends(&net, 0, 1, GOSSIP_EXCHANGE_LINK_UP); // boots anew
+        link_ends(&net, 0, 1, GOSSIP_EXCHANGE_LINK_UP); // raised_generations anew
         link_ends(&net, 0, 2, GOSSIP_EXCHANGE_LINK_UP);
         assert_int_equal(gossip_exchange_edges(net.exchange[0]), 2);
     }

@@ -24,7 +24,7 @@ struct node {
     struct gossip_greeting greeting;
     struct node_counters counters;
     struct node_cluster *cluster;
-    uint64_t boot;
+    uint64_t generation;
     char listen[32], *peers[2], entry[2][32], name[24];
     size_t ups, downs, gone, views, in_view, enough_probes;
 };
@@ -123,7 +123,7 @@ static void make(struct node *node, size_t i)
     node->config.data.shards = NODES;
     node->config.data.shard = i;
     node->config.peers.items = node->peers;
-    node->boot = 1;
+    node->generation = 1;
 }
 
 static void know(struct node *node, const char *address)
@@ -148,8 +148,8 @@ static void open_node(struct node *node)
                                            .greeting = &node->greeting,
                                            .message_limit = 1 << 16,
                                            .counters = &node->counters,
-                                           .boot = {.number = node->boot},
-                                           .life = node_clock_ns(),
+                                           .starts = {.number = node->generation},
+                                           .instance_id = node_clock_ns(),
                                            .listener = listener,
                                            .datagrams = datagrams,
                                            .handler = &handler,
@@ -303,7 +303,7 @@ static void a_death_is_told_and_the_graph_closes(void **state)
         assert_true(has_event(&nodes[i], "\"event\":\"dead\"", "\"evidence\":true"));
         assert_true(has_event(&nodes[i], "\"event\":\"view\"", "\"members\":2"));
     }
-    nodes[1].boot++;
+    nodes[1].generation++;
     nodes[1].in_view = 0;
     open_node(&nodes[1]);
     run_until((struct wish){sees_all, {&nodes[0], &nodes[1], &nodes[2]}, 3});

@@ -341,10 +341,10 @@ static void model_average_sends_whole_models(void **state)
     (void)state;
     struct node_config config;
     start(&config);
-    node_config_settle(&config);
+    node_config_complete(&config);
     assert_true(config.average.ratio == 1.0 / 32 && config.average.drift_correction);
     set(&config, "average.method=model-average");
-    node_config_settle(&config);
+    node_config_complete(&config);
     assert_true(config.average.ratio == 1 && !config.average.drift_correction);
     assert_int_equal(config.average.values, KERNELS_FP32);
     node_schema_free(schema, &config);

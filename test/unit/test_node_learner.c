@@ -37,9 +37,9 @@ static void give_snapshot(struct bench *bench, uint64_t done, uint64_t step)
 static void wait_for_state(struct bench *bench, const char *state)
 {
     for (bool come = false; !come;) {
-        struct node_mail *mail = take_told(bench, NODE_MAIL_PROGRESS);
-        come = strcmp(mail->progress.state, state) == 0;
-        node_mail_free(mail);
+        struct node_message *message = take_told(bench, NODE_MESSAGE_PROGRESS);
+        come = strcmp(message->progress.state, state) == 0;
+        node_message_free(message);
     }
 }
 
@@ -47,17 +47,17 @@ static void wait_for_state(struct bench *bench, const char *state)
 static void pass_end_at(struct bench *bench, uint64_t done, uint64_t step, bool alone)
 {
     pass_round(bench, done, false, step);
-    struct node_mail *finished = take_told(bench, NODE_MAIL_FINISHED);
+    struct node_message *finished = take_told(bench, NODE_MESSAGE_FINISHED);
     assert_int_equal(finished->status, alone);
-    node_mail_free(finished);
-    order(bench, NODE_MAIL_LEAVE, 0);
+    node_message_free(finished);
+    order(bench, NODE_MESSAGE_LEAVE, 0);
     struct node_round *round = take_round(bench);
     assert_true(round->checkpoint && round->meet.last && !round->meet.meets);
     assert_int_equal(round->step, step);
     answer(bench, round);
-    struct node_mail *left = take_told(bench, NODE_MAIL_LEFT);
+    struct node_message *left = take_told(bench, NODE_MESSAGE_LEFT);
     assert_int_equal(left->status, 0);
-    node_mail_free(left);
+    node_message_free(left);
 }
 
 static void pass_end(struct bench *bench, uint64_t done)
@@ -70,7 +70,7 @@ static void it_trains_to_the_end(void **state)
     struct bench bench;
     (void)state;
     bench_create(&bench);
-    order(&bench, NODE_MAIL_START, 0);
+    order(&bench, NODE_MESSAGE_START, 0);
     for (uint64_t round = 1; round <= STEPS / LOCAL; round++)
         pass_round(&bench, round, true, LOCAL * round);
     pass_end(&bench, STEPS / LOCAL);
@@ -82,7 +82,7 @@ static void a_late_joiner_goes_on_at_the_snapshots_step(void **state)
     struct bench bench;
     (void)state;
     bench_create(&bench);
-    order(&bench, NODE_MAIL_START, 1);
+    order(&bench, NODE_MESSAGE_START, 1);
     wait_for_state(&bench, "fetching");
     give_snapshot(&bench, 31, 90);
     wait_for_state(&bench, "training");
@@ -104,7 +104,7 @@ static void a_snapshot_of_the_end_ends_it(void **state)
     struct bench bench;
     (void)state;
     bench_create(&bench);
-    order(&bench, NODE_MAIL_START, 1);
+    order(&bench, NODE_MESSAGE_START, 1);
     give_snapshot(&bench, 20, STEPS + 7);
     pass_end(&bench, 20);
     bench_destroy(&bench);
@@ -115,30 +115,30 @@ static void orders_take_effect_at_the_next_boundary(void **state)
     struct bench bench;
     (void)state;
     bench_create(&bench);
-    order(&bench, NODE_MAIL_START, 0);
+    order(&bench, NODE_MESSAGE_START, 0);
     struct node_round *round = take_round(&bench);
-    order(&bench, NODE_MAIL_PAUSE, 1); // in the middle of a rendezvous
+    order(&bench, NODE_MESSAGE_PAUSE, 1); // in the middle of a rendezvous
     answer(&bench, round);
     pass_round(&bench, 1, false, LOCAL);
     wait_for_state(&bench, "paused");
-    order(&bench, NODE_MAIL_PAUSE, 0);
+    order(&bench, NODE_MESSAGE_PAUSE, 0);
     round = take_round(&bench);
     assert_true(round->meet.follows);
     answer(&bench, round);
     round = take_round(&bench);
     assert_int_equal(round->step, 2 * LOCAL);
-    order(&bench, NODE_MAIL_PAUSE, 1);
-    order(&bench, NODE_MAIL_FETCH_AGAIN, 0);
+    order(&bench, NODE_MESSAGE_PAUSE, 1);
+    order(&bench, NODE_MESSAGE_FETCH_AGAIN, 0);
     take_give_up(&bench);
     answer(&bench, round);
     give_snapshot(&bench, 40, 80); // first, and then the pause
     pass_round(&bench, 40, false, 80);
     wait_for_state(&bench, "paused");
-    order(&bench, NODE_MAIL_STOP_AT, 0);
+    order(&bench, NODE_MESSAGE_STOP_AT, 0);
     round = take_round(&bench);
     assert_true(round->checkpoint);
     answer(&bench, round);
-    node_mail_free(take_told(&bench, NODE_MAIL_LEFT));
+    node_message_free(take_told(&bench, NODE_MESSAGE_LEFT));
     bench_destroy(&bench);
 }
 
@@ -147,10 +147,10 @@ static void who_is_left_alone_ends_at_the_next_boundary(void **state)
     struct bench bench;
     (void)state;
     bench_create(&bench);
-    order(&bench, NODE_MAIL_START, 0);
+    order(&bench, NODE_MESSAGE_START, 0);
     pass_round(&bench, 1, true, LOCAL);
     struct node_round *round = take_round(&bench);
-    order(&bench, NODE_MAIL_ALONE, 0); // in the middle of a rendezvous
+    order(&bench, NODE_MESSAGE_ALONE, 0); // in the middle of a rendezvous
     answer(&bench, round);
     pass_end_at(&bench, 2, 2 * LOCAL, true);
     bench_destroy(&bench);
@@ -161,8 +161,8 @@ static void who_fetches_and_is_left_alone_takes_no_step(void **state)
     struct bench bench;
     (void)state;
     bench_create(&bench);
-    order(&bench, NODE_MAIL_START, 1);
-    order(&bench, NODE_MAIL_ALONE, 0);
+    order(&bench, NODE_MESSAGE_START, 1);
+    order(&bench, NODE_MESSAGE_ALONE, 0);
     give_snapshot(&bench, 18, 90);
     pass_end_at(&bench, 18, 90, true);
     bench_destroy(&bench);
@@ -173,11 +173,11 @@ static void after_the_last_step_nobody_is_alone(void **state)
     struct bench bench;
     (void)state;
     bench_create(&bench);
-    order(&bench, NODE_MAIL_START, 0);
+    order(&bench, NODE_MESSAGE_START, 0);
     for (uint64_t round = 1; round < STEPS / LOCAL; round++)
         pass_round(&bench, round, true, LOCAL * round);
     struct node_round *last = take_round(&bench);
-    order(&bench, NODE_MAIL_ALONE, 0);
+    order(&bench, NODE_MESSAGE_ALONE, 0);
     answer(&bench, last);
     pass_end(&bench, STEPS / LOCAL);
     bench_destroy(&bench);
@@ -188,18 +188,18 @@ static void a_stop_ends_a_fetch_and_leaves_no_checkpoint(void **state)
     struct bench bench;
     (void)state;
     bench_create(&bench);
-    order(&bench, NODE_MAIL_START, 1);
+    order(&bench, NODE_MESSAGE_START, 1);
     struct node_round *round = take_round(&bench);
-    order(&bench, NODE_MAIL_STOP_AT, 0);
-    struct node_mail *mail = node_mailbox_take(bench.worker, UINT64_MAX);
-    assert_int_equal(mail->kind, NODE_MAIL_FETCH);
-    assert_int_equal(mail->status, 0);
-    node_mail_free(mail);
+    order(&bench, NODE_MESSAGE_STOP_AT, 0);
+    struct node_message *message = node_mailbox_take(bench.worker, UINT64_MAX);
+    assert_int_equal(message->kind, NODE_MESSAGE_FETCH);
+    assert_int_equal(message->status, 0);
+    node_message_free(message);
     round->fetched = false;
     answer(&bench, round);
-    mail = take_told(&bench, NODE_MAIL_LEFT);
-    assert_int_equal(mail->status, 0);
-    node_mail_free(mail);
+    message = take_told(&bench, NODE_MESSAGE_LEFT);
+    assert_int_equal(message->status, 0);
+    node_message_free(message);
     assert_null(node_mailbox_take(bench.worker, 0));
     bench_destroy(&bench);
 }
@@ -209,11 +209,11 @@ static void a_fetch_that_fails_is_told(void **state)
     struct bench bench;
     (void)state;
     bench_create(&bench);
-    order(&bench, NODE_MAIL_START, 1);
+    order(&bench, NODE_MESSAGE_START, 1);
     answer(&bench, take_round(&bench)); // out of memory, say
-    struct node_mail *mail = take_told(&bench, NODE_MAIL_LEFT);
-    assert_int_equal(mail->status, 1);
-    node_mail_free(mail);
+    struct node_message *message = take_told(&bench, NODE_MESSAGE_LEFT);
+    assert_int_equal(message->status, 1);
+    node_message_free(message);
     bench_destroy(&bench);
 }
 

@@ -4,7 +4,7 @@
 #include "node/net/connection.h"
 #include "node/net/stream.h"
 #include "node/queue/backlog.h"
-#include "node/queue/mail.h"
+#include "node/queue/message.h"
 #include <event2/event.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -59,8 +59,8 @@ static void make_loop(struct node_config *config, struct gossip_identity *identi
                                         .name = "a",
                                         .greeting = greeting,
                                         .message_limit = MESSAGE_LIMIT,
-                                        .boot = {.number = 1},
-                                        .life = 1,
+                                        .starts = {.number = 1},
+                                        .instance_id = 1,
                                         .inbox = boxes[0],
                                         .worker = boxes[1],
                                         .learner = boxes[2],
@@ -172,13 +172,13 @@ static void a_flood_waits_in_the_network(void **state)
     while (!flood.closed && messages < MESSAGES) {
         event_base_loop(base, EVLOOP_NONBLOCK);
         check_waiting();
-        struct node_mail *mail = node_mailbox_take(boxes[1], 0);
-        messages += mail && mail->kind == NODE_MAIL_MESSAGE;
-        node_mail_free(mail);
+        struct node_message *message = node_mailbox_take(boxes[1], 0);
+        messages += message && message->kind == NODE_MESSAGE_EXCHANGE;
+        node_message_free(message);
     }
     assert_int_equal(messages, MESSAGES);
     assert_int_equal(atomic_load(&counters.backlog_bytes), 0);
-    struct node_mail *left = node_mail_new(NODE_MAIL_LEFT);
+    struct node_message *left = node_message_new(NODE_MESSAGE_LEFT);
     assert_int_equal(node_mailbox_post(boxes[0], left), BASE_OK);
     while (!flood.closed)
         event_base_loop(base, EVLOOP_ONCE);
@@ -186,7 +186,7 @@ static void a_flood_waits_in_the_network(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
     node_loop_destroy(loop);
     for (size_t i = 0; i < 3; i++)
-        node_mailbox_destroy(boxes[i], node_mail_free);
+        node_mailbox_destroy(boxes[i], node_message_free);
     node_streams_destroy(streams);
     event_base_free(base);
 }

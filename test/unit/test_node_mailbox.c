@@ -1,8 +1,8 @@
 // Mailboxes between threads: order, bounds, deadlines, the descriptor, and that nothing is lost or taken
 // twice. Meant to run under ThreadSanitizer too.
 #include "base/limits.h"
-#include "node/queue/mail.h"
 #include "node/queue/mailbox.h"
+#include "node/queue/message.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -116,13 +116,13 @@ static void *post_all(void *argument)
 {
     const struct poster *poster = argument;
     for (int i = 0; i < EACH; i++) {
-        struct node_mail *mail = node_mail_new(NODE_MAIL_SEND);
-        mail->bytes = malloc(sizeof i);
-        BASE_ASSERT(mail->bytes);
-        memcpy(mail->bytes, &i, sizeof i);
-        mail->n_bytes = sizeof i;
-        mail->status = poster->index;
-        while (node_mailbox_post(poster->box, mail)) // full: the taker is behind
+        struct node_message *message = node_message_new(NODE_MESSAGE_SEND);
+        message->bytes = malloc(sizeof i);
+        BASE_ASSERT(message->bytes);
+        memcpy(message->bytes, &i, sizeof i);
+        message->n_bytes = sizeof i;
+        message->status = poster->index;
+        while (node_mailbox_post(poster->box, message)) // full: the taker is behind
             sched_yield();
     }
     return NULL;
@@ -146,19 +146,19 @@ static void many_posters_lose_and_reorder_nothing(void **state)
         bool by_descriptor = taken / 64 % 2;
         if (by_descriptor)
             assert_int_equal(poll(&one, 1, 60000), 1);
-        struct node_mail *mail = node_mailbox_take(box, by_descriptor ? 0 : now_ns() + 60000000000u);
-        assert_non_null(mail);
+        struct node_message *message = node_mailbox_take(box, by_descriptor ? 0 : now_ns() + 60000000000u);
+        assert_non_null(message);
         int number;
-        memcpy(&number, mail->bytes, sizeof number);
-        assert_int_equal(number, next[mail->status]++); // in the order of its poster
-        node_mail_free(mail);
+        memcpy(&number, message->bytes, sizeof number);
+        assert_int_equal(number, next[message->status]++); // in the order of its poster
+        node_message_free(message);
         taken++;
     }
     for (int i = 0; i < POSTERS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     assert_null(node_mailbox_take(box, 0));
     assert_false(is_readable(box));
-    node_mailbox_destroy(box, node_mail_free);
+    node_mailbox_destroy(box, node_message_free);
 }
 
 static void what_is_left_is_released(void **state)
@@ -167,14 +167,14 @@ static void what_is_left_is_released(void **state)
     struct node_mailbox *box = NULL;
     assert_int_equal(node_mailbox_create(LIMIT_MAILBOX, &box), BASE_OK);
     for (int i = 0; i < 10; i++) {
-        struct node_mail *mail = node_mail_new(NODE_MAIL_EDGES);
-        assert_int_equal(mail->kind, NODE_MAIL_EDGES);
-        assert_null(mail->bytes);
-        mail->bytes = malloc(100);
-        assert_int_equal(node_mailbox_post(box, mail), BASE_OK);
+        struct node_message *message = node_message_new(NODE_MESSAGE_EDGES);
+        assert_int_equal(message->kind, NODE_MESSAGE_EDGES);
+        assert_null(message->bytes);
+        message->bytes = malloc(100);
+        assert_int_equal(node_mailbox_post(box, message), BASE_OK);
     }
-    node_mailbox_destroy(box, node_mail_free); // a leak would end the run under AddressSanitizer
-    node_mail_free(NULL);
+    node_mailbox_destroy(box, node_message_free); // a leak would end the run under AddressSanitizer
+    node_message_free(NULL);
 }
 
 int main(void)

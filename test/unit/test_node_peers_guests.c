@@ -170,8 +170,8 @@ static void newer_links_do_not_disturb_one_that_works(void **state)
     close_table(&t);
 }
 
-// Whoever has proven an id but is not in use counts as half-open: neither those that no allow-list names nor
-// those that never greet can fill the table, however many ids they make.
+// Whoever has proven an id but is not in use counts as half-open: neither those that no allow-list
+// names nor those that never greet can fill the table, however many ids they make.
 static void ids_without_use_stay_within_the_limits(void **state)
 {
     (void)state;

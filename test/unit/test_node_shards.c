@@ -67,7 +67,7 @@ static struct node_shards_set take(struct node *node)
     struct node_shards_set set;
     assert_true(node_shards_wait(node->shards, FOREVER));
     assert_true(node_shards_ready(node->shards, 1, &set));
-    node_shards_settle(node->shards, true);
+    node_shards_commit(node->shards, true);
     return set;
 }
 
@@ -194,7 +194,7 @@ static void refused_set_is_dropped(void **state)
     node_shards_want(node.shards, without_3, 4);
     assert_true(node_shards_wait(node.shards, FOREVER));
     assert_true(node_shards_ready(node.shards, 1, &set));
-    node_shards_settle(node.shards, false);
+    node_shards_commit(node.shards, false);
     assert_nothing_new(&node);
     node_shards_want(node.shards, without_3, 4); // asked again, tried again
     assert_int_equal(take(&node).orphans, 1);
@@ -229,7 +229,7 @@ static void newest_wish_counts(void **state)
             assert_true(node_shards_wait(node.shards, FOREVER));
         if ((last || base_rng_below(&rng, 2)) && node_shards_ready(node.shards, 1, &set)) {
             used = set.data;
-            node_shards_settle(node.shards, true);
+            node_shards_commit(node.shards, true);
         }
         if (!last)
             continue;
@@ -354,7 +354,7 @@ static void giving_back_needs_no_file(void **state)
     node_shards_want(node.shards, all, SHARDS);
     assert_true(node_shards_ready(node.shards, 1, &set));
     assert_ptr_equal(set.data, &node.own);
-    node_shards_settle(node.shards, true);
+    node_shards_commit(node.shards, true);
     assert_int_equal(fclose(pipe), 0); // an empty file: of no matter
     assert_nothing_new(&node);
     close_node(&node);
@@ -413,11 +413,11 @@ static void own_shard_is_offered_again(void **state)
     (void)take(&node);
     node_shards_want(node.shards, all, SHARDS);
     assert_true(node_shards_ready(node.shards, 1, &set));
-    node_shards_settle(node.shards, false);
+    node_shards_commit(node.shards, false);
     assert_nothing_new(&node);
     assert_true(node_shards_ready(node.shards, NODE_SHARDS_RETRY_NS + 1, &set));
     assert_ptr_equal(set.data, &node.own);
-    node_shards_settle(node.shards, true);
+    node_shards_commit(node.shards, true);
     assert_nothing_new(&node);
     close_node(&node);
 }

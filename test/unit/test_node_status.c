@@ -32,7 +32,7 @@ static void make_members(struct world *w, const struct gossip_id *peer)
                                            .pages = {.family = 4, .port = 7480}};
     w->records[1] = (struct gossip_record){.id = *peer,
                                            .name = "two",
-                                           .version = {.boot = 5, .life = 7, .incarnation = 9},
+                                           .version = {.generation = 5, .instance_id = 7, .incarnation = 9},
                                            .flags = GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_TRAINING,
                                            .slot = GOSSIP_NO_SLOT,
                                            .shard = 4,

@@ -25,7 +25,7 @@ struct scene {
     int peer;
 };
 
-static void on_news(void *owner)
+static void on_rx_ready(void *owner)
 {
     (void)owner;
 }
@@ -47,7 +47,7 @@ static int make_scene(void **state)
                                           .opener = gossip_opener_create(&there, MESSAGE_LIMIT),
                                           .out_limit = 4u * MESSAGE_LIMIT,
                                           .counters = &s->counters,
-                                          .news = on_news,
+                                          .rx_ready = on_rx_ready,
                                           .owner = s};
     if (node_stream_open(s->streams, &options, &s->stream) != BASE_OK)
         return -1;

@@ -65,38 +65,38 @@ static void bench_create(struct bench *bench)
     assert_int_equal(node_learner_start(&learner, &bench->learner), BASE_OK);
 }
 
-static void order(struct bench *bench, enum node_mail_kind kind)
+static void order(struct bench *bench, enum node_message_kind kind)
 {
-    assert_int_equal(node_mailbox_post(bench->inbox, node_mail_new(kind)), BASE_OK);
+    assert_int_equal(node_mailbox_post(bench->inbox, node_message_new(kind)), BASE_OK);
 }
 
 static void tell_living(struct bench *bench, const uint32_t *living, size_t count)
 {
-    struct node_mail *mail = node_mail_new(NODE_MAIL_SHARDS);
-    mail->n_bytes = count * sizeof *living;
-    mail->bytes = malloc(mail->n_bytes);
-    assert_non_null(mail->bytes);
-    memcpy(mail->bytes, living, mail->n_bytes);
-    assert_int_equal(node_mailbox_post(bench->inbox, mail), BASE_OK);
+    struct node_message *message = node_message_new(NODE_MESSAGE_SHARDS);
+    message->n_bytes = count * sizeof *living;
+    message->bytes = malloc(message->n_bytes);
+    assert_non_null(message->bytes);
+    memcpy(message->bytes, living, message->n_bytes);
+    assert_int_equal(node_mailbox_post(bench->inbox, message), BASE_OK);
 }
 
 // The learner at its next boundary. What it tells the loop is read, so that its box never fills.
 static void boundary(struct bench *bench)
 {
-    struct node_mail *mail = node_mailbox_take(bench->worker, UINT64_MAX);
-    assert_int_equal(mail->kind, NODE_MAIL_ROUND);
-    node_mail_free(mail);
-    for (mail = node_mailbox_take(bench->loop, 0); mail; mail = node_mailbox_take(bench->loop, 0)) {
-        assert_true(mail->kind != NODE_MAIL_PROGRESS || !isinf(mail->progress.loss));
-        assert_true(mail->kind != NODE_MAIL_PROGRESS || mail->progress.step == 0 ||
-                    !isnan(mail->progress.loss));
-        node_mail_free(mail);
+    struct node_message *message = node_mailbox_take(bench->worker, UINT64_MAX);
+    assert_int_equal(message->kind, NODE_MESSAGE_ROUND);
+    node_message_free(message);
+    for (message = node_mailbox_take(bench->loop, 0); message; message = node_mailbox_take(bench->loop, 0)) {
+        assert_true(message->kind != NODE_MESSAGE_PROGRESS || !isinf(message->progress.loss));
+        assert_true(message->kind != NODE_MESSAGE_PROGRESS || message->progress.step == 0 ||
+                    !isnan(message->progress.loss));
+        node_message_free(message);
     }
 }
 
 static void answer(struct bench *bench)
 {
-    order(bench, NODE_MAIL_ROUND_DONE);
+    order(bench, NODE_MESSAGE_ROUND_DONE);
 }
 
 static void boundary_with(struct bench *bench, size_t examples)
@@ -123,14 +123,14 @@ static size_t examples_of(struct bench *bench, const bool *living)
 // At a boundary: stop, and the last rendezvous.
 static void bench_end(struct bench *bench)
 {
-    order(bench, NODE_MAIL_STOP_AT);
+    order(bench, NODE_MESSAGE_STOP_AT);
     answer(bench);
     boundary(bench);
     answer(bench);
     node_learner_join(bench->learner);
-    node_mailbox_destroy(bench->inbox, node_mail_free);
-    node_mailbox_destroy(bench->worker, node_mail_free);
-    node_mailbox_destroy(bench->loop, node_mail_free);
+    node_mailbox_destroy(bench->inbox, node_message_free);
+    node_mailbox_destroy(bench->worker, node_message_free);
+    node_mailbox_destroy(bench->loop, node_message_free);
     node_metrics_close(bench->metrics);
     train_trainer_destroy(bench->trainer);
     train_model_destroy(bench->model);
@@ -147,7 +147,7 @@ static void told_in_a_rendezvous(void **state)
     bench_create(&bench);
     const size_t more = examples_of(&bench, without_0);
     assert_true(more > bench.own.examples);
-    order(&bench, NODE_MAIL_START);
+    order(&bench, NODE_MESSAGE_START);
     boundary(&bench);
     tell_living(&bench, two, 2);
     answer(&bench);
@@ -168,9 +168,9 @@ static void told_while_it_waits(void **state)
     (void)state;
     bench_create(&bench);
     tell_living(&bench, one, 1);
-    order(&bench, NODE_MAIL_START);
+    order(&bench, NODE_MESSAGE_START);
     boundary_with(&bench, EXAMPLES);
-    struct node_mail *pause = node_mail_new(NODE_MAIL_PAUSE);
+    struct node_message *pause = node_message_new(NODE_MESSAGE_PAUSE);
     pause->status = 1;
     assert_int_equal(node_mailbox_post(bench.inbox, pause), BASE_OK);
     answer(&bench);
@@ -178,7 +178,7 @@ static void told_while_it_waits(void **state)
     answer(&bench); // it pauses
     tell_living(&bench, three, 3);
     tell_living(&bench, two, 2);
-    order(&bench, NODE_MAIL_PAUSE); // go on
+    order(&bench, NODE_MESSAGE_PAUSE); // go on
     boundary_with(&bench, examples_of(&bench, without_2));
     bench_end(&bench);
 }
@@ -207,7 +207,7 @@ static void training_goes_on(void **state)
     double first = 0, loss = 0;
     (void)state;
     bench_create(&bench);
-    order(&bench, NODE_MAIL_START);
+    order(&bench, NODE_MESSAGE_START);
     boundary(&bench); // here the learner stays
     assert_int_equal(node_shards_create(&bench.config, &bench.own, &shards), BASE_OK);
     for (size_t k = 0; k < sizeof living / sizeof *living; k++) {
@@ -218,7 +218,7 @@ static void training_goes_on(void **state)
         assert_int_equal(node_shards_ready(shards, 1, &set), k > 0);
         if (k > 0) {
             assert_int_equal(train_trainer_replace(bench.trainer, set.data, set.weight, &why), BASE_OK);
-            node_shards_settle(shards, true);
+            node_shards_commit(shards, true);
         }
         loss = train(bench.trainer, 100);
         first = k == 0 ? loss : first;

@@ -40,7 +40,7 @@ static float left_of(bool keep, bool dies)
     import_edge(&bench);
     bench_start(&bench);
     if (dies)
-        post_peer(&bench, NODE_MAIL_FORGET, 2);
+        post_peer(&bench, NODE_MESSAGE_FORGET, 2);
     else
         post_stranger(&bench, 2);
     settle_round(&bench, 1, false);
@@ -65,17 +65,17 @@ static void only_the_pull_of_the_dead_is_kept(void **state)
 static void make_live(struct bench *bench, uint8_t peer)
 {
     struct gossip_message hello;
-    post_peer(bench, NODE_MAIL_LINK_UP, peer);
-    struct node_mail *mail = take_sent(bench, GOSSIP_HELLO, peer, &hello);
+    post_peer(bench, NODE_MESSAGE_LINK_UP, peer);
+    struct node_message *message = take_sent(bench, GOSSIP_HELLO, peer, &hello);
     post_message(bench, peer, &hello);
-    node_mail_free(mail);
+    node_message_free(message);
 }
 
 // Three on a base graph: in round 1 the first and the last of the ring meet with weight 2/3.
 static void a_meeting_has_the_weight_of_the_schedule(void **state)
 {
     struct bench bench;
-    struct gossip_message message;
+    struct gossip_message received;
     struct topology_plan *plan;
     struct topology_options options = {.kind = TOPOLOGY_BASE};
     const struct gossip_record view[3] = {
@@ -97,9 +97,9 @@ static void a_meeting_has_the_weight_of_the_schedule(void **state)
     post_members(&bench, &options, view, 3);
     make_live(&bench, partner);
     settle_round(&bench, 1, false);
-    struct node_mail *mail = take_sent(&bench, GOSSIP_XCHG, partner, &message);
-    assert_true(message.as.exchange.weight > 0.6666f && message.as.exchange.weight < 0.6667f);
-    node_mail_free(mail);
+    struct node_message *message = take_sent(&bench, GOSSIP_XCHG, partner, &received);
+    assert_true(received.as.exchange.weight > 0.6666f && received.as.exchange.weight < 0.6667f);
+    node_message_free(message);
     bench_destroy(&bench);
 }
 
@@ -107,8 +107,8 @@ static void a_meeting_has_the_weight_of_the_schedule(void **state)
 static void who_stands_still_is_waited_for_by_nobody(void **state)
 {
     struct bench bench;
-    struct gossip_message message;
-    struct node_mail *mail;
+    struct gossip_message received;
+    struct node_message *message;
     (void)state;
     bench_create_as(&bench, false, true);
     bench_start(&bench);
@@ -119,9 +119,9 @@ static void who_stands_still_is_waited_for_by_nobody(void **state)
     post_round(&bench, &round);
     take_round_done(&bench, &round);
     do { // how far it is may be told before
-        mail = take_sent(&bench, GOSSIP_CLOCK, 2, &message);
-        node_mail_free(mail);
-    } while (message.as.clock.round != GOSSIP_CLOCK_IDLE);
+        message = take_sent(&bench, GOSSIP_CLOCK, 2, &received);
+        node_message_free(message);
+    } while (received.as.clock.round != GOSSIP_CLOCK_IDLE);
     bench_destroy(&bench);
 }
 
@@ -136,10 +136,10 @@ static void a_round_can_be_given_up(void **state)
     post_view(&bench, 2);
     make_live(&bench, 2);
     post_message(&bench, 2, &behind);
-    post(&bench, node_mail_new(NODE_MAIL_GIVE_UP)); // of a round that has just ended
+    post(&bench, node_message_new(NODE_MESSAGE_GIVE_UP)); // of a round that has just ended
     struct node_round round = round_of(&bench, 7);
     post_round(&bench, &round);
-    post(&bench, node_mail_new(NODE_MAIL_GIVE_UP));
+    post(&bench, node_message_new(NODE_MESSAGE_GIVE_UP));
     take_round_done(&bench, &round);
     assert_int_equal(round.round, 7);
     bench_destroy(&bench);
@@ -148,18 +148,18 @@ static void a_round_can_be_given_up(void **state)
 static void local_has_no_edges(void **state)
 {
     struct bench bench;
-    struct node_mail *mail;
+    struct node_message *message;
     (void)state;
     bench_create(&bench);
     bench_start_as(&bench, &(struct node_worker_options){.local = true});
     post_view(&bench, 2);
-    post_peer(&bench, NODE_MAIL_LINK_UP, 2);
+    post_peer(&bench, NODE_MESSAGE_LINK_UP, 2);
     settle_round(&bench, 1, false);
     settle_round(&bench, 2, false);
     assert_int_equal(gossip_exchange_edges(bench.exchange), 0);
-    while ((mail = node_mailbox_take(bench.loop, 0)) != NULL) {
-        assert_int_not_equal(mail->kind, NODE_MAIL_SEND);
-        node_mail_free(mail);
+    while ((message = node_mailbox_take(bench.loop, 0)) != NULL) {
+        assert_int_not_equal(message->kind, NODE_MESSAGE_SEND);
+        node_message_free(message);
     }
     bench_destroy(&bench);
 }
@@ -167,33 +167,33 @@ static void local_has_no_edges(void **state)
 static void a_message_that_breaks_the_protocol_closes_its_link(void **state)
 {
     struct bench bench;
-    struct node_mail *mail = node_mail_new(NODE_MAIL_MESSAGE);
+    struct node_message *message = node_message_new(NODE_MESSAGE_EXCHANGE);
     (void)state;
     bench_create(&bench);
     bench_start(&bench);
-    mail->peer = id_of(2);
-    mail->bytes = calloc(1, 4);
-    assert_non_null(mail->bytes);
-    mail->n_bytes = 4;
-    post(&bench, mail);
-    mail = node_mailbox_take(bench.loop, UINT64_MAX);
-    assert_int_equal(mail->kind, NODE_MAIL_CLOSE);
-    assert_int_equal(mail->peer.bytes[0], 2);
-    node_mail_free(mail);
+    message->peer = id_of(2);
+    message->bytes = calloc(1, 4);
+    assert_non_null(message->bytes);
+    message->n_bytes = 4;
+    post(&bench, message);
+    message = node_mailbox_take(bench.loop, UINT64_MAX);
+    assert_int_equal(message->kind, NODE_MESSAGE_CLOSE);
+    assert_int_equal(message->peer.bytes[0], 2);
+    node_message_free(message);
     bench_destroy(&bench);
 }
 
 static void only_a_neighbour_has_an_edge(void **state)
 {
     struct bench bench;
-    struct gossip_message message;
+    struct gossip_message received;
     (void)state;
     bench_create(&bench);
     bench_start(&bench);
-    post_peer(&bench, NODE_MAIL_LINK_UP, 5); // linked, and in no view
+    post_peer(&bench, NODE_MESSAGE_LINK_UP, 5); // linked, and in no view
     post_view(&bench, 2);
-    post_peer(&bench, NODE_MAIL_LINK_UP, 2);
-    node_mail_free(take_sent(&bench, GOSSIP_HELLO, 2, &message));
+    post_peer(&bench, NODE_MESSAGE_LINK_UP, 2);
+    node_message_free(take_sent(&bench, GOSSIP_HELLO, 2, &received));
     settle_round(&bench, 1, false);
     assert_int_equal(gossip_exchange_edges(bench.exchange), 1);
     bench_destroy(&bench);

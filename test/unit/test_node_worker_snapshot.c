@@ -5,14 +5,14 @@
 static void post_donors_of(struct bench *bench, const uint8_t *donors, size_t n, struct node_progress limits)
 {
     struct gossip_id *ids = calloc(n + 1, sizeof *ids);
-    struct node_mail *mail = node_mail_new(NODE_MAIL_DONORS);
+    struct node_message *message = node_message_new(NODE_MESSAGE_DONORS);
     assert_non_null(ids);
     for (size_t i = 0; i < n; i++)
         ids[i] = id_of(donors[i]);
-    mail->bytes = (uint8_t *)ids;
-    mail->n_bytes = n * sizeof *ids;
-    mail->progress = limits;
-    post(bench, mail);
+    message->bytes = (uint8_t *)ids;
+    message->n_bytes = n * sizeof *ids;
+    message->progress = limits;
+    post(bench, message);
 }
 
 static void post_donors(struct bench *bench, const uint8_t *donors, size_t n)
@@ -22,22 +22,22 @@ static void post_donors(struct bench *bench, const uint8_t *donors, size_t n)
 
 static void take_fetch(struct bench *bench, int status)
 {
-    struct node_mail *mail = take(bench, NODE_MAIL_FETCH);
-    assert_int_equal(mail->status, status);
-    node_mail_free(mail);
+    struct node_message *message = take(bench, NODE_MESSAGE_FETCH);
+    assert_int_equal(message->status, status);
+    node_message_free(message);
 }
 
 static void post_ask(struct bench *bench, uint8_t from, uint8_t part, uint32_t block)
 {
-    struct gossip_message message = {.kind = GOSSIP_SNAPSHOT_ASK, .as.ask = {.part = part, .block = block}};
-    post_message(bench, from, &message);
+    struct gossip_message received = {.kind = GOSSIP_SNAPSHOT_ASK, .as.ask = {.part = part, .block = block}};
+    post_message(bench, from, &received);
 }
 
 static void check_given(struct bench *bench, uint8_t to, uint8_t part, float value, uint64_t round)
 {
-    struct gossip_message message;
-    struct node_mail *mail = take_sent(bench, GOSSIP_SNAPSHOT_TELL, to, &message);
-    const struct gossip_snapshot_tell *tell = &message.as.tell;
+    struct gossip_message received;
+    struct node_message *message = take_sent(bench, GOSSIP_SNAPSHOT_TELL, to, &received);
+    const struct gossip_snapshot_tell *tell = &received.as.tell;
     float first;
     memcpy(&first, tell->values, sizeof first);
     assert_int_equal(tell->part, part);
@@ -45,7 +45,7 @@ static void check_given(struct bench *bench, uint8_t to, uint8_t part, float val
     assert_int_equal(tell->round, round);
     assert_int_equal(tell->step, 10 * round);
     assert_true(first == value);
-    node_mail_free(mail);
+    node_message_free(message);
 }
 
 static void a_block_is_given_at_the_next_rendezvous(void **state)
@@ -64,7 +64,7 @@ static void a_block_is_given_at_the_next_rendezvous(void **state)
     bench.model[0] = 9;
     post_ask(&bench, 4, GOSSIP_PART_MODEL, 0); // from the same copy, or a new one if this machine is slow
     settle_round(&bench, 5, false);
-    node_mail_free(take(&bench, NODE_MAIL_SEND));
+    node_message_free(take(&bench, NODE_MESSAGE_SEND));
     bench_destroy(&bench);
 }
 
@@ -97,9 +97,9 @@ static void an_ask_for_what_is_not_there_closes_its_link(void **state)
     bench_create(&bench);
     bench_start(&bench);
     post_ask(&bench, 2, GOSSIP_PART_MODEL, BLOCKS);
-    struct node_mail *mail = take(&bench, NODE_MAIL_CLOSE);
-    assert_int_equal(mail->peer.bytes[0], 2);
-    node_mail_free(mail);
+    struct node_message *message = take(&bench, NODE_MESSAGE_CLOSE);
+    assert_int_equal(message->peer.bytes[0], 2);
+    node_message_free(message);
     bench_destroy(&bench);
 }
 
@@ -112,7 +112,7 @@ static float donated(uint8_t part, size_t index)
 static void answer(struct bench *bench, uint8_t from, bool answers)
 {
     struct gossip_message ask, block = {.kind = GOSSIP_SNAPSHOT_TELL};
-    struct node_mail *mail = take_sent(bench, GOSSIP_SNAPSHOT_ASK, from, &ask);
+    struct node_message *message = take_sent(bench, GOSSIP_SNAPSHOT_ASK, from, &ask);
     uint8_t part = ask.as.ask.part;
     size_t first = (size_t)ask.as.ask.block * LIMIT_SNAPSHOT_BLOCK, count = first ? 20 : LIMIT_SNAPSHOT_BLOCK;
     float *values = malloc(count * sizeof *values);
@@ -131,7 +131,7 @@ static void answer(struct bench *bench, uint8_t from, bool answers)
     if (answers)
         post_message(bench, from, &block);
     free(values);
-    node_mail_free(mail);
+    node_message_free(message);
 }
 
 static void check_fetched(struct bench *bench, struct node_round *round)
@@ -160,22 +160,22 @@ static void a_model_is_fetched_and_its_edges_begin_anew(void **state)
 {
     struct bench bench;
     struct node_round round;
-    struct gossip_message message;
+    struct gossip_message received;
     (void)state;
     bench_create(&bench);
     import_edge(&bench); // from before
     bench_start(&bench);
     post_view(&bench, 2);
-    post_peer(&bench, NODE_MAIL_LINK_UP, 2);
-    node_mail_free(take_sent(&bench, GOSSIP_HELLO, 2, &message));
-    assert_int_equal(message.as.hello.sequence, 3);
+    post_peer(&bench, NODE_MESSAGE_LINK_UP, 2);
+    node_message_free(take_sent(&bench, GOSSIP_HELLO, 2, &received));
+    assert_int_equal(received.as.hello.sequence, 3);
     begin_fetch(&bench, &round);
     post_ask(&bench, 2, GOSSIP_PART_MODEL, 0); // has nothing to give meanwhile
     post_donors(&bench, (const uint8_t[]){2}, 1);
     for (size_t i = 0; i < 2 * BLOCKS; i++)
         answer(&bench, 2, true);
-    node_mail_free(take_sent(&bench, GOSSIP_HELLO, 2, &message));
-    assert_int_equal(message.as.hello.sequence, 0);
+    node_message_free(take_sent(&bench, GOSSIP_HELLO, 2, &received));
+    assert_int_equal(received.as.hello.sequence, 0);
     check_fetched(&bench, &round);
     assert_memory_equal(gossip_exchange_model(bench.exchange), bench.model, D * sizeof(float));
     bench_destroy(&bench);
@@ -185,7 +185,7 @@ static void what_is_asked_while_fetching_is_given_afterwards(void **state)
 {
     struct bench bench;
     struct node_round round;
-    struct gossip_message message;
+    struct gossip_message received;
     (void)state;
     bench_create(&bench);
     bench_start(&bench);
@@ -196,7 +196,7 @@ static void what_is_asked_while_fetching_is_given_afterwards(void **state)
         answer(&bench, 4, true);
     check_fetched(&bench, &round);
     settle_round(&bench, 31, false);
-    node_mail_free(take_sent(&bench, GOSSIP_SNAPSHOT_TELL, 3, &message));
+    node_message_free(take_sent(&bench, GOSSIP_SNAPSHOT_TELL, 3, &received));
     bench_destroy(&bench);
 }
 
@@ -217,10 +217,11 @@ static void another_donor_goes_on(void **state)
         answer(&bench, 2, false); // both are lost with their donor
         answer(&bench, 2, false);
         if (how == 0)
-            post_peer(&bench, NODE_MAIL_LINK_DOWN, 2);
+            post_peer(&bench, NODE_MESSAGE_LINK_DOWN, 2);
         if (how == 2)
-            post_peer(&bench, NODE_MAIL_LINK_UP, 2); // or another link replaces the one that was asked over
-        post_donors(&bench, &then, 1);               // or it is told to be no donor any more
+            post_peer(&bench, NODE_MESSAGE_LINK_UP,
+                      2);              // or another link replaces the one that was asked over
+        post_donors(&bench, &then, 1); // or it is told to be no donor any more
         answer(&bench, then, true);
         answer(&bench, then, true);
         assert_true(node_clock_ns() - begun_ns < 4 * NODE_SECOND_NS); // not for want of patience: 5 s
@@ -233,22 +234,22 @@ static void a_donor_that_lies_is_closed(void **state)
 {
     struct bench bench;
     struct node_round round;
-    struct gossip_message message;
+    struct gossip_message received;
     float value = 1;
     (void)state;
     bench_create(&bench);
     bench_start(&bench);
     begin_fetch(&bench, &round);
     post_donors(&bench, (const uint8_t[]){2}, 1);
-    node_mail_free(take_sent(&bench, GOSSIP_SNAPSHOT_ASK, 2, &message));
-    message = (struct gossip_message){
+    node_message_free(take_sent(&bench, GOSSIP_SNAPSHOT_ASK, 2, &received));
+    received = (struct gossip_message){
         .kind = GOSSIP_SNAPSHOT_TELL,
         .as.tell = {
             .snapshot = 1, .parts = 3, .values = (const uint8_t *)&value, .values_bytes = sizeof value}};
-    post_message(&bench, 2, &message);
-    struct node_mail *mail = take(&bench, NODE_MAIL_CLOSE);
-    assert_int_equal(mail->peer.bytes[0], 2);
-    node_mail_free(mail);
+    post_message(&bench, 2, &received);
+    struct node_message *message = take(&bench, NODE_MESSAGE_CLOSE);
+    assert_int_equal(message->peer.bytes[0], 2);
+    node_message_free(message);
     post_donors(&bench, (const uint8_t[]){2, 3}, 2);
     for (size_t i = 0; i < 2 * BLOCKS; i++)
         answer(&bench, 3, true);
@@ -269,18 +270,18 @@ static void a_donor_beyond_the_cluster_is_closed(void **state)
         begin_fetch(&bench, &round);
         post_donors_of(&bench, (const uint8_t[]){2}, 1, limits);
         answer(&bench, 2, true);
-        struct node_mail *mail = take(&bench, NODE_MAIL_CLOSE);
-        assert_int_equal(mail->peer.bytes[0], 2);
-        node_mail_free(mail);
+        struct node_message *message = take(&bench, NODE_MESSAGE_CLOSE);
+        assert_int_equal(message->peer.bytes[0], 2);
+        node_message_free(message);
         bench_destroy(&bench);
     }
 }
 
 static uint64_t starved_ns; // as told last
 
-static void sent(void *owner, const struct gossip_id *peer, const struct gossip_message *message)
+static void sent(void *owner, const struct gossip_id *peer, const struct gossip_message *received)
 {
-    (void)owner, (void)peer, (void)message;
+    (void)owner, (void)peer, (void)received;
 }
 
 static void closed(void *owner, const struct gossip_id *peer, const char *why)
@@ -332,12 +333,12 @@ static void a_fetch_can_be_ended(void **state)
     begin_fetch(&bench, &round);
     post_donors(&bench, (const uint8_t[]){2}, 1);
     answer(&bench, 2, true);
-    post(&bench, node_mail_new(NODE_MAIL_FETCH));
+    post(&bench, node_message_new(NODE_MESSAGE_FETCH));
     take_round_done(&bench, &round);
     assert_false(round.fetched);
-    struct node_mail *ended = take(&bench, NODE_MAIL_FETCH);
+    struct node_message *ended = take(&bench, NODE_MESSAGE_FETCH);
     assert_int_equal(ended->status, -1);
-    node_mail_free(ended);
+    node_message_free(ended);
     begin_fetch(&bench, &round); // the thread ends in the middle of another
     bench_destroy(&bench);
 }

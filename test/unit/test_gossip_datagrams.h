@@ -1,7 +1,7 @@
-// What the tests of sealed datagrams share: three people with keys, letters between them, and the layout
+// What the tests of sealed datagrams share: three people with keys, datagrams between them, and the layout
 // built a second time, by hand.
-#ifndef TEST_UNIT_GOSSIP_LETTERS_H
-#define TEST_UNIT_GOSSIP_LETTERS_H
+#ifndef TEST_UNIT_GOSSIP_DATAGRAMS_H
+#define TEST_UNIT_GOSSIP_DATAGRAMS_H
 
 #include "base/cursor.h"
 #include "base/limits.h"
@@ -56,49 +56,52 @@ static inline int setup(void **state)
 }
 
 static inline struct gossip_datagrams *create(const struct gossip_identity *self, const uint8_t psk[32],
-                                              const char *cluster, uint64_t boot)
+                                              const char *cluster, uint64_t generation)
 {
     struct gossip_datagrams *made = NULL;
-    struct gossip_datagrams_options options = {.identity = self, .cluster = cluster, .boot = boot};
+    struct gossip_datagrams_options options = {
+        .identity = self, .cluster = cluster, .generation = generation};
     memcpy(options.psk, psk, 32);
     fill(options.entropy, sizeof options.entropy);
     assert_int_equal(gossip_datagrams_create(&options, &made), BASE_OK);
     return made;
 }
 
-static inline void know(struct gossip_datagrams *datagrams, unsigned who, uint64_t boot)
+static inline void know(struct gossip_datagrams *datagrams, unsigned who, uint64_t generation)
 {
-    assert_int_equal(gossip_datagrams_peer(datagrams, &identity[who].id, identity[who].exchange_public, boot),
-                     BASE_OK);
+    assert_int_equal(
+        gossip_datagrams_peer(datagrams, &identity[who].id, identity[who].exchange_public, generation),
+        BASE_OK);
 }
 
-static inline struct gossip_datagrams *node(unsigned self, uint64_t boot, unsigned other, uint64_t other_boot)
+static inline struct gossip_datagrams *node(unsigned self, uint64_t generation, unsigned other,
+                                            uint64_t other_generation)
 {
-    struct gossip_datagrams *made = create(&identity[self], PSK, CLUSTER, boot);
-    know(made, other, other_boot);
+    struct gossip_datagrams *made = create(&identity[self], PSK, CLUSTER, generation);
+    know(made, other, other_generation);
     return made;
 }
 
 // One datagram, and what it says.
-struct letter {
+struct datagram {
     uint8_t sealed[LIMIT_DATAGRAM_BYTES + 1], plain[LIMIT_DATAGRAM_BYTES];
     size_t sealed_bytes, plain_bytes;
 };
 
-static inline struct letter letter_from(struct gossip_datagrams *from, unsigned to, size_t plain_bytes)
+static inline struct datagram datagram_from(struct gossip_datagrams *from, unsigned to, size_t plain_bytes)
 {
-    struct letter letter = {.plain_bytes = plain_bytes};
-    fill(letter.plain, plain_bytes);
-    assert_int_equal(gossip_datagram_seal(from, &identity[to].id, letter.plain, plain_bytes, letter.sealed,
-                                          &letter.sealed_bytes),
+    struct datagram datagram = {.plain_bytes = plain_bytes};
+    fill(datagram.plain, plain_bytes);
+    assert_int_equal(gossip_datagram_seal(from, &identity[to].id, datagram.plain, plain_bytes,
+                                          datagram.sealed, &datagram.sealed_bytes),
                      BASE_OK);
-    assert_int_equal(letter.sealed_bytes, plain_bytes + OVERHEAD);
-    return letter;
+    assert_int_equal(datagram.sealed_bytes, plain_bytes + OVERHEAD);
+    return datagram;
 }
 
 // Opens; where it is refused, the outputs must be as they were.
-static inline enum base_error open_letter(struct gossip_datagrams *to, const struct letter *letter,
-                                          unsigned from)
+static inline enum base_error open_datagram(struct gossip_datagrams *to, const struct datagram *datagram,
+                                            unsigned from)
 {
     uint8_t plain[LIMIT_DATAGRAM_BYTES];
     struct gossip_id peer;
@@ -106,10 +109,10 @@ static inline enum base_error open_letter(struct gossip_datagrams *to, const str
     memset(plain, 0x5a, sizeof plain);
     memset(&peer, 0x5a, sizeof peer);
     const enum base_error error =
-        gossip_datagram_open(to, letter->sealed, letter->sealed_bytes, plain, &bytes, &peer);
+        gossip_datagram_open(to, datagram->sealed, datagram->sealed_bytes, plain, &bytes, &peer);
     if (error == BASE_OK) {
-        assert_int_equal(bytes, letter->plain_bytes);
-        assert_memory_equal(plain, letter->plain, bytes);
+        assert_int_equal(bytes, datagram->plain_bytes);
+        assert_memory_equal(plain, datagram->plain, bytes);
         assert_memory_equal(&peer, &identity[from].id, sizeof peer);
         return error;
     }
@@ -121,9 +124,9 @@ static inline enum base_error open_letter(struct gossip_datagrams *to, const str
     return error;
 }
 
-static inline void assert_opens(struct gossip_datagrams *to, const struct letter *letter, unsigned from)
+static inline void assert_opens(struct gossip_datagrams *to, const struct datagram *datagram, unsigned from)
 {
-    assert_int_equal(open_letter(to, letter, from), BASE_OK);
+    assert_int_equal(open_datagram(to, datagram, from), BASE_OK);
 }
 
 // The layout by hand, from libsodium and gossip/README.md: who may say what is up to the test.
@@ -131,7 +134,7 @@ struct forgery {
     const struct gossip_identity *from, *to; // of `from` the id and the exchange secret, of `to` the public
     const uint8_t *psk;
     const char *cluster;
-    uint64_t boot, counter, receiver_boot;
+    uint64_t generation, counter, receiver_generation;
     uint8_t entropy[8];
 };
 
@@ -150,27 +153,28 @@ static inline size_t pair_text(const struct forgery *forgery, const char *label,
     return base_writer_used(&writer);
 }
 
-static inline struct letter forge(const struct forgery *forgery, size_t plain_bytes)
+static inline struct datagram forge(const struct forgery *forgery, size_t plain_bytes)
 {
-    struct letter letter = {.plain_bytes = plain_bytes, .sealed_bytes = plain_bytes + OVERHEAD};
+    struct datagram datagram = {.plain_bytes = plain_bytes, .sealed_bytes = plain_bytes + OVERHEAD};
     uint8_t text[256], shared[32], hash[32], key[32], bound[16];
-    fill(letter.plain, plain_bytes);
+    fill(datagram.plain, plain_bytes);
     crypto_generichash(hash, 32, text, pair_text(forgery, "p2pml datagram tag", NULL, text), forgery->psk,
                        32);
     assert_int_equal(crypto_scalarmult(shared, forgery->from->exchange_secret, forgery->to->exchange_public),
                      0);
     crypto_generichash(key, 32, text, pair_text(forgery, "p2pml datagram", shared, text), forgery->psk, 32);
-    struct base_writer head = base_writer_of(letter.sealed, HEAD_BYTES);
+    struct base_writer head = base_writer_of(datagram.sealed, HEAD_BYTES);
     base_write_bytes(&head, hash, 8);
-    base_write_u64(&head, forgery->boot);
+    base_write_u64(&head, forgery->generation);
     base_write_u64(&head, forgery->counter);
     base_write_bytes(&head, forgery->entropy, 8);
     struct base_writer behind = base_writer_of(bound, sizeof bound);
     base_write_bytes(&behind, hash, 8);
-    base_write_u64(&behind, forgery->receiver_boot);
-    crypto_aead_xchacha20poly1305_ietf_encrypt(letter.sealed + HEAD_BYTES, NULL, letter.plain, plain_bytes,
-                                               bound, sizeof bound, NULL, letter.sealed + 8, key);
-    return letter;
+    base_write_u64(&behind, forgery->receiver_generation);
+    crypto_aead_xchacha20poly1305_ietf_encrypt(datagram.sealed + HEAD_BYTES, NULL, datagram.plain,
+                                               plain_bytes, bound, sizeof bound, NULL, datagram.sealed + 8,
+                                               key);
+    return datagram;
 }
 
 static inline struct forgery alice_to_bob(void)
@@ -179,8 +183,8 @@ static inline struct forgery alice_to_bob(void)
                             .to = &identity[BOB],
                             .psk = PSK,
                             .cluster = CLUSTER,
-                            .boot = 1,
-                            .receiver_boot = 1};
+                            .generation = 1,
+                            .receiver_generation = 1};
 }
 
 #endif

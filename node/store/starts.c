@@ -1,4 +1,4 @@
-#include "node/store/boot.h"
+#include "node/store/starts.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "gossip/member/member.h"
@@ -78,11 +78,11 @@ static enum base_error store(const char *path, const struct starts *starts, stru
 static bool is_recent(uint64_t start_s, uint64_t now_s)
 {
     uint64_t apart = now_s > start_s ? now_s - start_s : start_s - now_s; // the clock may have been set
-    return apart < GOSSIP_RECENT_BOOT_NS / NODE_SECOND_NS;
+    return apart < GOSSIP_RECENT_START_NS / NODE_SECOND_NS;
 }
 
-enum base_error node_boot_take(const char *path, uint64_t now_s, struct node_boot *boot,
-                               struct base_reason *why)
+enum base_error node_starts_take(const char *path, uint64_t now_s, struct node_starts *starts,
+                                 struct base_reason *why)
 {
     struct starts before, after = {0};
     enum base_error code = load(path, &before, why);
@@ -96,11 +96,11 @@ enum base_error node_boot_take(const char *path, uint64_t now_s, struct node_boo
     after.times[after.count++] = now_s;
     code = store(path, &after, why);
     if (code == BASE_OK)
-        *boot = (struct node_boot){.number = after.number, .recent = (unsigned)after.count - 1};
+        *starts = (struct node_starts){.number = after.number, .recent = (unsigned)after.count - 1};
     return code;
 }
 
-enum base_error node_boot_end(const char *path, struct base_reason *why)
+enum base_error node_starts_end(const char *path, struct base_reason *why)
 {
     struct starts starts;
     enum base_error code = load(path, &starts, why);
@@ -110,14 +110,14 @@ enum base_error node_boot_end(const char *path, struct base_reason *why)
     return store(path, &starts, why);
 }
 
-enum base_error node_boot_raise(const char *path, uint64_t number, struct base_reason *why)
+enum base_error node_starts_raise(const char *path, uint64_t number, struct base_reason *why)
 {
     struct starts starts;
     enum base_error code = load(path, &starts, why);
     if (code != BASE_OK || number <= starts.number)
         return code;
     if (number > UINT64_MAX / 2)
-        return base_fail(why, BASE_ELIMIT, "a boot number of %" PRIu64 " can't be", number);
+        return base_fail(why, BASE_ELIMIT, "a generation of %" PRIu64 " can't be", number);
     starts.number = number;
     return store(path, &starts, why);
 }

@@ -1,8 +1,8 @@
 // What the three threads tell each other. Loop: owns links, sessions, membership and HTTP. Worker: owns the
-// exchange object. Learner: owns the trainer. Every mail is malloc'ed, has one owner and is freed by
-// node_mail_free.
-#ifndef NODE_QUEUE_MAIL_H
-#define NODE_QUEUE_MAIL_H
+// exchange object. Learner: owns the trainer. Every message is malloc'ed, has one owner and is freed by
+// node_message_free.
+#ifndef NODE_QUEUE_MESSAGE_H
+#define NODE_QUEUE_MESSAGE_H
 
 #include "gossip/blob.h"
 #include "gossip/exchange/exchange.h"
@@ -14,54 +14,57 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum node_mail_kind {
+enum node_message_kind {
     // loop -> worker
-    NODE_MAIL_LINK_UP,   // peer
-    NODE_MAIL_LINK_DOWN, // peer
-    NODE_MAIL_FORGET,    // peer: dead or left, and away for average.forget_after
-    NODE_MAIL_MESSAGE,   // peer, bytes: one plaintext message (HELLO, XCHG, XACK, BUSY)
-    NODE_MAIL_VIEW,      // graph: of the view in use
-    NODE_MAIL_DONORS,    // bytes: struct gossip_id[]: linked members with complete state. progress.round,
-                         // progress.step: one that reports more is lying
-    NODE_MAIL_STOP,      // finish the thread
+    NODE_MESSAGE_LINK_UP,   // peer
+    NODE_MESSAGE_LINK_DOWN, // peer
+    NODE_MESSAGE_FORGET,    // peer: dead or left, and away for average.forget_after
+    NODE_MESSAGE_EXCHANGE,  // peer, bytes: one plaintext message (HELLO, XCHG, XACK, BUSY)
+    NODE_MESSAGE_VIEW,      // graph: of the view in use
+    NODE_MESSAGE_DONORS,    // bytes: struct gossip_id[]: linked members with complete state. progress.round,
+                            // progress.step: one that reports more is lying
+    NODE_MESSAGE_STOP,      // finish the thread
     // learner -> worker
-    NODE_MAIL_ROUND,   // round: borrowed from the learner until it is answered. (FETCH with status 0: end one
-                       // that fetches without a snapshot; the loop may say so, too.)
-    NODE_MAIL_GIVE_UP, // the learner no longer waits for the exchange of its round
+    NODE_MESSAGE_ROUND,   // round: borrowed from the learner until it is answered. (FETCH with status 0: end
+                          // one
+                          // that fetches without a snapshot; the loop may say so, too.)
+    NODE_MESSAGE_GIVE_UP, // the learner no longer waits for the exchange of its round
     // worker -> learner
-    NODE_MAIL_ROUND_DONE,
+    NODE_MESSAGE_ROUND_DONE,
     // worker -> loop
-    NODE_MAIL_SEND,  // peer, bytes: one plaintext message, header and payloads
-    NODE_MAIL_CLOSE, // peer, text: its bytes broke the protocol; end the link
-    NODE_MAIL_EDGES, // bytes: struct node_edge_status[]; totals
-    NODE_MAIL_FETCH, // status: 1 a snapshot is wanted (tell DONORS), 0 it is complete (progress.round, .step:
-                     // its), -1 it was ended without one
-    NODE_MAIL_STARVED, // silent_ns: none of DONORS has given a block for this long
+    NODE_MESSAGE_SEND,    // peer, bytes: one plaintext message, header and payloads
+    NODE_MESSAGE_CLOSE,   // peer, text: its bytes broke the protocol; end the link
+    NODE_MESSAGE_EDGES,   // bytes: struct node_edge_status[]; totals
+    NODE_MESSAGE_FETCH,   // status: 1 a snapshot is wanted (tell DONORS), 0 it is complete (progress.round,
+                          // .step:
+                          // its), -1 it was ended without one
+    NODE_MESSAGE_STARVED, // silent_ns: none of DONORS has given a block for this long
     // learner -> loop
-    NODE_MAIL_PROGRESS, // progress
-    NODE_MAIL_FINISHED, // last step done: tell the peers, answer them until they are done too or linger has
-                        // passed. status: 1 steps were left, but all others have finished
-    NODE_MAIL_LEFT,     // final checkpoint written: say BYE, flush and end the loop. status: exit status
+    NODE_MESSAGE_PROGRESS, // progress
+    NODE_MESSAGE_FINISHED, // last step done: tell the peers, answer them until they are done too or linger
+                           // has passed. status: 1 steps were left, but all others have finished
+    NODE_MESSAGE_LEFT,     // final checkpoint written: say BYE, flush and end the loop. status: exit status
     // owner of the threads -> loop
-    NODE_MAIL_LEAVE_CLUSTER, // as on SIGTERM
-    NODE_MAIL_RELOAD,        // as on SIGHUP
-    NODE_MAIL_SAVE,          // to the learner: a checkpoint at the next boundary with an exchange
-    NODE_MAIL_ASK_STATUS,    // post the text of /status to the loop's `answers`
+    NODE_MESSAGE_LEAVE_CLUSTER, // as on SIGTERM
+    NODE_MESSAGE_RELOAD,        // as on SIGHUP
+    NODE_MESSAGE_SAVE,          // to the learner: a checkpoint at the next boundary with an exchange
+    NODE_MESSAGE_ASK_STATUS,    // post the text of /status to the loop's `answers`
     // loop -> learner; all take effect at its next boundary (gossip/life/rounds.h)
-    NODE_MAIL_START, // training may begin. status: 1 fetch a model first; progress.round, progress.step: the
-                     // cluster's, taken where they are higher; away: this node was not there meanwhile
-    NODE_MAIL_FETCH_AGAIN, // take a snapshot instead of what was trained
-    NODE_MAIL_PAUSE,       // status: 1 take no step, 0 go on; progress as in START
-    NODE_MAIL_STOP_AT,     // end at the boundary of progress.round; 0: the next one
-    NODE_MAIL_ALONE,       // all others have finished: training ends. status: 1 with the model of one of them
-    NODE_MAIL_SHARDS,      // bytes: uint32_t[]: shards whose node is alive, ascending
-    NODE_MAIL_LEAVE,       // after FINISHED: the peers are done, or linger has passed
+    NODE_MESSAGE_START, // training may begin. status: 1 fetch a model first; progress.round, progress.step:
+                        // the
+                        // cluster's, taken where they are higher; away: this node was not there meanwhile
+    NODE_MESSAGE_FETCH_AGAIN, // take a snapshot instead of what was trained
+    NODE_MESSAGE_PAUSE,       // status: 1 take no step, 0 go on; progress as in START
+    NODE_MESSAGE_STOP_AT,     // end at the boundary of progress.round; 0: the next one
+    NODE_MESSAGE_ALONE,  // all others have finished: training ends. status: 1 with the model of one of them
+    NODE_MESSAGE_SHARDS, // bytes: uint32_t[]: shards whose node is alive, ascending
+    NODE_MESSAGE_LEAVE,  // after FINISHED: the peers are done, or linger has passed
 };
 
 struct node_edge_status {
     struct gossip_id peer;
     int state; // enum gossip_edge_state
-    uint64_t epoch, sequence, exchanges, boots, replays, busy, timeouts, mismatches, answer_median_ns;
+    uint64_t epoch, sequence, exchanges, resyncs, replays, busy, timeouts, mismatches, answer_median_ns;
     uint64_t step_ns;     // computing time of a local step there, as last reported; 0: not known
     uint64_t implausible; // messages refused that no honest member would send
     bool barred;          // because of one: not met for a while
@@ -103,12 +106,12 @@ struct node_round { // one rendezvous of learner and worker
     int checkpoint_error; // out: enum base_error, of this one or of one that was begun at an earlier round
 };
 
-struct node_mail {
-    enum node_mail_kind kind;
+struct node_message {
+    enum node_message_kind kind;
     struct gossip_id peer;
     uint8_t *bytes; // owned
     size_t n_bytes;
-    _Atomic size_t *charged; // where n_bytes are counted until this mail is freed, or NULL
+    _Atomic size_t *charged; // where n_bytes are counted until this message is freed, or NULL
     char text[256];
     int status;
     bool away;
@@ -119,7 +122,8 @@ struct node_mail {
     struct gossip_exchange_totals totals;
 };
 
-struct node_mail *node_mail_new(enum node_mail_kind kind); // aborts when out of memory: a mail is < 1 KiB
-void node_mail_free(void *mail);
+struct node_message *
+node_message_new(enum node_message_kind kind); // aborts when out of memory: a message is < 1 KiB
+void node_message_free(void *message);
 
 #endif

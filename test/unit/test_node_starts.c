@@ -1,6 +1,6 @@
 // How often a node has started: the file grows with each start, whatever became of it before.
 #include "gossip/member/member.h"
-#include "node/store/boot.h"
+#include "node/store/starts.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,12 +32,12 @@ static int remove_directory(void **state)
     return rmdir(directory);
 }
 
-static struct node_boot start(uint64_t now_s)
+static struct node_starts start(uint64_t now_s)
 {
-    struct node_boot boot = {0};
+    struct node_starts starts = {0};
     struct base_reason why = {0};
-    assert_int_equal(node_boot_take(path, now_s, &boot, &why), BASE_OK);
-    return boot;
+    assert_int_equal(node_starts_take(path, now_s, &starts, &why), BASE_OK);
+    return starts;
 }
 
 static void write_file(const char *text)
@@ -53,13 +53,13 @@ static void it_grows_and_counts_what_is_recent(void **state)
     (void)state;
     unlink(path);
     for (unsigned i = 0; i < 5; i++) {
-        struct node_boot boot = start(NOW + 10 * i);
-        assert_int_equal(boot.number, i + 1);
-        assert_int_equal(boot.recent, i);
+        struct node_starts starts = start(NOW + 10 * i);
+        assert_int_equal(starts.number, i + 1);
+        assert_int_equal(starts.recent, i);
     }
-    assert_int_equal(start(NOW + 10 * 3 + GOSSIP_RECENT_BOOT_NS / 1000000000).recent,
+    assert_int_equal(start(NOW + 10 * 3 + GOSSIP_RECENT_START_NS / 1000000000).recent,
                      1); // the one at NOW + 40
-    struct node_boot later = start(NOW + 100000);
+    struct node_starts later = start(NOW + 100000);
     assert_int_equal(later.number, 7);
     assert_int_equal(later.recent, 0);
     struct stat status;
@@ -75,16 +75,16 @@ static void who_ends_on_purpose_is_not_counted(void **state)
     unlink(path);
     for (unsigned i = 0; i < 5; i++) {
         assert_int_equal(start(NOW + i).recent, 0);
-        assert_int_equal(node_boot_end(path, &why), BASE_OK);
+        assert_int_equal(node_starts_end(path, &why), BASE_OK);
     }
     start(NOW + 10); // killed
-    struct node_boot boot = start(NOW + 11);
-    assert_int_equal(boot.recent, 1);
-    assert_int_equal(boot.number, 7);
-    assert_int_equal(node_boot_end(path, &why), BASE_OK);
+    struct node_starts starts = start(NOW + 11);
+    assert_int_equal(starts.recent, 1);
+    assert_int_equal(starts.number, 7);
+    assert_int_equal(node_starts_end(path, &why), BASE_OK);
     assert_int_equal(start(NOW + 12).recent, 1);
     write_file("7\n");
-    assert_int_equal(node_boot_end(path, &why), BASE_OK);
+    assert_int_equal(node_starts_end(path, &why), BASE_OK);
     assert_int_equal(start(NOW + 13).number, 8);
 }
 
@@ -94,9 +94,9 @@ static void many_starts_stay_a_short_file(void **state)
     unlink(path);
     for (unsigned i = 0; i < 100; i++)
         start(NOW);
-    struct node_boot boot = start(NOW);
-    assert_int_equal(boot.number, 101);
-    assert_int_equal(boot.recent, 31);
+    struct node_starts starts = start(NOW);
+    assert_int_equal(starts.number, 101);
+    assert_int_equal(starts.recent, 31);
     struct stat status;
     assert_int_equal(stat(path, &status), 0);
     assert_in_range(status.st_size, 1, 1024);
@@ -131,20 +131,20 @@ static void it_can_be_raised_but_not_lowered(void **state)
     (void)state;
     unlink(path);
     start(NOW);
-    assert_int_equal(node_boot_raise(path, 40, &why), BASE_OK);
-    assert_int_equal(node_boot_raise(path, 7, &why), BASE_OK);
-    struct node_boot boot = start(NOW + 1);
-    assert_int_equal(boot.number, 41);
-    assert_int_equal(boot.recent, 1);
-    assert_int_equal(node_boot_raise(path, UINT64_MAX, &why), BASE_ELIMIT);
+    assert_int_equal(node_starts_raise(path, 40, &why), BASE_OK);
+    assert_int_equal(node_starts_raise(path, 7, &why), BASE_OK);
+    struct node_starts starts = start(NOW + 1);
+    assert_int_equal(starts.number, 41);
+    assert_int_equal(starts.recent, 1);
+    assert_int_equal(node_starts_raise(path, UINT64_MAX, &why), BASE_ELIMIT);
 }
 
 static void a_directory_that_is_not_there_is_an_error(void **state)
 {
-    struct node_boot boot;
+    struct node_starts starts;
     struct base_reason why = {0};
     (void)state;
-    assert_int_not_equal(node_boot_take("/tmp/p2pml-no-such-directory/boot", NOW, &boot, &why), BASE_OK);
+    assert_int_not_equal(node_starts_take("/tmp/p2pml-no-such-directory/boot", NOW, &starts, &why), BASE_OK);
     assert_true(why.text[0] != 0);
 }
 

@@ -1,0 +1,130 @@
+// Suspicions, and when they become a death. Silence is suspected and given time, less the more members
+// suspect (Lifeguard, section IV.B); positive evidence needs two suspectors and one period. Each node decides
+// for itself: only signed suspicions travel, never a verdict.
+#include "gossip/member/state.h"
+
+#include <math.h>
+
+#define SUSPICION_FACTOR 6.0 // longest over shortest suspicion
+#define ANSWER_PERIODS   4u  // between the latest suspicion and a death by silence, at least
+#define APART_PERIODS    2u  // between two independent suspectors
+#define CONFIRMATIONS    3   // K: further suspectors that shorten it to the least
+
+// The shortest suspicion, and how it shrinks with further suspectors: from factor x min to min. A suspected
+// member is not expected to confirm: an isolated node would wait for all others.
+static uint64_t suspicion_ns(const struct gossip_membership *m, const struct member *x, size_t further)
+{
+    size_t others = m->states[GOSSIP_MEMBER_ALIVE];
+    double n = (double)(member_others(m, x) + 1), least = (double)m->profile.suspicion_min_ns;
+    least = fmax(least, (double)m->profile.suspicion_log_ns * log10(n));
+    double expected = others > CONFIRMATIONS ? CONFIRMATIONS : others > 0 ? (double)(others - 1) : 0;
+    if ((double)further >= expected)
+        return (uint64_t)least;
+    double shrunk = log((double)further + 1) / log(expected + 1);
+    return (uint64_t)(least * (SUSPICION_FACTOR - (SUSPICION_FACTOR - 1) * shrunk));
+}
+
+// When the first two of all suspicions, or of those with evidence, were made.
+struct suspected {
+    size_t count;
+    uint64_t first_ns, second_ns;
+};
+
+static void count_in(struct suspected *suspected, uint64_t at_ns)
+{
+    suspected->count++;
+    if (at_ns < suspected->first_ns) {
+        suspected->second_ns = suspected->first_ns;
+        suspected->first_ns = at_ns;
+    } else {
+        suspected->second_ns = earlier(suspected->second_ns, at_ns);
+    }
+}
+
+// One suspector alone declares no member dead before the longest time: with others it counts from the second
+// one on, for the first may be a liar; less the spread of two honest ones. Each leaves the suspect some time
+// to answer. Silence counts anew from an answer on.
+static uint64_t silent_death_ns(const struct gossip_membership *m, const struct member *x)
+{
+    struct suspected silent = {.first_ns = UINT64_MAX, .second_ns = UINT64_MAX};
+    uint64_t latest_ns = 0;
+    for (size_t i = 0; i < x->n_suspicions; i++) {
+        const struct member_suspicion *a = &x->suspicions[i];
+        count_in(&silent, a->answered ? x->answered_ns : a->at_ns);
+        latest_ns = a->at_ns > latest_ns ? a->at_ns : latest_ns;
+    }
+    uint64_t death_ns = silent.first_ns + suspicion_ns(m, x, 0),
+             answer_ns = latest_ns + ANSWER_PERIODS * m->profile.period_ns;
+    if (silent.count > 1) {
+        uint64_t apart_ns = silent.second_ns - silent.first_ns,
+                 forgiven_ns = earlier(apart_ns, APART_PERIODS * m->profile.period_ns);
+        uint64_t since_ns = silent.second_ns - forgiven_ns;
+        death_ns = earlier(death_ns, since_ns + suspicion_ns(m, x, silent.count - 1));
+    }
+    return death_ns > answer_ns ? death_ns : answer_ns;
+}
+
+// Positive evidence needs two suspectors, or must be our own where no other member could give it.
+static uint64_t evident_death_ns(const struct gossip_membership *m, const struct member *x)
+{
+    bool alone = m->states[GOSSIP_MEMBER_ALIVE] < 2;
+    struct suspected evident = {.first_ns = UINT64_MAX, .second_ns = UINT64_MAX};
+    uint64_t death_ns = UINT64_MAX;
+    for (size_t i = 0; i < x->n_suspicions; i++) {
+        const struct member_suspicion *a = &x->suspicions[i];
+        if (a->told.class != GOSSIP_SUSPECTED_EVIDENCE || a->answered)
+            continue;
+        count_in(&evident, a->at_ns);
+        if (alone && gossip_id_compare(&a->told.suspector, &m->self->record.id) == 0)
+            death_ns = a->at_ns + m->profile.period_ns;
+    }
+    return evident.count > 1 ? earlier(death_ns, evident.second_ns + m->profile.period_ns) : death_ns;
+}
+
+static uint64_t death_ns(const struct gossip_membership *m, const struct member *x)
+{
+    return earlier(evident_death_ns(m, x), silent_death_ns(m, x));
+}
+
+static void die(struct gossip_membership *m, struct member *x)
+{
+    struct gossip_suspicion ours = {.subject = x->record.id,
+                                    .suspector = m->self->record.id,
+                                    .version = x->record.version,
+                                    .class = GOSSIP_SUSPECTED_SILENT};
+    bool evidence = false;
+    uint8_t sends = m->cut_off ? 0 : member_sends(m); // suspicions by a cut-off node are not wanted
+    for (size_t i = 0; i < x->n_suspicions; i++) {
+        evidence |= x->suspicions[i].told.class == GOSSIP_SUSPECTED_EVIDENCE;
+        x->suspicions[i].sends = sends;
+    }
+    if (x->n_suspicions < SUSPECTORS_MAX &&
+        !member_suspicion_by(x, &ours.suspector)) { // so that others need not wait alone
+        gossip_suspicion_sign(&ours, m->options.identity);
+        x->suspicions[x->n_suspicions++] =
+            (struct member_suspicion){.told = ours, .at_ns = m->now_ns, .sends = sends};
+    }
+    m->n_suspected--;
+    member_set_state(m, x, GOSSIP_MEMBER_DEAD, evidence, true);
+    member_spread_soon(m);
+}
+
+void member_suspect_timer(struct gossip_membership *m)
+{
+    for (size_t i = 0; i < m->count && m->n_suspected > 0; i++) {
+        struct member *x = m->sorted[i];
+        if (x->n_suspicions > 0 && member_is_here(x) && m->now_ns >= death_ns(m, x))
+            die(m, x);
+    }
+}
+
+uint64_t member_suspect_deadline(const struct gossip_membership *m)
+{
+    uint64_t deadline_ns = UINT64_MAX;
+    for (size_t i = 0; i < m->count && m->n_suspected > 0; i++) {
+        const struct member *x = m->sorted[i];
+        if (x->n_suspicions > 0 && member_is_here(x))
+            deadline_ns = earlier(deadline_ns, death_ns(m, x));
+    }
+    return deadline_ns;
+}

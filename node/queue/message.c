@@ -1,0 +1,23 @@
+#include "node/queue/message.h"
+
+#include <stdlib.h>
+
+struct node_message *node_message_new(enum node_message_kind kind)
+{
+    struct node_message *message = calloc(1, sizeof *message);
+    BASE_ASSERT(message);
+    message->kind = kind;
+    return message;
+}
+
+void node_message_free(void *message)
+{
+    struct node_message *m = message;
+    if (!m)
+        return;
+    if (m->charged)
+        atomic_fetch_sub(m->charged, m->n_bytes);
+    gossip_graph_drop(m->graph);
+    free(m->bytes);
+    free(m);
+}
