@@ -31,17 +31,16 @@
 
 struct gossip_exchange;
 
-// Of the last c_e of a neighbour that died.
 // Vectors that edges which ended may leave behind (on_death). At the limit the one that has least of its
 // fading left is dropped, of equal ones the oldest.
 #define GOSSIP_ORPHANS_MAX 32u
 
-enum gossip_on_death {
+enum gossip_on_death { // what becomes of the last c_e of a neighbour that died
     GOSSIP_ON_DEATH_DROP,
     GOSSIP_ON_DEATH_KEEP,
     GOSSIP_ON_DEATH_FADE, // at full force at first; nothing in the end, when the others have learned to do
-                          // without it. So goes the c_e of a neighbour that lives and is no longer met, and,
-                          // at an end that was not away, that of an edge whose RESYNC begins
+                          // without it. The c_e of a neighbour that lives and is no longer met fades, too,
+                          // and, at an end that was not away, that of an edge whose RESYNC begins
 };
 
 struct gossip_exchange_options {

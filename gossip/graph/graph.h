@@ -3,8 +3,7 @@
 // objects; the rules below stand nowhere else (gossip/graph/README.md).
 //
 //     view (gossip/member) -> plan -> graph of this node -+-> links that are wanted (gossip/links), the slot
-//                                                         +-> edges, with links and fetching ->
-//                                                         gossip/exchange
+//     edges, with links and fetching -> gossip/exchange <-+
 //
 // Pure. A plan and a graph never change once they are made; they are reference-counted, so that several
 // owners on any threads can share one: each _keep and each _create needs one _drop. The edges have one owner

@@ -3,11 +3,10 @@
 // file. The daemon's learner thread and the simulator carry out what gossip_rounds_next says and report the
 // result.
 //
-//     WAITING --start--> TRAINING { STEPS -> MEET }* --last step, alone--> FINISHED --leave--> LEAVING ->
-//     LEFT
-//        |                ^  |                                                ^                   ^
-//        |              FETCH, PAUSE                       fetch the finished |                   |
-//        +------------------------------------------- stop (at a boundary) ----------------------+
+//     WAITING -start-> TRAINING { STEPS -> MEET }* -last step, alone-> FINISHED -leave-> LEAVING -> LEFT
+//        |              ^  |                                              ^                 ^
+//        |            FETCH, PAUSE                     fetch the finished |                 |
+//        +--------------------------------------- stop (at a boundary) --------------------+
 //
 // Round and step belong to the cluster. They only grow: a node that was away takes those of the others, and
 // never makes up for rounds that it missed. A stop takes effect at a boundary only; what it leaves open of

@@ -8,9 +8,9 @@
 //
 //     CALL (own)            gossip_links_accept
 //       |                        |
-//    CALLING                  ACCEPTED           no peer is known yet: GOSSIP_LINKS_CALL_NS,
-//    LIMIT_HANDSHAKE_NS
-//       |        PROVEN          |
+//    CALLING                  ACCEPTED           no peer is known yet: GOSSIP_LINKS_CALL_NS of a call,
+//       |                        |               LIMIT_HANDSHAKE_NS of a caller
+//       |     AUTHENTICATED      |
 //       +----> AUTHENTICATED <---+               the higher id greets at once; GOSSIP_LINKS_GREETING_NS
 //                |       |
 //       GREETING |       | GREETING at the lower id, which has an older active link
@@ -208,8 +208,8 @@ bool gossip_links_next(struct gossip_links *links, struct gossip_links_action *a
 uint64_t gossip_links_deadline(const struct gossip_links *links);
 
 // A peer has called. `host` is the unit for which connections are counted (an address, of IPv6 its /64). At a
-// limit the oldest unauthenticated connection gives way: its CLOSE is among the actions. 0:
-// none may, or leaving: close it without a byte.
+// limit the oldest connection that is not authenticated gives way: its CLOSE is among the actions. 0: none
+// may, or this node is leaving: close it without a byte.
 uint64_t gossip_links_accept(struct gossip_links *links, uint64_t now_ns, uint64_t host, void *owner);
 // The owner's pointer that comes back with every action about this link; of a CALL, before the next step.
 void gossip_links_bind(struct gossip_links *links, uint64_t link, void *owner);

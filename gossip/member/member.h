@@ -1,7 +1,7 @@
 // Membership: which nodes are in the cluster, which are alive, and which count in the graph. SWIM (Das,
 // Gupta, Motivala 2002) with suspicion and Lifeguard's local health (Dadgar, Phillips, Currey 2018), positive
 // evidence, confirmation by ring successors, signed records and retry of the dead (DESIGN: membership;
-// layouts and rules: gossip/README.md).
+// layouts and rules: README.md).
 //
 // A state machine: time comes in with the event, actions go out through gossip_membership_next. Random
 // choices come from a generator seeded by the options. It does not know sockets or addresses in use: it says
@@ -84,8 +84,8 @@ struct gossip_membership_action {
     enum gossip_member_state state, before;
     bool known;          // CHANGED: `before` means something
     bool evidence;       // CHANGED to SUSPECT or DEAD: by positive evidence
-    bool was_dead;       // ACCUSED: others had already declared this node dead
-    uint64_t generation; // BOOT
+    bool was_dead;       // SUSPECTED: others had already declared this node dead
+    uint64_t generation; // GENERATION
 };
 
 enum base_error gossip_membership_create(const struct gossip_membership_options *options,
@@ -122,12 +122,12 @@ struct gossip_member_info {
     uint64_t since_ns; // of the state
     uint64_t heard_ns; // last authentic packet from it; 0: never
     unsigned suspectors;
-    // Its progress as last reported by the member itself, unchecked; 0: not in its present life. For this
+    // Its progress as last reported by the member itself, unchecked; 0: its present process has not. For this
     // node: the value last passed to gossip_membership_progress.
     uint64_t round, step;
     uint64_t progress_ns; // when it reported that
-    // It has answered a probe of this process, or a stream to it came into use, in its present life. A member
-    // that only sends, or is only mentioned by others, has not.
+    // Its present process has answered a probe of this one, or a stream to it came into use. A member that
+    // only sends, or is only mentioned by others, has not.
     bool answered;
 };
 void gossip_membership_info(const struct gossip_membership *membership, size_t index,
@@ -153,7 +153,7 @@ struct gossip_membership_totals {
     // More than half of the eligible members that were here and did not leave are dead; or exactly half, with
     // the lowest id among them. A node that is cut off counts all others as dead at once.
     bool minority;
-    // No node has answered anything for three periods, though others should be there: this node hears no
+    // No member has answered anything for three periods, though others should be there: this node hears no
     // other, or no other hears it. Ends with the first answer, and when all others are dead.
     bool cut_off;
 };

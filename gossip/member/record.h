@@ -1,5 +1,5 @@
 // What members say about members: a record, signed by its subject, and a suspicion, signed by its suspector.
-// Fixed little-endian layouts (gossip/README.md), so that what is signed has one form only. Pure; any thread.
+// Fixed little-endian layouts (README.md), so that what is signed has one form only. Pure; any thread.
 #ifndef GOSSIP_MEMBER_RECORD_H
 #define GOSSIP_MEMBER_RECORD_H
 

@@ -65,7 +65,7 @@ struct member {
     uint64_t refuted_ns;     // when it was last told our record, as it had missed it
     uint64_t synced_ns, corrected_ns;
     uint64_t round, step, progress_ns; // as it told last
-    bool answered;                     // in its present life
+    bool answered;                     // by its present process
     // as a suspector
     uint64_t credit_ns; // suspicions it may make: time saved up
     uint64_t wrong_ns;

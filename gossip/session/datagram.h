@@ -1,8 +1,8 @@
 // Sealed datagrams between members (DESIGN: secure channel). XChaCha20-Poly1305 under a key of each ordered
 // pair, derived from static-static X25519, the cluster secret, cluster name and protocol number. The
-// receiver's generation is bound in, so what was sent to an earlier life of a node does not open; a sliding
-// window refuses what was sent twice. What does not open is dropped without an answer. Layout:
-// gossip/README.md.
+// receiver's generation is bound in, so what was sent to an earlier process of a node does not open; a
+// sliding window refuses what was sent twice. What does not open is dropped without an answer. Layout:
+// README.md.
 //
 // No socket, clock or randomness. One owner. Secrets are wiped by destroy.
 #ifndef GOSSIP_SESSION_DATAGRAM_H
@@ -43,7 +43,7 @@ enum base_error gossip_datagram_seal(struct gossip_datagrams *datagrams, const s
                                      size_t *sealed_bytes) BASE_CHECK;
 // plain[LIMIT_DATAGRAM_BYTES]. State is unchanged and no answer may be sent on: BASE_EFORMAT (too short or
 // too long), BASE_ENOTFOUND (from an unknown sender), BASE_EAUTH (forged, changed, reflected, or meant for an
-// earlier life of this node), BASE_ESTATE (seen before, or too old).
+// earlier process of this node), BASE_ESTATE (seen before, or too old).
 enum base_error gossip_datagram_open(struct gossip_datagrams *datagrams, const uint8_t *sealed,
                                      size_t sealed_bytes, uint8_t *plain, size_t *plain_bytes,
                                      struct gossip_id *peer) BASE_CHECK;

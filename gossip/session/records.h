@@ -1,7 +1,7 @@
 // What an established stream carries: sealed records, in two halves. A sealer makes the records of one
 // direction, an opener takes them apart at the other end. A small message is one record; a larger one is cut
 // into many, and small messages may go between these, so they need not wait for the end of a large one.
-// Layout: gossip/README.md.
+// Layout: README.md.
 //
 // Each half is a plain state machine with one owner, which may be another thread than the other half's. No
 // socket, clock or randomness.

@@ -1,7 +1,7 @@
 // The secure channel of one stream, as a state machine over bytes: Noise_XXpsk0_25519_ChaChaPoly_BLAKE2b
 // (Noise Protocol Framework, revision 34), in which both ends agree on the AEAD of what follows. When it is
 // done, the session is split into the two halves that carry messages (records.h). No socket, clock or source
-// of randomness: bytes and entropy come in, bytes go out. Layouts: gossip/README.md.
+// of randomness: bytes and entropy come in, bytes go out. Layouts: README.md.
 //
 // One owner per session. After any error the session is dead: close the stream.
 #ifndef GOSSIP_SESSION_SESSION_H
@@ -28,7 +28,7 @@ struct gossip_session_options {
 
 enum gossip_session_event_kind {
     GOSSIP_SESSION_NOTHING,     // all input consumed
-    GOSSIP_SESSION_ESTABLISHED, // handshake complete: `peer` is proven; the input not consumed is records
+    GOSSIP_SESSION_ESTABLISHED, // handshake complete: `peer` is authentic; the input not consumed is records
 };
 struct gossip_session_event {
     enum gossip_session_event_kind kind;

@@ -1,6 +1,6 @@
 // The messages between nodes after the handshake. A message is a msgpack array (the header) and, raw behind
 // it, up to two payloads whose lengths the header names. Vectors are never msgpack elements. Layout:
-// gossip/README.md.
+// README.md.
 //
 // Parsing is strict: known kind, exact number of fields, right types, no byte left over. Pure functions; any
 // thread.
@@ -44,7 +44,7 @@ struct gossip_greeting {
 };
 
 // How an end of an edge stands to the training: what of the common force it applies to its own model
-// (gossip/README.md).
+// (gossip/exchange/README.md).
 enum gossip_standing {
     GOSSIP_PRESENT,
     GOSSIP_AWAY,     // was away and is drawn to the others; a present end is not moved by it
