@@ -1,6 +1,6 @@
 // The worker thread: owns the exchange object (published model, edge references, compression), gives
 // snapshots to members that join late or fetches one for this node, and begins checkpoints while learner and
-// edges stand still. Message in, message out.
+// edges stand still. Messages in, messages out.
 #ifndef NODE_AVERAGE_WORKER_H
 #define NODE_AVERAGE_WORKER_H
 

@@ -32,7 +32,7 @@ struct node_peers_handler { // to the owner; all must be set
     bool (*alive)(void *owner, const struct gossip_id *id); // is it a member, and not dead or gone?
     size_t (*addresses)(void *owner, const struct gossip_id *id, struct node_address out[LIMIT_ADDRESSES]);
     void (*here)(void *owner, const struct node_address *own); // this end of a link in use
-    // A peer holds a working link to another process that has proven this node's id.
+    // A peer holds a working link to another process that has authenticated with this node's id.
     void (*duplicate)(void *owner, const char *address);
     // A wanted link has been missing for long: neither end can call the other. Told once.
     void (*missing)(void *owner, const struct gossip_id *peer);

@@ -26,8 +26,7 @@ enum node_message_kind {
     NODE_MESSAGE_STOP,      // finish the thread
     // learner -> worker
     NODE_MESSAGE_ROUND,   // round: borrowed from the learner until it is answered. (FETCH with status 0: end
-                          // one
-                          // that fetches without a snapshot; the loop may say so, too.)
+                          // a round that fetches, without a snapshot; the loop may send that, too.)
     NODE_MESSAGE_GIVE_UP, // the learner no longer waits for the exchange of its round
     // worker -> learner
     NODE_MESSAGE_ROUND_DONE,
@@ -35,9 +34,8 @@ enum node_message_kind {
     NODE_MESSAGE_SEND,    // peer, bytes: one plaintext message, header and payloads
     NODE_MESSAGE_CLOSE,   // peer, text: its bytes broke the protocol; end the link
     NODE_MESSAGE_EDGES,   // bytes: struct node_edge_status[]; totals
-    NODE_MESSAGE_FETCH,   // status: 1 a snapshot is wanted (tell DONORS), 0 it is complete (progress.round,
-                          // .step:
-                          // its), -1 it was ended without one
+    NODE_MESSAGE_FETCH,   // status: 1 a snapshot is wanted (tell DONORS), 0 it is complete (its round and
+                          // step: progress), -1 it was ended without one
     NODE_MESSAGE_STARVED, // silent_ns: none of DONORS has given a block for this long
     // learner -> loop
     NODE_MESSAGE_PROGRESS, // progress
@@ -50,9 +48,8 @@ enum node_message_kind {
     NODE_MESSAGE_SAVE,          // to the learner: a checkpoint at the next boundary with an exchange
     NODE_MESSAGE_ASK_STATUS,    // post the text of /status to the loop's `answers`
     // loop -> learner; all take effect at its next boundary (gossip/life/rounds.h)
-    NODE_MESSAGE_START, // training may begin. status: 1 fetch a model first; progress.round, progress.step:
-                        // the
-                        // cluster's, taken where they are higher; away: this node was not there meanwhile
+    NODE_MESSAGE_START, // training may begin. status: 1 fetch a model first; progress: the cluster's round
+                        // and step, taken where they are higher; away: this node was not there meanwhile
     NODE_MESSAGE_FETCH_AGAIN, // take a snapshot instead of what was trained
     NODE_MESSAGE_PAUSE,       // status: 1 take no step, 0 go on; progress as in START
     NODE_MESSAGE_STOP_AT,     // end at the boundary of progress.round; 0: the next one

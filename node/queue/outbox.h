@@ -1,5 +1,5 @@
-// The loop's message to a slower thread. The loop must never wait, and some message must not be lost: what
-// does not fit into the mailbox waits here, in order, and the owner is told to stop reading from peers
+// The loop's messages to a slower thread. The loop must never wait, and some messages must not be lost: those
+// that do not fit into the mailbox wait here, in order, and the owner is told to stop reading from peers
 // meanwhile. Loop's thread.
 #ifndef NODE_QUEUE_OUTBOX_H
 #define NODE_QUEUE_OUTBOX_H
@@ -10,7 +10,7 @@
 struct event_base;
 struct node_outbox;
 
-// `congested(owner, true)` when message begins to wait, (owner, false) when none does any more.
+// `congested(owner, true)` when messages begin to wait, (owner, false) when none waits any more.
 enum base_error node_outbox_create(struct event_base *base, struct node_mailbox *to,
                                    void (*congested)(void *owner, bool is), void *owner,
                                    struct node_outbox **outbox) BASE_CHECK;

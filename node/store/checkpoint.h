@@ -1,16 +1,16 @@
 // All that a node needs to go on after a restart, in one safetensors file: model, optimiser, outer momentum,
-// the references and corrections of its edges with their open transactions, and the place in the data. Three
-// generations (config) are kept: <dir>/checkpoint-<step>.safetensors; the newest that reads back whole is
+// the references and corrections of its edges with their open transactions, and the place in the data. The
+// latest three (config) are kept: <dir>/checkpoint-<step>.safetensors; the newest that reads back whole is
 // resumed.
 //
 // Tensors: "model.<tensor>" [shape]; "state.<vector>" [parameters]; "outer.momentum", and "outer.start" (x0)
 // of a round that the momentum does not hold yet; "edge.<id>.reference" and ".correction" [parameters],
 // ".transactions" (U8, where there are any), <id> in 64 hex digits; "program.blob" (U8, where it is not
 // empty); "kept.<id>.correction" of neighbours that died (average.on_death). Metadata: format, version,
-// model, schema, node, id, round, step, epoch, position, seed, model_seed, boot; task, labels,
-// input_divisor and data as in node/store/model_file.h; "open" = the step scale, as a hex float, where the
-// local steps of round + 1 are done and its exchange is not; "unsettled" where the model is still without the
-// latest proximal step (train_trainer_unsettle); and for each edge "edge.<id>" = "epoch sequence
+// model, schema, node, id, round, step, epoch, position, seed, model_seed, boot (resumes so far); task,
+// labels, input_divisor and data as in node/store/model_file.h; "open" = the step scale, as a hex float,
+// where the local steps of round + 1 are done and its exchange is not; "unsettled" where the model is still
+// without the latest proximal step (train_trainer_unsettle); and for each edge "edge.<id>" = "epoch sequence
 // resync_offset clock".
 #ifndef NODE_STORE_CHECKPOINT_H
 #define NODE_STORE_CHECKPOINT_H
@@ -42,15 +42,15 @@ struct node_checkpoint_parts {
 };
 
 // Every number is finite, or BASE_ESTATE names the tensor: a state that can't be resumed is not written.
-// Writes a new generation and removes those beyond `keep` (at least 1). On error all older generations are
-// still there. What stands there with a later step (training began anew, or went on from an older generation)
-// is renamed to superseded-<step>.safetensors, with a warning in the log: it is not what this training would
-// resume from. The directory is made where it is missing. One node a directory.
+// Writes a new checkpoint and removes those beyond `keep` (at least 1). On error all older ones are still
+// there. A file there with a later step (training began anew, or went on from an older checkpoint) is renamed
+// to superseded-<step>.safetensors, with a warning in the log: it is not what this training would resume
+// from. The directory is made where it is missing. One node a directory.
 enum base_error node_checkpoint_write(const char *directory, size_t keep,
                                       const struct node_checkpoint_parts *parts,
                                       struct base_reason *why) BASE_CHECK;
 
-// Loads the newest whole generation into the parts (their `round`, `resumes`, `unsettled`, `open` and
+// Loads the newest whole checkpoint into the parts (their `round`, `resumes`, `unsettled`, `open` and
 // `open_scale` are set; `outer` becomes zero where the file has none, `round_start` the model). One that
 // holds NaN or infinity is as damaged as one that does not read back. The exchange object needs the resumed
 // model at its creation, so resume is called with exchange = NULL and *file kept, then
