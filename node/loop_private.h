@@ -1,4 +1,4 @@
-// What node/loop.c (events, message, signals), node/loop_life.c (what the life of this node decides, carried
+// What node/loop.c (events, messages, signals), node/loop_life.c (what the life of this node decides, carried
 // out), node/loop_world.c (what it reads), node/loop_words.c (what people are told of it), node/loop_bind.c,
 // node/loop_glance.c and node/loop_pages.c share: the loop's state. Included nowhere else.
 #ifndef NODE_LOOP_PRIVATE_H

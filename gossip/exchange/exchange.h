@@ -31,8 +31,8 @@
 
 struct gossip_exchange;
 
-// Vectors that edges which ended may leave behind (on_death). At the limit the one that has least of its
-// fading left is dropped, of equal ones the oldest.
+// The most corrections of ended edges that are kept (on_death). At the limit the one that has faded most is
+// dropped, of equal ones the oldest.
 #define GOSSIP_ORPHANS_MAX 32u
 
 enum gossip_on_death { // what becomes of the last c_e of a neighbour that died
@@ -192,7 +192,7 @@ struct gossip_exchange_totals {
     uint64_t waits;                // bounded: rounds that ended by their deadline, a neighbour still behind
     uint64_t not_finite;           // exchanges refused because this node's own model holds NaN or Inf
     uint64_t orphans_dropped;      // orphaned corrections over GOSSIP_ORPHANS_MAX
-    uint64_t implausible;          // messages refused because no honest member could have meant them
+    uint64_t implausible;          // messages refused because no honest member would send them
     double consensus;              // |x - r| / |x| after the latest exchange, NAN before the first
     enum gossip_standing standing; // of this node, now
     uint64_t memory;               // bytes of vectors and packets, now
@@ -237,9 +237,10 @@ enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
 // partner: true.
 bool gossip_exchange_met(const struct gossip_exchange *exchange, const struct gossip_id *partner,
                          uint64_t round);
-// What edges that ended have left (on_death), at most GOSSIP_ORPHANS_MAX, for checkpoints: how many, and the
-// c_e [d] of each, borrowed until the next step. And back, before the first event, behind the edges; copies.
-// BASE_EFORMAT: not finite, or for a peer that was given before.
+// For checkpoints: the corrections that ended edges have left (on_death), at most GOSSIP_ORPHANS_MAX. How
+// many there are, and the c_e [d] of each, borrowed until the next step. gossip_exchange_keep takes one back:
+// before the first event, after the edges; it copies. BASE_EFORMAT: not finite, or for a peer that was given
+// before.
 size_t gossip_exchange_orphans(const struct gossip_exchange *exchange);
 void gossip_exchange_orphan_at(const struct gossip_exchange *exchange, size_t at, struct gossip_id *peer,
                                const float **correction);

@@ -1,4 +1,4 @@
-// The learner of a node, as a table of functions: the built-in trainer (node/trainer_learner.h), the
+// The learner of a node, as a table of functions: the built-in trainer (node/learn/built_in.h), the
 // simulator's, or a program of the user's own. It takes local steps on vectors and is told how they were
 // changed. It knows no round numbers, neighbours, checkpoints or snapshots: these are its caller's
 // (gossip/life/rounds.h decides, node/learn/learner.c and lab/sim/sim_train.c carry out).
@@ -33,7 +33,7 @@ struct gossip_learner_steps { // the result of the local steps since the last bo
     uint64_t step;            // where the learner stands in the schedule, these included
     float step_scale;         // the sum of their learning rates
     uint64_t step_ns;         // time that one takes; 0: not known
-    bool undone;              // not finite, because whoever took the steps died in the middle of them
+    bool undone;              // not finite, because what took the steps died in the middle of them
     bool finite;       // false: the loss or a vector is NaN or infinite, so the model must not be published
     double loss, rate; // for people: mean loss of these steps and the learning rate; NAN: not known
 };

@@ -1,6 +1,6 @@
 // The words that device code is written in: blocks of THREADS threads in whole warps, one struct of arguments
 // a kernel. Beside them the device code is plain C, so that a test can run it on any machine: it brings
-// words of its own in place of this header (test/support/emulate.h).
+// words of its own in place of this header (test/unit/kernels_cuda_emulator.h).
 #ifndef KERNELS_CUDA_DEVICE_H
 #define KERNELS_CUDA_DEVICE_H
 

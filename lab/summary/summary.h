@@ -46,7 +46,7 @@ const struct lab_baseline_run *lab_baseline_find(const struct lab_baselines *bas
 
 enum base_error lab_summary_write(const struct lab_summary *summary, const char *path,
                                   struct base_reason *why) BASE_CHECK;
-void lab_summary_print(const struct lab_summary *summary, FILE *out); // report.c
+void lab_summary_print(const struct lab_summary *summary, FILE *out); // text.c
 // The effects of the events, in sentences; nothing without events.
 // `measure`: "accuracy" or "R2" (lab_workbench_measures).
 void lab_events_print(const struct lab_cluster *cluster, const struct lab_history *histories,

@@ -1,4 +1,4 @@
-// The worker's own state. Private to worker.c (message, rounds), edges.c (which edges exist) and step.c (an
+// The worker's own state. Private to worker.c (messages, rounds), edges.c (which edges exist) and step.c (an
 // event and what follows).
 #ifndef NODE_AVERAGE_PRIVATE_H
 #define NODE_AVERAGE_PRIVATE_H

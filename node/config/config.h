@@ -142,7 +142,7 @@ struct node_config {
     } topology;
     struct {               // checkpoint.*
         uint64_t every_ns; // 0: only at the end
-        uint64_t keep;     // generations
+        uint64_t keep;     // checkpoints
     } checkpoint;
     struct {                 // metrics.*: metrics.jsonl, events.jsonl and files for TensorBoard
         char *tensorboard;   // directory; "": none

@@ -1,4 +1,4 @@
-// The learner's own state. Private to learner.c (what comes next) and learner_meet.c (message and
+// The learner's own state. Private to learner.c (what comes next) and boundary.c (messages and
 // rendezvous).
 #ifndef NODE_LEARN_PRIVATE_H
 #define NODE_LEARN_PRIVATE_H
@@ -36,7 +36,7 @@ struct node_learner {
 void node_learner_post(struct node_learner *l, struct node_message *message); // to the loop
 // At most ten times a second, except for a new state or when `always`.
 void node_learner_tell(struct node_learner *l, const char *state, bool always);
-// Handles the message that is there; if there is none, waits for some if `wait`.
+// Handles the messages that are there; if there are none and `wait`, waits for one.
 void node_learner_listen(struct node_learner *l, bool wait);
 // Rendezvous: the worker has the vectors until it answers.
 void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *meet);

@@ -21,7 +21,7 @@ struct node_checkpoint_beside { // zeroed at first
 
 // node_checkpoint_write in a process of its own; returns as soon as that has begun. BASE_ESTATE: another is
 // under way. BASE_EIO: no process could be had. The log line "checkpoint" comes from there, when the new
-// generation is synced.
+// checkpoint is synced.
 enum base_error node_checkpoint_begin(struct node_checkpoint_beside *beside, const char *directory,
                                       size_t keep, const struct node_checkpoint_parts *parts,
                                       struct base_reason *why) BASE_CHECK;

@@ -1,5 +1,5 @@
-// The generations in one directory: checkpoint-<step>.safetensors, newest step first. Private to
-// node/checkpoint*.c.
+// The checkpoints in one directory: checkpoint-<step>.safetensors, newest step first. Private to
+// node/store/checkpoint*.c.
 #ifndef NODE_STORE_CHECKPOINT_FILES_H
 #define NODE_STORE_CHECKPOINT_FILES_H
 
@@ -24,8 +24,8 @@ enum base_error node_generation_path(const char *directory, uint64_t step, char 
 
 // Removes what a crash in the middle of a write left.
 void node_generations_sweep(const char *directory);
-// After generation `step` was written: sets later ones aside and removes the oldest beyond `keep`. A failure
-// is only logged, because the new generation is safe.
+// After checkpoint `step` was written: sets later ones aside and removes the oldest beyond `keep`. A failure
+// is only logged, because the new checkpoint is safe.
 void node_generations_retire(const char *directory, size_t keep, uint64_t step);
 
 #endif
