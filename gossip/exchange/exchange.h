@@ -9,13 +9,17 @@
 //     c_i += beta/s * w (q_j - q_i)   w = 1/2 unless the topology says otherwise (base-2 graphs)
 //     beta = min(gain*k/d, limit), s = mean step scale, k = mean entries
 //
-// One owner (the worker thread). Memory: 1 vector of d floats, 1 more with drift correction (none, where the
-// trainer's stays as it is; but while something of it fades, and before the first round), 1 more where
-// second moments are shared and another from the first of them on that comes while the trainer computes, and
-// 1 more for a while where a RESYNC or many exchanges fall into one round; an edge has 1, and 1 more with
-// drift correction. Beside them one list of about k entries, 64 KiB, the latest packets of every edge and
-// those of exchanges not yet passed to the trainer (4% of the model at most); and a vector for each dead
-// neighbour whose correction is kept.
+// One owner (the worker thread). Memory, in vectors of d floats:
+//   1            the published model
+//   1            with drift correction: the sum of c. Where the trainer's own vector stays in place
+//                (correction_stays) only before the first round and while a correction fades
+//   1, then 2    with shared second moments; the second one from the first update that comes while the
+//                trainer computes
+//   1            for a while, where a RESYNC or many exchanges fall into one round: pending updates
+//   1 or 2       of each edge: r, and c with drift correction
+//   1            of each dead neighbour whose correction is kept
+// Beside them: one list of about k entries, 64 KiB, the latest packets of every edge, and those of exchanges
+// not yet passed to the trainer (4% of the model at most).
 #ifndef GOSSIP_EXCHANGE_EXCHANGE_H
 #define GOSSIP_EXCHANGE_EXCHANGE_H
 
