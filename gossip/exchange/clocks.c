@@ -19,7 +19,7 @@ void gossip_clocks_begin(struct gossip_exchange *exchange)
 
 void gossip_clocks_link(struct gossip_edge *edge)
 {
-    edge->told = edge->heard = edge->late = edge->trails = false;
+    edge->told = edge->owed = edge->heard = edge->late = edge->trails = false;
 }
 
 // The first packet of a link may be an old one, sent again.
@@ -56,12 +56,19 @@ void gossip_clocks_reply(const struct gossip_exchange *exchange, const struct go
         gossip_edge_send(actions, edge, &message);
 }
 
+// Sync: further ahead than in step, so that it waits for us.
+static bool is_far_ahead(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return edge->heard && edge->round != GOSSIP_CLOCK_IDLE && edge->round > exchange->clock &&
+           edge->round - exchange->clock > SYNC_DELAY;
+}
+
 static bool is_to_be_told(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    const bool ahead = edge->heard && edge->round != GOSSIP_CLOCK_IDLE && edge->round > exchange->clock;
+    const bool waits = is_far_ahead(exchange, edge) || (edge->owed && !exchange->idle);
 
     return edge->state == GOSSIP_EDGE_LIVE && !edge->told &&
-           (exchange->options.bounded || (exchange->options.sync && ahead));
+           (exchange->options.bounded || (exchange->options.sync && waits));
 }
 
 void gossip_clocks_tell(struct gossip_exchange *exchange, struct gossip_exchange_actions *actions)
@@ -75,6 +82,7 @@ void gossip_clocks_tell(struct gossip_exchange *exchange, struct gossip_exchange
             continue;
         gossip_edge_send(actions, edge, &message);
         edge->told = true;
+        edge->owed = exchange->idle || is_far_ahead(exchange, edge);
     }
 }
 

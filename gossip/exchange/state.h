@@ -19,6 +19,7 @@ struct gossip_edge {
     uint64_t lost_ns;              // when its link broke while it was live; 0: never, or it is no longer met
     bool silent;                   // missed a round; skipped until it sends something
     bool told;                     // has been told our clock of this round
+    bool owed;                     // sync: what it was told holds it, or lets it pass, until it is told more
     bool waited_for;               // a round waited in vain for it to become live; none does until it has
     bool heard, late;              // `round` is known; we waited for it in vain, and it has not moved since
     bool trails;                   // sync: it was too far behind us when it was last heard

@@ -231,6 +231,91 @@ static void test_in_step_nothing_is_skipped(void **state)
     net_destroy(net);
 }
 
+static void count_clocks(struct net *net, size_t node, const struct gossip_exchange_event *event,
+                         const struct gossip_exchange_actions *actions)
+{
+    size_t *clocks = net->watcher;
+
+    (void)node, (void)event;
+    for (size_t i = 0; i < actions->count; i++)
+        *clocks +=
+            actions->list[i].kind == GOSSIP_EXCHANGE_SEND && actions->list[i].message.kind == GOSSIP_CLOCK;
+}
+
+// A node takes 10 to 13 ms for its steps: its neighbours come to their next boundary before it.
+static size_t clocks_of_uneven_steps(struct net *net, uint64_t rounds)
+{
+    uint64_t ready_ns[8] = {0}, end_ns = net->now_ns + 60 * SECOND;
+    size_t clocks = 0, done = 0;
+
+    net->watch = count_clocks;
+    net->watcher = &clocks;
+    while (done < net->nodes && net->now_ns < end_ns) {
+        done = 0;
+        for (size_t i = 0; i < net->nodes; i++) {
+            struct net_node *node = &net->node[i];
+            if (!node->in_round && node->rounds_done == node->round && ready_ns[i] <= net->now_ns) {
+                done += node->round == rounds;
+                if (node->round < rounds)
+                    net_round(net, i, node->round + 1);
+            }
+            if (node->in_round)
+                ready_ns[i] = net->now_ns + 10 * MS + base_rng_below(&net->rng, 3 * MS);
+        }
+        uint64_t next_ns = net->now_ns + MS;
+        net_settle(net, MS);
+        net->now_ns = next_ns;
+    }
+    assert_int_equal(done, net->nodes);
+    return clocks;
+}
+
+static void test_in_step_no_clock_is_told(void **state)
+{
+    struct gossip_exchange_options options = defaults(true);
+
+    (void)state;
+    options.deadline_floor_ns = SECOND; // no wait is an unusual one
+    struct net *net = net_create(8, D, TOPOLOGY_BUTTERFLY, net_seed(909), &options);
+    net_link_all(net);
+    net->delay_ns = MS / 4;
+    assert_in_range(clocks_of_uneven_steps(net, 100), 0, 40); // of 800 rounds; before a usual wait is known
+    net_destroy(net);
+}
+
+static void latest_clock(struct net *net, size_t node, const struct gossip_exchange_event *event,
+                         const struct gossip_exchange_actions *actions)
+{
+    uint64_t *latest = net->watcher;
+
+    (void)event;
+    for (size_t i = 0; i < actions->count && node == 0; i++)
+        if (actions->list[i].kind == GOSSIP_EXCHANGE_SEND && actions->list[i].message.kind == GOSSIP_CLOCK)
+            *latest = actions->list[i].message.as.clock.round;
+}
+
+// For its neighbour it would stay idle: what packets tell is less.
+static void test_who_was_idle_tells_when_it_goes_on(void **state)
+{
+    struct net *net = net_of(2, net_seed(910));
+    uint64_t latest = 0;
+
+    (void)state;
+    net->watch = latest_clock;
+    net->watcher = &latest;
+    net->node[0].idle = true;
+    net_round(net, 0, 5);
+    net_round(net, 1, 8);
+    net_settle(net, SECOND / 20);
+    assert_int_equal(latest, GOSSIP_CLOCK_IDLE);
+    net_settle(net, 10 * SECOND);
+    net->node[0].idle = false;
+    net_round(net, 0, 9);
+    net_settle(net, SECOND / 100);
+    assert_int_equal(latest, 9);
+    net_destroy(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +327,8 @@ int main(void)
         cmocka_unit_test(test_missed_rounds_are_not_made_up),
         cmocka_unit_test(test_who_was_away_holds_nobody_back),
         cmocka_unit_test(test_in_step_nothing_is_skipped),
+        cmocka_unit_test(test_in_step_no_clock_is_told),
+        cmocka_unit_test(test_who_was_idle_tells_when_it_goes_on),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
