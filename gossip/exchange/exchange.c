@@ -93,6 +93,8 @@ static enum base_error on_forget(struct gossip_exchange *exchange, const struct 
         gossip_orphan_drop(exchange, peer);
     else if (edge && exchange->options.on_death != GOSSIP_ON_DEATH_DROP)
         error = gossip_orphan_take(exchange, edge, dead);
+    if (dead)
+        gossip_orphan_died(exchange, peer);
     if (edge && !error)
         gossip_edge_remove(exchange, edge);
     if (exchange->n_orphans > 0 && exchange->options.on_death == GOSSIP_ON_DEATH_FADE)

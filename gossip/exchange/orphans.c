@@ -88,6 +88,16 @@ enum base_error gossip_orphan_take(struct gossip_exchange *exchange, struct goss
     return take(exchange, edge, dead, 1);
 }
 
+// With the peer went the opposite of what is kept.
+void gossip_orphan_died(const struct gossip_exchange *exchange, const struct gossip_id *peer)
+{
+    struct gossip_orphan *orphan = find(exchange, peer);
+    const unsigned most = rounds_to_fade(exchange, true);
+
+    if (orphan && orphan->left > most)
+        orphan->left = most;
+}
+
 static bool miss(struct gossip_exchange *exchange, struct gossip_orphan *orphan, uint64_t missed)
 {
     if (missed >= orphan->left)

@@ -374,6 +374,7 @@ void gossip_standing_adopted(struct gossip_exchange *exchange, struct gossip_edg
 // BASE_ENOMEM changes nothing.
 enum base_error gossip_orphan_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                    bool dead) BASE_CHECK;
+void gossip_orphan_died(const struct gossip_exchange *exchange, const struct gossip_id *peer);
 // This node was away for so many rounds, and ends every edge. With FADE it keeps as much of what they had,
 // and of what others left, as the other ends do, so that all pulls go on summing to zero; else nothing.
 void gossip_orphans_begin_anew(struct gossip_exchange *exchange, uint64_t missed);

@@ -203,6 +203,24 @@ static void test_the_pull_of_the_unmet_fades(void **state)
     net_destroy(net);
 }
 
+// No longer met, and then dead: the opposite of what it left is gone, so that fades as fast as at any death.
+static void test_the_pull_of_the_unmet_that_dies_fades_fast(void **state)
+{
+    struct net *net = trained_as(GOSSIP_ON_DEATH_FADE, net_seed(109));
+
+    (void)state;
+    lose_links(net);
+    forget(net, 0, DEAD, false);
+    train(net, 601, 610, true);
+    forget(net, 0, DEAD, true);
+    train(net, 611, 609 + FADE_ROUNDS, true);
+    assert_int_equal(gossip_exchange_orphans(net->node[0].exchange), 1);
+    train(net, 610 + FADE_ROUNDS, 612 + FADE_ROUNDS, true);
+    assert_int_equal(gossip_exchange_orphans(net->node[0].exchange), 0);
+    check_sum(net->node[0].exchange);
+    net_destroy(net);
+}
+
 static struct gossip_exchange *restarted(const struct net *net, size_t node)
 {
     const struct net_node *at = &net->node[node];
@@ -399,6 +417,7 @@ int main(void)
         cmocka_unit_test(test_the_living_stay_where_all_had_gone),
         cmocka_unit_test(test_a_pull_fades),
         cmocka_unit_test(test_the_pull_of_the_unmet_fades),
+        cmocka_unit_test(test_the_pull_of_the_unmet_that_dies_fades_fast),
         cmocka_unit_test(test_the_pull_of_one_that_returns_fades),
         cmocka_unit_test(test_only_the_dead_leave_something),
         cmocka_unit_test(test_who_returns_takes_it_back),
