@@ -153,14 +153,24 @@ static void boundary(void *owner, size_t which, struct gossip_learner_steps *did
     };
 }
 
+// As of the built-in trainer: the exchange takes a model back, and a second moment only where it is shared.
+static void reset_infinite(struct node_hosted *h)
+{
+    float *second = train_trainer_second_moment(h->trainer);
+    if (!is_finite(h, second))
+        memset(second, 0, h->parameters * sizeof *second);
+}
+
 static void adopt(void *owner, size_t which, enum gossip_learner_change change, uint64_t step)
 {
     struct node_hosted *h = owner;
     (void)which;
     if (change == GOSSIP_LEARNER_TAKEN || change == GOSSIP_LEARNER_RESTORED)
         h->change.another = h->change.dense = true;
-    if (change == GOSSIP_LEARNER_ROLLED_BACK)
+    if (change == GOSSIP_LEARNER_ROLLED_BACK) {
         h->change.rolled_back = h->change.dense = true;
+        reset_infinite(h);
+    }
     train_trainer_advance(h->trainer, step);
 }
 

@@ -242,6 +242,28 @@ static void test_what_is_not_finite_is_taken_back(void **state)
     p2pml_close(node);
 }
 
+static void test_a_second_moment_of_its_own_that_is_not_finite_begins_anew(void **state)
+{
+    (void)state;
+    const struct wish alone = {.name = "v",
+                               .port = free_port(),
+                               .more = {"train.optimizer=adamw", "average.share_second_moment=0"}};
+    struct p2pml_round round;
+    p2pml_node *node = open_node(&alone);
+    float *second = p2pml_vector(node, P2PML_SECOND_MOMENT, NULL);
+    assert_non_null(second);
+    assert_int_equal(p2pml_start(node, WAIT_MS, NULL), P2PML_OK);
+    for (int i = 0; i < D; i++)
+        second[i] = i == 7 ? INFINITY : 1;
+    for (int taken_back = 1; taken_back >= 0; taken_back--) {
+        begin_round(node, 0);
+        assert_int_equal(p2pml_round_end(node, WAIT_MS, &round), P2PML_OK);
+        assert_int_equal(round.rolled_back, taken_back);
+        assert_true(second[7] == 0 && second[8] == 0);
+    }
+    p2pml_close(node);
+}
+
 static void test_calls_out_of_order_change_nothing(void **state)
 {
     (void)state;
@@ -400,6 +422,7 @@ int main(void)
         cmocka_unit_test(test_changes_tell_all_that_changed),
         cmocka_unit_test(test_a_late_joiner_gets_the_blob_with_the_model),
         cmocka_unit_test(test_what_is_not_finite_is_taken_back),
+        cmocka_unit_test(test_a_second_moment_of_its_own_that_is_not_finite_begins_anew),
         cmocka_unit_test(test_calls_out_of_order_change_nothing),
         cmocka_unit_test(test_bad_options_are_told),
         cmocka_unit_test(test_shapes_that_differ_do_not_meet),
