@@ -38,6 +38,13 @@ static bool is_at(int file, const char *path)
            held.st_ino == there.st_ino;
 }
 
+// A lock is empty, and is removed in the end: a file with a content is something else.
+static bool is_lock(int file)
+{
+    struct stat held;
+    return fstat(file, &held) == 0 && S_ISREG(held.st_mode) && held.st_size == 0;
+}
+
 static enum base_error take_lock(struct daemon_address *a, struct base_reason *why)
 {
     char path[LOCK_PATH];
@@ -46,6 +53,11 @@ static enum base_error take_lock(struct daemon_address *a, struct base_reason *w
         a->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (a->lock < 0)
             return base_fail(why, BASE_EIO, "--trainer: %s: %s", path, strerror(errno));
+        if (!is_lock(a->lock)) {
+            close(a->lock);
+            a->lock = -1;
+            return base_fail(why, BASE_EINVAL, "--trainer: %s is there and is no lock of a daemon", path);
+        }
         const bool locked = flock(a->lock, LOCK_EX | LOCK_NB) == 0;
         if (locked && is_at(a->lock, path))
             return BASE_OK;
@@ -68,12 +80,12 @@ static enum base_error make_room(const struct daemon_address *a, struct base_rea
         return BASE_OK;
     if (!S_ISSOCK(there.st_mode))
         return base_fail(why, BASE_EINVAL, "--trainer: %s is there and is no socket", path);
-    const int probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    const int probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (probe < 0)
+        return base_fail(why, BASE_EIO, "--trainer: %s: %s", path, strerror(errno));
     const bool used =
-        probe >= 0 &&
-        (connect(probe, (const struct sockaddr *)&a->socket, sizeof a->socket) == 0 || errno != ECONNREFUSED);
-    if (probe >= 0)
-        close(probe);
+        connect(probe, (const struct sockaddr *)&a->socket, sizeof a->socket) == 0 || errno != ECONNREFUSED;
+    close(probe);
     if (used)
         return base_fail(why, BASE_EIO, "--trainer: %s is in use by another process", path);
     (void)unlink(path);

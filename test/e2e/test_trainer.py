@@ -359,6 +359,23 @@ class Care(Daemons):
         self.ended(daemon, 0)
         self.assertEqual([name for name in os.listdir(self.directory) if name.startswith("socket0")], [])
 
+    def test_what_others_have_at_its_paths_stays(self):
+        def refused(log, words):
+            daemon = self.spawn(log, [PROGRAM, "--trainer", f"unix:{self.path('flake')}", "--set", f"node.dir={self.path('dir0')}"])
+            self.assertEqual(daemon.wait(PATIENCE), 1)
+            self.assertIn(words, self.read(log))
+        with open(self.path("flake.lock"), "w", encoding="utf-8") as f:
+            f.write("of another program")
+        refused("foreign", "is no lock of a daemon")
+        self.assertEqual(self.read("flake.lock"), "of another program")
+        os.remove(self.path("flake.lock"))
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as other, \
+             socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as waiting:
+            other.bind(self.path("flake"))
+            other.listen(0)
+            waiting.connect(self.path("flake"))  # its queue is full: one more would wait
+            refused("full", "in use")
+
     def test_without_a_descriptor_it_waits_for_one(self):
         daemon = self.daemon(0, alone=True)
         used = len(os.listdir(f"/proc/{daemon.pid}/fd"))
