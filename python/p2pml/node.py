@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import glob
 import json
@@ -149,14 +150,20 @@ class Node:
         later = [(s, path) for s, path in self._checkpoints() if s > step]
         folder = str(self._settings["node.dir"])
         os.makedirs(folder, exist_ok=True)
-        for s, path in later:
-            os.replace(path, os.path.join(folder, f"superseded-{s}.safetensors"))
         path = os.path.join(folder, f"checkpoint-{step}.safetensors")
-        with open(path + ".tmp-restore", "wb") as f:
-            f.write(checkpoint)
-            f.flush()
-            os.fsync(f.fileno())
-        os.replace(path + ".tmp-restore", path)
+        part = path + ".tmp-restore"
+        try:
+            with open(part, "wb") as f:
+                f.write(checkpoint)
+                f.flush()
+                os.fsync(f.fileno())
+            for s, one in later:  # not before: what cannot be written supersedes nothing
+                os.replace(one, os.path.join(folder, f"superseded-{s}.safetensors"))
+            os.replace(part, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.remove(part)
+            raise
         directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(directory)  # else a power cut could bring back what was superseded

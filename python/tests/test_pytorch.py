@@ -236,6 +236,22 @@ class InOneProcess(unittest.TestCase):
             node.restore(7, b"anything")
         self.assertEqual(order, ["sync", "replace", "sync"])
 
+    def test_a_state_that_cannot_be_restored_supersedes_nothing(self):
+        model, optimizer = small()
+        with p2pml.attach(self.join(), model, optimizer, every=2) as attachment:
+            self.step(model, optimizer, 4)
+            attachment.state_dict()
+        folder = os.path.join(self.folder, "node")
+        before = sorted(os.listdir(folder))
+        node, limits = self.join(), resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))  # as on a full disk
+        try:
+            with self.assertRaises(OSError):
+                node.restore(1, bytes(1000))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        self.assertEqual(sorted(os.listdir(folder)), before)
+
     def test_a_state_has_the_edges(self):
         ports = free_ports(2)
         nodes, models = [], []
