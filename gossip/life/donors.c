@@ -78,11 +78,12 @@ bool life_has_donor(struct gossip_life *life)
 // Donors to which no link comes up make room for others.
 void life_pass_over(struct gossip_life *life, const struct gossip_id *id)
 {
-    size_t at = life->n_passed < LIFE_PASSED ? life->n_passed++ : 0;
+    size_t at = 0;
 
-    for (size_t i = 0; i < life->n_passed; i++)
-        if (gossip_id_compare(&life->passed[i].id, id) == 0)
-            at = i;
+    while (at < life->n_passed && gossip_id_compare(&life->passed[at].id, id) != 0)
+        at++;
+    if (at == life->n_passed)
+        at = life->n_passed < LIFE_PASSED ? life->n_passed++ : 0;
     life->passed[at] = (struct life_away){.id = *id, .since_ns = life->now_ns};
 }
 

@@ -58,6 +58,26 @@ static void donors_that_give_nothing_make_room(void **state)
     assert_int_equal(state_of(), GOSSIP_LIFE_FETCHING);
 }
 
+// However often the same ones were passed over, there is room for others.
+static void donors_that_give_nothing_again_and_again_make_room(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_begin(&w);
+    others_train_and_are_linked(3);
+    wants();
+    for (unsigned i = 0; i < 8; i++)
+        starved(20 * SECOND);
+    life_world_pass(&w, 31 * SECOND); // they may be asked again
+    others(4, TRAINS);
+    for (size_t i = 4; i <= 7; i++)
+        w.member[i].linked = true;
+    life_world_look(&w);
+    assert_int_equal(w.n_asked, 4);
+    starved(20 * SECOND);
+    assert_int_equal(w.n_asked, 3); // those that are left
+}
+
 static void who_is_given_no_model_goes_on_with_its_own(void **state)
 {
     (void)state;
@@ -167,6 +187,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RULE(donors_without_a_link_make_room),
         RULE(donors_that_give_nothing_make_room),
+        RULE(donors_that_give_nothing_again_and_again_make_room),
         RULE(who_is_given_no_model_goes_on_with_its_own),
         RULE(who_has_no_model_and_is_given_none_ends),
         RULE(donors_may_tell_what_the_cluster_may_have_come_to),
