@@ -54,7 +54,7 @@ extern const struct rounds_method rounds_choco, rounds_dpsgd, rounds_model_avera
     rounds_diloco, rounds_noloco, rounds_local, rounds_edge_ref;
 const struct rounds_method *rounds_method_of(const struct lab_experiment *experiment);
 
-// Bytes on the wire of one exchange message with so many bytes of payload: its header (gossip/README.md,
+// Bytes on the wire of one exchange message with so many bytes of payload: its header (gossip/wire/README.md,
 // messages), in sealed records.
 size_t rounds_wire_bytes(const struct rounds_world *world, size_t payload_bytes);
 // Sends them at that time; returns when they have come, and moves the end of the round there.

@@ -172,8 +172,7 @@ static const struct node_key keys[] = {
          "owner may be able to read it. Empty: no secret."),
     TEXT("cluster.allow_file", cluster.allow_file, "",
          "File with the ids of the nodes that may train along, one a line; read again on SIGHUP. Empty: "
-         "whoever has the "
-         "secret."),
+         "every node that has the secret."),
     CHOICE("cluster.profile", cluster.profile, "lan", "lan|wan|local",
            "How patient the search for dead nodes is. lan: a silent host is dead after about 7 s. wan: slow "
            "and lossy "
@@ -522,7 +521,8 @@ static const struct node_key keys[] = {
     CHOICE(
         "topology.kind", topology.kind, "ring",
         "ring|butterfly|random|torus|exponential|one-peer|complete|star|matchings|base|hierarchical|file",
-        "Whom a node meets. ring: two neighbours in turn. butterfly: all reach all in log2(nodes) rounds; "
+        "Which nodes a node meets. ring: two neighbours in turn. butterfly: all reach all in log2(nodes) "
+        "rounds; "
         "best with "
         "a power of two. random: topology.rings rings in random orders, in turn. torus: four neighbours. "
         "exponential, one-peer: those 1, 2, 4, ... places away. complete, star, matchings: everybody, a hub, "
