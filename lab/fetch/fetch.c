@@ -3,9 +3,12 @@
 #include "lab/fetch/private.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sodium.h>
 #include <spawn.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,16 +41,38 @@ static enum base_error digest_of(const char *path, char digest[LAB_FETCH_DIGEST 
     return BASE_OK;
 }
 
-static enum base_error write_part(const char *url, const char *authority, const char *part,
+static bool is_at(int file, const char *path)
+{
+    struct stat held, there;
+    return fstat(file, &held) == 0 && lstat(path, &there) == 0 && held.st_dev == there.st_dev &&
+           held.st_ino == there.st_ino;
+}
+
+// Locked until it is closed: of two processes that fetch one file the second ends at once. What a process
+// that was killed left is written anew; a file that got its name meanwhile is not.
+static enum base_error open_part(const char *part, FILE **out, struct base_reason *why)
+{
+    const int file = open(part, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (file < 0)
+        return base_fail(why, BASE_EIO, "%s: cannot be written: %s", part, strerror(errno));
+    const bool busy = flock(file, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+    if (busy || !is_at(file, part)) {
+        close(file);
+        return base_fail(why, BASE_EMISMATCH, "%s: another process fetches this file", part);
+    }
+    *out = ftruncate(file, 0) == 0 ? fdopen(file, "wb") : NULL;
+    if (*out)
+        return BASE_OK;
+    const int cause = errno;
+    close(file);
+    return base_fail(why, BASE_EIO, "%s: cannot be written: %s", part, strerror(cause));
+}
+
+static enum base_error write_part(const char *url, const char *authority, const char *part, FILE *out,
                                   struct base_reason *why)
 {
-    FILE *out = fopen(part, "wb");
-    if (!out)
-        return base_fail(why, BASE_EIO, "%s: cannot be written: %s", part, strerror(errno));
     enum base_error error = lab_fetch_transfer(url, authority, out, part, why);
     if (!error && (fflush(out) || fsync(fileno(out))))
-        error = base_fail(why, BASE_EIO, "%s: cannot be written: %s", part, strerror(errno));
-    if (fclose(out) && !error)
         error = base_fail(why, BASE_EIO, "%s: cannot be written: %s", part, strerror(errno));
     return error;
 }
@@ -56,8 +81,12 @@ static enum base_error get(const struct lab_fetch_file *file, const char *url, c
                            const char *path, struct base_reason *why)
 {
     char part[LAB_FETCH_PATH + 8], digest[LAB_FETCH_DIGEST + 1];
+    FILE *out = NULL;
     snprintf(part, sizeof part, "%s.part", path);
-    enum base_error error = write_part(url, authority, part, why);
+    enum base_error error = open_part(part, &out, why);
+    if (error)
+        return base_fail_context(why, error, "not fetched");
+    error = write_part(url, authority, part, out, why);
     if (error)
         error = base_fail_context(why, error, "not fetched");
     if (!error)
@@ -71,6 +100,7 @@ static enum base_error get(const struct lab_fetch_file *file, const char *url, c
         error = base_fail(why, BASE_EIO, "%s: cannot be written: %s", path, strerror(errno));
     if (error)
         unlink(part);
+    fclose(out); // all of it is on the disk, or it is gone
     return error;
 }
 
@@ -120,13 +150,13 @@ enum base_error lab_fetch_unpack(const char *name, const char *directory, struct
     if (strlen(name) < sizeof packed || strcmp(name + strlen(name) + 1 - sizeof packed, packed) != 0)
         return BASE_OK;
     char *const arguments[] = {"tar", "--no-same-owner", "-xzf", path, "-C", (char *)directory, NULL};
-    pid_t pid;
+    pid_t pid, ended;
     int status = 0;
     const int failed = posix_spawnp(&pid, "tar", NULL, NULL, arguments, environ);
     if (failed)
         return base_fail(why, BASE_EIO, "tar cannot be started: %s; unpack %s by hand", strerror(failed),
                          path);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+    while ((ended = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
         ;
-    return status ? base_fail(why, BASE_EIO, "%s: tar could not unpack it", path) : BASE_OK;
+    return ended < 0 || status ? base_fail(why, BASE_EIO, "%s: tar could not unpack it", path) : BASE_OK;
 }

@@ -36,7 +36,8 @@ struct lab_fetch_options {
 
 // <directory>/<name>, which appears only when it is complete; one that is there already and is the right one
 // is left as it is (*there true). On error nothing is left of a transfer. BASE_EMISMATCH: another digest, of
-// what is there or of what came; BASE_EIO: network or disk; BASE_ESTATE: built without libcurl.
+// what is there or of what came, or another process fetches the file; BASE_EIO: network or disk; BASE_ESTATE:
+// built without libcurl.
 enum base_error lab_fetch(const struct lab_fetch_file *file, const struct lab_fetch_options *options,
                           bool *there, struct base_reason *why) BASE_CHECK;
 

@@ -2,6 +2,7 @@
 and of what is wrong, cut off or too large for the disk nothing is left."""
 
 import contextlib
+import fcntl
 import hashlib
 import http.server
 import io
@@ -131,6 +132,18 @@ class Fetch(unittest.TestCase):
         self.assertIn(f"{self.out}/table.csv.part: cannot be written", said)
         self.assertIn("File too large", said)
         self.assertEqual(os.listdir(self.out), [])
+
+    def test_of_two_that_fetch_one_file_the_second_ends(self):
+        part = f"{self.out}/table.csv.part"
+        with open(part, "w", encoding="utf-8") as f:
+            fcntl.flock(f, fcntl.LOCK_EX)
+            f.write("so far")
+            f.flush()
+            self.assertIn("another process fetches this file", self.table(status=1))
+            with open(part, encoding="utf-8") as held:
+                self.assertEqual(held.read(), "so far")
+        self.table()  # of a process that was killed
+        self.assertEqual(os.listdir(self.out), ["table.csv"])
 
     def test_another_file_is_not_replaced(self):
         with open(f"{self.out}/table.csv", "w") as f:
