@@ -245,9 +245,8 @@ static void test_what_is_not_finite_is_taken_back(void **state)
 static void test_a_second_moment_of_its_own_that_is_not_finite_begins_anew(void **state)
 {
     (void)state;
-    const struct wish alone = {.name = "v",
-                               .port = free_port(),
-                               .more = {"train.optimizer=adamw", "average.share_second_moment=0"}};
+    const struct wish alone = {
+        .name = "v", .port = free_port(), .more = {"train.optimizer=adamw", "average.share_second_moment=0"}};
     struct p2pml_round round;
     p2pml_node *node = open_node(&alone);
     float *second = p2pml_vector(node, P2PML_SECOND_MOMENT, NULL);
