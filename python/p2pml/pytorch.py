@@ -326,6 +326,11 @@ class Attachment:
 
     def exchange(self, loss: float = math.nan) -> None:
         """A boundary now, whatever ``every`` says."""
+        if self.node.lent:  # it was interrupted: the vectors are the node's until this one ends
+            round = self.node.recover()
+            if round is not None:
+                self._take(round)
+                return
         self._check_groups()
         self._to_vector()
         self._bind_moments()

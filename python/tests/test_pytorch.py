@@ -236,6 +236,21 @@ class InOneProcess(unittest.TestCase):
             node.restore(7, b"anything")
         self.assertEqual(order, ["sync", "replace", "sync"])
 
+    def test_an_interrupted_exchange_ends_before_the_vector_is_written(self):
+        model = torch.nn.Linear(3, 2).to(torch.bfloat16)  # a master that is copied
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with p2pml.attach(self.join(), model, optimizer, every=100) as attachment:
+            with unittest.mock.patch.object(p2pml.Node, "end", side_effect=KeyboardInterrupt):
+                with self.assertRaises(KeyboardInterrupt):
+                    attachment.exchange()
+            self.assertTrue(attachment.node.lent)
+            copy, lent = attachment._copy_to_vector, []
+            attachment._copy_to_vector = lambda: (lent.append(attachment.node.lent), copy())
+            attachment.exchange()
+            attachment.exchange()
+            self.assertEqual(lent, [False])
+            del attachment._copy_to_vector, copy
+
     def test_a_state_that_cannot_be_restored_supersedes_nothing(self):
         model, optimizer = small()
         with p2pml.attach(self.join(), model, optimizer, every=2) as attachment:
