@@ -20,14 +20,21 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Together(Processes):
-    def start(self, index, steps, ports):
-        return self.start_program(os.path.join(HERE, "worker.py"), index, self.folder, index, steps, *ports)
+    def start(self, index, steps, ports, seed=0):
+        return self.start_program(os.path.join(HERE, "worker.py"), index, self.folder, index, steps, seed, *ports)
 
     def test_two_learn_what_neither_has_seen(self):
         ports = free_ports(2)
         nodes = [self.start(i, 800, ports) for i in range(2)]
         for i, node in enumerate(nodes):
             self.assertGreater(self.result(node, i), 0.9)  # alone: half
+
+    def test_two_with_first_weights_of_their_own_take_one_model(self):
+        ports = free_ports(2)
+        nodes = [self.start(i, "all8000", ports, seed=i) for i in range(2)]
+        for i, node in enumerate(nodes):
+            self.assertGreater(self.result(node, i), 0.9)
+        self.assertEqual(sum(" fetched " in self.read(i) for i in range(2)), 1)
 
     def test_four_of_which_one_is_killed_and_comes_back(self):
         ports = free_ports(4)

@@ -1,6 +1,7 @@
-"""One process of a cluster that trains an MLP: worker.py FOLDER INDEX STEPS PORT...
+"""One process of a cluster that trains an MLP: worker.py FOLDER INDEX STEPS SEED PORT...
 
-Each process sees half of the classes. Prints the accuracy on all of them, as `accuracy 0.97`."""
+STEPS: its own, or `all` and a number: until the cluster has made so many. SEED: of its first weights. Each process sees half of the
+classes. Prints the accuracy on all of them, as `accuracy 0.97`."""
 
 import sys
 
@@ -8,9 +9,9 @@ import torch
 
 import p2pml
 
-folder, index, steps, ports = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
+folder, index, steps, seed, ports = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4]), sys.argv[5:]
 torch.set_num_threads(1)
-torch.manual_seed(index)  # weights of its own: the cluster begins with those of one of them
+torch.manual_seed(seed)
 model = torch.nn.Sequential(torch.nn.Linear(20, 64), torch.nn.ReLU(), torch.nn.Linear(64, 4))
 optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
 
@@ -21,7 +22,17 @@ print("begun at", attachment.node.status()["step"], flush=True)
 
 truth = torch.randn(20, 4, generator=torch.Generator().manual_seed(5))
 torch.manual_seed(100 + index)
-for _ in range(steps):
+
+
+def is_over(done):
+    if steps.startswith("all"):
+        return node.status()["step"] >= int(steps[3:])
+    return done == int(steps)
+
+
+done = 0
+while not is_over(done):
+    done += 1
     x = torch.randn(64, 20)
     y = (x @ truth).argmax(1)
     mine = y % 2 == index % 2

@@ -8,6 +8,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+enum { TRIES = 5 };
+
 struct node { // what trains, and its checkpoint
     struct world *world;
     struct learner learner;
@@ -31,6 +33,8 @@ static int free_node(void **state)
 {
     struct node *node = *state;
     void *world = node->world;
+    if (node->beside.pid > 0) // a failed test leaves none that stands still and holds the output open
+        (void)kill(node->beside.pid, SIGKILL);
     learner_free(&node->learner);
     return world_tear_down(&world);
 }
@@ -129,12 +133,18 @@ static void the_gradient_is_not_shared(void **state)
     size_t bytes = 0;
     float *gradient = train_trainer_scratch(trainer, &bytes);
     assert_true(bytes / 4096 > 3);
-    explicit_bzero(gradient, bytes);
-    begin_stopped(node);
-    assert_true(faults_of_writing(gradient, bytes) <= 2); // its first and last page have other neighbours
-    assert_true(faults_of_writing(train_trainer_model(trainer), bytes) > 2);
-    go_on(node);
-    end_well(node);
+    bool shared = true;
+    // A kernel that takes back idle pages adds faults of its own; a shared gradient costs its faults each
+    // time.
+    for (int i = 0; i < TRIES && shared; i++) {
+        explicit_bzero(gradient, bytes);
+        begin_stopped(node);
+        shared = faults_of_writing(gradient, bytes) > 2; // its first and last page have other neighbours
+        assert_true(faults_of_writing(train_trainer_model(trainer), bytes) > 2);
+        go_on(node);
+        end_well(node);
+    }
+    assert_false(shared);
 }
 
 static void one_at_a_time(void **state)
