@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TICK_NS    (250 * NODE_MILLISECOND_NS)
-#define MAILS_TURN 256 // messages handled before sockets have their turn
+#define TICK_NS       (250 * NODE_MILLISECOND_NS)
+#define MESSAGES_TURN 256 // messages handled before sockets have their turn
 
 // -- from the cluster
 
@@ -225,7 +225,7 @@ static void message_ready(evutil_socket_t s, short what, void *argument)
     (void)s;
     (void)what;
     struct node_loop *loop = argument;
-    for (int i = 0; i < MAILS_TURN; i++) {
+    for (int i = 0; i < MESSAGES_TURN; i++) {
         struct node_message *message = node_mailbox_take(loop->options.inbox, 0);
         if (!message)
             return;

@@ -206,7 +206,7 @@ void node_threads_destroy(struct node_threads *t)
     free(t);
 }
 
-// The node may have left, and no thread takes message any more.
+// The node may have left, and no thread takes messages any more.
 static void try_post(struct node_mailbox *box, enum node_message_kind kind)
 {
     struct node_message *message = node_message_new(kind);

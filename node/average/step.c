@@ -93,7 +93,7 @@ void node_worker_round_done(struct node_worker *worker)
     message->round = round;
     const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
     while (node_mailbox_post(worker->options.learner, message) !=
-           BASE_OK) // full of the loop's message, which it takes now
+           BASE_OK) // full of the loop's messages, which it takes now
         nanosleep(&moment, NULL);
 }
 

@@ -1,4 +1,4 @@
-// The learner between two rounds: message of the loop, rendezvous with the worker, and the wait for a
+// The learner between two rounds: messages of the loop, rendezvous with the worker, and the wait for a
 // snapshot.
 #include "base/log.h"
 #include "node/learn/private.h"
