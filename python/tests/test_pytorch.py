@@ -25,7 +25,7 @@ class Together(Processes):
 
     def test_two_learn_what_neither_has_seen(self):
         ports = free_ports(2)
-        nodes = [self.start(i, 800, ports) for i in range(2)]
+        nodes = [self.start(i, "all4000", ports) for i in range(2)]
         for i, node in enumerate(nodes):
             self.assertGreater(self.result(node, i), 0.9)  # alone: half
 
