@@ -64,7 +64,7 @@ class Together(Processes):
 
 def small():
     model = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Linear(5, 2))
-    return model, torch.optim.SGD(model.parameters(), lr=0.1)
+    return model, torch.optim.SGD(model.parameters(), lr=0.01)  # with 0.1 half of all first weights diverge
 
 
 class InOneProcess(unittest.TestCase):
