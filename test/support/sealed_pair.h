@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -109,6 +110,21 @@ static inline enum base_error take(struct pair *pair, size_t *given, size_t most
     base_buffer_consume(&pair->wire, consumed);
     *given -= consumed;
     return error;
+}
+
+// `run` with each AEAD; returns how many tests failed.
+static inline int with_each_aead(int (*run)(void))
+{
+    int failed = 0;
+    for (unsigned aead = 0; aead < GOSSIP_AEADS; aead++) {
+        key.aead = (enum gossip_aead)aead;
+        printf("records of %s\n", gossip_aead_name(key.aead));
+        if (gossip_aead_offer() & GOSSIP_AEAD_BIT(aead))
+            failed += run();
+        else
+            printf("skipped: this processor does not compute it\n");
+    }
+    return failed;
 }
 
 #endif

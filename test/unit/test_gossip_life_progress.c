@@ -56,14 +56,30 @@ static void a_few_rounds_are_nothing(void **state)
     assert_int_equal(w.started_round, 300);
 }
 
-static void it_waits_until_somebody_says_where_the_others_are(void **state)
+// At round 300; the others train, and have not said where.
+static void resumed_beside_three(void)
 {
-    (void)state;
     life_world_init(&w);
     w.options.resumed = true;
     w.options.round = 300;
     w.self.in_view = true;
     others(3, TRAINS);
+}
+
+// At round 10, and knows of no other yet.
+static void resumed_alone(void)
+{
+    life_world_init(&w);
+    w.options.resumed = true;
+    w.options.round = 10;
+    w.options.step = 80;
+    life_world_begin(&w);
+}
+
+static void it_waits_until_somebody_says_where_the_others_are(void **state)
+{
+    (void)state;
+    resumed_beside_three();
     life_world_begin(&w);
     life_world_pass(&w, 2 * SECOND);
     assert_int_equal(state_of(), GOSSIP_LIFE_JOINING);
@@ -79,11 +95,7 @@ static void it_waits_until_somebody_says_where_the_others_are(void **state)
 static void one_liar_does_not_move_the_clusters_round(void **state)
 {
     (void)state;
-    life_world_init(&w);
-    w.options.resumed = true;
-    w.options.round = 300;
-    w.self.in_view = true;
-    others(3, TRAINS);
+    resumed_beside_three();
     life_world_progress(&w, 1, 340);
     life_world_progress(&w, 2, 341);
     w.member[3].info.round = w.member[3].info.step = UINT64_MAX;
@@ -130,11 +142,7 @@ static void when_all_were_restarted_the_newest_state_wins(void **state)
 static void who_was_away_counts_when_it_has_met_somebody(void **state)
 {
     (void)state;
-    life_world_init(&w);
-    w.options.resumed = true;
-    w.options.round = 10;
-    w.options.step = 80;
-    life_world_begin(&w);
+    resumed_alone();
     life_world_look(&w);
     assert_false(w.flags & COUNTS);
     others(3, TRAINS);
@@ -151,11 +159,7 @@ static void who_was_away_counts_when_it_has_met_somebody(void **state)
 static void who_was_away_waits_for_a_donor(void **state)
 {
     (void)state;
-    life_world_init(&w);
-    w.options.resumed = true;
-    w.options.round = 10;
-    w.options.step = 80;
-    life_world_begin(&w);
+    resumed_alone();
     others(3, TRAINS);
     for (size_t i = 1; i <= 3; i++) {
         life_world_progress(&w, i, 1000);
@@ -176,11 +180,7 @@ static void who_counted_before_it_knew_the_cluster_fetches(void **state)
 {
     (void)state;
     for (int finished = 0; finished < 2; finished++) {
-        life_world_init(&w);
-        w.options.resumed = true;
-        w.options.round = 10;
-        w.options.step = 80;
-        life_world_begin(&w);
+        resumed_alone();
         others(1, 0);
         life_world_look(&w);
         assert_true(w.flags & COUNTS);

@@ -145,21 +145,17 @@ static void test_truncated_stream_waits(void **state)
     free(message);
 }
 
-int main(void)
+static int run(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_damaged_stream_dies),
         cmocka_unit_test(test_every_flipped_bit_is_found),
         cmocka_unit_test(test_truncated_stream_waits),
     };
-    int failed = 0;
-    for (unsigned aead = 0; aead < GOSSIP_AEADS; aead++) {
-        key.aead = (enum gossip_aead)aead;
-        printf("records of %s\n", gossip_aead_name(key.aead));
-        if (gossip_aead_offer() & GOSSIP_AEAD_BIT(aead))
-            failed += cmocka_run_group_tests(tests, setup, NULL);
-        else
-            printf("skipped: this processor does not compute it\n");
-    }
-    return failed;
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
+
+int main(void)
+{
+    return with_each_aead(run);
 }

@@ -99,6 +99,23 @@ static void greet(struct guest *g, const char *name)
     say(g, &message);
 }
 
+static void begin_table(struct table *t, bool only_allowed)
+{
+    established = ended = heard = 0;
+    bind_table(t, 1, "a");
+    open_table(t, only_allowed);
+    node_peers_start(t->peers);
+}
+
+// The guest's link is in use at the end of it.
+static void meet(struct table *t, struct guest *guest, const char *name)
+{
+    call(guest, 1, t->port, false);
+    run_until(&established, 1);
+    greet(guest, name);
+    run_until(&t->ups, 1);
+}
+
 // What goes to stderr meanwhile, counted in lines.
 
 static int log_file, log_before;
@@ -136,10 +153,7 @@ static void newer_links_do_not_disturb_one_that_works(void **state)
     struct guest first, more[20];
     uint32_t seed = 0;
     uint8_t bytes[LIMIT_MESSAGE_HEADER_BYTES];
-    established = ended = heard = 0;
-    bind_table(&t, 1, "a");
-    open_table(&t, false);
-    node_peers_start(t.peers);
+    begin_table(&t, false);
     uint16_t port = node_listener_port(t.listener);
     do { // an id above the table's
         call(&first, seed, port, false);
@@ -179,10 +193,7 @@ static void ids_without_use_stay_within_the_limits(void **state)
         struct table t;
         static struct guest guests[3 * LIMIT_HALF_OPEN_ADDRESS];
         const size_t n = sizeof guests / sizeof *guests;
-        established = ended = heard = 0;
-        bind_table(&t, 1, "a");
-        open_table(&t, only_allowed);
-        node_peers_start(t.peers);
+        begin_table(&t, only_allowed);
         for (size_t i = 0; i < n; i++) {
             call(&guests[i], (uint32_t)i, node_listener_port(t.listener), true);
             while (!guests[i].closed && established + ended <= i)
@@ -203,10 +214,7 @@ static void expect_end(void (*break_it)(struct guest *g), size_t ups, size_t ref
     for (uint32_t seed = 0; seed < 6; seed++) { // ids on both sides of the table's
         struct table t;
         struct guest guest;
-        established = ended = heard = 0;
-        bind_table(&t, 1, "a");
-        open_table(&t, false);
-        node_peers_start(t.peers);
+        begin_table(&t, false);
         call(&guest, seed, node_listener_port(t.listener), false);
         run_until(&established, 1);
         break_it(&guest);
@@ -293,14 +301,8 @@ static void a_name_may_be_had_twice(void **state)
     (void)state;
     struct table t;
     struct guest guest;
-    established = ended = heard = 0;
-    bind_table(&t, 1, "a");
-    open_table(&t, false);
-    node_peers_start(t.peers);
-    call(&guest, 1, t.port, false);
-    run_until(&established, 1);
-    greet(&guest, "a");
-    run_until(&t.ups, 1);
+    begin_table(&t, false);
+    meet(&t, &guest, "a");
     assert_int_equal(node_peers_counters(t.peers).refused, 0);
     node_link_destroy(guest.link);
     close_table(&t);
@@ -313,14 +315,8 @@ static void an_end_without_a_word_is_evidence(void **state)
         struct table t;
         struct guest guest;
         struct gossip_message bye = {.kind = GOSSIP_BYE, .as.bye.reason = "leaving"};
-        established = ended = heard = 0;
-        bind_table(&t, 1, "a");
-        open_table(&t, false);
-        node_peers_start(t.peers);
-        call(&guest, 1, t.port, false);
-        run_until(&established, 1);
-        greet(&guest, "b");
-        run_until(&t.ups, 1);
+        begin_table(&t, false);
+        meet(&t, &guest, "b");
         if (says_bye)
             say(&guest, &bye);
         node_link_destroy(guest.link);
@@ -336,14 +332,8 @@ static void byes_do_not_fill_the_log(void **state)
     struct table t;
     struct guest guest;
     struct gossip_message bye = {.kind = GOSSIP_BYE, .as.bye.reason = "you are not welcome"};
-    established = ended = heard = 0;
-    bind_table(&t, 1, "a");
-    open_table(&t, false);
-    node_peers_start(t.peers);
-    call(&guest, 1, node_listener_port(t.listener), false);
-    run_until(&established, 1);
-    greet(&guest, "b");
-    run_until(&t.ups, 1);
+    begin_table(&t, false);
+    meet(&t, &guest, "b");
     log_begin();
     for (int i = 0; i < 500; i++)
         say(&guest, &bye);
@@ -360,10 +350,7 @@ static void coming_and_going_does_not_fill_the_log(void **state)
     (void)state;
     struct table t;
     const size_t n = 400;
-    established = ended = heard = 0;
-    bind_table(&t, 1, "a");
-    open_table(&t, false);
-    node_peers_start(t.peers);
+    begin_table(&t, false);
     log_begin();
     for (size_t i = 0; i < n; i++) {
         struct guest guest;
