@@ -1,0 +1,53 @@
+// cuBLAS. A call that it refuses is not an error that training could go on from: the process stops with the
+// message of cuBLAS.
+#include "kernels/cuda/blas.h"
+
+#include <cublas_v2.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kernels/cuda/cuda.h"
+
+// Made once, before other threads start, and kept for the life of the process.
+static cublasHandle_t blas;
+
+static void must_blas(cublasStatus_t status, const char *what)
+{
+    if (status != CUBLAS_STATUS_SUCCESS) {
+        (void)fprintf(stderr, "CUDA: %s failed: %s\n", what, cublasGetStatusString(status));
+        abort();
+    }
+}
+
+static int blas_int(size_t value)
+{
+    BASE_ASSERT(value <= INT_MAX);
+    return (int)value;
+}
+
+// cuBLAS counts columns first: our row-major C = A B is its C^T = B^T A^T, so the factors change places.
+void kernels_cuda_gemm(bool transpose_a, bool transpose_b, size_t m, size_t n, size_t k, float alpha,
+                       const float *a, const float *b, float beta, float *c)
+{
+    if (m == 0 || n == 0) {
+        return;
+    }
+    const size_t lda = transpose_a ? m : k, ldb = transpose_b ? k : n;
+    must_blas(cublasSgemm(blas, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+                          transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, blas_int(n), blas_int(m), blas_int(k),
+                          &alpha, b, blas_int(ldb > 0 ? ldb : 1), a, blas_int(lda > 0 ? lda : 1), &beta, c,
+                          blas_int(n)),
+              "cublasSgemm");
+}
+
+enum base_error kernels_cuda_blas_start(int *version, struct base_reason *why)
+{
+    if (blas == NULL && cublasCreate(&blas) != CUBLAS_STATUS_SUCCESS) {
+        return base_fail(why, BASE_ENOTFOUND, "cuBLAS does not start on CUDA device 0; is its memory taken?");
+    }
+    // fp32 stays fp32: without this, newer devices may round factors to TF32.
+    must_blas(cublasSetMathMode(blas, CUBLAS_PEDANTIC_MATH), "cublasSetMathMode");
+    must_blas(cublasGetVersion(blas, version), "cublasGetVersion");
+    return BASE_OK;
+}
