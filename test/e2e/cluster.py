@@ -46,13 +46,17 @@ def is_free(port):
 
 def free_ports(count):
     """Below those that the kernel gives to whoever asks for any, and not those of a test that runs beside this one."""
-    ports = []
-    while len(ports) < count:
-        port = random.SystemRandom().randrange(10240, 32768)
-        if port not in ports_taken and is_free(port):
-            ports_taken.add(port)
-            ports.append(port)
-    return ports
+    return [free_block(0) for _ in range(count)]
+
+
+def free_block(*offsets):
+    """A port p such that p + each of the offsets is free, and not those of a test that runs beside this one."""
+    while True:
+        first = random.SystemRandom().randrange(10240, 32768 - max(offsets))
+        block = [first + offset for offset in offsets]
+        if not ports_taken.intersection(block) and all(is_free(port) for port in block):
+            ports_taken.update(block)
+            return first
 
 
 def wait_until(condition, what, patience=PATIENCE):
@@ -180,4 +184,4 @@ class ClusterTest(unittest.TestCase):
         return json.loads(self.get(node, "/status"))
 
 
-__all__ = ["ClusterTest", "Node", "PROGRAM", "SMALL", "failure", "free_ports", "signal", "tail", "unittest", "wait_until"]
+__all__ = ["ClusterTest", "Node", "PROGRAM", "SMALL", "failure", "free_block", "free_ports", "signal", "tail", "unittest", "wait_until"]

@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 import plain_yaml
+from cluster import free_block
 
 NODE = os.environ["P2PML_E2E_NODE"]
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -142,7 +143,7 @@ class Slurm(unittest.TestCase):
                 with open(f"{directory}/{name}", "w", encoding="utf-8") as f:
                     f.write(text)
                 os.chmod(f"{directory}/{name}", 0o755)
-            port = 30000 + os.getpid() % 20000
+            port = free_block(0, 1, 2, 80, 81, 82)  # three nodes and their pages
             environment = {**CLEAN, "PATH": f"{directory}:{os.path.dirname(NODE)}:{os.environ['PATH']}", "SRUN_LOGS": directory,
                            "SLURM_NTASKS": "3", "SLURM_JOB_NODELIST": "here", "SLURM_JOB_NAME": "try", "SLURM_SUBMIT_DIR": directory,
                            "P2PML_PORT": str(port)}
