@@ -141,9 +141,8 @@ class Methods(ClusterTest):
 
     def test_bounded_delay_outlives_a_death(self):
         nodes = self.cluster(4, average__mode="bounded", average__max_delay=1, average__deadline_floor="200ms",
-                             average__deadline_ceiling="1s", average__clip=1.5, average__on_death="keep",
-                             average__forget_after="1s", train__proximal=0.01, train__scale_rate="true",
-                             train__steps=6000, data__takeover="false")
+                             average__deadline_ceiling="1s", average__clip=1.5, average__forget_after="1s",
+                             train__proximal=0.01, train__scale_rate="true", train__steps=6000, data__takeover="false")
         for node in nodes:
             node.start()
         nodes[3].wait_rows(20)
@@ -154,7 +153,7 @@ class Methods(ClusterTest):
             self.assertNotIn(" error ", log)
             row = node.rows()[-1]
             self.assertEqual((row["step"], row["state"]), (6000, "finished"))
-            self.assertGreater(row["accuracy"], 0.6)
+            self.assertGreater(row["accuracy"], 0.6, log)
             rates = [r["rate"] for r in node.rows()[:-1]]
             self.assertGreater(len(set(rates)), 3, "the schedule has three rates, pace makes more of them")
 
