@@ -5,10 +5,13 @@
 // when all its neighbours are ahead.
 #include "gossip/exchange/state.h"
 
+#include <math.h>
 #include <stdlib.h>
 
-#define PACE_MAX   16.0 // beyond this a pace is more likely a pause
-#define SYNC_DELAY 1u   // sync: rounds that a neighbour may be behind, as it is in step
+#define PACE_MAX 16.0 // beyond this a pace is more likely a pause
+#define PACE_ROUNDS                                                                                          \
+    64.0 // a step's time on a busy host jumps from round to round; what it is over so many of them counts
+#define SYNC_DELAY 1u // sync: rounds that a neighbour may be behind, as it is in step
 
 void gossip_clocks_begin(struct gossip_exchange *exchange)
 {
@@ -131,7 +134,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-double gossip_exchange_pace(const struct gossip_exchange *exchange)
+static double pace_now(const struct gossip_exchange *exchange)
 {
     uint64_t *paces = malloc((exchange->n_edges + 1) * sizeof *paces);
     size_t count = 0;
@@ -149,5 +152,17 @@ double gossip_exchange_pace(const struct gossip_exchange *exchange)
         pace = (double)exchange->pace_ns / median;
     }
     free(paces);
-    return pace < 1 / PACE_MAX ? 1 / PACE_MAX : pace > PACE_MAX ? PACE_MAX : pace;
+    return fmin(fmax(pace, 1 / PACE_MAX), PACE_MAX);
+}
+
+void gossip_clocks_pace(struct gossip_exchange *exchange, uint64_t pace_ns)
+{
+    if (pace_ns)
+        exchange->pace_ns = pace_ns;
+    exchange->log_pace += (log(pace_now(exchange)) - exchange->log_pace) / PACE_ROUNDS;
+}
+
+double gossip_exchange_pace(const struct gossip_exchange *exchange)
+{
+    return exp(exchange->log_pace);
 }

@@ -216,7 +216,8 @@ const float *gossip_exchange_correction(const struct gossip_exchange *exchange);
 void gossip_exchange_adopt(struct gossip_exchange *exchange, const float *model, const float *second_moment,
                            uint64_t round);
 
-// This node's time per step over the median of its live neighbours' and its own; 1 if too little is known.
+// This node's time per step over the median of its live neighbours' and its own: the geometric mean over the
+// latest rounds, a recent one counting more (64 of them: 63%). 1 if too little is known.
 double gossip_exchange_pace(const struct gossip_exchange *exchange);
 
 // State of one edge for a checkpoint. Taken between ROUND_DONE and the next step; pointers are borrowed until

@@ -207,8 +207,7 @@ void gossip_round_begin(struct gossip_exchange *exchange, const struct gossip_ex
     if (!event->round.idle)
         count_steps(exchange, exchange->clock, event->round.unusable ? 0 : event->round.step_scale);
     exchange->idle = event->round.idle;
-    if (event->round.pace_ns)
-        exchange->pace_ns = event->round.pace_ns;
+    gossip_clocks_pace(exchange, event->round.pace_ns);
     exchange->round.open = true;
     gossip_standing_told(exchange, (enum gossip_standing)event->round.standing);
     exchange->round.others = event->round.others;

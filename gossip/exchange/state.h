@@ -131,6 +131,7 @@ struct gossip_exchange {
     float step_scale;                    // of the latest of them
     double progress;                     // sum of the step scales of all rounds
     uint64_t pace_ns;                    // as last reported by the trainer
+    double log_pace;                     // logarithm of gossip_exchange_pace
     bool begun;                          // resumed: a ROUND event has come
     bool idle;                           // no node need wait for us
     bool frozen;                         // gossip_exchange_freeze
@@ -329,7 +330,9 @@ bool gossip_request_answerable(const struct gossip_exchange *exchange, const str
 enum base_error gossip_request_deferred(struct gossip_exchange *exchange,
                                         struct gossip_exchange_actions *actions) BASE_CHECK;
 
-// clocks.c. A round begins, or a link: all neighbours, or one, are to get our round.
+// clocks.c. A round begins: its pace, 0 if not known.
+void gossip_clocks_pace(struct gossip_exchange *exchange, uint64_t pace_ns);
+// A round begins, or a link: all neighbours, or one, are to get our round.
 void gossip_clocks_begin(struct gossip_exchange *exchange);
 void gossip_clocks_link(struct gossip_edge *edge);
 void gossip_clocks_hear(const struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t round);

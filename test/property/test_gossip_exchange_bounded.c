@@ -246,6 +246,16 @@ static void check_pace(const struct net *net, size_t node, double expected)
         fail_msg("node %zu: pace %g, expected %g", node, found, expected);
 }
 
+// Rounds from `from` on, until what was told before no longer counts.
+static uint64_t many_rounds(struct net *net, uint64_t from)
+{
+    uint64_t round = from;
+
+    for (; round < from + 700; round++)
+        net_round_all(net, round);
+    return round;
+}
+
 static void test_pace_is_relative_to_the_neighbours(void **state)
 {
     static const uint64_t paces[] = {1000, 1200, 1100, 5000};
@@ -257,23 +267,41 @@ static void test_pace_is_relative_to_the_neighbours(void **state)
     check_pace(net, 0, 1); // nobody has told
     for (size_t i = 0; i < 4; i++)
         net->node[i].pace_ns = paces[i];
-    for (uint64_t round = 2; round <= 4; round++)
-        net_round_all(net, round);
+    uint64_t round = many_rounds(net, 2);
     check_pace(net, 0, 1000.0 / 1100);
     check_pace(net, 3, 5000.0 / 1200);
     check_pace(net, 1, 1);
     net->node[3].pace_ns = 1000000;
     net->node[0].pace_ns = 1;
-    for (uint64_t round = 5; round <= 7; round++)
-        net_round_all(net, round);
+    round = many_rounds(net, round);
     check_pace(net, 3, 16);
     check_pace(net, 0, 1.0 / 16);
     net->node[0].pace_ns = 0; // not known this time: the latest holds
-    net_round_all(net, 8);
+    net_round_all(net, round++);
     check_pace(net, 0, 1.0 / 16);
     net_unlink(net, 0, 1);
     net_unlink(net, 0, 2);
+    (void)many_rounds(net, round);
     check_pace(net, 0, 1); // with nobody to compare
+    net_destroy(net);
+}
+
+// A rate that followed each measurement would jump with them, and at a high rate the model diverges.
+static void test_a_few_slow_rounds_hardly_change_the_pace(void **state)
+{
+    struct net *net = linked_net(4, D, true, net_seed(98));
+    uint64_t round = 1;
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++)
+        net->node[i].pace_ns = 1000;
+    round = many_rounds(net, round);
+    net->node[0].pace_ns = 8000;
+    for (size_t i = 0; i < 8; i++)
+        net_round_all(net, round++);
+    net->node[0].pace_ns = 1000;
+    assert_true(gossip_exchange_pace(net->node[0].exchange) > 1.1); // it was told
+    assert_true(gossip_exchange_pace(net->node[0].exchange) < 1.3);
     net_destroy(net);
 }
 
@@ -288,6 +316,7 @@ int main(void)
         cmocka_unit_test(test_all_neighbours_are_told),
         cmocka_unit_test(test_sync_waits_for_both),
         cmocka_unit_test(test_pace_is_relative_to_the_neighbours),
+        cmocka_unit_test(test_a_few_slow_rounds_hardly_change_the_pace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
