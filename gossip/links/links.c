@@ -296,6 +296,9 @@ static void leave(struct gossip_links *links)
 static void on_link(struct gossip_links *links, struct link *link, const struct gossip_links_event *event)
 {
     switch (event->kind) {
+    case GOSSIP_LINKS_ANSWERED:
+        link->answered = link->state == GOSSIP_LINK_ACCEPTED;
+        break;
     case GOSSIP_LINKS_AUTHENTICATED:
         pair_authenticated(links, link, event);
         break;

@@ -45,7 +45,9 @@
 #define GOSSIP_LINKS_UNDECIDED 4u   // links of one id that wait to be taken
 #define GOSSIP_NO_ENTRY        SIZE_MAX
 
-#define GOSSIP_LINKS_CALL_NS      5000000000ull  // connection and handshake of an own call
+#define GOSSIP_LINKS_CALL_NS 5000000000ull // connection and handshake of an own call
+#define GOSSIP_LINKS_ANSWERED_NS                                                                             \
+    1000000000ull // an accepted connection that has answered gives way only after this
 #define GOSSIP_LINKS_GREETING_NS  10000000000ull // from the proof of identity to the greeting
 #define GOSSIP_LINKS_CANDIDATE_NS 3000000000ull // how long a silent older link stands in the way of a new one
 #define GOSSIP_LINKS_IDLE_NS      10000000000ull // an unwanted link ends when nothing went over it
@@ -131,6 +133,7 @@ enum gossip_links_event_kind {
     GOSSIP_LINKS_START,    // calls begin
     GOSSIP_LINKS_WANT,     // links to ids[count] are wanted, and to no others
     GOSSIP_LINKS_RESOLVED, // `target` has `count` addresses now; 0: none is known, or it must not be called
+    GOSSIP_LINKS_ANSWERED, // the caller of `link` has begun a handshake that fits the secret of the cluster
     GOSSIP_LINKS_AUTHENTICATED, // the other end of `link` is `peer`, a member that is `alive` or not
     GOSSIP_LINKS_GREETING,      // `greeting` was heard on `link`
     GOSSIP_LINKS_BYE,           // `reason` was heard on `link`
@@ -208,8 +211,8 @@ bool gossip_links_next(struct gossip_links *links, struct gossip_links_action *a
 uint64_t gossip_links_deadline(const struct gossip_links *links);
 
 // A peer has called. `host` is the unit for which connections are counted (an address, of IPv6 its /64). At a
-// limit the oldest connection that is not authenticated gives way: its CLOSE is among the actions. 0: none
-// may, or this node is leaving: close it without a byte.
+// limit the oldest connection that is not authenticated gives way, but for those that have ANSWERED and are
+// young: its CLOSE is among the actions. 0: none may, or this node is leaving: close it without a byte.
 uint64_t gossip_links_accept(struct gossip_links *links, uint64_t now_ns, uint64_t host, void *owner);
 // The owner's pointer that comes back with every action about this link; of a CALL, before the next step.
 void gossip_links_bind(struct gossip_links *links, uint64_t link, void *owner);

@@ -53,7 +53,7 @@ struct link {
     uint64_t handle;
     void *owner;
     enum gossip_link_state state;
-    bool caller, half_open, self, stalled;
+    bool caller, half_open, answered, self, stalled;
     struct gossip_links_target target; // of the caller
     uint64_t host;                     // of the accepted
     struct peer *peer;                 // from AUTHENTICATED to ACTIVE, unless `self`

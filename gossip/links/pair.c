@@ -203,17 +203,27 @@ void pair_close(struct gossip_links *links, struct link *link, enum gossip_close
     become(links, link, GOSSIP_LINK_CLOSING);
 }
 
-// The oldest unauthenticated connection: of this host, if it has all that one may have, else
-// of the host that has the most. A refused one that does not end yet is no better.
-static struct link *oldest_unproven(const struct gossip_links *links, uint64_t host)
+// Strangers are silent. Who knows the secret has a moment for the rest of the handshake: where many members
+// of one host call all at once, each would otherwise displace another before a busy process comes to read
+// what it has sent.
+static bool may_give_way(const struct gossip_links *links, const struct link *link)
+{
+    if (link->state == GOSSIP_LINK_CLOSING)
+        return true; // a refused one that does not end yet
+    return link->state == GOSSIP_LINK_ACCEPTED &&
+           !(link->answered && links_after(links->now_ns, link->state_ns) < GOSSIP_LINKS_ANSWERED_NS);
+}
+
+// The oldest that may give way: of this host, if it has all that one may have, else of the host that has the
+// most.
+static struct link *oldest_to_go(const struct gossip_links *links, uint64_t host)
 {
     struct link *link, *chosen = NULL;
     const bool own = links_half_open(links, host) >= LIMIT_HALF_OPEN_ADDRESS;
     size_t most = 0;
     TAILQ_FOREACH(link, &links->links, all)
     {
-        bool unproven = link->state == GOSSIP_LINK_ACCEPTED || link->state == GOSSIP_LINK_CLOSING;
-        if (!link->half_open || !unproven || (own && link->host != host))
+        if (!link->half_open || !may_give_way(links, link) || (own && link->host != host))
             continue;
         size_t count = links_half_open(links, link->host);
         if (count > most)
@@ -225,7 +235,7 @@ static struct link *oldest_unproven(const struct gossip_links *links, uint64_t h
 
 bool pair_give_way(struct gossip_links *links, uint64_t host)
 {
-    struct link *oldest = links_reserve(links, LINKS_ACTIONS) ? oldest_unproven(links, host) : NULL;
+    struct link *oldest = links_reserve(links, LINKS_ACTIONS) ? oldest_to_go(links, host) : NULL;
     if (!oldest)
         return false;
     if (oldest->state == GOSSIP_LINK_CLOSING)

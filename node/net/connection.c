@@ -240,7 +240,10 @@ static void take_bytes(struct node_link *link, const uint8_t *bytes, size_t coun
                             : "the handshake was no handshake of ours");
         return;
     }
+    const bool answers = !link->initiator && base_buffer_length(&link->out) > 0;
     flush(link);
+    if (answers && !link->ended && link->handler->answered)
+        link->handler->answered(link->owner);
     if (link->ended || event.kind != GOSSIP_SESSION_ESTABLISHED)
         return;
     code = move_to_stream(link, bytes + used, count - used);

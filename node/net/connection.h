@@ -26,6 +26,7 @@ struct node_link_handler {
     void (*established)(void *owner, const struct gossip_id *peer);
     void (*message)(void *owner, uint8_t *bytes, size_t count);         // malloc'ed; the owner's to free
     void (*closed)(void *owner, enum base_error code, const char *why); // BASE_OK: ended in order
+    void (*answered)(void *owner); // accepted: the caller's first message fits the secret; may be NULL
 };
 
 struct node_link_options {

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ACCEPTS_A_TURN 64
+#define ACCEPTS_A_TURN 4 // then those that came before have their turn, before newer ones displace them
 #define BACKLOG        128
 #define REST_NS        (100 * NODE_MILLISECOND_NS) // when the process is out of descriptors
 

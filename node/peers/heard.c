@@ -10,6 +10,12 @@ static struct gossip_links_event about(const struct peer_link *link, enum gossip
     return (struct gossip_links_event){.kind = kind, .link = link->handle};
 }
 
+static void on_answered(void *owner)
+{
+    const struct peer_link *link = owner;
+    node_peers_say_now(link->peers, about(link, GOSSIP_LINKS_ANSWERED));
+}
+
 static void on_established(void *owner, const struct gossip_id *peer)
 {
     struct peer_link *link = owner;
@@ -113,4 +119,4 @@ static void on_closed(void *owner, enum base_error code, const char *why)
 }
 
 const struct node_link_handler peer_link_handler = {
-    .established = on_established, .message = on_message, .closed = on_closed};
+    .established = on_established, .message = on_message, .closed = on_closed, .answered = on_answered};

@@ -192,7 +192,7 @@ struct two {
 
 static void open_end(struct two *two, unsigned i, int socket)
 {
-    static const struct node_link_handler handler = {on_established, on_message, on_closed};
+    static const struct node_link_handler handler = {on_established, on_message, on_closed, NULL};
     const uint8_t seed[32] = {(uint8_t)(i + 1)};
     struct end *end = &two->end[i];
     gossip_identity_from_seed(seed, &end->identity);

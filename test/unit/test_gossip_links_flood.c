@@ -146,6 +146,28 @@ static void a_proof_does_not_give_way(void **state)
     assert_int_equal(totals().half_open, LIMIT_HALF_OPEN_ADDRESS);
 }
 
+// Members of one host that call all at once do not displace each other before their handshakes can end.
+static void who_knows_the_secret_has_a_moment(void **state)
+{
+    (void)state;
+    uint64_t link[LIMIT_HALF_OPEN_ADDRESS];
+    for (size_t i = 0; i < LIMIT_HALF_OPEN_ADDRESS; i++)
+        link[i] = accept_from(1);
+    for (size_t i = 0; i < LIMIT_HALF_OPEN_ADDRESS - 1; i++)
+        say((struct gossip_links_event){.kind = GOSSIP_LINKS_ANSWERED, .link = link[i]});
+    uint64_t silent = accept_from(1);
+    assert_true(silent != 0);
+    assert_int_equal(w.gave_way, link[LIMIT_HALF_OPEN_ADDRESS - 1]);
+    say((struct gossip_links_event){.kind = GOSSIP_LINKS_ANSWERED, .link = silent});
+    assert_int_equal(accept_from(1), 0);
+    prove(link[0], HIGH);
+    w.now_ns += GOSSIP_LINKS_ANSWERED_NS - 1;
+    assert_int_equal(accept_from(1), 0);
+    w.now_ns++;
+    assert_true(accept_from(1) != 0); // a recorded first message does not hold a place for long
+    assert_int_equal(w.gave_way, link[1]);
+}
+
 // Connections that came and went leave nothing behind.
 static void a_flood_leaves_nothing(void **state)
 {
@@ -176,9 +198,8 @@ static void a_flood_leaves_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(one_host_displaces_only_itself),
-        CASE(many_hosts_displace_the_oldest),
-        CASE(a_proof_does_not_give_way),
+        CASE(one_host_displaces_only_itself), CASE(many_hosts_displace_the_oldest),
+        CASE(a_proof_does_not_give_way),      CASE(who_knows_the_secret_has_a_moment),
         CASE(a_flood_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

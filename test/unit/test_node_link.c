@@ -69,7 +69,7 @@ static void on_closed(void *owner, enum base_error code, const char *why)
     end->code = code;
 }
 
-static const struct node_link_handler handler = {on_established, on_message, on_closed};
+static const struct node_link_handler handler = {on_established, on_message, on_closed, NULL};
 
 static void open_end(struct pair *p, struct end *end, int socket, bool initiator, uint8_t secret,
                      uint64_t handshake_ns)

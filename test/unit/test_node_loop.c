@@ -101,7 +101,7 @@ static void flood_closed(void *owner, enum base_error code, const char *why)
     flood->closed = true;
 }
 
-static const struct node_link_handler flood_handler = {flood_established, flood_message, flood_closed};
+static const struct node_link_handler flood_handler = {flood_established, flood_message, flood_closed, NULL};
 
 static void call(struct event_base *base, struct node_streams *streams, struct gossip_identity *identity,
                  struct flood *flood)

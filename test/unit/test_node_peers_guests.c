@@ -50,7 +50,7 @@ static void guest_closed(void *owner, enum base_error code, const char *why)
     ++*g->ended;
 }
 
-static const struct node_link_handler guest_handler = {guest_established, guest_message, guest_closed};
+static const struct node_link_handler guest_handler = {guest_established, guest_message, guest_closed, NULL};
 
 static size_t established, ended, heard;
 
