@@ -45,6 +45,7 @@ static float scale_of(const struct gossip_exchange *exchange, const struct gossi
 // An edge that meets now and then is not absent: the exchanges of such a while carry all of its drift.
 static void account_absence(const struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
+    BASE_ASSERT(edge->met == exchange->rounds);
     float part = (float)exchange->entries / (float)exchange->options.parameters;
     edge->absence -= 0.5f * part * edge->absence;
     if (edge->since > ABSENT_ROUNDS * exchange->step_scale)
@@ -58,6 +59,7 @@ enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struc
     struct gossip_run slice = {0, 0};
     enum base_error error;
 
+    BASE_ASSERT((form == GOSSIP_DELTA_BLOCK) == (edge->resync_offset < exchange->options.parameters));
     gossip_pending_inherit(&exchange->pending, packet);
     packet->held = false;
     packet->moment_bytes = 0;
@@ -133,6 +135,7 @@ static float weight_of(struct gossip_exchange *exchange, const struct gossip_pac
     float weight =
         gossip_standing_weight(mine->standing, (enum gossip_standing)theirs->standing, theirs->weight);
 
+    BASE_ASSERT(mine->held);
     if (!(exchange->options.clip > 0) || !(weight > 0))
         return weight;
     float part =
@@ -144,6 +147,7 @@ static float weight_of(struct gossip_exchange *exchange, const struct gossip_pac
 static void count_sparse(struct gossip_exchange *exchange, struct gossip_edge *edge,
                          const struct gossip_packet *mine)
 {
+    BASE_ASSERT(mine->saved <= mine->delta_bytes);
     edge->exchanges++;
     exchange->totals.exchanges++;
     exchange->totals.delta_bytes_out += mine->delta_bytes - mine->saved + mine->moment_bytes;
@@ -178,6 +182,7 @@ enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct
                                         const struct gossip_packet *mine,
                                         const struct gossip_exchange_message *theirs, uint64_t slice_clock)
 {
+    BASE_ASSERT(mine->held && edge->state != GOSSIP_EDGE_HELLO);
     enum base_error error =
         theirs->form == GOSSIP_DELTA_BLOCK
             ? gossip_dense_commit(exchange, edge,

@@ -1,5 +1,6 @@
 #include "gossip/exchange/clip.h"
 
+#include "base/error.h"
 #include <float.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ static float median(const struct gossip_clip *clip)
 
 static void learn(struct gossip_clip *clip, double norm)
 {
+    BASE_ASSERT(clip->next < GOSSIP_CLIP_SAMPLES && clip->count <= GOSSIP_CLIP_SAMPLES);
     clip->norms[clip->next] = norm < (double)FLT_MAX ? (float)norm : FLT_MAX;
     clip->next = (clip->next + 1) % GOSSIP_CLIP_SAMPLES;
     if (clip->count < GOSSIP_CLIP_SAMPLES)

@@ -15,6 +15,7 @@
 
 void gossip_clocks_begin(struct gossip_exchange *exchange)
 {
+    BASE_ASSERT(exchange->round.open && exchange->clock >= 1);
     for (size_t i = 0; i < exchange->n_edges; i++)
         exchange->edges[i]->told = false;
     exchange->round.gate_ns = exchange->now_ns + exchange->options.deadline_ceiling_ns;
@@ -22,12 +23,14 @@ void gossip_clocks_begin(struct gossip_exchange *exchange)
 
 void gossip_clocks_link(struct gossip_edge *edge)
 {
+    BASE_ASSERT(!edge->deferred.held); // what came over the old link is gone
     edge->told = edge->owed = edge->heard = edge->late = edge->trails = false;
 }
 
 // The first packet of a link may be an old one, sent again.
 void gossip_clocks_hear(const struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t round)
 {
+    BASE_ASSERT(edge->linked && edge->state != GOSSIP_EDGE_DOWN);
     edge->late = edge->late && edge->heard && round <= edge->round;
     edge->trails = exchange->options.sync && edge->heard && exchange->clock > round &&
                    exchange->clock - round > SYNC_DELAY;
@@ -39,6 +42,7 @@ void gossip_clocks_hear(const struct gossip_exchange *exchange, struct gossip_ed
 void gossip_clocks_note(const struct gossip_exchange *exchange, struct gossip_edge *edge,
                         const struct gossip_exchange_message *theirs)
 {
+    BASE_ASSERT(edge->linked && edge->state != GOSSIP_EDGE_DOWN);
     if (!edge->heard || theirs->clock > edge->round)
         gossip_clocks_hear(exchange, edge, theirs->clock);
     if (theirs->pace_ns)
@@ -86,6 +90,7 @@ void gossip_clocks_tell(struct gossip_exchange *exchange, struct gossip_exchange
         gossip_edge_send(actions, edge, &message);
         edge->told = true;
         edge->owed = exchange->idle || is_far_ahead(exchange, edge);
+        BASE_ASSERT(edge->linked && (exchange->options.bounded || exchange->options.sync));
     }
 }
 
@@ -117,6 +122,7 @@ bool gossip_clocks_wait(const struct gossip_exchange *exchange)
 
 void gossip_clocks_give_up(struct gossip_exchange *exchange)
 {
+    BASE_ASSERT(exchange->round.open && !exchange->idle);
     for (size_t i = 0; i < exchange->n_edges; i++) {
         struct gossip_edge *edge = exchange->edges[i];
         if (!is_behind(exchange, edge))

@@ -11,6 +11,7 @@ static enum base_error allocate(struct gossip_exchange *exchange)
     const struct kernels *kernels = options->kernels;
     size_t bytes = options->parameters * sizeof(float);
 
+    BASE_ASSERT(!exchange->model && !exchange->window && exchange->n_edges == 0);
     exchange->model = exchange->own = kernels->alloc(bytes);
     exchange->window = malloc(2 * sizeof *exchange->window);
     bool short_of_memory = !exchange->model || !exchange->window;
@@ -65,6 +66,7 @@ enum base_error gossip_exchange_create(const struct gossip_exchange_options *opt
         return base_fail(why, BASE_ENOMEM, "exchange: out of memory");
     fresh->options = *options;
     fresh->entries = entries_of(options);
+    BASE_ASSERT(fresh->entries >= 1 && fresh->entries <= options->parameters);
     fresh->options.selection.k = fresh->entries;
     fresh->totals.consensus = (double)NAN;
     fresh->clock = fresh->age = options->round;
@@ -87,6 +89,7 @@ void gossip_exchange_destroy(struct gossip_exchange *exchange)
     if (!exchange)
         return;
     const struct kernels *kernels = exchange->options.kernels;
+    BASE_ASSERT(exchange->n_orphans <= GOSSIP_ORPHANS_MAX);
     for (size_t i = 0; i < exchange->n_edges; i++)
         gossip_edge_free(exchange, exchange->edges[i]);
     free(exchange->edges);

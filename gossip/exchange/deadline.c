@@ -1,5 +1,6 @@
 #include "gossip/exchange/deadline.h"
 
+#include "base/error.h"
 #include "base/limits.h"
 #include <string.h>
 
@@ -23,6 +24,7 @@ static uint64_t median(uint64_t *values, size_t count)
 
 void gossip_deadline_learn(struct gossip_deadline *deadline, uint64_t answer_ns)
 {
+    BASE_ASSERT(deadline->next < GOSSIP_DEADLINE_SAMPLES && deadline->count <= GOSSIP_DEADLINE_SAMPLES);
     deadline->samples_ns[deadline->next] = answer_ns;
     deadline->next = (deadline->next + 1) % GOSSIP_DEADLINE_SAMPLES;
     if (deadline->count < GOSSIP_DEADLINE_SAMPLES)
@@ -64,6 +66,7 @@ void gossip_block_learn(struct gossip_blocks *blocks, size_t bytes, uint64_t ans
 {
     size_t elements = gossip_block_elements(blocks);
 
+    BASE_ASSERT(elements >= BLOCK_MIN && elements <= LIMIT_RESYNC_BLOCK);
     blocks->ns_of_a_byte = (double)answer_ns / (double)(bytes ? bytes : 1);
     double takes = blocks->ns_of_a_byte * (double)(elements * sizeof(float));
     if (2 * takes < BLOCK_TAKES)
@@ -79,6 +82,7 @@ void gossip_block_late(struct gossip_blocks *blocks)
 {
     double slower = 2 * blocks->ns_of_a_byte;
 
+    BASE_ASSERT(blocks->ns_of_a_byte >= 0);
     blocks->ns_of_a_byte = slower > 0 && slower < SLOWEST_BYTE ? slower : SLOWEST_BYTE;
 }
 

@@ -22,6 +22,7 @@ struct gossip_run gossip_dense_block(const struct gossip_exchange *exchange, con
 enum base_error gossip_dense_prepare(const struct gossip_exchange *exchange, struct gossip_run block,
                                      struct gossip_packet *packet)
 {
+    BASE_ASSERT(block.count > 0 && block.first + block.count <= exchange->options.parameters);
     enum base_error error = gossip_packet_reserve(packet, 4 * block.count + 8);
 
     if (error)
@@ -151,6 +152,7 @@ enum base_error gossip_moment_prepare(struct gossip_exchange *exchange, struct g
     float *value = exchange->window[0].value;
     size_t used = packet->delta_bytes, piece_bytes = 0;
 
+    BASE_ASSERT(packet->capacity - used >= gossip_moment_bytes(slice.count));
     for (size_t done = 0; done < slice.count; done += GOSSIP_WINDOW, used += piece_bytes) {
         size_t count = piece_of(slice.count, done);
         memcpy(value, exchange->second + slice.first + done, count * sizeof *value);
@@ -201,6 +203,7 @@ enum base_error gossip_moment_room(struct gossip_exchange *exchange)
 {
     size_t bytes = exchange->options.parameters * sizeof(float);
 
+    BASE_ASSERT(exchange->second && exchange->options.share_second_moment > 0);
     if (holds_second(exchange) || exchange->pending_second)
         return BASE_OK;
     exchange->pending_second = exchange->options.kernels->alloc(bytes);

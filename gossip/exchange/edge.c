@@ -43,12 +43,14 @@ static void insert(struct gossip_exchange *exchange, struct gossip_edge *edge)
 
     for (; at > 0 && gossip_id_compare(&exchange->edges[at - 1]->peer, &edge->peer) > 0; at--)
         exchange->edges[at] = exchange->edges[at - 1];
+    BASE_ASSERT(at == 0 || gossip_id_compare(&exchange->edges[at - 1]->peer, &edge->peer) < 0);
     exchange->edges[at] = edge;
 }
 
 enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct gossip_id *peer,
                                 struct gossip_edge **edge)
 {
+    BASE_ASSERT(!gossip_edge_find(exchange, peer));
     size_t count = exchange->options.parameters;
     struct gossip_edge *fresh = calloc(1, sizeof *fresh);
 
@@ -79,6 +81,7 @@ out:
 
 void gossip_edge_remove(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
+    BASE_ASSERT(gossip_edge_find(exchange, &edge->peer) == edge);
     gossip_edge_drop_correction(exchange, edge);
     gossip_edge_drop_request(exchange, edge);
     exchange->chosen_of = NULL; // it may be one of this edge's
@@ -98,12 +101,14 @@ void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip
 {
     if (!edge->correction)
         return;
+    BASE_ASSERT(exchange->options.drift_correction);
     memset(edge->correction, 0, exchange->options.parameters * sizeof *edge->correction);
     gossip_sum_again(exchange);
 }
 
 void gossip_edge_drop_request(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
+    BASE_ASSERT(exchange->active != edge || edge->request.held);
     edge->request.held = false;
     if (exchange->active == edge)
         exchange->active = NULL;
@@ -116,6 +121,7 @@ bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct goss
 
 void gossip_edge_resume(const struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
+    BASE_ASSERT(edge->linked && edge->resync_offset <= exchange->options.parameters);
     edge->state = edge->resync_offset == exchange->options.parameters ? GOSSIP_EDGE_LIVE : GOSSIP_EDGE_RESYNC;
     if (edge->state == GOSSIP_EDGE_LIVE)
         edge->waited_for = false;

@@ -8,6 +8,7 @@ static enum base_error on_message(struct gossip_exchange *exchange, struct gossi
 {
     if (!edge || edge->state == GOSSIP_EDGE_DOWN)
         return BASE_OK; // it crossed the end of its link
+    BASE_ASSERT(edge->linked);
     if (!gossip_plausible_message(message))
         return gossip_plausible_refuse(exchange, edge);
     edge->silent = false;
@@ -50,6 +51,7 @@ static enum base_error on_link_up(struct gossip_exchange *exchange, const struct
 {
     struct gossip_edge *edge = gossip_edge_find(exchange, peer);
 
+    BASE_ASSERT(gossip_id_compare(peer, &exchange->options.self) != 0);
     if (!edge) {
         enum base_error error = gossip_edge_add(exchange, peer, &edge);
         if (error)
@@ -73,6 +75,7 @@ static void on_link_down(struct gossip_exchange *exchange, struct gossip_edge *e
 {
     if (!edge)
         return;
+    BASE_ASSERT(edge->linked || edge->state == GOSSIP_EDGE_DOWN);
     if (unmet)
         edge->lost_ns = 0;
     else if (edge->state == GOSSIP_EDGE_LIVE || edge->state == GOSSIP_EDGE_IN_DOUBT)
@@ -105,6 +108,7 @@ static enum base_error on_forget(struct gossip_exchange *exchange, const struct 
 static void doubt_block(struct gossip_exchange *exchange, struct gossip_edge *edge,
                         struct gossip_exchange_actions *actions)
 {
+    BASE_ASSERT(edge->state == GOSSIP_EDGE_RESYNC && edge->request.held);
     edge->timeouts++;
     edge->state = GOSSIP_EDGE_IN_DOUBT;
     gossip_block_late(&edge->blocks);
@@ -115,6 +119,7 @@ static void on_timer(struct gossip_exchange *exchange, struct gossip_exchange_ac
 {
     struct gossip_edge *active = exchange->active;
 
+    BASE_ASSERT(!active || active->request.held);
     if (active && exchange->now_ns >= active->alarm_ns) {
         exchange->active = NULL;
         active->timeouts++;
@@ -180,6 +185,7 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
         exchange->round.wanted = false;
     gossip_clocks_tell(exchange, actions);
     gossip_round_end(exchange, actions);
+    BASE_ASSERT(!exchange->active || exchange->active->request.held);
     return error;
 }
 
@@ -187,6 +193,7 @@ void gossip_exchange_freeze(struct gossip_exchange *exchange)
 {
     exchange->frozen = true;
     gossip_round_let_go(exchange);
+    BASE_ASSERT(exchange->model == exchange->own); // nothing of the trainer's is read from now on
 }
 
 static uint64_t sooner(uint64_t a, uint64_t b)

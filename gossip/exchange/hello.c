@@ -37,6 +37,7 @@ static void send_hello(const struct gossip_exchange *exchange, struct gossip_edg
 void gossip_hello_ask(struct gossip_exchange *exchange, struct gossip_edge *edge,
                       struct gossip_exchange_actions *actions)
 {
+    BASE_ASSERT(edge->linked);
     edge->question = (uint8_t)(edge->question % QUESTION_MAX + 1);
     edge->repeats = 0;
     edge->alarm_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
@@ -48,6 +49,7 @@ void gossip_hello_ask(struct gossip_exchange *exchange, struct gossip_edge *edge
 void gossip_hello_repeat(struct gossip_exchange *exchange, struct gossip_edge *edge,
                          struct gossip_exchange_actions *actions)
 {
+    BASE_ASSERT(gossip_edge_asks(edge) && edge->question > 0);
     if (edge->repeats < REPEAT_DOUBLES)
         edge->repeats++;
     edge->alarm_ns = exchange->now_ns + (gossip_edge_patience(exchange, edge) << edge->repeats);
@@ -64,6 +66,7 @@ void gossip_hello_tell(struct gossip_exchange *exchange, struct gossip_edge *edg
 void gossip_hello_greet(struct gossip_exchange *exchange, struct gossip_edge *edge,
                         struct gossip_exchange_actions *actions)
 {
+    BASE_ASSERT(edge->linked && edge->state == GOSSIP_EDGE_DOWN);
     edge->state = GOSSIP_EDGE_HELLO;
     gossip_hello_ask(exchange, edge, actions);
 }
@@ -81,6 +84,7 @@ static bool same_place(const struct gossip_edge *edge, const struct gossip_hello
 
 static void discard_request(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
+    BASE_ASSERT(edge->linked);
     if (!edge->request.held)
         return;
     gossip_edge_drop_request(exchange, edge);
@@ -117,6 +121,7 @@ static bool begins_late(const struct gossip_exchange *exchange, const struct gos
 
 static void replay_answer(struct gossip_edge *edge, struct gossip_exchange_actions *actions)
 {
+    BASE_ASSERT(edge->linked && edge->answer.held);
     struct gossip_message message = gossip_packet_message(&edge->answer, GOSSIP_XACK);
 
     edge->replays++;
@@ -128,6 +133,7 @@ static void compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
 {
     bool same_epoch = theirs->epoch == edge->epoch;
 
+    BASE_ASSERT(edge->linked && edge->state != GOSSIP_EDGE_DOWN);
     if (theirs->epoch > edge->epoch && theirs->sequence == 0 && theirs->resync_offset == 0) {
         gossip_edge_resync(exchange, edge, theirs->epoch); // they decided to RESYNC
     } else if (theirs->epoch < edge->epoch && edge->sequence == 0 && edge->resync_offset == 0) {
@@ -161,6 +167,7 @@ static void compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
 void gossip_hello_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
                        const struct gossip_hello *theirs, struct gossip_exchange_actions *actions)
 {
+    BASE_ASSERT(theirs->resync_offset <= exchange->options.parameters);
     bool asks = theirs->answer >= 1 && theirs->answer <= QUESTION_MAX;
     bool answers = theirs->answer > ANSWER_FLAG;
     // Only the answer to our latest question tells about a request of ours, open or taken back: any other

@@ -27,6 +27,7 @@ static void refill(struct gossip_side *side)
     size_t done = side->reader.done;
     side->count =
         compress_reader_next(&side->reader, GOSSIP_WINDOW, side->window->index, side->window->value);
+    BASE_ASSERT(side->count <= GOSSIP_WINDOW);
     if (side->copy && side->count > 0)
         memcpy(side->copy + done, side->index, side->count * sizeof *side->copy);
 }
@@ -41,6 +42,7 @@ static struct kernels_entries take(struct gossip_side *side, uint32_t last)
 {
     size_t low = side->at, high = side->count, first = side->at;
 
+    BASE_ASSERT(low <= high);
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (side->index[middle] <= last)

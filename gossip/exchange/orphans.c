@@ -34,6 +34,7 @@ static void make_room(struct gossip_exchange *exchange)
 static enum base_error add(struct gossip_exchange *exchange, const struct gossip_id *peer, float *correction,
                            unsigned left)
 {
+    BASE_ASSERT(!find(exchange, peer));
     make_room(exchange);
     struct gossip_orphan *orphans = realloc(exchange->orphans, (exchange->n_orphans + 1) * sizeof *orphans);
 
@@ -49,6 +50,7 @@ static enum base_error add(struct gossip_exchange *exchange, const struct gossip
 static void join(const struct gossip_exchange *exchange, struct gossip_orphan *orphan,
                  const float *correction, float part, unsigned left)
 {
+    BASE_ASSERT(orphan->correction && part >= 0 && part <= 1);
     for (size_t i = 0; i < exchange->options.parameters; i++)
         orphan->correction[i] += part * correction[i];
     orphan->left = left > orphan->left ? left : orphan->left;
@@ -66,6 +68,7 @@ static enum base_error take(struct gossip_exchange *exchange, struct gossip_edge
 {
     if (!edge->correction || edge->sequence == 0) // at its start an edge has none
         return BASE_OK;
+    BASE_ASSERT(exchange->options.drift_correction && part >= 0 && part <= 1);
     if (exchange->options.on_death == GOSSIP_ON_DEATH_FADE)
         part *= gossip_sum_pull_left(exchange, edge);
     unsigned left = (unsigned)(part * (float)rounds_to_fade(exchange, dead) + 0.5f);
@@ -94,12 +97,14 @@ void gossip_orphan_died(const struct gossip_exchange *exchange, const struct gos
     struct gossip_orphan *orphan = find(exchange, peer);
     const unsigned most = rounds_to_fade(exchange, true);
 
+    BASE_ASSERT(exchange->n_orphans <= GOSSIP_ORPHANS_MAX);
     if (orphan && orphan->left > most)
         orphan->left = most;
 }
 
 static bool miss(struct gossip_exchange *exchange, struct gossip_orphan *orphan, uint64_t missed)
 {
+    BASE_ASSERT(orphan->correction);
     if (missed >= orphan->left)
         return false;
     float part = (float)(orphan->left - missed) / (float)orphan->left;
@@ -165,6 +170,7 @@ void gossip_orphan_drop(struct gossip_exchange *exchange, const struct gossip_id
 
     if (!orphan)
         return;
+    BASE_ASSERT(orphan->correction && exchange->n_orphans <= GOSSIP_ORPHANS_MAX);
     exchange->options.kernels->release(orphan->correction);
     *orphan = exchange->orphans[--exchange->n_orphans];
     gossip_sum_again(exchange);

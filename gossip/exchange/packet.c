@@ -12,6 +12,7 @@ void gossip_packet_free(struct gossip_packet *packet)
 
 enum base_error gossip_packet_reserve(struct gossip_packet *packet, size_t capacity)
 {
+    BASE_ASSERT(packet->bytes || packet->capacity == 0);
     if (capacity <= packet->capacity)
         return BASE_OK;
     uint8_t *bytes = malloc(capacity);
@@ -31,6 +32,7 @@ enum base_error gossip_packet_keep(struct gossip_packet *packet,
 
     if (error)
         return error;
+    BASE_ASSERT(packet->bytes || delta_bytes + moment_bytes == 0);
     packet->held = true;
     packet->epoch = message->epoch;
     packet->sequence = message->sequence;
@@ -102,6 +104,7 @@ void gossip_packet_store(const struct gossip_packet *packet, struct base_writer 
 
 enum base_error gossip_packet_restore(struct gossip_packet *packet, struct base_reader *reader, size_t limit)
 {
+    BASE_ASSERT(!packet->held);
     struct gossip_exchange_message message = {0};
     uint8_t held = base_read_u8(reader);
 

@@ -26,6 +26,7 @@ struct gossip_edge *gossip_partner_asked(const struct gossip_exchange *exchange)
 
 void gossip_partner_note(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t clock)
 {
+    BASE_ASSERT(edge->state == GOSSIP_EDGE_LIVE);
     if (clock > edge->clock)
         edge->clock = clock;
     bool waits = exchange->options.sync && exchange->round.open;
@@ -45,6 +46,7 @@ void gossip_partner_hurry(struct gossip_exchange *exchange, const struct gossip_
 {
     uint64_t end_ns = exchange->now_ns + gossip_partner_soon(exchange, edge);
 
+    BASE_ASSERT(exchange->options.sync && gossip_partner_meets(exchange, edge));
     if (end_ns < exchange->round.deadline_ns)
         exchange->round.deadline_ns = end_ns;
 }

@@ -20,6 +20,7 @@ enum base_error gossip_pending_sum(struct gossip_exchange *exchange, float **sum
 {
     struct gossip_pending *pending = &exchange->pending;
 
+    BASE_ASSERT(!pending->sum_holds || (pending->sum && !pending->first)); // a list, or its sum
     *sum = NULL;
     if (exchange->round.open)
         return BASE_OK;
@@ -43,6 +44,7 @@ static struct gossip_pending_update *copy_of(const struct gossip_packet *mine,
     size_t theirs_bytes = theirs->delta_bytes;
     struct gossip_pending_update *update = malloc(sizeof *update + theirs_bytes);
 
+    BASE_ASSERT(mine->held && (!keys || keys->count > 0));
     if (!update)
         return NULL;
     *update = (struct gossip_pending_update){

@@ -51,6 +51,7 @@ static size_t bytes_of(const struct gossip_pending_update *update)
 
 void gossip_pending_clear(struct gossip_pending *pending)
 {
+    BASE_ASSERT(!pending->first == !pending->last);
     while (pending->first) {
         struct gossip_pending_update *next = pending->first->next;
         gossip_pending_decline(pending->first);
@@ -62,6 +63,7 @@ void gossip_pending_clear(struct gossip_pending *pending)
 
 void gossip_pending_keep(struct gossip_pending *pending, struct gossip_pending_update *update)
 {
+    BASE_ASSERT(!pending->sum_holds && !update->next);
     if (pending->last)
         pending->last->next = update;
     else
@@ -78,6 +80,7 @@ void gossip_pending_inherit(struct gossip_pending *pending, struct gossip_packet
         update = update->next;
     if (!update)
         return;
+    BASE_ASSERT(update->mine == packet->bytes);
     uint8_t *shrunk = realloc(packet->bytes, update->mine_bytes); // behind the delta it is of no use
     update->mine = shrunk ? shrunk : packet->bytes;
     update->mine_of = NULL;
@@ -118,6 +121,7 @@ void gossip_pending_drop(struct gossip_exchange *exchange)
     struct gossip_pending *pending = &exchange->pending;
 
     gossip_pending_clear(pending);
+    BASE_ASSERT(pending->sum || !pending->sum_holds);
     if (pending->sum_holds) {
         memset(pending->sum, 0, exchange->options.parameters * sizeof *pending->sum);
     } else {

@@ -6,6 +6,7 @@
 
 void gossip_plausible_learn(struct gossip_exchange *exchange)
 {
+    BASE_ASSERT(!exchange->round.open);
     exchange->norm = gossip_plausible_norm(exchange->model, exchange->options.parameters);
 }
 
@@ -15,6 +16,7 @@ enum base_error gossip_plausible_refuse(struct gossip_exchange *exchange, struct
 {
     uint64_t times = edge->implausible < BARRED_DOUBLES ? edge->implausible : BARRED_DOUBLES;
 
+    BASE_ASSERT(edge->linked);
     edge->barred_ns = exchange->now_ns + (exchange->options.deadline_ceiling_ns << times);
     edge->state = GOSSIP_EDGE_DOWN;
     edge->deferred.held = false;

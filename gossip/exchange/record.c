@@ -125,6 +125,7 @@ static void restore_sum(struct gossip_exchange *exchange, struct base_reader *re
     size_t bytes = exchange->options.parameters * sizeof *exchange->sum.now;
     const uint8_t *sum = base_read_bytes(reader, bytes);
 
+    BASE_ASSERT(!exchange->round.open);
     if (!sum || !exchange->sum.now)
         return;
     memcpy(exchange->sum.now, sum, bytes);
@@ -163,6 +164,7 @@ static enum base_error restore_progress(struct gossip_exchange *exchange, struct
     float step_scale = base_read_f32(reader);
     double progress = read_double(reader);
 
+    BASE_ASSERT(edge->exchanges == 0 && !edge->linked);
     edge->progress = read_double(reader);
     edge->prepared = read_double(reader);
     edge->since = base_read_f32(reader);
@@ -240,6 +242,7 @@ enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
     size_t count = exchange->options.parameters;
     struct gossip_edge *edge;
 
+    BASE_ASSERT(!exchange->round.open);
     if (record->resync_offset > count || !apply->finite(record->reference, count) ||
         (record->correction && !apply->finite(record->correction, count)) ||
         gossip_edge_find(exchange, &record->peer))

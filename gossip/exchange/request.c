@@ -21,6 +21,7 @@ static void send_busy(const struct gossip_edge *edge, uint64_t epoch, uint64_t s
 static enum base_error start_request(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                      struct gossip_exchange_actions *actions)
 {
+    BASE_ASSERT(!exchange->active && edge->state == GOSSIP_EDGE_LIVE);
     enum base_error error =
         gossip_averaging_prepare(exchange, edge, GOSSIP_DELTA_SPARSE, 0, exchange->clock, &edge->request);
 
@@ -43,6 +44,7 @@ static enum base_error start_request(struct gossip_exchange *exchange, struct go
 static enum base_error start_block(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                    struct gossip_exchange_actions *actions)
 {
+    BASE_ASSERT(edge->state == GOSSIP_EDGE_RESYNC && !edge->request.held);
     size_t count = gossip_block_elements(&edge->blocks);
     enum base_error error =
         gossip_averaging_prepare(exchange, edge, GOSSIP_DELTA_BLOCK, count, exchange->clock, &edge->request);
@@ -79,6 +81,7 @@ enum base_error gossip_request_pump(struct gossip_exchange *exchange, struct gos
     struct gossip_edge *asked = exchange->active ? NULL : gossip_partner_asked(exchange);
     enum base_error error = BASE_OK;
 
+    BASE_ASSERT(!exchange->active || exchange->active->request.held);
     if (asked && exchange->now_ns >= exchange->round.retry_ns) {
         error = start_request(exchange, asked, actions);
         if (!error && !exchange->active)
@@ -99,6 +102,7 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
     enum gossip_delta_form form = (enum gossip_delta_form)theirs->form;
     bool resyncing = edge->resync_offset < exchange->options.parameters;
 
+    BASE_ASSERT(edge->linked && !edge->request.held);
     if (resyncing != (form == GOSSIP_DELTA_BLOCK))
         return BASE_EFORMAT;
     size_t count = theirs->delta_bytes / sizeof(float);
@@ -141,6 +145,7 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
 // Both ends asked at once: the lower id's request stands, the higher id takes its own back and answers.
 static bool loses_tie(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
+    BASE_ASSERT(edge->linked && edge->state != GOSSIP_EDGE_HELLO);
     if (!edge->request.held)
         return false;
     if (gossip_edge_leads(exchange, edge)) {
@@ -158,6 +163,7 @@ static void ask_before_next(struct gossip_exchange *exchange, struct gossip_edge
 {
     if (!edge->taken_back || edge->state == GOSSIP_EDGE_DOWN)
         return;
+    BASE_ASSERT(edge->linked && !edge->request.held);
     edge->state = GOSSIP_EDGE_IN_DOUBT;
     gossip_hello_ask(exchange, edge, actions);
 }
@@ -185,6 +191,7 @@ enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gos
                                     const struct gossip_exchange_message *theirs,
                                     struct gossip_exchange_actions *actions)
 {
+    BASE_ASSERT(edge->linked && edge->state != GOSSIP_EDGE_DOWN);
     if (edge->state == GOSSIP_EDGE_HELLO) {
         send_busy(edge, theirs->epoch, theirs->sequence, actions);
         return BASE_OK;
@@ -232,6 +239,7 @@ enum base_error gossip_request_deferred(struct gossip_exchange *exchange,
         struct gossip_edge *edge = exchange->edges[i];
         if (!gossip_request_answerable(exchange, edge))
             continue;
+        BASE_ASSERT(edge->linked);
         struct gossip_message message = gossip_packet_message(&edge->deferred, GOSSIP_XCHG);
         edge->deferred.held = false;
         enum base_error error = gossip_request_take(exchange, edge, &message.as.exchange, actions);
@@ -253,6 +261,7 @@ enum base_error gossip_request_answered(struct gossip_exchange *exchange, struct
         request->held && ((theirs->epoch == request->epoch && theirs->sequence == request->sequence) ||
                           exchange->options.mutate_ignore_sequence);
 
+    BASE_ASSERT(edge->linked && edge->state != GOSSIP_EDGE_DOWN);
     if (!ours || edge->state == GOSSIP_EDGE_HELLO)
         return BASE_OK; // an answer that was replayed once more than needed
     enum base_error error = theirs->form == (uint8_t)request->form
@@ -301,6 +310,7 @@ void gossip_request_refused(struct gossip_exchange *exchange, struct gossip_edge
 {
     const struct gossip_packet *request = &edge->request;
 
+    BASE_ASSERT(edge->linked && edge->state != GOSSIP_EDGE_DOWN);
     if (!request->held || request->epoch != theirs->epoch || request->sequence != theirs->sequence)
         return;
     gossip_edge_drop_request(exchange, edge);

@@ -12,6 +12,7 @@ static void begin_correction(struct gossip_exchange *exchange, struct gossip_edg
     size_t bytes = exchange->options.parameters * sizeof(float);
     float *fresh = edge->correction && fades && !away ? exchange->options.kernels->alloc(bytes) : NULL;
 
+    BASE_ASSERT(!edge->correction || exchange->options.drift_correction);
     if (!fresh || gossip_orphan_take(exchange, edge, false) || edge->correction) {
         exchange->options.kernels->release(fresh);
         gossip_edge_drop_correction(exchange, edge);
@@ -26,6 +27,7 @@ void gossip_edge_resync(struct gossip_exchange *exchange, struct gossip_edge *ed
 {
     size_t count = exchange->options.parameters;
 
+    BASE_ASSERT(edge->linked && epoch != edge->epoch);
     begin_correction(exchange, edge);
     gossip_edge_drop_request(exchange, edge);
     edge->answer.held = false;

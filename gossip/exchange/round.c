@@ -12,6 +12,7 @@ static void publish_second(struct gossip_exchange *exchange, float *second_momen
     const float *pending = exchange->second_moved ? exchange->pending_second : NULL;
     float largest = 0;
 
+    BASE_ASSERT(exchange->options.share_second_moment > 0 && second_moment != exchange->own_second);
     for (size_t i = 0; i < exchange->options.parameters; i++) {
         float sum = pending ? second_moment[i] + pending[i] : second_moment[i];
         second_moment[i] = sum > 0 ? sum : 0;
@@ -26,6 +27,7 @@ static void publish_second(struct gossip_exchange *exchange, float *second_momen
 // what exchanges did to those since it went on, which costs no copy.
 static void publish(struct gossip_exchange *exchange)
 {
+    BASE_ASSERT(exchange->model == exchange->own && exchange->round.model);
     gossip_sum_publish(exchange, exchange->round.model);
     exchange->model = exchange->round.model;
     if (exchange->second && exchange->round.second_moment)
@@ -66,6 +68,7 @@ void gossip_round_let_go(struct gossip_exchange *exchange)
 {
     size_t bytes = exchange->options.parameters * sizeof(float);
 
+    BASE_ASSERT(exchange->options.share_second_moment > 0 || !exchange->second);
     if (exchange->model != exchange->own)
         memcpy(exchange->own, exchange->model, bytes);
     if (exchange->second != exchange->own_second)
@@ -152,6 +155,7 @@ void gossip_round_follow(struct gossip_exchange *exchange)
 
     if (!edge || edge->state != GOSSIP_EDGE_LIVE)
         return;
+    BASE_ASSERT(exchange->round.wanted && edge->linked);
     exchange->round.live = true;
     exchange->round.deadline_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
     exchange->round.tell_ns = exchange->now_ns + quiet_for(exchange, edge);
@@ -162,6 +166,7 @@ static void take_back(struct gossip_exchange *exchange)
 {
     size_t bytes = exchange->options.parameters * sizeof(float);
 
+    BASE_ASSERT(exchange->model == exchange->own && exchange->round.model);
     gossip_sum_publish(exchange, NULL);
     memcpy(exchange->round.model, exchange->model, bytes);
     exchange->model = exchange->round.model;
@@ -173,6 +178,7 @@ static void take_back(struct gossip_exchange *exchange)
 
 static void take_vectors(struct gossip_exchange *exchange, const struct gossip_exchange_event *event)
 {
+    BASE_ASSERT(!exchange->round.open);
     exchange->round.model = event->round.model;
     exchange->round.second_moment = event->round.second_moment;
     exchange->round.correction = event->round.correction;
@@ -187,6 +193,7 @@ static void take_vectors(struct gossip_exchange *exchange, const struct gossip_e
 // has taken no steps.
 static void count_steps(struct gossip_exchange *exchange, uint64_t round, float step_scale)
 {
+    BASE_ASSERT(step_scale >= 0);
     if (round <= exchange->counted)
         return;
     exchange->counted = round;
@@ -271,6 +278,7 @@ void gossip_round_tell(struct gossip_exchange *exchange, struct gossip_exchange_
         if (!is_to_hear(exchange, edge) || exchange->now_ns < hears_at(exchange, edge))
             continue;
         edge->told = true;
+        BASE_ASSERT(edge->linked && edge->heard);
         gossip_edge_send(actions, edge, &message);
     }
 }
@@ -283,6 +291,7 @@ void gossip_round_hear(struct gossip_exchange *exchange, struct gossip_edge *edg
     if (!exchange->options.sync || !exchange->round.open || !gossip_partner_meets(exchange, edge) ||
         edge->round >= exchange->clock)
         return;
+    BASE_ASSERT(edge->linked && edge->heard);
     if (exchange->round.deadline_ns < until_ns)
         exchange->round.deadline_ns = until_ns;
     if (exchange->active == edge && edge->alarm_ns < until_ns)
@@ -325,6 +334,7 @@ static void give_up_partner(struct gossip_exchange *exchange)
 {
     struct gossip_edge *edge = exchange->options.sync ? gossip_partner_of(exchange) : NULL;
 
+    BASE_ASSERT(exchange->round.open);
     if (edge && edge->state != GOSSIP_EDGE_LIVE)
         edge->waited_for |= exchange->now_ns >= exchange->round.deadline_ns;
     if (edge && edge->state == GOSSIP_EDGE_LIVE) {
@@ -359,6 +369,7 @@ void gossip_round_give_up(struct gossip_exchange *exchange, struct gossip_exchan
 {
     if (!exchange->round.open)
         return;
+    BASE_ASSERT(exchange->round.model);
     exchange->round.wanted = false;
     hand_back(exchange, actions);
 }

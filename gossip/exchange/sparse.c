@@ -66,6 +66,7 @@ enum base_error gossip_sparse_prepare(struct gossip_exchange *exchange, struct g
     exchange->chosen_of = NULL;
     enum base_error error = choose(exchange, edge, &a, &energy, &again);
     size_t bound = compress_packet_bound(a.count, exchange->chosen.count, options->values);
+    BASE_ASSERT(error || exchange->chosen.count <= a.count);
     if (!error)
         error = gossip_packet_reserve(packet, bound + behind + (again ? bound : 0));
     if (!error)
@@ -95,6 +96,7 @@ void gossip_sparse_shorten(const struct gossip_edge *edge, struct gossip_packet 
 {
     size_t used = packet->delta_bytes + packet->moment_bytes, bytes;
 
+    BASE_ASSERT(used <= packet->capacity);
     if (!packet->again || edge->sent.count == 0)
         return;
     const struct compress_keys known = keys_of(&edge->sent);
@@ -156,6 +158,7 @@ enum base_error gossip_sparse_open(struct gossip_exchange *exchange, struct goss
     struct compress_keys known;
 
     *pair = (struct gossip_pair){0};
+    BASE_ASSERT(mine->held && edge->linked);
     enum base_error error = open_theirs(exchange, edge, theirs, &known, &pair->theirs);
     if (!error && compress_reader_largest(&pair->theirs) > gossip_plausible_value(exchange->norm))
         return gossip_plausible_refuse(exchange, edge);
@@ -179,6 +182,7 @@ enum base_error gossip_sparse_open(struct gossip_exchange *exchange, struct goss
 
 static void remember(struct compress_history *history, uint32_t *index, size_t count, bool again)
 {
+    BASE_ASSERT(history->index || history->count == 0);
     if (!index) {
         compress_history_forget(history);
     } else if (index != history->index) {
@@ -208,6 +212,7 @@ double gossip_sparse_norm(const struct gossip_exchange *exchange, const struct g
 void gossip_sparse_apply(struct gossip_exchange *exchange, struct gossip_edge *edge,
                          const struct gossip_packet *mine, struct gossip_pair *pair, float weight, float gain)
 {
+    BASE_ASSERT(weight >= 0 && weight <= 1 && gain >= 0);
     struct gossip_side ours = our_side(exchange, pair, pair->mine_index);
     struct gossip_side theirs =
         gossip_side_of_packet(&pair->theirs, &exchange->window[1], pair->theirs_index);

@@ -107,6 +107,7 @@ static bool caught_up(const struct gossip_exchange *exchange)
 void gossip_standing_met(struct gossip_exchange *exchange, struct gossip_edge *edge,
                          const struct gossip_exchange_message *theirs)
 {
+    BASE_ASSERT(edge->sequence > 0);
     edge->peer_away = theirs->standing == GOSSIP_AWAY;
     if (exchange->standing != GOSSIP_AWAY)
         return;
@@ -118,6 +119,7 @@ void gossip_standing_met(struct gossip_exchange *exchange, struct gossip_edge *e
 
 void gossip_standing_adopted(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
+    BASE_ASSERT(edge->resync_offset == exchange->options.parameters);
     if (exchange->standing != GOSSIP_AWAY)
         return;
     edge->missed = 0;

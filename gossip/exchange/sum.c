@@ -35,6 +35,7 @@ void gossip_sum_again(struct gossip_exchange *exchange)
     size_t count = exchange->options.parameters;
     float *sum = exchange->sum.now;
 
+    BASE_ASSERT(!sum || exchange->options.drift_correction);
     exchange->summed = false;
     exchange->sum.stale = !sum; // the trainer reads the only one: later
     if (!sum)
@@ -50,6 +51,7 @@ static float *own(struct gossip_exchange *exchange)
 {
     struct gossip_sum *sum = &exchange->sum;
 
+    BASE_ASSERT(exchange->options.drift_correction);
     if (!sum->own)
         sum->own = exchange->options.kernels->alloc(exchange->options.parameters * sizeof *sum->own);
     return sum->own;
@@ -62,6 +64,7 @@ void gossip_sum_keep(struct gossip_exchange *exchange)
     sum->kept = true;
     if (sum->now || !exchange->options.drift_correction)
         return;
+    BASE_ASSERT(!exchange->round.open);
     if (!own(exchange)) {
         sum->stale = true;
         return;
@@ -79,6 +82,7 @@ const float *gossip_sum_read(struct gossip_exchange *exchange)
 {
     struct gossip_sum *sum = &exchange->sum;
 
+    BASE_ASSERT(!sum->now || exchange->options.drift_correction);
     if (!sum->now && !sum->stale && !gossip_pending_corrects(&exchange->pending))
         return sum->lent;
     const bool kept = sum->kept; // for reading it is not needed again
