@@ -52,6 +52,7 @@ static void become(struct gossip_links *links, const struct gossip_links_target 
 
 static uint64_t random_below(struct gossip_links *links, uint64_t bound)
 {
+    BASE_ASSERT(bound > 0);
     links->entropy += 0x9e3779b97f4a7c15ull;
     return base_hash_mix(links->entropy) % bound;
 }
@@ -63,6 +64,7 @@ static uint64_t with_jitter(struct gossip_links *links, uint64_t pause_ns)
 
 static void wait_until(struct gossip_links *links, struct call *call, uint64_t due_ns)
 {
+    BASE_ASSERT(call->state != CALL_IDLE && call->state != CALL_HELD);
     call->due_ns = due_ns;
     links_due(links, due_ns);
 }
@@ -76,6 +78,7 @@ void call_again(struct gossip_links *links, const struct gossip_links_target *ta
 
 void call_hurry(struct gossip_links *links, struct call *call)
 {
+    BASE_ASSERT(call->pause_ns > 0);
     uint64_t due_ns = links->now_ns + with_jitter(links, GOSSIP_LINKS_PAUSE_MIN_NS);
     call->pause_ns = GOSSIP_LINKS_PAUSE_MIN_NS;
     if (call->state == CALL_PAUSED && due_ns < call->due_ns)
@@ -102,6 +105,7 @@ void call_entries_hurry(struct gossip_links *links)
     for (size_t i = 0; i < links->options.entries; i++) {
         const struct entry *entry = &links->entry[i];
         const uint64_t pause_ns = entry->call.pause_ns;
+        BASE_ASSERT(pause_ns > 0);
         if (entry->shown.state != GOSSIP_ENTRY_UNKNOWN || entry->call.flapping)
             continue;
         call_hurry(links, &links->entry[i].call);
@@ -116,6 +120,7 @@ void call_idle(struct gossip_links *links, const struct gossip_links_target *tar
 
 void call_hold(struct gossip_links *links, const struct gossip_links_target *target, struct call *call)
 {
+    BASE_ASSERT(call->pause_ns > 0);
     become(links, target, call, CALL_HELD);
     if (!call->flapping)
         call->pause_ns = GOSSIP_LINKS_PAUSE_MIN_NS;
@@ -132,6 +137,7 @@ static uint64_t longest_pause(const struct gossip_links *links, const struct gos
 static uint64_t next_pause(const struct gossip_links *links, const struct gossip_links_target *target,
                            struct call *call)
 {
+    BASE_ASSERT(call->pause_ns > 0);
     uint64_t most_ns = longest_pause(links, target);
     uint64_t pause_ns = call->pause_ns < most_ns ? call->pause_ns : most_ns;
     call->pause_ns = 2 * pause_ns < most_ns ? 2 * pause_ns : most_ns;
@@ -142,6 +148,7 @@ static uint64_t next_pause(const struct gossip_links *links, const struct gossip
 void call_after_link(struct gossip_links *links, const struct gossip_links_target *target, struct call *call,
                      uint64_t lasted_ns, bool hopeless)
 {
+    BASE_ASSERT(call->state != CALL_RESOLVING || is_entry(target));
     call->flapping = lasted_ns < GOSSIP_LINKS_PAUSE_MAX_NS;
     if (!call->flapping)
         call->pause_ns = GOSSIP_LINKS_PAUSE_MIN_NS;
@@ -162,6 +169,7 @@ static bool was_reached(const struct gossip_links *links, const struct gossip_id
 
 void call_reached(struct gossip_links *links, const struct gossip_id *id)
 {
+    BASE_ASSERT(gossip_id_compare(id, &links->options.self) != 0);
     if (!links->reached)
         links->reached = calloc(LINKS_REACHED, sizeof *links->reached);
     if (links->reached && !was_reached(links, id))
@@ -170,6 +178,7 @@ void call_reached(struct gossip_links *links, const struct gossip_id *id)
 
 void call_entry_state(struct gossip_links *links, size_t entry, enum gossip_entry_state state)
 {
+    BASE_ASSERT(entry < links->options.entries);
     struct gossip_entry *shown = &links->entry[entry].shown;
     if (shown->state != state)
         shown->since_ns = links->now_ns;
@@ -184,12 +193,14 @@ static void tell_closed(struct gossip_links *links, const struct gossip_id *id)
     const struct peer *peer = links_peer(links, id);
     if (peer->active || !was_reached(links, id))
         return;
+    BASE_ASSERT(peer->call.closed && peer->call.addresses > 0);
     links->totals.evidence++;
     links_act(links, GOSSIP_LINKS_UNREACHABLE)->peer = *id;
 }
 
 static void turn_over(struct gossip_links *links, const struct gossip_links_target *target, struct call *call)
 {
+    BASE_ASSERT(call->state == CALL_RESOLVING || call->state == CALL_UNDER_WAY);
     call_again(links, target, call, next_pause(links, target, call));
     if (is_entry(target)) {
         struct entry *entry = &links->entry[target->entry];
@@ -206,6 +217,7 @@ static void turn_over(struct gossip_links *links, const struct gossip_links_targ
 static void call_next_address(struct gossip_links *links, const struct gossip_links_target *target,
                               struct call *call)
 {
+    BASE_ASSERT(call->tried <= call->addresses);
     struct link *link = call->tried < call->addresses ? links_add(links) : NULL;
     if (!link) {
         call->closed &= call->tried == call->addresses;
@@ -231,6 +243,7 @@ void call_resolved(struct gossip_links *links, const struct gossip_links_target 
     struct call *call = call_of(links, target);
     if (!call || call->state != CALL_RESOLVING)
         return;
+    BASE_ASSERT(links->started && !links->leaving);
     call->addresses = addresses;
     call->tried = 0;
     // Not all nodes begin with the same one of a name's addresses.
@@ -262,6 +275,7 @@ void call_timer(struct gossip_links *links, const struct gossip_links_target *ta
     if (call->state != CALL_PAUSED && call->state != CALL_RESOLVING &&
         !(call->state == CALL_UNDER_WAY && may_overlap(links, target)))
         return;
+    BASE_ASSERT(links->started && !links->leaving);
     if (links->now_ns < call->due_ns) {
         links_due(links, call->due_ns);
     } else if (call->state == CALL_UNDER_WAY) {

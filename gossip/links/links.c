@@ -7,6 +7,7 @@
 
 enum base_error gossip_links_create(const struct gossip_links_options *options, struct gossip_links **out)
 {
+    BASE_ASSERT(options->entries < GOSSIP_NO_ENTRY);
     struct gossip_links *links = calloc(1, sizeof *links);
     if (!links)
         return BASE_ENOMEM;
@@ -62,6 +63,7 @@ void gossip_links_destroy(struct gossip_links *links)
 static void start(struct gossip_links *links)
 {
     struct peer *peer;
+    BASE_ASSERT(links->n_actions <= links->actions_capacity);
     links->started = true;
     for (size_t i = 0; i < links->options.entries && links_reserve(links, LINKS_ACTIONS); i++) {
         const struct gossip_links_target target = {.entry = i};
@@ -80,6 +82,7 @@ static void want_one(struct gossip_links *links, const struct gossip_id *id)
     struct peer *peer = gossip_id_compare(id, &links->options.self) ? links_peer_made(links, id) : NULL;
     if (!peer)
         return;
+    BASE_ASSERT(!links->leaving);
     const struct gossip_links_target member = call_member(peer);
     peer->want_turn = links->want_turn;
     if (peer->wanted)
@@ -105,6 +108,7 @@ static void want(struct gossip_links *links, const struct gossip_id *ids, size_t
         peer->wanted = false;
         if (peer->active)
             links_due(links, peer->active->used_ns + GOSSIP_LINKS_IDLE_NS);
+        BASE_ASSERT(!peer->active || peer->active->state == GOSSIP_LINK_ACTIVE);
         links_peer_release(links, peer);
     }
 }
@@ -116,6 +120,7 @@ static void packet(struct gossip_links *links, const struct gossip_links_event *
     uint64_t active = gossip_links_active(links, &event->peer, &owner);
     if (active) {
         struct gossip_links_action *action = links_act(links, GOSSIP_LINKS_SEND);
+        BASE_ASSERT(links_find(links, active)->state == GOSSIP_LINK_ACTIVE);
         gossip_links_sent(links, active, links->now_ns);
         action->link = active;
         action->owner = owner;
@@ -155,6 +160,7 @@ static void member(struct gossip_links *links, const struct gossip_id *id, bool 
 {
     struct peer *peer = links_peer(links, id);
     if (peer) {
+        BASE_ASSERT(!peer->active || peer->active->peer == peer);
         if (alive && !peer->alive) {
             call_hurry(links, &peer->call);
             peer->told = false;
@@ -191,6 +197,7 @@ static void allow(struct gossip_links *links)
 
 static void stalled(struct gossip_links *links, struct link *link, bool on)
 {
+    BASE_ASSERT(links_find(links, link->handle) == link);
     if (link->stalled == on)
         return;
     link->stalled = on;
@@ -207,6 +214,7 @@ static void expire_packets(struct gossip_links *links)
             return;
         }
         struct peer *peer = oldest->peer;
+        BASE_ASSERT(peer->packets > 0 && links->totals.packets > 0);
         STAILQ_REMOVE_HEAD(&links->packets, next);
         peer->packets--;
         links->totals.packets--;
@@ -225,6 +233,7 @@ static void tell_missing(struct gossip_links *links, struct peer *peer)
 {
     if (!peer->wanted || peer->active || peer->told)
         return;
+    BASE_ASSERT(!links->leaving);
     if (!is_missing(links, peer, links->now_ns)) {
         uint64_t due_ns = peer->missing_ns + GOSSIP_LINKS_MISSING_NS;
         if (peer->alive)
@@ -253,6 +262,7 @@ static void timer(struct gossip_links *links)
     if (links->now_ns < links->due_ns)
         return;
     links->due_ns = UINT64_MAX;
+    BASE_ASSERT(links->n_peers == 0 || links->buckets > 0);
     expire_packets(links);
     TAILQ_FOREACH(link, &links->links, all)
     if (may_go_on(links))
@@ -274,6 +284,7 @@ static void leave(struct gossip_links *links)
 {
     struct link *link;
     struct peer *peer, *next;
+    BASE_ASSERT(!links->leaving);
     links->leaving = true;
     links_drop_packets(links, NULL);
     for (size_t i = 0; i < links->options.entries; i++) {
@@ -375,11 +386,13 @@ enum base_error gossip_links_step(struct gossip_links *links, const struct gossi
     links->now_ns = event->now_ns;
     links->entropy ^= event->entropy;
     take(links, event);
+    BASE_ASSERT(links->totals.active <= links->n_peers && links->n_half_open <= LIMIT_HALF_OPEN);
     return BASE_OK;
 }
 
 bool gossip_links_next(struct gossip_links *links, struct gossip_links_action *action)
 {
+    BASE_ASSERT(links->n_actions <= links->actions_capacity);
     free(links->handed);
     links->handed = NULL;
     if (links->n_actions == 0)
@@ -426,6 +439,7 @@ uint64_t gossip_links_accept(struct gossip_links *links, uint64_t now_ns, uint64
 void gossip_links_bind(struct gossip_links *links, uint64_t handle, void *owner)
 {
     struct link *link = links_find(links, handle);
+    BASE_ASSERT(!link || link->handle == handle);
     if (link)
         link->owner = owner;
 }
@@ -442,6 +456,7 @@ uint64_t gossip_links_active(const struct gossip_links *links, const struct goss
 void gossip_links_sent(struct gossip_links *links, uint64_t handle, uint64_t now_ns)
 {
     struct link *link = links_find(links, handle);
+    BASE_ASSERT(!link || link->handle == handle);
     if (link)
         link->used_ns = now_ns;
 }

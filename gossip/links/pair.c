@@ -28,6 +28,7 @@ static bool decides(const struct gossip_links *links, const struct gossip_id *pe
 static struct gossip_links_action *act(struct gossip_links *links, enum gossip_links_action_kind kind,
                                        const struct link *link)
 {
+    BASE_ASSERT(!link->peer || !link->self);
     struct gossip_links_action *action = links_act(links, kind);
     action->link = link->handle;
     action->owner = link->owner;
@@ -39,6 +40,7 @@ static struct gossip_links_action *act(struct gossip_links *links, enum gossip_l
 static struct gossip_links_action *say_close(struct gossip_links *links, const struct link *link,
                                              enum gossip_close why)
 {
+    BASE_ASSERT(!link->peer || link->state != GOSSIP_LINK_CLOSING);
     struct gossip_links_action *action = act(links, GOSSIP_LINKS_CLOSE, link);
     action->why = why;
     if (link->peer && link->peer->active)
@@ -49,6 +51,7 @@ static struct gossip_links_action *say_close(struct gossip_links *links, const s
 static void detach(struct link *link)
 {
     struct peer *peer = link->peer;
+    BASE_ASSERT(link->state == GOSSIP_LINK_ACTIVE || peer->undecided > 0);
     peer->undecided -= link->state != GOSSIP_LINK_ACTIVE;
     TAILQ_REMOVE(&peer->links, link, pair);
     link->peer = NULL;
@@ -60,6 +63,7 @@ static void send_packets(struct gossip_links *links, const struct link *link)
 {
     struct packets kept = STAILQ_HEAD_INITIALIZER(kept);
     struct packet *packet;
+    BASE_ASSERT(link->state == GOSSIP_LINK_ACTIVE && link->peer->active == link);
     while ((packet = STAILQ_FIRST(&links->packets))) {
         STAILQ_REMOVE_HEAD(&links->packets, next);
         if (packet->peer != link->peer) {
@@ -76,6 +80,7 @@ static void send_packets(struct gossip_links *links, const struct link *link)
 
 static void deactivate(struct gossip_links *links, struct peer *peer)
 {
+    BASE_ASSERT(peer->active && links->totals.active > 0);
     act(links, GOSSIP_LINKS_DOWN, peer->active);
     links->totals.active--;
     peer->active = NULL;
@@ -96,6 +101,7 @@ static void activate(struct gossip_links *links, struct link *link)
     struct peer *peer = link->peer;
     const struct gossip_links_target member = call_member(peer);
     struct link *other, *next;
+    BASE_ASSERT(peer->undecided > 0 && link->state != GOSSIP_LINK_ACTIVE);
     if (peer->active)
         replace(links, peer->active);
     become(links, link, GOSSIP_LINK_ACTIVE);
@@ -167,6 +173,7 @@ static void leave(struct gossip_links *links, struct link *link, enum gossip_lin
 {
     struct peer *peer = link->peer;
     bool was_active = link->state == GOSSIP_LINK_ACTIVE;
+    BASE_ASSERT(!was_active || peer->active == link);
     if (was_active)
         deactivate(links, peer);
     call_ended(links, link, end, refused);
@@ -188,6 +195,7 @@ static void leave(struct gossip_links *links, struct link *link, enum gossip_lin
 
 void pair_close(struct gossip_links *links, struct link *link, enum gossip_close why)
 {
+    BASE_ASSERT(link->state != GOSSIP_LINK_CLOSING);
     bool refused = gossip_close_is_refusal(why) || why == GOSSIP_CLOSE_REFUSED_THERE;
     enum gossip_link_end end = why == GOSSIP_CLOSE_BROKEN ? GOSSIP_END_BROKEN : GOSSIP_END_OTHER;
     struct gossip_links_action *action = say_close(links, link, why);
@@ -258,6 +266,7 @@ void pair_ended(struct gossip_links *links, struct link *link, enum gossip_link_
 
 static void entry_answered(struct gossip_links *links, size_t entry, const struct gossip_id *id)
 {
+    BASE_ASSERT(entry < links->options.entries);
     struct entry *at = &links->entry[entry];
     bool changed = at->shown.state != GOSSIP_ENTRY_MEMBER || gossip_id_compare(&at->shown.id, id) != 0;
     at->shown.known = true;
@@ -269,6 +278,7 @@ static void entry_answered(struct gossip_links *links, size_t entry, const struc
 
 static void proven_self(struct gossip_links *links, struct link *link)
 {
+    BASE_ASSERT(!link->peer && !link->self);
     link->self = true;
     become(links, link, GOSSIP_LINK_AUTHENTICATED);
     if (!link->caller)
@@ -299,6 +309,7 @@ void pair_authenticated(struct gossip_links *links, struct link *link, const str
         pair_close(links, link, GOSSIP_CLOSE_NOT_NEEDED); // no memory
         return;
     }
+    BASE_ASSERT(!link->peer && !link->self);
     become(links, link, GOSSIP_LINK_AUTHENTICATED);
     TAILQ_INSERT_TAIL(&peer->links, link, pair);
     link->peer = peer;
@@ -319,6 +330,7 @@ void pair_authenticated(struct gossip_links *links, struct link *link, const str
 
 static void tell_duplicate(struct gossip_links *links, const struct link *link, bool at)
 {
+    BASE_ASSERT(!link->peer || !link->self);
     links->totals.duplicates++;
     act(links, GOSSIP_LINKS_DUPLICATE, link)->at = at;
 }
@@ -326,6 +338,7 @@ static void tell_duplicate(struct gossip_links *links, const struct link *link, 
 // Our own id has answered: this process, or another one with our identity.
 static void greeted_by_self(struct gossip_links *links, struct link *link, uint64_t instance_id)
 {
+    BASE_ASSERT(link->self && !link->peer);
     if (!link->caller) {
         pair_close(links, link, GOSSIP_CLOSE_BROKEN); // out of turn
         return;
@@ -344,6 +357,7 @@ void pair_greeting(struct gossip_links *links, struct link *link, const struct g
             pair_close(links, link, GOSSIP_CLOSE_BROKEN); // before the proof, or twice
         return;
     }
+    BASE_ASSERT(link->self == !link->peer);
     if (link->self) {
         greeted_by_self(links, link, theirs->instance_id);
         return;
@@ -370,6 +384,7 @@ static void suspect_duplicate(struct gossip_links *links, const struct link *lin
 {
     if (!link->peer || (link->peer->active && link->peer->active != link))
         return;
+    BASE_ASSERT(!link->self);
     if (link->peer->active) // it came into use only for this
         links->duplicates = link->duplicates;
     if (links->duplicates++ == 0)
@@ -412,6 +427,7 @@ static void drop_candidates(struct gossip_links *links, const struct link *works
 void pair_message(struct gossip_links *links, struct link *link)
 {
     if (link->state == GOSSIP_LINK_ACTIVE) {
+        BASE_ASSERT(link->peer->active == link);
         link->used_ns = links->now_ns;
         if (link->peer->undecided)
             drop_candidates(links, link);

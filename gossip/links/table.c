@@ -21,6 +21,7 @@ void links_due(struct gossip_links *links, uint64_t due_ns)
 
 bool links_reserve(struct gossip_links *links, size_t actions)
 {
+    BASE_ASSERT(links->n_actions <= links->actions_capacity);
     size_t capacity = links->actions_capacity ? links->actions_capacity : 16;
     if (links->n_actions + actions <= links->actions_capacity)
         return true;
@@ -48,6 +49,7 @@ struct gossip_links_action *links_act(struct gossip_links *links, enum gossip_li
 
 void links_act_packet(struct gossip_links *links, struct packet *packet)
 {
+    BASE_ASSERT(links->n_actions > 0 && packet->peer);
     struct queued *latest =
         &links->action[(links->first_action + links->n_actions - 1) % links->actions_capacity];
     latest->packet = packet;
@@ -66,6 +68,7 @@ struct link *links_find(const struct gossip_links *links, uint64_t handle)
 
 static bool free_slot(struct gossip_links *links, size_t *slot)
 {
+    BASE_ASSERT(links->slots <= GOSSIP_LINKS_MAX);
     for (*slot = 0; *slot < links->slots; ++*slot)
         if (!links->slot[*slot])
             return true;
@@ -90,6 +93,7 @@ struct link *links_add(struct gossip_links *links)
     link->handle = ++links->handles << SLOT_BITS | slot;
     link->state_ns = links->now_ns;
     link->target.entry = GOSSIP_NO_ENTRY;
+    BASE_ASSERT(slot < links->slots && !links->slot[slot]);
     links->slot[slot] = link;
     TAILQ_INSERT_TAIL(&links->links, link, all);
     links->totals.links++;
@@ -106,6 +110,7 @@ size_t links_half_open(const struct gossip_links *links, uint64_t host)
 
 void links_release_half_open(struct gossip_links *links, struct link *link)
 {
+    BASE_ASSERT(links->n_half_open <= LIMIT_HALF_OPEN);
     for (size_t i = 0; link->half_open && i < links->n_half_open; i++)
         if (links->half_open[i] == link->host) {
             links->half_open[i] = links->half_open[--links->n_half_open];
@@ -142,6 +147,7 @@ struct peer *links_peer(const struct gossip_links *links, const struct gossip_id
 
 static bool grow(struct gossip_links *links)
 {
+    BASE_ASSERT(links->n_peers == 0 || links->buckets > 0);
     size_t buckets = links->buckets ? 2 * links->buckets : 8;
     if (links->n_peers < links->buckets)
         return true;
@@ -168,6 +174,7 @@ struct peer *links_peer_made(struct gossip_links *links, const struct gossip_id 
     peer = grow(links) ? calloc(1, sizeof *peer) : NULL;
     if (!peer)
         return NULL;
+    BASE_ASSERT(links->buckets > 0);
     struct peer **head = &links->bucket[links_hash(links, id) % links->buckets];
     peer->id = *id;
     peer->call.pause_ns = GOSSIP_LINKS_PAUSE_MIN_NS;
@@ -183,6 +190,7 @@ void links_peer_release(struct gossip_links *links, struct peer *peer)
 {
     if (peer->wanted || peer->packets || !TAILQ_EMPTY(&peer->links) || peer->call.state != CALL_IDLE)
         return;
+    BASE_ASSERT(!peer->active && links->n_peers > 0);
     struct peer **at = &links->bucket[links_hash(links, &peer->id) % links->buckets];
     while (*at != peer)
         at = &(*at)->next;
@@ -200,6 +208,7 @@ void links_drop_packets(struct gossip_links *links, const struct peer *peer)
     struct packet *packet;
     while ((packet = STAILQ_FIRST(&links->packets))) {
         STAILQ_REMOVE_HEAD(&links->packets, next);
+        BASE_ASSERT(packet->peer->packets > 0);
         if (peer && packet->peer != peer) {
             STAILQ_INSERT_TAIL(&kept, packet, next);
             continue;
