@@ -32,6 +32,7 @@ struct suspected {
 
 static void count_in(struct suspected *suspected, uint64_t at_ns)
 {
+    BASE_ASSERT(suspected->first_ns <= suspected->second_ns);
     suspected->count++;
     if (at_ns < suspected->first_ns) {
         suspected->second_ns = suspected->first_ns;
@@ -88,6 +89,7 @@ static uint64_t death_ns(const struct gossip_membership *m, const struct member 
 
 static void die(struct gossip_membership *m, struct member *x)
 {
+    BASE_ASSERT(x != m->self && x->state == GOSSIP_MEMBER_SUSPECT && m->n_suspected > 0);
     struct gossip_suspicion ours = {.subject = x->record.id,
                                     .suspector = m->self->record.id,
                                     .version = x->record.version,

@@ -32,6 +32,7 @@ static void tell_record_to(struct gossip_membership *m, const struct gossip_id *
     struct member *to = member_find(m, id);
     if (!to || to == m->self || to->state == GOSSIP_MEMBER_LEFT)
         return;
+    BASE_ASSERT(to->refuted_ns <= m->now_ns);
     to->refuted_ns = m->now_ns;
     member_send_record(m, to, m->self);
 }
@@ -80,6 +81,7 @@ static void correct(struct gossip_membership *m, struct member *x)
     if (!teller || teller == x || teller->state == GOSSIP_MEMBER_LEFT || member_is_poor(m) ||
         m->now_ns - x->corrected_ns < CORRECT_EACH_NS)
         return;
+    BASE_ASSERT(x != m->self && x->corrected_ns <= m->now_ns);
     x->corrected_ns = m->now_ns;
     member_send_record(m, teller, x);
 }
@@ -137,6 +139,7 @@ static struct member *admit(struct gossip_membership *m, const struct gossip_rec
         m->totals.rejected++;
         return NULL;
     }
+    BASE_ASSERT(!member_find(m, &record->id));
     struct member *x = member_add(m, record);
     if (!x)
         return NULL;
@@ -148,6 +151,7 @@ static struct member *admit(struct gossip_membership *m, const struct gossip_rec
 // one.
 static void renew(struct gossip_membership *m, struct member *x, const struct gossip_record *record)
 {
+    BASE_ASSERT(x != m->self && gossip_version_compare(&record->version, &x->record.version) > 0);
     if (!gossip_record_verify(record, m->options.verifier)) {
         m->totals.rejected++;
         return;
@@ -191,6 +195,7 @@ void member_take_record(struct gossip_membership *m, const struct gossip_record 
             member_heard_again(&x->record_sends);
     } else if (!(record->flags & GOSSIP_RECORD_LEFT)) {
         x = admit(m, record);
+        BASE_ASSERT(!x || x->state == GOSSIP_MEMBER_ALIVE);
         if (!x)
             return;
         member_recount(m, x);
@@ -205,6 +210,7 @@ void member_take_record(struct gossip_membership *m, const struct gossip_record 
 void member_take_dead(struct gossip_membership *m, const struct gossip_record *record,
                       const struct gossip_suspicion *suspicions, size_t count)
 {
+    BASE_ASSERT(count <= SUSPECTORS_MAX);
     struct member *x = member_find(m, &record->id);
     if (x) {
         member_take_record(m, record);

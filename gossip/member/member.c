@@ -77,6 +77,7 @@ enum base_error gossip_membership_create(const struct gossip_membership_options 
         return BASE_ENOMEM;
     }
     m->self = self;
+    BASE_ASSERT(m->count == 1 && m->n_order == 0);
     self->answered = true;
     gossip_membership_addresses(m, options->addresses, options->n_addresses);
     member_recount(m, m->self);
@@ -105,6 +106,7 @@ void gossip_membership_destroy(struct gossip_membership *m)
 // One of the dead is asked whether it lives; a healed partition heals here, too.
 static void retry_dead(struct gossip_membership *m)
 {
+    BASE_ASSERT(m->states[GOSSIP_MEMBER_DEAD] < m->count);
     size_t seen = 0;
     struct member *chosen = NULL;
     for (size_t i = 0; i < m->count && m->states[GOSSIP_MEMBER_DEAD] > 0; i++) {
@@ -121,6 +123,7 @@ static void retry_dead(struct gossip_membership *m)
 
 static void retry_timer(struct gossip_membership *m)
 {
+    BASE_ASSERT(m->burst <= 64);
     if (m->now_ns < m->retry_ns)
         return;
     m->retry_ns = m->now_ns + m->profile.retry_ns;
@@ -134,6 +137,7 @@ static void retry_timer(struct gossip_membership *m)
 
 static void house_timer(struct gossip_membership *m)
 {
+    BASE_ASSERT(m->n_order + 1 == m->count);
     if (m->now_ns < m->house_ns)
         return;
     m->house_ns = m->now_ns + HOUSE_NS;
@@ -169,6 +173,7 @@ static void later(uint64_t *time_ns, uint64_t by_ns)
 // new record refutes that before we hear of it.
 static void paused(struct gossip_membership *m, uint64_t gap_ns)
 {
+    BASE_ASSERT(gap_ns > 0 && gap_ns <= m->now_ns);
     m->totals.pauses++;
     m->dirty = true;
     member_probe_cancel(m);
@@ -185,6 +190,7 @@ static void paused(struct gossip_membership *m, uint64_t gap_ns)
 
 static void linked(struct gossip_membership *m, const struct gossip_id *id)
 {
+    BASE_ASSERT(!m->stopped);
     struct member *peer = member_find(m, id);
     if (m->dirty)
         member_self_timer(m);
@@ -214,6 +220,7 @@ static void unreachable(struct gossip_membership *m, const struct gossip_id *id)
 static void leave(struct gossip_membership *m)
 {
     struct member *told[LEAVE_TOLD];
+    BASE_ASSERT(!m->stopped);
     m->leaving = true;
     m->wanted.flags = (uint8_t)((m->wanted.flags | GOSSIP_RECORD_LEFT) & ~GOSSIP_RECORD_ELIGIBLE);
     m->dirty = true;
@@ -255,6 +262,7 @@ enum base_error gossip_membership_step(struct gossip_membership *m,
     if (late_ns > 2 * m->profile.period_ns)
         paused(m, late_ns);
     enum base_error error = m->stopped ? BASE_OK : dispatch(m, event);
+    BASE_ASSERT(m->n_order + 1 == m->count && m->n_suspected == m->states[GOSSIP_MEMBER_SUSPECT]);
     m->promised_ns = gossip_membership_deadline(m);
     if (m->promised_ns < m->now_ns) // this step shows that the process runs: one pause counts once
         m->promised_ns = m->now_ns;

@@ -8,6 +8,7 @@
 
 static bool room_for_action(struct gossip_membership *m)
 {
+    BASE_ASSERT(m->n_actions <= m->actions_capacity);
     if (m->n_actions < m->actions_capacity)
         return true;
     size_t capacity = m->actions_capacity ? 2 * m->actions_capacity : 64;
@@ -27,6 +28,7 @@ void member_act(struct gossip_membership *m, const struct gossip_membership_acti
 
 static bool room_for_bytes(struct gossip_membership *m, size_t count)
 {
+    BASE_ASSERT(m->arena_used <= m->arena_capacity);
     if (m->arena_used + count <= m->arena_capacity)
         return true;
     size_t capacity = m->arena_capacity ? m->arena_capacity : 4096;
@@ -45,6 +47,7 @@ void member_act_send(struct gossip_membership *m, const struct gossip_id *peer, 
 {
     if (!room_for_action(m) || !room_for_bytes(m, count))
         return;
+    BASE_ASSERT(count <= LIMIT_GOSSIP_BYTES);
     memcpy(m->arena + m->arena_used, bytes, count);
     m->actions[m->n_actions++] = (struct member_action){
         .action = {.kind = GOSSIP_MEMBERSHIP_SEND, .peer = *peer, .way = way, .n_bytes = count},
@@ -54,6 +57,7 @@ void member_act_send(struct gossip_membership *m, const struct gossip_id *peer, 
 
 bool gossip_membership_next(struct gossip_membership *m, struct gossip_membership_action *action)
 {
+    BASE_ASSERT(m->actions_taken <= m->n_actions);
     if (m->actions_taken == m->n_actions)
         return false;
     const struct member_action *next = &m->actions[m->actions_taken++];

@@ -19,6 +19,7 @@ void member_timing_learn(struct member_timing *timing, uint64_t took_ns)
 {
     uint64_t mean_ns = timing->mean_ns, off_ns = took_ns > mean_ns ? took_ns - mean_ns : mean_ns - took_ns;
 
+    BASE_ASSERT(mean_ns > 0 || timing->spread_ns == 0);
     if (mean_ns == 0) {
         *timing = (struct member_timing){.mean_ns = took_ns, .spread_ns = took_ns / 2};
         return;
@@ -56,6 +57,7 @@ static void save(struct gossip_membership *m)
     uint64_t most_ns = SAVED_SECONDS * SECOND_NS, past_ns = earlier(m->now_ns - m->saved_ns, most_ns);
     int64_t most = SAVED_SECONDS * rate(m), saved = rate(m) * (int64_t)(past_ns / 1000) / 1000000;
 
+    BASE_ASSERT(m->saved_ns <= m->now_ns);
     if (most > m->savings_most)
         saved += most - m->savings_most;
     else if (past_ns < MILLISECOND_NS)
@@ -69,6 +71,7 @@ static void save(struct gossip_membership *m)
 void member_spend(struct gossip_membership *m, size_t bytes)
 {
     save(m);
+    BASE_ASSERT(m->savings <= m->savings_most);
     m->savings -= (int64_t)(bytes + WIRE_BYTES);
     if (m->savings < -rate(m))
         m->savings = -rate(m);

@@ -33,6 +33,7 @@ static struct member_probe *free_probe(struct gossip_membership *m, bool in_turn
 
 static void asked(struct gossip_membership *m, struct member *x)
 {
+    BASE_ASSERT(x != m->self);
     if (m->unanswered_ns == 0)
         m->unanswered_ns = m->now_ns;
     x->asked_ns = m->now_ns;
@@ -40,6 +41,7 @@ static void asked(struct gossip_membership *m, struct member *x)
 
 static void ping(struct gossip_membership *m, struct member *x, uint32_t number, enum gossip_member_way way)
 {
+    BASE_ASSERT(x != m->self && number <= m->number);
     asked(m, x);
     if (way == GOSSIP_BY_DATAGRAM) {
         x->ping_number = number;
@@ -53,6 +55,7 @@ void member_probe_start(struct gossip_membership *m, struct member *x, bool in_t
     struct member_probe *probe = find_probe(m, &x->record.id) ? NULL : free_probe(m, in_turn);
     if (!probe || x == m->self || !member_is_here(x))
         return;
+    BASE_ASSERT(m->health <= HEALTH_MAX);
     uint64_t slow = 1 + m->health; // Lifeguard: a node that may be at fault itself is patient
     uint64_t patience_ns = member_patience_ns(m, x), gap_ns = slow * m->profile.ping_gap_ns;
     gap_ns = larger(gap_ns, patience_ns / 3);
@@ -70,6 +73,7 @@ void member_probe_start(struct gossip_membership *m, struct member *x, bool in_t
 
 void member_probe_anew(struct gossip_membership *m, struct member *x)
 {
+    BASE_ASSERT(x != m->self);
     struct member_probe *probe = find_probe(m, &x->record.id);
     bool in_turn = probe == &m->probes[0];
     if (probe)
@@ -87,6 +91,7 @@ static void set_cut_off(struct gossip_membership *m, bool cut_off)
     struct gossip_membership_action action = {.kind = GOSSIP_MEMBERSHIP_CUT_OFF};
     if (m->cut_off == cut_off)
         return;
+    BASE_ASSERT(!cut_off || m->unanswered_ns > 0);
     m->cut_off = cut_off;
     member_act(m, &action);
 }
@@ -94,6 +99,7 @@ static void set_cut_off(struct gossip_membership *m, bool cut_off)
 // A member that sends could have answered, had it heard us. One may be deaf; two are not.
 void member_probe_talks(struct gossip_membership *m, struct member *x)
 {
+    BASE_ASSERT(x != m->self);
     m->heard_ns = m->now_ns;
     if (m->unanswered_ns == 0 || x->asked_ns < m->unanswered_ns ||
         m->now_ns - x->asked_ns < larger(m->profile.period_ns, member_patience_ns(m, x)))
@@ -105,6 +111,7 @@ void member_probe_talks(struct gossip_membership *m, struct member *x)
 // Only a member that has heard us can send this: both directions work.
 void member_probe_heeded(struct gossip_membership *m)
 {
+    BASE_ASSERT(m->health <= HEALTH_MAX);
     m->unanswered_ns = 0;
     m->talkers = 0;
     if (!m->cut_off)
@@ -132,6 +139,7 @@ static uint64_t cut_off_ns(const struct gossip_membership *m)
 // are silent from now on.
 static void cut_off_timer(struct gossip_membership *m)
 {
+    BASE_ASSERT(!m->cut_off || m->unanswered_ns > 0);
     if (!anybody_here(m)) {
         m->unanswered_ns = 0;
         set_cut_off(m, false); // alone
@@ -143,6 +151,7 @@ static void cut_off_timer(struct gossip_membership *m)
 
 static void succeeded(struct gossip_membership *m, struct member_probe *probe)
 {
+    BASE_ASSERT(probe->active && m->health <= HEALTH_MAX);
     probe->active = false;
     if (m->health > 0)
         m->health--;
@@ -154,6 +163,7 @@ void member_probe_answered(struct gossip_membership *m, struct member *x, uint32
     struct member_probe *probe = find_probe(m, &x->record.id);
     if (number == 0 || number > m->number)
         return; // no answer to a question of ours
+    BASE_ASSERT(x != m->self);
     x->answered = true;
     x->by_stream = way == GOSSIP_BY_STREAM;
     if (number == x->ping_number && way == GOSSIP_BY_DATAGRAM) {
@@ -192,6 +202,7 @@ void member_probe_nacked(struct gossip_membership *m, const struct gossip_id *ta
     struct member_probe *probe = find_probe(m, target);
     if (!probe || probe->number != number || probe->nacks >= probe->helpers)
         return;
+    BASE_ASSERT(probe->active && probe->helpers <= INDIRECT);
     member_probe_heeded(m);
     probe->nacks++;
 }
@@ -205,6 +216,7 @@ void member_probe_cancel(struct gossip_membership *m)
 void member_relay_start(struct gossip_membership *m, struct member *origin, uint32_t number,
                         struct member *target)
 {
+    BASE_ASSERT(target != m->self && target != origin);
     for (size_t i = 0; i < RELAYS_MAX; i++) {
         struct member_relay *relay = &m->relays[i];
         if (relay->active)
@@ -225,6 +237,7 @@ static void ask_for_help(struct gossip_membership *m, struct member_probe *probe
 {
     struct member *helpers[INDIRECT];
     size_t count = member_pick(m, x, helpers, INDIRECT);
+    BASE_ASSERT(count <= INDIRECT && probe->active);
     for (size_t i = 0; i < count; i++) {
         asked(m, helpers[i]);
         member_ask_for(m, helpers[i], x, probe->number);
@@ -237,6 +250,7 @@ static void ask_for_help(struct gossip_membership *m, struct member_probe *probe
 // enough: in a partition half of them are silent, and must not slow down the search.)
 static void failed(struct gossip_membership *m, struct member_probe *probe, struct member *x)
 {
+    BASE_ASSERT(probe->active && probe->nacks <= probe->helpers);
     probe->active = false;
     m->totals.probes_failed++;
     if (probe->nacks == 0)
@@ -246,6 +260,7 @@ static void failed(struct gossip_membership *m, struct member_probe *probe, stru
 
 static void advance(struct gossip_membership *m, struct member_probe *probe)
 {
+    BASE_ASSERT(probe->active && probe->number <= m->number);
     struct member *x = member_find(m, &probe->target);
     if (!x || !member_is_here(x)) {
         probe->active = false;
@@ -271,6 +286,7 @@ static void advance(struct gossip_membership *m, struct member_probe *probe)
 // SWIM, section 4.3: round robin over a random order, shuffled anew after each round.
 static struct member *next_in_turn(struct gossip_membership *m)
 {
+    BASE_ASSERT(m->n_order + 1 == m->count);
     for (size_t tried = 0; tried < m->n_order; tried++) {
         if (m->order_at >= m->n_order) {
             m->order_at = 0;
@@ -310,6 +326,7 @@ static void look_again(struct gossip_membership *m)
 
 static void relay_timer(struct gossip_membership *m, struct member_relay *relay)
 {
+    BASE_ASSERT(relay->active && relay->number <= m->number);
     struct member *origin = member_find(m, &relay->origin);
     if (!relay->nacked && m->now_ns >= relay->nack_ns && origin) {
         relay->nacked = true;
@@ -322,6 +339,7 @@ static void relay_timer(struct gossip_membership *m, struct member_relay *relay)
 
 void member_probe_timer(struct gossip_membership *m)
 {
+    BASE_ASSERT(m->health <= HEALTH_MAX);
     for (size_t i = 0; i < PROBES_MAX; i++)
         if (m->probes[i].active && m->now_ns >= m->probes[i].next_ns)
             advance(m, &m->probes[i]);

@@ -26,6 +26,7 @@ static uint8_t flags_now(const struct gossip_membership *m)
 // Changes between two signatures wait for the next one: a record is sent as it was signed.
 static void take_wanted(struct gossip_membership *m)
 {
+    BASE_ASSERT(m->wanted.n_addresses <= LIMIT_ADDRESSES);
     struct gossip_record *record = &m->self->record;
     record->flags = flags_now(m);
     record->slot = m->wanted.slot;
@@ -36,6 +37,7 @@ static void take_wanted(struct gossip_membership *m)
 
 void member_self_sign(struct gossip_membership *m)
 {
+    BASE_ASSERT(m->self->state == GOSSIP_MEMBER_ALIVE);
     struct member *self = m->self;
     if (m->stopped)
         return;
@@ -53,6 +55,7 @@ void member_self_sign(struct gossip_membership *m)
 
 void member_self_refute(struct gossip_membership *m, const struct gossip_version *suspected)
 {
+    BASE_ASSERT(m->health <= HEALTH_MAX);
     struct gossip_version *ours = &m->self->record.version;
     if (suspected->incarnation > ours->incarnation)
         ours->incarnation = suspected->incarnation;
@@ -65,6 +68,7 @@ void member_self_refute(struct gossip_membership *m, const struct gossip_version
 
 void member_self_hold(struct gossip_membership *m)
 {
+    BASE_ASSERT(m->flap_ns <= m->now_ns);
     if (m->flaps <= FLAPS_FREE)
         return;
     unsigned doublings = m->flaps - FLAPS_FREE - 1;
@@ -77,6 +81,7 @@ void member_self_hold(struct gossip_membership *m)
 // costs nothing. An outage counts once, however long it lasts and however often we hear of it.
 void member_self_believed_dead(struct gossip_membership *m, const struct gossip_id *by)
 {
+    BASE_ASSERT(m->believer_ns <= m->now_ns);
     bool second = m->believer_ns != 0 && m->now_ns - m->believer_ns < BELIEVERS_NS &&
                   gossip_id_compare(by, &m->believer) != 0;
     m->outage_told_ns = m->now_ns;
@@ -101,12 +106,14 @@ void member_self_believed_dead(struct gossip_membership *m, const struct gossip_
 // while: one that has not heard yet that we are back tells us soon.
 void member_self_accepted(struct gossip_membership *m, uint32_t number)
 {
+    BASE_ASSERT(m->outage_told_ns <= m->now_ns);
     if (number > m->outage_number && m->now_ns - m->outage_told_ns >= OUTAGE_QUIET_NS)
         m->outage = false;
 }
 
 static void stop(struct gossip_membership *m, const struct gossip_record *record)
 {
+    BASE_ASSERT(!m->stopped);
     struct gossip_membership_action conflict = {.kind = GOSSIP_MEMBERSHIP_CONFLICT, .peer = record->id};
     m->stopped = true;
     member_act(m, &conflict);
@@ -142,6 +149,7 @@ static bool gives_way(const struct gossip_membership *m, const struct gossip_rec
 // sender that does so again is a process. The one that was here first stays, the copy gives way.
 void member_self_foreign(struct gossip_membership *m, const struct gossip_record *record)
 {
+    BASE_ASSERT(gossip_id_compare(&record->id, &m->self->record.id) == 0);
     struct gossip_version *ours = &m->self->record.version;
     if (m->stopped || record->version.instance_id == ours->instance_id ||
         gossip_version_compare(&record->version, ours) <= 0)
@@ -167,6 +175,7 @@ void member_self_foreign(struct gossip_membership *m, const struct gossip_record
 
 void gossip_membership_flags(struct gossip_membership *m, uint8_t set, uint8_t clear)
 {
+    BASE_ASSERT((m->wanted.flags & ~GOSSIP_RECORD_FLAGS) == 0);
     const uint8_t own = GOSSIP_RECORD_STOPPING | GOSSIP_RECORD_HELD; // sent by other means
     m->wanted.flags = (uint8_t)((m->wanted.flags | (set & ~own)) & ~(clear & ~own) & GOSSIP_RECORD_FLAGS);
     m->dirty = true;
@@ -180,6 +189,7 @@ void gossip_membership_slot(struct gossip_membership *m, uint32_t slot)
 
 void gossip_membership_stop_at(struct gossip_membership *m, uint64_t round)
 {
+    BASE_ASSERT(((m->wanted.flags & GOSSIP_RECORD_STOPPING) != 0) == (m->wanted.stop_round != 0));
     m->dirty |= m->wanted.stop_round != round;
     m->wanted.stop_round = round;
     m->wanted.flags = (uint8_t)(m->wanted.flags & ~GOSSIP_RECORD_STOPPING);
@@ -189,6 +199,7 @@ void gossip_membership_stop_at(struct gossip_membership *m, uint64_t round)
 
 void gossip_membership_progress(struct gossip_membership *m, uint64_t round, uint64_t step)
 {
+    BASE_ASSERT(m->self->progress_ns <= m->now_ns);
     m->self->round = round;
     m->self->step = step;
     m->self->progress_ns = m->now_ns;
@@ -197,6 +208,7 @@ void gossip_membership_progress(struct gossip_membership *m, uint64_t round, uin
 void gossip_membership_addresses(struct gossip_membership *m, const struct gossip_address *addresses,
                                  size_t count)
 {
+    BASE_ASSERT(count == 0 || addresses);
     m->wanted.n_addresses = (uint8_t)(count < LIMIT_ADDRESSES ? count : LIMIT_ADDRESSES);
     memset(m->wanted.addresses, 0, sizeof m->wanted.addresses);
     for (size_t i = 0; i < m->wanted.n_addresses; i++)
@@ -206,6 +218,7 @@ void gossip_membership_addresses(struct gossip_membership *m, const struct gossi
 
 void member_self_timer(struct gossip_membership *m)
 {
+    BASE_ASSERT(m->flap_ns <= m->now_ns);
     if (m->flaps > 0 && m->now_ns - m->flap_ns > FLAP_FORGET_NS)
         m->flaps = 0;
     if (!m->dirty && flags_now(m) == m->self->record.flags)

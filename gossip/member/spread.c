@@ -48,6 +48,7 @@ static bool has_update(const struct member *x)
 // Suspicions and records of x that are still to be told, as far as they fit.
 static void put_update(struct member_packet *packet, struct member *x)
 {
+    BASE_ASSERT(x->n_suspicions <= SUSPECTORS_MAX);
     for (size_t i = 0; i < x->n_suspicions; i++)
         if (x->suspicions[i].sends > 0 && member_packet_suspicion(packet, &x->suspicions[i].told))
             x->suspicions[i].sends--;
@@ -58,6 +59,7 @@ static void put_update(struct member_packet *packet, struct member *x)
 // From a random place on, so that what did not fit has its turn in another packet. No member hears of itself.
 static void fill(struct gossip_membership *m, const struct member *to, struct member_packet *packet)
 {
+    BASE_ASSERT(packet->writer.at <= packet->writer.end);
     size_t start = m->count > 1 ? (size_t)base_rng_below(&m->rng, m->count) : 0;
     size_t most = member_update_bytes(m);
     if (m->self->record_sends > 0) // is told whatever the budget: no other member has it
@@ -95,6 +97,7 @@ static bool is_to_be_told(const struct gossip_membership *m, const struct member
 
 static void put_suspected(struct gossip_membership *m, struct member *x, struct member_packet *packet)
 {
+    BASE_ASSERT(x->told_ns <= m->now_ns);
     if (is_to_be_told(m, x) && member_packet_suspicion(packet, one_of(m, x)))
         x->told_ns = m->now_ns;
 }
@@ -117,6 +120,7 @@ void member_send_packet(struct gossip_membership *m, struct member *to, enum gos
 
 void member_spread_soon(struct gossip_membership *m)
 {
+    BASE_ASSERT(m->told_ns <= m->now_ns);
     bool fast = member_gossip_ns(m) == m->profile.gossip_ns && member_update_bytes(m) > 0;
     uint64_t soon_ns = fast ? m->now_ns + URGENT_NS : m->told_ns + member_gossip_ns(m);
     m->spread_ns = earlier(m->spread_ns, soon_ns > m->now_ns ? soon_ns : m->now_ns);
@@ -137,6 +141,7 @@ void member_spread_timer(struct gossip_membership *m)
     if (m->now_ns < m->spread_ns)
         return;
     size_t count = member_pick(m, NULL, to, FANOUT);
+    BASE_ASSERT(count <= FANOUT);
     for (size_t i = 0; i < count; i++)
         gossip_to(m, to[i]);
     m->told_ns = m->now_ns;
@@ -170,6 +175,7 @@ void member_warn_suspect(struct gossip_membership *m, struct member *x)
 {
     if (!is_to_be_told(m, x) || member_is_poor(m))
         return;
+    BASE_ASSERT(x->n_suspicions > 0);
     x->told_ns = m->now_ns;
     member_send_suspicion(m, x, one_of(m, x));
 }

@@ -23,6 +23,7 @@ bool member_suspected_by_us(const struct gossip_membership *m, struct member *x)
 
 static void forgive_with_time(const struct gossip_membership *m, struct member *suspector)
 {
+    BASE_ASSERT(suspector->wrong <= WRONG_MAX);
     while (suspector->wrong > 0 && m->now_ns - suspector->wrong_ns >= WRONG_EACH_NS) {
         suspector->wrong--;
         suspector->wrong_ns += WRONG_EACH_NS;
@@ -34,6 +35,7 @@ void member_was_wrong(struct gossip_membership *m, const struct gossip_id *id)
     struct member *suspector = member_find(m, id);
     if (!suspector || suspector == m->self)
         return;
+    BASE_ASSERT(suspector->wrong <= WRONG_MAX);
     if (suspector->wrong == 0)
         suspector->wrong_ns = m->now_ns;
     if (suspector->wrong < WRONG_MAX)
@@ -43,6 +45,7 @@ void member_was_wrong(struct gossip_membership *m, const struct gossip_id *id)
 // A token bucket: a member that suspects all the time is ignored.
 bool member_may_suspect(struct gossip_membership *m, struct member *suspector)
 {
+    BASE_ASSERT(suspector->credit_ns <= m->now_ns);
     uint64_t burst_ns = (CREDIT_BURST + m->count) * CREDIT_EACH_NS;
     forgive_with_time(m, suspector);
     if (suspector->wrong >= WRONG_MAX)
@@ -58,6 +61,7 @@ bool member_may_suspect(struct gossip_membership *m, struct member *suspector)
 static void drop(struct gossip_membership *m, struct member *x, struct member_suspicion *suspicion)
 {
     size_t at = (size_t)(suspicion - x->suspicions);
+    BASE_ASSERT(at < x->n_suspicions);
     x->n_suspicions--;
     memmove(suspicion, suspicion + 1, (x->n_suspicions - at) * sizeof *suspicion);
     if (x->n_suspicions == 0) {
@@ -69,6 +73,7 @@ static void drop(struct gossip_membership *m, struct member *x, struct member_su
 
 void member_clear(struct gossip_membership *m, struct member *x, bool refuted)
 {
+    BASE_ASSERT(x != m->self && x->n_suspicions <= SUSPECTORS_MAX);
     if (x->n_suspicions == 0)
         return;
     for (size_t i = 0; i < x->n_suspicions && refuted; i++)
@@ -82,6 +87,7 @@ void member_clear(struct gossip_membership *m, struct member *x, bool refuted)
 // against nothing that came later. A datagram of the dead may have waited anywhere.
 void member_answered(struct gossip_membership *m, struct member *x, uint32_t number)
 {
+    BASE_ASSERT(x->n_suspicions <= SUSPECTORS_MAX);
     struct member_suspicion *ours = NULL;
     for (size_t i = 0; i < x->n_suspicions && member_is_here(x); i++) {
         struct member_suspicion *a = &x->suspicions[i];
@@ -99,6 +105,7 @@ void member_answered(struct gossip_membership *m, struct member *x, uint32_t num
 // The place of a further suspicion; evidence takes that of mere silence. NULL: there are enough.
 static struct member_suspicion *place_for(struct member *x, uint8_t class)
 {
+    BASE_ASSERT(x->n_suspicions <= SUSPECTORS_MAX);
     if (x->n_suspicions < SUSPECTORS_MAX)
         return &x->suspicions[x->n_suspicions++];
     for (size_t i = 0; i < SUSPECTORS_MAX; i++)
@@ -109,6 +116,7 @@ static struct member_suspicion *place_for(struct member *x, uint8_t class)
 
 static bool add(struct gossip_membership *m, struct member *x, const struct gossip_suspicion *suspicion)
 {
+    BASE_ASSERT(member_is_here(x) && !member_suspicion_by(x, &suspicion->suspector));
     bool first = x->n_suspicions == 0;
     struct member_suspicion *place = place_for(x, suspicion->class);
     if (!place)
@@ -128,6 +136,7 @@ static void tell_at_once(struct gossip_membership *m, struct member *x, const st
 {
     struct member *successors[RING_SUCCESSORS];
     size_t count = member_successors(m, x, successors);
+    BASE_ASSERT(x != m->self && count <= RING_SUCCESSORS);
     member_send_suspicion(m, x, ours);
     x->told_ns = m->now_ns;
     for (size_t i = 0; i < count && !member_is_poor(m); i++)
@@ -143,6 +152,7 @@ bool member_may_be_suspected(const struct gossip_membership *m, const struct mem
 bool member_suspicion_put(struct gossip_membership *m, struct member *x,
                           const struct gossip_suspicion *suspicion)
 {
+    BASE_ASSERT(x != m->self && gossip_id_compare(&suspicion->subject, &x->record.id) == 0);
     struct member_suspicion *known = member_suspicion_by(x, &suspicion->suspector);
     if (!known)
         return add(m, x, suspicion);
@@ -181,6 +191,7 @@ bool member_suspect(struct gossip_membership *m, struct member *x, enum gossip_s
     if (!member_suspicion_put(m, x, &suspicion))
         return false; // others have said so; repeating it would only bring the next closed port
     struct member_suspicion *ours = member_suspicion_by(x, &suspicion.suspector);
+    BASE_ASSERT(ours);
     ours->after = after;
     ours->cut_off = m->cut_off;
     if (m->cut_off)

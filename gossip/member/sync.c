@@ -48,6 +48,7 @@ static void tell_all(struct gossip_membership *m, struct member *to)
 
 void member_sync_ask(struct gossip_membership *m, struct member *peer)
 {
+    BASE_ASSERT(peer != m->self);
     struct member_packet packet;
     tell_all(m, peer);
     member_packet_begin(m, &packet, peer, PACKET_SYNC_ASK, 0, NULL, sizeof packet.bytes);
@@ -62,6 +63,7 @@ void member_sync_ask_stranger(struct gossip_membership *m, const struct gossip_i
     struct member unknown = {.record = {.id = *id}};
     if (m->stranger_asks == 0 || gossip_id_compare(id, &m->stranger) != 0)
         m->stranger_asks = STRANGER_ASKS;
+    BASE_ASSERT(m->stranger_asks <= STRANGER_ASKS);
     m->stranger = *id;
     m->stranger_asks--;
     member_sync_ask(m, &unknown);
@@ -69,6 +71,7 @@ void member_sync_ask_stranger(struct gossip_membership *m, const struct gossip_i
 
 void member_sync_timer(struct gossip_membership *m)
 {
+    BASE_ASSERT(m->sync_ns <= m->now_ns);
     if (member_find(m, &m->stranger))
         m->stranger_asks = 0;
     if (m->stranger_asks > 0 && m->now_ns - m->sync_ns >= ASK_EACH_NS)
@@ -77,6 +80,7 @@ void member_sync_timer(struct gossip_membership *m)
 
 void member_sync_answer(struct gossip_membership *m, struct member *peer)
 {
+    BASE_ASSERT(m->sync_answers <= ANSWERS_MAX);
     if (m->now_ns - m->sync_window_ns >= SECOND_NS) {
         m->sync_window_ns = m->now_ns;
         m->sync_answers = 0;

@@ -26,6 +26,7 @@ struct member *member_find(const struct gossip_membership *m, const struct gossi
 
 static bool grow(struct gossip_membership *m)
 {
+    BASE_ASSERT(m->count <= m->capacity);
     if (m->count < m->capacity)
         return true;
     size_t capacity = m->capacity ? 2 * m->capacity : 16;
@@ -44,6 +45,7 @@ static bool grow(struct gossip_membership *m)
 // A new member is probed at a random place of the order (SWIM, section 4.3).
 static void put_in_order(struct gossip_membership *m, struct member *x)
 {
+    BASE_ASSERT(m->n_order < m->capacity);
     size_t at = (size_t)base_rng_below(&m->rng, m->n_order + 1);
     m->order[m->n_order] = at < m->n_order ? m->order[at] : x;
     m->order[at] = x;
@@ -74,6 +76,7 @@ struct member *member_add(struct gossip_membership *m, const struct gossip_recor
     if (!x)
         return NULL;
     size_t at = place_of(m, &record->id);
+    BASE_ASSERT(at == m->count || gossip_id_compare(&m->sorted[at]->record.id, &record->id) > 0);
     x->record = *record;
     x->since_ns = x->record_ns = m->now_ns;
     x->credit_ns = m->now_ns;
@@ -88,6 +91,7 @@ struct member *member_add(struct gossip_membership *m, const struct gossip_recor
 
 void member_void_suspicions(struct gossip_membership *m, struct member *x)
 {
+    BASE_ASSERT(x->n_suspicions == 0 || !member_is_here(x) || m->n_suspected > 0);
     m->n_suspected -= x->n_suspicions > 0 && member_is_here(x);
     x->n_suspicions = 0;
 }
@@ -96,6 +100,7 @@ void member_remove(struct gossip_membership *m, struct member *x)
 {
     struct gossip_membership_action removed = {.kind = GOSSIP_MEMBERSHIP_REMOVED, .peer = x->record.id};
     size_t at = place_of(m, &x->record.id), in_order = 0;
+    BASE_ASSERT(x != m->self && m->sorted[at] == x);
     member_void_suspicions(m, x);
     member_set_state(m, x, GOSSIP_MEMBER_LEFT, false, true); // counts nowhere
     memmove(m->sorted + at, m->sorted + at + 1, (m->count - at - 1) * sizeof *m->sorted);
@@ -134,6 +139,7 @@ static void recount_term(uint64_t *sum, size_t *count, uint64_t *term, uint64_t 
 
 void member_recount(struct gossip_membership *m, struct member *x)
 {
+    BASE_ASSERT(x->eligible == 0 || x->eligible == x->counted);
     const struct gossip_record *r = &x->record;
     uint64_t term = 0;
     if (member_is_here(x)) {
@@ -166,6 +172,7 @@ void member_set_state(struct gossip_membership *m, struct member *x, enum gossip
     enum gossip_member_state before = x->state;
     if (state == before && known)
         return;
+    BASE_ASSERT(m->states[before] > 0);
     m->states[before]--;
     m->states[state]++;
     x->state = state;

@@ -75,6 +75,7 @@ static enum base_error take_item(struct gossip_membership *m, struct base_reader
 // Its claims are about itself only.
 static void take_progress(struct gossip_membership *m, struct member *peer, const struct header *header)
 {
+    BASE_ASSERT(peer != m->self);
     peer->round = header->round;
     peer->step = header->step;
     peer->progress_ns = m->now_ns;
@@ -121,6 +122,7 @@ static void take_header(struct gossip_membership *m, struct member *peer, const 
 // told, so that it can refute.
 static void hear(struct gossip_membership *m, struct member *x)
 {
+    BASE_ASSERT(x != m->self);
     x->heard_ns = m->now_ns;
     member_probe_talks(m, x);
     member_warn_suspect(m, x);
@@ -139,6 +141,7 @@ enum base_error member_packet_take(struct gossip_membership *m, const struct gos
     m->told_all = header.kind == PACKET_SYNC_TELL;
     if (peer == m->self)
         return BASE_EFORMAT;
+    BASE_ASSERT(gossip_id_compare(&event->peer, &m->self->record.id) != 0);
     if (peer)
         hear(m, peer);
     while (!error && base_reader_left(&reader) > 0)

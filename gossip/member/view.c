@@ -11,6 +11,7 @@ static uint64_t due_ns(const struct gossip_membership *m)
 
 static bool adopt(struct gossip_membership *m)
 {
+    BASE_ASSERT(m->candidate_hash != m->used_hash);
     struct gossip_record *view = malloc((m->count ? m->count : 1) * sizeof *view);
     if (!view)
         return false;
@@ -27,6 +28,7 @@ static bool adopt(struct gossip_membership *m)
 
 void member_view_timer(struct gossip_membership *m)
 {
+    BASE_ASSERT(m->differs_ns == UINT64_MAX || m->differs_ns <= m->now_ns);
     if (m->candidate_hash == m->used_hash) {
         m->differs_ns = UINT64_MAX;
         return;
