@@ -21,6 +21,7 @@ bool life_is_alone(const struct gossip_life *life)
 // In lock-step the learner's latest report may be many rounds old, and it is done a moment later.
 static bool stays_alone(struct gossip_life *life)
 {
+    BASE_ASSERT(!life->alone);
     if (!life_is_alone(life)) {
         life->alone_ns = 0;
         return false;
@@ -41,6 +42,7 @@ void life_consider_alone(struct gossip_life *life)
 
     if ((!trains && life->state != GOSSIP_LIFE_FETCHING) || life->alone || !stays_alone(life))
         return;
+    BASE_ASSERT(life->census.finished > 0 && life->census.busy == 0);
     life->alone = true;
     if (trains)
         life->finished_only = true;

@@ -8,6 +8,7 @@
 
 static void came(struct gossip_life *life, const struct gossip_id *id)
 {
+    BASE_ASSERT(life->n_away <= life->away_capacity);
     for (size_t i = 0; i < life->n_away; i++)
         if (gossip_id_compare(&life->away[i].id, id) == 0)
             life->away[i--] = life->away[--life->n_away];
@@ -17,6 +18,7 @@ static void came(struct gossip_life *life, const struct gossip_id *id)
 static void went(struct gossip_life *life, const struct gossip_id *id, uint64_t since_ns)
 {
     came(life, id);
+    BASE_ASSERT(life->n_away <= life->away_capacity);
     if (life->n_away == life->away_capacity) {
         size_t capacity = life->away_capacity ? 2 * life->away_capacity : 16;
         struct life_away *away = realloc(life->away, capacity * sizeof *away);
@@ -37,6 +39,7 @@ static void meets(struct gossip_life *life, const struct gossip_id *peer)
 
     if (life->state != GOSSIP_LIFE_WAITING || life->options.resumed)
         return;
+    BASE_ASSERT(!life->has_trained);
     for (size_t i = 1, n = world->members(world->owner); i < n && !life->came_late; i++) {
         struct gossip_member_info info;
         world->member(world->owner, i, &info);
@@ -62,6 +65,7 @@ void life_member(struct gossip_life *life, const struct gossip_life_event *event
 
 bool life_forget_next(struct gossip_life *life, struct gossip_id *peer)
 {
+    BASE_ASSERT(life->n_away <= life->away_capacity);
     for (size_t i = 0; i < life->n_away; i++) {
         if (life->now_ns - life->away[i].since_ns < life->options.forget_after_ns)
             continue;
@@ -93,6 +97,7 @@ void life_consider_unknown(struct gossip_life *life)
     const struct gossip_life_edges *edges = life->world->edges;
     const uint64_t due_ns = life->begun_ns + life->options.forget_after_ns;
 
+    BASE_ASSERT(life->world && life->now_ns >= life->begun_ns);
     if (life->unknown_forgotten || !edges || due_ns < life->begun_ns)
         return;
     life_wake(life, due_ns);
@@ -120,6 +125,7 @@ static void find_orphans(const struct gossip_life *life, uint8_t orphan[LIMIT_PE
     const struct gossip_life_world *world = life->world;
     const size_t members = world->members(world->owner);
     bool lives[LIMIT_PEERS] = {false};
+    BASE_ASSERT(life->options.shards <= LIMIT_PEERS);
 
     memset(orphan, 0, LIMIT_PEERS);
     for (size_t i = 0; i < members; i++) {
@@ -145,6 +151,7 @@ static void tell_shards(struct gossip_life *life)
             life->orphans[n_orphans++] = i;
         else
             life->living[n_living++] = i;
+    BASE_ASSERT(n_orphans + n_living == life->options.shards);
     struct gossip_life_action *action = life_act(life, GOSSIP_LIFE_TELL);
     action->notice = GOSSIP_LIFE_ORPHANS;
     action->numbers = life->orphans;
@@ -160,6 +167,7 @@ void life_consider_shards(struct gossip_life *life)
 
     if (life->options.takeover_after_ns == LIFE_NEVER || life->options.shards < 2)
         return;
+    BASE_ASSERT(life->options.shards <= LIMIT_PEERS);
     life_wake(life, life->shards_ns + SHARDS_EVERY_NS);
     if (life->shards_ns > 0 && life->now_ns - life->shards_ns < SHARDS_EVERY_NS)
         return;

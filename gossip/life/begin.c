@@ -18,6 +18,7 @@ static void fetch_first(struct gossip_life *life, enum gossip_life_notice why,
 {
     const struct life_progress own = {life->round, life->step}; // round and step come with the model
 
+    BASE_ASSERT(life->state == GOSSIP_LIFE_JOINING || life->state == GOSSIP_LIFE_WAITING);
     life_tell(life, why, life->round, progress->round);
     life_tell_progress(life, &own, true, why != GOSSIP_LIFE_OTHERS_FINISHED);
     life->finished_only = why == GOSSIP_LIFE_OTHERS_FINISHED;
@@ -26,6 +27,7 @@ static void fetch_first(struct gossip_life *life, enum gossip_life_notice why,
 
 static void begin(struct gossip_life *life, const struct life_progress *progress, bool away)
 {
+    BASE_ASSERT(life->state == GOSSIP_LIFE_WAITING);
     if (progress->round > life->round)
         life_tell(life, GOSSIP_LIFE_TAKES_ROUND, life->round, progress->round);
     life_tell(life, GOSSIP_LIFE_BEGINS, life->census.others, 0);
@@ -82,6 +84,7 @@ static struct first_models compare_first_models(struct gossip_life *life)
 // and never begins holds it up no longer than that node waits for others.
 static bool yields(struct gossip_life *life)
 {
+    BASE_ASSERT(life->state == GOSSIP_LIFE_JOINING || life->state == GOSSIP_LIFE_WAITING);
     if (!life->options.trains || life->now_ns - life->begun_ns >= life->options.start_timeout_ns + WORD_NS ||
         !compare_first_models(life).yields)
         return false;
@@ -101,6 +104,7 @@ static bool is_first(const struct gossip_life *life)
 
 static bool has_met(struct gossip_life *life)
 {
+    BASE_ASSERT(life->state == GOSSIP_LIFE_JOINING || life->state == GOSSIP_LIFE_WAITING);
     if (life->census.others > 0 && life->met_ns == 0)
         life->met_ns = life->now_ns;
     if (life->met_ns == 0)

@@ -3,6 +3,7 @@
 
 void life_count(struct gossip_life *life)
 {
+    BASE_ASSERT(!(life->eligible && life->withdrawn));
     life->eligible = life->complete = true;
     life->withdrawn = false;
     life_flags(life, GOSSIP_RECORD_ELIGIBLE, 0);
@@ -11,6 +12,7 @@ void life_count(struct gossip_life *life)
 // A node that fetches has nothing to give: two that wait for each other would wait forever.
 void life_uncount(struct gossip_life *life)
 {
+    BASE_ASSERT(!(life->eligible && life->withdrawn));
     life->eligible = life->withdrawn = false;
     life_flags(life, 0, GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_TRAINING);
 }
@@ -21,6 +23,7 @@ void life_withdraw(struct gossip_life *life)
 {
     if (!life->eligible)
         return;
+    BASE_ASSERT(!life->withdrawn);
     life->withdrawn = true;
     life->eligible = false;
     life_flags(life, 0, GOSSIP_RECORD_ELIGIBLE);
@@ -30,6 +33,7 @@ void life_return(struct gossip_life *life)
 {
     if (!life->withdrawn)
         return;
+    BASE_ASSERT(!life->eligible);
     life->late = true; // its edges come up anew
     life->late_ns = life->now_ns;
     life_count(life);

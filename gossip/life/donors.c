@@ -80,6 +80,7 @@ void life_pass_over(struct gossip_life *life, const struct gossip_id *id)
 {
     size_t at = 0;
 
+    BASE_ASSERT(life->n_passed <= LIFE_PASSED);
     while (at < life->n_passed && gossip_id_compare(&life->passed[at].id, id) != 0)
         at++;
     if (at == life->n_passed)
@@ -98,5 +99,6 @@ size_t life_choose_donors(struct gossip_life *life, struct gossip_id chosen[GOSS
         life->finished_only = false;
         count = choose(life, true, chosen);
     }
+    BASE_ASSERT(count <= GOSSIP_LIFE_DONORS);
     return count;
 }

@@ -72,6 +72,7 @@ static uint64_t after_grace(const struct gossip_life *life)
 
 static void stop_at(struct gossip_life *life, uint64_t round)
 {
+    BASE_ASSERT(life->stopping);
     life->stop_round = round;
     life_act(life, GOSSIP_LIFE_ANNOUNCE)->round = round;
     life_act(life, GOSSIP_LIFE_STOP_AT)->round = round;
@@ -89,6 +90,7 @@ void life_stop(struct gossip_life *life)
 {
     if (life->stopping || life->state >= GOSSIP_LIFE_LEAVING)
         return;
+    BASE_ASSERT(life->stop_round == 0);
     const bool agrees = life->options.sync && life->state == GOSSIP_LIFE_TRAINING && !life->alone &&
                         (life->census.training > 0 || begins_with_others(life));
     life->stopping = true;
@@ -130,6 +132,7 @@ void life_written(struct gossip_life *life, int status)
 {
     if (life->state >= GOSSIP_LIFE_LEFT)
         return;
+    BASE_ASSERT(life->status == 0);
     life->status = status;
     if (status == 0 && has_met_nobody(life)) {
         life_tell(life, GOSSIP_LIFE_MET_NOBODY, life->self.listed, 0);

@@ -12,6 +12,7 @@ static struct gossip_life_action *tell_ids(struct gossip_life *life, enum gossip
                                            struct gossip_id *told, size_t *n_told,
                                            const struct gossip_id *ids, size_t count)
 {
+    BASE_ASSERT(count <= GOSSIP_LIFE_DONORS && *n_told <= GOSSIP_LIFE_DONORS);
     if (count == *n_told && (count == 0 || memcmp(told, ids, count * sizeof *ids) == 0))
         return NULL;
     if (count > 0)
@@ -25,12 +26,14 @@ static struct gossip_life_action *tell_ids(struct gossip_life *life, enum gossip
 
 static void end_links(struct gossip_life *life)
 {
+    BASE_ASSERT(life->n_wanted <= GOSSIP_LIFE_DONORS && life->n_asked <= GOSSIP_LIFE_DONORS);
     life->n_asked = life->n_passed = 0;
     (void)tell_ids(life, GOSSIP_LIFE_LINKS, life->wanted, &life->n_wanted, NULL, 0);
 }
 
 void life_end_fetch(struct gossip_life *life)
 {
+    BASE_ASSERT(!life->fetching || life->state == GOSSIP_LIFE_FETCHING);
     life->fetching = false;
     end_links(life);
 }
@@ -42,6 +45,7 @@ void life_wants(struct gossip_life *life)
 
     if (!begun)
         return; // told to stop, it ends its fetch by itself
+    BASE_ASSERT(!life->stopping);
     life->fetching = true;
     life->n_asked = life->n_passed = 0;
     life->fetch_ns = life->donor_ns = life->now_ns;
@@ -52,6 +56,7 @@ void life_wants(struct gossip_life *life)
 // With another's model, or on with its own.
 static void go_on(struct gossip_life *life)
 {
+    BASE_ASSERT(life->state == GOSSIP_LIFE_FETCHING);
     life->fetching = life->other_side_only = life->finished_only = false;
     life->away_ns = 0;
     life->late_ns = life->now_ns;
@@ -65,6 +70,7 @@ static void go_on(struct gossip_life *life)
 // What was asked over an older link is lost: it gets the list of donors anew.
 void life_linked(struct gossip_life *life, const struct gossip_id *peer)
 {
+    BASE_ASSERT(!life->fetching || life->state == GOSSIP_LIFE_FETCHING);
     if (life->fetching && life_is_among(life->asked, life->n_asked, peer))
         life->n_asked = 0;
 }
@@ -80,6 +86,7 @@ static void give_up(struct gossip_life *life)
 // A process that was given none goes on if it has a model of its own, else it ends.
 void life_fetched(struct gossip_life *life, const struct gossip_life_event *event)
 {
+    BASE_ASSERT(!life->fetching || life->state == GOSSIP_LIFE_FETCHING);
     if (life->stopping || life->state != GOSSIP_LIFE_FETCHING || (!event->ok && !life->complete))
         return;
     if (event->ok) {
@@ -95,6 +102,7 @@ static void tell_asked(struct gossip_life *life, const struct gossip_id *ids, si
 {
     const struct life_progress furthest = life_furthest(life);
 
+    BASE_ASSERT(life->fetching && count <= GOSSIP_LIFE_DONORS);
     if (furthest.round / 5 * 4 > life->furthest.round)
         life->n_asked = 0;
     struct gossip_life_action *action =
@@ -112,6 +120,7 @@ static void look_at_links(struct gossip_life *life, const struct gossip_id *chos
     uint64_t since_ns[GOSSIP_LIFE_DONORS];
     size_t n_linked = 0;
 
+    BASE_ASSERT(life->fetching && count <= GOSSIP_LIFE_DONORS);
     for (size_t i = 0; i < count; i++) {
         since_ns[i] = life->now_ns;
         for (size_t k = 0; k < life->n_wanted; k++)
@@ -157,6 +166,7 @@ void life_consider_donors(struct gossip_life *life)
 
     if (!life->fetching)
         return;
+    BASE_ASSERT(life->state == GOSSIP_LIFE_FETCHING);
     const size_t count = life_choose_donors(life, chosen);
     life_wake(life, life->fetch_ns + FETCH_NS);
     // Else it has no model at all, and waits.

@@ -8,6 +8,7 @@
 
 bool gossip_life_next(struct gossip_life *life, struct gossip_life_action *action)
 {
+    BASE_ASSERT(life->taken <= life->n_queued);
     *action = (struct gossip_life_action){.kind = GOSSIP_LIFE_FORGET};
     if (life->taken == life->n_queued)
         return life->state != GOSSIP_LIFE_ENDED && life_forget_next(life, &action->peer);
@@ -21,6 +22,7 @@ static void look_around(struct gossip_life *life)
 {
     const struct gossip_life_world *world = life->world;
 
+    BASE_ASSERT(life->world && life->state != GOSSIP_LIFE_ENDED);
     world->self(world->owner, &life->self);
     life->census = (struct gossip_life_census){0};
     if (world->census)
@@ -38,6 +40,7 @@ static void look_around(struct gossip_life *life)
 // Everything that may be due, in the order of a life.
 static void look(struct gossip_life *life)
 {
+    BASE_ASSERT(life->world && !(life->eligible && life->withdrawn));
     life->next_ns = LIFE_NEVER;
     life_consider_shard(life);
     life_consider_joining(life);
@@ -57,6 +60,7 @@ static void look(struct gossip_life *life)
 // How long a round takes at least: for the grace of a stop.
 static void take_progress(struct gossip_life *life, const struct gossip_life_event *event)
 {
+    BASE_ASSERT(life->round_ns == 0 || life->pace_ns > 0);
     life->round = event->round;
     life->step = event->step;
     if (life->pace_ns == 0 || event->round < life->pace_round) {

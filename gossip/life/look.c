@@ -81,4 +81,5 @@ void gossip_life_count(struct gossip_life_census *census, const struct gossip_me
     census->company += counts && !finished && gossip_life_believes(info);
     census->claim += (flags & GOSSIP_RECORD_TRAINING) != 0;
     census->training += (flags & GOSSIP_RECORD_TRAINING) && gossip_life_believes(info);
+    BASE_ASSERT(census->company <= census->busy && census->busy <= census->eligible);
 }

@@ -34,6 +34,7 @@ bool life_is_held_up(const struct gossip_life *life)
 // It came late, and what it would learn before its edges are there pulls the others to its own data.
 static bool waits_for_edges(struct gossip_life *life)
 {
+    BASE_ASSERT(!(life->eligible && life->withdrawn));
     if (life->state == GOSSIP_LIFE_FETCHING)
         return life->late = true;
     if (!life->late)
@@ -48,6 +49,7 @@ static bool waits_for_edges(struct gossip_life *life)
 // one of them is heard again, or it has waited for so long that it is truly alone.
 static bool has_lost_all(struct gossip_life *life)
 {
+    BASE_ASSERT(life->cut_off_ns <= life->now_ns);
     if (life->census.others > 0) {
         life->cut_off_ns = life->self.cut_off ? life->now_ns : 0;
         return false;
@@ -87,6 +89,7 @@ static void remember_the_dead(struct gossip_life *life)
     const size_t members = world->members(world->owner);
     struct life_ids *dead = &life->other_side;
 
+    BASE_ASSERT(dead->count <= dead->capacity);
     if (dead->capacity < members) {
         struct gossip_id *id = realloc(dead->id, members * sizeof *id);
         if (!id)
@@ -106,6 +109,7 @@ static void remember_the_dead(struct gossip_life *life)
 // The other side is here again. Any of its members with a model gives it to this node.
 static void give_way(struct gossip_life *life)
 {
+    BASE_ASSERT(life->eligible && !life->minority);
     life->other_side_only = true;
     if (!life_has_donor(life)) {
         life->other_side_only = false;
@@ -122,6 +126,7 @@ static void consider_partition(struct gossip_life *life)
 {
     const bool minority = life->self.minority;
 
+    BASE_ASSERT(!(life->eligible && life->withdrawn));
     if (minority && life->options.partition == GOSSIP_LIFE_MAJORITY)
         remember_the_dead(life);
     if (!has_begun(life) || !life->eligible || minority == life->minority)
@@ -137,6 +142,7 @@ static void consider_partition(struct gossip_life *life)
 
 void life_was_away(struct gossip_life *life, uint64_t words_ns)
 {
+    BASE_ASSERT(words_ns <= life->now_ns);
     life->away_ns = life->now_ns;
     life->words_ns = words_ns;
 }
@@ -146,6 +152,7 @@ static void note_being_alone(struct gossip_life *life)
 {
     const bool alone = has_begun(life) && life->census.others == 0;
 
+    BASE_ASSERT(life->away_ns <= life->now_ns);
     if (life->was_alone && !alone && has_begun(life))
         life_was_away(life, life->now_ns);
     life->was_alone = alone;
@@ -178,6 +185,7 @@ static void consider_away(struct gossip_life *life)
 
     if (life->away_ns == 0 || !has_begun(life) || life->alone)
         return;
+    BASE_ASSERT(life->away_ns <= life->now_ns);
     life_wake(life, life->now_ns + LIFE_SECOND / 4);
     const bool has_place = life->eligible || life->withdrawn;
     if (life->census.training > 0 && has_place && life_cluster(life, life->words_ns, &cluster)) {
@@ -205,6 +213,7 @@ static void follow(struct gossip_life *life, unsigned bits)
     const unsigned before = life->pauses;
     const unsigned over = before & ~bits & ~(unsigned)(GOSSIP_LIFE_EDGES | GOSSIP_LIFE_NO_WORD);
 
+    BASE_ASSERT(life->state != GOSSIP_LIFE_PAUSED || life->pauses != 0);
     if (over)
         life_was_away(life, over == GOSSIP_LIFE_HELD_OUT ? 0 : life->now_ns);
     consider_away(life);
@@ -235,6 +244,7 @@ static void consider_isolation(struct gossip_life *life)
     const bool lonely = life->state == GOSSIP_LIFE_TRAINING && life->census.others > 0 &&
                         !life->options.local && life->self.n_neighbours > 0 && !life->self.edge_live;
 
+    BASE_ASSERT(!life->isolated || life->lonely_ns > 0);
     if (!lonely) {
         if (life->isolated && life->self.edge_live)
             life_tell(life, GOSSIP_LIFE_MEETS_AGAIN, 0, 0);

@@ -34,6 +34,7 @@ static size_t collect(struct gossip_life *life, uint8_t flags, uint64_t since_ns
     const size_t members = world->members(world->owner);
     size_t count = 0;
 
+    BASE_ASSERT(life->told || life->told_capacity == 0);
     if (life->told_capacity < members) {
         uint64_t *told = realloc(life->told, 2 * members * sizeof *told);
         if (!told)

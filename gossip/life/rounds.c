@@ -43,6 +43,7 @@ static void enter(struct gossip_rounds *r, enum gossip_rounds_state state)
 
 static void tell(struct gossip_rounds *r, enum gossip_learner_change change)
 {
+    BASE_ASSERT(r->doing == GOSSIP_ROUNDS_WAIT);
     r->tells = true;
     r->change = change;
 }
@@ -51,6 +52,7 @@ static void tell(struct gossip_rounds *r, enum gossip_learner_change change)
 
 static void start(struct gossip_rounds *r, const struct gossip_order *order)
 {
+    BASE_ASSERT(!r->open || r->stepped);
     if (r->state == GOSSIP_ROUNDS_WAITING && !r->orders.start) {
         r->orders.start = true;
         r->orders.fetch |= order->fetch;
@@ -65,6 +67,7 @@ static void start(struct gossip_rounds *r, const struct gossip_order *order)
 
 void gossip_rounds_order(struct gossip_rounds *r, const struct gossip_order *order)
 {
+    BASE_ASSERT(order->kind <= GOSSIP_ORDER_LEAVE);
     switch (order->kind) {
     case GOSSIP_ORDER_START:
         start(r, order);
@@ -96,6 +99,7 @@ static void catch_up(struct gossip_rounds *r)
     uint64_t round = larger(r->round, r->orders.round);
     uint64_t step = larger(r->step, smaller(r->orders.step, r->options.steps));
 
+    BASE_ASSERT(r->step <= r->options.steps);
     if (round == r->round && step == r->step)
         return;
     r->stepped = r->open = false;
@@ -142,6 +146,7 @@ static bool must_leave(const struct gossip_rounds *r)
 // The order of the questions is what goes first: a stop, another's model, the end, a pause.
 static void look(struct gossip_rounds *r)
 {
+    BASE_ASSERT(r->doing == GOSSIP_ROUNDS_WAIT && r->step <= r->options.steps);
     if (must_leave(r)) {
         enter(r, GOSSIP_ROUNDS_LEAVING);
         return;
@@ -171,6 +176,7 @@ static struct gossip_rounds_next act(struct gossip_rounds *r, enum gossip_rounds
 
 static struct gossip_rounds_next meet(struct gossip_rounds *r, bool meets)
 {
+    BASE_ASSERT(!r->open || r->stepped);
     struct gossip_rounds_next next = act(r, GOSSIP_ROUNDS_MEET);
 
     next.meet = (struct gossip_rounds_meet){.round = r->round + (meets || r->open),
@@ -196,6 +202,7 @@ static struct gossip_rounds_next end(struct gossip_rounds *r)
 
 static struct gossip_rounds_next train(struct gossip_rounds *r)
 {
+    BASE_ASSERT(trains(r) && r->step <= r->options.steps);
     if (r->orders.fetch) {
         r->orders.fetch = false;
         return act(r, GOSSIP_ROUNDS_FETCH);
@@ -211,6 +218,7 @@ static struct gossip_rounds_next train(struct gossip_rounds *r)
 
 static struct gossip_rounds_next adopt(struct gossip_rounds *r)
 {
+    BASE_ASSERT(r->tells);
     r->tells = false;
     return (struct gossip_rounds_next){.todo = GOSSIP_ROUNDS_ADOPT, .change = r->change, .step = r->step};
 }
@@ -266,12 +274,14 @@ static void pass_to(struct gossip_rounds *r, uint64_t round)
 {
     uint64_t passed = round - r->meet.round, left = r->options.steps - r->step;
 
+    BASE_ASSERT(round >= r->meet.round && r->step <= r->options.steps);
     r->step += passed <= left / r->options.local_steps ? passed * r->options.local_steps : left;
     r->round = round;
 }
 
 static void close_round(struct gossip_rounds *r, uint64_t round)
 {
+    BASE_ASSERT(r->stepped || r->open);
     pass_to(r, round);
     tell(r, r->unusable ? GOSSIP_LEARNER_ROLLED_BACK : GOSSIP_LEARNER_EXCHANGED);
     r->stepped = r->open = r->unusable = false;
@@ -282,6 +292,7 @@ static void follow(struct gossip_rounds *r, uint64_t round)
 {
     const uint64_t most = (r->options.steps - r->step) / r->options.local_steps;
 
+    BASE_ASSERT(r->options.local_steps > 0 && r->step <= r->options.steps);
     r->follows = false;
     if (most > 0)
         pass_to(r, smaller(round, r->round + most - 1));

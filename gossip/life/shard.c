@@ -5,6 +5,7 @@
 static void count_nodes(const struct gossip_life_world *world, bool own, uint32_t shards,
                         uint16_t nodes[LIMIT_PEERS])
 {
+    BASE_ASSERT(shards <= LIMIT_PEERS);
     for (size_t i = own ? 0 : 1, n = world->members(world->owner); i < n; i++) {
         struct gossip_member_info info;
         world->member(world->owner, i, &info);
@@ -67,6 +68,7 @@ void life_consider_shard(struct gossip_life *life)
 
     if (!life->options.told_shard || life->has_trained || life->stopping || life->state > GOSSIP_LIFE_PAUSED)
         return;
+    BASE_ASSERT(shards <= LIMIT_PEERS);
     life->world->member(life->world->owner, 0, &own);
     const size_t before = own.record->shard < shards ? find_place(life, own.record, &first) : 0;
     if (before == 0)

@@ -58,6 +58,7 @@ void life_flags(struct gossip_life *life, uint8_t set, uint8_t clear)
 {
     struct gossip_life_action *action = life_act(life, GOSSIP_LIFE_FLAGS);
 
+    BASE_ASSERT((set & clear) == 0);
     action->set = set;
     action->clear = clear;
 }
