@@ -44,12 +44,14 @@ void gossip_edges_destroy(struct gossip_edges *edges)
 
 static void changed(struct gossip_edges *edges)
 {
+    BASE_ASSERT(edges->count <= edges->capacity);
     edges->turn = GOING_DOWN;
     edges->at = 0;
 }
 
 void gossip_edges_follow(struct gossip_edges *edges, struct gossip_graph *graph)
 {
+    BASE_ASSERT(edges->count <= edges->capacity);
     gossip_graph_drop(edges->graph);
     edges->graph = graph;
     for (size_t i = 0; i < edges->count; i++)
@@ -75,6 +77,7 @@ static size_t find(const struct gossip_edges *edges, const struct gossip_id *pee
 
 static enum base_error insert(struct gossip_edges *edges, size_t at, const struct gossip_id *peer)
 {
+    BASE_ASSERT(at <= edges->count && edges->count <= edges->capacity);
     if (edges->count == edges->capacity) {
         size_t capacity = edges->capacity ? 2 * edges->capacity : 16;
         struct linked *link = realloc(edges->link, capacity * sizeof *link);
@@ -96,6 +99,7 @@ enum base_error gossip_edges_linked(struct gossip_edges *edges, const struct gos
 
     if (!there && insert(edges, at, peer))
         return BASE_ENOMEM;
+    BASE_ASSERT(at < edges->count && gossip_id_compare(&edges->link[at].peer, peer) == 0);
     edges->link[at].linked = true;
     edges->link[at].up = false; // the edge of an older link to the same peer compares states anew
     changed(edges);
@@ -109,6 +113,7 @@ void gossip_edges_unlinked(struct gossip_edges *edges, const struct gossip_id *p
 
     if (!there)
         return;
+    BASE_ASSERT(at < edges->count);
     edges->link[at].linked = false;
     changed(edges);
 }
@@ -117,6 +122,7 @@ void gossip_edges_fetching(struct gossip_edges *edges, bool fetching)
 {
     if (edges->fetching == fetching)
         return;
+    BASE_ASSERT(edges->count <= edges->capacity);
     edges->fetching = fetching;
     changed(edges);
 }
@@ -125,6 +131,7 @@ static void drop_unlinked(struct gossip_edges *edges)
 {
     size_t kept = 0;
 
+    BASE_ASSERT(edges->turn == SETTLED);
     for (size_t i = 0; i < edges->count; i++)
         if (edges->link[i].linked || edges->link[i].awaited)
             edges->link[kept++] = edges->link[i];
@@ -137,6 +144,7 @@ static bool tell(const struct gossip_edges *edges, struct linked *link, struct g
     const bool up = link->linked && link->neighbour && !edges->fetching && !edges->local;
     const bool unmet = link->awaited && !link->neighbour && !edges->fetching;
 
+    BASE_ASSERT(edges->turn != SETTLED);
     if ((link->up == up && !unmet) || up != (edges->turn == COMING_UP))
         return false;
     link->up = up;
@@ -147,6 +155,7 @@ static bool tell(const struct gossip_edges *edges, struct linked *link, struct g
 
 bool gossip_edges_next(struct gossip_edges *edges, struct gossip_edge_change *change)
 {
+    BASE_ASSERT(edges->turn == SETTLED || edges->at <= edges->count);
     while (edges->turn != SETTLED) {
         while (edges->at < edges->count)
             if (tell(edges, &edges->link[edges->at++], change))
@@ -186,6 +195,7 @@ static void look_at(struct gossip_edges *edges, const struct gossip_exchange *ex
 bool gossip_edges_forget(struct gossip_edges *edges, const struct gossip_exchange *exchange,
                          struct gossip_id *peer)
 {
+    BASE_ASSERT(edges->look == NEW_GRAPH || edges->look == NOTHING || edges->graph);
     if (edges->look == NEW_GRAPH) {
         edges->look = EDGES;
         edges->left = gossip_exchange_edges(exchange);

@@ -31,6 +31,7 @@ enum base_error gossip_graph_create(struct gossip_plan *plan, const struct gossi
         count = topology_plan_neighbours(plan->topology, place, few, FEW);
     if (count > limit)
         return BASE_ELIMIT;
+    BASE_ASSERT(place == TOPOLOGY_NOBODY || place < plan->count);
     struct gossip_graph *fresh = malloc(sizeof *fresh + count * sizeof *fresh->neighbour);
     if (!fresh)
         return BASE_ENOMEM;

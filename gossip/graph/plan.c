@@ -34,6 +34,7 @@ enum base_error gossip_plan_create(const struct topology_options *options, const
         return BASE_ENOMEM;
     atomic_init(&fresh->uses, 1);
     fresh->count = count;
+    BASE_ASSERT(count <= TOPOLOGY_MEMBERS_MAX);
     for (size_t i = 0; i < count; i++)
         fresh->member[i] = as_member(&view[i]);
     enum base_error error = topology_plan_create(options, fresh->member, count, &fresh->topology);

@@ -97,6 +97,7 @@ static enum base_error ensure_keys(const struct gossip_datagrams *datagrams, str
     enum base_error error = BASE_OK;
     if (peer->keyed)
         return BASE_OK;
+    BASE_ASSERT(sodium_is_zero(peer->key_out, KEY) && sodium_is_zero(peer->key_in, KEY));
     if (crypto_scalarmult_curve25519(shared, self->exchange_secret, peer->exchange_public) != 0 ||
         sodium_is_zero(shared, KEY)) {
         error = BASE_EAUTH;
@@ -159,6 +160,7 @@ static bool window_admits(const struct peer *peer, uint64_t generation, uint64_t
 
 static void begin_life(struct peer *peer, uint64_t generation)
 {
+    BASE_ASSERT(generation > peer->generation);
     peer->generation = generation;
     memset(&peer->window, 0, sizeof peer->window);
 }
@@ -166,6 +168,7 @@ static void begin_life(struct peer *peer, uint64_t generation)
 // `counter` was admitted and is authentic.
 static void window_take(struct window *window, uint64_t counter, const uint8_t entropy[ENTROPY_BYTES])
 {
+    BASE_ASSERT(counter < UINT64_MAX);
     if (counter >= window->next && counter - window->next >= WINDOW)
         memset(window->seen, 0, sizeof window->seen);
     else
@@ -215,6 +218,7 @@ static enum base_error peer_add(struct gossip_datagrams *datagrams, const struct
 {
     if (datagrams->n_peers >= LIMIT_MEMBERS)
         return BASE_ELIMIT;
+    BASE_ASSERT(gossip_id_compare(id, &datagrams->identity->id) != 0);
     struct peer *peer = calloc(1, sizeof *peer);
     if (peer == NULL)
         return BASE_ENOMEM;
@@ -265,6 +269,7 @@ void gossip_datagrams_forget(struct gossip_datagrams *datagrams, const struct go
     struct peer **place = place_by_id(datagrams, peer), *gone = *place;
     if (gone == NULL)
         return;
+    BASE_ASSERT(datagrams->n_peers > 0);
     // Known again, it has the same keys: its counter must not begin anew.
     if (gone->counter > datagrams->counter_floor)
         datagrams->counter_floor = gone->counter;
@@ -337,6 +342,7 @@ enum base_error gossip_datagram_seal(struct gossip_datagrams *datagrams, const s
     enum base_error error = ensure_keys(datagrams, to);
     if (error != BASE_OK)
         return error;
+    BASE_ASSERT(to->keyed && to->counter < UINT64_MAX);
     struct base_writer head = base_writer_of(sealed, HEAD_BYTES);
     base_write_bytes(&head, to->tag_out, PAIR_BYTES);
     base_write_u64(&head, datagrams->generation);

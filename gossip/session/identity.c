@@ -327,6 +327,7 @@ static void trim_line(const char **line, size_t *length)
 static enum base_error parse_allow_list(const char *path, const char *text, size_t bytes,
                                         struct gossip_allow_list *list, struct base_reason *why)
 {
+    BASE_ASSERT(list->count <= LIMIT_PEERS);
     const char *const end = text + bytes;
     unsigned number = 0;
     while (text < end) {

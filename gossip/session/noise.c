@@ -60,6 +60,7 @@ static void hkdf(const uint8_t chaining_key[HASH], const uint8_t *material, size
 static void cipher_initialize_key(struct gossip_noise_cipher *cipher, enum gossip_aead aead,
                                   const uint8_t *key)
 {
+    BASE_ASSERT(aead < GOSSIP_AEADS);
     cipher->aead = aead;
     memcpy(cipher->key, key, KEY);
     cipher->nonce = 0;
@@ -86,6 +87,7 @@ enum base_error gossip_noise_open(struct gossip_noise_cipher *cipher, const void
 
 void gossip_noise_rekey(struct gossip_noise_cipher *cipher)
 {
+    BASE_ASSERT(cipher->aead < GOSSIP_AEADS);
     // k = the first 32 bytes of ENCRYPT(k, 2^64 - 1, "", zeros)
     static const uint8_t zeros[KEY];
     uint8_t sealed[KEY + TAG];
@@ -154,6 +156,7 @@ static enum base_error decrypt_and_hash(struct gossip_noise_symmetric *symmetric
 
 void gossip_noise_begin(struct gossip_noise_handshake *handshake, const struct gossip_noise_options *options)
 {
+    BASE_ASSERT(options->prologue_bytes == 0 || options->prologue);
     memset(handshake, 0, sizeof *handshake);
     handshake->initiator = options->initiator;
     memcpy(handshake->s.public_key, options->static_public, KEY);
@@ -180,6 +183,7 @@ static void write_e(struct gossip_noise_handshake *handshake, struct base_writer
 
 static enum base_error read_e(struct gossip_noise_handshake *handshake, struct base_reader *in)
 {
+    BASE_ASSERT(sodium_is_zero(handshake->re, KEY));
     const uint8_t *e = base_read_bytes(in, KEY);
     if (e == NULL)
         return BASE_EFORMAT;

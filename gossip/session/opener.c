@@ -34,6 +34,7 @@ struct gossip_opener *gossip_opener_create(const struct gossip_noise_cipher *cip
 
 static void drop_message(struct gossip_opener *opener)
 {
+    BASE_ASSERT(!opener->message || opener->filled <= opener->total);
     if (opener->message != NULL)
         sodium_memzero(opener->message, opener->filled);
     free(opener->message);
@@ -108,6 +109,7 @@ static enum base_error open_whole(struct gossip_opener *opener, const struct fra
 
 static enum base_error open_begin(struct gossip_opener *opener, const struct frame *frame)
 {
+    BASE_ASSERT(!opener->message);
     uint8_t length[BEGIN_BYTES];
     enum base_error error = open_frame(opener, frame, length);
     if (error != BASE_OK)
@@ -126,6 +128,7 @@ static enum base_error open_begin(struct gossip_opener *opener, const struct fra
 static enum base_error open_more(struct gossip_opener *opener, const struct frame *frame,
                                  struct gossip_opened *message)
 {
+    BASE_ASSERT(opener->message && opener->filled < opener->total);
     enum base_error error = open_frame(opener, frame, opener->message + opener->filled);
     if (error != BASE_OK)
         return error;
@@ -152,6 +155,7 @@ static enum base_error open_record(struct gossip_opener *opener, const struct fr
 
 static enum base_error bury(struct gossip_opener *opener, enum base_error error)
 {
+    BASE_ASSERT(!opener->dead);
     drop_message(opener);
     gossip_aead_key_destroy(opener->ready);
     opener->ready = NULL;

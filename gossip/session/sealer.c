@@ -102,6 +102,7 @@ enum base_error gossip_sealer_begin(struct gossip_sealer *sealer, const struct g
         return BASE_ESTATE;
     if (bytes <= LIMIT_PROMPT_BYTES || bytes == SIZE_MAX)
         return BASE_ELIMIT;
+    BASE_ASSERT(n_parts <= sizeof sealer->parts / sizeof sealer->parts[0]);
     memcpy(sealer->parts, parts, n_parts * sizeof *parts);
     sealer->part = sealer->offset = 0;
     sealer->bytes = sealer->left = bytes;
@@ -112,6 +113,7 @@ enum base_error gossip_sealer_begin(struct gossip_sealer *sealer, const struct g
 // The next `bytes` bytes of the message: where they are if one part holds them, else joined in `room`.
 static const uint8_t *gather(struct gossip_sealer *sealer, uint8_t *room, size_t bytes)
 {
+    BASE_ASSERT(bytes <= sealer->left);
     while (sealer->offset == sealer->parts[sealer->part].bytes) {
         sealer->part++;
         sealer->offset = 0;
@@ -139,6 +141,7 @@ static const uint8_t *gather(struct gossip_sealer *sealer, uint8_t *room, size_t
 
 static size_t announce(struct gossip_sealer *sealer, uint8_t *out)
 {
+    BASE_ASSERT(!sealer->announced && sealer->left == sealer->bytes);
     uint8_t length[BEGIN_BYTES];
     struct base_writer writer = base_writer_of(length, sizeof length);
     base_write_u32(&writer, (uint32_t)sealer->bytes);
@@ -148,6 +151,7 @@ static size_t announce(struct gossip_sealer *sealer, uint8_t *out)
 
 size_t gossip_sealer_next(struct gossip_sealer *sealer, uint8_t *out, size_t room)
 {
+    BASE_ASSERT(sealer->left <= sealer->bytes);
     size_t made = 0;
     while (sealer->left > 0) {
         const size_t piece = sealer->left < PIECE_BYTES ? sealer->left : PIECE_BYTES;

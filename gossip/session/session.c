@@ -41,6 +41,7 @@ static void wipe_keys(struct gossip_session *session)
 
 static enum base_error bury(struct gossip_session *session, enum base_error error)
 {
+    BASE_ASSERT(session->state != STATE_DEAD);
     wipe_keys(session);
     session->state = STATE_DEAD;
     return error;
@@ -144,6 +145,7 @@ static enum base_error send_handshake(struct gossip_session *session, struct bas
 
 static enum base_error read_payload(struct gossip_session *session, const uint8_t payload[PAYLOAD_BYTES])
 {
+    BASE_ASSERT(session->state == STATE_HANDSHAKE && session->handshake.next >= 2);
     memcpy(session->peer.bytes, payload, GOSSIP_ID_BYTES);
     if (!gossip_identity_binding_valid(&session->peer, session->handshake.rs, payload + GOSSIP_ID_BYTES))
         return BASE_EAUTH;
@@ -154,6 +156,7 @@ static enum base_error read_payload(struct gossip_session *session, const uint8_
 static enum base_error receive_handshake(struct gossip_session *session, const uint8_t *message, size_t bytes,
                                          struct base_buffer *out, struct gossip_session_event *event)
 {
+    BASE_ASSERT(session->state == STATE_HANDSHAKE && session->handshake.next < 3);
     uint8_t payload[PAYLOAD_BYTES];
     const bool proven = session->handshake.next > 0;
     enum base_error error = gossip_noise_read(&session->handshake, message, bytes, payload);
@@ -194,6 +197,7 @@ struct input {
 // Moves input to session->partial until that holds `bytes` bytes or the input ends.
 static enum base_error collect(struct gossip_session *session, struct input *in, size_t bytes)
 {
+    BASE_ASSERT(session->state == STATE_HANDSHAKE);
     const size_t have = base_buffer_length(&session->partial);
     const size_t missing = bytes > have ? bytes - have : 0;
     const size_t take = missing < in->left ? missing : in->left;
@@ -256,6 +260,7 @@ enum base_error gossip_session_receive(struct gossip_session *session, const uin
     }
     if (session->state == STATE_OPEN)
         event->peer = session->peer;
+    BASE_ASSERT(session->state != STATE_DEAD && input.left <= in_bytes);
     *consumed = in_bytes - input.left;
     return BASE_OK;
 }

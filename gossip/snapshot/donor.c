@@ -48,6 +48,7 @@ enum base_error gossip_donor_create(size_t parameters, struct gossip_donor **don
 
 static void release_copy(struct gossip_donor *donor)
 {
+    BASE_ASSERT(!donor->frozen || donor->part[GOSSIP_PART_MODEL]);
     for (size_t p = 0; p < GOSSIP_PARTS; p++) {
         free(donor->part[p]);
         donor->part[p] = NULL;
@@ -61,6 +62,7 @@ static void release_copy(struct gossip_donor *donor)
 
 void gossip_donor_reset(struct gossip_donor *donor)
 {
+    BASE_ASSERT(donor->n_waiting <= WAITING_MAX);
     release_copy(donor);
     donor->n_waiting = 0;
 }
@@ -85,6 +87,7 @@ static bool has(const struct gossip_donor *donor, uint8_t part)
 
 static void point_to(const struct gossip_donor *donor, struct gossip_snapshot_tell *tell)
 {
+    BASE_ASSERT(donor->frozen && has(donor, tell->part));
     if (tell->part == GOSSIP_PART_BLOB) {
         tell->values = donor->blob->data;
         tell->values_bytes = donor->blob->bytes;
@@ -121,6 +124,7 @@ static void keep_waiting(struct gossip_donor *donor, const struct gossip_id *pee
 {
     size_t of_peer = 0;
 
+    BASE_ASSERT(donor->n_waiting <= WAITING_MAX && ask->part <= GOSSIP_PART_BLOB);
     for (size_t i = 0; i < donor->n_waiting; i++) {
         struct waiting *other = &donor->waiting[i];
         if (gossip_id_compare(&other->peer, peer) != 0)
@@ -142,6 +146,7 @@ enum base_error gossip_donor_ask(struct gossip_donor *donor, const struct gossip
     const size_t blocks = ask->part == GOSSIP_PART_BLOB ? 1 : donor->blocks;
     if (ask->part > GOSSIP_PART_BLOB || ask->block >= blocks || (donor->frozen && !has(donor, ask->part)))
         return BASE_EFORMAT;
+    BASE_ASSERT(!donor->frozen || donor->part[GOSSIP_PART_MODEL]);
     const bool begins = ask->snapshot == 0;
     *answered = donor->frozen && !(begins && now_ns - donor->frozen_ns > FRESH_NS);
     if (*answered) {
@@ -163,6 +168,7 @@ static bool all_finite(const float *values, size_t count)
 
 static enum base_error copy_blob(struct gossip_donor *donor, const struct gossip_blob *blob)
 {
+    BASE_ASSERT(donor->hashes && donor->part[GOSSIP_PART_MODEL]);
     if (!blob) {
         free(donor->blob);
         donor->blob = NULL;
@@ -180,6 +186,7 @@ static enum base_error copy_parts(struct gossip_donor *donor, const struct gossi
 {
     const size_t bytes = donor->parameters * sizeof(float);
 
+    BASE_ASSERT(!donor->frozen || donor->part[GOSSIP_PART_MODEL]);
     if (!donor->hashes)
         donor->hashes = malloc(blocks_of_all_parts(donor->parameters) * sizeof *donor->hashes);
     if (!donor->hashes)
@@ -227,6 +234,7 @@ enum base_error gossip_donor_freeze(struct gossip_donor *donor, const struct gos
 
 static void drop_waiting(struct gossip_donor *donor, size_t at)
 {
+    BASE_ASSERT(at < donor->n_waiting);
     memmove(&donor->waiting[at], &donor->waiting[at + 1],
             (--donor->n_waiting - at) * sizeof donor->waiting[0]);
 }

@@ -57,6 +57,7 @@ static void learn_limits(struct gossip_joiner *joiner)
     const double norm = gossip_plausible_norm(joiner->into.part[GOSSIP_PART_MODEL], count);
     const float second = largest_of(joiner->into.part[GOSSIP_PART_SECOND], count);
 
+    BASE_ASSERT(joiner->into.part[GOSSIP_PART_MODEL] && joiner->done == 0);
     joiner->limit[GOSSIP_PART_MODEL] = joiner->limit[GOSSIP_PART_OUTER] = gossip_plausible_value(norm);
     joiner->limit[GOSSIP_PART_SECOND] = gossip_plausible_value((double)second);
 }
@@ -108,6 +109,7 @@ static struct giver *find_giver(struct gossip_joiner *joiner, const struct gossi
 // The blocks asked of the donor in use must be asked again, of any donor.
 static void leave_giver(struct gossip_joiner *joiner)
 {
+    BASE_ASSERT(joiner->giver || joiner->asked == 0);
     for (size_t i = 0; joiner->asked > 0 && i < blocks_of_all_parts(joiner->options.parameters); i++)
         if (joiner->state[i] == BLOCK_ASKED)
             joiner->state[i] = BLOCK_MISSING;
@@ -119,6 +121,7 @@ static void leave_giver(struct gossip_joiner *joiner)
 // A place for a new donor: an unused one, or one whose donor is gone and has not lied.
 static struct giver *room_for_giver(struct gossip_joiner *joiner)
 {
+    BASE_ASSERT(joiner->n_givers <= DONORS_MAX);
     if (joiner->n_givers < DONORS_MAX)
         return &joiner->givers[joiner->n_givers++];
     for (size_t i = 0; i < DONORS_MAX; i++)
@@ -142,6 +145,7 @@ static void end_of_idleness(struct gossip_joiner *joiner, uint64_t now_ns)
 
     if (!joiner->begun || has_givers(joiner))
         return;
+    BASE_ASSERT(joiner->fed_ns <= now_ns || idle_ns == 0);
     joiner->fed_ns += idle_ns;
     joiner->told_ns += idle_ns;
 }
@@ -149,6 +153,7 @@ static void end_of_idleness(struct gossip_joiner *joiner, uint64_t now_ns)
 void gossip_joiner_donor_up(struct gossip_joiner *joiner, const struct gossip_id *peer, uint64_t now_ns)
 {
     struct giver *giver = find_giver(joiner, peer);
+    BASE_ASSERT(joiner->n_givers <= DONORS_MAX);
 
     end_of_idleness(joiner, now_ns);
     if (!giver) {
@@ -166,6 +171,7 @@ void gossip_joiner_donor_down(struct gossip_joiner *joiner, const struct gossip_
 
     if (!giver || !giver->up)
         return;
+    BASE_ASSERT(joiner->n_givers > 0 && joiner->n_givers <= DONORS_MAX);
     giver->up = false;
     giver->snapshot = 0;
     joiner->none_ns = now_ns; // if it was the last
@@ -218,6 +224,7 @@ void gossip_joiner_donor_asks(struct gossip_joiner *joiner, const struct gossip_
     giver->given_up_ns = now_ns;
     if (giver != joiner->giver || lately || pick_giver(joiner) == giver)
         return; // where nobody has a model, all would go on leaving each other
+    BASE_ASSERT(joiner->giver == giver && giver->up);
     giver->left_ns = now_ns;
     giver->snapshot = 0;
     leave_giver(joiner);
@@ -271,6 +278,7 @@ static void store(struct gossip_joiner *joiner, const struct gossip_snapshot_tel
 {
     struct gossip_blob *blob = joiner->into.blob;
 
+    BASE_ASSERT(tell->part <= GOSSIP_PART_BLOB);
     if (tell->part != GOSSIP_PART_BLOB) {
         memcpy(joiner->into.part[tell->part] + (size_t)tell->block * LIMIT_SNAPSHOT_BLOCK, tell->values,
                tell->values_bytes);
@@ -285,6 +293,7 @@ static void take_block(struct gossip_joiner *joiner, const struct gossip_snapsho
 {
     uint8_t *state = &joiner->state[tell->part * joiner->blocks + tell->block];
 
+    BASE_ASSERT(joiner->done < joiner->total);
     if (*state == BLOCK_ASKED)
         joiner->asked--;
     *state = BLOCK_DONE;
@@ -309,6 +318,7 @@ enum base_error gossip_joiner_tell(struct gossip_joiner *joiner, const struct go
             leave_giver(joiner);
         return BASE_EFORMAT;
     }
+    BASE_ASSERT(tell->part <= GOSSIP_PART_BLOB && joiner->done <= joiner->total);
     if (joiner->state[tell->part * joiner->blocks + tell->block] == BLOCK_DONE)
         return BASE_OK; // of a donor that answered after all
     take_block(joiner, tell, now_ns);
@@ -320,6 +330,7 @@ enum base_error gossip_joiner_tell(struct gossip_joiner *joiner, const struct go
 bool gossip_joiner_next(struct gossip_joiner *joiner, uint64_t now_ns, struct gossip_id *peer,
                         struct gossip_message *ask)
 {
+    BASE_ASSERT(joiner->done + joiner->asked <= joiner->total && joiner->asked <= SNAPSHOT_BLOCKS_AHEAD);
     if (!joiner->begun)
         joiner->fed_ns = joiner->told_ns = joiner->none_ns = now_ns;
     joiner->begun = true;
@@ -371,6 +382,7 @@ bool gossip_joiner_starved(struct gossip_joiner *joiner, uint64_t now_ns, uint64
 {
     if (!may_starve(joiner) || now_ns - joiner->told_ns < joiner->options.starve_ns)
         return false;
+    BASE_ASSERT(joiner->begun && joiner->fed_ns <= now_ns);
     joiner->told_ns = now_ns;
     *silent_ns = now_ns - joiner->fed_ns;
     return true;

@@ -20,6 +20,7 @@ static int put_bytes(void *data, const char *bytes, size_t count)
 // The packer's return value says no more than out.failed does.
 static void put_uint(struct encoder *encoder, const struct gossip_field *field, const void *at)
 {
+    BASE_ASSERT(field->size == sizeof(uint64_t) || field->size == sizeof(uint32_t) || field->size == 1);
     const uint64_t value = field->size == sizeof(uint64_t)   ? *(const uint64_t *)at
                            : field->size == sizeof(uint32_t) ? *(const uint32_t *)at
                                                              : *(const uint8_t *)at;
@@ -29,6 +30,7 @@ static void put_uint(struct encoder *encoder, const struct gossip_field *field, 
 
 static void put_text(struct encoder *encoder, const struct gossip_field *field, const char *text)
 {
+    BASE_ASSERT(field->size > 0);
     const size_t length = strnlen(text, field->size);
     if (length == field->size || !gossip_text_valid(text, length, field->type)) {
         encoder->invalid = true;
