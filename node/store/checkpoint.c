@@ -203,20 +203,20 @@ enum base_error node_checkpoint_write(const char *directory, size_t keep,
     char path[NODE_CHECKPOINT_PATH];
     struct draft draft = {0};
     uint64_t step = train_trainer_cursor(parts->trainer).step;
-    enum base_error error = node_generation_path(directory, step, path, why);
+    enum base_error error = node_checkpoint_file_path(directory, step, path, why);
     if (error)
         return error;
     error = base_directory_make(directory, why);
     if (error)
         goto out;
-    node_generations_sweep(directory);
+    node_checkpoint_files_sweep(directory);
     error = draft_make(parts, &draft, why);
     if (!error)
         error = check_finite(&draft, train_model_kernels(parts->model), why);
     if (!error)
         error = node_safetensors_write(path, draft.tensors, draft.n_tensors, draft.pairs, draft.n_pairs, why);
     if (!error)
-        node_generations_retire(directory, keep, step);
+        node_checkpoint_files_retire(directory, keep, step);
 out:
     draft_free(&draft);
     if (error)
@@ -227,16 +227,16 @@ out:
 enum base_error node_checkpoint_newest(const char *directory, char *path, size_t capacity,
                                        struct base_reason *why)
 {
-    struct node_generations generations;
+    struct node_checkpoint_files files;
     char newest[NODE_CHECKPOINT_PATH];
-    enum base_error error = node_generations_list(directory, &generations, why);
+    enum base_error error = node_checkpoint_files_list(directory, &files, why);
     if (error)
         return error;
-    if (generations.count == 0)
+    if (files.count == 0)
         error = base_fail(why, BASE_ENOTFOUND, "there is no checkpoint in '%s'", directory);
     else
-        error = node_generation_path(directory, generations.steps[0], newest, why);
-    node_generations_free(&generations);
+        error = node_checkpoint_file_path(directory, files.steps[0], newest, why);
+    node_checkpoint_files_free(&files);
     if (error)
         return error;
     if (strlen(newest) >= capacity)

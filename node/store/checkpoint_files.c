@@ -38,28 +38,28 @@ static int descending(const void *left, const void *right)
     return (a < b) - (a > b);
 }
 
-static enum base_error grow(struct node_generations *generations, size_t *capacity, struct base_reason *why)
+static enum base_error grow(struct node_checkpoint_files *files, size_t *capacity, struct base_reason *why)
 {
-    if (generations->count < *capacity)
+    if (files->count < *capacity)
         return BASE_OK;
     size_t larger = *capacity ? 2 * *capacity : 16;
-    uint64_t *steps = realloc(generations->steps, larger * sizeof *steps);
+    uint64_t *steps = realloc(files->steps, larger * sizeof *steps);
     if (!steps)
         return base_fail(why, BASE_ENOMEM, "no memory to list %zu checkpoints", larger);
-    generations->steps = steps;
+    files->steps = steps;
     *capacity = larger;
     return BASE_OK;
 }
 
-enum base_error node_generations_list(const char *directory, struct node_generations *generations,
-                                      struct base_reason *why)
+enum base_error node_checkpoint_files_list(const char *directory, struct node_checkpoint_files *files,
+                                           struct base_reason *why)
 {
     DIR *entries = opendir(directory);
     if (!entries)
         return base_fail(why, errno == ENOENT ? BASE_ENOTFOUND : BASE_EIO,
                          "cannot look for checkpoints in '%s': %s", directory, strerror(errno));
     enum base_error error = BASE_OK;
-    struct node_generations found = {0};
+    struct node_checkpoint_files found = {0};
     size_t capacity = 0;
     const struct dirent *entry;
     while (!error && (entry = readdir(entries)) != NULL) {
@@ -73,23 +73,23 @@ enum base_error node_generations_list(const char *directory, struct node_generat
     }
     closedir(entries);
     if (error) {
-        node_generations_free(&found);
+        node_checkpoint_files_free(&found);
         return error;
     }
     if (found.count)
         qsort(found.steps, found.count, sizeof *found.steps, descending);
-    *generations = found;
+    *files = found;
     return BASE_OK;
 }
 
-void node_generations_free(struct node_generations *generations)
+void node_checkpoint_files_free(struct node_checkpoint_files *files)
 {
-    free(generations->steps);
-    *generations = (struct node_generations){0};
+    free(files->steps);
+    *files = (struct node_checkpoint_files){0};
 }
 
-enum base_error node_generation_path(const char *directory, uint64_t step, char path[NODE_CHECKPOINT_PATH],
-                                     struct base_reason *why)
+enum base_error node_checkpoint_file_path(const char *directory, uint64_t step,
+                                          char path[NODE_CHECKPOINT_PATH], struct base_reason *why)
 {
     int length = snprintf(path, NODE_CHECKPOINT_PATH, "%s/%s%" PRIu64 "%s", directory, prefix, step, suffix);
     if (length < 0 || length >= NODE_CHECKPOINT_PATH)
@@ -98,7 +98,7 @@ enum base_error node_generation_path(const char *directory, uint64_t step, char 
     return BASE_OK;
 }
 
-void node_generations_sweep(const char *directory)
+void node_checkpoint_files_sweep(const char *directory)
 {
     DIR *entries = opendir(directory);
     const struct dirent *entry;
@@ -119,7 +119,7 @@ void node_generations_sweep(const char *directory)
 static void set_aside(const char *directory, uint64_t later, uint64_t step)
 {
     char from[NODE_CHECKPOINT_PATH], to[NODE_CHECKPOINT_PATH];
-    if (node_generation_path(directory, later, from, NULL) ||
+    if (node_checkpoint_file_path(directory, later, from, NULL) ||
         snprintf(to, sizeof to, "%s/superseded-%" PRIu64 "%s", directory, later, suffix) >= (int)sizeof to)
         return;
     if (rename(from, to))
@@ -130,26 +130,26 @@ static void set_aside(const char *directory, uint64_t later, uint64_t step)
                  from, to);
 }
 
-void node_generations_retire(const char *directory, size_t keep, uint64_t step)
+void node_checkpoint_files_retire(const char *directory, size_t keep, uint64_t step)
 {
-    struct node_generations generations;
+    struct node_checkpoint_files files;
     struct base_reason why;
-    if (node_generations_list(directory, &generations, &why)) {
+    if (node_checkpoint_files_list(directory, &files, &why)) {
         base_log(BASE_LOG_WARN, "checkpoint_retire", "%s", why.text);
         return;
     }
     size_t kept = 0;
     char path[NODE_CHECKPOINT_PATH];
-    for (size_t i = 0; i < generations.count; i++) {
-        if (generations.steps[i] > step) {
-            set_aside(directory, generations.steps[i], step);
+    for (size_t i = 0; i < files.count; i++) {
+        if (files.steps[i] > step) {
+            set_aside(directory, files.steps[i], step);
             continue;
         }
         // The first is `step` itself.
-        if (kept++ < (keep ? keep : 1) || node_generation_path(directory, generations.steps[i], path, NULL))
+        if (kept++ < (keep ? keep : 1) || node_checkpoint_file_path(directory, files.steps[i], path, NULL))
             continue;
         if (unlink(path))
             base_log(BASE_LOG_WARN, "checkpoint_retire", "cannot remove '%s': %s", path, strerror(errno));
     }
-    node_generations_free(&generations);
+    node_checkpoint_files_free(&files);
 }

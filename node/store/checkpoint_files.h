@@ -11,21 +11,22 @@
 #define NODE_CHECKPOINT_VERSION "1"                // metadata "version"
 #define NODE_CHECKPOINT_PATH    4096               // bytes of a path, terminating zero included
 
-struct node_generations {
+struct node_checkpoint_files {
     uint64_t *steps; // malloc'ed, descending
     size_t count;
 };
 // BASE_ENOTFOUND: no such directory. An empty one is not an error.
-enum base_error node_generations_list(const char *directory, struct node_generations *generations,
-                                      struct base_reason *why) BASE_CHECK;
-void node_generations_free(struct node_generations *generations); // leaves {0}
-enum base_error node_generation_path(const char *directory, uint64_t step, char path[NODE_CHECKPOINT_PATH],
-                                     struct base_reason *why) BASE_CHECK;
+enum base_error node_checkpoint_files_list(const char *directory, struct node_checkpoint_files *files,
+                                           struct base_reason *why) BASE_CHECK;
+void node_checkpoint_files_free(struct node_checkpoint_files *files); // leaves {0}
+enum base_error node_checkpoint_file_path(const char *directory, uint64_t step,
+                                          char path[NODE_CHECKPOINT_PATH],
+                                          struct base_reason *why) BASE_CHECK;
 
 // Removes what a crash in the middle of a write left.
-void node_generations_sweep(const char *directory);
+void node_checkpoint_files_sweep(const char *directory);
 // After checkpoint `step` was written: sets later ones aside and removes the oldest beyond `keep`. A failure
 // is only logged, because the new checkpoint is safe.
-void node_generations_retire(const char *directory, size_t keep, uint64_t step);
+void node_checkpoint_files_retire(const char *directory, size_t keep, uint64_t step);
 
 #endif

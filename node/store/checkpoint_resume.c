@@ -313,14 +313,14 @@ static enum base_error resume_one(const char *path, struct node_checkpoint_parts
 }
 
 // Newest first; `newest` becomes what is wrong with the first.
-static enum base_error resume_any(const char *directory, const struct node_generations *generations,
+static enum base_error resume_any(const char *directory, const struct node_checkpoint_files *files,
                                   struct node_checkpoint_parts *parts, struct node_safetensors **file,
                                   struct base_reason *why)
 {
     struct base_reason newest = {.text = ""}, damage;
     char path[NODE_CHECKPOINT_PATH];
-    for (size_t i = 0; i < generations->count; i++) {
-        enum base_error error = node_generation_path(directory, generations->steps[i], path, why);
+    for (size_t i = 0; i < files->count; i++) {
+        enum base_error error = node_checkpoint_file_path(directory, files->steps[i], path, why);
         if (!error)
             error = resume_one(path, parts, file, &damage);
         if (!error)
@@ -339,21 +339,21 @@ static enum base_error resume_any(const char *directory, const struct node_gener
         why, BASE_EFORMAT,
         "cannot resume: none of the %zu checkpoints in '%s' is whole (the newest: %.250s). Put a whole one "
         "there, or start without --resume",
-        generations->count, directory, newest.text);
+        files->count, directory, newest.text);
 }
 
 enum base_error node_checkpoint_resume(const char *directory, struct node_checkpoint_parts *parts,
                                        struct node_safetensors **file, struct base_reason *why)
 {
-    struct node_generations generations;
-    enum base_error error = node_generations_list(directory, &generations, why);
+    struct node_checkpoint_files files;
+    enum base_error error = node_checkpoint_files_list(directory, &files, why);
     if (error)
         return error;
-    if (generations.count == 0)
+    if (files.count == 0)
         error = base_fail(why, BASE_ENOTFOUND, "there is no checkpoint in '%s'", directory);
     else
-        error = resume_any(directory, &generations, parts, file, why);
-    node_generations_free(&generations);
+        error = resume_any(directory, &files, parts, file, why);
+    node_checkpoint_files_free(&files);
     return error;
 }
 
