@@ -63,7 +63,7 @@ static void on_view(void *owner, struct gossip_graph *graph)
 {
     struct node_loop *loop = owner;
     struct node_message *message = node_message_new(NODE_MESSAGE_VIEW);
-    message->graph = graph;
+    message->as.graph = graph;
     node_outbox_post(loop->worker, message);
 }
 
@@ -136,14 +136,12 @@ static void take_progress(struct node_loop *loop, const struct node_progress *pr
                              .kind = GOSSIP_LIFE_PROGRESS, .round = progress->round, .step = progress->step});
 }
 
-static void take_fetch(struct node_loop *loop, const struct node_message *message)
+static void take_fetched(struct node_loop *loop, const struct node_message *message)
 {
-    BASE_ASSERT(message->status >= -1 && message->status <= 1);
-    node_loop_live(loop, (struct gossip_life_event){.kind = message->status == 1 ? GOSSIP_LIFE_WANTS
-                                                                                 : GOSSIP_LIFE_FETCHED,
+    node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_FETCHED,
                                                     .round = message->progress.round,
                                                     .step = message->progress.step,
-                                                    .ok = message->status >= 0});
+                                                    .ok = message->as.complete});
 }
 
 static void reload_allow_list(struct node_loop *loop)
@@ -182,7 +180,7 @@ static void handle(struct node_loop *loop, struct node_message *message)
         message->bytes = NULL;
         break;
     case NODE_MESSAGE_CLOSE:
-        node_peers_close(peers, &message->peer, message->text);
+        node_peers_close(peers, &message->peer, message->as.reason);
         break;
     case NODE_MESSAGE_EDGES:
         take_edges(loop, message);
@@ -190,20 +188,22 @@ static void handle(struct node_loop *loop, struct node_message *message)
     case NODE_MESSAGE_PROGRESS:
         take_progress(loop, &message->progress);
         break;
-    case NODE_MESSAGE_FETCH:
-        take_fetch(loop, message);
+    case NODE_MESSAGE_WANTS:
+        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_WANTS});
+        break;
+    case NODE_MESSAGE_FETCHED:
+        take_fetched(loop, message);
         break;
     case NODE_MESSAGE_STARVED:
-        node_loop_live(
-            loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_STARVED, .silent_ns = message->silent_ns});
+        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_STARVED,
+                                                        .silent_ns = message->as.silent_ns});
         break;
     case NODE_MESSAGE_FINISHED:
-        node_loop_live(loop,
-                       (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = message->status != 1});
+        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = !message->as.alone});
         break;
     case NODE_MESSAGE_LEFT:
-        node_loop_live(loop,
-                       (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN, .status = message->status});
+        node_loop_live(
+            loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN, .status = message->as.exit_status});
         break;
     case NODE_MESSAGE_LEAVE_CLUSTER:
         if (!gossip_life_stopping(loop->life))
@@ -442,7 +442,7 @@ int node_loop_run(struct node_loop *loop)
         node_notify_stopping(&loop->notify);
     if (loop->status == NODE_LOOP_ABANDONED || loop->status == NODE_LOOP_JOINS)
         return loop->status;
-    node_loop_post(loop->worker, NODE_MESSAGE_STOP, 0);
+    node_outbox_post(loop->worker, node_message_new(NODE_MESSAGE_STOP));
     node_outbox_drain(loop->worker);
     return loop->status;
 }

@@ -9,13 +9,6 @@
 
 // -- what its actions become
 
-void node_loop_post(struct node_outbox *to, enum node_message_kind kind, int status)
-{
-    struct node_message *message = node_message_new(kind);
-    message->status = status;
-    node_outbox_post(to, message);
-}
-
 // NULL: no memory.
 static struct node_message *bytes_mail(enum node_message_kind kind, const void *bytes, size_t count)
 {
@@ -56,14 +49,10 @@ static void post_forget(struct node_loop *loop, const struct gossip_id *peer)
     node_outbox_post(loop->worker, message);
 }
 
-static void post_progress(struct node_loop *loop, enum node_message_kind kind, int status,
-                          const struct gossip_life_action *action)
+static void post_order(struct node_loop *loop, const struct gossip_life_action *action)
 {
-    struct node_message *message = node_message_new(kind);
-    message->status = status;
-    message->progress.round = action->round;
-    message->progress.step = action->step;
-    message->away = action->away;
+    struct node_message *message = node_message_new(NODE_MESSAGE_ORDER);
+    message->as.order = gossip_life_order(action);
     node_outbox_post(loop->learner, message);
 }
 
@@ -94,32 +83,24 @@ static void act(struct node_loop *loop, const struct gossip_life_action *action)
         post_ids(loop, action);
         break;
     case GOSSIP_LIFE_END_FETCH:
-        node_loop_post(loop->worker, NODE_MESSAGE_FETCH, 0);
+        node_outbox_post(loop->worker, node_message_new(NODE_MESSAGE_END_FETCH));
         break;
     case GOSSIP_LIFE_FORGET:
         post_forget(loop, &action->peer);
         break;
     case GOSSIP_LIFE_START:
         loop->options.greeting.begun = 1;
-        post_progress(loop, NODE_MESSAGE_START, action->fetch, action);
+        post_order(loop, action);
         break;
     case GOSSIP_LIFE_FETCH_AGAIN:
-        node_loop_post(loop->learner, NODE_MESSAGE_FETCH_AGAIN, 0);
-        break;
     case GOSSIP_LIFE_PAUSE:
-        post_progress(loop, NODE_MESSAGE_PAUSE, action->on, action);
-        break;
     case GOSSIP_LIFE_STOP_AT:
-        post_progress(loop, NODE_MESSAGE_STOP_AT, 0, action);
-        break;
     case GOSSIP_LIFE_ALONE:
-        node_loop_post(loop->learner, NODE_MESSAGE_ALONE, action->fetch);
+    case GOSSIP_LIFE_LEAVE:
+        post_order(loop, action);
         break;
     case GOSSIP_LIFE_SHARDS:
         post_shards(loop, action);
-        break;
-    case GOSSIP_LIFE_LEAVE:
-        node_loop_post(loop->learner, NODE_MESSAGE_LEAVE, 0);
         break;
     case GOSSIP_LIFE_TELL:
         node_loop_say(loop, action);

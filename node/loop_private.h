@@ -57,7 +57,6 @@ uint32_t node_loop_free_shard(const struct node_loop *loop, uint32_t shards);
 // loop_life.c
 enum base_error node_loop_make_life(struct node_loop *loop) BASE_CHECK;
 void node_loop_live(struct node_loop *loop, struct gossip_life_event event); // now_ns is filled in
-void node_loop_post(struct node_outbox *to, enum node_message_kind kind, int status);
 // Decides what is due; called after everything that may matter, and with every tick.
 void node_loop_consider(struct node_loop *loop);
 

@@ -139,10 +139,9 @@ static enum base_error start_learner(struct node_threads *t)
     return node_learner_start(&options, &t->learner);
 }
 
-static void post(struct node_mailbox *box, enum node_message_kind kind)
+static void post(struct node_mailbox *box, struct node_message *message)
 {
     const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
-    struct node_message *message = node_message_new(kind);
     while (node_mailbox_post(box, message) != BASE_OK)
         nanosleep(&moment, NULL);
 }
@@ -154,7 +153,7 @@ static enum base_error start(struct node_threads *t)
         return code;
     code = start_learner(t);
     if (code != BASE_OK) {
-        post(t->worker_box, NODE_MESSAGE_STOP);
+        post(t->worker_box, node_message_new(NODE_MESSAGE_STOP));
         node_worker_join(t->worker);
     }
     return code;
@@ -164,13 +163,15 @@ static enum base_error start(struct node_threads *t)
 static void end_without_loop(struct node_threads *t)
 {
     node_hosted_release(t->options.hosted);
-    post(t->learner_box, NODE_MESSAGE_STOP_AT);
+    struct node_message *stop = node_message_new(NODE_MESSAGE_ORDER);
+    stop->as.order = (struct gossip_order){.kind = GOSSIP_ORDER_STOP};
+    post(t->learner_box, stop);
     for (bool left = false; !left;) {
         struct node_message *message = node_mailbox_take(t->loop_box, UINT64_MAX);
         left = message && message->kind == NODE_MESSAGE_LEFT;
         node_message_free(message);
     }
-    post(t->worker_box, NODE_MESSAGE_STOP);
+    post(t->worker_box, node_message_new(NODE_MESSAGE_STOP));
 }
 
 int node_threads_run(struct node_threads *t, struct base_reason *why)

@@ -32,6 +32,7 @@
 
 #include "base/error.h"
 #include "gossip/graph/graph.h"
+#include "gossip/life/rounds.h"
 #include "gossip/links/links.h"
 #include "gossip/member/member.h"
 #include <stdbool.h>
@@ -263,6 +264,8 @@ void gossip_life_destroy(struct gossip_life *life); // NULL is fine
 void gossip_life_step(struct gossip_life *life, const struct gossip_life_event *event,
                       const struct gossip_life_world *world);
 bool gossip_life_next(struct gossip_life *life, struct gossip_life_action *action);
+// The order to the learner that START, FETCH_AGAIN, PAUSE, STOP_AT, ALONE or LEAVE is.
+struct gossip_order gossip_life_order(const struct gossip_life_action *action);
 // When to LOOK next if no other event comes (monotonic ns); UINT64_MAX: never.
 uint64_t gossip_life_deadline(const struct gossip_life *life);
 

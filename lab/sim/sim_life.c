@@ -82,14 +82,9 @@ static void want_links(struct sim_node *node, const struct gossip_life_action *a
     node->links_changed = true;
 }
 
-static void order(struct sim_node *node, enum gossip_order_kind kind, const struct gossip_life_action *action)
+static void order(struct sim_node *node, const struct gossip_life_action *action)
 {
-    const struct gossip_order given = {.kind = kind,
-                                       .fetch = action->fetch,
-                                       .away = action->away,
-                                       .on = action->on,
-                                       .round = action->round,
-                                       .step = action->step};
+    const struct gossip_order given = gossip_life_order(action);
 
     sim_train_order(node, &given);
 }
@@ -141,22 +136,14 @@ static void act(struct sim_node *node, const struct gossip_life_action *action)
     case GOSSIP_LIFE_START:
         if (action->away) // its model is drawn to the others', and theirs not to its
             SIM_TELL(node, lost, node);
-        order(node, GOSSIP_ORDER_START, action);
+        order(node, action);
         break;
     case GOSSIP_LIFE_FETCH_AGAIN:
-        order(node, GOSSIP_ORDER_FETCH, action);
-        break;
     case GOSSIP_LIFE_PAUSE:
-        order(node, GOSSIP_ORDER_PAUSE, action);
-        break;
     case GOSSIP_LIFE_STOP_AT:
-        order(node, GOSSIP_ORDER_STOP, action);
-        break;
     case GOSSIP_LIFE_LEAVE:
-        order(node, GOSSIP_ORDER_LEAVE, action);
-        break;
     case GOSSIP_LIFE_ALONE:
-        order(node, GOSSIP_ORDER_ALONE, action);
+        order(node, action);
         break;
     case GOSSIP_LIFE_SHARDS:
         tell_shards(node, action);

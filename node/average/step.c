@@ -90,7 +90,7 @@ void node_worker_round_done(struct node_worker *worker)
     node_snapshot_round(worker->snapshot, round, node_clock_ns());
     write_checkpoint(worker, round);
     struct node_message *message = node_message_new(NODE_MESSAGE_ROUND_DONE);
-    message->round = round;
+    message->as.round = round;
     const struct timespec moment = {.tv_nsec = NODE_MILLISECOND_NS};
     while (node_mailbox_post(worker->options.learner, message) !=
            BASE_OK) // full of the loop's messages, which it takes now
@@ -119,7 +119,7 @@ void node_worker_close(void *owner, const struct gossip_id *peer, const char *wh
     struct node_worker *worker = owner;
     struct node_message *message = node_message_new(NODE_MESSAGE_CLOSE);
     message->peer = *peer;
-    snprintf(message->text, sizeof message->text, "%s", why);
+    snprintf(message->as.reason, sizeof message->as.reason, "%s", why);
     node_worker_post(worker, message);
 }
 

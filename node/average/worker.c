@@ -12,7 +12,7 @@
 static void starved(void *owner, uint64_t silent_ns)
 {
     struct node_message *message = node_message_new(NODE_MESSAGE_STARVED);
-    message->silent_ns = silent_ns;
+    message->as.silent_ns = silent_ns;
     node_worker_post(owner, message);
 }
 
@@ -34,10 +34,10 @@ static void take_message(struct node_worker *worker, const struct node_message *
     }
 }
 
-static void post_fetch(struct node_worker *worker, int status)
+static void post_fetched(struct node_worker *worker, bool complete)
 {
-    struct node_message *message = node_message_new(NODE_MESSAGE_FETCH);
-    message->status = status;
+    struct node_message *message = node_message_new(NODE_MESSAGE_FETCHED);
+    message->as.complete = complete;
     message->progress.round = worker->round->round;
     message->progress.step = worker->round->step;
     node_worker_post(worker, message);
@@ -53,7 +53,7 @@ static void begin_fetch(struct node_worker *worker, struct node_round *round)
         node_worker_round_done(worker);
         return;
     }
-    post_fetch(worker, 1);
+    node_worker_post(worker, node_message_new(NODE_MESSAGE_WANTS));
 }
 
 // The learner's vectors are whole: they are published, and every edge begins anew.
@@ -66,7 +66,7 @@ static void finish_fetch(struct node_worker *worker)
     if (round->correction)
         memset(round->correction, 0, gossip_exchange_parameters(exchange) * sizeof *round->correction);
     node_worker_fetching(worker, false);
-    post_fetch(worker, 0);
+    post_fetched(worker, true);
     node_worker_round_done(worker);
 }
 
@@ -76,7 +76,7 @@ static void end_fetch(struct node_worker *worker)
         return; // complete just before
     BASE_ASSERT(worker->round && worker->round->fetch);
     node_snapshot_end(worker->snapshot);
-    post_fetch(worker, -1);
+    post_fetched(worker, false);
     node_worker_fetching(worker, false);
     node_worker_round_done(worker);
 }
@@ -132,8 +132,8 @@ static bool handle(struct node_worker *worker, struct node_message *message)
         take_message(worker, message);
         break;
     case NODE_MESSAGE_VIEW:
-        gossip_edges_follow(worker->edges, message->graph);
-        message->graph = NULL;
+        gossip_edges_follow(worker->edges, message->as.graph);
+        message->as.graph = NULL;
         node_worker_follow_edges(worker);
         break;
     case NODE_MESSAGE_DONORS:
@@ -141,11 +141,11 @@ static bool handle(struct node_worker *worker, struct node_message *message)
                              message->n_bytes / sizeof(struct gossip_id), message->progress.round,
                              message->progress.step, node_clock_ns());
         break;
-    case NODE_MESSAGE_FETCH:
+    case NODE_MESSAGE_END_FETCH:
         end_fetch(worker);
         break;
     case NODE_MESSAGE_ROUND:
-        take_round(worker, message->round);
+        take_round(worker, message->as.round);
         break;
     case NODE_MESSAGE_GIVE_UP:
         give_up_round(worker);

@@ -82,41 +82,23 @@ static void want_shards(struct node_learner *l, const struct node_message *messa
 
 static void note(struct node_learner *l, const struct node_message *message)
 {
-    struct gossip_order order = {
-        .round = message->progress.round, .step = message->progress.step, .away = message->away};
+    struct gossip_order order;
     switch (message->kind) {
-    case NODE_MESSAGE_START:
-        order.kind = GOSSIP_ORDER_START;
-        order.fetch = message->status == 1;
-        break;
-    case NODE_MESSAGE_FETCH_AGAIN:
-        order.kind = GOSSIP_ORDER_FETCH;
-        break;
-    case NODE_MESSAGE_PAUSE:
-        order.kind = GOSSIP_ORDER_PAUSE;
-        order.on = message->status == 1;
-        break;
-    case NODE_MESSAGE_STOP_AT: // a program that has left takes no steps up to the round that was announced
-        order.kind = GOSSIP_ORDER_STOP;
-        order.round = l->options.trainee ? order.round : 0;
-        break;
-    case NODE_MESSAGE_ALONE:
-        order.kind = GOSSIP_ORDER_ALONE;
-        order.fetch = message->status == 1;
-        break;
-    case NODE_MESSAGE_LEAVE:
-        order.kind = GOSSIP_ORDER_LEAVE;
+    case NODE_MESSAGE_ORDER:
+        order = message->as.order;
+        if (order.kind == GOSSIP_ORDER_STOP && !l->options.trainee)
+            order.round = 0; // a program that has left takes no steps up to the round that was announced
+        gossip_rounds_order(&l->rounds, &order);
         break;
     case NODE_MESSAGE_SHARDS:
         want_shards(l, message);
-        return;
+        break;
     case NODE_MESSAGE_SAVE:
         l->save = true;
-        return;
+        break;
     default:
-        return;
+        break;
     }
-    gossip_rounds_order(&l->rounds, &order);
 }
 
 void node_learner_listen(struct node_learner *l, bool wait)
@@ -139,12 +121,12 @@ static void finish_round(struct node_learner *l, struct node_round *round)
     bool ended = false;
     round->step = l->rounds.step;
     round->round_start = l->vectors.round_start;
-    message->round = round;
+    message->as.round = round;
     post(l->options.worker, message);
     for (bool done = false; !done;) {
         if (!ended && gossip_rounds_gives_up(&l->rounds)) {
             post(l->options.worker,
-                 node_message_new(round->fetch ? NODE_MESSAGE_FETCH : NODE_MESSAGE_GIVE_UP));
+                 node_message_new(round->fetch ? NODE_MESSAGE_END_FETCH : NODE_MESSAGE_GIVE_UP));
             ended = true;
         }
         message = node_mailbox_take(l->options.inbox, UINT64_MAX);

@@ -111,7 +111,7 @@ static void adopt(struct node_learner *l, const struct gossip_rounds_next *next)
 static void tell_finished(struct node_learner *l)
 {
     struct node_message *finished = node_message_new(NODE_MESSAGE_FINISHED);
-    finished->status = l->rounds.ended_alone;
+    finished->as.alone = l->rounds.ended_alone;
     l->told_finished = true;
     node_learner_post(l, finished);
 }
@@ -203,7 +203,7 @@ static void *learn(void *argument)
         next = gossip_rounds_next(&l->rounds);
     } while (carry_out(l, &next));
     struct node_message *left = node_message_new(NODE_MESSAGE_LEFT);
-    left->status = finish(l, next.status);
+    left->as.exit_status = finish(l, next.status);
     node_learner_post(l, left);
     return NULL;
 }

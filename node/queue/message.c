@@ -17,7 +17,8 @@ void node_message_free(void *message)
         return;
     if (m->charged)
         atomic_fetch_sub(m->charged, m->n_bytes);
-    gossip_graph_drop(m->graph);
+    if (m->kind == NODE_MESSAGE_VIEW)
+        gossip_graph_drop(m->as.graph);
     free(m->bytes);
     free(m);
 }

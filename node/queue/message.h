@@ -20,42 +20,37 @@ enum node_message_kind {
     NODE_MESSAGE_LINK_DOWN, // peer
     NODE_MESSAGE_FORGET,    // peer: dead or left, and away for average.forget_after
     NODE_MESSAGE_EXCHANGE,  // peer, bytes: one plaintext message (HELLO, XCHG, XACK, BUSY)
-    NODE_MESSAGE_VIEW,      // graph: of the view in use
+    NODE_MESSAGE_VIEW,      // as.graph: of the view in use
     NODE_MESSAGE_DONORS,    // bytes: struct gossip_id[]: linked members with complete state. progress.round,
                             // progress.step: one that reports more is lying
     NODE_MESSAGE_STOP,      // finish the thread
     // learner -> worker
-    NODE_MESSAGE_ROUND,   // round: borrowed from the learner until it is answered. (FETCH with status 0: end
-                          // a round that fetches, without a snapshot; the loop may send that, too.)
-    NODE_MESSAGE_GIVE_UP, // the learner no longer waits for the exchange of its round
+    NODE_MESSAGE_ROUND,     // as.round: borrowed from the learner until it is answered
+    NODE_MESSAGE_GIVE_UP,   // the learner no longer waits for the exchange of its round
+    NODE_MESSAGE_END_FETCH, // ends a round that fetches, without a snapshot; the loop may send it, too
     // worker -> learner
-    NODE_MESSAGE_ROUND_DONE,
+    NODE_MESSAGE_ROUND_DONE, // as.round
     // worker -> loop
     NODE_MESSAGE_SEND,    // peer, bytes: one plaintext message, header and payloads
-    NODE_MESSAGE_CLOSE,   // peer, text: its bytes broke the protocol; end the link
+    NODE_MESSAGE_CLOSE,   // peer, as.reason: its bytes broke the protocol; end the link
     NODE_MESSAGE_EDGES,   // bytes: struct node_edge_status[]; totals
-    NODE_MESSAGE_FETCH,   // status: 1 a snapshot is wanted (tell DONORS), 0 it is complete (its round and
-                          // step: progress), -1 it was ended without one
-    NODE_MESSAGE_STARVED, // silent_ns: none of DONORS has given a block for this long
+    NODE_MESSAGE_WANTS,   // a snapshot is wanted: tell DONORS
+    NODE_MESSAGE_FETCHED, // as.complete: the snapshot is here (its round and step: progress); else ended
+                          // before
+    NODE_MESSAGE_STARVED, // as.silent_ns: none of DONORS has given a block for this long
     // learner -> loop
     NODE_MESSAGE_PROGRESS, // progress
     NODE_MESSAGE_FINISHED, // last step done: tell the peers, answer them until they are done too or linger
-                           // has passed. status: 1 steps were left, but all others have finished
-    NODE_MESSAGE_LEFT,     // final checkpoint written: say BYE, flush and end the loop. status: exit status
+                           // has passed. as.alone: steps were left, but all others have finished
+    NODE_MESSAGE_LEFT,     // final checkpoint written: say BYE, flush and end the loop; as.exit_status
     // owner of the threads -> loop
     NODE_MESSAGE_LEAVE_CLUSTER, // as on SIGTERM
     NODE_MESSAGE_RELOAD,        // as on SIGHUP
     NODE_MESSAGE_SAVE,          // to the learner: a checkpoint at the next boundary with an exchange
     NODE_MESSAGE_ASK_STATUS,    // post the text of /status to the loop's `answers`
-    // loop -> learner; all take effect at its next boundary (gossip/life/rounds.h)
-    NODE_MESSAGE_START, // training may begin. status: 1 fetch a model first; progress: the cluster's round
-                        // and step, taken where they are higher; away: this node was not there meanwhile
-    NODE_MESSAGE_FETCH_AGAIN, // take a snapshot instead of what was trained
-    NODE_MESSAGE_PAUSE,       // status: 1 take no step, 0 go on; progress as in START
-    NODE_MESSAGE_STOP_AT,     // end at the boundary of progress.round; 0: the next one
-    NODE_MESSAGE_ALONE,  // all others have finished: training ends. status: 1 with the model of one of them
+    // loop -> learner
+    NODE_MESSAGE_ORDER,  // as.order: takes effect at the next boundary
     NODE_MESSAGE_SHARDS, // bytes: uint32_t[]: shards whose node is alive, ascending
-    NODE_MESSAGE_LEAVE,  // after FINISHED: the peers are done, or linger has passed
 };
 
 struct node_edge_status {
@@ -108,13 +103,17 @@ struct node_message {
     struct gossip_id peer;
     uint8_t *bytes; // owned
     size_t n_bytes;
-    _Atomic size_t *charged; // where n_bytes are counted until this message is freed, or NULL
-    char text[256];
-    int status;
-    bool away;
-    uint64_t silent_ns;
-    struct node_round *round;   // borrowed
-    struct gossip_graph *graph; // a use of its own, or NULL
+    _Atomic size_t *charged;        // where n_bytes are counted until this message is freed, or NULL
+    union {                         // by kind
+        struct gossip_graph *graph; // VIEW: a use of its own, or NULL
+        struct node_round *round;   // ROUND, ROUND_DONE: borrowed
+        struct gossip_order order;  // ORDER
+        char reason[256];           // CLOSE
+        bool complete;              // FETCHED
+        bool alone;                 // FINISHED
+        int exit_status;            // LEFT
+        uint64_t silent_ns;         // STARVED
+    } as;
     struct node_progress progress;
     struct gossip_exchange_totals totals;
 };

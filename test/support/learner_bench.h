@@ -4,6 +4,7 @@
 
 #include "kernels/kernels.h"
 #include "node/learn/learner.h"
+#include "test/support/learner_boxes.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -23,7 +24,7 @@ struct bench {
     struct train_trainer *trainer;
     struct node_metrics *metrics;
     struct node_counters counters;
-    struct node_mailbox *inbox, *worker, *loop;
+    struct learner_boxes boxes;
     struct node_learner *learner;
     struct node_built_in trainee;
     float outer[D], round_start[D];
@@ -73,9 +74,7 @@ static inline void bench_create_as(struct bench *bench,
     assert_int_equal(
         node_metrics_open("/dev/null", "test", (struct node_lines_bounds){0}, &bench->metrics, &why),
         BASE_OK);
-    assert_int_equal(node_mailbox_create(64, &bench->inbox), BASE_OK);
-    assert_int_equal(node_mailbox_create(64, &bench->worker), BASE_OK);
-    assert_int_equal(node_mailbox_create(1024, &bench->loop), BASE_OK);
+    boxes_create(&bench->boxes);
     bench->trainee = (struct node_built_in){.config = &bench->config, .trainer = bench->trainer};
     if (bench->config.average.outer_momentum > 0) {
         bench->trainee.outer = bench->outer;
@@ -86,9 +85,9 @@ static inline void bench_create_as(struct bench *bench,
                                                  .model = bench->model,
                                                  .test = test_set,
                                                  .metrics = bench->metrics,
-                                                 .inbox = bench->inbox,
-                                                 .worker = bench->worker,
-                                                 .loop = bench->loop,
+                                                 .inbox = bench->boxes.inbox,
+                                                 .worker = bench->boxes.worker,
+                                                 .loop = bench->boxes.loop,
                                                  .counters = &bench->counters};
     assert_int_equal(node_learner_start(&learner, &bench->learner), BASE_OK);
 }
@@ -101,27 +100,22 @@ static inline void bench_create(struct bench *bench)
 static inline void bench_destroy(struct bench *bench)
 {
     node_learner_join(bench->learner);
-    node_mailbox_destroy(bench->inbox, node_message_free);
-    node_mailbox_destroy(bench->worker, node_message_free);
-    node_mailbox_destroy(bench->loop, node_message_free);
+    boxes_destroy(&bench->boxes);
     node_metrics_close(bench->metrics);
     train_trainer_destroy(bench->trainer);
     train_model_destroy(bench->model);
     train_dataset_destroy(&bench->data);
 }
 
-static inline void order(struct bench *bench, enum node_message_kind kind, int status)
+static inline void order(struct bench *bench, enum gossip_order_kind kind, bool on)
 {
-    struct node_message *message = node_message_new(kind);
-    message->status = status;
-    assert_int_equal(node_mailbox_post(bench->inbox, message), BASE_OK);
+    boxes_order(&bench->boxes, kind, on);
 }
 
 static inline struct node_round *take_round(struct bench *bench)
 {
-    struct node_message *message = node_mailbox_take(bench->worker, UINT64_MAX);
-    assert_int_equal(message->kind, NODE_MESSAGE_ROUND);
-    struct node_round *round = message->round;
+    struct node_message *message = boxes_take(&bench->boxes, NODE_MESSAGE_ROUND);
+    struct node_round *round = message->as.round;
     node_message_free(message);
     return round;
 }
@@ -129,22 +123,20 @@ static inline struct node_round *take_round(struct bench *bench)
 static inline void answer(struct bench *bench, struct node_round *round)
 {
     struct node_message *message = node_message_new(NODE_MESSAGE_ROUND_DONE);
-    message->round = round;
-    assert_int_equal(node_mailbox_post(bench->inbox, message), BASE_OK);
+    message->as.round = round;
+    boxes_post(&bench->boxes, message);
 }
 
 // The learner waits no longer for the round that is out.
 static inline void take_give_up(struct bench *bench)
 {
-    struct node_message *message = node_mailbox_take(bench->worker, UINT64_MAX);
-    assert_int_equal(message->kind, NODE_MESSAGE_GIVE_UP);
-    node_message_free(message);
+    node_message_free(boxes_take(&bench->boxes, NODE_MESSAGE_GIVE_UP));
 }
 
 static inline struct node_message *take_told(struct bench *bench, enum node_message_kind kind)
 {
     for (;;) {
-        struct node_message *message = node_mailbox_take(bench->loop, UINT64_MAX);
+        struct node_message *message = node_mailbox_take(bench->boxes.loop, UINT64_MAX);
         if (message->kind == kind)
             return message;
         node_message_free(message);

@@ -111,7 +111,7 @@ static void bench_destroy(struct bench *bench)
 static void post_round(struct bench *bench, struct node_round *round)
 {
     struct node_message *message = node_message_new(NODE_MESSAGE_ROUND);
-    message->round = round;
+    message->as.round = round;
     post(bench, message);
 }
 
@@ -119,7 +119,7 @@ static void take_round_done(struct bench *bench, const struct node_round *round)
 {
     struct node_message *message = node_mailbox_take(bench->learner, UINT64_MAX);
     assert_int_equal(message->kind, NODE_MESSAGE_ROUND_DONE);
-    assert_ptr_equal(message->round, round);
+    assert_ptr_equal(message->as.round, round);
     node_message_free(message);
 }
 
@@ -193,7 +193,7 @@ static void post_members(struct bench *bench, const struct topology_options *top
                          const struct gossip_record *view, size_t n)
 {
     struct node_message *message = node_message_new(NODE_MESSAGE_VIEW);
-    message->graph = graph_of(topology, view, n);
+    message->as.graph = graph_of(topology, view, n);
     post(bench, message);
 }
 

@@ -48,15 +48,15 @@ static void pass_end_at(struct bench *bench, uint64_t done, uint64_t step, bool 
 {
     pass_round(bench, done, false, step);
     struct node_message *finished = take_told(bench, NODE_MESSAGE_FINISHED);
-    assert_int_equal(finished->status, alone);
+    assert_int_equal(finished->as.alone, alone);
     node_message_free(finished);
-    order(bench, NODE_MESSAGE_LEAVE, 0);
+    order(bench, GOSSIP_ORDER_LEAVE, false);
     struct node_round *round = take_round(bench);
     assert_true(round->checkpoint && round->meet.last && !round->meet.meets);
     assert_int_equal(round->step, step);
     answer(bench, round);
     struct node_message *left = take_told(bench, NODE_MESSAGE_LEFT);
-    assert_int_equal(left->status, 0);
+    assert_int_equal(left->as.exit_status, 0);
     node_message_free(left);
 }
 
@@ -70,7 +70,7 @@ static void it_trains_to_the_end(void **state)
     struct bench bench;
     (void)state;
     bench_create(&bench);
-    order(&bench, NODE_MESSAGE_START, 0);
+    order(&bench, GOSSIP_ORDER_START, false);
     for (uint64_t round = 1; round <= STEPS / LOCAL; round++)
         pass_round(&bench, round, true, LOCAL * round);
     pass_end(&bench, STEPS / LOCAL);
@@ -82,7 +82,7 @@ static void a_late_joiner_goes_on_at_the_snapshots_step(void **state)
     struct bench bench;
     (void)state;
     bench_create(&bench);
-    order(&bench, NODE_MESSAGE_START, 1);
+    order(&bench, GOSSIP_ORDER_START, true);
     wait_for_state(&bench, "fetching");
     give_snapshot(&bench, 31, 90);
     wait_for_state(&bench, "training");
@@ -104,7 +104,7 @@ static void a_snapshot_of_the_end_ends_it(void **state)
     struct bench bench;
     (void)state;
     bench_create(&bench);
-    order(&bench, NODE_MESSAGE_START, 1);
+    order(&bench, GOSSIP_ORDER_START, true);
     give_snapshot(&bench, 20, STEPS + 7);
     pass_end(&bench, 20);
     bench_destroy(&bench);
@@ -115,26 +115,26 @@ static void orders_take_effect_at_the_next_boundary(void **state)
     struct bench bench;
     (void)state;
     bench_create(&bench);
-    order(&bench, NODE_MESSAGE_START, 0);
+    order(&bench, GOSSIP_ORDER_START, false);
     struct node_round *round = take_round(&bench);
-    order(&bench, NODE_MESSAGE_PAUSE, 1); // in the middle of a rendezvous
+    order(&bench, GOSSIP_ORDER_PAUSE, true); // in the middle of a rendezvous
     answer(&bench, round);
     pass_round(&bench, 1, false, LOCAL);
     wait_for_state(&bench, "paused");
-    order(&bench, NODE_MESSAGE_PAUSE, 0);
+    order(&bench, GOSSIP_ORDER_PAUSE, false);
     round = take_round(&bench);
     assert_true(round->meet.follows);
     answer(&bench, round);
     round = take_round(&bench);
     assert_int_equal(round->step, 2 * LOCAL);
-    order(&bench, NODE_MESSAGE_PAUSE, 1);
-    order(&bench, NODE_MESSAGE_FETCH_AGAIN, 0);
+    order(&bench, GOSSIP_ORDER_PAUSE, true);
+    order(&bench, GOSSIP_ORDER_FETCH, false);
     take_give_up(&bench);
     answer(&bench, round);
     give_snapshot(&bench, 40, 80); // first, and then the pause
     pass_round(&bench, 40, false, 80);
     wait_for_state(&bench, "paused");
-    order(&bench, NODE_MESSAGE_STOP_AT, 0);
+    order(&bench, GOSSIP_ORDER_STOP, false);
     round = take_round(&bench);
     assert_true(round->checkpoint);
     answer(&bench, round);
@@ -147,10 +147,10 @@ static void who_is_left_alone_ends_at_the_next_boundary(void **state)
     struct bench bench;
     (void)state;
     bench_create(&bench);
-    order(&bench, NODE_MESSAGE_START, 0);
+    order(&bench, GOSSIP_ORDER_START, false);
     pass_round(&bench, 1, true, LOCAL);
     struct node_round *round = take_round(&bench);
-    order(&bench, NODE_MESSAGE_ALONE, 0); // in the middle of a rendezvous
+    order(&bench, GOSSIP_ORDER_ALONE, false); // in the middle of a rendezvous
     answer(&bench, round);
     pass_end_at(&bench, 2, 2 * LOCAL, true);
     bench_destroy(&bench);
@@ -161,8 +161,8 @@ static void who_fetches_and_is_left_alone_takes_no_step(void **state)
     struct bench bench;
     (void)state;
     bench_create(&bench);
-    order(&bench, NODE_MESSAGE_START, 1);
-    order(&bench, NODE_MESSAGE_ALONE, 0);
+    order(&bench, GOSSIP_ORDER_START, true);
+    order(&bench, GOSSIP_ORDER_ALONE, false);
     give_snapshot(&bench, 18, 90);
     pass_end_at(&bench, 18, 90, true);
     bench_destroy(&bench);
@@ -173,11 +173,11 @@ static void after_the_last_step_nobody_is_alone(void **state)
     struct bench bench;
     (void)state;
     bench_create(&bench);
-    order(&bench, NODE_MESSAGE_START, 0);
+    order(&bench, GOSSIP_ORDER_START, false);
     for (uint64_t round = 1; round < STEPS / LOCAL; round++)
         pass_round(&bench, round, true, LOCAL * round);
     struct node_round *last = take_round(&bench);
-    order(&bench, NODE_MESSAGE_ALONE, 0);
+    order(&bench, GOSSIP_ORDER_ALONE, false);
     answer(&bench, last);
     pass_end(&bench, STEPS / LOCAL);
     bench_destroy(&bench);
@@ -188,19 +188,16 @@ static void a_stop_ends_a_fetch_and_leaves_no_checkpoint(void **state)
     struct bench bench;
     (void)state;
     bench_create(&bench);
-    order(&bench, NODE_MESSAGE_START, 1);
+    order(&bench, GOSSIP_ORDER_START, true);
     struct node_round *round = take_round(&bench);
-    order(&bench, NODE_MESSAGE_STOP_AT, 0);
-    struct node_message *message = node_mailbox_take(bench.worker, UINT64_MAX);
-    assert_int_equal(message->kind, NODE_MESSAGE_FETCH);
-    assert_int_equal(message->status, 0);
-    node_message_free(message);
+    order(&bench, GOSSIP_ORDER_STOP, false);
+    node_message_free(boxes_take(&bench.boxes, NODE_MESSAGE_END_FETCH));
     round->fetched = false;
     answer(&bench, round);
-    message = take_told(&bench, NODE_MESSAGE_LEFT);
-    assert_int_equal(message->status, 0);
+    struct node_message *message = take_told(&bench, NODE_MESSAGE_LEFT);
+    assert_int_equal(message->as.exit_status, 0);
     node_message_free(message);
-    assert_null(node_mailbox_take(bench.worker, 0));
+    assert_null(node_mailbox_take(bench.boxes.worker, 0));
     bench_destroy(&bench);
 }
 
@@ -209,10 +206,10 @@ static void a_fetch_that_fails_is_told(void **state)
     struct bench bench;
     (void)state;
     bench_create(&bench);
-    order(&bench, NODE_MESSAGE_START, 1);
+    order(&bench, GOSSIP_ORDER_START, true);
     answer(&bench, take_round(&bench)); // out of memory, say
     struct node_message *message = take_told(&bench, NODE_MESSAGE_LEFT);
-    assert_int_equal(message->status, 1);
+    assert_int_equal(message->as.exit_status, 1);
     node_message_free(message);
     bench_destroy(&bench);
 }

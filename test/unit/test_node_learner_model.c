@@ -17,14 +17,14 @@ static struct node_progress stop(struct bench *bench)
 {
     struct node_progress progress = {0};
     bool last = false;
-    order(bench, NODE_MESSAGE_STOP_AT, 0);
+    order(bench, GOSSIP_ORDER_STOP, false);
     while (!last) {
         struct node_round *round = take_round(bench);
         last = round->meet.last;
         answer(bench, round);
     }
     for (bool left = false; !left;) {
-        struct node_message *message = node_mailbox_take(bench->loop, UINT64_MAX);
+        struct node_message *message = node_mailbox_take(bench->boxes.loop, UINT64_MAX);
         left = message->kind == NODE_MESSAGE_LEFT;
         if (message->kind == NODE_MESSAGE_PROGRESS)
             progress = message->progress;
@@ -50,7 +50,7 @@ static void a_slow_node_takes_larger_steps(void **state)
     (void)state;
     for (int scales = 0; scales < 2; scales++) {
         bench_create_as(&bench, scales ? scaled : NULL);
-        order(&bench, NODE_MESSAGE_START, 0);
+        order(&bench, GOSSIP_ORDER_START, false);
         double expected = LOCAL * 0.01;
         for (size_t i = 0; i < sizeof pace / sizeof *pace; i++) {
             struct node_round *round = take_round(&bench);
@@ -79,7 +79,7 @@ static void each_round_pulls_back_to_its_own_beginning(void **state)
     struct bench bench;
     (void)state;
     bench_create_as(&bench, pulled);
-    order(&bench, NODE_MESSAGE_START, 0);
+    order(&bench, GOSSIP_ORDER_START, false);
     for (int i = 1; i <= 3; i++) {
         struct node_round *round = take_round(&bench);
         for (size_t j = 0; j < D; j++) {
@@ -136,7 +136,7 @@ static void ten_rounds_that_are_not_finite_end_the_node(void **state)
     struct bench bench;
     (void)state;
     bench_create_as(&bench, spoiled);
-    order(&bench, NODE_MESSAGE_START, 0);
+    order(&bench, GOSSIP_ORDER_START, false);
     struct node_round *round = take_round(&bench);
     assert_true(round->checkpoint && !round->meet.unusable && all_finite(round->model));
     bench.data.x[0] = NAN;
@@ -155,7 +155,7 @@ static void ten_rounds_that_are_not_finite_end_the_node(void **state)
     assert_true(round->model[3] == 0.25f && vectors[0].values[3] == 0);
     answer(&bench, round);
     struct node_message *left = take_told(&bench, NODE_MESSAGE_LEFT);
-    assert_int_equal(left->status, 1);
+    assert_int_equal(left->as.exit_status, 1);
     node_message_free(left);
     bench_destroy(&bench);
 }
@@ -165,7 +165,7 @@ static void one_round_that_is_not_finite_is_forgotten(void **state)
     struct bench bench;
     (void)state;
     bench_create_as(&bench, spoiled);
-    order(&bench, NODE_MESSAGE_START, 0);
+    order(&bench, GOSSIP_ORDER_START, false);
     struct node_round *round = take_round(&bench);
     bench.data.x[0] = NAN;
     answer(&bench, round);
@@ -188,7 +188,7 @@ static void a_checkpoint_that_failed_is_tried_again_at_the_next_boundary(void **
     (void)state;
     for (int fails = 0; fails < 2; fails++) {
         bench_create_as(&bench, rarely_saved);
-        order(&bench, NODE_MESSAGE_START, 0);
+        order(&bench, GOSSIP_ORDER_START, false);
         uint64_t number = 0;
         struct node_round *round = take_round(&bench);
         for (; !round->checkpoint; round = take_round(&bench)) {
@@ -210,9 +210,9 @@ static void half_a_snapshot_leaves_the_node_as_it_was(void **state)
     struct bench bench;
     (void)state;
     bench_create(&bench);
-    order(&bench, NODE_MESSAGE_START, 0);
+    order(&bench, GOSSIP_ORDER_START, false);
     struct node_round *round = take_round(&bench);
-    order(&bench, NODE_MESSAGE_ALONE, 1);
+    order(&bench, GOSSIP_ORDER_ALONE, true);
     float before[D];
     memcpy(before, round->model, sizeof before);
     answer(&bench, round);
@@ -227,12 +227,12 @@ static void half_a_snapshot_leaves_the_node_as_it_was(void **state)
     assert_true(all_finite(round->outer) && all_finite(round->second_moment));
     answer(&bench, round);
     node_message_free(take_told(&bench, NODE_MESSAGE_FINISHED));
-    order(&bench, NODE_MESSAGE_LEAVE, 0);
+    order(&bench, GOSSIP_ORDER_LEAVE, false);
     round = take_round(&bench);
     assert_true(round->checkpoint); // its own state is whole
     answer(&bench, round);
     struct node_message *left = take_told(&bench, NODE_MESSAGE_LEFT);
-    assert_int_equal(left->status, 1); // and not the cluster's
+    assert_int_equal(left->as.exit_status, 1); // and not the cluster's
     node_message_free(left);
     bench_destroy(&bench);
 }
@@ -243,10 +243,10 @@ static void a_model_that_is_fetched_has_no_old_momentum(void **state)
     struct bench bench;
     (void)state;
     bench_create_as(&bench, spoiled);
-    order(&bench, NODE_MESSAGE_START, 0);
+    order(&bench, GOSSIP_ORDER_START, false);
     answer(&bench, take_round(&bench));
     struct node_round *round = take_round(&bench);
-    order(&bench, NODE_MESSAGE_FETCH_AGAIN, 0);
+    order(&bench, GOSSIP_ORDER_FETCH, false);
     take_give_up(&bench);
     answer(&bench, round);
     round = take_round(&bench);
@@ -258,7 +258,7 @@ static void a_model_that_is_fetched_has_no_old_momentum(void **state)
     round->round = 9;
     round->step = 45;
     round->fetched = true;
-    order(&bench, NODE_MESSAGE_PAUSE, 1); // to look before a step is taken
+    order(&bench, GOSSIP_ORDER_PAUSE, true); // to look before a step is taken
     answer(&bench, round);
     round = take_round(&bench);
     struct train_state_vector vectors[4];
@@ -283,7 +283,7 @@ static void it_is_measured_on_the_test_set(void **state)
     test_set = &testing;
     bench_create_as(&bench, measured);
     test_set = NULL;
-    order(&bench, NODE_MESSAGE_START, 0);
+    order(&bench, GOSSIP_ORDER_START, false);
     answer(&bench, take_round(&bench));
     struct node_round *round = take_round(&bench); // the first is measured
     for (size_t i = 0; i < D; i++)

@@ -5,6 +5,7 @@
 #include "node/learn/data.h"
 #include "node/learn/learner.h"
 #include "node/learn/takeover.h"
+#include "test/support/learner_boxes.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +24,7 @@ struct bench {
     struct node_built_in trainee;
     struct node_metrics *metrics;
     struct node_counters counters;
-    struct node_mailbox *inbox, *worker, *loop;
+    struct learner_boxes boxes;
     struct node_learner *learner;
 };
 
@@ -50,24 +51,17 @@ static void bench_create(struct bench *bench)
     assert_int_equal(
         node_metrics_open("/dev/null", "test", (struct node_lines_bounds){0}, &bench->metrics, &why),
         BASE_OK);
-    assert_int_equal(node_mailbox_create(64, &bench->inbox), BASE_OK);
-    assert_int_equal(node_mailbox_create(64, &bench->worker), BASE_OK);
-    assert_int_equal(node_mailbox_create(1024, &bench->loop), BASE_OK);
+    boxes_create(&bench->boxes);
     bench->trainee = (struct node_built_in){.config = &bench->config, .trainer = bench->trainer};
     const struct node_learner_options learner = {.config = &bench->config,
                                                  .trainee = &bench->trainee,
                                                  .model = bench->model,
                                                  .metrics = bench->metrics,
-                                                 .inbox = bench->inbox,
-                                                 .worker = bench->worker,
-                                                 .loop = bench->loop,
+                                                 .inbox = bench->boxes.inbox,
+                                                 .worker = bench->boxes.worker,
+                                                 .loop = bench->boxes.loop,
                                                  .counters = &bench->counters};
     assert_int_equal(node_learner_start(&learner, &bench->learner), BASE_OK);
-}
-
-static void order(struct bench *bench, enum node_message_kind kind)
-{
-    assert_int_equal(node_mailbox_post(bench->inbox, node_message_new(kind)), BASE_OK);
 }
 
 static void tell_living(struct bench *bench, const uint32_t *living, size_t count)
@@ -77,16 +71,16 @@ static void tell_living(struct bench *bench, const uint32_t *living, size_t coun
     message->bytes = malloc(message->n_bytes);
     assert_non_null(message->bytes);
     memcpy(message->bytes, living, message->n_bytes);
-    assert_int_equal(node_mailbox_post(bench->inbox, message), BASE_OK);
+    boxes_post(&bench->boxes, message);
 }
 
 // The learner at its next boundary. What it tells the loop is read, so that its box never fills.
 static void boundary(struct bench *bench)
 {
-    struct node_message *message = node_mailbox_take(bench->worker, UINT64_MAX);
-    assert_int_equal(message->kind, NODE_MESSAGE_ROUND);
+    struct node_message *message = boxes_take(&bench->boxes, NODE_MESSAGE_ROUND);
     node_message_free(message);
-    for (message = node_mailbox_take(bench->loop, 0); message; message = node_mailbox_take(bench->loop, 0)) {
+    for (message = node_mailbox_take(bench->boxes.loop, 0); message;
+         message = node_mailbox_take(bench->boxes.loop, 0)) {
         assert_true(message->kind != NODE_MESSAGE_PROGRESS || !isinf(message->progress.loss));
         assert_true(message->kind != NODE_MESSAGE_PROGRESS || message->progress.step == 0 ||
                     !isnan(message->progress.loss));
@@ -96,7 +90,7 @@ static void boundary(struct bench *bench)
 
 static void answer(struct bench *bench)
 {
-    order(bench, NODE_MESSAGE_ROUND_DONE);
+    boxes_post(&bench->boxes, node_message_new(NODE_MESSAGE_ROUND_DONE));
 }
 
 static void boundary_with(struct bench *bench, size_t examples)
@@ -123,14 +117,14 @@ static size_t examples_of(struct bench *bench, const bool *living)
 // At a boundary: stop, and the last rendezvous.
 static void bench_end(struct bench *bench)
 {
-    order(bench, NODE_MESSAGE_STOP_AT);
+    boxes_order(&bench->boxes, GOSSIP_ORDER_STOP, false);
     answer(bench);
     boundary(bench);
     answer(bench);
     node_learner_join(bench->learner);
-    node_mailbox_destroy(bench->inbox, node_message_free);
-    node_mailbox_destroy(bench->worker, node_message_free);
-    node_mailbox_destroy(bench->loop, node_message_free);
+    node_mailbox_destroy(bench->boxes.inbox, node_message_free);
+    node_mailbox_destroy(bench->boxes.worker, node_message_free);
+    node_mailbox_destroy(bench->boxes.loop, node_message_free);
     node_metrics_close(bench->metrics);
     train_trainer_destroy(bench->trainer);
     train_model_destroy(bench->model);
@@ -147,7 +141,7 @@ static void told_in_a_rendezvous(void **state)
     bench_create(&bench);
     const size_t more = examples_of(&bench, without_0);
     assert_true(more > bench.own.examples);
-    order(&bench, NODE_MESSAGE_START);
+    boxes_order(&bench.boxes, GOSSIP_ORDER_START, false);
     boundary(&bench);
     tell_living(&bench, two, 2);
     answer(&bench);
@@ -168,17 +162,15 @@ static void told_while_it_waits(void **state)
     (void)state;
     bench_create(&bench);
     tell_living(&bench, one, 1);
-    order(&bench, NODE_MESSAGE_START);
+    boxes_order(&bench.boxes, GOSSIP_ORDER_START, false);
     boundary_with(&bench, EXAMPLES);
-    struct node_message *pause = node_message_new(NODE_MESSAGE_PAUSE);
-    pause->status = 1;
-    assert_int_equal(node_mailbox_post(bench.inbox, pause), BASE_OK);
+    boxes_order(&bench.boxes, GOSSIP_ORDER_PAUSE, true);
     answer(&bench);
     boundary(&bench);
     answer(&bench); // it pauses
     tell_living(&bench, three, 3);
     tell_living(&bench, two, 2);
-    order(&bench, NODE_MESSAGE_PAUSE); // go on
+    boxes_order(&bench.boxes, GOSSIP_ORDER_PAUSE, false); // go on
     boundary_with(&bench, examples_of(&bench, without_2));
     bench_end(&bench);
 }
@@ -207,7 +199,7 @@ static void training_goes_on(void **state)
     double first = 0, loss = 0;
     (void)state;
     bench_create(&bench);
-    order(&bench, NODE_MESSAGE_START);
+    boxes_order(&bench.boxes, GOSSIP_ORDER_START, false);
     boundary(&bench); // here the learner stays
     assert_int_equal(node_shards_create(&bench.config, &bench.own, &shards), BASE_OK);
     for (size_t k = 0; k < sizeof living / sizeof *living; k++) {

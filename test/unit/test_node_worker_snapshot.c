@@ -20,10 +20,10 @@ static void post_donors(struct bench *bench, const uint8_t *donors, size_t n)
     post_donors_of(bench, donors, n, (struct node_progress){.round = 30, .step = 300});
 }
 
-static void take_fetch(struct bench *bench, int status)
+static void take_fetched(struct bench *bench, bool complete)
 {
-    struct node_message *message = take(bench, NODE_MESSAGE_FETCH);
-    assert_int_equal(message->status, status);
+    struct node_message *message = take(bench, NODE_MESSAGE_FETCHED);
+    assert_int_equal(message->as.complete, complete);
     node_message_free(message);
 }
 
@@ -136,7 +136,7 @@ static void answer(struct bench *bench, uint8_t from, bool answers)
 
 static void check_fetched(struct bench *bench, struct node_round *round)
 {
-    take_fetch(bench, 0);
+    take_fetched(bench, true);
     take_round_done(bench, round);
     assert_true(round->fetched);
     assert_int_equal(round->round, 30);
@@ -153,7 +153,7 @@ static void begin_fetch(struct bench *bench, struct node_round *round)
     *round = round_of(bench, 1);
     round->fetch = true;
     post_round(bench, round);
-    take_fetch(bench, 1);
+    node_message_free(take(bench, NODE_MESSAGE_WANTS));
 }
 
 static void a_model_is_fetched_and_its_edges_begin_anew(void **state)
@@ -333,12 +333,10 @@ static void a_fetch_can_be_ended(void **state)
     begin_fetch(&bench, &round);
     post_donors(&bench, (const uint8_t[]){2}, 1);
     answer(&bench, 2, true);
-    post(&bench, node_message_new(NODE_MESSAGE_FETCH));
+    post(&bench, node_message_new(NODE_MESSAGE_END_FETCH));
     take_round_done(&bench, &round);
     assert_false(round.fetched);
-    struct node_message *ended = take(&bench, NODE_MESSAGE_FETCH);
-    assert_int_equal(ended->status, -1);
-    node_message_free(ended);
+    take_fetched(&bench, false);
     begin_fetch(&bench, &round); // the thread ends in the middle of another
     bench_destroy(&bench);
 }
