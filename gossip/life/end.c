@@ -1,12 +1,11 @@
 // From the last step to the end: when a node lingers, stops, leaves or gives way.
 #include "gossip/life/life_state.h"
 
-#define TELL_NS          (400 * LIFE_MS) // how long others are told that this node leaves
-#define FLUSH_NS         (2 * LIFE_SECOND)
-#define UNKNOWN_ROUND_NS (LIFE_SECOND / 16)
-#define GRACE_NS         (500 * LIFE_MS)   // until a stop: others that are to stop, too, hear of its round
-#define STALE_NS         (100 * LIFE_MS)   // the learner's latest report may be this old
-#define WORD_NS          (2 * LIFE_SECOND) // in which others are told that a node trains
+#define TELL_NS  (400 * LIFE_MS) // how long others are told that this node leaves
+#define FLUSH_NS (2 * LIFE_SECOND)
+#define GRACE_NS (500 * LIFE_MS)   // until a stop: others that are to stop, too, hear of its round
+#define STALE_NS (100 * LIFE_MS)   // the learner's latest report may be this old
+#define WORD_NS  (2 * LIFE_SECOND) // in which others are told that a node trains
 
 void life_done(struct gossip_life *life, bool all)
 {
@@ -39,10 +38,10 @@ void life_consider_leave(struct gossip_life *life)
 
 // -- a stop
 
-// Soon after a start the time of a round is not known yet: others must hear of a stop before it comes.
+// A round whose time is not known after a whole grace takes about as long as that.
 static uint64_t rounds_in(const struct gossip_life *life, uint64_t ns)
 {
-    return ns / (life->round_ns ? life->round_ns : UNKNOWN_ROUND_NS) + 1;
+    return ns / (life->round_ns ? life->round_ns : GRACE_NS) + 1;
 }
 
 // The largest round at which others stop that this node can still come to; 0: none. One that is further off
@@ -100,6 +99,17 @@ void life_stop(struct gossip_life *life)
         life_act(life, GOSSIP_LIFE_STOP_AT);
         return;
     }
+    life->stops_together = true;
+    life_consider_stop(life);
+}
+
+// Soon after a start the time of a round is not known yet. After a wrong guess the stop comes before others
+// hear of it, or very late. So that time is measured first.
+static void choose_stop(struct gossip_life *life)
+{
+    life_wake(life, life->state_ns + GRACE_NS);
+    if (life->round_ns == 0 && life_in_state_ns(life) < GRACE_NS)
+        return;
     const uint64_t others = announced(life);
     stop_at(life, others ? others : after_grace(life));
 }
@@ -108,7 +118,11 @@ void life_stop(struct gossip_life *life)
 // sooner than rounds took before is put off: others have not heard of it yet.
 void life_consider_stop(struct gossip_life *life)
 {
-    if (life->state != GOSSIP_LIFE_STOPPING || life->stop_round == 0 || life->round >= life->stop_round)
+    if (life->state != GOSSIP_LIFE_STOPPING || !life->stops_together)
+        return;
+    if (life->stop_round == 0)
+        choose_stop(life);
+    if (life->round >= life->stop_round)
         return;
     const uint64_t others = announced(life), least = after_grace(life);
     const bool soon =

@@ -85,7 +85,8 @@ struct gossip_life {
     bool alone, stopping;
     bool met;            // another member was here at some time, or an edge is left of one (checkpoint)
     uint64_t alone_ns;   // since when all others have finished; 0: they have not
-    uint64_t stop_round; // as announced; 0: none
+    bool stops_together; // at a round that is announced
+    uint64_t stop_round; // as announced; 0: none yet
     int status;
 
     // progress.c

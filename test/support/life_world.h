@@ -26,6 +26,7 @@ struct life_world {
     size_t n_actions;
     uint8_t flags; // of its own record, as the actions say
     bool learner_started, learner_fetches, learner_paused, learner_leaves, departed, ended;
+    uint64_t stopping_ns; // when it was first seen to stop; 0: not yet
     bool started_away;
     uint64_t started_round, stop_at; // of the latest START, STOP_AT
     size_t n_asked, n_links;

@@ -252,10 +252,28 @@ static void a_stop_just_after_the_beginning_is_announced_too(void **state)
             life_world_flags(&w, i, COUNTS);
         life_world_pass(&w, late ? 3 * SECOND : SECOND / 10);
         life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
+        life_world_pass(&w, SECOND / 2); // no round ends meanwhile
         assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_ANNOUNCE), !late);
         assert_int_equal(w.stop_at > 0, !late);
         life_world_end(&w);
     }
+}
+
+// Its time decides how far off the stop must be, so that others hear of it before.
+static void a_stop_waits_until_the_time_of_a_round_is_known(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    w.options.sync = true;
+    life_world_train(&w);
+    all_train_at(1, 1);
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_STOP});
+    assert_int_equal(state_of(), GOSSIP_LIFE_STOPPING);
+    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_STOP_AT), 0);
+    w.now_ns += 100 * MS;
+    all_train_at(21, 21); // 5 ms a round
+    assert_in_range(w.stop_at, 21 + 100, 21 + 130);
+    assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ANNOUNCE)->round, w.stop_at);
 }
 
 static void who_is_told_later_stops_where_the_others_do(void **state)
@@ -331,6 +349,7 @@ int main(void)
         RULE(others_are_those_who_train_with_it_and_have_answered),
         RULE(a_stop_in_lock_step_is_announced),
         RULE(a_stop_just_after_the_beginning_is_announced_too),
+        RULE(a_stop_waits_until_the_time_of_a_round_is_known),
         RULE(who_is_told_later_stops_where_the_others_do),
         RULE(a_round_that_has_passed_is_no_place_to_stop),
         RULE(without_lock_step_it_stops_at_the_next_boundary),
