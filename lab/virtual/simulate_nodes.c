@@ -69,6 +69,14 @@ static bool nobody_starts_again(const struct simulation *s)
     return true;
 }
 
+// In the world 0 is never; a node of the daemon takes over at once then.
+static uint64_t takeover_of(const struct node_config *config)
+{
+    const uint64_t after_ns = config->data.takeover_after_ns;
+
+    return !config->data.takeover ? 0 : after_ns ? after_ns : 1;
+}
+
 static enum base_error make_world(struct simulation *s, struct base_reason *why)
 {
     const struct node_config *config = &s->bench->view;
@@ -95,7 +103,7 @@ static enum base_error make_world(struct simulation *s, struct base_reason *why)
                                   .partition = (enum gossip_life_partition)config->cluster.partition,
                                   .local_steps = config->average.local_steps,
                                   .steps = config->train.steps,
-                                  .takeover_ns = config->data.takeover ? config->data.takeover_after_ns : 0,
+                                  .takeover_ns = takeover_of(config),
                                   .linger_ns = config->node.linger_ns,
                                   .forget_ns = config->average.forget_after_ns};
     enum base_error error = node_setup_exchange_options(config, &options.exchange, why);

@@ -148,6 +148,14 @@ class SimTest(unittest.TestCase):
         again = [b for a, b in zip(steps, steps[1:]) if b < a]
         self.assertTrue(again == [] or again[0] > 4, again)  # it went on from its checkpoint
 
+    def test_a_takeover_after_no_time_is_at_once_and_not_never(self):
+        text = ASYNC + "events: [{at: 1s, kill: 3}]\n"
+        models = {}
+        for after in ("0s", "24h"):
+            self.perform("sim", text, after, f"data.takeover_after={after}", "train.steps=200")
+            models[after] = self.bytes_of(after, "averaged.safetensors")
+        self.assertNotEqual(models["0s"], models["24h"])
+
     def test_time_is_the_networks_and_the_stragglers(self):
         quick = self.perform("sim", SYNC, "quick")["seconds"]["virtual"]
         late = self.perform("sim", SYNC, "late", "sim.latency=20ms")["seconds"]["virtual"]
