@@ -7,6 +7,7 @@
         loss(model(batch)).backward(); optimizer.step(); optimizer.zero_grad()
 """
 
+import importlib
 from typing import Any
 
 from .errors import ConfigurationError, Ended, EnvironmentFailed, Error, ForkError, MismatchError, OrderError
@@ -15,6 +16,16 @@ from .node import Node, Round, join
 __version__ = "0.1.0"
 __all__ = ["join", "attach", "Node", "Round", "Error", "ConfigurationError", "Ended", "EnvironmentFailed", "ForkError",
            "MismatchError", "OrderError"]
+
+
+_INTEGRATIONS = ("huggingface", "jax", "lab", "lightning", "pytorch", "torchrun")
+
+
+def __getattr__(name: str) -> Any:
+    """Modules that need packages beside this one are loaded when they are first named."""
+    if name in _INTEGRATIONS:
+        return importlib.import_module("." + name, __name__)
+    raise AttributeError(f"module 'p2pml' has no attribute {name!r}")
 
 
 def attach(node: Node, model: Any, optimizer: Any, every: int = 30, **options: Any) -> Any:

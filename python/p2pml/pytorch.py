@@ -6,14 +6,13 @@ Parameters in other formats or on another device keep an fp32 master there, and 
 from __future__ import annotations
 
 import math
-import os
 import warnings
 import weakref
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
-from . import _c, errors
+from . import _c, errors, torchrun
 from .node import Node, Round
 
 _attached: "weakref.WeakKeyDictionary[torch.nn.Module, weakref.ref]" = weakref.WeakKeyDictionary()
@@ -21,22 +20,24 @@ _attached: "weakref.WeakKeyDictionary[torch.nn.Module, weakref.ref]" = weakref.W
 
 def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer, every: int = 30, *,
            share_second_moment: bool = True, state: Optional[Dict[str, Any]] = None,
-           timeout: Optional[float] = None) -> "Attachment":
+           timeout: Optional[float] = None, group: Any = None) -> "Attachment":
     """Joins ``node``'s cluster with ``model``; on return the parameters are the cluster's. From then on every ``optimizer.step()``
     is a local step, and after each ``every`` of them the node exchanges with a neighbour.
 
     Shared are the parameters that ``optimizer`` updates, so adapters alone where only they are trained. Buffers (such as the
     running statistics of batch norm) stay each node's own. ``state``: a ``state_dict`` of an attachment of this model, to go on
     from there with its edges, whatever is in the node's directory. ``timeout``: seconds to wait for the cluster; None: as long as
-    ``node.start_timeout`` and the others take."""
+    ``node.start_timeout`` and the others take. ``group``: under torchrun, see :func:`p2pml.torchrun.within`."""
     if not isinstance(node, Node):
         raise TypeError(f"the first argument is {type(node).__name__}, expected what p2pml.join returns")
+    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        model = model.module  # the names of a model are the same on hosts with one process
     known = _attached.get(model)
     if known is not None and known() is not None and not known().closed:
         raise errors.OrderError("this model is attached to a node already; close that attachment first")
     if state is not None:
         _restore(node, state, Attachment._order(model, optimizer))
-    attachment = Attachment(node, model, optimizer, every, share_second_moment)
+    attachment = Attachment(torchrun.within(node, group), model, optimizer, every, share_second_moment)
     _attached[model] = weakref.ref(attachment)
     try:
         attachment.start(timeout)
@@ -70,7 +71,7 @@ class _Group:
 class Attachment:
     """What :func:`attach` returns. ``state_dict()`` is its state for the program's own checkpoints; ``close()`` leaves the cluster."""
 
-    def __init__(self, node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer, every: int,
+    def __init__(self, node: Any, model: torch.nn.Module, optimizer: torch.optim.Optimizer, every: int,
                  share_second_moment: bool):
         self.node, self.model, self.optimizer = node, model, optimizer
         self.closed = self._ended = False
@@ -307,7 +308,7 @@ class Attachment:
                 at, index = at + p.numel(), index + 1
 
     def _after_step(self) -> None:
-        if self.closed or self._ended:
+        if not self.active:
             return
         try:
             if self.node.lent:  # the exchange was interrupted
@@ -343,11 +344,16 @@ class Attachment:
 
     # -- state and end
 
+    @property
+    def active(self) -> bool:
+        """Steps are exchanged: neither closed, nor has the node ended."""
+        return not (self.closed or self._ended)
+
     def state_dict(self) -> Dict[str, Any]:
         """For the program's own checkpoints, with the edges to the neighbours: ``attach(..., state=...)`` goes on from it. It is a
         boundary: the node exchanges now, and its checkpoint of that moment (the model, and two vectors for each neighbour) is in
         the state. :class:`EnvironmentFailed`: it could not be written."""
-        if not self.closed and not self._ended:
+        if self.active:
             self._save()
         step, checkpoint = self.node.checkpoint()
         return {"step": step, "checkpoint": torch.frombuffer(bytearray(checkpoint), dtype=torch.uint8),

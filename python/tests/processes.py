@@ -28,9 +28,10 @@ class Processes(unittest.TestCase):
         self.folder = tempfile.mkdtemp(prefix="p2pml-python-")
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
-    def start_program(self, program, index, *arguments):
+    def start_program(self, program, index, *arguments, environment=()):
         with open(self.log(index), "ab") as log:
-            process = subprocess.Popen([sys.executable, program, *map(str, arguments)], stdout=log, stderr=log)
+            process = subprocess.Popen([sys.executable, program, *map(str, arguments)], stdout=log, stderr=log,
+                                       env=dict(os.environ, **dict(environment)))
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         return process

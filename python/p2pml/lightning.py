@@ -1,0 +1,46 @@
+"""Lightning's ``Trainer``, unchanged but for one callback:
+
+    node = p2pml.join("a.example:7400", secret="cluster.secret", dir="state")
+    trainer = Trainer(max_epochs=3, callbacks=[p2pml.lightning.Callback(node, every=30)])
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional
+
+try:
+    from lightning.pytorch import Callback as _Base
+except ImportError:
+    from pytorch_lightning import Callback as _Base  # type: ignore[no-redef]
+
+from . import errors
+from .node import Node
+from .pytorch import Attachment, attach
+
+
+class Callback(_Base):
+    """Attaches when training begins and leaves the cluster when it ends. ``options``: of :func:`p2pml.attach`. Lightning's checkpoints hold
+    the node's with its edges (``save_state=False``: not), so that ``fit(ckpt_path=...)`` goes on from there."""
+
+    def __init__(self, node: Node, every: int = 30, save_state: bool = True, **options: Any):
+        self.node, self.every, self.options, self.save_state = node, every, options, save_state
+        self.attachment: Optional[Attachment] = None
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        if len(trainer.optimizers) != 1:
+            raise errors.ConfigurationError(f"found {len(trainer.optimizers)} optimisers, expected one: call p2pml.attach for each, with a "
+                                            "node of its own")
+        self.attachment = attach(self.node, pl_module, trainer.optimizers[0], every=self.every, **self.options)
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        if self.attachment is not None:
+            self.attachment.close()
+
+    def state_dict(self) -> Dict[str, Any]:
+        if not self.save_state or self.attachment is None or not self.attachment.active:
+            return {}
+        return {"node": self.attachment.state_dict()}
+
+    def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
+        if "node" in state_dict:
+            self.options["state"] = state_dict["node"]

@@ -1,0 +1,61 @@
+"""One of two processes of a host, for the tests: host_worker.py FOLDER. Prints what both are to see of one node."""
+
+import sys
+import warnings
+
+import torch
+import torch.distributed
+
+import p2pml
+
+torch.distributed.init_process_group("gloo")
+torch.set_num_threads(1)
+rank = torch.distributed.get_rank()
+
+
+def model():
+    torch.manual_seed(rank)  # other first weights: the first process's count
+    made = torch.nn.Linear(3, 2)
+    return made, torch.optim.SGD(made.parameters(), lr=0.01)
+
+
+def all_equal(value):
+    found = [None, None]
+    torch.distributed.all_gather_object(found, value)
+    return found[0] == found[1]
+
+
+try:
+    p2pml.attach(p2pml.join(dir=f"{sys.argv[1]}/wrong", average__ration=1), *model())
+except p2pml.ConfigurationError as error:
+    print("ConfigurationError", error)
+
+trained, optimizer = model()
+node = p2pml.join(dir=f"{sys.argv[1]}/node", log__level="error")
+attachment = p2pml.attach(node, trained, optimizer, every=2)
+
+
+def steps(count):
+    for _ in range(count):
+        optimizer.zero_grad()
+        trained(torch.ones(4, 3)).pow(2).sum().backward()
+        optimizer.step()
+
+
+steps(3)
+state = attachment.state_dict()
+if all_equal((state["step"], state["checkpoint"].numpy().tobytes())) and len(state["checkpoint"]) > 0:
+    print("state of the same step")
+with torch.no_grad():
+    trained.weight[0, 0] = float("nan")
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    steps(2)
+    if any("NaN" in str(w.message) for w in told) and bool(torch.isfinite(trained.weight).all()):
+        print("taken back")
+    if rank == 0:
+        node.leave()  # as when the node was told to end
+    steps(2)
+    if any("goes on alone" in str(w.message) for w in told):
+        print("goes on alone")
+print("same", int(all_equal(trained.weight.tolist())), flush=True)

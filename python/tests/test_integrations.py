@@ -1,0 +1,173 @@
+"""Hugging Face, Lightning, torchrun and JAX: each is skipped where it is not installed. P2PML_LIBRARY names libp2pml.so."""
+
+import importlib.util
+import os
+import re
+import shutil
+import tempfile
+import unittest
+import unittest.mock
+import warnings
+
+from processes import Processes, free_ports
+
+import p2pml
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+EXAMPLES = os.path.join(os.path.dirname(HERE), "examples")
+
+
+def needs(*packages):
+    missing = [p for p in packages if not importlib.util.find_spec(p)]
+    return unittest.skipIf(missing, f"no {' and no '.join(missing)} in this Python")
+
+
+lightning = "lightning" if importlib.util.find_spec("lightning") else "pytorch_lightning"
+
+
+class Together(Processes):
+    def learn(self, *program):
+        """Both processes learn the classes that only the other one has seen."""
+        ports = free_ports(2)
+        both = [self.start_program(program[0], i, *program[1:], self.folder, i, 300, *ports) for i in range(2)]
+        for i, process in enumerate(both):
+            self.assertGreater(self.result(process, i), 0.75)  # alone: half
+
+    @needs("torch", "transformers", "accelerate")
+    def test_hugging_face_s_trainer(self):
+        self.learn(os.path.join(EXAMPLES, "trainer_hf.py"))
+
+    @needs("torch", lightning)
+    def test_lightning_s_trainer(self):
+        self.learn(os.path.join(HERE, "run_lightning.py"), os.path.join(EXAMPLES, "fit_lightning.py"))
+
+    @needs("jax")
+    def test_jax(self):
+        self.learn(os.path.join(EXAMPLES, "mlp_jax.py"))
+
+    @needs("torch")
+    def test_two_hosts_of_two_processes(self):
+        ports, inside = free_ports(2), free_ports(2)
+        hosts = []
+        for i in range(4):  # as torchrun starts them
+            host, rank = divmod(i, 2)
+            environment = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
+                           "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": inside[host]}
+            hosts.append(self.start_program(os.path.join(EXAMPLES, "ddp_torchrun.py"), i, self.folder, host, 300, *ports,
+                                            environment=environment))
+        for i, process in enumerate(hosts):
+            self.assertGreater(self.result(process, i), 0.75)
+        sums = [re.findall(r"sum (\S+)", self.read(i))[0] for i in range(4)]
+        self.assertEqual(sums[0], sums[1])  # one host is one model, to the last bit
+        self.assertEqual(sums[2], sums[3])
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "2")))  # nobody else made a node
+
+    @needs("torch")
+    def test_an_error_of_the_first_process_is_all_s(self):
+        port = free_ports(1)[0]
+        both = [self.start_program(os.path.join(HERE, "host_worker.py"), i, self.folder,
+                                   environment={"RANK": str(i), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
+                for i in range(2)]
+        for i, process in enumerate(both):
+            self.assertEqual(self.result(process, i, "same"), 1, self.read(i))
+            self.assertIn("ConfigurationError settings: found the unknown key", self.read(i))
+            self.assertIn("state of the same step", self.read(i))
+            self.assertIn("taken back", self.read(i))
+            self.assertIn("goes on alone", self.read(i))
+
+    def test_three_lines_are_the_user_s(self):
+        for name in ("trainer_hf.py", "fit_lightning.py", "ddp_torchrun.py"):
+            with open(os.path.join(EXAMPLES, name), encoding="utf-8") as f:
+                used = [line for line in f if re.search(r"import p2pml$|node = p2pml\.join|p2pml\.[a-z]*\.?(attach|Callback)\(", line)]
+            self.assertEqual(len(used), 3, name)
+        with open(os.path.join(EXAMPLES, "mlp_jax.py"), encoding="utf-8") as f:
+            self.assertEqual(len(re.findall(r"import p2pml\n|p2pml\.jax\.attach|together\.step", f.read())), 3)
+
+
+@needs("jax")
+class Jax(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="p2pml-python-")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def attach(self, params, every=2, name="node", **more):
+        node = p2pml.join(dir=os.path.join(self.folder, name), log__level="error", **more)
+        self.addCleanup(node.close)
+        return p2pml.jax.attach(node, params, every=every)
+
+    def test_alone_nothing_changes_and_a_resumed_one_has_its_model(self):
+        import jax.numpy as jnp
+        params = {"w": jnp.arange(6.0).reshape(2, 3), "b": [jnp.ones(3), jnp.float32(4)]}
+        together, mine = self.attach(params)
+        for _ in range(5):
+            mine = together.step({"w": mine["w"] + 1, "b": mine["b"]}, 0.1)
+        self.assertTrue((mine["w"] == params["w"] + 5).all())
+        together.close(mine)  # one step behind the last boundary
+        again, its = self.attach(params)
+        self.assertTrue((its["w"] == params["w"] + 5).all())
+        again.close()
+
+    def test_half_precision_has_a_master(self):
+        import jax.numpy as jnp
+        together, mine = self.attach({"w": jnp.ones(4, jnp.bfloat16)}, every=1)
+        self.assertEqual(mine["w"].dtype, jnp.bfloat16)
+        together.node.model[:] = 1 + 2.0 ** -12  # what bf16 cannot say
+        mine = together.step(mine, 0.1)
+        self.assertEqual(float(together.node.model[0]), 1 + 2.0 ** -12)
+        mine = together.step({"w": mine["w"].at[1].set(2)}, 0.1)
+        self.assertEqual(together.node.model.tolist(), [1 + 2.0 ** -12, 2.0, 1 + 2.0 ** -12, 1 + 2.0 ** -12])
+
+    def test_errors_have_words(self):
+        import jax
+        import jax.numpy as jnp
+        with self.assertRaisesRegex(p2pml.ConfigurationError, "int32"):
+            self.attach({"w": jnp.zeros(3, jnp.int32)}, name="other")
+        together, mine = self.attach({"w": jnp.zeros(3)}, every=1)
+        with self.assertRaisesRegex(p2pml.MismatchError, r"\(4,\) now, it was float32 \(3,\)"):
+            together.step({"w": jnp.zeros(4)}, 0.1)
+        with self.assertRaisesRegex(p2pml.MismatchError, "the parameters are"):
+            together.step([jnp.zeros(3)], 0.1)
+        with self.assertRaisesRegex(p2pml.OrderError, "jax compiles"):
+            jax.jit(lambda p: together.step(p, 0.1))(mine)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            back = together.step({"w": jnp.array([1.0, jnp.nan, 0])}, 0.1)
+        self.assertTrue(any("NaN" in str(w.message) for w in told))
+        self.assertTrue((back["w"] == 0).all())
+
+
+@needs("torch", lightning)
+class Lightning(unittest.TestCase):
+    def test_two_optimisers_are_told(self):
+        node = p2pml.join()
+        callback = p2pml.lightning.Callback(node)
+        self.addCleanup(node.close)
+        with self.assertRaisesRegex(p2pml.ConfigurationError, "found 2 optimisers, expected one"):
+            callback.on_train_start(unittest.mock.Mock(optimizers=[1, 2]), None)
+
+    def test_its_checkpoints_have_the_node_s(self):
+        import torch
+        folder = tempfile.mkdtemp(prefix="p2pml-python-")
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        model = torch.nn.Linear(3, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def callback(name):
+            node = p2pml.join(dir=os.path.join(folder, name), log__level="error")
+            self.addCleanup(node.close)
+            return p2pml.lightning.Callback(node, every=2)
+        first = callback("first")
+        first.on_train_start(unittest.mock.Mock(optimizers=[optimizer]), model)
+        saved, then = first.state_dict(), model.weight.detach().clone()
+        first.on_train_end(None, model)
+        self.assertEqual(first.state_dict(), {})
+        again = torch.nn.Linear(3, 2)
+        second = callback("second")
+        second.load_state_dict(saved)
+        second.on_train_start(unittest.mock.Mock(optimizers=[torch.optim.SGD(again.parameters(), lr=0.1)]), again)
+        self.assertTrue(torch.equal(again.weight, then))
+        second.on_train_end(None, again)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
