@@ -25,8 +25,8 @@ enum base_error lib_open(const struct lib_options *options, p2pml_node **node,
 int lib_descriptor(const p2pml_node *node);
 size_t lib_stride(const p2pml_node *node);
 // In the program's turn: ends it as if no step had been taken. The model is the last published one again, as
-// round_end will say. Shared vectors get other memory, so that a process that goes on writing into them
-// reaches this node no more.
+// round_end will say, and the blob is the one with which the turn began. Shared vectors get other memory, so
+// that a process that goes on writing into them reaches this node no more.
 int lib_undo(p2pml_node *node);
 void lib_reload(p2pml_node *node); // the allow-list and node.fault_file are read again, as on SIGHUP
 // After ENDED: whether the node left as it was told to.

@@ -44,8 +44,9 @@ struct p2pml_node {
     struct train_tensor *tensors;
     size_t n_tensors, parameters, vector_bytes; // bytes: of whole pages
     float *vectors[N_VECTORS];
-    struct gossip_blob blob;
-    bool has_setup, running; // running: the thread is to be joined
+    struct gossip_blob blob, blob_before; // before: as the turn began,
+    bool blob_set;                        // where the program has replaced it since
+    bool has_setup, running;              // running: the thread is to be joined
     struct node_setup setup;
     struct node_hosted *hosted;
     struct node_threads *threads;
@@ -475,6 +476,7 @@ static int await_turn(p2pml_node *n, int timeout_ms, struct p2pml_round *round)
         break;
     }
     n->state = TURN;
+    n->blob_set = false;
     if (round)
         tell(n, round);
     return P2PML_OK;
@@ -533,6 +535,8 @@ int lib_undo(p2pml_node *n)
     struct base_reason why = {""};
     if (n->file >= 0 && renew_file(n, &why) != BASE_OK)
         base_log(BASE_LOG_WARN, "trainer", "%s; what the trainer still writes reaches this node", why.text);
+    if (n->blob_set)
+        n->blob = n->blob_before;
     node_hosted_undo(n->hosted);
     n->state = LENT;
     return P2PML_OK;
@@ -586,6 +590,9 @@ int p2pml_blob(p2pml_node *n, const void *data, size_t bytes, const void **now, 
         return fail(n, P2PML_ELIMIT, "p2pml_blob: found %zu bytes, expected at most %zu", bytes,
                     sizeof n->blob.data);
     if (data) {
+        if (n->state == TURN && !n->blob_set)
+            n->blob_before = n->blob;
+        n->blob_set = true;
         memmove(n->blob.data, data, bytes);
         n->blob.bytes = (uint32_t)bytes;
     }

@@ -15,12 +15,20 @@ import sys
 import time
 
 OPEN, START, ROUND, STATUS, SAVE, BLOB, LEAVE = range(1, 8)
-OK, ENDED = 0, 2
+OK, ENDED, OUT_OF_ORDER = 0, 2, -9
 MODEL, SECOND_MOMENT, CORRECTION = range(3)
 
 
 class Gone(Exception):
     """The daemon has died, or ended."""
+
+
+class Refused(ValueError):
+    """What was asked for cannot be."""
+
+
+class Occupied(Refused):
+    """Another trainer is connected: one that died, as the daemon will soon notice, or one that lives."""
 
 
 class Trainer:
@@ -50,7 +58,8 @@ class Trainer:
             raise Gone("the daemon has closed the socket")
         its, code = struct.unpack_from("<Ii", answer)
         if code != OK or its != kind:
-            raise (Gone if code == ENDED else ValueError)(answer[8:].decode())
+            occupied = its == OPEN and code == OUT_OF_ORDER
+            raise (Gone if code == ENDED else Occupied if occupied else Refused)(answer[8:].decode())
         return answer[8:]
 
     def call(self, kind, body=b""):
@@ -79,7 +88,7 @@ def main(path, rounds, own, rate=0.02, d=500):
                 steps = trainer.start()[0]
                 x, c = trainer.vectors[MODEL], trainer.vectors[CORRECTION]
                 print("joined", flush=True)
-            except (OSError, Gone) as error:
+            except (OSError, Gone, Occupied) as error:
                 print("alone:", error, flush=True)
                 trainer = None
                 time.sleep(0.1)
@@ -99,4 +108,7 @@ def main(path, rounds, own, rate=0.02, d=500):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))
+    try:
+        main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))
+    except Refused as error:
+        sys.exit(f"the daemon at {sys.argv[1]} refuses: {error}")

@@ -20,6 +20,7 @@ from . import _c, errors
 logger = logging.getLogger("p2pml")
 
 _PATIENCE = 10.0  # seconds of waiting before a line says what is waited for
+_AT_ONCE_MS = 20  # most exchanges end within; the library waits for them, and Ctrl-C for the library
 _LEAVE = 20.0  # seconds that the end of the program waits for the last checkpoint
 
 
@@ -226,23 +227,28 @@ class Node:
 
     def _await(self, call: Any, what: str, timeout: Optional[float]) -> Round:
         """Waits in Python, so that Ctrl-C works; the node goes on meanwhile, and the call can be made again."""
+        into = _c.Round()
+        code = call(self._pointer(), _AT_ONCE_MS if timeout is None else 0, ctypes.byref(into))
+        if code == _c.AGAIN:
+            code = self._wait(call, into, what, timeout)
+        if code != _c.OK:
+            self._raise(code)
+        return self._round(into)
+
+    def _wait(self, call: Any, into: _c.Round, what: str, timeout: Optional[float]) -> int:
         began, told = time.monotonic(), False
-        into, poll = _c.Round(), None
+        poll = select.poll()
+        poll.register(_c.library().fd(self._pointer()), select.POLLIN)
         while True:
             code = call(self._pointer(), 0, ctypes.byref(into))
-            if code == _c.OK:
-                return self._round(into)
             if code != _c.AGAIN:
-                self._raise(code)
+                return code
             waited = time.monotonic() - began
             if timeout is not None and waited >= timeout:
                 raise TimeoutError(f"{what} takes longer than {timeout} s; it goes on, and the call can be made again")
             if waited > _PATIENCE and not told:
                 told = True
                 logger.warning("waiting for %s since %.0f s", what, waited)
-            if poll is None:
-                poll = select.poll()
-                poll.register(_c.library().fd(self._pointer()), select.POLLIN)
             poll.poll(1000 if timeout is None else max(1, min(1000, int((timeout - waited) * 1000))))
 
     def _round(self, r: _c.Round) -> Round:

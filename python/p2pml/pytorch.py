@@ -6,6 +6,7 @@ Parameters in other formats or on another device keep an fp32 master there, and 
 from __future__ import annotations
 
 import math
+import operator
 import warnings
 import weakref
 from typing import Any, Dict, List, Optional, Tuple
@@ -128,6 +129,8 @@ class Attachment:
         self._copied = [i for i, direct in enumerate(self._direct) if not direct]  # parameters with a master in the vector
         self._params = [p for _, p in self._named]
         self._known = {id(p) for p in self._params}
+        self._lists = [list(group["params"]) for group in self.optimizer.param_groups]
+        self._frozen = [p for params in self._lists for p in params if not p.requires_grad]
         self._pointers = [view.data_ptr() for view in self._views]
         self._moments: List[torch.Tensor] = []
         if self._moment is not None:
@@ -145,7 +148,14 @@ class Attachment:
         devices = {p.device for _, p in self._named if p.device.type != "cpu"}
         self._device_correction = {d: torch.zeros_like(self._flat, device=d) for d in devices} if self._correction is not None else {}
 
+    def _are_the_same(self) -> bool:
+        groups, lists = self.optimizer.param_groups, self._lists
+        return len(groups) == len(lists) and all(len(g["params"]) == len(before) and all(map(operator.is_, g["params"], before))
+                                                 for g, before in zip(groups, lists))
+
     def _check_groups(self) -> None:
+        if self._are_the_same() and not any(p.requires_grad for p in self._frozen):
+            return
         known = self._known
         for number, group in enumerate(self.optimizer.param_groups):
             for p in group["params"]:
@@ -155,7 +165,7 @@ class Attachment:
 
     def _to_vector(self) -> None:
         """Before an exchange. A low-precision parameter that did not move leaves its fp32 master as it is."""
-        if self._copied or [p.data_ptr() for p in self._params] != self._pointers:
+        if self._copied or list(map(torch.Tensor.data_ptr, self._params)) != self._pointers:
             self._copy_to_vector()
 
     @torch.no_grad()

@@ -302,6 +302,21 @@ class InOneProcess(unittest.TestCase):
         attachment.close()  # whatever came later, the node leaves
         self.assertTrue(attachment.closed)
 
+    def test_a_parameter_that_was_frozen_is_told(self):
+        model = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Linear(5, 2))
+        model[0].requires_grad_(False)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        attachment = p2pml.attach(self.join(), model, optimizer, every=1)
+        attachment.exchange()
+        model[0].requires_grad_(True)
+        with self.assertRaisesRegex(p2pml.MismatchError, r"group 0 .* shape \(5, 3\)"):
+            attachment.exchange()
+        optimizer.param_groups[0]["params"][0] = torch.nn.Parameter(torch.zeros(5, 3))  # as many as before
+        model[0].requires_grad_(False)
+        with self.assertRaisesRegex(p2pml.MismatchError, r"group 0 .* shape \(5, 3\)"):
+            attachment.exchange()
+        attachment.close()
+
     def test_a_child_leaves_the_node_alone(self):
         model, optimizer = small()
         node = self.join()

@@ -168,6 +168,36 @@ class Trainers(Daemons):
         self.assertEqual(last.round(5, 0.1)[3] & 2, 2)
         self.assertEqual(last.vectors[example.MODEL][7], before)
 
+    def test_a_blob_of_an_undone_turn_is_undone(self):
+        self.daemon(0, alone=True)
+        one = self.connect()
+        one.start()
+        one.call(example.BLOB, struct.pack("<I", 1) + b"at step 5")
+        one.round(5, 0.1)
+        one.call(example.BLOB, struct.pack("<I", 1) + b"at step 10")
+        one.call(example.BLOB, struct.pack("<I", 1) + b"at step 10, again")
+        one.socket.close()
+        two = self.connect()
+        two.start()
+        self.assertEqual(two.call(example.BLOB, struct.pack("<I", 0)), b"at step 5")
+
+    def test_the_example_says_why_it_is_refused(self):
+        self.daemon(0, alone=True)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as other:
+            other.connect(self.path("socket0"))
+            self.trainer(0, 1)
+            wait_until(lambda: "alone: another trainer is connected" in self.read("trainer0"), "it goes on alone")
+        self.await_rounds(0, 1)
+        wait_until(lambda: "joined" in self.read("trainer0"), "it finds the daemon free")
+        self.daemon(1, alone=True)
+        one = self.connect(1, [("weight", (500,))])
+        one.start()
+        one.socket.close()
+        refused = self.trainer(1, 1)
+        self.assertEqual(refused.wait(PATIENCE), 1)
+        self.assertIn("refuses: this node has a model of other tensors", self.read("trainer1"))
+        self.assertNotIn("Traceback", self.read("trainer1"))
+
     def test_the_blob_the_status_and_the_end(self):
         daemon = self.daemon(0, alone=True)
         one = self.connect()
