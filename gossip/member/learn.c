@@ -27,14 +27,14 @@ static bool is_believable(struct gossip_membership *m, const struct gossip_suspi
            member_may_suspect(m, suspector) && is_genuine(m, suspicion);
 }
 
-static void tell_record_to(struct gossip_membership *m, const struct gossip_id *id)
+static void tell_record_to(struct gossip_membership *m, const struct gossip_id *id, bool by_datagram)
 {
     struct member *to = member_find(m, id);
     if (!to || to == m->self || to->state == GOSSIP_MEMBER_LEFT)
         return;
     BASE_ASSERT(to->refuted_ns <= m->now_ns);
     to->refuted_ns = m->now_ns;
-    member_send_record(m, to, m->self);
+    member_send_record(m, to, by_datagram ? GOSSIP_BY_DATAGRAM : member_way_to(to), m->self);
 }
 
 static bool was_told(const struct gossip_membership *m, const struct gossip_id *id)
@@ -57,7 +57,7 @@ static void suspected_ourselves(struct gossip_membership *m, const struct gossip
 {
     if (gossip_version_compare(&suspicion->version, &m->self->record.version) < 0) {
         if (!was_told(m, &m->teller) && !member_is_poor(m))
-            tell_record_to(m, &m->teller);
+            tell_record_to(m, &m->teller, false);
         return;
     }
     if (!is_current(m->self, suspicion) || !is_to_be_refuted(m, suspicion))
@@ -68,9 +68,9 @@ static void suspected_ourselves(struct gossip_membership *m, const struct gossip
                                                  .peer = suspicion->suspector,
                                                  .evidence = suspicion->class == GOSSIP_SUSPECTED_EVIDENCE};
     member_act(m, &suspected);
-    tell_record_to(m, &suspicion->suspector);
+    tell_record_to(m, &suspicion->suspector, false);
     if (gossip_id_compare(&m->teller, &suspicion->suspector) != 0)
-        tell_record_to(m, &m->teller);
+        tell_record_to(m, &m->teller, false);
 }
 
 // A sender of a suspicion that x has refuted has missed that. It may be the one member that x does not
@@ -83,7 +83,7 @@ static void correct(struct gossip_membership *m, struct member *x)
         return;
     BASE_ASSERT(x != m->self && x->corrected_ns <= m->now_ns);
     x->corrected_ns = m->now_ns;
-    member_send_record(m, teller, x);
+    member_send_record(m, teller, member_way_to(teller), x);
 }
 
 void member_take_suspicion(struct gossip_membership *m, const struct gossip_suspicion *suspicion)
@@ -180,11 +180,24 @@ static void renew(struct gossip_membership *m, struct member *x, const struct go
             m->states[GOSSIP_MEMBER_DEAD] < 64 ? (unsigned)m->states[GOSSIP_MEMBER_DEAD] : 64; // healed?
 }
 
+// Two processes with this identity hear of each other through the teller alone, which drops the links of one
+// of them, and with its links all that goes by stream.
+static void take_own_record(struct gossip_membership *m, const struct gossip_record *record)
+{
+    const struct gossip_version *ours = &m->self->record.version;
+    if (record->version.instance_id == ours->instance_id)
+        return;
+    member_self_foreign(m, record);
+    const bool newer = !m->stopped && gossip_version_compare(&record->version, ours) < 0;
+    if (newer && m->self->record.n_addresses > 0 && !was_told(m, &m->teller))
+        tell_record_to(m, &m->teller, true);
+}
+
 void member_take_record(struct gossip_membership *m, const struct gossip_record *record)
 {
     struct member *x = member_find(m, &record->id);
     if (x == m->self) {
-        member_self_foreign(m, record);
+        take_own_record(m, record);
     } else if (!is_allowed(m, &record->id)) {
         m->totals.rejected++;
     } else if (x) {

@@ -201,7 +201,7 @@ static void linked(struct gossip_membership *m, const struct gossip_id *id)
         peer->answered = true;
     if (peer && member_is_here(peer)) {
         member_send_packet(m, peer, GOSSIP_BY_STREAM, PACKET_PING, 0, NULL, LIMIT_GOSSIP_BYTES);
-        member_send_its_record(m, peer);
+        member_send_record(m, peer, GOSSIP_BY_STREAM, peer); // another process may have signed it
     } else if (peer)
         member_sync_ask(m, peer);
     else
@@ -229,7 +229,7 @@ static void leave(struct gossip_membership *m)
         return;
     size_t count = member_pick(m, NULL, told, LEAVE_TOLD);
     for (size_t i = 0; i < count; i++)
-        member_send_record(m, told[i], m->self);
+        member_send_record(m, told[i], member_way_to(told[i]), m->self);
 }
 
 static enum base_error dispatch(struct gossip_membership *m, const struct gossip_membership_event *event)

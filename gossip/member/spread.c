@@ -180,21 +180,13 @@ void member_warn_suspect(struct gossip_membership *m, struct member *x)
     member_send_suspicion(m, x, one_of(m, x));
 }
 
-void member_send_record(struct gossip_membership *m, struct member *to, const struct member *about)
+void member_send_record(struct gossip_membership *m, struct member *to, enum gossip_member_way way,
+                        const struct member *about)
 {
     struct member_packet packet;
     member_packet_begin(m, &packet, to, PACKET_GOSSIP, 0, NULL, PACKET_PLAIN_MAX);
     (void)member_packet_record(&packet, about);
-    finish(m, to, member_way_to(to), &packet);
-}
-
-// The process on a new link may differ from the one that signed its record.
-void member_send_its_record(struct gossip_membership *m, struct member *to)
-{
-    struct member_packet packet;
-    member_packet_begin(m, &packet, to, PACKET_GOSSIP, 0, NULL, PACKET_PLAIN_MAX);
-    (void)member_packet_record(&packet, to);
-    finish(m, to, GOSSIP_BY_STREAM, &packet);
+    finish(m, to, way, &packet);
 }
 
 size_t gossip_membership_about(const struct gossip_membership *m, const struct gossip_id *id, uint8_t *bytes,

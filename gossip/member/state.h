@@ -295,8 +295,8 @@ void member_warn_suspect(struct gossip_membership *m, struct member *x); // tell
 void member_ask_for(struct gossip_membership *m, struct member *to, const struct member *x, uint32_t number);
 void member_send_suspicion(struct gossip_membership *m, struct member *to,
                            const struct gossip_suspicion *suspicion);
-void member_send_record(struct gossip_membership *m, struct member *to, const struct member *about);
-void member_send_its_record(struct gossip_membership *m, struct member *to); // by stream: what we know of it
+void member_send_record(struct gossip_membership *m, struct member *to, enum gossip_member_way way,
+                        const struct member *about);
 void member_spread_timer(struct gossip_membership *m);
 uint64_t member_spread_deadline(const struct gossip_membership *m);
 

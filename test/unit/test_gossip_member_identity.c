@@ -108,6 +108,47 @@ static void a_second_process_is_told_of_both(void **s)
     member_net_destroy(&net);
 }
 
+// What node 0 tells node 2 is of another process with its identity, older or newer than this one. Node 0
+// hears of this one by datagram, though answers come by stream here: it drops the links of one of the two.
+static bool is_told_by_datagram(uint64_t generation, uint64_t after_ns)
+{
+    struct gossip_record record = *info_of(2, 2).record;
+    uint8_t bytes[HEADER + 1 + GOSSIP_RECORD_BYTES_MAX] = {6};
+    struct base_writer writer = base_writer_of(bytes + HEADER, sizeof bytes - HEADER);
+    struct gossip_membership_action action;
+    bool told = false;
+    record.version = (struct gossip_version){.generation = generation, .instance_id = 99};
+    gossip_record_sign(&record, &net.nodes[2].identity);
+    base_write_u8(&writer, 1);
+    gossip_record_write(&record, &writer);
+    net.now_ns += after_ns;
+    const struct gossip_membership_event event = {.kind = GOSSIP_MEMBERSHIP_PACKET,
+                                                  .now_ns = net.now_ns,
+                                                  .peer = net.nodes[0].identity.id,
+                                                  .way = GOSSIP_BY_STREAM,
+                                                  .bytes = bytes,
+                                                  .n_bytes = HEADER + base_writer_used(&writer)};
+    assert_int_equal(gossip_membership_step(net.nodes[2].membership, &event), BASE_OK);
+    while (gossip_membership_next(net.nodes[2].membership, &action))
+        told |= action.kind == GOSSIP_MEMBERSHIP_SEND && action.way == GOSSIP_BY_DATAGRAM &&
+                gossip_id_compare(&action.peer, &event.peer) == 0 && names(action.bytes, action.n_bytes, 2);
+    return told;
+}
+
+static void who_tells_of_another_process_hears_of_this_one(void **s)
+{
+    (void)s;
+    begin(4);
+    net.no_datagrams = true;
+    member_net_run(&net, 10 * SECOND);
+    assert_true(is_told_by_datagram(0, SECOND));
+    assert_false(is_told_by_datagram(0, MILLISECOND)); // it was told a moment ago
+    assert_true(is_told_by_datagram(0, SECOND));
+    assert_true(is_told_by_datagram(7, SECOND));
+    assert_int_equal(info_of(2, 2).record->version.generation, 8);
+    member_net_destroy(&net);
+}
+
 static void of_two_with_one_identity_the_second_stops(void **s)
 {
     (void)s;
@@ -195,6 +236,7 @@ int main(void)
         cmocka_unit_test(a_lost_generation_is_found_again),
         cmocka_unit_test(whoever_is_linked_hears_what_is_known_of_it),
         cmocka_unit_test(a_second_process_is_told_of_both),
+        cmocka_unit_test(who_tells_of_another_process_hears_of_this_one),
         cmocka_unit_test(of_two_with_one_identity_the_second_stops),
         cmocka_unit_test(a_liar_kills_nobody),
     };
