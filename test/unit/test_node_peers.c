@@ -58,7 +58,7 @@ static void many_on_one_address_find_each_other(void **state)
     for (size_t i = 0; i < MANY; i++)
         ids[i] = tables[i].identity.id;
     for (size_t i = 0; i < MANY; i++) {
-        node_peers_want(tables[i].peers, ids, MANY); // or the first links end as idle before the last ones come
+        node_peers_want(tables[i].peers, ids, MANY); // unwanted ones end before the last ones come
         node_peers_start(tables[i].peers);
     }
     for (size_t i = 0; i < MANY; i++)
