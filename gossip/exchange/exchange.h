@@ -243,13 +243,17 @@ enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
 bool gossip_exchange_met(const struct gossip_exchange *exchange, const struct gossip_id *partner,
                          uint64_t round);
 // For checkpoints: the corrections that ended edges have left (on_death), at most GOSSIP_ORPHANS_MAX. How
-// many there are, and the c_e [d] of each, borrowed until the next step. gossip_exchange_keep takes one back:
+// many there are, and each of them, borrowed until the next step. gossip_exchange_keep takes one back:
 // before the first event, after the edges; it copies. BASE_EFORMAT: not finite, or for a peer that was given
 // before.
+struct gossip_orphan_record {
+    struct gossip_id peer;
+    const float *correction; // c_e [d]
+    uint64_t left;           // FADE: rounds until nothing of it is left; 0: not known, as at a death
+};
 size_t gossip_exchange_orphans(const struct gossip_exchange *exchange);
-void gossip_exchange_orphan_at(const struct gossip_exchange *exchange, size_t at, struct gossip_id *peer,
-                               const float **correction);
-enum base_error gossip_exchange_keep(struct gossip_exchange *exchange, const struct gossip_id *peer,
-                                     const float *correction) BASE_CHECK;
+struct gossip_orphan_record gossip_exchange_orphan_at(const struct gossip_exchange *exchange, size_t at);
+enum base_error gossip_exchange_keep(struct gossip_exchange *exchange,
+                                     const struct gossip_orphan_record *record) BASE_CHECK;
 
 #endif

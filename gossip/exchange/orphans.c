@@ -181,28 +181,31 @@ size_t gossip_exchange_orphans(const struct gossip_exchange *exchange)
     return exchange->n_orphans;
 }
 
-void gossip_exchange_orphan_at(const struct gossip_exchange *exchange, size_t at, struct gossip_id *peer,
-                               const float **correction)
+struct gossip_orphan_record gossip_exchange_orphan_at(const struct gossip_exchange *exchange, size_t at)
 {
-    *peer = exchange->orphans[at].peer;
-    *correction = exchange->orphans[at].correction;
+    const struct gossip_orphan *orphan = &exchange->orphans[at];
+
+    return (struct gossip_orphan_record){
+        .peer = orphan->peer, .correction = orphan->correction, .left = orphan->left};
 }
 
-enum base_error gossip_exchange_keep(struct gossip_exchange *exchange, const struct gossip_id *peer,
-                                     const float *correction)
+enum base_error gossip_exchange_keep(struct gossip_exchange *exchange,
+                                     const struct gossip_orphan_record *record)
 {
-    size_t count = exchange->options.parameters;
+    const size_t count = exchange->options.parameters;
+    const unsigned most = rounds_to_fade(exchange, record->left == 0);
 
     if (!exchange->options.drift_correction)
         return BASE_OK;
-    if (find(exchange, peer) || !exchange->options.kernels->apply->finite(correction, count))
+    if (find(exchange, &record->peer) || !exchange->options.kernels->apply->finite(record->correction, count))
         return BASE_EFORMAT;
     float *copy = exchange->options.kernels->alloc(count * sizeof *copy);
-    if (!copy || add(exchange, peer, copy, exchange->options.fade_rounds)) {
+    const unsigned left = record->left == 0 || record->left > most ? most : (unsigned)record->left;
+    if (!copy || add(exchange, &record->peer, copy, left)) {
         exchange->options.kernels->release(copy);
         return BASE_ENOMEM;
     }
-    memcpy(copy, correction, count * sizeof *copy);
+    memcpy(copy, record->correction, count * sizeof *copy);
     if (!exchange->summed)
         gossip_sum_again(exchange);
     return BASE_OK;

@@ -180,10 +180,9 @@ static void look_at(struct gossip_edges *edges, const struct gossip_exchange *ex
                     struct gossip_id *peer)
 {
     struct gossip_edge_info info;
-    const float *correction;
 
     if (edges->look == KEPT) {
-        gossip_exchange_orphan_at(exchange, edges->left, peer, &correction);
+        *peer = gossip_exchange_orphan_at(exchange, edges->left).peer;
         return;
     }
     gossip_exchange_edge_info(exchange, edges->left, &info);

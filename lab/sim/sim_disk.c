@@ -51,9 +51,8 @@ static void save_orphans(struct sim_node *node, struct sim_checkpoint *latest)
     latest->n_orphans = gossip_exchange_orphans(node->exchange);
     latest->kept = sim_must(calloc(latest->n_orphans + 1, sizeof *latest->kept));
     for (size_t i = 0; i < latest->n_orphans; i++) {
-        struct sim_orphan *kept = &latest->kept[i];
-        gossip_exchange_orphan_at(node->exchange, i, &kept->peer, &kept->correction);
-        kept->correction = vector(latest, kept->correction);
+        latest->kept[i] = gossip_exchange_orphan_at(node->exchange, i);
+        latest->kept[i].correction = vector(latest, latest->kept[i].correction);
     }
 }
 

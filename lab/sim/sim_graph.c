@@ -93,8 +93,6 @@ static void forget(struct sim_node *node, const struct gossip_id *peer, bool dea
 static bool has_part_of(const struct sim_node *node, const struct gossip_id *peer)
 {
     struct gossip_edge_info info;
-    const float *correction;
-    struct gossip_id id;
 
     for (size_t i = gossip_exchange_edges(node->exchange); i-- > 0;) {
         gossip_exchange_edge_info(node->exchange, i, &info);
@@ -102,8 +100,8 @@ static bool has_part_of(const struct sim_node *node, const struct gossip_id *pee
             return true;
     }
     for (size_t i = gossip_exchange_orphans(node->exchange); i-- > 0;) {
-        gossip_exchange_orphan_at(node->exchange, i, &id, &correction);
-        if (gossip_id_compare(&id, peer) == 0)
+        const struct gossip_orphan_record kept = gossip_exchange_orphan_at(node->exchange, i);
+        if (gossip_id_compare(&kept.peer, peer) == 0)
             return true;
     }
     return false;

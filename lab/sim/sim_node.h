@@ -27,10 +27,7 @@ struct sim_checkpoint {
     size_t learner_bytes;
     struct gossip_edge_record *record;
     size_t count;
-    struct sim_orphan { // state left by dead neighbours
-        struct gossip_id peer;
-        const float *correction;
-    } * kept;
+    struct gossip_orphan_record *kept; // state left by dead neighbours
     size_t n_orphans;
 };
 

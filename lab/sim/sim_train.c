@@ -27,8 +27,7 @@ static void take_edges(struct sim_node *node, const struct sim_checkpoint *check
         if (gossip_exchange_import(node->exchange, &checkpoint->record[i]) != BASE_OK)
             sim_world_break(node->world, node->host, "an edge of a whole checkpoint was refused");
     for (size_t i = 0; checkpoint && i < checkpoint->n_orphans; i++)
-        if (gossip_exchange_keep(node->exchange, &checkpoint->kept[i].peer, checkpoint->kept[i].correction) !=
-            BASE_OK)
+        if (gossip_exchange_keep(node->exchange, &checkpoint->kept[i]) != BASE_OK)
             sim_world_break(node->world, node->host, "what a dead neighbour left was refused");
 }
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define STATE_VECTORS 4
-#define FIXED_PAIRS   21 // metadata beside the edges
+#define FIXED_PAIRS   21 // metadata beside edges and what is kept of them
 
 // What will stand in the file; the data is borrowed from the parts.
 struct draft {
@@ -94,12 +94,11 @@ static void draft_kept(struct draft *draft, const struct gossip_exchange *exchan
     char scope[16 + GOSSIP_ID_HEX], id[GOSSIP_ID_HEX];
     size_t n = exchange ? gossip_exchange_orphans(exchange) : 0;
     for (size_t i = 0; i < n; i++) {
-        struct gossip_id peer;
-        const float *correction;
-        gossip_exchange_orphan_at(exchange, i, &peer, &correction);
-        gossip_id_hex(&peer, id);
+        const struct gossip_orphan_record kept = gossip_exchange_orphan_at(exchange, i);
+        gossip_id_hex(&kept.peer, id);
         snprintf(scope, sizeof scope, "kept.%s", id);
-        add_tensor(draft, scope, "correction", correction, parameters);
+        add_pair(draft, scope, "%" PRIu64, kept.left);
+        add_tensor(draft, scope, "correction", kept.correction, parameters);
     }
 }
 
@@ -168,7 +167,7 @@ static enum base_error draft_make(const struct node_checkpoint_parts *parts, str
     train_model_tensors(parts->model, &n_table);
     draft->n_edges = n_edges;
     draft->tensors = calloc(n_table + STATE_VECTORS + 3 + 3 * n_edges + n_orphans, sizeof *draft->tensors);
-    draft->pairs = calloc(FIXED_PAIRS + NODE_MODEL_ABOUT_PAIRS + n_edges, sizeof *draft->pairs);
+    draft->pairs = calloc(FIXED_PAIRS + NODE_MODEL_ABOUT_PAIRS + n_edges + n_orphans, sizeof *draft->pairs);
     draft->edges = calloc(n_edges + 1, sizeof *draft->edges);
     if (!draft->tensors || !draft->pairs || !draft->edges)
         return base_fail(why, BASE_ENOMEM, "no memory to describe a checkpoint with %zu edges", n_edges);

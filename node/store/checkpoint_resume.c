@@ -393,18 +393,23 @@ static enum base_error resume_edge(const struct node_safetensors *file, const ch
     return gossip_exchange_import(exchange, &record);
 }
 
-// `name` is kept.<id>.correction.
-static enum base_error resume_kept(const struct node_tensor *tensor, size_t vector_bytes,
-                                   struct gossip_exchange *exchange)
+// The tensor is kept.<id>.correction; the metadata kept.<id>, which files of earlier versions lack, is for
+// how many rounds it fades.
+static enum base_error resume_kept(const struct node_safetensors *file, const struct node_tensor *tensor,
+                                   size_t vector_bytes, struct gossip_exchange *exchange)
 {
-    char hex[GOSSIP_ID_HEX];
-    struct gossip_id peer;
+    char hex[GOSSIP_ID_HEX], scope[16 + GOSSIP_ID_HEX];
+    struct gossip_orphan_record record = {.correction = tensor->data};
     snprintf(hex, sizeof hex, "%s", tensor->name + strlen("kept."));
     if (tensor->type != NODE_TENSOR_F32 || tensor->n_dims != 1 || tensor->bytes != vector_bytes ||
-        (uintptr_t)tensor->data % sizeof(float) || gossip_id_parse(hex, &peer) ||
+        (uintptr_t)tensor->data % sizeof(float) || gossip_id_parse(hex, &record.peer) ||
         strcmp(tensor->name + strlen("kept.") + strlen(hex), ".correction") != 0)
         return BASE_EFORMAT;
-    return gossip_exchange_keep(exchange, &peer, tensor->data);
+    snprintf(scope, sizeof scope, "kept.%s", hex);
+    const char *left = node_safetensors_metadata(file, scope);
+    if (left && !parse_numbers(left, &record.left, 1))
+        return BASE_EFORMAT;
+    return gossip_exchange_keep(exchange, &record);
 }
 
 static void resume_all_kept(const struct node_safetensors *file, size_t vector_bytes,
@@ -414,7 +419,7 @@ static void resume_all_kept(const struct node_safetensors *file, size_t vector_b
         const struct node_tensor *tensor = node_safetensors_at(file, i);
         if (strncmp(tensor->name, "kept.", 5) != 0)
             continue;
-        enum base_error error = resume_kept(tensor, vector_bytes, exchange);
+        enum base_error error = resume_kept(file, tensor, vector_bytes, exchange);
         if (error)
             base_log(BASE_LOG_WARN, "checkpoint_kept", "%.100s is left out: %s", tensor->name,
                      base_error_name(error));

@@ -119,12 +119,8 @@ static void check_sum(const struct gossip_exchange *exchange)
             gossip_exchange_edge_info(exchange, e, &info);
             expected += (double)info.correction[j];
         }
-        for (size_t e = 0; e < gossip_exchange_orphans(exchange); e++) {
-            const float *correction;
-            struct gossip_id peer;
-            gossip_exchange_orphan_at(exchange, e, &peer, &correction);
-            expected += (double)correction[j];
-        }
+        for (size_t e = 0; e < gossip_exchange_orphans(exchange); e++)
+            expected += (double)gossip_exchange_orphan_at(exchange, e).correction[j];
         assert_true(fabs((double)sum[j] - expected) < 1e-4);
     }
 }
@@ -133,7 +129,6 @@ static void check_sum(const struct gossip_exchange *exchange)
 static void test_a_pull_fades(void **state)
 {
     struct net *net = trained_as(GOSSIP_ON_DEATH_FADE, net_seed(106));
-    struct gossip_id peer;
     const float *correction;
 
     (void)state;
@@ -145,7 +140,7 @@ static void test_a_pull_fades(void **state)
                        gossip_exchange_correction(net->node[0].exchange)[0] - whole / 4, fabsf(whole) / 50);
     forget(net, 0, DEAD, true);
     forget(net, 2, DEAD, true);
-    gossip_exchange_orphan_at(net->node[0].exchange, 0, &peer, &correction);
+    correction = gossip_exchange_orphan_at(net->node[0].exchange, 0).correction;
     assert_float_equal(correction[0], 0.75f * whole, fabsf(whole) / 50);
     train(net, 601 + FADE_ROUNDS / 4, 603 + FADE_ROUNDS / 4, true);
     train(net, 604 + FADE_ROUNDS / 4, 600 + FADE_ROUNDS / 2, true);
@@ -236,11 +231,9 @@ static struct gossip_exchange *restarted(const struct net *net, size_t node)
         assert_int_equal(gossip_exchange_import(fresh, &record), BASE_OK);
     }
     for (size_t e = 0; e < gossip_exchange_orphans(at->exchange); e++) {
-        struct gossip_id peer;
-        const float *correction;
-        gossip_exchange_orphan_at(at->exchange, e, &peer, &correction);
-        assert_int_equal(gossip_exchange_keep(fresh, &peer, correction), BASE_OK);
-        assert_int_equal(gossip_exchange_keep(fresh, &peer, correction), BASE_EFORMAT);
+        const struct gossip_orphan_record kept = gossip_exchange_orphan_at(at->exchange, e);
+        assert_int_equal(gossip_exchange_keep(fresh, &kept), BASE_OK);
+        assert_int_equal(gossip_exchange_keep(fresh, &kept), BASE_EFORMAT);
     }
     return fresh;
 }
@@ -266,8 +259,7 @@ static void test_the_pull_of_one_that_returns_fades(void **state)
 {
     struct net *net = trained_as(GOSSIP_ON_DEATH_FADE, net_seed(108));
     struct gossip_edge_info info;
-    struct gossip_id peer;
-    const float *left, whole = net_edge(net, 0, DEAD, &info)->correction[0];
+    const float whole = net_edge(net, 0, DEAD, &info)->correction[0];
 
     (void)state;
     lose_links(net);
@@ -284,7 +276,7 @@ static void test_the_pull_of_one_that_returns_fades(void **state)
     assert_int_equal(net_edge(net, 0, DEAD, &info)->resyncs, 1);
     assert_true(info.correction[0] == 0);
     assert_int_equal(gossip_exchange_orphans(net->node[0].exchange), 1);
-    gossip_exchange_orphan_at(net->node[0].exchange, 0, &peer, &left);
+    const float *left = gossip_exchange_orphan_at(net->node[0].exchange, 0).correction;
     assert_true(fabsf(left[0]) > 0 && fabsf(left[0]) < fabsf(whole));
     assert_float_equal(gossip_exchange_correction(net->node[0].exchange)[0], before, 0.02f * fabsf(whole));
     check_sum(net->node[0].exchange);
@@ -353,7 +345,6 @@ static void test_it_survives_a_restart(void **state)
 {
     struct net *net = trained(true, net_seed(104));
     float broken[D] = {[D - 1] = NAN};
-    struct gossip_id nobody = net_id(77);
 
     (void)state;
     die(net);
@@ -361,7 +352,8 @@ static void test_it_survives_a_restart(void **state)
     struct gossip_exchange *fresh = restarted(net, 0);
     assert_int_equal(gossip_exchange_orphans(fresh), 1);
     check_sum(fresh);
-    assert_int_equal(gossip_exchange_keep(fresh, &nobody, broken), BASE_EFORMAT);
+    const struct gossip_orphan_record nothing = {.peer = net_id(77), .correction = broken};
+    assert_int_equal(gossip_exchange_keep(fresh, &nothing), BASE_EFORMAT);
     assert_int_equal(gossip_exchange_orphans(fresh), 1);
     const float *sum = gossip_exchange_correction(fresh);
     for (size_t j = 0; j < D; j++)
@@ -373,13 +365,37 @@ static void test_it_survives_a_restart(void **state)
     net_destroy(net);
 }
 
+// The other end of a correction of two living nodes takes as long over it as before the stop.
+static void test_a_restart_keeps_the_pace_of_fading(void **state)
+{
+    struct net *net = trained_as(GOSSIP_ON_DEATH_FADE, net_seed(109));
+    const float pull[D] = {1};
+    struct gossip_orphan_record kept = {.correction = pull};
+
+    (void)state;
+    lose_links(net);
+    forget(net, 0, DEAD, false);
+    train(net, 601, 620, true);
+    struct gossip_exchange *fresh = restarted(net, 0);
+    const uint64_t left = gossip_exchange_orphan_at(net->node[0].exchange, 0).left;
+    assert_in_range(left, LIVING_ROUNDS / 2, LIVING_ROUNDS);
+    assert_int_equal(gossip_exchange_orphan_at(fresh, 0).left, left);
+    // Of a version that did not tell it, as at a death; never longer than of two living ones.
+    for (size_t i = 1; i <= 2; i++) {
+        kept.peer = net_id(100 + i);
+        kept.left = i == 1 ? 0 : UINT64_MAX;
+        assert_int_equal(gossip_exchange_keep(fresh, &kept), BASE_OK);
+        assert_int_equal(gossip_exchange_orphan_at(fresh, i).left, i == 1 ? FADE_ROUNDS : LIVING_ROUNDS);
+    }
+    gossip_exchange_destroy(fresh);
+    net_destroy(net);
+}
+
 static bool has_orphan(const struct gossip_exchange *exchange, struct gossip_id wanted)
 {
     for (size_t e = 0; e < gossip_exchange_orphans(exchange); e++) {
-        const float *correction;
-        struct gossip_id peer;
-        gossip_exchange_orphan_at(exchange, e, &peer, &correction);
-        if (gossip_id_compare(&peer, &wanted) == 0)
+        const struct gossip_orphan_record kept = gossip_exchange_orphan_at(exchange, e);
+        if (gossip_id_compare(&kept.peer, &wanted) == 0)
             return true;
     }
     return false;
@@ -396,8 +412,8 @@ static void test_what_the_dead_leave_is_bounded(void **state)
         const float pull[D] = {1};
 
         for (size_t i = 0; i < GOSSIP_ORPHANS_MAX; i++) {
-            struct gossip_id dead = net_id(100 + i);
-            assert_int_equal(gossip_exchange_keep(exchange, &dead, pull), BASE_OK);
+            const struct gossip_orphan_record dead = {.peer = net_id(100 + i), .correction = pull};
+            assert_int_equal(gossip_exchange_keep(exchange, &dead), BASE_OK);
         }
         train(net, 601, 620, false); // those have begun to fade
         die(net);
@@ -422,6 +438,7 @@ int main(void)
         cmocka_unit_test(test_only_the_dead_leave_something),
         cmocka_unit_test(test_who_returns_takes_it_back),
         cmocka_unit_test(test_it_survives_a_restart),
+        cmocka_unit_test(test_a_restart_keeps_the_pace_of_fading),
         cmocka_unit_test(test_what_the_dead_leave_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -207,7 +207,8 @@ static struct gossip_exchange *exchange_with(const size_t *peers, size_t n, size
                                             .transactions_bytes = sizeof nothing_open};
         assert_int_equal(gossip_exchange_import(exchange, &record), BASE_OK);
     }
-    assert_int_equal(gossip_exchange_keep(exchange, &left, zero), BASE_OK);
+    const struct gossip_orphan_record orphan = {.peer = left, .correction = zero};
+    assert_int_equal(gossip_exchange_keep(exchange, &orphan), BASE_OK);
     return exchange;
 }
 

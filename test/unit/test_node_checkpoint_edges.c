@@ -51,6 +51,7 @@ static struct gossip_exchange *make_exchange(const struct net *net, size_t end)
                                                     .drift_gain = 2,
                                                     .drift_limit = 0.25f,
                                                     .on_death = GOSSIP_ON_DEATH_KEEP,
+                                                    .fade_rounds = 40,
                                                     .deadline_floor_ns = 1000000000,
                                                     .deadline_ceiling_ns = 2000000000};
     if (gossip_exchange_create(&options, &exchange, &why))
@@ -317,8 +318,18 @@ static void what_the_dead_left_is_written_and_read(void **state)
     assert_int_equal(gossip_exchange_edges(net.exchange[0]), 1);
     assert_int_equal(gossip_exchange_orphans(net.exchange[0]), 1);
     assert_memory_equal(gossip_exchange_correction(net.exchange[0]), pull, bytes);
+    assert_int_equal(gossip_exchange_orphan_at(net.exchange[0], 0).left, 40);
 
     gossip_id_hex(&two, hex);
+    snprintf(name, sizeof name, "kept.%s", hex);
+    rewrite(path_of(world, "checkpoint-0.safetensors"), name, "70", NULL);
+    restart(world, &net);
+    assert_int_equal(gossip_exchange_orphan_at(net.exchange[0], 0).left, 70);
+    rewrite(path_of(world, "checkpoint-0.safetensors"), name, "soon", NULL);
+    restart(world, &net);
+    assert_int_equal(gossip_exchange_orphans(net.exchange[0]), 0);
+    rewrite(path_of(world, "checkpoint-0.safetensors"), name, "40", NULL);
+    restart(world, &net);
     snprintf(name, sizeof name, "kept.%s.correction", hex);
     snprintf(log_path, sizeof log_path, "%s/log", world->directory);
     write_here(world, &net);
