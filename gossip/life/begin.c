@@ -51,7 +51,9 @@ static unsigned rank_of(uint8_t flags)
     return flags & (GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_HELD) ? 1 : 0;
 }
 
-// Of the nodes that were not resumed, one that trains goes first, then one that counts, then the lowest id.
+// Of the nodes that were not resumed, one that trains goes first, then one that counts, then the lowest id. A
+// node that trains may have fetched its model, and its record still has the digest of its own first one: if
+// any of those that train had another than this node's, theirs may be another.
 static struct first_models compare_first_models(struct gossip_life *life)
 {
     const struct gossip_life_world *world = life->world;
@@ -68,7 +70,10 @@ static struct first_models compare_first_models(struct gossip_life *life)
         world->member(world->owner, i, &other);
         const struct gossip_record *record = other.record;
         const unsigned rank = rank_of(record->flags);
-        if (!record->first_model || !gossip_life_believes(&other) || (record->flags & GOSSIP_RECORD_FINISHED))
+        if (!record->first_model || !life_is_here(&other) || (record->flags & GOSSIP_RECORD_FINISHED))
+            continue;
+        found.yields |= rank == 2 && record->first_model != own;
+        if (!gossip_life_believes(&other))
             continue;
         found.takers += rank == 0 && record->first_model != own;
         if (rank < best || (rank == best && gossip_id_compare(&record->id, &first->id) >= 0))
@@ -76,7 +81,7 @@ static struct first_models compare_first_models(struct gossip_life *life)
         first = record;
         best = rank;
     }
-    found.yields = first->first_model != own;
+    found.yields |= first->first_model != own;
     return found;
 }
 
@@ -186,8 +191,10 @@ static bool takes_first_model(struct gossip_life *life)
     }
     if (life->eligible)
         life_uncount(life);
-    if (life->census.training > 0)
+    if (life->census.training > 0) {
+        life->complete = false; // without a donor its own first weights are no way out
         fetch_first(life, GOSSIP_LIFE_OTHERS_TRAIN, &(struct life_progress){life->round, life->step});
+    }
     return true;
 }
 

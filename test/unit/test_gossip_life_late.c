@@ -338,6 +338,26 @@ static void a_node_that_counted_too_early_takes_it_back(void **state)
     life_world_flags(&w, 1, TRAINS);
     life_world_pass(&w, SECOND);
     assert_true(w.learner_started && w.learner_fetches);
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_WANTS});
+    life_world_pass(&w, 90 * SECOND); // no link to a donor: its own weights would be a second first model
+    assert_int_equal(gossip_life_state(w.life), GOSSIP_LIFE_FETCHING);
+    assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_GAVE_UP), 0);
+}
+
+// The one that trains has fetched its model from the other one, whose answer has not come yet.
+static void of_two_that_train_one_with_other_weights_is_enough(void **state)
+{
+    (void)state;
+    begin_with(5, 7);
+    const size_t first = life_world_join(&w);
+    w.member[first].record.first_model = 9;
+    w.member[first].info.answered = false;
+    life_world_pass(&w, SECOND);
+    assert_int_equal(w.flags & COUNTS, COUNTS);
+    life_world_flags(&w, first, TRAINS);
+    life_world_flags(&w, 1, TRAINS);
+    life_world_pass(&w, SECOND);
+    assert_true(w.learner_started && w.learner_fetches);
 }
 
 static void a_node_that_goes_first_and_never_begins_is_not_waited_for_for_ever(void **state)
@@ -407,6 +427,7 @@ int main(void)
         RULE(told_to_stop_is_no_failure),
         RULE(resumed_with_edges_or_without_steps_is_no_failure),
         RULE(of_different_first_models_the_lowest_id_s_goes_first),
+        RULE(of_two_that_train_one_with_other_weights_is_enough),
         RULE(a_node_that_counts_goes_before_a_lower_id),
         RULE(a_node_that_counted_too_early_takes_it_back),
         RULE(a_node_that_goes_first_and_never_begins_is_not_waited_for_for_ever),
