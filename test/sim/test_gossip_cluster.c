@@ -312,20 +312,9 @@ static void report(const struct trial *trial)
            (unsigned long long)options->seed);
 }
 
-// Known open faults (README.md): they are reported, and a seed that passes again is to be taken off.
-static const uint64_t open_seeds[] = {620};
-
-static bool is_open(uint64_t seed)
-{
-    for (size_t i = 0; i < sizeof open_seeds / sizeof *open_seeds; i++)
-        if (open_seeds[i] == seed)
-            return true;
-    return false;
-}
-
 struct sums {
-    uint64_t seeds, broken, open, kept, learnt, steps, deaths, false_deaths, conflicts, raised_generations,
-        fetches, resumed;
+    uint64_t seeds, broken, kept, learnt, steps, deaths, false_deaths, conflicts, raised_generations, fetches,
+        resumed;
     uint64_t hash; // of all traces
     double agreed_s, agreed_most_s;
 };
@@ -338,7 +327,6 @@ static void add(struct sums *sums, const struct trial *trial)
     sums->seeds++;
     sums->hash = base_hash_mix(sums->hash ^ trial->world.trace.hash);
     sums->broken += trial->why != NULL;
-    sums->open += trial->why != NULL && is_open(trial->world.options.seed);
     sums->kept += !trial->check.may_lose;
     sums->learnt += trial->learnt;
     sums->steps += counts->steps;
@@ -383,18 +371,18 @@ static void test_whatever_happens_it_heals(void **state)
     (void)state;
     for (uint64_t seed = first; seed < first + seeds; seed++)
         run_seed(seed, getenv("P2PML_TRACE") != NULL, &sums);
-    printf("%llu seeds, %llu broken, %llu of them known open faults; %llu steps, %llu deaths, %llu fetched, "
+    printf("%llu seeds, %llu broken; %llu steps, %llu deaths, %llu fetched, "
            "%llu resumed, %llu generations "
            "raised, "
            "%llu conflicts; views agreed %.2f s after healing on average, %.2f s at most; %llu lost no "
            "memory, %llu came near the best loss; traces %016llx\n",
-           (unsigned long long)sums.seeds, (unsigned long long)sums.broken, (unsigned long long)sums.open,
-           (unsigned long long)sums.steps, (unsigned long long)sums.deaths, (unsigned long long)sums.fetches,
+           (unsigned long long)sums.seeds, (unsigned long long)sums.broken, (unsigned long long)sums.steps,
+           (unsigned long long)sums.deaths, (unsigned long long)sums.fetches,
            (unsigned long long)sums.resumed, (unsigned long long)sums.raised_generations,
            (unsigned long long)sums.conflicts,
            sums.agreed_s / (double)(sums.seeds - sums.broken + !sums.seeds), sums.agreed_most_s,
            (unsigned long long)sums.kept, (unsigned long long)sums.learnt, (unsigned long long)sums.hash);
-    assert_int_equal(sums.broken - sums.open, 0);
+    assert_int_equal(sums.broken, 0);
 }
 
 static void test_a_seed_has_one_trace(void **state)
@@ -407,7 +395,7 @@ static void test_a_seed_has_one_trace(void **state)
         uint64_t hash = run_seed(seed, false, &sums);
         assert_true(run_seed(seed, false, &sums) == hash);
     }
-    assert_int_equal(sums.broken - sums.open, 0);
+    assert_int_equal(sums.broken, 0);
 }
 
 int main(void)
