@@ -1,117 +1,252 @@
-// How long a training step takes: MLP 784-256-10, batch 64, SGD, one thread. `train_step_ms` is gradient and
-// update on batches that lie ready, the same work as torch_step.py; `trainer_step_ms` is the whole of
-// train_trainer_step, with the gathering of the batch from the shard. `memory` is what the process holds
-// beyond the vectors and data it asked for.
+// How long a training step takes, one thread, processor time, which is what counts on a machine that others
+// use, too. A step is train_trainer_step: the next batch of a shuffled epoch, gradient, update.
+// test/bench/steps runs it beside torch_step.py.
 //
-//   bench_train_step [seconds]
+//   bench_train_step                 the names of the rows
+//   bench_train_step ROW [seconds]   a line of JSON: median and least time of a step; of its batch alone
+//                                    (data_ms); floor_ms, its operations at gflops, the best rate of one
+//                                    large product in the same run; memory, counted and what the process took
 #include "base/rng.h"
 #include "test/support/bench.h"
+#include "train/feed.h"
+#include "train/loaders.h"
+#include "train/plan.h"
+#include "train/tokens.h"
 #include "train/trainer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { INPUTS = 784, HIDDEN = 256, CLASSES = 10, BATCH = 64, BATCHES = 16, STEPS_MAX = 200000 };
+enum { EXAMPLES = 4096, TOKENS = 65536, STEPS_MAX = 200000, SQUARE = 512, PRODUCTS = 20 };
 
-static void fill(struct train_dataset *data, size_t examples)
+struct row {
+    const char *name;
+    struct train_model_spec spec;
+    size_t batch;
+    struct train_augment augment;
+};
+#define IMAGE(model, side, depth)                                                                            \
+    {                                                                                                        \
+        .kind = model, .inputs = (side) * (side) * (depth), .classes = 10, .image = { side, side, depth }    \
+    }
+#define MLP(...)                                                                                             \
+    {                                                                                                        \
+        .kind = TRAIN_MLP, .inputs = 784, .classes = 10, .hidden = {__VA_ARGS__},                            \
+        .n_hidden = sizeof((size_t[]){__VA_ARGS__}) / sizeof(size_t)                                         \
+    }
+
+static const struct row rows[] = {
+    {.name = "softmax", .spec = {.kind = TRAIN_SOFTMAX, .inputs = 784, .classes = 10}, .batch = 64},
+    {.name = "mlp-256", .spec = MLP(256), .batch = 64},
+    {.name = "mlp-512-512", .spec = MLP(512, 512), .batch = 64},
+    {.name = "mlp-512-512-b256", .spec = MLP(512, 512), .batch = 256},
+    {.name = "lenet", .spec = IMAGE(TRAIN_LENET, 28, 1), .batch = 64},
+    {.name = "cnn", .spec = IMAGE(TRAIN_CNN, 28, 1), .batch = 64},
+    {.name = "resnet20",
+     .spec = IMAGE(TRAIN_RESNET20, 32, 3),
+     .batch = 64,
+     .augment = {.crop = 4, .flip = true}},
+    {.name = "gpt",
+     .spec = {.kind = TRAIN_GPT2,
+              .inputs = 64,
+              .classes = 96,
+              .decoder = {.layers = 4, .width = 128, .heads = 4}},
+     .batch = 16},
+};
+
+static double used_ms(void)
+{
+    return bench_clock(CLOCK_THREAD_CPUTIME_ID) * 1e-6;
+}
+
+static void check(enum base_error error, const struct base_reason *why)
+{
+    if (error) {
+        fprintf(stderr, "bench_train_step: %s\n", why->text);
+        exit(1);
+    }
+}
+
+static void fill_text(const struct row *row, struct train_dataset *data)
+{
+    static uint8_t ids[2 * TOKENS];
+    struct base_rng rng;
+    struct base_reason why;
+    base_rng_seed(&rng, 7);
+    for (size_t i = 0; i < TOKENS; i++) {
+        ids[2 * i] = (uint8_t)base_rng_below(&rng, row->spec.classes);
+    }
+    const struct train_bytes bytes = {"ids", ids, sizeof ids};
+    check(train_tokens_parse(&bytes, row->spec.classes, row->spec.inputs, data, &why), &why);
+}
+
+static void fill(const struct row *row, struct train_dataset *data)
 {
     struct base_rng rng;
+    const size_t features = row->spec.inputs;
+    if (row->spec.kind == TRAIN_GPT2) {
+        fill_text(row, data);
+        return;
+    }
     base_rng_seed(&rng, 7);
-    *data = (struct train_dataset){.examples = examples, .features = INPUTS, .classes = CLASSES};
-    data->x = aligned_alloc(64, examples * INPUTS * sizeof *data->x);
-    data->labels = malloc(examples * sizeof *data->labels);
-    if (data->x == NULL || data->labels == NULL) {
+    *data = (struct train_dataset){.examples = EXAMPLES,
+                                   .features = features,
+                                   .classes = row->spec.classes,
+                                   .height = row->spec.image.height,
+                                   .width = row->spec.image.width,
+                                   .channels = row->spec.image.channels};
+    data->x = aligned_alloc(64, EXAMPLES * features * sizeof *data->x);
+    data->labels = malloc(EXAMPLES * sizeof *data->labels);
+    if (!data->x || !data->labels) {
         abort();
     }
-    for (size_t i = 0; i < examples * INPUTS; i++) {
+    for (size_t i = 0; i < EXAMPLES * features; i++) {
         data->x[i] = (float)base_rng_uniform(&rng);
     }
-    for (size_t i = 0; i < examples; i++) {
-        data->labels[i] = (uint32_t)base_rng_below(&rng, CLASSES);
+    for (size_t i = 0; i < EXAMPLES; i++) {
+        data->labels[i] = (uint32_t)base_rng_below(&rng, row->spec.classes);
     }
 }
 
-static void bench_step(struct train_model *model, const struct train_dataset *data, float *x, double seconds,
-                       double *times)
+static struct train_options options_of(const struct row *row)
 {
-    const struct kernels *k = train_model_kernels(model);
-    const struct kernels_sgd sgd = {.rate = 0.01f};
-    const size_t count = train_model_parameters(model);
-    float *gradient = k->alloc(count * sizeof *gradient);
-    if (gradient == NULL) {
-        abort();
+    struct train_options options = {
+        .optimizer = TRAIN_SGD, .rate = 0.01, .steps = 1000, .batch = row->batch, .augment = row->augment};
+    if (row->spec.kind == TRAIN_GPT2) {
+        options.optimizer = TRAIN_ADAMW;
+        options.rate = 1e-3;
+        options.weight_decay = 0.1;
+        options.beta1 = 0.9;
+        options.beta2 = 0.99;
+        options.epsilon = 1e-8;
     }
-    size_t steps = 0;
-    for (double end = bench_now() + seconds * 1e9; steps < STEPS_MAX && bench_now() < end; steps++) {
-        const size_t first = steps % BATCHES * BATCH;
+    return options;
+}
+
+// Vectors of training, the batch, and what the layers keep for it.
+static double counted_kib(const struct row *row, const struct train_plan *plan)
+{
+    size_t scratch = 0, widest = 0, floats = 0;
+    const size_t x = row->batch * row->spec.inputs;
+    const size_t vectors = row->spec.kind == TRAIN_GPT2 ? 5 : 3; // model, gradient, correction; two moments
+    for (size_t i = 0; i < plan->n_layers; i++) {
+        struct train_layer_floats of = {0};
+        const struct train_layer *layer = &plan->layers[i];
+        layer->type->floats(layer, row->batch, &of);
+        const size_t y = row->batch * train_shape_count(&layer->out);
+        widest = i + 1 < plan->n_layers && y > widest ? y : widest;
+        scratch = of.scratch > scratch ? of.scratch : scratch;
+        floats += of.kept + y;
+    }
+    floats += vectors * plan->parameters + scratch + 2 * widest + x;
+    floats += row->spec.kind == TRAIN_GPT2 ? x : row->batch; // labels
+    return (double)floats * sizeof(float) / 1024.0;
+}
+
+static double time_steps(struct train_trainer *trainer, double seconds, double *times, size_t *steps)
+{
+    const double end = used_ms() + seconds * 1e3;
+    for (*steps = 0; *steps < STEPS_MAX && (*steps < 3 || used_ms() < end); ++*steps) {
         struct kernels_loss loss;
-        const double start = bench_now();
-        train_model_gradient(model, x, data->x + first * INPUTS, data->labels + first, BATCH, 1.0f, gradient,
-                             &loss);
-        k->sgd_step(count, &sgd, gradient, NULL, NULL, x);
-        times[steps] = bench_now() - start;
+        size_t labels;
+        const double start = used_ms();
+        train_trainer_step(trainer, false, &loss, &labels);
+        times[*steps] = used_ms() - start;
     }
-    bench_print_steps("train_step_ms", times, steps);
-    k->release(gradient);
+    return bench_median(times, *steps);
 }
 
-static void bench_trainer(struct train_trainer *trainer, double seconds, double *times)
+// The batch alone, beginnings of epochs included: a mean.
+static double time_data(const struct row *row, const struct kernels *kernels,
+                        const struct train_dataset *data)
 {
-    size_t steps = 0;
-    for (double end = bench_now() + seconds * 1e9; steps < STEPS_MAX && bench_now() < end; steps++) {
-        struct kernels_loss loss;
-        size_t rows;
-        const double start = bench_now();
-        train_trainer_step(trainer, false, &loss, &rows);
-        times[steps] = bench_now() - start;
+    struct train_feed feed;
+    struct base_reason why = {"out of memory"};
+    const size_t batches = 4 * data->examples / row->batch;
+    check(train_feed_create(kernels, data, &row->augment, row->batch, 7, 0, &feed), &why);
+    const double start = used_ms();
+    for (size_t i = 0; i < batches; i++) {
+        train_feed_next(&feed);
     }
-    bench_print_steps("trainer_step_ms", times, steps);
+    const double used = used_ms() - start;
+    train_feed_destroy(&feed);
+    return used / (double)batches;
 }
 
-int main(int argc, char **argv)
+// GFLOP/s of one large product, the best of some.
+static double peak(const struct kernels *kernels)
 {
-    const double seconds = argc > 1 ? strtod(argv[1], NULL) : 2.0;
-    const struct train_model_spec spec = {
-        .kind = TRAIN_MLP, .inputs = INPUTS, .classes = CLASSES, .hidden = {HIDDEN}, .n_hidden = 1};
-    const struct train_options options = {
-        .optimizer = TRAIN_SGD, .rate = 0.01, .steps = 1000, .batch = BATCH};
+    const size_t count = (size_t)SQUARE * SQUARE;
+    float *a = bench_alloc(count * sizeof *a), *b = bench_alloc(count * sizeof *b),
+          *c = bench_alloc(count * sizeof *c);
+    double times[PRODUCTS];
+    bench_fill(BENCH_GAUSSIAN, 1, a, count);
+    bench_fill(BENCH_GAUSSIAN, 2, b, count);
+    for (size_t i = 0; i < PRODUCTS; i++) {
+        const double start = used_ms();
+        kernels->gemm(false, false, SQUARE, SQUARE, SQUARE, 1.0f, a, b, 0.0f, c);
+        times[i] = used_ms() - start;
+    }
+    bench_free(a);
+    bench_free(b);
+    bench_free(c);
+    return 2.0 * (double)count * SQUARE / bench_minimum(times, PRODUCTS) * 1e-6;
+}
+
+static void measure(const struct row *row, double seconds)
+{
+    static double times[STEPS_MAX];
+    const struct train_options options = options_of(row);
     const struct kernels *kernels;
     struct base_reason why;
     struct train_model *model;
     struct train_trainer *trainer;
-    struct train_dataset data;
-    fill(&data, BATCH * BATCHES);
-    double *times = calloc(STEPS_MAX, sizeof *times);
-    if (times == NULL || kernels_open("cpu", 1, &kernels, &why) != BASE_OK ||
-        train_model_create(&spec, kernels, BATCH, &model, &why) != BASE_OK) {
-        fprintf(stderr, "bench_train_step: %s\n", times == NULL ? "out of memory" : why.text);
-        return 1;
-    }
-    const size_t count = train_model_parameters(model);
-    float *x = kernels->alloc(count * sizeof *x);
-    if (x == NULL) {
+    struct train_dataset data = {0};
+    struct train_plan plan;
+    struct train_layer_cost cost;
+    size_t steps;
+    fill(row, &data);
+    check(kernels_open("cpu", 1, &kernels, &why), &why);
+    const double gflops = peak(kernels);
+    const long before = bench_status_kib("RssAnon:");
+    check(train_plan_create(&row->spec, &plan, &why), &why);
+    train_plan_cost(&plan, row->batch, &cost);
+    check(train_model_create(&row->spec, kernels, row->batch, &model, &why), &why);
+    float *x = calloc(plan.parameters, sizeof *x);
+    if (!x) {
         abort();
     }
     train_model_initialise(model, 1, x);
-    if (train_trainer_create(&options, model, &data, x, &trainer, &why) != BASE_OK) {
-        fprintf(stderr, "bench_train_step: %s\n", why.text);
-        return 1;
-    }
-    printf("%s\n", kernels_describe(kernels));
-    bench_step(model, &data, x, seconds, times);
-    bench_trainer(trainer, seconds, times);
-    // x, gradient (freed: reused or returned), the trainer's x, correction and gradient; the examples; the
-    // touched times.
-    const double data_kib = (double)(data.examples * INPUTS * sizeof *data.x) / 1024.0;
-    const double vectors_kib = (double)(4 * count * sizeof *x) / 1024.0;
-    printf("memory rss_kib=%ld anonymous_kib=%ld vectors_kib=%.0f data_kib=%.0f beyond_kib=%.0f\n",
-           bench_status_kib("VmRSS:"), bench_status_kib("RssAnon:"), vectors_kib, data_kib,
-           (double)bench_status_kib("VmRSS:") - vectors_kib - data_kib);
+    check(train_trainer_create(&options, model, &data, x, &trainer, &why), &why);
+    free(x);
+    const double ms = time_steps(trainer, seconds, times, &steps);
+    const long took = bench_status_kib("RssAnon:") - before - (long)(steps * sizeof *times / 1024);
+    printf("{\"row\": \"%s\", \"path\": \"%s\", \"steps\": %zu, \"ms\": %.5f, \"ms_min\": %.5f, "
+           "\"data_ms\": %.5f, \"floor_ms\": %.5f, \"gflops\": %.1f, \"counted_kib\": %.0f, "
+           "\"took_kib\": %ld}\n",
+           row->name, kernels_describe(kernels), steps, ms, times[0], time_data(row, kernels, &data),
+           (cost.forward_flops + cost.backward_flops) / gflops * 1e-6, gflops, counted_kib(row, &plan), took);
+    train_plan_destroy(&plan);
     train_trainer_destroy(trainer);
     train_model_destroy(model);
-    kernels->release(x);
-    free(times);
-    free(data.x);
-    free(data.labels);
-    return 0;
+    train_dataset_destroy(&data);
+}
+
+int main(int argc, char **argv)
+{
+    const double seconds = argc > 2 ? strtod(argv[2], NULL) : 1.0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (argc < 2) {
+            puts(rows[i].name);
+        } else if (strcmp(argv[1], rows[i].name) == 0) {
+            measure(&rows[i], seconds);
+            return 0;
+        }
+    }
+    if (argc >= 2) {
+        fprintf(stderr, "bench_train_step: found row '%s', expected one that it lists without arguments\n",
+                argv[1]);
+    }
+    return argc >= 2;
 }
