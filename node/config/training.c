@@ -102,6 +102,11 @@ static enum base_error check_shrink(const struct node_config *config, struct bas
                               base_fail(why, BASE_EINVAL,
                                         "found it beside train.l1 or train.l2, expected 0: it moves weights "
                                         "that are 0"));
+    if (config->train.scale_rate)
+        return node_config_at(config, "train.scale_rate", why,
+                              base_fail(why, BASE_EINVAL,
+                                        "found true beside train.l1 or train.l2, expected false: their steps "
+                                        "must be of one length on all nodes"));
     return BASE_OK;
 }
 

@@ -148,6 +148,9 @@ static void wrong_models_are_named(void **state)
         {{"model.kind=logistic", "train.l1=0.1", "average.outer_momentum=0.5"},
          "--set: average.outer_momentum: found it beside train.l1 or train.l2, expected 0: it moves weights "
          "that are 0"},
+        {{"model.kind=logistic", "train.l2=0.1", "train.scale_rate=true"},
+         "--set: train.scale_rate: found true beside train.l1 or train.l2, expected false: their steps must "
+         "be of one length on all nodes"},
         {{"model.hidden="},
          "--set: model.hidden: found an empty list, expected the units of at least one layer, such as [256]; "
          "without "
