@@ -4,14 +4,13 @@
 
 #include "base/hash.h"
 #include "train/feed.h"
+#include "train/fit.h"
 #include "train/rows.h"
 #include "train/shrink.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define SPARSE_ROWS 1024u // of a batch at once: what forward has read is still cached for backward
 
 // A vector in the kernels' memory and its copy in the host's: one and the same where the kernels share the
 // host's memory.
@@ -43,85 +42,6 @@ struct train_trainer {
     } shrink;
     bool holds; // vectors of a program of the user's own; no data, no gradient
 };
-
-// The batch that is asked for, cut to the data set.
-static size_t cut_batch(const struct train_options *options, const struct train_dataset *data)
-{
-    return options->batch < data->examples ? options->batch : data->examples;
-}
-
-// Of a batch, what goes through the model at once.
-static size_t at_once(const struct train_options *options, const struct train_dataset *data, size_t batch)
-{
-    const size_t most = options->micro_batch > 0 ? options->micro_batch
-                        : data->csr != NULL      ? SPARSE_ROWS
-                                                 : batch;
-    return most < batch ? most : batch;
-}
-
-static enum base_error check_data(const struct train_options *options, const struct train_model *model,
-                                  const struct train_dataset *data, struct base_reason *why)
-{
-    const struct train_model_spec *spec = train_model_spec(model);
-    const size_t batch = at_once(options, data, cut_batch(options, data));
-    if (data->examples == 0 || data->examples > UINT32_MAX) {
-        return base_fail(why, BASE_EINVAL, "the shard has %zu examples; expected 1 to %u", data->examples,
-                         UINT32_MAX);
-    }
-    if (train_model_takes_ids(model) != (data->tokens != NULL)) {
-        char described[LIMIT_MODEL_TEXT_BYTES];
-        train_spec_describe(spec, described, sizeof described);
-        return base_fail(why, BASE_EINVAL, "the data are %s, the model '%.120s' takes %s",
-                         data->tokens != NULL ? "text" : "numbers", described,
-                         data->tokens != NULL ? "numbers" : "text");
-    }
-    if (data->csr != NULL && !train_model_takes_rows(model)) {
-        return base_fail(why, BASE_EINVAL, "the data are sparse, which model.kind logistic takes; found %s",
-                         train_model_kind_name(spec->kind));
-    }
-    if (!train_model_takes_rows(model) && (options->l1 > 0.0 || options->l2 > 0.0 || options->blocks > 1)) {
-        return base_fail(why, BASE_EINVAL, "l1, l2 and blocks are for model.kind logistic; found %s",
-                         train_model_kind_name(spec->kind));
-    }
-    const bool regression = spec->loss != TRAIN_CROSS_ENTROPY;
-    if (regression != (data->outputs > 0) || (regression && data->outputs != spec->classes)) {
-        return base_fail(why, BASE_EINVAL, "the data have %zu target columns, the model %zu", data->outputs,
-                         regression ? spec->classes : 0);
-    }
-    if (data->features != spec->inputs || data->classes > spec->classes) {
-        return base_fail(why, BASE_EINVAL,
-                         "the data have %zu features and %zu classes, the model takes %zu and %zu",
-                         data->features, data->classes, spec->inputs, spec->classes);
-    }
-    if (train_augment_is_on(&options->augment) && data->height == 0) {
-        return base_fail(why, BASE_EINVAL,
-                         "data.crop and data.flip are of images, and the examples are none");
-    }
-    if (options->augment.crop > 0 &&
-        (data->height <= options->augment.crop || data->width <= options->augment.crop)) {
-        return base_fail(
-            why, BASE_EINVAL,
-            "data.crop: found %zu pixels, expected less than a side of the images, which are %zu x %zu",
-            options->augment.crop, data->width, data->height);
-    }
-    if (batch > train_model_max_batch(model)) {
-        return base_fail(why, BASE_EINVAL, "a batch of %zu examples; the model was made for at most %zu",
-                         batch, train_model_max_batch(model));
-    }
-    return BASE_OK;
-}
-
-static enum base_error check_kernels(const struct train_options *options, const struct kernels *kernels,
-                                     struct base_reason *why)
-{
-    const struct train_optimizer *optimizer = train_optimizer(options->optimizer);
-    if (optimizer->runs != NULL && !optimizer->runs(kernels)) {
-        return base_fail(why, BASE_EINVAL,
-                         "train.optimizer %s does not run on '%s' yet; set device.kind to cpu",
-                         optimizer->name, kernels->name);
-    }
-    return BASE_OK;
-}
 
 static bool alloc_vector(const struct train_trainer *trainer, struct vector *vector)
 {
@@ -201,10 +121,10 @@ enum base_error train_trainer_create(const struct train_options *options, struct
 {
     enum base_error error = train_options_check(options, why);
     if (error == BASE_OK) {
-        error = check_data(options, model, data, why);
+        error = train_fit_data(options, model, data, why);
     }
     if (error == BASE_OK) {
-        error = check_kernels(options, train_model_kernels(model), why);
+        error = train_fit_kernels(options, train_model_kernels(model), why);
     }
     if (error != BASE_OK) {
         return error;
@@ -221,8 +141,8 @@ enum base_error train_trainer_create(const struct train_options *options, struct
     trainer->count = train_model_parameters(model);
     trainer->scale = 1.0;
     if (!alloc_all(trainer) ||
-        train_feed_create(trainer->kernels, data, &options->augment, cut_batch(options, data), options->seed,
-                          0, &trainer->feed) != BASE_OK) {
+        train_feed_create(trainer->kernels, data, &options->augment, train_fit_batch(options, data),
+                          options->seed, 0, &trainer->feed) != BASE_OK) {
         train_trainer_destroy(trainer);
         return base_fail(why, BASE_ENOMEM, "out of memory for the vectors of the optimiser");
     }
@@ -283,12 +203,12 @@ enum base_error train_trainer_replace(struct train_trainer *trainer, const struc
     options.weight = weight;
     enum base_error error = train_options_check(&options, why);
     if (error == BASE_OK) {
-        error = check_data(&options, trainer->model, data, why);
+        error = train_fit_data(&options, trainer->model, data, why);
     }
     if (error != BASE_OK) {
         return error;
     }
-    error = train_feed_create(trainer->kernels, data, &options.augment, cut_batch(&options, data),
+    error = train_feed_create(trainer->kernels, data, &options.augment, train_fit_batch(&options, data),
                               options.seed, trainer->feed.epoch + 1, &feed);
     if (error != BASE_OK) {
         return base_fail(why, error, "out of memory for the order of %zu examples", data->examples);
@@ -495,7 +415,8 @@ void train_trainer_step(struct train_trainer *trainer, bool use_correction, stru
     BASE_ASSERT(!use_correction || trainer->correction.device != NULL);
     const float *correction = use_correction ? trainer->correction.device : NULL;
     train_feed_next(&trainer->feed);
-    const size_t batch = trainer->feed.batch, most = at_once(&trainer->options, trainer->feed.data, batch);
+    const size_t batch = trainer->feed.batch,
+                 most = train_fit_part(&trainer->options, trainer->feed.data, batch);
     *loss = (struct kernels_loss){0};
     train_trainer_settle(trainer);
     restrict_gradient(trainer);
