@@ -22,7 +22,8 @@
 #define UNROLL _Pragma("clang loop unroll(full)")
 #endif
 
-#define INLINE static inline __attribute__((always_inline))
+#define INLINE     static inline __attribute__((always_inline))
+#define NOT_INLINE static __attribute__((noinline))
 
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef int32_t bits __attribute__((vector_size(4 * LANES)));
@@ -33,16 +34,22 @@ INLINE vec load(const float *p)
     return *(const loose *)p;
 }
 
-INLINE void store_some(float *to, vec value, size_t count)
+// Not inlined: gcc would keep every sum of a tile in memory for the sake of `all`.
+NOT_INLINE void store_part(float *to, vec value, size_t count)
 {
-    if (count >= LANES) {
-        *(loose *)to = value;
-        return;
-    }
     float all[LANES];
     memcpy(all, &value, sizeof all);
     for (size_t i = 0; i < count; i++) {
         to[i] = all[i];
+    }
+}
+
+INLINE void store_some(float *to, vec value, size_t count)
+{
+    if (count >= LANES) {
+        *(loose *)to = value;
+    } else {
+        store_part(to, value, count);
     }
 }
 
@@ -109,42 +116,35 @@ INLINE void sweep_tile(const struct sweep *s, size_t rows, size_t vectors, size_
     }
 }
 
-// Calls `tile` with a number of rows that is a constant, so that its loops unroll.
-#define ROWS_CASE(n, tile, work)                                                                             \
-    case n:                                                                                                  \
-        tile(work, n < TILE_ROWS ? n : TILE_ROWS, vectors, j);                                               \
-        break;
+// A function for each number of rows and vectors, so that loops over them unroll; and not inlined, because
+// gcc gives the sums of one tile registers, but not those of all of them in one function.
+#if TILE_ROWS == 6
+#define EACH_TILE(DO) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6)
+#else
+#define EACH_TILE(DO) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14)
+_Static_assert(TILE_ROWS == 14, "EACH_TILE");
+#endif
 
-#define SWITCH_ROWS(rows, tile, work)                                                                        \
-    switch (rows) {                                                                                          \
-        ROWS_CASE(1, tile, work)                                                                             \
-        ROWS_CASE(2, tile, work)                                                                             \
-        ROWS_CASE(3, tile, work)                                                                             \
-        ROWS_CASE(4, tile, work)                                                                             \
-        ROWS_CASE(5, tile, work)                                                                             \
-        ROWS_CASE(6, tile, work)                                                                             \
-        ROWS_CASE(7, tile, work)                                                                             \
-        ROWS_CASE(8, tile, work)                                                                             \
-        ROWS_CASE(9, tile, work)                                                                             \
-        ROWS_CASE(10, tile, work)                                                                            \
-        ROWS_CASE(11, tile, work)                                                                            \
-        ROWS_CASE(12, tile, work)                                                                            \
-        ROWS_CASE(13, tile, work)                                                                            \
-        ROWS_CASE(14, tile, work)                                                                            \
+#define SWEEP(n)                                                                                             \
+    NOT_INLINE void sweep_##n##_1(const struct sweep *s, size_t j)                                           \
+    {                                                                                                        \
+        sweep_tile(s, n, 1, j);                                                                              \
+    }                                                                                                        \
+    NOT_INLINE void sweep_##n##_2(const struct sweep *s, size_t j)                                           \
+    {                                                                                                        \
+        sweep_tile(s, n, 2, j);                                                                              \
     }
-
-INLINE void sweep_rows(const struct sweep *s, size_t rows, size_t vectors, size_t j)
-{
-    SWITCH_ROWS(rows, sweep_tile, s);
-}
+EACH_TILE(SWEEP)
+#define SWEEPS(n) {sweep_##n##_1, sweep_##n##_2},
+static void (*const sweeps[TILE_ROWS][TILE_VECTORS])(const struct sweep *s, size_t j) = {EACH_TILE(SWEEPS)};
 
 // A line of `pixels` outputs, shared out evenly over tiles.
-INLINE void sweep_line(struct sweep s, size_t pixels, size_t vectors, size_t j)
+static void sweep_line(struct sweep s, size_t pixels, size_t vectors, size_t j)
 {
     const size_t blocks = (pixels + TILE_ROWS - 1) / TILE_ROWS;
     for (size_t block = 0, done = 0; block < blocks; block++) {
         const size_t rows = (pixels - done + blocks - block - 1) / (blocks - block);
-        sweep_rows(&s, rows, vectors, j);
+        sweeps[rows - 1][vectors - 1](&s, j);
         s.x += rows * s.step;
         s.y += rows * s.columns;
         done += rows;
@@ -157,11 +157,7 @@ static void sweep_image(const struct sweep *image, size_t lines, size_t pixels, 
     for (size_t j = 0; j < image->w_columns; j += TILE_COLUMNS) {
         struct sweep s = *image;
         for (size_t line = 0; line < lines; line++) {
-            if (j + TILE_COLUMNS <= image->w_columns) {
-                sweep_line(s, pixels, 2, j);
-            } else {
-                sweep_line(s, pixels, 1, j);
-            }
+            sweep_line(s, pixels, j + TILE_COLUMNS <= image->w_columns ? 2 : 1, j);
             s.x += line_step;
             s.y += pixels * s.columns;
         }
@@ -289,10 +285,18 @@ INLINE void outer_tile(const struct outer *o, size_t rows, size_t vectors, size_
     }
 }
 
-INLINE void outer_rows(const struct outer *o, size_t rows, size_t vectors, size_t j)
-{
-    SWITCH_ROWS(rows, outer_tile, o);
-}
+#define OUTER(n)                                                                                             \
+    NOT_INLINE void outer_##n##_1(const struct outer *o, size_t j)                                           \
+    {                                                                                                        \
+        outer_tile(o, n, 1, j);                                                                              \
+    }                                                                                                        \
+    NOT_INLINE void outer_##n##_2(const struct outer *o, size_t j)                                           \
+    {                                                                                                        \
+        outer_tile(o, n, 2, j);                                                                              \
+    }
+EACH_TILE(OUTER)
+#define OUTERS(n) {outer_##n##_1, outer_##n##_2},
+static void (*const outers[TILE_ROWS][TILE_VECTORS])(const struct outer *o, size_t j) = {EACH_TILE(OUTERS)};
 
 // One line of windows: `run` rows of dw.
 static void outer_run(const struct outer *line, size_t run)
@@ -302,11 +306,7 @@ static void outer_run(const struct outer *line, size_t run)
         struct outer o = *line;
         for (size_t block = 0, done = 0; block < blocks; block++) {
             const size_t rows = (run - done + blocks - block - 1) / (blocks - block);
-            if (j + TILE_COLUMNS <= o.dy_columns) {
-                outer_rows(&o, rows, 2, j);
-            } else {
-                outer_rows(&o, rows, 1, j);
-            }
+            outers[rows - 1][j + TILE_COLUMNS <= o.dy_columns](&o, j);
             o.x += rows;
             o.dw += rows * o.columns;
             done += rows;
