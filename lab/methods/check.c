@@ -5,10 +5,11 @@
 
 // In the order of enum node_method.
 static const struct rounds_method *const methods[] = {
-    [NODE_METHOD_EDGE_REF] = &rounds_edge_ref, [NODE_METHOD_MODEL_AVERAGE] = &rounds_model_average,
-    [NODE_METHOD_LOCAL] = &rounds_local,       [NODE_METHOD_CHOCO] = &rounds_choco,
-    [NODE_METHOD_DPSGD] = &rounds_dpsgd,       [NODE_METHOD_ALLREDUCE] = &rounds_allreduce,
-    [NODE_METHOD_DILOCO] = &rounds_diloco,     [NODE_METHOD_NOLOCO] = &rounds_noloco,
+    [NODE_METHOD_EDGE_REF] = &rounds_edge_ref,     [NODE_METHOD_MODEL_AVERAGE] = &rounds_model_average,
+    [NODE_METHOD_LOCAL] = &rounds_local,           [NODE_METHOD_CHOCO] = &rounds_choco,
+    [NODE_METHOD_DPSGD] = &rounds_dpsgd,           [NODE_METHOD_ALLREDUCE] = &rounds_allreduce,
+    [NODE_METHOD_DILOCO] = &rounds_diloco,         [NODE_METHOD_NOLOCO] = &rounds_noloco,
+    [NODE_METHOD_SPARSELOCO] = &rounds_sparseloco,
 };
 
 const struct rounds_method *rounds_method_of(const struct lab_experiment *experiment)

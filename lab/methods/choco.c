@@ -5,10 +5,6 @@
 // moving average of |C(v)|^2 / |v|^2 over all nodes.
 #include "lab/methods/engine.h"
 
-#include "base/hash.h"
-#include "compress/packet.h"
-#include "compress/select.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,57 +35,18 @@ static enum base_error prepare(struct rounds_world *world, struct base_reason *w
     return BASE_OK;
 }
 
-static struct compress_selection selection_of(const struct rounds_world *world, size_t node)
-{
-    const struct node_config *config = world->config;
-    size_t block = (size_t)config->average.select_block, blocks = block ? (world->d + block - 1) / block : 1;
-    size_t k = (size_t)(config->average.ratio * (double)world->d + 0.5);
-    k = k < blocks ? blocks : k;
-    return (struct compress_selection){.method = (enum compress_method)config->average.select,
-                                       .k = k < world->d ? k : world->d,
-                                       .block = block,
-                                       .seed = base_hash_mix(node ^ base_hash_mix(world->round))};
-}
-
-// `entries` and `packet` are room that is large enough. The replica takes what a receiver decodes.
-static enum base_error compress(struct rounds_world *world, size_t node, struct compress_sparse *entries,
-                                uint8_t *packet, size_t room)
-{
-    struct state *state = world->state;
-    struct compress_energy energy;
-    struct compress_selection selection = selection_of(world, node);
-    const struct kernels_difference v = {.x = world->x[node], .r = state->replica[node], .count = world->d};
-    enum base_error error = compress_select(world->kernels, &selection, &v, entries, &energy);
-    if (!error)
-        error = compress_packet_encode(world->kernels, entries, world->d,
-                                       (enum kernels_format)world->config->average.values, NULL, packet, room,
-                                       &state->packet_bytes[node]);
-    if (error)
-        return error;
-    state->kept[node] = 0;
-    state->whole[node] = energy.a;
-    for (size_t k = 0; k < entries->count; k++) {
-        float q = entries->value[k];
-        state->replica[node][entries->index[k]] += q;
-        state->kept[node] += (double)q * (double)q;
-    }
-    return BASE_OK;
-}
-
+// The replica takes what a receiver decodes.
 static enum base_error send(struct rounds_world *world, size_t node)
 {
-    struct compress_selection selection = selection_of(world, node);
-    size_t entries_most = compress_select_room(&selection, world->d);
-    size_t room =
-        compress_packet_bound(world->d, selection.k, (enum kernels_format)world->config->average.values);
-    struct compress_sparse entries = {0};
-    uint8_t *packet = malloc(room);
-    enum base_error error = packet ? compress_sparse_create(entries_most, &entries) : BASE_ENOMEM;
-    if (!error)
-        error = compress(world, node, &entries, packet, room);
-    compress_sparse_destroy(&entries);
-    free(packet);
-    return error;
+    struct state *state = world->state;
+    struct rounds_packet packet;
+    enum base_error error = rounds_compress(world, node, world->x[node], state->replica[node], &packet);
+    if (error)
+        return error;
+    state->packet_bytes[node] = packet.bytes;
+    state->kept[node] = packet.kept;
+    state->whole[node] = packet.whole;
+    return BASE_OK;
 }
 
 // One value for all nodes; otherwise the mean of the models would change.

@@ -42,6 +42,7 @@ struct rounds_method {
     bool meets;       // by the schedule: the round's partners are listed
     bool has_graph;   // reads neighbours
     bool has_ring;    // a ring of all, in their order
+    bool has_all;     // every pair
     enum base_error (*prepare)(struct rounds_world *world, struct base_reason *why);
     enum base_error (*mix)(struct rounds_world *world, struct base_reason *why);
     // The graph has changed, nodes are gone; joined before: NULL where it needs to know nothing.
@@ -51,7 +52,7 @@ struct rounds_method {
 };
 
 extern const struct rounds_method rounds_choco, rounds_dpsgd, rounds_model_average, rounds_allreduce,
-    rounds_diloco, rounds_noloco, rounds_local, rounds_edge_ref;
+    rounds_diloco, rounds_noloco, rounds_sparseloco, rounds_local, rounds_edge_ref;
 const struct rounds_method *rounds_method_of(const struct lab_experiment *experiment);
 
 // Bytes on the wire of one exchange message with so many bytes of payload: its header (gossip/wire/README.md,
@@ -67,6 +68,18 @@ enum base_error rounds_wire_ring(struct rounds_world *world, size_t bytes) BASE_
 void rounds_wire_meetings(struct rounds_world *world, size_t bytes);
 // Of every node to all its neighbours: packet_bytes[n], or NULL: dense models.
 void rounds_wire_neighbours(struct rounds_world *world, const size_t *packet_bytes);
+
+// Of every node to all others: packet_bytes[n].
+void rounds_wire_all(struct rounds_world *world, const size_t *packet_bytes);
+
+// What a node sends: the largest elements of x - replica, as average.select, ratio and values say, in a real
+// packet. The replica takes what a receiver decodes. BASE_EFORMAT where an element is not finite.
+struct rounds_packet {
+    size_t bytes;
+    double kept, whole; // |C(v)|^2, |v|^2 of v = x - replica
+};
+enum base_error rounds_compress(struct rounds_world *world, size_t node, const float *x, float *replica,
+                                struct rounds_packet *packet) BASE_CHECK;
 
 // For each living node: run(world, node), on the pool. The error of the first node that has one.
 enum base_error rounds_each(struct rounds_world *world,

@@ -246,15 +246,19 @@ static enum base_error run(struct rounds_world *world, struct lab_rounds_result 
 static enum base_error list_edges(const struct rounds_world *world, struct lab_rounds_result *result)
 {
     const struct rounds_edges *edges = &world->graph.edges;
-    bool ring = world->method->has_ring, peers = world->method->has_graph || world->method->meets;
-    size_t most = ring ? world->n : peers && edges->peers ? edges->first[world->n] / 2 : 0;
+    bool ring = world->method->has_ring, all = world->method->has_all,
+         peers = world->method->has_graph || world->method->meets;
+    size_t most = all                     ? world->n * (world->n - 1) / 2
+                  : ring                  ? world->n
+                  : peers && edges->peers ? edges->first[world->n] / 2
+                                          : 0;
     result->edges = malloc((2 * most + 1) * sizeof *result->edges);
     if (!result->edges)
         return BASE_ENOMEM;
     for (size_t i = 0; i < world->n && most; i++) {
-        size_t degree = ring ? 1 : rounds_edges_degree(edges, i);
+        size_t degree = all ? world->n - 1 - i : ring ? 1 : rounds_edges_degree(edges, i);
         for (size_t k = 0; k < degree; k++) {
-            size_t peer = ring ? (i + 1) % world->n : edges->peers[edges->first[i] + k];
+            size_t peer = all ? i + 1 + k : ring ? (i + 1) % world->n : edges->peers[edges->first[i] + k];
             if (!ring && peer < i)
                 continue;
             result->edges[2 * result->n_edges] = i < peer ? i : peer;

@@ -91,3 +91,20 @@ void rounds_wire_neighbours(struct rounds_world *world, const size_t *packet_byt
         }
     }
 }
+
+void rounds_wire_all(struct rounds_world *world, const size_t *packet_bytes)
+{
+    for (size_t from = 0; from < world->n; from++) {
+        if (world->gone[from])
+            continue;
+        size_t wire_bytes = rounds_wire_bytes(world, packet_bytes[from]);
+        for (size_t to = 0; to < world->n; to++) {
+            if (to == from || world->gone[to])
+                continue;
+            rounds_wire_send(world, from, to, wire_bytes, world->ready_ns);
+            world->node[from].delta_bytes += packet_bytes[from];
+            world->node[from].dense_bytes += world->d * sizeof(float);
+            world->node[from].exchanges++;
+        }
+    }
+}

@@ -426,14 +426,14 @@ static const struct node_key keys[] = {
             "Rounds between two measurements on the test examples. 0: only at the end."),
 
     CHOICE("average.method", average.method, "edge-ref",
-           "edge-ref|model-average|local|choco|dpsgd|allreduce|diloco|noloco",
+           "edge-ref|model-average|local|choco|dpsgd|allreduce|diloco|noloco|sparseloco",
            "How models are averaged. edge-ref: compressed exchanges over a reference of each edge. "
            "model-average: "
            "whole models, pairwise. local: not at all. The others are baselines of p2pml sim: choco "
            "(CHOCO-SGD), "
            "dpsgd (whole models, all neighbours), allreduce (the exact mean), diloco (outer Nesterov steps "
            "on it), "
-           "noloco (the same, in random pairs).",
+           "noloco (the same, in random pairs), sparseloco (compressed changes of all to all).",
            SHARED),
     CHOICE("average.mode", average.mode, "async", "sync|async|bounded",
            "async: start the exchange at the end of a round and train on. sync: wait for it, up to its "
@@ -501,11 +501,12 @@ static const struct node_key keys[] = {
             TOLD),
     REAL("average.step_size", average.step_size, "0", 0, 1,
          "choco: step size of the averaging. 0: tuned while it runs."),
-    REAL("average.outer_rate", average.outer_rate, "0.7", 0, 10, "diloco, noloco: outer learning rate."),
+    REAL("average.outer_rate", average.outer_rate, "0.7", 0, 10,
+         "diloco, noloco, sparseloco: outer learning rate."),
     REAL("average.outer_nesterov", average.outer_nesterov, "0", 0, 0.999,
          "diloco, noloco: outer momentum. 0: the method's own, 0.9 for diloco and 0.5 for noloco, which "
          "diverged at "
-         "0.7."),
+         "0.7. sparseloco: what the error feedback keeps; its own is 0.95."),
     DURATION("average.deadline_floor", average.deadline_floor_ns, "1s", 0.001, HOUR,
              "The shortest time that a neighbour is given to answer; what is learned about it may make it "
              "longer.",

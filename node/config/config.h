@@ -29,6 +29,7 @@ enum node_method {
     NODE_METHOD_ALLREDUCE,
     NODE_METHOD_DILOCO,
     NODE_METHOD_NOLOCO,
+    NODE_METHOD_SPARSELOCO,
 };
 enum node_alone { NODE_ALONE_STOP, NODE_ALONE_GO_ON };
 enum node_on_death { NODE_ON_DEATH_DROP, NODE_ON_DEATH_KEEP, NODE_ON_DEATH_FADE }; // as enum gossip_on_death

@@ -51,9 +51,11 @@ static void warn_unused(const struct node_config *config)
     int method = config->average.method;
     if (method != NODE_METHOD_CHOCO)
         node_config_warn_unused(config, "average.step_size", "average.method is choco");
-    if (method != NODE_METHOD_DILOCO && method != NODE_METHOD_NOLOCO) {
-        node_config_warn_unused(config, "average.outer_rate", "average.method is diloco or noloco");
-        node_config_warn_unused(config, "average.outer_nesterov", "average.method is diloco or noloco");
+    if (method != NODE_METHOD_DILOCO && method != NODE_METHOD_NOLOCO && method != NODE_METHOD_SPARSELOCO) {
+        node_config_warn_unused(config, "average.outer_rate",
+                                "average.method is diloco, noloco or sparseloco");
+        node_config_warn_unused(config, "average.outer_nesterov",
+                                "average.method is diloco, noloco or sparseloco");
     }
     if (config->average.mode != NODE_MODE_BOUNDED)
         node_config_warn_unused(config, "average.max_delay", "average.mode is bounded");
@@ -69,11 +71,10 @@ enum base_error node_config_check_method(const struct node_config *config, struc
 
 enum base_error node_config_check_runnable_method(const struct node_config *config, struct base_reason *why)
 {
-    static const char *const names[] = {[NODE_METHOD_CHOCO] = "choco",
-                                        [NODE_METHOD_DPSGD] = "dpsgd",
-                                        [NODE_METHOD_ALLREDUCE] = "allreduce",
-                                        [NODE_METHOD_DILOCO] = "diloco",
-                                        [NODE_METHOD_NOLOCO] = "noloco"};
+    static const char *const names[] = {
+        [NODE_METHOD_CHOCO] = "choco",         [NODE_METHOD_DPSGD] = "dpsgd",
+        [NODE_METHOD_ALLREDUCE] = "allreduce", [NODE_METHOD_DILOCO] = "diloco",
+        [NODE_METHOD_NOLOCO] = "noloco",       [NODE_METHOD_SPARSELOCO] = "sparseloco"};
     if (config->average.method < NODE_METHOD_CHOCO)
         return BASE_OK;
     return node_config_at(

@@ -155,6 +155,48 @@ static void diloco_is_outer_nesterov(void **state)
     done(o);
 }
 
+// With all entries in fp32 nothing is left for the next round: delta is 0 - mean in the first one, and zero
+// in the second.
+static void sparseloco_without_compression_is_an_outer_step(void **state)
+{
+    (void)state;
+    struct outcome *start = vectors(4, 64, "local", "", "ring", 1),
+                   *o = vectors(4, 64, "sparseloco", ", ratio: 1, values: fp32, outer_rate: 0.7", "ring", 2);
+    float mean[64];
+    lab_models_mean((const float *const *)start->result.models, 4, 64, mean);
+    for (size_t k = 0; k < 64; k++)
+        for (size_t i = 0; i < 4; i++)
+            assert_true(fabs(0.7 * (double)mean[k] - (double)o->result.models[i][k]) < 1e-5);
+    done(start);
+    done(o);
+}
+
+// Of 64 values one travels a round, the largest; the others come later, less what the error feedback forgets.
+static void sparseloco_sends_later_what_it_kept(void **state)
+{
+    (void)state;
+    enum { N = 2, D = 64, ROUNDS = 3 };
+    struct outcome *start = vectors(N, D, "local", "", "ring", 1),
+                   *o = vectors(N, D, "sparseloco",
+                                ", ratio: 0.015625, values: fp32, outer_rate: 1, outer_nesterov: 0.5", "ring",
+                                ROUNDS);
+    double outer[D] = {0}, error[N][D] = {{0}};
+    for (size_t i = 0; i < N; i++)
+        for (size_t round = 0; round < ROUNDS; round++) {
+            size_t most = 0;
+            for (size_t k = 0; k < D; k++) {
+                error[i][k] = 0.5 * error[i][k] - (round ? 0 : (double)start->result.models[i][k]);
+                most = fabs(error[i][k]) > fabs(error[i][most]) ? k : most;
+            }
+            outer[most] -= error[i][most] / N;
+            error[i][most] = 0;
+        }
+    for (size_t k = 0; k < D; k++)
+        assert_true(fabs(outer[k] - (double)o->result.models[1][k]) < 1e-5);
+    done(start);
+    done(o);
+}
+
 // Two nodes meet in every round; without local steps the change is zero.
 static void noloco_is_its_formula(void **state)
 {
@@ -226,6 +268,8 @@ int main(void)
         cmocka_unit_test(choco_without_compression_is_dpsgd),
         cmocka_unit_test(choco_tunes_itself_and_agrees),
         cmocka_unit_test(diloco_is_outer_nesterov),
+        cmocka_unit_test(sparseloco_without_compression_is_an_outer_step),
+        cmocka_unit_test(sparseloco_sends_later_what_it_kept),
         cmocka_unit_test(noloco_is_its_formula),
         cmocka_unit_test(outer_steps_take_what_was_learnt),
     };

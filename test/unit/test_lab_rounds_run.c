@@ -67,6 +67,12 @@ static void bytes_and_times_are_those_of_the_wire(void **state)
     o = run_on(2, SLOW, 2, ", stragglers: [{node: 1, factor: 5}]", "local", "ring", 6);
     assert_true(fabs(o->result.seconds - 3 * 0.030) < 1e-9);
     done(o);
+    // Each sends its packet to the two others.
+    o = run_on(2, SLOW, 3, "", "sparseloco", "ring", 2);
+    assert_int_equal(o->result.node[0].exchanges, 2);
+    assert_int_equal(o->result.node[0].bytes_out, 2 * wire_bytes(1, o->result.node[0].delta_bytes / 2));
+    assert_int_equal(o->result.n_edges, 3);
+    done(o);
     // Slow weights and changes: twice a model.
     o = run_on(2, SLOW, 2, "", "noloco", "butterfly", 2);
     assert_int_equal(o->result.node[0].bytes_out, wire_bytes(1, 8000));
@@ -76,13 +82,16 @@ static void bytes_and_times_are_those_of_the_wire(void **state)
 // Methods that send whole models refuse another one.
 static const char *ratio_of(const char *method)
 {
-    return strcmp(method, "choco") == 0 || strcmp(method, "edge-ref") == 0 ? ", ratio: 0.25" : "";
+    return strcmp(method, "choco") == 0 || strcmp(method, "edge-ref") == 0 ||
+                   strcmp(method, "sparseloco") == 0
+               ? ", ratio: 0.25"
+               : "";
 }
 
 static void threads_change_nothing(void **state)
 {
-    static const char *const methods[] = {"choco",     "dpsgd",  "model-average",
-                                          "allreduce", "diloco", "edge-ref"};
+    static const char *const methods[] = {"choco",  "dpsgd",    "model-average", "allreduce",
+                                          "diloco", "edge-ref", "sparseloco"};
     static const char training[] =
         "experiment: {nodes: 6}\ndata: {train_count: 300, test_count: 50, partition: dirichlet, alpha: 0.3}\n"
         "model: {kind: softmax}\ntrain: {steps: 24, batch: 10, rate: 0.1, eval_rounds: 2}\n"
@@ -143,8 +152,8 @@ static void the_exchange_without_compression_is_model_average(void **state)
 
 static void the_dead_drop_out(void **state)
 {
-    static const char *const methods[] = {"choco",  "dpsgd",  "model-average", "allreduce",
-                                          "diloco", "noloco", "edge-ref",      "local"};
+    static const char *const methods[] = {"choco",  "dpsgd",    "model-average", "allreduce", "diloco",
+                                          "noloco", "edge-ref", "local",         "sparseloco"};
     (void)state;
     for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
         struct outcome *o =
