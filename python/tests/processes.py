@@ -3,24 +3,22 @@
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "test", "e2e"))
+
+import ports  # noqa: E402
+
 PATIENCE = 300
 
 
 def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    ports = [str(s.getsockname()[1]) for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
+    return [str(port) for port in ports.free_ports(count)]
 
 
 class Processes(unittest.TestCase):

@@ -3,19 +3,18 @@
 Every wait is for something that happens (a line, a file, an exit, an answer) and has a bound that only a
 failure reaches."""
 
-import fcntl
 import json
 import os
-import random
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 import unittest
 import urllib.request
+
+from ports import free_block, free_ports
 
 PROGRAM = os.environ["P2PML_E2E_NODE"]
 PATIENCE = 300.0
@@ -28,35 +27,6 @@ SMALL = {
     "node.start_timeout": "60s", "checkpoint.every": 0,
     "train.alone": "go-on",  # all take all steps, whoever is last on a busy machine
 }
-
-
-TAKEN = open(os.path.join(tempfile.gettempdir(), f"p2pml-e2e-ports-{os.getuid()}"), "ab")  # byte p is locked: port p is taken
-ports_taken = set()  # by this process
-
-
-def is_free(port):
-    try:
-        fcntl.lockf(TAKEN, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", port))
-        return True
-    except OSError:
-        return False
-
-
-def free_ports(count):
-    """Below those that the kernel gives to whoever asks for any, and not those of a test that runs beside this one."""
-    return [free_block(0) for _ in range(count)]
-
-
-def free_block(*offsets):
-    """A port p such that p + each of the offsets is free, and not those of a test that runs beside this one."""
-    while True:
-        first = random.SystemRandom().randrange(10240, 32768 - max(offsets))
-        block = [first + offset for offset in offsets]
-        if not ports_taken.intersection(block) and all(is_free(port) for port in block):
-            ports_taken.update(block)
-            return first
 
 
 def wait_until(condition, what, patience=PATIENCE):
