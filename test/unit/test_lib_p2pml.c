@@ -2,6 +2,7 @@
 // the losses has its minimum where no node's own has.
 #include "lib/p2pml.h"
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -22,15 +24,28 @@ enum { ROWS = 50, COLUMNS = 10, D = ROWS * COLUMNS, STEPS = 5, WAIT_MS = 30000 }
 static const float rate = 0.02f;
 static char root[] = "/tmp/p2pml-test-lib-XXXXXX";
 
+// As test/e2e/ports.py, which takes the same locks: out of the kernel's range, and this test's until it ends.
 static int free_port(void)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof at;
-    int s = socket(AF_INET, SOCK_STREAM, 0);
-    assert_true(s >= 0 && bind(s, (struct sockaddr *)&at, bytes) == 0);
-    assert_int_equal(getsockname(s, (struct sockaddr *)&at, &bytes), 0);
-    close(s);
-    return ntohs(at.sin_port);
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/p2pml-e2e-ports-%u", (unsigned)getuid());
+    for (;;) {
+        uint16_t any = 0;
+        assert_int_equal(getrandom(&any, sizeof any, 0), sizeof any);
+        const uint16_t port = (uint16_t)(10240 + any % (32768 - 10240));
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = port, .l_len = 1};
+        struct sockaddr_in at = {
+            .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        int taken = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+        int s = socket(AF_INET, SOCK_STREAM, 0);
+        assert_true(taken >= 0 && s >= 0);
+        const bool is_free =
+            fcntl(taken, F_OFD_SETLK, &lock) == 0 && bind(s, (struct sockaddr *)&at, sizeof at) == 0;
+        close(s);
+        if (is_free)
+            return port; // its lock stays
+        close(taken);
+    }
 }
 
 struct wish {

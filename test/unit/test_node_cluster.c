@@ -290,9 +290,7 @@ static void a_death_is_told_and_the_graph_closes(void **state)
     open_all(nodes);
     close_node(&nodes[1]); // its sockets are gone, as after kill -9
     struct wish two = {sees_one_dead, {&nodes[0], &nodes[2]}, 2};
-    uint64_t begin_ns = node_clock_ns();
     run_until(two);
-    assert_true(node_clock_ns() - begin_ns < 4 * NODE_SECOND_NS); // by evidence; silence takes longer
     two.is = sees_two;
     run_until(two);
     two.is = is_next_to_one;
@@ -300,7 +298,8 @@ static void a_death_is_told_and_the_graph_closes(void **state)
     assert_true(nodes[0].gone == 1 && nodes[2].gone == 1); // told to the owner, each once
     for (size_t i = 0; i < NODES; i += 2) {
         assert_true(has_event(&nodes[i], "\"event\":\"join\"", "\"member\":\"n1\""));
-        assert_true(has_event(&nodes[i], "\"event\":\"dead\"", "\"evidence\":true"));
+        assert_true(has_event(&nodes[i], "\"event\":\"dead\"",
+                              "\"evidence\":true")); // not by silence, which takes longer
         assert_true(has_event(&nodes[i], "\"event\":\"view\"", "\"members\":2"));
     }
     nodes[1].generation++;
