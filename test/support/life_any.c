@@ -148,6 +148,17 @@ static void check_stop(struct life_world *world)
     BASE_ASSERT(world->learner_leaves || measures);
 }
 
+// It waits for another's first model, and does not count meanwhile.
+static bool may_yield(const struct life_world *world)
+{
+    const uint64_t own = world->member[0].record.first_model;
+
+    for (size_t i = 1; own && i < world->count; i++)
+        if (world->member[i].record.first_model && world->member[i].record.first_model != own)
+            return true;
+    return false;
+}
+
 static void check(struct life_world *world)
 {
     const enum gossip_life_state state = gossip_life_state(world->life);
@@ -159,7 +170,7 @@ static void check(struct life_world *world)
     BASE_ASSERT(counts == ((world->flags & GOSSIP_RECORD_ELIGIBLE) != 0));
     BASE_ASSERT(world->ended == (state == GOSSIP_LIFE_ENDED));
     if (state == GOSSIP_LIFE_WAITING)
-        BASE_ASSERT(counts && !world->learner_started);
+        BASE_ASSERT((counts || may_yield(world)) && !world->learner_started);
     if (state == GOSSIP_LIFE_JOINING)
         BASE_ASSERT(!counts && !world->learner_started);
     if (state == GOSSIP_LIFE_TRAINING || state == GOSSIP_LIFE_PAUSED || state == GOSSIP_LIFE_FINISHED)
